@@ -1,0 +1,29 @@
+# Every external library, found once. All come from Debian packages; see
+# deploy/install-dependencies.sh.
+find_package(Threads REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(gRPC CONFIG REQUIRED)
+find_package(absl CONFIG REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(BLAS REQUIRED)
+find_package(faiss CONFIG REQUIRED)
+find_package(MPI REQUIRED COMPONENTS CXX)
+find_package(simdjson CONFIG REQUIRED)
+find_package(nlohmann_json CONFIG REQUIRED)
+find_package(CLI11 CONFIG REQUIRED)
+find_package(SQLiteCpp CONFIG REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(GTest CONFIG REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(SENTENCEPIECE REQUIRED sentencepiece)
+
+# Debian's Torch package adds its own compile flags to every target; keep them
+# to the one library that uses it.
+find_package(Torch CONFIG REQUIRED)
+
+# The interpreter that sees Debian's python3-numpy, not one from a version
+# manager earlier on PATH.
+find_program(BRAID_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)

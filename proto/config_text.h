@@ -1,0 +1,34 @@
+// Configuration as text: .textproto files and "path.to.field=value" overrides
+// of any message under proto/braid/v1. Unknown keys are errors that name the
+// nearest known key.
+//
+//   v1::RunSpec spec;
+//   RETURN_IF_ERROR(ParseConfig(text, "run.textproto", &spec));
+//   RETURN_IF_ERROR(SetField(&spec, "model.routing.num_experts=8"));
+#ifndef BRAID_PROTO_CONFIG_TEXT_H_
+#define BRAID_PROTO_CONFIG_TEXT_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "google/protobuf/message.h"
+
+namespace braid {
+
+// Merges text in protobuf text format into `message`. InvalidArgument names
+// `source`, line, column, and for an unknown field the nearest known one.
+absl::Status ParseConfig(std::string_view text, std::string_view source,
+                         google::protobuf::Message* message);
+
+// Sets one scalar or enum field; a repeated field gets a value appended.
+absl::Status SetField(google::protobuf::Message* message, std::string_view assignment);
+
+// The candidate with the smallest edit distance to `word` (the first of equals),
+// or "" when none is within half the word's length.
+std::string NearestWord(std::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace braid
+
+#endif  // BRAID_PROTO_CONFIG_TEXT_H_

@@ -1,0 +1,74 @@
+#include "proto/config_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/training.pb.h"
+
+namespace braid {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ConfigTextTest, SetsNestedScalarsEnumsAndStrings) {
+  v1::RunSpec spec;
+  ASSERT_TRUE(SetField(&spec, "model.routing.num_experts=8").ok());
+  ASSERT_TRUE(SetField(&spec, "model.routing.router=CAUSAL_SEGMENT").ok());
+  ASSERT_TRUE(SetField(&spec, "optimizer.learning_rate=6e-3").ok());
+  ASSERT_TRUE(SetField(&spec, "name=a \"quoted\" = name").ok());
+  EXPECT_EQ(spec.model().routing().num_experts(), 8);
+  EXPECT_EQ(spec.model().routing().router(), v1::CAUSAL_SEGMENT);
+  EXPECT_DOUBLE_EQ(spec.optimizer().learning_rate(), 6e-3);
+  EXPECT_EQ(spec.name(), "a \"quoted\" = name");
+}
+
+TEST(ConfigTextTest, LaterValueReplacesAndRepeatedFieldsGrow) {
+  v1::CorpusSpec spec;
+  ASSERT_TRUE(SetField(&spec, "seed=1").ok());
+  ASSERT_TRUE(SetField(&spec, "seed=2").ok());
+  ASSERT_TRUE(SetField(&spec, "paths=a").ok());
+  ASSERT_TRUE(SetField(&spec, "paths=b").ok());
+  EXPECT_EQ(spec.seed(), 2);
+  EXPECT_EQ(spec.paths_size(), 2);
+}
+
+TEST(ConfigTextTest, UnknownKeyNamesTheNearestKnownOne) {
+  v1::RunSpec spec;
+  const absl::Status status = SetField(&spec, "model.routing.num_expert=8");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("did you mean \"num_experts\""));
+}
+
+TEST(ConfigTextTest, UnknownEnumValueNamesTheNearestKnownOne) {
+  v1::CorpusSpec spec;
+  EXPECT_THAT(std::string(SetField(&spec, "order=SIMILARTY").message()),
+              HasSubstr("did you mean \"SIMILARITY\""));
+}
+
+TEST(ConfigTextTest, WrongTypeAndShapeAreErrors) {
+  v1::RunSpec spec;
+  EXPECT_THAT(std::string(SetField(&spec, "num_steps=many").message()),
+              HasSubstr("expected int64"));
+  EXPECT_THAT(std::string(SetField(&spec, "num_steps=4 seed: 9").message()),
+              HasSubstr("expected int64"));
+  EXPECT_THAT(std::string(SetField(&spec, "model=8").message()), HasSubstr("group of settings"));
+  EXPECT_THAT(std::string(SetField(&spec, "seed.x=8").message()), HasSubstr("single value"));
+  EXPECT_THAT(std::string(SetField(&spec, "num_steps").message()), HasSubstr("KEY=VALUE"));
+}
+
+TEST(ConfigTextTest, ParseErrorsNameFileLineAndNearestKey) {
+  v1::RunSpec spec;
+  const absl::Status status =
+      ParseConfig("num_steps: 4\nmodel { d_modl: 8 }", "my.textproto", &spec);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("my.textproto:2:"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("did you mean \"d_model\""));
+}
+
+TEST(ConfigTextTest, NothingIsSuggestedForFarAwayWords) {
+  EXPECT_EQ(NearestWord("zzzzzz", {"model", "seed"}), "");
+  EXPECT_EQ(NearestWord("sead", {"model", "seed"}), "seed");
+}
+
+}  // namespace
+}  // namespace braid

@@ -1,0 +1,294 @@
+#include "formats/indexed_dataset.h"
+
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "formats/check.h"
+#include "formats/file_error.h"
+#include "formats/status_macros.h"
+
+namespace braid {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "integers are copied as they lie");
+
+constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
+constexpr uint64_t kVersion = 1;
+constexpr int64_t kUint16VocabLimit = 65500;
+// Byte offsets in the .idx; the arrays that follow the header are unaligned.
+constexpr int64_t kVersionOffset = 9;
+constexpr int64_t kTypeOffset = 17;
+constexpr int64_t kSequencesOffset = 18;
+constexpr int64_t kDocumentsOffset = 26;
+constexpr int64_t kLengthsOffset = 34;
+
+template <class T>
+T Load(std::string_view bytes, int64_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  return value;
+}
+
+template <class T>
+void AppendRaw(std::string* bytes, const T& value) {
+  bytes->append(reinterpret_cast<const char*>(&value), sizeof(T));
+}
+
+template <class T>
+void AppendArray(std::string* bytes, const std::vector<T>& values) {
+  bytes->append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+}
+
+// Bytes of an element, 0 for a code we do not read.
+int64_t ElementBytes(TokenType type) {
+  switch (type) {
+    case TokenType::kUint8:
+    case TokenType::kInt8:
+      return 1;
+    case TokenType::kInt16:
+    case TokenType::kUint16:
+      return 2;
+    case TokenType::kInt32:
+      return 4;
+  }
+  return 0;
+}
+
+template <class T>
+void Widen(std::string_view bytes, std::vector<int32_t>* tokens) {
+  for (size_t i = 0; i < tokens->size(); ++i) (*tokens)[i] = Load<T>(bytes, i * sizeof(T));
+}
+
+int64_t PointersOffset(int64_t num_sequences) { return kLengthsOffset + 4 * num_sequences; }
+int64_t DocumentEndsOffset(int64_t num_sequences) { return kLengthsOffset + 12 * num_sequences; }
+
+absl::Status CheckHeader(std::string_view index, const std::filesystem::path& path) {
+  if (index.substr(0, kMagic.size()) != kMagic) {
+    return CorruptFile(
+        path, {"magic", 0, "other bytes", "MMIDIDX\\0\\0", "Is this a Megatron-LM .idx file?"});
+  }
+  if (index.size() < kLengthsOffset) {
+    return CorruptFile(path, {"length", 0, absl::StrCat(index.size(), " bytes"),
+                              absl::StrCat("at least ", kLengthsOffset, " bytes")});
+  }
+  if (const auto version = Load<uint64_t>(index, kVersionOffset); version != kVersion) {
+    return CorruptFile(path, {"version", kVersionOffset, absl::StrCat(version), "1"});
+  }
+  const uint8_t code = Load<uint8_t>(index, kTypeOffset);
+  if (ElementBytes(TokenType{code}) == 0) {
+    return UnsuitableFile(path, {"element type", kTypeOffset, absl::StrCat("code ", code),
+                                 "1, 2, 3, 4 or 8 (integers of at most 32 bits)",
+                                 "Rebuild the dataset with int32 tokens"});
+  }
+  return absl::OkStatus();
+}
+
+// The counts against the length of the file, before anything is read by them.
+absl::Status CheckCounts(std::string_view index, const std::filesystem::path& path) {
+  const uint64_t sequences = Load<uint64_t>(index, kSequencesOffset);
+  const uint64_t entries = Load<uint64_t>(index, kDocumentsOffset);
+  if (sequences > index.size() / 12) {
+    return CorruptFile(path, {"number of sequences", kSequencesOffset, absl::StrCat(sequences),
+                              absl::StrCat("at most ", index.size() / 12, " in a file of ",
+                                           index.size(), " bytes")});
+  }
+  if (entries < 1 || entries > index.size() / 8) {
+    return CorruptFile(path, {"number of document indices", kDocumentsOffset, absl::StrCat(entries),
+                              absl::StrCat("1 to ", index.size() / 8)});
+  }
+  const uint64_t plain = kLengthsOffset + 12 * sequences + 8 * entries;
+  if (index.size() != plain && index.size() != plain + sequences) {
+    return CorruptFile(path, {"length", 0, absl::StrCat(index.size(), " bytes"),
+                              absl::StrCat(plain, " bytes for ", sequences, " sequences and ",
+                                           entries, " document indices"),
+                              "The file is truncated or was written for other counts"});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::filesystem::path TokensPath(const std::filesystem::path& prefix) {
+  auto path = prefix;
+  return path += ".bin";
+}
+
+std::filesystem::path IndexPath(const std::filesystem::path& prefix) {
+  auto path = prefix;
+  return path += ".idx";
+}
+
+IndexedDatasetWriter::IndexedDatasetWriter(std::filesystem::path prefix,
+                                           std::unique_ptr<AtomicFile> tokens, int64_t vocab_size)
+    : prefix_(std::move(prefix)),
+      tokens_(std::move(tokens)),
+      vocab_size_(vocab_size),
+      type_(vocab_size < kUint16VocabLimit ? TokenType::kUint16 : TokenType::kInt32) {}
+
+absl::StatusOr<std::unique_ptr<IndexedDatasetWriter>> IndexedDatasetWriter::Create(
+    const std::filesystem::path& prefix, int64_t vocab_size) {
+  if (vocab_size < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(prefix.string(), ": got vocabulary size ",
+                                                   vocab_size, ", expected at least 1"));
+  }
+  ASSIGN_OR_RETURN(auto tokens, AtomicFile::Create(TokensPath(prefix)));
+  return std::unique_ptr<IndexedDatasetWriter>(
+      new IndexedDatasetWriter(prefix, std::move(tokens), vocab_size));
+}
+
+absl::Status IndexedDatasetWriter::AddSequence(std::span<const int32_t> tokens) {
+  if (tokens.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+    return absl::InvalidArgumentError(absl::StrCat(prefix_.string(), ": a sequence of ",
+                                                   tokens.size(), " tokens exceeds 2^31 - 1"));
+  }
+  scratch_.clear();
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] < 0 || tokens[i] >= vocab_size_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(prefix_.string(), ": sequence ", lengths_.size(), ", token ", i, ": got ",
+                       tokens[i], ", expected 0 to ", vocab_size_ - 1));
+    }
+    if (type_ == TokenType::kUint16) AppendRaw(&scratch_, static_cast<uint16_t>(tokens[i]));
+  }
+  const std::string_view raw = {reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()};
+  RETURN_IF_ERROR(tokens_->Append(type_ == TokenType::kUint16 ? scratch_ : raw));
+  lengths_.push_back(static_cast<int32_t>(tokens.size()));
+  num_tokens_ += static_cast<int64_t>(tokens.size());
+  return absl::OkStatus();
+}
+
+void IndexedDatasetWriter::EndDocument() { document_ends_.push_back(num_sequences()); }
+
+std::string IndexedDatasetWriter::FormatIndex() const {
+  std::string index(kMagic);
+  AppendRaw(&index, kVersion);
+  AppendRaw(&index, type_);
+  AppendRaw(&index, uint64_t{lengths_.size()});
+  AppendRaw(&index, uint64_t{document_ends_.size()});
+  AppendArray(&index, lengths_);
+  int64_t pointer = 0;
+  for (const int32_t length : lengths_) {
+    AppendRaw(&index, pointer);
+    pointer += length * ElementBytes(type_);
+  }
+  AppendArray(&index, document_ends_);
+  return index;
+}
+
+absl::StatusOr<std::vector<FileSummary>> IndexedDatasetWriter::Commit() {
+  if (document_ends_.back() != num_sequences()) EndDocument();
+  ASSIGN_OR_RETURN(auto index, AtomicFile::Create(IndexPath(prefix_)));
+  RETURN_IF_ERROR(index->Append(FormatIndex()));
+  // The index last: a reader that finds it finds the tokens too.
+  ASSIGN_OR_RETURN(FileSummary tokens_summary, tokens_->Commit());
+  ASSIGN_OR_RETURN(FileSummary index_summary, index->Commit());
+  return std::vector<FileSummary>{std::move(tokens_summary), std::move(index_summary)};
+}
+
+absl::StatusOr<IndexedDataset> IndexedDataset::Open(const std::filesystem::path& prefix) {
+  IndexedDataset dataset;
+  ASSIGN_OR_RETURN(dataset.index_, MappedFile::Open(IndexPath(prefix)));
+  ASSIGN_OR_RETURN(dataset.tokens_, MappedFile::Open(TokensPath(prefix)));
+  RETURN_IF_ERROR(dataset.ParseIndex(prefix));
+  RETURN_IF_ERROR(dataset.CheckSequences(prefix));
+  RETURN_IF_ERROR(dataset.CheckDocuments(prefix));
+  return dataset;
+}
+
+absl::Status IndexedDataset::ParseIndex(const std::filesystem::path& prefix) {
+  const std::string_view index = index_.bytes();
+  RETURN_IF_ERROR(CheckHeader(index, IndexPath(prefix)));
+  RETURN_IF_ERROR(CheckCounts(index, IndexPath(prefix)));
+  type_ = TokenType{Load<uint8_t>(index, kTypeOffset)};
+  num_sequences_ = Load<int64_t>(index, kSequencesOffset);
+  num_documents_ = Load<int64_t>(index, kDocumentsOffset) - 1;
+  return absl::OkStatus();
+}
+
+absl::Status IndexedDataset::CheckSequences(const std::filesystem::path& prefix) const {
+  int64_t end = 0;
+  for (int64_t i = 0; i < num_sequences_; ++i) {
+    const int64_t length = sequence_length(i);
+    if (length < 0) {
+      return CorruptFile(IndexPath(prefix),
+                         {absl::StrCat("length of sequence ", i), kLengthsOffset + 4 * i,
+                          absl::StrCat(length), "at least 0"});
+    }
+    if (sequence_offset(i) != end) {
+      return CorruptFile(IndexPath(prefix),
+                         {absl::StrCat("pointer of sequence ", i),
+                          PointersOffset(num_sequences_) + 8 * i, absl::StrCat(sequence_offset(i)),
+                          absl::StrCat(end), "Sequences must follow each other without gaps"});
+    }
+    end += length * ElementBytes(type_);
+  }
+  const int64_t tokens_bytes = static_cast<int64_t>(tokens_.bytes().size());
+  if (tokens_bytes == end) return absl::OkStatus();
+  return CorruptFile(TokensPath(prefix),
+                     {"length", tokens_bytes, absl::StrCat(tokens_bytes, " bytes"),
+                      absl::StrCat(end, " bytes, as the .idx says"),
+                      "The file is truncated or belongs to another .idx"});
+}
+
+absl::Status IndexedDataset::CheckDocuments(const std::filesystem::path& prefix) const {
+  const int64_t base = DocumentEndsOffset(num_sequences_);
+  int64_t previous = 0;
+  for (int64_t i = 0; i <= num_documents_; ++i) {
+    const int64_t begin = document_begin(i);
+    if (begin < previous || begin > num_sequences_ || (i == 0 && begin != 0)) {
+      return CorruptFile(IndexPath(prefix),
+                         {absl::StrCat("document index ", i), base + 8 * i, absl::StrCat(begin),
+                          i == 0 ? "0" : absl::StrCat(previous, " to ", num_sequences_)});
+    }
+    previous = begin;
+  }
+  if (previous == num_sequences_) return absl::OkStatus();
+  return CorruptFile(IndexPath(prefix), {"last document index", base + 8 * num_documents_,
+                                         absl::StrCat(previous), absl::StrCat(num_sequences_)});
+}
+
+int64_t IndexedDataset::num_tokens() const {
+  return static_cast<int64_t>(tokens_.bytes().size()) / ElementBytes(type_);
+}
+
+int64_t IndexedDataset::sequence_length(int64_t i) const {
+  BRAID_CHECK(i >= 0 && i < num_sequences_) << i << " of " << num_sequences_;
+  return Load<int32_t>(index_.bytes(), kLengthsOffset + 4 * i);
+}
+
+int64_t IndexedDataset::sequence_offset(int64_t i) const {
+  return Load<int64_t>(index_.bytes(), PointersOffset(num_sequences_) + 8 * i);
+}
+
+int64_t IndexedDataset::document_begin(int64_t i) const {
+  BRAID_CHECK(i >= 0 && i <= num_documents_) << i << " of " << num_documents_;
+  return Load<int64_t>(index_.bytes(), DocumentEndsOffset(num_sequences_) + 8 * i);
+}
+
+std::vector<int32_t> IndexedDataset::Read(int64_t i) const {
+  std::vector<int32_t> tokens;
+  ReadInto(i, &tokens);
+  return tokens;
+}
+
+void IndexedDataset::ReadInto(int64_t i, std::vector<int32_t>* tokens) const {
+  tokens->resize(sequence_length(i));
+  const std::string_view bytes = tokens_.bytes().substr(sequence_offset(i));
+  switch (type_) {
+    case TokenType::kUint8:
+      return Widen<uint8_t>(bytes, tokens);
+    case TokenType::kInt8:
+      return Widen<int8_t>(bytes, tokens);
+    case TokenType::kInt16:
+      return Widen<int16_t>(bytes, tokens);
+    case TokenType::kUint16:
+      return Widen<uint16_t>(bytes, tokens);
+    case TokenType::kInt32:
+      return Widen<int32_t>(bytes, tokens);
+  }
+}
+
+}  // namespace braid

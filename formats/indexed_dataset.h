@@ -1,0 +1,115 @@
+// Megatron-LM indexed datasets: token sequences in PREFIX.bin, their lengths,
+// offsets and grouping into documents in PREFIX.idx. See
+// docs/formats/indexed_dataset.md.
+//
+//   ASSIGN_OR_RETURN(auto writer, IndexedDatasetWriter::Create(prefix, vocab_size));
+//   RETURN_IF_ERROR(writer->AddSequence(tokens));
+//   writer->EndDocument();
+//   ASSIGN_OR_RETURN(std::vector<FileSummary> files, writer->Commit());
+//
+//   ASSIGN_OR_RETURN(auto dataset, IndexedDataset::Open(prefix));
+//   std::vector<int32_t> first = dataset.Read(0);
+#ifndef BRAID_FORMATS_INDEXED_DATASET_H_
+#define BRAID_FORMATS_INDEXED_DATASET_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "formats/atomic_file.h"
+#include "formats/mapped_file.h"
+
+namespace braid {
+
+// Element type of the .bin; the values are the codes stored in the .idx.
+enum class TokenType : uint8_t {
+  kUint8 = 1,
+  kInt8 = 2,
+  kInt16 = 3,
+  kInt32 = 4,
+  kUint16 = 8,
+};
+
+// PREFIX + ".bin" and PREFIX + ".idx". The prefix may contain dots.
+std::filesystem::path TokensPath(const std::filesystem::path& prefix);
+std::filesystem::path IndexPath(const std::filesystem::path& prefix);
+
+// Holds 12 bytes per sequence in memory; tokens are streamed.
+class IndexedDatasetWriter {
+ public:
+  // Tokens are stored as uint16 when vocab_size < 65500, else as int32 (Megatron's
+  // rule). INVALID_ARGUMENT when vocab_size < 1.
+  static absl::StatusOr<std::unique_ptr<IndexedDatasetWriter>> Create(
+      const std::filesystem::path& prefix, int64_t vocab_size);
+
+  // Appends a sequence, possibly empty, to the current document. INVALID_ARGUMENT
+  // for a token outside [0, vocab_size); then nothing is added.
+  absl::Status AddSequence(std::span<const int32_t> tokens);
+
+  // Ends the current document, which may hold no sequence.
+  void EndDocument();
+
+  // Ends an open document and publishes .bin, then .idx. Returns both, in that order.
+  absl::StatusOr<std::vector<FileSummary>> Commit();
+
+  int64_t num_sequences() const { return static_cast<int64_t>(lengths_.size()); }
+  int64_t num_tokens() const { return num_tokens_; }
+
+ private:
+  IndexedDatasetWriter(std::filesystem::path prefix, std::unique_ptr<AtomicFile> tokens,
+                       int64_t vocab_size);
+  std::string FormatIndex() const;
+
+  std::filesystem::path prefix_;
+  std::unique_ptr<AtomicFile> tokens_;
+  int64_t vocab_size_;
+  TokenType type_;
+  std::vector<int32_t> lengths_;
+  std::vector<int64_t> document_ends_ = {0};  // running counts of sequences
+  int64_t num_tokens_ = 0;
+  std::string scratch_;
+};
+
+// Memory-mapped reader of any integer dataset of at most 32 bits a token, ours or
+// Megatron's. Thread-safe.
+class IndexedDataset {
+ public:
+  // Checks the whole index against itself and against the length of the .bin.
+  // DATA_LOSS when they disagree; INVALID_ARGUMENT for float or int64 elements.
+  static absl::StatusOr<IndexedDataset> Open(const std::filesystem::path& prefix);
+
+  int64_t num_sequences() const { return num_sequences_; }
+  int64_t num_documents() const { return num_documents_; }
+  int64_t num_tokens() const;
+  TokenType token_type() const { return type_; }
+
+  // In tokens. Requires 0 <= i < num_sequences().
+  int64_t sequence_length(int64_t i) const;
+  std::vector<int32_t> Read(int64_t i) const;
+  void ReadInto(int64_t i, std::vector<int32_t>* tokens) const;
+
+  // Sequences of document i are [document_begin(i), document_begin(i + 1)).
+  // Requires 0 <= i <= num_documents().
+  int64_t document_begin(int64_t i) const;
+
+ private:
+  absl::Status ParseIndex(const std::filesystem::path& prefix);
+  absl::Status CheckSequences(const std::filesystem::path& prefix) const;
+  absl::Status CheckDocuments(const std::filesystem::path& prefix) const;
+  int64_t sequence_offset(int64_t i) const;  // bytes
+
+  MappedFile tokens_;
+  MappedFile index_;
+  TokenType type_ = TokenType::kInt32;
+  int64_t num_sequences_ = 0;
+  int64_t num_documents_ = 0;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_FORMATS_INDEXED_DATASET_H_

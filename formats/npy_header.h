@@ -1,0 +1,35 @@
+// The header of a NumPy .npy file: magic, version, and a Python dict that says
+// element type, order and shape. Text in, values out; no files here.
+#ifndef BRAID_FORMATS_NPY_HEADER_H_
+#define BRAID_FORMATS_NPY_HEADER_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace braid {
+
+struct NpyHeader {
+  std::string descr;  // "<f4", "|u1", ...
+  bool fortran_order = false;
+  std::vector<int64_t> shape;
+  int64_t data_offset = 0;  // bytes before the first element
+};
+
+// Version 1.0 header (2.0 when longer than 65535 bytes), padded like numpy.save
+// does so that the leading dimension can grow to 20 digits in place: headers that
+// differ only in the leading dimension have equal lengths, multiples of 64.
+std::string FormatNpyHeader(std::string_view descr, std::span<const int64_t> shape);
+
+// Header at the start of `file`; `path` is for messages. Accepts versions 1 to 3,
+// keys in any order and any padding. DATA_LOSS when malformed.
+absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view file, const std::filesystem::path& path);
+
+}  // namespace braid
+
+#endif  // BRAID_FORMATS_NPY_HEADER_H_

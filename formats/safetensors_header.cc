@@ -1,0 +1,260 @@
+#include "formats/safetensors_header.h"
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "formats/check.h"
+#include "formats/file_error.h"
+#include "formats/status_macros.h"
+
+namespace braid {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t kLengthBytes = 8;
+constexpr int64_t kHeaderLimit = 100'000'000;
+constexpr char kMetadataKey[] = "__metadata__";
+constexpr size_t kDeepestLevel = 4;
+
+struct DTypeEntry {
+  DType dtype;
+  std::string_view name;
+  int64_t bytes;
+};
+
+constexpr DTypeEntry kDTypes[] = {
+    {DType::kBool, "BOOL", 1},
+    {DType::kU8, "U8", 1},
+    {DType::kI8, "I8", 1},
+    {DType::kF8E5M2, "F8_E5M2", 1},
+    {DType::kF8E4M3, "F8_E4M3", 1},
+    {DType::kF8E8M0, "F8_E8M0", 1},
+    {DType::kF8E4M3Fnuz, "F8_E4M3FNUZ", 1},
+    {DType::kF8E5M2Fnuz, "F8_E5M2FNUZ", 1},
+    {DType::kU16, "U16", 2},
+    {DType::kI16, "I16", 2},
+    {DType::kF16, "F16", 2},
+    {DType::kBF16, "BF16", 2},
+    {DType::kU32, "U32", 4},
+    {DType::kI32, "I32", 4},
+    {DType::kF32, "F32", 4},
+    {DType::kU64, "U64", 8},
+    {DType::kI64, "I64", 8},
+    {DType::kF64, "F64", 8},
+    {DType::kC64, "C64", 8},
+};
+
+const DTypeEntry& EntryOf(DType dtype) {
+  const auto* found = std::find_if(std::begin(kDTypes), std::end(kDTypes),
+                                   [&](const DTypeEntry& entry) { return entry.dtype == dtype; });
+  BRAID_CHECK(found != std::end(kDTypes)) << static_cast<int>(dtype);
+  return *found;
+}
+
+std::optional<DType> DTypeNamed(const std::string& name) {
+  for (const DTypeEntry& entry : kDTypes) {
+    if (entry.name == name) return entry.dtype;
+  }
+  return std::nullopt;
+}
+
+// Parses JSON, throwing std::invalid_argument for a repeated key or deep nesting.
+Json ParseStrictJson(std::string_view text) {
+  std::vector<std::set<std::string>> keys;  // of the objects being read
+  const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (static_cast<size_t>(depth) > kDeepestLevel) throw std::invalid_argument("nested too deep");
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(parsed).second) {
+      throw std::invalid_argument("repeated key " + parsed.dump());
+    }
+    return true;
+  };
+  return Json::parse(text.begin(), text.end(), check);
+}
+
+int64_t NonNegative(const Json& json) {
+  if (!json.is_number_integer() || (!json.is_number_unsigned() && json.get<int64_t>() < 0) ||
+      json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
+    throw std::invalid_argument(json.dump() + " is not a count");
+  }
+  return json.get<int64_t>();
+}
+
+PlacedTensor TensorFromJson(const std::string& name, const Json& json) {
+  PlacedTensor tensor{{name, DType::kF32, {}}};
+  if (json.size() != 3) throw std::invalid_argument("expected dtype, shape and data_offsets");
+  const std::string dtype = json.at("dtype").get<std::string>();
+  const auto known = DTypeNamed(dtype);
+  if (!known) throw std::invalid_argument("element type " + dtype + " is not supported");
+  tensor.info.dtype = *known;
+  const Json& shape = json.at("shape");
+  const Json& offsets = json.at("data_offsets");
+  if (!shape.is_array()) throw std::invalid_argument("shape is not an array");
+  for (const Json& dimension : shape) tensor.info.shape.push_back(NonNegative(dimension));
+  if (!offsets.is_array() || offsets.size() != 2) {
+    throw std::invalid_argument("data_offsets is not a pair");
+  }
+  tensor.begin = NonNegative(offsets[0]);
+  tensor.end = NonNegative(offsets[1]);
+  return tensor;
+}
+
+// Throws on anything that is not a header; offsets are not checked here.
+SafetensorsHeader HeaderFromJson(std::string_view text) {
+  SafetensorsHeader header;
+  const Json json = ParseStrictJson(text);
+  if (!json.is_object()) throw std::invalid_argument("not an object");
+  for (const auto& [name, value] : json.items()) {
+    if (name == kMetadataKey) {
+      if (!value.is_object()) throw std::invalid_argument("__metadata__ is not an object");
+      header.metadata = value.get<std::map<std::string, std::string>>();
+      continue;
+    }
+    try {
+      header.tensors.push_back(TensorFromJson(name, value));
+    } catch (const std::exception& error) {
+      throw std::invalid_argument("tensor '" + name + "': " + error.what());
+    }
+  }
+  return header;
+}
+
+// Tensors sorted by offset must tile [0, data_bytes) and fill their shapes.
+absl::Status CheckTiling(const SafetensorsHeader& header, int64_t data_bytes,
+                         const std::filesystem::path& path) {
+  int64_t end = 0;
+  for (const PlacedTensor& tensor : header.tensors) {
+    const std::string what = "range of tensor '" + tensor.info.name + "'";
+    const std::string got = absl::StrCat("[", tensor.begin, ", ", tensor.end, ")");
+    const auto bytes = TensorBytes(tensor.info);
+    if (!bytes.ok()) {
+      return CorruptFile(path, {what, kLengthBytes, std::string(bytes.status().message()),
+                                "a shape that fits the file"});
+    }
+    if (tensor.begin != end || tensor.end < tensor.begin || tensor.end - tensor.begin != *bytes) {
+      return CorruptFile(
+          path, {what, kLengthBytes, got, absl::StrCat("begin ", end, " and ", *bytes, " bytes"),
+                 "Tensors must fill the data without holes or overlaps"});
+    }
+    end = tensor.end;
+  }
+  if (end == data_bytes) return absl::OkStatus();
+  return CorruptFile(
+      path, {"length", header.data_offset + data_bytes, absl::StrCat(data_bytes, " data bytes"),
+             absl::StrCat(end, " data bytes, as the header says"),
+             "The file is truncated or has bytes added"});
+}
+
+// The JSON text, without the check of its beginning that the format asks for.
+absl::StatusOr<std::string_view> FindJson(std::string_view file,
+                                          const std::filesystem::path& path) {
+  const int64_t file_bytes = static_cast<int64_t>(file.size());
+  if (file_bytes < kLengthBytes) {
+    return CorruptFile(path, {"length", 0, absl::StrCat(file_bytes, " bytes"), "at least 8 bytes"});
+  }
+  uint64_t length = 0;
+  for (int i = kLengthBytes - 1; i >= 0; --i) length = length << 8 | static_cast<uint8_t>(file[i]);
+  const int64_t limit = std::min(kHeaderLimit, file_bytes - kLengthBytes);
+  if (length > static_cast<uint64_t>(limit)) {
+    return CorruptFile(path, {"header length", 0, absl::StrCat(length),
+                              absl::StrCat("at most ", limit), "Is this a safetensors file?"});
+  }
+  return file.substr(kLengthBytes, length);
+}
+
+}  // namespace
+
+int64_t DTypeBytes(DType dtype) { return EntryOf(dtype).bytes; }
+
+std::string_view DTypeName(DType dtype) { return EntryOf(dtype).name; }
+
+absl::StatusOr<int64_t> TensorBytes(const TensorInfo& tensor) {
+  int64_t bytes = DTypeBytes(tensor.dtype);
+  for (const int64_t dimension : tensor.shape) {
+    if (dimension < 0 || __builtin_mul_overflow(bytes, dimension, &bytes)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor '", tensor.name, "': impossible dimension ", dimension));
+    }
+  }
+  return bytes;
+}
+
+absl::StatusOr<std::vector<PlacedTensor>> PlaceTensors(std::vector<TensorInfo> tensors) {
+  std::sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
+    return std::pair(-DTypeBytes(a.dtype), std::string_view(a.name)) <
+           std::pair(-DTypeBytes(b.dtype), std::string_view(b.name));
+  });
+  std::set<std::string> names = {kMetadataKey};
+  std::vector<PlacedTensor> placed;
+  int64_t end = 0;
+  for (TensorInfo& tensor : tensors) {
+    if (!names.insert(tensor.name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor name '", tensor.name, "' is repeated or reserved"));
+    }
+    ASSIGN_OR_RETURN(const int64_t bytes, TensorBytes(tensor));
+    const int64_t begin = end;
+    if (__builtin_add_overflow(begin, bytes, &end)) {
+      return absl::InvalidArgumentError("the tensors together exceed 63 bits of bytes");
+    }
+    placed.push_back({std::move(tensor), begin, end});
+  }
+  return placed;
+}
+
+absl::StatusOr<std::string> FormatSafetensorsHeader(
+    const std::vector<PlacedTensor>& tensors, const std::map<std::string, std::string>& metadata) {
+  std::string json = "{";
+  try {
+    if (!metadata.empty()) json += "\"__metadata__\":" + Json(metadata).dump();
+    for (const PlacedTensor& tensor : tensors) {
+      absl::StrAppend(&json, json.size() > 1 ? "," : "", Json(tensor.info.name).dump(),
+                      ":{\"dtype\":\"", std::string(DTypeName(tensor.info.dtype)),
+                      "\",\"shape\":", Json(tensor.info.shape).dump(), ",\"data_offsets\":[",
+                      tensor.begin, ",", tensor.end, "]}");
+    }
+  } catch (const Json::exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor name or metadata: ", error.what()));
+  }
+  json += "}";
+  json.append((8 - json.size() % 8) % 8, ' ');
+  if (static_cast<int64_t>(json.size()) > kHeaderLimit) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("safetensors header of ", json.size(), " bytes, at most ", kHeaderLimit));
+  }
+  std::string length;
+  for (int i = 0; i < kLengthBytes; ++i) length += static_cast<char>(json.size() >> (8 * i));
+  return length + json;
+}
+
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view file,
+                                                         const std::filesystem::path& path) {
+  ASSIGN_OR_RETURN(const std::string_view text, FindJson(file, path));
+  if (text.substr(0, 1) != "{") {
+    return CorruptFile(path, {"header", kLengthBytes, "other text", "{"});
+  }
+  SafetensorsHeader header;
+  try {
+    header = HeaderFromJson(text);
+  } catch (const std::exception& error) {
+    return CorruptFile(path, {"header", kLengthBytes, error.what(), "a safetensors header"});
+  }
+  header.data_offset = kLengthBytes + static_cast<int64_t>(text.size());
+  std::sort(header.tensors.begin(), header.tensors.end(),
+            [](const PlacedTensor& a, const PlacedTensor& b) {
+              return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+            });
+  RETURN_IF_ERROR(
+      CheckTiling(header, static_cast<int64_t>(file.size()) - header.data_offset, path));
+  return header;
+}
+
+}  // namespace braid

@@ -1,0 +1,87 @@
+// The header of a safetensors file: names, element types, shapes and byte ranges
+// as JSON. Text in, values out; no files here.
+#ifndef BRAID_FORMATS_SAFETENSORS_HEADER_H_
+#define BRAID_FORMATS_SAFETENSORS_HEADER_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace braid {
+
+enum class DType {
+  kBool,
+  kU8,
+  kI8,
+  kF8E5M2,
+  kF8E4M3,
+  kF8E8M0,
+  kF8E4M3Fnuz,
+  kF8E5M2Fnuz,
+  kU16,
+  kI16,
+  kF16,
+  kBF16,
+  kU32,
+  kI32,
+  kF32,
+  kU64,
+  kI64,
+  kF64,
+  kC64,
+};
+
+// Bytes of an element.
+int64_t DTypeBytes(DType dtype);
+// The name in the file, such as "F32".
+std::string_view DTypeName(DType dtype);
+
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape = {};  // row-major; {} is a scalar
+
+  friend bool operator==(const TensorInfo&, const TensorInfo&) = default;
+};
+
+// Bytes of the tensor; INVALID_ARGUMENT for a negative dimension or overflow.
+absl::StatusOr<int64_t> TensorBytes(const TensorInfo& tensor);
+
+// A tensor and its bytes [begin, end) in the data section.
+struct PlacedTensor {
+  TensorInfo info;
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+struct SafetensorsHeader {
+  std::vector<PlacedTensor> tensors;  // by offset
+  std::map<std::string, std::string> metadata;
+  int64_t data_offset = 0;  // bytes of the file before the data section
+};
+
+// Places tensors by element size, largest first, then by name, without gaps, so
+// that each is aligned to its element. INVALID_ARGUMENT for a repeated or reserved
+// name or a bad shape.
+absl::StatusOr<std::vector<PlacedTensor>> PlaceTensors(std::vector<TensorInfo> tensors);
+
+// The bytes before the data section: length, JSON, spaces up to a multiple of 8.
+// INVALID_ARGUMENT for text that is not UTF-8 or a header over 100 MB.
+absl::StatusOr<std::string> FormatSafetensorsHeader(
+    const std::vector<PlacedTensor>& tensors, const std::map<std::string, std::string>& metadata);
+
+// Header at the start of `file` (the whole file; its length is checked too);
+// `path` is for messages. DATA_LOSS when malformed; INVALID_ARGUMENT for element
+// types smaller than a byte.
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view file,
+                                                         const std::filesystem::path& path);
+
+}  // namespace braid
+
+#endif  // BRAID_FORMATS_SAFETENSORS_HEADER_H_

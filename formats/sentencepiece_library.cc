@@ -1,0 +1,87 @@
+#include "formats/sentencepiece_library.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "formats/status_macros.h"
+
+namespace braid {
+namespace {
+
+constexpr char kModuleName[] = "libbraid_sentencepiece.so";
+constexpr char kModuleVariable[] = "BRAID_SENTENCEPIECE_MODULE";
+
+std::vector<std::string> SearchedPaths() {
+  if (const char* path = std::getenv(kModuleVariable); path != nullptr && *path != '\0') {
+    return {path};
+  }
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::vector<std::string> paths;
+  for (const char* folder : {"../lib", "../lib/braid", "."}) {
+    paths.push_back((program.parent_path() / folder / kModuleName).lexically_normal().string());
+  }
+  return paths;
+}
+
+absl::StatusOr<std::string> FindModule() {
+  const std::vector<std::string> paths = SearchedPaths();
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (std::filesystem::is_regular_file(path, error)) return path;
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "SentencePiece module not found: looked for ", absl::StrJoin(paths, ", "),
+      ". Build the target braid_sentencepiece, or set ", kModuleVariable, " to its path."));
+}
+
+// Deep binding makes the module prefer its own libsentencepiece's Protocol Buffers to the
+// program's; AddressSanitizer cannot work with it.
+int OpenFlags() {
+#ifdef BRAID_ASAN
+  return RTLD_NOW | RTLD_LOCAL;
+#else
+  return RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
+#endif
+}
+
+absl::StatusOr<const SentencePieceApi*> OpenModule(const std::string& path) {
+  void* handle = dlopen(path.c_str(), OpenFlags());
+  if (handle == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("cannot load the SentencePiece module ", path,
+                                                      ": ", dlerror(),
+                                                      ". Install Debian's libsentencepiece0."));
+  }
+  auto* entry = reinterpret_cast<SentencePieceEntryPoint>(dlsym(handle, "braid_sentencepiece_api"));
+  const int32_t abi = entry == nullptr ? -1 : entry()->abi;
+  if (abi != kSentencePieceAbi) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is not this build's SentencePiece module: got interface ", abi,
+                     ", expected ", static_cast<int>(kSentencePieceAbi), ". Rebuild it."));
+  }
+  return entry();
+}
+
+}  // namespace
+
+absl::StatusOr<const SentencePieceApi*> OpenSentencePiece() {
+  static std::mutex mutex;
+  static const SentencePieceApi* opened = nullptr;
+  const std::lock_guard lock(mutex);
+  if (opened == nullptr) {
+    ASSIGN_OR_RETURN(const std::string path, FindModule());
+    ASSIGN_OR_RETURN(opened, OpenModule(path));
+  }
+  return opened;
+}
+
+}  // namespace braid

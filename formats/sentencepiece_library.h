@@ -1,0 +1,17 @@
+// Finds and opens libbraid_sentencepiece.so.
+#ifndef BRAID_FORMATS_SENTENCEPIECE_LIBRARY_H_
+#define BRAID_FORMATS_SENTENCEPIECE_LIBRARY_H_
+
+#include "absl/status/statusor.h"
+#include "formats/sentencepiece_module.h"
+
+namespace braid {
+
+// The module's functions. Opened at most once with success, never closed; thread-safe. NOT_FOUND
+// when there is no such file (the places searched are named), FAILED_PRECONDITION when it does not
+// load or is from another build.
+absl::StatusOr<const SentencePieceApi*> OpenSentencePiece();
+
+}  // namespace braid
+
+#endif  // BRAID_FORMATS_SENTENCEPIECE_LIBRARY_H_

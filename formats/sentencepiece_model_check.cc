@@ -1,0 +1,73 @@
+#include "formats/sentencepiece_model_check.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "formats/file_error.h"
+
+namespace braid {
+namespace {
+
+constexpr int kPieces = 1;
+constexpr int kTrainerSpec = 2;
+constexpr int kNormalizerSpec = 3;
+constexpr int kLastField = 5;
+// Every top-level field is a message: wire type 2, a length and that many bytes.
+constexpr int kLengthDelimited = 2;
+
+std::optional<uint64_t> ReadVarint(std::string_view bytes, size_t* position) {
+  uint64_t value = 0;
+  for (int shift = 0; shift < 64 && *position < bytes.size(); shift += 7) {
+    const auto byte = static_cast<uint8_t>(bytes[(*position)++]);
+    value |= static_cast<uint64_t>(byte & 0x7f) << shift;
+    if (byte < 0x80) return value;
+  }
+  return std::nullopt;
+}
+
+absl::Status NotAModel(const std::filesystem::path& path, size_t offset, std::string got) {
+  return UnsuitableFile(path, {.what = "SentencePiece model",
+                               .offset = static_cast<int64_t>(offset),
+                               .got = std::move(got),
+                               .expected = "a serialised ModelProto",
+                               .hint = "Give a tokenizer.model trained by SentencePiece."});
+}
+
+absl::Status Truncated(const std::filesystem::path& path, size_t offset, std::string expected) {
+  return CorruptFile(path, {.what = "SentencePiece model",
+                            .offset = static_cast<int64_t>(offset),
+                            .got = "the end of the file",
+                            .expected = std::move(expected),
+                            .hint = "The file is cut short; copy it again."});
+}
+
+}  // namespace
+
+absl::Status CheckSentencePieceModel(const std::filesystem::path& path, std::string_view bytes) {
+  bool seen[kLastField + 1] = {};
+  size_t position = 0;
+  while (position < bytes.size()) {
+    const size_t start = position;
+    const std::optional<uint64_t> tag = ReadVarint(bytes, &position);
+    const uint64_t field = tag.value_or(0) >> 3;
+    if (!tag || (*tag & 7) != kLengthDelimited || field < 1 || field > kLastField) {
+      return NotAModel(path, start, "bytes that begin no known field");
+    }
+    const std::optional<uint64_t> length = ReadVarint(bytes, &position);
+    if (!length || *length > bytes.size() - position) {
+      if (!seen[kPieces]) return NotAModel(path, start, "a field longer than the file");
+      return Truncated(path, start, absl::StrCat(length.value_or(0), " more bytes of a field"));
+    }
+    seen[field] = true;
+    position += *length;
+  }
+  if (!seen[kPieces]) return NotAModel(path, 0, "no pieces");
+  if (!seen[kTrainerSpec] || !seen[kNormalizerSpec]) {
+    return Truncated(path, bytes.size(), "trainer and normaliser settings after the pieces");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace braid

@@ -1,0 +1,17 @@
+# libsentencepiece brings a Protocol Buffers runtime of its own: only this
+# module links it, and programs open the module with private symbols.
+add_library(braid_sentencepiece SHARED sentencepiece_module.cc)
+target_include_directories(braid_sentencepiece SYSTEM PRIVATE ${SENTENCEPIECE_INCLUDE_DIRS})
+target_link_directories(braid_sentencepiece PRIVATE ${SENTENCEPIECE_LIBRARY_DIRS})
+target_link_libraries(braid_sentencepiece PRIVATE braid_flags ${SENTENCEPIECE_LIBRARIES})
+set_target_properties(braid_sentencepiece PROPERTIES CXX_VISIBILITY_PRESET hidden)
+
+braid_library(NAME tokenizer
+  SRCS
+    sentencepiece_library.cc
+    sentencepiece_model_check.cc
+    tokenizer.cc
+    tokenizer_training.cc
+  DEPS braid::formats absl::status absl::statusor absl::strings)
+target_link_libraries(braid_tokenizer PRIVATE ${CMAKE_DL_LIBS})
+add_dependencies(braid_tokenizer braid_sentencepiece)

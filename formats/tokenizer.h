@@ -1,0 +1,95 @@
+// SentencePiece tokenizers: load, train, encode, decode.
+//
+// A trained model has LLaMA's settings: BPE with byte fallback, no normalisation, single digits,
+// one dummy space before a text, ids <unk> 0, <s> 1, </s> 2 and bytes 3..258. Newlines and tabs
+// are byte tokens and end a piece; runs of spaces can be one piece.
+//
+// Decode(Encode(x)) == x for every valid UTF-8 text x, NUL, newlines and U+2581 included.
+//
+//   std::vector<std::string> sample = ...;
+//   RETURN_IF_ERROR(TrainTokenizer(sample, {.vocab_size = 2048}, "tokenizer.model"));
+//   ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load("tokenizer.model"));
+//   std::vector<int32_t> tokens = tokenizer->Encode("int main() {\n");
+//
+// libsentencepiece exports a Protocol Buffers runtime older than ours, so it lives in a module of
+// its own, libbraid_sentencepiece.so, opened at first use with private symbols. The module is
+// looked for in $BRAID_SENTENCEPIECE_MODULE, then in ../lib, ../lib/braid and . beside the
+// program.
+#ifndef BRAID_FORMATS_TOKENIZER_H_
+#define BRAID_FORMATS_TOKENIZER_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "formats/sentencepiece_module.h"
+
+namespace braid {
+
+// Immutable once loaded; every method may be called from any number of threads at once.
+class Tokenizer {
+ public:
+  // NOT_FOUND without such a file or without the module, INVALID_ARGUMENT when the file is not a
+  // SentencePiece model or lacks an end-of-sequence piece, DATA_LOSS when it is cut short.
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& model);
+
+  ~Tokenizer();
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  // Token ids of a text, without <s> and </s>. `text` is valid UTF-8; anything else is replaced by
+  // U+FFFD.
+  std::vector<int32_t> Encode(std::string_view text) const;
+
+  // Text of a run of tokens. <s> and </s> give nothing and start a new text, whose dummy space is
+  // taken off. Bytes that are no UTF-8 become U+FFFD. Requires every id in [0, vocab_size()).
+  std::string Decode(std::span<const int32_t> tokens) const;
+
+  // Text form of one piece, e.g. "\u2581the", "<0x0A>" or "</s>".
+  std::string Piece(int32_t id) const;
+
+  // Number of pieces V.
+  int32_t vocab_size() const { return vocab_size_; }
+  int32_t eos_id() const { return eos_id_; }
+  // -1 when the model has none.
+  int32_t bos_id() const { return bos_id_; }
+
+ private:
+  Tokenizer(const SentencePieceApi* api, void* model);
+  std::vector<int32_t> EncodePlain(std::string_view text) const;
+  std::string DecodePlain(std::span<const int32_t> tokens) const;
+  std::optional<std::vector<int32_t>> BytePieces(std::string_view bytes) const;
+
+  const SentencePieceApi* api_;
+  void* model_;
+  int32_t vocab_size_;
+  int32_t bos_id_;
+  int32_t eos_id_;
+  std::vector<int32_t> newline_;                      // Encode("\n")
+  std::optional<std::vector<int32_t>> space_symbol_;  // byte pieces of U+2581
+};
+
+struct TokenizerTrainingOptions {
+  // Pieces, the 259 special and byte pieces included.
+  int32_t vocab_size = 32000;
+  // Share of the sample's characters that get a piece of their own; the others are bytes.
+  double character_coverage = 0.9995;
+};
+
+// Trains a BPE model on `texts` (valid UTF-8, held in memory) and writes it atomically to
+// `output_model`. The same texts and options give the same bytes. INVALID_ARGUMENT when the sample
+// is empty, or too small or too varied for vocab_size; the message says which size would do.
+absl::Status TrainTokenizer(std::span<const std::string> texts,
+                            const TokenizerTrainingOptions& options,
+                            const std::filesystem::path& output_model);
+
+}  // namespace braid
+
+#endif  // BRAID_FORMATS_TOKENIZER_H_

@@ -1,0 +1,123 @@
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "formats/atomic_file.h"
+#include "formats/sentencepiece_library.h"
+#include "formats/status_macros.h"
+#include "formats/tokenizer.h"
+
+namespace braid {
+namespace {
+
+constexpr int32_t kMinVocabSize = 259;  // <unk>, <s>, </s> and 256 bytes
+// SentencePiece aborts on a "word" of 65536 characters; nothing is lost by shorter sentences.
+constexpr size_t kMaxSentenceBytes = 4096;
+
+// Cuts the sample into sentences. A newline becomes a tab, SentencePiece's own mark for a place no
+// piece may cross; so pieces are learned from lines as they stand in a text, where only the first
+// has the dummy space. Like the tab, the newline stays a byte token.
+class SentenceSource {
+ public:
+  explicit SentenceSource(std::span<const std::string> texts) : texts_(texts) {}
+
+  static const char* Next(void* self, size_t, size_t* size) {
+    return static_cast<SentenceSource*>(self)->Next(size);
+  }
+
+ private:
+  const char* Next(size_t* size) {
+    while (text_ < texts_.size() && offset_ == texts_[text_].size()) {
+      ++text_;
+      offset_ = 0;
+    }
+    if (text_ == texts_.size()) return nullptr;
+    const std::string_view rest = std::string_view(texts_[text_]).substr(offset_);
+    sentence_ = rest.substr(0, SentenceBytes(rest));
+    offset_ += sentence_.size();
+    std::ranges::replace(sentence_, '\n', '\t');
+    *size = sentence_.size();
+    return sentence_.data();
+  }
+
+  static size_t SentenceBytes(std::string_view rest) {
+    if (rest.size() <= kMaxSentenceBytes) return rest.size();
+    const size_t line = rest.substr(0, kMaxSentenceBytes).rfind('\n');
+    if (line != std::string_view::npos) return line + 1;
+    size_t end = kMaxSentenceBytes;
+    while ((rest[end] & 0xC0) == 0x80) --end;
+    return end;
+  }
+
+  std::span<const std::string> texts_;
+  size_t text_ = 0;
+  size_t offset_ = 0;
+  std::string sentence_;
+};
+
+struct TrainOutput {
+  std::string model;
+  std::string error;
+  static void SinkModel(void* self, const char* bytes, size_t size) {
+    static_cast<TrainOutput*>(self)->model.assign(bytes, size);
+  }
+  static void SinkError(void* self, const char* text, size_t size) {
+    static_cast<TrainOutput*>(self)->error.assign(text, size);
+  }
+};
+
+// The number after the last occurrence of `words` in `message`, or "".
+std::string NumberAfter(std::string_view message, std::string_view words) {
+  const size_t found = message.rfind(words);
+  if (found == std::string_view::npos) return "";
+  const std::string_view rest = message.substr(found + words.size());
+  return std::string(rest.substr(0, rest.find_first_not_of("0123456789")));
+}
+
+absl::Status TrainingError(int32_t vocab_size, const std::string& message) {
+  if (const std::string most = NumberAfter(message, "value <= "); !most.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tokenizer: vocab_size ", vocab_size, " is too large for the sample: got ", vocab_size,
+        ", expected at most ", most, ". Lower tokenizer.vocab_size or give more text."));
+  }
+  if (const std::string least = NumberAfter(message, " vs "); !least.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tokenizer: vocab_size ", vocab_size, " is too small for the sample's characters: got ",
+        vocab_size, ", expected at least ", least, ". Raise tokenizer.vocab_size."));
+  }
+  return absl::InternalError(absl::StrCat("SentencePiece training failed: ", message));
+}
+
+absl::Status CheckRequest(std::span<const std::string> texts,
+                          const TokenizerTrainingOptions& options) {
+  if (options.vocab_size < kMinVocabSize + 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tokenizer: vocab_size: got ", options.vocab_size, ", expected more than ",
+                     kMinVocabSize, ", the special and byte pieces alone."));
+  }
+  if (std::ranges::all_of(texts, &std::string::empty)) {
+    return absl::InvalidArgumentError(
+        "tokenizer: the training sample is empty. Give a corpus with text, or a model.");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status TrainTokenizer(std::span<const std::string> texts,
+                            const TokenizerTrainingOptions& options,
+                            const std::filesystem::path& output_model) {
+  RETURN_IF_ERROR(CheckRequest(texts, options));
+  ASSIGN_OR_RETURN(const SentencePieceApi* api, OpenSentencePiece());
+  SentenceSource source(texts);
+  TrainOutput output;
+  const int rc =
+      api->train(options.vocab_size, options.character_coverage, &source, SentenceSource::Next,
+                 &output, TrainOutput::SinkModel, TrainOutput::SinkError);
+  if (rc != 0) return TrainingError(options.vocab_size, output.error);
+  return WriteFileAtomically(output_model, output.model);
+}
+
+}  // namespace braid

@@ -1,0 +1,40 @@
+// Text in, vectors out: the one interface behind which documents are embedded,
+// in this process (HashingEmbedder) or by a service (EmbeddingClient).
+//
+//   std::vector<std::string_view> texts = {"first document", "second document"};
+//   std::vector<float> vectors(texts.size() * embedder.dimension());
+//   RETURN_IF_ERROR(embedder.Embed(texts, vectors));
+#ifndef BRAID_RETRIEVAL_EMBEDDER_H_
+#define BRAID_RETRIEVAL_EMBEDDER_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace braid {
+
+// Thread-safe: Embed may be called from many threads at once.
+class Embedder {
+ public:
+  virtual ~Embedder() = default;
+
+  // Length of every vector, > 0.
+  virtual int32_t dimension() const = 0;
+
+  // Writes texts.size() vectors, row-major: `vectors` is [texts, dimension].
+  // Requires: UTF-8 texts. Guarantees: each row has L2 norm 1, or is all zero
+  // when the text holds nothing to embed (an empty one always); a text's row
+  // does not depend on the other texts of the call.
+  virtual absl::Status Embed(std::span<const std::string_view> texts,
+                             std::span<float> vectors) const = 0;
+
+  // Identifies the function text -> vector: equal fingerprints, equal vectors.
+  virtual std::string fingerprint() const = 0;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_RETRIEVAL_EMBEDDER_H_

@@ -1,0 +1,203 @@
+#include <faiss/IVFlib.h>
+#include <faiss/Index.h>
+#include <faiss/IndexHNSW.h>
+#include <faiss/IndexIVF.h>
+#include <faiss/IndexIVFPQ.h>
+#include <faiss/IndexPQ.h>
+#include <faiss/MetaIndexes.h>
+#include <faiss/impl/io.h>
+#include <faiss/index_factory.h>
+#include <faiss/index_io.h>
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "formats/check.h"
+#include "formats/status_macros.h"
+#include "retrieval/faiss_call.h"
+#include "retrieval/vector_index.h"
+
+namespace braid {
+namespace {
+
+constexpr int kSearchBreadthOfHnsw = 128;
+
+// Streams an index into an AtomicFile, so that it is never in memory twice.
+struct AtomicFileWriter : faiss::IOWriter {
+  explicit AtomicFileWriter(AtomicFile* output) : file(output) {}
+
+  size_t operator()(const void* data, size_t size, size_t count) override {
+    status = file->Append({static_cast<const char*>(data), size * count});
+    return status.ok() ? count : 0;
+  }
+
+  AtomicFile* file;
+  absl::Status status;
+};
+
+class FaissVectorIndex final : public VectorIndex {
+ public:
+  explicit FaissVectorIndex(std::unique_ptr<faiss::Index> index)
+      : index_(std::move(index)), ivf_(faiss::ivflib::try_extract_index_ivf(index_.get())) {}
+
+  int32_t dimension() const override { return static_cast<int32_t>(index_->d); }
+  int64_t num_vectors() const override { return index_->ntotal; }
+  bool is_trained() const override { return index_->is_trained; }
+
+  std::optional<int64_t> num_lists() const override {
+    if (ivf_ == nullptr) return std::nullopt;
+    return static_cast<int64_t>(ivf_->nlist);
+  }
+
+  void SetProbes(int64_t num_probes) override {
+    BRAID_CHECK(ivf_ != nullptr && num_probes > 0) << num_probes;
+    ivf_->nprobe = static_cast<size_t>(num_probes);
+  }
+
+  absl::Status Train(std::span<const float> vectors) override {
+    const int64_t n = NumRows(vectors);
+    return FaissCall(absl::StatusCode::kInvalidArgument,
+                     absl::StrCat("training an index on ", n, " vectors"),
+                     [&] { index_->train(n, vectors.data()); });
+  }
+
+  absl::Status Add(std::span<const int64_t> ids, std::span<const float> vectors) override {
+    BRAID_CHECK(NumRows(vectors) == static_cast<int64_t>(ids.size())) << ids.size();
+    if (!is_trained()) {
+      return absl::FailedPreconditionError("the index is not trained; train it, then add vectors");
+    }
+    return FaissCall(
+        absl::StatusCode::kInternal, absl::StrCat("adding ", ids.size(), " vectors"), [&] {
+          index_->add_with_ids(static_cast<int64_t>(ids.size()), vectors.data(), ids.data());
+        });
+  }
+
+  absl::Status Search(std::span<const float> queries, int32_t k,
+                      SearchOutput output) const override {
+    const int64_t m = NumRows(queries);
+    BRAID_CHECK(static_cast<int64_t>(output.ids.size()) == m * k) << output.ids.size();
+    if (!is_trained()) {
+      return absl::FailedPreconditionError("the index is not trained; train it and add vectors");
+    }
+    const absl::Status status = FaissCall(
+        absl::StatusCode::kInternal, absl::StrCat("searching ", m, " vectors"),
+        [&] { index_->search(m, queries.data(), k, output.scores.data(), output.ids.data()); });
+    if (status.ok()) SortSearchOutput(k, output);
+    return status;
+  }
+
+  absl::StatusOr<FileSummary> Save(const std::filesystem::path& path) const override {
+    ASSIGN_OR_RETURN(std::unique_ptr<AtomicFile> file, AtomicFile::Create(path));
+    AtomicFileWriter writer(file.get());
+    const absl::Status status =
+        FaissCall(absl::StatusCode::kInternal, absl::StrCat("writing index ", path.string()),
+                  [&] { faiss::write_index(index_.get(), &writer); });
+    RETURN_IF_ERROR(writer.status);
+    RETURN_IF_ERROR(status);
+    return file->Commit();
+  }
+
+ private:
+  int64_t NumRows(std::span<const float> vectors) const {
+    BRAID_CHECK(vectors.size() % static_cast<size_t>(index_->d) == 0) << vectors.size();
+    return static_cast<int64_t>(vectors.size()) / index_->d;
+  }
+
+  std::unique_ptr<faiss::Index> index_;
+  faiss::IndexIVF* ivf_;  // inside index_; null when it has no lists
+};
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// FAISS divides by some of these numbers and allocates by others before it looks
+// at them.
+absl::Status CheckNumbers(const std::string& factory) {
+  constexpr size_t kMaxDigits = 8;
+  constexpr int kMaxBits = 16;
+  for (size_t i = 0; i < factory.size(); ++i) {
+    if (!IsDigit(factory[i])) continue;
+    size_t end = i;
+    while (end < factory.size() && IsDigit(factory[end])) ++end;
+    const bool too_long = end - i > kMaxDigits;
+    const int number = too_long ? 0 : std::stoi(factory.substr(i, end - i));
+    const bool is_bits = i > 0 && factory[i - 1] == 'x' && absl::StrContains(factory, "PQ");
+    if (number == 0 || (is_bits && number > kMaxBits)) {
+      return absl::InvalidArgumentError(absl::StrCat("index \"", factory,
+                                                     "\": ", factory.substr(i, end - i),
+                                                     " is not a possible size in it"));
+    }
+    i = end;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFactory(int32_t d, const std::string& factory) {
+  constexpr size_t kMaxLength = 64;
+  constexpr int32_t kMaxDimension = 65536;
+  if (d < 1 || d > kMaxDimension) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("index dimension is ", d, ", expected 1 to ", kMaxDimension));
+  }
+  if (factory.empty() || factory.size() > kMaxLength) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("index string of ", factory.size(),
+                     " characters, expected one such as \"Flat\" or \"IVF1024,Flat\""));
+  }
+  return CheckNumbers(factory);
+}
+
+// Settings that index_factory strings do not reach.
+void Configure(faiss::Index* index) {
+  if (auto* hnsw = dynamic_cast<faiss::IndexHNSW*>(index)) {
+    hnsw->hnsw.efSearch = kSearchBreadthOfHnsw;
+  }
+  // Reorders codes for a Hamming filter that is never used, in most of the training
+  // time: minutes for a small index.
+  if (auto* pq = dynamic_cast<faiss::IndexPQ*>(index)) pq->do_polysemous_training = false;
+  auto* ivf = faiss::ivflib::try_extract_index_ivf(index);
+  if (auto* ivf_pq = dynamic_cast<faiss::IndexIVFPQ*>(ivf)) {
+    ivf_pq->do_polysemous_training = false;
+  }
+}
+
+// IVF indexes store ids themselves; the others need a map beside them.
+std::unique_ptr<faiss::Index> WithIds(std::unique_ptr<faiss::Index> index,
+                                      const std::string& factory) {
+  const bool has_ids = faiss::ivflib::try_extract_index_ivf(index.get()) != nullptr ||
+                       absl::StartsWith(factory, "IDMap");
+  if (has_ids) return index;
+  auto map = std::make_unique<faiss::IndexIDMap>(index.get());
+  map->own_fields = true;
+  index.release();
+  return map;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<VectorIndex>> VectorIndex::Create(int32_t d,
+                                                                 const std::string& factory) {
+  RETURN_IF_ERROR(CheckFactory(d, factory));
+  std::unique_ptr<VectorIndex> made;
+  RETURN_IF_ERROR(
+      FaissCall(absl::StatusCode::kInvalidArgument,
+                absl::StrCat("FAISS cannot make index \"", factory, "\" of dimension ", d), [&] {
+                  std::unique_ptr<faiss::Index> index(
+                      faiss::index_factory(d, factory.c_str(), faiss::METRIC_INNER_PRODUCT));
+                  Configure(index.get());
+                  made = std::make_unique<FaissVectorIndex>(WithIds(std::move(index), factory));
+                }));
+  return made;
+}
+
+absl::StatusOr<std::unique_ptr<VectorIndex>> VectorIndex::Load(const std::filesystem::path& path) {
+  std::unique_ptr<VectorIndex> loaded;
+  RETURN_IF_ERROR(
+      FaissCall(absl::StatusCode::kDataLoss, absl::StrCat("reading index ", path.string()), [&] {
+        std::unique_ptr<faiss::Index> index(faiss::read_index(path.c_str()));
+        loaded = std::make_unique<FaissVectorIndex>(std::move(index));
+      }));
+  return loaded;
+}
+
+}  // namespace braid

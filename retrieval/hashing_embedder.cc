@@ -1,0 +1,83 @@
+#include "retrieval/hashing_embedder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "formats/status_macros.h"
+#include "retrieval/parallel_for.h"
+#include "retrieval/word_ngrams.h"
+
+namespace braid {
+namespace {
+
+constexpr int32_t kMaxDimension = 65536;
+constexpr int32_t kMaxNgram = 8;
+constexpr int64_t kDocumentsPerBlock = 16;
+
+absl::Status CheckRange(const char* field, int32_t got, int32_t max) {
+  if (got >= 1 && got <= max) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("hashing embedder: ", field, " is ", got, ", expected 1 to ", max));
+}
+
+void Normalize(std::span<const double> sums, std::span<float> vector) {
+  double squares = 0;
+  for (double sum : sums) squares += sum * sum;
+  const double scale = squares > 0 ? 1 / std::sqrt(squares) : 0;
+  for (size_t i = 0; i < sums.size(); ++i) vector[i] = static_cast<float>(sums[i] * scale);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HashingEmbedder>> HashingEmbedder::Create(
+    const HashingOptions& options, std::optional<DocumentFrequencies> frequencies) {
+  RETURN_IF_ERROR(CheckRange("dimension", options.dimension, kMaxDimension));
+  RETURN_IF_ERROR(CheckRange("max_ngram", options.max_ngram, kMaxNgram));
+  if (frequencies && frequencies->max_ngram() != options.max_ngram) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "hashing embedder: document frequencies were fitted with max_ngram ",
+        frequencies->max_ngram(), ", expected ", options.max_ngram, "; fit them again"));
+  }
+  return std::unique_ptr<HashingEmbedder>(new HashingEmbedder(options, std::move(frequencies)));
+}
+
+absl::Status HashingEmbedder::Embed(std::span<const std::string_view> texts,
+                                    std::span<float> vectors) const {
+  const auto dimension = static_cast<size_t>(options_.dimension);
+  if (vectors.size() != texts.size() * dimension) {
+    return absl::InvalidArgumentError(absl::StrCat("hashing embedder: room for ", vectors.size(),
+                                                   " values, expected ", texts.size(), " x ",
+                                                   dimension));
+  }
+  ParallelFor(static_cast<int64_t>(texts.size()), kDocumentsPerBlock,
+              [&](int64_t begin, int64_t end) {
+                for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+                  EmbedOne(texts[i], vectors.subspan(i * dimension, dimension));
+                }
+              });
+  return absl::OkStatus();
+}
+
+void HashingEmbedder::EmbedOne(std::string_view text, std::span<float> vector) const {
+  const std::vector<uint64_t> hashes = WordNgramHashes(text, options_.max_ngram);
+  std::vector<double> sums(vector.size(), 0);
+  for (auto first = hashes.begin(); first != hashes.end();) {
+    const auto last = std::upper_bound(first, hashes.end(), *first);
+    const double inverse_frequency = frequencies_ ? frequencies_->InverseFrequency(*first) : 1;
+    const double weight = (1 + std::log(static_cast<double>(last - first))) * inverse_frequency;
+    sums[(*first >> 20) % sums.size()] += *first >> 63 ? -weight : weight;
+    first = last;
+  }
+  Normalize(sums, vector);
+}
+
+std::string HashingEmbedder::fingerprint() const {
+  return absl::StrCat(
+      "hashing-1 dimension=", options_.dimension, " max_ngram=", options_.max_ngram,
+      " frequencies=", frequencies_ ? frequencies_->fingerprint() : std::string("none"));
+}
+
+}  // namespace braid

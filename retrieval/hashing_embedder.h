@@ -1,0 +1,59 @@
+// TF-IDF over hashed word n-grams, folded into a short dense vector (the
+// "hashing trick", Weinberger et al. 2009). Needs no weights and no network.
+//
+// For n-gram hash h that occurs tf times in a text, with df of N documents in
+// its bucket (document_frequencies.h):
+//   weight(h)  = (1 + ln tf) * ln((1 + N) / (1 + df))
+//   vector[(h >> 20) mod dimension] += (top bit of h ? -1 : +1) * weight(h)
+// and the vector is divided by its L2 norm. A text whose n-grams are all in
+// every document, or which has none, gives the zero vector.
+#ifndef BRAID_RETRIEVAL_HASHING_EMBEDDER_H_
+#define BRAID_RETRIEVAL_HASHING_EMBEDDER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "retrieval/document_frequencies.h"
+#include "retrieval/embedder.h"
+
+namespace braid {
+
+struct HashingOptions {
+  int32_t dimension = 512;
+  int32_t max_ngram = 2;
+};
+
+class HashingEmbedder final : public Embedder {
+ public:
+  // Without frequencies every n-gram's inverse frequency counts as 1.
+  // INVALID_ARGUMENT: dimension outside 1..65536, max_ngram outside 1..8, or
+  // frequencies fitted with another max_ngram.
+  static absl::StatusOr<std::unique_ptr<HashingEmbedder>> Create(
+      const HashingOptions& options, std::optional<DocumentFrequencies> frequencies);
+
+  int32_t dimension() const override { return options_.dimension; }
+  // Same bits for any number of threads. INVALID_ARGUMENT when `vectors` is
+  // not [texts, dimension].
+  absl::Status Embed(std::span<const std::string_view> texts,
+                     std::span<float> vectors) const override;
+  std::string fingerprint() const override;
+
+ private:
+  HashingEmbedder(const HashingOptions& options, std::optional<DocumentFrequencies> frequencies)
+      : options_(options), frequencies_(std::move(frequencies)) {}
+
+  void EmbedOne(std::string_view text, std::span<float> vector) const;
+
+  HashingOptions options_;
+  std::optional<DocumentFrequencies> frequencies_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_RETRIEVAL_HASHING_EMBEDDER_H_

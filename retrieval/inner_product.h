@@ -1,0 +1,16 @@
+// Cosine similarity of two L2-normalised vectors, with a fixed order of
+// additions: the same bits on every call, so equal vectors tie exactly, which a
+// BLAS product does not promise.
+#ifndef BRAID_RETRIEVAL_INNER_PRODUCT_H_
+#define BRAID_RETRIEVAL_INNER_PRODUCT_H_
+
+#include <cstdint>
+
+namespace braid {
+
+// a, b: [d].
+float InnerProduct(const float* a, const float* b, int32_t d);
+
+}  // namespace braid
+
+#endif  // BRAID_RETRIEVAL_INNER_PRODUCT_H_

@@ -1,0 +1,264 @@
+#include "retrieval/neighbor_service.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "braid/v1/neighbors.grpc.pb.h"
+#include "formats/atomic_file.h"
+#include "retrieval/vector_index.h"
+
+namespace braid {
+namespace {
+
+constexpr int32_t kDimension = 8;
+
+std::vector<float> RandomValues(int64_t num_vectors, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(num_vectors * kDimension);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+class NeighborServiceTest : public testing::Test {
+ protected:
+  NeighborServiceTest()
+      : home_(std::filesystem::path(testing::TempDir()) /
+              ("shards-" + std::to_string(getpid()) + "-" +
+               testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    Start();
+  }
+  ~NeighborServiceTest() override {
+    server_->Shutdown();
+    std::filesystem::remove_all(home_);
+  }
+
+  void Start() {
+    service_ = MakeNeighborService(home_);
+    grpc::ServerBuilder builder;
+    builder.RegisterService(service_.get());
+    server_ = builder.BuildAndStart();
+    stub_ = v1::NeighborService::NewStub(server_->InProcessChannel({}));
+  }
+  void Restart() {
+    stub_.reset();
+    server_->Shutdown();
+    Start();
+  }
+
+  grpc::StatusCode Create(const std::string& shard, const std::string& index = "",
+                          int32_t dimension = kDimension) {
+    v1::CreateShardRequest request;
+    request.set_shard(shard);
+    request.set_dimension(dimension);
+    request.set_index(index);
+    v1::CreateShardResponse response;
+    grpc::ClientContext context;
+    return Record(stub_->Create(&context, request, &response));
+  }
+
+  grpc::StatusCode Train(const std::string& shard, const std::vector<float>& values) {
+    v1::TrainShardRequest request;
+    request.set_shard(shard);
+    request.mutable_values()->Add(values.begin(), values.end());
+    v1::TrainShardResponse response;
+    grpc::ClientContext context;
+    return Record(stub_->Train(&context, request, &response));
+  }
+
+  // Ids first_id, first_id + 1, ...
+  grpc::StatusCode Add(const std::string& shard, int64_t first_id,
+                       const std::vector<float>& values) {
+    v1::AddVectorsRequest request;
+    request.set_shard(shard);
+    for (size_t i = 0; i < values.size() / kDimension; ++i) {
+      request.add_ids(first_id + static_cast<int64_t>(i));
+    }
+    request.mutable_values()->Add(values.begin(), values.end());
+    v1::AddVectorsResponse response;
+    grpc::ClientContext context;
+    const grpc::StatusCode code = Record(stub_->Add(&context, request, &response));
+    num_vectors_ = response.num_vectors();
+    return code;
+  }
+
+  grpc::StatusCode Search(const std::string& shard, const std::vector<float>& values, int32_t k) {
+    v1::SearchRequest request;
+    request.set_shard(shard);
+    request.set_k(k);
+    request.mutable_values()->Add(values.begin(), values.end());
+    grpc::ClientContext context;
+    found_.Clear();
+    return Record(stub_->Search(&context, request, &found_));
+  }
+
+  grpc::StatusCode Seal(const std::string& shard) {
+    v1::SealShardRequest request;
+    request.set_shard(shard);
+    grpc::ClientContext context;
+    return Record(stub_->Seal(&context, request, &sealed_));
+  }
+
+  grpc::StatusCode Record(const grpc::Status& status) {
+    message_ = status.error_message();
+    return status.error_code();
+  }
+
+  std::filesystem::path home_;
+  std::unique_ptr<grpc::Service> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<v1::NeighborService::Stub> stub_;
+  int64_t num_vectors_ = 0;
+  v1::SearchResponse found_;
+  v1::SealShardResponse sealed_;
+  std::string message_;
+};
+
+TEST_F(NeighborServiceTest, SearchesAsExactSearchDoes) {
+  const std::vector<float> values = RandomValues(300, 1), queries = RandomValues(40, 2);
+  ASSERT_EQ(Create("docs-0"), grpc::OK) << message_;
+  const auto half = values.begin() + 150 * kDimension;
+  ASSERT_EQ(Add("docs-0", 0, {values.begin(), half}), grpc::OK) << message_;
+  ASSERT_EQ(Add("docs-0", 150, {half, values.end()}), grpc::OK) << message_;
+  EXPECT_EQ(num_vectors_, 300);
+  ASSERT_EQ(Search("docs-0", queries, 7), grpc::OK) << message_;
+  std::vector<int64_t> ids(40 * 7);
+  std::vector<float> scores(40 * 7);
+  ASSERT_TRUE(ExactSearch(values, queries, kDimension, 7, {ids, scores}).ok());
+  EXPECT_THAT(found_.ids(), testing::ElementsAreArray(ids));
+  EXPECT_THAT(found_.scores(), testing::Pointwise(testing::FloatNear(1e-5f), scores));
+}
+
+TEST_F(NeighborServiceTest, FillsMissingResultsAndBreaksTiesById) {
+  const std::vector<float> one = RandomValues(1, 3);
+  ASSERT_EQ(Create("s"), grpc::OK);
+  ASSERT_EQ(Search("s", one, 2), grpc::OK) << message_;
+  EXPECT_THAT(found_.ids(), testing::ElementsAre(-1, -1));
+  for (int64_t id : {9, 4, 6}) ASSERT_EQ(Add("s", id, one), grpc::OK);
+  ASSERT_EQ(Search("s", one, 5), grpc::OK);
+  EXPECT_THAT(found_.ids(), testing::ElementsAre(4, 6, 9, -1, -1));
+}
+
+TEST_F(NeighborServiceTest, NeedsTrainingForIndexesThatLearn) {
+  ASSERT_EQ(Create("s", "IVF4,Flat"), grpc::OK) << message_;
+  const std::vector<float> values = RandomValues(200, 4);
+  EXPECT_EQ(Add("s", 0, values), grpc::FAILED_PRECONDITION);
+  EXPECT_EQ(Search("s", values, 1), grpc::FAILED_PRECONDITION);
+  ASSERT_EQ(Train("s", values), grpc::OK) << message_;
+  EXPECT_EQ(Train("s", values), grpc::FAILED_PRECONDITION);
+  ASSERT_EQ(Add("s", 0, values), grpc::OK) << message_;
+  ASSERT_EQ(Search("s", {values.begin(), values.begin() + kDimension}, 1), grpc::OK);
+  EXPECT_EQ(found_.ids_size(), 1);
+}
+
+TEST_F(NeighborServiceTest, SealsToAFileThatOutlivesTheServer) {
+  const std::vector<float> values = RandomValues(50, 5);
+  ASSERT_EQ(Create("s"), grpc::OK);
+  ASSERT_EQ(Add("s", 100, values), grpc::OK);
+  ASSERT_EQ(Seal("s"), grpc::OK) << message_;
+  const auto file = SummarizeFile(sealed_.path());
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->crc32c, sealed_.crc32c());
+  EXPECT_EQ(Add("s", 0, values), grpc::FAILED_PRECONDITION);
+  EXPECT_EQ(Train("s", values), grpc::FAILED_PRECONDITION);
+  const v1::SealShardResponse first = sealed_;
+  ASSERT_EQ(Seal("s"), grpc::OK);
+  EXPECT_EQ(sealed_.crc32c(), first.crc32c());
+  ASSERT_EQ(Search("s", values, 3), grpc::OK);
+  const v1::SearchResponse before = found_;
+
+  Restart();
+  EXPECT_EQ(Create("s"), grpc::ALREADY_EXISTS);
+  ASSERT_EQ(Search("s", values, 3), grpc::OK) << message_;
+  EXPECT_EQ(found_.SerializeAsString(), before.SerializeAsString());
+  EXPECT_EQ(Add("s", 0, values), grpc::FAILED_PRECONDITION);
+  ASSERT_EQ(Seal("s"), grpc::OK);
+  EXPECT_EQ(sealed_.SerializeAsString(), first.SerializeAsString());
+}
+
+TEST_F(NeighborServiceTest, RefusesADamagedShard) {
+  ASSERT_EQ(Create("s"), grpc::OK);
+  ASSERT_EQ(Add("s", 0, RandomValues(50, 6)), grpc::OK);
+  ASSERT_EQ(Seal("s"), grpc::OK);
+  {
+    std::fstream file(sealed_.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(700);
+    file.put('\x55');
+  }
+  Restart();
+  EXPECT_EQ(Search("s", RandomValues(1, 7), 1), grpc::DATA_LOSS);
+  EXPECT_THAT(message_, testing::HasSubstr("index.faiss"));
+}
+
+TEST_F(NeighborServiceTest, ForgetsAShardThatWasNotSealed) {
+  ASSERT_EQ(Create("s"), grpc::OK);
+  Restart();
+  EXPECT_EQ(Search("s", RandomValues(1, 8), 1), grpc::NOT_FOUND);
+  EXPECT_EQ(Create("s"), grpc::OK);
+}
+
+TEST_F(NeighborServiceTest, NamesUnknownShards) {
+  const std::vector<float> values = RandomValues(1, 9);
+  EXPECT_EQ(Search("nobody", values, 1), grpc::NOT_FOUND);
+  EXPECT_THAT(message_, testing::HasSubstr("nobody"));
+  EXPECT_EQ(Add("nobody", 0, values), grpc::NOT_FOUND);
+  EXPECT_EQ(Train("nobody", values), grpc::NOT_FOUND);
+  EXPECT_EQ(Seal("nobody"), grpc::NOT_FOUND);
+}
+
+TEST_F(NeighborServiceTest, RefusesANameInUse) {
+  ASSERT_EQ(Create("s"), grpc::OK);
+  EXPECT_EQ(Create("s"), grpc::ALREADY_EXISTS);
+}
+
+TEST_F(NeighborServiceTest, RefusesNamesThatAreNoNames) {
+  for (const std::string name : {"", ".", "..", "a/b", "../x", "a b", "a.b", "ä", "x\n"}) {
+    EXPECT_EQ(Create(name), grpc::INVALID_ARGUMENT) << name;
+    EXPECT_EQ(Seal(name), grpc::INVALID_ARGUMENT) << name;
+  }
+  EXPECT_EQ(Create(std::string(101, 'a')), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(Create("Az09-_"), grpc::OK);
+}
+
+TEST_F(NeighborServiceTest, RefusesImpossibleShards) {
+  EXPECT_EQ(Create("s", "nonsense"), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(Create("s", "PQ0"), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(Create("s", "Flat", 0), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(Create("s", "Flat", -4), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(Create("s"), grpc::OK);
+}
+
+TEST_F(NeighborServiceTest, RefusesImpossibleVectors) {
+  ASSERT_EQ(Create("s"), grpc::OK);
+  EXPECT_EQ(Add("s", 0, std::vector<float>(kDimension + 1)), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(Add("s", -5, RandomValues(1, 1)), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(Add("s", 0, {}), grpc::INVALID_ARGUMENT);
+  std::vector<float> infinite = RandomValues(1, 1);
+  infinite[3] = INFINITY;
+  EXPECT_EQ(Add("s", 0, infinite), grpc::INVALID_ARGUMENT);
+  v1::AddVectorsRequest request;
+  request.set_shard("s");
+  request.mutable_values()->Resize(kDimension, 1);
+  v1::AddVectorsResponse response;
+  grpc::ClientContext context;
+  EXPECT_EQ(stub_->Add(&context, request, &response).error_code(), grpc::INVALID_ARGUMENT);
+}
+
+TEST_F(NeighborServiceTest, RefusesImpossibleSearches) {
+  ASSERT_EQ(Create("s"), grpc::OK);
+  EXPECT_EQ(Search("s", RandomValues(1, 1), 0), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(Search("s", RandomValues(1, 1), -1), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(Search("s", RandomValues(1, 1), 2'000'000'000), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(Search("s", {1, 2, 3}, 1), grpc::INVALID_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace braid

@@ -1,0 +1,113 @@
+#include "retrieval/vector_index.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <vector>
+
+namespace braid {
+namespace {
+
+std::vector<float> RandomValues(size_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+struct Output {
+  explicit Output(size_t size) : ids(size), scores(size) {}
+  operator SearchOutput() { return {ids, scores}; }
+
+  std::vector<int64_t> ids;
+  std::vector<float> scores;
+};
+
+TEST(SortSearchOutputTest, SortsByScoreThenIdWithMissingLast) {
+  Output output(5);
+  output.ids = {7, -1, 3, 9, 5};
+  output.scores = {0.5, 99, 0.5, -2, 0.7};
+  SortSearchOutput(5, output);
+  EXPECT_THAT(output.ids, testing::ElementsAre(5, 3, 7, 9, -1));
+  EXPECT_THAT(output.scores, testing::ElementsAre(0.7f, 0.5f, 0.5f, -2.0f, 0.0f));
+}
+
+TEST(ExactSearchTest, AgreesForFewAndForManyQueries) {
+  const std::vector<float> base = RandomValues(500 * 16, 1), queries = RandomValues(40 * 16, 2);
+  Output many(40 * 5), few(5 * 5);
+  ASSERT_TRUE(ExactSearch(base, queries, 16, 5, many).ok());
+  ASSERT_TRUE(ExactSearch(base, std::span(queries).first(5 * 16), 16, 5, few).ok());
+  for (size_t i = 0; i < few.ids.size(); ++i) EXPECT_EQ(few.ids[i], many.ids[i]);
+}
+
+TEST(ExactSearchTest, MarksMissingResults) {
+  const std::vector<float> base = {1, 0, 0, 1};
+  Output output(3);
+  ASSERT_TRUE(ExactSearch(base, std::vector<float>{2, 1}, 2, 3, output).ok());
+  EXPECT_THAT(output.ids, testing::ElementsAre(0, 1, -1));
+  EXPECT_THAT(output.scores, testing::ElementsAre(2, 1, 0));
+}
+
+TEST(VectorIndexTest, KeepsCallersIds) {
+  for (const char* factory : {"Flat", "IVF4,Flat", "HNSW8", "IDMap,Flat"}) {
+    auto index = VectorIndex::Create(8, factory);
+    ASSERT_TRUE(index.ok()) << index.status();
+    const std::vector<float> values = RandomValues(200 * 8, 3);
+    if (!(*index)->is_trained()) {
+      EXPECT_TRUE(absl::IsFailedPrecondition((*index)->Add({}, {})));
+      ASSERT_TRUE((*index)->Train(values).ok());
+    }
+    if ((*index)->num_lists()) (*index)->SetProbes(4);
+    std::vector<int64_t> ids;
+    for (int64_t i = 0; i < 200; ++i) ids.push_back(1'000'000'000'000 + 7 * i);
+    ASSERT_TRUE((*index)->Add(ids, values).ok());
+    EXPECT_EQ((*index)->num_vectors(), 200);
+    Output exact(200 * 3), found(200 * 3);
+    ASSERT_TRUE(ExactSearch(values, values, 8, 3, exact).ok());
+    ASSERT_TRUE((*index)->Search(values, 3, found).ok());
+    int equal = 0;
+    for (size_t i = 0; i < found.ids.size(); ++i) equal += found.ids[i] == ids[exact.ids[i]];
+    EXPECT_GE(equal, 590) << factory;
+  }
+}
+
+TEST(VectorIndexTest, RejectsImpossibleIndexes) {
+  for (const char* factory :
+       {"", "nonsense", "PQ0", "PQ3", "IVF0,Flat", "IVF99999999999,Flat", "PQ4x64", "OPQ0,Flat"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(VectorIndex::Create(8, factory).status())) << factory;
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(VectorIndex::Create(0, "Flat").status()));
+}
+
+TEST(VectorIndexTest, SurvivesSaveAndLoad) {
+  const std::filesystem::path path =
+      std::filesystem::path(testing::TempDir()) / ("index-" + std::to_string(getpid()) + ".faiss");
+  auto index = VectorIndex::Create(8, "IVF4,Flat");
+  const std::vector<float> values = RandomValues(300 * 8, 4);
+  ASSERT_TRUE((*index)->Train(values).ok());
+  std::vector<int64_t> ids(300);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i) * 3;
+  ASSERT_TRUE((*index)->Add(ids, values).ok());
+  const auto file = (*index)->Save(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->bytes, static_cast<int64_t>(std::filesystem::file_size(path)));
+
+  auto loaded = VectorIndex::Load(path);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  Output before(300 * 5), after(300 * 5);
+  ASSERT_TRUE((*index)->Search(values, 5, before).ok());
+  ASSERT_TRUE((*loaded)->Search(values, 5, after).ok());
+  EXPECT_EQ(before.ids, after.ids);
+  EXPECT_EQ(before.scores, after.scores);
+
+  std::filesystem::resize_file(path, 100);
+  EXPECT_TRUE(absl::IsDataLoss(VectorIndex::Load(path).status()));
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace braid

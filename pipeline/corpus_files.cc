@@ -1,0 +1,185 @@
+#include "pipeline/corpus_files.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "formats/file_error.h"
+#include "formats/status_macros.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxDomainBytes = 80;
+
+// "a/wiki.jsonl.zst" -> {"wiki", ".jsonl"}
+struct NameParts {
+  std::string stem;
+  std::string extension;
+};
+
+NameParts SplitName(const fs::path& path) {
+  fs::path name = path.filename();
+  if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
+  return {name.stem().string(), name.extension().string()};
+}
+
+std::optional<CorpusFileKind> KindOfFile(const fs::path& path) {
+  const std::string extension = SplitName(path).extension;
+  if (extension == ".jsonl" || extension == ".json" || extension == ".ndjson") {
+    return CorpusFileKind::kJsonLines;
+  }
+  if (extension == ".txt") return CorpusFileKind::kText;
+  return std::nullopt;
+}
+
+// A .json file among others is most likely a configuration, not a corpus.
+CorpusFileKind KindInDirectory(const fs::path& path) {
+  const std::string extension = SplitName(path).extension;
+  const bool lines = extension == ".jsonl" || extension == ".ndjson";
+  return lines ? CorpusFileKind::kJsonLines : CorpusFileKind::kText;
+}
+
+absl::Status CheckReadable(const fs::path& path, int64_t* bytes) {
+  if (access(path.c_str(), R_OK) != 0) return SystemError("read", path, errno);
+  std::error_code error;
+  *bytes = static_cast<int64_t>(fs::file_size(path, error));
+  if (error) return SystemError("read", path, error.value());
+  return absl::OkStatus();
+}
+
+absl::Status AddFile(const fs::path& path, CorpusFiles* found) {
+  const std::optional<CorpusFileKind> kind = KindOfFile(path);
+  if (!kind) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "corpus path ", path.string(), ": unknown kind of file: got extension \"",
+        path.extension().string(),
+        "\", expected .jsonl, .json, .ndjson or .txt, with or without .gz or .zst, or a directory. "
+        "In a directory every UTF-8 file is read as a document."));
+  }
+  CorpusFile file;
+  file.path = path;
+  file.kind = *kind;
+  file.name = path.filename().string();
+  file.domain = DomainName(SplitName(path).stem);
+  RETURN_IF_ERROR(CheckReadable(path, &file.bytes));
+  found->files.push_back(std::move(file));
+  return absl::OkStatus();
+}
+
+std::string DirectoryName(const fs::path& directory) {
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(directory, error);
+  return whole.has_filename() ? whole.filename().string() : "root";
+}
+
+absl::Status AddDirectoryFile(const fs::path& directory, const fs::path& path, CorpusFiles* found) {
+  const fs::path relative = path.lexically_relative(directory);
+  CorpusFile file;
+  file.path = path;
+  file.kind = KindInDirectory(path);
+  file.name = relative.string();
+  file.in_directory = true;
+  file.domain = DomainName(relative.has_parent_path() ? relative.begin()->string()
+                                                      : DirectoryName(directory));
+  RETURN_IF_ERROR(CheckReadable(path, &file.bytes));
+  found->files.push_back(std::move(file));
+  return absl::OkStatus();
+}
+
+// Why an entry is not read, or "" when it is.
+std::string SkipReason(const fs::directory_entry& entry) {
+  std::error_code error;
+  if (entry.path().filename().string().starts_with(".")) return "hidden";
+  if (entry.is_directory(error)) return entry.is_symlink(error) ? "directory link" : "";
+  return entry.is_regular_file(error) ? "" : "not a file";
+}
+
+absl::Status AddDirectory(const fs::path& directory, CorpusFiles* found) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  fs::recursive_directory_iterator it(directory, error);
+  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    const std::string reason = SkipReason(*it);
+    if (!reason.empty()) {
+      found->skipped.push_back({it->path(), reason});
+      it.disable_recursion_pending();
+    } else if (!it->is_directory(error)) {
+      paths.push_back(it->path());
+    }
+  }
+  if (error) return SystemError("read directory", directory, error.value());
+  std::ranges::sort(paths);
+  for (const fs::path& path : paths) RETURN_IF_ERROR(AddDirectoryFile(directory, path, found));
+  return absl::OkStatus();
+}
+
+absl::Status AddPath(const std::string& given, CorpusFiles* found) {
+  fs::path path(given);
+  if (!path.has_filename() && path.has_parent_path()) path = path.parent_path();  // "a/" -> "a"
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found) {
+    return absl::NotFoundError(
+        absl::StrCat("corpus path ", given, ": no such file or directory (working directory ",
+                     fs::current_path(error).string(), "). Check the spelling of the path."));
+  }
+  if (error) return SystemError("read", path, error.value());
+  if (fs::is_directory(status)) return AddDirectory(path, found);
+  return AddFile(path, found);
+}
+
+// Names become ids, which must differ.
+void MakeNamesUnique(std::vector<CorpusFile>* files) {
+  std::map<std::string, int> uses;
+  for (const CorpusFile& file : *files) ++uses[file.name];
+  for (CorpusFile& file : *files) {
+    if (uses[file.name] > 1) file.name = file.path.string();
+  }
+}
+
+bool IsNameCharacter(char c) {
+  return (c & 0x80) != 0 || std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+         std::string_view("-+._").find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths) {
+  if (paths.empty()) {
+    return absl::InvalidArgumentError(
+        "corpus: no paths given. Name JSON lines files, text files or directories.");
+  }
+  CorpusFiles found;
+  for (const std::string& path : paths) RETURN_IF_ERROR(AddPath(path, &found));
+  if (found.files.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "corpus ", paths[0], paths.size() > 1 ? " and others" : "", ": no files to read: got ",
+        found.skipped.size(), " hidden or special entries, expected at least one file."));
+  }
+  std::ranges::sort(found.skipped, {}, &SkippedEntry::path);
+  MakeNamesUnique(&found.files);
+  return found;
+}
+
+std::string DomainName(std::string_view label) {
+  size_t size = std::min(label.size(), kMaxDomainBytes);
+  while (size < label.size() && size > 0 && (label[size] & 0xC0) == 0x80) --size;
+  std::string name(label.substr(0, size));
+  std::ranges::replace_if(
+      name, [](char c) { return !IsNameCharacter(c); }, '_');
+  if (name.starts_with(".")) name[0] = '_';
+  return name;
+}
+
+}  // namespace braid

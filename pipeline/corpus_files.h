@@ -1,0 +1,55 @@
+// Which files a corpus consists of: paths given by a user, expanded and checked.
+#ifndef BRAID_PIPELINE_CORPUS_FILES_H_
+#define BRAID_PIPELINE_CORPUS_FILES_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace braid {
+
+enum class CorpusFileKind { kJsonLines, kText };
+
+struct CorpusFile {
+  std::filesystem::path path;
+  CorpusFileKind kind = CorpusFileKind::kText;
+  // File name, or path relative to the directory given; the whole path where two would be equal.
+  std::string name;
+  // Domain of documents that name none.
+  std::string domain;
+  bool in_directory = false;
+  // On disk.
+  int64_t bytes = 0;
+};
+
+// An entry of a directory that is not read: "hidden" (name starts with a dot), "directory link",
+// "not a file" (socket, broken link, ...).
+struct SkippedEntry {
+  std::filesystem::path path;
+  std::string reason;
+};
+
+struct CorpusFiles {
+  std::vector<CorpusFile> files;
+  std::vector<SkippedEntry> skipped;
+};
+
+// Files in the order of `paths`, within a directory sorted by path, sub-directories included.
+// Inside directories .jsonl and .ndjson files (also .gz, .zst) are JSON lines and everything else
+// is text. NOT_FOUND, PERMISSION_DENIED, or INVALID_ARGUMENT for an unknown extension and for no
+// file.
+absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths);
+
+// `label` as a name that any file system takes: ASCII letters, digits, "-+._" and non-ASCII
+// characters stay, others and a leading dot become "_"; at most 80 bytes. Empty stays empty.
+// Requires valid UTF-8.
+std::string DomainName(std::string_view label);
+
+}  // namespace braid
+
+#endif  // BRAID_PIPELINE_CORPUS_FILES_H_

@@ -1,0 +1,282 @@
+#include "pipeline/corpus_reader.h"
+
+#include <simdjson.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "formats/status_macros.h"
+#include "pipeline/document_splitter.h"
+#include "pipeline/nearest_name.h"
+#include "pipeline/text_source.h"
+
+namespace braid {
+namespace {
+
+constexpr int64_t kDefaultMaxDocumentBytes = int64_t{16} << 20;
+constexpr const char* kTextFields[] = {"text", "raw_content", "content"};
+constexpr size_t kBinaryProbeBytes = 8192;
+
+// A character takes at most six bytes in JSON (\u0041); the rest of a record has room besides. The
+// parser takes less than 4 GiB.
+int64_t MaxLineBytes(int64_t max_document_bytes) {
+  constexpr int64_t kMaxParsed = int64_t{3} << 30;
+  return std::min(max_document_bytes, kMaxParsed / 8) * 6 + (int64_t{1} << 20);
+}
+
+bool IsWhiteSpace(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
+}
+
+bool IsValidUtf8(std::string_view text) {
+  return simdjson::validate_utf8(text.data(), text.size());
+}
+
+std::string Quoted(const std::vector<std::string>& names) {
+  return absl::StrCat("\"", absl::StrJoin(names, "\", \""), "\"");
+}
+
+std::string FieldOr(const std::string& given, const char* fallback) {
+  return given.empty() ? fallback : given;
+}
+
+// "" when the text makes a document.
+std::string_view TextProblem(std::string_view text, int64_t max_document_bytes) {
+  if (static_cast<int64_t>(text.size()) > max_document_bytes) return "too long";
+  if (IsWhiteSpace(text)) return "empty";
+  return IsValidUtf8(text) ? "" : "invalid utf-8";
+}
+
+absl::Status CheckConfig(const v1::IngestConfig& config) {
+  const auto negative = [](const char* field, int64_t value) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ingest.", field, ": got ", value, ", expected 0 (default) or more"));
+  };
+  if (config.max_document_bytes() < 0) {
+    return negative("max_document_bytes", config.max_document_bytes());
+  }
+  if (config.split_bytes() < 0) return negative("split_bytes", config.split_bytes());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CorpusReader>> CorpusReader::Open(std::span<const std::string> paths,
+                                                                 const v1::IngestConfig& config) {
+  RETURN_IF_ERROR(CheckConfig(config));
+  ASSIGN_OR_RETURN(CorpusFiles files, FindCorpusFiles(paths));
+  return std::unique_ptr<CorpusReader>(new CorpusReader(std::move(files), config));
+}
+
+CorpusReader::CorpusReader(CorpusFiles files, const v1::IngestConfig& config)
+    : config_(config),
+      max_document_bytes_(config.max_document_bytes() > 0 ? config.max_document_bytes()
+                                                          : kDefaultMaxDocumentBytes),
+      files_(std::move(files)) {
+  for (const CorpusFile& corpus_file : files_.files) total_bytes_ += corpus_file.bytes;
+  for (const SkippedEntry& entry : files_.skipped)
+    AddReject({entry.path.string(), 0, entry.reason});
+}
+
+absl::StatusOr<bool> CorpusReader::Next(Document* document, std::vector<Reject>* rejects) {
+  absl::Status status;
+  while (status.ok() && ready_.empty() && next_file_ < files_.files.size()) status = Advance();
+  std::ranges::move(rejects_, std::back_inserter(*rejects));
+  rejects_.clear();
+  RETURN_IF_ERROR(status);
+  if (ready_.empty()) {
+    RETURN_IF_ERROR(CheckNotEmpty());
+    return false;
+  }
+  *document = std::move(ready_.front());
+  ready_.pop_front();
+  return true;
+}
+
+int64_t CorpusReader::bytes_read() const {
+  return bytes_of_finished_files_ + (lines_ != nullptr ? lines_->bytes_read() : 0);
+}
+
+absl::Status CorpusReader::Advance() {
+  if (file().kind == CorpusFileKind::kText) return ReadTextFile();
+  if (lines_ == nullptr) return OpenFile();
+  return ReadRecord();
+}
+
+absl::Status CorpusReader::OpenFile() {
+  ASSIGN_OR_RETURN(std::unique_ptr<TextSource> source, TextSource::Open(file().path));
+  lines_ = std::make_unique<LineReader>(std::move(source), MaxLineBytes(max_document_bytes_));
+  text_field_.clear();
+  return absl::OkStatus();
+}
+
+void CorpusReader::CloseFile() {
+  lines_.reset();
+  bytes_of_finished_files_ += file().bytes;
+  ++next_file_;
+}
+
+absl::Status CorpusReader::ReadTextFile() {
+  const absl::StatusOr<std::optional<std::string>> text =
+      ReadText(file().path, max_document_bytes_);
+  // Among other files a damaged archive is just one more file that is no text.
+  const bool no_archive = file().in_directory && (absl::IsDataLoss(text.status()) ||
+                                                  absl::IsInvalidArgument(text.status()));
+  if (no_archive) {
+    RejectAt(0, "binary");
+  } else if (!text.ok()) {
+    return text.status();
+  } else if (!text->has_value()) {
+    RejectAt(0, "too long");
+  } else if ((*text)->substr(0, kBinaryProbeBytes).find('\0') != std::string::npos) {
+    RejectAt(0, "binary");
+  } else {
+    AddDocument({.id = file().name,
+                 .text = **text,
+                 .domain = file().domain,
+                 .file = file().path.string(),
+                 .offset = 0});
+  }
+  CloseFile();
+  return absl::OkStatus();
+}
+
+absl::Status CorpusReader::ReadRecord() {
+  Line line;
+  ASSIGN_OR_RETURN(const bool more, lines_->Next(&line));
+  if (!more) {
+    CloseFile();
+  } else if (line.too_long) {
+    RejectAt(line.offset, "too long");
+  } else if (!IsWhiteSpace(line.text)) {
+    return AddRecord(line);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CorpusReader::AddRecord(const Line& line) {
+  if (const std::string_view problem = record_.Parse(line.text); !problem.empty()) {
+    if (num_accepted_ == 0 && line.offset == 0 && line.text.starts_with("[")) return IsAnArray();
+    RejectAt(line.offset, problem);
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const bool found, FindTextField(line.offset));
+  const std::optional<std::string_view> text = found ? record_.String(text_field_) : std::nullopt;
+  if (!text) {
+    RejectAt(line.offset, "missing text field");
+  } else {
+    AddDocument(MakeDocument(*text, line.offset));
+  }
+  return absl::OkStatus();
+}
+
+// Settles the text field of the file with its first record that has one. Only the very first record
+// of the corpus is an error without: late in a long job a reject is the smaller evil.
+absl::StatusOr<bool> CorpusReader::FindTextField(int64_t offset) {
+  const bool first = !std::exchange(seen_an_object_, true);
+  if (!text_field_.empty()) return true;
+  if (!config_.text_field().empty()) {
+    if (record_.Has(config_.text_field())) text_field_ = config_.text_field();
+  } else {
+    const auto* field =
+        std::ranges::find_if(kTextFields, [&](const char* name) { return record_.Has(name); });
+    if (field != std::end(kTextFields)) text_field_ = *field;
+  }
+  if (text_field_.empty() && first) return MissingTextField(offset);
+  return !text_field_.empty();
+}
+
+absl::Status CorpusReader::IsAnArray() const {
+  return absl::InvalidArgumentError(
+      absl::StrCat("corpus file ", file().path.string(),
+                   ": got a JSON array, expected one object a line. Convert it with: jq -c '.[]' "
+                   "FILE > FILE.jsonl"));
+}
+
+absl::Status CorpusReader::MissingTextField(int64_t offset) const {
+  const std::vector<std::string> seen = record_.FieldNames();
+  const bool given = !config_.text_field().empty();
+  std::optional<std::string> nearest =
+      NearestName(given ? config_.text_field() : kTextFields[0], seen);
+  for (const char* name : kTextFields) {
+    if (!nearest && record_.Has(name)) nearest = name;
+  }
+  const std::string expected = given ? absl::StrCat("\"", config_.text_field(), "\"")
+                                     : "\"text\", \"raw_content\" or \"content\"";
+  return absl::InvalidArgumentError(
+      absl::StrCat("corpus file ", file().path.string(), ", record at byte ", offset,
+                   ": no text field: expected ", expected, ", got the fields ", Quoted(seen), ". ",
+                   nearest ? absl::StrCat("Did you mean \"", *nearest, "\"? ") : "",
+                   "Set ingest.text_field to the field that holds the text."));
+}
+
+Document CorpusReader::MakeDocument(std::string_view text, int64_t offset) const {
+  Document document;
+  document.id = record_.Label(FieldOr(config_.id_field(), "id"))
+                    .value_or(absl::StrCat(file().name, ":", offset));
+  document.text = std::string(text);
+  document.domain =
+      DomainName(record_.Label(FieldOr(config_.domain_field(), "domain")).value_or(file().domain));
+  document.file = file().path.string();
+  document.offset = offset;
+  return document;
+}
+
+void CorpusReader::AddDocument(Document document) {
+  const std::string_view problem = TextProblem(document.text, max_document_bytes_);
+  if (!problem.empty()) return RejectAt(document.offset, problem);
+  if (!id_hashes_.insert(XXH3_64bits(document.id.data(), document.id.size())).second) {
+    return RejectAt(document.offset, "duplicate id");
+  }
+  ++num_accepted_;
+  const auto size = static_cast<int64_t>(document.text.size());
+  if (config_.split_bytes() > 0 && size > config_.split_bytes()) {
+    AddPieces(document);
+  } else {
+    ready_.push_back(std::move(document));
+  }
+}
+
+void CorpusReader::AddPieces(const Document& document) {
+  int64_t number = 0;
+  for (const std::string_view piece : SplitDocument(document.text, config_.split_bytes())) {
+    if (IsWhiteSpace(piece)) continue;
+    Document part = {.id = absl::StrCat(document.id, "#", number++),
+                     .text = std::string(piece),
+                     .domain = document.domain,
+                     .file = document.file,
+                     .offset = document.offset};
+    ready_.push_back(std::move(part));
+  }
+}
+
+void CorpusReader::RejectAt(int64_t offset, std::string_view reason) {
+  AddReject({file().path.string(), offset, std::string(reason)});
+}
+
+void CorpusReader::AddReject(Reject reject) {
+  ++num_rejected_;
+  ++reject_counts_[reject.reason];
+  rejects_.push_back(std::move(reject));
+}
+
+absl::Status CorpusReader::CheckNotEmpty() const {
+  if (num_accepted_ > 0) return absl::OkStatus();
+  const auto count = [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, entry.second, " ", entry.first);
+  };
+  const std::string rejected = absl::StrJoin(reject_counts_, ", ", count);
+  return absl::InvalidArgumentError(
+      absl::StrCat("empty corpus: got no document in ", files_.files.size(), " file(s) from ",
+                   files_.files.front().path.string(), " on (", num_records(), " records rejected",
+                   rejected.empty() ? "" : ": ", rejected,
+                   "), expected at least one with text. See docs/corpus.md for what is read."));
+}
+
+}  // namespace braid

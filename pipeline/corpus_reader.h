@@ -1,0 +1,120 @@
+// Documents of a corpus, read one by one in a fixed order and in constant memory.
+//
+// Inputs are JSON lines (.jsonl, .json, .ndjson), text files (.txt), either of them compressed
+// (.gz, .zst), and directories, walked recursively in sorted order, in which every UTF-8 file is
+// one document. docs/corpus.md is the reference.
+//
+//   ASSIGN_OR_RETURN(std::unique_ptr<CorpusReader> reader, CorpusReader::Open(paths, config));
+//   Document document;
+//   std::vector<Reject> rejects;
+//   while (true) {
+//     ASSIGN_OR_RETURN(bool more, reader->Next(&document, &rejects));
+//     if (!more) break;
+//     Use(document);
+//   }
+#ifndef BRAID_PIPELINE_CORPUS_READER_H_
+#define BRAID_PIPELINE_CORPUS_READER_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "braid/v1/pipeline.pb.h"
+#include "pipeline/corpus_files.h"
+#include "pipeline/json_record.h"
+#include "pipeline/line_reader.h"
+
+namespace braid {
+
+struct Document {
+  // Unique in the corpus.
+  std::string id;
+  // Valid UTF-8, at least one character that is not white space.
+  std::string text;
+  // Usable as a file name: see DomainName() in corpus_files.h.
+  std::string domain;
+  std::string file;
+  // Byte of the decompressed file at which the record starts.
+  int64_t offset = 0;
+};
+
+// A record that gave no document.
+struct Reject {
+  std::string file;
+  int64_t offset = 0;
+  // "invalid utf-8", "invalid json", "not an object", "missing text field", "empty", "too long",
+  // "duplicate id", and for entries of directories "binary" and the reasons of SkippedEntry.
+  std::string reason;
+};
+
+class CorpusReader {
+ public:
+  // Checks every path. NOT_FOUND for a missing one, PERMISSION_DENIED for an unreadable one,
+  // INVALID_ARGUMENT for an unknown kind of file or for no file at all.
+  static absl::StatusOr<std::unique_ptr<CorpusReader>> Open(std::span<const std::string> paths,
+                                                            const v1::IngestConfig& config);
+
+  // The next document; false after the last one. Appends the records rejected on the way to
+  // `rejects`. INVALID_ARGUMENT when the corpus' first record lacks the text field or when the
+  // whole corpus holds no document, DATA_LOSS for a damaged or truncated compressed file,
+  // RESOURCE_EXHAUSTED for a decompression bomb.
+  absl::StatusOr<bool> Next(Document* document, std::vector<Reject>* rejects);
+
+  // Bytes on disk read so far, and in all.
+  int64_t bytes_read() const;
+  int64_t total_bytes() const { return total_bytes_; }
+
+  // num_records() == num_accepted() + num_rejected(); an accepted record gives one document, or
+  // several when it is split.
+  int64_t num_records() const { return num_accepted_ + num_rejected_; }
+  int64_t num_accepted() const { return num_accepted_; }
+  int64_t num_rejected() const { return num_rejected_; }
+
+ private:
+  CorpusReader(CorpusFiles files, const v1::IngestConfig& config);
+  absl::Status Advance();
+  absl::Status OpenFile();
+  void CloseFile();
+  absl::Status ReadRecord();
+  absl::Status ReadTextFile();
+  absl::Status AddRecord(const Line& line);
+  absl::StatusOr<bool> FindTextField(int64_t offset);
+  absl::Status IsAnArray() const;
+  absl::Status MissingTextField(int64_t offset) const;
+  Document MakeDocument(std::string_view text, int64_t offset) const;
+  void AddDocument(Document document);
+  void AddPieces(const Document& document);
+  void RejectAt(int64_t offset, std::string_view reason);
+  void AddReject(Reject reject);
+  absl::Status CheckNotEmpty() const;
+  const CorpusFile& file() const { return files_.files[next_file_]; }
+
+  const v1::IngestConfig config_;
+  const int64_t max_document_bytes_;
+  const CorpusFiles files_;
+  int64_t total_bytes_ = 0;
+  int64_t bytes_of_finished_files_ = 0;
+  size_t next_file_ = 0;
+  std::unique_ptr<LineReader> lines_;  // of the current JSON lines file; null between files
+  JsonRecord record_;
+  std::string text_field_;  // of the current file; empty until known
+  bool seen_an_object_ = false;
+  absl::flat_hash_set<uint64_t> id_hashes_;
+  std::deque<Document> ready_;
+  std::vector<Reject> rejects_;  // not yet handed out
+  std::map<std::string, int64_t> reject_counts_;
+  int64_t num_accepted_ = 0;
+  int64_t num_rejected_ = 0;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_PIPELINE_CORPUS_READER_H_

@@ -1,0 +1,29 @@
+// embed: one L2-normalised vector a document.
+//
+// Output: embeddings.npy [n, d] float32; for the hashing embedder also
+// document_frequencies.npy, with which further texts can be embedded alike.
+#ifndef BRAID_PIPELINE_EMBED_STAGE_H_
+#define BRAID_PIPELINE_EMBED_STAGE_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "braid/v1/pipeline.pb.h"
+#include "pipeline/document_store.h"
+#include "pipeline/stage_advance.h"
+#include "pipeline/stage_store.h"
+
+namespace braid {
+
+// A remote embedder counts by the fingerprint of its vectors, not by its
+// addresses; so this connects to it. Errors: UNAVAILABLE when it cannot.
+absl::StatusOr<std::string> EmbedKey(const v1::CorpusSpec& resolved, const std::string& ingest_key);
+
+// Units: documents. Errors: those of the embedder; CANCELLED.
+absl::Status Embed(const DocumentStore& documents, const v1::EmbedderConfig& config,
+                   const StageAdvance& advance, StageWriter* stage);
+
+}  // namespace braid
+
+#endif  // BRAID_PIPELINE_EMBED_STAGE_H_

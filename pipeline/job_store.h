@@ -1,0 +1,117 @@
+// The durable list of corpus jobs and their numbered events, in SQLite.
+//
+// Guarantees:
+//  - what a call returned is on disk (WAL, synchronous=FULL);
+//  - a job only moves along the arrows of IsLegalTransition (job_state.h);
+//  - every change of a job is an event; numbers grow by one without gap, across
+//    restarts and processes;
+//  - one request id is one job: submitting it again with the same spec returns
+//    that job, with another spec ALREADY_EXISTS.
+//
+// Thread-safe; several processes may open the same home. Only the holder of the
+// home's worker lock (job_worker.h) may call ClaimNext, RequeueOrphans and the
+// calls that end a running job.
+//
+// Errors: NOT_FOUND for an unknown id, FAILED_PRECONDITION for an illegal
+// transition, RESOURCE_EXHAUSTED for a full disk, UNAVAILABLE while another
+// process keeps the database locked.
+#ifndef BRAID_PIPELINE_JOB_STORE_H_
+#define BRAID_PIPELINE_JOB_STORE_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "braid/v1/pipeline.pb.h"
+
+namespace SQLite {
+class Database;
+}
+
+namespace braid {
+
+class JobStore {
+ public:
+  using Clock = std::function<double()>;  // Unix seconds
+
+  // Opens or creates HOME/jobs.sqlite.
+  static absl::StatusOr<std::unique_ptr<JobStore>> Open(const std::filesystem::path& home,
+                                                        Clock clock = SystemClock());
+  static Clock SystemClock();
+  ~JobStore();
+
+  // Records a QUEUED job, or finds the one with this request id.
+  absl::StatusOr<v1::Job> Submit(const v1::CorpusSpec& spec, const std::string& request_id);
+
+  absl::StatusOr<v1::Job> Get(const std::string& id);
+  // Newest first.
+  absl::StatusOr<std::vector<v1::Job>> List();
+  // Events with numbers above `after`, ascending, at most 1000.
+  absl::StatusOr<std::vector<v1::JobEvent>> EventsAfter(const std::string& id, int64_t after);
+
+  // A queued job is CANCELLED at once; a running one is marked, and its worker
+  // ends it. Cancelling a cancelled job changes nothing.
+  absl::StatusOr<v1::Job> RequestCancel(const std::string& id);
+  absl::StatusOr<bool> CancelRequested(const std::string& id);
+  // FAILED or CANCELLED -> QUEUED. Resuming a queued or running job changes
+  // nothing.
+  absl::StatusOr<v1::Job> Resume(const std::string& id);
+
+  // True when a job is queued or running.
+  absl::StatusOr<bool> HasUnfinished();
+  // The oldest queued job, now RUNNING; nullopt when there is none.
+  absl::StatusOr<std::optional<v1::Job>> ClaimNext();
+  // Jobs left RUNNING by a dead process: back to QUEUED, or CANCELLED if that
+  // had been asked for.
+  absl::Status RequeueOrphans();
+  absl::Status RecordProgress(const std::string& id, const v1::StageProgress& progress);
+  absl::Status Succeed(const std::string& id, const v1::JobResult& result);
+  absl::Status Fail(const std::string& id, const std::string& error);
+  absl::Status MarkCancelled(const std::string& id);
+  absl::Status Requeue(const std::string& id, const std::string& why);
+
+  // Waits until this process has changed something since `seen` was returned by
+  // changes(), or until the timeout (another process may have).
+  uint64_t changes() const;
+  void WaitForChange(uint64_t seen, std::chrono::milliseconds timeout) const;
+  // Ends all waits, as a change would.
+  void Wake();
+
+ private:
+  JobStore(std::filesystem::path path, std::unique_ptr<SQLite::Database> database, Clock clock);
+
+  template <class Body>
+  auto Guard(Body body) -> decltype(body());
+  template <class Body>
+  auto Transact(Body body) -> decltype(body());
+  absl::StatusOr<v1::Job> Read(int64_t number);
+  absl::Status AppendEvent(int64_t number, v1::JobState state, const std::string& message,
+                           const v1::StageProgress* progress = nullptr);
+  absl::StatusOr<v1::Job> Move(int64_t number, v1::JobState to, const std::string& message,
+                               const std::string& error = "",
+                               const v1::JobResult* result = nullptr);
+  absl::StatusOr<std::optional<v1::Job>> FindRequest(const v1::CorpusSpec& spec,
+                                                     const std::string& request_id);
+  absl::Status MoveById(const std::string& id, v1::JobState to, const std::string& message,
+                        const std::string& error = "", const v1::JobResult* result = nullptr);
+
+  const std::filesystem::path path_;
+  const Clock clock_;
+  mutable std::mutex mutex_;  // guards database_, changes_
+  std::unique_ptr<SQLite::Database> database_;
+  mutable std::condition_variable changed_;
+  uint64_t changes_ = 0;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_PIPELINE_JOB_STORE_H_

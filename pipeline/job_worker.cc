@@ -1,0 +1,142 @@
+#include "pipeline/job_worker.h"
+
+#include <chrono>
+#include <exception>
+#include <iostream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "formats/status_macros.h"
+#include "pipeline/job_runner.h"
+#include "pipeline/progress_throttle.h"
+
+namespace braid {
+namespace {
+
+constexpr std::chrono::milliseconds kPollInterval{200};
+constexpr double kCancelPollSeconds = 0.1;
+
+double SteadySeconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+// Asks the store whether to cancel a job, but not at every chunk.
+class CancelPoll {
+ public:
+  CancelPoll(JobStore* jobs, std::string id) : jobs_(jobs), id_(std::move(id)) {}
+
+  bool Requested() {
+    const double now = SteadySeconds();
+    if (requested_ || now - asked_at_ < kCancelPollSeconds) return requested_;
+    asked_at_ = now;
+    requested_ = jobs_->CancelRequested(id_).value_or(false);
+    return requested_;
+  }
+
+ private:
+  JobStore* const jobs_;
+  const std::string id_;
+  bool requested_ = false;
+  double asked_at_ = -kCancelPollSeconds;
+};
+
+}  // namespace
+
+JobWorker::JobWorker(const std::filesystem::path& home, JobStore* jobs, StageStore* stages,
+                     int num_jobs)
+    : jobs_(jobs), stages_(stages), lock_(home) {
+  for (int i = 0; i < num_jobs; ++i) threads_.emplace_back([this] { Loop(); });
+}
+
+JobWorker::~JobWorker() {
+  stopping_ = true;
+  jobs_->Wake();
+  threads_.clear();
+}
+
+void JobWorker::Loop() {
+  while (!stopping_) {
+    const uint64_t seen = jobs_->changes();
+    const absl::StatusOr<std::optional<v1::Job>> job = Claim();
+    if (job.ok() && job->has_value()) {
+      Run(**job);
+      Release();
+    } else if (!stopping_) {
+      jobs_->WaitForChange(seen, kPollInterval);
+    }
+  }
+}
+
+absl::StatusOr<bool> JobWorker::HoldLock() {
+  if (lock_.held()) return true;
+  ASSIGN_OR_RETURN(const bool unfinished, jobs_->HasUnfinished());
+  if (!unfinished) return false;
+  ASSIGN_OR_RETURN(const bool acquired, lock_.TryAcquire());
+  if (!acquired) return false;
+  // The last holder is gone, so nobody runs what is marked as running.
+  if (absl::Status status = jobs_->RequeueOrphans(); !status.ok()) {
+    lock_.Release();
+    return status;
+  }
+  return true;
+}
+
+absl::StatusOr<std::optional<v1::Job>> JobWorker::Claim() {
+  std::lock_guard guard(mutex_);
+  ASSIGN_OR_RETURN(const bool held, HoldLock());
+  if (!held) return std::nullopt;
+  auto job = jobs_->ClaimNext();
+  if (job.ok() && job->has_value()) {
+    ++num_running_;
+  } else if (num_running_ == 0) {
+    lock_.Release();
+  }
+  return job;
+}
+
+void JobWorker::Release() {
+  std::lock_guard guard(mutex_);
+  --num_running_;
+  if (num_running_ == 0) lock_.Release();
+}
+
+absl::StatusOr<v1::JobResult> JobWorker::RunStages(const v1::Job& job) {
+  ProgressThrottle throttle;
+  CancelPoll cancel(jobs_, job.id());
+  JobHooks hooks;
+  hooks.report = [&](const v1::StageProgress& progress) {
+    if (!throttle.Admit(progress, SteadySeconds())) return;
+    // Progress is for people; a job does not fail for want of it.
+    jobs_->RecordProgress(job.id(), progress).IgnoreError();
+  };
+  hooks.stop = [&] { return stopping_ || cancel.Requested(); };
+  // Out of memory and whatever a library throws is this job's failure, not the
+  // end of a process that serves others.
+  try {
+    return RunJob(job.spec(), stages_, hooks);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("out of memory; use a smaller corpus or more memory");
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("unexpected exception: ", error.what()));
+  }
+}
+
+absl::Status JobWorker::Record(const v1::Job& job, const absl::StatusOr<v1::JobResult>& result) {
+  if (result.ok()) return jobs_->Succeed(job.id(), *result);
+  if (absl::IsCancelled(result.status())) {
+    ASSIGN_OR_RETURN(const bool requested, jobs_->CancelRequested(job.id()));
+    if (requested) return jobs_->MarkCancelled(job.id());
+    if (stopping_) return jobs_->Requeue(job.id(), "interrupted; queued again");
+  }
+  return jobs_->Fail(job.id(), std::string(result.status().message()));
+}
+
+void JobWorker::Run(const v1::Job& job) {
+  const absl::Status recorded = Record(job, RunStages(job));
+  if (recorded.ok()) return;
+  // It stays RUNNING and is queued again by the next holder of the lock.
+  std::cerr << job.id() << ": cannot record its end: " << recorded << std::endl;
+}
+
+}  // namespace braid

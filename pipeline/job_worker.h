@@ -1,0 +1,51 @@
+// Threads that run the queued jobs of a home, oldest first.
+#ifndef BRAID_PIPELINE_JOB_WORKER_H_
+#define BRAID_PIPELINE_JOB_WORKER_H_
+
+#include <atomic>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "braid/v1/pipeline.pb.h"
+#include "pipeline/job_store.h"
+#include "pipeline/stage_store.h"
+#include "pipeline/worker_lock.h"
+
+namespace braid {
+
+// Holds the home's worker lock while it has something to run; on taking it, jobs
+// that a dead process left RUNNING are queued again. Waits for jobs without
+// polling faster than five times a second.
+class JobWorker {
+ public:
+  // Runs up to `num_jobs` jobs at a time. Requires: num_jobs >= 0; `jobs` and
+  // `stages` outlive this.
+  JobWorker(const std::filesystem::path& home, JobStore* jobs, StageStore* stages, int num_jobs);
+  // Interrupts running jobs at their next commit point and queues them again.
+  ~JobWorker();
+
+ private:
+  void Loop();
+  absl::StatusOr<std::optional<v1::Job>> Claim();
+  absl::StatusOr<bool> HoldLock();
+  void Release();
+  void Run(const v1::Job& job);
+  absl::StatusOr<v1::JobResult> RunStages(const v1::Job& job);
+  absl::Status Record(const v1::Job& job, const absl::StatusOr<v1::JobResult>& result);
+
+  JobStore* const jobs_;
+  StageStore* const stages_;
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;  // guards lock_, num_running_
+  WorkerLock lock_;
+  int num_running_ = 0;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_PIPELINE_JOB_WORKER_H_

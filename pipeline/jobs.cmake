@@ -1,0 +1,26 @@
+# The durable staged job and its service.
+braid_library(NAME pipeline
+  SRCS
+    corpus_spec.cc
+    deduplicate_stage.cc
+    document_store.cc
+    embed_stage.cc
+    ingest_stage.cc
+    job_id.cc
+    job_runner.cc
+    job_state.cc
+    job_store.cc
+    job_worker.cc
+    json_file.cc
+    neighbor_stage.cc
+    order_stage.cc
+    pack_stage.cc
+    pipeline_service.cc
+    stage_key.cc
+    stage_store.cc
+    tokenize_stage.cc
+    worker_lock.cc
+  DEPS braid::pipeline_core braid::corpus braid::tokenizer braid::retrieval
+    braid::retrieval_services braid::proto braid::formats braid::grpc_status gRPC::grpc++
+    nlohmann_json::nlohmann_json absl::status absl::statusor absl::strings Threads::Threads)
+target_link_libraries(braid_pipeline PRIVATE SQLiteCpp PkgConfig::XXHASH)

@@ -1,0 +1,44 @@
+// neighbors: the k nearest documents of every document.
+//
+// Output: neighbors.npy [n, k] uint32 and scores.npy [n, k] float32 (cosine),
+// descending, padded where there are fewer; neighbors.json: k, the index used
+// and its measured recall@k.
+#ifndef BRAID_PIPELINE_NEIGHBOR_STAGE_H_
+#define BRAID_PIPELINE_NEIGHBOR_STAGE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "braid/v1/pipeline.pb.h"
+#include "formats/npy.h"
+#include "pipeline/similarity_order.h"
+#include "pipeline/stage_advance.h"
+#include "pipeline/stage_store.h"
+
+namespace braid {
+
+std::string NeighborKey(const v1::CorpusSpec& resolved, const std::string& embed_key);
+
+// `embed_directory`: output of the embed stage. Units: documents.
+absl::Status FindNeighbors(const std::filesystem::path& embed_directory,
+                           const v1::CorpusSpec& resolved, const StageAdvance& advance,
+                           StageWriter* stage);
+
+// The stored graph, memory-mapped.
+struct StoredNeighbors {
+  NpyArray<uint32_t> ids;  // [n, k]
+  NpyArray<float> scores;  // [n, k]
+  double recall_at_k = 0;
+  int32_t k = 0;
+
+  static absl::StatusOr<StoredNeighbors> Open(const std::filesystem::path& directory);
+  int64_t num_documents() const { return ids.num_rows(); }
+  NeighborLists lists() const { return {k, ids.values(), scores.values()}; }
+};
+
+}  // namespace braid
+
+#endif  // BRAID_PIPELINE_NEIGHBOR_STAGE_H_

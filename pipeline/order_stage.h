@@ -1,0 +1,47 @@
+// order: the held-out split, and the order of the documents that train.
+//
+// Duplicates are gone and held-out documents are set aside first, so the
+// similarity walk runs on the neighbour graph of training documents alone.
+//
+// Output (document numbers are those of ingest): order.npy uint32, training
+// documents in order; path_starts.npy uint32, positions in it at which the walk
+// began anew; heldout.npy uint32, held-out documents, ascending.
+#ifndef BRAID_PIPELINE_ORDER_STAGE_H_
+#define BRAID_PIPELINE_ORDER_STAGE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "braid/v1/pipeline.pb.h"
+#include "pipeline/document_store.h"
+#include "pipeline/neighbor_stage.h"
+#include "pipeline/similarity_order.h"
+#include "pipeline/stage_advance.h"
+#include "pipeline/stage_store.h"
+
+namespace braid {
+
+std::string OrderKey(const v1::CorpusSpec& resolved, const std::string& deduplicate_key);
+
+// `keep` [n]: output of deduplicate. Units: documents.
+// Errors: FAILED_PRECONDITION when no document is left to train on.
+absl::Status Order(const DocumentStore& documents, const StoredNeighbors& neighbors,
+                   std::span<const uint8_t> keep, const v1::CorpusSpec& resolved,
+                   const StageAdvance& advance, StageWriter* stage);
+
+// The stored order, in memory: 4 bytes a document.
+struct StoredOrder {
+  DocumentOrder training;
+  std::vector<uint32_t> heldout;
+
+  static absl::StatusOr<StoredOrder> Read(const std::filesystem::path& directory);
+};
+
+}  // namespace braid
+
+#endif  // BRAID_PIPELINE_ORDER_STAGE_H_

@@ -1,0 +1,269 @@
+#include "pipeline/pack_stage.h"
+
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "formats/atomic_file.h"
+#include "formats/file_error.h"
+#include "formats/indexed_dataset.h"
+#include "formats/npy.h"
+#include "formats/status_macros.h"
+#include "formats/tokenizer.h"
+#include "pipeline/corpus_spec.h"
+#include "pipeline/json_file.h"
+#include "pipeline/ordering_report.h"
+#include "pipeline/packing.h"
+#include "pipeline/provenance.h"
+#include "pipeline/stage_key.h"
+
+namespace braid {
+namespace {
+
+constexpr int32_t kFormatVersion = 1;
+constexpr size_t kDocumentsPerAdvance = 1024;
+constexpr int64_t kMinHeldoutTokens = 2;  // one input and one target
+
+struct PackedInstances {
+  std::vector<ProvenanceSpan> spans;  // as stored
+  int64_t num_instances = 0;
+  int64_t num_tokens = 0;
+};
+
+class DatasetPacker {
+ public:
+  DatasetPacker(const PackInputs& inputs, const v1::CorpusSpec& resolved, IndexedDataset tokens,
+                const Tokenizer& tokenizer, const StageAdvance& advance, StageWriter* stage)
+      : inputs_(inputs),
+        resolved_(resolved),
+        tokens_(std::move(tokens)),
+        tokenizer_(tokenizer),
+        advance_(advance),
+        stage_(stage) {}
+
+  // Writes instances.bin/.idx.
+  absl::StatusOr<PackedInstances> PackInstances();
+  // Writes heldout/; returns the domains that have windows, sorted.
+  absl::StatusOr<std::vector<std::string>> PackHeldout();
+
+ private:
+  std::filesystem::path Path(std::string_view name) const { return stage_->directory() / name; }
+  absl::Status CheckEnoughTokens() const;
+  absl::StatusOr<PackedInstances> PackInOrder(const std::filesystem::path& prefix);
+  absl::Status StoreShuffled(const std::filesystem::path& packed,
+                             std::span<const uint32_t> shuffle);
+  absl::StatusOr<int64_t> PackDomain(std::span<const uint32_t> documents, const std::string& name);
+
+  const PackInputs& inputs_;
+  const v1::CorpusSpec& resolved_;
+  const IndexedDataset tokens_;
+  const Tokenizer& tokenizer_;
+  const StageAdvance& advance_;
+  StageWriter* const stage_;
+};
+
+absl::Status DatasetPacker::CheckEnoughTokens() const {
+  int64_t got = 0;
+  for (const uint32_t document : inputs_.order.training.order) {
+    got += tokens_.sequence_length(document) + 1;
+  }
+  const int64_t needed = int64_t{resolved_.pack().sequence_length()} + 1;
+  if (got >= needed) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "pack.sequence_length ", resolved_.pack().sequence_length(),
+      " is longer than the whole corpus: got ", got, " training tokens, needed ", needed,
+      " for one instance; lower pack.sequence_length to at most ", got - 1, " or add documents"));
+}
+
+absl::StatusOr<PackedInstances> DatasetPacker::PackInOrder(const std::filesystem::path& prefix) {
+  ASSIGN_OR_RETURN(const auto writer,
+                   IndexedDatasetWriter::Create(prefix, tokenizer_.vocab_size()));
+  PackedInstances packed;
+  Packer packer(resolved_.pack().sequence_length(), tokenizer_.eos_id(),
+                [&](std::span<const int32_t> tokens, std::span<const ProvenanceSpan> spans) {
+                  packed.spans.insert(packed.spans.end(), spans.begin(), spans.end());
+                  return writer->AddSequence(tokens);
+                });
+  const std::vector<uint32_t>& order = inputs_.order.training.order;
+  std::vector<int32_t> tokens;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i % kDocumentsPerAdvance == 0) {
+      RETURN_IF_ERROR(advance_(static_cast<int64_t>(i), static_cast<int64_t>(order.size())));
+    }
+    tokens_.ReadInto(order[i], &tokens);
+    RETURN_IF_ERROR(packer.Add(order[i], tokens));
+  }
+  RETURN_IF_ERROR(packer.Finish());
+  RETURN_IF_ERROR(writer->Commit().status());
+  packed.num_instances = packer.num_instances();
+  packed.num_tokens = packer.num_tokens();
+  return packed;
+}
+
+absl::Status DatasetPacker::StoreShuffled(const std::filesystem::path& packed,
+                                          std::span<const uint32_t> shuffle) {
+  ASSIGN_OR_RETURN(const IndexedDataset source, IndexedDataset::Open(packed));
+  ASSIGN_OR_RETURN(const auto writer,
+                   IndexedDatasetWriter::Create(Path("instances"), tokenizer_.vocab_size()));
+  std::vector<int32_t> tokens;
+  for (const uint32_t instance : shuffle) {
+    source.ReadInto(instance, &tokens);
+    RETURN_IF_ERROR(writer->AddSequence(tokens));
+    writer->EndDocument();
+  }
+  ASSIGN_OR_RETURN(const std::vector<FileSummary> files, writer->Commit());
+  stage_->Add(files, static_cast<int64_t>(shuffle.size()));
+  return absl::OkStatus();
+}
+
+absl::Status RemoveFile(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::remove(path, error);
+  return error ? SystemError("cannot remove", path, error.value()) : absl::OkStatus();
+}
+
+absl::StatusOr<PackedInstances> DatasetPacker::PackInstances() {
+  RETURN_IF_ERROR(CheckEnoughTokens());
+  // The permutation needs the number of instances, known only after packing.
+  const std::filesystem::path packed_prefix = Path("packed");
+  ASSIGN_OR_RETURN(PackedInstances packed, PackInOrder(packed_prefix));
+  const std::vector<uint32_t> shuffle = InstanceShuffle(packed.num_instances, resolved_.seed());
+  RETURN_IF_ERROR(StoreShuffled(packed_prefix, shuffle));
+  RETURN_IF_ERROR(RemoveFile(TokensPath(packed_prefix)));
+  RETURN_IF_ERROR(RemoveFile(IndexPath(packed_prefix)));
+  packed.spans = ShuffleSpans(std::move(packed.spans), shuffle);
+  return packed;
+}
+
+// Number of windows written; a remainder without a target is left out.
+absl::StatusOr<int64_t> DatasetPacker::PackDomain(std::span<const uint32_t> documents,
+                                                  const std::string& name) {
+  ASSIGN_OR_RETURN(const auto writer,
+                   IndexedDatasetWriter::Create(Path("heldout") / name, tokenizer_.vocab_size()));
+  Packer packer(resolved_.pack().sequence_length(), tokenizer_.eos_id(),
+                [&](std::span<const int32_t> tokens, std::span<const ProvenanceSpan>) {
+                  if (static_cast<int64_t>(tokens.size()) < kMinHeldoutTokens) {
+                    return absl::OkStatus();
+                  }
+                  const absl::Status status = writer->AddSequence(tokens);
+                  writer->EndDocument();
+                  return status;
+                });
+  std::vector<int32_t> tokens;
+  for (const uint32_t document : documents) {
+    tokens_.ReadInto(document, &tokens);
+    RETURN_IF_ERROR(packer.Add(document, tokens));
+  }
+  RETURN_IF_ERROR(packer.Finish());
+  const int64_t num_windows = writer->num_sequences();
+  if (num_windows == 0) return 0;
+  ASSIGN_OR_RETURN(const std::vector<FileSummary> files, writer->Commit());
+  stage_->Add(files, num_windows, "heldout");
+  return num_windows;
+}
+
+absl::StatusOr<std::vector<std::string>> DatasetPacker::PackHeldout() {
+  RETURN_IF_ERROR(MakeDirectories(Path("heldout")));
+  const std::vector<std::string>& names = inputs_.documents.domain_names();
+  std::vector<std::vector<uint32_t>> by_domain(names.size());
+  for (const uint32_t document : inputs_.order.heldout) {
+    by_domain[static_cast<size_t>(inputs_.documents.domain(document))].push_back(document);
+  }
+  std::vector<std::string> present;
+  for (size_t domain = 0; domain < names.size(); ++domain) {
+    if (by_domain[domain].empty()) continue;
+    ASSIGN_OR_RETURN(const int64_t num_windows, PackDomain(by_domain[domain], names[domain]));
+    if (num_windows > 0) present.push_back(names[domain]);
+  }
+  return present;
+}
+
+absl::Status CopyTokenizer(const std::filesystem::path& tokenize_directory, StageWriter* stage) {
+  ASSIGN_OR_RETURN(const std::string model, ReadFile(tokenize_directory / "tokenizer.model"));
+  return stage->AddText("tokenizer.model", model, 1);
+}
+
+absl::Status StoreProvenance(const DocumentStore& documents, std::span<const ProvenanceSpan> spans,
+                             StageWriter* stage) {
+  const std::filesystem::path directory = stage->directory() / "provenance";
+  RETURN_IF_ERROR(MakeDirectories(directory));
+  std::vector<std::string> ids;
+  ids.reserve(static_cast<size_t>(documents.size()));
+  for (int64_t i = 0; i < documents.size(); ++i) ids.emplace_back(documents.id(i));
+  ASSIGN_OR_RETURN(const std::vector<FileSummary> files, WriteProvenance(directory, spans, ids));
+  stage->Add(files, static_cast<int64_t>(spans.size()), "provenance");
+  return absl::OkStatus();
+}
+
+absl::Status StoreOrderingReport(const PackInputs& inputs, const v1::CorpusSpec& resolved,
+                                 std::span<const ProvenanceSpan> spans, StageWriter* stage) {
+  ASSIGN_OR_RETURN(const auto embeddings,
+                   NpyArray<float>::Open(inputs.embed_directory / "embeddings.npy"));
+  const OrderingReportInput input = {
+      .order_name = v1::OrderMode_Name(resolved.order()),
+      .order = inputs.order.training,
+      .embeddings = embeddings.values(),
+      .dimension = static_cast<int32_t>(embeddings.row_size()),
+      .domains = inputs.documents.domains(),
+      .spans = spans,
+      .sequence_length = resolved.pack().sequence_length(),
+      .recall_at_k = inputs.neighbors.recall_at_k,
+      .k = inputs.neighbors.k,
+      .seed = resolved.seed(),
+  };
+  return stage->AddText("ordering_report.json", ToJson(MeasureOrdering(input)), 1);
+}
+
+absl::Status DescribeDataset(const PackInputs& inputs, const v1::CorpusSpec& resolved,
+                             const std::string& key, const Tokenizer& tokenizer,
+                             const PackedInstances& packed,
+                             const std::vector<std::string>& heldout_domains, StageWriter* stage) {
+  const nlohmann::json dataset = {
+      {"name", resolved.name()},
+      {"key", key},
+      {"order", v1::OrderMode_Name(resolved.order())},
+      {"sequence_length", resolved.pack().sequence_length()},
+      {"vocab_size", tokenizer.vocab_size()},
+      {"eos_id", tokenizer.eos_id()},
+      {"num_instances", packed.num_instances},
+      {"num_tokens", packed.num_tokens},
+      {"num_documents", inputs.order.training.order.size()},
+      {"num_heldout_documents", inputs.order.heldout.size()},
+      {"domains", heldout_domains},
+      {"seed", resolved.seed()},
+  };
+  return stage->AddText("dataset.json", FormatJson(dataset), 1);
+}
+
+}  // namespace
+
+std::string PackKey(const v1::CorpusSpec& resolved, const std::string& tokenize_key,
+                    const std::string& order_key) {
+  return StageKey("pack", kFormatVersion)
+      .Add("tokenize", tokenize_key)
+      .Add("order", order_key)
+      .Add("name", resolved.name())
+      .Add("sequence_length", resolved.pack().sequence_length())
+      .Add("seed", static_cast<uint64_t>(resolved.seed()))
+      .Hex();
+}
+
+absl::Status Pack(const PackInputs& inputs, const v1::CorpusSpec& resolved, const std::string& key,
+                  const StageAdvance& advance, StageWriter* stage) {
+  ASSIGN_OR_RETURN(const auto tokenizer,
+                   Tokenizer::Load(inputs.tokenize_directory / "tokenizer.model"));
+  ASSIGN_OR_RETURN(IndexedDataset tokens,
+                   IndexedDataset::Open(inputs.tokenize_directory / "tokens"));
+  DatasetPacker packer(inputs, resolved, std::move(tokens), *tokenizer, advance, stage);
+  ASSIGN_OR_RETURN(const PackedInstances packed, packer.PackInstances());
+  ASSIGN_OR_RETURN(const std::vector<std::string> domains, packer.PackHeldout());
+  RETURN_IF_ERROR(CopyTokenizer(inputs.tokenize_directory, stage));
+  RETURN_IF_ERROR(StoreProvenance(inputs.documents, packed.spans, stage));
+  RETURN_IF_ERROR(StoreOrderingReport(inputs, resolved, packed.spans, stage));
+  return DescribeDataset(inputs, resolved, key, *tokenizer, packed, domains, stage);
+}
+
+}  // namespace braid

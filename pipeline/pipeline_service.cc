@@ -1,0 +1,125 @@
+#include "pipeline/pipeline_service.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <cstdio>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "braid/v1/pipeline.grpc.pb.h"
+#include "formats/status_macros.h"
+#include "pipeline/corpus_spec.h"
+#include "pipeline/job_state.h"
+#include "pipeline/job_store.h"
+#include "pipeline/job_worker.h"
+#include "pipeline/stage_store.h"
+#include "proto/grpc_status.h"
+
+namespace braid {
+namespace {
+
+// Other processes may change a job, unseen by this one's condition variable.
+constexpr std::chrono::milliseconds kPollInterval{200};
+
+std::string NewRequestId() {
+  std::random_device device;
+  std::string id;
+  for (int i = 0; i < 4; ++i) {
+    char word[9];
+    std::snprintf(word, sizeof word, "%08x", static_cast<unsigned>(device()));
+    id += word;
+  }
+  return id;
+}
+
+grpc::Status Reply(absl::StatusOr<v1::Job> job, v1::Job* response) {
+  if (!job.ok()) return ToGrpc(job.status());
+  *response = *std::move(job);
+  return grpc::Status::OK;
+}
+
+class PipelineServiceImpl final : public v1::PipelineService::Service {
+ public:
+  PipelineServiceImpl(const PipelineOptions& options, std::unique_ptr<JobStore> jobs)
+      : jobs_(std::move(jobs)),
+        stages_(options.home / "store"),
+        worker_(options.home, jobs_.get(), &stages_, options.num_workers) {}
+
+  grpc::Status SubmitCorpus(grpc::ServerContext*, const v1::SubmitCorpusRequest* request,
+                            v1::Job* response) override {
+    return Reply(Submit(*request), response);
+  }
+
+  grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest* request,
+                      v1::Job* response) override {
+    return Reply(jobs_->Get(request->id()), response);
+  }
+
+  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*,
+                        v1::ListJobsResponse* response) override {
+    absl::StatusOr<std::vector<v1::Job>> jobs = jobs_->List();
+    if (!jobs.ok()) return ToGrpc(jobs.status());
+    for (v1::Job& job : *jobs) *response->add_jobs() = std::move(job);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status WatchJob(grpc::ServerContext* context, const v1::WatchJobRequest* request,
+                        grpc::ServerWriter<v1::JobEvent>* writer) override {
+    return ToGrpc(Watch(*request, context, writer));
+  }
+
+  grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request,
+                         v1::Job* response) override {
+    return Reply(jobs_->RequestCancel(request->id()), response);
+  }
+
+  grpc::Status ResumeJob(grpc::ServerContext*, const v1::ResumeJobRequest* request,
+                         v1::Job* response) override {
+    return Reply(jobs_->Resume(request->id()), response);
+  }
+
+ private:
+  absl::StatusOr<v1::Job> Submit(const v1::SubmitCorpusRequest& request) {
+    ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, ResolveCorpusSpec(request.spec()));
+    const std::string& id = request.request_id();
+    return jobs_->Submit(resolved, id.empty() ? NewRequestId() : id);
+  }
+
+  absl::Status Watch(const v1::WatchJobRequest& request, grpc::ServerContext* context,
+                     grpc::ServerWriter<v1::JobEvent>* writer) {
+    int64_t sent = request.after_event();
+    while (!context->IsCancelled()) {
+      const uint64_t seen = jobs_->changes();
+      ASSIGN_OR_RETURN(const auto events, jobs_->EventsAfter(request.id(), sent));
+      for (const v1::JobEvent& event : events) {
+        if (!writer->Write(event)) return absl::CancelledError("the client is gone");
+        sent = event.number();
+      }
+      ASSIGN_OR_RETURN(const v1::Job job, jobs_->Get(request.id()));
+      if (IsFinal(job.state()) && job.last_event() <= sent) return absl::OkStatus();
+      if (events.empty()) jobs_->WaitForChange(seen, kPollInterval);
+    }
+    return absl::CancelledError("the client is gone");
+  }
+
+  const std::unique_ptr<JobStore> jobs_;
+  StageStore stages_;
+  JobWorker worker_;  // last: its threads use the others
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<grpc::Service>> MakePipelineService(const PipelineOptions& options) {
+  if (options.num_workers < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_workers: got ", options.num_workers, ", expected 0 or more"));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<JobStore> jobs, JobStore::Open(options.home));
+  return std::make_unique<PipelineServiceImpl>(options, std::move(jobs));
+}
+
+}  // namespace braid

@@ -1,0 +1,119 @@
+#include "pipeline/tokenize_stage.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "formats/atomic_file.h"
+#include "formats/indexed_dataset.h"
+#include "formats/status_macros.h"
+#include "formats/tokenizer.h"
+#include "pipeline/random_permutation.h"
+#include "pipeline/stage_key.h"
+#include "retrieval/parallel_for.h"
+
+namespace braid {
+namespace {
+
+constexpr int32_t kFormatVersion = 1;
+constexpr char kModelName[] = "tokenizer.model";
+constexpr int64_t kChunkBytes = int64_t{8} << 20;
+constexpr int64_t kChunkDocuments = 1 << 16;
+constexpr int64_t kDocumentsPerTask = 16;
+
+absl::Status CopyModel(const std::string& from, const std::filesystem::path& to) {
+  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(from));
+  return WriteFileAtomically(to, bytes);
+}
+
+absl::Status TrainModel(const DocumentStore& documents, const v1::CorpusSpec& resolved,
+                        const std::filesystem::path& model) {
+  std::vector<std::string> texts;
+  for (const int64_t i :
+       SampleDocuments(documents, resolved.tokenizer().sample_bytes(), resolved.seed())) {
+    texts.emplace_back(documents.text(i));
+  }
+  TokenizerTrainingOptions options;
+  options.vocab_size = resolved.tokenizer().vocab_size();
+  return TrainTokenizer(texts, options, model);
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> ProvideTokenizer(const DocumentStore& documents,
+                                                            const v1::CorpusSpec& resolved,
+                                                            StageWriter* stage) {
+  const std::filesystem::path model = stage->directory() / kModelName;
+  if (resolved.tokenizer().model_path().empty()) {
+    RETURN_IF_ERROR(TrainModel(documents, resolved, model));
+  } else {
+    // Loaded from its own place first, so that an error names the user's file.
+    RETURN_IF_ERROR(Tokenizer::Load(resolved.tokenizer().model_path()).status());
+    RETURN_IF_ERROR(CopyModel(resolved.tokenizer().model_path(), model));
+  }
+  ASSIGN_OR_RETURN(const FileSummary summary, SummarizeFile(model));
+  stage->Add(summary, 1);
+  return Tokenizer::Load(model);
+}
+
+std::vector<std::vector<int32_t>> EncodeAll(const Tokenizer& tokenizer,
+                                            std::span<const std::string_view> texts) {
+  std::vector<std::vector<int32_t>> tokens(texts.size());
+  ParallelFor(static_cast<int64_t>(texts.size()), kDocumentsPerTask,
+              [&](int64_t begin, int64_t end) {
+                for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+                  tokens[i] = tokenizer.Encode(texts[i]);
+                }
+              });
+  return tokens;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> TokenizeKey(const v1::CorpusSpec& resolved,
+                                        const std::string& ingest_key) {
+  const v1::TokenizerConfig& config = resolved.tokenizer();
+  StageKey key("tokenize", kFormatVersion);
+  key.Add("ingest", ingest_key);
+  if (config.model_path().empty()) {
+    key.Add("vocab_size", config.vocab_size());
+    key.Add("sample_bytes", static_cast<int64_t>(config.sample_bytes()));
+    key.Add("seed", static_cast<uint64_t>(resolved.seed()));
+  } else {
+    ASSIGN_OR_RETURN(const std::string model, ReadFile(config.model_path()));
+    key.Add("model", model);
+  }
+  return key.Hex();
+}
+
+std::vector<int64_t> SampleDocuments(const DocumentStore& documents, int64_t sample_bytes,
+                                     uint64_t seed) {
+  std::vector<int64_t> sample;
+  int64_t bytes = 0;
+  for (const uint32_t i : RandomPermutation(documents.size(), seed)) {
+    if (bytes >= sample_bytes) break;
+    bytes += static_cast<int64_t>(documents.text(i).size());
+    sample.push_back(i);
+  }
+  std::sort(sample.begin(), sample.end());
+  return sample;
+}
+
+absl::Status Tokenize(const DocumentStore& documents, const v1::CorpusSpec& resolved,
+                      const StageAdvance& advance, StageWriter* stage) {
+  RETURN_IF_ERROR(advance(0, documents.size()));
+  ASSIGN_OR_RETURN(const auto tokenizer, ProvideTokenizer(documents, resolved, stage));
+  ASSIGN_OR_RETURN(const auto writer, IndexedDatasetWriter::Create(stage->directory() / "tokens",
+                                                                   tokenizer->vocab_size()));
+  for (int64_t begin = 0; begin < documents.size();) {
+    RETURN_IF_ERROR(advance(begin, documents.size()));
+    const int64_t end = documents.ChunkEnd(begin, kChunkBytes, kChunkDocuments);
+    for (const auto& tokens : EncodeAll(*tokenizer, documents.Texts(begin, end))) {
+      RETURN_IF_ERROR(writer->AddSequence(tokens));
+      writer->EndDocument();
+    }
+    begin = end;
+  }
+  ASSIGN_OR_RETURN(const std::vector<FileSummary> files, writer->Commit());
+  stage->Add(files, documents.size());
+  return absl::OkStatus();
+}
+
+}  // namespace braid

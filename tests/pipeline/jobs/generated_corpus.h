@@ -1,0 +1,30 @@
+// A small seeded corpus with known counts, and directories to work in.
+#ifndef BRAID_TESTS_PIPELINE_JOBS_GENERATED_CORPUS_H_
+#define BRAID_TESTS_PIPELINE_JOBS_GENERATED_CORPUS_H_
+
+#include <filesystem>
+#include <string>
+
+#include "braid/v1/pipeline.pb.h"
+
+namespace braid {
+
+struct GeneratedCorpus {
+  static constexpr int kUnique = 240;
+  static constexpr int kDuplicates = 4;  // two exact, two with one word changed
+  static constexpr int kRejects = 3;     // bad JSON, an empty text, a repeated id
+  static constexpr int kRecords = kUnique + kDuplicates + kRejects;
+};
+
+// A new empty directory below testing::TempDir().
+std::filesystem::path NewDirectory();
+
+// Writes a JSONL file of three domains with words of their own.
+void WriteCorpus(const std::filesystem::path& path);
+
+// A spec for it that takes well under a second to run.
+v1::CorpusSpec SmallSpec(const std::filesystem::path& corpus);
+
+}  // namespace braid
+
+#endif  // BRAID_TESTS_PIPELINE_JOBS_GENERATED_CORPUS_H_

@@ -1,0 +1,266 @@
+#include "pipeline/pipeline_service.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "braid/v1/pipeline.grpc.pb.h"
+#include "formats/manifest.h"
+#include "pipeline/job_runner.h"
+#include "pipeline/job_store.h"
+#include "pipeline/worker_lock.h"
+#include "tests/pipeline/jobs/generated_corpus.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+// A server of one home, talked to through a real in-process channel.
+class Server {
+ public:
+  explicit Server(const fs::path& home, int num_workers = 1) {
+    auto service = MakePipelineService({home, num_workers});
+    EXPECT_TRUE(service.ok()) << service.status();
+    service_ = *std::move(service);
+    grpc::ServerBuilder builder;
+    builder.RegisterService(service_.get());
+    server_ = builder.BuildAndStart();
+    stub_ = v1::PipelineService::NewStub(server_->InProcessChannel({}));
+  }
+  ~Server() {
+    stub_.reset();
+    server_->Shutdown(std::chrono::system_clock::now());
+  }
+
+  v1::PipelineService::Stub& stub() { return *stub_; }
+
+ private:
+  std::unique_ptr<grpc::Service> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<v1::PipelineService::Stub> stub_;
+};
+
+template <class Request, class Response>
+using Method = grpc::Status (v1::PipelineService::Stub::*)(grpc::ClientContext*, const Request&,
+                                                           Response*);
+
+template <class Request, class Response>
+grpc::Status Call(Server& server, Method<Request, Response> method, const Request& request,
+                  Response* response) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  return (server.stub().*method)(&context, request, response);
+}
+
+class PipelineServiceTest : public testing::Test {
+ protected:
+  PipelineServiceTest() { WriteCorpus(corpus_); }
+
+  grpc::Status Submit(Server& server, const v1::CorpusSpec& spec, const std::string& request_id,
+                      v1::Job* job) {
+    v1::SubmitCorpusRequest request;
+    *request.mutable_spec() = spec;
+    request.set_request_id(request_id);
+    return Call(server, &v1::PipelineService::Stub::SubmitCorpus, request, job);
+  }
+  std::string MustSubmit(Server& server, const v1::CorpusSpec& spec) {
+    v1::Job job;
+    const grpc::Status status = Submit(server, spec, "", &job);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return job.id();
+  }
+  v1::Job Get(Server& server, const std::string& id) {
+    v1::GetJobRequest request;
+    request.set_id(id);
+    v1::Job job;
+    EXPECT_TRUE(Call(server, &v1::PipelineService::Stub::GetJob, request, &job).ok());
+    return job;
+  }
+  // Events after `after` until the job ends, or until `last` events came.
+  std::vector<v1::JobEvent> Watch(Server& server, const std::string& id, int64_t after = 0,
+                                  size_t last = SIZE_MAX) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    v1::WatchJobRequest request;
+    request.set_id(id);
+    request.set_after_event(after);
+    const auto reader = server.stub().WatchJob(&context, request);
+    std::vector<v1::JobEvent> events;
+    v1::JobEvent event;
+    while (events.size() < last && reader->Read(&event)) events.push_back(event);
+    if (events.size() >= last) context.TryCancel();
+    const grpc::Status status = reader->Finish();
+    EXPECT_TRUE(status.ok() || events.size() >= last) << status.error_message();
+    return events;
+  }
+
+  const fs::path home_ = NewDirectory();
+  const fs::path corpus_ = NewDirectory() / "tiny.jsonl";
+};
+
+TEST_F(PipelineServiceTest, RunsAJobToTheEndAndStreamsGapFreeEvents) {
+  Server server(home_);
+  const std::string id = MustSubmit(server, SmallSpec(corpus_));
+  EXPECT_EQ(id, "job-000001");
+  const auto events = Watch(server, id);
+  for (size_t i = 0; i < events.size(); ++i) {
+    EXPECT_EQ(events[i].number(), static_cast<int64_t>(i) + 1);
+  }
+  EXPECT_EQ(events.front().state(), v1::JOB_QUEUED);
+  ASSERT_EQ(events.back().state(), v1::JOB_SUCCEEDED) << events.back().message();
+  const v1::Job job = Get(server, id);
+  EXPECT_EQ(job.last_event(), events.back().number());
+  ASSERT_EQ(job.stages_size(), static_cast<int>(StageNames().size()));
+  for (int i = 0; i < job.stages_size(); ++i) {
+    EXPECT_EQ(job.stages(i).stage(), StageNames()[static_cast<size_t>(i)]);
+    EXPECT_TRUE(job.stages(i).complete());
+    EXPECT_FALSE(job.stages(i).reused());
+  }
+  EXPECT_TRUE(LoadVerifiedManifest(job.result().dataset_dir()).ok());
+  const auto rest = Watch(server, id, 3);
+  ASSERT_EQ(rest.size(), events.size() - 3);
+  EXPECT_EQ(rest.front().SerializeAsString(), events[3].SerializeAsString());
+}
+
+TEST_F(PipelineServiceTest, IsIdempotentInTheRequestId) {
+  Server server(home_, /*num_workers=*/0);
+  v1::Job first, again, other;
+  ASSERT_TRUE(Submit(server, SmallSpec(corpus_), "r", &first).ok());
+  ASSERT_TRUE(Submit(server, SmallSpec(corpus_), "r", &again).ok());
+  EXPECT_EQ(again.id(), first.id());
+  v1::CorpusSpec spec = SmallSpec(corpus_);
+  spec.set_seed(99);
+  EXPECT_EQ(Submit(server, spec, "r", &other).error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_NE(MustSubmit(server, spec), MustSubmit(server, spec)) << "generated ids are new";
+  v1::ListJobsResponse list;
+  ASSERT_TRUE(
+      Call(server, &v1::PipelineService::Stub::ListJobs, v1::ListJobsRequest(), &list).ok());
+  ASSERT_EQ(list.jobs_size(), 3);
+  EXPECT_EQ(list.jobs(0).id(), "job-000003");
+}
+
+TEST_F(PipelineServiceTest, RefusesBadSettingsAndUnknownIds) {
+  Server server(home_, 0);
+  v1::Job job;
+  v1::CorpusSpec spec = SmallSpec(corpus_);
+  spec.mutable_neighbors()->set_k(-3);
+  const grpc::Status bad = Submit(server, spec, "", &job);
+  EXPECT_EQ(bad.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(bad.error_message(), HasSubstr("neighbors.k: got -3"));
+  v1::GetJobRequest get;
+  get.set_id("job-000042");
+  const grpc::Status missing = Call(server, &v1::PipelineService::Stub::GetJob, get, &job);
+  EXPECT_EQ(missing.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(missing.error_message(), HasSubstr("`braid jobs`"));
+  grpc::ClientContext context;
+  v1::WatchJobRequest watch;
+  watch.set_id("job-000042");
+  const auto reader = server.stub().WatchJob(&context, watch);
+  v1::JobEvent event;
+  EXPECT_FALSE(reader->Read(&event));
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(PipelineServiceTest, FailsWithTheCauseAndSucceedsWhenResumedAfterTheRepair) {
+  const fs::path late = NewDirectory() / "late.jsonl";
+  Server server(home_);
+  const std::string id = MustSubmit(server, SmallSpec(late));
+  EXPECT_EQ(Watch(server, id).back().state(), v1::JOB_FAILED);
+  EXPECT_THAT(Get(server, id).error(), HasSubstr(late.string()));
+  WriteCorpus(late);
+  v1::ResumeJobRequest resume;
+  resume.set_id(id);
+  v1::Job job;
+  const int64_t seen = Get(server, id).last_event();
+  ASSERT_TRUE(Call(server, &v1::PipelineService::Stub::ResumeJob, resume, &job).ok());
+  EXPECT_EQ(Watch(server, id, seen).back().state(), v1::JOB_SUCCEEDED);
+  EXPECT_EQ(Get(server, id).error(), "");
+}
+
+TEST_F(PipelineServiceTest, CancelsAndResumes) {
+  Server server(home_);
+  const std::string id = MustSubmit(server, SmallSpec(corpus_));
+  v1::CancelJobRequest cancel;
+  cancel.set_id(id);
+  v1::Job job;
+  ASSERT_TRUE(Call(server, &v1::PipelineService::Stub::CancelJob, cancel, &job).ok());
+  ASSERT_EQ(Watch(server, id).back().state(), v1::JOB_CANCELLED);
+  v1::ResumeJobRequest resume;
+  resume.set_id(id);
+  ASSERT_TRUE(Call(server, &v1::PipelineService::Stub::ResumeJob, resume, &job).ok());
+  EXPECT_EQ(Watch(server, id, job.last_event()).back().state(), v1::JOB_SUCCEEDED);
+}
+
+TEST_F(PipelineServiceTest, ContinuesAJobWhoseServerWasShutDown) {
+  std::string id;
+  {
+    Server server(home_);
+    id = MustSubmit(server, SmallSpec(corpus_));
+    Watch(server, id, 0, 3);  // it is running
+  }
+  {
+    Server onlooker(home_, 0);
+    EXPECT_NE(Get(onlooker, id).state(), v1::JOB_RUNNING) << "interrupted and queued again";
+  }
+  Server server(home_);
+  EXPECT_EQ(Watch(server, id).back().state(), v1::JOB_SUCCEEDED);
+}
+
+TEST_F(PipelineServiceTest, RunsAgainWhatAKilledProcessLeftRunning) {
+  {
+    Server server(home_, 0);
+    MustSubmit(server, SmallSpec(corpus_));
+    const auto jobs = JobStore::Open(home_);
+    ASSERT_TRUE((*jobs)->ClaimNext().ok());
+  }
+  Server server(home_);
+  EXPECT_EQ(Watch(server, "job-000001").back().state(), v1::JOB_SUCCEEDED);
+}
+
+TEST_F(PipelineServiceTest, LeavesJobsToTheProcessThatHoldsTheLock) {
+  auto lock = std::make_optional<WorkerLock>(home_);
+  ASSERT_TRUE(*lock->TryAcquire());
+  Server server(home_);
+  Server onlooker(home_, 0);
+  const std::string id = MustSubmit(onlooker, SmallSpec(corpus_));
+  EXPECT_EQ(Watch(onlooker, id, 0, 1).size(), 1u);
+  EXPECT_EQ(Get(onlooker, id).state(), v1::JOB_QUEUED);
+  lock.reset();
+  EXPECT_EQ(Watch(onlooker, id).back().state(), v1::JOB_SUCCEEDED)
+      << "submitted and watched through one server, run by the other";
+}
+
+TEST_F(PipelineServiceTest, RunsJobsSideBySide) {
+  Server server(home_, /*num_workers=*/2);
+  v1::CorpusSpec random = SmallSpec(corpus_);
+  random.set_order(v1::RANDOM);
+  const std::string first = MustSubmit(server, SmallSpec(corpus_));
+  const std::string second = MustSubmit(server, random);
+  EXPECT_EQ(Watch(server, first).back().state(), v1::JOB_SUCCEEDED);
+  EXPECT_EQ(Watch(server, second).back().state(), v1::JOB_SUCCEEDED);
+  int made = 0;
+  for (const std::string& id : {first, second}) {
+    const v1::Job job = Get(server, id);
+    for (const v1::StageProgress& stage : job.stages()) made += stage.reused() ? 0 : 1;
+  }
+  EXPECT_EQ(made, 9) << "five shared stages are made once, order and pack twice";
+}
+
+TEST(MakePipelineServiceTest, NamesAHomeThatCannotBe) {
+  const auto service = MakePipelineService({"/proc/nothing/here", 1});
+  ASSERT_FALSE(service.ok());
+  EXPECT_THAT(std::string(service.status().message()), HasSubstr("/proc/nothing"));
+}
+
+}  // namespace
+}  // namespace braid

@@ -1,0 +1,152 @@
+#include "trainer/control/analysis_service.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+
+#include "formats/atomic_file.h"
+#include "tests/trainer/control/control_fixture.h"
+#include "trainer/run_directory.h"
+
+namespace braid {
+namespace {
+
+using testing::HasSubstr;
+
+class AnalysisServiceTest : public ControlFixture {
+ protected:
+  AnalysisServiceTest() {
+    run_dir_ = RunStore::Open(root_ / "home").value()->Create("", "spec", 1).value().run_dir;
+    EXPECT_TRUE(RunDirectory(run_dir_).WriteSpec(Spec("toy <run>")).ok());
+    service_ = MakeAnalysisService(Options()).value();
+    grpc::ServerBuilder builder;
+    builder.RegisterService(service_.get());
+    server_ = builder.BuildAndStart();
+    stub_ = v1::AnalysisService::NewStub(server_->InProcessChannel(grpc::ChannelArguments()));
+    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  }
+
+  grpc::Status Evaluate(const v1::EvaluateRequest& request,
+                        std::vector<v1::EvaluateEvent>* events) {
+    auto reader = stub_->Evaluate(&context_, request);
+    for (v1::EvaluateEvent event; reader->Read(&event);) events->push_back(event);
+    return reader->Finish();
+  }
+  bool HasOpenRequests() const {
+    const std::filesystem::path folder = root_ / "home/requests";
+    return std::filesystem::exists(folder) && !std::filesystem::is_empty(folder);
+  }
+
+  std::filesystem::path run_dir_;
+  std::unique_ptr<grpc::Service> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<v1::AnalysisService::Stub> stub_;
+  grpc::ClientContext context_;
+};
+
+TEST_F(AnalysisServiceTest, DescribesAPreset) {
+  v1::DescribeModelRequest request;
+  request.mutable_model()->set_preset("0.3B/8E");
+  v1::DescribeModelResponse response;
+  ASSERT_TRUE(stub_->DescribeModel(&context_, request, &response).ok());
+  EXPECT_NEAR(static_cast<double>(response.num_parameters()), 1.8e9, 0.05e9);
+}
+
+TEST_F(AnalysisServiceTest, UnknownPresetIsAnError) {
+  v1::DescribeModelRequest request;
+  request.mutable_model()->set_preset("0.4B");
+  v1::DescribeModelResponse response;
+  const grpc::Status status = stub_->DescribeModel(&context_, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("0.4B"));
+}
+
+TEST_F(AnalysisServiceTest, ForwardsEvaluationAndKeepsItBesideTheRun) {
+  v1::EvaluateRequest request;
+  request.set_model("run-000001");
+  std::vector<v1::EvaluateEvent> events;
+  ASSERT_TRUE(Evaluate(request, &events).ok());
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].done(), 1);
+  EXPECT_EQ(events[1].result().model(), run_dir_.string());
+  EXPECT_THAT(ReadFile(run_dir_ / "evaluation.json").value(), HasSubstr("\"loss\": 2.5"));
+  EXPECT_FALSE(HasOpenRequests());
+}
+
+TEST_F(AnalysisServiceTest, EvaluationOnOtherDataIsNotTheRuns) {
+  v1::EvaluateRequest request;
+  request.set_model(run_dir_.string());
+  request.set_dataset_dir((root_ / "dataset").string());
+  std::vector<v1::EvaluateEvent> events;
+  ASSERT_TRUE(Evaluate(request, &events).ok());
+  EXPECT_FALSE(std::filesystem::exists(run_dir_ / "evaluation.json"));
+}
+
+TEST_F(AnalysisServiceTest, FailureOfTheChildIsItsMessage) {
+  v1::EvaluateRequest request;
+  request.set_model("run-000001");
+  request.set_dataset_dir("/missing");
+  std::vector<v1::EvaluateEvent> events;
+  const grpc::Status status = Evaluate(request, &events);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(status.error_message(), "/missing is not a dataset");
+}
+
+TEST_F(AnalysisServiceTest, ModelThatIsNotOneIsRefused) {
+  v1::EvaluateRequest request;
+  request.set_model((root_ / "dataset").string());
+  std::vector<v1::EvaluateEvent> events;
+  EXPECT_EQ(Evaluate(request, &events).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(AnalysisServiceTest, ModelThatDoesNotExistIsNamed) {
+  v1::EvaluateRequest request;
+  request.set_model("run-000009");
+  std::vector<v1::EvaluateEvent> events;
+  const grpc::Status status = Evaluate(request, &events);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(status.error_message(), HasSubstr("run-000009"));
+}
+
+TEST_F(AnalysisServiceTest, ForwardsGeneratedText) {
+  v1::GenerateRequest request;
+  request.set_model("run-000001");
+  request.set_prompt("hello");
+  auto reader = stub_->Generate(&context_, request);
+  std::string text;
+  v1::GenerateEvent event;
+  while (reader->Read(&event)) text += event.text();
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(text, "hello world");
+  EXPECT_TRUE(event.done());
+}
+
+TEST_F(AnalysisServiceTest, CancellingEndsTheChild) {
+  v1::GenerateRequest request;
+  request.set_model("run-000001");
+  request.set_prompt("endless");
+  auto reader = stub_->Generate(&context_, request);
+  v1::GenerateEvent event;
+  ASSERT_TRUE(reader->Read(&event));
+  EXPECT_TRUE(HasOpenRequests());
+  context_.TryCancel();
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_TRUE(Eventually([&] { return !HasOpenRequests(); }));
+}
+
+TEST_F(AnalysisServiceTest, ReportsARunThatHasJustStarted) {
+  v1::ReportRequest request;
+  request.add_runs("run-000001");
+  v1::ReportResponse response;
+  const grpc::Status status = stub_->Report(&context_, request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_THAT(response.html(), HasSubstr("toy &lt;run&gt;"));
+}
+
+TEST_F(AnalysisServiceTest, ReportOfNothingIsAnError) {
+  v1::ReportResponse response;
+  EXPECT_EQ(stub_->Report(&context_, {}, &response).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace braid

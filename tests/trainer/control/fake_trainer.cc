@@ -1,0 +1,112 @@
+// Keeps the run directory contract of braid-trainer without training anything.
+// What it does is decided by the name in run.textproto, or by the prompt:
+//   "quick"    ten steps, then done          "endless"   steps until it is stopped
+//   "failing"  reports a failure             "crashing"  ends without exit.json
+//   "stubborn" ignores SIGTERM
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <string>
+
+#include "braid/v1/analysis.pb.h"
+#include "formats/atomic_file.h"
+#include "proto/config_text.h"
+#include "trainer/run_directory.h"
+
+namespace braid {
+namespace {
+
+volatile sig_atomic_t stop_requested = 0;
+void OnTerminate(int) { stop_requested = 1; }
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+int64_t CountLines(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  int64_t lines = 0;
+  for (std::string line; std::getline(in, line);) ++lines;
+  return lines;
+}
+
+void WriteHeartbeat(const RunDirectory& run, int64_t step) {
+  v1::Heartbeat heartbeat;
+  heartbeat.set_pid(getpid());
+  heartbeat.set_step(step);
+  heartbeat.set_time(Now());
+  (void)run.WriteHeartbeat(heartbeat);
+}
+
+int End(const RunDirectory& run, std::string_view outcome, const std::string& error, int64_t step,
+        int code) {
+  (void)run.WriteExit({std::string(outcome), error, step});
+  return code;
+}
+
+int Train(const RunDirectory& run) {
+  const v1::RunSpec spec = *run.ReadSpec();
+  signal(SIGTERM, spec.name() == "stubborn" ? SIG_IGN : OnTerminate);
+  std::cout << "training " << spec.name() << std::endl;
+  int64_t step = CountLines(run.metrics());
+  WriteHeartbeat(run, step);
+  if (spec.name() == "crashing") {
+    std::cerr << "out of <imaginary> memory" << std::endl;
+    return 1;
+  }
+  if (spec.name() == "failing") return End(run, kFailed, "loss is NaN at step 3", 3, kExitFailed);
+  std::ofstream metrics(run.metrics(), std::ios::app);
+  while (spec.name() != "quick" || step < 10) {
+    ++step;
+    metrics << "{\"step\":" << step << ",\"loss\":" << 1.0 / static_cast<double>(step)
+            << ",\"step_seconds\":0.5}" << std::endl;
+    WriteHeartbeat(run, step);
+    if (stop_requested) return End(run, kStopped, "", step, kExitStopped);
+    poll(nullptr, 0, 5);
+  }
+  return End(run, kSucceeded, "", step, kExitDone);
+}
+
+template <class Request>
+Request ReadRequest(const std::string& path) {
+  Request request;
+  const absl::Status parsed = ParseConfig(*ReadFile(path), path, &request);
+  if (!parsed.ok()) std::cerr << parsed << std::endl;
+  return request;
+}
+
+int Evaluate(const std::string& path) {
+  const auto request = ReadRequest<v1::EvaluateRequest>(path);
+  if (request.dataset_dir() == "/missing") {
+    std::cerr << "/missing is not a dataset" << std::endl;
+    return 1;
+  }
+  std::cout << "a library says hello\n{\"done\":1,\"total\":2}\n"
+            << "{\"done\":2,\"total\":2,\"result\":{\"model\":\"" << request.model()
+            << "\",\"step\":7,\"total\":{\"domain\":\"all\",\"loss\":2.5}}}\n";
+  return 0;
+}
+
+int Generate(const std::string& path) {
+  const auto request = ReadRequest<v1::GenerateRequest>(path);
+  std::cout << "{\"text\":\"" << request.prompt() << "\",\"num_tokens\":1}" << std::endl;
+  while (request.prompt() == "endless") poll(nullptr, 0, 1000);
+  std::cout << "{\"text\":\" world\",\"num_tokens\":2,\"done\":true}" << std::endl;
+  return 0;
+}
+
+}  // namespace
+}  // namespace braid
+
+int main(int argc, char** argv) {
+  if (argc != 3) return braid::kExitUsage;
+  const std::string command = argv[1];
+  if (command == "train") return braid::Train(braid::RunDirectory(argv[2]));
+  if (command == "evaluate") return braid::Evaluate(argv[2]);
+  if (command == "generate") return braid::Generate(argv[2]);
+  return braid::kExitUsage;
+}

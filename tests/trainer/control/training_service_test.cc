@@ -1,0 +1,237 @@
+#include "trainer/control/training_service.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <signal.h>
+
+#include "tests/trainer/control/control_fixture.h"
+#include "trainer/control/process_identity.h"
+#include "trainer/control/run_process.h"
+
+namespace braid {
+namespace {
+
+using testing::HasSubstr;
+
+class TrainingServiceTest : public ControlFixture {
+ protected:
+  TrainingServiceTest() { Start(Options()); }
+  ~TrainingServiceTest() override {
+    server_->Shutdown(std::chrono::system_clock::now());
+    // Whatever a failed expectation has left running.
+    for (const auto& entry : std::filesystem::directory_iterator(root_ / "home/runs")) {
+      for (int64_t pid : RankProcesses(RunDirectory(entry.path()))) {
+        kill(static_cast<pid_t>(pid), SIGKILL);
+      }
+    }
+  }
+
+  // A control plane over the same home; the one before it is gone.
+  void Start(const ControlOptions& options) {
+    server_ = nullptr;
+    service_ = MakeTrainingService(options).value();
+    grpc::ServerBuilder builder;
+    builder.RegisterService(service_.get());
+    server_ = builder.BuildAndStart();
+    stub_ = v1::TrainingService::NewStub(server_->InProcessChannel(grpc::ChannelArguments()));
+  }
+
+  static void SetDeadline(grpc::ClientContext* context) {
+    context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  }
+  grpc::Status Launch(const v1::RunSpec& spec, const std::string& request_id, v1::Run* run) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1::LaunchRunRequest request;
+    *request.mutable_spec() = spec;
+    request.set_request_id(request_id);
+    return stub_->LaunchRun(&context, request, run);
+  }
+  v1::Run Launched(const std::string& name) {
+    v1::Run run;
+    const grpc::Status status = Launch(Spec(name), "", &run);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return run;
+  }
+  v1::Run Get(const std::string& id) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1::GetRunRequest request;
+    request.set_id(id);
+    v1::Run run;
+    EXPECT_TRUE(stub_->GetRun(&context, request, &run).ok());
+    return run;
+  }
+  grpc::Status Stop(const std::string& id, v1::Run* run) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1::StopRunRequest request;
+    request.set_id(id);
+    return stub_->StopRun(&context, request, run);
+  }
+  grpc::Status Resume(const std::string& id, v1::Run* run) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1::ResumeRunRequest request;
+    request.set_id(id);
+    return stub_->ResumeRun(&context, request, run);
+  }
+  std::vector<v1::RunEvent> Watch(const std::string& id, int64_t after) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1::WatchRunRequest request;
+    request.set_id(id);
+    request.set_after_event(after);
+    auto reader = stub_->WatchRun(&context, request);
+    std::vector<v1::RunEvent> events;
+    for (v1::RunEvent event; reader->Read(&event);) events.push_back(event);
+    const grpc::Status status = reader->Finish();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return events;
+  }
+
+  std::unique_ptr<grpc::Service> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<v1::TrainingService::Stub> stub_;
+};
+
+TEST_F(TrainingServiceTest, LaunchesAndWatchesToTheEnd) {
+  const v1::Run run = Launched("quick");
+  EXPECT_EQ(run.id(), "run-000001");
+  EXPECT_EQ(run.spec().world_size(), 1);
+  EXPECT_GT(run.spec().num_steps(), 0);
+  const std::vector<v1::RunEvent> events = Watch(run.id(), 0);
+  ASSERT_EQ(events.size(), 11u);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(events[i].number(), i + 1);
+    EXPECT_EQ(events[i].metrics().step(), i + 1);
+  }
+  EXPECT_EQ(events.back().final().state(), v1::RUN_SUCCEEDED);
+  EXPECT_EQ(events.back().final().latest().step(), 10);
+  EXPECT_GT(events.back().final().finished_at(), 0);
+  EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(run.run_dir()) / "tokenizer.model"));
+}
+
+TEST_F(TrainingServiceTest, WatchContinuesAfterAnEvent) {
+  const v1::Run run = Launched("quick");
+  Watch(run.id(), 0);
+  const std::vector<v1::RunEvent> events = Watch(run.id(), 8);
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0].number(), 9);
+}
+
+TEST_F(TrainingServiceTest, SameRequestIdLaunchesOnce) {
+  v1::Run first, second, third;
+  ASSERT_TRUE(Launch(Spec("endless"), "mine", &first).ok());
+  ASSERT_TRUE(Launch(Spec("endless"), "mine", &second).ok());
+  EXPECT_EQ(first.id(), second.id());
+  EXPECT_EQ(Launch(Spec("quick"), "mine", &third).error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  ASSERT_TRUE(Stop(first.id(), &first).ok());
+}
+
+TEST_F(TrainingServiceTest, StopsAndResumes) {
+  v1::Run run = Launched("endless");
+  ASSERT_TRUE(Eventually([&] { return Get(run.id()).latest().step() >= 3; }));
+  run = Get(run.id());
+  EXPECT_EQ(run.state(), v1::RUN_RUNNING);
+  EXPECT_EQ(run.heartbeats_size(), 1);
+  v1::Run ignored;
+  EXPECT_EQ(Resume(run.id(), &ignored).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+
+  ASSERT_TRUE(Stop(run.id(), &run).ok());
+  EXPECT_EQ(run.state(), v1::RUN_STOPPED);
+  const int64_t stopped_at = run.latest().step();
+  ASSERT_TRUE(Stop(run.id(), &run).ok()) << "stopping twice is harmless";
+
+  ASSERT_TRUE(Resume(run.id(), &run).ok());
+  ASSERT_TRUE(Eventually([&] { return Get(run.id()).latest().step() > stopped_at; }));
+  EXPECT_EQ(Get(run.id()).state(), v1::RUN_RUNNING);
+  ASSERT_TRUE(Stop(run.id(), &run).ok());
+  EXPECT_EQ(run.state(), v1::RUN_STOPPED);
+}
+
+TEST_F(TrainingServiceTest, FinishedRunIsNotResumed) {
+  v1::Run run = Launched("quick");
+  Watch(run.id(), 0);
+  const grpc::Status status = Resume(run.id(), &run);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), HasSubstr("finished"));
+}
+
+TEST_F(TrainingServiceTest, FailureCarriesItsCause) {
+  const std::vector<v1::RunEvent> events = Watch(Launched("failing").id(), 0);
+  EXPECT_EQ(events.back().final().state(), v1::RUN_FAILED);
+  EXPECT_EQ(events.back().final().error(), "loss is NaN at step 3");
+}
+
+TEST_F(TrainingServiceTest, CrashCarriesTheEndOfTheLog) {
+  const std::vector<v1::RunEvent> events = Watch(Launched("crashing").id(), 0);
+  EXPECT_EQ(events.back().final().state(), v1::RUN_FAILED);
+  EXPECT_THAT(events.back().final().error(), HasSubstr("out of <imaginary> memory"));
+}
+
+TEST_F(TrainingServiceTest, RunOutlivesTheControlPlane) {
+  v1::Run run = Launched("endless");
+  ASSERT_TRUE(Eventually([&] { return Get(run.id()).state() == v1::RUN_RUNNING; }));
+  const int64_t step = Get(run.id()).latest().step();
+  Start(Options());
+  ASSERT_TRUE(Eventually([&] { return Get(run.id()).latest().step() > step; }));
+  ASSERT_TRUE(Stop(run.id(), &run).ok());
+  EXPECT_EQ(run.state(), v1::RUN_STOPPED);
+}
+
+TEST_F(TrainingServiceTest, CancelledWatchEnds) {
+  const v1::Run run = Launched("endless");
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::WatchRunRequest request;
+  request.set_id(run.id());
+  auto reader = stub_->WatchRun(&context, request);
+  v1::RunEvent event;
+  ASSERT_TRUE(reader->Read(&event));
+  context.TryCancel();
+  while (reader->Read(&event)) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  v1::Run stopped;
+  EXPECT_TRUE(Stop(run.id(), &stopped).ok());
+}
+
+TEST_F(TrainingServiceTest, ListsNewestFirst) {
+  Launched("quick");
+  Launched("failing");
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::ListRunsResponse response;
+  ASSERT_TRUE(stub_->ListRuns(&context, {}, &response).ok());
+  ASSERT_EQ(response.runs_size(), 2);
+  EXPECT_EQ(response.runs(0).spec().name(), "failing");
+}
+
+TEST_F(TrainingServiceTest, BadRequestsAreClearErrors) {
+  v1::Run run;
+  EXPECT_EQ(Stop("run-000077", &run).error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Resume("run-000077", &run).error_code(), grpc::StatusCode::NOT_FOUND);
+  v1::RunSpec spec = Spec("quick");
+  spec.set_dataset_dir("/no/such/dataset");
+  const grpc::Status status = Launch(spec, "", &run);
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(status.error_message(), HasSubstr("/no/such/dataset"));
+  grpc::ClientContext context;
+  v1::ListRunsResponse runs;
+  ASSERT_TRUE(stub_->ListRuns(&context, {}, &runs).ok());
+  EXPECT_EQ(runs.runs_size(), 0) << "a refused request leaves no run";
+}
+
+TEST_F(TrainingServiceTest, MissingTrainerIsAPrecondition) {
+  ControlOptions options = Options();
+  options.trainer_binary = "/missing/braid-trainer";
+  Start(options);
+  v1::Run run;
+  const grpc::Status status = Launch(Spec("quick"), "", &run);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), HasSubstr("/missing/braid-trainer"));
+}
+
+}  // namespace
+}  // namespace braid

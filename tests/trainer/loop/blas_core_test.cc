@@ -1,0 +1,20 @@
+#include "cli/blas_core.h"
+
+#include "gtest/gtest.h"
+
+namespace braid {
+namespace {
+
+TEST(BlasCoreTest, ReplacesTheFallbackByWhatTheProcessorHas) {
+  EXPECT_EQ(BetterBlasCore("Prescott", {.avx2 = true, .avx512 = true}), "SkylakeX");
+  EXPECT_EQ(BetterBlasCore("Prescott", {.avx2 = true, .avx512 = false}), "Haswell");
+}
+
+TEST(BlasCoreTest, LeavesAGoodChoiceAlone) {
+  EXPECT_EQ(BetterBlasCore("Haswell", {.avx2 = true, .avx512 = true}), std::nullopt);
+  EXPECT_EQ(BetterBlasCore("Prescott", {}), std::nullopt);
+  EXPECT_EQ(BetterBlasCore("", {.avx2 = true, .avx512 = true}), std::nullopt);
+}
+
+}  // namespace
+}  // namespace braid

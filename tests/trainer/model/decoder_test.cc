@@ -1,0 +1,122 @@
+#include "trainer/model/decoder.h"
+
+#include <random>
+#include <span>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/trainer/model/random_model.h"
+
+namespace braid {
+namespace {
+
+constexpr int64_t kLength = 24, kVocab = 50;
+
+class DecoderTest : public testing::Test {
+ protected:
+  std::vector<int32_t> Tokens() { return RandomTokens(kLength, kVocab, &random_); }
+
+  // Logits [kVocab] after each token from the last of the prompt on.
+  static std::vector<std::vector<float>> Decode(LanguageModel& model, MergeMode mode,
+                                                std::span<const int32_t> tokens, size_t prompt) {
+    const auto decoder = model.NewDecoder(mode);
+    std::vector<std::vector<float>> logits = {decoder->Prefill(tokens.first(prompt)).value()};
+    for (int32_t token : tokens.subspan(prompt)) logits.push_back(decoder->Step(token).value());
+    return logits;
+  }
+
+  // Largest difference from the full forward pass.
+  static double ErrorAgainstForward(LanguageModel& model, MergeMode mode,
+                                    std::span<const int32_t> tokens, size_t prompt) {
+    const std::vector<float> all = model.Logits(tokens, 1).value();
+    const auto decoded = Decode(model, mode, tokens, prompt);
+    double worst = 0;
+    for (size_t i = 0; i < decoded.size(); ++i) {
+      const auto begin = all.begin() + static_cast<int64_t>(prompt - 1 + i) * kVocab;
+      worst = std::max(worst, MaxDifference(decoded[i], {begin, begin + kVocab}));
+    }
+    return worst;
+  }
+
+  std::mt19937 random_{21};
+};
+
+TEST_F(DecoderTest, SegmentModeEqualsForwardOncePromptCoversTheFirstSegment) {
+  for (v1::FirstSegment first : {v1::SELF_STOP_GRADIENT, v1::UNIFORM}) {
+    v1::ModelConfig config = SmallModelConfig(4);
+    config.mutable_routing()->set_first_segment(first);
+    const auto model = SharpModel(config, 5);
+    for (size_t prompt : {8, 9, 15, 16, 17, 24}) {
+      EXPECT_LT(ErrorAgainstForward(*model, MergeMode::kSegment, Tokens(), prompt), 1e-4)
+          << "prompt " << prompt;
+    }
+  }
+}
+
+TEST_F(DecoderTest, SegmentModeWithUniformFirstSegmentEqualsForwardForAnyPrompt) {
+  v1::ModelConfig config = SmallModelConfig(4);
+  config.mutable_routing()->set_first_segment(v1::UNIFORM);
+  const auto model = SharpModel(config, 6);
+  for (size_t prompt : {1, 3, 7}) {
+    EXPECT_LT(ErrorAgainstForward(*model, MergeMode::kSegment, Tokens(), prompt), 1e-4);
+  }
+}
+
+TEST_F(DecoderTest, DenseModelEqualsForwardInBothModes) {
+  const auto model = SharpModel(SmallModelConfig(1), 7);
+  for (MergeMode mode : {MergeMode::kSegment, MergeMode::kPrompt}) {
+    EXPECT_LT(ErrorAgainstForward(*model, mode, Tokens(), 1), 1e-4);
+    EXPECT_LT(ErrorAgainstForward(*model, mode, Tokens(), 11), 1e-4);
+  }
+}
+
+// A prompt within the first segment routes on itself, in both modes.
+TEST_F(DecoderTest, ShortPromptRoutesOnItself) {
+  const auto model = SharpModel(SmallModelConfig(4), 8);
+  const std::vector<int32_t> tokens = Tokens();
+  for (size_t length : {1, 5, 8}) {
+    const std::span<const int32_t> prompt(tokens.data(), length);
+    const std::vector<float> forward = model->Logits(prompt, 1).value();
+    const std::vector<float> last(forward.end() - kVocab, forward.end());
+    for (MergeMode mode : {MergeMode::kSegment, MergeMode::kPrompt}) {
+      const auto decoder = model->NewDecoder(mode);
+      EXPECT_LT(MaxDifference(decoder->Prefill(prompt).value(), last), 1e-4) << length;
+    }
+  }
+}
+
+// After prompt routing the model is dense: it must not matter how tokens come.
+TEST_F(DecoderTest, PromptModeKeepsItsDecision) {
+  const auto model = SharpModel(SmallModelConfig(4), 9);
+  const std::vector<int32_t> a = Tokens();
+  const auto decoded = Decode(*model, MergeMode::kPrompt, a, 6);
+  const auto by_segment = Decode(*model, MergeMode::kSegment, a, 6);
+  // One decision: the same until the second segment begins, then not.
+  EXPECT_LT(MaxDifference(decoded[2], by_segment[2]), 1e-5);
+  EXPECT_GT(MaxDifference(decoded[3], by_segment[3]), 1e-5);
+}
+
+TEST_F(DecoderTest, PrefillStartsAfresh) {
+  const auto model = SharpModel(SmallModelConfig(4), 10);
+  const std::vector<int32_t> a = Tokens(), b = Tokens();
+  const auto decoder = model->NewDecoder(MergeMode::kPrompt);
+  const std::vector<float> first = decoder->Prefill(a).value();
+  ASSERT_TRUE(decoder->Prefill(b).ok());
+  EXPECT_EQ(decoder->Prefill(a).value(), first);
+}
+
+TEST_F(DecoderTest, BadUseIsAnError) {
+  const auto model = SharpModel(SmallModelConfig(4), 11);
+  const auto decoder = model->NewDecoder(MergeMode::kPrompt);
+  EXPECT_EQ(decoder->Step(1).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(decoder->Prefill({}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(decoder->Prefill(std::vector<int32_t>{1, 50}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(decoder->Prefill(std::vector<int32_t>(kLength + 1)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  ASSERT_TRUE(decoder->Prefill(Tokens()).ok());
+  EXPECT_EQ(decoder->Step(1).status().code(), absl::StatusCode::kOutOfRange);
+}
+
+}  // namespace
+}  // namespace braid

@@ -1,0 +1,219 @@
+#include "trainer/model/language_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/trainer/model/random_model.h"
+#include "trainer/model_config.h"
+
+namespace braid {
+namespace {
+
+using testing::HasSubstr;
+
+struct Batch {
+  std::vector<int32_t> inputs, targets;
+};
+
+Batch RandomBatch(int64_t batch_size, uint32_t seed) {
+  std::mt19937 random(seed);
+  Batch batch{RandomTokens(batch_size * 24, 50, &random),
+              RandomTokens(batch_size * 24, 50, &random)};
+  batch.targets[5] = batch.targets.back() = -1;
+  return batch;
+}
+
+TEST(LanguageModelTest, ParametersCoverBothBuffersWithoutGaps) {
+  const auto model = LanguageModel::Create(SmallModelConfig(4), 1).value();
+  float* value = model->values().data();
+  float* gradient = model->gradients().data();
+  for (const Parameter& parameter : model->parameters()) {
+    EXPECT_EQ(parameter.value.data(), value) << parameter.name;
+    EXPECT_EQ(parameter.gradient.data(), gradient) << parameter.name;
+    EXPECT_EQ(parameter.decay, parameter.shape.size() > 1) << parameter.name;
+    value += parameter.value.size();
+    gradient += parameter.gradient.size();
+  }
+  EXPECT_EQ(value, model->values().data() + model->values().size());
+  EXPECT_EQ(static_cast<int64_t>(model->values().size()),
+            DescribeModel(model->config()).num_parameters());
+}
+
+TEST(LanguageModelTest, SameSeedSameBits) {
+  std::vector<std::vector<float>> gradients;
+  for (int run = 0; run < 2; ++run) {
+    const auto model = LanguageModel::Create(SmallModelConfig(4), 3).value();
+    const Batch batch = RandomBatch(2, 4);
+    for (int step = 0; step < 3; ++step) {
+      ASSERT_TRUE(model->ForwardBackward(batch.inputs, batch.targets, 2, 0.1, false).ok());
+      for (size_t i = 0; i < model->values().size(); ++i) {
+        model->values()[i] -= 0.1f * model->gradients()[i];
+      }
+    }
+    gradients.emplace_back(model->gradients().begin(), model->gradients().end());
+  }
+  EXPECT_EQ(gradients[0], gradients[1]);
+}
+
+TEST(LanguageModelTest, DenseAndExpertModelsShareInitialWeights) {
+  const auto dense = LanguageModel::Create(SmallModelConfig(1), 5).value();
+  const auto experts = LanguageModel::Create(SmallModelConfig(4), 5).value();
+  std::map<std::string, Parameter> by_name;
+  for (const Parameter& parameter : dense->parameters()) by_name[parameter.name] = parameter;
+  int shared = 0;
+  for (const Parameter& parameter : experts->parameters()) {
+    if (!by_name.contains(parameter.name)) continue;
+    ++shared;
+    EXPECT_TRUE(std::equal(parameter.value.begin(), parameter.value.end(),
+                           by_name[parameter.name].value.begin()))
+        << parameter.name;
+  }
+  EXPECT_EQ(shared, 3 + 2 * 6);
+}
+
+TEST(LanguageModelTest, ExpertsStartDifferent) {
+  const auto model = LanguageModel::Create(SmallModelConfig(4), 5).value();
+  for (const Parameter& parameter : model->parameters()) {
+    if (parameter.name.find("experts") == std::string::npos) continue;
+    const size_t size = parameter.value.size() / 4;
+    EXPECT_FALSE(std::equal(parameter.value.begin(), parameter.value.begin() + size,
+                            parameter.value.begin() + size));
+  }
+}
+
+TEST(LanguageModelTest, TrainingLossEqualsEvaluationLoss) {
+  for (int experts : {1, 4}) {
+    const auto model = SharpModel(SmallModelConfig(experts), 6);
+    const Batch batch = RandomBatch(3, 7);
+    const TrainResult train =
+        model->ForwardBackward(batch.inputs, batch.targets, 3, 1, true).value();
+    const ForwardResult evaluation =
+        model->Evaluate(batch.inputs, batch.targets, 3, MergeMode::kSegment, true).value();
+    double total = 0, later = 0;
+    for (size_t i = 0; i < evaluation.token_loss.size(); ++i) {
+      total += evaluation.token_loss[i];
+      if (i % 24 >= 8) later += evaluation.token_loss[i];
+    }
+    EXPECT_EQ(evaluation.token_loss[5], 0);
+    EXPECT_EQ(train.num_tokens, 3 * 24 - 2);
+    EXPECT_EQ(train.num_tokens_after_first_segment, 3 * 16 - 1);
+    EXPECT_NEAR(train.loss_sum, total, 1e-3);
+    EXPECT_NEAR(train.loss_sum_after_first_segment, later, 1e-3);
+    ASSERT_EQ(train.routing.size(), experts == 1 ? 0u : 2u);
+    for (size_t layer = 0; layer < train.routing.size(); ++layer) {
+      EXPECT_EQ(train.routing[layer].weights, evaluation.routing[layer].weights);
+    }
+  }
+}
+
+TEST(LanguageModelTest, RoutingWeightsSumToOne) {
+  const auto model = SharpModel(SmallModelConfig(4), 8);
+  const Batch batch = RandomBatch(2, 9);
+  for (MergeMode mode : {MergeMode::kSegment, MergeMode::kPrompt}) {
+    const ForwardResult result =
+        model->Evaluate(batch.inputs, batch.targets, 2, mode, true).value();
+    ASSERT_EQ(result.routing.size(), 2u);
+    for (const LayerRoutingWeights& layer : result.routing) {
+      ASSERT_EQ(layer.weights.size(), 2u * 3 * 4);
+      for (size_t row = 0; row < layer.weights.size(); row += 4) {
+        EXPECT_NEAR(std::accumulate(&layer.weights[row], &layer.weights[row] + 4, 0.0), 1, 1e-5);
+      }
+      const bool constant = std::equal(&layer.weights[0], &layer.weights[8], &layer.weights[4]);
+      EXPECT_EQ(constant, mode == MergeMode::kPrompt);
+    }
+  }
+}
+
+// Prompt routing uses the first segment's own weights for the whole window.
+TEST(LanguageModelTest, PromptRoutingEqualsSegmentRoutingInTheFirstSegment) {
+  const auto model = SharpModel(SmallModelConfig(4), 10);
+  const Batch batch = RandomBatch(1, 11);
+  const auto loss = [&](MergeMode mode) {
+    return model->Evaluate(batch.inputs, batch.targets, 1, mode, false)->token_loss;
+  };
+  const std::vector<float> prompt = loss(MergeMode::kPrompt), segment = loss(MergeMode::kSegment);
+  for (int t = 0; t < 8; ++t) EXPECT_NEAR(prompt[t], segment[t], 1e-4);
+  EXPECT_GT(MaxDifference(prompt, segment, 8), 1e-4);
+}
+
+TEST(LanguageModelTest, GradientScaleScalesAndGradientsAccumulate) {
+  const auto model = SharpModel(SmallModelConfig(4), 12);
+  const Batch batch = RandomBatch(2, 13);
+  ASSERT_TRUE(model->ForwardBackward(batch.inputs, batch.targets, 2, 1, false).ok());
+  const std::vector<float> once(model->gradients().begin(), model->gradients().end());
+  ASSERT_TRUE(model->ForwardBackward(batch.inputs, batch.targets, 2, -1, false).ok());
+  double largest = 0;
+  for (float g : model->gradients()) largest = std::max<double>(largest, std::abs(g));
+  EXPECT_LT(largest, 1e-4);
+  EXPECT_GT(*std::max_element(once.begin(), once.end()), 1e-1);
+}
+
+TEST(LanguageModelTest, GradientOfABatchIsTheSumOverItsSequences) {
+  const Batch batch = RandomBatch(2, 14);
+  const auto whole = SharpModel(SmallModelConfig(4), 15),
+             parts = SharpModel(SmallModelConfig(4), 15);
+  ASSERT_TRUE(whole->ForwardBackward(batch.inputs, batch.targets, 2, 1, false).ok());
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(parts
+                    ->ForwardBackward(std::span(batch.inputs).subspan(i * 24, 24),
+                                      std::span(batch.targets).subspan(i * 24, 24), 1, 1, false)
+                    .ok());
+  }
+  for (size_t i = 0; i < whole->gradients().size(); ++i) {
+    ASSERT_NEAR(whole->gradients()[i], parts->gradients()[i], 2e-4) << i;
+  }
+}
+
+TEST(LanguageModelTest, GradientDescentLearnsABatch) {
+  const auto model = LanguageModel::Create(SmallModelConfig(4), 16).value();
+  const Batch batch = RandomBatch(1, 17);
+  double first = 0, last = 0;
+  for (int step = 0; step < 60; ++step) {
+    std::fill(model->gradients().begin(), model->gradients().end(), 0.0f);
+    last = model->ForwardBackward(batch.inputs, batch.targets, 1, 1.0 / 22, false)->loss_sum / 22;
+    if (step == 0) first = last;
+    for (size_t i = 0; i < model->values().size(); ++i) {
+      model->values()[i] -= 0.5f * model->gradients()[i];
+    }
+  }
+  EXPECT_NEAR(first, std::log(50), 1);
+  EXPECT_LT(last, first / 2);
+}
+
+TEST(LanguageModelTest, BadBatchesAreErrors) {
+  const auto model = LanguageModel::Create(SmallModelConfig(4), 1).value();
+  const auto error = [&](std::vector<int32_t> inputs, std::vector<int32_t> targets, int64_t batch) {
+    const auto result = model->ForwardBackward(inputs, targets, batch, 1, false);
+    EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(result.status().message());
+  };
+  EXPECT_THAT(error({1, 2, 50}, {1, 2, 3}, 1), HasSubstr("inputs[2]: got 50, expected 0 to 49"));
+  EXPECT_THAT(error({1, 2, 3}, {1, -2, 3}, 1), HasSubstr("targets[1]: got -2"));
+  EXPECT_THAT(error({1, 2, 3}, {1, 2}, 1), HasSubstr("targets: got 2"));
+  EXPECT_THAT(error({1, 2, 3}, {1, 2, 3}, 2), HasSubstr("3 tokens do not make 2 sequences"));
+  EXPECT_THAT(error({}, {}, 1), HasSubstr("do not make"));
+  EXPECT_THAT(error(std::vector<int32_t>(25), std::vector<int32_t>(25), 1),
+              HasSubstr("at most sequence_length 24"));
+}
+
+#ifndef BRAID_ASAN  // Its allocator aborts instead of failing.
+// More than a 47-bit address space, so that no machine grants it.
+TEST(LanguageModelTest, TooLargeForMemoryIsAnError) {
+  v1::ModelConfig config;
+  config.set_num_layers(4096);
+  config.set_d_model(1 << 20);
+  config.set_d_ff(1 << 20);
+  const auto model = LanguageModel::Create(ResolveModelConfig(config).value(), 0);
+  EXPECT_EQ(model.status().code(), absl::StatusCode::kResourceExhausted) << model.status();
+}
+#endif
+
+}  // namespace
+}  // namespace braid

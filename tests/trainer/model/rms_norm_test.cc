@@ -1,0 +1,42 @@
+#include "trainer/kernels/rms_norm.h"
+
+#include <ATen/ATen.h>
+
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/trainer/model/tensor_testing.h"
+#include "trainer/kernels/swiglu.h"
+
+namespace braid {
+namespace {
+
+TEST(RmsNormTest, EqualsDefinitionForwardAndBackward) {
+  at::manual_seed(11);
+  const at::Tensor x = RandomLeaf({9, 6}), weight = RandomLeaf({6});
+  const at::Tensor upstream = at::randn({9, 6}, at::kDouble);
+  const auto plain = [&] { return weight * x / at::sqrt(x.pow(2).mean(1, true) + 1e-3); };
+  EXPECT_LT(MaxDifference(RmsNorm(x, weight, 1e-3), plain()), 1e-12);
+  const auto got =
+      GradientsOf([&] { return (RmsNorm(x, weight, 1e-3) * upstream).sum(); }, {x, weight});
+  const auto expected = GradientsOf([&] { return (plain() * upstream).sum(); }, {x, weight});
+  EXPECT_LT(MaxDifference(got[0], expected[0]), 1e-11);
+  EXPECT_LT(MaxDifference(got[1], expected[1]), 1e-11);
+}
+
+TEST(SwiGluTest, EqualsDefinitionForwardAndBackward) {
+  at::manual_seed(12);
+  const at::Tensor x = RandomLeaf({3, 5, 8});
+  const at::Tensor upstream = at::randn({3, 5, 4}, at::kDouble);
+  const auto plain = [&] {
+    const at::Tensor gate = x.narrow(-1, 0, 4);
+    return gate * at::sigmoid(gate) * x.narrow(-1, 4, 4);
+  };
+  EXPECT_LT(MaxDifference(SwiGlu(x), plain()), 1e-12);
+  const auto got = GradientsOf([&] { return (SwiGlu(x) * upstream).sum(); }, {x});
+  const auto expected = GradientsOf([&] { return (plain() * upstream).sum(); }, {x});
+  EXPECT_LT(MaxDifference(got[0], expected[0]), 1e-12);
+}
+
+}  // namespace
+}  // namespace braid

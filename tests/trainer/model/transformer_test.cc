@@ -1,0 +1,147 @@
+#include "trainer/model/transformer.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/trainer/model/reference_transformer.h"
+#include "tests/trainer/model/tensor_testing.h"
+#include "trainer/kernels/cross_entropy.h"
+#include "trainer/model/parameter_layout.h"
+#include "trainer/model_config.h"
+
+namespace braid {
+namespace {
+
+struct TransformerCase {
+  std::string name;
+  v1::Router router = v1::DENSE;
+  v1::FirstSegment first_segment = v1::SELF_STOP_GRADIENT;
+  v1::RouterInput router_input = v1::NORMALIZED_MEAN;
+  bool tied = false;
+};
+
+v1::ModelConfig SmallConfig(const TransformerCase& c) {
+  v1::ModelConfig config;
+  config.set_num_layers(2);
+  config.set_d_model(8);
+  config.set_num_heads(2);
+  config.set_d_ff(12);
+  config.set_vocab_size(19);
+  config.set_sequence_length(12);
+  config.set_tie_embeddings(c.tied);
+  config.mutable_routing()->set_router(c.router);
+  config.mutable_routing()->set_num_experts(c.router == v1::DENSE ? 1 : 3);
+  config.mutable_routing()->set_segment_length(4);
+  config.mutable_routing()->set_first_segment(c.first_segment);
+  config.mutable_routing()->set_router_input(c.router_input);
+  return ResolveModelConfig(config).value();
+}
+
+// A double-precision model with random weights large enough that nothing is
+// near linear, and one batch.
+class TransformerTest : public testing::TestWithParam<TransformerCase> {
+ protected:
+  TransformerTest() : config_(SmallConfig(GetParam())) {
+    at::manual_seed(13);
+    layout_ = ParameterLayout(config_);
+    const int64_t size = layout_.back().offset + layout_.back().size;
+    values_ = at::randn({size}, at::kDouble).mul_(0.4);
+    gradients_ = at::zeros({size}, at::kDouble);
+    weights_ = BindWeights(config_, values_, gradients_);
+    tables_ = TablesFor(config_, values_.options());
+    tokens_ = at::randint(0, 19, {2, 12}, at::kLong);
+    targets_ = at::randint(0, 19, {2, 12}, at::kLong);
+    targets_[1][11] = -1;
+  }
+
+  at::Tensor Loss() const {
+    const HiddenStates states =
+        RunTransformer(config_, weights_, tables_, tokens_, MergeMode::kSegment);
+    return CrossEntropy(states.hidden, weights_.head, targets_.flatten(), 1).total;
+  }
+
+  // Leaves of the reference model, by name.
+  std::map<std::string, at::Tensor> NamedCopies() const {
+    std::map<std::string, at::Tensor> copies;
+    for (const ParameterSpec& spec : layout_) {
+      copies[spec.name] =
+          values_.narrow(0, spec.offset, spec.size).view(spec.shape).clone().requires_grad_();
+    }
+    return copies;
+  }
+
+  v1::ModelConfig config_;
+  std::vector<ParameterSpec> layout_;
+  at::Tensor values_, gradients_, tokens_, targets_;
+  TransformerWeights weights_;
+  AttentionTables tables_;
+};
+
+TEST_P(TransformerTest, EqualsReferenceForwardAndAllGradients) {
+  const std::map<std::string, at::Tensor> parameters = NamedCopies();
+  const at::Tensor expected = ReferenceLoss(config_, parameters, tokens_, targets_);
+  const at::Tensor loss = Loss();
+  EXPECT_NEAR(loss.item<double>(), expected.item<double>(), 1e-9);
+  expected.backward();
+  loss.backward();
+  for (const ParameterSpec& spec : layout_) {
+    const at::Tensor got = gradients_.narrow(0, spec.offset, spec.size).view(spec.shape);
+    EXPECT_LT(MaxDifference(got, parameters.at(spec.name).grad()), 1e-9) << spec.name;
+    EXPECT_GT(got.abs().max().item<double>(), 1e-6) << spec.name;
+  }
+}
+
+TEST_P(TransformerTest, GradientsAccumulateInTheFlatBuffer) {
+  Loss().backward();
+  const at::Tensor once = gradients_.clone();
+  Loss().backward();
+  EXPECT_LT(MaxDifference(gradients_, once * 2), 1e-9);
+}
+
+// The stop-gradient of self routing is no derivative, so it is left out here.
+TEST_P(TransformerTest, GradientsEqualFiniteDifferences) {
+  if (GetParam().router != v1::DENSE && GetParam().first_segment != v1::UNIFORM) return;
+  Loss().backward();
+  std::mt19937 random(3);
+  double* const data = values_.data_ptr<double>();
+  for (const ParameterSpec& spec : layout_) {
+    for (int sample = 0; sample < 3; ++sample) {
+      const int64_t at = spec.offset + static_cast<int64_t>(random() % spec.size);
+      const double original = data[at], step = 1e-5;
+      data[at] = original + step;
+      const double above = Loss().item<double>();
+      data[at] = original - step;
+      const double below = Loss().item<double>();
+      data[at] = original;
+      EXPECT_NEAR(gradients_[at].item<double>(), (above - below) / (2 * step), 1e-6) << spec.name;
+    }
+  }
+}
+
+TEST_P(TransformerTest, PartialLastSegmentChangesNothingBefore) {
+  const at::Tensor whole =
+      RunTransformer(config_, weights_, tables_, tokens_, MergeMode::kSegment).hidden;
+  const at::Tensor cut =
+      RunTransformer(config_, weights_, tables_, tokens_.narrow(1, 0, 10), MergeMode::kSegment)
+          .hidden;
+  EXPECT_LT(MaxDifference(cut.view({2, 10, 8}), whole.view({2, 12, 8}).narrow(1, 0, 10)), 1e-12);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Routers, TransformerTest,
+    testing::Values(
+        TransformerCase{"Dense"}, TransformerCase{.name = "DenseTied", .tied = true},
+        TransformerCase{"SelfNormalized", v1::CAUSAL_SEGMENT},
+        TransformerCase{"SelfPlain", v1::CAUSAL_SEGMENT, v1::SELF_STOP_GRADIENT, v1::PLAIN_MEAN},
+        TransformerCase{"UniformNormalized", v1::CAUSAL_SEGMENT, v1::UNIFORM},
+        TransformerCase{"UniformPlain", v1::CAUSAL_SEGMENT, v1::UNIFORM, v1::PLAIN_MEAN}),
+    [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace braid

@@ -1,0 +1,91 @@
+#include "trainer/model/upcycling.h"
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/trainer/model/random_model.h"
+#include "trainer/model_config.h"
+
+namespace braid {
+namespace {
+
+TEST(UpcyclingTest, LossAfterEqualsLossBefore) {
+  std::mt19937 random(31);
+  const auto dense = LanguageModel::Create(SmallModelConfig(1), 3).value();
+  const auto experts = Upcycle(*dense, SmallModelConfig(4), 3).value();
+  const auto inputs = RandomTokens(2 * 24, 50, &random),
+             targets = RandomTokens(2 * 24, 50, &random);
+  const TrainResult before = dense->ForwardBackward(inputs, targets, 2, 1, false).value();
+  const TrainResult after = experts->ForwardBackward(inputs, targets, 2, 1, true).value();
+  const auto tokens = static_cast<double>(before.num_tokens);
+  EXPECT_NEAR(after.loss_sum / tokens, before.loss_sum / tokens, 1e-5);
+  EXPECT_EQ(after.routing.size(), 2u);
+}
+
+// The reason why moments carry over as m/E: the experts' gradients add up to
+// the gradient of the dense matrix, and shared gradients are the same.
+TEST(UpcyclingTest, ExpertGradientsAddUpToTheDenseGradient) {
+  std::mt19937 random(32);
+  const auto dense = LanguageModel::Create(SmallModelConfig(1), 4).value();
+  const auto experts = Upcycle(*dense, SmallModelConfig(4), 4).value();
+  const auto inputs = RandomTokens(24, 50, &random), targets = RandomTokens(24, 50, &random);
+  ASSERT_TRUE(dense->ForwardBackward(inputs, targets, 1, 1, false).ok());
+  ASSERT_TRUE(experts->ForwardBackward(inputs, targets, 1, 1, false).ok());
+  const std::vector<ParameterOrigin> origins = UpcycledOrigins(*dense, *experts);
+  for (size_t i = 0; i < origins.size(); ++i) {
+    if (origins[i].dense_parameter < 0) continue;
+    const std::span<float> expected = dense->parameters()[origins[i].dense_parameter].gradient;
+    std::vector<float> sum(expected.size());
+    for (size_t j = 0; j < experts->parameters()[i].gradient.size(); ++j) {
+      sum[j % sum.size()] += experts->parameters()[i].gradient[j];
+    }
+    for (size_t j = 0; j < sum.size(); ++j) {
+      ASSERT_NEAR(sum[j], expected[j], 2e-4) << experts->parameters()[i].name;
+    }
+  }
+}
+
+TEST(UpcyclingTest, OriginsNameTheDenseParameterAndItsCopies) {
+  const auto dense = LanguageModel::Create(SmallModelConfig(1), 3).value();
+  const auto experts = LanguageModel::Create(SmallModelConfig(4), 3).value();
+  const std::vector<ParameterOrigin> origins = UpcycledOrigins(*dense, *experts);
+  ASSERT_EQ(origins.size(), experts->parameters().size());
+  for (size_t i = 0; i < origins.size(); ++i) {
+    const std::string& name = experts->parameters()[i].name;
+    const bool router = name.find("router") != std::string::npos;
+    const bool expert = name.find("experts") != std::string::npos;
+    EXPECT_EQ(origins[i].dense_parameter < 0, router) << name;
+    EXPECT_EQ(origins[i].copies, expert ? 4 : 1) << name;
+    if (!router && !expert) {
+      EXPECT_EQ(dense->parameters()[origins[i].dense_parameter].name, name);
+    }
+  }
+}
+
+TEST(UpcyclingTest, RoutersAreThoseOfTheSeed) {
+  const auto dense = LanguageModel::Create(SmallModelConfig(1), 3).value();
+  const auto upcycled = Upcycle(*dense, SmallModelConfig(4), 9).value();
+  const auto fresh = LanguageModel::Create(SmallModelConfig(4), 9).value();
+  for (size_t i = 0; i < fresh->parameters().size(); ++i) {
+    const Parameter &a = fresh->parameters()[i], &b = upcycled->parameters()[i];
+    if (a.name.find("router") == std::string::npos) continue;
+    EXPECT_TRUE(std::equal(a.value.begin(), a.value.end(), b.value.begin()));
+  }
+}
+
+TEST(UpcyclingTest, UnfitModelsAreErrors) {
+  const auto dense = LanguageModel::Create(SmallModelConfig(1), 3).value();
+  const auto experts = LanguageModel::Create(SmallModelConfig(4), 3).value();
+  v1::ModelConfig wider = SmallModelConfig(4);
+  wider.set_d_ff(32);
+  EXPECT_THAT(Upcycle(*dense, wider, 1).status().message(), testing::HasSubstr("d_ff: 32"));
+  EXPECT_FALSE(Upcycle(*experts, SmallModelConfig(4), 1).ok());
+  EXPECT_FALSE(Upcycle(*dense, SmallModelConfig(1), 1).ok());
+}
+
+}  // namespace
+}  // namespace braid

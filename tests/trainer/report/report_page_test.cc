@@ -1,0 +1,141 @@
+#include "trainer/report/report_page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/trainer/report/synthetic_run.h"
+
+namespace braid {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// Every element that is opened is closed, in order; else what is wrong.
+std::string FirstImbalance(const std::string& html) {
+  std::vector<std::string> open;
+  size_t position = html.find("<html");
+  while ((position = html.find('<', position)) != std::string::npos) {
+    const size_t end = html.find('>', position);
+    if (end == std::string::npos) return "unfinished tag";
+    std::string tag = html.substr(position + 1, end - position - 1);
+    position = end;
+    const bool closes = tag.front() == '/';
+    const bool empty = tag.back() == '/' || tag == "br";
+    const std::string name = tag.substr(closes, tag.find_first_of(" /", closes) - closes);
+    if (!closes && !empty) open.push_back(name);
+    if (!closes) continue;
+    if (open.empty() || open.back() != name) return "</" + name + "> without its start";
+    open.pop_back();
+  }
+  return open.empty() ? "" : "<" + open.back() + "> is never closed";
+}
+
+void ExpectGoodPage(const std::string& html) {
+  EXPECT_EQ(FirstImbalance(html), "");
+  EXPECT_THAT(html, Not(HasSubstr("https:")));
+  EXPECT_THAT(html, Not(HasSubstr("url(")));
+  EXPECT_THAT(html, Not(HasSubstr("<script")));
+  EXPECT_THAT(html, Not(HasSubstr("\"nan\"")));
+  const std::string allowed = "xmlns=\"http://www.w3.org/2000/svg\"";
+  for (size_t at = html.find("http:"); at != std::string::npos; at = html.find("http:", at + 1)) {
+    EXPECT_EQ(html.substr(at - 7, allowed.size()), allowed);
+  }
+}
+
+TEST(ReportPageTest, ShowsEverySectionOfFourRuns) {
+  const std::string html = RenderReport(SyntheticRuns());
+  ExpectGoodPage(html);
+  for (const char* heading :
+       {"Runs", "Gain of the experts", "Training loss", "Held-out perplexity by domain",
+        "Expert utilisation", "Routing by domain", "Order of the documents", "Sample",
+        "Configuration"}) {
+    EXPECT_THAT(html, HasSubstr(std::string("<h2>") + heading + "</h2>"));
+  }
+  EXPECT_THAT(html, AllOf(HasSubstr("moe-similarity (run-000002)"), HasSubstr("0.262"),
+                          HasSubstr("manual pages"), HasSubstr("prefers-color-scheme: dark")));
+}
+
+TEST(ReportPageTest, GainIsDenseMinusMoeWithoutTheFirstSegment) {
+  const std::vector<ReportRun> runs = SyntheticRuns();
+  const double gain = runs[0].evaluation->total().loss_after_first_segment() -
+                      runs[1].evaluation->total().loss_after_first_segment();
+  ASSERT_NEAR(gain, 0.110, 1e-9);
+  EXPECT_THAT(RenderReport(runs), HasSubstr("<td>+0.110</td>"));
+}
+
+TEST(ReportPageTest, EscapesWhateverRunsSay) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  const std::string evil = "</title><script>alert('x')</script>&\"";
+  runs[1].title = evil;
+  runs[1].spec.set_name(evil);
+  runs[1].spec.set_dataset_dir(evil);
+  runs[1].sample_text = evil + std::string("\0\xff", 2);
+  runs[1].evaluation->mutable_domains(0)->set_domain(evil);
+  runs[1].ordering_report_json = R"({"order":"<b>","restarts":"<i>"})";
+  const std::string html = RenderReport(runs);
+  ExpectGoodPage(html);
+  EXPECT_THAT(html, AllOf(Not(HasSubstr("<b>")), Not(HasSubstr("<i>"))));
+  ExpectGoodPage(RenderReport(std::span(runs).subspan(1, 1)));
+}
+
+TEST(ReportPageTest, MarksWhereConfigurationsDiffer) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  runs[1].spec.mutable_optimizer()->set_beta2(0.99);
+  const std::string html = RenderReport(std::span(runs).first(2));
+  EXPECT_THAT(html, HasSubstr("<tr class=\"differs\"><td><code>optimizer.beta2</code>"));
+  EXPECT_THAT(html, Not(HasSubstr("<tr class=\"differs\"><td><code>optimizer.beta1</code>")));
+}
+
+TEST(ReportPageTest, OneDenseRunHasNoExpertSections) {
+  const std::vector<ReportRun> runs = SyntheticRuns();
+  const std::string html = RenderReport(std::span(runs).first(1));
+  ExpectGoodPage(html);
+  EXPECT_THAT(html, AllOf(HasSubstr("<h2>Training loss</h2>"),
+                          Not(HasSubstr("<h2>Expert utilisation</h2>")),
+                          Not(HasSubstr("<h2>Routing by domain</h2>")),
+                          Not(HasSubstr("<h2>Gain of the experts</h2>"))));
+}
+
+TEST(ReportPageTest, TwelveRunsKeepTheirColoursApart) {
+  std::vector<ReportRun> runs;
+  for (int i = 0; i < 12; ++i) {
+    runs.push_back(SyntheticRun("run " + std::to_string(i), i % 2 ? 8 : 1, 0.01 * i, "RANDOM"));
+  }
+  const std::string html = RenderReport(runs);
+  ExpectGoodPage(html);
+  EXPECT_THAT(html, HasSubstr("c3 dashed"));
+  EXPECT_LT(html.size(), 3'500'000u) << "has to fit in one gRPC message";
+}
+
+TEST(ReportPageTest, NoRunsAndRunsWithoutAnythingStillGiveAPage) {
+  ExpectGoodPage(RenderReport({}));
+  const std::vector<ReportRun> runs(2);
+  ExpectGoodPage(RenderReport(runs));
+}
+
+TEST(ReportPageTest, ValuesThatAreNotFiniteAreDashes) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  for (ReportRun& run : runs) {
+    for (v1::StepMetrics& step : run.metrics) {
+      step.set_loss(std::nan(""));
+      step.set_loss_after_first_segment(std::numeric_limits<double>::infinity());
+      step.set_tokens_per_second(std::nan(""));
+    }
+    run.evaluation->mutable_total()->set_perplexity_after_first_segment(std::nan(""));
+    run.ordering_report_json = "{\"adjacent_cosine\":";
+  }
+  const std::string html = RenderReport(runs);
+  ExpectGoodPage(html);
+  EXPECT_THAT(html, HasSubstr("<td>\xE2\x80\x93</td>"));
+  EXPECT_THAT(html, Not(HasSubstr("<h2>Training loss</h2>")));
+}
+
+}  // namespace
+}  // namespace braid

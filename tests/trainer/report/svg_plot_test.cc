@@ -1,0 +1,97 @@
+#include "trainer/report/svg_plot.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace braid {
+namespace {
+
+using testing::DoubleNear;
+using testing::HasSubstr;
+using testing::Not;
+using testing::Pointwise;
+
+LineChart ChartOf(std::vector<PlotPoint> points) {
+  return {.description = "a <chart>",
+          .x_label = "tokens",
+          .y_label = "loss",
+          .series = {{"one & only", 0, std::move(points)}}};
+}
+
+TEST(RoundTicksTest, AreRoundAndInside) {
+  EXPECT_THAT(RoundTicks(0, 10, 5), Pointwise(DoubleNear(1e-9), {0., 2., 4., 6., 8., 10.}));
+  EXPECT_THAT(RoundTicks(-0.12, 0.31, 5), Pointwise(DoubleNear(1e-9), {-0.1, 0., 0.1, 0.2, 0.3}));
+  EXPECT_THAT(RoundTicks(3, 3, 5), testing::SizeIs(1));
+}
+
+TEST(RoundTicksTest, CoverAnyRangeWithoutTooMany) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> uniform(-3, 6);
+  for (int trial = 0; trial < 200; ++trial) {
+    const double low = std::pow(10, uniform(random)) - 100;
+    const double high = low + std::pow(10, uniform(random));
+    const std::vector<double> ticks = RoundTicks(low, high, 5);
+    ASSERT_LE(ticks.size(), 6u) << low << " to " << high;
+    ASSERT_GE(ticks.size(), 2u) << low << " to " << high;
+    EXPECT_GE(ticks.front(), low - 1e-6 * (high - low));
+    EXPECT_LE(ticks.back(), high + 1e-6 * (high - low));
+  }
+}
+
+TEST(LineChartTest, EscapesNamesAndShowsValuesOnHover) {
+  const std::string svg = RenderLineChart(ChartOf({{0, 2.5}, {1000, 2.25}}));
+  EXPECT_THAT(svg, HasSubstr("a &lt;chart&gt;"));
+  EXPECT_THAT(svg, HasSubstr("one &amp; only\n1k: 2.250"));
+}
+
+TEST(LineChartTest, BreaksTheLineWhereAValueIsMissing) {
+  const std::string svg = RenderLineChart(ChartOf({{0, 1}, {1, std::nan("")}, {2, 3}, {3, 2}}));
+  const size_t path = svg.find(" d=\"");
+  const std::string d = svg.substr(path + 4, svg.find('"', path + 4) - path - 4);
+  EXPECT_EQ(std::count(d.begin(), d.end(), 'M'), 2) << d;
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+}
+
+TEST(LineChartTest, SurvivesWhatHasNoRange) {
+  EXPECT_EQ(RenderLineChart(ChartOf({})), "");
+  EXPECT_EQ(RenderLineChart(ChartOf({{0, std::nan("")}})), "");
+  for (const std::vector<PlotPoint>& points :
+       {std::vector<PlotPoint>{{0, 0}}, {{5, 7}}, {{1, 2}, {2, 2}}, {{1, 1e300}, {2, -1e300}}}) {
+    const std::string svg = RenderLineChart(ChartOf(points));
+    EXPECT_THAT(svg, HasSubstr("<svg"));
+    EXPECT_THAT(svg, Not(HasSubstr("nan")));
+    EXPECT_THAT(svg, Not(HasSubstr("inf")));
+  }
+}
+
+TEST(BarChartTest, LongestBarFitsAndMissingValuesAreLeftOut) {
+  BarChart chart{.description = "bars",
+                 .x_label = "perplexity",
+                 .labels = {"code", "law"},
+                 .series = {{"a", 0, {10, std::nan("")}}, {"b", 1, {40}}}};
+  const std::string svg = RenderBarChart(chart);
+  EXPECT_THAT(svg, HasSubstr("code, a: 10.0"));
+  EXPECT_THAT(svg, HasSubstr("code, b: 40.0"));
+  EXPECT_THAT(svg, Not(HasSubstr("law, ")));
+  chart.labels.clear();
+  EXPECT_EQ(RenderBarChart(chart), "");
+}
+
+TEST(HeatMapTest, ShadesFromLowToHigh) {
+  const HeatMap map{.description = "map",
+                    .column_label = "expert",
+                    .rows = {"code", "law"},
+                    .num_columns = 2,
+                    .values = {{0, 0.5}, {0.25}},
+                    .high = 0.5};
+  const std::string svg = RenderHeatMap(map);
+  EXPECT_THAT(svg, HasSubstr("fill-opacity=\"1.000\"><title>code, expert 1: 0.500"));
+  EXPECT_THAT(svg, HasSubstr("fill-opacity=\"0.500\"><title>law, expert 0: 0.250"));
+  EXPECT_THAT(svg, Not(HasSubstr("law, expert 1")));
+}
+
+}  // namespace
+}  // namespace braid

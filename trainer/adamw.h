@@ -1,0 +1,37 @@
+// AdamW (Loshchilov, Hutter; arXiv 1711.05101, Algorithm 2) on flat arrays.
+#ifndef BRAID_TRAINER_ADAMW_H_
+#define BRAID_TRAINER_ADAMW_H_
+
+#include <cstdint>
+#include <span>
+
+namespace braid {
+
+struct AdamwSettings {
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;
+};
+
+// One parameter with its gradient and moments, all of the same size.
+struct AdamwParameter {
+  std::span<float> value;
+  std::span<const float> gradient;
+  std::span<float> m;  // first moment
+  std::span<float> v;  // second moment
+  bool decay = false;  // subject to weight decay
+};
+
+// Update `step` (from 1) with g = gradient_factor * gradient:
+//   value *= 1 - rate * weight_decay   (when decay)
+//   m = beta1 m + (1-beta1) g,  v = beta2 v + (1-beta2) g^2
+//   value -= rate * m/(1-beta1^step) / (sqrt(v/(1-beta2^step)) + epsilon)
+// Each element depends on itself only: the result does not depend on the number
+// of threads.
+void AdamwStep(const AdamwSettings& settings, double learning_rate, int64_t step,
+               double gradient_factor, const AdamwParameter& parameter);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_ADAMW_H_

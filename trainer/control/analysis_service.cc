@@ -1,0 +1,176 @@
+#include "trainer/control/analysis_service.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <unistd.h>
+
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "formats/atomic_file.h"
+#include "formats/status_macros.h"
+#include "proto/grpc_status.h"
+#include "trainer/model_config.h"
+#include "trainer/report/report_page.h"
+#include "trainer/report/report_run.h"
+#include "trainer/run_directory.h"
+
+namespace braid {
+namespace {
+
+namespace json = google::protobuf::util;
+
+template <class Event>
+absl::StatusOr<Event> ParseEvent(std::string_view text) {
+  json::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  Event event;
+  if (json::JsonStringToMessage(std::string(text), &event, options).ok()) return event;
+  return absl::InternalError(absl::StrCat("braid-trainer wrote a line that is no event: ",
+                                          std::string(text.substr(0, 200))));
+}
+
+bool Exists(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+bool IsRunDirectory(const std::filesystem::path& path) { return Exists(path / "run.textproto"); }
+
+bool IsCheckpoint(const std::filesystem::path& path) { return Exists(path / "model.textproto"); }
+
+// Relative paths of an embedded client are relative to our working directory;
+// the child has another one.
+std::string AbsolutePath(const std::string& path) {
+  return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
+}
+
+// Kept beside the run for reports: only the standard evaluation, on the run's own
+// data and routed as in training.
+bool BelongsToRun(const v1::EvaluateRequest& request) {
+  return request.dataset_dir().empty() && request.routing() != v1::PROMPT_ROUTING &&
+         IsRunDirectory(request.model()) && access(request.model().c_str(), W_OK) == 0;
+}
+
+absl::Status KeepEvaluation(const std::filesystem::path& run_dir,
+                            const v1::Evaluation& evaluation) {
+  json::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.add_whitespace = true;
+  std::string text;
+  if (!json::MessageToJsonString(evaluation, &text, options).ok()) {
+    return absl::InternalError("the evaluation cannot be written as JSON");
+  }
+  return WriteFileAtomically(run_dir / "evaluation.json", text);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<grpc::Service>> MakeAnalysisService(const ControlOptions& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<RunStore> store, RunStore::Open(options.home));
+  return std::make_unique<AnalysisServiceImpl>(options, std::move(store));
+}
+
+AnalysisServiceImpl::AnalysisServiceImpl(const ControlOptions& options,
+                                         std::unique_ptr<RunStore> store)
+    : store_(std::move(store)),
+      child_(options.trainer_binary.string(),
+             std::filesystem::absolute(options.home) / "requests") {}
+
+absl::StatusOr<std::filesystem::path> AnalysisServiceImpl::ModelDirectory(
+    const std::string& model) const {
+  if (model.empty()) return absl::InvalidArgumentError("model: name a run or a directory");
+  if (const absl::StatusOr<RunRecord> run = store_->Get(model); run.ok()) return run->run_dir;
+  const std::filesystem::path path = AbsolutePath(model);
+  if (IsRunDirectory(path) || IsCheckpoint(path)) return path;
+  if (Exists(path)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path.string(), " is not a model: it holds neither run.textproto (a run) nor ",
+                     "model.textproto (a checkpoint)"));
+  }
+  return absl::NotFoundError(absl::StrCat("\"", model, "\" is neither a run nor a directory; ",
+                                          "`braid runs` lists the runs"));
+}
+
+absl::Status AnalysisServiceImpl::Evaluate(v1::EvaluateRequest request,
+                                           grpc::ServerContext* context,
+                                           grpc::ServerWriter<v1::EvaluateEvent>* writer) {
+  ASSIGN_OR_RETURN(const std::filesystem::path model, ModelDirectory(request.model()));
+  request.set_model(model.string());
+  request.set_dataset_dir(AbsolutePath(request.dataset_dir()));
+  bool has_result = false;
+  const auto forward = [&](std::string_view line) -> absl::Status {
+    ASSIGN_OR_RETURN(const v1::EvaluateEvent event, ParseEvent<v1::EvaluateEvent>(line));
+    if (event.has_result()) {
+      has_result = true;
+      if (BelongsToRun(request)) RETURN_IF_ERROR(KeepEvaluation(model, event.result()));
+    }
+    return writer->Write(event) ? absl::OkStatus() : absl::CancelledError("the client is gone");
+  };
+  RETURN_IF_ERROR(child_.Run({.command = "evaluate",
+                              .request = request,
+                              .num_threads = request.num_threads(),
+                              .on_event = forward,
+                              .cancelled = [&] { return context->IsCancelled(); }}));
+  return has_result ? absl::OkStatus()
+                    : absl::InternalError("braid-trainer evaluate ended without a result");
+}
+
+absl::Status AnalysisServiceImpl::Generate(v1::GenerateRequest request,
+                                           grpc::ServerContext* context,
+                                           grpc::ServerWriter<v1::GenerateEvent>* writer) {
+  ASSIGN_OR_RETURN(const std::filesystem::path model, ModelDirectory(request.model()));
+  request.set_model(model.string());
+  const auto forward = [&](std::string_view line) -> absl::Status {
+    ASSIGN_OR_RETURN(const v1::GenerateEvent event, ParseEvent<v1::GenerateEvent>(line));
+    return writer->Write(event) ? absl::OkStatus() : absl::CancelledError("the client is gone");
+  };
+  return child_.Run({.command = "generate",
+                     .request = request,
+                     .num_threads = request.num_threads(),
+                     .on_event = forward,
+                     .cancelled = [&] { return context->IsCancelled(); }});
+}
+
+absl::StatusOr<std::string> AnalysisServiceImpl::RenderRuns(
+    const v1::ReportRequest& request) const {
+  if (request.runs().empty()) return absl::InvalidArgumentError("runs: name at least one run");
+  std::vector<ReportRun> runs;
+  for (const std::string& name : request.runs()) {
+    ASSIGN_OR_RETURN(const std::filesystem::path directory, ModelDirectory(name));
+    ASSIGN_OR_RETURN(runs.emplace_back(), ReadReportRun(RunDirectory(directory)));
+  }
+  return RenderReport(runs);
+}
+
+grpc::Status AnalysisServiceImpl::DescribeModel(grpc::ServerContext*,
+                                                const v1::DescribeModelRequest* request,
+                                                v1::DescribeModelResponse* response) {
+  const absl::StatusOr<v1::ModelConfig> model = ResolveModelConfig(request->model());
+  if (!model.ok()) return ToGrpc(model.status());
+  *response = braid::DescribeModel(*model);
+  return grpc::Status::OK;
+}
+
+grpc::Status AnalysisServiceImpl::Evaluate(grpc::ServerContext* context,
+                                           const v1::EvaluateRequest* request,
+                                           grpc::ServerWriter<v1::EvaluateEvent>* writer) {
+  return ToGrpc(Evaluate(*request, context, writer));
+}
+
+grpc::Status AnalysisServiceImpl::Generate(grpc::ServerContext* context,
+                                           const v1::GenerateRequest* request,
+                                           grpc::ServerWriter<v1::GenerateEvent>* writer) {
+  return ToGrpc(Generate(*request, context, writer));
+}
+
+grpc::Status AnalysisServiceImpl::Report(grpc::ServerContext*, const v1::ReportRequest* request,
+                                         v1::ReportResponse* response) {
+  absl::StatusOr<std::string> html = RenderRuns(*request);
+  if (!html.ok()) return ToGrpc(html.status());
+  response->set_html(*std::move(html));
+  return grpc::Status::OK;
+}
+
+}  // namespace braid

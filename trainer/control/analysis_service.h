@@ -1,0 +1,50 @@
+// braid.v1.AnalysisService: describes models and reports on runs itself, and
+// leaves whatever needs the model's arithmetic to a braid-trainer child, so that
+// no server ever holds a model or its libraries.
+#ifndef BRAID_TRAINER_CONTROL_ANALYSIS_SERVICE_H_
+#define BRAID_TRAINER_CONTROL_ANALYSIS_SERVICE_H_
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "braid/v1/analysis.grpc.pb.h"
+#include "trainer/control/control_service.h"
+#include "trainer/control/model_child.h"
+#include "trainer/control/run_store.h"
+
+namespace braid {
+
+class AnalysisServiceImpl final : public v1::AnalysisService::Service {
+ public:
+  AnalysisServiceImpl(const ControlOptions& options, std::unique_ptr<RunStore> store);
+
+  grpc::Status DescribeModel(grpc::ServerContext* context, const v1::DescribeModelRequest* request,
+                             v1::DescribeModelResponse* response) override;
+  grpc::Status Evaluate(grpc::ServerContext* context, const v1::EvaluateRequest* request,
+                        grpc::ServerWriter<v1::EvaluateEvent>* writer) override;
+  grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
+                        grpc::ServerWriter<v1::GenerateEvent>* writer) override;
+  grpc::Status Report(grpc::ServerContext* context, const v1::ReportRequest* request,
+                      v1::ReportResponse* response) override;
+
+ private:
+  // The directory of a run id, a run directory or a checkpoint directory.
+  absl::StatusOr<std::filesystem::path> ModelDirectory(const std::string& model) const;
+  absl::StatusOr<std::string> RenderRuns(const v1::ReportRequest& request) const;
+  absl::Status Evaluate(v1::EvaluateRequest request, grpc::ServerContext* context,
+                        grpc::ServerWriter<v1::EvaluateEvent>* writer);
+  absl::Status Generate(v1::GenerateRequest request, grpc::ServerContext* context,
+                        grpc::ServerWriter<v1::GenerateEvent>* writer);
+
+  const std::unique_ptr<RunStore> store_;
+  const ModelChild child_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_CONTROL_ANALYSIS_SERVICE_H_

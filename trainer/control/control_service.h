@@ -1,0 +1,37 @@
+// The control plane of training: launches, watches and stops runs, and looks at
+// what they produced. Both services may be served by several processes over the
+// same HOME at once, and be restarted at any time; runs do not notice.
+//
+//   HOME/runs.sqlite     which runs there are
+//   HOME/runs/<id>/      run directories
+//   HOME/requests/       requests of evaluations and generations in progress
+#ifndef BRAID_TRAINER_CONTROL_CONTROL_SERVICE_H_
+#define BRAID_TRAINER_CONTROL_CONTROL_SERVICE_H_
+
+#include <grpcpp/impl/service_type.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "trainer/control/launcher.h"
+
+namespace braid {
+
+struct ControlOptions {
+  std::filesystem::path home;
+  // A path, or a name that is looked up in PATH.
+  std::filesystem::path trainer_binary = "braid-trainer";
+  std::string mpirun = "mpirun";
+};
+
+LauncherPrograms ProgramsOf(const ControlOptions& options);
+
+// FailedPrecondition when HOME cannot be used.
+absl::StatusOr<std::unique_ptr<grpc::Service>> MakeTrainingService(const ControlOptions& options);
+absl::StatusOr<std::unique_ptr<grpc::Service>> MakeAnalysisService(const ControlOptions& options);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_CONTROL_CONTROL_SERVICE_H_

@@ -1,0 +1,102 @@
+#include "trainer/control/run_process.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "formats/atomic_file.h"
+#include "formats/status_macros.h"
+#include "trainer/control/process_identity.h"
+
+namespace braid {
+namespace {
+
+std::filesystem::path StopFile(const RunDirectory& run) { return run.root() / "stop.json"; }
+
+bool HasFreshHeartbeat(const RunDirectory& run, double now) {
+  const std::vector<v1::Heartbeat> heartbeats = run.ReadHeartbeats();
+  return std::any_of(heartbeats.begin(), heartbeats.end(), [&](const v1::Heartbeat& heartbeat) {
+    return now - heartbeat.time() < kHeartbeatTimeoutSeconds;
+  });
+}
+
+// mpirun names the trainer too, but further back in its arguments.
+bool IsRankOf(const std::vector<std::string>& arguments, const std::string& run_dir) {
+  for (const size_t train : {1, 2}) {  // 2: a script has its interpreter first
+    if (arguments.size() == train + 2 && arguments[train] == "train" &&
+        arguments[train + 1] == run_dir) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool HasLiveProcess(const RunDirectory& run, double now) {
+  const absl::StatusOr<ProcessRecord> record = ReadProcessRecord(run.process());
+  if (record.ok() && IsLocal(record->identity)) return IsAlive(record->identity);
+  return !run.ReadExit().has_value() && HasFreshHeartbeat(run, now);
+}
+
+std::vector<int64_t> RankProcesses(const RunDirectory& run) {
+  std::vector<int64_t> ranks;
+  for (const int64_t pid : ProcessIds()) {
+    if (IsRankOf(ProcessArguments(pid), run.root().string())) ranks.push_back(pid);
+  }
+  return ranks;
+}
+
+absl::Status RecordStopRequest(const RunDirectory& run, double now) {
+  const absl::StatusOr<ProcessRecord> record = ReadProcessRecord(run.process());
+  if (!record.ok() || !IsLocal(record->identity)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        run.root().string(), ": the processes of this run cannot be reached from this machine; ",
+        "stop it where it runs, for example with scancel or kill -TERM on a rank"));
+  }
+  if (ReadStopRequest(run)) return absl::OkStatus();
+  const nlohmann::json json = {{"nonce", record->nonce}, {"requested_at", now}};
+  return WriteFileAtomically(StopFile(run), json.dump(2) + "\n");
+}
+
+absl::Status SignalRanks(const RunDirectory& run, std::set<int64_t>* signalled) {
+  for (const int64_t pid : RankProcesses(run)) {
+    if (signalled->contains(pid)) continue;
+    if (kill(static_cast<pid_t>(pid), SIGTERM) == 0) {
+      signalled->insert(pid);
+    } else if (errno == EPERM) {
+      return absl::PermissionDeniedError(
+          absl::StrCat("process ", pid, " of ", run.root().string(),
+                       " belongs to another user; stop the run as that user"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::optional<StopRequest> ReadStopRequest(const RunDirectory& run) {
+  const absl::StatusOr<ProcessRecord> record = ReadProcessRecord(run.process());
+  const absl::StatusOr<std::string> text = ReadFile(StopFile(run));
+  if (!record.ok() || !text.ok()) return std::nullopt;
+  const nlohmann::json json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.value("nonce", "") != record->nonce) return std::nullopt;
+  return StopRequest{.nonce = record->nonce, .requested_at = json.value("requested_at", 0.0)};
+}
+
+bool EscalateStop(const RunDirectory& run, double now) {
+  const std::optional<StopRequest> request = ReadStopRequest(run);
+  const absl::StatusOr<ProcessRecord> record = ReadProcessRecord(run.process());
+  if (!request || !record.ok() || !IsAlive(record->identity)) return false;
+  const double waited = now - request->requested_at;
+  if (waited < kStopGraceSeconds) return false;
+  const pid_t mpirun = static_cast<pid_t>(record->identity.pid);
+  // mpirun answers SIGTERM by ending its ranks with SIGTERM, then SIGKILL.
+  if (waited < kStopGraceSeconds + kKillGraceSeconds) return kill(mpirun, SIGTERM) == 0;
+  for (const int64_t pid : RankProcesses(run)) kill(static_cast<pid_t>(pid), SIGKILL);
+  return kill(mpirun, SIGKILL) == 0;
+}
+
+}  // namespace braid

@@ -1,0 +1,141 @@
+#include "trainer/control/run_status.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "trainer/control/process_identity.h"
+#include "trainer/control/run_process.h"
+
+namespace braid {
+namespace {
+
+constexpr int64_t kLogTailBytes = 2048;
+// A trainer that has written exit.json but hangs while ending is not waited for.
+constexpr double kExitGraceSeconds = 15;
+// From the record in the data base to a process, when all goes well.
+constexpr double kLaunchGraceSeconds = 30;
+constexpr int64_t kPaceSteps = 20;
+
+// Unix seconds of the last change; 0 when there is no such file.
+double ModifiedAt(const std::filesystem::path& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0) return 0;
+  return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * status.st_mtim.tv_nsec;
+}
+
+struct Outcome {
+  v1::RunState state = v1::RUN_STATE_UNSPECIFIED;
+  std::string error;
+  double finished_at = 0;
+};
+
+Outcome OutcomeOf(const ExitRecord& exit, double finished_at) {
+  if (exit.outcome == kSucceeded) return {v1::RUN_SUCCEEDED, "", finished_at};
+  if (exit.outcome == kStopped) return {v1::RUN_STOPPED, "", finished_at};
+  return {v1::RUN_FAILED, exit.error.empty() ? "the trainer gave no cause" : exit.error,
+          finished_at};
+}
+
+// The process is gone and has not said how it went.
+Outcome OutcomeWithoutExit(const RunDirectory& run) {
+  const double finished_at = std::max(ModifiedAt(run.log()), ModifiedAt(run.process()));
+  if (ReadStopRequest(run)) return {v1::RUN_STOPPED, "", finished_at};
+  const std::string log = LogTail(run);
+  return {v1::RUN_FAILED,
+          absl::StrCat("the trainer ended without a result; ",
+                       log.empty() ? absl::StrCat(run.log().string(), " is empty")
+                                   : absl::StrCat("the end of trainer.log:\n", log)),
+          finished_at};
+}
+
+Outcome LiveOutcome(const RunDirectory& run, const v1::Run& description) {
+  const absl::StatusOr<ProcessRecord> record = ReadProcessRecord(run.process());
+  const double launched_at = record.ok() ? record->launched_at : 0;
+  const bool reported =
+      std::any_of(description.heartbeats().begin(), description.heartbeats().end(),
+                  [&](const v1::Heartbeat& beat) { return beat.time() >= launched_at; });
+  return {reported ? v1::RUN_RUNNING : v1::RUN_STARTING, "", 0};
+}
+
+Outcome DeriveOutcome(const RunDirectory& run, const v1::Run& description, double now) {
+  // In this order: a process that ends between the two looks has written its
+  // exit.json by the second.
+  const bool alive = HasLiveProcess(run, now);
+  const std::optional<ExitRecord> exit = run.ReadExit();
+  const double exited_at = ModifiedAt(run.exit());
+  if (alive && (!exit || now - exited_at < kExitGraceSeconds)) return LiveOutcome(run, description);
+  if (exit) return OutcomeOf(*exit, exited_at);
+  if (ReadProcessRecord(run.process()).ok()) return OutcomeWithoutExit(run);
+  if (now - description.created_at() < kLaunchGraceSeconds) return {v1::RUN_STARTING, "", 0};
+  return {v1::RUN_FAILED, "the trainer was never started; resume the run to start it", 0};
+}
+
+// The newest steps, whatever the length of the file.
+std::vector<v1::StepMetrics> RecentMetrics(const RunDirectory& run,
+                                           const std::optional<v1::StepMetrics>& latest) {
+  if (!latest) return {};
+  auto metrics = run.ReadMetrics(std::max<int64_t>(0, latest->step() - kPaceSteps));
+  return metrics.ok() ? *std::move(metrics) : std::vector<v1::StepMetrics>{};
+}
+
+}  // namespace
+
+v1::Run DescribeRun(const RunRecord& record, double now) {
+  const RunDirectory run(record.run_dir);
+  v1::Run description;
+  description.set_id(record.id);
+  description.set_run_dir(record.run_dir.string());
+  description.set_created_at(record.created);
+  if (auto spec = run.ReadSpec(); spec.ok()) *description.mutable_spec() = *std::move(spec);
+  for (v1::Heartbeat& beat : run.ReadHeartbeats()) {
+    *description.add_heartbeats() = std::move(beat);
+  }
+  const Outcome outcome = DeriveOutcome(run, description, now);
+  description.set_state(outcome.state);
+  description.set_error(outcome.error);
+  description.set_finished_at(outcome.finished_at);
+  const std::optional<v1::StepMetrics> latest = run.ReadNewestMetrics();
+  if (latest) *description.mutable_latest() = *latest;
+  if (!HasEnded(outcome.state)) {
+    description.set_eta_seconds(
+        EtaSeconds(RecentMetrics(run, latest), description.spec().num_steps()));
+  }
+  return description;
+}
+
+bool HasEnded(v1::RunState state) {
+  return state == v1::RUN_SUCCEEDED || state == v1::RUN_FAILED || state == v1::RUN_STOPPED;
+}
+
+double EtaSeconds(std::span<const v1::StepMetrics> recent, int64_t num_steps) {
+  double seconds = 0;
+  int64_t steps = 0;
+  for (const v1::StepMetrics& step : recent.last(std::min<size_t>(recent.size(), kPaceSteps))) {
+    if (!(step.step_seconds() > 0)) continue;
+    seconds += step.step_seconds();
+    ++steps;
+  }
+  if (steps == 0) return 0;
+  const int64_t left = std::max<int64_t>(0, num_steps - recent.back().step());
+  return seconds / static_cast<double>(steps) * static_cast<double>(left);
+}
+
+std::string LogTail(const RunDirectory& run) {
+  std::ifstream in(run.log(), std::ios::binary | std::ios::ate);
+  if (!in) return "";
+  const int64_t size = in.tellg();
+  const int64_t start = std::max<int64_t>(0, size - kLogTailBytes);
+  in.seekg(start);
+  std::string tail(std::istreambuf_iterator<char>(in), {});
+  if (start > 0) tail.erase(0, tail.find('\n') + 1);
+  return std::string(absl::StripAsciiWhitespace(tail));
+}
+
+}  // namespace braid

@@ -1,0 +1,34 @@
+// What a run is doing, derived from its run directory whenever somebody asks:
+// there is no second copy of the truth that could disagree with it.
+#ifndef BRAID_TRAINER_CONTROL_RUN_STATUS_H_
+#define BRAID_TRAINER_CONTROL_RUN_STATUS_H_
+
+#include <span>
+#include <string>
+
+#include "braid/v1/training.pb.h"
+#include "trainer/control/run_store.h"
+#include "trainer/run_directory.h"
+
+namespace braid {
+
+// RUN_STARTING   launched, but no rank has reported yet
+// RUN_RUNNING    its process is there
+// RUN_SUCCEEDED, RUN_STOPPED, RUN_FAILED    as exit.json says; without one, the
+//                process ended early: stopped when asked to, else failed, with
+//                the end of trainer.log as the error
+// `now` in Unix seconds.
+v1::Run DescribeRun(const RunRecord& record, double now);
+
+// True in the last three states.
+bool HasEnded(v1::RunState state);
+
+// Seconds until `num_steps` at the pace of `recent` steps; 0 when unknown.
+double EtaSeconds(std::span<const v1::StepMetrics> recent, int64_t num_steps);
+
+// The last lines of trainer.log, at most 2 KiB.
+std::string LogTail(const RunDirectory& run);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_CONTROL_RUN_STATUS_H_

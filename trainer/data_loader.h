@@ -1,0 +1,62 @@
+// Packed token sequences as model input.
+#ifndef BRAID_TRAINER_DATA_LOADER_H_
+#define BRAID_TRAINER_DATA_LOADER_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "formats/indexed_dataset.h"
+#include "trainer/run_spec.h"
+
+namespace braid {
+
+// B sequences of L positions, row-major [B, L].
+struct Batch {
+  std::vector<int32_t> inputs;
+  std::vector<int32_t> targets;  // -1: no loss here
+  int64_t batch_size = 0;        // B
+  int64_t num_targets = 0;       // targets that are not -1
+  // Positions of each sequence that hold a target, at the front of it.
+  std::vector<int64_t> lengths;
+
+  // Sequences [begin, end) alone.
+  Batch Slice(int64_t begin, int64_t end) const;
+};
+
+// A sequence of n tokens gives inputs t[0..n-2] and targets t[1..n-1]; shorter
+// ones are padded to L positions with input `eos` and target -1.
+// Requires every n <= L + 1.
+Batch MakeBatch(std::span<const std::vector<int32_t>> sequences, int64_t sequence_length,
+                int32_t eos);
+
+// Reads and checks the sequences of one indexed dataset.
+class DataLoader {
+ public:
+  // `prefix` without .bin and .idx, such as DATASET/instances. DataLoss when
+  // the files are damaged.
+  static absl::StatusOr<DataLoader> Open(const std::filesystem::path& prefix,
+                                         const DatasetInfo& info);
+
+  int64_t num_instances() const { return dataset_.num_sequences(); }
+
+  // DataLoss, naming file and instance, for a sequence longer than L + 1 or a
+  // token outside the vocabulary.
+  absl::StatusOr<Batch> Load(std::span<const int64_t> instances) const;
+
+ private:
+  DataLoader(IndexedDataset dataset, std::filesystem::path prefix, const DatasetInfo& info);
+  absl::StatusOr<std::vector<int32_t>> Read(int64_t instance) const;
+
+  IndexedDataset dataset_;
+  std::filesystem::path prefix_;
+  int64_t sequence_length_;
+  int32_t vocab_size_;
+  int32_t eos_id_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_DATA_LOADER_H_

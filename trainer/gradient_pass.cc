@@ -1,0 +1,129 @@
+#include "trainer/gradient_pass.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "formats/status_macros.h"
+#include "trainer/gradient_clip.h"
+
+namespace braid {
+namespace {
+
+// What adds up over micro-batches and ranks.
+struct Sums {
+  double loss = 0;
+  double num_tokens = 0;
+  double loss_after = 0;
+  double num_tokens_after = 0;
+};
+
+void AddRouting(const TrainResult& result, const Batch& micro, const v1::ModelConfig& config,
+                std::vector<RoutingTotals>* totals) {
+  totals->resize(result.routing.size(), RoutingTotals(config.routing().num_experts()));
+  for (size_t layer = 0; layer < result.routing.size(); ++layer) {
+    AddBatch(result.routing[layer].weights, micro.lengths, config.routing().segment_length(),
+             &(*totals)[layer]);
+  }
+}
+
+absl::Status AddMicroBatch(const Batch& micro, double gradient_scale, bool measure_routing,
+                           LanguageModel& model, Sums* sums, std::vector<RoutingTotals>* routing) {
+  ASSIGN_OR_RETURN(const TrainResult result,
+                   model.ForwardBackward(micro.inputs, micro.targets, micro.batch_size,
+                                         gradient_scale, measure_routing));
+  sums->loss += result.loss_sum;
+  sums->num_tokens += static_cast<double>(result.num_tokens);
+  sums->loss_after += result.loss_sum_after_first_segment;
+  sums->num_tokens_after += static_cast<double>(result.num_tokens_after_first_segment);
+  if (measure_routing) AddRouting(result, micro, model.config(), routing);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> GlobalTokens(const Batch& batch, Communicator& communicator) {
+  double tokens = static_cast<double>(batch.num_targets);
+  RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(&tokens, 1)));
+  if (tokens == 0) return absl::DataLossError("a whole batch holds no token to predict");
+  return tokens;
+}
+
+absl::Status ReduceSums(Communicator& communicator, Sums* sums) {
+  double values[] = {sums->loss, sums->num_tokens, sums->loss_after, sums->num_tokens_after};
+  RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(values)));
+  *sums = {values[0], values[1], values[2], values[3]};
+  return absl::OkStatus();
+}
+
+int64_t MicroEnd(const RankBatch& work, int64_t begin) {
+  return std::min(begin + work.micro_batch_size, work.batch.batch_size);
+}
+
+// One micro-batch alone, to find out where a value that is not finite came from.
+absl::Status CheckFinite(const RankBatch& work, int64_t begin, double gradient_scale, int rank,
+                         LanguageModel& model) {
+  const int64_t end = MicroEnd(work, begin);
+  std::ranges::fill(model.gradients(), 0.0f);
+  Sums sums;
+  RETURN_IF_ERROR(
+      AddMicroBatch(work.batch.Slice(begin, end), gradient_scale, false, model, &sums, nullptr));
+  const bool loss = !std::isfinite(sums.loss);
+  if (!loss && std::isfinite(GlobalNorm(model.gradients()))) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(
+      "step ", work.step + 1, ", rank ", rank, ": the ", loss ? "loss" : "gradient",
+      " is not finite on instances ",
+      absl::StrJoin(work.instances.begin() + begin, work.instances.begin() + end, ", "),
+      "; weights are those of step ", work.step,
+      ". A lower optimizer.learning_rate or optimizer.clip_norm may help"));
+}
+
+// The error of a step whose loss or gradient is not finite, the same on every
+// rank: the first micro-batch of the lowest rank that shows it by itself.
+absl::Status NonFinite(const RankBatch& work, double gradient_scale, LanguageModel& model,
+                       Communicator& communicator) {
+  absl::Status mine;
+  for (int64_t begin = 0; begin < work.batch.batch_size && mine.ok();
+       begin += work.micro_batch_size) {
+    mine = CheckFinite(work, begin, gradient_scale, communicator.rank(), model);
+  }
+  RETURN_IF_ERROR(AgreeOnStatus(communicator, mine));
+  return absl::InternalError(
+      absl::StrCat("step ", work.step + 1, ": the gradient summed over the batch is not finite"));
+}
+
+absl::Status ReduceRouting(Communicator& communicator, std::vector<RoutingTotals>* routing) {
+  for (RoutingTotals& layer : *routing) {
+    RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(layer.sums)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measure_routing,
+                                              LanguageModel& model, Communicator& communicator) {
+  ASSIGN_OR_RETURN(const double tokens, GlobalTokens(work.batch, communicator));
+  const double scale = 1.0 / tokens;
+  std::ranges::fill(model.gradients(), 0.0f);
+  Sums sums;
+  GradientPass pass;
+  for (int64_t begin = 0; begin < work.batch.batch_size; begin += work.micro_batch_size) {
+    RETURN_IF_ERROR(AddMicroBatch(work.batch.Slice(begin, MicroEnd(work, begin)), scale,
+                                  measure_routing, model, &sums, &pass.routing));
+  }
+  RETURN_IF_ERROR(ReduceSums(communicator, &sums));
+  RETURN_IF_ERROR(communicator.AllReduceSum(model.gradients()));
+  pass.gradient_norm = GlobalNorm(model.gradients());
+  if (!std::isfinite(sums.loss) || !std::isfinite(pass.gradient_norm)) {
+    return NonFinite(work, scale, model, communicator);
+  }
+  RETURN_IF_ERROR(ReduceRouting(communicator, &pass.routing));
+  pass.loss = sums.loss / sums.num_tokens;
+  if (sums.num_tokens_after > 0) {
+    pass.loss_after_first_segment = sums.loss_after / sums.num_tokens_after;
+  }
+  pass.num_tokens = static_cast<int64_t>(sums.num_tokens);
+  return pass;
+}
+
+}  // namespace braid

@@ -1,0 +1,92 @@
+#include "trainer/kernels/cross_entropy.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+namespace braid {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Enough rows that the head's gradient is not rewritten too often, few enough
+// that small vocabularies stay in cache.
+int64_t ChunkRows(int64_t vocabulary) {
+  return std::max<int64_t>(256, (int64_t{512} << 10) / vocabulary);
+}
+
+struct Targets {
+  at::Tensor index;    // [n, 1], ignored ones set to 0
+  at::Tensor ignored;  // [n, 1] bool
+};
+
+Targets SplitTargets(const at::Tensor& targets) {
+  const at::Tensor column = targets.unsqueeze(1);
+  return {column.clamp_min(0), column.lt(0)};
+}
+
+void StoreLosses(const at::Tensor& log_probabilities, const Targets& targets, at::Tensor out) {
+  out.copy_(log_probabilities.gather(1, targets.index)
+                .neg_()
+                .masked_fill_(targets.ignored, 0)
+                .squeeze(1));
+}
+
+class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFunction> {
+ public:
+  static variable_list forward(AutogradContext* context, const at::Tensor& hidden,
+                               const at::Tensor& head, const at::Tensor& targets, double scale) {
+    const int64_t rows = ChunkRows(head.size(0));
+    at::Tensor losses = at::empty({hidden.size(0)}, hidden.options());
+    at::Tensor dhidden = at::empty_like(hidden);
+    at::Tensor dhead = at::zeros_like(head);
+    for (int64_t start = 0; start < hidden.size(0); start += rows) {
+      const int64_t n = std::min(rows, hidden.size(0) - start);
+      const at::Tensor chunk = hidden.narrow(0, start, n);
+      const Targets chunk_targets = SplitTargets(targets.narrow(0, start, n));
+      at::Tensor p = at::log_softmax(at::mm(chunk, head.t()), 1);
+      StoreLosses(p, chunk_targets, losses.narrow(0, start, n));
+      // d loss / d logits = softmax - one hot; the rows of ignored tokens drop out
+      // of the two products instead, which are narrower.
+      p.exp_().scatter_add_(1, chunk_targets.index,
+                            at::full_like(chunk_targets.index, -1, p.options()));
+      dhead.addmm_(p.t(), chunk.masked_fill(chunk_targets.ignored, 0), 1, scale);
+      at::Tensor place = dhidden.narrow(0, start, n);
+      at::addmm_out(place, place, p, head, /*beta=*/0, /*alpha=*/scale);
+      place.masked_fill_(chunk_targets.ignored, 0);
+    }
+    context->save_for_backward({dhidden, dhead});
+    context->mark_non_differentiable({losses});
+    return {losses.sum() * scale, losses};
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    return {saved[0] * gradients[0], saved[1] * gradients[0], at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+CrossEntropyResult CrossEntropy(const at::Tensor& hidden, const at::Tensor& head,
+                                const at::Tensor& targets, double scale) {
+  const variable_list out = CrossEntropyFunction::apply(hidden, head, targets, scale);
+  return {out[0], out[1]};
+}
+
+at::Tensor TokenLosses(const at::Tensor& hidden, const at::Tensor& head,
+                       const at::Tensor& targets) {
+  const int64_t rows = ChunkRows(head.size(0));
+  at::Tensor losses = at::empty({hidden.size(0)}, hidden.options());
+  for (int64_t start = 0; start < hidden.size(0); start += rows) {
+    const int64_t n = std::min(rows, hidden.size(0) - start);
+    const at::Tensor logits = at::mm(hidden.narrow(0, start, n), head.t());
+    StoreLosses(at::log_softmax(logits, 1), SplitTargets(targets.narrow(0, start, n)),
+                losses.narrow(0, start, n));
+  }
+  return losses;
+}
+
+}  // namespace braid

@@ -1,0 +1,45 @@
+# What a run is and what it leaves on disk: no tensor library, no MPI.
+braid_library(NAME run_directory
+  SRCS run_directory.cc
+  DEPS braid::proto braid::config braid::formats nlohmann_json::nlohmann_json)
+braid_library(NAME run_spec
+  SRCS run_spec.cc
+  DEPS braid::proto braid::formats braid::model_config nlohmann_json::nlohmann_json)
+
+braid_library(NAME trainer
+  SRCS
+    adamw.cc
+    checkpoint.cc
+    communicator.cc
+    data_loader.cc
+    evaluation.cc
+    generation.cc
+    gradient_clip.cc
+    gradient_pass.cc
+    instance_schedule.cc
+    metrics_log.cc
+    model_path.cc
+    mpi_communicator.cc
+    progress_line.cc
+    routing_totals.cc
+    sampler.cc
+    schedule.cc
+    stop_signal.cc
+    text_stream.cc
+    threaded_communicator.cc
+    training_loop.cc
+    training_run.cc
+    training_state.cc
+  DEPS
+    braid::run_directory braid::run_spec braid::model braid::model_config braid::tokenizer
+    braid::config braid::formats braid::proto nlohmann_json::nlohmann_json Threads::Threads
+    absl::str_format)
+target_link_libraries(braid_trainer PRIVATE MPI::MPI_CXX OpenMP::OpenMP_CXX)
+# A square root that need not set errno can be vectorised.
+set_source_files_properties(adamw.cc PROPERTIES COMPILE_OPTIONS "-O3;-fno-math-errno")
+
+braid_library(NAME blas_core SRCS ${CMAKE_SOURCE_DIR}/cli/blas_core.cc DEPS ${CMAKE_DL_LIBS})
+
+add_executable(braid-trainer ${CMAKE_SOURCE_DIR}/cli/braid_trainer.cc)
+target_link_libraries(braid-trainer PRIVATE
+  braid::trainer braid::blas_core braid::config CLI11::CLI11)

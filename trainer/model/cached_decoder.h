@@ -1,0 +1,55 @@
+// The Decoder of a model: key-value cache, running segment means, merged FFNs.
+// Tensor code: private to trainer/model.
+#ifndef BRAID_TRAINER_MODEL_CACHED_DECODER_H_
+#define BRAID_TRAINER_MODEL_CACHED_DECODER_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "braid/v1/model.pb.h"
+#include "trainer/kernels/causal_attention.h"
+#include "trainer/model/decoder.h"
+#include "trainer/model/merge_mode.h"
+#include "trainer/model/transformer.h"
+
+namespace braid {
+
+class CachedDecoder final : public Decoder {
+ public:
+  // `weights` and `tables` stay valid as long as the decoder.
+  CachedDecoder(const v1::ModelConfig& config, const TransformerWeights& weights,
+                const AttentionTables& tables, MergeMode mode);
+
+  absl::StatusOr<std::vector<float>> Prefill(std::span<const int32_t> prompt) override;
+  absl::StatusOr<std::vector<float>> Step(int32_t token) override;
+
+ private:
+  struct LayerState {
+    at::Tensor keys, values;   // [H, sequence_length, hd]
+    at::Tensor gate_up, down;  // [2F, D] and [D, F]: the FFN in use
+    at::Tensor segment_sum;    // [D], of the FFN inputs of the open segment
+  };
+
+  absl::Status CheckTokens(std::span<const int32_t> tokens) const;
+  void Reset();
+  // Tokens of the current segment only (kSegment), any number (kPrompt).
+  at::Tensor Advance(std::span<const int32_t> tokens);
+  at::Tensor Attend(const LayerWeights& w, const at::Tensor& h, LayerState* state);
+  void UpdateFfn(const LayerWeights& w, const at::Tensor& x, LayerState* state);
+  std::vector<float> Logits(const at::Tensor& hidden) const;
+
+  const v1::ModelConfig& config_;
+  const TransformerWeights& weights_;
+  const AttentionTables& tables_;
+  const MergeMode mode_;
+  std::vector<LayerState> layers_;
+  int64_t position_ = 0;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_MODEL_CACHED_DECODER_H_

@@ -1,0 +1,39 @@
+// Next-token scores of one growing sequence, with a key-value cache.
+//
+//   auto decoder = model->NewDecoder(MergeMode::kPrompt);
+//   ASSIGN_OR_RETURN(std::vector<float> logits, decoder->Prefill(prompt));
+//   ASSIGN_OR_RETURN(logits, decoder->Step(ArgMax(logits)));
+//
+// kPrompt: every layer routes once, on the mean FFN input of all prompt tokens,
+// and is a dense layer from then on. kSegment: as in training; the first
+// segment routes on the tokens of it that the prompt holds (or uniformly, as
+// configured), each later one on the whole segment before it.
+#ifndef BRAID_TRAINER_MODEL_DECODER_H_
+#define BRAID_TRAINER_MODEL_DECODER_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace braid {
+
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+
+  // Starts a new sequence with `prompt` (at least one token). Returns the logits
+  // [V] of the token after it. InvalidArgument when the prompt is empty, longer
+  // than sequence_length or holds an id outside the vocabulary.
+  virtual absl::StatusOr<std::vector<float>> Prefill(std::span<const int32_t> prompt) = 0;
+
+  // Appends `token`; returns the logits [V] of the token after it. OutOfRange
+  // when the sequence is sequence_length long already; FailedPrecondition before
+  // Prefill.
+  virtual absl::StatusOr<std::vector<float>> Step(int32_t token) = 0;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_MODEL_DECODER_H_

@@ -1,0 +1,58 @@
+// The decoder as tensor arithmetic: bound weights and the full forward pass.
+// Tensor code: private to trainer/model. Any floating type and device.
+//
+// A layer, for the residual stream h [T, D]:
+//   h += attention(RmsNorm(h) Wqkv^T) Wo^T
+//   h += ffn(RmsNorm(h))      dense, or merged from experts per segment
+#ifndef BRAID_TRAINER_MODEL_TRANSFORMER_H_
+#define BRAID_TRAINER_MODEL_TRANSFORMER_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "braid/v1/model.pb.h"
+#include "trainer/kernels/causal_attention.h"
+#include "trainer/model/merge_mode.h"
+
+namespace braid {
+
+struct LayerWeights {
+  at::Tensor attention_norm;    // [D]
+  at::Tensor qkv;               // [3D, D]
+  at::Tensor attention_output;  // [D, D]
+  at::Tensor ffn_norm;          // [D]
+  at::Tensor router;            // [E, D], undefined when dense
+  at::Tensor gate_up;           // [2F, D] dense, [2, E, F, D] experts
+  at::Tensor down;              // [D, F] dense, [E, D, F] experts
+};
+
+struct TransformerWeights {
+  at::Tensor embedding;  // [V, D]
+  std::vector<LayerWeights> layers;
+  at::Tensor final_norm;  // [D]
+  at::Tensor head;        // [V, D], the embedding itself when tied
+};
+
+// Views of a flat array in ParameterLayout order. With `gradients` defined (same
+// layout) the views are autograd leaves whose gradients accumulate there.
+TransformerWeights BindWeights(const v1::ModelConfig& config, const at::Tensor& values,
+                               const at::Tensor& gradients);
+
+// Attention tables for every position of a sequence.
+AttentionTables TablesFor(const v1::ModelConfig& config, const at::TensorOptions& options);
+
+struct HiddenStates {
+  at::Tensor hidden;                // [B * L, D] after the final norm
+  std::vector<at::Tensor> routing;  // [B, N, E] a layer of an expert model
+};
+
+// tokens [B, L] int64. The last segment may be partial.
+HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeights& weights,
+                            const AttentionTables& tables, const at::Tensor& tokens,
+                            MergeMode mode);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_MODEL_TRANSFORMER_H_

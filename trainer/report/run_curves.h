@@ -1,0 +1,47 @@
+// The curves of a report, from the metrics of runs: pure arithmetic.
+#ifndef BRAID_TRAINER_REPORT_RUN_CURVES_H_
+#define BRAID_TRAINER_REPORT_RUN_CURVES_H_
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "braid/v1/training.pb.h"
+#include "trainer/report/report_run.h"
+#include "trainer/report/svg_plot.h"
+
+namespace braid {
+
+// Mean over a centred window of `width` points; values that are not finite are left
+// out, and a window without any is NaN.
+std::vector<PlotPoint> Smooth(std::span<const PlotPoint> points, int64_t width);
+
+// At most `count` points: the mean of each of `count` equal pieces.
+std::vector<PlotPoint> Thin(std::span<const PlotPoint> points, int64_t count);
+
+// The loss without the first segment over tokens, every step.
+std::vector<PlotPoint> LossCurve(std::span<const v1::StepMetrics> metrics);
+
+// Dense minus MoE loss at the same step over the tokens of that step.
+std::vector<PlotPoint> LossDifference(std::span<const v1::StepMetrics> dense,
+                                      std::span<const v1::StepMetrics> moe);
+
+// Smoothed by a 40th of its length and thinned to what a plot can show.
+std::vector<PlotPoint> ForPlot(std::span<const PlotPoint> points);
+
+// Mean of y over the last tenth of the points; NaN without any.
+double LateMean(std::span<const PlotPoint> points);
+
+// Median of tokens_per_second; NaN without steps.
+double MedianSpeed(std::span<const v1::StepMetrics> metrics);
+
+bool IsDense(const v1::RunSpec& spec);
+
+// Indices (dense, MoE) of runs that differ only in their experts: the same data, seed,
+// batch and number of steps.
+std::vector<std::pair<size_t, size_t>> PairRuns(std::span<const ReportRun> runs);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_REPORT_RUN_CURVES_H_

@@ -1,0 +1,101 @@
+#include "trainer/report/svg_frame.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "trainer/report/html_text.h"
+#include "trainer/report/svg_plot.h"
+
+namespace braid {
+namespace {
+
+constexpr double kPixelsPerXTick = 60;
+constexpr int kYTicks = 5;
+// Of a plot on a wide page.
+constexpr double kLargestZoom = 1.3;
+
+// As many digits as tell neighbouring ticks apart.
+std::string TickText(double value, double step) {
+  if (std::abs(value) >= 1000 || step >= 1000) return FormatCount(value);
+  const int digits =
+      step > 0 ? std::clamp(static_cast<int>(std::ceil(-std::log10(step) - 1e-9)), 0, 6) : 0;
+  // 2.5 needs one digit more than its power of ten says.
+  const double scaled = step * std::pow(10, digits);
+  return FormatFixed(value, std::abs(scaled - std::round(scaled)) > 1e-6 ? digits + 1 : digits);
+}
+
+std::string Line(double x1, double y1, double x2, double y2) {
+  return absl::StrCat("<line class=\"grid\" x1=\"", Pixel(x1), "\" y1=\"", Pixel(y1), "\" x2=\"",
+                      Pixel(x2), "\" y2=\"", Pixel(y2), "\"/>");
+}
+
+double StepOf(const std::vector<double>& ticks) {
+  return ticks.size() > 1 ? ticks[1] - ticks[0] : 1;
+}
+
+}  // namespace
+
+PlotScale ScaleOf(double low, double high, double pixel_low, double pixel_high) {
+  if (!(high > low)) {
+    const double margin = std::max(1e-3, std::abs(low) * 0.05);
+    low -= margin;
+    high = low + 2 * margin;
+  }
+  return {low, high, pixel_low, pixel_high};
+}
+
+std::string SvgElement(double width, double height, const std::string& description,
+                       const std::string& content) {
+  return absl::StrCat("<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 ",
+                      Pixel(width), " ", Pixel(height),
+                      "\" style=\"max-width:", Pixel(kLargestZoom * width), "px\" aria-label=\"",
+                      EscapeHtml(description), "\">\n", content, "</svg>\n");
+}
+
+std::string SvgText(double x, double y, const std::string& anchor, const std::string& text,
+                    const std::string& css_class) {
+  return absl::StrCat("<text x=\"", Pixel(x), "\" y=\"", Pixel(y), "\" text-anchor=\"", anchor,
+                      "\"", css_class.empty() ? "" : absl::StrCat(" class=\"", css_class, "\""),
+                      ">", EscapeHtml(text), "</text>");
+}
+
+std::string Pixel(double value) { return absl::StrFormat("%.5g", std::round(value * 100) / 100); }
+
+std::string XAxis(const PlotScale& x, double top, double bottom, const std::string& label) {
+  const std::vector<double> ticks = RoundTicks(
+      x.low, x.high, std::max(2, static_cast<int>((x.pixel_high - x.pixel_low) / kPixelsPerXTick)));
+  std::string out;
+  for (const double tick : ticks) {
+    absl::StrAppend(&out, Line(x(tick), top, x(tick), bottom),
+                    SvgText(x(tick), bottom + 17, "middle", TickText(tick, StepOf(ticks))));
+  }
+  absl::StrAppend(&out, SvgText((x.pixel_low + x.pixel_high) / 2, bottom + 36, "middle", label),
+                  "\n");
+  return out;
+}
+
+std::string YAxis(const PlotScale& y, double left, double right, const std::string& label) {
+  const std::vector<double> ticks = RoundTicks(y.low, y.high, kYTicks);
+  std::string out;
+  for (const double tick : ticks) {
+    absl::StrAppend(&out, Line(left, y(tick), right, y(tick)),
+                    SvgText(left - 6, y(tick) + 4, "end", TickText(tick, StepOf(ticks))));
+  }
+  absl::StrAppend(&out, SvgText(4, 13, "start", label), "\n");
+  return out;
+}
+
+std::string Shorten(const std::string& text, size_t length) {
+  size_t characters = 0;
+  size_t cut = text.size();
+  for (size_t i = 0; i < text.size(); ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xC0) == 0x80) continue;
+    if (++characters == length) cut = i;
+    if (characters > length) return text.substr(0, cut) + "\xE2\x80\xA6";
+  }
+  return text;
+}
+
+}  // namespace braid

@@ -1,0 +1,94 @@
+// The files of a training run. The run directory is the whole interface between
+// the trainer, which writes it, and everything that watches runs; a run can be
+// inspected, moved or resumed without any server.
+//
+//   run.textproto        the resolved RunSpec
+//   tokenizer.model      copy of the dataset's
+//   metrics.jsonl        one StepMetrics per line, in step order
+//   heartbeat/rank-0.json
+//   checkpoints/         step-00000480/ ...; see trainer/checkpoint.h
+//   process.json         who runs it; written by the launcher
+//   trainer.log          stdout and stderr of the ranks
+//   exit.json            how the last attempt ended
+#ifndef BRAID_TRAINER_RUN_DIRECTORY_H_
+#define BRAID_TRAINER_RUN_DIRECTORY_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "braid/v1/training.pb.h"
+
+namespace braid {
+
+inline constexpr std::string_view kSucceeded = "succeeded";
+inline constexpr std::string_view kStopped = "stopped";
+inline constexpr std::string_view kFailed = "failed";
+
+// Exit codes of braid-trainer.
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+// Asked to stop, and saved a checkpoint first.
+inline constexpr int kExitStopped = 75;
+
+// exit.json.
+struct ExitRecord {
+  std::string outcome;  // kSucceeded, kStopped or kFailed
+  std::string error;    // the cause when kFailed, else empty
+  int64_t step = 0;     // steps completed
+};
+
+// Names, reads and writes the files above. Holds only the path, so it is cheap
+// to copy and safe to use from several threads.
+class RunDirectory {
+ public:
+  explicit RunDirectory(std::filesystem::path root) : root_(std::move(root)) {}
+
+  const std::filesystem::path& root() const { return root_; }
+  std::filesystem::path spec() const { return root_ / "run.textproto"; }
+  std::filesystem::path tokenizer() const { return root_ / "tokenizer.model"; }
+  std::filesystem::path metrics() const { return root_ / "metrics.jsonl"; }
+  std::filesystem::path heartbeats() const { return root_ / "heartbeat"; }
+  std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }
+  std::filesystem::path process() const { return root_ / "process.json"; }
+  std::filesystem::path log() const { return root_ / "trainer.log"; }
+  std::filesystem::path exit() const { return root_ / "exit.json"; }
+
+  // Creates the directory with a resolved spec in it.
+  absl::Status WriteSpec(const v1::RunSpec& spec) const;
+  // NotFound, naming the directory, when it is not a run directory.
+  absl::StatusOr<v1::RunSpec> ReadSpec() const;
+
+  // Metrics lines after the first `after_line` ones; a last line that is still
+  // being written (no newline) is left for the next call. Empty when there is no
+  // file yet.
+  absl::StatusOr<std::vector<v1::StepMetrics>> ReadMetrics(int64_t after_line) const;
+  // The newest complete line, read from the end of the file.
+  std::optional<v1::StepMetrics> ReadNewestMetrics() const;
+
+  // `rank` of the writer: when several ranks fail at once, one of their records
+  // stays, whole.
+  absl::Status WriteExit(const ExitRecord& record, int rank = 0) const;
+  // Absent while running and after a crash. A launcher calls RemoveExit first.
+  std::optional<ExitRecord> ReadExit() const;
+  absl::Status RemoveExit() const;
+
+  // Replaced by rename, without fsync: readers never see half a heartbeat.
+  absl::Status WriteHeartbeat(const v1::Heartbeat& heartbeat) const;
+  // By rank; unreadable ones are left out.
+  std::vector<v1::Heartbeat> ReadHeartbeats() const;
+
+ private:
+  std::filesystem::path root_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_RUN_DIRECTORY_H_

@@ -1,0 +1,255 @@
+#include "trainer/run_spec.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "formats/atomic_file.h"
+#include "formats/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "trainer/model_config.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int64_t kMaxMicroBatchTokens = 16384;
+
+absl::Status BadField(std::string_view field, std::string_view got, std::string_view expected) {
+  return absl::InvalidArgumentError(absl::StrCat(std::string(field), ": got ", std::string(got),
+                                                 ", expected ", std::string(expected)));
+}
+
+absl::Status Check(bool good, std::string_view field, double got, std::string_view expected) {
+  return good ? absl::OkStatus() : BadField(field, absl::StrCat(got), expected);
+}
+
+// Reads the fields of dataset.json; the first problem is kept.
+class DatasetJson {
+ public:
+  DatasetJson(const json& object, std::string path) : object_(object), path_(std::move(path)) {}
+
+  int64_t Integer(const char* field, int64_t minimum) {
+    const auto it = object_.find(field);
+    if (it == object_.end() || !it->is_number_integer()) return Fail(field, "an integer"), minimum;
+    const int64_t value = it->get<int64_t>();
+    if (value < minimum) return Fail(field, absl::StrCat("at least ", minimum)), minimum;
+    return value;
+  }
+
+  std::string Text(const char* field) {
+    const auto it = object_.find(field);
+    if (it == object_.end() || !it->is_string()) return Fail(field, "a string"), "";
+    return it->get<std::string>();
+  }
+
+  std::vector<std::string> Texts(const char* field) {
+    const auto it = object_.find(field);
+    std::vector<std::string> result;
+    if (it == object_.end() || !it->is_array()) return Fail(field, "a list of strings"), result;
+    for (const json& element : *it) {
+      if (!element.is_string()) return Fail(field, "a list of strings"), result;
+      result.push_back(element.get<std::string>());
+    }
+    return result;
+  }
+
+  const absl::Status& status() const { return status_; }
+
+ private:
+  void Fail(const char* field, std::string_view expected) {
+    const std::string got = object_.contains(field) ? object_[field].dump() : "nothing";
+    if (status_.ok()) status_ = BadField(absl::StrCat(path_, ": ", field), got, expected);
+  }
+
+  const json& object_;
+  std::string path_;
+  absl::Status status_;
+};
+
+// Values that a double field takes when it is zero, which is how proto3 says that
+// it is not set.
+void Default(double value, double (v1::OptimizerConfig::*get)() const,
+             void (v1::OptimizerConfig::*set)(double), v1::OptimizerConfig* config) {
+  if ((config->*get)() == 0) (config->*set)(value);
+}
+
+void FillOptimizer(v1::OptimizerConfig* config) {
+  using C = v1::OptimizerConfig;
+  Default(2e-4, &C::learning_rate, &C::set_learning_rate, config);
+  Default(0.9, &C::beta1, &C::set_beta1, config);
+  Default(0.95, &C::beta2, &C::set_beta2, config);
+  Default(1e-8, &C::epsilon, &C::set_epsilon, config);
+  Default(0.1, &C::weight_decay, &C::set_weight_decay, config);
+  Default(1.0, &C::clip_norm, &C::set_clip_norm, config);
+  Default(0.05, &C::warmup_fraction, &C::set_warmup_fraction, config);
+  Default(0.1, &C::final_lr_ratio, &C::set_final_lr_ratio, config);
+}
+
+absl::Status CheckOptimizer(const v1::OptimizerConfig& c) {
+  const auto finite_positive = [](double x) { return std::isfinite(x) && x > 0; };
+  RETURN_IF_ERROR(Check(finite_positive(c.learning_rate()), "optimizer.learning_rate",
+                        c.learning_rate(), "a positive number"));
+  RETURN_IF_ERROR(Check(c.beta1() > 0 && c.beta1() < 1, "optimizer.beta1", c.beta1(),
+                        "more than 0 and less than 1"));
+  RETURN_IF_ERROR(Check(c.beta2() > 0 && c.beta2() < 1, "optimizer.beta2", c.beta2(),
+                        "more than 0 and less than 1"));
+  RETURN_IF_ERROR(
+      Check(finite_positive(c.epsilon()), "optimizer.epsilon", c.epsilon(), "a positive number"));
+  RETURN_IF_ERROR(Check(std::isfinite(c.weight_decay()) && c.weight_decay() < 1,
+                        "optimizer.weight_decay", c.weight_decay(),
+                        "less than 1 (negative for none)"));
+  RETURN_IF_ERROR(Check(std::isfinite(c.clip_norm()), "optimizer.clip_norm", c.clip_norm(),
+                        "a number (negative for none)"));
+  RETURN_IF_ERROR(Check(c.warmup_fraction() >= 0 && c.warmup_fraction() < 1,
+                        "optimizer.warmup_fraction", c.warmup_fraction(),
+                        "at least 0 and less than 1"));
+  return Check(c.final_lr_ratio() >= 0 && c.final_lr_ratio() <= 1, "optimizer.final_lr_ratio",
+               c.final_lr_ratio(), "between 0 and 1");
+}
+
+absl::Status FillModel(const DatasetInfo& data, v1::ModelConfig* model) {
+  const auto fits = [](int64_t asked, int64_t has) { return asked == 0 || asked == has; };
+  if (!fits(model->vocab_size(), data.vocab_size)) {
+    return BadField("model.vocab_size", absl::StrCat(model->vocab_size()),
+                    absl::StrCat("the vocabulary of the dataset's tokenizer, ", data.vocab_size,
+                                 " (leave it unset)"));
+  }
+  if (!fits(model->sequence_length(), data.sequence_length)) {
+    return BadField("model.sequence_length", absl::StrCat(model->sequence_length()),
+                    absl::StrCat("the length the dataset was packed to, ", data.sequence_length,
+                                 " (leave it unset, or pack the corpus again)"));
+  }
+  model->set_vocab_size(data.vocab_size);
+  model->set_sequence_length(static_cast<int32_t>(data.sequence_length));
+  ASSIGN_OR_RETURN(*model, ResolveModelConfig(*model));
+  return absl::OkStatus();
+}
+
+absl::Status FillBatch(const DatasetInfo& data, int32_t world_size, v1::BatchConfig* batch) {
+  if (batch->global_batch_size() == 0) batch->set_global_batch_size(4);
+  RETURN_IF_ERROR(
+      Check(batch->global_batch_size() >= world_size, "batch.global_batch_size",
+            batch->global_batch_size(),
+            absl::StrCat("at least one sequence a rank (world_size: ", world_size, ")")));
+  const int64_t share = (batch->global_batch_size() + world_size - 1) / world_size;
+  const int64_t limit = std::max<int64_t>(kMaxMicroBatchTokens / data.sequence_length, 1);
+  if (batch->micro_batch_size() == 0) {
+    batch->set_micro_batch_size(static_cast<int32_t>(std::min(share, limit)));
+  }
+  return Check(batch->micro_batch_size() > 0, "batch.micro_batch_size", batch->micro_batch_size(),
+               "at least 1");
+}
+
+absl::Status FillUpcycling(v1::RunSpec* spec) {
+  if (!UsesExperts(spec->model())) {
+    spec->mutable_upcycling()->set_dense_fraction(-1);
+    return absl::OkStatus();
+  }
+  const double fraction = spec->upcycling().dense_fraction();
+  if (fraction == 0) spec->mutable_upcycling()->set_dense_fraction(0.05);
+  return Check(fraction < 1, "upcycling.dense_fraction", fraction,
+               "less than 1 (negative trains experts from the first step)");
+}
+
+absl::Status FillRanks(v1::RunSpec* spec) {
+  if (spec->world_size() == 0) spec->set_world_size(1);
+  RETURN_IF_ERROR(Check(spec->world_size() > 0, "world_size", spec->world_size(), "at least 1"));
+  const int32_t cores = std::max(1u, std::thread::hardware_concurrency());
+  if (spec->threads_per_rank() == 0) {
+    spec->set_threads_per_rank(std::max(1, cores / spec->world_size()));
+  }
+  return Check(spec->threads_per_rank() > 0, "threads_per_rank", spec->threads_per_rank(),
+               "at least 1");
+}
+
+absl::Status FillSteps(const DatasetInfo& data, v1::RunSpec* spec) {
+  const int64_t batch = spec->batch().global_batch_size();
+  if (spec->num_steps() == 0) spec->set_num_steps((data.num_instances + batch - 1) / batch);
+  RETURN_IF_ERROR(Check(spec->num_steps() > 0, "num_steps", static_cast<double>(spec->num_steps()),
+                        "at least 1"));
+  v1::CheckpointConfig* checkpoint = spec->mutable_checkpoint();
+  if (checkpoint->every_steps() == 0) {
+    checkpoint->set_every_steps(std::max<int64_t>(50, spec->num_steps() / 10));
+  }
+  RETURN_IF_ERROR(Check(checkpoint->every_steps() > 0, "checkpoint.every_steps",
+                        static_cast<double>(checkpoint->every_steps()), "at least 1"));
+  if (checkpoint->keep_last() == 0) checkpoint->set_keep_last(2);
+  RETURN_IF_ERROR(Check(checkpoint->keep_last() > 0, "checkpoint.keep_last",
+                        checkpoint->keep_last(), "at least 1"));
+  if (spec->routing_every_steps() == 0) spec->set_routing_every_steps(10);
+  return Check(spec->routing_every_steps() > 0, "routing_every_steps",
+               static_cast<double>(spec->routing_every_steps()), "at least 1");
+}
+
+std::string ShapeName(const v1::ModelConfig& model) {
+  if (!model.preset().empty()) return model.preset();
+  std::string name = absl::StrCat("d", model.d_model(), "-l", model.num_layers());
+  if (UsesExperts(model)) absl::StrAppend(&name, "-e", model.routing().num_experts());
+  return name;
+}
+
+}  // namespace
+
+absl::StatusOr<DatasetInfo> ReadDatasetInfo(const fs::path& dataset_dir) {
+  const fs::path path = dataset_dir / "dataset.json";
+  absl::StatusOr<std::string> text = ReadFile(path);
+  if (absl::IsNotFound(text.status())) {
+    return absl::NotFoundError(absl::StrCat(dataset_dir.string(),
+                                            " is not a packed dataset: it has no dataset.json; "
+                                            "give the dataset_dir that the corpus job reports"));
+  }
+  RETURN_IF_ERROR(text.status());
+  const json object = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) {
+    return absl::DataLossError(absl::StrCat(path.string(), " is damaged: not a JSON object"));
+  }
+  DatasetJson fields(object, path.string());
+  DatasetInfo info;
+  info.sequence_length = fields.Integer("sequence_length", 1);
+  info.vocab_size = static_cast<int32_t>(fields.Integer("vocab_size", 1));
+  info.eos_id = static_cast<int32_t>(fields.Integer("eos_id", 0));
+  info.num_instances = fields.Integer("num_instances", 0);
+  info.num_tokens = fields.Integer("num_tokens", 0);
+  info.domains = fields.Texts("domains");
+  info.order = fields.Text("order");
+  info.name = fields.Text("name");
+  info.key = fields.Text("key");
+  RETURN_IF_ERROR(fields.status());
+  return info;
+}
+
+absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
+  if (spec.dataset_dir().empty()) {
+    return BadField("dataset_dir", "nothing", "the directory of a packed dataset");
+  }
+  v1::RunSpec resolved = spec;
+  resolved.set_dataset_dir(fs::absolute(spec.dataset_dir()).lexically_normal().string());
+  ASSIGN_OR_RETURN(const DatasetInfo data, ReadDatasetInfo(resolved.dataset_dir()));
+  if (data.num_instances == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dataset_dir: ", resolved.dataset_dir(), " holds no training instance"));
+  }
+  RETURN_IF_ERROR(FillModel(data, resolved.mutable_model()));
+  RETURN_IF_ERROR(FillRanks(&resolved));
+  RETURN_IF_ERROR(FillBatch(data, resolved.world_size(), resolved.mutable_batch()));
+  RETURN_IF_ERROR(FillSteps(data, &resolved));
+  RETURN_IF_ERROR(FillUpcycling(&resolved));
+  FillOptimizer(resolved.mutable_optimizer());
+  RETURN_IF_ERROR(CheckOptimizer(resolved.optimizer()));
+  if (resolved.name().empty()) resolved.set_name(ShapeName(resolved.model()));
+  return resolved;
+}
+
+int64_t DenseSteps(const v1::RunSpec& resolved) {
+  const double fraction = resolved.upcycling().dense_fraction();
+  if (!UsesExperts(resolved.model()) || !(fraction > 0)) return 0;
+  const double steps = std::ceil(fraction * static_cast<double>(resolved.num_steps()) - 1e-9);
+  return std::clamp<int64_t>(static_cast<int64_t>(steps), 0, resolved.num_steps() - 1);
+}
+
+}  // namespace braid

@@ -1,0 +1,44 @@
+// A RunSpec as a person writes it, made complete: every field that the proto
+// gives a default for is filled in, every value is checked.
+#ifndef BRAID_TRAINER_RUN_SPEC_H_
+#define BRAID_TRAINER_RUN_SPEC_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "braid/v1/training.pb.h"
+
+namespace braid {
+
+// dataset.json of a packed dataset.
+struct DatasetInfo {
+  int64_t sequence_length = 0;  // L
+  int32_t vocab_size = 0;       // V
+  int32_t eos_id = 0;
+  int64_t num_instances = 0;
+  int64_t num_tokens = 0;
+  std::vector<std::string> domains;  // of the held-out split
+  std::string order;                 // "SIMILARITY", "RANDOM" or "SOURCE"
+  std::string name;
+  std::string key;  // identifies the bytes
+};
+
+// NotFound when `dataset_dir` is not a packed dataset; InvalidArgument, naming
+// the field, when dataset.json does not hold what it must.
+absl::StatusOr<DatasetInfo> ReadDatasetInfo(const std::filesystem::path& dataset_dir);
+
+// Reads dataset.json for the sequence length, vocabulary and number of instances;
+// makes dataset_dir absolute. Resolving a resolved spec changes nothing.
+// InvalidArgument names the field, what it got and what it must be.
+absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec);
+
+// Steps of the dense warm-up of a resolved spec: 0 for a dense model, or when
+// the experts train from the first step.
+int64_t DenseSteps(const v1::RunSpec& resolved);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_RUN_SPEC_H_

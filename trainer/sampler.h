@@ -1,0 +1,19 @@
+// The next token from its logits.
+#ifndef BRAID_TRAINER_SAMPLER_H_
+#define BRAID_TRAINER_SAMPLER_H_
+
+#include <cstdint>
+#include <span>
+
+namespace braid {
+
+// Softmax of logits / temperature, cut to its nucleus: the smallest set of most
+// likely tokens with mass at least top_p (Holtzman et al., arXiv 1904.09751),
+// from which `uniform` in [0, 1) picks. Ties go to the lower id. Temperature 0
+// takes the most likely token. Requires logits, temperature >= 0, top_p > 0.
+int32_t SampleToken(std::span<const float> logits, double temperature, double top_p,
+                    double uniform);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_SAMPLER_H_

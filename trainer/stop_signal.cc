@@ -1,0 +1,27 @@
+#include "trainer/stop_signal.h"
+
+#include <csignal>
+#include <initializer_list>
+
+namespace braid {
+namespace {
+
+volatile std::sig_atomic_t g_stop = 0;
+
+void Handle(int) { g_stop = 1; }
+
+}  // namespace
+
+void CatchStopSignals() {
+  struct sigaction action = {};
+  action.sa_handler = Handle;
+  // A write of a checkpoint that is under way goes on.
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  for (int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaction(signal, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+bool StopSignalled() { return g_stop != 0; }
+
+}  // namespace braid

@@ -1,0 +1,237 @@
+#include "trainer/training_loop.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "formats/atomic_file.h"
+#include "formats/check.h"
+#include "formats/status_macros.h"
+#include "trainer/adamw.h"
+#include "trainer/gradient_clip.h"
+#include "trainer/model_config.h"
+#include "trainer/progress_line.h"
+#include "trainer/schedule.h"
+
+namespace braid {
+namespace {
+
+constexpr double kSecondsBetweenHeartbeats = 1;
+constexpr double kSecondsBetweenLines = 10;
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
+}
+
+Schedule ScheduleOf(const v1::RunSpec& spec) {
+  const double warmup = spec.optimizer().warmup_fraction() * static_cast<double>(spec.num_steps());
+  return {.peak = spec.optimizer().learning_rate(),
+          .warmup_steps = static_cast<int64_t>(std::ceil(warmup - 1e-9)),
+          .num_steps = spec.num_steps(),
+          .final_ratio = spec.optimizer().final_lr_ratio()};
+}
+
+AdamwSettings SettingsOf(const v1::OptimizerConfig& config) {
+  return {.beta1 = config.beta1(),
+          .beta2 = config.beta2(),
+          .epsilon = config.epsilon(),
+          .weight_decay = std::max(config.weight_decay(), 0.0)};
+}
+
+}  // namespace
+
+TrainingLoop::TrainingLoop(RunDirectory directory, v1::RunSpec spec, LoopEnvironment environment)
+    : directory_(std::move(directory)),
+      spec_(std::move(spec)),
+      environment_(std::move(environment)) {
+  BRAID_CHECK(environment_.communicator != nullptr && environment_.now) << "incomplete environment";
+}
+
+absl::StatusOr<TrainingOutcome> TrainingLoop::Run() {
+  RETURN_IF_ERROR(Open());
+  RETURN_IF_ERROR(Restore());
+  while (!done()) {
+    RETURN_IF_ERROR(UpcycleIfDue());
+    ASSIGN_OR_RETURN(const v1::StepMetrics metrics, Step());
+    RETURN_IF_ERROR(Record(metrics));
+    ASSIGN_OR_RETURN(const bool stop,
+                     AnyRank(*environment_.communicator, environment_.stop_requested()));
+    if (stop || CheckpointDue()) RETURN_IF_ERROR(Save());
+    if (stop && !done()) return TrainingOutcome::kInterrupted;
+  }
+  return TrainingOutcome::kComplete;
+}
+
+// Set-up errors are usually the same on every rank, or only one rank sees them:
+// either way all ranks end with the same message.
+absl::Status TrainingLoop::Open() {
+  return AgreeOnStatus(*environment_.communicator, OpenOnThisRank());
+}
+
+absl::Status TrainingLoop::OpenOnThisRank() {
+  const int world_size = environment_.communicator->world_size();
+  if (world_size != spec_.world_size()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("run.textproto says world_size: ", spec_.world_size(), " but ", world_size,
+                     " ranks were started; use 'mpirun -n ", spec_.world_size(), "'"));
+  }
+  ASSIGN_OR_RETURN(dataset_, ReadDatasetInfo(spec_.dataset_dir()));
+  const std::filesystem::path prefix = std::filesystem::path(spec_.dataset_dir()) / "instances";
+  ASSIGN_OR_RETURN(loader_, DataLoader::Open(prefix, dataset_));
+  if (loader_->num_instances() != dataset_.num_instances || dataset_.num_instances == 0) {
+    return absl::DataLossError(absl::StrCat(prefix.string(), ".idx has ", loader_->num_instances(),
+                                            " instances, dataset.json says ",
+                                            dataset_.num_instances));
+  }
+  schedule_.emplace(dataset_.key, spec_.seed(), dataset_.num_instances,
+                    spec_.batch().global_batch_size());
+  return absl::OkStatus();
+}
+
+// Rank 0 chooses for all, so that no rank resumes from another step.
+absl::StatusOr<std::string> TrainingLoop::ChooseCheckpoint() {
+  std::string choice;
+  absl::Status status;
+  if (leads()) {
+    auto newest = NewestGoodCheckpoint(directory_.checkpoints(), *environment_.warnings);
+    status = newest.status();
+    if (newest.ok() && newest->has_value()) choice = (*newest)->string();
+  }
+  RETURN_IF_ERROR(AgreeOnStatus(*environment_.communicator, status));
+  return BroadcastText(*environment_.communicator, choice, 0);
+}
+
+absl::Status TrainingLoop::Restore() {
+  ASSIGN_OR_RETURN(const std::string checkpoint, ChooseCheckpoint());
+  auto state =
+      checkpoint.empty() ? InitialState(spec_) : RestoreState(checkpoint, spec_, dataset_.key);
+  RETURN_IF_ERROR(AgreeOnStatus(*environment_.communicator, state.status()));
+  state_ = *std::move(state);
+  RETURN_IF_ERROR(Beat(/*always=*/true));
+  if (!leads()) return absl::OkStatus();
+  RETURN_IF_ERROR(CopyTokenizer());
+  ASSIGN_OR_RETURN(metrics_, MetricsLog::Open(directory_.metrics(), state_.step));
+  if (done()) {
+    *environment_.out << "already complete: all " << spec_.num_steps() << " steps are done"
+                      << std::endl;
+  } else if (!checkpoint.empty()) {
+    *environment_.out << "resuming after step " << state_.step << " from " << checkpoint
+                      << std::endl;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingLoop::CopyTokenizer() {
+  if (std::filesystem::exists(directory_.tokenizer())) return absl::OkStatus();
+  const std::filesystem::path source =
+      std::filesystem::path(spec_.dataset_dir()) / directory_.tokenizer().filename();
+  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(source));
+  return WriteFileAtomically(directory_.tokenizer(), bytes);
+}
+
+absl::Status TrainingLoop::UpcycleIfDue() {
+  if (state_.upcycled || !UsesExperts(spec_.model()) || state_.step < DenseSteps(spec_)) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(state_, UpcycledState(std::move(state_), spec_));
+  if (leads()) {
+    *environment_.out << "step " << state_.step << ": dense warm-up done, FFNs copied into "
+                      << spec_.model().routing().num_experts() << " experts" << std::endl;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RankBatch> TrainingLoop::LoadBatch() const {
+  RankBatch work;
+  work.step = state_.step;
+  work.instances = schedule_->Instances(state_.step, environment_.communicator->rank(),
+                                        environment_.communicator->world_size());
+  ASSIGN_OR_RETURN(work.batch, loader_->Load(work.instances));
+  work.micro_batch_size = spec_.batch().micro_batch_size();
+  return work;
+}
+
+absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
+  const double begin = environment_.now();
+  const bool measure = state_.upcycled && (state_.step + 1) % spec_.routing_every_steps() == 0;
+  ASSIGN_OR_RETURN(const RankBatch work, LoadBatch());
+  ASSIGN_OR_RETURN(const GradientPass pass,
+                   ComputeGradients(work, measure, *state_.model, *environment_.communicator));
+  const double learning_rate = LearningRate(ScheduleOf(spec_), state_.step);
+  UpdateWeights(learning_rate, pass.gradient_norm);
+  state_.num_tokens += pass.num_tokens;
+  v1::StepMetrics metrics;
+  metrics.set_step(state_.step);
+  metrics.set_loss(pass.loss);
+  metrics.set_loss_after_first_segment(pass.loss_after_first_segment);
+  metrics.set_learning_rate(learning_rate);
+  metrics.set_gradient_norm(pass.gradient_norm);
+  metrics.set_num_tokens(state_.num_tokens);
+  metrics.set_upcycled(state_.upcycled);
+  for (size_t layer = 0; layer < pass.routing.size(); ++layer) {
+    *metrics.add_routing() = Summarize(static_cast<int>(layer), pass.routing[layer]);
+  }
+  metrics.set_time(environment_.now());
+  metrics.set_step_seconds(metrics.time() - begin);
+  metrics.set_tokens_per_second(static_cast<double>(pass.num_tokens) /
+                                std::max(metrics.step_seconds(), 1e-9));
+  return metrics;
+}
+
+void TrainingLoop::UpdateWeights(double learning_rate, double gradient_norm) {
+  const double factor = ClipFactor(gradient_norm, spec_.optimizer().clip_norm());
+  ++state_.step;
+  for (Parameter& p : state_.model->parameters()) {
+    const size_t offset = static_cast<size_t>(p.value.data() - state_.model->values().data());
+    AdamwStep(SettingsOf(spec_.optimizer()), learning_rate, state_.step, factor,
+              {.value = p.value,
+               .gradient = p.gradient,
+               .m = std::span(state_.m).subspan(offset, p.value.size()),
+               .v = std::span(state_.v).subspan(offset, p.value.size()),
+               .decay = p.decay});
+  }
+}
+
+absl::Status TrainingLoop::Record(const v1::StepMetrics& metrics) {
+  RETURN_IF_ERROR(Beat(/*always=*/done()));
+  if (!leads()) return absl::OkStatus();
+  RETURN_IF_ERROR(metrics_->Append(metrics));
+  if (metrics.time() - last_line_ >= kSecondsBetweenLines || done()) {
+    last_line_ = metrics.time();
+    *environment_.out << ProgressLine(metrics, spec_.num_steps()) << std::endl;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingLoop::Beat(bool always) {
+  const double now = environment_.now();
+  if (!always && now - last_beat_ < kSecondsBetweenHeartbeats) return absl::OkStatus();
+  last_beat_ = now;
+  v1::Heartbeat beat;
+  beat.set_rank(environment_.communicator->rank());
+  beat.set_host(HostName());
+  beat.set_pid(getpid());
+  beat.set_step(state_.step);
+  beat.set_time(now);
+  return directory_.WriteHeartbeat(beat);
+}
+
+bool TrainingLoop::CheckpointDue() const {
+  return done() || state_.step % spec_.checkpoint().every_steps() == 0;
+}
+
+absl::Status TrainingLoop::Save() {
+  if (!leads()) return absl::OkStatus();
+  RETURN_IF_ERROR(metrics_->Sync());
+  RETURN_IF_ERROR(
+      SaveState(state_, directory_.checkpoints(), dataset_.key, directory_.tokenizer()));
+  return RotateCheckpoints(directory_.checkpoints(), state_.step, spec_.checkpoint().keep_last());
+}
+
+}  // namespace braid

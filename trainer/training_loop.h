@@ -1,0 +1,95 @@
+// The training loop: from the newest good checkpoint, or the start, to the last
+// step or a request to stop.
+//
+//   SingleProcess alone;
+//   TrainingLoop loop(RunDirectory(path), spec, {.communicator = &alone});
+//   ASSIGN_OR_RETURN(TrainingOutcome outcome, loop.Run());
+#ifndef BRAID_TRAINER_TRAINING_LOOP_H_
+#define BRAID_TRAINER_TRAINING_LOOP_H_
+
+#include <cstdint>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "braid/v1/training.pb.h"
+#include "trainer/communicator.h"
+#include "trainer/data_loader.h"
+#include "trainer/gradient_pass.h"
+#include "trainer/instance_schedule.h"
+#include "trainer/metrics_log.h"
+#include "trainer/run_directory.h"
+#include "trainer/run_spec.h"
+#include "trainer/training_state.h"
+
+namespace braid {
+
+// What the loop needs of the world.
+struct LoopEnvironment {
+  // Not owned.
+  Communicator* communicator = nullptr;
+  // Unix seconds.
+  std::function<double()> now;
+  // Asked once a step; true on one rank stops all.
+  std::function<bool()> stop_requested = [] { return false; };
+  // Progress for people, from rank 0.
+  std::ostream* out = &std::cout;
+  // Damaged checkpoints, from rank 0.
+  std::ostream* warnings = &std::cerr;
+};
+
+enum class TrainingOutcome { kComplete, kInterrupted };
+
+// Requires a resolved spec. Every rank runs the same loop; rank 0 writes metrics
+// and checkpoints, every rank its heartbeat. The same spec gives the same bits,
+// however often the run is stopped and resumed; another world size gives the
+// same batches.
+class TrainingLoop {
+ public:
+  TrainingLoop(RunDirectory directory, v1::RunSpec spec, LoopEnvironment environment);
+
+  // Errors of the file system, the data or the numbers; a checkpoint is not
+  // written for them.
+  absl::StatusOr<TrainingOutcome> Run();
+
+  // Steps done so far.
+  int64_t step() const { return state_.step; }
+  TrainingState& state() { return state_; }
+
+ private:
+  absl::Status Open();
+  absl::Status OpenOnThisRank();
+  absl::Status Restore();
+  absl::StatusOr<std::string> ChooseCheckpoint();
+  absl::Status CopyTokenizer();
+  absl::Status UpcycleIfDue();
+  absl::StatusOr<v1::StepMetrics> Step();
+  absl::StatusOr<RankBatch> LoadBatch() const;
+  void UpdateWeights(double learning_rate, double gradient_norm);
+  absl::Status Record(const v1::StepMetrics& metrics);
+  absl::Status Beat(bool always);
+  absl::Status Save();
+  bool CheckpointDue() const;
+  bool done() const { return state_.step >= spec_.num_steps(); }
+  bool leads() const { return environment_.communicator->rank() == 0; }
+
+  RunDirectory directory_;
+  v1::RunSpec spec_;
+  LoopEnvironment environment_;
+  DatasetInfo dataset_;
+  std::optional<DataLoader> loader_;
+  std::optional<InstanceSchedule> schedule_;
+  std::unique_ptr<MetricsLog> metrics_;  // rank 0
+  TrainingState state_;
+  double last_beat_ = 0;
+  double last_line_ = 0;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_TRAINING_LOOP_H_

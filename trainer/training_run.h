@@ -1,0 +1,21 @@
+// One attempt to train in a run directory, from reading run.textproto to
+// writing exit.json.
+#ifndef BRAID_TRAINER_TRAINING_RUN_H_
+#define BRAID_TRAINER_TRAINING_RUN_H_
+
+#include <functional>
+
+#include "trainer/communicator.h"
+#include "trainer/run_directory.h"
+
+namespace braid {
+
+// Called by every rank. Progress goes to stdout, errors to stderr; exit.json
+// says how it ended. Returns kExitDone, kExitStopped or, after aborting the
+// other ranks, kExitFailed.
+int RunTraining(const RunDirectory& directory, Communicator& communicator,
+                const std::function<bool()>& stop_requested);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_TRAINING_RUN_H_

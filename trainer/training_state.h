@@ -1,0 +1,53 @@
+// Everything that changes while a run trains: the model, its moments, the
+// position. Saved and restored as a checkpoint.
+#ifndef BRAID_TRAINER_TRAINING_STATE_H_
+#define BRAID_TRAINER_TRAINING_STATE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "braid/v1/training.pb.h"
+#include "trainer/checkpoint.h"
+#include "trainer/model/language_model.h"
+
+namespace braid {
+
+struct TrainingState {
+  std::unique_ptr<LanguageModel> model;
+  // AdamW moments, laid out as model->values().
+  std::vector<float> m;
+  std::vector<float> v;
+  int64_t step = 0;        // optimiser steps done
+  int64_t num_tokens = 0;  // tokens predicted so far
+  bool upcycled = false;   // experts are in use
+};
+
+// Step 0: the dense counterpart when the resolved spec has a dense warm-up, the
+// model itself otherwise. A pure function of the spec.
+absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec);
+
+// The dense model's FFNs copied into the experts (arXiv 2405.03133, section 3.4).
+// Moments carry over as m/E and v/E^2 because an expert's gradient is about 1/E
+// of the whole; those of routers start at 0.
+absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSpec& spec);
+
+// Rank 0 alone. `dataset_key` is kept for RestoreState to compare.
+absl::Status SaveState(TrainingState& state, const std::filesystem::path& checkpoints,
+                       const std::string& dataset_key, const std::filesystem::path& tokenizer);
+
+// FailedPrecondition when the checkpoint is of other data or another model than
+// the spec's.
+absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoint,
+                                           const v1::RunSpec& spec, const std::string& dataset_key);
+
+// The model of a checkpoint alone, for evaluation and generation.
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(const std::filesystem::path& checkpoint);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_TRAINING_STATE_H_

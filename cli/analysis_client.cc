@@ -1,0 +1,45 @@
+#include "cli/analysis_client.h"
+
+#include <optional>
+
+#include "braid/v1/analysis.grpc.pb.h"
+#include "cli/grpc_call.h"
+#include "formats/status_macros.h"
+
+namespace braid {
+
+using Stub = v1::AnalysisService::Stub;
+
+absl::StatusOr<v1::DescribeModelResponse> AnalysisClient::DescribeModel(
+    const v1::DescribeModelRequest& request) {
+  return Call<v1::DescribeModelResponse>(*v1::AnalysisService::NewStub(channel_),
+                                         &Stub::DescribeModel, request);
+}
+
+absl::StatusOr<v1::ReportResponse> AnalysisClient::Report(const v1::ReportRequest& request) {
+  return Call<v1::ReportResponse>(*v1::AnalysisService::NewStub(channel_), &Stub::Report, request);
+}
+
+absl::StatusOr<v1::Evaluation> AnalysisClient::Evaluate(
+    const v1::EvaluateRequest& request,
+    const std::function<void(const v1::EvaluateEvent&)>& on_progress) {
+  std::optional<v1::Evaluation> result;
+  RETURN_IF_ERROR(ReadStream<v1::EvaluateEvent>(*v1::AnalysisService::NewStub(channel_),
+                                                &Stub::Evaluate, request,
+                                                [&](const v1::EvaluateEvent& event) {
+                                                  on_progress(event);
+                                                  if (event.has_result()) result = event.result();
+                                                  return true;
+                                                }));
+  if (!result) return absl::InternalError("the evaluation ended without a result");
+  return *result;
+}
+
+absl::Status AnalysisClient::Generate(
+    const v1::GenerateRequest& request,
+    const std::function<bool(const v1::GenerateEvent&)>& on_event) {
+  return ReadStream<v1::GenerateEvent>(*v1::AnalysisService::NewStub(channel_), &Stub::Generate,
+                                       request, on_event);
+}
+
+}  // namespace braid

@@ -1,0 +1,36 @@
+// AnalysisService as plain calls.
+#ifndef BRAID_CLI_ANALYSIS_CLIENT_H_
+#define BRAID_CLI_ANALYSIS_CLIENT_H_
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "braid/v1/analysis.pb.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace braid {
+
+class AnalysisClient {
+ public:
+  explicit AnalysisClient(std::shared_ptr<grpc::Channel> channel) : channel_(std::move(channel)) {}
+
+  absl::StatusOr<v1::DescribeModelResponse> DescribeModel(const v1::DescribeModelRequest& request);
+  absl::StatusOr<v1::ReportResponse> Report(const v1::ReportRequest& request);
+  // Reports progress and returns the result of the last event.
+  absl::StatusOr<v1::Evaluation> Evaluate(
+      const v1::EvaluateRequest& request,
+      const std::function<void(const v1::EvaluateEvent&)>& on_progress);
+  absl::Status Generate(const v1::GenerateRequest& request,
+                        const std::function<bool(const v1::GenerateEvent&)>& on_event);
+
+ private:
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_ANALYSIS_CLIENT_H_

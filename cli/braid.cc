@@ -1,0 +1,62 @@
+// braid: the command line.
+#include <iostream>
+
+#include "cli/blas_core.h"
+#include "cli/commands/command.h"
+#include "cli/executable_path.h"
+#include "cli/interrupt.h"
+
+namespace {
+
+void AddGlobalOptions(braid::Program& program) {
+  braid::ConnectionOptions& options = program.session.options;
+  options.home = braid::DefaultHome();
+  CLI::App& app = program.app;
+  app.add_option("--home", options.home, "Directory of all state ($BRAID_HOME)")
+      ->capture_default_str();
+  app.add_option("--server", options.server,
+                 "HOST:PORT of a braidd; without it everything runs here")
+      ->envname("BRAID_SERVER");
+  app.add_flag("--json", program.session.json, "Machine-readable output");
+  app.add_option("--tls-certificate", options.tls.certificate, "PEM certificate chain");
+  app.add_option("--tls-key", options.tls.key, "PEM private key");
+  app.add_option("--tls-ca", options.tls.ca, "PEM certificates the server must chain to");
+  app.add_flag("--insecure", options.insecure, "Talk to a server beyond loopback without TLS");
+  app.set_version_flag("--version", "braid " BRAID_VERSION);
+  app.require_subcommand(1);
+  // --json and --home may stand behind the command too.
+  app.fallthrough();
+  app.footer(
+      "Start here:\n"
+      "  braid quickstart\n"
+      "  braid submit corpus.jsonl.zst --wait\n"
+      "  braid train --data job-000001 --preset tiny/8E --wait\n"
+      "Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 server unreachable, 130 interrupted");
+}
+
+void AddCommands(braid::Program& program) {
+  braid::AddQuickstartCommand(program);
+  braid::AddCorpusCommands(program);
+  braid::AddRunCommands(program);
+  braid::AddStatusCommands(program);
+  braid::AddAnalysisCommands(program);
+  braid::AddDoctorCommand(program);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  braid::ReexecWithBlasCore(argv);
+  braid::Program program;
+  AddGlobalOptions(program);
+  AddCommands(program);
+  try {
+    program.app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return program.app.exit(error) == 0 ? braid::exit_code::kOk : braid::exit_code::kUsage;
+  }
+  const absl::Status status = program.action();
+  if (status.ok()) return braid::exit_code::kOk;
+  std::cerr << "braid: " << status.message() << std::endl;
+  return braid::Interrupted() ? braid::exit_code::kInterrupted : braid::ExitCodeOf(status);
+}

@@ -1,0 +1,79 @@
+// braid-trainer: trains, scores and samples one model; docs/training.md.
+// Exit codes: 0 done, 1 failed, 2 usage, 75 stopped on a signal after saving.
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "cli/blas_core.h"
+#include "formats/atomic_file.h"
+#include "formats/status_macros.h"
+#include "google/protobuf/util/json_util.h"
+#include "proto/config_text.h"
+#include "trainer/evaluation.h"
+#include "trainer/generation.h"
+#include "trainer/mpi_communicator.h"
+#include "trainer/run_directory.h"
+#include "trainer/stop_signal.h"
+#include "trainer/training_run.h"
+
+namespace braid {
+namespace {
+
+int Report(const absl::Status& status) {
+  if (status.ok()) return kExitDone;
+  std::cerr << "braid-trainer: " << status.message() << std::endl;
+  return kExitFailed;
+}
+
+int Train(const std::string& run_dir) {
+  CatchStopSignals();
+  absl::StatusOr<std::unique_ptr<Communicator>> ranks = JoinRanks();
+  if (!ranks.ok()) return Report(ranks.status());
+  return RunTraining(RunDirectory(run_dir), **ranks, StopSignalled);
+}
+
+void PrintLine(const google::protobuf::Message& event) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string line;
+  (void)google::protobuf::util::MessageToJsonString(event, &line, options);
+  std::cout << line << std::endl;
+}
+
+// Answers the request in a file with one line of JSON per event.
+template <class Request, class Answer>
+absl::Status AnswerFile(const std::string& path, Answer answer) {
+  Request request;
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  RETURN_IF_ERROR(ParseConfig(text, path, &request));
+  return answer(request, PrintLine);
+}
+
+int Main(int argc, char** argv) {
+  std::string path;
+  CLI::App app("Trains, scores and samples segment-routed soft-MoE language models.");
+  app.require_subcommand(1);
+  CLI::App* train = app.add_subcommand("train", "Train, or resume, the run in RUN_DIR");
+  train->add_option("RUN_DIR", path, "directory with run.textproto")->required();
+  CLI::App* evaluate = app.add_subcommand("evaluate", "Score held-out text");
+  evaluate->add_option("REQUEST", path, "an EvaluateRequest as textproto")->required();
+  CLI::App* generate = app.add_subcommand("generate", "Sample text");
+  generate->add_option("REQUEST", path, "a GenerateRequest as textproto")->required();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? kExitDone : kExitUsage;
+  }
+  if (*train) return Train(path);
+  if (*evaluate) return Report(AnswerFile<v1::EvaluateRequest>(path, Evaluate));
+  return Report(AnswerFile<v1::GenerateRequest>(path, Generate));
+}
+
+}  // namespace
+}  // namespace braid
+
+int main(int argc, char** argv) {
+  braid::ReexecWithBlasCore(argv);
+  return braid::Main(argc, argv);
+}

@@ -1,0 +1,76 @@
+// braidd: any subset of the services in one process.
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "cli/blas_core.h"
+#include "cli/executable_path.h"
+#include "cli/grpc_host.h"
+#include "cli/session.h"
+
+namespace {
+
+struct Options {
+  std::string services = "pipeline,training,analysis";
+  braid::HostOptions host;
+};
+
+void AddOptions(CLI::App& app, Options& options) {
+  options.host.home = braid::DefaultHome();
+  options.host.listen = "127.0.0.1:7077";
+  app.add_option("--listen", options.host.listen, "HOST:PORT to serve; port 0 picks a free one")
+      ->capture_default_str();
+  app.add_option("--home", options.host.home, "Directory of all state")->capture_default_str();
+  app.add_option("--services", options.services,
+                 "Comma-separated: pipeline,training,analysis,embedding,neighbors")
+      ->capture_default_str();
+  app.add_option("--tls-certificate", options.host.tls.certificate, "PEM certificate chain");
+  app.add_option("--tls-key", options.host.tls.key, "PEM private key");
+  app.add_option("--tls-ca", options.host.tls.ca, "PEM certificates that clients must chain to");
+  app.add_flag("--insecure", options.host.insecure, "Serve beyond loopback without TLS");
+  app.footer(
+      "Example:\n  braidd --listen 127.0.0.1:7077 --home /data/braid\n"
+      "  braid --server 127.0.0.1:7077 submit corpus.jsonl --wait");
+}
+
+absl::Status Serve(Options& options) {
+  // Blocked before any thread starts, so that only sigwait below receives them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
+  auto services = braid::ParseServiceNames(options.services);
+  if (!services.ok()) return services.status();
+  options.host.services = *services;
+  auto host = braid::ServiceHost::Start(options.host);
+  if (!host.ok()) return host.status();
+  const std::string address = options.host.listen.substr(0, options.host.listen.rfind(':'));
+  std::cout << "braidd serves " << options.services << " at " << address << ":" << (*host)->port()
+            << ", state in " << options.host.home.string() << std::endl;
+
+  int received = 0;
+  sigwait(&signals, &received);
+  std::cout << "braidd: " << strsignal(received) << ", shutting down" << std::endl;
+  (*host)->Shutdown(std::chrono::seconds(5));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  braid::ReexecWithBlasCore(argv);
+  CLI::App app{"braidd: serves corpus jobs, training runs and analysis over gRPC"};
+  Options options;
+  AddOptions(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? braid::exit_code::kOk : braid::exit_code::kUsage;
+  }
+  const absl::Status status = Serve(options);
+  if (!status.ok()) std::cerr << "braidd: " << status.message() << std::endl;
+  return braid::ExitCodeOf(status);
+}

@@ -1,0 +1,36 @@
+#include "cli/commands/command.h"
+
+#include <random>
+
+#include "absl/strings/str_format.h"
+#include "formats/atomic_file.h"
+#include "formats/status_macros.h"
+#include "proto/config_text.h"
+
+namespace braid {
+
+void ConfigOptions::AddTo(CLI::App* command, const std::string& message_name) {
+  command->add_option("--config", file, "Settings in protobuf text format (" + message_name + ")");
+  command
+      ->add_option("--set", assignments,
+                   "KEY=VALUE, a field of " + message_name + "; may be repeated")
+      ->allow_extra_args(false);
+}
+
+absl::Status ConfigOptions::Apply(google::protobuf::Message* message) const {
+  if (!file.empty()) {
+    ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
+    RETURN_IF_ERROR(ParseConfig(text, file, message));
+  }
+  for (const std::string& assignment : assignments) {
+    RETURN_IF_ERROR(SetField(message, assignment));
+  }
+  return absl::OkStatus();
+}
+
+std::string NewRequestId() {
+  std::random_device random;
+  return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
+}
+
+}  // namespace braid

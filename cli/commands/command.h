@@ -1,0 +1,45 @@
+// A command adds its options to the parser and, when chosen, leaves its action.
+#ifndef BRAID_CLI_COMMANDS_COMMAND_H_
+#define BRAID_CLI_COMMANDS_COMMAND_H_
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cli/session.h"
+#include "google/protobuf/message.h"
+
+namespace braid {
+
+struct Program {
+  CLI::App app{"braid: from a raw corpus to a segment-routed soft-MoE language model"};
+  Session session;
+  // Set by the chosen command.
+  std::function<absl::Status()> action;
+};
+
+// Settings given as --config FILE and --set KEY=VALUE.
+struct ConfigOptions {
+  std::string file;
+  std::vector<std::string> assignments;
+
+  void AddTo(CLI::App* command, const std::string& message_name);
+  // Applies the file, then the assignments.
+  absl::Status Apply(google::protobuf::Message* message) const;
+};
+
+// An id unlikely to repeat, for requests without one.
+std::string NewRequestId();
+
+void AddCorpusCommands(Program& program);     // submit, jobs, cancel
+void AddRunCommands(Program& program);        // train, runs, stop
+void AddStatusCommands(Program& program);     // status, resume
+void AddAnalysisCommands(Program& program);   // eval, generate, report, model
+void AddQuickstartCommand(Program& program);  // quickstart
+void AddDoctorCommand(Program& program);      // doctor
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_COMMANDS_COMMAND_H_

@@ -1,0 +1,137 @@
+// submit, jobs, cancel
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "cli/commands/command.h"
+#include "cli/follow.h"
+#include "cli/interrupt.h"
+#include "cli/tables.h"
+#include "formats/status_macros.h"
+#include "proto/config_text.h"
+
+namespace braid {
+namespace {
+
+struct SubmitOptions {
+  std::vector<std::string> paths;
+  std::string name, order, text_field, tokenizer, request_id;
+  int32_t vocab_size = 0, sequence_length = 0;
+  int64_t split_bytes = 0;
+  uint64_t seed = 0;
+  bool wait = false;
+  ConfigOptions config;
+};
+
+absl::StatusOr<v1::CorpusSpec> SpecFrom(const SubmitOptions& options) {
+  v1::CorpusSpec spec;
+  RETURN_IF_ERROR(options.config.Apply(&spec));
+  // The services run elsewhere or later: only absolute paths keep their meaning.
+  for (const std::string& path : options.paths) {
+    spec.add_paths(std::filesystem::absolute(path).lexically_normal().string());
+  }
+  if (!options.name.empty()) spec.set_name(options.name);
+  if (!options.order.empty()) RETURN_IF_ERROR(SetField(&spec, "order=" + options.order));
+  if (!options.text_field.empty()) spec.mutable_ingest()->set_text_field(options.text_field);
+  if (options.split_bytes > 0) spec.mutable_ingest()->set_split_bytes(options.split_bytes);
+  if (!options.tokenizer.empty()) {
+    spec.mutable_tokenizer()->set_model_path(std::filesystem::absolute(options.tokenizer).string());
+  }
+  if (options.vocab_size > 0) spec.mutable_tokenizer()->set_vocab_size(options.vocab_size);
+  if (options.sequence_length > 0) {
+    spec.mutable_pack()->set_sequence_length(options.sequence_length);
+  }
+  if (options.seed > 0) spec.set_seed(options.seed);
+  return spec;
+}
+
+absl::Status WaitForJob(Session& session, PipelineClient& client, const std::string& id) {
+  CatchInterrupts();
+  ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
+  ASSIGN_OR_RETURN(const v1::Job job, FollowJob(client, id, board));
+  if (session.json) std::cout << ToPrettyJson(job) << std::endl;
+  RETURN_IF_ERROR(JobOutcome(job));
+  if (!session.json) PrintJob(job, std::cout);
+  return absl::OkStatus();
+}
+
+absl::Status Submit(Session& session, const SubmitOptions& options) {
+  v1::SubmitCorpusRequest request;
+  ASSIGN_OR_RETURN(*request.mutable_spec(), SpecFrom(options));
+  request.set_request_id(options.request_id.empty() ? NewRequestId() : options.request_id);
+  ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline(/*run_jobs=*/true));
+  ASSIGN_OR_RETURN(const v1::Job job, client.SubmitCorpus(request));
+  if (options.wait || session.embedded()) {
+    if (!session.json) std::cerr << job.id() << "  " << job.spec().name() << std::endl;
+    return WaitForJob(session, client, job.id());
+  }
+  std::cout << (session.json ? ToPrettyJson(job) : job.id()) << std::endl;
+  return absl::OkStatus();
+}
+
+absl::Status ListJobs(Session& session) {
+  ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline());
+  ASSIGN_OR_RETURN(const v1::ListJobsResponse response, client.ListJobs());
+  if (session.json) {
+    std::cout << ToPrettyJson(response) << std::endl;
+  } else {
+    PrintJobs(response, std::cout);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CancelJob(Session& session, const std::string& id) {
+  ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline());
+  ASSIGN_OR_RETURN(const v1::Job job, client.CancelJob(id));
+  std::cout << (session.json ? ToPrettyJson(job) : id + " is being cancelled") << std::endl;
+  return absl::OkStatus();
+}
+
+void AddSubmit(Program& program) {
+  auto options = std::make_shared<SubmitOptions>();
+  CLI::App* command = program.app.add_subcommand("submit", "Turn a corpus into training instances");
+  command->add_option("paths", options->paths,
+                      "Files (.jsonl, .jsonl.gz, .jsonl.zst, .txt) or directories of text");
+  command->add_option("--name", options->name, "Name for people");
+  command->add_option("--order", options->order, "SIMILARITY (default), RANDOM or SOURCE");
+  command->add_option("--text-field", options->text_field, "JSON field with the text");
+  command->add_option("--split-bytes", options->split_bytes,
+                      "Cut longer documents at paragraph or line boundaries");
+  command->add_option("--tokenizer", options->tokenizer, "SentencePiece model to use");
+  command->add_option("--vocab-size", options->vocab_size, "Pieces of a trained tokenizer (32000)");
+  command->add_option("--sequence-length", options->sequence_length,
+                      "Tokens of an instance (4096)");
+  command->add_option("--seed", options->seed, "Seed of every random choice (0)");
+  command->add_option("--request-id", options->request_id, "Makes repeating this submit harmless");
+  command->add_flag("--wait", options->wait,
+                    "Follow the job to its end (always so without --server)");
+  options->config.AddTo(command, "CorpusSpec");
+  command->footer(
+      "Examples:\n"
+      "  braid submit corpus.jsonl.zst --wait\n"
+      "  braid submit notes/ --vocab-size 4096 --sequence-length 512 --split-bytes 600\n"
+      "  braid submit corpus.jsonl --set neighbors.k=10 --set order=RANDOM");
+  command->callback([&program, options] {
+    program.action = [&program, options] { return Submit(program.session, *options); };
+  });
+}
+
+}  // namespace
+
+void AddCorpusCommands(Program& program) {
+  AddSubmit(program);
+  CLI::App* jobs = program.app.add_subcommand("jobs", "List corpus jobs, newest first");
+  jobs->callback([&program] { program.action = [&program] { return ListJobs(program.session); }; });
+
+  auto id = std::make_shared<std::string>();
+  CLI::App* cancel = program.app.add_subcommand("cancel", "Cancel a corpus job");
+  cancel->add_option("id", *id, "Job id, such as job-000001")->required();
+  cancel->callback([&program, id] {
+    program.action = [&program, id] { return CancelJob(program.session, *id); };
+  });
+}
+
+}  // namespace braid

@@ -1,0 +1,68 @@
+// The shape every client call shares: a deadline, and absl::Status out.
+#ifndef BRAID_CLI_GRPC_CALL_H_
+#define BRAID_CLI_GRPC_CALL_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/sync_stream.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "proto/grpc_status.h"
+
+namespace braid {
+
+inline constexpr auto kUnaryDeadline = std::chrono::seconds(60);
+// Watches and long computations; a watch can be taken up again by event number.
+inline constexpr auto kStreamDeadline = std::chrono::hours(24 * 7);
+
+template <class Request>
+Request WithId(const std::string& id) {
+  Request request;
+  request.set_id(id);
+  return request;
+}
+
+// Call<Response>(*stub, &Stub::Method, request)
+template <class Response, class Stub, class Request>
+absl::StatusOr<Response> Call(Stub& stub,
+                              grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                           Response*),
+                              const Request& request) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kUnaryDeadline);
+  Response response;
+  const grpc::Status status = (stub.*method)(&context, request, &response);
+  if (!status.ok()) return FromGrpc(status);
+  return response;
+}
+
+// Reads a server stream to its end or until `on_message` returns false.
+template <class Message, class Stub, class Request>
+absl::Status ReadStream(Stub& stub,
+                        std::unique_ptr<grpc::ClientReader<Message>> (Stub::*method)(
+                            grpc::ClientContext*, const Request&),
+                        const Request& request,
+                        const std::function<bool(const Message&)>& on_message) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kStreamDeadline);
+  auto reader = (stub.*method)(&context, request);
+  Message message;
+  while (reader->Read(&message)) {
+    if (on_message(message)) continue;
+    context.TryCancel();
+    while (reader->Read(&message)) {
+    }
+    reader->Finish();
+    return absl::OkStatus();
+  }
+  return FromGrpc(reader->Finish());
+}
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_GRPC_CALL_H_

@@ -1,0 +1,53 @@
+#include "cli/grpc_connection.h"
+
+#include <grpcpp/create_channel.h>
+
+#include "absl/strings/str_cat.h"
+#include "cli/grpc_credentials.h"
+#include "formats/status_macros.h"
+
+namespace braid {
+namespace {
+
+constexpr auto kConnectTimeout = std::chrono::seconds(5);
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const ConnectionOptions& options) {
+  RETURN_IF_ERROR(CheckAddress(options.server));
+  ASSIGN_OR_RETURN(auto credentials,
+                   MakeChannelCredentials(options.server, options.tls, options.insecure));
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  auto channel = grpc::CreateCustomChannel(options.server, credentials, arguments);
+  if (!channel->WaitForConnected(std::chrono::system_clock::now() + kConnectTimeout)) {
+    return absl::UnavailableError(absl::StrCat("no braidd answers at ", options.server,
+                                               "; start one with: braidd --listen ",
+                                               options.server));
+  }
+  return channel;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const ConnectionOptions& options,
+                                                             std::set<ServiceName> services,
+                                                             bool run_jobs) {
+  std::unique_ptr<Connection> connection(new Connection);
+  if (!options.server.empty()) {
+    ASSIGN_OR_RETURN(connection->channel_, Dial(options));
+    return connection;
+  }
+  HostOptions host;
+  host.home = options.home;
+  host.services = std::move(services);
+  host.run_jobs = run_jobs;
+  ASSIGN_OR_RETURN(connection->host_, ServiceHost::Start(host));
+  connection->channel_ = connection->host_->InProcessChannel();
+  return connection;
+}
+
+Connection::~Connection() {
+  // The in-process channel must not outlive its server.
+  channel_.reset();
+}
+
+}  // namespace braid

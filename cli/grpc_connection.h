@@ -1,0 +1,44 @@
+// The channel a `braid` command talks through: to a `braidd`, or to the same
+// services started inside this process.
+#ifndef BRAID_CLI_GRPC_CONNECTION_H_
+#define BRAID_CLI_GRPC_CONNECTION_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cli/grpc_host.h"
+
+namespace braid {
+
+struct ConnectionOptions {
+  std::filesystem::path home;
+  // host:port of a braidd; empty starts the services in this process.
+  std::string server;
+  TlsFiles tls;
+  bool insecure = false;
+};
+
+class Connection {
+ public:
+  // An embedded server runs `services`, and with `run_jobs` works on queued
+  // corpus jobs. Errors: InvalidArgument for a malformed address, Unavailable when nothing
+  // answers there within a few seconds.
+  static absl::StatusOr<std::unique_ptr<Connection>> Open(const ConnectionOptions& options,
+                                                          std::set<ServiceName> services,
+                                                          bool run_jobs);
+  ~Connection();
+
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+  bool embedded() const { return host_ != nullptr; }
+
+ private:
+  Connection() = default;
+
+  std::unique_ptr<ServiceHost> host_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_GRPC_CONNECTION_H_

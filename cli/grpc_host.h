@@ -1,0 +1,73 @@
+// The services of one process: in-process for the embedded `braid`, on a port
+// for `braidd`.
+#ifndef BRAID_CLI_GRPC_HOST_H_
+#define BRAID_CLI_GRPC_HOST_H_
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace grpc {
+class Channel;
+class Server;
+class Service;
+}  // namespace grpc
+
+namespace braid {
+
+enum class ServiceName { kPipeline, kTraining, kAnalysis, kEmbedding, kNeighbors };
+
+// "pipeline,training" -> set; InvalidArgument names an unknown one.
+absl::StatusOr<std::set<ServiceName>> ParseServiceNames(const std::string& list);
+
+// PEM files of mutual TLS; all three or none.
+struct TlsFiles {
+  std::filesystem::path certificate;
+  std::filesystem::path key;
+  std::filesystem::path ca;
+
+  bool any() const { return !certificate.empty() || !key.empty() || !ca.empty(); }
+};
+
+struct HostOptions {
+  // State of jobs and runs.
+  std::filesystem::path home;
+  std::set<ServiceName> services;
+  // "127.0.0.1:7077"; empty serves in-process only. Port 0 picks a free one.
+  std::string listen;
+  TlsFiles tls;
+  // Work on queued corpus jobs, not only answer questions about them.
+  bool run_jobs = true;
+  // Serve an address beyond loopback without TLS.
+  bool insecure = false;
+};
+
+class ServiceHost {
+ public:
+  // Errors: InvalidArgument for an address beyond loopback without TLS or for
+  // unusable TLS files, Unavailable when the address cannot be bound.
+  static absl::StatusOr<std::unique_ptr<ServiceHost>> Start(const HostOptions& options);
+  ~ServiceHost();
+
+  std::shared_ptr<grpc::Channel> InProcessChannel();
+  // The port bound; 0 when in-process only.
+  int port() const { return port_; }
+  // Stops taking calls, lets running ones finish until the grace period ends.
+  void Shutdown(std::chrono::milliseconds grace);
+
+ private:
+  ServiceHost() = default;
+
+  std::vector<std::unique_ptr<grpc::Service>> services_;
+  std::unique_ptr<grpc::Server> server_;
+  int port_ = 0;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_GRPC_HOST_H_

@@ -1,0 +1,13 @@
+// Ctrl-C as a question the program asks between steps; a second Ctrl-C ends it
+// at once.
+#ifndef BRAID_CLI_INTERRUPT_H_
+#define BRAID_CLI_INTERRUPT_H_
+
+namespace braid {
+
+void CatchInterrupts();
+bool Interrupted();
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_INTERRUPT_H_

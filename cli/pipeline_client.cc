@@ -1,0 +1,40 @@
+#include "cli/pipeline_client.h"
+
+#include "braid/v1/pipeline.grpc.pb.h"
+#include "cli/grpc_call.h"
+
+namespace braid {
+
+using Stub = v1::PipelineService::Stub;
+
+absl::StatusOr<v1::Job> PipelineClient::SubmitCorpus(const v1::SubmitCorpusRequest& request) {
+  return Call<v1::Job>(*v1::PipelineService::NewStub(channel_), &Stub::SubmitCorpus, request);
+}
+
+absl::StatusOr<v1::Job> PipelineClient::GetJob(const std::string& id) {
+  return Call<v1::Job>(*v1::PipelineService::NewStub(channel_), &Stub::GetJob,
+                       WithId<v1::GetJobRequest>(id));
+}
+
+absl::StatusOr<v1::ListJobsResponse> PipelineClient::ListJobs() {
+  return Call<v1::ListJobsResponse>(*v1::PipelineService::NewStub(channel_), &Stub::ListJobs,
+                                    v1::ListJobsRequest());
+}
+
+absl::StatusOr<v1::Job> PipelineClient::CancelJob(const std::string& id) {
+  return Call<v1::Job>(*v1::PipelineService::NewStub(channel_), &Stub::CancelJob,
+                       WithId<v1::CancelJobRequest>(id));
+}
+
+absl::StatusOr<v1::Job> PipelineClient::ResumeJob(const std::string& id) {
+  return Call<v1::Job>(*v1::PipelineService::NewStub(channel_), &Stub::ResumeJob,
+                       WithId<v1::ResumeJobRequest>(id));
+}
+
+absl::Status PipelineClient::WatchJob(const std::string& id,
+                                      const std::function<bool(const v1::JobEvent&)>& on_event) {
+  return ReadStream<v1::JobEvent>(*v1::PipelineService::NewStub(channel_), &Stub::WatchJob,
+                                  WithId<v1::WatchJobRequest>(id), on_event);
+}
+
+}  // namespace braid

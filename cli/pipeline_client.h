@@ -1,0 +1,37 @@
+// PipelineService as plain calls.
+#ifndef BRAID_CLI_PIPELINE_CLIENT_H_
+#define BRAID_CLI_PIPELINE_CLIENT_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "braid/v1/pipeline.pb.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace braid {
+
+class PipelineClient {
+ public:
+  explicit PipelineClient(std::shared_ptr<grpc::Channel> channel) : channel_(std::move(channel)) {}
+
+  absl::StatusOr<v1::Job> SubmitCorpus(const v1::SubmitCorpusRequest& request);
+  absl::StatusOr<v1::Job> GetJob(const std::string& id);
+  absl::StatusOr<v1::ListJobsResponse> ListJobs();
+  absl::StatusOr<v1::Job> CancelJob(const std::string& id);
+  absl::StatusOr<v1::Job> ResumeJob(const std::string& id);
+  // Calls `on_event` for every event until the job ends; false stops watching.
+  absl::Status WatchJob(const std::string& id,
+                        const std::function<bool(const v1::JobEvent&)>& on_event);
+
+ private:
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_PIPELINE_CLIENT_H_

@@ -1,0 +1,116 @@
+#include "cli/progress_board.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace braid {
+namespace {
+
+constexpr int kBarWidth = 20;
+constexpr int kLineWidth = 100;
+constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
+constexpr auto kPlainInterval = std::chrono::seconds(10);
+// Activities shorter than this leave only their final line in a log.
+constexpr auto kFirstPlainLine = std::chrono::seconds(2);
+// Before this, a rate says nothing.
+constexpr double kMinRateSeconds = 0.5;
+
+std::string Bar(double fraction) {
+  const int filled = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * kBarWidth);
+  return absl::StrCat("[", std::string(filled, '#'), std::string(kBarWidth - filled, '.'), "]");
+}
+
+double Seconds(ProgressBoard::Clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+bool IsTerminal(int file_descriptor) { return isatty(file_descriptor) == 1; }
+
+std::string FormatDuration(double seconds) {
+  const int64_t whole = std::llround(std::max(seconds, 0.0));
+  if (whole < 3600) return absl::StrFormat("%d:%02d", whole / 60, whole % 60);
+  return absl::StrFormat("%d:%02d:%02d", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+std::string CompactCount(double value) {
+  if (value < 1000) return absl::StrFormat("%.0f", value);
+  if (value < 1e6) return absl::StrFormat("%.1fk", value / 1e3);
+  if (value < 1e9) return absl::StrFormat("%.1fM", value / 1e6);
+  return absl::StrFormat("%.1fG", value / 1e9);
+}
+
+std::string FormatProgress(const std::string& name, const Progress& progress,
+                           double elapsed_seconds, int width) {
+  double rate = progress.rate;
+  if (rate < 0) rate = elapsed_seconds > kMinRateSeconds ? progress.done / elapsed_seconds : 0;
+  std::string line = absl::StrFormat("%-18s ", name);
+  if (progress.total > 0) {
+    const double fraction = static_cast<double>(progress.done) / progress.total;
+    absl::StrAppendFormat(&line, "%s %3.0f%% ", Bar(fraction), 100 * fraction);
+  }
+  absl::StrAppend(&line, CompactCount(progress.done),
+                  progress.total > 0 ? absl::StrCat("/", CompactCount(progress.total)) : "", " ",
+                  progress.unit);
+  if (!progress.detail.empty()) absl::StrAppend(&line, "  ", progress.detail);
+  if (progress.rate < 0 && rate > 0) absl::StrAppend(&line, "  ", CompactCount(rate), "/s");
+  double eta = progress.eta_seconds;
+  if (eta < 0 && rate > 0 && progress.total > 0) eta = (progress.total - progress.done) / rate;
+  if (eta >= 0) absl::StrAppend(&line, "  ETA ", FormatDuration(eta));
+  if (static_cast<int>(line.size()) > width) line.resize(width);
+  return line;
+}
+
+ProgressBoard::ProgressBoard(std::ostream& out, bool terminal) : out_(out), terminal_(terminal) {}
+
+ProgressBoard::~ProgressBoard() { Draw(); }
+
+void ProgressBoard::Update(const std::string& name, const Progress& progress) {
+  Row& row = FindOrAdd(name);
+  const Clock::time_point now = Clock::now();
+  row.line = FormatProgress(name, progress, Seconds(now - row.started), kLineWidth);
+  if (!terminal_) {
+    if (now - row.printed < kPlainInterval) return;
+    row.printed = now;
+    out_ << row.line << std::endl;
+  } else if (now - last_draw_ >= kRedrawInterval) {
+    last_draw_ = now;
+    Draw();
+  }
+}
+
+void ProgressBoard::Finish(const std::string& name, const std::string& message) {
+  Erase();
+  std::erase_if(rows_, [&](const Row& row) { return row.name == name; });
+  out_ << absl::StrFormat("%-18s ", name) << message << std::endl;
+  Draw();
+}
+
+ProgressBoard::Row& ProgressBoard::FindOrAdd(const std::string& name) {
+  const auto found =
+      std::find_if(rows_.begin(), rows_.end(), [&](const Row& row) { return row.name == name; });
+  if (found != rows_.end()) return *found;
+  const Clock::time_point now = Clock::now();
+  return rows_.emplace_back(Row{name, "", now, now - kPlainInterval + kFirstPlainLine});
+}
+
+void ProgressBoard::Erase() {
+  if (!terminal_) return;
+  for (; lines_drawn_ > 0; --lines_drawn_) out_ << "\x1b[1A\x1b[2K";
+}
+
+void ProgressBoard::Draw() {
+  if (!terminal_) return;
+  Erase();
+  for (const Row& row : rows_) out_ << row.line << "\n";
+  lines_drawn_ = static_cast<int>(rows_.size());
+  out_.flush();
+}
+
+}  // namespace braid

@@ -1,0 +1,260 @@
+#include "cli/quickstart.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <map>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/executable_path.h"
+#include "cli/follow.h"
+#include "cli/interrupt.h"
+#include "cli/progress_board.h"
+#include "cli/quickstart_plan.h"
+#include "cli/quickstart_summary.h"
+#include "cli/tables.h"
+#include "formats/atomic_file.h"
+#include "formats/status_macros.h"
+#include "pipeline/machine_corpus.h"
+
+namespace braid {
+namespace {
+
+constexpr auto kPollInterval = std::chrono::milliseconds(300);
+constexpr char kSamplePrompt[] = "The following example shows how to";
+
+bool Ended(const v1::Run& run) {
+  return run.state() != v1::RUN_STARTING && run.state() != v1::RUN_RUNNING;
+}
+
+class Quickstart {
+ public:
+  Quickstart(Session& session, const QuickstartOptions& options)
+      : session_(session), options_(options), board_(std::cerr, IsTerminal(STDERR_FILENO)) {}
+
+  absl::Status Run() {
+    const auto started = std::chrono::steady_clock::now();
+    std::vector<std::string> paths = options_.paths;
+    if (paths.empty()) {
+      ASSIGN_OR_RETURN(const std::string corpus, GatherCorpus());
+      paths = {corpus};
+    }
+    for (const v1::OrderMode order : {v1::SIMILARITY, v1::RANDOM}) {
+      ASSIGN_OR_RETURN(jobs_[order], SubmitAndFollow(paths, order));
+    }
+    RETURN_IF_ERROR(TrainAll());
+    RETURN_IF_ERROR(CollectAll());
+    RETURN_IF_ERROR(WriteSample());
+    RETURN_IF_ERROR(WriteReport());
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
+    summary_ = SummaryJson(jobs_[v1::SIMILARITY], results_, elapsed.count());
+    return WriteFileAtomically(options_.workdir / "summary.json", summary_);
+  }
+
+  const std::string& summary() const { return summary_; }
+
+ private:
+  absl::StatusOr<std::string> GatherCorpus() {
+    const std::filesystem::path corpus = options_.workdir / "corpus.jsonl";
+    if (std::filesystem::exists(corpus)) {
+      board_.Finish("gather", "already done");
+      return corpus.string();
+    }
+    MachineCorpusOptions gather;
+    gather.split_bytes = kQuickstartDocumentBytes;
+    ASSIGN_OR_RETURN(const MachineCorpusSummary summary, GatherMachineCorpus(gather, corpus));
+    board_.Finish("gather",
+                  absl::StrFormat("%s documents, %.1f MB of this machine's text in %d domains",
+                                  WithThousands(summary.num_documents), summary.num_bytes / 1e6,
+                                  static_cast<int>(summary.domains.size())));
+    return corpus.string();
+  }
+
+  absl::StatusOr<v1::Job> SubmitAndFollow(const std::vector<std::string>& paths,
+                                          v1::OrderMode order) {
+    ASSIGN_OR_RETURN(PipelineClient client, session_.Pipeline(/*run_jobs=*/true));
+    v1::SubmitCorpusRequest request;
+    *request.mutable_spec() = QuickstartCorpus(paths, order);
+    request.set_request_id(RepeatableRequestId("quickstart", request.spec()));
+    ASSIGN_OR_RETURN(v1::Job job, client.SubmitCorpus(request));
+    if (job.state() == v1::JOB_FAILED || job.state() == v1::JOB_CANCELLED) {
+      ASSIGN_OR_RETURN(job, client.ResumeJob(job.id()));
+    }
+    if (job.state() != v1::JOB_SUCCEEDED) {
+      ASSIGN_OR_RETURN(job, FollowJob(client, job.id(), board_));
+    }
+    RETURN_IF_ERROR(JobOutcome(job));
+    board_.Finish(job.id(), absl::StrFormat("%s order: %s instances, adjacent cosine %.3f",
+                                            order == v1::SIMILARITY ? "similarity" : "random",
+                                            WithThousands(job.result().num_instances()),
+                                            job.result().adjacent_cosine()));
+    return job;
+  }
+
+  // Keeps as many runs going as there are cores; each uses one thread.
+  absl::Status TrainAll() {
+    ASSIGN_OR_RETURN(TrainingClient client, session_.Training());
+    const std::vector<QuickstartRun> plan = QuickstartRuns();
+    const size_t slots = std::max(1u, std::thread::hardware_concurrency());
+    size_t next = 0;
+    std::map<std::string, std::string> active;  // name -> run id
+    while (next < plan.size() || !active.empty()) {
+      while (next < plan.size() && active.size() < slots) {
+        RETURN_IF_ERROR(Launch(client, plan[next], active));
+        ++next;
+      }
+      RETURN_IF_ERROR(Poll(client, active));
+      if (Interrupted()) {
+        return absl::CancelledError(
+            "interrupted; runs already started go on, and the same "
+            "command takes everything up again");
+      }
+      std::this_thread::sleep_for(kPollInterval);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Launch(TrainingClient& client, const QuickstartRun& planned,
+                      std::map<std::string, std::string>& active) {
+    v1::LaunchRunRequest request;
+    *request.mutable_spec() =
+        QuickstartRunSpec(planned, jobs_[planned.order].result().dataset_dir(), options_.num_steps);
+    request.set_request_id(RepeatableRequestId(planned.name(), request.spec()));
+    ASSIGN_OR_RETURN(v1::Run run, client.LaunchRun(request));
+    if (Ended(run) && run.state() != v1::RUN_SUCCEEDED) {
+      ASSIGN_OR_RETURN(run, client.ResumeRun(run.id()));
+    }
+    active[planned.name()] = run.id();
+    return absl::OkStatus();
+  }
+
+  absl::Status Poll(TrainingClient& client, std::map<std::string, std::string>& active) {
+    for (auto it = active.begin(); it != active.end();) {
+      ASSIGN_OR_RETURN(const v1::Run run, client.GetRun(it->second));
+      if (!Ended(run)) {
+        board_.Update(it->first,
+                      RunProgress(run.latest(), run.spec().num_steps(), run.eta_seconds()));
+        ++it;
+        continue;
+      }
+      RETURN_IF_ERROR(RunOutcome(run));
+      board_.Finish(it->first, absl::StrFormat("%s: %d steps, last loss %.3f, %s tokens/s",
+                                               run.id(), run.latest().step(), run.latest().loss(),
+                                               CompactCount(run.latest().tokens_per_second())));
+      results_[it->first].run = run;
+      it = active.erase(it);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CollectAll() {
+    ASSIGN_OR_RETURN(TrainingClient training, session_.Training());
+    ASSIGN_OR_RETURN(AnalysisClient analysis, session_.Analysis());
+    for (auto& [name, result] : results_) {
+      auto& metrics = result.metrics;
+      RETURN_IF_ERROR(training.WatchRun(result.run.id(), [&](const v1::RunEvent& event) {
+        if (event.has_metrics()) metrics.push_back(event.metrics());
+        return true;
+      }));
+      ASSIGN_OR_RETURN(result.evaluation, Evaluate(analysis, name, result.run.id()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<v1::Evaluation> Evaluate(AnalysisClient& client, const std::string& name,
+                                          const std::string& id) {
+    const std::string label = "eval " + name;
+    v1::EvaluateRequest request;
+    request.set_model(id);
+    ASSIGN_OR_RETURN(v1::Evaluation evaluation,
+                     client.Evaluate(request, [&](const v1::EvaluateEvent& event) {
+                       Progress progress;
+                       progress.done = event.done();
+                       progress.total = event.total();
+                       progress.unit = "windows";
+                       board_.Update(label, progress);
+                     }));
+    board_.Finish(label, absl::StrFormat("held-out perplexity %.2f",
+                                         evaluation.total().perplexity_after_first_segment()));
+    return evaluation;
+  }
+
+  absl::Status WriteSample() {
+    ASSIGN_OR_RETURN(AnalysisClient client, session_.Analysis());
+    const v1::Run& run = results_.at("moe-similarity").run;
+    v1::GenerateRequest request;
+    request.set_model(run.id());
+    request.set_prompt(kSamplePrompt);
+    request.set_temperature(0.8);
+    request.set_top_p(0.9);
+    std::string text = request.prompt();
+    RETURN_IF_ERROR(client.Generate(request, [&](const v1::GenerateEvent& event) {
+      text += event.text();
+      return true;
+    }));
+    board_.Finish("sample", absl::StrFormat("%d characters", static_cast<int>(text.size())));
+    return WriteFileAtomically(std::filesystem::path(run.run_dir()) / "sample.txt", text);
+  }
+
+  absl::Status WriteReport() {
+    ASSIGN_OR_RETURN(AnalysisClient client, session_.Analysis());
+    v1::ReportRequest request;
+    for (const QuickstartRun& run : QuickstartRuns()) {
+      request.add_runs(results_.at(run.name()).run.id());
+    }
+    ASSIGN_OR_RETURN(const v1::ReportResponse response, client.Report(request));
+    return WriteFileAtomically(options_.workdir / "report.html", response.html());
+  }
+
+  Session& session_;
+  const QuickstartOptions& options_;
+  ProgressBoard board_;
+  std::map<v1::OrderMode, v1::Job> jobs_;
+  QuickstartResults results_;
+  std::string summary_;
+};
+
+void PrintNextSteps(const QuickstartOptions& options, const std::string& summary,
+                    std::ostream& out) {
+  const std::string braid = SiblingProgram("braid").string();
+  const std::string home = absl::StrCat(" --home ", (options.workdir / "home").string());
+  out << "\nreport: " << (options.workdir / "report.html").string()
+      << "\nsummary: " << (options.workdir / "summary.json").string() << "\n\nTry next:\n"
+      << "  " << braid << home << " runs\n"
+      << "  " << braid << home << " generate " << RunIdOf(summary, "moe-similarity")
+      << " --prompt 'Copyright' --temperature 0.8\n"
+      << "  " << braid << " submit YOUR_FILES --wait\n";
+}
+
+}  // namespace
+
+absl::Status RunQuickstart(Session& session, const QuickstartOptions& options) {
+  RETURN_IF_ERROR(MakeDirectories(options.workdir));
+  const std::filesystem::path summary = options.workdir / "summary.json";
+  std::string json;
+  if (std::filesystem::exists(summary) &&
+      std::filesystem::exists(options.workdir / "report.html")) {
+    std::cerr << "This quickstart is done; remove " << options.workdir.string()
+              << " to start afresh.\n";
+    ASSIGN_OR_RETURN(json, ReadFile(summary));
+  } else {
+    CatchInterrupts();
+    Quickstart quickstart(session, options);
+    RETURN_IF_ERROR(quickstart.Run());
+    json = quickstart.summary();
+  }
+  if (session.json) {
+    std::cout << json;
+    return absl::OkStatus();
+  }
+  std::cout << "\n";
+  PrintSummary(json, std::cout);
+  PrintNextSteps(options, json, std::cout);
+  return absl::OkStatus();
+}
+
+}  // namespace braid

@@ -1,0 +1,175 @@
+#include "cli/tables.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+#include "cli/progress_board.h"
+
+namespace braid {
+namespace {
+
+std::string StateName(v1::JobState state) {
+  return std::string(v1::JobState_Name(state)).substr(sizeof("JOB_") - 1);
+}
+
+std::string StateName(v1::RunState state) {
+  return std::string(v1::RunState_Name(state)).substr(sizeof("RUN_") - 1);
+}
+
+std::string When(double unix_seconds) {
+  return absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::UnixEpoch() + absl::Seconds(unix_seconds),
+                          absl::LocalTimeZone());
+}
+
+bool LooksNumeric(const std::string& cell) {
+  return !cell.empty() && (std::isdigit(static_cast<unsigned char>(cell[0])) || cell[0] == '-');
+}
+
+void Field(const std::string& name, const std::string& value, std::ostream& out) {
+  out << absl::StrFormat("%-18s %s\n", name, value);
+}
+
+}  // namespace
+
+void PrintTable(const std::vector<std::vector<std::string>>& rows, std::ostream& out) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string padding(widths[i] - row[i].size(), ' ');
+      absl::StrAppend(
+          &line, i > 0 ? "  " : "",
+          LooksNumeric(row[i]) ? absl::StrCat(padding, row[i]) : absl::StrCat(row[i], padding));
+    }
+    out << line.substr(0, line.find_last_not_of(' ') + 1) << "\n";
+  }
+}
+
+std::string WithThousands(int64_t value) {
+  std::string digits = absl::StrCat(value);
+  const int first = value < 0 ? 1 : 0;
+  for (int i = static_cast<int>(digits.size()) - 3; i > first; i -= 3)
+    digits.insert(digits.begin() + i, ',');
+  return digits;
+}
+
+void PrintJob(const v1::Job& job, std::ostream& out) {
+  Field("job", absl::StrCat(job.id(), "  ", job.spec().name()), out);
+  Field("state", StateName(job.state()), out);
+  if (!job.error().empty()) Field("error", job.error(), out);
+  for (const v1::StageProgress& stage : job.stages()) {
+    const std::string state = stage.reused() ? "already done"
+                              : stage.complete()
+                                  ? absl::StrCat("done in ", FormatDuration(stage.seconds()))
+                                  : absl::StrCat(stage.done(), " ", stage.unit());
+    Field(absl::StrCat("  ", stage.stage()), state, out);
+  }
+  if (!job.has_result()) return;
+  const v1::JobResult& result = job.result();
+  Field(
+      "documents",
+      absl::StrFormat("%s read = %s packed + %s held out + %s duplicates + %s rejected",
+                      WithThousands(result.num_documents_read()),
+                      WithThousands(result.num_documents()), WithThousands(result.num_heldout()),
+                      WithThousands(result.num_duplicates()), WithThousands(result.num_rejected())),
+      out);
+  Field("instances",
+        absl::StrFormat("%s with %s tokens", WithThousands(result.num_instances()),
+                        WithThousands(result.num_tokens())),
+        out);
+  Field("adjacent cosine",
+        absl::StrFormat("%.3f (random order %.3f)", result.adjacent_cosine(),
+                        result.random_adjacent_cosine()),
+        out);
+  Field("recall@k", absl::StrFormat("%.3f", result.recall_at_k()), out);
+  Field("dataset", result.dataset_dir(), out);
+}
+
+void PrintJobs(const v1::ListJobsResponse& jobs, std::ostream& out) {
+  std::vector<std::vector<std::string>> rows = {
+      {"JOB", "NAME", "STATE", "ORDER", "DOCUMENTS", "TOKENS", "CREATED"}};
+  for (const v1::Job& job : jobs.jobs()) {
+    rows.push_back({job.id(), job.spec().name(), StateName(job.state()),
+                    std::string(v1::OrderMode_Name(job.spec().order())),
+                    WithThousands(job.result().num_documents()),
+                    WithThousands(job.result().num_tokens()), When(job.created_at())});
+  }
+  if (rows.size() == 1) out << "no jobs yet; start one with: braid submit PATH\n";
+  if (rows.size() > 1) PrintTable(rows, out);
+}
+
+void PrintRun(const v1::Run& run, std::ostream& out) {
+  Field("run", absl::StrCat(run.id(), "  ", run.spec().name()), out);
+  Field("state", StateName(run.state()), out);
+  if (!run.error().empty()) Field("error", run.error(), out);
+  if (run.has_latest()) {
+    Field("step", absl::StrFormat("%d of %d", run.latest().step(), run.spec().num_steps()), out);
+    Field("loss",
+          absl::StrFormat("%.4f (%.4f without the first segment)", run.latest().loss(),
+                          run.latest().loss_after_first_segment()),
+          out);
+    Field("speed", absl::StrFormat("%s tokens/s", CompactCount(run.latest().tokens_per_second())),
+          out);
+  }
+  if (run.eta_seconds() > 0) Field("time left", FormatDuration(run.eta_seconds()), out);
+  for (const v1::Heartbeat& beat : run.heartbeats()) {
+    Field(absl::StrCat("  rank ", beat.rank()),
+          absl::StrFormat("%s pid %d, step %d at %s", beat.host(), beat.pid(), beat.step(),
+                          When(beat.time())),
+          out);
+  }
+  Field("directory", run.run_dir(), out);
+}
+
+void PrintRuns(const v1::ListRunsResponse& runs, std::ostream& out) {
+  std::vector<std::vector<std::string>> rows = {
+      {"RUN", "NAME", "STATE", "STEP", "LOSS", "TOKENS/S", "CREATED"}};
+  for (const v1::Run& run : runs.runs()) {
+    rows.push_back({run.id(), run.spec().name(), StateName(run.state()),
+                    absl::StrFormat("%d/%d", run.latest().step(), run.spec().num_steps()),
+                    run.has_latest() ? absl::StrFormat("%.3f", run.latest().loss()) : "-",
+                    CompactCount(run.latest().tokens_per_second()), When(run.created_at())});
+  }
+  if (rows.size() == 1) out << "no runs yet; start one with: braid train --data JOB\n";
+  if (rows.size() > 1) PrintTable(rows, out);
+}
+
+void PrintModel(const v1::DescribeModelResponse& model, std::ostream& out) {
+  std::vector<std::vector<std::string>> rows = {{"PARAMETERS", ""}};
+  for (const v1::ParameterGroup& group : model.groups()) {
+    rows.push_back({group.name(), WithThousands(group.num_parameters())});
+  }
+  rows.push_back({"total", WithThousands(model.num_parameters())});
+  rows.push_back({"active per token", WithThousands(model.num_active_parameters())});
+  PrintTable(rows, out);
+  out << absl::StrFormat(
+      "\nweights, gradients and AdamW moments (fp32): %.2f GiB\n"
+      "training FLOPs per token: %.4g, of which %.1f %% merge experts\n",
+      model.training_state_bytes() / double{1 << 30}, model.flops_per_token(),
+      100 * model.merge_flops_per_token() / std::max(model.flops_per_token(), 1.0));
+}
+
+void PrintEvaluation(const v1::Evaluation& evaluation, std::ostream& out) {
+  std::vector<std::vector<std::string>> rows = {
+      {"DOMAIN", "TOKENS", "PERPLEXITY", "LOSS", "WITH FIRST SEGMENT"}};
+  const auto add = [&](const v1::DomainEvaluation& domain) {
+    rows.push_back({domain.domain(), WithThousands(domain.num_tokens_after_first_segment()),
+                    absl::StrFormat("%.2f", domain.perplexity_after_first_segment()),
+                    absl::StrFormat("%.4f", domain.loss_after_first_segment()),
+                    absl::StrFormat("%.2f", domain.perplexity())});
+  };
+  for (const v1::DomainEvaluation& domain : evaluation.domains()) add(domain);
+  add(evaluation.total());
+  PrintTable(rows, out);
+  out << "step " << evaluation.step() << ", " << v1::InferenceRouting_Name(evaluation.routing())
+      << "; the main perplexity leaves out the first segment of each window\n";
+}
+
+}  // namespace braid

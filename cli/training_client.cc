@@ -1,0 +1,40 @@
+#include "cli/training_client.h"
+
+#include "braid/v1/training.grpc.pb.h"
+#include "cli/grpc_call.h"
+
+namespace braid {
+
+using Stub = v1::TrainingService::Stub;
+
+absl::StatusOr<v1::Run> TrainingClient::LaunchRun(const v1::LaunchRunRequest& request) {
+  return Call<v1::Run>(*v1::TrainingService::NewStub(channel_), &Stub::LaunchRun, request);
+}
+
+absl::StatusOr<v1::Run> TrainingClient::GetRun(const std::string& id) {
+  return Call<v1::Run>(*v1::TrainingService::NewStub(channel_), &Stub::GetRun,
+                       WithId<v1::GetRunRequest>(id));
+}
+
+absl::StatusOr<v1::ListRunsResponse> TrainingClient::ListRuns() {
+  return Call<v1::ListRunsResponse>(*v1::TrainingService::NewStub(channel_), &Stub::ListRuns,
+                                    v1::ListRunsRequest());
+}
+
+absl::StatusOr<v1::Run> TrainingClient::StopRun(const std::string& id) {
+  return Call<v1::Run>(*v1::TrainingService::NewStub(channel_), &Stub::StopRun,
+                       WithId<v1::StopRunRequest>(id));
+}
+
+absl::StatusOr<v1::Run> TrainingClient::ResumeRun(const std::string& id) {
+  return Call<v1::Run>(*v1::TrainingService::NewStub(channel_), &Stub::ResumeRun,
+                       WithId<v1::ResumeRunRequest>(id));
+}
+
+absl::Status TrainingClient::WatchRun(const std::string& id,
+                                      const std::function<bool(const v1::RunEvent&)>& on_event) {
+  return ReadStream<v1::RunEvent>(*v1::TrainingService::NewStub(channel_), &Stub::WatchRun,
+                                  WithId<v1::WatchRunRequest>(id), on_event);
+}
+
+}  // namespace braid

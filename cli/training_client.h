@@ -1,0 +1,37 @@
+// TrainingService as plain calls.
+#ifndef BRAID_CLI_TRAINING_CLIENT_H_
+#define BRAID_CLI_TRAINING_CLIENT_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "braid/v1/training.pb.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace braid {
+
+class TrainingClient {
+ public:
+  explicit TrainingClient(std::shared_ptr<grpc::Channel> channel) : channel_(std::move(channel)) {}
+
+  absl::StatusOr<v1::Run> LaunchRun(const v1::LaunchRunRequest& request);
+  absl::StatusOr<v1::Run> GetRun(const std::string& id);
+  absl::StatusOr<v1::ListRunsResponse> ListRuns();
+  absl::StatusOr<v1::Run> StopRun(const std::string& id);
+  absl::StatusOr<v1::Run> ResumeRun(const std::string& id);
+  // Calls `on_event` for every event until the run ends; false stops watching.
+  absl::Status WatchRun(const std::string& id,
+                        const std::function<bool(const v1::RunEvent&)>& on_event);
+
+ private:
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_TRAINING_CLIENT_H_

@@ -1,6 +1,9 @@
 // braid: the command line.
+#include <signal.h>
+
 #include <iostream>
 
+#include "cli/arguments.h"
 #include "cli/blas_core.h"
 #include "cli/commands/command.h"
 #include "cli/executable_path.h"
@@ -47,14 +50,12 @@ void AddCommands(braid::Program& program) {
 
 int main(int argc, char** argv) {
   braid::ReexecWithBlasCore(argv);
+  // A file size limit then fails the write, which is reported, instead of ending the process.
+  signal(SIGXFSZ, SIG_IGN);
   braid::Program program;
   AddGlobalOptions(program);
   AddCommands(program);
-  try {
-    program.app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return program.app.exit(error) == 0 ? braid::exit_code::kOk : braid::exit_code::kUsage;
-  }
+  if (const auto end = braid::ParseArguments(program.app, "braid", argc, argv)) return *end;
   const absl::Status status = program.action();
   if (status.ok()) return braid::exit_code::kOk;
   std::cerr << "braid: " << status.message() << std::endl;

@@ -1,5 +1,8 @@
 // braid-trainer: trains, scores and samples one model; docs/training.md.
-// Exit codes: 0 done, 1 failed, 2 usage, 75 stopped on a signal after saving.
+// Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 not found, 75 stopped on a signal after
+// saving.
+#include <signal.h>
+
 #include <iostream>
 #include <memory>
 #include <string>
@@ -23,7 +26,14 @@ namespace {
 int Report(const absl::Status& status) {
   if (status.ok()) return kExitDone;
   std::cerr << "braid-trainer: " << status.message() << std::endl;
-  return kExitFailed;
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return kExitUsage;
+    case absl::StatusCode::kNotFound:
+      return kExitNotFound;
+    default:
+      return kExitFailed;
+  }
 }
 
 int Train(const std::string& run_dir) {
@@ -75,5 +85,7 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   braid::ReexecWithBlasCore(argv);
+  // A file size limit then fails the write, which is reported, instead of ending the process.
+  signal(SIGXFSZ, SIG_IGN);
   return braid::Main(argc, argv);
 }

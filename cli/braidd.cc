@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "cli/arguments.h"
 #include "cli/blas_core.h"
 #include "cli/executable_path.h"
 #include "cli/grpc_host.h"
@@ -62,14 +63,13 @@ absl::Status Serve(Options& options) {
 
 int main(int argc, char** argv) {
   braid::ReexecWithBlasCore(argv);
+  // A file size limit and a reader of our output that is gone fail the write, not the process.
+  signal(SIGXFSZ, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
   CLI::App app{"braidd: serves corpus jobs, training runs and analysis over gRPC"};
   Options options;
   AddOptions(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? braid::exit_code::kOk : braid::exit_code::kUsage;
-  }
+  if (const auto end = braid::ParseArguments(app, "braidd", argc, argv)) return *end;
   const absl::Status status = Serve(options);
   if (!status.ok()) std::cerr << "braidd: " << status.message() << std::endl;
   return braid::ExitCodeOf(status);

@@ -44,32 +44,34 @@ Progress RunProgress(const v1::StepMetrics& metrics, int64_t num_steps, double e
 
 absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
                                   ProgressBoard& board) {
-  RETURN_IF_ERROR(client.WatchJob(id, [&](const v1::JobEvent& event) {
+  const absl::Status watched = client.WatchJob(id, [&](const v1::JobEvent& event) {
     if (event.has_progress()) ShowStage(event.progress(), board);
     return !Interrupted();
-  }));
+  });
   if (Interrupted()) {
     return absl::CancelledError(
         absl::StrCat("interrupted; go on with: braid resume ", id, " --wait"));
   }
+  RETURN_IF_ERROR(watched);
   return client.GetJob(id);
 }
 
 absl::StatusOr<v1::Run> FollowRun(TrainingClient& client, const std::string& id,
                                   const std::string& label, ProgressBoard& board) {
   ASSIGN_OR_RETURN(v1::Run run, client.GetRun(id));
-  RETURN_IF_ERROR(client.WatchRun(id, [&](const v1::RunEvent& event) {
+  const absl::Status watched = client.WatchRun(id, [&](const v1::RunEvent& event) {
     if (event.has_metrics()) {
       const double eta = EtaSeconds(event.metrics(), run.spec().num_steps());
       board.Update(label, RunProgress(event.metrics(), run.spec().num_steps(), eta));
     }
     return !Interrupted();
-  }));
+  });
   if (Interrupted()) {
     return absl::CancelledError(absl::StrCat("stopped watching; ", id,
                                              " goes on. Watch: braid status ", id,
                                              " --watch   Stop: braid stop ", id));
   }
+  RETURN_IF_ERROR(watched);
   ASSIGN_OR_RETURN(run, client.GetRun(id));
   if (run.state() == v1::RUN_SUCCEEDED) {
     board.Finish(label, absl::StrFormat("done: %d steps, loss %.3f, %s tokens/s",

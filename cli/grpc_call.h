@@ -10,8 +10,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/status/statusor.h"
+#include "cli/interrupt.h"
 #include "proto/grpc_status.h"
 
 namespace braid {
@@ -41,7 +43,23 @@ absl::StatusOr<Response> Call(Stub& stub,
   return response;
 }
 
-// Reads a server stream to its end or until `on_message` returns false.
+// Ends a call soon after Ctrl-C, however long its stream stays silent.
+class CancelOnInterrupt {
+ public:
+  explicit CancelOnInterrupt(grpc::ClientContext& context)
+      : thread_([&context](std::stop_token ended) {
+          while (!ended.stop_requested() && !Interrupted()) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          }
+          if (Interrupted()) context.TryCancel();
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+// Reads a server stream to its end or until `on_message` returns false. Cancelled
+// on Ctrl-C where it is caught (cli/interrupt.h).
 template <class Message, class Stub, class Request>
 absl::Status ReadStream(Stub& stub,
                         std::unique_ptr<grpc::ClientReader<Message>> (Stub::*method)(
@@ -51,6 +69,7 @@ absl::Status ReadStream(Stub& stub,
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kStreamDeadline);
   auto reader = (stub.*method)(&context, request);
+  const CancelOnInterrupt cancel(context);
   Message message;
   while (reader->Read(&message)) {
     if (on_message(message)) continue;

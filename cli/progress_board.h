@@ -21,8 +21,8 @@ namespace braid {
 struct Progress {
   int64_t done = 0;
   int64_t total = 0;  // 0: unknown
-  std::string unit;
-  std::string detail;  // shown behind the bar, e.g. "loss 4.81"
+  std::string unit = {};
+  std::string detail = {};  // shown behind the bar, e.g. "loss 4.81"
   // Units per second and seconds left; negative means "measure it here".
   double rate = -1;
   double eta_seconds = -1;

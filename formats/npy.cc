@@ -50,9 +50,13 @@ absl::Status CheckLayout(const NpyHeader& header, std::string_view descr,
 absl::Status CheckExtent(const NpyHeader& header, size_t file_bytes, int64_t element_bytes,
                          const std::filesystem::path& path) {
   const auto count = CountElements(header.shape, element_bytes);
-  if (!count.ok()) {
-    return CorruptFile(path, {"shape", 0, std::string(count.status().message()),
-                              "dimensions whose product fits the file"});
+  // No rows of an impossible size are none the less impossible.
+  const std::span<const int64_t> shape(header.shape);
+  const auto row = CountElements(shape.empty() ? shape : shape.subspan(1), element_bytes);
+  if (!count.ok() || !row.ok()) {
+    return CorruptFile(path,
+                       {"shape", 0, std::string((count.ok() ? row : count).status().message()),
+                        "dimensions whose product fits the file"});
   }
   if (header.data_offset % element_bytes != 0) {
     return UnsuitableFile(path, {"data offset", header.data_offset, "an unaligned address",

@@ -1,5 +1,6 @@
 #include "pipeline/corpus_files.h"
 
+#include <simdjson.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -176,9 +177,12 @@ std::string DomainName(std::string_view label) {
   size_t size = std::min(label.size(), kMaxDomainBytes);
   while (size < label.size() && size > 0 && (label[size] & 0xC0) == 0x80) --size;
   std::string name(label.substr(0, size));
+  // Directories may have names in any encoding; ours go into JSON.
+  const bool utf8 = simdjson::validate_utf8(name.data(), name.size());
   std::ranges::replace_if(
-      name, [](char c) { return !IsNameCharacter(c); }, '_');
-  if (name.starts_with(".")) name[0] = '_';
+      name, [&](char c) { return !IsNameCharacter(c) || (!utf8 && (c & 0x80) != 0); }, '_');
+  if (name.empty()) return "_";
+  if (name.front() == '.') name.front() = '_';
   return name;
 }
 

@@ -46,8 +46,8 @@ struct CorpusFiles {
 absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths);
 
 // `label` as a name that any file system takes: ASCII letters, digits, "-+._" and non-ASCII
-// characters stay, others and a leading dot become "_"; at most 80 bytes. Empty stays empty.
-// Requires valid UTF-8.
+// characters stay; others, a leading dot, an empty label and whatever is no UTF-8 become "_".
+// At most 80 bytes.
 std::string DomainName(std::string_view label);
 
 }  // namespace braid

@@ -13,8 +13,8 @@
 #include "absl/strings/str_join.h"
 #include "formats/status_macros.h"
 #include "pipeline/document_splitter.h"
-#include "pipeline/nearest_name.h"
 #include "pipeline/text_source.h"
+#include "proto/nearest_word.h"
 
 namespace braid {
 namespace {
@@ -202,17 +202,16 @@ absl::Status CorpusReader::IsAnArray() const {
 absl::Status CorpusReader::MissingTextField(int64_t offset) const {
   const std::vector<std::string> seen = record_.FieldNames();
   const bool given = !config_.text_field().empty();
-  std::optional<std::string> nearest =
-      NearestName(given ? config_.text_field() : kTextFields[0], seen);
+  std::string nearest = NearestWord(given ? config_.text_field() : kTextFields[0], seen);
   for (const char* name : kTextFields) {
-    if (!nearest && record_.Has(name)) nearest = name;
+    if (nearest.empty() && record_.Has(name)) nearest = name;
   }
   const std::string expected = given ? absl::StrCat("\"", config_.text_field(), "\"")
                                      : "\"text\", \"raw_content\" or \"content\"";
   return absl::InvalidArgumentError(
       absl::StrCat("corpus file ", file().path.string(), ", record at byte ", offset,
                    ": no text field: expected ", expected, ", got the fields ", Quoted(seen), ". ",
-                   nearest ? absl::StrCat("Did you mean \"", *nearest, "\"? ") : "",
+                   nearest.empty() ? "" : absl::StrCat("Did you mean \"", nearest, "\"? "),
                    "Set ingest.text_field to the field that holds the text."));
 }
 

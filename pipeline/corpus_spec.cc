@@ -69,9 +69,10 @@ absl::Status ResolveTokenizer(v1::TokenizerConfig* tokenizer) {
     if (!error) tokenizer->set_model_path(absolute.lexically_normal().string());
     return absl::OkStatus();
   }
-  tokenizer->set_vocab_size(OrDefault(tokenizer->vocab_size(), 32000));
   tokenizer->set_sample_bytes(OrDefault<int64_t>(tokenizer->sample_bytes(), 32 * kMebibyte));
-  RETURN_IF_ERROR(CheckRange("tokenizer.vocab_size", tokenizer->vocab_size(), 260, 1 << 20));
+  if (tokenizer->vocab_size() != 0) {
+    RETURN_IF_ERROR(CheckRange("tokenizer.vocab_size", tokenizer->vocab_size(), 260, 1 << 20));
+  }
   return CheckRange<int64_t>("tokenizer.sample_bytes", tokenizer->sample_bytes(), 1,
                              int64_t{1} << 34);
 }

@@ -6,8 +6,15 @@
 
 namespace braid {
 
+std::string_view SourceDocument(std::string_view id) {
+  const size_t last = id.find_last_not_of("0123456789");
+  const bool is_piece = last != id.npos && id[last] == '#' && last + 1 < id.size();
+  return is_piece ? id.substr(0, last) : id;
+}
+
 bool IsHeldOut(std::string_view id, uint64_t seed, double fraction) {
-  const uint64_t hash = XXH3_64bits_withSeed(id.data(), id.size(), seed);
+  const std::string_view source = SourceDocument(id);
+  const uint64_t hash = XXH3_64bits_withSeed(source.data(), source.size(), seed);
   const double uniform = std::ldexp(static_cast<double>(hash >> 11), -53);  // in [0, 1)
   return uniform < fraction;
 }

@@ -1,4 +1,4 @@
-// The held-out split, by document.
+// The held-out split, by source document.
 #ifndef BRAID_PIPELINE_HELDOUT_SPLIT_H_
 #define BRAID_PIPELINE_HELDOUT_SPLIT_H_
 
@@ -7,9 +7,14 @@
 
 namespace braid {
 
-// Whether the document with this id is held out. Depends on (id, seed) alone, so
-// a document keeps its side when the corpus grows; and a larger fraction holds
-// out all documents that a smaller one does. fraction <= 0: none, >= 1: all.
+// The id of the document that "<id>#<digits>" is a piece of; other ids are their
+// own source.
+std::string_view SourceDocument(std::string_view id);
+
+// Whether the document with this id is held out. Depends on the source document
+// and the seed alone: pieces of one document are on one side, a document keeps
+// its side when the corpus grows, and a larger fraction holds out all documents
+// that a smaller one does. fraction <= 0: none, >= 1: all.
 bool IsHeldOut(std::string_view id, uint64_t seed, double fraction);
 
 }  // namespace braid

@@ -32,6 +32,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/pipeline.pb.h"
+#include "pipeline/job_table.h"
 
 namespace SQLite {
 class Database;
@@ -51,6 +52,9 @@ class JobStore {
 
   // Records a QUEUED job, or finds the one with this request id.
   absl::StatusOr<v1::Job> Submit(const v1::CorpusSpec& spec, const std::string& request_id);
+
+  // Whether a job was submitted with this request id.
+  absl::StatusOr<bool> Knows(const std::string& request_id);
 
   absl::StatusOr<v1::Job> Get(const std::string& id);
   // Newest first.
@@ -93,21 +97,19 @@ class JobStore {
   auto Guard(Body body) -> decltype(body());
   template <class Body>
   auto Transact(Body body) -> decltype(body());
-  absl::StatusOr<v1::Job> Read(int64_t number);
-  absl::Status AppendEvent(int64_t number, v1::JobState state, const std::string& message,
-                           const v1::StageProgress* progress = nullptr);
+  void AppendEvent(int64_t number, v1::JobState state, const std::string& message,
+                   const v1::StageProgress* progress = nullptr);
   absl::StatusOr<v1::Job> Move(int64_t number, v1::JobState to, const std::string& message,
                                const std::string& error = "",
                                const v1::JobResult* result = nullptr);
-  absl::StatusOr<std::optional<v1::Job>> FindRequest(const v1::CorpusSpec& spec,
-                                                     const std::string& request_id);
   absl::Status MoveById(const std::string& id, v1::JobState to, const std::string& message,
                         const std::string& error = "", const v1::JobResult* result = nullptr);
 
   const std::filesystem::path path_;
   const Clock clock_;
-  mutable std::mutex mutex_;  // guards database_, changes_
+  mutable std::mutex mutex_;  // guards database_, table_, changes_
   std::unique_ptr<SQLite::Database> database_;
+  JobTable table_;
   mutable std::condition_variable changed_;
   uint64_t changes_ = 0;
 };

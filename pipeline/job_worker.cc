@@ -55,6 +55,12 @@ JobWorker::~JobWorker() {
   threads_.clear();
 }
 
+absl::Status JobWorker::Unrecorded(const std::string& id) {
+  std::lock_guard guard(mutex_);
+  const auto found = unrecorded_.find(id);
+  return found == unrecorded_.end() ? absl::OkStatus() : found->second;
+}
+
 void JobWorker::Loop() {
   while (!stopping_) {
     const uint64_t seen = jobs_->changes();
@@ -133,10 +139,24 @@ absl::Status JobWorker::Record(const v1::Job& job, const absl::StatusOr<v1::JobR
 }
 
 void JobWorker::Run(const v1::Job& job) {
-  const absl::Status recorded = Record(job, RunStages(job));
+  {
+    std::lock_guard guard(mutex_);
+    unrecorded_.erase(job.id());
+  }
+  const absl::StatusOr<v1::JobResult> result = RunStages(job);
+  const absl::Status recorded = Record(job, result);
   if (recorded.ok()) return;
   // It stays RUNNING and is queued again by the next holder of the lock.
-  std::cerr << job.id() << ": cannot record its end: " << recorded << std::endl;
+  const std::string outcome = result.ok() ? "succeeded" : std::string(result.status().message());
+  const auto told = absl::ResourceExhaustedError(
+      absl::StrCat(job.id(), ": ", outcome, "; its end cannot be recorded: ", recorded.message(),
+                   ". Is there space? The job is taken up again when there is"));
+  std::cerr << told.message() << std::endl;
+  {
+    std::lock_guard guard(mutex_);
+    unrecorded_[job.id()] = told;
+  }
+  jobs_->Wake();
 }
 
 }  // namespace braid

@@ -4,11 +4,14 @@
 
 #include <atomic>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/pipeline.pb.h"
 #include "pipeline/job_store.h"
@@ -28,6 +31,10 @@ class JobWorker {
   // Interrupts running jobs at their next commit point and queues them again.
   ~JobWorker();
 
+  // ResourceExhausted when the job's last run here ended but the end could not be
+  // recorded (a full disk): no event will tell those who wait for it.
+  absl::Status Unrecorded(const std::string& id);
+
  private:
   void Loop();
   absl::StatusOr<std::optional<v1::Job>> Claim();
@@ -40,9 +47,10 @@ class JobWorker {
   JobStore* const jobs_;
   StageStore* const stages_;
   std::atomic<bool> stopping_{false};
-  std::mutex mutex_;  // guards lock_, num_running_
+  std::mutex mutex_;  // guards lock_, num_running_, unrecorded_
   WorkerLock lock_;
   int num_running_ = 0;
+  std::map<std::string, absl::Status> unrecorded_;
   std::vector<std::jthread> threads_;
 };
 

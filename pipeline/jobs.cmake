@@ -10,6 +10,7 @@ braid_library(NAME pipeline
     job_runner.cc
     job_state.cc
     job_store.cc
+    job_table.cc
     job_worker.cc
     json_file.cc
     neighbor_stage.cc

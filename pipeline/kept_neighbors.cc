@@ -6,19 +6,6 @@
 
 namespace braid {
 
-std::vector<uint32_t> RemainingDocuments(int64_t num_documents, std::span<const uint32_t> removed) {
-  std::vector<bool> gone(num_documents, false);
-  for (uint32_t document : removed) {
-    BRAID_CHECK(document < num_documents) << document << " of " << num_documents;
-    gone[document] = true;
-  }
-  std::vector<uint32_t> remaining;
-  for (int64_t i = 0; i < num_documents; ++i) {
-    if (!gone[i]) remaining.push_back(static_cast<uint32_t>(i));
-  }
-  return remaining;
-}
-
 KeptNeighbors RestrictNeighbors(const NeighborLists& lists, int64_t num_documents,
                                 std::span<const uint32_t> kept) {
   std::vector<uint32_t> position(num_documents, NeighborLists::kPadding);

@@ -20,10 +20,6 @@ struct KeptNeighbors {
   NeighborLists view() const { return {k, ids, scores}; }
 };
 
-// The numbers 0 .. num_documents-1 that are not in `removed`, ascending.
-// Requires: removed < num_documents each; any order, repeats allowed.
-std::vector<uint32_t> RemainingDocuments(int64_t num_documents, std::span<const uint32_t> removed);
-
 // Rows and neighbours of the documents in `kept`; document kept[i] becomes i.
 // Requires: `kept` strictly ascending. Guarantees: order within rows stays.
 KeptNeighbors RestrictNeighbors(const NeighborLists& lists, int64_t num_documents,

@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <random>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -40,6 +42,19 @@ grpc::Status Reply(absl::StatusOr<v1::Job> job, v1::Job* response) {
   if (!job.ok()) return ToGrpc(job.status());
   *response = *std::move(job);
   return grpc::Status::OK;
+}
+
+// A mistyped path is told at once, not by a job that fails later.
+absl::Status CheckPathsExist(const v1::CorpusSpec& spec) {
+  std::error_code error;
+  for (const std::string& path : spec.paths()) {
+    if (std::filesystem::status(path, error).type() != std::filesystem::file_type::not_found) {
+      continue;
+    }
+    return absl::NotFoundError(
+        absl::StrCat("corpus path ", path, ": no such file or directory; check the spelling"));
+  }
+  return absl::OkStatus();
 }
 
 class PipelineServiceImpl final : public v1::PipelineService::Service {
@@ -85,8 +100,11 @@ class PipelineServiceImpl final : public v1::PipelineService::Service {
  private:
   absl::StatusOr<v1::Job> Submit(const v1::SubmitCorpusRequest& request) {
     ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, ResolveCorpusSpec(request.spec()));
-    const std::string& id = request.request_id();
-    return jobs_->Submit(resolved, id.empty() ? NewRequestId() : id);
+    const std::string id = request.request_id().empty() ? NewRequestId() : request.request_id();
+    // A repeated request finds its job even when the corpus has moved since.
+    ASSIGN_OR_RETURN(const bool known, jobs_->Knows(id));
+    if (!known) RETURN_IF_ERROR(CheckPathsExist(resolved));
+    return jobs_->Submit(resolved, id);
   }
 
   absl::Status Watch(const v1::WatchJobRequest& request, grpc::ServerContext* context,
@@ -101,6 +119,7 @@ class PipelineServiceImpl final : public v1::PipelineService::Service {
       }
       ASSIGN_OR_RETURN(const v1::Job job, jobs_->Get(request.id()));
       if (IsFinal(job.state()) && job.last_event() <= sent) return absl::OkStatus();
+      RETURN_IF_ERROR(worker_.Unrecorded(request.id()));
       if (events.empty()) jobs_->WaitForChange(seen, kPollInterval);
     }
     return absl::CancelledError("the client is gone");

@@ -8,8 +8,7 @@ braid_library(NAME corpus
     machine_corpus.cc
     machine_text.cc
     manual_page_text.cc
-    nearest_name.cc
     text_source.cc
-  DEPS braid::proto braid::formats absl::status absl::statusor absl::strings absl::flat_hash_set)
+  DEPS braid::proto braid::nearest_word braid::formats absl::status absl::statusor absl::strings absl::flat_hash_set)
 target_link_libraries(braid_corpus PRIVATE
   simdjson::simdjson nlohmann_json::nlohmann_json PkgConfig::ZSTD PkgConfig::XXHASH ZLIB::ZLIB)

@@ -92,6 +92,12 @@ absl::StatusOr<StoredStage> StageStore::Produce(const std::string& stage, const 
   std::lock_guard lock(*building);
   absl::StatusOr<StoredStage> stored = Reuse(directory, key);
   if (stored.ok()) return stored;
+  // Any other error, such as too many open files, says nothing about what is there,
+  // and a training run may be reading it.
+  const absl::Status& status = stored.status();
+  const bool missing_or_damaged =
+      absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsInvalidArgument(status);
+  if (!missing_or_damaged) return stored;
   RETURN_IF_ERROR(RemoveTree(directory));
   return Make(stage, key, directory, build);
 }

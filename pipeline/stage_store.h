@@ -4,8 +4,8 @@
 //  - a directory without ".tmp" at its end was published whole, by rename, with
 //    its manifest; it is never changed afterwards;
 //  - a directory is reused only when its manifest carries the full key and every
-//    file has the length and CRC32C recorded; otherwise it is removed and made
-//    again;
+//    file has the length and CRC32C recorded; one found to be otherwise is removed
+//    and made again, one that cannot be read just now is left alone;
 //  - killing the process at any time leaves at most ".tmp" directories, which
 //    the next attempt clears.
 //

@@ -1,6 +1,7 @@
 #include "pipeline/tokenize_stage.h"
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 
 #include "formats/atomic_file.h"
@@ -25,6 +26,12 @@ absl::Status CopyModel(const std::string& from, const std::filesystem::path& to)
   return WriteFileAtomically(to, bytes);
 }
 
+int64_t TotalBytes(const std::vector<std::string>& texts) {
+  int64_t bytes = 0;
+  for (const std::string& text : texts) bytes += static_cast<int64_t>(text.size());
+  return bytes;
+}
+
 absl::Status TrainModel(const DocumentStore& documents, const v1::CorpusSpec& resolved,
                         const std::filesystem::path& model) {
   std::vector<std::string> texts;
@@ -34,6 +41,7 @@ absl::Status TrainModel(const DocumentStore& documents, const v1::CorpusSpec& re
   }
   TokenizerTrainingOptions options;
   options.vocab_size = resolved.tokenizer().vocab_size();
+  if (options.vocab_size == 0) options.vocab_size = AutomaticVocabSize(TotalBytes(texts));
   return TrainTokenizer(texts, options, model);
 }
 
@@ -81,6 +89,12 @@ absl::StatusOr<std::string> TokenizeKey(const v1::CorpusSpec& resolved,
     key.Add("model", model);
   }
   return key.Hex();
+}
+
+int32_t AutomaticVocabSize(int64_t sample_bytes) {
+  constexpr uint64_t kBytesPerPiece = 256, kSmallest = 512, kLargest = 32000;
+  const uint64_t affordable = std::bit_floor(static_cast<uint64_t>(sample_bytes) / kBytesPerPiece);
+  return static_cast<int32_t>(std::clamp(affordable, kSmallest, kLargest));
 }
 
 std::vector<int64_t> SampleDocuments(const DocumentStore& documents, int64_t sample_bytes,

@@ -22,6 +22,10 @@ namespace braid {
 absl::StatusOr<std::string> TokenizeKey(const v1::CorpusSpec& resolved,
                                         const std::string& ingest_key);
 
+// The default vocabulary for a training sample of that size: bytes / 256 rounded
+// down to a power of two, within 512 and 32000.
+int32_t AutomaticVocabSize(int64_t sample_bytes);
+
 // Documents for training a tokenizer, drawn at random up to about
 // `sample_bytes` of text (all of them if they fit), ascending.
 std::vector<int64_t> SampleDocuments(const DocumentStore& documents, int64_t sample_bytes,

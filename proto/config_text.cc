@@ -1,14 +1,12 @@
 #include "proto/config_text.h"
 
-#include <algorithm>
-#include <numeric>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
+#include "proto/nearest_word.h"
 
 namespace braid {
 namespace {
@@ -20,21 +18,6 @@ using google::protobuf::Message;
 
 // absl::string_view is a class of its own where Abseil was built that way.
 absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
-
-int64_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<int64_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (size_t i = 1; i <= a.size(); ++i) {
-    int64_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const int64_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row.back();
-}
 
 std::vector<std::string> FieldNames(const Descriptor& type) {
   std::vector<std::string> names;
@@ -140,19 +123,6 @@ absl::Status SetScalar(Message* message, const FieldDescriptor& field, std::stri
 }
 
 }  // namespace
-
-std::string NearestWord(std::string_view word, const std::vector<std::string>& candidates) {
-  const std::string* nearest = nullptr;
-  int64_t best = std::max<int64_t>(word.size() / 2, 1) + 1;
-  for (const std::string& candidate : candidates) {
-    const int64_t distance = EditDistance(word, candidate);
-    if (distance < best) {
-      best = distance;
-      nearest = &candidate;
-    }
-  }
-  return nearest == nullptr ? "" : *nearest;
-}
 
 absl::Status ParseConfig(std::string_view text, std::string_view source, Message* message) {
   FirstError error;

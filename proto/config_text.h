@@ -8,9 +8,7 @@
 #ifndef BRAID_PROTO_CONFIG_TEXT_H_
 #define BRAID_PROTO_CONFIG_TEXT_H_
 
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
@@ -24,10 +22,6 @@ absl::Status ParseConfig(std::string_view text, std::string_view source,
 
 // Sets one scalar or enum field; a repeated field gets a value appended.
 absl::Status SetField(google::protobuf::Message* message, std::string_view assignment);
-
-// The candidate with the smallest edit distance to `word` (the first of equals),
-// or "" when none is within half the word's length.
-std::string NearestWord(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace braid
 

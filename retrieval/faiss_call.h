@@ -1,5 +1,5 @@
-// Calls into FAISS: exceptions become status, and the threads of OpenMP and
-// OpenBLAS are those of SetRetrievalThreads().
+// Calls into FAISS: exceptions become status, and OpenMP and OpenBLAS use the
+// threads they are told to.
 #ifndef BRAID_RETRIEVAL_FAISS_CALL_H_
 #define BRAID_RETRIEVAL_FAISS_CALL_H_
 
@@ -11,16 +11,16 @@
 
 namespace braid {
 
-// OpenMP keeps its number of threads for each calling thread, so this is needed
-// before every call that computes.
-void UseRetrievalThreads();
+// Sets the threads of BLAS, and those of OpenMP for calls from this thread (OpenMP
+// keeps a number for each), so this is needed before every call that computes.
+void SetFaissThreads(int num_threads);
 
-// Runs f(); what it throws becomes `code` with `what` in front, but out of
+// Runs f() on `num_threads`; what it throws becomes `code` with `what` in front, but out of
 // memory is always RESOURCE_EXHAUSTED.
 template <class Function>
-absl::Status FaissCall(absl::StatusCode code, absl::string_view what, Function f) {
+absl::Status FaissCall(absl::StatusCode code, absl::string_view what, int num_threads, Function f) {
   try {
-    UseRetrievalThreads();
+    SetFaissThreads(num_threads);
     f();
     return absl::OkStatus();
   } catch (const std::bad_alloc&) {

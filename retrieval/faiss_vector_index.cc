@@ -16,6 +16,7 @@
 #include "formats/check.h"
 #include "formats/status_macros.h"
 #include "retrieval/faiss_call.h"
+#include "retrieval/parallel_for.h"
 #include "retrieval/vector_index.h"
 
 namespace braid {
@@ -58,7 +59,7 @@ class FaissVectorIndex final : public VectorIndex {
   absl::Status Train(std::span<const float> vectors) override {
     const int64_t n = NumRows(vectors);
     return FaissCall(absl::StatusCode::kInvalidArgument,
-                     absl::StrCat("training an index on ", n, " vectors"),
+                     absl::StrCat("training an index on ", n, " vectors"), RetrievalThreads(),
                      [&] { index_->train(n, vectors.data()); });
   }
 
@@ -67,10 +68,11 @@ class FaissVectorIndex final : public VectorIndex {
     if (!is_trained()) {
       return absl::FailedPreconditionError("the index is not trained; train it, then add vectors");
     }
-    return FaissCall(
-        absl::StatusCode::kInternal, absl::StrCat("adding ", ids.size(), " vectors"), [&] {
-          index_->add_with_ids(static_cast<int64_t>(ids.size()), vectors.data(), ids.data());
-        });
+    return FaissCall(absl::StatusCode::kInternal, absl::StrCat("adding ", ids.size(), " vectors"),
+                     RetrievalThreads(), [&] {
+                       index_->add_with_ids(static_cast<int64_t>(ids.size()), vectors.data(),
+                                            ids.data());
+                     });
   }
 
   absl::Status Search(std::span<const float> queries, int32_t k,
@@ -81,7 +83,7 @@ class FaissVectorIndex final : public VectorIndex {
       return absl::FailedPreconditionError("the index is not trained; train it and add vectors");
     }
     const absl::Status status = FaissCall(
-        absl::StatusCode::kInternal, absl::StrCat("searching ", m, " vectors"),
+        absl::StatusCode::kInternal, absl::StrCat("searching ", m, " vectors"), RetrievalThreads(),
         [&] { index_->search(m, queries.data(), k, output.scores.data(), output.ids.data()); });
     if (status.ok()) SortSearchOutput(k, output);
     return status;
@@ -92,7 +94,7 @@ class FaissVectorIndex final : public VectorIndex {
     AtomicFileWriter writer(file.get());
     const absl::Status status =
         FaissCall(absl::StatusCode::kInternal, absl::StrCat("writing index ", path.string()),
-                  [&] { faiss::write_index(index_.get(), &writer); });
+                  RetrievalThreads(), [&] { faiss::write_index(index_.get(), &writer); });
     RETURN_IF_ERROR(writer.status);
     RETURN_IF_ERROR(status);
     return file->Commit();
@@ -181,7 +183,8 @@ absl::StatusOr<std::unique_ptr<VectorIndex>> VectorIndex::Create(int32_t d,
   std::unique_ptr<VectorIndex> made;
   RETURN_IF_ERROR(
       FaissCall(absl::StatusCode::kInvalidArgument,
-                absl::StrCat("FAISS cannot make index \"", factory, "\" of dimension ", d), [&] {
+                absl::StrCat("FAISS cannot make index \"", factory, "\" of dimension ", d),
+                RetrievalThreads(), [&] {
                   std::unique_ptr<faiss::Index> index(
                       faiss::index_factory(d, factory.c_str(), faiss::METRIC_INNER_PRODUCT));
                   Configure(index.get());
@@ -192,11 +195,11 @@ absl::StatusOr<std::unique_ptr<VectorIndex>> VectorIndex::Create(int32_t d,
 
 absl::StatusOr<std::unique_ptr<VectorIndex>> VectorIndex::Load(const std::filesystem::path& path) {
   std::unique_ptr<VectorIndex> loaded;
-  RETURN_IF_ERROR(
-      FaissCall(absl::StatusCode::kDataLoss, absl::StrCat("reading index ", path.string()), [&] {
-        std::unique_ptr<faiss::Index> index(faiss::read_index(path.c_str()));
-        loaded = std::make_unique<FaissVectorIndex>(std::move(index));
-      }));
+  RETURN_IF_ERROR(FaissCall(absl::StatusCode::kDataLoss,
+                            absl::StrCat("reading index ", path.string()), RetrievalThreads(), [&] {
+                              std::unique_ptr<faiss::Index> index(faiss::read_index(path.c_str()));
+                              loaded = std::make_unique<FaissVectorIndex>(std::move(index));
+                            }));
   return loaded;
 }
 

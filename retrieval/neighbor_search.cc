@@ -46,6 +46,10 @@ struct Candidates {
         ids(num_documents * depth),
         scores(num_documents * depth) {}
 
+  std::span<const int64_t> row(size_t document) const {
+    return std::span(ids).subspan(document * depth, depth);
+  }
+
   size_t depth;
   std::vector<int64_t> ids;
   std::vector<float> scores;
@@ -59,11 +63,16 @@ void WriteRow(std::span<const Neighbor> neighbors, size_t k, size_t row, Neighbo
   }
 }
 
-std::vector<Neighbor> Rank(const DocumentVectors& vectors, uint32_t document,
-                           std::span<const int64_t> candidates) {
+std::vector<Neighbor> Without(uint32_t document, std::vector<Neighbor> neighbors) {
+  std::erase_if(neighbors, [&](const Neighbor& neighbor) { return neighbor.id == document; });
+  return neighbors;
+}
+
+std::vector<Neighbor> RankWithItself(const DocumentVectors& vectors, uint32_t document,
+                                     std::span<const int64_t> candidates) {
   std::vector<Neighbor> ranked;
   for (int64_t id : candidates) {
-    if (id < 0 || id == document) continue;
+    if (id < 0) continue;
     ranked.push_back({static_cast<uint32_t>(id),
                       InnerProduct(vectors.row(document), vectors.row(id), vectors.d)});
   }
@@ -75,8 +84,8 @@ void RankRows(const DocumentVectors& vectors, std::span<const uint32_t> document
               const Candidates& candidates, NeighborRows rows) {
   const auto rank_block = [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      const std::span ids(candidates.ids.begin() + i * candidates.depth, candidates.depth);
-      WriteRow(Rank(vectors, documents[i], ids), k, i, rows);
+      const auto ranked = RankWithItself(vectors, documents[i], candidates.row(i));
+      WriteRow(Without(documents[i], ranked), k, i, rows);
     }
   };
   ParallelFor(static_cast<int64_t>(documents.size()), kDocumentsPerBlock, rank_block);
@@ -100,6 +109,12 @@ std::vector<Neighbor> ScanAll(const DocumentVectors& vectors, const float* query
   return best;
 }
 
+// Documents of a block that have the same vector: `rows` of the block, never empty.
+struct SameVector {
+  uint32_t representative;
+  std::vector<size_t> rows;
+};
+
 class ExactNeighborSearch final : public NeighborSearch {
  public:
   ExactNeighborSearch(const DocumentVectors& vectors, int32_t k)
@@ -109,49 +124,104 @@ class ExactNeighborSearch final : public NeighborSearch {
 
   absl::Status Find(std::span<const uint32_t> documents, NeighborRows rows) const override {
     if (documents.empty()) return absl::OkStatus();
-    Candidates candidates(documents.size(), depth_);
-    const std::vector<float> queries = GatherRows(vectors_, documents);
-    RETURN_IF_ERROR(ExactSearch(vectors_.values, queries, vectors_.d, depth_,
-                                {candidates.ids, candidates.scores}));
+    ASSIGN_OR_RETURN(const Candidates candidates, Propose(documents, depth_));
     RankRows(vectors_, documents, k_, candidates, rows);
-    ScanUndecided(documents, candidates, rows);
+    std::vector<SameVector> undecided = CollectUndecided(documents, candidates, rows);
+    for (int64_t depth = kDeeper * int64_t{depth_}; depth < std::min(vectors_.n, kMaxDepth);
+         depth *= kDeeper) {
+      RETURN_IF_ERROR(SearchDeeper(documents, static_cast<int32_t>(depth), &undecided, rows));
+    }
+    ScanForRest(documents, undecided, rows);
     return absl::OkStatus();
   }
 
  private:
-  // Whether a document that is no candidate could still be among the k closest.
-  bool IsUndecided(size_t row, const Candidates& candidates, NeighborRows rows) const {
-    if (depth_ == vectors_.n) return false;
-    const float farthest_candidate = candidates.scores[(row + 1) * candidates.depth - 1];
-    return rows.scores[(row + 1) * k_ - 1] <= farthest_candidate + kProductError;
+  static constexpr int64_t kDeeper = 8;
+  static constexpr int64_t kMaxDepth = 16'384;
+  // Bounds the candidates held at once.
+  static constexpr int64_t kMaxCandidates = int64_t{1} << 22;
+
+  absl::StatusOr<Candidates> Propose(std::span<const uint32_t> documents, int32_t depth) const {
+    Candidates candidates(documents.size(), depth);
+    const std::vector<float> queries = GatherRows(vectors_, documents);
+    RETURN_IF_ERROR(ExactSearch(vectors_.values, queries, vectors_.d, depth,
+                                {candidates.ids, candidates.scores}));
+    return candidates;
   }
 
-  // Ties at the k-th place, such as more than k copies of one document, are settled
-  // by comparing with everything, once for all documents with the same vector.
-  void ScanUndecided(std::span<const uint32_t> documents, const Candidates& candidates,
-                     NeighborRows rows) const {
-    std::map<std::string_view, std::vector<size_t>> rows_of_vector;
+  // Whether documents that were not proposed could still be as close as `score`.
+  bool IsUndecided(float score, size_t row, const Candidates& candidates) const {
+    if (static_cast<int64_t>(candidates.depth) == vectors_.n) return false;
+    return score <= candidates.scores[(row + 1) * candidates.depth - 1] + kProductError;
+  }
+
+  std::vector<SameVector> CollectUndecided(std::span<const uint32_t> documents,
+                                           const Candidates& candidates, NeighborRows rows) const {
+    std::map<std::string_view, SameVector> groups;
     for (size_t row = 0; row < documents.size(); ++row) {
-      if (!IsUndecided(row, candidates, rows)) continue;
-      rows_of_vector[VectorBytes(documents[row])].push_back(row);
+      if (!IsUndecided(rows.scores[(row + 1) * k_ - 1], row, candidates)) continue;
+      SameVector& group = groups[VectorBytes(documents[row])];
+      group.representative = documents[row];
+      group.rows.push_back(row);
     }
-    std::vector<std::span<const size_t>> groups;
-    for (const auto& [vector, members] : rows_of_vector) groups.push_back(members);
+    std::vector<SameVector> undecided;
+    for (auto& [vector, group] : groups) undecided.push_back(std::move(group));
+    return undecided;
+  }
+
+  // Settles what more candidates can settle; leaves the rest in `undecided`.
+  absl::Status SearchDeeper(std::span<const uint32_t> documents, int32_t depth,
+                            std::vector<SameVector>* undecided, NeighborRows rows) const {
+    std::vector<SameVector> rest;
+    const auto piece = static_cast<size_t>(std::max<int64_t>(1, kMaxCandidates / depth));
+    for (size_t begin = 0; begin < undecided->size(); begin += piece) {
+      const auto groups =
+          std::span(*undecided).subspan(begin, std::min(piece, undecided->size() - begin));
+      ASSIGN_OR_RETURN(std::vector<bool> settled, SettlePiece(documents, depth, groups, rows));
+      for (size_t i = 0; i < groups.size(); ++i) {
+        if (!settled[i]) rest.push_back(std::move(groups[i]));
+      }
+    }
+    *undecided = std::move(rest);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<bool>> SettlePiece(std::span<const uint32_t> documents, int32_t depth,
+                                                std::span<const SameVector> groups,
+                                                NeighborRows rows) const {
+    std::vector<uint32_t> representatives;
+    for (const SameVector& group : groups) representatives.push_back(group.representative);
+    ASSIGN_OR_RETURN(const Candidates candidates, Propose(representatives, depth));
+    std::vector<std::vector<Neighbor>> closest(groups.size());
     ParallelFor(static_cast<int64_t>(groups.size()), 1, [&](int64_t i, int64_t) {
-      const std::vector<Neighbor> closest =
-          ScanAll(vectors_, vectors_.row(documents[groups[i][0]]), k_ + 1);
-      for (size_t row : groups[i]) WriteRow(Without(documents[row], closest), k_, row, rows);
+      closest[i] = RankWithItself(vectors_, representatives[i], candidates.row(i));
     });
+    std::vector<bool> settled(groups.size());
+    for (size_t i = 0; i < groups.size(); ++i) {
+      settled[i] = !IsUndecided(closest[i][k_].score, i, candidates);
+      if (settled[i]) WriteGroup(documents, groups[i], closest[i], rows);
+    }
+    return settled;
+  }
+
+  // Thousands of equally close documents: compares with every one.
+  void ScanForRest(std::span<const uint32_t> documents, std::span<const SameVector> groups,
+                   NeighborRows rows) const {
+    ParallelFor(static_cast<int64_t>(groups.size()), 1, [&](int64_t i, int64_t) {
+      const float* query = vectors_.row(groups[i].representative);
+      WriteGroup(documents, groups[i], ScanAll(vectors_, query, k_ + 1), rows);
+    });
+  }
+
+  // `closest` holds at least the k + 1 documents closest to the group's vector.
+  void WriteGroup(std::span<const uint32_t> documents, const SameVector& group,
+                  const std::vector<Neighbor>& closest, NeighborRows rows) const {
+    for (size_t row : group.rows) WriteRow(Without(documents[row], closest), k_, row, rows);
   }
 
   std::string_view VectorBytes(uint32_t document) const {
     return {reinterpret_cast<const char*>(vectors_.row(document)),
             static_cast<size_t>(vectors_.d) * sizeof(float)};
-  }
-
-  static std::vector<Neighbor> Without(uint32_t document, std::vector<Neighbor> neighbors) {
-    std::erase_if(neighbors, [&](const Neighbor& neighbor) { return neighbor.id == document; });
-    return neighbors;
   }
 
   DocumentVectors vectors_;

@@ -37,9 +37,3 @@ braid_library(NAME trainer
 target_link_libraries(braid_trainer PRIVATE MPI::MPI_CXX OpenMP::OpenMP_CXX)
 # A square root that need not set errno can be vectorised.
 set_source_files_properties(adamw.cc PROPERTIES COMPILE_OPTIONS "-O3;-fno-math-errno")
-
-braid_library(NAME blas_core SRCS ${CMAKE_SOURCE_DIR}/cli/blas_core.cc DEPS ${CMAKE_DL_LIBS})
-
-add_executable(braid-trainer ${CMAKE_SOURCE_DIR}/cli/braid_trainer.cc)
-target_link_libraries(braid-trainer PRIVATE
-  braid::trainer braid::blas_core braid::config CLI11::CLI11)

@@ -1,14 +1,13 @@
 #include "trainer/model_presets.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <numeric>
 #include <optional>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/nearest_word.h"
 
 namespace braid {
 namespace {
@@ -32,28 +31,12 @@ const std::vector<Shape>& Shapes() {
   return *shapes;
 }
 
-int EditDistance(std::string_view a, std::string_view b) {
-  std::vector<int> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (size_t i = 1; i <= a.size(); ++i) {
-    int diagonal = row[0]++;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const int substituted = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row.back();
-}
-
 absl::Status UnknownPreset(const std::string& name) {
   const std::vector<std::string> known = ListPresets();
-  const auto nearest = std::min_element(
-      known.begin(), known.end(),
-      [&](const auto& a, const auto& b) { return EditDistance(name, a) < EditDistance(name, b); });
-  return absl::InvalidArgumentError(absl::StrCat("model.preset: got \"", name,
-                                                 "\", expected one of ", absl::StrJoin(known, ", "),
-                                                 "; did you mean \"", *nearest, "\"?"));
+  const std::string nearest = NearestWord(name, known);
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.preset: got \"", name, "\", expected one of ", absl::StrJoin(known, ", "),
+                   nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?")));
 }
 
 // The number of experts behind the slash; 1 without one; nullopt if malformed.

@@ -92,12 +92,26 @@ absl::StatusOr<std::vector<v1::StepMetrics>> RunDirectory::ReadMetrics(int64_t a
   return result;
 }
 
-std::optional<v1::StepMetrics> RunDirectory::ReadNewestMetrics() const {
+std::vector<v1::StepMetrics> RunDirectory::ReadRecentMetrics(int64_t limit) const {
   std::string text = WholeLinesAtEnd(metrics(), kTailBytes);
   if (text.empty()) text = WholeLinesAtEnd(metrics(), INT64_MAX);
-  if (text.empty()) return std::nullopt;
-  text.pop_back();
-  return FromJson<v1::StepMetrics>(text.substr(text.rfind('\n') + 1));
+  std::vector<v1::StepMetrics> result;
+  while (!text.empty() && std::ssize(result) < limit) {
+    text.pop_back();
+    const size_t start = text.rfind('\n') + 1;
+    std::optional<v1::StepMetrics> parsed = FromJson<v1::StepMetrics>(text.substr(start));
+    if (!parsed) break;
+    result.push_back(*std::move(parsed));
+    text.resize(start);
+  }
+  std::reverse(result.begin(), result.end());
+  return result;
+}
+
+std::optional<v1::StepMetrics> RunDirectory::ReadNewestMetrics() const {
+  std::vector<v1::StepMetrics> newest = ReadRecentMetrics(1);
+  if (newest.empty()) return std::nullopt;
+  return std::move(newest.front());
 }
 
 absl::Status RunDirectory::WriteExit(const ExitRecord& record, int rank) const {

@@ -35,6 +35,7 @@ inline constexpr std::string_view kFailed = "failed";
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
+inline constexpr int kExitNotFound = 3;
 // Asked to stop, and saved a checkpoint first.
 inline constexpr int kExitStopped = 75;
 
@@ -70,7 +71,11 @@ class RunDirectory {
   // being written (no newline) is left for the next call. Empty when there is no
   // file yet.
   absl::StatusOr<std::vector<v1::StepMetrics>> ReadMetrics(int64_t after_line) const;
-  // The newest complete line, read from the end of the file.
+  // The newest complete lines, oldest first: at most `limit`, and what of them is in
+  // the last 64 KiB of the file, but the newest always. Takes the same time however
+  // long the run is.
+  std::vector<v1::StepMetrics> ReadRecentMetrics(int64_t limit) const;
+  // The newest complete line.
   std::optional<v1::StepMetrics> ReadNewestMetrics() const;
 
   // `rank` of the writer: when several ranks fail at once, one of their records

@@ -18,6 +18,11 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr int64_t kMaxMicroBatchTokens = 16384;
+// Far beyond use, and small enough that a slip of the keyboard neither exhausts the
+// memory nor overflows the count of tokens.
+constexpr int32_t kMaxBatch = 1 << 20;
+constexpr int32_t kMaxThreads = 1024;
+constexpr int64_t kMaxSteps = int64_t{1} << 32;
 
 absl::Status BadField(std::string_view field, std::string_view got, std::string_view expected) {
   return absl::InvalidArgumentError(absl::StrCat(std::string(field), ": got ", std::string(got),
@@ -33,12 +38,12 @@ class DatasetJson {
  public:
   DatasetJson(const json& object, std::string path) : object_(object), path_(std::move(path)) {}
 
-  int64_t Integer(const char* field, int64_t minimum) {
+  int64_t Integer(const char* field, int64_t minimum, int64_t maximum) {
     const auto it = object_.find(field);
     if (it == object_.end() || !it->is_number_integer()) return Fail(field, "an integer"), minimum;
     const int64_t value = it->get<int64_t>();
-    if (value < minimum) return Fail(field, absl::StrCat("at least ", minimum)), minimum;
-    return value;
+    if (value >= minimum && value <= maximum) return value;
+    return Fail(field, absl::StrCat(minimum, " to ", maximum)), minimum;
   }
 
   std::string Text(const char* field) {
@@ -136,6 +141,8 @@ absl::Status FillBatch(const DatasetInfo& data, int32_t world_size, v1::BatchCon
       Check(batch->global_batch_size() >= world_size, "batch.global_batch_size",
             batch->global_batch_size(),
             absl::StrCat("at least one sequence a rank (world_size: ", world_size, ")")));
+  RETURN_IF_ERROR(Check(batch->global_batch_size() <= kMaxBatch, "batch.global_batch_size",
+                        batch->global_batch_size(), absl::StrCat("at most ", kMaxBatch)));
   const int64_t share = (batch->global_batch_size() + world_size - 1) / world_size;
   const int64_t limit = std::max<int64_t>(kMaxMicroBatchTokens / data.sequence_length, 1);
   if (batch->micro_batch_size() == 0) {
@@ -163,15 +170,15 @@ absl::Status FillRanks(v1::RunSpec* spec) {
   if (spec->threads_per_rank() == 0) {
     spec->set_threads_per_rank(std::max(1, cores / spec->world_size()));
   }
-  return Check(spec->threads_per_rank() > 0, "threads_per_rank", spec->threads_per_rank(),
-               "at least 1");
+  return Check(spec->threads_per_rank() > 0 && spec->threads_per_rank() <= kMaxThreads,
+               "threads_per_rank", spec->threads_per_rank(), absl::StrCat("1 to ", kMaxThreads));
 }
 
 absl::Status FillSteps(const DatasetInfo& data, v1::RunSpec* spec) {
   const int64_t batch = spec->batch().global_batch_size();
   if (spec->num_steps() == 0) spec->set_num_steps((data.num_instances + batch - 1) / batch);
-  RETURN_IF_ERROR(Check(spec->num_steps() > 0, "num_steps", static_cast<double>(spec->num_steps()),
-                        "at least 1"));
+  RETURN_IF_ERROR(Check(spec->num_steps() > 0 && spec->num_steps() <= kMaxSteps, "num_steps",
+                        static_cast<double>(spec->num_steps()), absl::StrCat("1 to ", kMaxSteps)));
   v1::CheckpointConfig* checkpoint = spec->mutable_checkpoint();
   if (checkpoint->every_steps() == 0) {
     checkpoint->set_every_steps(std::max<int64_t>(50, spec->num_steps() / 10));
@@ -210,11 +217,11 @@ absl::StatusOr<DatasetInfo> ReadDatasetInfo(const fs::path& dataset_dir) {
   }
   DatasetJson fields(object, path.string());
   DatasetInfo info;
-  info.sequence_length = fields.Integer("sequence_length", 1);
-  info.vocab_size = static_cast<int32_t>(fields.Integer("vocab_size", 1));
-  info.eos_id = static_cast<int32_t>(fields.Integer("eos_id", 0));
-  info.num_instances = fields.Integer("num_instances", 0);
-  info.num_tokens = fields.Integer("num_tokens", 0);
+  info.sequence_length = fields.Integer("sequence_length", 1, INT32_MAX);
+  info.vocab_size = static_cast<int32_t>(fields.Integer("vocab_size", 1, INT32_MAX));
+  info.eos_id = static_cast<int32_t>(fields.Integer("eos_id", 0, INT32_MAX));
+  info.num_instances = fields.Integer("num_instances", 0, INT64_MAX);
+  info.num_tokens = fields.Integer("num_tokens", 0, INT64_MAX);
   info.domains = fields.Texts("domains");
   info.order = fields.Text("order");
   info.name = fields.Text("name");

@@ -16,7 +16,7 @@ class Meeting {
  public:
   explicit Meeting(int world_size) : buffers_(world_size) {}
 
-  // Waits for all ranks. Aborted when the meeting was broken.
+  // Waits for all ranks. Aborted when the meeting was broken before all came.
   absl::Status Arrive() {
     std::unique_lock lock(mutex_);
     const int64_t round = round_;
@@ -26,7 +26,8 @@ class Meeting {
       changed_.notify_all();
     }
     changed_.wait(lock, [&] { return broken_ || round_ != round; });
-    return broken_ ? absl::AbortedError("another rank failed") : absl::OkStatus();
+    // A round that all ranks reached stands, however soon after it was broken.
+    return round_ != round ? absl::OkStatus() : absl::AbortedError("another rank failed");
   }
 
   void Break() {

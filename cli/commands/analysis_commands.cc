@@ -1,14 +1,17 @@
 // eval, generate, report, model describe
+#include <simdjson.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "cli/arguments.h"
 #include "cli/commands/command.h"
 #include "cli/interrupt.h"
 #include "cli/progress_board.h"
@@ -81,6 +84,9 @@ absl::Status Generate(Session& session, const GenerateOptions& options) {
   request.set_prompt(options.prompt != "-" ? options.prompt
                                            : std::string(std::istreambuf_iterator<char>(std::cin),
                                                          std::istreambuf_iterator<char>()));
+  if (!simdjson::validate_utf8(request.prompt())) {
+    return absl::InvalidArgumentError("--prompt: standard input is not UTF-8; see iconv --help");
+  }
   request.set_max_tokens(options.max_tokens);
   request.set_temperature(options.temperature);
   request.set_top_p(options.top_p);
@@ -91,8 +97,10 @@ absl::Status Generate(Session& session, const GenerateOptions& options) {
 
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   CatchInterrupts();
-  if (!session.json) std::cout << request.prompt() << std::flush;
-  RETURN_IF_ERROR(client.Generate(request, [&](const v1::GenerateEvent& event) {
+  bool first = true;
+  const absl::Status status = client.Generate(request, [&](const v1::GenerateEvent& event) {
+    // Not earlier: before a failure it would only hide the message.
+    if (!session.json && std::exchange(first, false)) std::cout << request.prompt();
     if (session.json) {
       std::cout << ToJson(event) << std::endl;
     } else {
@@ -105,8 +113,8 @@ absl::Status Generate(Session& session, const GenerateOptions& options) {
       }
     }
     return !Interrupted();
-  }));
-  return Interrupted() ? absl::CancelledError("interrupted") : absl::OkStatus();
+  });
+  return Interrupted() ? absl::CancelledError("interrupted") : status;
 }
 
 struct ReportOptions {
@@ -156,8 +164,10 @@ void AddEval(Program& program) {
       ->required();
   command->add_option("--data", options->dataset, "Dataset directory (default: the run's own)");
   command->add_option("--routing", options->routing, "segment (default) or prompt");
-  command->add_option("--max-windows", options->max_windows, "At most so many windows a domain");
-  command->add_option("--threads", options->threads, "Threads (all cores)");
+  command->add_option("--max-windows", options->max_windows, "At most so many windows a domain")
+      ->check(PositiveInt32());
+  command->add_option("--threads", options->threads, "Threads (all cores)")
+      ->check(IntegerBetween(1, 1024));
   command->footer("Example:\n  braid eval run-000001 --routing prompt --json");
   command->callback([&program, options] {
     program.action = [&program, options] { return Eval(program.session, *options); };
@@ -172,13 +182,19 @@ void AddGenerate(Program& program) {
   command->add_option("--prompt", options->prompt, "Text to continue; - reads standard input")
       ->required();
   command->add_option("--max-tokens", options->max_tokens, "Tokens to sample")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(PositiveInt32());
   command->add_option("--temperature", options->temperature, "0 takes the most likely token")
       ->capture_default_str();
-  command->add_option("--top-p", options->top_p, "Nucleus sampling mass")->capture_default_str();
-  command->add_option("--seed", options->seed, "Seed of the sampler")->capture_default_str();
+  command->add_option("--top-p", options->top_p, "Nucleus sampling mass")
+      ->capture_default_str()
+      ->check(PositiveUpTo(1));
+  command->add_option("--seed", options->seed, "Seed of the sampler")
+      ->capture_default_str()
+      ->check(Seed());
   command->add_option("--routing", options->routing, "prompt (default) or segment");
-  command->add_option("--threads", options->threads, "Threads (all cores)");
+  command->add_option("--threads", options->threads, "Threads (all cores)")
+      ->check(IntegerBetween(1, 1024));
   command->footer(
       "Examples:\n"
       "  braid generate run-000001 --prompt 'The licence' --temperature 0.8 --top-p 0.9\n"

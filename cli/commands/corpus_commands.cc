@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "cli/arguments.h"
 #include "cli/commands/command.h"
 #include "cli/follow.h"
 #include "cli/interrupt.h"
@@ -98,13 +99,16 @@ void AddSubmit(Program& program) {
   command->add_option("--name", options->name, "Name for people");
   command->add_option("--order", options->order, "SIMILARITY (default), RANDOM or SOURCE");
   command->add_option("--text-field", options->text_field, "JSON field with the text");
-  command->add_option("--split-bytes", options->split_bytes,
-                      "Cut longer documents at paragraph or line boundaries");
+  command
+      ->add_option("--split-bytes", options->split_bytes,
+                   "Cut longer documents at paragraph or line boundaries")
+      ->check(PositiveInt64());
   command->add_option("--tokenizer", options->tokenizer, "SentencePiece model to use");
-  command->add_option("--vocab-size", options->vocab_size, "Pieces of a trained tokenizer (32000)");
-  command->add_option("--sequence-length", options->sequence_length,
-                      "Tokens of an instance (4096)");
-  command->add_option("--seed", options->seed, "Seed of every random choice (0)");
+  command->add_option("--vocab-size", options->vocab_size, "Pieces of a trained tokenizer (32000)")
+      ->check(PositiveInt32());
+  command->add_option("--sequence-length", options->sequence_length, "Tokens of an instance (4096)")
+      ->check(PositiveInt32());
+  command->add_option("--seed", options->seed, "Seed of every random choice (0)")->check(Seed());
   command->add_option("--request-id", options->request_id, "Makes repeating this submit harmless");
   command->add_flag("--wait", options->wait,
                     "Follow the job to its end (always so without --server)");

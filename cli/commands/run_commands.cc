@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cli/arguments.h"
 #include "cli/commands/command.h"
 #include "cli/follow.h"
 #include "cli/interrupt.h"
@@ -93,15 +94,32 @@ absl::Status ListRuns(Session& session) {
   return absl::OkStatus();
 }
 
+// Asks again until the run has ended: an embedded service, which escalates when
+// a step takes too long, lives only as long as this command.
+absl::StatusOr<v1::Run> StopAndWait(TrainingClient& client, const std::string& id) {
+  for (;;) {
+    ASSIGN_OR_RETURN(const v1::Run run, client.StopRun(id));
+    if (run.state() != v1::RUN_RUNNING && run.state() != v1::RUN_STARTING) return run;
+    if (Interrupted()) {
+      return absl::CancelledError(
+          absl::StrCat("no longer waiting; ", id, " was asked to stop after its step"));
+    }
+    std::cerr << id << " is finishing its step" << std::endl;
+  }
+}
+
 absl::Status StopRun(Session& session, const std::string& id) {
+  CatchInterrupts();
   ASSIGN_OR_RETURN(TrainingClient client, session.Training());
-  ASSIGN_OR_RETURN(const v1::Run run, client.StopRun(id));
-  std::cout << (session.json ? ToPrettyJson(run)
-                             : id +
-                                   " finishes its step, saves and stops; go on later with: braid "
-                                   "resume " +
-                                   id)
-            << std::endl;
+  ASSIGN_OR_RETURN(const v1::Run run, StopAndWait(client, id));
+  if (session.json) {
+    std::cout << ToPrettyJson(run) << std::endl;
+  } else if (run.state() == v1::RUN_STOPPED) {
+    std::cout << id << " stopped after step " << run.latest().step()
+              << "; go on with: braid resume " << id << std::endl;
+  } else {
+    std::cout << id << " had already ended: " << v1::RunState_Name(run.state()) << std::endl;
+  }
   return absl::OkStatus();
 }
 
@@ -110,14 +128,20 @@ void AddTrain(Program& program) {
   CLI::App* command = program.app.add_subcommand("train", "Pretrain a model on a corpus job");
   command->add_option("--data", options->data, "Job id (job-000001) or dataset directory");
   command->add_option("--preset", options->preset, "Named model, see: braid model describe --list");
-  command->add_option("--experts", options->experts, "Experts of every FFN layer (1: dense)");
-  command->add_option("--segment-length", options->segment_length, "Tokens of a segment");
-  command->add_option("--steps", options->steps, "Optimiser steps (default: one pass)");
-  command->add_option("--batch", options->batch, "Sequences of one step over all ranks (4)");
-  command->add_option("--learning-rate", options->learning_rate, "Peak learning rate (2e-4)");
-  command->add_option("--ranks", options->ranks, "MPI ranks (1)");
-  command->add_option("--threads", options->threads, "Threads of each rank");
-  command->add_option("--seed", options->seed, "Seed of weights and data order (0)");
+  command->add_option("--experts", options->experts, "Experts of every FFN layer (1: dense)")
+      ->check(PositiveInt32());
+  command->add_option("--segment-length", options->segment_length, "Tokens of a segment")
+      ->check(PositiveInt32());
+  command->add_option("--steps", options->steps, "Optimiser steps (default: one pass)")
+      ->check(PositiveInt64());
+  command->add_option("--batch", options->batch, "Sequences of one step over all ranks (4)")
+      ->check(PositiveInt32());
+  command->add_option("--learning-rate", options->learning_rate, "Peak learning rate (2e-4)")
+      ->check(PositiveUpTo(1000));
+  command->add_option("--ranks", options->ranks, "MPI ranks (1)")->check(PositiveInt32());
+  command->add_option("--threads", options->threads, "Threads of each rank")
+      ->check(PositiveInt32());
+  command->add_option("--seed", options->seed, "Seed of weights and data order (0)")->check(Seed());
   command->add_option("--name", options->name, "Name for people");
   command->add_option("--request-id", options->request_id, "Makes repeating this launch harmless");
   command->add_flag("--wait", options->wait, "Follow the run to its end");

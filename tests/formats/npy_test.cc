@@ -119,6 +119,13 @@ TYPED_TEST(NpyTypedTest, StreamedAndWholeFilesAreEqual) {
   EXPECT_EQ(whole.crc32c, streamed.crc32c);
 }
 
+TEST(NpyArrayTest, RejectsRowsOfImpossibleSizeEvenWhenThereAreNone) {
+  ScratchDirectory scratch;
+  PutFile(scratch / "x.npy", FileWithDict("{'descr': '<f4', 'fortran_order': False, 'shape': "
+                                          "(0, 4294967296, 4294967296), }"));
+  EXPECT_FAILS(NpyArray<float>::Open(scratch / "x.npy"), StatusCode::kDataLoss, "bad shape");
+}
+
 TEST(NpyArrayTest, KeepsEmptyAndScalarArrays) {
   ScratchDirectory scratch;
   ASSERT_OK_AND_ASSIGN(auto writer, NpyWriter<float>::Create(scratch / "empty", {4}));

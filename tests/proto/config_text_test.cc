@@ -65,10 +65,5 @@ TEST(ConfigTextTest, ParseErrorsNameFileLineAndNearestKey) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("did you mean \"d_model\""));
 }
 
-TEST(ConfigTextTest, NothingIsSuggestedForFarAwayWords) {
-  EXPECT_EQ(NearestWord("zzzzzz", {"model", "seed"}), "");
-  EXPECT_EQ(NearestWord("sead", {"model", "seed"}), "seed");
-}
-
 }  // namespace
 }  // namespace braid

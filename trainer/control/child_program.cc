@@ -40,17 +40,22 @@ struct Preparation {
   pid_t parent;
 };
 
+// What our program blocks or ignores, its threads' masks included, outlives exec.
 void ResetSignals() {
+  for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGCHLD}) signal(number, SIG_DFL);
 }
 
+// A copy that no stream's number can be: 0, 1 and 2 may belong to any file when we
+// were started with a stream closed.
+int AboveStreams(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 3); }
+
 bool RedirectStreams(const ChildProgramSpec& spec) {
-  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  const int out = spec.standard_output >= 0 ? spec.standard_output : null;
-  const int err = spec.standard_error >= 0 ? spec.standard_error : null;
+  const int null = AboveStreams(open("/dev/null", O_RDWR | O_CLOEXEC));
+  const int out = spec.standard_output >= 0 ? AboveStreams(spec.standard_output) : null;
+  const int err = spec.standard_error >= 0 ? AboveStreams(spec.standard_error) : null;
   return null >= 0 && dup2(null, 0) >= 0 && dup2(out, 1) >= 0 && dup2(err, 2) >= 0;
 }
 
@@ -134,9 +139,10 @@ absl::StatusOr<ChildProgram> ChildProgram::Fork(const ChildProgramSpec& spec) {
 }
 
 ChildProgram::~ChildProgram() {
-  // Only one that was never let go still has its gate open.
+  // Only one that was never let go still has its gate open. Its end would not reach
+  // the child while another waiting child has a copy of it.
   if (gate_.write_end() < 0) return;
-  gate_.CloseWriteEnd();
+  kill(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
 }
 

@@ -47,7 +47,8 @@ struct ChildProgramSpec {
 };
 
 // The child waits between Fork and Execute. One destroyed before Execute ends
-// without having run anything.
+// without having run anything. The program starts with no signal blocked or ignored
+// and no descriptor open but the three streams, whatever this process has.
 class ChildProgram {
  public:
   static absl::StatusOr<ChildProgram> Fork(const ChildProgramSpec& spec);

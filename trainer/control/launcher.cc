@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -18,6 +17,7 @@
 #include "trainer/control/child_program.h"
 #include "trainer/control/run_process.h"
 #include "trainer/control/subprocess.h"
+#include "trainer/control/unix_time.h"
 
 namespace braid {
 namespace {
@@ -64,10 +64,6 @@ std::string RandomNonce() {
   return absl::StrCat(absl::Hex(random(), absl::kZeroPad8), absl::Hex(random(), absl::kZeroPad8));
 }
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 absl::StatusOr<ProcessRecord> Start(const LaunchPlan& plan, const RunDirectory& run) {
   ASSIGN_OR_RETURN(const Descriptor log,
                    Descriptor::Open(run.log(), O_WRONLY | O_CREAT | O_APPEND));
@@ -80,7 +76,7 @@ absl::StatusOr<ProcessRecord> Start(const LaunchPlan& plan, const RunDirectory& 
                                                            .new_session = true}));
   ProcessRecord record;
   record.nonce = RandomNonce();
-  record.launched_at = Now();
+  record.launched_at = UnixTime();
   ASSIGN_OR_RETURN(record.identity, IdentifyProcess(child.pid()));
   RETURN_IF_ERROR(WriteProcessRecord(run.process(), record));
   // Not before: whoever looks meanwhile sees the end of the earlier attempt.
@@ -143,7 +139,7 @@ absl::StatusOr<ProcessRecord> LaunchTrainer(const LauncherPrograms& programs,
     return absl::UnavailableError(
         absl::StrCat("cannot lock ", run.root().string(), ": ", std::strerror(errno)));
   }
-  if (HasLiveProcess(run, Now())) {
+  if (HasLiveProcess(run, UnixTime())) {
     return absl::FailedPreconditionError(
         absl::StrCat(run.root().string(), " has a trainer running already"));
   }

@@ -22,7 +22,7 @@ struct LauncherPrograms {
 };
 
 // FailedPrecondition, with what to install, when one is missing; else both as
-// paths.
+// absolute paths.
 absl::StatusOr<LauncherPrograms> FindLauncherPrograms(const LauncherPrograms& programs);
 
 struct LaunchPlan {

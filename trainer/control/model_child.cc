@@ -56,17 +56,27 @@ std::vector<std::string> ChildEnvironment(int num_threads) {
   return environment;
 }
 
+// As cli/braid_trainer.cc ends: so that what was wrong with a request stays
+// distinguishable from a failure.
+absl::StatusCode CodeOf(int exit_code) {
+  if (exit_code == 2) return absl::StatusCode::kInvalidArgument;
+  if (exit_code == 3) return absl::StatusCode::kNotFound;
+  return absl::StatusCode::kFailedPrecondition;
+}
+
 absl::Status FailureOf(const std::string& command, const SubprocessResult& result) {
-  const std::string message(absl::StripAsciiWhitespace(result.error_output));
+  const std::string message(
+      absl::StripPrefix(absl::StripAsciiWhitespace(result.error_output), "braid-trainer: "));
   if (result.exit_code > 128) {
     return absl::InternalError(absl::StrCat(
         "braid-trainer ", command, " was ended by signal ", result.exit_code - 128, " (",
         strsignal(result.exit_code - 128), ")", message.empty() ? "" : ": ", message));
   }
-  return absl::FailedPreconditionError(
-      message.empty() ? absl::StrCat("braid-trainer ", command, " failed with exit code ",
-                                     result.exit_code, " and no message")
-                      : message);
+  return absl::Status(CodeOf(result.exit_code),
+                      message.empty()
+                          ? absl::StrCat("braid-trainer ", command, " failed with exit code ",
+                                         result.exit_code, " and no message")
+                          : message);
 }
 
 }  // namespace

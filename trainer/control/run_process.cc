@@ -18,9 +18,12 @@ namespace {
 std::filesystem::path StopFile(const RunDirectory& run) { return run.root() / "stop.json"; }
 
 bool HasFreshHeartbeat(const RunDirectory& run, double now) {
+  const std::optional<v1::StepMetrics> newest = run.ReadNewestMetrics();
+  const double step_seconds = newest ? newest->step_seconds() : 0;
+  const double timeout = kHeartbeatTimeoutSeconds + kHeartbeatTimeoutSteps * step_seconds;
   const std::vector<v1::Heartbeat> heartbeats = run.ReadHeartbeats();
   return std::any_of(heartbeats.begin(), heartbeats.end(), [&](const v1::Heartbeat& heartbeat) {
-    return now - heartbeat.time() < kHeartbeatTimeoutSeconds;
+    return now - heartbeat.time() < timeout;
   });
 }
 

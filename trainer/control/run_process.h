@@ -16,8 +16,10 @@
 namespace braid {
 
 // A run whose processes cannot be seen from here (another machine or container) counts
-// as alive for this long after its newest heartbeat.
+// as alive for this long after its newest heartbeat, and as long as this many of its
+// newest step besides: ranks report between steps, and a long step is not a dead run.
 inline constexpr double kHeartbeatTimeoutSeconds = 30;
+inline constexpr double kHeartbeatTimeoutSteps = 3;
 // From a request to stop until mpirun itself is ended.
 inline constexpr double kStopGraceSeconds = 60;
 // From then until everything is killed.

@@ -77,14 +77,6 @@ Outcome DeriveOutcome(const RunDirectory& run, const v1::Run& description, doubl
   return {v1::RUN_FAILED, "the trainer was never started; resume the run to start it", 0};
 }
 
-// The newest steps, whatever the length of the file.
-std::vector<v1::StepMetrics> RecentMetrics(const RunDirectory& run,
-                                           const std::optional<v1::StepMetrics>& latest) {
-  if (!latest) return {};
-  auto metrics = run.ReadMetrics(std::max<int64_t>(0, latest->step() - kPaceSteps));
-  return metrics.ok() ? *std::move(metrics) : std::vector<v1::StepMetrics>{};
-}
-
 }  // namespace
 
 v1::Run DescribeRun(const RunRecord& record, double now) {
@@ -101,11 +93,10 @@ v1::Run DescribeRun(const RunRecord& record, double now) {
   description.set_state(outcome.state);
   description.set_error(outcome.error);
   description.set_finished_at(outcome.finished_at);
-  const std::optional<v1::StepMetrics> latest = run.ReadNewestMetrics();
-  if (latest) *description.mutable_latest() = *latest;
+  const std::vector<v1::StepMetrics> recent = run.ReadRecentMetrics(kPaceSteps);
+  if (!recent.empty()) *description.mutable_latest() = recent.back();
   if (!HasEnded(outcome.state)) {
-    description.set_eta_seconds(
-        EtaSeconds(RecentMetrics(run, latest), description.spec().num_steps()));
+    description.set_eta_seconds(EtaSeconds(recent, description.spec().num_steps()));
   }
   return description;
 }

@@ -4,15 +4,12 @@
 
 #include "formats/status_macros.h"
 #include "trainer/control/run_process.h"
+#include "trainer/control/unix_time.h"
 
 namespace braid {
 namespace {
 
 constexpr std::chrono::milliseconds kInterval(100);
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 
@@ -29,12 +26,12 @@ RunStopper::~RunStopper() {
 
 absl::Status RunStopper::Advance(const RunDirectory& run, std::set<int64_t>* signalled) {
   RETURN_IF_ERROR(SignalRanks(run, signalled));
-  EscalateStop(run, Now());
+  EscalateStop(run, UnixTime());
   return absl::OkStatus();
 }
 
 absl::Status RunStopper::Stop(const RunDirectory& run) {
-  RETURN_IF_ERROR(RecordStopRequest(run, Now()));
+  RETURN_IF_ERROR(RecordStopRequest(run, UnixTime()));
   std::lock_guard lock(mutex_);
   RETURN_IF_ERROR(Advance(run, &stopping_[run.root()]));
   wake_.notify_all();
@@ -52,7 +49,7 @@ void RunStopper::Work() {
     for (auto entry = stopping_.begin(); entry != stopping_.end();) {
       const RunDirectory run(entry->first);
       // A run that was resumed meanwhile has a launch that nobody asked to stop.
-      const bool open = HasLiveProcess(run, Now()) && ReadStopRequest(run).has_value();
+      const bool open = HasLiveProcess(run, UnixTime()) && ReadStopRequest(run).has_value();
       if (open && Advance(run, &entry->second).ok()) {
         ++entry;
       } else {

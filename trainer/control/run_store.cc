@@ -22,6 +22,8 @@ constexpr char kSchema[] =
     "number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, request_id TEXT UNIQUE,"
     "spec BLOB NOT NULL, run_dir TEXT NOT NULL, created REAL NOT NULL)";
 
+std::string IdOf(int64_t number) { return absl::StrFormat("run-%06d", number); }
+
 RunRecord RecordOf(SQLite::Statement& row) {
   return {.id = row.getColumn("id").getString(),
           .run_dir = row.getColumn("run_dir").getString(),
@@ -91,8 +93,6 @@ std::optional<RunRecord> RunStore::Impl::OfRequest(const std::string& request_id
   *spec = query.getColumn("spec").getString();
   return RecordOf(query);
 }
-
-std::string IdOf(int64_t number) { return absl::StrFormat("run-%06d", number); }
 
 // Skips the directories of runs that a lost data base knew.
 int64_t RunStore::Impl::UnusedNumber() {

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -127,12 +128,13 @@ absl::StatusOr<SubprocessResult> RunSubprocess(const SubprocessSpec& spec,
 std::optional<std::string> FindProgram(const std::string& program) {
   if (absl::StrContains(program, "/")) {
     if (access(program.c_str(), X_OK) != 0) return std::nullopt;
-    return program;
+    return std::filesystem::absolute(program).string();
   }
   const char* path = std::getenv("PATH");
   for (const auto& folder : absl::StrSplit(path ? path : "/usr/bin:/bin", ':')) {
     const std::string candidate = absl::StrCat(folder, "/", program);
-    if (!folder.empty() && access(candidate.c_str(), X_OK) == 0) return candidate;
+    if (folder.empty() || access(candidate.c_str(), X_OK) != 0) continue;
+    return std::filesystem::absolute(candidate).string();
   }
   return std::nullopt;
 }

@@ -43,8 +43,9 @@ absl::StatusOr<SubprocessResult> RunSubprocess(
     const SubprocessSpec& spec, const std::function<bool(std::string_view line)>& on_line,
     const std::function<bool()>& cancelled);
 
-// The file that executing `program` would start: itself when it holds a slash,
-// else the first executable of that name in PATH. Absent when there is none.
+// The absolute path of the file that executing `program` would start: itself when it
+// holds a slash, else the first executable of that name in PATH. Absent when there is
+// none. (Absolute, because children run in another directory.)
 std::optional<std::string> FindProgram(const std::string& program);
 
 // FindProgram, or FailedPrecondition with `hint` at its end.

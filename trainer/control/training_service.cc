@@ -12,6 +12,7 @@
 #include "proto/grpc_status.h"
 #include "trainer/control/metrics_follower.h"
 #include "trainer/control/run_process.h"
+#include "trainer/control/unix_time.h"
 #include "trainer/run_spec.h"
 
 namespace braid {
@@ -21,10 +22,6 @@ constexpr std::chrono::milliseconds kPollInterval(100);
 // How long StopRun waits for the run to end before it answers that it has not yet.
 constexpr std::chrono::seconds kStopWait(10);
 constexpr int64_t kEventsPerRead = 1000;
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 grpc::Status Answer(absl::StatusOr<v1::Run> run, v1::Run* response) {
   if (!run.ok()) return ToGrpc(run.status());
@@ -77,7 +74,7 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
   ASSIGN_OR_RETURN(const v1::RunSpec resolved, ResolveRunSpec(request.spec()));
   RETURN_IF_ERROR(FindLauncherPrograms(programs_).status());
   ASSIGN_OR_RETURN(const RunRecord record,
-                   store_->Create(request.request_id(), SpecBytes(request.spec()), Now()));
+                   store_->Create(request.request_id(), SpecBytes(request.spec()), UnixTime()));
   const RunDirectory run(record.run_dir);
   // Present when the request came before, unless that call died half way: then it is
   // completed here.
@@ -85,22 +82,22 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
     RETURN_IF_ERROR(WriteRunDirectory(run, resolved));
     const absl::Status launched = LaunchTrainer(programs_, run).status();
     // The same request in two calls at once: one of them launched it.
-    if (!launched.ok() && !HasLiveProcess(run, Now())) return launched;
+    if (!launched.ok() && !HasLiveProcess(run, UnixTime())) return launched;
   }
-  return DescribeRun(record, Now());
+  return DescribeRun(record, UnixTime());
 }
 
 absl::StatusOr<v1::Run> TrainingServiceImpl::Resume(const std::string& id) {
   ASSIGN_OR_RETURN(const RunRecord record, store_->Get(id));
-  RETURN_IF_ERROR(RequireResumable(DescribeRun(record, Now())));
+  RETURN_IF_ERROR(RequireResumable(DescribeRun(record, UnixTime())));
   RETURN_IF_ERROR(LaunchTrainer(programs_, RunDirectory(record.run_dir)).status());
-  return DescribeRun(record, Now());
+  return DescribeRun(record, UnixTime());
 }
 
 absl::StatusOr<v1::Run> TrainingServiceImpl::Stop(const std::string& id,
                                                   grpc::ServerContext* context) {
   ASSIGN_OR_RETURN(const RunRecord record, store_->Get(id));
-  v1::Run run = DescribeRun(record, Now());
+  v1::Run run = DescribeRun(record, UnixTime());
   if (HasEnded(run.state())) return run;
   RETURN_IF_ERROR(stopper_.Stop(RunDirectory(record.run_dir)));
   const auto start = std::chrono::steady_clock::now();
@@ -110,7 +107,7 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Stop(const std::string& id,
   while (!HasEnded(run.state()) && !context->IsCancelled() &&
          std::chrono::steady_clock::now() - start < allowed) {
     std::this_thread::sleep_for(kPollInterval / 4);
-    run = DescribeRun(record, Now());
+    run = DescribeRun(record, UnixTime());
   }
   return run;
 }
@@ -123,7 +120,7 @@ absl::Status TrainingServiceImpl::Watch(const v1::WatchRunRequest& request,
   int64_t number = request.after_event();
   while (!context->IsCancelled()) {
     // The state first: the metrics of a run that has ended are then complete.
-    v1::Run run = DescribeRun(record, Now());
+    v1::Run run = DescribeRun(record, UnixTime());
     ASSIGN_OR_RETURN(const std::vector<v1::RunEvent> events, follower.Next(kEventsPerRead));
     for (const v1::RunEvent& event : events) {
       if (!writer->Write(event)) return Cancelled();
@@ -151,7 +148,7 @@ grpc::Status TrainingServiceImpl::GetRun(grpc::ServerContext*, const v1::GetRunR
                                          v1::Run* response) {
   const absl::StatusOr<RunRecord> record = store_->Get(request->id());
   if (!record.ok()) return ToGrpc(record.status());
-  *response = DescribeRun(*record, Now());
+  *response = DescribeRun(*record, UnixTime());
   return grpc::Status::OK;
 }
 
@@ -159,7 +156,7 @@ grpc::Status TrainingServiceImpl::ListRuns(grpc::ServerContext*, const v1::ListR
                                            v1::ListRunsResponse* response) {
   const absl::StatusOr<std::vector<RunRecord>> records = store_->List();
   if (!records.ok()) return ToGrpc(records.status());
-  for (const RunRecord& record : *records) *response->add_runs() = DescribeRun(record, Now());
+  for (const RunRecord& record : *records) *response->add_runs() = DescribeRun(record, UnixTime());
   return grpc::Status::OK;
 }
 

@@ -6,26 +6,20 @@
 #include <string_view>
 
 #include "formats/check.h"
+#include "trainer/splitmix.h"
 
 namespace braid {
 namespace {
 
-// SplitMix64's output function: a bijection that scrambles all bits.
-uint64_t Scramble(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
 uint64_t StreamKey(uint64_t seed, std::string_view name) {
-  uint64_t key = Scramble(seed + 0x9e3779b97f4a7c15u);
-  for (unsigned char c : name) key = Scramble(key ^ c) + 0x9e3779b97f4a7c15u;
+  uint64_t key = Mix64(seed);
+  for (unsigned char c : name) key = Scramble64(key ^ c) + kGolden64;
   return key;
 }
 
 // Uniform in (0, 1), never an end point.
 double Uniform(uint64_t key, uint64_t counter) {
-  const uint64_t bits = Scramble(key + counter * 0x9e3779b97f4a7c15u);
+  const uint64_t bits = Scramble64(key + counter * kGolden64);
   return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
 }
 

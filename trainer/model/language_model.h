@@ -6,8 +6,9 @@
 // N segments of S tokens, E experts. Token arrays are row-major [B, L].
 //
 //   ASSIGN_OR_RETURN(auto model, LanguageModel::Create(config, seed));
-//   ASSIGN_OR_RETURN(TrainResult r, model->ForwardBackward(inputs, targets, B, 1.0 / tokens,
-//   false)); optimiser.Step(model->values(), model->gradients());  // in place
+//   ASSIGN_OR_RETURN(TrainResult result,
+//                    model->ForwardBackward(inputs, targets, B, 1.0 / tokens, false));
+//   optimiser.Step(model->values(), model->gradients());  // in place
 //
 // One caller at a time: a model has scratch state. Results are a pure function
 // of the arguments, the weights and the number of threads.

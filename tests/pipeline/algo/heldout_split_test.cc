@@ -40,6 +40,23 @@ TEST(IsHeldOutTest, ALargerFractionContainsASmaller) {
   }
 }
 
+TEST(IsHeldOutTest, PiecesOfADocumentAreOnOneSide) {
+  for (int i = 0; i < 1000; ++i) {
+    const std::string id = std::to_string(i);
+    EXPECT_EQ(IsHeldOut(id, 1, 0.3), IsHeldOut(id + "#0", 1, 0.3)) << id;
+    EXPECT_EQ(IsHeldOut(id, 1, 0.3), IsHeldOut(id + "#17", 1, 0.3)) << id;
+  }
+}
+
+TEST(SourceDocumentTest, OnlyANumberBehindAHashIsAPiece) {
+  EXPECT_EQ(SourceDocument("a/b.h#12"), "a/b.h");
+  EXPECT_EQ(SourceDocument("a#1#2"), "a#1");
+  EXPECT_EQ(SourceDocument("a#"), "a#");
+  EXPECT_EQ(SourceDocument("c#sharp"), "c#sharp");
+  EXPECT_EQ(SourceDocument("12"), "12");
+  EXPECT_EQ(SourceDocument(""), "");
+}
+
 TEST(IsHeldOutTest, SeedsDrawIndependently) {
   int both = 0;
   for (int i = 0; i < kDocuments; ++i) {

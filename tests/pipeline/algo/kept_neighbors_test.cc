@@ -13,14 +13,8 @@ namespace braid {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 constexpr uint32_t kPad = NeighborLists::kPadding;
-
-TEST(RemainingDocumentsTest, LeavesOutWhatWasRemoved) {
-  EXPECT_THAT(RemainingDocuments(5, std::array{3u, 0u, 3u}), ElementsAre(1, 2, 4));
-  EXPECT_THAT(RemainingDocuments(0, {}), IsEmpty());
-}
 
 TEST(RestrictNeighborsTest, RenumbersAndClosesGaps) {
   const std::vector<uint32_t> ids = {1, 2, 3, 0, 2, kPad, 0, 3, 1, 2, 1, 0};
@@ -34,9 +28,10 @@ TEST(RestrictNeighborsTest, KeepsExactlyTheEdgesBetweenKeptDocuments) {
   std::mt19937_64 random(4);
   for (int trial = 0; trial < 50; ++trial) {
     const RandomGraph graph = MakeRandomGraph(30, 4, 0.2, 10, &random);
-    std::vector<uint32_t> removed;
-    for (int i = 0; i < 10; ++i) removed.push_back(static_cast<uint32_t>(random() % graph.n));
-    const std::vector<uint32_t> kept = RemainingDocuments(graph.n, removed);
+    std::vector<uint32_t> kept;
+    for (uint32_t i = 0; i < graph.n; ++i) {
+      if (random() % 3 != 0) kept.push_back(i);
+    }
     const KeptNeighbors restricted = RestrictNeighbors(graph.view(), graph.n, kept);
     std::vector<std::tuple<uint32_t, uint32_t, float>> expected, got;
     for (uint32_t i : kept) {

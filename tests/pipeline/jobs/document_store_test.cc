@@ -68,6 +68,14 @@ TEST_F(DocumentStoreTest, RefusesFilesThatDoNotFitTogether) {
   EXPECT_EQ(store.status().code(), absl::StatusCode::kDataLoss);
 }
 
+TEST(TokenizeTest, VocabularyFollowsTheSizeOfTheSample) {
+  EXPECT_EQ(AutomaticVocabSize(0), 512);
+  EXPECT_EQ(AutomaticVocabSize(512 * 256 - 1), 512);
+  EXPECT_EQ(AutomaticVocabSize(2 << 20), 8192);
+  EXPECT_EQ(AutomaticVocabSize((4 << 20) - 1), 8192);
+  EXPECT_EQ(AutomaticVocabSize(int64_t{1} << 40), 32000);
+}
+
 TEST_F(DocumentStoreTest, SamplesUpToTheBytesAskedFor) {
   std::vector<std::vector<std::string>> documents;
   for (int i = 0; i < 100; ++i) documents.push_back({std::to_string(i), "0123456789", "d"});

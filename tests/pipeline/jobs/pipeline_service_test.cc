@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -171,8 +172,17 @@ TEST_F(PipelineServiceTest, RefusesBadSettingsAndUnknownIds) {
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
+TEST_F(PipelineServiceTest, MissingPathIsRefusedWithoutAJob) {
+  Server server(home_);
+  v1::Job job;
+  const grpc::Status status = Submit(server, SmallSpec("/no/such/corpus.jsonl"), "", &job);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(status.error_message(), HasSubstr("/no/such/corpus.jsonl"));
+}
+
 TEST_F(PipelineServiceTest, FailsWithTheCauseAndSucceedsWhenResumedAfterTheRepair) {
   const fs::path late = NewDirectory() / "late.jsonl";
+  std::ofstream(late).flush();  // no document yet
   Server server(home_);
   const std::string id = MustSubmit(server, SmallSpec(late));
   EXPECT_EQ(Watch(server, id).back().state(), v1::JOB_FAILED);

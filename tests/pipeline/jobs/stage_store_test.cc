@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <filesystem>
@@ -69,6 +70,19 @@ TEST_F(StageStoreTest, BuildsAgainWhenOnlyTheFirstHalfOfTheKeyAgrees) {
   ASSERT_TRUE(Produce().ok());
   ASSERT_TRUE(Produce(other).ok());
   EXPECT_EQ(builds_, 2);
+}
+
+TEST_F(StageStoreTest, KeepsWhatItCannotReadJustNow) {
+  ASSERT_TRUE(Produce().ok());
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none = {.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const absl::Status status = Produce().status();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_TRUE(Produce()->reused);
+  EXPECT_EQ(builds_, 1);
 }
 
 TEST_F(StageStoreTest, ClearsWhatAKilledProcessLeft) {

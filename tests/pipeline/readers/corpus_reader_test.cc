@@ -267,6 +267,8 @@ TEST(CorpusReaderTest, RefusesNegativeLimits) {
 TEST(DomainNameTest, IsSafeAsAFileName) {
   EXPECT_EQ(DomainName("Git Hub/C++"), "Git_Hub_C++");
   EXPECT_EQ(DomainName(".."), "_.");
+  EXPECT_EQ(DomainName(""), "_");
+  EXPECT_EQ(DomainName("caf\xe9 1"), "caf__1");
   EXPECT_EQ(DomainName("新闻"), "新闻");
   std::string longest;
   for (int i = 0; i < 40; ++i) longest += "新";

@@ -87,7 +87,7 @@ TEST_F(AnalysisServiceTest, FailureOfTheChildIsItsMessage) {
   request.set_dataset_dir("/missing");
   std::vector<v1::EvaluateEvent> events;
   const grpc::Status status = Evaluate(request, &events);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(status.error_message(), "/missing is not a dataset");
 }
 

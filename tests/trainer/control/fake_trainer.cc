@@ -82,8 +82,8 @@ Request ReadRequest(const std::string& path) {
 int Evaluate(const std::string& path) {
   const auto request = ReadRequest<v1::EvaluateRequest>(path);
   if (request.dataset_dir() == "/missing") {
-    std::cerr << "/missing is not a dataset" << std::endl;
-    return 1;
+    std::cerr << "braid-trainer: /missing is not a dataset" << std::endl;
+    return 3;
   }
   std::cout << "a library says hello\n{\"done\":1,\"total\":2}\n"
             << "{\"done\":2,\"total\":2,\"result\":{\"model\":\"" << request.model()

@@ -95,6 +95,17 @@ TEST_F(RunStatusTest, RunOfAnotherMachineLivesByItsHeartbeat) {
   EXPECT_TRUE(absl::IsFailedPrecondition(RecordStopRequest(run_, now_)));
 }
 
+TEST_F(RunStatusTest, LongStepOfAnotherMachineIsNotDead) {
+  ProcessRecord record{IdentifyProcess(getpid()).value(), "nonce", now_ - 1000};
+  record.identity.boot_id = "elsewhere";
+  ASSERT_TRUE(WriteProcessRecord(run_.process(), record).ok());
+  Write(run_.metrics(), "{\"step\":\"1\",\"step_seconds\":100}\n");
+  Beat(now_ - 250);
+  EXPECT_EQ(Describe().state(), v1::RUN_RUNNING);
+  Beat(now_ - 400);
+  EXPECT_EQ(Describe().state(), v1::RUN_FAILED);
+}
+
 TEST(EtaSecondsTest, IsTheRecentPaceTimesWhatIsLeft) {
   std::vector<v1::StepMetrics> steps(30);
   for (int i = 0; i < 30; ++i) {

@@ -1,13 +1,18 @@
 #include "trainer/control/subprocess.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
 
 namespace braid {
 namespace {
@@ -52,6 +57,26 @@ TEST(SubprocessTest, PassesOnlyTheGivenEnvironment) {
   setenv("BRAID_TEST_SECRET", "x", 1);
   const Output output = Shell("echo \"${BRAID_TEST_SECRET-none} $GIVEN\"", {"GIVEN=yes"});
   EXPECT_THAT(output.lines, ElementsAre("none yes"));
+}
+
+// As braidd, which blocks the signals that it waits for before it starts any thread.
+TEST(SubprocessTest, StartsWithNoSignalBlockedOrIgnored) {
+  sigset_t blocked, before;
+  sigfillset(&blocked);
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  const auto handler = signal(SIGUSR1, SIG_IGN);
+  const Output output = Shell("grep -E '^Sig(Blk|Ign)' /proc/self/status");
+  signal(SIGUSR1, handler);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_THAT(output.lines, ElementsAre("SigBlk:\t0000000000000000", "SigIgn:\t0000000000000000"));
+}
+
+TEST(SubprocessTest, InheritsNoDescriptor) {
+  const int leaky = open("/dev/null", O_RDONLY);  // without O_CLOEXEC
+  const Output output =
+      Shell(absl::StrCat("[ -e /proc/$$/fd/1 ] && [ ! -e /proc/$$/fd/", leaky, " ]"));
+  close(leaky);
+  EXPECT_EQ(output.result.exit_code, 0);
 }
 
 TEST(SubprocessTest, HasNoStandardInput) {
@@ -106,6 +131,15 @@ TEST(SubprocessTest, NamesAProgramThatIsNoProgram) {
           .status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("Exec format error"));
+}
+
+TEST(SubprocessTest, FindsRelativePathsFromHere) {
+  const std::filesystem::path shell = std::filesystem::relative("/bin/sh");
+  EXPECT_TRUE(std::filesystem::path(FindProgram(shell.string()).value_or("")).is_absolute());
+  EXPECT_TRUE(RunSubprocess(
+                  {.arguments = {shell.string(), "-c", "true"}},
+                  [](std::string_view) { return true; }, [] { return false; })
+                  .ok());
 }
 
 TEST(SubprocessTest, FindsProgramsInPath) {

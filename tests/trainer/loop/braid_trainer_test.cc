@@ -176,7 +176,7 @@ TEST_F(BraidTrainerTest, BadUseAndBadInputAreClear) {
   v1::EvaluateRequest request;
   request.set_model(dataset_.string());
   Program no_model = Trainer("evaluate", Request(request));
-  EXPECT_EQ(no_model.Wait(), kExitFailed);
+  EXPECT_EQ(no_model.Wait(), kExitNotFound);
   EXPECT_THAT(no_model.err(), HasSubstr("is not a model directory"));
 }
 

@@ -79,10 +79,15 @@ TEST(RunDirectoryTest, NewestMetricsOfALongFile) {
   for (int64_t step = 1; step <= 2000; ++step) text += MetricsLine(Metrics(step)) + "\n";
   Append(run.metrics(), text);
   EXPECT_EQ(run.ReadNewestMetrics()->step(), 2000);
+  const auto recent = run.ReadRecentMetrics(20);
+  ASSERT_EQ(recent.size(), 20u);
+  EXPECT_EQ(recent.front().step(), 1981);
+  EXPECT_EQ(recent.back().step(), 2000);
   v1::StepMetrics wide = Metrics(2001);
   for (int i = 0; i < 20000; ++i) wide.mutable_routing(0)->add_mean_weights(0.123);
   Append(run.metrics(), MetricsLine(wide) + "\n");
   EXPECT_EQ(run.ReadNewestMetrics()->step(), 2001);
+  EXPECT_EQ(run.ReadRecentMetrics(20).back().step(), 2001);
 }
 
 TEST(MetricsLogTest, LinesAreFlatJsonWithSnakeCaseNames) {

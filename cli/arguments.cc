@@ -1,0 +1,102 @@
+#include "cli/arguments.h"
+
+#include <simdjson.h>
+
+#include <cstring>
+#include <iostream>
+#include <limits>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "cli/session.h"
+#include "proto/nearest_word.h"
+
+namespace braid {
+namespace {
+
+// The deepest chosen command, whose --help answers.
+std::string CommandPath(const CLI::App& app, const std::string& program) {
+  std::string path = program;
+  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    absl::StrAppend(&path, " ", at->get_name());
+  }
+  return path;
+}
+
+std::string UnknownCommand(const CLI::App& app, const std::string& got) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  const std::string nearest = NearestWord(got, names);
+  return absl::StrCat("unknown command \"", got, "\"",
+                      nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"));
+}
+
+std::string Problem(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> left = app.remaining();
+  const bool no_command = app.get_subcommands().empty();
+  if (no_command && !left.empty() && !app.get_subcommands(nullptr).empty()) {
+    return UnknownCommand(app, left.front());
+  }
+  return error.what();
+}
+
+std::optional<std::string> NotUtf8(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (simdjson::validate_utf8(argv[i], std::strlen(argv[i]))) continue;
+    return absl::StrCat("argument ", i, ": got \"", absl::CHexEscape(argv[i]),
+                        "\", expected UTF-8; rename the file or convert the text with iconv");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<int> ParseArguments(CLI::App& app, const std::string& program, int argc,
+                                  char** argv) {
+  if (const auto problem = NotUtf8(argc, argv); problem.has_value()) {
+    std::cerr << program << ": " << *problem << std::endl;
+    return exit_code::kUsage;
+  }
+  try {
+    app.parse(argc, argv);
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    // --help and --version come as errors of code 0.
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::cerr << program << ": " << Problem(app, error) << "; see: " << CommandPath(app, program)
+              << " --help" << std::endl;
+    return exit_code::kUsage;
+  }
+}
+
+CLI::Validator IntegerBetween(int64_t minimum, int64_t maximum) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        int64_t value = 0;
+        if (absl::SimpleAtoi(text, &value) && value >= minimum && value <= maximum) {
+          return std::string();
+        }
+        return absl::StrCat("got \"", text, "\", expected an integer from ", minimum, " to ",
+                            maximum);
+      },
+      "");
+}
+
+CLI::Validator PositiveInt32() { return IntegerBetween(1, std::numeric_limits<int32_t>::max()); }
+CLI::Validator PositiveInt64() { return IntegerBetween(1, std::numeric_limits<int64_t>::max()); }
+CLI::Validator Seed() { return IntegerBetween(0, std::numeric_limits<int64_t>::max()); }
+
+CLI::Validator PositiveUpTo(double maximum) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        double value = 0;
+        if (absl::SimpleAtod(text, &value) && value > 0 && value <= maximum) return std::string();
+        return absl::StrCat("got \"", text, "\", expected a number above 0, at most ", maximum);
+      },
+      "");
+}
+
+}  // namespace braid

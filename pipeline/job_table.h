@@ -1,0 +1,75 @@
+// Jobs and their events as rows of an SQLite database: what is stored, without
+// any rule about it (those are in job_store.h).
+//
+// Not thread-safe, opens no transaction. Everything throws SQLite::Exception.
+#ifndef BRAID_PIPELINE_JOB_TABLE_H_
+#define BRAID_PIPELINE_JOB_TABLE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "braid/v1/pipeline.pb.h"
+
+namespace SQLite {
+class Database;
+}  // namespace SQLite
+
+namespace braid {
+
+class JobTable {
+ public:
+  // The layout of the tables that this program writes.
+  static constexpr int kSchemaVersion = 1;
+  // That of the database; 0 when it is new.
+  static int SchemaVersion(SQLite::Database& database);
+  // Makes what is not there yet.
+  static void CreateTables(SQLite::Database& database);
+
+  // `database` outlives this.
+  explicit JobTable(SQLite::Database* database) : database_(*database) {}
+
+  // A QUEUED job without events; returns its number.
+  int64_t Insert(const v1::CorpusSpec& spec, const std::string& request_id, double created);
+
+  // UnknownJob when there is none.
+  absl::StatusOr<v1::Job> Read(int64_t number);
+  std::optional<v1::Job> OfRequest(const std::string& request_id);
+  // Newest first.
+  std::vector<v1::Job> All();
+  // Ascending.
+  std::vector<int64_t> InState(v1::JobState state);
+
+  // What changes with a state; the request to cancel is dropped.
+  struct StateChange {
+    v1::JobState state = v1::JOB_STATE_UNSPECIFIED;
+    std::string error = {};
+    const v1::JobResult* result = nullptr;
+    double finished = 0;
+    bool clear_stages = false;
+  };
+  void Update(int64_t number, const StateChange& change);
+  // In place of the progress stored for the same stage, or after the others.
+  void UpdateStage(const v1::Job& job, int64_t number, const v1::StageProgress& progress);
+
+  // False when that had been done already.
+  bool MarkCancelRequested(int64_t number);
+  bool CancelRequested(int64_t number);
+
+  // Gives the event the job's next number.
+  void AppendEvent(int64_t number, v1::JobEvent event);
+  // Ascending by number.
+  std::vector<v1::JobEvent> EventsAfter(int64_t number, int64_t after, int64_t limit);
+
+ private:
+  SQLite::Database& database_;
+};
+
+// Whether two specs are equal, field by field.
+bool SameSpec(const v1::CorpusSpec& a, const v1::CorpusSpec& b);
+
+}  // namespace braid
+
+#endif  // BRAID_PIPELINE_JOB_TABLE_H_

@@ -1,0 +1,301 @@
+// The programs as a user meets them: every mistake is one clear message and the
+// documented exit code, with services in the process and behind a braidd.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using Arguments = std::vector<std::string>;
+
+struct Outcome {
+  int exit_code = -1;  // 128 + the signal's number when one ended the program
+  std::string output, errors;
+};
+
+struct Limits {
+  rlim_t file_bytes = RLIM_INFINITY;
+};
+
+std::string Contents(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void Write(const fs::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+// Starts a program with its output going to files; returns its process id.
+pid_t Start(Arguments arguments, const fs::path& output, const fs::path& errors, Limits limits) {
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  if (std::freopen(output.c_str(), "w", stdout) == nullptr) _exit(126);
+  if (std::freopen(errors.c_str(), "w", stderr) == nullptr) _exit(126);
+  const rlimit file_size = {limits.file_bytes, limits.file_bytes};
+  setrlimit(RLIMIT_FSIZE, &file_size);
+  // No core file, and no wait for longer than any of these may take.
+  const rlimit no_core = {0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  alarm(60);
+  execv(pointers[0], pointers.data());
+  _exit(127);
+}
+
+int Wait(pid_t pid) {
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// A directory of its own, and a braidd over it where the parameter asks for one.
+class CliTest : public ::testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "cli_test.XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    root_ = name;
+    if (GetParam()) StartServer();
+  }
+
+  void TearDown() override {
+    if (server_ > 0) {
+      kill(server_, SIGTERM);
+      EXPECT_EQ(Wait(server_), 0) << Contents(root_ / "server.err");
+    }
+    fs::remove_all(root_);
+  }
+
+  void StartServer() {
+    server_ = Start({BRAID_BIN_DIR "/braidd", "--listen", "127.0.0.1:0", "--home", home()},
+                    root_ / "server.out", root_ / "server.err", {});
+    // "braidd serves ... at 127.0.0.1:PORT, state in ..."
+    for (int tries = 0; tries < 3000 && address_.empty(); ++tries) {
+      const std::string line = Contents(root_ / "server.out");
+      const size_t begin = line.find(" at ");
+      const size_t end = line.find(", state");
+      if (end != std::string::npos) address_ = line.substr(begin + 4, end - begin - 4);
+      usleep(10'000);
+    }
+    ASSERT_FALSE(address_.empty()) << Contents(root_ / "server.err");
+  }
+
+  // braid with the arguments, connected as the parameter says.
+  Outcome Braid(const Arguments& arguments, Limits limits = {}) {
+    Arguments all = {BRAID_BIN_DIR "/braid", "--home", home()};
+    if (!address_.empty()) all.insert(all.end(), {"--server", address_});
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return Run(all, limits);
+  }
+
+  Outcome Run(const Arguments& arguments, Limits limits = {}) {
+    const pid_t pid = Start(arguments, root_ / "out", root_ / "err", limits);
+    Outcome outcome;
+    outcome.exit_code = Wait(pid);
+    outcome.output = Contents(root_ / "out");
+    outcome.errors = Contents(root_ / "err");
+    return outcome;
+  }
+
+  std::string home() const { return (root_ / "home").string(); }
+
+  std::string File(const std::string& name, const std::string& text) {
+    Write(root_ / name, text);
+    return (root_ / name).string();
+  }
+
+  // Enough varied text for a vocabulary of 300 pieces and some instances.
+  std::string Corpus(const std::string& name = "corpus.jsonl") {
+    std::ostringstream lines;
+    unsigned state = 1;
+    for (int document = 0; document < 400; ++document) {
+      lines << "{\"text\": \"";
+      for (int word = 0; word < 40; ++word) {
+        for (int letter = 0; letter < 5; ++letter) {
+          state = state * 1664525 + 1013904223;
+          lines << static_cast<char>('a' + (state >> 24) % 26);
+        }
+        lines << ' ';
+      }
+      lines << "\", \"domain\": \"" << (document % 2 == 0 ? "even" : "odd") << "\"}\n";
+    }
+    return File(name, lines.str());
+  }
+
+  Outcome Submit(const Arguments& more, Limits limits = {}) {
+    Arguments all = {"submit", "--wait", "--set", "tokenizer.vocab_size=300"};
+    all.insert(all.end(), {"--set", "pack.sequence_length=64"});
+    all.insert(all.end(), more.begin(), more.end());
+    return Braid(all, limits);
+  }
+
+  Outcome Train(const Arguments& more) {
+    Arguments all = {"train", "--wait"};
+    for (const char* setting : {"d_model=16", "num_layers=1", "num_heads=2", "d_ff=32"}) {
+      all.insert(all.end(), {"--set", std::string("model.") + setting});
+    }
+    all.insert(all.end(), more.begin(), more.end());
+    return Braid(all);
+  }
+
+  fs::path root_;
+  pid_t server_ = 0;
+  std::string address_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Services, CliTest, ::testing::Bool(), [](const auto& services) {
+  return services.param ? "BehindBraidd" : "Embedded";
+});
+
+// One message that begins with the program's name and has all of `parts`, the
+// exit code, and nothing that looks like a crash.
+void ExpectError(const Outcome& outcome, int exit_code, const std::vector<std::string>& parts) {
+  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.output << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("braid: "));
+  for (const std::string& part : parts) EXPECT_THAT(outcome.errors, HasSubstr(part));
+  EXPECT_THAT(outcome.errors,
+              AllOf(Not(HasSubstr("terminate called")), Not(HasSubstr("libprotobuf")),
+                    Not(HasSubstr("what()")), Not(HasSubstr("Aborted")), Not(HasSubstr("    @ "))));
+}
+
+TEST_P(CliTest, MissingFileIsNotFound) {
+  ExpectError(Submit({"/no/such/corpus.jsonl"}), 3, {"/no/such/corpus.jsonl", "no such file"});
+}
+
+TEST_P(CliTest, EmptyCorpusFailsTheJob) {
+  ExpectError(Submit({File("empty.jsonl", "")}), 1, {"empty corpus"});
+  fs::create_directory(root_ / "empty");
+  ExpectError(Submit({(root_ / "empty").string()}), 1, {"no files to read"});
+  ExpectError(Submit({File("rejects.jsonl", "not json\n[]\n")}), 1,
+              {"empty corpus", "2 records rejected"});
+}
+
+TEST_P(CliTest, WrongFieldNameSuggestsTheFieldThatIsThere) {
+  ExpectError(Submit({Corpus(), "--text-field", "txt"}), 1, {"\"txt\"", "\"text\""});
+}
+
+TEST_P(CliTest, UnknownSettingsSuggestTheNearest) {
+  ExpectError(Submit({Corpus(), "--set", "neighbours.k=3"}), 2,
+              {"\"neighbours\"", "did you mean \"neighbors\"?"});
+  ExpectError(Submit({Corpus(), "--order", "SIMILARTY"}), 2, {"did you mean \"SIMILARITY\"?"});
+  ExpectError(Train({"--set", "model.routing.num_expert=8"}), 2, {"did you mean \"num_experts\"?"});
+  ExpectError(Braid({"model", "describe", "tny"}), 2, {"did you mean \"tiny\"?"});
+  ExpectError(Braid({"sumbit"}), 2, {"did you mean \"submit\"?"});
+}
+
+TEST_P(CliTest, NumbersOutOfRangeAreWrongUsage) {
+  for (const char* value : {"0", "-1", "x", "99999999999999999999"}) {
+    ExpectError(Submit({Corpus(), "--split-bytes", value}), 2, {"--split-bytes", value});
+    ExpectError(Train({"--data", "x", "--steps", value}), 2, {"--steps", value});
+    ExpectError(Train({"--data", "x", "--ranks", value}), 2, {"--ranks", value});
+  }
+  ExpectError(Submit({Corpus(), "--seed", "-1"}), 2, {"--seed"});
+  ExpectError(Submit({Corpus(), "--vocab-size", "10"}), 2, {"vocab_size", "10"});
+  ExpectError(Submit({Corpus(), "--sequence-length", "1000000000"}), 2, {"sequence_length"});
+}
+
+TEST_P(CliTest, UnknownIdsAreNotFound) {
+  for (const char* command : {"status", "resume"}) {
+    ExpectError(Braid({command, "job-000042"}), 3, {"job-000042", "braid jobs"});
+    ExpectError(Braid({command, "run-000042"}), 3, {"run-000042", "braid runs"});
+    ExpectError(Braid({command, "../../etc"}), 2, {"../../etc", "expected job-... or run-..."});
+  }
+  ExpectError(Braid({"cancel", "../../etc"}), 3, {"../../etc"});
+  ExpectError(Braid({"stop", "../../etc"}), 3, {"../../etc"});
+  ExpectError(Train({"--data", "job-000042"}), 3, {"job-000042"});
+}
+
+TEST_P(CliTest, DirectoriesThatAreNotWhatIsAskedFor) {
+  const std::string other = (root_ / "other").string();
+  fs::create_directory(other);
+  ExpectError(Braid({"eval", other}), 2, {other, "is not a model"});
+  ExpectError(Braid({"generate", other, "--prompt", "x"}), 2, {other, "is not a model"});
+  ExpectError(Braid({"report", other}), 2, {other, "is not a model"});
+  ExpectError(Braid({"eval", other + "/none"}), 3, {"neither a run nor a directory"});
+  ExpectError(Train({"--data", other}), 3, {other, "is not a packed dataset"});
+}
+
+TEST_P(CliTest, BytesThatAreNotUtf8AreWrongUsage) {
+  ExpectError(Braid({"generate", "run-000001", "--prompt", "a\xff"}), 2, {"\\xff", "UTF-8"});
+  ExpectError(Submit({"/tmp/\xfe.jsonl"}), 2, {"\\xfe", "UTF-8"});
+}
+
+TEST_P(CliTest, CorpusToModelAndTheMistakesAfterIt) {
+  Outcome job = Submit({Corpus("a 'quoted' corpus.jsonl"), "--json"});
+  ASSERT_EQ(job.exit_code, 0) << job.errors;
+  EXPECT_EQ(nlohmann::json::parse(job.output).at("id"), "job-000001");
+  ExpectError(Braid({"resume", "job-000001"}), 1, {"job-000001"});
+
+  const Arguments small = {"--data", "job-000001", "--steps", "2", "--threads", "1"};
+  ASSERT_EQ(Train(small).exit_code, 0) << Contents(root_ / "err");
+  ExpectError(Braid({"resume", "run-000001"}), 1, {"has finished"});
+  EXPECT_THAT(Braid({"stop", "run-000001"}).output, HasSubstr("already ended"));
+  EXPECT_EQ(Braid({"status", "run-000001", "--watch"}).exit_code, 0);
+
+  ExpectError(Braid({"eval", "run-000001", "--data", "/"}), 3, {"braid: / is not a packed"});
+  ExpectError(Braid({"generate", "run-000001", "--prompt", std::string(4000, 'q')}), 2,
+              {"prompt: got ", "expected at most 64"});
+  const Outcome broken = Braid({"report", "run-000001", "-o", "/no/such/directory/r.html"});
+  ExpectError(broken, 3, {"/no/such/directory/r.html"});
+
+  for (const Arguments& reading :
+       {Arguments{"jobs"}, Arguments{"runs"}, Arguments{"status", "job-000001"},
+        Arguments{"status", "run-000001"}, Arguments{"eval", "run-000001", "--threads", "1"},
+        Arguments{"model", "describe", "tiny"}}) {
+    Arguments all = {"--json"};
+    all.insert(all.end(), reading.begin(), reading.end());
+    const Outcome outcome = Braid(all);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    EXPECT_TRUE(nlohmann::json::accept(outcome.output)) << reading[0] << ": " << outcome.output;
+  }
+}
+
+class CliAloneTest : public CliTest {};
+INSTANTIATE_TEST_SUITE_P(Embedded, CliAloneTest, ::testing::Values(false));
+
+TEST_P(CliAloneTest, NoSpaceFailsTheJobAndKeepsTheProgram) {
+  // A file size limit stands for a full disk: the write fails either way.
+  const Outcome outcome = Submit({Corpus()}, {.file_bytes = 64 << 10});
+  ExpectError(outcome, 1, {"job-000001"});
+}
+
+TEST_P(CliAloneTest, HomeThatCannotBeWritten) {
+  ExpectError(Run({BRAID_BIN_DIR "/braid", "--home", "/proc/home", "jobs"}), 3, {"/proc/home"});
+  const std::string file = File("file", "");
+  ExpectError(Run({BRAID_BIN_DIR "/braid", "--home", file, "jobs"}), 1, {file});
+}
+
+TEST_P(CliAloneTest, BadAddresses) {
+  ExpectError(Braid({"--server", "foo", "jobs"}), 2, {"\"foo\"", "HOST:PORT"});
+  ExpectError(Braid({"--server", "127.0.0.1:1", "jobs"}), 4, {"127.0.0.1:1", "braidd --listen"});
+  ExpectError(Braid({"--server", "192.0.2.1:7077", "jobs"}), 2, {"not a loopback", "--tls-ca"});
+  for (const char* address : {"999", "0.0.0.0:0", "127.0.0.1:99999"}) {
+    const Outcome outcome = Run({BRAID_BIN_DIR "/braidd", "--listen", address, "--home", home()});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.errors, AllOf(StartsWith("braidd: "), HasSubstr(address)));
+  }
+}
+
+}  // namespace
+}  // namespace braid

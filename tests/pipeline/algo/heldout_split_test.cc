@@ -1,6 +1,7 @@
 #include "pipeline/heldout_split.h"
 
 #include <gtest/gtest.h>
+#include <xxhash.h>
 
 #include <cmath>
 #include <string>
@@ -46,6 +47,17 @@ TEST(IsHeldOutTest, PiecesOfADocumentAreOnOneSide) {
     EXPECT_EQ(IsHeldOut(id, 1, 0.3), IsHeldOut(id + "#0", 1, 0.3)) << id;
     EXPECT_EQ(IsHeldOut(id, 1, 0.3), IsHeldOut(id + "#17", 1, 0.3)) << id;
   }
+}
+
+TEST(IsHeldOutTest, IsIndependentOfAPlainHashOfTheId) {
+  int low = 0, both = 0;
+  for (int i = 0; i < kDocuments; ++i) {
+    const std::string id = std::to_string(i);
+    if (XXH3_64bits_withSeed(id.data(), id.size(), 0) >> 63 != 0) continue;
+    ++low;
+    both += IsHeldOut(id, 0, 0.1);
+  }
+  EXPECT_NEAR(both, low * 0.1, 4 * std::sqrt(low * 0.09));
 }
 
 TEST(SourceDocumentTest, OnlyANumberBehindAHashIsAPiece) {

@@ -17,7 +17,7 @@ namespace braid {
 namespace {
 
 constexpr char kExactIndex[] = "Flat";
-constexpr int64_t kMaxExactDocuments = 100'000;
+constexpr int64_t kMaxExactDocuments = 250'000;
 constexpr int64_t kMaxUncompressedDocuments = 20'000'000;
 constexpr int32_t kDefaultNeighbors = 20;
 constexpr int32_t kMaxNeighbors = 10'000;

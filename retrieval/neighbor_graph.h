@@ -37,7 +37,7 @@ struct NeighborGraph {
 };
 
 // vectors: [n, d], L2-normalised or zero. config.index "auto" (or empty) searches
-// exactly up to 100,000 documents, through IVF,Flat with 4 sqrt(n) lists above, and
+// exactly up to 250,000 documents, through IVF,Flat with 4 sqrt(n) lists above, and
 // through IVF,PQ above 20 million; a FAISS index_factory string overrides, "Flat"
 // being the exact search. Without config.nprobe, an IVF index searches more lists
 // until recall@k on the sample reaches 0.95, or stops growing.

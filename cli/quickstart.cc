@@ -170,6 +170,8 @@ class Quickstart {
     const std::string label = "eval " + name;
     v1::EvaluateRequest request;
     request.set_model(id);
+    // At this size a second thread gains little, and on a busy machine costs a lot.
+    request.set_num_threads(1);
     ASSIGN_OR_RETURN(v1::Evaluation evaluation,
                      client.Evaluate(request, [&](const v1::EvaluateEvent& event) {
                        Progress progress;

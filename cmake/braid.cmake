@@ -37,6 +37,10 @@ function(braid_test)
   target_link_libraries(${ARG_NAME} PRIVATE braid_flags ${ARG_DEPS} GTest::gmock GTest::gtest_main)
   add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME})
   set_tests_properties(${ARG_NAME} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600)
+  if(BRAID_ASAN_UBSAN)
+    set_tests_properties(${ARG_NAME} PROPERTIES ENVIRONMENT
+      "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/leak_suppressions.txt")
+  endif()
 endfunction()
 
 # braid_proto(NAME <name> PROTOS a/b.proto ...): messages and gRPC stubs of

@@ -1,10 +1,14 @@
 # The three helpers all folders use.
 
-add_library(braid_flags INTERFACE)
-target_include_directories(braid_flags INTERFACE ${CMAKE_SOURCE_DIR})
+# What all code is compiled with; braid_flags adds the sanitizers asked for.
+add_library(braid_plain_flags INTERFACE)
+target_include_directories(braid_plain_flags INTERFACE ${CMAKE_SOURCE_DIR})
 # -Wno-restrict: GCC 12 gives false alarms on string concatenation (GCC bug 105651).
-target_compile_options(braid_flags INTERFACE -Wall -Wextra -Wshadow -Werror
+target_compile_options(braid_plain_flags INTERFACE -Wall -Wextra -Wshadow -Werror
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+
+add_library(braid_flags INTERFACE)
+target_link_libraries(braid_flags INTERFACE braid_plain_flags)
 if(BRAID_ASAN_UBSAN)
   target_compile_options(braid_flags INTERFACE
     -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
@@ -13,6 +17,7 @@ if(BRAID_ASAN_UBSAN)
 elseif(BRAID_TSAN)
   target_compile_options(braid_flags INTERFACE -fsanitize=thread)
   target_link_options(braid_flags INTERFACE -fsanitize=thread)
+  target_compile_definitions(braid_flags INTERFACE BRAID_TSAN=1)
 endif()
 
 # braid_library(NAME <name> SRCS ... [DEPS ...]): static library braid_<name>,

@@ -44,18 +44,18 @@ absl::StatusOr<std::string> FindModule() {
       ". Build the target braid_sentencepiece, or set ", kModuleVariable, " to its path."));
 }
 
-// Deep binding makes the module prefer its own libsentencepiece's Protocol Buffers to the
-// program's; AddressSanitizer cannot work with it.
-int OpenFlags() {
-#ifdef BRAID_ASAN
-  return RTLD_NOW | RTLD_LOCAL;
+// Keeps libsentencepiece's Protocol Buffers runtime apart from the program's. Sanitizers refuse
+// deep binding, so there the module gets a linker namespace of its own.
+void* OpenIsolated(const std::string& path) {
+#if defined(BRAID_ASAN) || defined(BRAID_TSAN)
+  return dlmopen(LM_ID_NEWLM, path.c_str(), RTLD_NOW | RTLD_LOCAL);
 #else
-  return RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
+  return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
 #endif
 }
 
 absl::StatusOr<const SentencePieceApi*> OpenModule(const std::string& path) {
-  void* handle = dlopen(path.c_str(), OpenFlags());
+  void* handle = OpenIsolated(path);
   if (handle == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat("cannot load the SentencePiece module ", path,
                                                       ": ", dlerror(),

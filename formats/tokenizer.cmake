@@ -1,9 +1,11 @@
 # libsentencepiece brings a Protocol Buffers runtime of its own: only this
-# module links it, and programs open the module with private symbols.
+# module links it, and programs open the module with private symbols. Never
+# instrumented: sanitized programs give it a namespace, hence a C library, of
+# its own.
 add_library(braid_sentencepiece SHARED sentencepiece_module.cc)
 target_include_directories(braid_sentencepiece SYSTEM PRIVATE ${SENTENCEPIECE_INCLUDE_DIRS})
 target_link_directories(braid_sentencepiece PRIVATE ${SENTENCEPIECE_LIBRARY_DIRS})
-target_link_libraries(braid_sentencepiece PRIVATE braid_flags ${SENTENCEPIECE_LIBRARIES})
+target_link_libraries(braid_sentencepiece PRIVATE braid_plain_flags ${SENTENCEPIECE_LIBRARIES})
 set_target_properties(braid_sentencepiece PROPERTIES CXX_VISIBILITY_PRESET hidden)
 
 braid_library(NAME tokenizer

@@ -1,0 +1,63 @@
+// Where the time of a step goes. One clock a process, used by the thread that
+// trains; kernels count whole calls, threads inside a call are not seen.
+//
+//   { const ScopedPhase phase(Phase::kAttention); ... }
+//   const PhaseSeconds spent = TakePhaseSeconds();   // since the last call
+#ifndef BRAID_TRAINER_PHASE_TIMES_H_
+#define BRAID_TRAINER_PHASE_TIMES_H_
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+
+namespace braid {
+
+enum class Phase {
+  kData,
+  kRouter,
+  kMerge,
+  kFfn,
+  kAttention,
+  kHead,
+  kOptimizer,
+  kCommunication,
+  kCheckpoint,
+};
+inline constexpr size_t kNumPhases = 9;
+
+using PhaseSeconds = std::array<double, kNumPhases>;
+
+namespace internal {
+inline PhaseSeconds phase_seconds = {};
+}  // namespace internal
+
+inline void AddPhaseSeconds(Phase phase, double seconds) {
+  internal::phase_seconds[static_cast<size_t>(phase)] += seconds;
+}
+
+// The seconds of every phase since the last call, and starts again at 0.
+inline PhaseSeconds TakePhaseSeconds() {
+  const PhaseSeconds spent = internal::phase_seconds;
+  internal::phase_seconds = {};
+  return spent;
+}
+
+// Counts its own lifetime. Phases do not nest.
+class ScopedPhase {
+ public:
+  explicit ScopedPhase(Phase phase) : phase_(phase) {}
+  ScopedPhase(const ScopedPhase&) = delete;
+  ScopedPhase& operator=(const ScopedPhase&) = delete;
+  ~ScopedPhase() {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
+    AddPhaseSeconds(phase_, spent.count());
+  }
+
+ private:
+  const Phase phase_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_PHASE_TIMES_H_

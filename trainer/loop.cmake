@@ -3,27 +3,33 @@ braid_library(NAME run_directory
   SRCS run_directory.cc
   DEPS braid::proto braid::config braid::formats nlohmann_json::nlohmann_json)
 braid_library(NAME run_spec
-  SRCS run_spec.cc
-  DEPS braid::proto braid::formats braid::model_config nlohmann_json::nlohmann_json)
+  SRCS checkpoint.cc model_path.cc run_spec.cc starting_point.cc
+  DEPS braid::proto braid::config braid::formats braid::model_config braid::run_directory
+    nlohmann_json::nlohmann_json)
 
 braid_library(NAME trainer
   SRCS
     adamw.cc
-    checkpoint.cc
     communicator.cc
     data_loader.cc
     evaluation.cc
     generation.cc
     gradient_clip.cc
     gradient_pass.cc
+    huggingface/baked_weights.cc
+    huggingface/config_json.cc
+    huggingface/model_export.cc
+    huggingface/model_import.cc
+    huggingface/output_directory.cc
+    huggingface/weight_files.cc
     instance_schedule.cc
     metrics_log.cc
-    model_path.cc
     mpi_communicator.cc
     progress_line.cc
     routing_totals.cc
     sampler.cc
     schedule.cc
+    starting_model.cc
     stop_signal.cc
     text_stream.cc
     threaded_communicator.cc

@@ -9,6 +9,7 @@
 #include "trainer/model/upcycling.h"
 #include "trainer/model_config.h"
 #include "trainer/run_spec.h"
+#include "trainer/starting_model.h"
 
 namespace braid {
 namespace {
@@ -81,12 +82,9 @@ absl::Status CheckBelongs(const std::filesystem::path& checkpoint, const Checkpo
 }  // namespace
 
 absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec) {
-  const bool dense_first = DenseSteps(spec) > 0;
-  ASSIGN_OR_RETURN(
-      auto model, LanguageModel::Create(dense_first ? DenseCounterpart(spec.model()) : spec.model(),
-                                        spec.seed()));
+  ASSIGN_OR_RETURN(auto model, StartingModel(spec));
   TrainingState state = WithZeroMoments(std::move(model));
-  state.upcycled = !dense_first && UsesExperts(spec.model());
+  state.upcycled = UsesExperts(state.model->config());
   return state;
 }
 

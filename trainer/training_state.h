@@ -27,8 +27,8 @@ struct TrainingState {
   bool upcycled = false;   // experts are in use
 };
 
-// Step 0: the dense counterpart when the resolved spec has a dense warm-up, the
-// model itself otherwise. A pure function of the spec.
+// Step 0, with the StartingModel and no moments. A pure function of the resolved
+// spec (and of the weights it starts from).
 absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec);
 
 // The dense model's FFNs copied into the experts (arXiv 2405.03133, section 3.4).

@@ -14,6 +14,15 @@
 #include "trainer/model/tensor_guard.h"
 
 namespace braid {
+namespace {
+
+std::vector<float> HostValues(const at::Tensor& tensor) {
+  const at::Tensor host = tensor.detach().to(at::kCPU, at::kFloat).contiguous();
+  const float* const data = host.data_ptr<float>();
+  return std::vector<float>(data, data + host.numel());
+}
+
+}  // namespace
 
 CachedDecoder::CachedDecoder(const v1::ModelConfig& config, const TransformerWeights& weights,
                              const AttentionTables& tables, MergeMode mode)
@@ -61,6 +70,14 @@ absl::Status CachedDecoder::CheckTokens(std::span<const int32_t> tokens) const {
   return absl::OkStatus();
 }
 
+std::vector<std::vector<float>> CachedDecoder::RoutingWeights() const {
+  std::vector<std::vector<float>> routing;
+  for (const LayerState& state : layers_) {
+    routing.push_back(state.routing.defined() ? HostValues(state.routing) : std::vector<float>());
+  }
+  return routing;
+}
+
 void CachedDecoder::Reset() {
   const int64_t heads = config_.num_heads(), d = config_.d_model();
   const at::TensorOptions options = weights_.embedding.options();
@@ -68,7 +85,7 @@ void CachedDecoder::Reset() {
   for (const LayerWeights& w : weights_.layers) {
     const at::Tensor cache =
         at::empty({2, heads, config_.sequence_length(), d / heads}, options.requires_grad(false));
-    LayerState state{cache[0], cache[1], {}, {}, at::zeros({d}, options.requires_grad(false))};
+    LayerState state{cache[0], cache[1], {}, {}, at::zeros({d}, options.requires_grad(false)), {}};
     if (!w.router.defined()) {
       state.gate_up = w.gate_up;
       state.down = w.down;
@@ -120,20 +137,19 @@ void CachedDecoder::UpdateFfn(const LayerWeights& w, const at::Tensor& x, LayerS
       weights = UniformWeights({1, w.router.size(0)}, x.options());
     } else {
       const at::Tensor mean = first ? x.mean(0) : state->segment_sum / routing.segment_length();
-      weights = RoutingWeights(mean.unsqueeze(0), w.router, routing);
+      weights = braid::RoutingWeights(mean.unsqueeze(0), w.router, routing);
     }
     const MergedFfn merged = MergeExperts(weights, {w.gate_up, w.down});
     state->gate_up = merged.gate_up[0];
     state->down = merged.down[0];
     state->segment_sum.zero_();
+    state->routing = weights;
   }
   state->segment_sum.add_(x.sum(0));
 }
 
 std::vector<float> CachedDecoder::Logits(const at::Tensor& hidden) const {
-  const at::Tensor logits = at::mm(hidden, weights_.head.t()).to(at::kCPU, at::kFloat).contiguous();
-  const float* const data = logits.data_ptr<float>();
-  return std::vector<float>(data, data + logits.numel());
+  return HostValues(at::mm(hidden, weights_.head.t()));
 }
 
 }  // namespace braid

@@ -26,12 +26,14 @@ class CachedDecoder final : public Decoder {
 
   absl::StatusOr<std::vector<float>> Prefill(std::span<const int32_t> prompt) override;
   absl::StatusOr<std::vector<float>> Step(int32_t token) override;
+  std::vector<std::vector<float>> RoutingWeights() const override;
 
  private:
   struct LayerState {
     at::Tensor keys, values;   // [H, sequence_length, hd]
     at::Tensor gate_up, down;  // [2F, D] and [D, F]: the FFN in use
     at::Tensor segment_sum;    // [D], of the FFN inputs of the open segment
+    at::Tensor routing;        // [1, E] of the FFN in use, undefined when dense
   };
 
   absl::Status CheckTokens(std::span<const int32_t> tokens) const;

@@ -32,6 +32,10 @@ class Decoder {
   // when the sequence is sequence_length long already; FailedPrecondition before
   // Prefill.
   virtual absl::StatusOr<std::vector<float>> Step(int32_t token) = 0;
+
+  // Routing weights [E] of the merged FFN in use, for every layer; empty for a
+  // layer that is not merged from experts. Empty before Prefill.
+  virtual std::vector<std::vector<float>> RoutingWeights() const = 0;
 };
 
 }  // namespace braid

@@ -22,7 +22,7 @@ class SoftMergeTest : public testing::TestWithParam<SoftMergeCase> {
     const SoftMergeCase& c = GetParam();
     logits_ = RandomLeaf({c.n, c.e});
     leaves_ = {RandomLeaf({c.n, c.s, c.d}), at::softmax(logits_, 1).detach().requires_grad_(),
-               RandomLeaf({2, c.e, c.f, c.d}), RandomLeaf({c.e, c.d, c.f})};
+               RandomLeaf({2, c.e, c.f, c.d}), RandomLeaf({c.e, c.f, c.d})};
     upstream_ = at::randn({c.n, c.s, c.d}, at::kDouble);
   }
 
@@ -62,7 +62,7 @@ TEST(SoftMergeFfnTest, OneHotRoutingIsThatExpert) {
   at::manual_seed(4);
   const at::Tensor x = at::randn({1, 4, 6}, at::kDouble);
   const SoftExperts experts{at::randn({2, 3, 10, 6}, at::kDouble),
-                            at::randn({3, 6, 10}, at::kDouble)};
+                            at::randn({3, 10, 6}, at::kDouble)};
   const at::Tensor one_hot = at::tensor({0.0, 1.0, 0.0}, at::kDouble).view({1, 3});
   const SoftExperts only{experts.gate_up.narrow(1, 1, 1), experts.down.narrow(0, 1, 1)};
   const at::Tensor one = at::ones({1, 1}, at::kDouble);

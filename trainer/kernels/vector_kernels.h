@@ -47,19 +47,30 @@ struct VectorKernels {
   void (*swiglu_backward)(const float* gate, const float* up, float* activation, float* dgate,
                           float* dup, size_t size);
 
-  // values[r][q] = exp(values[r][q] - shift[q]) for r < rows, q < columns, rows
-  // `columns` apart.
+  // Of the arrays [rows][columns] below, the columns lie side by side.
+
+  // values[r][q] = exp(values[r][q] - shift[q]).
   void (*exp_shifted)(float* values, const float* shift, size_t rows, size_t columns);
 
-  // One block of a running softmax over rows: `scores` [rows][columns] become
-  // exp(score - maximum); maximum[q] and sum[q] are brought up to date and
-  // correction[q] is what earlier results of column q must be multiplied by.
+  // One block of a running softmax over rows: `scores` become exp(score -
+  // maximum); maximum[q] and sum[q] are brought up to date and correction[q] is
+  // what earlier results of column q must be multiplied by.
   void (*softmax_block)(float* scores, float* maximum, float* sum, float* correction, size_t rows,
                         size_t columns);
 
-  // p[r][q] stays; dp[r][q] = p * (dp - delta[q]).
+  // dp[r][q] = p[r][q] * (dp[r][q] - delta[q]).
   void (*softmax_backward)(const float* p, float* dp, const float* delta, size_t rows,
                            size_t columns);
+
+  // values[r][q] *= factor[q].
+  void (*scale_columns)(float* values, const float* factor, size_t rows, size_t columns);
+
+  // One head's vector of 2 * half values: the pair (j, j + half) is turned by the
+  // angle with cosine[j] and direction * sine[j]. `out` may not be `in`.
+  void (*rotate)(const float* in, const float* cosine, const float* sine, float direction,
+                 size_t half, float* out);
+
+  float (*dot)(const float* a, const float* b, size_t size);
 };
 
 // Those of the widest instruction set that this processor has.

@@ -235,6 +235,32 @@ void SoftmaxBackward(const float* __restrict p, float* __restrict dp, const floa
   }
 }
 
+void ScaleColumns(float* __restrict values, const float* __restrict factor, size_t rows,
+                  size_t columns) {
+  for (size_t r = 0; r < rows; ++r) {
+    float* row = values + r * columns;
+#pragma omp simd
+    for (size_t q = 0; q < columns; ++q) row[q] *= factor[q];
+  }
+}
+
+void Rotate(const float* __restrict in, const float* __restrict cosine,
+            const float* __restrict sine, float direction, size_t half, float* __restrict out) {
+#pragma omp simd
+  for (size_t j = 0; j < half; ++j) {
+    const float a = in[j], b = in[j + half], turn = direction * sine[j];
+    out[j] = a * cosine[j] - b * turn;
+    out[j + half] = b * cosine[j] + a * turn;
+  }
+}
+
+float Dot(const float* __restrict a, const float* __restrict b, size_t size) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (size_t i = 0; i < size; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
 }  // namespace
 
 extern const VectorKernels BRAID_KERNELS_OF(BRAID_VECTOR_LEVEL);
@@ -246,6 +272,9 @@ const VectorKernels BRAID_KERNELS_OF(BRAID_VECTOR_LEVEL) = {BRAID_NAME_OF(BRAID_
                                                             SwiGluBackward,
                                                             ExpShifted,
                                                             SoftmaxBlock,
-                                                            SoftmaxBackward};
+                                                            SoftmaxBackward,
+                                                            ScaleColumns,
+                                                            Rotate,
+                                                            Dot};
 
 }  // namespace braid

@@ -15,6 +15,11 @@ struct SoftMergeCase {
   int64_t n, s, d, f, e, scratch_bytes;
 };
 
+// Of the largest value.
+double RelativeDifference(const at::Tensor& got, const at::Tensor& expected) {
+  return MaxDifference(got, expected) / expected.abs().max().item<double>();
+}
+
 class SoftMergeTest : public testing::TestWithParam<SoftMergeCase> {
  protected:
   SoftMergeTest() {
@@ -51,12 +56,32 @@ TEST_P(SoftMergeTest, GradientsEqualFiniteDifferences) {
   EXPECT_LT(FiniteDifferenceError([&] { return (Layer() * upstream_).mean(); }, leaves_, 20), 1e-7);
 }
 
+// The fused kernel against the definition in double precision.
+TEST_P(SoftMergeTest, SinglePrecisionEqualsLoopOverExperts) {
+  std::vector<at::Tensor> single;
+  for (const at::Tensor& leaf : leaves_) {
+    single.push_back(leaf.detach().to(at::kFloat).requires_grad_());
+  }
+  const auto layer = [&] {
+    return SoftMergeFfn(single[0], single[1], {single[2], single[3]}).to(at::kDouble);
+  };
+  EXPECT_LT(RelativeDifference(layer(), Reference()), 2e-5);
+  const auto got = GradientsOf([&] { return (layer() * upstream_).sum(); }, single);
+  const auto expected = GradientsOf([&] { return (Reference() * upstream_).sum(); }, leaves_);
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    EXPECT_LT(RelativeDifference(got[i].to(at::kDouble), expected[i]), 2e-5) << "gradient " << i;
+  }
+}
+
 // 1 byte of scratch: one segment a group. The last two end with a short group.
 INSTANTIATE_TEST_SUITE_P(Shapes, SoftMergeTest,
                          testing::Values(SoftMergeCase{1, 1, 2, 3, 2, 1},
                                          SoftMergeCase{5, 4, 6, 10, 3, 1},
                                          SoftMergeCase{5, 4, 6, 10, 3, 2 * 2 * 60 * 8},
-                                         SoftMergeCase{20, 5, 12, 20, 8, kSoftMergeScratchBytes}));
+                                         SoftMergeCase{20, 5, 12, 20, 8, kSoftMergeScratchBytes},
+                                         // Partial panels, tiles and feature blocks.
+                                         SoftMergeCase{3, 70, 72, 100, 3,
+                                                       kSoftMergeScratchBytes}));
 
 TEST(SoftMergeFfnTest, OneHotRoutingIsThatExpert) {
   at::manual_seed(4);

@@ -1,12 +1,16 @@
 #include "trainer/kernels/causal_attention.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
+
+#include "trainer/kernels/fused_attention.h"
+#include "trainer/phase_times.h"
 
 namespace braid {
 namespace {
@@ -137,6 +141,47 @@ class CausalAttentionFunction : public torch::autograd::Function<CausalAttention
   }
 };
 
+bool CanFuse(const at::Tensor& qkv) {
+  return qkv.device().is_cpu() && qkv.scalar_type() == at::kFloat && HasFusedAttention();
+}
+
+AttentionShape ShapeOf(const at::Tensor& qkv, int64_t num_heads) {
+  return {qkv.size(0), qkv.size(1), num_heads, qkv.size(2) / 3 / num_heads};
+}
+
+RotaryTables TablesOf(const at::Tensor& cosine, const at::Tensor& sine) {
+  const at::Tensor query[] = {cosine[0], sine[0]}, key[] = {cosine[1], sine[1]};
+  return {query[0].data_ptr<float>(), query[1].data_ptr<float>(), key[0].data_ptr<float>(),
+          key[1].data_ptr<float>()};
+}
+
+class FusedAttentionFunction : public torch::autograd::Function<FusedAttentionFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv,
+                            const at::Tensor& cosine, const at::Tensor& sine, int64_t num_heads) {
+    const ScopedPhase phase(Phase::kAttention);
+    const AttentionShape shape = ShapeOf(qkv, num_heads);
+    const at::Tensor out = at::empty({shape.batch, shape.length, shape.width()}, qkv.options());
+    const at::Tensor log_sums = at::empty({shape.batch, num_heads, shape.length}, qkv.options());
+    FusedAttentionForward(shape, TablesOf(cosine, sine), qkv.data_ptr<float>(),
+                          out.data_ptr<float>(), log_sums.data_ptr<float>(), at::get_num_threads());
+    context->save_for_backward({qkv, cosine, sine, out, log_sums});
+    context->saved_data["num_heads"] = num_heads;
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list incoming) {
+    const ScopedPhase phase(Phase::kAttention);
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &qkv = saved[0], dout = incoming[0].contiguous(), dqkv = at::empty_like(qkv);
+    FusedAttentionBackward(ShapeOf(qkv, context->saved_data["num_heads"].toInt()),
+                           TablesOf(saved[1], saved[2]), qkv.data_ptr<float>(),
+                           saved[3].data_ptr<float>(), saved[4].data_ptr<float>(),
+                           dout.data_ptr<float>(), dqkv.data_ptr<float>(), at::get_num_threads());
+    return {dqkv, at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
 }  // namespace
 
 AttentionTables MakeAttentionTables(int64_t max_length, int64_t num_heads, int64_t head_width,
@@ -167,6 +212,10 @@ at::Tensor CausalAttend(const at::Tensor& q, const at::Tensor& k, const at::Tens
 }
 
 at::Tensor CausalAttention(const at::Tensor& qkv, const AttentionTables& tables) {
+  if (CanFuse(qkv)) {
+    return FusedAttentionFunction::apply(qkv.contiguous(), tables.cosine, tables.sine,
+                                         tables.num_heads);
+  }
   return CausalAttentionFunction::apply(qkv, tables.cosine, tables.sine, tables.num_heads);
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "trainer/kernels/fused_ffn_function.h"
 #include "trainer/kernels/swiglu.h"
 
 namespace braid {
@@ -24,7 +25,7 @@ at::Tensor MergeGateUp(const at::Tensor& routing, const at::Tensor& gate_up) {
   return merged.view({n, 2 * f, d});
 }
 
-// [E, D, F] -> [N, D, F].
+// [E, F, D] -> [N, F, D].
 at::Tensor MergeDown(const at::Tensor& routing, const at::Tensor& down) {
   return at::mm(routing, down.flatten(1)).view({routing.size(0), down.size(1), down.size(2)});
 }
@@ -52,11 +53,11 @@ void Scatter(const at::Tensor& routing, const at::Tensor& merged_gradient,
 void BackwardGroup(const at::Tensor& x, const at::Tensor& routing, const SoftExperts& experts,
                    const at::Tensor& hidden, const at::Tensor& dy, at::Tensor dx,
                    at::Tensor drouting, Gradients* sums) {
-  const int64_t n = x.size(0), f = experts.down.size(2), d = experts.down.size(1);
-  const at::Tensor dactivation = at::bmm(dy, MergeDown(routing, experts.down));
+  const int64_t n = x.size(0), f = experts.down.size(1), d = experts.down.size(2);
+  const at::Tensor dactivation = at::bmm(dy, MergeDown(routing, experts.down).transpose(1, 2));
   const SwiGluGradients inner = SwiGluBackward(hidden, dactivation);
-  at::Tensor merged_gradient = at::bmm(dy.transpose(1, 2), inner.activation);
-  Scatter(routing, merged_gradient.view({n, d * f}), experts.down.flatten(1), drouting,
+  at::Tensor merged_gradient = at::bmm(inner.activation.transpose(1, 2), dy);
+  Scatter(routing, merged_gradient.view({n, f * d}), experts.down.flatten(1), drouting,
           sums->down.flatten(1), sums->keep);
   at::bmm_out(dx, inner.gate_up, MergeGateUp(routing, experts.gate_up));
   merged_gradient = at::bmm(inner.gate_up.transpose(1, 2), x).view({n, 2, f * d});
@@ -72,7 +73,7 @@ class SoftMergeFunction : public torch::autograd::Function<SoftMergeFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& routing, const at::Tensor& gate_up,
                             const at::Tensor& down, int64_t scratch_bytes) {
-    const int64_t n = x.size(0), f = down.size(2);
+    const int64_t n = x.size(0), f = down.size(1);
     at::Tensor hidden = at::empty({n, x.size(1), 2 * f}, x.options());
     at::Tensor y = at::empty_like(x);
     const int64_t step = SegmentsPerGroup(down, scratch_bytes);
@@ -81,7 +82,7 @@ class SoftMergeFunction : public torch::autograd::Function<SoftMergeFunction> {
       const at::Tensor weights = routing.narrow(0, start, count);
       at::Tensor group = hidden.narrow(0, start, count), out = y.narrow(0, start, count);
       at::bmm_out(group, x.narrow(0, start, count), MergeGateUp(weights, gate_up).transpose(1, 2));
-      at::bmm_out(out, SwiGluForward(group), MergeDown(weights, down).transpose(1, 2));
+      at::bmm_out(out, SwiGluForward(group), MergeDown(weights, down));
     }
     context->save_for_backward({x, routing, gate_up, down, hidden});
     context->saved_data["step"] = step;
@@ -110,6 +111,9 @@ class SoftMergeFunction : public torch::autograd::Function<SoftMergeFunction> {
 
 at::Tensor SoftMergeFfn(const at::Tensor& x, const at::Tensor& routing, const SoftExperts& experts,
                         int64_t scratch_bytes) {
+  if (CanFuseFfn(x)) {
+    return FusedFfn(x.flatten(0, 1), routing, experts.gate_up, experts.down).view(x.sizes());
+  }
   return SoftMergeFunction::apply(x.contiguous(), routing.contiguous(), experts.gate_up,
                                   experts.down, scratch_bytes);
 }

@@ -6,8 +6,11 @@
 //   dx_n = dy_n M_n               G_n = dy_n^T x_n
 //   dW_i = sum_n e_ni G_n         de_ni = <G_n, W_i>
 // for each of gate, up (M1, M3) and down (M2): y = (silu(x M1^T) * (x M3^T)) M2^T.
+// Down is stored transposed, so that the rows of all three are hidden units.
 //
-// Merged matrices are never kept: backward merges again, a bounded group of
+// Merged matrices are never kept: backward merges again. In single precision on a
+// processor the fused kernel does it tile by tile (kernels/fused_ffn.h); any other
+// type or device goes through plain tensor operations, a bounded group of
 // segments at a time.
 #ifndef BRAID_TRAINER_KERNELS_SOFT_MERGE_H_
 #define BRAID_TRAINER_KERNELS_SOFT_MERGE_H_
@@ -18,27 +21,28 @@
 
 namespace braid {
 
-// Segments merged at a time: each expert is read once a group. A group's merged
-// matrices (or their gradients) take at most kSoftMergeScratchBytes, unless one
-// segment needs more.
+// Of the plain operations. Segments merged at a time: each expert is read once a
+// group. A group's merged matrices (or their gradients) take at most
+// kSoftMergeScratchBytes, unless one segment needs more.
 inline constexpr int64_t kMaxSegmentsPerGroup = 16;
 inline constexpr int64_t kSoftMergeScratchBytes = int64_t{64} << 20;
 
 struct SoftExperts {
   // [2, E, F, D]: the experts' gate matrices, then their up matrices.
   at::Tensor gate_up;
-  // [E, D, F].
+  // [E, F, D].
   at::Tensor down;
 };
 
 // x [N, S, D], routing [N, E] -> [N, S, D]. Differentiable in x, routing and
-// both expert tensors. Any floating type.
+// both expert tensors. Any floating type. A leaf among the expert tensors that
+// has a gradient already gets its share added there.
 at::Tensor SoftMergeFfn(const at::Tensor& x, const at::Tensor& routing, const SoftExperts& experts,
                         int64_t scratch_bytes = kSoftMergeScratchBytes);
 
 struct MergedFfn {
   at::Tensor gate_up;  // [N, 2F, D]
-  at::Tensor down;     // [N, D, F]
+  at::Tensor down;     // [N, F, D]
 };
 
 // The averages themselves, for routing [N, E]. Not differentiable.

@@ -107,7 +107,7 @@ at::Tensor CachedDecoder::Advance(std::span<const int32_t> tokens) {
     h = at::addmm(h, Attend(w, h, &state), w.attention_output.t());
     const at::Tensor x = RmsNorm(h, w.ffn_norm, epsilon);
     if (w.router.defined()) UpdateFfn(w, x, &state);
-    h = at::addmm(h, SwiGluForward(at::mm(x, state.gate_up.t())), state.down.t());
+    h = at::addmm(h, SwiGluForward(at::mm(x, state.gate_up.t())), state.down);
   }
   position_ += count;
   return RmsNorm(h.narrow(0, count - 1, 1), weights_.final_norm, epsilon);

@@ -31,7 +31,7 @@ class CachedDecoder final : public Decoder {
  private:
   struct LayerState {
     at::Tensor keys, values;   // [H, sequence_length, hd]
-    at::Tensor gate_up, down;  // [2F, D] and [D, F]: the FFN in use
+    at::Tensor gate_up, down;  // [2F, D] and [F, D]: the FFN in use
     at::Tensor segment_sum;    // [D], of the FFN inputs of the open segment
     at::Tensor routing;        // [1, E] of the FFN in use, undefined when dense
   };

@@ -48,13 +48,13 @@ void AddFfn(const v1::ModelConfig& config, const std::string& prefix, LayoutBuil
   if (!UsesExperts(config)) {
     layout->AddMatrix(prefix + "gate_proj.weight", "ffn", {f, d}, d);
     layout->AddMatrix(prefix + "up_proj.weight", "ffn", {f, d}, d);
-    layout->AddMatrix(prefix + "down_proj.weight", "ffn", {d, f}, f, /*residual=*/true);
+    layout->AddMatrix(prefix + "down_proj.weight_t", "ffn", {f, d}, f, /*residual=*/true);
     return;
   }
   layout->Add(prefix + "router.weight", "router", {e, d}, config.routing().router_init_std());
   layout->AddMatrix(prefix + "experts.gate_proj.weight", "ffn", {e, f, d}, d);
   layout->AddMatrix(prefix + "experts.up_proj.weight", "ffn", {e, f, d}, d);
-  layout->AddMatrix(prefix + "experts.down_proj.weight", "ffn", {e, d, f}, f, /*residual=*/true);
+  layout->AddMatrix(prefix + "experts.down_proj.weight_t", "ffn", {e, f, d}, f, /*residual=*/true);
 }
 
 void AddLayer(const v1::ModelConfig& config, int layer, LayoutBuilder* layout) {

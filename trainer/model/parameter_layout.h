@@ -15,7 +15,9 @@
 namespace braid {
 
 struct ParameterSpec {
-  // Hugging Face LLaMA name, or that of an expert or router tensor.
+  // Hugging Face LLaMA name, or that of an expert or router tensor. "weight_t" is
+  // the transpose of the "weight" of that name: the FFN kernel wants hidden units
+  // as rows in all three matrices.
   std::string name;
   // "embedding", "attention", "ffn", "router", "norm" or "head".
   std::string group;

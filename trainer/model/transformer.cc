@@ -7,9 +7,9 @@
 #include <unordered_map>
 
 #include "formats/check.h"
+#include "trainer/kernels/dense_ffn.h"
 #include "trainer/kernels/rms_norm.h"
 #include "trainer/kernels/soft_merge.h"
-#include "trainer/kernels/swiglu.h"
 #include "trainer/model/parameter_layout.h"
 #include "trainer/model/segment_router.h"
 #include "trainer/model_config.h"
@@ -58,10 +58,10 @@ LayerWeights BindLayer(const v1::ModelConfig& config, const Binder& binder, int 
   if (UsesExperts(config)) {
     w.router = binder.Bind(prefix + "mlp.router.weight", {e, d});
     w.gate_up = binder.Bind(prefix + "mlp.experts.gate_proj.weight", {2, e, f, d});
-    w.down = binder.Bind(prefix + "mlp.experts.down_proj.weight", {e, d, f});
+    w.down = binder.Bind(prefix + "mlp.experts.down_proj.weight_t", {e, f, d});
   } else {
     w.gate_up = binder.Bind(prefix + "mlp.gate_proj.weight", {2 * f, d});
-    w.down = binder.Bind(prefix + "mlp.down_proj.weight", {d, f});
+    w.down = binder.Bind(prefix + "mlp.down_proj.weight_t", {f, d});
   }
   return w;
 }
@@ -134,7 +134,7 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
     if (w.router.defined()) {
       h = h + ExpertFfn(config, w, x, shape, mode, &result.routing);
     } else {
-      h = at::addmm(h, SwiGlu(at::mm(x, w.gate_up.t())), w.down.t());
+      h = h + DenseFfn(x, w.gate_up, w.down);
     }
   }
   if (shape.length != length) {

@@ -25,7 +25,7 @@ struct LayerWeights {
   at::Tensor ffn_norm;          // [D]
   at::Tensor router;            // [E, D], undefined when dense
   at::Tensor gate_up;           // [2F, D] dense, [2, E, F, D] experts
-  at::Tensor down;              // [D, F] dense, [E, D, F] experts
+  at::Tensor down;              // [F, D] dense, [E, F, D] experts
 };
 
 struct TransformerWeights {

@@ -36,6 +36,22 @@ TEST_P(CausalAttentionTest, EqualsPlainAttentionForwardAndBackward) {
 // Within a block, exactly one, one and a bit, several; the last keeps no probabilities.
 INSTANTIATE_TEST_SUITE_P(Lengths, CausalAttentionTest, testing::Values(1, 7, 128, 129, 300, 1250));
 
+// The kernel for single precision, against the plain path in double precision.
+TEST_P(CausalAttentionTest, SinglePrecisionEqualsDouble) {
+  at::manual_seed(9);
+  const int64_t length = GetParam(), heads = 3, width = 24;
+  const at::Tensor qkv = RandomLeaf({2, length, 3 * heads * width});
+  const at::Tensor single = qkv.detach().to(at::kFloat).requires_grad_();
+  const at::Tensor upstream = at::randn({2, length, heads * width}, at::kDouble);
+  const auto attend = [&](const at::Tensor& x) {
+    return CausalAttention(x, MakeAttentionTables(length + 5, heads, width, kTheta, x.options()));
+  };
+  EXPECT_LT(MaxDifference(attend(single).to(at::kDouble), attend(qkv)), 1e-5);
+  const auto got = GradientsOf([&] { return (attend(single) * upstream).sum(); }, {single});
+  const auto expected = GradientsOf([&] { return (attend(qkv) * upstream).sum(); }, {qkv});
+  EXPECT_LT(MaxDifference(got[0].to(at::kDouble), expected[0]), 5e-5);
+}
+
 TEST(CausalAttentionGradientTest, EqualsFiniteDifferences) {
   at::manual_seed(6);
   const at::Tensor qkv = RandomLeaf({1, 6, 3 * 8});

@@ -178,7 +178,7 @@ TEST(ParameterLayoutTest, LeavesNoGapsAndUsesLlamaNames) {
   EXPECT_EQ(shapes["model.embed_tokens.weight"], (Shape{2048, 64}));
   EXPECT_EQ(shapes["model.layers.3.self_attn.q_proj.weight"], (Shape{64, 64}));
   EXPECT_EQ(shapes["model.layers.3.mlp.gate_proj.weight"], (Shape{256, 64}));
-  EXPECT_EQ(shapes["model.layers.3.mlp.down_proj.weight"], (Shape{64, 256}));
+  EXPECT_EQ(shapes["model.layers.3.mlp.down_proj.weight_t"], (Shape{256, 64}));
   EXPECT_EQ(shapes["model.norm.weight"], (Shape{64}));
   EXPECT_EQ(shapes["lm_head.weight"], (Shape{2048, 64}));
 }
@@ -194,12 +194,12 @@ TEST(ParameterLayoutTest, InitialDeviationsFollowTheConfiguration) {
   };
   const auto fan_in = deviations();
   EXPECT_DOUBLE_EQ(fan_in.at("model.layers.0.mlp.experts.gate_proj.weight"), 0.125);
-  EXPECT_DOUBLE_EQ(fan_in.at("model.layers.0.mlp.experts.down_proj.weight"),
+  EXPECT_DOUBLE_EQ(fan_in.at("model.layers.0.mlp.experts.down_proj.weight_t"),
                    1 / 16.0 / std::sqrt(8.0));
   EXPECT_DOUBLE_EQ(fan_in.at("model.layers.0.mlp.router.weight"), 0.06);
   EXPECT_EQ(fan_in.at("model.norm.weight"), 0);
   config.set_initialization(v1::NORMAL_002);
-  EXPECT_DOUBLE_EQ(deviations().at("model.layers.0.mlp.experts.down_proj.weight"), 0.02);
+  EXPECT_DOUBLE_EQ(deviations().at("model.layers.0.mlp.experts.down_proj.weight_t"), 0.02);
 }
 
 }  // namespace

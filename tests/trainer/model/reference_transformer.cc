@@ -61,14 +61,14 @@ at::Tensor ReferenceExperts(const v1::ModelConfig& config, const Parameters& p,
   const at::Tensor gate_up =
       at::stack({p.at(mlp + "experts.gate_proj.weight"), p.at(mlp + "experts.up_proj.weight")});
   return SoftMergeReference(at::stack(segments), at::stack(weights), gate_up,
-                            p.at(mlp + "experts.down_proj.weight"))
+                            p.at(mlp + "experts.down_proj.weight_t"))
       .flatten(0, 1);
 }
 
 at::Tensor ReferenceDense(const Parameters& p, const std::string& mlp, const at::Tensor& x) {
   const at::Tensor gate = at::matmul(x, p.at(mlp + "gate_proj.weight").t());
   const at::Tensor up = at::matmul(x, p.at(mlp + "up_proj.weight").t());
-  return at::matmul(gate * at::sigmoid(gate) * up, p.at(mlp + "down_proj.weight").t());
+  return at::matmul(gate * at::sigmoid(gate) * up, p.at(mlp + "down_proj.weight_t"));
 }
 
 at::Tensor ReferenceFfn(const v1::ModelConfig& config, const Parameters& p, const std::string& mlp,

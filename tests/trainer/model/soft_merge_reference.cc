@@ -17,7 +17,7 @@ at::Tensor SoftMergeReference(const at::Tensor& x, const at::Tensor& routing,
     }
     const at::Tensor g = at::mm(x[n], gate.t());
     const at::Tensor activation = g * at::sigmoid(g) * at::mm(x[n], up.t());
-    segments.push_back(at::mm(activation, merged_down.t()));
+    segments.push_back(at::mm(activation, merged_down));
   }
   return at::stack(segments);
 }

@@ -6,7 +6,7 @@
 
 namespace braid {
 
-// x [N, S, D], routing [N, E], gate_up [2, E, F, D], down [E, D, F] -> [N, S, D].
+// x [N, S, D], routing [N, E], gate_up [2, E, F, D], down [E, F, D] -> [N, S, D].
 at::Tensor SoftMergeReference(const at::Tensor& x, const at::Tensor& routing,
                               const at::Tensor& gate_up, const at::Tensor& down);
 

@@ -18,6 +18,7 @@ braid_library(NAME trainer
     gradient_pass.cc
     huggingface/baked_weights.cc
     huggingface/config_json.cc
+    huggingface/file_tensor.cc
     huggingface/model_export.cc
     huggingface/model_import.cc
     huggingface/output_directory.cc

@@ -16,6 +16,7 @@
 #include "formats/tokenizer.h"
 #include "trainer/huggingface/baked_weights.h"
 #include "trainer/huggingface/config_json.h"
+#include "trainer/huggingface/file_tensor.h"
 #include "trainer/huggingface/output_directory.h"
 #include "trainer/huggingface/weight_files.h"
 #include "trainer/model/parameter_layout.h"
@@ -35,16 +36,28 @@ constexpr int32_t kUnknownId = 0;
 // What to write: a configuration and the values of its parameters.
 struct Source {
   v1::ModelConfig config;
-  std::function<absl::StatusOr<std::span<const float>>(const TensorInfo&)> values;
+  // By the parameter's name; needed until the next call only.
+  std::function<absl::StatusOr<std::span<const float>>(const std::string&)> values;
 };
 
 Source PlainSource(LanguageModel& model) {
   std::map<std::string, std::span<const float>> values;
   for (const Parameter& p : model.parameters()) values[p.name] = p.value;
   return {model.config(),
-          [values](const TensorInfo& tensor) -> absl::StatusOr<std::span<const float>> {
-            return values.at(tensor.name);
+          [values](const std::string& name) -> absl::StatusOr<std::span<const float>> {
+            return values.at(name);
           }};
+}
+
+// A parameter's values as the file has them; `transposed` holds them if need be.
+absl::StatusOr<std::span<const float>> FileValues(const Source& source,
+                                                  const ParameterSpec& parameter,
+                                                  std::vector<float>* transposed) {
+  ASSIGN_OR_RETURN(const std::span<const float> values, source.values(parameter.name));
+  if (!FileTensorOf(parameter).transposed) return values;
+  transposed->resize(values.size());
+  TransposeMatrices(values, parameter.shape.end()[-2], parameter.shape.end()[-1], *transposed);
+  return *transposed;
 }
 
 std::string GenerationConfig(int32_t eos_id) {
@@ -88,12 +101,20 @@ class Writer {
   }
 
   absl::Status Weights(const Source& source, const ExportOptions& options) {
-    WeightsToWrite weights{{}, source.values, options.max_shard_bytes};
+    std::map<std::string, ParameterSpec> parameters;  // by name in the file
+    std::vector<float> transposed;
+    WeightsToWrite weights;
+    weights.max_file_bytes = options.max_shard_bytes;
     int64_t count = 0;
     for (const ParameterSpec& spec : ParameterLayout(source.config)) {
-      weights.tensors.push_back({spec.name, options.dtype, spec.shape});
+      const FileTensor tensor = FileTensorOf(spec);
+      weights.tensors.push_back({tensor.name, options.dtype, tensor.shape});
+      parameters[tensor.name] = spec;
       count += spec.size;
     }
+    weights.values = [&](const TensorInfo& tensor) {
+      return FileValues(source, parameters.at(tensor.name), &transposed);
+    };
     ASSIGN_OR_RETURN(const std::vector<FileSummary> files, WriteWeightFiles(directory_, weights));
     for (const FileSummary& file : files) Add(file);
     response_->set_num_parameters(count);
@@ -180,7 +201,7 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::p
   std::optional<BakedWeights> baked;
   if (options.bake_prompt.has_value()) {
     ASSIGN_OR_RETURN(baked, BakedWeights::Create(model, *options.bake_prompt));
-    source = {baked->config(), [&](const TensorInfo& t) { return baked->Values(t.name); }};
+    source = {baked->config(), [&](const std::string& name) { return baked->Values(name); }};
     AddRouting(baked->routing(), &response);
   }
   RETURN_IF_ERROR(WriteAll(source, tokenizer, options, directory->staging(), &response));

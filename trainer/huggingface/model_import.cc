@@ -14,6 +14,7 @@
 #include "formats/status_macros.h"
 #include "formats/tokenizer.h"
 #include "trainer/huggingface/config_json.h"
+#include "trainer/huggingface/file_tensor.h"
 #include "trainer/huggingface/output_directory.h"
 #include "trainer/huggingface/weight_files.h"
 #include "trainer/model/parameter_layout.h"
@@ -42,15 +43,16 @@ absl::Status BadTensor(const fs::path& directory, const std::string& name,
 absl::Status CheckExpected(const fs::path& directory, const WeightFiles& weights,
                            const std::vector<ParameterSpec>& layout) {
   for (const ParameterSpec& spec : layout) {
-    const TensorInfo* found = weights.Find(spec.name);
+    const FileTensor tensor = FileTensorOf(spec);
+    const TensorInfo* found = weights.Find(tensor.name);
     if (found == nullptr) {
-      return BadTensor(directory, spec.name,
-                       absl::StrCat("missing, expected shape ", ShapeText(spec.shape)));
+      return BadTensor(directory, tensor.name,
+                       absl::StrCat("missing, expected shape ", ShapeText(tensor.shape)));
     }
-    if (found->shape != spec.shape) {
-      return BadTensor(directory, spec.name,
+    if (found->shape != tensor.shape) {
+      return BadTensor(directory, tensor.name,
                        absl::StrCat("got shape ", ShapeText(found->shape), ", expected ",
-                                    ShapeText(spec.shape), " by config.json"));
+                                    ShapeText(tensor.shape), " by config.json"));
     }
   }
   return absl::OkStatus();
@@ -77,7 +79,7 @@ absl::Status CheckTiedHead(const fs::path& directory, const WeightFiles& weights
 absl::Status CheckNothingElse(const fs::path& directory, const WeightFiles& weights,
                               const std::vector<ParameterSpec>& layout, bool tied) {
   std::set<std::string> expected;
-  for (const ParameterSpec& spec : layout) expected.insert(spec.name);
+  for (const ParameterSpec& spec : layout) expected.insert(FileTensorOf(spec).name);
   for (const std::string& name : weights.names()) {
     if (expected.contains(name) || IsRotaryTable(name)) continue;
     if (tied && name == kHead) {
@@ -89,6 +91,16 @@ absl::Status CheckNothingElse(const fs::path& directory, const WeightFiles& weig
                          ? "biases are not supported"
                          : "not a tensor of the model that config.json describes");
   }
+  return absl::OkStatus();
+}
+
+absl::Status ReadParameter(const WeightFiles& weights, const ParameterSpec& parameter,
+                           std::span<float> values) {
+  const FileTensor tensor = FileTensorOf(parameter);
+  if (!tensor.transposed) return weights.Read(tensor.name, values);
+  std::vector<float> in_file(values.size());
+  RETURN_IF_ERROR(weights.Read(tensor.name, in_file));
+  TransposeMatrices(in_file, tensor.shape.end()[-2], tensor.shape.end()[-1], values);
   return absl::OkStatus();
 }
 
@@ -134,7 +146,9 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> ReadHuggingFaceModel(const fs::pa
   RETURN_IF_ERROR(CheckExpected(directory, weights, layout));
   RETURN_IF_ERROR(CheckNothingElse(directory, weights, layout, config.tie_embeddings()));
   ASSIGN_OR_RETURN(auto model, LanguageModel::Create(config, /*seed=*/0));
-  for (Parameter& p : model->parameters()) RETURN_IF_ERROR(weights.Read(p.name, p.value));
+  for (const ParameterSpec& spec : layout) {
+    RETURN_IF_ERROR(ReadParameter(weights, spec, model->values().subspan(spec.offset, spec.size)));
+  }
   return model;
 }
 

@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "formats/safetensors.h"
 #include "tests/formats/scratch_directory.h"
 #include "tests/formats/status_matchers.h"
 #include "tests/trainer/huggingface/exported_models.h"
 #include "trainer/huggingface/baked_weights.h"
+#include "trainer/huggingface/file_tensor.h"
 #include "trainer/prompt.h"
 
 namespace braid {
@@ -73,11 +75,15 @@ TEST_F(ModelExportTest, ShardsHoldEveryTensorOnce) {
   const auto index = nlohmann::json::parse(GetFile(scratch_ / "out/model.safetensors.index.json"));
   EXPECT_EQ(index["metadata"]["total_size"], 4 * response.num_parameters());
   EXPECT_EQ(index["weight_map"].size(), model->parameters().size());
-  for (const Parameter& p : model->parameters()) {
-    const std::string file = index["weight_map"][p.name];
+  for (const ParameterSpec& spec : ParameterLayout(model->config())) {
+    const FileTensor tensor = FileTensorOf(spec);
+    const std::string file = index["weight_map"][tensor.name];
     ASSERT_OK_AND_ASSIGN(auto shard, SafetensorsFile::Open(scratch_ / "out" / file));
-    ASSERT_OK_AND_ASSIGN(const auto values, shard.Float(p.name));
-    EXPECT_TRUE(std::ranges::equal(values, p.value)) << p.name;
+    EXPECT_EQ(shard.Find(tensor.name)->shape, tensor.shape);
+    if (tensor.transposed) continue;  // see TransposesMatrices
+    ASSERT_OK_AND_ASSIGN(const auto values, shard.Float(tensor.name));
+    EXPECT_TRUE(std::ranges::equal(values, model->values().subspan(spec.offset, spec.size)))
+        << tensor.name;
   }
 }
 
@@ -106,6 +112,20 @@ TEST_F(ModelExportTest, MergeMatricesIsTheWeightedSum) {
   std::vector<float> merged(3, -1);
   MergeMatrices(experts, weights, merged);
   EXPECT_EQ(merged, (std::vector<float>{5.25f, 10.5f, 15.75f}));
+}
+
+TEST_F(ModelExportTest, TransposesMatrices) {
+  const int64_t rows = 70, columns = 41;
+  std::vector<float> from(2 * rows * columns), to(from.size());
+  std::iota(from.begin(), from.end(), 0.0f);
+  TransposeMatrices(from, rows, columns, to);
+  for (int64_t m = 0; m < 2; ++m) {
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        ASSERT_EQ(to[(m * columns + j) * rows + i], from[(m * rows + i) * columns + j]);
+      }
+    }
+  }
 }
 
 TEST_F(ModelExportTest, SixteenBitTypesAreRoundedValues) {

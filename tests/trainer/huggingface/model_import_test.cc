@@ -13,6 +13,7 @@
 #include "tests/formats/status_matchers.h"
 #include "tests/trainer/huggingface/exported_models.h"
 #include "trainer/checkpoint.h"
+#include "trainer/huggingface/file_tensor.h"
 #include "trainer/huggingface/model_export.h"
 #include "trainer/training_state.h"
 
@@ -299,12 +300,12 @@ TEST_F(ModelImportTest, RefusesATokenizerOfAnotherVocabulary) {
   v1::ModelConfig config = ExportedConfig(1);
   PutSource(*RandomModel(config));
   config.set_vocab_size(config.vocab_size() + 8);
-  const auto padded = RandomModel(config);
   ChangeConfig([&](Json& json) { json["vocab_size"] = config.vocab_size(); });
   ChangeTensors([&](auto& tensors) {
-    for (const Parameter& p : padded->parameters()) {
-      tensors[p.name] = {{p.name, DType::kF32, p.shape},
-                         std::string(AsBytes(std::span<const float>(p.value)))};
+    for (const ParameterSpec& spec : ParameterLayout(config)) {
+      const FileTensor tensor = FileTensorOf(spec);
+      tensors[tensor.name] = {{tensor.name, DType::kF32, tensor.shape},
+                              std::string(4 * spec.size, '\0')};
     }
   });
   EXPECT_THAT(Refusal(), testing::AllOf(testing::HasSubstr("tokenizer.model"),

@@ -32,6 +32,16 @@ void Field(const std::string& name, const std::string& value, std::ostream& out)
   out << absl::StrFormat("%-18s %s\n", name, value);
 }
 
+// "12.0k tokens/s, 85.1 GFLOP/s, 64 % of the peak".
+std::string Speed(const v1::StepMetrics& step) {
+  std::string text = absl::StrFormat("%s tokens/s", CompactCount(step.tokens_per_second()));
+  if (step.gflops() > 0) absl::StrAppendFormat(&text, ", %.1f GFLOP/s", step.gflops());
+  if (step.model_flops_utilization() > 0) {
+    absl::StrAppendFormat(&text, ", %.0f %% of the peak", 100 * step.model_flops_utilization());
+  }
+  return text;
+}
+
 }  // namespace
 
 void PrintTable(const std::vector<std::vector<std::string>>& rows, std::ostream& out) {
@@ -115,8 +125,7 @@ void PrintRun(const v1::Run& run, std::ostream& out) {
           absl::StrFormat("%.4f (%.4f without the first segment)", run.latest().loss(),
                           run.latest().loss_after_first_segment()),
           out);
-    Field("speed", absl::StrFormat("%s tokens/s", CompactCount(run.latest().tokens_per_second())),
-          out);
+    Field("speed", Speed(run.latest()), out);
   }
   if (run.eta_seconds() > 0) Field("time left", FormatDuration(run.eta_seconds()), out);
   for (const v1::Heartbeat& beat : run.heartbeats()) {

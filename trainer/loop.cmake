@@ -26,11 +26,13 @@ braid_library(NAME trainer
     instance_schedule.cc
     metrics_log.cc
     mpi_communicator.cc
+    process_memory.cc
     progress_line.cc
     routing_totals.cc
     sampler.cc
     schedule.cc
     starting_model.cc
+    step_metrics.cc
     stop_signal.cc
     text_stream.cc
     threaded_communicator.cc

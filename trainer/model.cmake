@@ -3,6 +3,7 @@ braid_library(NAME model_config
     model/initial_weights.cc
     model/parameter_layout.cc
     model_config.cc
+    model_flops.cc
     model_presets.cc
   DEPS braid::proto braid::nearest_word absl::status absl::statusor absl::strings)
 
@@ -58,6 +59,7 @@ braid_library(NAME model
     kernels/swiglu.cc
     model/cached_decoder.cc
     model/language_model.cc
+    model/matrix_product_peak.cc
     model/model_threads.cc
     model/segment_router.cc
     model/transformer.cc

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
 #include "trainer/model/parameter_layout.h"
+#include "trainer/model_flops.h"
 #include "trainer/model_presets.h"
 
 namespace braid {
@@ -159,22 +160,14 @@ v1::DescribeModelResponse DescribeModel(const v1::ModelConfig& resolved) {
     group->set_num_parameters(sizes[name]);
     total += sizes[name];
   }
-  const double experts = resolved.routing().num_experts();
   const int64_t active_ffn = sizes["ffn"] / resolved.routing().num_experts();
   response.set_num_parameters(total);
   response.set_num_active_parameters(total - sizes["router"] - sizes["ffn"] + active_ffn);
   // Weight, gradient and two moments of 4 bytes each.
   response.set_training_state_bytes(16 * total);
-  const double width = resolved.d_model();
-  const double matrices =
-      static_cast<double>(sizes["attention"] + active_ffn) + width * resolved.vocab_size();
-  const double attention = width * resolved.num_layers() * resolved.sequence_length();
-  response.set_flops_per_token(6 * matrices + 6 * attention);
-  if (UsesExperts(resolved)) {
-    // Merge forward, merge again, scatter dW and de: 2 FLOPs each per expert weight and segment.
-    response.set_merge_flops_per_token(8.0 * experts * static_cast<double>(active_ffn) /
-                                       resolved.routing().segment_length());
-  }
+  const ModelFlops flops = FlopsPerToken(resolved);
+  response.set_flops_per_token(flops.active());
+  response.set_merge_flops_per_token(flops.merge());
   return response;
 }
 

@@ -3,11 +3,13 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
 #include "trainer/kernels/cross_entropy.h"
+#include "trainer/kernels/scratch.h"
 #include "trainer/model/cached_decoder.h"
 #include "trainer/model/initial_weights.h"
 #include "trainer/model/parameter_layout.h"
@@ -16,6 +18,12 @@
 
 namespace braid {
 namespace {
+
+// In huge pages: kernels walk through many experts at once.
+at::Tensor LongLivedArray(int64_t size) {
+  void* memory = AllocateHuge(static_cast<size_t>(size) * sizeof(float));
+  return at::from_blob(memory, {size}, [](void* block) { std::free(block); }, at::kFloat);
+}
 
 at::Tensor TokenTensor(std::span<const int32_t> tokens, int64_t batch_size) {
   return at::tensor(at::ArrayRef<int32_t>(tokens.data(), tokens.size()), at::kLong)
@@ -65,8 +73,8 @@ class LanguageModel::Impl {
   Impl(const v1::ModelConfig& config, uint64_t seed) : config_(config) {
     const std::vector<ParameterSpec> layout = ParameterLayout(config_);
     const int64_t size = layout.back().offset + layout.back().size;
-    values_ = at::empty({size}, at::kFloat);
-    gradients_ = at::zeros({size}, at::kFloat);
+    values_ = LongLivedArray(size);
+    gradients_ = LongLivedArray(size).zero_();
     for (const ParameterSpec& spec : layout) {
       const std::span<float> value = values().subspan(spec.offset, spec.size);
       parameters_.push_back({spec.name, spec.shape, value,

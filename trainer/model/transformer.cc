@@ -132,9 +132,9 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
     h = at::addmm(h, mixed.view({-1, d}), w.attention_output.t());
     const at::Tensor x = RmsNorm(h, w.ffn_norm, epsilon);
     if (w.router.defined()) {
-      h = h + ExpertFfn(config, w, x, shape, mode, &result.routing);
+      h = ExpertFfn(config, w, x, shape, mode, &result.routing).add_(h);
     } else {
-      h = h + DenseFfn(x, w.gate_up, w.down);
+      h = DenseFfn(x, w.gate_up, w.down).add_(h);
     }
   }
   if (shape.length != length) {

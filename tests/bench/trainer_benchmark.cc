@@ -26,6 +26,7 @@
 #include "formats/check.h"
 #include "nlohmann/json.hpp"
 #include "trainer/adamw.h"
+#include "trainer/gradient_clip.h"
 #include "trainer/kernels/fused_ffn.h"
 #include "trainer/model/language_model.h"
 #include "trainer/model_config.h"
@@ -136,9 +137,10 @@ class Trainee {
     Measure([&] {
       const ScopedPhase phase(Phase::kOptimizer);
       ++step_;
+      const double factor = ClipFactor(GlobalNorm(model_->gradients()), 1.0);
       for (const Parameter& p : model_->parameters()) {
         const size_t offset = static_cast<size_t>(p.value.data() - model_->values().data());
-        AdamwStep({}, 1e-4, step_, 1.0,
+        AdamwStep({}, 1e-4, step_, factor,
                   {.value = p.value,
                    .gradient = p.gradient,
                    .m = std::span(m_).subspan(offset, p.value.size()),
@@ -290,10 +292,10 @@ void MeasureGeneration(const Settings& s, nlohmann::json* report) {
   (*report)["moe8_over_dense_generation"] = Median(dense_seconds) / Median(moe_seconds);
 }
 
-// Prints the peak memory of one micro-batch and update, for the parent process.
+// Prints the peak memory of micro-batches and an update, for the parent process.
 void PrintMemory(const Settings& s) {
   Trainee trainee(s, s.memory_of);
-  trainee.MicroBatch();
+  for (int i = 0; i < s.micro_batches; ++i) trainee.MicroBatch();
   trainee.Update();
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -307,8 +309,8 @@ struct Memory {
 
 Memory MeasureMemory(const Settings& s, const std::string& program, int num_experts) {
   const std::string command = program + " --memory-of " + std::to_string(num_experts) +
-                              " --threads " + std::to_string(s.threads) + " --length " +
-                              std::to_string(s.sequence_length) + " --layers " +
+                              " --micro-batches 2" + " --threads " + std::to_string(s.threads) +
+                              " --length " + std::to_string(s.sequence_length) + " --layers " +
                               std::to_string(s.num_layers);
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
   double peak_kib = 0, state_kib = 0;

@@ -13,6 +13,7 @@ braid_library(NAME trainer
     communicator.cc
     data_loader.cc
     evaluation.cc
+    expert_similarity.cc
     generation.cc
     gradient_clip.cc
     gradient_pass.cc
@@ -21,6 +22,7 @@ braid_library(NAME trainer
     model_path.cc
     mpi_communicator.cc
     progress_line.cc
+    routing_health.cc
     routing_totals.cc
     sampler.cc
     schedule.cc

@@ -5,9 +5,10 @@
 //   ASSIGN_OR_RETURN(logits, decoder->Step(ArgMax(logits)));
 //
 // kPrompt: every layer routes once, on the mean FFN input of all prompt tokens,
-// and is a dense layer from then on. kSegment: as in training; the first
-// segment routes on the tokens of it that the prompt holds (or uniformly, as
-// configured), each later one on the whole segment before it.
+// and is a dense layer from then on. kSegment: as LanguageModel::Logits; the
+// first segment routes on the tokens of it that the prompt holds (or uniformly,
+// as configured), each later one on the whole segment before it (PREFIX: all on
+// the first). EXPERT_CHOICE_TOKEN routes every token by itself in both.
 #ifndef BRAID_TRAINER_MODEL_DECODER_H_
 #define BRAID_TRAINER_MODEL_DECODER_H_
 

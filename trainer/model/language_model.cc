@@ -36,10 +36,10 @@ std::vector<T> ToVector(const at::Tensor& tensor) {
   return std::vector<T>(host.data_ptr<T>(), host.data_ptr<T>() + host.numel());
 }
 
-std::vector<LayerRoutingWeights> ToRouting(const std::vector<at::Tensor>& layers) {
+std::vector<LayerRoutingWeights> ToRouting(const std::vector<LayerRoutingTensor>& layers) {
   std::vector<LayerRoutingWeights> routing;
-  for (const at::Tensor& weights : layers) {
-    routing.push_back({static_cast<int>(routing.size()), ToVector<float>(weights)});
+  for (const LayerRoutingTensor& layer : layers) {
+    routing.push_back({layer.layer, ToVector<float>(layer.weights)});
   }
   return routing;
 }
@@ -121,7 +121,7 @@ class LanguageModel::Impl {
   TrainResult ForwardBackward(std::span<const int32_t> inputs, std::span<const int32_t> targets,
                               int64_t batch_size, double gradient_scale, bool measure_routing) {
     const at::AutoGradMode with_gradients(true);
-    const HiddenStates states = Run(inputs, batch_size, MergeMode::kSegment);
+    const HiddenStates states = Run(inputs, batch_size, MergeMode::kTraining);
     const CrossEntropyResult loss =
         CrossEntropy(states.hidden, weights_.head, TokenTensor(targets, 1)[0], gradient_scale);
     loss.total.backward();

@@ -135,6 +135,8 @@ std::string LossLines(const RunDirectory& directory) {
     m.clear_time();
     m.clear_step_seconds();
     m.clear_tokens_per_second();
+    // Counted over the last steps, which a resumed run does not know.
+    for (v1::LayerRouting& layer : *m.mutable_routing()) layer.clear_active_experts();
     lines += MetricsLine(m) + "\n";
   }
   return lines;

@@ -34,7 +34,7 @@ struct Score {
   double loss = 0;
   int64_t num_tokens_after = 0;
   double loss_after = 0;
-  std::vector<RoutingTotals> routing;  // by layer
+  std::vector<RoutingTotals> routing;  // one for each of MoeLayers
 };
 
 void AddLosses(const Batch& batch, const std::vector<float>& token_loss, int64_t first_segment,
@@ -52,13 +52,13 @@ void AddLosses(const Batch& batch, const std::vector<float>& token_loss, int64_t
   }
 }
 
-void AddPass(const Batch& batch, const ForwardResult& result, const v1::RoutingConfig& routing,
+void AddPass(const Batch& batch, const ForwardResult& result, const v1::ModelConfig& config,
              Score* score) {
-  AddLosses(batch, result.token_loss, routing.segment_length(), score);
-  score->routing.resize(result.routing.size(), RoutingTotals(routing.num_experts()));
-  for (size_t layer = 0; layer < result.routing.size(); ++layer) {
-    AddBatch(result.routing[layer].weights, batch.lengths, routing.segment_length(),
-             &score->routing[layer]);
+  AddLosses(batch, result.token_loss, config.routing().segment_length(), score);
+  score->routing.resize(result.routing.size(), RoutingTotals(config.routing().num_experts()));
+  for (size_t i = 0; i < result.routing.size(); ++i) {
+    AddBatch(result.routing[i].weights, batch.lengths, TokensPerDecision(config),
+             &score->routing[i]);
   }
 }
 
@@ -71,13 +71,14 @@ void AddScore(const Score& from, Score* to) {
     to->routing = from.routing;
     return;
   }
-  for (size_t layer = 0; layer < from.routing.size(); ++layer) {
-    std::ranges::transform(to->routing[layer].sums, from.routing[layer].sums,
-                           to->routing[layer].sums.begin(), std::plus<>());
+  for (size_t i = 0; i < from.routing.size(); ++i) {
+    std::ranges::transform(to->routing[i].sums, from.routing[i].sums, to->routing[i].sums.begin(),
+                           std::plus<>());
   }
 }
 
-v1::DomainEvaluation ToProto(const std::string& domain, const Score& score) {
+v1::DomainEvaluation ToProto(const std::string& domain, const v1::ModelConfig& config,
+                             const Score& score) {
   v1::DomainEvaluation result;
   result.set_domain(domain);
   result.set_num_tokens(score.num_tokens);
@@ -91,10 +92,11 @@ v1::DomainEvaluation ToProto(const std::string& domain, const Score& score) {
     result.set_loss_after_first_segment(loss);
     result.set_perplexity_after_first_segment(std::exp(loss));
   }
-  for (size_t layer = 0; layer < score.routing.size(); ++layer) {
-    const std::vector<double> mean = MeanWeights(score.routing[layer]);
+  const std::vector<int> layers = MoeLayers(config);
+  for (size_t i = 0; i < score.routing.size(); ++i) {
+    const std::vector<double> mean = MeanWeights(score.routing[i]);
     v1::LayerWeights* weights = result.add_routing();
-    weights->set_layer(static_cast<int32_t>(layer));
+    weights->set_layer(layers[i]);
     weights->mutable_weights()->Assign(mean.begin(), mean.end());
   }
   return result;
@@ -134,7 +136,7 @@ absl::StatusOr<Score> ScoreDomain(LanguageModel& model, const Domain& domain, in
     ASSIGN_OR_RETURN(const Batch batch, domain.windows.Load(windows));
     ASSIGN_OR_RETURN(const ForwardResult result,
                      model.Evaluate(batch.inputs, batch.targets, batch.batch_size, mode, routed));
-    AddPass(batch, result, model.config().routing(), &score);
+    AddPass(batch, result, model.config(), &score);
     advance(batch.batch_size);
   }
   return score;
@@ -191,10 +193,10 @@ absl::StatusOr<v1::Evaluation> EvaluateModel(LanguageModel& model, const fs::pat
   for (const Domain& domain : domains) {
     ASSIGN_OR_RETURN(const Score score,
                      ScoreDomain(model, domain, per_pass, options.mode, advance));
-    *evaluation.add_domains() = ToProto(domain.name, score);
+    *evaluation.add_domains() = ToProto(domain.name, model.config(), score);
     if (domain.num_windows > 0) AddScore(score, &all);
   }
-  *evaluation.mutable_total() = ToProto("all", all);
+  *evaluation.mutable_total() = ToProto("all", model.config(), all);
   evaluation.set_routing(options.mode == MergeMode::kPrompt ? v1::PROMPT_ROUTING
                                                             : v1::SEGMENT_ROUTING);
   return evaluation;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "formats/status_macros.h"
 #include "trainer/gradient_clip.h"
+#include "trainer/model_config.h"
 
 namespace braid {
 namespace {
@@ -22,9 +23,8 @@ struct Sums {
 void AddRouting(const TrainResult& result, const Batch& micro, const v1::ModelConfig& config,
                 std::vector<RoutingTotals>* totals) {
   totals->resize(result.routing.size(), RoutingTotals(config.routing().num_experts()));
-  for (size_t layer = 0; layer < result.routing.size(); ++layer) {
-    AddBatch(result.routing[layer].weights, micro.lengths, config.routing().segment_length(),
-             &(*totals)[layer]);
+  for (size_t i = 0; i < result.routing.size(); ++i) {
+    AddBatch(result.routing[i].weights, micro.lengths, TokensPerDecision(config), &(*totals)[i]);
   }
 }
 
@@ -91,13 +91,6 @@ absl::Status NonFinite(const RankBatch& work, double gradient_scale, LanguageMod
       absl::StrCat("step ", work.step + 1, ": the gradient summed over the batch is not finite"));
 }
 
-absl::Status ReduceRouting(Communicator& communicator, std::vector<RoutingTotals>* routing) {
-  for (RoutingTotals& layer : *routing) {
-    RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(layer.sums)));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measure_routing,
@@ -117,7 +110,6 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
   if (!std::isfinite(sums.loss) || !std::isfinite(pass.gradient_norm)) {
     return NonFinite(work, scale, model, communicator);
   }
-  RETURN_IF_ERROR(ReduceRouting(communicator, &pass.routing));
   pass.loss = sums.loss / sums.num_tokens;
   if (sums.num_tokens_after > 0) {
     pass.loss_after_first_segment = sums.loss_after / sums.num_tokens_after;

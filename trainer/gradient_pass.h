@@ -15,13 +15,14 @@
 
 namespace braid {
 
-// Over the global batch, the same on every rank.
+// Over the global batch, the same on every rank, but for the routing.
 struct GradientPass {
   double loss = 0;                      // nats per token
   double loss_after_first_segment = 0;  // 0 when no token is after it
   double gradient_norm = 0;             // of the mean loss, before clipping
   int64_t num_tokens = 0;
-  std::vector<RoutingTotals> routing;  // by layer; only when asked, only with experts
+  // This rank's part, one for each of MoeLayers; only when asked.
+  std::vector<RoutingTotals> routing;
 };
 
 // The part of this rank in a step.

@@ -13,6 +13,7 @@ braid_library(NAME trainer
     communicator.cc
     data_loader.cc
     evaluation.cc
+    expert_similarity.cc
     generation.cc
     gradient_clip.cc
     gradient_pass.cc
@@ -28,6 +29,7 @@ braid_library(NAME trainer
     mpi_communicator.cc
     process_memory.cc
     progress_line.cc
+    routing_health.cc
     routing_totals.cc
     sampler.cc
     schedule.cc

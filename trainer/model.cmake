@@ -61,7 +61,13 @@ braid_library(NAME model
     model/language_model.cc
     model/matrix_product_peak.cc
     model/model_threads.cc
-    model/segment_router.cc
+    model/routing/expert_choice.cc
+    model/routing/expert_choice_routers.cc
+    model/routing/incremental_ffn.cc
+    model/routing/merging_routers.cc
+    model/routing/router.cc
+    model/routing/routing_weights.cc
+    model/routing/sparse_ffn.cc
     model/transformer.cc
     model/upcycling.cc
   DEPS braid::kernels braid::model_config ${CMAKE_DL_LIBS})

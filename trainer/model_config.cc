@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
@@ -53,6 +54,11 @@ void FillRoutingDefaults(int sequence_length, v1::RoutingConfig* routing) {
   if (routing->router_init_std() == 0) routing->set_router_init_std(0.06);
 }
 
+// A list of every layer says the same as no list; one form, so that equal models compare equal.
+void DropCompleteLayerList(int num_layers, v1::RoutingConfig* routing) {
+  if (routing->moe_layers_size() == num_layers) routing->clear_moe_layers();
+}
+
 void FillDefaults(v1::ModelConfig* config) {
   if (config->num_layers() == 0) config->set_num_layers(4);
   if (config->d_model() == 0) config->set_d_model(64);
@@ -99,13 +105,29 @@ absl::Status CheckRouter(const v1::RoutingConfig& routing) {
   if ((routing.router() == v1::DENSE) != (routing.num_experts() == 1)) {
     return Invalid("routing.router", v1::Router_Name(routing.router()), " does not go with ",
                    routing.num_experts(), " expert(s)",
-                   "; DENSE needs num_experts 1, CAUSAL_SEGMENT 2 or more");
+                   "; DENSE needs num_experts 1, every other router 2 or more");
   }
   RETURN_IF_ERROR(
       CheckRange("routing.first_segment", routing.first_segment(), 1, v1::FirstSegment_MAX));
   RETURN_IF_ERROR(
       CheckRange("routing.router_input", routing.router_input(), 1, v1::RouterInput_MAX));
   return CheckPositive("routing.router_init_std", routing.router_init_std());
+}
+
+absl::Status CheckMoeLayers(const v1::ModelConfig& config) {
+  const auto& layers = config.routing().moe_layers();
+  if (!layers.empty() && config.routing().router() == v1::DENSE) {
+    return Invalid("routing.moe_layers", "got ", layers.size(),
+                   " layer(s), but the model is DENSE; set routing.num_experts to 2 or more");
+  }
+  for (int i = 0; i < layers.size(); ++i) {
+    RETURN_IF_ERROR(CheckRange("routing.moe_layers", layers[i], 0, config.num_layers() - 1));
+    if (i > 0 && layers[i] <= layers[i - 1]) {
+      return Invalid("routing.moe_layers", "got ", layers[i], " after ", layers[i - 1],
+                     ", expected ascending layers, each once");
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckSegments(const v1::ModelConfig& config) {
@@ -118,10 +140,53 @@ absl::Status CheckSegments(const v1::ModelConfig& config) {
                  "sequence_length ", config.sequence_length(), ", such as ", divisor);
 }
 
+// Elements of the FFN matrices: of the dense layers, and of all experts.
+struct FfnSizes {
+  int64_t dense = 0;
+  int64_t experts = 0;
+};
+
+FfnSizes SumFfnSizes(const std::vector<ParameterSpec>& layout) {
+  FfnSizes sizes;
+  for (const ParameterSpec& spec : layout) {
+    if (spec.group != "ffn") continue;
+    (spec.name.find(".experts.") == spec.name.npos ? sizes.dense : sizes.experts) += spec.size;
+  }
+  return sizes;
+}
+
 }  // namespace
 
 bool UsesExperts(const v1::ModelConfig& resolved) {
-  return resolved.routing().router() == v1::CAUSAL_SEGMENT;
+  return resolved.routing().router() != v1::DENSE;
+}
+
+bool MergesExperts(const v1::RoutingConfig& resolved) {
+  return resolved.router() == v1::CAUSAL_SEGMENT || resolved.router() == v1::PREFIX;
+}
+
+std::vector<int> MoeLayers(const v1::ModelConfig& resolved) {
+  const auto& listed = resolved.routing().moe_layers();
+  if (!UsesExperts(resolved)) return {};
+  if (!listed.empty()) return {listed.begin(), listed.end()};
+  std::vector<int> all(resolved.num_layers());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+bool IsMoeLayer(const v1::ModelConfig& resolved, int layer) {
+  const auto& listed = resolved.routing().moe_layers();
+  return UsesExperts(resolved) &&
+         (listed.empty() || std::find(listed.begin(), listed.end(), layer) != listed.end());
+}
+
+int64_t TokensPerDecision(const v1::ModelConfig& resolved) {
+  const bool by_token = resolved.routing().router() == v1::EXPERT_CHOICE_TOKEN;
+  return by_token ? 1 : resolved.routing().segment_length();
+}
+
+int64_t ExpertCapacity(int64_t decisions, int64_t num_experts) {
+  return (decisions + num_experts - 1) / num_experts;
 }
 
 std::vector<std::string> PresetNames() { return ListPresets(); }
@@ -135,7 +200,9 @@ absl::StatusOr<v1::ModelConfig> ResolveModelConfig(const v1::ModelConfig& config
   FillDefaults(&resolved);
   RETURN_IF_ERROR(CheckShape(resolved));
   RETURN_IF_ERROR(CheckRouter(resolved.routing()));
+  RETURN_IF_ERROR(CheckMoeLayers(resolved));
   RETURN_IF_ERROR(CheckSegments(resolved));
+  DropCompleteLayerList(resolved.num_layers(), resolved.mutable_routing());
   return resolved;
 }
 
@@ -144,12 +211,14 @@ v1::ModelConfig DenseCounterpart(const v1::ModelConfig& resolved) {
   dense.set_preset(PresetSize(resolved.preset()));
   dense.mutable_routing()->set_num_experts(1);
   dense.mutable_routing()->set_router(v1::DENSE);
+  dense.mutable_routing()->clear_moe_layers();
   return dense;
 }
 
 v1::DescribeModelResponse DescribeModel(const v1::ModelConfig& resolved) {
+  const std::vector<ParameterSpec> layout = ParameterLayout(resolved);
   std::map<std::string, int64_t> sizes;
-  for (const ParameterSpec& spec : ParameterLayout(resolved)) sizes[spec.group] += spec.size;
+  for (const ParameterSpec& spec : layout) sizes[spec.group] += spec.size;
   v1::DescribeModelResponse response;
   *response.mutable_model() = resolved;
   int64_t total = 0;
@@ -160,9 +229,10 @@ v1::DescribeModelResponse DescribeModel(const v1::ModelConfig& resolved) {
     group->set_num_parameters(sizes[name]);
     total += sizes[name];
   }
-  const int64_t active_ffn = sizes["ffn"] / resolved.routing().num_experts();
+  const FfnSizes ffn = SumFfnSizes(layout);
+  const int64_t one_expert = ffn.experts / resolved.routing().num_experts();
   response.set_num_parameters(total);
-  response.set_num_active_parameters(total - sizes["router"] - sizes["ffn"] + active_ffn);
+  response.set_num_active_parameters(total - sizes["router"] - ffn.experts + one_expert);
   // Weight, gradient and two moments of 4 bytes each.
   response.set_training_state_bytes(16 * total);
   const ModelFlops flops = FlopsPerToken(resolved);

@@ -10,6 +10,7 @@
 #ifndef BRAID_TRAINER_MODEL_CONFIG_H_
 #define BRAID_TRAINER_MODEL_CONFIG_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,24 @@ v1::DescribeModelResponse DescribeModel(const v1::ModelConfig& resolved);
 // else (segment_length too, so that both score the same tokens) unchanged.
 v1::ModelConfig DenseCounterpart(const v1::ModelConfig& resolved);
 
-// True when the FFNs are merged from experts.
+// True when at least one layer has experts: every router but DENSE.
 bool UsesExperts(const v1::ModelConfig& resolved);
+
+// True when the router averages experts into one FFN (CAUSAL_SEGMENT, PREFIX),
+// false when positions go through chosen experts (expert choice) or none are.
+bool MergesExperts(const v1::RoutingConfig& resolved);
+
+// The layers with experts, ascending; empty for a dense model.
+std::vector<int> MoeLayers(const v1::ModelConfig& resolved);
+bool IsMoeLayer(const v1::ModelConfig& resolved, int layer);
+
+// Consecutive positions that share one row of routing weights: 1 for
+// EXPERT_CHOICE_TOKEN, segment_length for every other router.
+int64_t TokensPerDecision(const v1::ModelConfig& resolved);
+
+// Segments or tokens that an expert takes of the `decisions` of a sequence at
+// capacity factor 1: decisions / num_experts, rounded up.
+int64_t ExpertCapacity(int64_t decisions, int64_t num_experts);
 
 }  // namespace braid
 

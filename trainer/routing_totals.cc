@@ -8,56 +8,54 @@
 namespace braid {
 namespace {
 
-double Entropy(std::span<const double> weights) {
-  double entropy = 0;
-  for (double w : weights) {
-    if (w > 0) entropy -= w * std::log(w);
-  }
-  return entropy;
-}
+double EntropyTerm(double w) { return w > 0 ? -w * std::log(w) : 0.0; }
 
 }  // namespace
 
-void AddSegments(std::span<const float> weights, RoutingTotals* totals) {
+void AddDecisions(std::span<const float> weights, RoutingTotals* totals) {
   const size_t experts = static_cast<size_t>(totals->num_experts());
   BRAID_CHECK(weights.size() % experts == 0) << weights.size() << " " << experts;
   const double active = 2.0 / static_cast<double>(experts);
+  double* const sums = totals->sums.data();
   for (size_t row = 0; row < weights.size(); row += experts) {
-    const std::vector<double> w(weights.begin() + row, weights.begin() + row + experts);
-    totals->sums[0] += 1;
-    totals->sums[1] += Entropy(w);
+    sums[0] += 1;
     for (size_t e = 0; e < experts; ++e) {
-      totals->sums[2 + e] += w[e];
-      if (w[e] > active) totals->sums[2 + experts + e] += 1;
+      const double w = weights[row + e];
+      sums[1] += EntropyTerm(w);
+      sums[2 + e] += w;
+      if (w > active) sums[2 + experts + e] += 1;
     }
   }
 }
 
 void AddBatch(std::span<const float> weights, std::span<const int64_t> lengths,
-              int64_t segment_length, RoutingTotals* totals) {
+              int64_t tokens_per_decision, RoutingTotals* totals) {
   const size_t per_sequence = lengths.empty() ? 0 : weights.size() / lengths.size();
   for (size_t b = 0; b < lengths.size(); ++b) {
-    const int64_t segments = (lengths[b] + segment_length - 1) / segment_length;
-    const size_t used = static_cast<size_t>(segments) * totals->num_experts();
-    AddSegments(weights.subspan(b * per_sequence, std::min(used, per_sequence)), totals);
+    const int64_t decisions = (lengths[b] + tokens_per_decision - 1) / tokens_per_decision;
+    const size_t used = static_cast<size_t>(decisions) * totals->num_experts();
+    AddDecisions(weights.subspan(b * per_sequence, std::min(used, per_sequence)), totals);
   }
 }
 
 std::vector<double> MeanWeights(const RoutingTotals& totals) {
   std::vector<double> mean(totals.sums.begin() + 2, totals.sums.begin() + 2 + totals.num_experts());
-  for (double& w : mean) w /= std::max(totals.num_segments(), 1.0);
+  for (double& w : mean) w /= std::max(totals.num_decisions(), 1.0);
   return mean;
+}
+
+std::span<const double> ActiveCounts(const RoutingTotals& totals) {
+  return std::span(totals.sums).last(totals.num_experts());
 }
 
 v1::LayerRouting Summarize(int layer, const RoutingTotals& totals) {
   v1::LayerRouting result;
   const std::vector<double> mean = MeanWeights(totals);
-  const auto active = std::span(totals.sums).subspan(2 + mean.size());
+  double mean_entropy = 0;
+  for (double w : mean) mean_entropy += EntropyTerm(w);
   result.set_layer(layer);
-  result.set_entropy(totals.sums[1] / std::max(totals.num_segments(), 1.0));
-  result.set_effective_experts(std::exp(Entropy(mean)));
-  result.set_active_experts(static_cast<int32_t>(
-      std::count_if(active.begin(), active.end(), [](double count) { return count > 0; })));
+  result.set_entropy(totals.sums[1] / std::max(totals.num_decisions(), 1.0));
+  result.set_effective_experts(std::exp(mean_entropy));
   result.mutable_mean_weights()->Assign(mean.begin(), mean.end());
   return result;
 }

@@ -177,7 +177,11 @@ absl::Status FillUpcycling(v1::RunSpec* spec) {
     return absl::OkStatus();
   }
   const double fraction = spec->upcycling().dense_fraction();
-  if (fraction == 0) spec->mutable_upcycling()->set_dense_fraction(0.05);
+  if (fraction == 0) {
+    // Experts that are scaled by their scores do not start where the dense model ended.
+    const bool seamless = MergesExperts(spec->model().routing());
+    spec->mutable_upcycling()->set_dense_fraction(seamless ? 0.05 : -1);
+  }
   return Check(fraction < 1, "upcycling.dense_fraction", fraction,
                "less than 1 (negative trains experts from the first step)");
 }

@@ -162,8 +162,8 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   const double begin = environment_.now();
   const bool measure = state_.upcycled && (state_.step + 1) % spec_.routing_every_steps() == 0;
   ASSIGN_OR_RETURN(const RankBatch work, LoadBatch());
-  ASSIGN_OR_RETURN(const GradientPass pass,
-                   ComputeGradients(work, measure, *state_.model, *environment_.communicator));
+  ASSIGN_OR_RETURN(const GradientPass pass, ComputeGradients(work, state_.upcycled, *state_.model,
+                                                             *environment_.communicator));
   const double learning_rate = LearningRate(ScheduleOf(spec_), state_.step);
   UpdateWeights(learning_rate, pass.gradient_norm);
   state_.num_tokens += pass.num_tokens;
@@ -175,8 +175,11 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   metrics.set_gradient_norm(pass.gradient_norm);
   metrics.set_num_tokens(state_.num_tokens);
   metrics.set_upcycled(state_.upcycled);
-  for (size_t layer = 0; layer < pass.routing.size(); ++layer) {
-    *metrics.add_routing() = Summarize(static_cast<int>(layer), pass.routing[layer]);
+  routing_health_.AddStep(pass.routing);
+  if (measure) {
+    ASSIGN_OR_RETURN(const std::vector<v1::LayerRouting> layers,
+                     routing_health_.Measure(*state_.model, *environment_.communicator));
+    metrics.mutable_routing()->Assign(layers.begin(), layers.end());
   }
   metrics.set_time(environment_.now());
   metrics.set_step_seconds(metrics.time() - begin);

@@ -23,6 +23,7 @@
 #include "trainer/gradient_pass.h"
 #include "trainer/instance_schedule.h"
 #include "trainer/metrics_log.h"
+#include "trainer/routing_health.h"
 #include "trainer/run_directory.h"
 #include "trainer/run_spec.h"
 #include "trainer/step_metrics.h"
@@ -90,6 +91,7 @@ class TrainingLoop {
   std::optional<InstanceSchedule> schedule_;
   std::unique_ptr<MetricsLog> metrics_;  // rank 0
   TrainingState state_;
+  RoutingHealth routing_health_;
   double last_beat_ = 0;
   double last_line_ = 0;
 };

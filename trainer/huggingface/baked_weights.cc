@@ -24,7 +24,7 @@ absl::StatusOr<BakedWeights> BakedWeights::Create(LanguageModel& model,
                                                   std::span<const int32_t> prompt) {
   const std::unique_ptr<Decoder> decoder = model.NewDecoder(MergeMode::kPrompt);
   RETURN_IF_ERROR(decoder->Prefill(prompt).status());
-  BakedWeights baked(model, decoder->RoutingWeights());
+  BakedWeights baked(model, decoder->Mixtures());
   for (const ParameterSpec& spec : ParameterLayout(baked.config_)) {
     if (baked.Find(spec.name) != nullptr || baked.Values(spec.name).ok()) continue;
     return absl::FailedPreconditionError(
@@ -35,8 +35,8 @@ absl::StatusOr<BakedWeights> BakedWeights::Create(LanguageModel& model,
   return baked;
 }
 
-BakedWeights::BakedWeights(LanguageModel& model, std::vector<std::vector<float>> routing)
-    : model_(&model), config_(DenseCounterpart(model.config())), routing_(std::move(routing)) {}
+BakedWeights::BakedWeights(LanguageModel& model, std::vector<ExpertMixture> mixtures)
+    : model_(&model), config_(DenseCounterpart(model.config())), mixtures_(std::move(mixtures)) {}
 
 const Parameter* BakedWeights::Find(const std::string& name) const {
   const std::span<Parameter> parameters = model_->parameters();
@@ -47,13 +47,15 @@ const Parameter* BakedWeights::Find(const std::string& name) const {
 
 absl::StatusOr<std::span<const float>> BakedWeights::Values(const std::string& name) {
   if (const Parameter* shared = Find(name)) return shared->value;
-  for (size_t layer = 0; layer < routing_.size(); ++layer) {
+  for (size_t layer = 0; layer < mixtures_.size(); ++layer) {
     const std::string prefix = LayerPrefix(static_cast<int>(layer)) + "mlp.";
-    if (name.compare(0, prefix.size(), prefix) != 0 || routing_[layer].empty()) continue;
+    if (!name.starts_with(prefix)) continue;
+    const bool down = name.starts_with(prefix + "down_proj");
+    const std::vector<float>& mixture = down ? mixtures_[layer].down : mixtures_[layer].gate_up;
     const Parameter* experts = Find(ExpertsName(name, prefix));
-    if (experts == nullptr) break;
-    merged_.resize(experts->value.size() / routing_[layer].size());
-    MergeMatrices(experts->value, routing_[layer], merged_);
+    if (experts == nullptr || mixture.empty()) break;
+    merged_.resize(experts->value.size() / mixture.size());
+    MergeMatrices(experts->value, mixture, merged_);
     return merged_;
   }
   return absl::NotFoundError(absl::StrCat("no parameter ", name));

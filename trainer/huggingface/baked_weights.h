@@ -14,28 +14,28 @@
 namespace braid {
 
 // Parameters of DenseCounterpart(model.config()), where the FFN of each layer is
-// sum_i e_i W_i with the weights e that MergeMode::kPrompt uses after `prompt`.
+// the mixture of experts that MergeMode::kPrompt uses after `prompt`.
 class BakedWeights {
  public:
   // `model` must outlive this. InvalidArgument for a prompt that does not fit;
-  // FailedPrecondition for a router that merges no experts on a prompt.
+  // FailedPrecondition for EXPERT_CHOICE_TOKEN, which has no such mixture.
   static absl::StatusOr<BakedWeights> Create(LanguageModel& model, std::span<const int32_t> prompt);
 
   const v1::ModelConfig& config() const { return config_; }
-  // [layer][expert]; empty for a dense layer.
-  const std::vector<std::vector<float>>& routing() const { return routing_; }
+  // By layer.
+  const std::vector<ExpertMixture>& mixtures() const { return mixtures_; }
 
   // Values of a parameter of config(); valid until the next call. NotFound for
   // another name.
   absl::StatusOr<std::span<const float>> Values(const std::string& name);
 
  private:
-  BakedWeights(LanguageModel& model, std::vector<std::vector<float>> routing);
+  BakedWeights(LanguageModel& model, std::vector<ExpertMixture> mixtures);
   const Parameter* Find(const std::string& name) const;
 
   LanguageModel* model_;
   v1::ModelConfig config_;
-  std::vector<std::vector<float>> routing_;
+  std::vector<ExpertMixture> mixtures_;
   std::vector<float> merged_;
 };
 

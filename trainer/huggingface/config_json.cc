@@ -163,7 +163,7 @@ void ReadRouting(Fields* fields, v1::RoutingConfig* routing) {
                                                    v1::NORMALIZED_MEAN));
   if (!fields->Has("moe_layers")) return;
   for (const Json& layer : (*fields)["moe_layers"]) {
-    const bool good = layer.is_number_integer() && layer >= 0 && layer < kDefaultSegmentLength * 16;
+    const bool good = layer.is_number_integer() && layer >= 0 && layer <= INT32_MAX;
     fields->Require(good, "moe_layers", "a list of layer numbers");
     if (good) routing->add_moe_layers(layer.get<int32_t>());
   }

@@ -157,11 +157,13 @@ absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
   return writer.Text("special_tokens_map.json", SpecialTokens(*tokenizer));
 }
 
-void AddRouting(const std::vector<std::vector<float>>& routing, v1::ExportResponse* response) {
-  for (size_t layer = 0; layer < routing.size(); ++layer) {
+void AddRouting(const std::vector<ExpertMixture>& mixtures, v1::ExportResponse* response) {
+  for (size_t layer = 0; layer < mixtures.size(); ++layer) {
+    const std::vector<float>& down = mixtures[layer].down;
+    if (down.empty()) continue;
     v1::LayerWeights* weights = response->add_routing();
     weights->set_layer(static_cast<int32_t>(layer));
-    weights->mutable_weights()->Add(routing[layer].begin(), routing[layer].end());
+    weights->mutable_weights()->Add(down.begin(), down.end());
   }
 }
 
@@ -202,7 +204,7 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::p
   if (options.bake_prompt.has_value()) {
     ASSIGN_OR_RETURN(baked, BakedWeights::Create(model, *options.bake_prompt));
     source = {baked->config(), [&](const std::string& name) { return baked->Values(name); }};
-    AddRouting(baked->routing(), &response);
+    AddRouting(baked->mixtures(), &response);
   }
   RETURN_IF_ERROR(WriteAll(source, tokenizer, options, directory->staging(), &response));
   RETURN_IF_ERROR(directory->Publish(directory->staging()));

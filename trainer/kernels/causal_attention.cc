@@ -141,7 +141,7 @@ class CausalAttentionFunction : public torch::autograd::Function<CausalAttention
   }
 };
 
-bool CanFuse(const at::Tensor& qkv) {
+bool CanFuseAttention(const at::Tensor& qkv) {
   return qkv.device().is_cpu() && qkv.scalar_type() == at::kFloat && HasFusedAttention();
 }
 
@@ -212,7 +212,7 @@ at::Tensor CausalAttend(const at::Tensor& q, const at::Tensor& k, const at::Tens
 }
 
 at::Tensor CausalAttention(const at::Tensor& qkv, const AttentionTables& tables) {
-  if (CanFuse(qkv)) {
+  if (CanFuseAttention(qkv)) {
     return FusedAttentionFunction::apply(qkv.contiguous(), tables.cosine, tables.sine,
                                          tables.num_heads);
   }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "trainer/phase_times.h"
+
 namespace braid {
 namespace {
 
@@ -38,6 +40,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& hidden,
                                const at::Tensor& head, const at::Tensor& targets, double scale) {
+    const ScopedPhase phase(Phase::kHead);
     const int64_t rows = ChunkRows(head.size(0));
     at::Tensor losses = at::empty({hidden.size(0)}, hidden.options());
     at::Tensor dhidden = at::empty_like(hidden);
@@ -63,6 +66,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const ScopedPhase phase(Phase::kHead);
     const variable_list saved = context->get_saved_variables();
     return {saved[0] * gradients[0], saved[1] * gradients[0], at::Tensor(), at::Tensor()};
   }

@@ -70,6 +70,15 @@ struct VectorKernels {
   void (*rotate)(const float* in, const float* cosine, const float* sine, float direction,
                  size_t half, float* out);
 
+  // One row of RMSNorm: y = x * scale * weight with scale = 1 / sqrt(mean(x^2) +
+  // epsilon), which is returned.
+  float (*rms_norm)(const float* x, const float* weight, float epsilon, size_t width, float* y);
+
+  // Its backward: dx is overwritten, dweight added to. `scale` is what rms_norm
+  // returned.
+  void (*rms_norm_backward)(const float* x, const float* weight, float scale, const float* dy,
+                            size_t width, float* dx, float* dweight);
+
   float (*dot)(const float* a, const float* b, size_t size);
 };
 

@@ -254,6 +254,32 @@ void Rotate(const float* __restrict in, const float* __restrict cosine,
   }
 }
 
+float RmsNorm(const float* __restrict x, const float* __restrict weight, float epsilon,
+              size_t width, float* __restrict y) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (size_t i = 0; i < width; ++i) sum += x[i] * x[i];
+  const float scale = 1.0f / std::sqrt(sum / static_cast<float>(width) + epsilon);
+#pragma omp simd
+  for (size_t i = 0; i < width; ++i) y[i] = x[i] * scale * weight[i];
+  return scale;
+}
+
+// With n = x * scale: dw += dy n and dx = scale * (dy w - n mean(dy w n)).
+void RmsNormBackward(const float* __restrict x, const float* __restrict weight, float scale,
+                     const float* __restrict dy, size_t width, float* __restrict dx,
+                     float* __restrict dweight) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (size_t i = 0; i < width; ++i) sum += dy[i] * weight[i] * x[i];
+  const float projection = sum * scale * scale / static_cast<float>(width);
+#pragma omp simd
+  for (size_t i = 0; i < width; ++i) {
+    dweight[i] += dy[i] * x[i] * scale;
+    dx[i] = scale * (dy[i] * weight[i] - x[i] * projection);
+  }
+}
+
 float Dot(const float* __restrict a, const float* __restrict b, size_t size) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -275,6 +301,8 @@ const VectorKernels BRAID_KERNELS_OF(BRAID_VECTOR_LEVEL) = {BRAID_NAME_OF(BRAID_
                                                             SoftmaxBackward,
                                                             ScaleColumns,
                                                             Rotate,
+                                                            RmsNorm,
+                                                            RmsNormBackward,
                                                             Dot};
 
 }  // namespace braid

@@ -8,21 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
 #include "trainer/kernels/rms_norm.h"
-#include "trainer/kernels/soft_merge.h"
-#include "trainer/kernels/swiglu.h"
-#include "trainer/model/segment_router.h"
+#include "trainer/model/routing/router.h"
 #include "trainer/model/tensor_guard.h"
 
 namespace braid {
-namespace {
-
-std::vector<float> HostValues(const at::Tensor& tensor) {
-  const at::Tensor host = tensor.detach().to(at::kCPU, at::kFloat).contiguous();
-  const float* const data = host.data_ptr<float>();
-  return std::vector<float>(data, data + host.numel());
-}
-
-}  // namespace
 
 CachedDecoder::CachedDecoder(const v1::ModelConfig& config, const TransformerWeights& weights,
                              const AttentionTables& tables, MergeMode mode)
@@ -70,27 +59,22 @@ absl::Status CachedDecoder::CheckTokens(std::span<const int32_t> tokens) const {
   return absl::OkStatus();
 }
 
-std::vector<std::vector<float>> CachedDecoder::RoutingWeights() const {
-  std::vector<std::vector<float>> routing;
-  for (const LayerState& state : layers_) {
-    routing.push_back(state.routing.defined() ? HostValues(state.routing) : std::vector<float>());
-  }
-  return routing;
+std::vector<ExpertMixture> CachedDecoder::Mixtures() const {
+  std::vector<ExpertMixture> mixtures;
+  for (const LayerState& state : layers_) mixtures.push_back(state.ffn->Mixture());
+  return mixtures;
 }
 
 void CachedDecoder::Reset() {
   const int64_t heads = config_.num_heads(), d = config_.d_model();
   const at::TensorOptions options = weights_.embedding.options();
+  const LayerRouters routers(config_);
   layers_.clear();
-  for (const LayerWeights& w : weights_.layers) {
+  for (size_t i = 0; i < weights_.layers.size(); ++i) {
     const at::Tensor cache =
         at::empty({2, heads, config_.sequence_length(), d / heads}, options.requires_grad(false));
-    LayerState state{cache[0], cache[1], {}, {}, at::zeros({d}, options.requires_grad(false)), {}};
-    if (!w.router.defined()) {
-      state.gate_up = w.gate_up;
-      state.down = w.down;
-    }
-    layers_.push_back(state);
+    layers_.push_back({cache[0], cache[1],
+                       routers.Of(static_cast<int>(i)).Incremental(weights_.layers[i].ffn, mode_)});
   }
   position_ = 0;
 }
@@ -105,9 +89,7 @@ at::Tensor CachedDecoder::Advance(std::span<const int32_t> tokens) {
     const LayerWeights& w = weights_.layers[i];
     LayerState& state = layers_[i];
     h = at::addmm(h, Attend(w, h, &state), w.attention_output.t());
-    const at::Tensor x = RmsNorm(h, w.ffn_norm, epsilon);
-    if (w.router.defined()) UpdateFfn(w, x, &state);
-    h = at::addmm(h, SwiGluForward(at::mm(x, state.gate_up.t())), state.down);
+    h = state.ffn->AddFfn(h, RmsNorm(h, w.ffn_norm, epsilon));
   }
   position_ += count;
   return RmsNorm(h.narrow(0, count - 1, 1), weights_.final_norm, epsilon);
@@ -125,31 +107,10 @@ at::Tensor CachedDecoder::Attend(const LayerWeights& w, const at::Tensor& h, Lay
   return mixed.transpose(0, 1).reshape({count, -1});
 }
 
-// Merges a new FFN where a decision is due, then adds x [n, D] to the mean that
-// the next decision is made from.
-void CachedDecoder::UpdateFfn(const LayerWeights& w, const at::Tensor& x, LayerState* state) {
-  const v1::RoutingConfig& routing = config_.routing();
-  const bool first = position_ == 0;
-  const bool boundary = mode_ == MergeMode::kSegment && position_ % routing.segment_length() == 0;
-  if (first || boundary) {
-    at::Tensor weights;
-    if (first && mode_ == MergeMode::kSegment && routing.first_segment() == v1::UNIFORM) {
-      weights = UniformWeights({1, w.router.size(0)}, x.options());
-    } else {
-      const at::Tensor mean = first ? x.mean(0) : state->segment_sum / routing.segment_length();
-      weights = braid::RoutingWeights(mean.unsqueeze(0), w.router, routing);
-    }
-    const MergedFfn merged = MergeExperts(weights, {w.gate_up, w.down});
-    state->gate_up = merged.gate_up[0];
-    state->down = merged.down[0];
-    state->segment_sum.zero_();
-    state->routing = weights;
-  }
-  state->segment_sum.add_(x.sum(0));
-}
-
 std::vector<float> CachedDecoder::Logits(const at::Tensor& hidden) const {
-  return HostValues(at::mm(hidden, weights_.head.t()));
+  const at::Tensor logits = at::mm(hidden, weights_.head.t()).to(at::kCPU, at::kFloat).contiguous();
+  const float* const data = logits.data_ptr<float>();
+  return std::vector<float>(data, data + logits.numel());
 }
 
 }  // namespace braid

@@ -1,4 +1,5 @@
-// The Decoder of a model: key-value cache, running segment means, merged FFNs.
+// The Decoder of a model: key-value cache, and the FFN that each layer's router
+// has decided on.
 // Tensor code: private to trainer/model.
 #ifndef BRAID_TRAINER_MODEL_CACHED_DECODER_H_
 #define BRAID_TRAINER_MODEL_CACHED_DECODER_H_
@@ -6,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "trainer/kernels/causal_attention.h"
 #include "trainer/model/decoder.h"
 #include "trainer/model/merge_mode.h"
+#include "trainer/model/routing/incremental_ffn.h"
 #include "trainer/model/transformer.h"
 
 namespace braid {
@@ -26,14 +29,12 @@ class CachedDecoder final : public Decoder {
 
   absl::StatusOr<std::vector<float>> Prefill(std::span<const int32_t> prompt) override;
   absl::StatusOr<std::vector<float>> Step(int32_t token) override;
-  std::vector<std::vector<float>> RoutingWeights() const override;
+  std::vector<ExpertMixture> Mixtures() const override;
 
  private:
   struct LayerState {
-    at::Tensor keys, values;   // [H, sequence_length, hd]
-    at::Tensor gate_up, down;  // [2F, D] and [F, D]: the FFN in use
-    at::Tensor segment_sum;    // [D], of the FFN inputs of the open segment
-    at::Tensor routing;        // [1, E] of the FFN in use, undefined when dense
+    at::Tensor keys, values;  // [H, sequence_length, hd]
+    std::unique_ptr<IncrementalFfn> ffn;
   };
 
   absl::Status CheckTokens(std::span<const int32_t> tokens) const;
@@ -41,7 +42,6 @@ class CachedDecoder final : public Decoder {
   // Tokens of the current segment only (kSegment), any number (kPrompt).
   at::Tensor Advance(std::span<const int32_t> tokens);
   at::Tensor Attend(const LayerWeights& w, const at::Tensor& h, LayerState* state);
-  void UpdateFfn(const LayerWeights& w, const at::Tensor& x, LayerState* state);
   std::vector<float> Logits(const at::Tensor& hidden) const;
 
   const v1::ModelConfig& config_;

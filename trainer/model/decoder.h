@@ -5,9 +5,10 @@
 //   ASSIGN_OR_RETURN(logits, decoder->Step(ArgMax(logits)));
 //
 // kPrompt: every layer routes once, on the mean FFN input of all prompt tokens,
-// and is a dense layer from then on. kSegment: as in training; the first
-// segment routes on the tokens of it that the prompt holds (or uniformly, as
-// configured), each later one on the whole segment before it.
+// and is a dense layer from then on. kSegment: as LanguageModel::Logits; the
+// first segment routes on the tokens of it that the prompt holds (or uniformly,
+// as configured), each later one on the whole segment before it (PREFIX: all on
+// the first). EXPERT_CHOICE_TOKEN routes every token by itself in both.
 #ifndef BRAID_TRAINER_MODEL_DECODER_H_
 #define BRAID_TRAINER_MODEL_DECODER_H_
 
@@ -18,6 +19,14 @@
 #include "absl/status/statusor.h"
 
 namespace braid {
+
+// The matrices of one FFN as sums over the layer's experts: gate and up are
+// sum_i gate_up[i] W_i, down is sum_i down[i] W_i. Both are empty when there is no
+// such FFN: in a dense layer, and with EXPERT_CHOICE_TOKEN.
+struct ExpertMixture {
+  std::vector<float> gate_up;  // [E]
+  std::vector<float> down;     // [E]
+};
 
 class Decoder {
  public:
@@ -33,9 +42,8 @@ class Decoder {
   // Prefill.
   virtual absl::StatusOr<std::vector<float>> Step(int32_t token) = 0;
 
-  // Routing weights [E] of the merged FFN in use, for every layer; empty for a
-  // layer that is not merged from experts. Empty before Prefill.
-  virtual std::vector<std::vector<float>> RoutingWeights() const = 0;
+  // Of the FFN in use in every layer. Empty before Prefill.
+  virtual std::vector<ExpertMixture> Mixtures() const = 0;
 };
 
 }  // namespace braid

@@ -3,11 +3,13 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
 #include "trainer/kernels/cross_entropy.h"
+#include "trainer/kernels/scratch.h"
 #include "trainer/model/cached_decoder.h"
 #include "trainer/model/initial_weights.h"
 #include "trainer/model/parameter_layout.h"
@@ -16,6 +18,12 @@
 
 namespace braid {
 namespace {
+
+// In huge pages: kernels walk through many experts at once.
+at::Tensor LongLivedArray(int64_t size) {
+  void* memory = AllocateHuge(static_cast<size_t>(size) * sizeof(float));
+  return at::from_blob(memory, {size}, [](void* block) { std::free(block); }, at::kFloat);
+}
 
 at::Tensor TokenTensor(std::span<const int32_t> tokens, int64_t batch_size) {
   return at::tensor(at::ArrayRef<int32_t>(tokens.data(), tokens.size()), at::kLong)
@@ -28,10 +36,10 @@ std::vector<T> ToVector(const at::Tensor& tensor) {
   return std::vector<T>(host.data_ptr<T>(), host.data_ptr<T>() + host.numel());
 }
 
-std::vector<LayerRoutingWeights> ToRouting(const std::vector<at::Tensor>& layers) {
+std::vector<LayerRoutingWeights> ToRouting(const std::vector<LayerRoutingTensor>& layers) {
   std::vector<LayerRoutingWeights> routing;
-  for (const at::Tensor& weights : layers) {
-    routing.push_back({static_cast<int>(routing.size()), ToVector<float>(weights)});
+  for (const LayerRoutingTensor& layer : layers) {
+    routing.push_back({layer.layer, ToVector<float>(layer.weights)});
   }
   return routing;
 }
@@ -65,8 +73,8 @@ class LanguageModel::Impl {
   Impl(const v1::ModelConfig& config, uint64_t seed) : config_(config) {
     const std::vector<ParameterSpec> layout = ParameterLayout(config_);
     const int64_t size = layout.back().offset + layout.back().size;
-    values_ = at::empty({size}, at::kFloat);
-    gradients_ = at::zeros({size}, at::kFloat);
+    values_ = LongLivedArray(size);
+    gradients_ = LongLivedArray(size).zero_();
     for (const ParameterSpec& spec : layout) {
       const std::span<float> value = values().subspan(spec.offset, spec.size);
       parameters_.push_back({spec.name, spec.shape, value,
@@ -113,7 +121,7 @@ class LanguageModel::Impl {
   TrainResult ForwardBackward(std::span<const int32_t> inputs, std::span<const int32_t> targets,
                               int64_t batch_size, double gradient_scale, bool measure_routing) {
     const at::AutoGradMode with_gradients(true);
-    const HiddenStates states = Run(inputs, batch_size, MergeMode::kSegment);
+    const HiddenStates states = Run(inputs, batch_size, MergeMode::kTraining);
     const CrossEntropyResult loss =
         CrossEntropy(states.hidden, weights_.head, TokenTensor(targets, 1)[0], gradient_scale);
     loss.total.backward();

@@ -1,6 +1,7 @@
-// A LLaMA-style decoder whose FFNs are dense or merged per segment from soft
-// experts (arXiv 2405.03133, Algorithm 1): parameters, training pass,
-// evaluation, decoding. The tensor library stays behind this header.
+// A LLaMA-style decoder whose FFNs are dense, merged per segment from soft
+// experts (arXiv 2405.03133, Algorithm 1), or routed otherwise (proto Router):
+// parameters, training pass, evaluation, decoding. The tensor library stays
+// behind this header.
 //
 // Shapes: B sequences, L tokens each, V vocabulary, D width, F FFN width,
 // N segments of S tokens, E experts. Token arrays are row-major [B, L].
@@ -40,7 +41,10 @@ struct Parameter {
   bool decay = false;
 };
 
-// Routing weights of one layer, [B, N, E], each [E] row summing to 1.
+// Routing weights of one layer with experts, [B, R, E], each [E] row summing to
+// 1. A row stands for TokensPerDecision(config) positions, the last one of a
+// sequence perhaps for fewer. For expert choice they are the scores, whether an
+// expert took the positions or not.
 struct LayerRoutingWeights {
   int layer = 0;
   std::vector<float> weights;
@@ -49,7 +53,7 @@ struct LayerRoutingWeights {
 struct ForwardResult {
   // [B, L] nats; 0 where the target is negative.
   std::vector<float> token_loss;
-  // One entry a layer of an expert model, only when asked.
+  // One entry a layer with experts, ascending, only when asked.
   std::vector<LayerRoutingWeights> routing;
 };
 
@@ -60,7 +64,7 @@ struct TrainResult {
   // The same without the first segment_length positions of each sequence.
   double loss_sum_after_first_segment = 0;
   int64_t num_tokens_after_first_segment = 0;
-  // One entry a layer of an expert model, only when asked.
+  // One entry a layer with experts, ascending, only when asked.
   std::vector<LayerRoutingWeights> routing;
 };
 
@@ -93,13 +97,14 @@ class LanguageModel {
                                               std::span<const int32_t> targets, int64_t batch_size,
                                               double gradient_scale, bool measure_routing);
 
-  // Losses without gradients. kSegment routes as in training; kPrompt routes
-  // each whole sequence on the mean of its first segment.
+  // Losses without gradients. kSegment routes as in training, expert choice
+  // causally; kPrompt routes each whole sequence on the mean of its first
+  // segment (see MergeMode).
   absl::StatusOr<ForwardResult> Evaluate(std::span<const int32_t> inputs,
                                          std::span<const int32_t> targets, int64_t batch_size,
                                          MergeMode mode, bool want_routing);
 
-  // [B, L, V], routed as in training.
+  // [B, L, V], routed as kSegment.
   absl::StatusOr<std::vector<float>> Logits(std::span<const int32_t> inputs, int64_t batch_size);
 
   // A decoder for one sequence. It reads this model's weights, which must

@@ -1,13 +1,19 @@
-// How an expert model's FFNs are merged when it is not training.
+// When an expert model's routers decide, and what they may look at.
 #ifndef BRAID_TRAINER_MODEL_MERGE_MODE_H_
 #define BRAID_TRAINER_MODEL_MERGE_MODE_H_
 
 namespace braid {
 
 enum class MergeMode {
-  // One decision a segment, from the segment before, as in training.
+  // As the router is defined for training. Differs from kSegment for expert
+  // choice only, which then compares all segments or tokens of a sequence.
+  kTraining,
+  // The causal use outside training: one decision a segment (for PREFIX a
+  // sequence, for EXPERT_CHOICE_TOKEN a token). Expert choice, which cannot see
+  // the future there, sends each segment or token to its best expert.
   kSegment,
-  // One decision a sequence, from the prompt.
+  // One decision a sequence, from the prompt. EXPERT_CHOICE_TOKEN, which has no
+  // decision to keep, behaves as in kSegment.
   kPrompt,
 };
 

@@ -20,9 +20,8 @@ void SetBlasThreads(int num_threads) {
 // Keeps freed tensors in the process: by default glibc returns every large one
 // to the kernel, which must clear its pages again at the next use.
 void KeepFreedMemory() {
-  // Some versions of glibc refuse more than half a heap, 32 MiB.
-  if (mallopt(M_MMAP_THRESHOLD, 1 << 30) == 0) mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, 2000 << 20);
   mallopt(M_TOP_PAD, 64 << 20);
 }
 

@@ -42,10 +42,11 @@ class LayoutBuilder {
   int64_t offset_ = 0;
 };
 
-void AddFfn(const v1::ModelConfig& config, const std::string& prefix, LayoutBuilder* layout) {
+void AddFfn(const v1::ModelConfig& config, int layer, LayoutBuilder* layout) {
+  const std::string prefix = LayerPrefix(layer) + "mlp.";
   const int64_t d = config.d_model(), f = config.d_ff();
   const int64_t e = config.routing().num_experts();
-  if (!UsesExperts(config)) {
+  if (!IsMoeLayer(config, layer)) {
     layout->AddMatrix(prefix + "gate_proj.weight", "ffn", {f, d}, d);
     layout->AddMatrix(prefix + "up_proj.weight", "ffn", {f, d}, d);
     layout->AddMatrix(prefix + "down_proj.weight_t", "ffn", {f, d}, f, /*residual=*/true);
@@ -66,7 +67,7 @@ void AddLayer(const v1::ModelConfig& config, int layer, LayoutBuilder* layout) {
   }
   layout->AddMatrix(prefix + "self_attn.o_proj.weight", "attention", {d, d}, d, /*residual=*/true);
   layout->AddNorm(prefix + "post_attention_layernorm.weight");
-  AddFfn(config, prefix + "mlp.", layout);
+  AddFfn(config, layer, layout);
 }
 
 }  // namespace

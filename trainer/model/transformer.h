@@ -3,7 +3,7 @@
 //
 // A layer, for the residual stream h [T, D]:
 //   h += attention(RmsNorm(h) Wqkv^T) Wo^T
-//   h += ffn(RmsNorm(h))      dense, or merged from experts per segment
+//   h += ffn(RmsNorm(h))      as the layer's router says (routing/router.h)
 #ifndef BRAID_TRAINER_MODEL_TRANSFORMER_H_
 #define BRAID_TRAINER_MODEL_TRANSFORMER_H_
 
@@ -15,6 +15,7 @@
 #include "braid/v1/model.pb.h"
 #include "trainer/kernels/causal_attention.h"
 #include "trainer/model/merge_mode.h"
+#include "trainer/model/routing/ffn_weights.h"
 
 namespace braid {
 
@@ -23,9 +24,7 @@ struct LayerWeights {
   at::Tensor qkv;               // [3D, D]
   at::Tensor attention_output;  // [D, D]
   at::Tensor ffn_norm;          // [D]
-  at::Tensor router;            // [E, D], undefined when dense
-  at::Tensor gate_up;           // [2F, D] dense, [2, E, F, D] experts
-  at::Tensor down;              // [F, D] dense, [E, F, D] experts
+  FfnWeights ffn;
 };
 
 struct TransformerWeights {
@@ -43,9 +42,15 @@ TransformerWeights BindWeights(const v1::ModelConfig& config, const at::Tensor& 
 // Attention tables for every position of a sequence.
 AttentionTables TablesFor(const v1::ModelConfig& config, const at::TensorOptions& options);
 
+// Routing weights of a layer with experts: RoutedFfn::weights, [B, R, E].
+struct LayerRoutingTensor {
+  int layer = 0;
+  at::Tensor weights;
+};
+
 struct HiddenStates {
-  at::Tensor hidden;                // [B * L, D] after the final norm
-  std::vector<at::Tensor> routing;  // [B, N, E] a layer of an expert model
+  at::Tensor hidden;  // [B * L, D] after the final norm
+  std::vector<LayerRoutingTensor> routing;
 };
 
 // tokens [B, L] int64. The last segment may be partial.

@@ -95,13 +95,14 @@ TEST_F(ModelExportTest, BakedRoutingIsThatOfPromptRoutedDecoding) {
   EXPECT_EQ(response.architecture(), "LlamaForCausalLM");
   const auto decoder = model->NewDecoder(MergeMode::kPrompt);
   ASSERT_OK(decoder->Prefill(PromptTokens(TestTokenizer(), request.bake_prompt())));
-  const auto routing = decoder->RoutingWeights();
+  const std::vector<ExpertMixture> mixtures = decoder->Mixtures();
   ASSERT_EQ(response.routing_size(), 2);
   for (int layer = 0; layer < 2; ++layer) {
     double sum = 0;
     for (int e = 0; e < 4; ++e) {
-      EXPECT_FLOAT_EQ(static_cast<float>(response.routing(layer).weights(e)), routing[layer][e]);
-      sum += routing[layer][e];
+      EXPECT_FLOAT_EQ(static_cast<float>(response.routing(layer).weights(e)),
+                      mixtures[layer].down[e]);
+      sum += mixtures[layer].gate_up[e];
     }
     EXPECT_NEAR(sum, 1, 1e-6);
   }
@@ -175,6 +176,17 @@ TEST_F(ModelExportTest, LeftoversOfAKilledExportAreRemoved) {
   PutFile(scratch_ / "out.tmp/stray", "half");
   ASSERT_OK(Export(Request(*model)));
   EXPECT_FALSE(fs::exists(scratch_ / "out/stray"));
+  EXPECT_FALSE(fs::exists(scratch_ / "out.tmp"));
+}
+
+TEST_F(ModelExportTest, TokenChoiceCannotBeBaked) {
+  v1::ModelConfig config = ExportedConfig(4);
+  config.mutable_routing()->set_router(v1::EXPERT_CHOICE_TOKEN);
+  const auto model = RandomModel(config);
+  v1::ExportRequest request = Request(*model);
+  request.set_bake_prompt("the cat");
+  EXPECT_FAILS(Export(request), absl::StatusCode::kFailedPrecondition, "EXPERT_CHOICE_TOKEN",
+               "without --bake");
   EXPECT_FALSE(fs::exists(scratch_ / "out.tmp"));
 }
 

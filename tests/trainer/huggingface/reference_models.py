@@ -66,6 +66,10 @@ def rotate_half(x):
     return torch.cat((-second, first), -1)
 
 
+def swiglu(x, gate, up, down):
+    return linear(silu(linear(x, gate)) * linear(x, up), down)
+
+
 class Model:
     def __init__(self, directory):
         self.config = json.loads((directory / "config.json").read_text())
@@ -73,6 +77,9 @@ class Model:
         self.width = self.config["hidden_size"] // self.config["num_attention_heads"]
         self.dense = self.config["model_type"] == "llama"
         assert self.dense or self.config["model_type"] == "braid_soft_moe"
+        every = range(self.config["num_hidden_layers"])
+        routed = [i for i in every if f"model.layers.{i}.mlp.router.weight" in self.weights]
+        assert routed == ([] if self.dense else self.config.get("moe_layers", list(every)))
 
     def layer(self, number, name):
         return self.weights[f"model.layers.{number}.{name}.weight"]
@@ -97,34 +104,43 @@ class Model:
         mixed = (softmax(scores, -1) @ v).transpose(0, 1).reshape(length, -1)
         return linear(mixed, self.layer(number, "self_attn.o_proj"))
 
-    def routing(self, number, x):
-        """Weights of the experts for each segment of x [L, D]."""
+    def decide(self, number, x):
+        """Weights of the experts from the mean of x [n, D]."""
+        mean = x.mean(0)
+        if self.config["router_input"] == "NORMALIZED_MEAN":
+            mean = layer_norm(mean, mean.shape)
+        return softmax(linear(mean, self.layer(number, "mlp.router")), -1)
+
+    def decisions(self, number, x):
+        """Pieces of x [L, D], each with the weights of the experts for it."""
+        router = self.config["router"]
+        if router == "EXPERT_CHOICE_TOKEN":
+            return [(token, self.decide(number, token)) for token in x.split(1)]
         segments = x.split(self.config["segment_length"])
-        router = self.layer(number, "mlp.router")
+        own = self.decide(number, segments[0])
+        first = own
+        if self.config["first_segment"] == "UNIFORM":
+            first = torch.full_like(own, 1 / len(own))
+        if router == "PREFIX":
+            later = [own] * (len(segments) - 1)
+        else:
+            later = [self.decide(number, segment) for segment in segments[:-1]]
+        return list(zip(segments, [first] + later))
 
-        def decide(segment):
-            mean = segment.mean(0)
-            if self.config["router_input"] == "NORMALIZED_MEAN":
-                mean = layer_norm(mean, mean.shape)
-            return softmax(linear(mean, router), -1)
-
-        uniform = torch.full((router.shape[0],), 1 / router.shape[0])
-        first = uniform if self.config["first_segment"] == "UNIFORM" else decide(segments[0])
-        return [first] + [decide(segment) for segment in segments[:-1]]
+    def expert_ffn(self, number, x, weights):
+        gate, up, down = (
+            self.layer(number, f"mlp.experts.{name}_proj") for name in ("gate", "up", "down")
+        )
+        if self.config["router"].startswith("EXPERT_CHOICE"):
+            best = int(weights.argmax())
+            return weights[best] * swiglu(x, gate[best], up[best], down[best])
+        gate, up, down = (torch.einsum("e,eij->ij", weights, m) for m in (gate, up, down))
+        return swiglu(x, gate, up, down)
 
     def ffn(self, number, x):
         if f"model.layers.{number}.mlp.router.weight" not in self.weights:
-            gate, up, down = (self.layer(number, f"mlp.{name}_proj") for name in ("gate", "up", "down"))
-            return linear(silu(linear(x, gate)) * linear(x, up), down)
-        assert self.config["router"] == "CAUSAL_SEGMENT", self.config["router"]
-        outputs = []
-        segments = x.split(self.config["segment_length"])
-        for segment, weights in zip(segments, self.routing(number, x)):
-            gate, up, down = (
-                torch.einsum("e,eij->ij", weights, self.layer(number, f"mlp.experts.{name}_proj"))
-                for name in ("gate", "up", "down")
-            )
-            outputs.append(linear(silu(linear(segment, gate)) * linear(segment, up), down))
+            return swiglu(x, *(self.layer(number, f"mlp.{n}_proj") for n in ("gate", "up", "down")))
+        outputs = [self.expert_ffn(number, *piece) for piece in self.decisions(number, x)]
         return torch.cat(outputs)
 
     def logits(self, tokens):

@@ -112,6 +112,19 @@ TEST_F(ReferenceModelsTest, ComputeOurLogits) {
   moe.set_tie_embeddings(true);
   AddCase("moe_uniform_plain_tied", *RandomModel(moe, 7));
   AddBakedCase("baked_plain_tied", *RandomModel(moe, 8), "the dog ran");
+
+  v1::ModelConfig mixed = ExportedConfig(3);
+  mixed.mutable_routing()->add_moe_layers(1);
+  AddCase("moe_in_one_layer", *RandomModel(mixed, 9));
+  AddBakedCase("baked_in_one_layer", *RandomModel(mixed, 10), "the mat");
+  for (const v1::Router router : {v1::PREFIX, v1::EXPERT_CHOICE_SEGMENT, v1::EXPERT_CHOICE_TOKEN}) {
+    v1::ModelConfig other = ExportedConfig(4);
+    other.mutable_routing()->set_router(router);
+    const auto model = RandomModel(other, 11 + router);
+    AddCase(v1::Router_Name(router), *model);
+    if (router == v1::EXPERT_CHOICE_TOKEN) continue;
+    AddBakedCase("baked_" + v1::Router_Name(router), *model, "the dog sat");
+  }
   EXPECT_EQ(RunReference(Cases()), 0);
 }
 

@@ -9,11 +9,12 @@
 namespace braid {
 namespace {
 
+using testing::Each;
 using testing::ElementsAre;
 
 TEST(RoutingTotalsTest, SummarizesAHandComputedBatch) {
   RoutingTotals totals(4);
-  AddSegments(std::vector<float>{0.25f, 0.25f, 0.25f, 0.25f, 0.75f, 0.25f, 0.0f, 0.0f}, &totals);
+  AddDecisions(std::vector<float>{0.25f, 0.25f, 0.25f, 0.25f, 0.75f, 0.25f, 0.0f, 0.0f}, &totals);
   const v1::LayerRouting routing = Summarize(3, totals);
   EXPECT_EQ(routing.layer(), 3);
   const double second = -0.75 * std::log(0.75) - 0.25 * std::log(0.25);
@@ -22,13 +23,13 @@ TEST(RoutingTotalsTest, SummarizesAHandComputedBatch) {
   const double mean_entropy = 0.5 * std::log(2) + 0.25 * std::log(4) + 2 * 0.125 * std::log(8);
   EXPECT_NEAR(routing.effective_experts(), std::exp(mean_entropy), 1e-9);
   // Only .75 exceeds 2/E = .5.
-  EXPECT_EQ(routing.active_experts(), 1);
+  EXPECT_THAT(ActiveCounts(totals), ElementsAre(1, 0, 0, 0));
 }
 
 TEST(RoutingTotalsTest, ExactlyTwoOverEIsNotActive) {
   RoutingTotals totals(4);
-  AddSegments(std::vector<float>{0.5f, 0.5f, 0.0f, 0.0f}, &totals);
-  EXPECT_EQ(Summarize(0, totals).active_experts(), 0);
+  AddDecisions(std::vector<float>{0.5f, 0.5f, 0.0f, 0.0f}, &totals);
+  EXPECT_THAT(ActiveCounts(totals), Each(0));
 }
 
 TEST(RoutingTotalsTest, PartsAddUpToTheWhole) {
@@ -37,9 +38,9 @@ TEST(RoutingTotalsTest, PartsAddUpToTheWhole) {
   std::vector<float> weights(60 * 3);
   for (float& w : weights) w = uniform(random) / 3;
   RoutingTotals whole(3), first(3), second(3);
-  AddSegments(weights, &whole);
-  AddSegments(std::span(weights).first(21), &first);
-  AddSegments(std::span(weights).subspan(21), &second);
+  AddDecisions(weights, &whole);
+  AddDecisions(std::span(weights).first(21), &first);
+  AddDecisions(std::span(weights).subspan(21), &second);
   for (size_t i = 0; i < whole.sums.size(); ++i) {
     EXPECT_NEAR(first.sums[i] + second.sums[i], whole.sums[i], 1e-9);
   }
@@ -50,8 +51,24 @@ TEST(RoutingTotalsTest, LeavesOutSegmentsOfPadding) {
   const std::vector<float> weights = {1, 0, 1, 0, 1, 0, 0, 1, 0, 1, 0, 1};
   RoutingTotals totals(2);
   AddBatch(weights, std::vector<int64_t>{9, 0}, 8, &totals);
-  EXPECT_EQ(totals.num_segments(), 2);
+  EXPECT_EQ(totals.num_decisions(), 2);
   EXPECT_THAT(MeanWeights(totals), ElementsAre(1, 0));
+}
+
+TEST(RoutingTotalsTest, DecisionsOfOneTokenAreCountedByToken) {
+  const std::vector<float> weights = {1, 0, 1, 0, 0, 1, 0, 1};
+  RoutingTotals totals(2);
+  AddBatch(weights, std::vector<int64_t>{3}, 1, &totals);
+  EXPECT_EQ(totals.num_decisions(), 3);
+}
+
+TEST(RoutingTotalsTest, WhatIsNotFiniteIsNeverActive) {
+  RoutingTotals totals(2);
+  AddDecisions(std::vector<float>{std::nanf(""), std::nanf("")}, &totals);
+  const v1::LayerRouting routing = Summarize(0, totals);
+  EXPECT_TRUE(std::isnan(routing.mean_weights(0)));
+  EXPECT_EQ(routing.entropy(), 0);
+  EXPECT_THAT(ActiveCounts(totals), Each(0));
 }
 
 TEST(RoutingTotalsTest, NothingAddedGivesZeros) {

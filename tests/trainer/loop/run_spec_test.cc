@@ -53,6 +53,20 @@ TEST_F(RunSpecTest, FillsEveryDefault) {
   EXPECT_FALSE(spec->name().empty());
 }
 
+// A dense model is where merged experts start, not where scaled ones do.
+TEST_F(RunSpecTest, DenseWarmUpIsTheDefaultOfMergingRoutersOnly) {
+  const auto fraction = [&](v1::Router router, double asked) {
+    v1::RunSpec spec = spec_;
+    spec.mutable_model()->mutable_routing()->set_router(router);
+    spec.mutable_upcycling()->set_dense_fraction(asked);
+    return ResolveRunSpec(spec)->upcycling().dense_fraction();
+  };
+  EXPECT_EQ(fraction(v1::PREFIX, 0), 0.05);
+  EXPECT_EQ(fraction(v1::EXPERT_CHOICE_SEGMENT, 0), -1);
+  EXPECT_EQ(fraction(v1::EXPERT_CHOICE_TOKEN, 0), -1);
+  EXPECT_EQ(fraction(v1::EXPERT_CHOICE_TOKEN, 0.2), 0.2);
+}
+
 TEST_F(RunSpecTest, ResolvingAgainChangesNothing) {
   const v1::RunSpec once = *ResolveRunSpec(spec_);
   EXPECT_EQ(ResolveRunSpec(once)->DebugString(), once.DebugString());

@@ -139,6 +139,8 @@ std::string LossLines(const RunDirectory& directory) {
     m.clear_times();
     m.clear_resident_mb();
     m.clear_peak_resident_mb();
+    // Counted over the last steps, which a resumed run does not know.
+    for (v1::LayerRouting& layer : *m.mutable_routing()) layer.clear_active_experts();
     lines += MetricsLine(m) + "\n";
   }
   return lines;

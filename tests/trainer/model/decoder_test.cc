@@ -11,6 +11,8 @@ namespace braid {
 namespace {
 
 constexpr int64_t kLength = 24, kVocab = 50;
+constexpr v1::Router kRouters[] = {v1::CAUSAL_SEGMENT, v1::PREFIX, v1::EXPERT_CHOICE_SEGMENT,
+                                   v1::EXPERT_CHOICE_TOKEN};
 
 class DecoderTest : public testing::Test {
  protected:
@@ -42,23 +44,56 @@ class DecoderTest : public testing::Test {
 };
 
 TEST_F(DecoderTest, SegmentModeEqualsForwardOncePromptCoversTheFirstSegment) {
-  for (v1::FirstSegment first : {v1::SELF_STOP_GRADIENT, v1::UNIFORM}) {
-    v1::ModelConfig config = SmallModelConfig(4);
-    config.mutable_routing()->set_first_segment(first);
-    const auto model = SharpModel(config, 5);
-    for (size_t prompt : {8, 9, 15, 16, 17, 24}) {
-      EXPECT_LT(ErrorAgainstForward(*model, MergeMode::kSegment, Tokens(), prompt), 1e-4)
-          << "prompt " << prompt;
+  for (v1::Router router : kRouters) {
+    for (v1::FirstSegment first : {v1::SELF_STOP_GRADIENT, v1::UNIFORM}) {
+      v1::ModelConfig config = SmallModelConfig(4, router);
+      config.mutable_routing()->set_first_segment(first);
+      const auto model = SharpModel(config, 5);
+      for (size_t prompt : {8, 9, 15, 16, 17, 24}) {
+        EXPECT_LT(ErrorAgainstForward(*model, MergeMode::kSegment, Tokens(), prompt), 1e-4)
+            << v1::Router_Name(router) << " prompt " << prompt;
+      }
     }
   }
 }
 
 TEST_F(DecoderTest, SegmentModeWithUniformFirstSegmentEqualsForwardForAnyPrompt) {
-  v1::ModelConfig config = SmallModelConfig(4);
-  config.mutable_routing()->set_first_segment(v1::UNIFORM);
-  const auto model = SharpModel(config, 6);
-  for (size_t prompt : {1, 3, 7}) {
-    EXPECT_LT(ErrorAgainstForward(*model, MergeMode::kSegment, Tokens(), prompt), 1e-4);
+  for (v1::Router router : kRouters) {
+    v1::ModelConfig config = SmallModelConfig(4, router);
+    config.mutable_routing()->set_first_segment(v1::UNIFORM);
+    const auto model = SharpModel(config, 6);
+    for (size_t prompt : {1, 3, 7}) {
+      EXPECT_LT(ErrorAgainstForward(*model, MergeMode::kSegment, Tokens(), prompt), 1e-4)
+          << v1::Router_Name(router);
+    }
+  }
+}
+
+TEST_F(DecoderTest, MixedLayersEqualForward) {
+  for (v1::Router router : kRouters) {
+    for (int layer : {0, 1}) {
+      const auto model = SharpModel(SmallModelConfig(3, router, {layer}), 12);
+      EXPECT_LT(ErrorAgainstForward(*model, MergeMode::kSegment, Tokens(), 10), 1e-4)
+          << v1::Router_Name(router) << " layer " << layer;
+    }
+  }
+}
+
+TEST_F(DecoderTest, SegmentsOfOneTokenEqualForward) {
+  for (v1::Router router : kRouters) {
+    v1::ModelConfig config = SmallModelConfig(4, router);
+    config.mutable_routing()->set_segment_length(1);
+    const auto model = SharpModel(config, 13);
+    EXPECT_LT(ErrorAgainstForward(*model, MergeMode::kSegment, Tokens(), 3), 1e-4)
+        << v1::Router_Name(router);
+  }
+}
+
+// Nothing is decided for a prompt, so nothing is kept either.
+TEST_F(DecoderTest, TokenChoiceIsTheSameInBothModes) {
+  const auto model = SharpModel(SmallModelConfig(4, v1::EXPERT_CHOICE_TOKEN), 14);
+  for (size_t prompt : {1, 6, 24}) {
+    EXPECT_LT(ErrorAgainstForward(*model, MergeMode::kPrompt, Tokens(), prompt), 1e-4);
   }
 }
 
@@ -72,15 +107,17 @@ TEST_F(DecoderTest, DenseModelEqualsForwardInBothModes) {
 
 // A prompt within the first segment routes on itself, in both modes.
 TEST_F(DecoderTest, ShortPromptRoutesOnItself) {
-  const auto model = SharpModel(SmallModelConfig(4), 8);
-  const std::vector<int32_t> tokens = Tokens();
-  for (size_t length : {1, 5, 8}) {
-    const std::span<const int32_t> prompt(tokens.data(), length);
-    const std::vector<float> forward = model->Logits(prompt, 1).value();
-    const std::vector<float> last(forward.end() - kVocab, forward.end());
-    for (MergeMode mode : {MergeMode::kSegment, MergeMode::kPrompt}) {
-      const auto decoder = model->NewDecoder(mode);
-      EXPECT_LT(MaxDifference(decoder->Prefill(prompt).value(), last), 1e-4) << length;
+  for (v1::Router router : kRouters) {
+    const auto model = SharpModel(SmallModelConfig(4, router), 8);
+    const std::vector<int32_t> tokens = Tokens();
+    for (size_t length : {1, 5, 8}) {
+      const std::span<const int32_t> prompt(tokens.data(), length);
+      const std::vector<float> forward = model->Logits(prompt, 1).value();
+      const std::vector<float> last(forward.end() - kVocab, forward.end());
+      for (MergeMode mode : {MergeMode::kSegment, MergeMode::kPrompt}) {
+        const auto decoder = model->NewDecoder(mode);
+        EXPECT_LT(MaxDifference(decoder->Prefill(prompt).value(), last), 1e-4) << length;
+      }
     }
   }
 }

@@ -12,6 +12,7 @@ namespace braid {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 v1::ModelConfig Preset(const std::string& name) {
@@ -162,6 +163,101 @@ TEST(ResolveModelConfigTest, BadShapesAreErrorsThatNameTheField) {
               AllOf(HasSubstr("model.routing.router: DENSE"), HasSubstr("num_experts 1")));
   EXPECT_THAT(error([](Config c) { c->mutable_routing()->set_router_init_std(-0.1); }),
               HasSubstr("model.routing.router_init_std"));
+}
+
+v1::ModelConfig WithLayers(const std::vector<int>& layers) {
+  v1::ModelConfig config = Preset("tiny/8E");
+  config.mutable_routing()->mutable_moe_layers()->Assign(layers.begin(), layers.end());
+  return config;
+}
+
+TEST(MoeLayersTest, AllLayersUnlessListed) {
+  EXPECT_THAT(MoeLayers(ResolveModelConfig(Preset("tiny/8E")).value()), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(MoeLayers(ResolveModelConfig(Preset("tiny")).value()), ElementsAre());
+  const v1::ModelConfig mixed = ResolveModelConfig(WithLayers({1, 3})).value();
+  EXPECT_THAT(MoeLayers(mixed), ElementsAre(1, 3));
+  EXPECT_FALSE(IsMoeLayer(mixed, 0));
+  EXPECT_TRUE(IsMoeLayer(mixed, 3));
+}
+
+// So that a checkpoint of one belongs to a run of the other.
+TEST(MoeLayersTest, AListOfEveryLayerResolvesToNone) {
+  EXPECT_EQ(ResolveModelConfig(WithLayers({0, 1, 2, 3}))->DebugString(),
+            ResolveModelConfig(Preset("tiny/8E"))->DebugString());
+}
+
+TEST(MoeLayersTest, BadListsAreErrorsThatNameTheLayer) {
+  EXPECT_THAT(ErrorOf(WithLayers({0, 4})),
+              HasSubstr("model.routing.moe_layers: got 4, expected 0 to 3"));
+  EXPECT_THAT(ErrorOf(WithLayers({-1})), HasSubstr("got -1, expected 0 to 3"));
+  EXPECT_THAT(ErrorOf(WithLayers({1, 1})),
+              HasSubstr("got 1 after 1, expected ascending layers, each once"));
+  EXPECT_THAT(ErrorOf(WithLayers({2, 0})), HasSubstr("got 0 after 2"));
+  EXPECT_THAT(ErrorOf(WithLayers({0, 0, 0, 0})), HasSubstr("got 0 after 0"));
+  v1::ModelConfig dense = Preset("tiny");
+  dense.mutable_routing()->add_moe_layers(1);
+  EXPECT_THAT(ErrorOf(dense), AllOf(HasSubstr("model.routing.moe_layers: got 1 layer(s)"),
+                                    HasSubstr("the model is DENSE")));
+}
+
+TEST(MoeLayersTest, DenseCounterpartHasNone) {
+  const v1::ModelConfig dense = DenseCounterpart(ResolveModelConfig(WithLayers({1, 3})).value());
+  EXPECT_EQ(ResolveModelConfig(dense)->DebugString(), dense.DebugString());
+}
+
+TEST(MoeLayersTest, OtherLayersHaveTheDenseParameters) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const ParameterSpec& spec : ParameterLayout(ResolveModelConfig(WithLayers({1})).value())) {
+    shapes[spec.name] = spec.shape;
+  }
+  EXPECT_EQ(shapes.size(), 3u + 4 * 9 + 1);
+  EXPECT_TRUE(shapes.contains("model.layers.0.mlp.gate_proj.weight"));
+  EXPECT_TRUE(shapes.contains("model.layers.1.mlp.router.weight"));
+  EXPECT_TRUE(shapes.contains("model.layers.1.mlp.experts.down_proj.weight_t"));
+  EXPECT_FALSE(shapes.contains("model.layers.1.mlp.down_proj.weight_t"));
+  EXPECT_FALSE(shapes.contains("model.layers.3.mlp.router.weight"));
+}
+
+TEST(MoeLayersTest, AreCountedAlone) {
+  const auto describe = [](const v1::ModelConfig& config) {
+    return DescribeModel(ResolveModelConfig(config).value());
+  };
+  const v1::DescribeModelResponse dense = Describe("tiny"), one = describe(WithLayers({2})),
+                                  all = Describe("tiny/8E");
+  const int64_t ffn = 3 * 64 * 256;
+  EXPECT_EQ(one.num_parameters(), dense.num_parameters() + 7 * ffn + 8 * 64);
+  EXPECT_EQ(one.num_active_parameters(), dense.num_parameters());
+  EXPECT_EQ(one.flops_per_token(), dense.flops_per_token());
+  EXPECT_DOUBLE_EQ(one.merge_flops_per_token(), all.merge_flops_per_token() / 4);
+}
+
+// Work by hand: tiny has 8 segments of 64 in 512 positions.
+TEST(DescribeModelTest, CountsFlopsOfEveryRouter) {
+  const auto describe = [](v1::Router router, int num_experts) {
+    v1::ModelConfig config = Preset("tiny/8E");
+    config.mutable_routing()->set_router(router);
+    config.mutable_routing()->set_num_experts(num_experts);
+    return DescribeModel(ResolveModelConfig(config).value());
+  };
+  const double dense = Describe("tiny").flops_per_token(), ffn = 6.0 * 4 * 3 * 64 * 256;
+  // The first segment, then the rest.
+  const v1::DescribeModelResponse prefix = describe(v1::PREFIX, 8);
+  EXPECT_DOUBLE_EQ(prefix.merge_flops_per_token(), Describe("tiny/8E").merge_flops_per_token() / 4);
+  EXPECT_DOUBLE_EQ(prefix.flops_per_token(), dense);
+  EXPECT_DOUBLE_EQ(describe(v1::EXPERT_CHOICE_SEGMENT, 8).flops_per_token(), dense);
+  EXPECT_EQ(describe(v1::EXPERT_CHOICE_SEGMENT, 8).merge_flops_per_token(), 0);
+  // 16 experts take one of 8 segments each; 3 take 3 of them.
+  EXPECT_DOUBLE_EQ(describe(v1::EXPERT_CHOICE_SEGMENT, 16).flops_per_token(), dense + ffn);
+  EXPECT_DOUBLE_EQ(describe(v1::EXPERT_CHOICE_SEGMENT, 3).flops_per_token(), dense + ffn / 8);
+  EXPECT_DOUBLE_EQ(describe(v1::EXPERT_CHOICE_TOKEN, 8).flops_per_token(),
+                   dense + 6.0 * 4 * 64 * 8);
+}
+
+TEST(DescribeModelTest, TokensPerDecisionIsASegmentButForTokenChoice) {
+  v1::ModelConfig config = Preset("tiny/8E");
+  EXPECT_EQ(TokensPerDecision(ResolveModelConfig(config).value()), 64);
+  config.mutable_routing()->set_router(v1::EXPERT_CHOICE_TOKEN);
+  EXPECT_EQ(TokensPerDecision(ResolveModelConfig(config).value()), 1);
 }
 
 TEST(ParameterLayoutTest, LeavesNoGapsAndUsesLlamaNames) {

@@ -22,6 +22,14 @@ v1::ModelConfig SmallModelConfig(int num_experts) {
   return ResolveModelConfig(config).value();
 }
 
+v1::ModelConfig SmallModelConfig(int num_experts, v1::Router router,
+                                 const std::vector<int>& moe_layers) {
+  v1::ModelConfig config = SmallModelConfig(num_experts);
+  config.mutable_routing()->set_router(router);
+  config.mutable_routing()->mutable_moe_layers()->Assign(moe_layers.begin(), moe_layers.end());
+  return ResolveModelConfig(config).value();
+}
+
 std::unique_ptr<LanguageModel> SharpModel(const v1::ModelConfig& config, uint64_t seed) {
   std::unique_ptr<LanguageModel> model = LanguageModel::Create(config, seed).value();
   for (Parameter& parameter : model->parameters()) {

@@ -14,6 +14,10 @@ namespace braid {
 // 2 layers, D 16, 2 heads, F 24, V 50, L 24, S 8; dense for one expert.
 v1::ModelConfig SmallModelConfig(int num_experts);
 
+// The same with another router and, when listed, experts in these layers only.
+v1::ModelConfig SmallModelConfig(int num_experts, v1::Router router,
+                                 const std::vector<int>& moe_layers = {});
+
 // Initial weights of `seed`, with routers scaled up so that routing matters.
 std::unique_ptr<LanguageModel> SharpModel(const v1::ModelConfig& config, uint64_t seed);
 

@@ -41,28 +41,93 @@ at::Tensor ReferenceRoute(const at::Tensor& mean, const at::Tensor& router,
   return at::softmax(at::mv(router, input), 0);
 }
 
-// Algorithm 1 for one sequence x [L, D].
-at::Tensor ReferenceExperts(const v1::ModelConfig& config, const Parameters& p,
-                            const std::string& mlp, const at::Tensor& x) {
-  const v1::RoutingConfig& routing = config.routing();
-  const at::Tensor& router = p.at(mlp + "router.weight");
-  const std::vector<at::Tensor> segments = x.split(routing.segment_length(), 0);
-  std::vector<at::Tensor> weights;
+// One row of routing weights a segment of one sequence, as Algorithm 1 says.
+std::vector<at::Tensor> ReferenceSegmentRows(const v1::RoutingConfig& routing,
+                                             const at::Tensor& router,
+                                             const std::vector<at::Tensor>& segments) {
+  std::vector<at::Tensor> rows;
   for (size_t n = 0; n < segments.size(); ++n) {
     if (n > 0) {
-      weights.push_back(ReferenceRoute(segments[n - 1].mean(0), router, routing));
+      rows.push_back(ReferenceRoute(segments[n - 1].mean(0), router, routing));
     } else if (routing.first_segment() == v1::UNIFORM) {
-      weights.push_back(
+      rows.push_back(
           at::full({router.size(0)}, 1.0 / static_cast<double>(router.size(0)), at::kDouble));
     } else {
-      weights.push_back(ReferenceRoute(segments[0].mean(0), router, routing).detach());
+      rows.push_back(ReferenceRoute(segments[0].mean(0), router, routing).detach());
     }
   }
-  const at::Tensor gate_up =
-      at::stack({p.at(mlp + "experts.gate_proj.weight"), p.at(mlp + "experts.up_proj.weight")});
-  return SoftMergeReference(at::stack(segments), at::stack(weights), gate_up,
-                            p.at(mlp + "experts.down_proj.weight_t"))
+  return rows;
+}
+
+struct ReferenceExpertWeights {
+  at::Tensor router, gate, up, down;
+
+  static ReferenceExpertWeights Of(const Parameters& p, const std::string& mlp) {
+    return {p.at(mlp + "router.weight"), p.at(mlp + "experts.gate_proj.weight"),
+            p.at(mlp + "experts.up_proj.weight"), p.at(mlp + "experts.down_proj.weight_t")};
+  }
+
+  // Expert e on rows x [T, D].
+  at::Tensor Apply(int64_t e, const at::Tensor& x) const {
+    const at::Tensor g = at::matmul(x, gate[e].t());
+    return at::matmul(g * at::sigmoid(g) * at::matmul(x, up[e].t()), down[e]);
+  }
+};
+
+// Experts averaged for each segment of one sequence x [L, D]. Prefix routing repeats the row of
+// the second segment, which is that of the first with a gradient.
+at::Tensor ReferenceMerged(const v1::RoutingConfig& routing, const ReferenceExpertWeights& w,
+                           const at::Tensor& x) {
+  const std::vector<at::Tensor> segments = x.split(routing.segment_length(), 0);
+  std::vector<at::Tensor> rows = ReferenceSegmentRows(routing, w.router, segments);
+  for (size_t n = 2; n < rows.size() && routing.router() == v1::PREFIX; ++n) rows[n] = rows[1];
+  return SoftMergeReference(at::stack(segments), at::stack(rows), at::stack({w.gate, w.up}), w.down)
       .flatten(0, 1);
+}
+
+// The `capacity` decisions that score highest with expert e, by looking for the best one that is
+// left again and again; the lowest index wins a tie.
+std::vector<size_t> ReferenceChoice(const std::vector<at::Tensor>& rows, int64_t e,
+                                    int64_t capacity) {
+  std::vector<size_t> chosen;
+  std::vector<bool> taken(rows.size());
+  for (int64_t i = 0; i < capacity; ++i) {
+    size_t best = rows.size();
+    for (size_t n = 0; n < rows.size(); ++n) {
+      if (taken[n]) continue;
+      if (best == rows.size() || rows[n][e].item<double>() > rows[best][e].item<double>()) best = n;
+    }
+    taken[best] = true;
+    chosen.push_back(best);
+  }
+  return chosen;
+}
+
+// Expert choice for one sequence x [L, D]: decisions are the pieces of the sequence, and each
+// expert adds its scaled output to those that it chose.
+at::Tensor ReferenceChosen(const v1::RoutingConfig& routing, const ReferenceExpertWeights& w,
+                           const at::Tensor& x) {
+  const bool by_token = routing.router() == v1::EXPERT_CHOICE_TOKEN;
+  const std::vector<at::Tensor> pieces = x.split(by_token ? 1 : routing.segment_length(), 0);
+  std::vector<at::Tensor> rows;
+  if (by_token) {
+    for (const at::Tensor& token : pieces) {
+      rows.push_back(ReferenceRoute(token[0], w.router, routing));
+    }
+  } else {
+    rows = ReferenceSegmentRows(routing, w.router, pieces);
+  }
+  std::vector<at::Tensor> outputs;
+  for (const at::Tensor& piece : pieces) outputs.push_back(at::zeros_like(piece));
+  const int64_t experts = w.router.size(0);
+  const auto capacity = static_cast<int64_t>(
+      std::ceil(static_cast<double>(pieces.size()) / static_cast<double>(experts)));
+  for (int64_t e = 0; e < experts; ++e) {
+    for (const size_t n : ReferenceChoice(rows, e, capacity)) {
+      outputs[n] = outputs[n] + rows[n][e] * w.Apply(e, pieces[n]);
+    }
+  }
+  return at::cat(outputs);
 }
 
 at::Tensor ReferenceDense(const Parameters& p, const std::string& mlp, const at::Tensor& x) {
@@ -73,10 +138,15 @@ at::Tensor ReferenceDense(const Parameters& p, const std::string& mlp, const at:
 
 at::Tensor ReferenceFfn(const v1::ModelConfig& config, const Parameters& p, const std::string& mlp,
                         const at::Tensor& x) {
-  if (config.routing().router() == v1::DENSE) return ReferenceDense(p, mlp, x);
+  const v1::RoutingConfig& routing = config.routing();
+  // A layer is what its parameters say it is.
+  if (p.find(mlp + "router.weight") == p.end()) return ReferenceDense(p, mlp, x);
+  const bool merged = routing.router() == v1::CAUSAL_SEGMENT || routing.router() == v1::PREFIX;
+  const ReferenceExpertWeights w = ReferenceExpertWeights::Of(p, mlp);
   std::vector<at::Tensor> sequences;
   for (int64_t b = 0; b < x.size(0); ++b) {
-    sequences.push_back(ReferenceExperts(config, p, mlp, x[b]));
+    sequences.push_back(merged ? ReferenceMerged(routing, w, x[b])
+                               : ReferenceChosen(routing, w, x[b]));
   }
   return at::stack(sequences);
 }

@@ -24,6 +24,25 @@ TEST(RmsNormTest, EqualsDefinitionForwardAndBackward) {
   EXPECT_LT(MaxDifference(got[1], expected[1]), 1e-11);
 }
 
+// The kernel for single precision; more rows than one part of its weight gradient.
+TEST(RmsNormTest, SinglePrecisionEqualsDouble) {
+  at::manual_seed(13);
+  const at::Tensor x = RandomLeaf({600, 37}), weight = RandomLeaf({37});
+  const at::Tensor upstream = at::randn({600, 37}, at::kDouble);
+  const auto single = [](const at::Tensor& t) {
+    return t.detach().to(at::kFloat).requires_grad_();
+  };
+  const at::Tensor x32 = single(x), weight32 = single(weight);
+  EXPECT_LT(MaxDifference(RmsNorm(x32, weight32, 1e-3).to(at::kDouble), RmsNorm(x, weight, 1e-3)),
+            1e-5);
+  const auto got =
+      GradientsOf([&] { return (RmsNorm(x32, weight32, 1e-3) * upstream).sum(); }, {x32, weight32});
+  const auto expected =
+      GradientsOf([&] { return (RmsNorm(x, weight, 1e-3) * upstream).sum(); }, {x, weight});
+  EXPECT_LT(MaxDifference(got[0].to(at::kDouble), expected[0]), 1e-5);
+  EXPECT_LT(MaxDifference(got[1].to(at::kDouble), expected[1]), 1e-4);
+}
+
 TEST(SwiGluTest, EqualsDefinitionForwardAndBackward) {
   at::manual_seed(12);
   const at::Tensor x = RandomLeaf({3, 5, 8});

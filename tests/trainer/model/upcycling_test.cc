@@ -16,14 +16,31 @@ namespace {
 TEST(UpcyclingTest, LossAfterEqualsLossBefore) {
   std::mt19937 random(31);
   const auto dense = LanguageModel::Create(SmallModelConfig(1), 3).value();
-  const auto experts = Upcycle(*dense, SmallModelConfig(4), 3).value();
   const auto inputs = RandomTokens(2 * 24, 50, &random),
              targets = RandomTokens(2 * 24, 50, &random);
   const TrainResult before = dense->ForwardBackward(inputs, targets, 2, 1, false).value();
-  const TrainResult after = experts->ForwardBackward(inputs, targets, 2, 1, true).value();
   const auto tokens = static_cast<double>(before.num_tokens);
-  EXPECT_NEAR(after.loss_sum / tokens, before.loss_sum / tokens, 1e-5);
-  EXPECT_EQ(after.routing.size(), 2u);
+  for (const std::vector<int>& layers : {std::vector<int>{}, {0}, {1}}) {
+    for (const v1::Router router : {v1::CAUSAL_SEGMENT, v1::PREFIX}) {
+      const auto experts = Upcycle(*dense, SmallModelConfig(4, router, layers), 3).value();
+      const TrainResult after = experts->ForwardBackward(inputs, targets, 2, 1, true).value();
+      EXPECT_NEAR(after.loss_sum / tokens, before.loss_sum / tokens, 1e-5);
+      EXPECT_EQ(after.routing.size(), layers.empty() ? 2u : 1u);
+    }
+  }
+}
+
+// Experts of expert choice are scaled by their scores, so the function does change.
+TEST(UpcyclingTest, ExpertChoiceStartsFromCopiesToo) {
+  const auto dense = LanguageModel::Create(SmallModelConfig(1), 3).value();
+  const auto experts = Upcycle(*dense, SmallModelConfig(4, v1::EXPERT_CHOICE_TOKEN), 3).value();
+  const std::vector<ParameterOrigin> origins = UpcycledOrigins(*dense, *experts);
+  for (size_t i = 0; i < origins.size(); ++i) {
+    if (origins[i].dense_parameter < 0) continue;
+    const std::span<float> source = dense->parameters()[origins[i].dense_parameter].value;
+    const std::span<float> copies = experts->parameters()[i].value;
+    for (size_t j = 0; j < copies.size(); ++j) ASSERT_EQ(copies[j], source[j % source.size()]);
+  }
 }
 
 // The reason why moments carry over as m/E: the experts' gradients add up to
@@ -63,6 +80,18 @@ TEST(UpcyclingTest, OriginsNameTheDenseParameterAndItsCopies) {
     if (!router && !expert) {
       EXPECT_EQ(dense->parameters()[origins[i].dense_parameter].name, name);
     }
+  }
+}
+
+TEST(UpcyclingTest, OnlyMoeLayersGetExperts) {
+  const auto dense = LanguageModel::Create(SmallModelConfig(1), 3).value();
+  const auto experts = Upcycle(*dense, SmallModelConfig(4, v1::CAUSAL_SEGMENT, {1}), 3).value();
+  const std::vector<ParameterOrigin> origins = UpcycledOrigins(*dense, *experts);
+  for (size_t i = 0; i < origins.size(); ++i) {
+    const std::string& name = experts->parameters()[i].name;
+    const bool expert = name.find("experts") != std::string::npos;
+    EXPECT_EQ(expert, name.starts_with("model.layers.1.mlp.") && origins[i].dense_parameter >= 0);
+    EXPECT_EQ(origins[i].copies, expert ? 4 : 1) << name;
   }
 }
 

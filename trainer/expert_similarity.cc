@@ -1,0 +1,82 @@
+#include "trainer/expert_similarity.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "formats/check.h"
+
+namespace braid {
+namespace {
+
+// Independent sums, so that additions need not wait for one another.
+constexpr size_t kLanes = 8;
+// Elements of every expert that are added up at a time; their sums stay in the first-level cache.
+constexpr size_t kBlock = 1024;
+
+double SumOfSquares(std::span<const float> values) {
+  std::array<double, kLanes> sums = {};
+  const size_t whole = values.size() / kLanes * kLanes;
+  for (size_t i = 0; i < whole; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      sums[lane] += static_cast<double>(values[i + lane]) * values[i + lane];
+    }
+  }
+  double total = 0;
+  for (size_t i = whole; i < values.size(); ++i) {
+    total += static_cast<double>(values[i]) * values[i];
+  }
+  for (double sum : sums) total += sum;
+  return total;
+}
+
+// 1 / length of each expert's vector, 0 for a vector of zeros.
+std::vector<double> InverseNorms(std::span<const std::span<const float>> matrices, size_t experts) {
+  std::vector<double> norms(experts);
+  for (const std::span<const float> matrix : matrices) {
+    const size_t size = matrix.size() / experts;
+    for (size_t e = 0; e < experts; ++e) norms[e] += SumOfSquares(matrix.subspan(e * size, size));
+  }
+  for (double& norm : norms) norm = norm == 0 ? 0 : 1 / std::sqrt(norm);
+  return norms;
+}
+
+// Squared length of this matrix's part of the sum of all unit vectors.
+double SquaredSumOfUnits(std::span<const float> matrix, std::span<const double> scales) {
+  const size_t size = matrix.size() / scales.size();
+  std::array<double, kBlock> sums;
+  double total = 0;
+  for (size_t begin = 0; begin < size; begin += kBlock) {
+    const size_t count = std::min(kBlock, size - begin);
+    std::fill_n(sums.begin(), count, 0.0);
+    for (size_t e = 0; e < scales.size(); ++e) {
+      const float* const values = matrix.data() + e * size + begin;
+      for (size_t i = 0; i < count; ++i) sums[i] += scales[e] * values[i];
+    }
+    for (size_t i = 0; i < count; ++i) total += sums[i] * sums[i];
+  }
+  return total;
+}
+
+}  // namespace
+
+// For unit vectors u_i: |sum u_i|^2 = sum |u_i|^2 + 2 sum over pairs <u_i, u_j>.
+double MeanPairwiseCosine(std::span<const std::span<const float>> matrices, int num_experts) {
+  const size_t experts = static_cast<size_t>(num_experts);
+  for (const std::span<const float> matrix : matrices) {
+    BRAID_CHECK(matrix.size() % experts == 0) << matrix.size() << " " << num_experts;
+  }
+  if (num_experts == 1) return 1;
+  const std::vector<double> scales = InverseNorms(matrices, experts);
+  double squared = 0;
+  for (const std::span<const float> matrix : matrices) {
+    squared += SquaredSumOfUnits(matrix, scales);
+  }
+  const auto zeros = std::count(scales.begin(), scales.end(), 0.0);
+  const auto units = static_cast<double>(num_experts - zeros);
+  return (squared - units) / (static_cast<double>(num_experts) * (num_experts - 1));
+}
+
+}  // namespace braid

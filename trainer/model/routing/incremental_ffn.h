@@ -1,0 +1,47 @@
+// The FFN of a layer for one sequence that comes piece by piece, as decoding
+// needs it. Not differentiable. Tensor code: private to trainer/model.
+#ifndef BRAID_TRAINER_MODEL_ROUTING_INCREMENTAL_FFN_H_
+#define BRAID_TRAINER_MODEL_ROUTING_INCREMENTAL_FFN_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "braid/v1/model.pb.h"
+#include "trainer/model/decoder.h"
+#include "trainer/model/merge_mode.h"
+#include "trainer/model/routing/ffn_weights.h"
+
+namespace braid {
+
+class IncrementalFfn {
+ public:
+  virtual ~IncrementalFfn() = default;
+
+  // h + FFN(x) for the next n positions, h and x [n, D]. In kSegment mode a call
+  // must not cross the start of a segment, and the first call fixes the routing
+  // of the first segment.
+  virtual at::Tensor AddFfn(const at::Tensor& h, const at::Tensor& x) = 0;
+
+  // How the FFN in use is made of the experts.
+  virtual ExpertMixture Mixture() const { return {}; }
+};
+
+// One plain FFN for every position.
+std::unique_ptr<IncrementalFfn> DenseIncrementalFfn(const FfnWeights& weights);
+
+// Decides at the first position, and in kSegment mode at segment starts (once,
+// at the second segment, for PREFIX): experts are merged, or the best one is
+// taken (EXPERT_CHOICE_SEGMENT). In between it is a dense FFN. `config` must
+// outlive the result.
+std::unique_ptr<IncrementalFfn> SegmentIncrementalFfn(const v1::RoutingConfig& config,
+                                                      const FfnWeights& weights, MergeMode mode);
+
+// The best expert of each token (EXPERT_CHOICE_TOKEN). `config` must outlive it.
+std::unique_ptr<IncrementalFfn> TokenIncrementalFfn(const v1::RoutingConfig& config,
+                                                    const FfnWeights& weights);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_MODEL_ROUTING_INCREMENTAL_FFN_H_

@@ -9,7 +9,11 @@ braid_library(NAME run_spec
 braid_library(NAME trainer
   SRCS
     adamw.cc
+    background_task.cc
     checkpoint.cc
+    checkpoint_directory.cc
+    checkpoint_share.cc
+    checkpoint_writer.cc
     communicator.cc
     data_loader.cc
     evaluation.cc

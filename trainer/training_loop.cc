@@ -4,17 +4,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "formats/atomic_file.h"
 #include "formats/check.h"
 #include "formats/status_macros.h"
 #include "trainer/adamw.h"
+#include "trainer/checkpoint_directory.h"
 #include "trainer/gradient_clip.h"
 #include "trainer/model_config.h"
+#include "trainer/phase_times.h"
 #include "trainer/progress_line.h"
 #include "trainer/schedule.h"
 
@@ -27,6 +32,12 @@ constexpr double kSecondsBetweenLines = 10;
 std::string HostName() {
   char name[256] = {};
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
+}
+
+// Differs between processes, on all hosts.
+std::string NewAttempt() {
+  std::random_device entropy;
+  return absl::StrFormat("%08x%08x", entropy(), entropy());
 }
 
 Schedule ScheduleOf(const v1::RunSpec& spec) {
@@ -60,12 +71,22 @@ absl::StatusOr<TrainingOutcome> TrainingLoop::Run() {
     RETURN_IF_ERROR(UpcycleIfDue());
     ASSIGN_OR_RETURN(const v1::StepMetrics metrics, Step());
     RETURN_IF_ERROR(Record(metrics));
-    ASSIGN_OR_RETURN(const bool stop,
-                     AnyRank(*environment_.communicator, environment_.stop_requested()));
-    if (stop || CheckpointDue()) RETURN_IF_ERROR(Save());
+    ASSIGN_OR_RETURN(const bool stop, AgreeOnStep());
+    if (stop || CheckpointDue()) RETURN_IF_ERROR(Save(/*wait=*/stop || done()));
     if (stop && !done()) return TrainingOutcome::kInterrupted;
   }
   return TrainingOutcome::kComplete;
+}
+
+// One message a step: whether to stop, and whether the checkpoint under way can go on.
+absl::StatusOr<bool> TrainingLoop::AgreeOnStep() {
+  double sums[] = {environment_.stop_requested() ? 1.0 : 0.0, writer_->Ready() ? 1.0 : 0.0};
+  RETURN_IF_ERROR(environment_.communicator->AllReduceSum(std::span<double>(sums)));
+  if (sums[1] == environment_.communicator->world_size()) {
+    const ScopedPhase phase(Phase::kCheckpoint);
+    RETURN_IF_ERROR(writer_->Advance());
+  }
+  return sums[0] > 0;
 }
 
 // Set-up errors are usually the same on every rank, or only one rank sees them:
@@ -94,25 +115,37 @@ absl::Status TrainingLoop::OpenOnThisRank() {
   return absl::OkStatus();
 }
 
-// Rank 0 chooses for all, so that no rank resumes from another step.
-absl::StatusOr<std::string> TrainingLoop::ChooseCheckpoint() {
-  std::string choice;
-  absl::Status status;
-  if (leads()) {
-    auto newest = NewestGoodCheckpoint(directory_.checkpoints(), *environment_.warnings);
-    status = newest.status();
-    if (newest.ok() && newest->has_value()) choice = (*newest)->string();
-  }
-  RETURN_IF_ERROR(AgreeOnStatus(*environment_.communicator, status));
-  return BroadcastText(*environment_.communicator, choice, 0);
+// Before any rank can write. What cannot be removed does no harm but takes space.
+void TrainingLoop::ClearLeftovers() {
+  if (!leads()) return;
+  const absl::Status status = RemoveLeftovers(directory_.checkpoints());
+  if (!status.ok()) *environment_.warnings << status.message() << std::endl;
+}
+
+absl::Status TrainingLoop::OpenWriter() {
+  ASSIGN_OR_RETURN(std::string attempt,
+                   BroadcastText(*environment_.communicator, NewAttempt(), 0));
+  CheckpointWriterSettings settings;
+  settings.checkpoints = directory_.checkpoints();
+  settings.tokenizer = directory_.tokenizer();
+  settings.keep_last = spec_.checkpoint().keep_last();
+  settings.attempt = std::move(attempt);
+  // So that the lines up to the step outlive a power cut with the checkpoint.
+  settings.before_publish = [this] { return metrics_->Sync(); };
+  writer_ = std::make_unique<CheckpointWriter>(environment_.communicator, std::move(settings));
+  return absl::OkStatus();
 }
 
 absl::Status TrainingLoop::Restore() {
-  ASSIGN_OR_RETURN(const std::string checkpoint, ChooseCheckpoint());
-  auto state =
-      checkpoint.empty() ? InitialState(spec_) : RestoreState(checkpoint, spec_, dataset_.key);
+  ClearLeftovers();
+  ASSIGN_OR_RETURN(const auto checkpoint,
+                   NewestGoodCheckpoint(*environment_.communicator, directory_.checkpoints(),
+                                        *environment_.warnings));
+  auto state = checkpoint.has_value() ? RestoreState(*checkpoint, spec_, dataset_.key)
+                                      : InitialState(spec_);
   RETURN_IF_ERROR(AgreeOnStatus(*environment_.communicator, state.status()));
   state_ = *std::move(state);
+  RETURN_IF_ERROR(OpenWriter());
   RETURN_IF_ERROR(Beat(/*always=*/true));
   if (!leads()) return absl::OkStatus();
   RETURN_IF_ERROR(CopyTokenizer());
@@ -120,8 +153,8 @@ absl::Status TrainingLoop::Restore() {
   if (done()) {
     *environment_.out << "already complete: all " << spec_.num_steps() << " steps are done"
                       << std::endl;
-  } else if (!checkpoint.empty()) {
-    *environment_.out << "resuming after step " << state_.step << " from " << checkpoint
+  } else if (checkpoint.has_value()) {
+    *environment_.out << "resuming after step " << state_.step << " from " << checkpoint->string()
                       << std::endl;
   }
   return absl::OkStatus();
@@ -226,12 +259,11 @@ bool TrainingLoop::CheckpointDue() const {
   return done() || state_.step % spec_.checkpoint().every_steps() == 0;
 }
 
-absl::Status TrainingLoop::Save() {
-  if (!leads()) return absl::OkStatus();
-  RETURN_IF_ERROR(metrics_->Sync());
-  RETURN_IF_ERROR(
-      SaveState(state_, directory_.checkpoints(), dataset_.key, directory_.tokenizer()));
-  return RotateCheckpoints(directory_.checkpoints(), state_.step, spec_.checkpoint().keep_last());
+// With `wait`, until the checkpoint is published: before the run ends.
+absl::Status TrainingLoop::Save(bool wait) {
+  const ScopedPhase phase(Phase::kCheckpoint);
+  RETURN_IF_ERROR(writer_->Start(SourceOf(state_, dataset_.key)));
+  return wait ? writer_->Finish() : absl::OkStatus();
 }
 
 }  // namespace braid

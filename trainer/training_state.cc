@@ -33,15 +33,14 @@ TrainingState WithZeroMoments(std::unique_ptr<LanguageModel> model) {
   return state;
 }
 
-std::vector<CheckpointTensor> Tensors(LanguageModel& model, std::span<float> m,
-                                      std::span<float> v) {
+std::vector<CheckpointTensor> WeightsOf(LanguageModel& model) {
   std::vector<CheckpointTensor> tensors;
-  for (Parameter& p : model.parameters()) {
-    const Extent at = ExtentOf(model, p);
-    tensors.push_back({p.name, p.shape, p.value, m.empty() ? m : m.subspan(at.offset, at.size),
-                       v.empty() ? v : v.subspan(at.offset, at.size)});
-  }
+  for (Parameter& p : model.parameters()) tensors.push_back({p.name, p.shape, p.value});
   return tensors;
+}
+
+CheckpointMoments MomentsOf(TrainingState& state) {
+  return {.range = {0, state.m.size()}, .m = state.m, .v = state.v};
 }
 
 void CopyMoments(const TrainingState& dense, Extent from, int copies, TrainingState* moe,
@@ -106,15 +105,16 @@ absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSp
   return state;
 }
 
-absl::Status SaveState(TrainingState& state, const std::filesystem::path& checkpoints,
-                       const std::string& dataset_key, const std::filesystem::path& tokenizer) {
-  CheckpointState record;
-  record.step = state.step;
-  record.num_tokens = state.num_tokens;
-  record.upcycled = state.upcycled;
-  record.dataset_key = dataset_key;
-  record.model = state.model->config();
-  return WriteCheckpoint(checkpoints, record, Tensors(*state.model, state.m, state.v), tokenizer);
+CheckpointSource SourceOf(TrainingState& state, const std::string& dataset_key) {
+  CheckpointSource source;
+  source.state.step = state.step;
+  source.state.num_tokens = state.num_tokens;
+  source.state.upcycled = state.upcycled;
+  source.state.dataset_key = dataset_key;
+  source.state.model = state.model->config();
+  source.weights = WeightsOf(*state.model);
+  source.moments = MomentsOf(state);
+  return source;
 }
 
 absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoint,
@@ -124,8 +124,9 @@ absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoi
   RETURN_IF_ERROR(CheckBelongs(checkpoint, record, spec, dataset_key));
   ASSIGN_OR_RETURN(auto model, LanguageModel::Create(record.model, spec.seed()));
   TrainingState state = WithZeroMoments(std::move(model));
-  RETURN_IF_ERROR(
-      ReadCheckpointTensors(checkpoint, Moments::kRead, Tensors(*state.model, state.m, state.v)));
+  const std::vector<CheckpointTensor> weights = WeightsOf(*state.model);
+  RETURN_IF_ERROR(ReadWeights(checkpoint, record, weights));
+  RETURN_IF_ERROR(ReadMoments(checkpoint, record, weights, MomentsOf(state)));
   state.step = record.step;
   state.num_tokens = record.num_tokens;
   state.upcycled = record.upcycled;
@@ -136,7 +137,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(const std::filesystem::
   RETURN_IF_ERROR(VerifyCheckpoint(checkpoint));
   ASSIGN_OR_RETURN(const CheckpointState record, ReadCheckpointState(checkpoint));
   ASSIGN_OR_RETURN(auto model, LanguageModel::Create(record.model, /*seed=*/0));
-  RETURN_IF_ERROR(ReadCheckpointTensors(checkpoint, Moments::kSkip, Tensors(*model, {}, {})));
+  RETURN_IF_ERROR(ReadWeights(checkpoint, record, WeightsOf(*model)));
   return model;
 }
 

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
-#include "trainer/checkpoint.h"
+#include "trainer/checkpoint_share.h"
 #include "trainer/model/language_model.h"
 
 namespace braid {
@@ -36,9 +36,8 @@ absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec);
 // of the whole; those of routers start at 0.
 absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSpec& spec);
 
-// Rank 0 alone. `dataset_key` is kept for RestoreState to compare.
-absl::Status SaveState(TrainingState& state, const std::filesystem::path& checkpoints,
-                       const std::string& dataset_key, const std::filesystem::path& tokenizer);
+// Views for a CheckpointWriter. `dataset_key` is kept for RestoreState to compare.
+CheckpointSource SourceOf(TrainingState& state, const std::string& dataset_key);
 
 // FailedPrecondition when the checkpoint is of other data or another model than
 // the spec's.

@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/trainer/loop/tiny_run.h"
-#include "trainer/checkpoint.h"
+#include "trainer/checkpoint_directory.h"
 #include "trainer/model_config.h"
 #include "trainer/threaded_communicator.h"
 

@@ -40,6 +40,21 @@ absl::Status AgreeOnStatus(Communicator& communicator, const absl::Status& statu
   return absl::Status(static_cast<absl::StatusCode>(std::stoi(code)), message);
 }
 
+absl::StatusOr<std::vector<uint64_t>> GatherNumbers(Communicator& communicator, uint64_t mine) {
+  // Halves of 32 bits are exact in a double.
+  const int world_size = communicator.world_size();
+  std::vector<double> halves(2 * world_size);
+  halves[2 * communicator.rank()] = static_cast<double>(mine >> 32);
+  halves[2 * communicator.rank() + 1] = static_cast<double>(mine & 0xffffffffu);
+  RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(halves)));
+  std::vector<uint64_t> numbers;
+  for (int rank = 0; rank < world_size; ++rank) {
+    numbers.push_back(static_cast<uint64_t>(halves[2 * rank]) << 32 |
+                      static_cast<uint64_t>(halves[2 * rank + 1]));
+  }
+  return numbers;
+}
+
 absl::StatusOr<bool> AnyRank(Communicator& communicator, bool value) {
   double flag = value ? 1 : 0;
   RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(&flag, 1)));

@@ -12,11 +12,11 @@
 #include "formats/atomic_file.h"
 #include "formats/check.h"
 #include "formats/status_macros.h"
-#include "trainer/adamw.h"
-#include "trainer/gradient_clip.h"
 #include "trainer/model_config.h"
+#include "trainer/phase_times.h"
 #include "trainer/progress_line.h"
 #include "trainer/schedule.h"
+#include "trainer/weight_update.h"
 
 namespace braid {
 namespace {
@@ -35,13 +35,6 @@ Schedule ScheduleOf(const v1::RunSpec& spec) {
           .warmup_steps = static_cast<int64_t>(std::ceil(warmup - 1e-9)),
           .num_steps = spec.num_steps(),
           .final_ratio = spec.optimizer().final_lr_ratio()};
-}
-
-AdamwSettings SettingsOf(const v1::OptimizerConfig& config) {
-  return {.beta1 = config.beta1(),
-          .beta2 = config.beta2(),
-          .epsilon = config.epsilon(),
-          .weight_decay = std::max(config.weight_decay(), 0.0)};
 }
 
 }  // namespace
@@ -71,7 +64,10 @@ absl::StatusOr<TrainingOutcome> TrainingLoop::Run() {
 // Set-up errors are usually the same on every rank, or only one rank sees them:
 // either way all ranks end with the same message.
 absl::Status TrainingLoop::Open() {
-  return AgreeOnStatus(*environment_.communicator, OpenOnThisRank());
+  RETURN_IF_ERROR(AgreeOnStatus(*environment_.communicator, OpenOnThisRank()));
+  ASSIGN_OR_RETURN(reducer_, GradientReducer::Create(spec_.optimizer_sharding(), spec_.reduction(),
+                                                     *environment_.communicator));
+  return absl::OkStatus();
 }
 
 absl::Status TrainingLoop::OpenOnThisRank() {
@@ -109,8 +105,9 @@ absl::StatusOr<std::string> TrainingLoop::ChooseCheckpoint() {
 
 absl::Status TrainingLoop::Restore() {
   ASSIGN_OR_RETURN(const std::string checkpoint, ChooseCheckpoint());
-  auto state =
-      checkpoint.empty() ? InitialState(spec_) : RestoreState(checkpoint, spec_, dataset_.key);
+  const int rank = environment_.communicator->rank();
+  auto state = checkpoint.empty() ? InitialState(spec_, rank)
+                                  : RestoreState(checkpoint, spec_, dataset_.key, rank);
   RETURN_IF_ERROR(AgreeOnStatus(*environment_.communicator, state.status()));
   state_ = *std::move(state);
   RETURN_IF_ERROR(Beat(/*always=*/true));
@@ -139,7 +136,7 @@ absl::Status TrainingLoop::UpcycleIfDue() {
   if (state_.upcycled || !UsesExperts(spec_.model()) || state_.step < DenseSteps(spec_)) {
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(state_, UpcycledState(std::move(state_), spec_));
+  ASSIGN_OR_RETURN(state_, UpcycledState(std::move(state_), spec_, *environment_.communicator));
   if (leads()) {
     *environment_.out << "step " << state_.step << ": dense warm-up done, FFNs copied into "
                       << spec_.model().routing().num_experts() << " experts" << std::endl;
@@ -152,6 +149,7 @@ absl::StatusOr<RankBatch> TrainingLoop::LoadBatch() const {
   work.step = state_.step;
   work.instances = schedule_->Instances(state_.step, environment_.communicator->rank(),
                                         environment_.communicator->world_size());
+  const ScopedPhase phase(Phase::kData);
   ASSIGN_OR_RETURN(work.batch, loader_->Load(work.instances));
   work.micro_batch_size = spec_.batch().micro_batch_size();
   return work;
@@ -161,10 +159,12 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   const double begin = environment_.now();
   const bool measure = state_.upcycled && (state_.step + 1) % spec_.routing_every_steps() == 0;
   ASSIGN_OR_RETURN(const RankBatch work, LoadBatch());
-  ASSIGN_OR_RETURN(const GradientPass pass,
-                   ComputeGradients(work, measure, *state_.model, *environment_.communicator));
+  ASSIGN_OR_RETURN(
+      const GradientPass pass,
+      ComputeGradients(work, measure, *state_.model, *reducer_, *environment_.communicator));
   const double learning_rate = LearningRate(ScheduleOf(spec_), state_.step);
-  UpdateWeights(learning_rate, pass.gradient_norm);
+  RETURN_IF_ERROR(UpdateWeights(spec_.optimizer(), learning_rate, pass.gradient_norm, state_,
+                                *environment_.communicator));
   state_.num_tokens += pass.num_tokens;
   v1::StepMetrics metrics;
   metrics.set_step(state_.step);
@@ -182,20 +182,6 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   metrics.set_tokens_per_second(static_cast<double>(pass.num_tokens) /
                                 std::max(metrics.step_seconds(), 1e-9));
   return metrics;
-}
-
-void TrainingLoop::UpdateWeights(double learning_rate, double gradient_norm) {
-  const double factor = ClipFactor(gradient_norm, spec_.optimizer().clip_norm());
-  ++state_.step;
-  for (Parameter& p : state_.model->parameters()) {
-    const size_t offset = static_cast<size_t>(p.value.data() - state_.model->values().data());
-    AdamwStep(SettingsOf(spec_.optimizer()), learning_rate, state_.step, factor,
-              {.value = p.value,
-               .gradient = p.gradient,
-               .m = std::span(state_.m).subspan(offset, p.value.size()),
-               .v = std::span(state_.v).subspan(offset, p.value.size()),
-               .decay = p.decay});
-  }
 }
 
 absl::Status TrainingLoop::Record(const v1::StepMetrics& metrics) {
@@ -227,10 +213,10 @@ bool TrainingLoop::CheckpointDue() const {
 }
 
 absl::Status TrainingLoop::Save() {
+  if (leads()) RETURN_IF_ERROR(metrics_->Sync());
+  RETURN_IF_ERROR(SaveState(state_, directory_.checkpoints(), dataset_.key, directory_.tokenizer(),
+                            *environment_.communicator));
   if (!leads()) return absl::OkStatus();
-  RETURN_IF_ERROR(metrics_->Sync());
-  RETURN_IF_ERROR(
-      SaveState(state_, directory_.checkpoints(), dataset_.key, directory_.tokenizer()));
   return RotateCheckpoints(directory_.checkpoints(), state_.step, spec_.checkpoint().keep_last());
 }
 

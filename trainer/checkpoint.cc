@@ -122,9 +122,8 @@ std::string LayoutFingerprint(std::span<const CheckpointTensor> tensors) {
 }
 
 std::map<std::string, std::string> MomentsMetadata(Shard range, const std::string& layout) {
-  return {{"begin", absl::StrCat(range.begin)},
-          {"end", absl::StrCat(range.end)},
-          {"layout", layout}};
+  return {
+      {"begin", absl::StrCat(range.begin)}, {"end", absl::StrCat(range.end)}, {"layout", layout}};
 }
 
 size_t NumElements(std::span<const CheckpointTensor> tensors) {

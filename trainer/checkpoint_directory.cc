@@ -141,8 +141,7 @@ absl::StatusOr<std::optional<fs::path>> NewestGoodCheckpoint(const fs::path& che
   return NewestGoodCheckpoint(alone, checkpoints, warnings);
 }
 
-absl::Status PublishCheckpoint(const fs::path& checkpoints, int64_t step,
-                               const fs::path& staging) {
+absl::Status PublishCheckpoint(const fs::path& checkpoints, int64_t step, const fs::path& staging) {
   const fs::path final_path = CheckpointPath(checkpoints, step);
   std::error_code error;
   if (fs::exists(final_path, error)) RETURN_IF_ERROR(RemoveCheckpoint(final_path));
@@ -152,8 +151,8 @@ absl::Status PublishCheckpoint(const fs::path& checkpoints, int64_t step,
 absl::Status RotateCheckpoints(const fs::path& checkpoints, int64_t step, int keep_last) {
   BRAID_CHECK(keep_last >= 1) << keep_last;
   ASSIGN_OR_RETURN(const std::vector<std::string> names, NewestFirst(checkpoints));
-  const auto newest = std::find(names.begin(), names.end(),
-                                CheckpointPath(checkpoints, step).filename().string());
+  const auto newest =
+      std::find(names.begin(), names.end(), CheckpointPath(checkpoints, step).filename().string());
   BRAID_CHECK(newest != names.end()) << step;
   for (auto it = names.begin(); it != names.end(); ++it) {
     const bool kept = it >= newest && it - newest < keep_last;

@@ -75,6 +75,7 @@ absl::Status CheckpointWriter::Write(const std::stop_token& stop) {
 absl::Status CheckpointWriter::Advance() {
   const absl::Status status = AgreeOnStatus(*communicator_, task_.Wait());
   if (!status.ok()) {
+    stage_ = Stage::kIdle;
     std::error_code ignored;
     if (leads()) std::filesystem::remove_all(Staging(), ignored);
     return status;

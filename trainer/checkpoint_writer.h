@@ -38,8 +38,8 @@ struct CheckpointWriterSettings {
 };
 
 // Every rank has one and makes the same calls. The first error of any rank is
-// returned by all; nothing is published then, what was good before stays, and the
-// writer is not to be used again. The destructor cancels what is under way.
+// returned by all; that checkpoint is given up then, and what was good before stays.
+// The destructor cancels what is under way.
 class CheckpointWriter {
  public:
   // `communicator` is used inside the calls only, never by the threads.

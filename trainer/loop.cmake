@@ -18,8 +18,10 @@ braid_library(NAME trainer
     data_loader.cc
     evaluation.cc
     generation.cc
+    gradient_buckets.cc
     gradient_clip.cc
     gradient_pass.cc
+    gradient_reducer.cc
     instance_schedule.cc
     metrics_log.cc
     model_path.cc
@@ -34,6 +36,7 @@ braid_library(NAME trainer
     training_loop.cc
     training_run.cc
     training_state.cc
+    weight_update.cc
   DEPS
     braid::run_directory braid::run_spec braid::model braid::model_config braid::tokenizer
     braid::config braid::formats braid::proto nlohmann_json::nlohmann_json Threads::Threads

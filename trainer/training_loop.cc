@@ -15,13 +15,12 @@
 #include "formats/atomic_file.h"
 #include "formats/check.h"
 #include "formats/status_macros.h"
-#include "trainer/adamw.h"
 #include "trainer/checkpoint_directory.h"
-#include "trainer/gradient_clip.h"
 #include "trainer/model_config.h"
 #include "trainer/phase_times.h"
 #include "trainer/progress_line.h"
 #include "trainer/schedule.h"
+#include "trainer/weight_update.h"
 
 namespace braid {
 namespace {
@@ -48,13 +47,6 @@ Schedule ScheduleOf(const v1::RunSpec& spec) {
           .final_ratio = spec.optimizer().final_lr_ratio()};
 }
 
-AdamwSettings SettingsOf(const v1::OptimizerConfig& config) {
-  return {.beta1 = config.beta1(),
-          .beta2 = config.beta2(),
-          .epsilon = config.epsilon(),
-          .weight_decay = std::max(config.weight_decay(), 0.0)};
-}
-
 }  // namespace
 
 TrainingLoop::TrainingLoop(RunDirectory directory, v1::RunSpec spec, LoopEnvironment environment)
@@ -65,6 +57,13 @@ TrainingLoop::TrainingLoop(RunDirectory directory, v1::RunSpec spec, LoopEnviron
 }
 
 absl::StatusOr<TrainingOutcome> TrainingLoop::Run() {
+  absl::StatusOr<TrainingOutcome> outcome = RunToEnd();
+  // All ranks are here, with a checkpoint from before the error: it is worth having.
+  if (IsAgreed(outcome.status()) && writer_ != nullptr) (void)writer_->Finish();
+  return outcome;
+}
+
+absl::StatusOr<TrainingOutcome> TrainingLoop::RunToEnd() {
   RETURN_IF_ERROR(Open());
   RETURN_IF_ERROR(Restore());
   while (!done()) {
@@ -92,7 +91,10 @@ absl::StatusOr<bool> TrainingLoop::AgreeOnStep() {
 // Set-up errors are usually the same on every rank, or only one rank sees them:
 // either way all ranks end with the same message.
 absl::Status TrainingLoop::Open() {
-  return AgreeOnStatus(*environment_.communicator, OpenOnThisRank());
+  RETURN_IF_ERROR(AgreeOnStatus(*environment_.communicator, OpenOnThisRank()));
+  ASSIGN_OR_RETURN(reducer_, GradientReducer::Create(spec_.optimizer_sharding(), spec_.reduction(),
+                                                     *environment_.communicator));
+  return absl::OkStatus();
 }
 
 absl::Status TrainingLoop::OpenOnThisRank() {
@@ -123,8 +125,7 @@ void TrainingLoop::ClearLeftovers() {
 }
 
 absl::Status TrainingLoop::OpenWriter() {
-  ASSIGN_OR_RETURN(std::string attempt,
-                   BroadcastText(*environment_.communicator, NewAttempt(), 0));
+  ASSIGN_OR_RETURN(std::string attempt, BroadcastText(*environment_.communicator, NewAttempt(), 0));
   CheckpointWriterSettings settings;
   settings.checkpoints = directory_.checkpoints();
   settings.tokenizer = directory_.tokenizer();
@@ -141,8 +142,9 @@ absl::Status TrainingLoop::Restore() {
   ASSIGN_OR_RETURN(const auto checkpoint,
                    NewestGoodCheckpoint(*environment_.communicator, directory_.checkpoints(),
                                         *environment_.warnings));
-  auto state = checkpoint.has_value() ? RestoreState(*checkpoint, spec_, dataset_.key)
-                                      : InitialState(spec_);
+  const int rank = environment_.communicator->rank();
+  auto state = checkpoint.has_value() ? RestoreState(*checkpoint, spec_, dataset_.key, rank)
+                                      : InitialState(spec_, rank);
   RETURN_IF_ERROR(AgreeOnStatus(*environment_.communicator, state.status()));
   state_ = *std::move(state);
   RETURN_IF_ERROR(OpenWriter());
@@ -172,7 +174,7 @@ absl::Status TrainingLoop::UpcycleIfDue() {
   if (state_.upcycled || !UsesExperts(spec_.model()) || state_.step < DenseSteps(spec_)) {
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(state_, UpcycledState(std::move(state_), spec_));
+  ASSIGN_OR_RETURN(state_, UpcycledState(std::move(state_), spec_, *environment_.communicator));
   if (leads()) {
     *environment_.out << "step " << state_.step << ": dense warm-up done, FFNs copied into "
                       << spec_.model().routing().num_experts() << " experts" << std::endl;
@@ -185,6 +187,7 @@ absl::StatusOr<RankBatch> TrainingLoop::LoadBatch() const {
   work.step = state_.step;
   work.instances = schedule_->Instances(state_.step, environment_.communicator->rank(),
                                         environment_.communicator->world_size());
+  const ScopedPhase phase(Phase::kData);
   ASSIGN_OR_RETURN(work.batch, loader_->Load(work.instances));
   work.micro_batch_size = spec_.batch().micro_batch_size();
   return work;
@@ -194,10 +197,12 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   const double begin = environment_.now();
   const bool measure = state_.upcycled && (state_.step + 1) % spec_.routing_every_steps() == 0;
   ASSIGN_OR_RETURN(const RankBatch work, LoadBatch());
-  ASSIGN_OR_RETURN(const GradientPass pass,
-                   ComputeGradients(work, measure, *state_.model, *environment_.communicator));
+  ASSIGN_OR_RETURN(
+      const GradientPass pass,
+      ComputeGradients(work, measure, *state_.model, *reducer_, *environment_.communicator));
   const double learning_rate = LearningRate(ScheduleOf(spec_), state_.step);
-  UpdateWeights(learning_rate, pass.gradient_norm);
+  RETURN_IF_ERROR(UpdateWeights(spec_.optimizer(), learning_rate, pass.gradient_norm, state_,
+                                *environment_.communicator));
   state_.num_tokens += pass.num_tokens;
   v1::StepMetrics metrics;
   metrics.set_step(state_.step);
@@ -215,20 +220,6 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   metrics.set_tokens_per_second(static_cast<double>(pass.num_tokens) /
                                 std::max(metrics.step_seconds(), 1e-9));
   return metrics;
-}
-
-void TrainingLoop::UpdateWeights(double learning_rate, double gradient_norm) {
-  const double factor = ClipFactor(gradient_norm, spec_.optimizer().clip_norm());
-  ++state_.step;
-  for (Parameter& p : state_.model->parameters()) {
-    const size_t offset = static_cast<size_t>(p.value.data() - state_.model->values().data());
-    AdamwStep(SettingsOf(spec_.optimizer()), learning_rate, state_.step, factor,
-              {.value = p.value,
-               .gradient = p.gradient,
-               .m = std::span(state_.m).subspan(offset, p.value.size()),
-               .v = std::span(state_.v).subspan(offset, p.value.size()),
-               .decay = p.decay});
-  }
 }
 
 absl::Status TrainingLoop::Record(const v1::StepMetrics& metrics) {

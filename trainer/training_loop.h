@@ -22,6 +22,7 @@
 #include "trainer/communicator.h"
 #include "trainer/data_loader.h"
 #include "trainer/gradient_pass.h"
+#include "trainer/gradient_reducer.h"
 #include "trainer/instance_schedule.h"
 #include "trainer/metrics_log.h"
 #include "trainer/run_directory.h"
@@ -63,6 +64,7 @@ class TrainingLoop {
   TrainingState& state() { return state_; }
 
  private:
+  absl::StatusOr<TrainingOutcome> RunToEnd();
   absl::Status Open();
   absl::Status OpenOnThisRank();
   absl::Status Restore();
@@ -72,7 +74,6 @@ class TrainingLoop {
   absl::Status UpcycleIfDue();
   absl::StatusOr<v1::StepMetrics> Step();
   absl::StatusOr<RankBatch> LoadBatch() const;
-  void UpdateWeights(double learning_rate, double gradient_norm);
   absl::Status Record(const v1::StepMetrics& metrics);
   absl::Status Beat(bool always);
   absl::StatusOr<bool> AgreeOnStep();
@@ -87,6 +88,7 @@ class TrainingLoop {
   DatasetInfo dataset_;
   std::optional<DataLoader> loader_;
   std::optional<InstanceSchedule> schedule_;
+  std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<MetricsLog> metrics_;  // rank 0
   TrainingState state_;
   double last_beat_ = 0;

@@ -4,12 +4,13 @@
 #include <cstdlib>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/trainer/loop/killed_run.h"
+#include "tests/trainer/loop/faulty_run.h"
 #include "tests/trainer/loop/tiny_run.h"
 #include "trainer/checkpoint_directory.h"
 #include "trainer/splitmix.h"
@@ -63,10 +64,10 @@ class CrashTest : public testing::Test {
   }
 
   // Killed at `points`, one after another, then left to itself.
-  static void ExpectSameBits(const v1::RunSpec& spec, const std::vector<KillPoint>& points,
+  static void ExpectSameBits(const v1::RunSpec& spec, const std::vector<Fault>& points,
                              const Undisturbed& whole) {
     const RunDirectory run(NewDirectory("run"));
-    for (const KillPoint& point : points) {
+    for (const Fault& point : points) {
       SCOPED_TRACE(absl::StrCat(point.event, " #", point.occurrence, " after ", point.after_us,
                                 " us, lingers ", point.linger_ms, " ms"));
       if (!TrainInChild(run, spec, point).killed) break;
@@ -80,15 +81,16 @@ class CrashTest : public testing::Test {
   }
 
   // Each event once, then more of each until there are enough; ranks linger at every third.
-  static std::vector<KillPoint> PointsOf(const std::map<std::string, int64_t>& events,
-                                         size_t least) {
-    std::vector<KillPoint> points;
+  static std::vector<Fault> PointsOf(const std::map<std::string, int64_t>& events, size_t least) {
+    std::vector<Fault> points;
     for (uint64_t round = 0; points.size() < least || round == 0; ++round) {
       for (const auto& [event, count] : events) {
         const uint64_t random = Mix64(round, points.size());
         points.push_back({.event = event,
                           .occurrence = 1 + static_cast<int64_t>(random % count),
-                          .linger_ms = random % 3 == 0 ? 15 : 0});
+                          .linger_ms = random % 3 == 0 ? 15 : 0,
+                          .after_us = 0,
+                          .error = 0});
       }
     }
     return points;
@@ -114,9 +116,9 @@ TEST_F(CrashTest, EventsCoverEveryPhase) {
 TEST_F(CrashTest, KilledAtAnyEventResumesToTheSameBits) {
   const v1::RunSpec spec = Spec(2);
   const Undisturbed whole = Reference(spec);
-  const std::vector<KillPoint> points = PointsOf(whole.events, LeastPoints());
+  const std::vector<Fault> points = PointsOf(whole.events, LeastPoints());
   EXPECT_GE(points.size(), 60u);
-  for (const KillPoint& point : points) {
+  for (const Fault& point : points) {
     ExpectSameBits(spec, {point}, whole);
     if (HasFatalFailure()) return;
   }
@@ -129,15 +131,40 @@ TEST_F(CrashTest, KilledAtAnyTimeAgainAndAgainResumesToTheSameBits) {
     const v1::RunSpec spec = Spec(world_size);
     const Undisturbed whole = Reference(spec);
     for (size_t i = 0; i < LeastPoints() / 12; ++i) {
-      std::vector<KillPoint> points;
+      std::vector<Fault> points;
       for (uint64_t attempt = 0; attempt < 3; ++attempt) {
-        KillPoint point;
+        Fault point;
         point.after_us = 1 + static_cast<int64_t>(Mix64(i, attempt) % 40000);
         points.push_back(point);
       }
       ExpectSameBits(spec, points, whole);
       if (HasFatalFailure()) return;
     }
+  }
+}
+
+// 4 ranks, then 2 that keep all moments each, then 3: the batches and the curve of one.
+TEST_F(CrashTest, KilledRunContinuesOnOtherNumbersOfRanks) {
+  v1::RunSpec spec = Spec(1);
+  const RunDirectory alone(NewDirectory("alone")), run(NewDirectory("run"));
+  ASSERT_TRUE(TrainInChild(alone, spec, {}).status.ok());
+  Fault fault;
+  fault.event = "write /metrics.jsonl";
+  for (const auto& [world_size, sharding, lines] :
+       {std::tuple(4, v1::ZERO_1, 4), std::tuple(2, v1::REPLICATED, 4),
+        std::tuple(3, v1::ZERO_1, 0)}) {
+    spec.set_world_size(world_size);
+    spec.set_optimizer_sharding(sharding);
+    fault.occurrence = lines;
+    const ChildResult result = TrainInChild(run, spec, fault);
+    EXPECT_EQ(result.killed, lines > 0);
+    EXPECT_TRUE(result.status.ok()) << result.status;
+  }
+  const auto expected = *alone.ReadMetrics(0), got = *run.ReadMetrics(0);
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_NEAR(got[i].loss(), expected[i].loss(), 1e-5 * expected[i].loss()) << i;
+    EXPECT_EQ(got[i].num_tokens(), expected[i].num_tokens()) << i;
   }
 }
 

@@ -78,8 +78,9 @@ int posix_fallocate(int descriptor, off_t offset, off_t size) {
 }
 
 int ftruncate(int descriptor, off_t size) noexcept {
-  return Allowed("ftruncate", descriptor) ? static_cast<int>(syscall(SYS_ftruncate, descriptor, size))
-                                          : -1;
+  return Allowed("ftruncate", descriptor)
+             ? static_cast<int>(syscall(SYS_ftruncate, descriptor, size))
+             : -1;
 }
 
 int fsync(int descriptor) {

@@ -1,9 +1,10 @@
-#include "tests/trainer/loop/killed_run.h"
+#include "tests/trainer/loop/faulty_run.h"
 
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "formats/check.h"
+#include "formats/status_macros.h"
 #include "tests/trainer/loop/file_calls.h"
 #include "tests/trainer/loop/tiny_run.h"
 #include "trainer/threaded_communicator.h"
@@ -39,19 +41,48 @@ void DieAfter(std::chrono::microseconds delay) {
   }).detach();
 }
 
-// Counts events, and dies at the one that was chosen.
+// Steps as "N" and attempts as "A": "checkpoints/step-N.A.tmp/state.json".
+std::string EventOf(const FileCall& call, const std::string& root) {
+  static const std::regex step("step-[0-9]+"), attempt("N\\.[0-9a-f]+\\.tmp");
+  std::string path = call.path.substr(root.size());
+  path = std::regex_replace(path, step, "step-N");
+  path = std::regex_replace(path, attempt, "N.A.tmp");
+  return absl::StrCat(call.name, " ", path);
+}
+
+// "/checkpoints" of "pwrite /checkpoints/step-N.A.tmp/state.json".
+std::string DirectoryOf(const std::string& event) {
+  const size_t begin = event.find('/');
+  return event.substr(begin, event.find('/', begin + 1) - begin);
+}
+
+// Counts events, and does at the chosen one what was asked.
 class EventLog {
  public:
-  explicit EventLog(KillPoint point) : point_(std::move(point)) {}
+  explicit EventLog(Fault fault) : fault_(std::move(fault)) {}
 
   void Pass(const std::string& event) {
     if (Count(event)) Reach(event);
   }
 
+  // The errno for this call, or 0.
+  int PassFile(const FileCall& call, const std::string& root) {
+    const std::string event = EventOf(call, root);
+    if (fault_.error == 0) {
+      Pass(event);
+      return 0;
+    }
+    if (Count(event)) failing_ = true;
+    return failing_ && DirectoryOf(event) == DirectoryOf(fault_.event) &&
+                   !absl::StartsWith(call.name, "unlink")
+               ? fault_.error
+               : 0;
+  }
+
   // Step 1 begins; called by any rank.
   void Begin() {
-    if (point_.after_us > 0) {
-      std::call_once(begun_, [&] { DieAfter(std::chrono::microseconds(point_.after_us)); });
+    if (fault_.after_us > 0) {
+      std::call_once(begun_, [&] { DieAfter(std::chrono::microseconds(fault_.after_us)); });
     }
   }
 
@@ -60,11 +91,11 @@ class EventLog {
  private:
   bool Count(const std::string& event) {
     const std::lock_guard lock(mutex_);
-    return ++counts_[event] == point_.occurrence && event == point_.event && point_.after_us == 0;
+    return ++counts_[event] == fault_.occurrence && event == fault_.event && fault_.after_us == 0;
   }
 
   void Reach(const std::string& event) {
-    const auto end = [linger = point_.linger_ms] {
+    const auto end = [linger = fault_.linger_ms] {
       if (linger == 0) Die();
       DieAfter(std::chrono::milliseconds(linger));
       while (true) pause();
@@ -76,8 +107,9 @@ class EventLog {
     }
   }
 
-  const KillPoint point_;
+  const Fault fault_;
   std::once_flag begun_;
+  std::atomic<bool> failing_ = false;
   std::mutex mutex_;
   std::map<std::string, int64_t> counts_;
 };
@@ -85,7 +117,8 @@ class EventLog {
 // Tells the log of every call.
 class WatchedCommunicator final : public Communicator {
  public:
-  WatchedCommunicator(Communicator* ranks, EventLog* log) : ranks_(ranks), log_(log) {}
+  WatchedCommunicator(Communicator* ranks, EventLog* log, std::string thread = "")
+      : ranks_(ranks), log_(log), thread_(std::move(thread)) {}
 
   int rank() const override { return ranks_->rank(); }
   int world_size() const override { return ranks_->world_size(); }
@@ -95,35 +128,41 @@ class WatchedCommunicator final : public Communicator {
   absl::Status AllReduceSum(std::span<double> values) override {
     return Watch("sum of doubles", [&] { return ranks_->AllReduceSum(values); });
   }
+  absl::Status ReduceSum(std::span<float> values, int root) override {
+    return Watch("sum for one rank", [&] { return ranks_->ReduceSum(values, root); });
+  }
+  absl::Status AllGatherShards(std::span<float> values) override {
+    return Watch("gathering shards", [&] { return ranks_->AllGatherShards(values); });
+  }
   absl::Status Broadcast(std::span<char> bytes, int root) override {
     return Watch("broadcast", [&] { return ranks_->Broadcast(bytes, root); });
   }
   absl::Status Barrier() override {
     return Watch("barrier", [&] { return ranks_->Barrier(); });
   }
+  absl::StatusOr<std::unique_ptr<Communicator>> Duplicate() override {
+    ASSIGN_OR_RETURN(std::unique_ptr<Communicator> ranks, ranks_->Duplicate());
+    Communicator* const unowned = ranks.get();
+    auto duplicate = std::make_unique<WatchedCommunicator>(unowned, log_, " in background");
+    duplicate->owned_ = std::move(ranks);
+    return duplicate;
+  }
   void Abort(int exit_code) override { ranks_->Abort(exit_code); }
 
  private:
   template <class Call>
   absl::Status Watch(const char* name, Call call) {
-    log_->Pass(absl::StrCat("rank ", rank(), " before ", name));
+    log_->Pass(absl::StrCat("rank ", rank(), thread_, " before ", name));
     const absl::Status result = call();
-    log_->Pass(absl::StrCat("rank ", rank(), " after ", name));
+    log_->Pass(absl::StrCat("rank ", rank(), thread_, " after ", name));
     return result;
   }
 
   Communicator* const ranks_;
   EventLog* const log_;
+  const std::string thread_;
+  std::unique_ptr<Communicator> owned_;  // of a duplicate
 };
-
-// Steps as "N" and attempts as "A": "checkpoints/step-N.A.tmp/state.json".
-std::string EventOf(const FileCall& call, const std::string& root) {
-  static const std::regex step("step-[0-9]+"), attempt("N\\.[0-9a-f]+\\.tmp");
-  std::string path = call.path.substr(root.size());
-  path = std::regex_replace(path, step, "step-N");
-  path = std::regex_replace(path, attempt, "N.A.tmp");
-  return absl::StrCat(call.name, " ", path);
-}
 
 absl::Status TrainRank(Communicator& ranks, const RunDirectory& run, const v1::RunSpec& spec,
                        EventLog* log) {
@@ -131,12 +170,14 @@ absl::Status TrainRank(Communicator& ranks, const RunDirectory& run, const v1::R
   std::ostringstream out;
   LoopEnvironment environment;
   environment.communicator = &watched;
-  environment.now = [log, clock = StepClock(), event = absl::StrCat("rank ", ranks.rank(), " clock")] {
+  environment.now = [log, clock = StepClock(),
+                     event = absl::StrCat("rank ", ranks.rank(), " clock")] {
     log->Pass(event);
     log->Begin();
     return clock();
   };
   environment.out = &out;
+  environment.warnings = &out;
   return TrainingLoop(run, spec, environment).Run().status();
 }
 
@@ -144,8 +185,7 @@ absl::Status Train(const RunDirectory& run, const v1::RunSpec& spec, EventLog* l
   SetModelThreads(1);
   const std::string root = run.root().string();
   WatchFileCalls([&](const FileCall& call) {
-    if (absl::StartsWith(call.path, root)) log->Pass(EventOf(call, root));
-    return 0;
+    return absl::StartsWith(call.path, root) ? log->PassFile(call, root) : 0;
   });
   const auto train = [&](Communicator& ranks) { return TrainRank(ranks, run, spec, log); };
   const auto results = RunThreadedRanks(spec.world_size(), train);
@@ -157,9 +197,9 @@ absl::Status Train(const RunDirectory& run, const v1::RunSpec& spec, EventLog* l
 }
 
 // What the child leaves for its parent: code, message, then "count event" lines.
-[[noreturn]] void RunChild(const RunDirectory& run, const v1::RunSpec& spec, const KillPoint& point,
+[[noreturn]] void RunChild(const RunDirectory& run, const v1::RunSpec& spec, const Fault& fault,
                            const std::filesystem::path& report) {
-  EventLog log(point);
+  EventLog log(fault);
   const absl::Status status = Train(run, spec, &log);
   std::ofstream file(report);
   file << status.raw_code() << "\n" << absl::StrReplaceAll(status.message(), {{"\n", " "}}) << "\n";
@@ -181,15 +221,17 @@ ChildResult ReadReport(const std::filesystem::path& report) {
 
 }  // namespace
 
-ChildResult TrainInChild(const RunDirectory& run, const v1::RunSpec& spec, const KillPoint& point,
+ChildResult TrainInChild(const RunDirectory& run, const v1::RunSpec& spec, const Fault& fault,
                          const std::function<void()>& prepare) {
-  const std::filesystem::path report = NewDirectory("report") / "events";
+  const std::filesystem::path directory = NewDirectory("report"), report = directory / "events";
+  // `prepare` may change the user.
+  std::filesystem::permissions(directory, std::filesystem::perms::all);
   const pid_t child = fork();
   BRAID_CHECK(child >= 0) << "fork";
   if (child == 0) {
     SkipFlushes();
     prepare();
-    RunChild(run, spec, point, report);
+    RunChild(run, spec, fault, report);
   }
   int status = 0;
   waitpid(child, &status, 0);

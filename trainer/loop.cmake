@@ -9,14 +9,20 @@ braid_library(NAME run_spec
 braid_library(NAME trainer
   SRCS
     adamw.cc
+    background_task.cc
     checkpoint.cc
+    checkpoint_directory.cc
+    checkpoint_share.cc
+    checkpoint_writer.cc
     communicator.cc
     data_loader.cc
     evaluation.cc
     expert_similarity.cc
     generation.cc
+    gradient_buckets.cc
     gradient_clip.cc
     gradient_pass.cc
+    gradient_reducer.cc
     instance_schedule.cc
     metrics_log.cc
     model_path.cc
@@ -32,6 +38,7 @@ braid_library(NAME trainer
     training_loop.cc
     training_run.cc
     training_state.cc
+    weight_update.cc
   DEPS
     braid::run_directory braid::run_spec braid::model braid::model_config braid::tokenizer
     braid::config braid::formats braid::proto nlohmann_json::nlohmann_json Threads::Threads

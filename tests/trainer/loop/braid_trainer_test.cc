@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -20,6 +21,7 @@
 #include "gtest/gtest.h"
 #include "tests/trainer/loop/tiny_run.h"
 #include "trainer/generation.h"
+#include "trainer/splitmix.h"
 
 namespace braid {
 namespace {
@@ -90,6 +92,43 @@ class BraidTrainerTest : public testing::Test {
     return run;
   }
 
+  // Checkpoints so often that a kill has a fair chance to meet one being written.
+  v1::RunSpec TwoRankSpec() {
+    v1::RunSpec spec = TinySpec(dataset_, 120);
+    spec.set_world_size(2);
+    spec.mutable_checkpoint()->set_every_steps(7);
+    spec.mutable_checkpoint()->set_keep_last(1);
+    return spec;
+  }
+
+  // TwoRankSpec trained without disturbance; once for all tests.
+  const RunDirectory& UndisturbedRun() {
+    static const RunDirectory whole = [this] {
+      const RunDirectory run = NewRun(TwoRankSpec());
+      Program program = MpiTrainer(2, run.root());
+      EXPECT_EQ(program.Wait(), 0) << program.err();
+      return run;
+    }();
+    return whole;
+  }
+
+  void ExpectSameBitsAfterResume(const RunDirectory& run) {
+    Program resumed = MpiTrainer(2, run.root());
+    ASSERT_EQ(resumed.Wait(), 0) << resumed.err();
+    EXPECT_EQ(LossLines(run), LossLines(UndisturbedRun()));
+    EXPECT_EQ(NewestWeights(run), NewestWeights(UndisturbedRun()));
+  }
+
+  static pid_t PidOf(const RunDirectory& run, int rank) {
+    return static_cast<pid_t>(run.ReadHeartbeats().at(rank).pid());
+  }
+
+  // A tenth of the kill points asked for in the environment.
+  static uint64_t NumKills() {
+    const char* text = std::getenv("BRAID_KILL_POINTS");
+    return text == nullptr ? 2 : std::strtoull(text, nullptr, 10) / 10;
+  }
+
   fs::path Request(const google::protobuf::Message& request) {
     const fs::path path = NewDirectory("request") / "request.textproto";
     EXPECT_TRUE(WriteFileAtomically(path, request.DebugString()).ok());
@@ -151,6 +190,46 @@ TEST_F(BraidTrainerTest, MpiRanksStopTogether) {
   EXPECT_EQ(program.Wait(), kExitStopped) << program.err();
   EXPECT_EQ(run.ReadExit()->outcome, kStopped);
   EXPECT_GT(NewestWeights(run).size(), 1000u);
+}
+
+// SIGTERM to one rank of several, as a scheduler that knows the processes sends it.
+TEST_F(BraidTrainerTest, SigtermToARankStopsAllWithin30Seconds) {
+  const v1::RunSpec spec = TwoRankSpec();
+  const RunDirectory run = NewRun(spec);
+  Program program = MpiTrainer(2, run.root());
+  ASSERT_TRUE(WaitForStep(run, 10));
+  const auto begin = std::chrono::steady_clock::now();
+  kill(PidOf(run, 1), SIGTERM);
+  EXPECT_EQ(program.Wait(), kExitStopped) << program.err();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_EQ(run.ReadExit()->outcome, kStopped);
+  EXPECT_EQ(run.ReadNewestMetrics()->step(), run.ReadExit()->step);
+  ExpectSameBitsAfterResume(run);
+}
+
+// mpirun itself gives the ranks a second, and returns 1 in any case.
+TEST_F(BraidTrainerTest, SigtermToMpirunLosesNothing) {
+  const v1::RunSpec spec = TwoRankSpec();
+  const RunDirectory run = NewRun(spec);
+  Program program = MpiTrainer(2, run.root());
+  ASSERT_TRUE(WaitForStep(run, 10));
+  kill(program.pid(), SIGTERM);
+  EXPECT_EQ(program.Wait(), kExitFailed);
+  ExpectSameBitsAfterResume(run);
+}
+
+TEST_F(BraidTrainerTest, KilledMpiRanksResumeToTheSameBits) {
+  const v1::RunSpec spec = TwoRankSpec();
+  for (uint64_t i = 0; i < NumKills(); ++i) {
+    const RunDirectory run = NewRun(spec);
+    const int64_t step = 1 + static_cast<int64_t>(Mix64(1, i) % (spec.num_steps() / 2));
+    Program program = MpiTrainer(2, run.root());
+    ASSERT_TRUE(WaitForStep(run, step)) << program.err();
+    kill(PidOf(run, static_cast<int>(i % 2)), SIGKILL);
+    EXPECT_NE(program.Wait(), 0);
+    ExpectSameBitsAfterResume(run);
+    if (HasFailure()) return;
+  }
 }
 
 TEST_F(BraidTrainerTest, FailuresEndAllRanksWithTheCauseOnDisk) {

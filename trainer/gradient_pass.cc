@@ -38,10 +38,11 @@ void AddRouting(const TrainResult& result, const Batch& micro, const v1::ModelCo
 }
 
 absl::Status AddMicroBatch(const Batch& micro, double gradient_scale, bool measure_routing,
-                           LanguageModel& model, Sums* sums, std::vector<RoutingTotals>* routing) {
+                           LanguageModel& model, Sums* sums, std::vector<RoutingTotals>* routing,
+                           const GradientsReady& gradients_ready = nullptr) {
   ASSIGN_OR_RETURN(const TrainResult result,
                    model.ForwardBackward(micro.inputs, micro.targets, micro.batch_size,
-                                         gradient_scale, measure_routing));
+                                         gradient_scale, measure_routing, gradients_ready));
   sums->loss += result.loss_sum;
   sums->num_tokens += static_cast<double>(result.num_tokens);
   sums->loss_after += result.loss_sum_after_first_segment;
@@ -128,9 +129,13 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
   reducer.Begin(model.gradients());
   Sums sums;
   GradientPass pass;
+  const GradientsReady reduce = [&](Shard part) { reducer.Ready(part); };
   for (int64_t begin = 0; begin < work.batch.batch_size; begin += work.micro_batch_size) {
-    RETURN_IF_ERROR(AddMicroBatch(work.batch.Slice(begin, MicroEnd(work, begin)), scale,
-                                  measure_routing, model, &sums, &pass.routing));
+    // Gradients are complete only in the last micro-batch.
+    const int64_t end = MicroEnd(work, begin);
+    RETURN_IF_ERROR(AddMicroBatch(work.batch.Slice(begin, end), scale, measure_routing, model,
+                                  &sums, &pass.routing,
+                                  end == work.batch.batch_size ? reduce : nullptr));
   }
   {
     const ScopedPhase phase(Phase::kCommunication);

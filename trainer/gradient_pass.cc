@@ -52,6 +52,7 @@ absl::Status AddMicroBatch(const Batch& micro, double gradient_scale, bool measu
 }
 
 absl::StatusOr<double> GlobalTokens(const Batch& batch, Communicator& communicator) {
+  const ScopedPhase phase(Phase::kCommunication);
   double tokens = static_cast<double>(batch.num_targets);
   RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(&tokens, 1)));
   if (tokens == 0) return absl::DataLossError("a whole batch holds no token to predict");
@@ -69,6 +70,7 @@ absl::Status ReduceSums(std::span<const float> gradients, Communicator& communic
   values.resize(first + world_size);
   const Shard own = ShardOf(gradients.size(), rank, world_size);
   values[first + rank] = SumOfSquares(gradients.subspan(own.begin, own.size()));
+  const ScopedPhase phase(Phase::kCommunication);
   RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(values)));
   *sums = {values[0], values[1], values[2], values[3]};
   *gradient_norm = std::sqrt(std::accumulate(values.begin() + first, values.end(), 0.0));

@@ -15,6 +15,7 @@ braid_library(NAME model
     kernels/soft_merge.cc
     kernels/swiglu.cc
     model/cached_decoder.cc
+    model/gradient_hooks.cc
     model/language_model.cc
     model/model_threads.cc
     model/segment_router.cc

@@ -138,22 +138,44 @@ class BraidTrainerTest : public testing::Test {
   fs::path dataset_;
 };
 
-TEST_F(BraidTrainerTest, TwoMpiRanksGiveTheCurveOfOneRank) {
+TEST_F(BraidTrainerTest, MpiRanksGiveTheCurveOfOneRank) {
   v1::RunSpec spec = TinySpec(dataset_, 50);
   const RunDirectory one = NewRun(spec);
   Program alone = Trainer("train", one.root());
   ASSERT_EQ(alone.Wait(), 0) << alone.err();
-  spec.set_world_size(2);
-  const RunDirectory two = NewRun(spec);
-  Program together = MpiTrainer(2, two.root());
-  ASSERT_EQ(together.Wait(), 0) << together.err();
-  const auto a = *one.ReadMetrics(0), b = *two.ReadMetrics(0);
-  ASSERT_EQ(a.size(), 50u);
-  ASSERT_EQ(b.size(), 50u);
-  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(b[i].loss(), a[i].loss(), 1e-5 * a[i].loss());
-  EXPECT_EQ(two.ReadExit()->outcome, kSucceeded);
-  EXPECT_EQ(two.ReadHeartbeats().size(), 2u);
-  EXPECT_THAT(together.out(), HasSubstr("step 50/50"));
+  const auto expected = *one.ReadMetrics(0);
+  ASSERT_EQ(expected.size(), 50u);
+  for (const int ranks : {2, 4}) {
+    spec.set_world_size(ranks);
+    spec.set_optimizer_sharding(ranks == 4 ? v1::REPLICATED : v1::ZERO_1);
+    const RunDirectory run = NewRun(spec);
+    Program together = MpiTrainer(ranks, run.root());
+    ASSERT_EQ(together.Wait(), 0) << together.err();
+    const auto got = *run.ReadMetrics(0);
+    ASSERT_EQ(got.size(), expected.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_NEAR(got[i].loss(), expected[i].loss(), 1e-5 * expected[i].loss());
+    }
+    EXPECT_EQ(run.ReadExit()->outcome, kSucceeded);
+    EXPECT_EQ(run.ReadHeartbeats().size(), static_cast<size_t>(ranks));
+    EXPECT_THAT(together.out(), HasSubstr("step 50/50"));
+  }
+}
+
+// On three ranks one has two sequences, the others one.
+TEST_F(BraidTrainerTest, MpiRanksGiveTheSameBitsWheneverGradientsAreSummed) {
+  v1::RunSpec spec = TinySpec(dataset_, 16);
+  spec.set_world_size(3);
+  spec.mutable_reduction()->set_bucket_bytes(4096);
+  const RunDirectory overlapped = NewRun(spec);
+  spec.mutable_reduction()->set_after_backward(true);
+  const RunDirectory after = NewRun(spec);
+  for (const RunDirectory& run : {overlapped, after}) {
+    Program program = MpiTrainer(3, run.root());
+    ASSERT_EQ(program.Wait(), 0) << program.err();
+  }
+  EXPECT_EQ(LossLines(overlapped), LossLines(after));
+  EXPECT_EQ(NewestWeights(overlapped), NewestWeights(after));
 }
 
 // The second run gets SIGTERM, saves, and continues to the same bits.

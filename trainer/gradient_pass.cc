@@ -38,10 +38,11 @@ void AddRouting(const TrainResult& result, const Batch& micro, const v1::ModelCo
 }
 
 absl::Status AddMicroBatch(const Batch& micro, double gradient_scale, bool measure_routing,
-                           LanguageModel& model, Sums* sums, std::vector<RoutingTotals>* routing) {
+                           LanguageModel& model, Sums* sums, std::vector<RoutingTotals>* routing,
+                           const GradientsReady& gradients_ready = nullptr) {
   ASSIGN_OR_RETURN(const TrainResult result,
                    model.ForwardBackward(micro.inputs, micro.targets, micro.batch_size,
-                                         gradient_scale, measure_routing));
+                                         gradient_scale, measure_routing, gradients_ready));
   sums->loss += result.loss_sum;
   sums->num_tokens += static_cast<double>(result.num_tokens);
   sums->loss_after += result.loss_sum_after_first_segment;
@@ -51,6 +52,7 @@ absl::Status AddMicroBatch(const Batch& micro, double gradient_scale, bool measu
 }
 
 absl::StatusOr<double> GlobalTokens(const Batch& batch, Communicator& communicator) {
+  const ScopedPhase phase(Phase::kCommunication);
   double tokens = static_cast<double>(batch.num_targets);
   RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(&tokens, 1)));
   if (tokens == 0) return absl::DataLossError("a whole batch holds no token to predict");
@@ -68,6 +70,7 @@ absl::Status ReduceSums(std::span<const float> gradients, Communicator& communic
   values.resize(first + world_size);
   const Shard own = ShardOf(gradients.size(), rank, world_size);
   values[first + rank] = SumOfSquares(gradients.subspan(own.begin, own.size()));
+  const ScopedPhase phase(Phase::kCommunication);
   RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(values)));
   *sums = {values[0], values[1], values[2], values[3]};
   *gradient_norm = std::sqrt(std::accumulate(values.begin() + first, values.end(), 0.0));
@@ -121,9 +124,13 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
   reducer.Begin(model.gradients());
   Sums sums;
   GradientPass pass;
+  const GradientsReady reduce = [&](Shard part) { reducer.Ready(part); };
   for (int64_t begin = 0; begin < work.batch.batch_size; begin += work.micro_batch_size) {
-    RETURN_IF_ERROR(AddMicroBatch(work.batch.Slice(begin, MicroEnd(work, begin)), scale,
-                                  measure_routing, model, &sums, &pass.routing));
+    // Gradients are complete only in the last micro-batch.
+    const int64_t end = MicroEnd(work, begin);
+    RETURN_IF_ERROR(AddMicroBatch(work.batch.Slice(begin, end), scale, measure_routing, model,
+                                  &sums, &pass.routing,
+                                  end == work.batch.batch_size ? reduce : nullptr));
   }
   {
     const ScopedPhase phase(Phase::kCommunication);

@@ -38,11 +38,13 @@ braid_library(NAME trainer
     training_loop.cc
     training_run.cc
     training_state.cc
+    weight_check.cc
     weight_update.cc
   DEPS
     braid::run_directory braid::run_spec braid::model braid::model_config braid::tokenizer
     braid::config braid::formats braid::proto nlohmann_json::nlohmann_json Threads::Threads
     absl::str_format)
-target_link_libraries(braid_trainer PRIVATE MPI::MPI_CXX OpenMP::OpenMP_CXX)
+target_link_libraries(braid_trainer
+  PRIVATE MPI::MPI_CXX OpenMP::OpenMP_CXX PkgConfig::XXHASH)
 # A square root that need not set errno can be vectorised.
 set_source_files_properties(adamw.cc PROPERTIES COMPILE_OPTIONS "-O3;-fno-math-errno")

@@ -20,6 +20,7 @@
 #include "trainer/phase_times.h"
 #include "trainer/progress_line.h"
 #include "trainer/schedule.h"
+#include "trainer/weight_check.h"
 #include "trainer/weight_update.h"
 
 namespace braid {
@@ -66,6 +67,7 @@ absl::StatusOr<TrainingOutcome> TrainingLoop::Run() {
 absl::StatusOr<TrainingOutcome> TrainingLoop::RunToEnd() {
   RETURN_IF_ERROR(Open());
   RETURN_IF_ERROR(Restore());
+  RETURN_IF_ERROR(CheckWeights());
   while (!done()) {
     RETURN_IF_ERROR(UpcycleIfDue());
     ASSIGN_OR_RETURN(const v1::StepMetrics metrics, Step());
@@ -182,6 +184,11 @@ absl::Status TrainingLoop::UpcycleIfDue() {
   return absl::OkStatus();
 }
 
+absl::Status TrainingLoop::CheckWeights() {
+  const ScopedPhase phase(Phase::kCommunication);
+  return CompareWeights(state_.step, *state_.model, *environment_.communicator);
+}
+
 absl::StatusOr<RankBatch> TrainingLoop::LoadBatch() const {
   RankBatch work;
   work.step = state_.step;
@@ -200,6 +207,9 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   ASSIGN_OR_RETURN(const GradientPass pass,
                    ComputeGradients(work, state_.upcycled, *state_.model, *reducer_,
                                     *environment_.communicator));
+  // Before the update: with a sharded optimiser it replaces what it does not own.
+  const int64_t every = spec_.weight_check_every_steps();
+  if (every > 0 && (state_.step + 1) % every == 0) RETURN_IF_ERROR(CheckWeights());
   const double learning_rate = LearningRate(ScheduleOf(spec_), state_.step);
   RETURN_IF_ERROR(UpdateWeights(spec_.optimizer(), learning_rate, pass.gradient_norm, state_,
                                 *environment_.communicator));

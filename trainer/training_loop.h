@@ -73,6 +73,7 @@ class TrainingLoop {
   absl::Status OpenWriter();
   absl::Status CopyTokenizer();
   absl::Status UpcycleIfDue();
+  absl::Status CheckWeights();
   absl::StatusOr<v1::StepMetrics> Step();
   absl::StatusOr<RankBatch> LoadBatch() const;
   absl::Status Record(const v1::StepMetrics& metrics);

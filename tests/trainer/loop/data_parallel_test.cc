@@ -1,5 +1,8 @@
 // Several ranks as threads of one process against one rank: the same batches, the
 // same curve, whatever is sharded and whenever gradients are summed.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -138,6 +141,68 @@ TEST_F(DataParallelTest, EveryRankKeepsItsShareOfTheMoments) {
       sum += part;
     }
     EXPECT_EQ(sum, size);
+  }
+}
+
+// Token 63 has no finite embedding, and only rank 1 reads it, in its second sequence.
+RankBatch WorkWithBadToken(int rank) {
+  RankBatch work;
+  work.step = 8;
+  const std::vector<std::vector<int32_t>> sequences = {{3, 4, 5, 6}, {3, rank == 1 ? 63 : 7, 5, 6}};
+  work.instances = rank == 1 ? std::vector<int64_t>{12, 21} : std::vector<int64_t>{5, 6};
+  work.batch = MakeBatch(sequences, 32, 2);
+  return work;
+}
+
+TEST_F(DataParallelTest, EveryRankReportsTheRankWithTheBadInstance) {
+  for (const auto sharding : {v1::ZERO_1, v1::REPLICATED}) {
+    for (const bool after_backward : {false, true}) {
+      const v1::RunSpec spec = Variant(TinySpec(dataset_, 4), 2, sharding, after_backward);
+      const auto results = RunThreadedRanks(2, [&](Communicator& ranks) {
+        auto state = *InitialState(spec, ranks.rank());
+        auto reducer = *GradientReducer::Create(sharding, spec.reduction(), ranks);
+        state.model->parameters()[0].value[63 * 16] = std::nanf("");
+        const std::vector<float> before(state.model->values().begin(), state.model->values().end());
+        const RankBatch work = WorkWithBadToken(ranks.rank());
+        const auto pass = ComputeGradients(work, false, *state.model, *reducer, ranks);
+        EXPECT_EQ(std::memcmp(before.data(), state.model->values().data(), before.size() * 4), 0);
+        return pass.status();
+      });
+      for (const absl::Status& status : results) {
+        EXPECT_THAT(std::string(status.message()),
+                    testing::HasSubstr("step 9, rank 1: the loss is not finite on instances 21;"));
+      }
+    }
+  }
+}
+
+// Scales that keep the loss finite and the FFN's gradients not.
+void MakeGradientsOverflow(LanguageModel& model) {
+  const auto scale = [](const Parameter& p, float factor) {
+    for (float& x : p.value) x *= factor;
+  };
+  for (const Parameter& p : model.parameters()) {
+    const auto named = [&](const char* part) { return p.name.find(part) != p.name.npos; };
+    if (named("post_attention_layernorm")) scale(p, 1e37f);
+    if (named("gate_proj") || named("up_proj")) scale(p, 1e-37f);
+    if (named("lm_head")) scale(p, 1e6f);
+  }
+}
+
+TEST_F(DataParallelTest, AGradientThatOverflowsIsNamedToo) {
+  for (const auto sharding : {v1::ZERO_1, v1::REPLICATED}) {
+    const v1::RunSpec spec = Variant(TinySpec(dataset_, 4), 2, sharding, false);
+    const auto results = RunThreadedRanks(2, [&](Communicator& ranks) {
+      auto state = *InitialState(spec, ranks.rank());
+      auto reducer = *GradientReducer::Create(sharding, spec.reduction(), ranks);
+      MakeGradientsOverflow(*state.model);
+      const RankBatch work = WorkWithBadToken(/*rank=*/0);
+      return ComputeGradients(work, false, *state.model, *reducer, ranks).status();
+    });
+    for (const absl::Status& status : results) {
+      EXPECT_THAT(std::string(status.message()),
+                  testing::HasSubstr("step 9, rank 0: the gradient is not finite on instances 5;"));
+    }
   }
 }
 

@@ -32,6 +32,22 @@ void Field(const std::string& name, const std::string& value, std::ostream& out)
   out << absl::StrFormat("%-18s %s\n", name, value);
 }
 
+// Means over the layers with experts, and the layer that is closest to collapse.
+std::string ExpertHealth(const v1::StepMetrics& metrics) {
+  const v1::LayerRouting* least = &metrics.routing(0);
+  double effective = 0, active = 0, cosine = 0;
+  for (const v1::LayerRouting& layer : metrics.routing()) {
+    if (layer.effective_experts() < least->effective_experts()) least = &layer;
+    effective += layer.effective_experts();
+    active += layer.active_experts();
+    cosine += layer.expert_cosine();
+  }
+  const double layers = metrics.routing_size();
+  return absl::StrFormat("%.1f of %d effective (least %.1f in layer %d), %.1f active, cosine %.3f",
+                         effective / layers, least->mean_weights_size(), least->effective_experts(),
+                         least->layer(), active / layers, cosine / layers);
+}
+
 }  // namespace
 
 void PrintTable(const std::vector<std::vector<std::string>>& rows, std::ostream& out) {
@@ -117,6 +133,7 @@ void PrintRun(const v1::Run& run, std::ostream& out) {
           out);
     Field("speed", absl::StrFormat("%s tokens/s", CompactCount(run.latest().tokens_per_second())),
           out);
+    if (run.latest().routing_size() > 0) Field("experts", ExpertHealth(run.latest()), out);
   }
   if (run.eta_seconds() > 0) Field("time left", FormatDuration(run.eta_seconds()), out);
   for (const v1::Heartbeat& beat : run.heartbeats()) {

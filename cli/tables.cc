@@ -42,6 +42,22 @@ std::string Speed(const v1::StepMetrics& step) {
   return text;
 }
 
+// Means over the layers with experts, and the layer that is closest to collapse.
+std::string ExpertHealth(const v1::StepMetrics& metrics) {
+  const v1::LayerRouting* least = &metrics.routing(0);
+  double effective = 0, active = 0, cosine = 0;
+  for (const v1::LayerRouting& layer : metrics.routing()) {
+    if (layer.effective_experts() < least->effective_experts()) least = &layer;
+    effective += layer.effective_experts();
+    active += layer.active_experts();
+    cosine += layer.expert_cosine();
+  }
+  const double layers = metrics.routing_size();
+  return absl::StrFormat("%.1f of %d effective (least %.1f in layer %d), %.1f active, cosine %.3f",
+                         effective / layers, least->mean_weights_size(), least->effective_experts(),
+                         least->layer(), active / layers, cosine / layers);
+}
+
 }  // namespace
 
 void PrintTable(const std::vector<std::vector<std::string>>& rows, std::ostream& out) {
@@ -126,6 +142,7 @@ void PrintRun(const v1::Run& run, std::ostream& out) {
                           run.latest().loss_after_first_segment()),
           out);
     Field("speed", Speed(run.latest()), out);
+    if (run.latest().routing_size() > 0) Field("experts", ExpertHealth(run.latest()), out);
   }
   if (run.eta_seconds() > 0) Field("time left", FormatDuration(run.eta_seconds()), out);
   for (const v1::Heartbeat& beat : run.heartbeats()) {

@@ -86,6 +86,13 @@ Manifest FromJson(const Json& json) {
   return manifest;
 }
 
+// The whole file: a pure function of the content.
+std::string TextOf(const Manifest& manifest) {
+  Json json = ToJson(manifest);
+  json[kCrcKey] = OwnCrc(manifest);
+  return json.dump(2) + "\n";
+}
+
 absl::StatusOr<Manifest> Parse(const std::string& text, const std::filesystem::path& path) {
   constexpr char kHint[] = "Delete the directory and make it again";
   try {
@@ -98,6 +105,10 @@ absl::StatusOr<Manifest> Parse(const std::string& text, const std::filesystem::p
     if (got != expected) return CorruptFile(path, {"CRC-32C", 0, got, expected, kHint});
     if (const auto fault = FaultOf(manifest.files)) {
       return CorruptFile(path, {"entry", 0, *fault, "distinct relative names", kHint});
+    }
+    // A digit in upper case, say, means the same but was not written so.
+    if (text != TextOf(manifest)) {
+      return CorruptFile(path, {"layout", 0, "another spelling", "the text as written", kHint});
     }
     return manifest;
   } catch (const std::exception& error) {
@@ -122,9 +133,7 @@ absl::Status Manifest::Save(const std::filesystem::path& directory) const {
                      ", expected distinct paths inside the directory and counts of at least 0"));
   }
   try {
-    Json json = ToJson(*this);
-    json[kCrcKey] = OwnCrc(*this);
-    return WriteFileAtomically(path, json.dump(2) + "\n");
+    return WriteFileAtomically(path, TextOf(*this));
   } catch (const nlohmann::json::exception& error) {
     return absl::InvalidArgumentError(absl::StrCat(path.string(), ": ", error.what()));
   }

@@ -49,8 +49,8 @@ struct Manifest {
   // is empty, absolute, repeated or leaves the directory, or text that is not UTF-8.
   absl::Status Save(const std::filesystem::path& directory) const;
 
-  // NOT_FOUND when there is none; DATA_LOSS when it is damaged (it carries a CRC of
-  // its own content). Does not look at the files listed.
+  // NOT_FOUND when there is none; DATA_LOSS when it is not as it was saved, to the
+  // byte. Does not look at the files listed.
   static absl::StatusOr<Manifest> Load(const std::filesystem::path& directory);
 
   // VerifyFile of every entry; the first failure.

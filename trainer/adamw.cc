@@ -1,48 +1,76 @@
 #include "trainer/adamw.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "formats/check.h"
 
 namespace braid {
 namespace {
 
-// Below this a thread team costs more than it saves.
-constexpr int64_t kParallelSize = 1 << 15;
+// What a thread takes at a time.
+constexpr size_t kBlock = 1 << 15;
+
+// The constants of one update, in the precision it is computed in.
+struct Constants {
+  float factor, beta1, beta2, rest1, rest2, rate, root2, epsilon, keep;
+};
+
+Constants ConstantsOf(const AdamwSettings& settings, double learning_rate, int64_t step,
+                      double gradient_factor) {
+  const double t = static_cast<double>(step);
+  const double correction1 = 1.0 - std::pow(settings.beta1, t);
+  const double correction2 = 1.0 - std::pow(settings.beta2, t);
+  return {.factor = static_cast<float>(gradient_factor),
+          .beta1 = static_cast<float>(settings.beta1),
+          .beta2 = static_cast<float>(settings.beta2),
+          .rest1 = static_cast<float>(1.0 - settings.beta1),
+          .rest2 = static_cast<float>(1.0 - settings.beta2),
+          .rate = static_cast<float>(learning_rate / correction1),
+          .root2 = static_cast<float>(1.0 / std::sqrt(correction2)),
+          .epsilon = static_cast<float>(settings.epsilon),
+          .keep = static_cast<float>(1.0 - learning_rate * settings.weight_decay)};
+}
+
+void UpdateBlock(const Constants& c, const AdamwParameter& block) {
+  float* __restrict value = block.value.data();
+  const float* __restrict gradient = block.gradient.data();
+  float* __restrict m = block.m.data();
+  float* __restrict v = block.v.data();
+  const float keep = block.decay ? c.keep : 1.0f;
+  const size_t n = block.value.size();
+#pragma omp simd
+  for (size_t i = 0; i < n; ++i) {
+    const float g = c.factor * gradient[i];
+    m[i] = c.beta1 * m[i] + c.rest1 * g;
+    v[i] = c.beta2 * v[i] + c.rest2 * g * g;
+    value[i] = keep * value[i] - c.rate * m[i] / (std::sqrt(v[i]) * c.root2 + c.epsilon);
+  }
+}
+
+void CutIntoBlocks(const AdamwParameter& p, std::vector<AdamwParameter>* blocks) {
+  const size_t n = p.value.size();
+  BRAID_CHECK(p.gradient.size() == n && p.m.size() == n && p.v.size() == n)
+      << n << " " << p.gradient.size() << " " << p.m.size() << " " << p.v.size();
+  for (size_t begin = 0; begin < n; begin += kBlock) {
+    const size_t size = std::min(kBlock, n - begin);
+    blocks->push_back({p.value.subspan(begin, size), p.gradient.subspan(begin, size),
+                       p.m.subspan(begin, size), p.v.subspan(begin, size), p.decay});
+  }
+}
 
 }  // namespace
 
 void AdamwStep(const AdamwSettings& settings, double learning_rate, int64_t step,
-               double gradient_factor, const AdamwParameter& parameter) {
-  const int64_t n = static_cast<int64_t>(parameter.value.size());
-  BRAID_CHECK(parameter.gradient.size() == parameter.value.size() &&
-              parameter.m.size() == parameter.value.size() &&
-              parameter.v.size() == parameter.value.size() && step >= 1)
-      << n << " " << parameter.gradient.size() << " " << step;
-  const double t = static_cast<double>(step);
-  const double correction1 = 1.0 - std::pow(settings.beta1, t);
-  const double correction2 = 1.0 - std::pow(settings.beta2, t);
-  const float factor = static_cast<float>(gradient_factor);
-  const float beta1 = static_cast<float>(settings.beta1);
-  const float beta2 = static_cast<float>(settings.beta2);
-  const float rest1 = static_cast<float>(1.0 - settings.beta1);
-  const float rest2 = static_cast<float>(1.0 - settings.beta2);
-  const float rate = static_cast<float>(learning_rate / correction1);
-  const float root2 = static_cast<float>(1.0 / std::sqrt(correction2));
-  const float epsilon = static_cast<float>(settings.epsilon);
-  const float keep =
-      parameter.decay ? static_cast<float>(1.0 - learning_rate * settings.weight_decay) : 1.0f;
-  float* __restrict value = parameter.value.data();
-  const float* __restrict gradient = parameter.gradient.data();
-  float* __restrict m = parameter.m.data();
-  float* __restrict v = parameter.v.data();
-#pragma omp parallel for simd schedule(static) if (n >= kParallelSize)
-  for (int64_t i = 0; i < n; ++i) {
-    const float g = factor * gradient[i];
-    m[i] = beta1 * m[i] + rest1 * g;
-    v[i] = beta2 * v[i] + rest2 * g * g;
-    value[i] = keep * value[i] - rate * m[i] / (std::sqrt(v[i]) * root2 + epsilon);
-  }
+               double gradient_factor, std::span<const AdamwParameter> parameters) {
+  BRAID_CHECK(step >= 1) << step;
+  const Constants constants = ConstantsOf(settings, learning_rate, step, gradient_factor);
+  std::vector<AdamwParameter> blocks;
+  for (const AdamwParameter& parameter : parameters) CutIntoBlocks(parameter, &blocks);
+  const int64_t num_blocks = static_cast<int64_t>(blocks.size());
+#pragma omp parallel for schedule(static) if (num_blocks > 1)
+  for (int64_t b = 0; b < num_blocks; ++b) UpdateBlock(constants, blocks[b]);
 }
 
 }  // namespace braid

@@ -1,19 +1,18 @@
 #include "trainer/checkpoint.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <system_error>
+#include <map>
 #include <utility>
 
-#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "formats/atomic_file.h"
 #include "formats/check.h"
-#include "formats/file_error.h"
+#include "formats/crc32c.h"
 #include "formats/manifest.h"
 #include "formats/safetensors.h"
 #include "formats/status_macros.h"
-#include "google/protobuf/text_format.h"
 #include "nlohmann/json.hpp"
 #include "proto/config_text.h"
 
@@ -22,190 +21,122 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kModelFile[] = "model.safetensors";
-constexpr char kOptimizerFile[] = "optimizer.safetensors";
-constexpr char kStateFile[] = "state.json";
-constexpr char kConfigFile[] = "model.textproto";
-constexpr char kTokenizerFile[] = "tokenizer.model";
-constexpr char kPrefix[] = "step-";
-constexpr char kTemporary[] = ".tmp";
-
-struct NamedArray {
-  std::string name;
-  const std::vector<int64_t>* shape;
-  std::span<float> values;
-};
-
-std::vector<NamedArray> Weights(std::span<const CheckpointTensor> tensors) {
-  std::vector<NamedArray> arrays;
-  for (const CheckpointTensor& t : tensors) arrays.push_back({t.name, &t.shape, t.value});
-  return arrays;
+std::string ShardedName(const char* stem, int rank, int world_size) {
+  if (world_size == 1) return absl::StrCat(stem, ".safetensors");
+  return absl::StrFormat("%s-%05d-of-%05d.safetensors", stem, rank + 1, world_size);
 }
 
-std::vector<NamedArray> MomentArrays(std::span<const CheckpointTensor> tensors) {
-  std::vector<NamedArray> arrays;
-  for (const CheckpointTensor& t : tensors) {
-    arrays.push_back({"m." + t.name, &t.shape, t.m});
-    arrays.push_back({"v." + t.name, &t.shape, t.v});
+absl::Status ExpectListed(const fs::path& checkpoint, const Manifest& manifest,
+                          const std::string& name) {
+  if (manifest.Find(name) != nullptr) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(checkpoint.string(), ": manifest.json lacks ", name));
+}
+
+absl::StatusOr<int> WorldSizeOf(const fs::path& checkpoint, const Manifest& manifest) {
+  const auto setting = manifest.settings.find("world_size");
+  int world_size = 0;
+  if (setting == manifest.settings.end() || !absl::SimpleAtoi(setting->second, &world_size) ||
+      world_size < 1) {
+    return absl::DataLossError(
+        absl::StrCat(checkpoint.string(), ": manifest.json lacks the setting world_size"));
   }
-  return arrays;
+  return world_size;
 }
 
-absl::StatusOr<ManifestEntry> WriteArrays(const fs::path& path,
-                                          const std::vector<NamedArray>& arrays,
-                                          const CheckpointState& state) {
-  std::vector<TensorInfo> layout;
-  for (const NamedArray& a : arrays) layout.push_back({a.name, DType::kF32, *a.shape});
-  ASSIGN_OR_RETURN(auto writer,
-                   SafetensorsWriter::Create(path, layout, {{"step", absl::StrCat(state.step)}}));
-  for (const NamedArray& a : arrays) {
-    RETURN_IF_ERROR(writer->Write(a.name, AsBytes(std::span<const float>(a.values))));
-  }
-  ASSIGN_OR_RETURN(const FileSummary summary, writer->Commit());
-  return MakeManifestEntry(summary, static_cast<int64_t>(arrays.size()));
-}
-
-absl::Status ReadArrays(const fs::path& path, const std::vector<NamedArray>& arrays) {
-  ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
-  for (const NamedArray& a : arrays) {
-    const TensorInfo* info = file.Find(a.name);
-    if (info == nullptr || info->shape != *a.shape) {
-      return absl::DataLossError(absl::StrCat(
-          path.string(), info == nullptr ? " lacks tensor " : " has another shape for tensor ",
-          a.name, " that model.textproto beside it asks for"));
-    }
-    ASSIGN_OR_RETURN(const std::span<const float> values, file.Float(a.name));
-    std::copy(values.begin(), values.end(), a.values.begin());
-  }
-  return absl::OkStatus();
-}
-
-std::string StateText(const CheckpointState& state) {
-  const nlohmann::json json = {{"step", state.step},
-                               {"num_tokens", state.num_tokens},
-                               {"upcycled", state.upcycled},
-                               {"dataset_key", state.dataset_key}};
-  return json.dump(2) + "\n";
-}
-
-absl::StatusOr<ManifestEntry> WriteText(const fs::path& path, std::string_view text) {
-  ASSIGN_OR_RETURN(auto file, AtomicFile::Create(path));
-  RETURN_IF_ERROR(file->Append(text));
-  ASSIGN_OR_RETURN(const FileSummary summary, file->Commit());
-  return MakeManifestEntry(summary, 1);
-}
-
-absl::Status WriteFiles(const fs::path& directory, const CheckpointState& state,
-                        std::span<const CheckpointTensor> tensors, const fs::path& tokenizer) {
-  std::string config;
-  google::protobuf::TextFormat::PrintToString(state.model, &config);
-  ASSIGN_OR_RETURN(const std::string tokenizer_bytes, ReadFile(tokenizer));
-  Manifest manifest;
-  manifest.kind = kCheckpointKind;
-  manifest.key = state.dataset_key;
-  manifest.settings = {{"step", absl::StrCat(state.step)}};
-  const auto weights = directory / kModelFile;
-  ASSIGN_OR_RETURN(manifest.files.emplace_back(), WriteArrays(weights, Weights(tensors), state));
-  const auto moments = directory / kOptimizerFile;
-  ASSIGN_OR_RETURN(manifest.files.emplace_back(),
-                   WriteArrays(moments, MomentArrays(tensors), state));
-  ASSIGN_OR_RETURN(manifest.files.emplace_back(),
-                   WriteText(directory / kStateFile, StateText(state)));
-  ASSIGN_OR_RETURN(manifest.files.emplace_back(), WriteText(directory / kConfigFile, config));
-  ASSIGN_OR_RETURN(manifest.files.emplace_back(),
-                   WriteText(directory / kTokenizerFile, tokenizer_bytes));
-  return manifest.Save(directory);
-}
-
-absl::Status Remove(const fs::path& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  return error ? SystemError("remove", path, error.value()) : absl::OkStatus();
-}
-
-// Renamed first: a removal that is cut short leaves no half checkpoint that
-// looks like a whole one.
-absl::Status RemoveCheckpoint(const fs::path& checkpoint) {
-  fs::path aside = checkpoint;
-  aside += ".old";
-  aside += kTemporary;
-  RETURN_IF_ERROR(Remove(aside));
-  std::error_code error;
-  fs::rename(checkpoint, aside, error);
-  if (error) return SystemError("rename", checkpoint, error.value());
-  return Remove(aside);
-}
-
-struct Listing {
-  std::vector<fs::path> checkpoints;  // newest first
-  std::vector<fs::path> leftovers;
-};
-
-bool IsCheckpointName(const std::string& name) {
-  return absl::StartsWith(name, kPrefix) && name.size() > sizeof(kPrefix) - 1 &&
-         std::all_of(name.begin() + sizeof(kPrefix) - 1, name.end(),
-                     [](unsigned char c) { return c >= '0' && c <= '9'; });
-}
-
-absl::StatusOr<Listing> List(const fs::path& directory) {
-  Listing listing;
-  std::error_code error;
-  if (!fs::exists(directory, error)) return listing;
-  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    if (IsCheckpointName(name)) listing.checkpoints.push_back(it->path());
-    if (absl::StartsWith(name, kPrefix) && absl::EndsWith(name, kTemporary)) {
-      listing.leftovers.push_back(it->path());
-    }
-  }
-  if (error) return SystemError("list", directory, error.value());
-  // By number: names of more than eight digits are longer.
-  std::sort(listing.checkpoints.begin(), listing.checkpoints.end(),
-            [](const fs::path& a, const fs::path& b) {
-              const std::string x = a.filename().string(), y = b.filename().string();
-              return std::pair(x.size(), x) > std::pair(y.size(), y);
-            });
-  return listing;
-}
-
-absl::Status PublishCheckpoint(const fs::path& temporary, const fs::path& final_path) {
-  std::error_code error;
-  if (fs::exists(final_path, error)) RETURN_IF_ERROR(RemoveCheckpoint(final_path));
-  return PublishDirectory(temporary, final_path);
-}
-
-}  // namespace
-
-fs::path CheckpointPath(const fs::path& checkpoints, int64_t step) {
-  char name[32];
-  std::snprintf(name, sizeof(name), "%s%08lld", kPrefix, static_cast<long long>(step));
-  return checkpoints / name;
-}
-
-absl::Status WriteCheckpoint(const fs::path& checkpoints, const CheckpointState& state,
-                             std::span<const CheckpointTensor> tensors, const fs::path& tokenizer) {
-  const fs::path final_path = CheckpointPath(checkpoints, state.step);
-  fs::path temporary = final_path;
-  temporary += kTemporary;
-  RETURN_IF_ERROR(Remove(temporary));
-  RETURN_IF_ERROR(MakeDirectories(temporary));
-  absl::Status status = WriteFiles(temporary, state, tensors, tokenizer);
-  if (status.ok()) status = PublishCheckpoint(temporary, final_path);
-  if (!status.ok()) (void)Remove(temporary);
-  return status;
-}
-
-absl::Status VerifyCheckpoint(const fs::path& checkpoint) {
-  ASSIGN_OR_RETURN(const Manifest manifest, LoadVerifiedManifest(checkpoint));
+absl::Status CheckListing(const fs::path& checkpoint, const Manifest& manifest) {
   if (manifest.kind != kCheckpointKind) {
     return absl::InvalidArgumentError(absl::StrCat(checkpoint.string(), " is of kind '",
                                                    manifest.kind, "', expected '", kCheckpointKind,
                                                    "'"));
   }
-  for (const char* name : {kModelFile, kOptimizerFile, kStateFile, kConfigFile, kTokenizerFile}) {
-    if (manifest.Find(name) == nullptr) {
-      return absl::DataLossError(absl::StrCat(checkpoint.string(), ": manifest.json lacks ", name));
-    }
+  ASSIGN_OR_RETURN(const int world_size, WorldSizeOf(checkpoint, manifest));
+  for (int r = 0; r < world_size; ++r) {
+    RETURN_IF_ERROR(ExpectListed(checkpoint, manifest, ModelFileName(r, world_size)));
+    RETURN_IF_ERROR(ExpectListed(checkpoint, manifest, OptimizerFileName(r, world_size)));
+  }
+  for (const char* name : {kStateFile, kConfigFile, kTokenizerFile}) {
+    RETURN_IF_ERROR(ExpectListed(checkpoint, manifest, name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FillTensor(const fs::path& path, const SafetensorsFile& file,
+                        const CheckpointTensor& tensor) {
+  if (file.Find(tensor.name)->shape != tensor.shape) {
+    return absl::DataLossError(absl::StrCat(path.string(), " has another shape for tensor ",
+                                            tensor.name, " than model.textproto beside it"));
+  }
+  ASSIGN_OR_RETURN(const std::span<const float> values, file.Float(tensor.name));
+  std::copy(values.begin(), values.end(), tensor.value.begin());
+  return absl::OkStatus();
+}
+
+Shard Overlap(Shard a, Shard b) {
+  const size_t begin = std::max(a.begin, b.begin);
+  return {begin, std::max(begin, std::min(a.end, b.end))};
+}
+
+absl::Status CheckMetadata(const fs::path& path, const SafetensorsFile& file,
+                           const std::map<std::string, std::string>& expected) {
+  for (const auto& [key, value] : expected) {
+    const auto found = file.metadata().find(key);
+    const std::string got = found == file.metadata().end() ? "nothing" : found->second;
+    if (got == value) continue;
+    return absl::DataLossError(absl::StrCat(path.string(), ": metadata ", key, ": got ", got,
+                                            ", expected ", value,
+                                            ": written for other tensors or by another version"));
+  }
+  return absl::OkStatus();
+}
+
+// Copies elements `part` of tensor `name`, whose first element is number held.begin.
+absl::Status FillPart(const fs::path& path, const SafetensorsFile& file, const char* name,
+                      Shard held, Shard part, std::span<float> target) {
+  ASSIGN_OR_RETURN(const std::span<const float> values, file.Float(name));
+  if (values.size() != held.size()) {
+    return absl::DataLossError(absl::StrCat(path.string(), ": tensor ", name, " has ",
+                                            values.size(), " elements, expected ", held.size()));
+  }
+  std::copy_n(values.begin() + (part.begin - held.begin), part.size(), target.begin());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string ModelFileName(int rank, int world_size) {
+  return ShardedName("model", rank, world_size);
+}
+
+std::string OptimizerFileName(int rank, int world_size) {
+  return ShardedName("optimizer", rank, world_size);
+}
+
+std::string LayoutFingerprint(std::span<const CheckpointTensor> tensors) {
+  uint32_t crc = 0;
+  for (const CheckpointTensor& tensor : tensors) {
+    std::string line = tensor.name;
+    for (int64_t size : tensor.shape) absl::StrAppend(&line, " ", size);
+    crc = Crc32c(line + "\n", crc);
+  }
+  return Crc32cToHex(crc);
+}
+
+std::map<std::string, std::string> MomentsMetadata(Shard range, const std::string& layout) {
+  return {
+      {"begin", absl::StrCat(range.begin)}, {"end", absl::StrCat(range.end)}, {"layout", layout}};
+}
+
+size_t NumElements(std::span<const CheckpointTensor> tensors) {
+  size_t size = 0;
+  for (const CheckpointTensor& tensor : tensors) size += tensor.value.size();
+  return size;
+}
+
+absl::Status VerifyCheckpoint(const fs::path& checkpoint, int rank, int world_size) {
+  ASSIGN_OR_RETURN(const Manifest manifest, Manifest::Load(checkpoint));
+  RETURN_IF_ERROR(CheckListing(checkpoint, manifest));
+  for (size_t i = rank; i < manifest.files.size(); i += world_size) {
+    RETURN_IF_ERROR(VerifyFile(checkpoint, manifest.files[i]));
   }
   return absl::OkStatus();
 }
@@ -219,53 +150,62 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(const fs::path& checkpoint) 
   };
   using J = nlohmann::json;
   if (!is("step", &J::is_number_integer) || !is("num_tokens", &J::is_number_integer) ||
-      !is("upcycled", &J::is_boolean) || !is("dataset_key", &J::is_string)) {
-    return absl::DataLossError(
-        absl::StrCat(path.string(), ": expected step, num_tokens, upcycled and dataset_key"));
+      !is("upcycled", &J::is_boolean) || !is("world_size", &J::is_number_integer) ||
+      !is("dataset_key", &J::is_string)) {
+    return absl::DataLossError(absl::StrCat(
+        path.string(), ": expected step, num_tokens, upcycled, world_size and dataset_key"));
   }
   CheckpointState state;
   state.step = json["step"];
   state.num_tokens = json["num_tokens"];
   state.upcycled = json["upcycled"];
+  state.world_size = json["world_size"];
+  if (state.world_size < 1) {
+    return absl::DataLossError(absl::StrCat(path.string(), ": world_size: got ", state.world_size,
+                                            ", expected at least 1"));
+  }
   state.dataset_key = json["dataset_key"];
   ASSIGN_OR_RETURN(const std::string config, ReadFile(checkpoint / kConfigFile));
   RETURN_IF_ERROR(ParseConfig(config, (checkpoint / kConfigFile).string(), &state.model));
   return state;
 }
 
-absl::Status ReadCheckpointTensors(const fs::path& checkpoint, Moments moments,
-                                   std::span<const CheckpointTensor> tensors) {
-  RETURN_IF_ERROR(ReadArrays(checkpoint / kModelFile, Weights(tensors)));
-  if (moments == Moments::kSkip) return absl::OkStatus();
-  return ReadArrays(checkpoint / kOptimizerFile, MomentArrays(tensors));
+absl::Status ReadWeights(const fs::path& checkpoint, const CheckpointState& state,
+                         std::span<const CheckpointTensor> tensors) {
+  std::map<std::string, const CheckpointTensor*> missing;
+  for (const CheckpointTensor& tensor : tensors) missing[tensor.name] = &tensor;
+  for (int r = 0; r < state.world_size; ++r) {
+    const fs::path path = checkpoint / ModelFileName(r, state.world_size);
+    ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
+    for (const TensorInfo& info : file.tensors()) {
+      const auto found = missing.find(info.name);
+      if (found == missing.end()) continue;
+      RETURN_IF_ERROR(FillTensor(path, file, *found->second));
+      missing.erase(found);
+    }
+  }
+  if (missing.empty()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(checkpoint.string(), " lacks tensor ",
+                                          missing.begin()->first,
+                                          " that model.textproto in it asks for"));
 }
 
-absl::StatusOr<std::optional<fs::path>> NewestGoodCheckpoint(const fs::path& checkpoints,
-                                                             std::ostream& warnings) {
-  ASSIGN_OR_RETURN(const Listing listing, List(checkpoints));
-  for (const fs::path& checkpoint : listing.checkpoints) {
-    const absl::Status status = VerifyCheckpoint(checkpoint);
-    if (status.ok()) return checkpoint;
-    warnings << "checkpoint " << checkpoint.string()
-             << " is damaged and not used: " << status.message() << std::endl;
+absl::Status ReadMoments(const fs::path& checkpoint, const CheckpointState& state,
+                         std::span<const CheckpointTensor> tensors,
+                         const CheckpointMoments& wanted) {
+  BRAID_CHECK(wanted.m.size() == wanted.range.size() && wanted.v.size() == wanted.range.size());
+  const size_t size = NumElements(tensors);
+  for (int r = 0; r < state.world_size; ++r) {
+    const Shard held = ShardOf(size, r, state.world_size);
+    const Shard part = Overlap(held, wanted.range);
+    if (part.size() == 0) continue;
+    const fs::path path = checkpoint / OptimizerFileName(r, state.world_size);
+    ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
+    RETURN_IF_ERROR(CheckMetadata(path, file, MomentsMetadata(held, LayoutFingerprint(tensors))));
+    const size_t at = part.begin - wanted.range.begin;
+    RETURN_IF_ERROR(FillPart(path, file, "m", held, part, wanted.m.subspan(at)));
+    RETURN_IF_ERROR(FillPart(path, file, "v", held, part, wanted.v.subspan(at)));
   }
-  if (listing.checkpoints.empty()) return std::nullopt;
-  return absl::DataLossError(absl::StrCat(
-      "none of the ", listing.checkpoints.size(), " checkpoints in ", checkpoints.string(),
-      " is good; remove them to start again from the first step"));
-}
-
-absl::Status RotateCheckpoints(const fs::path& checkpoints, int64_t step, int keep_last) {
-  BRAID_CHECK(keep_last >= 1) << keep_last;
-  ASSIGN_OR_RETURN(const Listing listing, List(checkpoints));
-  const auto newest = std::find(listing.checkpoints.begin(), listing.checkpoints.end(),
-                                CheckpointPath(checkpoints, step));
-  BRAID_CHECK(newest != listing.checkpoints.end()) << step;
-  for (auto it = listing.checkpoints.begin(); it != listing.checkpoints.end(); ++it) {
-    const bool kept = it >= newest && it - newest < keep_last;
-    if (!kept) RETURN_IF_ERROR(RemoveCheckpoint(*it));
-  }
-  for (const fs::path& leftover : listing.leftovers) RETURN_IF_ERROR(Remove(leftover));
   return absl::OkStatus();
 }
 

@@ -4,11 +4,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"
 #include "formats/status_macros.h"
 
 namespace braid {
 namespace {
+
+// The payload of a status that every rank has.
+constexpr char kAgreed[] = "braid/agreed";
 
 absl::StatusOr<int> LowestFailedRank(Communicator& communicator, bool failed) {
   std::vector<double> flags(communicator.world_size());
@@ -37,7 +41,26 @@ absl::Status AgreeOnStatus(Communicator& communicator, const absl::Status& statu
       BroadcastText(communicator, mine ? std::to_string(status.raw_code()) : "", failed));
   ASSIGN_OR_RETURN(const std::string message,
                    BroadcastText(communicator, mine ? std::string(status.message()) : "", failed));
-  return absl::Status(static_cast<absl::StatusCode>(std::stoi(code)), message);
+  absl::Status agreed(static_cast<absl::StatusCode>(std::stoi(code)), message);
+  agreed.SetPayload(kAgreed, absl::Cord());
+  return agreed;
+}
+
+bool IsAgreed(const absl::Status& status) { return status.GetPayload(kAgreed).has_value(); }
+
+absl::StatusOr<std::vector<uint64_t>> GatherNumbers(Communicator& communicator, uint64_t mine) {
+  // Halves of 32 bits are exact in a double.
+  const int world_size = communicator.world_size();
+  std::vector<double> halves(2 * world_size);
+  halves[2 * communicator.rank()] = static_cast<double>(mine >> 32);
+  halves[2 * communicator.rank() + 1] = static_cast<double>(mine & 0xffffffffu);
+  RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(halves)));
+  std::vector<uint64_t> numbers;
+  for (int rank = 0; rank < world_size; ++rank) {
+    numbers.push_back(static_cast<uint64_t>(halves[2 * rank]) << 32 |
+                      static_cast<uint64_t>(halves[2 * rank + 1]));
+  }
+  return numbers;
 }
 
 absl::StatusOr<bool> AnyRank(Communicator& communicator, bool value) {

@@ -11,7 +11,7 @@ namespace {
 // Partial sums are of fixed blocks, not of a thread's share.
 constexpr int64_t kBlock = 1 << 16;
 
-double SumOfSquares(std::span<const float> values) {
+double BlockSum(std::span<const float> values) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (size_t i = 0; i < values.size(); ++i) {
@@ -22,18 +22,20 @@ double SumOfSquares(std::span<const float> values) {
 
 }  // namespace
 
-double GlobalNorm(std::span<const float> gradients) {
+double SumOfSquares(std::span<const float> gradients) {
   const int64_t size = static_cast<int64_t>(gradients.size());
   const int64_t blocks = (size + kBlock - 1) / kBlock;
   std::vector<double> sums(blocks);
 #pragma omp parallel for schedule(static) if (blocks > 1)
   for (int64_t b = 0; b < blocks; ++b) {
-    sums[b] = SumOfSquares(gradients.subspan(b * kBlock, std::min(kBlock, size - b * kBlock)));
+    sums[b] = BlockSum(gradients.subspan(b * kBlock, std::min(kBlock, size - b * kBlock)));
   }
   double total = 0;
   for (double sum : sums) total += sum;
-  return std::sqrt(total);
+  return total;
 }
+
+double GlobalNorm(std::span<const float> gradients) { return std::sqrt(SumOfSquares(gradients)); }
 
 double ClipFactor(double norm, double limit) {
   if (!(limit > 0)) return 1.0;

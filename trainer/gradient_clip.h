@@ -6,8 +6,11 @@
 
 namespace braid {
 
-// Euclidean norm, summed in double in an order that does not depend on the
-// number of threads. Not finite when an element is not.
+// Summed in double in an order that does not depend on the number of threads. Not
+// finite when an element is not.
+double SumOfSquares(std::span<const float> gradients);
+
+// Euclidean norm of one rank's gradients, from SumOfSquares.
 double GlobalNorm(std::span<const float> gradients);
 
 // What gradients are multiplied by so that their norm is at most `limit`;

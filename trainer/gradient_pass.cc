@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "formats/status_macros.h"
 #include "trainer/gradient_clip.h"
 #include "trainer/model_config.h"
+#include "trainer/phase_times.h"
+#include "trainer/shard.h"
 
 namespace braid {
 namespace {
@@ -20,6 +23,12 @@ struct Sums {
   double num_tokens_after = 0;
 };
 
+void ZeroGradients(std::span<float> gradients) {
+  const int64_t size = static_cast<int64_t>(gradients.size());
+#pragma omp parallel for simd schedule(static)
+  for (int64_t i = 0; i < size; ++i) gradients[i] = 0.0f;
+}
+
 void AddRouting(const TrainResult& result, const Batch& micro, const v1::ModelConfig& config,
                 std::vector<RoutingTotals>* totals) {
   totals->resize(result.routing.size(), RoutingTotals(config.routing().num_experts()));
@@ -29,10 +38,11 @@ void AddRouting(const TrainResult& result, const Batch& micro, const v1::ModelCo
 }
 
 absl::Status AddMicroBatch(const Batch& micro, double gradient_scale, bool measure_routing,
-                           LanguageModel& model, Sums* sums, std::vector<RoutingTotals>* routing) {
+                           LanguageModel& model, Sums* sums, std::vector<RoutingTotals>* routing,
+                           const GradientsReady& gradients_ready = nullptr) {
   ASSIGN_OR_RETURN(const TrainResult result,
                    model.ForwardBackward(micro.inputs, micro.targets, micro.batch_size,
-                                         gradient_scale, measure_routing));
+                                         gradient_scale, measure_routing, gradients_ready));
   sums->loss += result.loss_sum;
   sums->num_tokens += static_cast<double>(result.num_tokens);
   sums->loss_after += result.loss_sum_after_first_segment;
@@ -42,16 +52,28 @@ absl::Status AddMicroBatch(const Batch& micro, double gradient_scale, bool measu
 }
 
 absl::StatusOr<double> GlobalTokens(const Batch& batch, Communicator& communicator) {
+  const ScopedPhase phase(Phase::kCommunication);
   double tokens = static_cast<double>(batch.num_targets);
   RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(&tokens, 1)));
   if (tokens == 0) return absl::DataLossError("a whole batch holds no token to predict");
   return tokens;
 }
 
-absl::Status ReduceSums(Communicator& communicator, Sums* sums) {
-  double values[] = {sums->loss, sums->num_tokens, sums->loss_after, sums->num_tokens_after};
+// Sums over ranks, and the global norm of reduced gradients: each rank's shard has a
+// place of its own, so that the order of the sum does not depend on the ranks.
+absl::Status ReduceSums(std::span<const float> gradients, Communicator& communicator, Sums* sums,
+                        double* gradient_norm) {
+  const int rank = communicator.rank(), world_size = communicator.world_size();
+  std::vector<double> values = {sums->loss, sums->num_tokens, sums->loss_after,
+                                sums->num_tokens_after};
+  const size_t first = values.size();
+  values.resize(first + world_size);
+  const Shard own = ShardOf(gradients.size(), rank, world_size);
+  values[first + rank] = SumOfSquares(gradients.subspan(own.begin, own.size()));
+  const ScopedPhase phase(Phase::kCommunication);
   RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(values)));
   *sums = {values[0], values[1], values[2], values[3]};
+  *gradient_norm = std::sqrt(std::accumulate(values.begin() + first, values.end(), 0.0));
   return absl::OkStatus();
 }
 
@@ -63,7 +85,7 @@ int64_t MicroEnd(const RankBatch& work, int64_t begin) {
 absl::Status CheckFinite(const RankBatch& work, int64_t begin, double gradient_scale, int rank,
                          LanguageModel& model) {
   const int64_t end = MicroEnd(work, begin);
-  std::ranges::fill(model.gradients(), 0.0f);
+  ZeroGradients(model.gradients());
   Sums sums;
   RETURN_IF_ERROR(
       AddMicroBatch(work.batch.Slice(begin, end), gradient_scale, false, model, &sums, nullptr));
@@ -94,19 +116,27 @@ absl::Status NonFinite(const RankBatch& work, double gradient_scale, LanguageMod
 }  // namespace
 
 absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measure_routing,
-                                              LanguageModel& model, Communicator& communicator) {
+                                              LanguageModel& model, GradientReducer& reducer,
+                                              Communicator& communicator) {
   ASSIGN_OR_RETURN(const double tokens, GlobalTokens(work.batch, communicator));
   const double scale = 1.0 / tokens;
-  std::ranges::fill(model.gradients(), 0.0f);
+  ZeroGradients(model.gradients());
+  reducer.Begin(model.gradients());
   Sums sums;
   GradientPass pass;
+  const GradientsReady reduce = [&](Shard part) { reducer.Ready(part); };
   for (int64_t begin = 0; begin < work.batch.batch_size; begin += work.micro_batch_size) {
-    RETURN_IF_ERROR(AddMicroBatch(work.batch.Slice(begin, MicroEnd(work, begin)), scale,
-                                  measure_routing, model, &sums, &pass.routing));
+    // Gradients are complete only in the last micro-batch.
+    const int64_t end = MicroEnd(work, begin);
+    RETURN_IF_ERROR(AddMicroBatch(work.batch.Slice(begin, end), scale, measure_routing, model,
+                                  &sums, &pass.routing,
+                                  end == work.batch.batch_size ? reduce : nullptr));
   }
-  RETURN_IF_ERROR(ReduceSums(communicator, &sums));
-  RETURN_IF_ERROR(communicator.AllReduceSum(model.gradients()));
-  pass.gradient_norm = GlobalNorm(model.gradients());
+  {
+    const ScopedPhase phase(Phase::kCommunication);
+    RETURN_IF_ERROR(reducer.Finish());
+  }
+  RETURN_IF_ERROR(ReduceSums(model.gradients(), communicator, &sums, &pass.gradient_norm));
   if (!std::isfinite(sums.loss) || !std::isfinite(pass.gradient_norm)) {
     return NonFinite(work, scale, model, communicator);
   }

@@ -1,5 +1,6 @@
 // Gradients of one step over the global batch: this rank's sequences in
-// micro-batches, then the sum over ranks.
+// micro-batches, and the sum over ranks, which starts with the last micro-batch's
+// backward pass.
 #ifndef BRAID_TRAINER_GRADIENT_PASS_H_
 #define BRAID_TRAINER_GRADIENT_PASS_H_
 
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "trainer/communicator.h"
 #include "trainer/data_loader.h"
+#include "trainer/gradient_reducer.h"
 #include "trainer/model/language_model.h"
 #include "trainer/routing_totals.h"
 
@@ -34,11 +36,12 @@ struct RankBatch {
 };
 
 // Leaves d(mean token loss over the global batch)/d(parameter) in
-// model.gradients() of every rank. When a loss or gradient is not finite, every
-// rank returns the same Internal error naming step, rank and instances; weights
-// are not touched.
+// model.gradients() where `reducer` puts sums: this rank's shard or everything. When a loss or
+// gradient is not finite, every rank returns the same Internal error naming step, rank and
+// instances; weights are not touched.
 absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measure_routing,
-                                              LanguageModel& model, Communicator& communicator);
+                                              LanguageModel& model, GradientReducer& reducer,
+                                              Communicator& communicator);
 
 }  // namespace braid
 

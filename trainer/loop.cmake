@@ -3,20 +3,30 @@ braid_library(NAME run_directory
   SRCS run_directory.cc
   DEPS braid::proto braid::config braid::formats nlohmann_json::nlohmann_json)
 braid_library(NAME run_spec
-  SRCS checkpoint.cc model_path.cc run_spec.cc starting_point.cc
+  SRCS
+    checkpoint.cc
+    checkpoint_directory.cc
+    communicator.cc
+    model_path.cc
+    run_spec.cc
+    starting_point.cc
   DEPS braid::proto braid::config braid::formats braid::model_config braid::run_directory
     nlohmann_json::nlohmann_json)
 
 braid_library(NAME trainer
   SRCS
     adamw.cc
-    communicator.cc
+    background_task.cc
+    checkpoint_share.cc
+    checkpoint_writer.cc
     data_loader.cc
     evaluation.cc
     expert_similarity.cc
     generation.cc
+    gradient_buckets.cc
     gradient_clip.cc
     gradient_pass.cc
+    gradient_reducer.cc
     huggingface/baked_weights.cc
     huggingface/config_json.cc
     huggingface/file_tensor.cc
@@ -41,10 +51,13 @@ braid_library(NAME trainer
     training_loop.cc
     training_run.cc
     training_state.cc
+    weight_check.cc
+    weight_update.cc
   DEPS
     braid::run_directory braid::run_spec braid::model braid::model_config braid::tokenizer
     braid::config braid::formats braid::proto nlohmann_json::nlohmann_json Threads::Threads
     absl::str_format)
-target_link_libraries(braid_trainer PRIVATE MPI::MPI_CXX OpenMP::OpenMP_CXX)
+target_link_libraries(braid_trainer
+  PRIVATE MPI::MPI_CXX OpenMP::OpenMP_CXX PkgConfig::XXHASH)
 # A square root that need not set errno can be vectorised.
 set_source_files_properties(adamw.cc PROPERTIES COMPILE_OPTIONS "-O3;-fno-math-errno")

@@ -60,6 +60,7 @@ braid_library(NAME model
     kernels/soft_merge.cc
     kernels/swiglu.cc
     model/cached_decoder.cc
+    model/gradient_hooks.cc
     model/language_model.cc
     model/matrix_product_peak.cc
     model/model_threads.cc

@@ -6,6 +6,7 @@
 #include "formats/manifest.h"
 #include "formats/status_macros.h"
 #include "trainer/checkpoint.h"
+#include "trainer/checkpoint_directory.h"
 #include "trainer/run_directory.h"
 
 namespace braid {

@@ -4,12 +4,15 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <string>
-#include <type_traits>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
+#include "trainer/shard.h"
 
 namespace braid {
 namespace {
@@ -25,47 +28,142 @@ absl::Status FromMpi(int code, const char* call) {
   return absl::UnavailableError(absl::StrCat(call, ": ", std::string(text, length)));
 }
 
-class MpiCommunicator final : public Communicator {
- public:
-  MpiCommunicator() {
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-    MPI_Comm_size(MPI_COMM_WORLD, &world_size_);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+// Completes a started collective. Open MPI spins while it waits, also inside a
+// blocking call, and so takes a core from whatever computes meanwhile; yet it moves
+// data only while it is called. So what is not there at once is looked for every
+// 0.1 ms: a fraction of a core, which keeps even a 10 Gbit/s link busy.
+absl::Status Complete(int code, MPI_Request request, const char* call) {
+  constexpr std::chrono::microseconds kSpin(100);
+  constexpr std::chrono::microseconds kPause(50);  // and as much again by the timer's slack
+  RETURN_IF_ERROR(FromMpi(code, call));
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    int done = 0;
+    RETURN_IF_ERROR(FromMpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call));
+    if (done) return absl::OkStatus();
+    if (std::chrono::steady_clock::now() - start < kSpin) continue;
+    std::this_thread::sleep_for(kPause);
   }
-  ~MpiCommunicator() override { MPI_Finalize(); }
+}
+
+class MpiCommunicator : public Communicator {
+ public:
+  explicit MpiCommunicator(MPI_Comm comm) : comm_(comm) {
+    MPI_Comm_rank(comm_, &rank_);
+    MPI_Comm_size(comm_, &world_size_);
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  }
 
   int rank() const override { return rank_; }
   int world_size() const override { return world_size_; }
-  absl::Status AllReduceSum(std::span<float> values) override { return Sum(values); }
-  absl::Status AllReduceSum(std::span<double> values) override { return Sum(values); }
 
-  absl::Status Broadcast(std::span<char> bytes, int root) override {
-    for (size_t begin = 0; begin < bytes.size(); begin += kMaxCount) {
-      const int count = static_cast<int>(std::min(kMaxCount, bytes.size() - begin));
-      RETURN_IF_ERROR(FromMpi(
-          MPI_Bcast(bytes.data() + begin, count, MPI_CHAR, root, MPI_COMM_WORLD), "MPI_Bcast"));
+  absl::Status AllReduceSum(std::span<float> values) override { return Sum(values, MPI_FLOAT); }
+  absl::Status AllReduceSum(std::span<double> values) override { return Sum(values, MPI_DOUBLE); }
+
+  absl::Status ReduceSum(std::span<float> values, int root) override {
+    return ForWindows(values, [this, root](std::span<float> window) {
+      MPI_Request request;
+      const void* const source = rank_ == root ? MPI_IN_PLACE : window.data();
+      const int code = MPI_Ireduce(source, window.data(), static_cast<int>(window.size()),
+                                   MPI_FLOAT, MPI_SUM, root, comm_, &request);
+      return Complete(code, request, "MPI_Ireduce");
+    });
+  }
+
+  absl::Status AllGatherShards(std::span<float> values) override {
+    for (size_t begin = 0; begin < values.size(); begin += kMaxCount) {
+      RETURN_IF_ERROR(GatherWindow(values, {begin, std::min(begin + kMaxCount, values.size())}));
     }
     return absl::OkStatus();
   }
 
-  absl::Status Barrier() override { return FromMpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); }
+  absl::Status Broadcast(std::span<char> bytes, int root) override {
+    return ForWindows(bytes, [this, root](std::span<char> window) {
+      MPI_Request request;
+      const int code = MPI_Ibcast(window.data(), static_cast<int>(window.size()), MPI_CHAR, root,
+                                  comm_, &request);
+      return Complete(code, request, "MPI_Ibcast");
+    });
+  }
+
+  absl::Status Barrier() override {
+    MPI_Request request;
+    const int code = MPI_Ibarrier(comm_, &request);
+    return Complete(code, request, "MPI_Ibarrier");
+  }
+
+  absl::StatusOr<std::unique_ptr<Communicator>> Duplicate() override;
   void Abort(int exit_code) override { MPI_Abort(MPI_COMM_WORLD, exit_code); }
 
+ protected:
+  const MPI_Comm comm_;
+
  private:
-  template <class T>
-  absl::Status Sum(std::span<T> values) {
-    const MPI_Datatype type = std::is_same_v<T, float> ? MPI_FLOAT : MPI_DOUBLE;
+  template <class T, class Call>
+  static absl::Status ForWindows(std::span<T> values, Call call) {
     for (size_t begin = 0; begin < values.size(); begin += kMaxCount) {
-      const int count = static_cast<int>(std::min(kMaxCount, values.size() - begin));
-      RETURN_IF_ERROR(FromMpi(
-          MPI_Allreduce(MPI_IN_PLACE, values.data() + begin, count, type, MPI_SUM, MPI_COMM_WORLD),
-          "MPI_Allreduce"));
+      RETURN_IF_ERROR(call(values.subspan(begin, std::min(kMaxCount, values.size() - begin))));
     }
     return absl::OkStatus();
+  }
+
+  template <class T>
+  absl::Status Sum(std::span<T> values, MPI_Datatype type) {
+    return ForWindows(values, [this, type](std::span<T> window) {
+      MPI_Request request;
+      const int code = MPI_Iallreduce(MPI_IN_PLACE, window.data(), static_cast<int>(window.size()),
+                                      type, MPI_SUM, comm_, &request);
+      return Complete(code, request, "MPI_Iallreduce");
+    });
+  }
+
+  // Every rank's shard as far as it lies in `window`.
+  absl::Status GatherWindow(std::span<float> values, Shard window) {
+    std::vector<int> counts(world_size_), offsets(world_size_);
+    for (int r = 0; r < world_size_; ++r) {
+      const Shard shard = ShardOf(values.size(), r, world_size_);
+      const size_t begin = std::clamp(shard.begin, window.begin, window.end);
+      const size_t end = std::clamp(shard.end, window.begin, window.end);
+      counts[r] = static_cast<int>(end - begin);
+      offsets[r] = static_cast<int>(begin - window.begin);
+    }
+    MPI_Request request;
+    const int code =
+        MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, values.data() + window.begin,
+                        counts.data(), offsets.data(), MPI_FLOAT, comm_, &request);
+    return Complete(code, request, "MPI_Iallgatherv");
   }
 
   int rank_ = 0;
   int world_size_ = 1;
+};
+
+class DuplicatedCommunicator final : public MpiCommunicator {
+ public:
+  using MpiCommunicator::MpiCommunicator;
+  ~DuplicatedCommunicator() override {
+    MPI_Comm comm = comm_;
+    MPI_Comm_free(&comm);
+  }
+};
+
+absl::StatusOr<std::unique_ptr<Communicator>> MpiCommunicator::Duplicate() {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&provided);
+  if (provided < MPI_THREAD_MULTIPLE) {
+    return absl::FailedPreconditionError(
+        "this MPI cannot be called from two threads (it lacks MPI_THREAD_MULTIPLE); set "
+        "reduction.after_backward: true");
+  }
+  MPI_Comm comm = MPI_COMM_NULL;
+  RETURN_IF_ERROR(FromMpi(MPI_Comm_dup(comm_, &comm), "MPI_Comm_dup"));
+  return std::make_unique<DuplicatedCommunicator>(comm);
+}
+
+class MpiWorld final : public MpiCommunicator {
+ public:
+  MpiWorld() : MpiCommunicator(MPI_COMM_WORLD) {}
+  ~MpiWorld() override { MPI_Finalize(); }
 };
 
 bool StartedByMpiLauncher() {
@@ -93,12 +191,12 @@ absl::Status CheckSlurmTasks(int world_size) {
 absl::StatusOr<std::unique_ptr<Communicator>> JoinRanks() {
   if (!StartedByMpiLauncher()) return std::make_unique<SingleProcess>();
   int provided = MPI_THREAD_SINGLE;
-  RETURN_IF_ERROR(FromMpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided),
+  RETURN_IF_ERROR(FromMpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided),
                           "MPI_Init_thread"));
   if (provided < MPI_THREAD_FUNNELED) {
     return absl::FailedPreconditionError("MPI lacks thread support (MPI_THREAD_FUNNELED)");
   }
-  auto communicator = std::make_unique<MpiCommunicator>();
+  auto communicator = std::make_unique<MpiWorld>();
   RETURN_IF_ERROR(CheckSlurmTasks(communicator->world_size()));
   return communicator;
 }

@@ -1,4 +1,4 @@
-// Where the time of a step goes. One clock a process, used by the thread that
+// Where the time of a step goes. One clock a thread, read by the thread that
 // trains; kernels count whole calls, threads inside a call are not seen.
 //
 //   { const ScopedPhase phase(Phase::kAttention); ... }
@@ -28,7 +28,7 @@ inline constexpr size_t kNumPhases = 9;
 using PhaseSeconds = std::array<double, kNumPhases>;
 
 namespace internal {
-inline PhaseSeconds phase_seconds = {};
+inline thread_local PhaseSeconds phase_seconds = {};
 }  // namespace internal
 
 inline void AddPhaseSeconds(Phase phase, double seconds) {

@@ -23,6 +23,9 @@ constexpr int64_t kMaxMicroBatchTokens = 16384;
 // memory nor overflows the count of tokens.
 constexpr int32_t kMaxBatch = 1 << 20;
 constexpr int32_t kMaxThreads = 1024;
+// Messages that amortise their latency and still leave several a backward pass.
+constexpr int64_t kBucketBytes = 25 << 20;
+constexpr int64_t kMinBucketBytes = 1 << 10;
 constexpr int64_t kMaxSteps = int64_t{1} << 32;
 
 absl::Status BadField(std::string_view field, std::string_view got, std::string_view expected) {
@@ -197,6 +200,21 @@ absl::Status FillRanks(v1::RunSpec* spec) {
                "threads_per_rank", spec->threads_per_rank(), absl::StrCat("1 to ", kMaxThreads));
 }
 
+absl::Status FillSharing(v1::RunSpec* spec) {
+  if (spec->optimizer_sharding() == v1::OPTIMIZER_SHARDING_UNSPECIFIED) {
+    spec->set_optimizer_sharding(v1::ZERO_1);
+  }
+  RETURN_IF_ERROR(Check(v1::OptimizerSharding_IsValid(spec->optimizer_sharding()),
+                        "optimizer_sharding", spec->optimizer_sharding(), "REPLICATED or ZERO_1"));
+  v1::ReductionConfig* reduction = spec->mutable_reduction();
+  if (reduction->bucket_bytes() == 0) reduction->set_bucket_bytes(kBucketBytes);
+  RETURN_IF_ERROR(Check(reduction->bucket_bytes() >= kMinBucketBytes, "reduction.bucket_bytes",
+                        static_cast<double>(reduction->bucket_bytes()),
+                        absl::StrCat("at least ", kMinBucketBytes)));
+  if (spec->weight_check_every_steps() == 0) spec->set_weight_check_every_steps(100);
+  return absl::OkStatus();
+}
+
 absl::Status FillSteps(const DatasetInfo& data, v1::RunSpec* spec) {
   const int64_t batch = spec->batch().global_batch_size();
   if (spec->num_steps() == 0) spec->set_num_steps((data.num_instances + batch - 1) / batch);
@@ -268,6 +286,7 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
   RETURN_IF_ERROR(FillFromStartingPoint(&resolved));
   ASSIGN_OR_RETURN(*resolved.mutable_model(), ResolveModelConfig(resolved.model()));
   RETURN_IF_ERROR(FillRanks(&resolved));
+  RETURN_IF_ERROR(FillSharing(&resolved));
   RETURN_IF_ERROR(FillBatch(data, resolved.world_size(), resolved.mutable_batch()));
   RETURN_IF_ERROR(FillSteps(data, &resolved));
   RETURN_IF_ERROR(FillUpcycling(&resolved));

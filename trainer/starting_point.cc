@@ -16,8 +16,6 @@
 namespace braid {
 namespace {
 
-constexpr char kTokenizerFile[] = "tokenizer.model";
-
 // What weights do not depend on.
 v1::ModelConfig WeightShape(const v1::ModelConfig& config) {
   v1::ModelConfig shape = DenseCounterpart(config);

@@ -1,5 +1,6 @@
 #include "trainer/threaded_communicator.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -7,6 +8,7 @@
 
 #include "formats/check.h"
 #include "formats/status_macros.h"
+#include "trainer/shard.h"
 
 namespace braid {
 namespace {
@@ -52,15 +54,52 @@ class Meeting {
   std::vector<const void*> buffers_;
 };
 
+// The meetings of one group of ranks, which break together.
+class Meetings {
+ public:
+  explicit Meetings(int world_size) : world_size_(world_size) {}
+
+  Meeting* Add() {
+    std::lock_guard lock(mutex_);
+    meetings_.push_back(std::make_unique<Meeting>(world_size_));
+    if (broken_) meetings_.back()->Break();
+    return meetings_.back().get();
+  }
+
+  void Break() {
+    std::lock_guard lock(mutex_);
+    broken_ = true;
+    for (const auto& meeting : meetings_) meeting->Break();
+  }
+
+ private:
+  const int world_size_;
+  std::mutex mutex_;
+  bool broken_ = false;
+  std::vector<std::unique_ptr<Meeting>> meetings_;
+};
+
 class ThreadedCommunicator final : public Communicator {
  public:
-  ThreadedCommunicator(Meeting* meeting, int rank, int world_size)
-      : meeting_(meeting), rank_(rank), world_size_(world_size) {}
+  ThreadedCommunicator(Meetings* meetings, Meeting* meeting, int rank, int world_size)
+      : meetings_(meetings), meeting_(meeting), rank_(rank), world_size_(world_size) {}
 
   int rank() const override { return rank_; }
   int world_size() const override { return world_size_; }
-  absl::Status AllReduceSum(std::span<float> values) override { return Sum(values); }
-  absl::Status AllReduceSum(std::span<double> values) override { return Sum(values); }
+  absl::Status AllReduceSum(std::span<float> values) override { return Sum(values, kEveryone); }
+  absl::Status AllReduceSum(std::span<double> values) override { return Sum(values, kEveryone); }
+  absl::Status ReduceSum(std::span<float> values, int root) override { return Sum(values, root); }
+
+  absl::Status AllGatherShards(std::span<float> values) override {
+    meeting_->Show(rank_, values.data());
+    RETURN_IF_ERROR(meeting_->Arrive());
+    for (int r = 0; r < world_size_; ++r) {
+      const Shard part = ShardOf(values.size(), r, world_size_);
+      if (r == rank_) continue;
+      std::copy_n(meeting_->Shown<float>(r) + part.begin, part.size(), &values[0] + part.begin);
+    }
+    return meeting_->Arrive();
+  }
 
   absl::Status Broadcast(std::span<char> bytes, int root) override {
     meeting_->Show(rank_, bytes.data());
@@ -71,23 +110,40 @@ class ThreadedCommunicator final : public Communicator {
   }
 
   absl::Status Barrier() override { return meeting_->Arrive(); }
-  void Abort(int) override { meeting_->Break(); }
+  absl::StatusOr<std::unique_ptr<Communicator>> Duplicate() override {
+    Meeting* meeting = rank_ == 0 ? meetings_->Add() : nullptr;
+    RETURN_IF_ERROR(Broadcast({reinterpret_cast<char*>(&meeting), sizeof(meeting)}, 0));
+    return std::make_unique<ThreadedCommunicator>(meetings_, meeting, rank_, world_size_);
+  }
+
+  void Abort(int) override { meetings_->Break(); }
 
  private:
+  static constexpr int kEveryone = -1;
+
+  // On rank `root`, or on every rank.
   template <class T>
-  absl::Status Sum(std::span<T> values) {
+  absl::Status Sum(std::span<T> values, int root) {
     meeting_->Show(rank_, values.data());
     RETURN_IF_ERROR(meeting_->Arrive());
-    std::vector<T> sum(values.size());
-    for (int r = 0; r < world_size_; ++r) {
-      const T* shown = meeting_->Shown<T>(r);
-      for (size_t i = 0; i < sum.size(); ++i) sum[i] += shown[i];
-    }
+    std::vector<T> sum;
+    if (root == kEveryone || root == rank_) sum = SumShown<T>(values.size());
     RETURN_IF_ERROR(meeting_->Arrive());
     std::copy(sum.begin(), sum.end(), values.begin());
     return absl::OkStatus();
   }
 
+  template <class T>
+  std::vector<T> SumShown(size_t size) const {
+    std::vector<T> sum(size);
+    for (int r = 0; r < world_size_; ++r) {
+      const T* shown = meeting_->Shown<T>(r);
+      for (size_t i = 0; i < size; ++i) sum[i] += shown[i];
+    }
+    return sum;
+  }
+
+  Meetings* meetings_;
   Meeting* meeting_;
   int rank_;
   int world_size_;
@@ -98,12 +154,13 @@ class ThreadedCommunicator final : public Communicator {
 std::vector<absl::Status> RunThreadedRanks(int world_size,
                                            const std::function<absl::Status(Communicator&)>& body) {
   BRAID_CHECK(world_size > 0) << world_size;
-  Meeting meeting(world_size);
+  Meetings meetings(world_size);
+  Meeting* const meeting = meetings.Add();
   std::vector<absl::Status> results(world_size);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world_size; ++rank) {
     threads.emplace_back([&, rank] {
-      ThreadedCommunicator communicator(&meeting, rank, world_size);
+      ThreadedCommunicator communicator(&meetings, meeting, rank, world_size);
       results[rank] = body(communicator);
       if (!results[rank].ok()) communicator.Abort(1);
     });

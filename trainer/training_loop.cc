@@ -4,19 +4,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "formats/atomic_file.h"
 #include "formats/check.h"
 #include "formats/status_macros.h"
-#include "trainer/adamw.h"
-#include "trainer/gradient_clip.h"
+#include "trainer/checkpoint_directory.h"
 #include "trainer/model_config.h"
+#include "trainer/phase_times.h"
 #include "trainer/progress_line.h"
 #include "trainer/schedule.h"
+#include "trainer/weight_check.h"
+#include "trainer/weight_update.h"
 
 namespace braid {
 namespace {
@@ -29,19 +34,18 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
 }
 
+// Differs between processes, on all hosts.
+std::string NewAttempt() {
+  std::random_device entropy;
+  return absl::StrFormat("%08x%08x", entropy(), entropy());
+}
+
 Schedule ScheduleOf(const v1::RunSpec& spec) {
   const double warmup = spec.optimizer().warmup_fraction() * static_cast<double>(spec.num_steps());
   return {.peak = spec.optimizer().learning_rate(),
           .warmup_steps = static_cast<int64_t>(std::ceil(warmup - 1e-9)),
           .num_steps = spec.num_steps(),
           .final_ratio = spec.optimizer().final_lr_ratio()};
-}
-
-AdamwSettings SettingsOf(const v1::OptimizerConfig& config) {
-  return {.beta1 = config.beta1(),
-          .beta2 = config.beta2(),
-          .epsilon = config.epsilon(),
-          .weight_decay = std::max(config.weight_decay(), 0.0)};
 }
 
 }  // namespace
@@ -55,24 +59,45 @@ TrainingLoop::TrainingLoop(RunDirectory directory, v1::RunSpec spec, LoopEnviron
 }
 
 absl::StatusOr<TrainingOutcome> TrainingLoop::Run() {
+  absl::StatusOr<TrainingOutcome> outcome = RunToEnd();
+  // All ranks are here, with a checkpoint from before the error: it is worth having.
+  if (IsAgreed(outcome.status()) && writer_ != nullptr) (void)writer_->Finish();
+  return outcome;
+}
+
+absl::StatusOr<TrainingOutcome> TrainingLoop::RunToEnd() {
   RETURN_IF_ERROR(Open());
   RETURN_IF_ERROR(Restore());
+  RETURN_IF_ERROR(CheckWeights());
   while (!done()) {
     RETURN_IF_ERROR(UpcycleIfDue());
     ASSIGN_OR_RETURN(const v1::StepMetrics metrics, Step());
     RETURN_IF_ERROR(Record(metrics));
-    ASSIGN_OR_RETURN(const bool stop,
-                     AnyRank(*environment_.communicator, environment_.stop_requested()));
-    if (stop || CheckpointDue()) RETURN_IF_ERROR(Save());
+    ASSIGN_OR_RETURN(const bool stop, AgreeOnStep());
+    if (stop || CheckpointDue()) RETURN_IF_ERROR(Save(/*wait=*/stop || done()));
     if (stop && !done()) return TrainingOutcome::kInterrupted;
   }
   return TrainingOutcome::kComplete;
 }
 
+// One message a step: whether to stop, and whether the checkpoint under way can go on.
+absl::StatusOr<bool> TrainingLoop::AgreeOnStep() {
+  double sums[] = {environment_.stop_requested() ? 1.0 : 0.0, writer_->Ready() ? 1.0 : 0.0};
+  RETURN_IF_ERROR(environment_.communicator->AllReduceSum(std::span<double>(sums)));
+  if (sums[1] == environment_.communicator->world_size()) {
+    const ScopedPhase phase(Phase::kCheckpoint);
+    RETURN_IF_ERROR(writer_->Advance());
+  }
+  return sums[0] > 0;
+}
+
 // Set-up errors are usually the same on every rank, or only one rank sees them:
 // either way all ranks end with the same message.
 absl::Status TrainingLoop::Open() {
-  return AgreeOnStatus(*environment_.communicator, OpenOnThisRank());
+  RETURN_IF_ERROR(AgreeOnStatus(*environment_.communicator, OpenOnThisRank()));
+  ASSIGN_OR_RETURN(reducer_, GradientReducer::Create(spec_.optimizer_sharding(), spec_.reduction(),
+                                                     *environment_.communicator));
+  return absl::OkStatus();
 }
 
 absl::Status TrainingLoop::OpenOnThisRank() {
@@ -95,25 +120,37 @@ absl::Status TrainingLoop::OpenOnThisRank() {
   return absl::OkStatus();
 }
 
-// Rank 0 chooses for all, so that no rank resumes from another step.
-absl::StatusOr<std::string> TrainingLoop::ChooseCheckpoint() {
-  std::string choice;
-  absl::Status status;
-  if (leads()) {
-    auto newest = NewestGoodCheckpoint(directory_.checkpoints(), *environment_.warnings);
-    status = newest.status();
-    if (newest.ok() && newest->has_value()) choice = (*newest)->string();
-  }
-  RETURN_IF_ERROR(AgreeOnStatus(*environment_.communicator, status));
-  return BroadcastText(*environment_.communicator, choice, 0);
+// Before any rank can write. What cannot be removed does no harm but takes space.
+void TrainingLoop::ClearLeftovers() {
+  if (!leads()) return;
+  const absl::Status status = RemoveLeftovers(directory_.checkpoints());
+  if (!status.ok()) *environment_.warnings << status.message() << std::endl;
+}
+
+absl::Status TrainingLoop::OpenWriter() {
+  ASSIGN_OR_RETURN(std::string attempt, BroadcastText(*environment_.communicator, NewAttempt(), 0));
+  CheckpointWriterSettings settings;
+  settings.checkpoints = directory_.checkpoints();
+  settings.tokenizer = directory_.tokenizer();
+  settings.keep_last = spec_.checkpoint().keep_last();
+  settings.attempt = std::move(attempt);
+  // So that the lines up to the step outlive a power cut with the checkpoint.
+  settings.before_publish = [this] { return metrics_->Sync(); };
+  writer_ = std::make_unique<CheckpointWriter>(environment_.communicator, std::move(settings));
+  return absl::OkStatus();
 }
 
 absl::Status TrainingLoop::Restore() {
-  ASSIGN_OR_RETURN(const std::string checkpoint, ChooseCheckpoint());
-  auto state =
-      checkpoint.empty() ? InitialState(spec_) : RestoreState(checkpoint, spec_, dataset_.key);
+  ClearLeftovers();
+  ASSIGN_OR_RETURN(const auto checkpoint,
+                   NewestGoodCheckpoint(*environment_.communicator, directory_.checkpoints(),
+                                        *environment_.warnings));
+  const int rank = environment_.communicator->rank();
+  auto state = checkpoint.has_value() ? RestoreState(*checkpoint, spec_, dataset_.key, rank)
+                                      : InitialState(spec_, rank);
   RETURN_IF_ERROR(AgreeOnStatus(*environment_.communicator, state.status()));
   state_ = *std::move(state);
+  RETURN_IF_ERROR(OpenWriter());
   RETURN_IF_ERROR(Beat(/*always=*/true));
   if (!leads()) return absl::OkStatus();
   RETURN_IF_ERROR(CopyTokenizer());
@@ -121,8 +158,8 @@ absl::Status TrainingLoop::Restore() {
   if (done()) {
     *environment_.out << "already complete: all " << spec_.num_steps() << " steps are done"
                       << std::endl;
-  } else if (!checkpoint.empty()) {
-    *environment_.out << "resuming after step " << state_.step << " from " << checkpoint
+  } else if (checkpoint.has_value()) {
+    *environment_.out << "resuming after step " << state_.step << " from " << checkpoint->string()
                       << std::endl;
   }
   return absl::OkStatus();
@@ -140,7 +177,7 @@ absl::Status TrainingLoop::UpcycleIfDue() {
   if (state_.upcycled || !UsesExperts(spec_.model()) || state_.step < DenseSteps(spec_)) {
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(state_, UpcycledState(std::move(state_), spec_));
+  ASSIGN_OR_RETURN(state_, UpcycledState(std::move(state_), spec_, *environment_.communicator));
   if (leads()) {
     *environment_.out << "step " << state_.step << ": dense warm-up done, FFNs copied into "
                       << spec_.model().routing().num_experts() << " experts" << std::endl;
@@ -148,11 +185,17 @@ absl::Status TrainingLoop::UpcycleIfDue() {
   return absl::OkStatus();
 }
 
+absl::Status TrainingLoop::CheckWeights() {
+  const ScopedPhase phase(Phase::kCommunication);
+  return CompareWeights(state_.step, *state_.model, *environment_.communicator);
+}
+
 absl::StatusOr<RankBatch> TrainingLoop::LoadBatch() const {
   RankBatch work;
   work.step = state_.step;
   work.instances = schedule_->Instances(state_.step, environment_.communicator->rank(),
                                         environment_.communicator->world_size());
+  const ScopedPhase phase(Phase::kData);
   ASSIGN_OR_RETURN(work.batch, loader_->Load(work.instances));
   work.micro_batch_size = spec_.batch().micro_batch_size();
   return work;
@@ -162,10 +205,15 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   const double begin = environment_.now();
   const bool measure = state_.upcycled && (state_.step + 1) % spec_.routing_every_steps() == 0;
   ASSIGN_OR_RETURN(const RankBatch work, LoadBatch());
-  ASSIGN_OR_RETURN(const GradientPass pass, ComputeGradients(work, state_.upcycled, *state_.model,
-                                                             *environment_.communicator));
+  ASSIGN_OR_RETURN(const GradientPass pass,
+                   ComputeGradients(work, state_.upcycled, *state_.model, *reducer_,
+                                    *environment_.communicator));
+  // Before the update: with a sharded optimiser it replaces what it does not own.
+  const int64_t every = spec_.weight_check_every_steps();
+  if (every > 0 && (state_.step + 1) % every == 0) RETURN_IF_ERROR(CheckWeights());
   const double learning_rate = LearningRate(ScheduleOf(spec_), state_.step);
-  UpdateWeights(learning_rate, pass.gradient_norm);
+  RETURN_IF_ERROR(UpdateWeights(spec_.optimizer(), learning_rate, pass.gradient_norm, state_,
+                                *environment_.communicator));
   state_.num_tokens += pass.num_tokens;
   v1::StepMetrics metrics;
   metrics.set_step(state_.step);
@@ -187,20 +235,6 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
                                 std::max(metrics.step_seconds(), 1e-9));
   meter_.Complete(state_.model->config(), &metrics);
   return metrics;
-}
-
-void TrainingLoop::UpdateWeights(double learning_rate, double gradient_norm) {
-  const double factor = ClipFactor(gradient_norm, spec_.optimizer().clip_norm());
-  ++state_.step;
-  for (Parameter& p : state_.model->parameters()) {
-    const size_t offset = static_cast<size_t>(p.value.data() - state_.model->values().data());
-    AdamwStep(SettingsOf(spec_.optimizer()), learning_rate, state_.step, factor,
-              {.value = p.value,
-               .gradient = p.gradient,
-               .m = std::span(state_.m).subspan(offset, p.value.size()),
-               .v = std::span(state_.v).subspan(offset, p.value.size()),
-               .decay = p.decay});
-  }
 }
 
 absl::Status TrainingLoop::Record(const v1::StepMetrics& metrics) {
@@ -231,12 +265,11 @@ bool TrainingLoop::CheckpointDue() const {
   return done() || state_.step % spec_.checkpoint().every_steps() == 0;
 }
 
-absl::Status TrainingLoop::Save() {
-  if (!leads()) return absl::OkStatus();
-  RETURN_IF_ERROR(metrics_->Sync());
-  RETURN_IF_ERROR(
-      SaveState(state_, directory_.checkpoints(), dataset_.key, directory_.tokenizer()));
-  return RotateCheckpoints(directory_.checkpoints(), state_.step, spec_.checkpoint().keep_last());
+// With `wait`, until the checkpoint is published: before the run ends.
+absl::Status TrainingLoop::Save(bool wait) {
+  const ScopedPhase phase(Phase::kCheckpoint);
+  RETURN_IF_ERROR(writer_->Start(SourceOf(state_, dataset_.key)));
+  return wait ? writer_->Finish() : absl::OkStatus();
 }
 
 }  // namespace braid

@@ -18,9 +18,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
+#include "trainer/checkpoint_writer.h"
 #include "trainer/communicator.h"
 #include "trainer/data_loader.h"
 #include "trainer/gradient_pass.h"
+#include "trainer/gradient_reducer.h"
 #include "trainer/instance_schedule.h"
 #include "trainer/metrics_log.h"
 #include "trainer/routing_health.h"
@@ -49,8 +51,8 @@ struct LoopEnvironment {
 
 enum class TrainingOutcome { kComplete, kInterrupted };
 
-// Requires a resolved spec. Every rank runs the same loop; rank 0 writes metrics
-// and checkpoints, every rank its heartbeat. The same spec gives the same bits,
+// Requires a resolved spec. Every rank runs the same loop; rank 0 writes metrics,
+// every rank its heartbeat and its share of each checkpoint. The same spec gives the same bits,
 // however often the run is stopped and resumed; another world size gives the
 // same batches.
 class TrainingLoop {
@@ -66,18 +68,21 @@ class TrainingLoop {
   TrainingState& state() { return state_; }
 
  private:
+  absl::StatusOr<TrainingOutcome> RunToEnd();
   absl::Status Open();
   absl::Status OpenOnThisRank();
   absl::Status Restore();
-  absl::StatusOr<std::string> ChooseCheckpoint();
+  void ClearLeftovers();
+  absl::Status OpenWriter();
   absl::Status CopyTokenizer();
   absl::Status UpcycleIfDue();
+  absl::Status CheckWeights();
   absl::StatusOr<v1::StepMetrics> Step();
   absl::StatusOr<RankBatch> LoadBatch() const;
-  void UpdateWeights(double learning_rate, double gradient_norm);
   absl::Status Record(const v1::StepMetrics& metrics);
   absl::Status Beat(bool always);
-  absl::Status Save();
+  absl::StatusOr<bool> AgreeOnStep();
+  absl::Status Save(bool wait);
   bool CheckpointDue() const;
   bool done() const { return state_.step >= spec_.num_steps(); }
   bool leads() const { return environment_.communicator->rank() == 0; }
@@ -89,11 +94,13 @@ class TrainingLoop {
   DatasetInfo dataset_;
   std::optional<DataLoader> loader_;
   std::optional<InstanceSchedule> schedule_;
+  std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<MetricsLog> metrics_;  // rank 0
   TrainingState state_;
   RoutingHealth routing_health_;
   double last_beat_ = 0;
   double last_line_ = 0;
+  std::unique_ptr<CheckpointWriter> writer_;  // after metrics_, which its thread flushes
 };
 
 }  // namespace braid

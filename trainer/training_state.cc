@@ -1,11 +1,13 @@
 #include "trainer/training_state.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "trainer/checkpoint_writer.h"
 #include "trainer/model/upcycling.h"
 #include "trainer/model_config.h"
 #include "trainer/run_spec.h"
@@ -25,33 +27,47 @@ Extent ExtentOf(LanguageModel& model, const Parameter& parameter) {
           parameter.value.size()};
 }
 
-TrainingState WithZeroMoments(std::unique_ptr<LanguageModel> model) {
+TrainingState WithZeroMoments(std::unique_ptr<LanguageModel> model, Shard moments) {
   TrainingState state;
-  const size_t size = model->values().size();
   state.model = std::move(model);
-  state.m.assign(size, 0.0f);
-  state.v.assign(size, 0.0f);
+  state.moments = moments;
+  state.m.assign(moments.size(), 0.0f);
+  state.v.assign(moments.size(), 0.0f);
   return state;
 }
 
-std::vector<CheckpointTensor> Tensors(LanguageModel& model, std::span<float> m,
-                                      std::span<float> v) {
+// One moment of every value of the model, from the ranks' parts.
+absl::StatusOr<std::vector<float>> Whole(const TrainingState& state, const std::vector<float>& part,
+                                         Communicator& communicator) {
+  const size_t size = state.model->values().size();
+  if (part.size() == size) return part;
+  std::vector<float> whole(size);
+  std::copy(part.begin(), part.end(), whole.begin() + state.moments.begin);
+  RETURN_IF_ERROR(communicator.AllGatherShards(whole));
+  return whole;
+}
+
+std::vector<CheckpointTensor> WeightsOf(LanguageModel& model) {
   std::vector<CheckpointTensor> tensors;
-  for (Parameter& p : model.parameters()) {
-    const Extent at = ExtentOf(model, p);
-    tensors.push_back({p.name, p.shape, p.value, m.empty() ? m : m.subspan(at.offset, at.size),
-                       v.empty() ? v : v.subspan(at.offset, at.size)});
-  }
+  for (Parameter& p : model.parameters()) tensors.push_back({p.name, p.shape, p.value});
   return tensors;
 }
 
-void CopyMoments(const TrainingState& dense, Extent from, int copies, TrainingState* moe,
-                 Extent to) {
+CheckpointMoments MomentsOf(TrainingState& state) {
+  return {.range = state.moments, .m = state.m, .v = state.v};
+}
+
+// Carries the moments of a dense parameter over to an expert model's, as far as this
+// rank keeps them.
+void CopyMoments(std::span<const float> m, std::span<const float> v, int copies, Extent to,
+                 TrainingState* moe) {
   const float scale = 1.0f / static_cast<float>(copies);
-  for (size_t i = 0; i < to.size; ++i) {
-    const size_t source = from.offset + i % from.size;
-    moe->m[to.offset + i] = dense.m[source] * scale;
-    moe->v[to.offset + i] = dense.v[source] * scale * scale;
+  const size_t begin = std::max(to.offset, moe->moments.begin);
+  const size_t end = std::min(to.offset + to.size, moe->moments.end);
+  for (size_t i = begin; i < end; ++i) {
+    const size_t source = (i - to.offset) % m.size();
+    moe->m[i - moe->moments.begin] = m[source] * scale;
+    moe->v[i - moe->moments.begin] = v[source] * scale * scale;
   }
 }
 
@@ -81,22 +97,34 @@ absl::Status CheckBelongs(const std::filesystem::path& checkpoint, const Checkpo
 
 }  // namespace
 
-absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec) {
+Shard MomentShard(const v1::RunSpec& spec, size_t size, int rank) {
+  if (spec.optimizer_sharding() == v1::REPLICATED) return {0, size};
+  return ShardOf(size, rank, spec.world_size());
+}
+
+absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec, int rank) {
   ASSIGN_OR_RETURN(auto model, StartingModel(spec));
-  TrainingState state = WithZeroMoments(std::move(model));
+  const Shard moments = MomentShard(spec, model->values().size(), rank);
+  TrainingState state = WithZeroMoments(std::move(model), moments);
   state.upcycled = UsesExperts(state.model->config());
   return state;
 }
 
-absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSpec& spec) {
+absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSpec& spec,
+                                            Communicator& communicator) {
   ASSIGN_OR_RETURN(auto model, Upcycle(*dense.model, spec.model(), spec.seed()));
+  ASSIGN_OR_RETURN(const std::vector<float> m, Whole(dense, dense.m, communicator));
+  ASSIGN_OR_RETURN(const std::vector<float> v, Whole(dense, dense.v, communicator));
   const std::vector<ParameterOrigin> origins = UpcycledOrigins(*dense.model, *model);
-  TrainingState state = WithZeroMoments(std::move(model));
+  const Shard moments = MomentShard(spec, model->values().size(), communicator.rank());
+  TrainingState state = WithZeroMoments(std::move(model), moments);
   for (size_t i = 0; i < origins.size(); ++i) {
     if (origins[i].dense_parameter < 0) continue;
-    const Parameter& source = dense.model->parameters()[origins[i].dense_parameter];
-    CopyMoments(dense, ExtentOf(*dense.model, source), origins[i].copies, &state,
-                ExtentOf(*state.model, state.model->parameters()[i]));
+    const Extent source =
+        ExtentOf(*dense.model, dense.model->parameters()[origins[i].dense_parameter]);
+    CopyMoments(std::span(m).subspan(source.offset, source.size),
+                std::span(v).subspan(source.offset, source.size), origins[i].copies,
+                ExtentOf(*state.model, state.model->parameters()[i]), &state);
   }
   state.step = dense.step;
   state.num_tokens = dense.num_tokens;
@@ -104,26 +132,41 @@ absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSp
   return state;
 }
 
+CheckpointSource SourceOf(TrainingState& state, const std::string& dataset_key) {
+  CheckpointSource source;
+  source.state.step = state.step;
+  source.state.num_tokens = state.num_tokens;
+  source.state.upcycled = state.upcycled;
+  source.state.dataset_key = dataset_key;
+  source.state.model = state.model->config();
+  source.weights = WeightsOf(*state.model);
+  source.moments = MomentsOf(state);
+  return source;
+}
+
 absl::Status SaveState(TrainingState& state, const std::filesystem::path& checkpoints,
                        const std::string& dataset_key, const std::filesystem::path& tokenizer) {
-  CheckpointState record;
-  record.step = state.step;
-  record.num_tokens = state.num_tokens;
-  record.upcycled = state.upcycled;
-  record.dataset_key = dataset_key;
-  record.model = state.model->config();
-  return WriteCheckpoint(checkpoints, record, Tensors(*state.model, state.m, state.v), tokenizer);
+  SingleProcess alone;
+  CheckpointWriterSettings settings;
+  settings.checkpoints = checkpoints;
+  settings.tokenizer = tokenizer;
+  settings.attempt = "save";
+  CheckpointWriter writer(&alone, settings);
+  RETURN_IF_ERROR(writer.Start(SourceOf(state, dataset_key)));
+  return writer.Finish();
 }
 
 absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoint,
-                                           const v1::RunSpec& spec,
-                                           const std::string& dataset_key) {
+                                           const v1::RunSpec& spec, const std::string& dataset_key,
+                                           int rank) {
   ASSIGN_OR_RETURN(const CheckpointState record, ReadCheckpointState(checkpoint));
   RETURN_IF_ERROR(CheckBelongs(checkpoint, record, spec, dataset_key));
   ASSIGN_OR_RETURN(auto model, LanguageModel::Create(record.model, spec.seed()));
-  TrainingState state = WithZeroMoments(std::move(model));
-  RETURN_IF_ERROR(
-      ReadCheckpointTensors(checkpoint, Moments::kRead, Tensors(*state.model, state.m, state.v)));
+  const Shard moments = MomentShard(spec, model->values().size(), rank);
+  TrainingState state = WithZeroMoments(std::move(model), moments);
+  const std::vector<CheckpointTensor> weights = WeightsOf(*state.model);
+  RETURN_IF_ERROR(ReadWeights(checkpoint, record, weights));
+  RETURN_IF_ERROR(ReadMoments(checkpoint, record, weights, MomentsOf(state)));
   state.step = record.step;
   state.num_tokens = record.num_tokens;
   state.upcycled = record.upcycled;
@@ -134,7 +177,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(const std::filesystem::
   RETURN_IF_ERROR(VerifyCheckpoint(checkpoint));
   ASSIGN_OR_RETURN(const CheckpointState record, ReadCheckpointState(checkpoint));
   ASSIGN_OR_RETURN(auto model, LanguageModel::Create(record.model, /*seed=*/0));
-  RETURN_IF_ERROR(ReadCheckpointTensors(checkpoint, Moments::kSkip, Tensors(*model, {}, {})));
+  RETURN_IF_ERROR(ReadWeights(checkpoint, record, WeightsOf(*model)));
   return model;
 }
 

@@ -250,7 +250,9 @@ void AddModel(Program& program) {
       "Examples:\n"
       "  braid model describe 1.5B/32E\n"
       "  braid model describe 1.5B/32E --forecast --world 64 --gflops 10000 --link 25GB\n"
-      "  braid model describe 0.3B --set routing.num_experts=4 --json");
+      "  braid model describe 0.3B --set routing.num_experts=4 --json\n"
+      "  braid model describe tiny/8E --set routing.router=EXPERT_CHOICE_TOKEN \\\n"
+      "      --set routing.moe_layers=1 --set routing.moe_layers=3");
   command->callback([&program, options] {
     program.action = [&program, options] { return Describe(program.session, *options); };
   });

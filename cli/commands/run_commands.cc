@@ -131,7 +131,7 @@ void AddTrain(Program& program) {
   command->add_option("--preset", options->preset, "Named model, see: braid model describe --list");
   command->add_option("--init-from", options->init_from,
                       "Run or checkpoint whose weights to start from (default: random)");
-  command->add_option("--experts", options->experts, "Experts of every FFN layer (1: dense)")
+  command->add_option("--experts", options->experts, "Experts of a layer that has them (1: dense)")
       ->check(PositiveInt32());
   command->add_option("--segment-length", options->segment_length, "Tokens of a segment")
       ->check(PositiveInt32());
@@ -155,6 +155,11 @@ void AddTrain(Program& program) {
       "  braid train --data job-000001 --preset tiny --ranks 2 --threads 1\n"
       "  braid train --data DIR --init-from llama-checkpoint --experts 8\n"
       "  braid train --data DIR --config run.textproto --set model.routing.num_experts=16\n"
+      "  braid train --data DIR --experts 8 --set model.routing.router=PREFIX\n"
+      "  braid train --data DIR --experts 8 --set model.routing.moe_layers=1 \\\n"
+      "      --set model.routing.moe_layers=3\n"
+      "Routers: DENSE, CAUSAL_SEGMENT (default with experts), PREFIX, EXPERT_CHOICE_SEGMENT,\n"
+      "EXPERT_CHOICE_TOKEN.\n"
       "The run has a life of its own: Ctrl-C only stops watching.");
   command->callback([&program, options] {
     program.action = [&program, options] { return Train(program.session, *options); };

@@ -25,12 +25,14 @@
 #include "cli/blas_core.h"
 #include "formats/check.h"
 #include "nlohmann/json.hpp"
-#include "trainer/adamw.h"
+#include "trainer/communicator.h"
 #include "trainer/gradient_clip.h"
 #include "trainer/kernels/fused_ffn.h"
 #include "trainer/model/language_model.h"
 #include "trainer/model_config.h"
 #include "trainer/phase_times.h"
+#include "trainer/training_state.h"
+#include "trainer/weight_update.h"
 
 namespace braid {
 namespace {
@@ -108,52 +110,48 @@ class Trainee {
   Trainee(const Settings& s, int num_experts) : settings_(s) {
     auto model = LanguageModel::Create(ConfigOf(s, num_experts), /*seed=*/1);
     BRAID_CHECK(model.ok()) << model.status();
-    model_ = *std::move(model);
-    m_.assign(model_->values().size(), 0.0f);
-    v_ = m_;
+    state_.model = *std::move(model);
+    state_.moments = {0, state_.model->values().size()};
+    state_.m.assign(state_.moments.size(), 0.0f);
+    state_.v = state_.m;
+    optimizer_.set_beta1(0.9);
+    optimizer_.set_beta2(0.95);
+    optimizer_.set_epsilon(1e-8);
+    optimizer_.set_clip_norm(1);
     std::mt19937 random(2);
     for (int64_t i = 0; i <= s.sequence_length; ++i) {
       tokens_.push_back(static_cast<int32_t>(random() % s.vocab_size));
     }
   }
 
-  LanguageModel& model() { return *model_; }
+  LanguageModel& model() { return *state_.model; }
 
   void ZeroGradients() {
-    Measure([&] { std::ranges::fill(model_->gradients(), 0.0f); });
+    Measure([&] { std::ranges::fill(state_.model->gradients(), 0.0f); });
   }
 
   void MicroBatch() {
     Measure([&] {
       const std::span<const int32_t> all(tokens_);
       const size_t length = all.size() - 1;
-      const auto result = model_->ForwardBackward(all.first(length), all.last(length), 1,
-                                                  1.0 / static_cast<double>(length), false);
+      const auto result = state_.model->ForwardBackward(all.first(length), all.last(length), 1,
+                                                        1.0 / static_cast<double>(length), false);
       BRAID_CHECK(result.ok()) << result.status();
     });
   }
 
   void Update() {
     Measure([&] {
-      const ScopedPhase phase(Phase::kOptimizer);
-      ++step_;
-      const double factor = ClipFactor(GlobalNorm(model_->gradients()), 1.0);
-      for (const Parameter& p : model_->parameters()) {
-        const size_t offset = static_cast<size_t>(p.value.data() - model_->values().data());
-        AdamwStep({}, 1e-4, step_, factor,
-                  {.value = p.value,
-                   .gradient = p.gradient,
-                   .m = std::span(m_).subspan(offset, p.value.size()),
-                   .v = std::span(v_).subspan(offset, p.value.size()),
-                   .decay = p.decay});
-      }
+      const double norm = GlobalNorm(model().gradients());
+      const absl::Status status = UpdateWeights(optimizer_, 1e-4, norm, state_, alone_);
+      BRAID_CHECK(status.ok()) << status;
     });
     steps_.push_back(seconds_);
     seconds_ = 0;
   }
 
   double step_seconds() const { return Median(steps_); }
-  size_t state_bytes() const { return 4 * model_->values().size() * sizeof(float); }
+  size_t state_bytes() const { return 4 * state_.model->values().size() * sizeof(float); }
 
   // Mean seconds a step of every phase.
   nlohmann::json TimeSplit() const {
@@ -181,10 +179,10 @@ class Trainee {
   }
 
   const Settings settings_;
-  std::unique_ptr<LanguageModel> model_;
-  std::vector<float> m_, v_;
+  TrainingState state_;
+  v1::OptimizerConfig optimizer_;
+  SingleProcess alone_;
   std::vector<int32_t> tokens_;
-  int64_t step_ = 0;
   double seconds_ = 0;
   std::vector<double> steps_;
   PhaseSeconds phases_ = {};

@@ -83,21 +83,10 @@ TEST_F(ManifestTest, VerifyAllNamesTheDamagedOrMissingFile) {
   EXPECT_FAILS(manifest_.VerifyAll(scratch_.path()), StatusCode::kNotFound, "below/ids.bin");
 }
 
-TEST_F(ManifestTest, DamageToItselfIsDetectedOrHarmless) {
+TEST_F(ManifestTest, DetectsEveryDamageToItself) {
   ASSERT_OK(manifest_.Save(scratch_.path()));
-  const auto path = scratch_ / "manifest.json";
-  const size_t bytes = std::filesystem::file_size(path);
-  ForEachDamage(path, [&](bool is_truncation) {
-    const auto loaded = Manifest::Load(scratch_.path());
-    // Only the last newline may go unnoticed.
-    const bool all_json = is_truncation && std::filesystem::file_size(path) == bytes - 1;
-    if (loaded.ok() && !all_json) {
-      EXPECT_EQ(*loaded, manifest_);
-    }
-    if (is_truncation && !all_json) {
-      EXPECT_FALSE(loaded.ok());
-    }
-  });
+  ForEachDamage(scratch_ / "manifest.json",
+                [&](bool) { EXPECT_FALSE(Manifest::Load(scratch_.path()).ok()); });
 }
 
 TEST_F(ManifestTest, RejectsNamesOutsideTheDirectory) {

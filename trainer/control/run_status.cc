@@ -77,6 +77,15 @@ Outcome DeriveOutcome(const RunDirectory& run, const v1::Run& description, doubl
   return {v1::RUN_FAILED, "the trainer was never started; resume the run to start it", 0};
 }
 
+// The newest step, with the newest routing: that is measured every so many steps only.
+v1::StepMetrics Latest(std::span<const v1::StepMetrics> recent) {
+  v1::StepMetrics latest = recent.back();
+  for (size_t i = recent.size(); i-- > 0 && latest.routing().empty();) {
+    *latest.mutable_routing() = recent[i].routing();
+  }
+  return latest;
+}
+
 }  // namespace
 
 v1::Run DescribeRun(const RunRecord& record, double now) {
@@ -94,7 +103,7 @@ v1::Run DescribeRun(const RunRecord& record, double now) {
   description.set_error(outcome.error);
   description.set_finished_at(outcome.finished_at);
   const std::vector<v1::StepMetrics> recent = run.ReadRecentMetrics(kPaceSteps);
-  if (!recent.empty()) *description.mutable_latest() = recent.back();
+  if (!recent.empty()) *description.mutable_latest() = Latest(recent);
   if (!HasEnded(outcome.state)) {
     description.set_eta_seconds(EtaSeconds(recent, description.spec().num_steps()));
   }

@@ -17,7 +17,8 @@ namespace braid {
 // RUN_SUCCEEDED, RUN_STOPPED, RUN_FAILED    as exit.json says; without one, the
 //                process ended early: stopped when asked to, else failed, with
 //                the end of trainer.log as the error
-// `now` in Unix seconds.
+// `latest` is the newest step, with the newest routing of the last steps where
+// it has none itself. `now` in Unix seconds.
 v1::Run DescribeRun(const RunRecord& record, double now);
 
 // True in the last three states.

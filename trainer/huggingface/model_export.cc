@@ -30,7 +30,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr char kTokenizerFile[] = "tokenizer.model";
 constexpr int32_t kUnknownId = 0;
 
 // What to write: a configuration and the values of its parameters.

@@ -11,6 +11,7 @@
 #include "trainer/kernels/cross_entropy.h"
 #include "trainer/kernels/scratch.h"
 #include "trainer/model/cached_decoder.h"
+#include "trainer/model/gradient_hooks.h"
 #include "trainer/model/initial_weights.h"
 #include "trainer/model/parameter_layout.h"
 #include "trainer/model/tensor_guard.h"
@@ -82,6 +83,7 @@ class LanguageModel::Impl {
       FillInitialValues(spec, seed, value);
     }
     weights_ = BindWeights(config_, values_, gradients_);
+    hooks_ = std::make_unique<GradientHooks>(weights_, gradients_);
     tables_ = TablesFor(config_, values_.options());
   }
 
@@ -119,7 +121,9 @@ class LanguageModel::Impl {
   }
 
   TrainResult ForwardBackward(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                              int64_t batch_size, double gradient_scale, bool measure_routing) {
+                              int64_t batch_size, double gradient_scale, bool measure_routing,
+                              const GradientsReady& gradients_ready) {
+    const GradientHooks::Scope scope(hooks_.get(), gradients_ready);
     const at::AutoGradMode with_gradients(true);
     const HiddenStates states = Run(inputs, batch_size, MergeMode::kTraining);
     const CrossEntropyResult loss =
@@ -160,6 +164,7 @@ class LanguageModel::Impl {
   at::Tensor values_, gradients_;  // [number of parameters]
   std::vector<Parameter> parameters_;
   TransformerWeights weights_;
+  std::unique_ptr<GradientHooks> hooks_;
   AttentionTables tables_;
 };
 
@@ -179,14 +184,13 @@ std::span<Parameter> LanguageModel::parameters() { return impl_->parameters(); }
 std::span<float> LanguageModel::values() { return impl_->values(); }
 std::span<float> LanguageModel::gradients() { return impl_->gradients(); }
 
-absl::StatusOr<TrainResult> LanguageModel::ForwardBackward(std::span<const int32_t> inputs,
-                                                           std::span<const int32_t> targets,
-                                                           int64_t batch_size,
-                                                           double gradient_scale,
-                                                           bool measure_routing) {
+absl::StatusOr<TrainResult> LanguageModel::ForwardBackward(
+    std::span<const int32_t> inputs, std::span<const int32_t> targets, int64_t batch_size,
+    double gradient_scale, bool measure_routing, const GradientsReady& gradients_ready) {
   RETURN_IF_ERROR(impl_->CheckBatch(inputs, targets, batch_size));
   return CatchTensorErrors<TrainResult>([&] {
-    return impl_->ForwardBackward(inputs, targets, batch_size, gradient_scale, measure_routing);
+    return impl_->ForwardBackward(inputs, targets, batch_size, gradient_scale, measure_routing,
+                                  gradients_ready);
   });
 }
 

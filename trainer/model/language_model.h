@@ -17,6 +17,7 @@
 #define BRAID_TRAINER_MODEL_LANGUAGE_MODEL_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,6 +27,7 @@
 #include "braid/v1/model.pb.h"
 #include "trainer/model/decoder.h"
 #include "trainer/model/merge_mode.h"
+#include "trainer/shard.h"
 
 namespace braid {
 
@@ -68,6 +70,10 @@ struct TrainResult {
   std::vector<LayerRoutingWeights> routing;
 };
 
+// Takes a part of gradients() that is complete, in the thread that computes; must not
+// throw.
+using GradientsReady = std::function<void(Shard)>;
+
 class LanguageModel {
  public:
   // Initial weights are a pure function of seed, parameter name and shape:
@@ -93,9 +99,13 @@ class LanguageModel {
   // `inputs` and `targets` are [batch_size, L] with any 1 <= L <=
   // sequence_length; a target of -1 is ignored. InvalidArgument for a size or a
   // token id that does not fit.
+  // During backward, `gradients_ready` gets each part of gradients() as soon as this
+  // call will not change it any more, once and roughly from the end to the start;
+  // what no token depends on may be left out.
   absl::StatusOr<TrainResult> ForwardBackward(std::span<const int32_t> inputs,
                                               std::span<const int32_t> targets, int64_t batch_size,
-                                              double gradient_scale, bool measure_routing);
+                                              double gradient_scale, bool measure_routing,
+                                              const GradientsReady& gradients_ready = nullptr);
 
   // Losses without gradients. kSegment routes as in training, expert choice
   // causally; kPrompt routes each whole sequence on the mean of its first

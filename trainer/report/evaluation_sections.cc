@@ -67,7 +67,7 @@ std::string PerplexityTable(std::span<const ReportRun> runs,
   return RenderTable(table);
 }
 
-// The layers of a run's routing, at most kShownLayers of them evenly spaced.
+// Places of the layers in a run's routing, at most kShownLayers of them evenly spaced.
 std::vector<int> ShownLayers(const ReportRun& run) {
   int num_layers = 0;
   for (const v1::DomainEvaluation& domain : run.evaluation->domains()) {
@@ -92,17 +92,26 @@ double LargestWeight(const ReportRun& run) {
   return largest;
 }
 
-HeatMap MapOf(const ReportRun& run, int layer, double high) {
-  HeatMap map{.description = absl::StrCat("Routing weights of layer ", layer, " by domain"),
-              .column_label = "expert",
-              .rows = {},
-              .num_columns = 0,
-              .values = {},
-              .low = 0,
-              .high = high};
+// The layer behind place `i` of the run's routing; layers without experts have none.
+int LayerAt(const ReportRun& run, int i) {
   for (const v1::DomainEvaluation& domain : run.evaluation->domains()) {
-    if (layer >= domain.routing_size()) continue;
-    const auto& weights = domain.routing(layer).weights();
+    if (i < domain.routing_size()) return domain.routing(i).layer();
+  }
+  return i;
+}
+
+HeatMap MapOf(const ReportRun& run, int i, double high) {
+  HeatMap map{
+      .description = absl::StrCat("Routing weights of layer ", LayerAt(run, i), " by domain"),
+      .column_label = "expert",
+      .rows = {},
+      .num_columns = 0,
+      .values = {},
+      .low = 0,
+      .high = high};
+  for (const v1::DomainEvaluation& domain : run.evaluation->domains()) {
+    if (i >= domain.routing_size()) continue;
+    const auto& weights = domain.routing(i).weights();
     map.rows.push_back(domain.domain());
     map.values.emplace_back(weights.begin(), weights.end());
     map.num_columns = std::max(map.num_columns, weights.size());
@@ -115,9 +124,9 @@ std::string RoutingOf(std::span<const ReportRun> runs, size_t i) {
   const double high = LargestWeight(run);
   if (!(high > 0)) return "";
   std::string out = absl::StrCat("<h3>", RunLabel(runs, i), "</h3>\n<div class=\"maps\">\n");
-  for (const int layer : ShownLayers(run)) {
-    absl::StrAppend(&out, "<figure><figcaption>layer ", layer, "</figcaption>",
-                    RenderHeatMap(MapOf(run, layer, high)), "</figure>\n");
+  for (const int place : ShownLayers(run)) {
+    absl::StrAppend(&out, "<figure><figcaption>layer ", LayerAt(run, place), "</figcaption>",
+                    RenderHeatMap(MapOf(run, place, high)), "</figure>\n");
   }
   return out + "</div>\n";
 }

@@ -84,27 +84,41 @@ std::vector<int> ShownLayers(int num_layers) {
   return layers;
 }
 
-template <class Value>
-LineChart LayerChart(const ReportRun& run, const std::string& what, Value value) {
+// The layer behind place `i` of the run's measurements; layers without experts have none.
+int LayerAt(const ReportRun& run, int i) {
+  for (const v1::StepMetrics& step : run.metrics) {
+    if (i < step.routing_size()) return step.routing(i).layer();
+  }
+  return i;
+}
+
+// A number of every layer between 0 and `high`.
+struct LayerValue {
+  std::string name, unit;
+  double high;
+  double (*of)(const v1::LayerRouting&);
+};
+
+LineChart LayerChart(const ReportRun& run, const LayerValue& value) {
   int num_layers = 0;
   for (const v1::StepMetrics& step : run.metrics) {
     num_layers = std::max(num_layers, step.routing_size());
   }
-  const double num_experts = run.spec.model().routing().num_experts();
-  LineChart chart{.description = absl::StrCat(what, " of each layer during ", run.title),
+  LineChart chart{.description = absl::StrCat(value.name, " of each layer during ", run.title),
                   .x_label = "tokens",
-                  .y_label = absl::StrCat(what, " of ", num_experts),
+                  .y_label = absl::StrCat(value.name, value.unit),
                   .series = {},
                   .digits = 2,
                   .y_min = 0,
-                  .y_max = num_experts,
+                  .y_max = value.high,
                   .width = 420,
                   .height = 230};
-  for (const int layer : ShownLayers(num_layers)) {
-    PlotSeries series{absl::StrCat("layer ", layer), static_cast<int>(chart.series.size()), {}};
+  for (const int i : ShownLayers(num_layers)) {
+    PlotSeries series{
+        absl::StrCat("layer ", LayerAt(run, i)), static_cast<int>(chart.series.size()), {}};
     for (const v1::StepMetrics& step : run.metrics) {
-      if (layer >= step.routing_size()) continue;
-      series.points.push_back({static_cast<double>(step.num_tokens()), value(step.routing(layer))});
+      if (i >= step.routing_size()) continue;
+      series.points.push_back({static_cast<double>(step.num_tokens()), value.of(step.routing(i))});
     }
     series.points = ForPlot(series.points);
     chart.series.push_back(std::move(series));
@@ -113,15 +127,21 @@ LineChart LayerChart(const ReportRun& run, const std::string& what, Value value)
 }
 
 std::string UtilisationOf(std::span<const ReportRun> runs, size_t i) {
-  const std::string charts = absl::StrCat(
-      "<div class=\"grid2\"><div>",
-      RenderLineChart(LayerChart(runs[i], "Effective experts",
-                                 [](const v1::LayerRouting& r) { return r.effective_experts(); })),
-      "</div><div>",
-      RenderLineChart(LayerChart(
-          runs[i], "Active experts",
-          [](const v1::LayerRouting& r) { return static_cast<double>(r.active_experts()); })),
-      "</div></div>\n");
+  const double experts = runs[i].spec.model().routing().num_experts();
+  const std::string of_experts = absl::StrCat(" of ", experts);
+  const LayerValue values[] = {
+      {"Effective experts", of_experts, experts,
+       [](const v1::LayerRouting& r) { return r.effective_experts(); }},
+      {"Active experts", of_experts, experts,
+       [](const v1::LayerRouting& r) { return static_cast<double>(r.active_experts()); }},
+      {"Routing entropy", ", nats", std::log(std::max(experts, 1.0)),
+       [](const v1::LayerRouting& r) { return r.entropy(); }},
+      {"Cosine of experts", "", 1, [](const v1::LayerRouting& r) { return r.expert_cosine(); }}};
+  std::string charts = "<div class=\"grid2\">";
+  for (const LayerValue& value : values) {
+    absl::StrAppend(&charts, "<div>", RenderLineChart(LayerChart(runs[i], value)), "</div>");
+  }
+  charts += "</div>\n";
   if (charts.find("<svg") == std::string::npos) return "";
   return absl::StrCat("<h3>", RunLabel(runs, i), "</h3>\n", charts);
 }
@@ -186,8 +206,10 @@ std::string UtilisationSection(std::span<const ReportRun> runs) {
   }
   return Section("Expert utilisation",
                  "Effective experts: the exponential of the entropy of the mean routing weights of "
-                 "a batch. Active experts: those whose weight exceeds 2/E for some segment of the "
-                 "batch. A layer that falls to one has collapsed.",
+                 "a batch; a layer that falls to one has collapsed. Active experts: those whose "
+                 "weight exceeded 2/E for some segment of the last ten steps. Cosine: of the "
+                 "parameters of two experts, over all pairs; it is 1 where the dense model was "
+                 "copied and falls as experts part.",
                  body);
 }
 

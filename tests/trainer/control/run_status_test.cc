@@ -106,6 +106,17 @@ TEST_F(RunStatusTest, LongStepOfAnotherMachineIsNotDead) {
   EXPECT_EQ(Describe().state(), v1::RUN_FAILED);
 }
 
+TEST_F(RunStatusTest, LatestMetricsCarryTheNewestRouting) {
+  Write(run_.metrics(),
+        "{\"step\":\"1\",\"routing\":[{\"layer\":1}]}\n"
+        "{\"step\":\"2\",\"routing\":[{\"layer\":2},{\"layer\":3}]}\n"
+        "{\"step\":\"3\"}\n");
+  const v1::StepMetrics latest = Describe().latest();
+  EXPECT_EQ(latest.step(), 3);
+  ASSERT_EQ(latest.routing_size(), 2);
+  EXPECT_EQ(latest.routing(1).layer(), 3);
+}
+
 TEST(EtaSecondsTest, IsTheRecentPaceTimesWhatIsLeft) {
   std::vector<v1::StepMetrics> steps(30);
   for (int i = 0; i < 30; ++i) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -20,6 +21,7 @@
 #include "gtest/gtest.h"
 #include "tests/trainer/loop/tiny_run.h"
 #include "trainer/generation.h"
+#include "trainer/splitmix.h"
 
 namespace braid {
 namespace {
@@ -90,6 +92,43 @@ class BraidTrainerTest : public testing::Test {
     return run;
   }
 
+  // Checkpoints so often that a kill has a fair chance to meet one being written.
+  v1::RunSpec TwoRankSpec() {
+    v1::RunSpec spec = TinySpec(dataset_, 120);
+    spec.set_world_size(2);
+    spec.mutable_checkpoint()->set_every_steps(7);
+    spec.mutable_checkpoint()->set_keep_last(1);
+    return spec;
+  }
+
+  // TwoRankSpec trained without disturbance; once for all tests.
+  const RunDirectory& UndisturbedRun() {
+    static const RunDirectory whole = [this] {
+      const RunDirectory run = NewRun(TwoRankSpec());
+      Program program = MpiTrainer(2, run.root());
+      EXPECT_EQ(program.Wait(), 0) << program.err();
+      return run;
+    }();
+    return whole;
+  }
+
+  void ExpectSameBitsAfterResume(const RunDirectory& run) {
+    Program resumed = MpiTrainer(2, run.root());
+    ASSERT_EQ(resumed.Wait(), 0) << resumed.err();
+    EXPECT_EQ(LossLines(run), LossLines(UndisturbedRun()));
+    EXPECT_EQ(NewestWeights(run), NewestWeights(UndisturbedRun()));
+  }
+
+  static pid_t PidOf(const RunDirectory& run, int rank) {
+    return static_cast<pid_t>(run.ReadHeartbeats().at(rank).pid());
+  }
+
+  // A tenth of the kill points asked for in the environment.
+  static uint64_t NumKills() {
+    const char* text = std::getenv("BRAID_KILL_POINTS");
+    return text == nullptr ? 2 : std::strtoull(text, nullptr, 10) / 10;
+  }
+
   fs::path Request(const google::protobuf::Message& request) {
     const fs::path path = NewDirectory("request") / "request.textproto";
     EXPECT_TRUE(WriteFileAtomically(path, request.DebugString()).ok());
@@ -99,22 +138,44 @@ class BraidTrainerTest : public testing::Test {
   fs::path dataset_;
 };
 
-TEST_F(BraidTrainerTest, TwoMpiRanksGiveTheCurveOfOneRank) {
+TEST_F(BraidTrainerTest, MpiRanksGiveTheCurveOfOneRank) {
   v1::RunSpec spec = TinySpec(dataset_, 50);
   const RunDirectory one = NewRun(spec);
   Program alone = Trainer("train", one.root());
   ASSERT_EQ(alone.Wait(), 0) << alone.err();
-  spec.set_world_size(2);
-  const RunDirectory two = NewRun(spec);
-  Program together = MpiTrainer(2, two.root());
-  ASSERT_EQ(together.Wait(), 0) << together.err();
-  const auto a = *one.ReadMetrics(0), b = *two.ReadMetrics(0);
-  ASSERT_EQ(a.size(), 50u);
-  ASSERT_EQ(b.size(), 50u);
-  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(b[i].loss(), a[i].loss(), 1e-5 * a[i].loss());
-  EXPECT_EQ(two.ReadExit()->outcome, kSucceeded);
-  EXPECT_EQ(two.ReadHeartbeats().size(), 2u);
-  EXPECT_THAT(together.out(), HasSubstr("step 50/50"));
+  const auto expected = *one.ReadMetrics(0);
+  ASSERT_EQ(expected.size(), 50u);
+  for (const int ranks : {2, 4}) {
+    spec.set_world_size(ranks);
+    spec.set_optimizer_sharding(ranks == 4 ? v1::REPLICATED : v1::ZERO_1);
+    const RunDirectory run = NewRun(spec);
+    Program together = MpiTrainer(ranks, run.root());
+    ASSERT_EQ(together.Wait(), 0) << together.err();
+    const auto got = *run.ReadMetrics(0);
+    ASSERT_EQ(got.size(), expected.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_NEAR(got[i].loss(), expected[i].loss(), 1e-5 * expected[i].loss());
+    }
+    EXPECT_EQ(run.ReadExit()->outcome, kSucceeded);
+    EXPECT_EQ(run.ReadHeartbeats().size(), static_cast<size_t>(ranks));
+    EXPECT_THAT(together.out(), HasSubstr("step 50/50"));
+  }
+}
+
+// On three ranks one has two sequences, the others one.
+TEST_F(BraidTrainerTest, MpiRanksGiveTheSameBitsWheneverGradientsAreSummed) {
+  v1::RunSpec spec = TinySpec(dataset_, 16);
+  spec.set_world_size(3);
+  spec.mutable_reduction()->set_bucket_bytes(4096);
+  const RunDirectory overlapped = NewRun(spec);
+  spec.mutable_reduction()->set_after_backward(true);
+  const RunDirectory after = NewRun(spec);
+  for (const RunDirectory& run : {overlapped, after}) {
+    Program program = MpiTrainer(3, run.root());
+    ASSERT_EQ(program.Wait(), 0) << program.err();
+  }
+  EXPECT_EQ(LossLines(overlapped), LossLines(after));
+  EXPECT_EQ(NewestWeights(overlapped), NewestWeights(after));
 }
 
 // The second run gets SIGTERM, saves, and continues to the same bits.
@@ -151,6 +212,46 @@ TEST_F(BraidTrainerTest, MpiRanksStopTogether) {
   EXPECT_EQ(program.Wait(), kExitStopped) << program.err();
   EXPECT_EQ(run.ReadExit()->outcome, kStopped);
   EXPECT_GT(NewestWeights(run).size(), 1000u);
+}
+
+// SIGTERM to one rank of several, as a scheduler that knows the processes sends it.
+TEST_F(BraidTrainerTest, SigtermToARankStopsAllWithin30Seconds) {
+  const v1::RunSpec spec = TwoRankSpec();
+  const RunDirectory run = NewRun(spec);
+  Program program = MpiTrainer(2, run.root());
+  ASSERT_TRUE(WaitForStep(run, 10));
+  const auto begin = std::chrono::steady_clock::now();
+  kill(PidOf(run, 1), SIGTERM);
+  EXPECT_EQ(program.Wait(), kExitStopped) << program.err();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_EQ(run.ReadExit()->outcome, kStopped);
+  EXPECT_EQ(run.ReadNewestMetrics()->step(), run.ReadExit()->step);
+  ExpectSameBitsAfterResume(run);
+}
+
+// mpirun itself gives the ranks a second, and returns 1 in any case.
+TEST_F(BraidTrainerTest, SigtermToMpirunLosesNothing) {
+  const v1::RunSpec spec = TwoRankSpec();
+  const RunDirectory run = NewRun(spec);
+  Program program = MpiTrainer(2, run.root());
+  ASSERT_TRUE(WaitForStep(run, 10));
+  kill(program.pid(), SIGTERM);
+  EXPECT_EQ(program.Wait(), kExitFailed);
+  ExpectSameBitsAfterResume(run);
+}
+
+TEST_F(BraidTrainerTest, KilledMpiRanksResumeToTheSameBits) {
+  const v1::RunSpec spec = TwoRankSpec();
+  for (uint64_t i = 0; i < NumKills(); ++i) {
+    const RunDirectory run = NewRun(spec);
+    const int64_t step = 1 + static_cast<int64_t>(Mix64(1, i) % (spec.num_steps() / 2));
+    Program program = MpiTrainer(2, run.root());
+    ASSERT_TRUE(WaitForStep(run, step)) << program.err();
+    kill(PidOf(run, static_cast<int>(i % 2)), SIGKILL);
+    EXPECT_NE(program.Wait(), 0);
+    ExpectSameBitsAfterResume(run);
+    if (HasFailure()) return;
+  }
 }
 
 TEST_F(BraidTrainerTest, FailuresEndAllRanksWithTheCauseOnDisk) {

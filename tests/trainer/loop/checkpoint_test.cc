@@ -1,12 +1,20 @@
 #include "trainer/checkpoint.h"
 
 #include <fstream>
+#include <numeric>
 #include <sstream>
 
 #include "formats/atomic_file.h"
+#include "formats/manifest.h"
+#include "formats/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/trainer/loop/tiny_run.h"
+#include "trainer/checkpoint_directory.h"
+#include "trainer/checkpoint_writer.h"
+#include "trainer/splitmix.h"
+#include "trainer/threaded_communicator.h"
 
 namespace braid {
 namespace {
@@ -17,32 +25,68 @@ using testing::HasSubstr;
 constexpr const char* kFiles[] = {"model.safetensors", "optimizer.safetensors", "state.json",
                                   "model.textproto",   "tokenizer.model",       "manifest.json"};
 
+// Three tensors whose elements, and those of their moments, are all different.
+struct Values {
+  explicit Values(float first = 0) : weights(kSize), m(kSize), v(kSize) {
+    std::iota(weights.begin(), weights.end(), first);
+    std::iota(m.begin(), m.end(), first + 1000);
+    std::iota(v.begin(), v.end(), first + 2000);
+  }
+
+  std::vector<CheckpointTensor> Tensors() {
+    const std::span<float> all(weights);
+    return {{"a", {2, 3}, all.subspan(0, 6)},
+            {"b", {40}, all.subspan(6, 40)},
+            {"c", {5, 5}, all.subspan(46)}};
+  }
+
+  CheckpointMoments Moments(Shard range) {
+    return {range, std::span(m).subspan(range.begin, range.size()),
+            std::span(v).subspan(range.begin, range.size())};
+  }
+
+  static constexpr size_t kSize = 71;
+  std::vector<float> weights, m, v;
+};
+
 class CheckpointTest : public testing::Test {
  protected:
   CheckpointTest() : root_(NewDirectory("checkpoint")), checkpoints_(root_ / "checkpoints") {
     EXPECT_TRUE(WriteFileAtomically(root_ / "tokenizer.model", "tokens").ok());
   }
 
-  std::vector<CheckpointTensor> Tensors(std::vector<float>* values) {
-    values->resize(30);
-    const std::span<float> all(*values);
-    return {{"a", {2, 3}, all.subspan(0, 6), all.subspan(6, 6), all.subspan(12, 6)},
-            {"b", {4}, all.subspan(18, 4), all.subspan(22, 4), all.subspan(26, 4)}};
+  // What rank `rank` of `world_size` saves; it holds no other moments than its own.
+  CheckpointSource Source(int64_t step, Values* values, int rank, int world_size) {
+    CheckpointSource source;
+    source.state.step = step;
+    source.state.num_tokens = 1000 * step;
+    source.state.upcycled = step > 5;
+    source.state.dataset_key = "k";
+    source.state.model.set_d_model(16);
+    source.weights = values->Tensors();
+    source.moments = values->Moments(ShardOf(Values::kSize, rank, world_size));
+    return source;
   }
 
-  void Save(int64_t step) {
-    std::vector<float> values;
-    auto tensors = Tensors(&values);
-    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i + 100 * step);
-    CheckpointState state;
-    state.step = step;
-    state.num_tokens = 1000 * step;
-    state.upcycled = step > 5;
-    state.dataset_key = "k";
-    state.model.set_d_model(16);
+  absl::Status TrySave(int64_t step, Communicator& ranks) {
+    CheckpointWriterSettings settings;
+    settings.checkpoints = checkpoints_;
+    settings.tokenizer = root_ / "tokenizer.model";
+    settings.keep_last = 100;
+    settings.attempt = "x";
+    CheckpointWriter writer(&ranks, settings);
+    Values values(static_cast<float>(100 * step));
     const absl::Status status =
-        WriteCheckpoint(checkpoints_, state, tensors, root_ / "tokenizer.model");
-    ASSERT_TRUE(status.ok()) << status;
+        writer.Start(Source(step, &values, ranks.rank(), ranks.world_size()));
+    return status.ok() ? writer.Finish() : status;
+  }
+
+  // One of a later step that is there is removed, as after a resume that passed it over.
+  void Save(int64_t step, int world_size = 1) {
+    const auto save = [&](Communicator& ranks) { return TrySave(step, ranks); };
+    for (const absl::Status& status : RunThreadedRanks(world_size, save)) {
+      ASSERT_TRUE(status.ok()) << status;
+    }
   }
 
   std::vector<std::string> Names() {
@@ -82,34 +126,104 @@ TEST_F(CheckpointTest, ReadsBackWhatWasWritten) {
   EXPECT_EQ(state->step, 7);
   EXPECT_EQ(state->num_tokens, 7000);
   EXPECT_TRUE(state->upcycled);
+  EXPECT_EQ(state->world_size, 1);
   EXPECT_EQ(state->dataset_key, "k");
   EXPECT_EQ(state->model.d_model(), 16);
-  std::vector<float> values;
-  const auto tensors = Tensors(&values);
-  ASSERT_TRUE(ReadCheckpointTensors(path, Moments::kRead, tensors).ok());
-  for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], static_cast<float>(i + 700));
   EXPECT_EQ(*ReadFile(path / "tokenizer.model"), "tokens");
 }
 
-TEST_F(CheckpointTest, SkipsMomentsWhenAsked) {
-  Save(7);
-  std::vector<float> values;
-  const auto tensors = Tensors(&values);
-  const fs::path path = CheckpointPath(checkpoints_, 7);
-  ASSERT_TRUE(ReadCheckpointTensors(path, Moments::kSkip, tensors).ok());
-  EXPECT_EQ(tensors[1].value[0], 718);
-  EXPECT_EQ(tensors[1].m[0], 0);
+// Written by W ranks and read by R, each of which asks for its own moments only.
+TEST_F(CheckpointTest, AnyNumberOfRanksReadsWhatAnyOtherWrote) {
+  const Values expected(300);
+  for (int writers : {1, 2, 3, 4, 7}) {
+    Save(3, writers);
+    const fs::path path = CheckpointPath(checkpoints_, 3);
+    const auto state = *ReadCheckpointState(path);
+    EXPECT_EQ(state.world_size, writers);
+    Values read(0);
+    ASSERT_TRUE(ReadWeights(path, state, read.Tensors()).ok());
+    EXPECT_EQ(read.weights, expected.weights);
+    for (int readers : {1, 2, 3, 4}) {
+      Values moments(0);
+      for (int r = 0; r < readers; ++r) {
+        const auto wanted = moments.Moments(ShardOf(Values::kSize, r, readers));
+        const absl::Status status = ReadMoments(path, state, moments.Tensors(), wanted);
+        ASSERT_TRUE(status.ok()) << status;
+      }
+      EXPECT_EQ(moments.m, expected.m) << writers << " to " << readers;
+      EXPECT_EQ(moments.v, expected.v) << writers << " to " << readers;
+    }
+  }
+}
+
+TEST_F(CheckpointTest, RanksDivideWeightsAndMoments) {
+  Save(3, 2);
+  const fs::path path = CheckpointPath(checkpoints_, 3);
+  const auto manifest = *Manifest::Load(path);
+  std::vector<std::string> names;
+  for (const ManifestEntry& entry : manifest.files) names.push_back(entry.name);
+  EXPECT_THAT(names, testing::ElementsAre(
+                         "model-00001-of-00002.safetensors", "optimizer-00001-of-00002.safetensors",
+                         "model-00002-of-00002.safetensors", "optimizer-00002-of-00002.safetensors",
+                         "model.safetensors.index.json", "state.json", "model.textproto",
+                         "tokenizer.model"));
+  // b is the largest; c and a together weigh less.
+  const auto index = nlohmann::json::parse(*ReadFile(path / "model.safetensors.index.json"));
+  EXPECT_EQ(index["weight_map"], nlohmann::json({{"a", "model-00002-of-00002.safetensors"},
+                                                 {"b", "model-00001-of-00002.safetensors"},
+                                                 {"c", "model-00002-of-00002.safetensors"}}));
+  EXPECT_EQ(index["metadata"]["total_size"], 71 * 4);
+  const auto second = *SafetensorsFile::Open(path / "optimizer-00002-of-00002.safetensors");
+  EXPECT_EQ(second.metadata().at("begin"), "48");
+  EXPECT_EQ(second.metadata().at("end"), "71");
+  EXPECT_EQ(second.Float("m")->front(), 1348);
+}
+
+TEST_F(CheckpointTest, DividesTensorsEvenly) {
+  Values values;
+  std::vector<CheckpointTensor> tensors;
+  uint64_t total = 0;
+  for (uint64_t i = 0; i < 40; ++i) {
+    const size_t size = Mix64(5, i) % 71;
+    total += size;
+    tensors.push_back({std::to_string(i), {}, std::span(values.weights).first(size)});
+  }
+  for (int world_size : {1, 2, 3, 8}) {
+    const std::vector<int> ranks = DivideTensors(tensors, world_size);
+    std::vector<uint64_t> load(world_size);
+    for (size_t i = 0; i < tensors.size(); ++i) load.at(ranks[i]) += tensors[i].value.size();
+    EXPECT_EQ(std::accumulate(load.begin(), load.end(), uint64_t{0}), total);
+    EXPECT_LE(*std::max_element(load.begin(), load.end()) * world_size, total * 4 / 3 + 71);
+  }
 }
 
 TEST_F(CheckpointTest, NamesATensorOfAnotherShape) {
   Save(7);
-  std::vector<float> values;
-  auto tensors = Tensors(&values);
+  Values values;
+  auto tensors = values.Tensors();
   tensors[0].shape = {3, 2};
-  const absl::Status status =
-      ReadCheckpointTensors(CheckpointPath(checkpoints_, 7), Moments::kRead, tensors);
+  const fs::path path = CheckpointPath(checkpoints_, 7);
+  const auto state = *ReadCheckpointState(path);
+  const absl::Status weights = ReadWeights(path, state, tensors);
+  EXPECT_EQ(weights.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(weights.message()), HasSubstr("another shape for tensor a"));
+  tensors = values.Tensors();
+  tensors[1].name = "d";
+  EXPECT_THAT(std::string(ReadWeights(path, state, tensors).message()),
+              HasSubstr("lacks tensor d"));
+}
+
+// The same number of elements in another order would be read without any other sign.
+TEST_F(CheckpointTest, RefusesMomentsOfOtherTensors) {
+  Save(7);
+  Values values;
+  auto tensors = values.Tensors();
+  std::swap(tensors[0], tensors[2]);
+  const fs::path path = CheckpointPath(checkpoints_, 7);
+  const absl::Status status = ReadMoments(path, *ReadCheckpointState(path), tensors,
+                                          values.Moments(ShardOf(Values::kSize, 0, 2)));
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("another shape for tensor a"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("written for other tensors"));
 }
 
 TEST_F(CheckpointTest, NewestIsByNumber) {
@@ -176,7 +290,8 @@ TEST_F(CheckpointTest, ReplacesADamagedOneOfTheSameStep) {
 
 TEST_F(CheckpointTest, RotationKeepsTheNewestAndClearsLeftovers) {
   for (int64_t step : {1, 2, 3, 4}) Save(step);
-  fs::create_directories(checkpoints_ / "step-00000009.tmp" / "x");
+  fs::create_directories(checkpoints_ / "step-00000009.0f.tmp" / "x");
+  ASSERT_TRUE(RemoveLeftovers(checkpoints_).ok());
   ASSERT_TRUE(RotateCheckpoints(checkpoints_, 4, 2).ok());
   EXPECT_THAT(Names(), testing::ElementsAre("step-00000003", "step-00000004"));
 }
@@ -184,18 +299,19 @@ TEST_F(CheckpointTest, RotationKeepsTheNewestAndClearsLeftovers) {
 // A later one that is damaged must not push out the one just written.
 TEST_F(CheckpointTest, RotationRemovesLaterOnesThatWerePassedOver) {
   for (int64_t step : {10, 25, 20}) Save(step);
-  ASSERT_TRUE(RotateCheckpoints(checkpoints_, 20, 1).ok());
-  EXPECT_THAT(Names(), testing::ElementsAre("step-00000020"));
+  EXPECT_THAT(Names(), testing::ElementsAre("step-00000010", "step-00000020"));
 }
 
+// A rank that cannot write stops all, whichever it is.
 TEST_F(CheckpointTest, LeavesNothingOfAFailedAttempt) {
-  CheckpointState state;
-  state.step = 4;
-  std::vector<float> values;
-  const absl::Status status =
-      WriteCheckpoint(checkpoints_, state, Tensors(&values), root_ / "missing.model");
-  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(Names(), testing::IsEmpty());
+  Save(2);
+  fs::remove(root_ / "tokenizer.model");
+  const auto save = [&](Communicator& ranks) { return TrySave(4, ranks); };
+  for (const absl::Status& status : RunThreadedRanks(3, save)) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("tokenizer.model"));
+  }
+  EXPECT_THAT(Names(), testing::ElementsAre("step-00000002"));
 }
 
 }  // namespace

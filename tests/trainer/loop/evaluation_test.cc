@@ -46,7 +46,7 @@ TEST_F(EvaluationTest, ScoresEveryWindowOnce) {
   SetModelThreads(1);
   v1::RunSpec spec = TinySpec(dataset_, 8);
   spec.mutable_upcycling()->set_dense_fraction(-1);
-  auto model = std::move(InitialState(spec)->model);
+  auto model = std::move(InitialState(spec, 0)->model);
   const auto evaluation = EvaluateModel(*model, dataset_, {}, kIgnoreProgress);
   ASSERT_TRUE(evaluation.ok()) << evaluation.status();
   ASSERT_EQ(evaluation->domains_size(), 2);
@@ -80,7 +80,7 @@ TEST_F(EvaluationTest, ScoresEveryWindowOnce) {
 }
 
 TEST_F(EvaluationTest, LimitsWindows) {
-  auto model = std::move(InitialState(TinySpec(dataset_, 8))->model);
+  auto model = std::move(InitialState(TinySpec(dataset_, 8), 0)->model);
   const auto evaluation =
       EvaluateModel(*model, dataset_, {.max_windows_per_domain = 2}, kIgnoreProgress);
   EXPECT_EQ(evaluation->total().num_tokens(), 4 * 32);

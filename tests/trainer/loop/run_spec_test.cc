@@ -49,6 +49,10 @@ TEST_F(RunSpecTest, FillsEveryDefault) {
   EXPECT_EQ(spec->checkpoint().every_steps(), 50);
   EXPECT_EQ(spec->checkpoint().keep_last(), 2);
   EXPECT_EQ(spec->routing_every_steps(), 10);
+  EXPECT_EQ(spec->optimizer_sharding(), v1::ZERO_1);
+  EXPECT_EQ(spec->reduction().bucket_bytes(), 25 << 20);
+  EXPECT_FALSE(spec->reduction().after_backward());
+  EXPECT_EQ(spec->weight_check_every_steps(), 100);
   EXPECT_GE(spec->threads_per_rank(), 1);
   EXPECT_FALSE(spec->name().empty());
 }
@@ -114,6 +118,12 @@ TEST_F(RunSpecTest, ErrorsNameFieldValueAndExpectation) {
               HasSubstr("batch.global_batch_size: got 4, expected at least one sequence a rank"));
   EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->mutable_checkpoint()->set_keep_last(-1); }),
               HasSubstr("checkpoint.keep_last: got -1"));
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->mutable_reduction()->set_bucket_bytes(12); }),
+              HasSubstr("reduction.bucket_bytes: got 12, expected at least 1024"));
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) {
+                s->set_optimizer_sharding(static_cast<v1::OptimizerSharding>(9));
+              }),
+              HasSubstr("optimizer_sharding: got 9, expected REPLICATED or ZERO_1"));
 }
 
 TEST_F(RunSpecTest, ModelErrorsPassThrough) {

@@ -6,7 +6,7 @@
 #include "formats/atomic_file.h"
 #include "tests/formats/status_matchers.h"
 #include "tests/trainer/loop/tiny_run.h"
-#include "trainer/checkpoint.h"
+#include "trainer/checkpoint_directory.h"
 #include "trainer/model_config.h"
 #include "trainer/run_spec.h"
 #include "trainer/training_state.h"

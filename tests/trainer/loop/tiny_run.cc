@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <sstream>
@@ -12,7 +13,7 @@
 #include "formats/check.h"
 #include "formats/indexed_dataset.h"
 #include "gtest/gtest.h"
-#include "trainer/checkpoint.h"
+#include "trainer/checkpoint_directory.h"
 #include "trainer/run_spec.h"
 #include "trainer/splitmix.h"
 
@@ -120,11 +121,18 @@ std::string NewestWeights(const RunDirectory& directory) {
   const auto newest = NewestGoodCheckpoint(directory.checkpoints(), std::cerr);
   Expect(newest.status());
   BRAID_CHECK(newest->has_value()) << directory.root();
-  const auto weights = ReadFile(**newest / "model.safetensors");
-  const auto moments = ReadFile(**newest / "optimizer.safetensors");
-  Expect(weights.status());
-  Expect(moments.status());
-  return absl::StrCat((*newest)->filename().string(), *weights, *moments);
+  std::string bytes = (*newest)->filename().string();
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(**newest)) {
+    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const fs::path& file : files) {
+    const auto content = ReadFile(file);
+    Expect(content.status());
+    absl::StrAppend(&bytes, file.filename().string(), *content);
+  }
+  return bytes;
 }
 
 std::string LossLines(const RunDirectory& directory) {

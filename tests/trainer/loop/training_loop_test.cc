@@ -9,9 +9,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/trainer/loop/tiny_run.h"
-#include "trainer/checkpoint.h"
+#include "trainer/checkpoint_directory.h"
 #include "trainer/model_config.h"
-#include "trainer/threaded_communicator.h"
 
 namespace braid {
 namespace {
@@ -115,44 +114,18 @@ TEST_F(TrainingLoopTest, MicroBatchesAddUpToTheBatch) {
   }
 }
 
-TEST_F(TrainingLoopTest, RanksGiveTheCurveOfOneRank) {
-  v1::RunSpec spec = TinySpec(dataset_, 50);
-  const auto alone = Metrics(Finished(spec));
-  for (int world_size : {2, 3}) {
-    spec.set_world_size(world_size);
-    RunDirectory run = NewRun();
-    std::ostringstream out;
-    const auto results = RunThreadedRanks(world_size, [&](Communicator& ranks) {
-      LoopEnvironment environment;
-      environment.communicator = &ranks;
-      environment.now = StepClock();
-      environment.out = &out;
-      return TrainingLoop(run, spec, environment).Run().status();
-    });
-    for (const absl::Status& status : results) ASSERT_TRUE(status.ok()) << status;
-    const auto together = Metrics(run);
-    ASSERT_EQ(together.size(), alone.size());
-    for (size_t i = 0; i < alone.size(); ++i) {
-      EXPECT_NEAR(together[i].loss(), alone[i].loss(), 1e-5 * alone[i].loss()) << i;
-      EXPECT_EQ(together[i].num_tokens(), alone[i].num_tokens());
-    }
-    EXPECT_EQ(run.ReadHeartbeats().size(), static_cast<size_t>(world_size));
-    ASSERT_EQ(together.back().routing_size(), 2);
-    EXPECT_NEAR(together.back().routing(0).entropy(), alone.back().routing(0).entropy(), 1e-3);
-  }
-}
-
 TEST_F(TrainingLoopTest, UpcyclingKeepsTheLoss) {
   const v1::RunSpec spec = TinySpec(dataset_, 40);
   RunDirectory run = NewRun();
   ASSERT_TRUE(TrainAlone(run, spec, DenseSteps(spec)).ok());
-  auto dense = RestoreState(CheckpointPath(run.checkpoints(), 10), spec, "k1");
+  auto dense = RestoreState(CheckpointPath(run.checkpoints(), 10), spec, "k1", 0);
   ASSERT_TRUE(dense.ok()) << dense.status();
   EXPECT_FALSE(dense->upcycled);
   const auto loader = DataLoader::Open(dataset_ / "instances", *ReadDatasetInfo(dataset_));
   const Batch batch = *loader->Load(std::vector<int64_t>{4, 9, 36});
   const auto before = *dense->model->ForwardBackward(batch.inputs, batch.targets, 3, 1, false);
-  auto moe = UpcycledState(*std::move(dense), spec);
+  SingleProcess alone;
+  auto moe = UpcycledState(*std::move(dense), spec, alone);
   ASSERT_TRUE(moe.ok()) << moe.status();
   const auto after = *moe->model->ForwardBackward(batch.inputs, batch.targets, 3, 1, false);
   EXPECT_NEAR(after.loss_sum, before.loss_sum, 1e-5 * before.loss_sum);
@@ -163,7 +136,7 @@ TEST_F(TrainingLoopTest, UpcyclingKeepsTheLoss) {
 // An expert's moments are those of the dense FFN over E and E^2; a router's are 0.
 TEST_F(TrainingLoopTest, UpcyclingScalesMoments) {
   const v1::RunSpec spec = TinySpec(dataset_, 40);
-  auto dense = *InitialState(spec);
+  auto dense = *InitialState(spec, 0);
   std::iota(dense.m.begin(), dense.m.end(), 1.0f);
   std::iota(dense.v.begin(), dense.v.end(), 3.0f);
   const std::vector<float> dense_m = dense.m, dense_v = dense.v;
@@ -173,7 +146,8 @@ TEST_F(TrainingLoopTest, UpcyclingScalesMoments) {
       gate = p.value.data() - dense.model->values().data();
     }
   }
-  auto moe = *UpcycledState(std::move(dense), spec);
+  SingleProcess alone;
+  auto moe = *UpcycledState(std::move(dense), spec, alone);
   int checked = 0;
   for (const Parameter& p : moe.model->parameters()) {
     const size_t at = p.value.data() - moe.model->values().data();
@@ -244,28 +218,6 @@ TEST_F(TrainingLoopTest, StopsBeforeWeightsAreTouchedWhenTheLossIsNotFinite) {
   EXPECT_THAT(message, HasSubstr("step 2, rank 0: the loss is not finite on instances "));
   EXPECT_EQ(run.ReadNewestMetrics()->step(), 1);
   EXPECT_EQ(NewestWeights(run).substr(0, 13), "step-00000001");
-}
-
-TEST_F(TrainingLoopTest, EveryRankReportsTheRankWithTheBadInstance) {
-  v1::RunSpec spec = TinySpec(dataset_, 4);
-  spec.set_world_size(2);
-  const auto results = RunThreadedRanks(2, [&](Communicator& ranks) {
-    auto state = *InitialState(spec);
-    // Token 63 has no finite embedding, and only rank 1 reads it.
-    const Parameter embedding = state.model->parameters()[0];
-    embedding.value[63 * 16] = std::nanf("");
-    RankBatch work;
-    work.step = 8;
-    const std::vector<std::vector<int32_t>> sequences = {{3, 4, 5, 6},
-                                                         {3, ranks.rank() == 1 ? 63 : 7, 5, 6}};
-    work.instances = ranks.rank() == 1 ? std::vector<int64_t>{12, 21} : std::vector<int64_t>{5, 6};
-    work.batch = MakeBatch(sequences, 32, 2);
-    return ComputeGradients(work, false, *state.model, ranks).status();
-  });
-  for (const absl::Status& status : results) {
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr("step 9, rank 1: the loss is not finite on instances 21;"));
-  }
 }
 
 TEST_F(TrainingLoopTest, CompleteRunSaysSo) {

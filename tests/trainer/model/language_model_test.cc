@@ -271,5 +271,51 @@ TEST(LanguageModelTest, TooLargeForMemoryIsAnError) {
 }
 #endif
 
+// Parts are copied when they are reported, and must not change afterwards. Accumulates
+// on top of an earlier micro-batch; a tied head adds to the embedding at the start of
+// backward already.
+TEST(LanguageModelTest, ReportsEachPartOfTheGradientsOnceWhenItIsComplete) {
+  for (const int num_experts : {1, 4}) {
+    for (const bool tie : {false, true}) {
+      v1::ModelConfig config = SmallModelConfig(num_experts);
+      config.set_tie_embeddings(tie);
+      const auto model = LanguageModel::Create(config, 3).value();
+      const Batch batch = RandomBatch(2, 4);
+      ASSERT_TRUE(model->ForwardBackward(batch.inputs, batch.targets, 2, 1, false).ok());
+      const std::span<float> gradients = model->gradients();
+      std::vector<float> reported(gradients.size());
+      std::vector<Shard> parts;
+      const auto keep = [&](Shard part) {
+        parts.push_back(part);
+        std::copy(&gradients[0] + part.begin, &gradients[0] + part.end, &reported[part.begin]);
+      };
+      ASSERT_TRUE(model->ForwardBackward(batch.inputs, batch.targets, 2, 1, false, keep).ok());
+      EXPECT_TRUE(std::ranges::equal(reported, gradients));
+      EXPECT_EQ(parts.front().end, gradients.size());
+      EXPECT_EQ(parts.back().begin, 0u);
+      std::ranges::sort(parts, {}, &Shard::begin);
+      size_t begin = 0;
+      for (const Shard& part : parts) {
+        EXPECT_EQ(part.begin, begin);
+        begin = part.end;
+      }
+      EXPECT_EQ(begin, gradients.size());
+    }
+  }
+}
+
+// Not after the call that asked.
+TEST(LanguageModelTest, ReportsOnlyToTheCallThatAsks) {
+  const auto model = LanguageModel::Create(SmallModelConfig(4), 3).value();
+  const Batch batch = RandomBatch(2, 4);
+  int calls = 0;
+  const auto count = [&](Shard) { ++calls; };
+  ASSERT_TRUE(model->ForwardBackward(batch.inputs, batch.targets, 2, 1, false, count).ok());
+  const int once = calls;
+  EXPECT_GT(once, 10);
+  ASSERT_TRUE(model->ForwardBackward(batch.inputs, batch.targets, 2, 1, false).ok());
+  EXPECT_EQ(calls, once);
+}
+
 }  // namespace
 }  // namespace braid

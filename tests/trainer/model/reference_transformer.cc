@@ -81,8 +81,12 @@ at::Tensor ReferenceMerged(const v1::RoutingConfig& routing, const ReferenceExpe
   const std::vector<at::Tensor> segments = x.split(routing.segment_length(), 0);
   std::vector<at::Tensor> rows = ReferenceSegmentRows(routing, w.router, segments);
   for (size_t n = 2; n < rows.size() && routing.router() == v1::PREFIX; ++n) rows[n] = rows[1];
-  return SoftMergeReference(at::stack(segments), at::stack(rows), at::stack({w.gate, w.up}), w.down)
-      .flatten(0, 1);
+  std::vector<at::Tensor> outputs;
+  for (size_t n = 0; n < segments.size(); ++n) {
+    outputs.push_back(SoftMergeReference(segments[n].unsqueeze(0), rows[n].unsqueeze(0),
+                                         at::stack({w.gate, w.up}), w.down)[0]);
+  }
+  return at::cat(outputs);
 }
 
 // The `capacity` decisions that score highest with expert e, by looking for the best one that is

@@ -15,8 +15,8 @@ namespace braid {
 // qkv [B, L, 3D] -> [B, L, D]: RoPE (rotate half), causal softmax attention.
 at::Tensor ReferenceAttention(const at::Tensor& qkv, int64_t num_heads, double theta);
 
-// Sum of the token losses of tokens [B, L] against targets [B, L]; parameters by
-// name. L is a whole number of segments.
+// Sum of the token losses of tokens [B, L] against targets [B, L], routed as in
+// training; parameters by name. The last segment may be partial.
 at::Tensor ReferenceLoss(const v1::ModelConfig& config,
                          const std::map<std::string, at::Tensor>& parameters,
                          const at::Tensor& tokens, const at::Tensor& targets);

@@ -70,6 +70,25 @@ TEST(ReportPageTest, GainIsDenseMinusMoeWithoutTheFirstSegment) {
   EXPECT_THAT(RenderReport(runs), HasSubstr("<td>+0.110</td>"));
 }
 
+TEST(ReportPageTest, ShowsExpertHealthOfTheLayersThatHaveExperts) {
+  std::vector<ReportRun> runs = {SyntheticRuns()[1]};
+  for (v1::StepMetrics& step : runs[0].metrics) {
+    for (v1::LayerRouting& layer : *step.mutable_routing()) layer.set_layer(2 * layer.layer() + 1);
+  }
+  for (v1::DomainEvaluation& domain : *runs[0].evaluation->mutable_domains()) {
+    for (v1::LayerWeights& layer : *domain.mutable_routing())
+      layer.set_layer(2 * layer.layer() + 1);
+  }
+  const std::string html = RenderReport(runs);
+  ExpectGoodPage(html);
+  for (const char* chart :
+       {"Effective experts", "Active experts", "Routing entropy", "Cosine of experts"}) {
+    EXPECT_THAT(html, HasSubstr(std::string(chart) + " of each layer"));
+  }
+  EXPECT_THAT(html, AllOf(HasSubstr("<figcaption>layer 7</figcaption>"), HasSubstr("layer 5"),
+                          Not(HasSubstr("layer 4"))));
+}
+
 TEST(ReportPageTest, EscapesWhateverRunsSay) {
   std::vector<ReportRun> runs = SyntheticRuns();
   const std::string evil = "</title><script>alert('x')</script>&\"";

@@ -65,6 +65,8 @@ inline v1::StepMetrics SyntheticStep(int step, double gain, int num_experts, std
     routing->set_layer(layer);
     routing->set_effective_experts(num_experts - (1 + layer) * upcycled + 2 * noise(*random));
     routing->set_active_experts(num_experts - (step / 200) - (layer == 0));
+    routing->set_entropy(std::log(num_experts) - 0.3 * upcycled);
+    routing->set_expert_cosine(1 - 0.1 * upcycled * (1 + layer));
     for (int e = 0; e < num_experts; ++e) routing->add_mean_weights(1.0 / num_experts);
   }
   return metrics;

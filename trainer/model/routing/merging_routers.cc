@@ -73,9 +73,10 @@ class PrefixRouter final : public MergingRouter {
     if (mode == MergeMode::kPrompt) return AddPromptFfn(h, x, w, config_);
     const int64_t length = x.size(1), cut = std::min<int64_t>(config_.segment_length(), length);
     const Weights weights = Decide(x, w.router);
-    at::Tensor y = SoftMergeFfn(x.narrow(1, 0, cut), weights.first, w.experts());
+    at::Tensor y = SoftMergeFfn(x.narrow(1, 0, cut).contiguous(), weights.first, w.experts());
     if (cut < length) {
-      y = at::cat({y, SoftMergeFfn(x.narrow(1, cut, length - cut), weights.later, w.experts())}, 1);
+      const at::Tensor later = x.narrow(1, cut, length - cut).contiguous();
+      y = at::cat({y, SoftMergeFfn(later, weights.later, w.experts())}, 1);
     }
     return {h + y, Rows(weights, NumSegments(length, config_))};
   }

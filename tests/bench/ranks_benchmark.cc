@@ -1,0 +1,154 @@
+// Step time of data-parallel training on random tokens, alone or under mpirun.
+//
+//   braid-bench-ranks 10 model.preset=small batch.global_batch_size=4
+//   mpirun -n 2 --bind-to none braid-bench-ranks 10 model.preset=small threads_per_rank=1
+//
+// The first argument is the number of steps timed, after two that are not; the others
+// set fields of a RunSpec. Rank 0 prints one JSON line: the median step, and where its
+// time went on average ("communication" is what the step waits for; what hides behind
+// backward is not in it).
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <iostream>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "cli/blas_core.h"
+#include "formats/status_macros.h"
+#include "proto/config_text.h"
+#include "trainer/gradient_pass.h"
+#include "trainer/instance_schedule.h"
+#include "trainer/model_config.h"
+#include "trainer/mpi_communicator.h"
+#include "trainer/phase_times.h"
+#include "trainer/splitmix.h"
+#include "trainer/training_state.h"
+#include "trainer/weight_update.h"
+
+namespace braid {
+namespace {
+
+constexpr int kWarmUpSteps = 2;
+
+absl::StatusOr<v1::RunSpec> ParseSpec(int argc, char** argv, int world_size) {
+  v1::RunSpec spec;
+  spec.mutable_batch()->set_global_batch_size(world_size);
+  spec.mutable_batch()->set_micro_batch_size(1);
+  spec.set_optimizer_sharding(v1::ZERO_1);
+  spec.mutable_reduction()->set_bucket_bytes(25 << 20);
+  spec.set_threads_per_rank(1);
+  *spec.mutable_optimizer() = v1::OptimizerConfig();
+  spec.mutable_optimizer()->set_learning_rate(1e-4);
+  spec.mutable_optimizer()->set_beta1(0.9);
+  spec.mutable_optimizer()->set_beta2(0.95);
+  spec.mutable_optimizer()->set_epsilon(1e-8);
+  spec.mutable_upcycling()->set_dense_fraction(-1);
+  for (int i = 2; i < argc; ++i) RETURN_IF_ERROR(SetField(&spec, argv[i]));
+  ASSIGN_OR_RETURN(*spec.mutable_model(), ResolveModelConfig(spec.model()));
+  spec.set_world_size(world_size);
+  return spec;
+}
+
+RankBatch RandomWork(const v1::RunSpec& spec, int64_t step, int rank) {
+  const SlotRange slots = RankSlots(spec.batch().global_batch_size(), rank, spec.world_size());
+  const int64_t length = spec.model().sequence_length();
+  std::vector<std::vector<int32_t>> sequences;
+  RankBatch work;
+  work.step = step;
+  for (int64_t slot = slots.begin; slot < slots.end; ++slot) {
+    std::vector<int32_t> tokens;
+    for (int64_t t = 0; t <= length; ++t) {
+      const uint64_t bits = Mix64(Mix64(step, slot), t);
+      tokens.push_back(static_cast<int32_t>(bits % spec.model().vocab_size()));
+    }
+    sequences.push_back(std::move(tokens));
+    work.instances.push_back(slot);
+  }
+  work.batch = MakeBatch(sequences, length, 0);
+  work.micro_batch_size = spec.batch().micro_batch_size();
+  return work;
+}
+
+absl::Status Step(const v1::RunSpec& spec, GradientReducer& reducer, TrainingState& state,
+                  Communicator& ranks) {
+  const RankBatch work = RandomWork(spec, state.step, ranks.rank());
+  ASSIGN_OR_RETURN(const GradientPass pass,
+                   ComputeGradients(work, false, *state.model, reducer, ranks));
+  return UpdateWeights(spec.optimizer(), spec.optimizer().learning_rate(), pass.gradient_norm,
+                       state, ranks);
+}
+
+struct Timing {
+  std::vector<double> steps;  // seconds
+  PhaseSeconds phases = {};
+};
+
+absl::StatusOr<Timing> TimeSteps(const v1::RunSpec& spec, int num_steps, TrainingState& state,
+                                 Communicator& ranks) {
+  ASSIGN_OR_RETURN(auto reducer,
+                   GradientReducer::Create(spec.optimizer_sharding(), spec.reduction(), ranks));
+  Timing timing;
+  for (int i = 0; i < kWarmUpSteps + num_steps; ++i) {
+    RETURN_IF_ERROR(ranks.Barrier());
+    TakePhaseSeconds();
+    const auto start = std::chrono::steady_clock::now();
+    RETURN_IF_ERROR(Step(spec, *reducer, state, ranks));
+    RETURN_IF_ERROR(ranks.Barrier());
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    if (i < kWarmUpSteps) continue;
+    timing.steps.push_back(spent.count());
+    const PhaseSeconds phases = TakePhaseSeconds();
+    for (size_t p = 0; p < kNumPhases; ++p) timing.phases[p] += phases[p] / num_steps;
+  }
+  std::ranges::sort(timing.steps);
+  return timing;
+}
+
+void Print(const v1::RunSpec& spec, const Timing& timing, const TrainingState& state) {
+  const double median = timing.steps[timing.steps.size() / 2];
+  const double tokens = static_cast<double>(spec.batch().global_batch_size()) *
+                        static_cast<double>(spec.model().sequence_length());
+  const auto phase = [&](Phase p) { return timing.phases[static_cast<size_t>(p)]; };
+  std::cout << absl::StrFormat(
+                   R"({"ranks": %d, "threads": %d, "sharding": "%s", "after_backward": %s, )"
+                   R"("parameters": %d, "moment_bytes": %d, "step_seconds": %.4f, )"
+                   R"("fastest_step": %.4f, "tokens_per_second": %.0f, "communication": %.4f, )"
+                   R"("optimizer": %.4f})",
+                   spec.world_size(), spec.threads_per_rank(),
+                   v1::OptimizerSharding_Name(spec.optimizer_sharding()),
+                   spec.reduction().after_backward() ? "true" : "false",
+                   state.model->values().size(), (state.m.size() + state.v.size()) * sizeof(float),
+                   median, timing.steps.front(), tokens / median, phase(Phase::kCommunication),
+                   phase(Phase::kOptimizer))
+            << std::endl;
+}
+
+absl::Status Run(int argc, char** argv, Communicator& ranks) {
+  int num_steps = 0;
+  const std::string_view count = argc > 1 ? argv[1] : "";
+  std::from_chars(count.begin(), count.end(), num_steps);
+  if (num_steps < 1) {
+    return absl::InvalidArgumentError("usage: braid-bench-ranks STEPS [FIELD=VALUE...]");
+  }
+  ASSIGN_OR_RETURN(const v1::RunSpec spec, ParseSpec(argc, argv, ranks.world_size()));
+  SetModelThreads(spec.threads_per_rank());
+  ASSIGN_OR_RETURN(TrainingState state, InitialState(spec, ranks.rank()));
+  ASSIGN_OR_RETURN(const Timing timing, TimeSteps(spec, num_steps, state, ranks));
+  if (ranks.rank() == 0) Print(spec, timing, state);
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace braid
+
+int main(int argc, char** argv) {
+  braid::ReexecWithBlasCore(argv);
+  const auto ranks = braid::JoinRanks();
+  const absl::Status status = ranks.ok() ? braid::Run(argc, argv, **ranks) : ranks.status();
+  if (status.ok()) return 0;
+  std::cerr << "braid-bench-ranks: " << status.message() << std::endl;
+  if (ranks.ok()) (*ranks)->Abort(1);
+  return 1;
+}

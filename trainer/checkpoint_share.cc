@@ -1,0 +1,182 @@
+#include "trainer/checkpoint_share.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "formats/atomic_file.h"
+#include "formats/check.h"
+#include "formats/safetensors.h"
+#include "formats/status_macros.h"
+#include "google/protobuf/text_format.h"
+#include "nlohmann/json.hpp"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Written between two looks at whether to go on.
+constexpr size_t kPieceBytes = 4 << 20;
+
+struct NamedValues {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::span<const float> values;
+};
+
+absl::Status WriteInPieces(const NamedValues& array, const std::stop_token& stop,
+                           SafetensorsWriter* writer) {
+  std::string_view bytes = AsBytes(array.values);
+  while (!bytes.empty()) {
+    if (stop.stop_requested()) return absl::CancelledError("the run ended");
+    const size_t size = std::min(bytes.size(), kPieceBytes);
+    RETURN_IF_ERROR(writer->Write(array.name, bytes.substr(0, size)));
+    bytes.remove_prefix(size);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ManifestEntry> WriteArrays(const fs::path& path,
+                                          const std::vector<NamedValues>& arrays,
+                                          std::map<std::string, std::string> metadata,
+                                          const std::stop_token& stop) {
+  if (stop.stop_requested()) return absl::CancelledError("the run ended");
+  std::vector<TensorInfo> layout;
+  for (const NamedValues& a : arrays) layout.push_back({a.name, DType::kF32, a.shape});
+  ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::Create(path, layout, std::move(metadata)));
+  for (const NamedValues& a : arrays) RETURN_IF_ERROR(WriteInPieces(a, stop, writer.get()));
+  ASSIGN_OR_RETURN(const FileSummary summary, writer->Commit());
+  return MakeManifestEntry(summary, static_cast<int64_t>(arrays.size()));
+}
+
+absl::StatusOr<ManifestEntry> WriteText(const fs::path& path, std::string_view text) {
+  ASSIGN_OR_RETURN(auto file, AtomicFile::Create(path));
+  RETURN_IF_ERROR(file->Append(text));
+  ASSIGN_OR_RETURN(const FileSummary summary, file->Commit());
+  return MakeManifestEntry(summary, 1);
+}
+
+std::string StateText(const CheckpointState& state) {
+  const nlohmann::json json = {{"step", state.step},
+                               {"num_tokens", state.num_tokens},
+                               {"upcycled", state.upcycled},
+                               {"world_size", state.world_size},
+                               {"dataset_key", state.dataset_key}};
+  return json.dump(2) + "\n";
+}
+
+std::string ConfigText(const v1::ModelConfig& config) {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(config, &text);
+  return text;
+}
+
+}  // namespace
+
+std::vector<int> DivideTensors(std::span<const CheckpointTensor> tensors, int world_size) {
+  std::vector<size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return tensors[a].value.size() > tensors[b].value.size();
+  });
+  std::vector<int> ranks(tensors.size());
+  std::vector<size_t> load(world_size);
+  for (size_t i : order) {
+    const auto least = std::min_element(load.begin(), load.end());
+    *least += tensors[i].value.size();
+    ranks[i] = static_cast<int>(least - load.begin());
+  }
+  return ranks;
+}
+
+void CheckpointShare::Copy(const CheckpointSource& source) {
+  state_ = source.state;
+  state_.world_size = world_size_;
+  layout_ = LayoutFingerprint(source.weights);
+  CopyWeights(source.weights);
+  range_ = ShardOf(NumElements(source.weights), rank_, world_size_);
+  const CheckpointMoments& held = source.moments;
+  BRAID_CHECK(held.range.begin <= range_.begin && range_.end <= held.range.end)
+      << held.range.begin << " " << held.range.end << " of rank " << rank_;
+  const size_t at = range_.begin - held.range.begin;
+  const std::span m = held.m.subspan(at, range_.size()), v = held.v.subspan(at, range_.size());
+  m_.assign(m.begin(), m.end());
+  v_.assign(v.begin(), v.end());
+}
+
+void CheckpointShare::CopyWeights(std::span<const CheckpointTensor> tensors) {
+  const std::vector<int> ranks = DivideTensors(tensors, world_size_);
+  weights_.resize(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const CheckpointTensor& from = tensors[i];
+    Weight& to = weights_[i];
+    to.name = from.name;
+    to.shape = from.shape;
+    to.size = from.value.size();
+    to.rank = ranks[i];
+    if (to.rank == rank_) {
+      to.values.assign(from.value.begin(), from.value.end());
+    } else {
+      to.values = {};  // upcycling gives other tensors to other ranks
+    }
+  }
+}
+
+absl::StatusOr<ManifestEntry> CheckpointShare::WriteWeights(const fs::path& staging,
+                                                            const std::stop_token& stop) const {
+  std::vector<NamedValues> arrays;
+  for (const Weight& w : weights_) {
+    if (w.rank == rank_) arrays.push_back({w.name, w.shape, w.values});
+  }
+  return WriteArrays(staging / ModelFileName(rank_, world_size_), arrays,
+                     {{"step", absl::StrCat(state_.step)}}, stop);
+}
+
+absl::StatusOr<ManifestEntry> CheckpointShare::WriteMoments(const fs::path& staging,
+                                                            const std::stop_token& stop) const {
+  const std::vector<int64_t> shape = {static_cast<int64_t>(range_.size())};
+  std::map<std::string, std::string> metadata = MomentsMetadata(range_, layout_);
+  metadata["step"] = absl::StrCat(state_.step);
+  return WriteArrays(staging / OptimizerFileName(rank_, world_size_),
+                     {{"m", shape, m_}, {"v", shape, v_}}, std::move(metadata), stop);
+}
+
+absl::StatusOr<std::vector<ManifestEntry>> CheckpointShare::Write(
+    const fs::path& staging, const std::stop_token& stop) const {
+  ASSIGN_OR_RETURN(const ManifestEntry weights, WriteWeights(staging, stop));
+  ASSIGN_OR_RETURN(const ManifestEntry moments, WriteMoments(staging, stop));
+  return std::vector<ManifestEntry>{weights, moments};
+}
+
+// As Hugging Face writes it beside sharded models.
+std::string CheckpointShare::IndexText() const {
+  nlohmann::json files = nlohmann::json::object();
+  int64_t total = 0;
+  for (const Weight& w : weights_) {
+    files[w.name] = ModelFileName(w.rank, world_size_);
+    total += static_cast<int64_t>(w.size * sizeof(float));
+  }
+  const nlohmann::json index = {{"metadata", {{"total_size", total}}},
+                                {"weight_map", std::move(files)}};
+  return index.dump(2) + "\n";
+}
+
+absl::StatusOr<std::vector<ManifestEntry>> CheckpointShare::WriteCommon(
+    const fs::path& staging, const fs::path& tokenizer) const {
+  std::vector<std::pair<const char*, std::string>> texts;
+  if (world_size_ > 1) texts.emplace_back(kIndexFile, IndexText());
+  texts.emplace_back(kStateFile, StateText(state_));
+  texts.emplace_back(kConfigFile, ConfigText(state_.model));
+  ASSIGN_OR_RETURN(texts.emplace_back(kTokenizerFile, "").second, ReadFile(tokenizer));
+  std::vector<ManifestEntry> entries;
+  for (const auto& [name, text] : texts) {
+    ASSIGN_OR_RETURN(entries.emplace_back(), WriteText(staging / name, text));
+  }
+  return entries;
+}
+
+}  // namespace braid

@@ -1,0 +1,22 @@
+// The second half of a step: clip, AdamW on this rank's part, the new weights for
+// everyone.
+#ifndef BRAID_TRAINER_WEIGHT_UPDATE_H_
+#define BRAID_TRAINER_WEIGHT_UPDATE_H_
+
+#include "absl/status/status.h"
+#include "braid/v1/training.pb.h"
+#include "trainer/communicator.h"
+#include "trainer/training_state.h"
+
+namespace braid {
+
+// Completes step state.step + 1: updates values and moments in state.moments from
+// the summed gradients there, scaled so that their global norm, which is
+// `gradient_norm`, is at most clip_norm. With a sharded optimiser every rank then
+// gets the parts of the others, so that weights are the same bits everywhere.
+absl::Status UpdateWeights(const v1::OptimizerConfig& config, double learning_rate,
+                           double gradient_norm, TrainingState& state, Communicator& communicator);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_WEIGHT_UPDATE_H_

@@ -20,6 +20,16 @@ absl::StatusOr<v1::ReportResponse> AnalysisClient::Report(const v1::ReportReques
   return Call<v1::ReportResponse>(*v1::AnalysisService::NewStub(channel_), &Stub::Report, request);
 }
 
+absl::StatusOr<v1::ExportResponse> AnalysisClient::Export(const v1::ExportRequest& request) {
+  return LongCall<v1::ExportResponse>(*v1::AnalysisService::NewStub(channel_), &Stub::Export,
+                                      request);
+}
+
+absl::StatusOr<v1::ImportResponse> AnalysisClient::Import(const v1::ImportRequest& request) {
+  return LongCall<v1::ImportResponse>(*v1::AnalysisService::NewStub(channel_), &Stub::Import,
+                                      request);
+}
+
 absl::StatusOr<v1::Evaluation> AnalysisClient::Evaluate(
     const v1::EvaluateRequest& request,
     const std::function<void(const v1::EvaluateEvent&)>& on_progress) {

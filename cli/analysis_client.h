@@ -20,6 +20,8 @@ class AnalysisClient {
 
   absl::StatusOr<v1::DescribeModelResponse> DescribeModel(const v1::DescribeModelRequest& request);
   absl::StatusOr<v1::ReportResponse> Report(const v1::ReportRequest& request);
+  absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request);
+  absl::StatusOr<v1::ImportResponse> Import(const v1::ImportRequest& request);
   // Reports progress and returns the result of the last event.
   absl::StatusOr<v1::Evaluation> Evaluate(
       const v1::EvaluateRequest& request,

@@ -10,6 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "cli/session.h"
 #include "proto/nearest_word.h"
 
@@ -72,6 +73,8 @@ std::optional<int> ParseArguments(CLI::App& app, const std::string& program, int
   }
 }
 
+bool IsUtf8(const std::string& text) { return simdjson::validate_utf8(text); }
+
 CLI::Validator IntegerBetween(int64_t minimum, int64_t maximum) {
   return CLI::Validator(
       [=](std::string& text) {
@@ -88,6 +91,30 @@ CLI::Validator IntegerBetween(int64_t minimum, int64_t maximum) {
 CLI::Validator PositiveInt32() { return IntegerBetween(1, std::numeric_limits<int32_t>::max()); }
 CLI::Validator PositiveInt64() { return IntegerBetween(1, std::numeric_limits<int64_t>::max()); }
 CLI::Validator Seed() { return IntegerBetween(0, std::numeric_limits<int64_t>::max()); }
+
+CLI::Validator ByteSize() {
+  static constexpr struct {
+    const char* name;
+    int64_t bytes;
+  } kUnits[] = {{"KiB", 1 << 10},  {"MiB", 1 << 20},      {"GiB", 1 << 30}, {"KB", 1000},
+                {"MB", 1'000'000}, {"GB", 1'000'000'000}, {"B", 1},         {"", 1}};
+  return CLI::Validator(
+      [](std::string& text) {
+        for (const auto& unit : kUnits) {
+          absl::string_view number = text;
+          int64_t count = 0;
+          if (!absl::ConsumeSuffix(&number, unit.name)) continue;
+          if (!absl::SimpleAtoi(number, &count) || count < 1 ||
+              count > std::numeric_limits<int64_t>::max() / unit.bytes) {
+            break;
+          }
+          text = absl::StrCat(count * unit.bytes);
+          return std::string();
+        }
+        return absl::StrCat("got \"", text, "\", expected a size such as 5GB or 512MiB");
+      },
+      "");
+}
 
 CLI::Validator PositiveUpTo(double maximum) {
   return CLI::Validator(

@@ -14,12 +14,16 @@ namespace braid {
 // "PROGRAM: what was wrong".
 std::optional<int> ParseArguments(CLI::App& app, const std::string& program, int argc, char** argv);
 
+bool IsUtf8(const std::string& text);
+
 // For CLI::Option::check: an integer in [minimum, maximum]. Without it a number
 // out of range would wrap around or, where zero stands for the default, be ignored.
 CLI::Validator IntegerBetween(int64_t minimum, int64_t maximum);
 CLI::Validator PositiveInt32();
 CLI::Validator PositiveInt64();
 CLI::Validator Seed();
+// "5GB", "512MiB", "1000": bytes, at least 1; transformed to a plain number.
+CLI::Validator ByteSize();
 // A finite number in (0, maximum].
 CLI::Validator PositiveUpTo(double maximum);
 

@@ -43,6 +43,7 @@ void AddCommands(braid::Program& program) {
   braid::AddRunCommands(program);
   braid::AddStatusCommands(program);
   braid::AddAnalysisCommands(program);
+  braid::AddExportCommands(program);
   braid::AddDoctorCommand(program);
 }
 

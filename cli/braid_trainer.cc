@@ -1,4 +1,4 @@
-// braid-trainer: trains, scores and samples one model; docs/training.md.
+// braid-trainer: trains, scores, samples, exports and imports one model; docs/training.md.
 // Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 not found, 75 stopped on a signal after
 // saving.
 #include <signal.h>
@@ -15,6 +15,8 @@
 #include "proto/config_text.h"
 #include "trainer/evaluation.h"
 #include "trainer/generation.h"
+#include "trainer/huggingface/model_export.h"
+#include "trainer/huggingface/model_import.h"
 #include "trainer/mpi_communicator.h"
 #include "trainer/run_directory.h"
 #include "trainer/stop_signal.h"
@@ -60,6 +62,17 @@ absl::Status AnswerFile(const std::string& path, Answer answer) {
   return answer(request, PrintLine);
 }
 
+// The same for a request with one answer.
+template <class Request, class Response>
+absl::Status AnswerOnce(const std::string& path,
+                        absl::StatusOr<Response> (*answer)(const Request&)) {
+  return AnswerFile<Request>(path, [answer](const Request& request, auto emit) -> absl::Status {
+    ASSIGN_OR_RETURN(const Response response, answer(request));
+    emit(response);
+    return absl::OkStatus();
+  });
+}
+
 int Main(int argc, char** argv) {
   std::string path;
   CLI::App app("Trains, scores and samples segment-routed soft-MoE language models.");
@@ -70,12 +83,18 @@ int Main(int argc, char** argv) {
   evaluate->add_option("REQUEST", path, "an EvaluateRequest as textproto")->required();
   CLI::App* generate = app.add_subcommand("generate", "Sample text");
   generate->add_option("REQUEST", path, "a GenerateRequest as textproto")->required();
+  CLI::App* export_model = app.add_subcommand("export", "Write a Hugging Face directory");
+  export_model->add_option("REQUEST", path, "an ExportRequest as textproto")->required();
+  CLI::App* import_model = app.add_subcommand("import", "Read a Hugging Face directory");
+  import_model->add_option("REQUEST", path, "an ImportRequest as textproto")->required();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? kExitDone : kExitUsage;
   }
   if (*train) return Train(path);
+  if (*export_model) return Report(AnswerOnce(path, Export));
+  if (*import_model) return Report(AnswerOnce(path, Import));
   if (*evaluate) return Report(AnswerFile<v1::EvaluateRequest>(path, Evaluate));
   return Report(AnswerFile<v1::GenerateRequest>(path, Generate));
 }

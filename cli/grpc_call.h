@@ -58,6 +58,21 @@ class CancelOnInterrupt {
   std::jthread thread_;
 };
 
+// Call for work that takes long; Cancelled on Ctrl-C where it is caught.
+template <class Response, class Stub, class Request>
+absl::StatusOr<Response> LongCall(Stub& stub,
+                                  grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                               Response*),
+                                  const Request& request) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kStreamDeadline);
+  const CancelOnInterrupt cancel(context);
+  Response response;
+  const grpc::Status status = (stub.*method)(&context, request, &response);
+  if (!status.ok()) return FromGrpc(status);
+  return response;
+}
+
 // Reads a server stream to its end or until `on_message` returns false. Cancelled
 // on Ctrl-C where it is caught (cli/interrupt.h).
 template <class Message, class Stub, class Request>

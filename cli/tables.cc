@@ -48,6 +48,16 @@ std::string ExpertHealth(const v1::StepMetrics& metrics) {
                          least->layer(), active / layers, cosine / layers);
 }
 
+// "12.0k tokens/s, 85.1 GFLOP/s, 64 % of the peak".
+std::string Speed(const v1::StepMetrics& step) {
+  std::string text = absl::StrFormat("%s tokens/s", CompactCount(step.tokens_per_second()));
+  if (step.gflops() > 0) absl::StrAppendFormat(&text, ", %.1f GFLOP/s", step.gflops());
+  if (step.model_flops_utilization() > 0) {
+    absl::StrAppendFormat(&text, ", %.0f %% of the peak", 100 * step.model_flops_utilization());
+  }
+  return text;
+}
+
 }  // namespace
 
 void PrintTable(const std::vector<std::vector<std::string>>& rows, std::ostream& out) {
@@ -131,8 +141,7 @@ void PrintRun(const v1::Run& run, std::ostream& out) {
           absl::StrFormat("%.4f (%.4f without the first segment)", run.latest().loss(),
                           run.latest().loss_after_first_segment()),
           out);
-    Field("speed", absl::StrFormat("%s tokens/s", CompactCount(run.latest().tokens_per_second())),
-          out);
+    Field("speed", Speed(run.latest()), out);
     if (run.latest().routing_size() > 0) Field("experts", ExpertHealth(run.latest()), out);
   }
   if (run.eta_seconds() > 0) Field("time left", FormatDuration(run.eta_seconds()), out);

@@ -12,7 +12,7 @@ packages=(
   libprotobuf-dev libsentencepiece-dev libsimdjson-dev libsqlite3-dev libsqlitecpp-dev libssl-dev
   libtorch-dev libxxhash-dev libzstd-dev nlohmann-json3-dev zlib1g-dev
   # running and testing
-  libgmock-dev libgtest-dev openmpi-bin python3 python3-numpy
+  libgmock-dev libgtest-dev openmpi-bin python3 python3-numpy python3-torch
 )
 
 # Debian has it for this processor alone; without it training is slower.

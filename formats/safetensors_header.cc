@@ -12,6 +12,7 @@
 #include "formats/check.h"
 #include "formats/file_error.h"
 #include "formats/status_macros.h"
+#include "formats/strict_json.h"
 
 namespace braid {
 namespace {
@@ -21,7 +22,7 @@ using Json = nlohmann::json;
 constexpr int64_t kLengthBytes = 8;
 constexpr int64_t kHeaderLimit = 100'000'000;
 constexpr char kMetadataKey[] = "__metadata__";
-constexpr size_t kDeepestLevel = 4;
+constexpr int kDeepestLevel = 4;
 
 struct DTypeEntry {
   DType dtype;
@@ -65,21 +66,6 @@ std::optional<DType> DTypeNamed(const std::string& name) {
   return std::nullopt;
 }
 
-// Parses JSON, throwing std::invalid_argument for a repeated key or deep nesting.
-Json ParseStrictJson(std::string_view text) {
-  std::vector<std::set<std::string>> keys;  // of the objects being read
-  const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (static_cast<size_t>(depth) > kDeepestLevel) throw std::invalid_argument("nested too deep");
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(parsed).second) {
-      throw std::invalid_argument("repeated key " + parsed.dump());
-    }
-    return true;
-  };
-  return Json::parse(text.begin(), text.end(), check);
-}
-
 int64_t NonNegative(const Json& json) {
   if (!json.is_number_integer() || (!json.is_number_unsigned() && json.get<int64_t>() < 0) ||
       json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
@@ -110,7 +96,9 @@ PlacedTensor TensorFromJson(const std::string& name, const Json& json) {
 // Throws on anything that is not a header; offsets are not checked here.
 SafetensorsHeader HeaderFromJson(std::string_view text) {
   SafetensorsHeader header;
-  const Json json = ParseStrictJson(text);
+  const absl::StatusOr<Json> parsed = ParseStrictJson(text, kDeepestLevel);
+  if (!parsed.ok()) throw std::invalid_argument(std::string(parsed.status().message()));
+  const Json& json = *parsed;
   if (!json.is_object()) throw std::invalid_argument("not an object");
   for (const auto& [name, value] : json.items()) {
     if (name == kMetadataKey) {

@@ -16,6 +16,7 @@
 #include "formats/tokenizer.h"
 #include "trainer/model/language_model.h"
 #include "trainer/model_path.h"
+#include "trainer/prompt.h"
 #include "trainer/sampler.h"
 #include "trainer/splitmix.h"
 #include "trainer/text_stream.h"
@@ -45,14 +46,6 @@ absl::StatusOr<v1::GenerateRequest> Resolve(v1::GenerateRequest request) {
         absl::StrCat("top_p: got ", request.top_p(), ", expected more than 0 and at most 1"));
   }
   return request;
-}
-
-// Documents follow an EOS in training, so a document begins after one.
-std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, const std::string& prompt) {
-  std::vector<int32_t> tokens = {tokenizer.eos_id()};
-  const std::vector<int32_t> text = tokenizer.Encode(prompt);
-  tokens.insert(tokens.end(), text.begin(), text.end());
-  return tokens;
 }
 
 absl::Status CheckFits(size_t prompt_tokens, const v1::ModelConfig& model,

@@ -2,19 +2,23 @@
 braid_library(NAME run_directory
   SRCS run_directory.cc
   DEPS braid::proto braid::config braid::formats nlohmann_json::nlohmann_json)
+braid_library(NAME checkpoint
+  SRCS
+    checkpoint.cc
+    checkpoint_directory.cc
+    checkpoint_share.cc
+    communicator.cc
+  DEPS braid::proto braid::config braid::formats nlohmann_json::nlohmann_json absl::str_format)
 braid_library(NAME run_spec
-  SRCS run_spec.cc
-  DEPS braid::proto braid::formats braid::model_config nlohmann_json::nlohmann_json)
+  SRCS model_path.cc run_spec.cc starting_point.cc
+  DEPS braid::proto braid::config braid::checkpoint braid::formats braid::model_config
+    braid::run_directory nlohmann_json::nlohmann_json)
 
 braid_library(NAME trainer
   SRCS
     adamw.cc
     background_task.cc
-    checkpoint.cc
-    checkpoint_directory.cc
-    checkpoint_share.cc
     checkpoint_writer.cc
-    communicator.cc
     data_loader.cc
     evaluation.cc
     expert_similarity.cc
@@ -23,15 +27,24 @@ braid_library(NAME trainer
     gradient_clip.cc
     gradient_pass.cc
     gradient_reducer.cc
+    huggingface/baked_weights.cc
+    huggingface/config_json.cc
+    huggingface/file_tensor.cc
+    huggingface/model_export.cc
+    huggingface/model_import.cc
+    huggingface/output_directory.cc
+    huggingface/weight_files.cc
     instance_schedule.cc
     metrics_log.cc
-    model_path.cc
     mpi_communicator.cc
+    process_memory.cc
     progress_line.cc
     routing_health.cc
     routing_totals.cc
     sampler.cc
     schedule.cc
+    starting_model.cc
+    step_metrics.cc
     stop_signal.cc
     text_stream.cc
     threaded_communicator.cc
@@ -41,7 +54,7 @@ braid_library(NAME trainer
     weight_check.cc
     weight_update.cc
   DEPS
-    braid::run_directory braid::run_spec braid::model braid::model_config braid::tokenizer
+    braid::checkpoint braid::run_directory braid::run_spec braid::model braid::model_config braid::tokenizer
     braid::config braid::formats braid::proto nlohmann_json::nlohmann_json Threads::Threads
     absl::str_format)
 target_link_libraries(braid_trainer

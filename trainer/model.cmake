@@ -3,6 +3,7 @@ braid_library(NAME model_config
     model/initial_weights.cc
     model/parameter_layout.cc
     model_config.cc
+    model_flops.cc
     model_presets.cc
   DEPS braid::proto braid::nearest_word absl::status absl::statusor absl::strings)
 
@@ -59,6 +60,7 @@ braid_library(NAME model
     model/cached_decoder.cc
     model/gradient_hooks.cc
     model/language_model.cc
+    model/matrix_product_peak.cc
     model/model_threads.cc
     model/routing/expert_choice.cc
     model/routing/expert_choice_routers.cc

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
 #include "trainer/model/parameter_layout.h"
+#include "trainer/model_flops.h"
 #include "trainer/model_presets.h"
 
 namespace braid {
@@ -154,31 +155,6 @@ FfnSizes SumFfnSizes(const std::vector<ParameterSpec>& layout) {
   return sizes;
 }
 
-// Expert FFN passes of a position: 1 where experts are merged or everything divides.
-double ExpertPassesPerToken(const v1::ModelConfig& config) {
-  if (!UsesExperts(config) || MergesExperts(config.routing())) return 1;
-  const int64_t unit = TokensPerDecision(config), experts = config.routing().num_experts();
-  const int64_t decisions = config.sequence_length() / unit;
-  return static_cast<double>(ExpertCapacity(decisions, experts) * experts) /
-         static_cast<double>(decisions);
-}
-
-// Times that all experts of a layer are averaged, per position of a full sequence.
-double MergesPerToken(const v1::ModelConfig& config) {
-  const int64_t segment = config.routing().segment_length(), length = config.sequence_length();
-  if (!MergesExperts(config.routing())) return 0;
-  const bool prefix = config.routing().router() == v1::PREFIX;
-  const int64_t merges = prefix ? std::min<int64_t>(2, length / segment) : length / segment;
-  return static_cast<double>(merges) / static_cast<double>(length);
-}
-
-double RouterFlopsPerToken(const v1::ModelConfig& config) {
-  // Elsewhere one decision serves a segment, which is nothing beside its FFN.
-  if (config.routing().router() != v1::EXPERT_CHOICE_TOKEN) return 0;
-  return 6.0 * static_cast<double>(MoeLayers(config).size()) * config.d_model() *
-         config.routing().num_experts();
-}
-
 }  // namespace
 
 bool UsesExperts(const v1::ModelConfig& resolved) {
@@ -259,15 +235,9 @@ v1::DescribeModelResponse DescribeModel(const v1::ModelConfig& resolved) {
   response.set_num_active_parameters(total - sizes["router"] - ffn.experts + one_expert);
   // Weight, gradient and two moments of 4 bytes each.
   response.set_training_state_bytes(16 * total);
-  const double width = resolved.d_model();
-  const double matrices = static_cast<double>(sizes["attention"] + ffn.dense) +
-                          static_cast<double>(one_expert) * ExpertPassesPerToken(resolved) +
-                          width * resolved.vocab_size();
-  const double attention = width * resolved.num_layers() * resolved.sequence_length();
-  response.set_flops_per_token(6 * matrices + 6 * attention + RouterFlopsPerToken(resolved));
-  // Merge forward, merge again, scatter dW and de: 2 FLOPs each per expert weight and merge.
-  response.set_merge_flops_per_token(8.0 * static_cast<double>(ffn.experts) *
-                                     MergesPerToken(resolved));
+  const ModelFlops flops = FlopsPerToken(resolved);
+  response.set_flops_per_token(flops.active());
+  response.set_merge_flops_per_token(flops.merge());
   return response;
 }
 

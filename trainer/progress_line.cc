@@ -13,13 +13,22 @@ std::string Duration(double seconds) {
   return absl::StrFormat("%d:%02d:%02d", s / 3600, s / 60 % 60, s % 60);
 }
 
+std::string Arithmetic(const v1::StepMetrics& m) {
+  if (m.gflops() <= 0) return "";
+  std::string text = absl::StrFormat("  %.1f GFLOP/s", m.gflops());
+  if (m.model_flops_utilization() > 0) {
+    absl::StrAppendFormat(&text, " (%.0f %%)", 100 * m.model_flops_utilization());
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string ProgressLine(const v1::StepMetrics& m, int64_t num_steps) {
   const double left = static_cast<double>(num_steps - m.step()) * m.step_seconds();
-  return absl::StrFormat("step %d/%d  loss %.4f  grad %.3f  lr %.2e  %.0f tokens/s  %s left",
+  return absl::StrFormat("step %d/%d  loss %.4f  grad %.3f  lr %.2e  %.0f tokens/s%s  %s left",
                          m.step(), num_steps, m.loss(), m.gradient_norm(), m.learning_rate(),
-                         m.tokens_per_second(), Duration(left));
+                         m.tokens_per_second(), Arithmetic(m), Duration(left));
 }
 
 }  // namespace braid

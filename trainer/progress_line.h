@@ -9,7 +9,8 @@
 
 namespace braid {
 
-// "step 120/480  loss 4.812  grad 0.82  lr 5.1e-03  12034 tokens/s  1:12 left".
+// "step 120/480  loss 4.812  grad 0.82  lr 5.1e-03  12034 tokens/s  85.1 GFLOP/s (64 %)
+// 1:12 left", with the share of the measured peak where it is known.
 // The time left is at the rate of this step.
 std::string ProgressLine(const v1::StepMetrics& metrics, int64_t num_steps);
 

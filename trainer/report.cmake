@@ -8,6 +8,7 @@ braid_library(NAME report
     report/report_style.cc
     report/run_curves.cc
     report/setup_sections.cc
+    report/speed_section.cc
     report/svg_frame.cc
     report/svg_plot.cc
     report/training_sections.cc

@@ -10,6 +10,7 @@
 #include "formats/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "trainer/model_config.h"
+#include "trainer/starting_point.h"
 
 namespace braid {
 namespace {
@@ -120,7 +121,26 @@ absl::Status CheckOptimizer(const v1::OptimizerConfig& c) {
                c.final_lr_ratio(), "between 0 and 1");
 }
 
-absl::Status FillModel(const DatasetInfo& data, v1::ModelConfig* model) {
+// A resolved model says all of these. The weights it started from may be gone when
+// the run is resumed.
+bool SaysWholeShape(const v1::ModelConfig& m) {
+  return m.num_layers() > 0 && m.d_model() > 0 && m.num_heads() > 0 && m.d_ff() > 0 &&
+         m.vocab_size() > 0 && m.rope_theta() > 0 && m.norm_epsilon() > 0 &&
+         m.routing().num_experts() > 0;
+}
+
+absl::Status FillFromStartingPoint(v1::RunSpec* spec) {
+  if (spec->init_from().empty()) return absl::OkStatus();
+  const absl::StatusOr<StartingPoint> start = FindStartingPoint(spec->init_from());
+  if (absl::IsNotFound(start.status()) && SaysWholeShape(spec->model())) return absl::OkStatus();
+  RETURN_IF_ERROR(start.status());
+  RETURN_IF_ERROR(CheckSameTokenizer(start->checkpoint, spec->dataset_dir()));
+  ASSIGN_OR_RETURN(*spec->mutable_model(), ShapeFrom(start->model, spec->model()));
+  spec->set_init_from(start->checkpoint.string());
+  return absl::OkStatus();
+}
+
+absl::Status FillLengths(const DatasetInfo& data, v1::ModelConfig* model) {
   const auto fits = [](int64_t asked, int64_t has) { return asked == 0 || asked == has; };
   if (!fits(model->vocab_size(), data.vocab_size)) {
     return BadField("model.vocab_size", absl::StrCat(model->vocab_size()),
@@ -134,7 +154,6 @@ absl::Status FillModel(const DatasetInfo& data, v1::ModelConfig* model) {
   }
   model->set_vocab_size(data.vocab_size);
   model->set_sequence_length(static_cast<int32_t>(data.sequence_length));
-  ASSIGN_OR_RETURN(*model, ResolveModelConfig(*model));
   return absl::OkStatus();
 }
 
@@ -263,7 +282,9 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
     return absl::InvalidArgumentError(
         absl::StrCat("dataset_dir: ", resolved.dataset_dir(), " holds no training instance"));
   }
-  RETURN_IF_ERROR(FillModel(data, resolved.mutable_model()));
+  RETURN_IF_ERROR(FillLengths(data, resolved.mutable_model()));
+  RETURN_IF_ERROR(FillFromStartingPoint(&resolved));
+  ASSIGN_OR_RETURN(*resolved.mutable_model(), ResolveModelConfig(resolved.model()));
   RETURN_IF_ERROR(FillRanks(&resolved));
   RETURN_IF_ERROR(FillSharing(&resolved));
   RETURN_IF_ERROR(FillBatch(data, resolved.world_size(), resolved.mutable_batch()));

@@ -53,7 +53,8 @@ Schedule ScheduleOf(const v1::RunSpec& spec) {
 TrainingLoop::TrainingLoop(RunDirectory directory, v1::RunSpec spec, LoopEnvironment environment)
     : directory_(std::move(directory)),
       spec_(std::move(spec)),
-      environment_(std::move(environment)) {
+      environment_(std::move(environment)),
+      meter_(spec_.world_size(), environment_.peak_gflops) {
   BRAID_CHECK(environment_.communicator != nullptr && environment_.now) << "incomplete environment";
 }
 
@@ -232,6 +233,7 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   metrics.set_step_seconds(metrics.time() - begin);
   metrics.set_tokens_per_second(static_cast<double>(pass.num_tokens) /
                                 std::max(metrics.step_seconds(), 1e-9));
+  meter_.Complete(state_.model->config(), &metrics);
   return metrics;
 }
 

@@ -28,6 +28,7 @@
 #include "trainer/routing_health.h"
 #include "trainer/run_directory.h"
 #include "trainer/run_spec.h"
+#include "trainer/step_metrics.h"
 #include "trainer/training_state.h"
 
 namespace braid {
@@ -42,6 +43,8 @@ struct LoopEnvironment {
   std::function<bool()> stop_requested = [] { return false; };
   // Progress for people, from rank 0.
   std::ostream* out = &std::cout;
+  // Peak of matrix products on this rank, 1e9 FLOP/s; 0: unknown.
+  double peak_gflops = 0;
   // Damaged checkpoints, from rank 0.
   std::ostream* warnings = &std::cerr;
 };
@@ -87,6 +90,7 @@ class TrainingLoop {
   RunDirectory directory_;
   v1::RunSpec spec_;
   LoopEnvironment environment_;
+  StepMeter meter_;
   DatasetInfo dataset_;
   std::optional<DataLoader> loader_;
   std::optional<InstanceSchedule> schedule_;

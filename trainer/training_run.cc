@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
+#include "trainer/model/matrix_product_peak.h"
 #include "trainer/run_spec.h"
 #include "trainer/training_loop.h"
 
@@ -45,6 +46,7 @@ Ending Train(const RunDirectory& directory, Communicator& communicator,
   environment.communicator = &communicator;
   environment.now = SteadyUnixClock();
   environment.stop_requested = stop_requested;
+  environment.peak_gflops = MeasureMatrixProductPeak();
   TrainingLoop loop(directory, *spec, environment);
   absl::StatusOr<TrainingOutcome> outcome = loop.Run();
   return {std::move(outcome), loop.step()};

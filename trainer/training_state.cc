@@ -7,9 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "trainer/checkpoint_writer.h"
+#include "trainer/communicator.h"
 #include "trainer/model/upcycling.h"
 #include "trainer/model_config.h"
 #include "trainer/run_spec.h"
+#include "trainer/starting_model.h"
 
 namespace braid {
 namespace {
@@ -101,13 +104,10 @@ Shard MomentShard(const v1::RunSpec& spec, size_t size, int rank) {
 }
 
 absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec, int rank) {
-  const bool dense_first = DenseSteps(spec) > 0;
-  ASSIGN_OR_RETURN(
-      auto model, LanguageModel::Create(dense_first ? DenseCounterpart(spec.model()) : spec.model(),
-                                        spec.seed()));
+  ASSIGN_OR_RETURN(auto model, StartingModel(spec));
   const Shard moments = MomentShard(spec, model->values().size(), rank);
   TrainingState state = WithZeroMoments(std::move(model), moments);
-  state.upcycled = !dense_first && UsesExperts(spec.model());
+  state.upcycled = UsesExperts(state.model->config());
   return state;
 }
 
@@ -143,6 +143,14 @@ CheckpointSource SourceOf(TrainingState& state, const std::string& dataset_key) 
   source.weights = WeightsOf(*state.model);
   source.moments = MomentsOf(state);
   return source;
+}
+
+absl::Status SaveState(TrainingState& state, const std::filesystem::path& checkpoints,
+                       const std::string& dataset_key, const std::filesystem::path& tokenizer) {
+  SingleProcess alone;
+  CheckpointWriter writer(&alone, {.checkpoints = checkpoints, .tokenizer = tokenizer, .attempt = "1"});
+  RETURN_IF_ERROR(writer.Start(SourceOf(state, dataset_key)));
+  return writer.Finish();
 }
 
 absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoint,

@@ -34,8 +34,8 @@ struct TrainingState {
 // The part of `size` values whose moments rank `rank` keeps under a resolved spec.
 Shard MomentShard(const v1::RunSpec& spec, size_t size, int rank);
 
-// Step 0: the dense counterpart when the resolved spec has a dense warm-up, the
-// model itself otherwise. A pure function of the spec and the rank.
+// Step 0, with the StartingModel and no moments. A pure function of the resolved
+// spec (and of the weights it starts from) and the rank.
 absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec, int rank);
 
 // The dense model's FFNs copied into the experts (arXiv 2405.03133, section 3.4).
@@ -47,6 +47,10 @@ absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSp
 
 // Views for a CheckpointWriter. `dataset_key` is kept for RestoreState to compare.
 CheckpointSource SourceOf(TrainingState& state, const std::string& dataset_key);
+
+// A checkpoint of a run that is one process. `tokenizer` is a file to copy.
+absl::Status SaveState(TrainingState& state, const std::filesystem::path& checkpoints,
+                       const std::string& dataset_key, const std::filesystem::path& tokenizer);
 
 // FailedPrecondition when the checkpoint is of other data or another model than
 // the spec's.

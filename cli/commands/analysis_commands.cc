@@ -1,5 +1,4 @@
 // eval, generate, report, model describe
-#include <simdjson.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -7,7 +6,6 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -22,12 +20,6 @@
 
 namespace braid {
 namespace {
-
-// A run id as it is; a path made absolute, since a server has another directory.
-std::string ModelReference(const std::string& model) {
-  if (absl::StartsWith(model, "run-")) return model;
-  return std::filesystem::absolute(model).lexically_normal().string();
-}
 
 absl::StatusOr<v1::InferenceRouting> ParseRouting(const std::string& name) {
   if (name.empty()) return v1::INFERENCE_ROUTING_UNSPECIFIED;
@@ -84,7 +76,7 @@ absl::Status Generate(Session& session, const GenerateOptions& options) {
   request.set_prompt(options.prompt != "-" ? options.prompt
                                            : std::string(std::istreambuf_iterator<char>(std::cin),
                                                          std::istreambuf_iterator<char>()));
-  if (!simdjson::validate_utf8(request.prompt())) {
+  if (!IsUtf8(request.prompt())) {
     return absl::InvalidArgumentError("--prompt: standard input is not UTF-8; see iconv --help");
   }
   request.set_max_tokens(options.max_tokens);

@@ -1,7 +1,9 @@
 #include "cli/commands/command.h"
 
+#include <filesystem>
 #include <random>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
@@ -26,6 +28,11 @@ absl::Status ConfigOptions::Apply(google::protobuf::Message* message) const {
     RETURN_IF_ERROR(SetField(message, assignment));
   }
   return absl::OkStatus();
+}
+
+std::string ModelReference(const std::string& model) {
+  if (absl::StartsWith(model, "run-")) return model;
+  return std::filesystem::absolute(model).lexically_normal().string();
 }
 
 std::string NewRequestId() {

@@ -30,6 +30,9 @@ struct ConfigOptions {
   absl::Status Apply(google::protobuf::Message* message) const;
 };
 
+// A run id as it is; a path made absolute, since a server has another directory.
+std::string ModelReference(const std::string& model);
+
 // An id unlikely to repeat, for requests without one.
 std::string NewRequestId();
 
@@ -37,6 +40,7 @@ void AddCorpusCommands(Program& program);     // submit, jobs, cancel
 void AddRunCommands(Program& program);        // train, runs, stop
 void AddStatusCommands(Program& program);     // status, resume
 void AddAnalysisCommands(Program& program);   // eval, generate, report, model
+void AddExportCommands(Program& program);     // export, import
 void AddQuickstartCommand(Program& program);  // quickstart
 void AddDoctorCommand(Program& program);      // doctor
 

@@ -17,7 +17,7 @@ namespace braid {
 namespace {
 
 struct TrainOptions {
-  std::string data, preset, name, request_id;
+  std::string data, preset, init_from, name, request_id;
   int32_t experts = 0, segment_length = 0, batch = 0, ranks = 0, threads = 0;
   int64_t steps = 0;
   double learning_rate = 0;
@@ -45,6 +45,7 @@ absl::StatusOr<v1::RunSpec> SpecFrom(Session& session, const TrainOptions& optio
     spec.set_dataset_dir(directory);
   }
   if (!options.name.empty()) spec.set_name(options.name);
+  if (!options.init_from.empty()) spec.set_init_from(ModelReference(options.init_from));
   if (!options.preset.empty()) spec.mutable_model()->set_preset(options.preset);
   v1::RoutingConfig* const routing = spec.mutable_model()->mutable_routing();
   if (options.experts > 0) routing->set_num_experts(options.experts);
@@ -128,6 +129,8 @@ void AddTrain(Program& program) {
   CLI::App* command = program.app.add_subcommand("train", "Pretrain a model on a corpus job");
   command->add_option("--data", options->data, "Job id (job-000001) or dataset directory");
   command->add_option("--preset", options->preset, "Named model, see: braid model describe --list");
+  command->add_option("--init-from", options->init_from,
+                      "Run or checkpoint whose weights to start from (default: random)");
   command->add_option("--experts", options->experts, "Experts of a layer that has them (1: dense)")
       ->check(PositiveInt32());
   command->add_option("--segment-length", options->segment_length, "Tokens of a segment")
@@ -150,6 +153,7 @@ void AddTrain(Program& program) {
       "Examples:\n"
       "  braid train --data job-000001 --preset tiny/8E --learning-rate 6e-3 --wait\n"
       "  braid train --data job-000001 --preset tiny --ranks 2 --threads 1\n"
+      "  braid train --data DIR --init-from llama-checkpoint --experts 8\n"
       "  braid train --data DIR --config run.textproto --set model.routing.num_experts=16\n"
       "  braid train --data DIR --experts 8 --set model.routing.router=PREFIX\n"
       "  braid train --data DIR --experts 8 --set model.routing.moe_layers=1 \\\n"

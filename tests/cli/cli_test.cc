@@ -274,6 +274,39 @@ TEST_P(CliTest, CorpusToModelAndTheMistakesAfterIt) {
 class CliAloneTest : public CliTest {};
 INSTANTIATE_TEST_SUITE_P(Embedded, CliAloneTest, ::testing::Values(false));
 
+TEST_P(CliAloneTest, ModelsLeaveAndComeBack) {
+  ASSERT_EQ(Submit({Corpus()}).exit_code, 0) << Contents(root_ / "err");
+  const Arguments small = {"--data", "job-000001", "--steps", "2", "--threads", "1"};
+  Arguments experts = small;
+  experts.insert(experts.end(), {"--experts", "4"});
+  ASSERT_EQ(Train(experts).exit_code, 0) << Contents(root_ / "err");
+  const std::string out = (root_ / "out dir").string(), back = (root_ / "back").string();
+  const Outcome exported =
+      Braid({"export", "run-000001", "-o", out, "--bake", "@" + File("prompt", "abc"), "--json"});
+  ASSERT_EQ(exported.exit_code, 0) << exported.errors;
+  EXPECT_EQ(nlohmann::json::parse(exported.output).at("architecture"), "LlamaForCausalLM");
+  ExpectError(Braid({"export", "run-000001", "-o", out}), 1, {out, "--force"});
+  ASSERT_EQ(Braid({"import", out, "--output", back}).exit_code, 0) << Contents(root_ / "err");
+  EXPECT_EQ(Braid({"generate", back, "--prompt", "abc", "--max-tokens", "2"}).exit_code, 0);
+  const Outcome run = Braid({"train", "--data", "job-000001", "--init-from", back, "--experts", "2",
+                             "--steps", "2", "--threads", "1", "--wait", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_EQ(nlohmann::json::parse(run.output)["spec"]["init_from"], back);
+  EXPECT_EQ(Braid({"train", "--data", "job-000001", "--init-from", "run-000002", "--steps", "1",
+                   "--wait"})
+                .exit_code,
+            0)
+      << Contents(root_ / "err");
+
+  ExpectError(Braid({"import", "/nowhere", "-o", back + "2"}), 3, {"/nowhere", "config.json"});
+  ExpectError(Braid({"import", back, "-o", back + "2"}), 3, {"config.json"});
+  ExpectError(Braid({"export", "run-000042", "-o", out}), 3, {"run-000042"});
+  ExpectError(Braid({"export", "run-000001", "-o", out, "--dtype", "int8"}), 2, {"int8"});
+  ExpectError(Braid({"export", "run-000001", "-o", out, "--max-shard-size", "5 apples"}), 2,
+              {"5 apples", "5GB"});
+  ExpectError(Braid({"export", "run-000001", "-o", out, "--bake", "@/nowhere"}), 3, {"/nowhere"});
+}
+
 TEST_P(CliAloneTest, NoSpaceFailsTheJobAndKeepsTheProgram) {
   // A file size limit stands for a full disk: the write fails either way.
   const Outcome outcome = Submit({Corpus()}, {.file_bytes = 64 << 10});

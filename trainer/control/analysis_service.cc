@@ -133,6 +133,26 @@ absl::Status AnalysisServiceImpl::Generate(v1::GenerateRequest request,
                      .cancelled = [&] { return context->IsCancelled(); }});
 }
 
+template <class Request, class Response>
+absl::Status AnalysisServiceImpl::AskChild(const char* command, const Request& request,
+                                           int num_threads, grpc::ServerContext* context,
+                                           Response* response) {
+  bool answered = false;
+  const auto keep = [&](std::string_view line) -> absl::Status {
+    ASSIGN_OR_RETURN(*response, ParseEvent<Response>(line));
+    answered = true;
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(child_.Run({.command = command,
+                              .request = request,
+                              .num_threads = num_threads,
+                              .on_event = keep,
+                              .cancelled = [&] { return context->IsCancelled(); }}));
+  return answered ? absl::OkStatus()
+                  : absl::InternalError(
+                        absl::StrCat("braid-trainer ", command, " ended without an answer"));
+}
+
 absl::StatusOr<std::string> AnalysisServiceImpl::RenderRuns(
     const v1::ReportRequest& request) const {
   if (request.runs().empty()) return absl::InvalidArgumentError("runs: name at least one run");
@@ -171,6 +191,27 @@ grpc::Status AnalysisServiceImpl::Report(grpc::ServerContext*, const v1::ReportR
   if (!html.ok()) return ToGrpc(html.status());
   response->set_html(*std::move(html));
   return grpc::Status::OK;
+}
+
+grpc::Status AnalysisServiceImpl::Export(grpc::ServerContext* context,
+                                         const v1::ExportRequest* request,
+                                         v1::ExportResponse* response) {
+  v1::ExportRequest resolved = *request;
+  const absl::StatusOr<std::filesystem::path> model = ModelDirectory(request->model());
+  if (!model.ok()) return ToGrpc(model.status());
+  resolved.set_model(model->string());
+  resolved.set_output_dir(AbsolutePath(request->output_dir()));
+  return ToGrpc(AskChild("export", resolved, request->num_threads(), context, response));
+}
+
+grpc::Status AnalysisServiceImpl::Import(grpc::ServerContext* context,
+                                         const v1::ImportRequest* request,
+                                         v1::ImportResponse* response) {
+  v1::ImportRequest resolved = *request;
+  resolved.set_source_dir(AbsolutePath(request->source_dir()));
+  resolved.set_output_dir(AbsolutePath(request->output_dir()));
+  resolved.set_tokenizer(AbsolutePath(request->tokenizer()));
+  return ToGrpc(AskChild("import", resolved, 0, context, response));
 }
 
 }  // namespace braid

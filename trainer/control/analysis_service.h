@@ -31,6 +31,10 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
                         grpc::ServerWriter<v1::GenerateEvent>* writer) override;
   grpc::Status Report(grpc::ServerContext* context, const v1::ReportRequest* request,
                       v1::ReportResponse* response) override;
+  grpc::Status Export(grpc::ServerContext* context, const v1::ExportRequest* request,
+                      v1::ExportResponse* response) override;
+  grpc::Status Import(grpc::ServerContext* context, const v1::ImportRequest* request,
+                      v1::ImportResponse* response) override;
 
  private:
   // The directory of a run id, a run directory or a checkpoint directory.
@@ -40,6 +44,11 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
                         grpc::ServerWriter<v1::EvaluateEvent>* writer);
   absl::Status Generate(v1::GenerateRequest request, grpc::ServerContext* context,
                         grpc::ServerWriter<v1::GenerateEvent>* writer);
+
+  // A request that the child answers with one message.
+  template <class Request, class Response>
+  absl::Status AskChild(const char* command, const Request& request, int num_threads,
+                        grpc::ServerContext* context, Response* response);
 
   const std::unique_ptr<RunStore> store_;
   const ModelChild child_;

@@ -71,7 +71,11 @@ TrainingServiceImpl::TrainingServiceImpl(const ControlOptions& options,
     : programs_(ProgramsOf(options)), store_(std::move(store)) {}
 
 absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& request) {
-  ASSIGN_OR_RETURN(const v1::RunSpec resolved, ResolveRunSpec(request.spec()));
+  v1::RunSpec asked = request.spec();
+  if (const auto start = store_->Get(asked.init_from()); start.ok()) {
+    asked.set_init_from(start->run_dir.string());
+  }
+  ASSIGN_OR_RETURN(const v1::RunSpec resolved, ResolveRunSpec(asked));
   RETURN_IF_ERROR(FindLauncherPrograms(programs_).status());
   ASSIGN_OR_RETURN(const RunRecord record,
                    store_->Create(request.request_id(), SpecBytes(request.spec()), UnixTime()));

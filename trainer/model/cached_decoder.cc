@@ -59,6 +59,12 @@ absl::Status CachedDecoder::CheckTokens(std::span<const int32_t> tokens) const {
   return absl::OkStatus();
 }
 
+std::vector<ExpertMixture> CachedDecoder::Mixtures() const {
+  std::vector<ExpertMixture> mixtures;
+  for (const LayerState& state : layers_) mixtures.push_back(state.ffn->Mixture());
+  return mixtures;
+}
+
 void CachedDecoder::Reset() {
   const int64_t heads = config_.num_heads(), d = config_.d_model();
   const at::TensorOptions options = weights_.embedding.options();

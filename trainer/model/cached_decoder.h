@@ -29,6 +29,7 @@ class CachedDecoder final : public Decoder {
 
   absl::StatusOr<std::vector<float>> Prefill(std::span<const int32_t> prompt) override;
   absl::StatusOr<std::vector<float>> Step(int32_t token) override;
+  std::vector<ExpertMixture> Mixtures() const override;
 
  private:
   struct LayerState {

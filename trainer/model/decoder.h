@@ -20,6 +20,14 @@
 
 namespace braid {
 
+// The matrices of one FFN as sums over the layer's experts: gate and up are
+// sum_i gate_up[i] W_i, down is sum_i down[i] W_i. Both are empty when there is no
+// such FFN: in a dense layer, and with EXPERT_CHOICE_TOKEN.
+struct ExpertMixture {
+  std::vector<float> gate_up;  // [E]
+  std::vector<float> down;     // [E]
+};
+
 class Decoder {
  public:
   virtual ~Decoder() = default;
@@ -33,6 +41,9 @@ class Decoder {
   // when the sequence is sequence_length long already; FailedPrecondition before
   // Prefill.
   virtual absl::StatusOr<std::vector<float>> Step(int32_t token) = 0;
+
+  // Of the FFN in use in every layer. Empty before Prefill.
+  virtual std::vector<ExpertMixture> Mixtures() const = 0;
 };
 
 }  // namespace braid

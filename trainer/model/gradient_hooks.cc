@@ -30,8 +30,9 @@ class ReadyHook final : public torch::autograd::FunctionPostHook {
 GradientHooks::GradientHooks(const TransformerWeights& weights, const at::Tensor& gradients) {
   Watch(weights.embedding, gradients);
   for (const LayerWeights& layer : weights.layers) {
-    for (const at::Tensor& leaf : {layer.attention_norm, layer.qkv, layer.attention_output,
-                                   layer.ffn_norm, layer.router, layer.gate_up, layer.down}) {
+    for (const at::Tensor& leaf :
+         {layer.attention_norm, layer.qkv, layer.attention_output, layer.ffn_norm, layer.ffn.router,
+          layer.ffn.gate_up, layer.ffn.down}) {
       if (leaf.defined()) Watch(leaf, gradients);
     }
   }

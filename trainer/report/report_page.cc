@@ -31,7 +31,7 @@ std::string RenderReport(std::span<const ReportRun> runs) {
   if (runs.empty()) page += "<p>There are no runs to report on.</p>\n";
   for (const auto section :
        {RunTableSection, GainSection, LossSection, PerplexitySection, UtilisationSection,
-        RoutingSection, OrderingSection, SampleSection, ConfigurationSection}) {
+        RoutingSection, SpeedSection, OrderingSection, SampleSection, ConfigurationSection}) {
     if (!runs.empty()) page += section(runs);
   }
   return absl::StrCat(page, kFootnote, "</main>\n</body>\n</html>\n");

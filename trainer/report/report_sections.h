@@ -22,6 +22,9 @@ std::string PerplexitySection(std::span<const ReportRun> runs);
 std::string RoutingSection(std::span<const ReportRun> runs);
 std::string SampleSection(std::span<const ReportRun> runs);
 
+// speed_section.cc
+std::string SpeedSection(std::span<const ReportRun> runs);
+
 // setup_sections.cc
 std::string OrderingSection(std::span<const ReportRun> runs);
 std::string ConfigurationSection(std::span<const ReportRun> runs);

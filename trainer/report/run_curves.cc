@@ -87,15 +87,19 @@ double LateMean(std::span<const PlotPoint> points) {
   return FiniteMean(points.last(std::max<size_t>(1, points.size() / 10)));
 }
 
-double MedianSpeed(std::span<const v1::StepMetrics> metrics) {
-  std::vector<double> speeds;
+double Median(std::span<const v1::StepMetrics> metrics, double (v1::StepMetrics::*value)() const) {
+  std::vector<double> values;
   for (const v1::StepMetrics& step : metrics) {
-    if (std::isfinite(step.tokens_per_second())) speeds.push_back(step.tokens_per_second());
+    if (std::isfinite((step.*value)())) values.push_back((step.*value)());
   }
-  if (speeds.empty()) return kNan;
-  const auto middle = speeds.begin() + static_cast<int64_t>(speeds.size() / 2);
-  std::nth_element(speeds.begin(), middle, speeds.end());
+  if (values.empty()) return kNan;
+  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+double MedianSpeed(std::span<const v1::StepMetrics> metrics) {
+  return Median(metrics, &v1::StepMetrics::tokens_per_second);
 }
 
 bool IsDense(const v1::RunSpec& spec) {

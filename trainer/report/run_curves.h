@@ -33,7 +33,10 @@ std::vector<PlotPoint> ForPlot(std::span<const PlotPoint> points);
 // Mean of y over the last tenth of the points; NaN without any.
 double LateMean(std::span<const PlotPoint> points);
 
-// Median of tokens_per_second; NaN without steps.
+// Median of a field over the steps where it is finite; NaN without any.
+double Median(std::span<const v1::StepMetrics> metrics, double (v1::StepMetrics::*value)() const);
+
+// Of tokens_per_second.
 double MedianSpeed(std::span<const v1::StepMetrics> metrics);
 
 bool IsDense(const v1::RunSpec& spec);

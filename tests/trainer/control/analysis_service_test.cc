@@ -120,6 +120,26 @@ TEST_F(AnalysisServiceTest, ForwardsGeneratedText) {
   EXPECT_TRUE(event.done());
 }
 
+TEST_F(AnalysisServiceTest, ExportsTheDirectoryOfARun) {
+  v1::ExportRequest request;
+  request.set_model("run-000001");
+  request.set_output_dir("relative/out");
+  v1::ExportResponse response;
+  ASSERT_TRUE(stub_->Export(&context_, request, &response).ok());
+  EXPECT_EQ(response.architecture(), run_dir_.string());
+  EXPECT_EQ(response.output_dir(), std::filesystem::absolute("relative/out").string());
+  EXPECT_FALSE(HasOpenRequests());
+}
+
+TEST_F(AnalysisServiceTest, RefusedImportIsItsMessage) {
+  v1::ImportRequest request;
+  request.set_source_dir((root_ / "llama").string());
+  v1::ImportResponse response;
+  const grpc::Status status = stub_->Import(&context_, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(), (root_ / "llama").string() + ": no such model");
+}
+
 TEST_F(AnalysisServiceTest, CancellingEndsTheChild) {
   v1::GenerateRequest request;
   request.set_model("run-000001");

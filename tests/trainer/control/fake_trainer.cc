@@ -99,6 +99,19 @@ int Generate(const std::string& path) {
   return 0;
 }
 
+int Export(const std::string& path) {
+  const auto request = ReadRequest<v1::ExportRequest>(path);
+  std::cout << "{\"output_dir\":\"" << request.output_dir() << "\",\"architecture\":\""
+            << request.model() << "\"}" << std::endl;
+  return 0;
+}
+
+int Import(const std::string& path) {
+  const auto request = ReadRequest<v1::ImportRequest>(path);
+  std::cerr << "braid-trainer: " << request.source_dir() << ": no such model" << std::endl;
+  return 2;
+}
+
 }  // namespace
 }  // namespace braid
 
@@ -108,5 +121,7 @@ int main(int argc, char** argv) {
   if (command == "train") return braid::Train(braid::RunDirectory(argv[2]));
   if (command == "evaluate") return braid::Evaluate(argv[2]);
   if (command == "generate") return braid::Generate(argv[2]);
+  if (command == "export") return braid::Export(argv[2]);
+  if (command == "import") return braid::Import(argv[2]);
   return braid::kExitUsage;
 }

@@ -143,6 +143,10 @@ std::string LossLines(const RunDirectory& directory) {
     m.clear_time();
     m.clear_step_seconds();
     m.clear_tokens_per_second();
+    m.clear_gflops();
+    m.clear_times();
+    m.clear_resident_mb();
+    m.clear_peak_resident_mb();
     // Counted over the last steps, which a resumed run does not know.
     for (v1::LayerRouting& layer : *m.mutable_routing()) layer.clear_active_experts();
     lines += MetricsLine(m) + "\n";

@@ -54,7 +54,7 @@ TEST(ReportPageTest, ShowsEverySectionOfFourRuns) {
   ExpectGoodPage(html);
   for (const char* heading :
        {"Runs", "Gain of the experts", "Training loss", "Held-out perplexity by domain",
-        "Expert utilisation", "Routing by domain", "Order of the documents", "Sample",
+        "Expert utilisation", "Routing by domain", "Speed", "Order of the documents", "Sample",
         "Configuration"}) {
     EXPECT_THAT(html, HasSubstr(std::string("<h2>") + heading + "</h2>"));
   }

@@ -52,6 +52,12 @@ inline v1::StepMetrics SyntheticStep(int step, double gain, int num_experts, std
   metrics.set_num_tokens(2048 * step);
   metrics.set_tokens_per_second(11000 + 500 * noise(*random));
   metrics.set_step_seconds(0.18);
+  metrics.set_gflops(num_experts > 1 ? 88 : 84);
+  metrics.set_model_flops_utilization(metrics.gflops() / 140);
+  metrics.set_peak_resident_mb(num_experts > 1 ? 900 : 420);
+  metrics.mutable_times()->set_ffn(0.09);
+  metrics.mutable_times()->set_merge(num_experts > 1 ? 0.03 : 0);
+  metrics.mutable_times()->set_other(0.03);
   metrics.set_upcycled(num_experts > 1 && step > 24);
   if (!metrics.upcycled() || step % 10 != 0) return metrics;
   for (int layer = 0; layer < 4; ++layer) {

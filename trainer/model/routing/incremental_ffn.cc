@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <vector>
+
 #include "trainer/kernels/soft_merge.h"
 #include "trainer/kernels/swiglu.h"
 #include "trainer/model/routing/expert_choice.h"
@@ -11,6 +13,12 @@
 
 namespace braid {
 namespace {
+
+std::vector<float> HostValues(const at::Tensor& tensor) {
+  const at::Tensor host = tensor.to(at::kCPU, at::kFloat).contiguous();
+  const float* const data = host.data_ptr<float>();
+  return std::vector<float>(data, data + host.numel());
+}
 
 class DenseIncremental final : public IncrementalFfn {
  public:
@@ -37,6 +45,8 @@ class SegmentIncremental final : public IncrementalFfn {
     ffn_.sum.add_(x.sum(0));
     return at::addmm(h, SwiGluForward(at::mm(x, ffn_.gate_up.t())), ffn_.down);
   }
+
+  ExpertMixture Mixture() const override { return mixture_; }
 
  private:
   // The FFN in use, and the sum of its inputs, which the next decision is made from.
@@ -65,10 +75,13 @@ class SegmentIncremental final : public IncrementalFfn {
     const at::Tensor routing = Weights(x);
     if (MergesExperts(config_)) {
       const MergedFfn merged = MergeExperts(routing, weights_.experts());
+      mixture_ = {HostValues(routing), HostValues(routing)};
       ffn_ = {merged.gate_up[0], merged.down[0], {}};
       return;
     }
-    const int64_t best = BestExperts(routing)[0].nonzero().item<int64_t>();
+    const at::Tensor chosen = BestExperts(routing);
+    const int64_t best = chosen[0].nonzero().item<int64_t>();
+    mixture_ = {HostValues(chosen), HostValues(chosen * routing)};
     ffn_ = {
         weights_.gate_up.select(1, best).flatten(0, 1), weights_.down[best] * routing[0][best], {}};
   }
@@ -78,6 +91,7 @@ class SegmentIncremental final : public IncrementalFfn {
   const MergeMode mode_;
   int64_t position_ = 0;
   Ffn ffn_;
+  ExpertMixture mixture_;
 };
 
 class TokenIncremental final : public IncrementalFfn {

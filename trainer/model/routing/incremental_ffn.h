@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "braid/v1/model.pb.h"
+#include "trainer/model/decoder.h"
 #include "trainer/model/merge_mode.h"
 #include "trainer/model/routing/ffn_weights.h"
 
@@ -22,6 +23,9 @@ class IncrementalFfn {
   // must not cross the start of a segment, and the first call fixes the routing
   // of the first segment.
   virtual at::Tensor AddFfn(const at::Tensor& h, const at::Tensor& x) = 0;
+
+  // How the FFN in use is made of the experts.
+  virtual ExpertMixture Mixture() const { return {}; }
 };
 
 // One plain FFN for every position.

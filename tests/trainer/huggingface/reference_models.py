@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Computes the logits of exported models and compares them with ours.
+
+An implementation of its own, from the architecture and docs/formats/export.md;
+it shares nothing with braid but the files. Each CASE directory holds
+
+    export/              what braid wrote
+    tokens.npy           int32 [sequences, length]
+    logits.npy           float32 [sequences, n, vocabulary], ours of the last n positions
+
+Usage: reference_models.py --available | reference_models.py CASE...
+"""
+import json
+import pathlib
+import struct
+import sys
+
+import numpy
+import torch
+from torch.nn.functional import embedding, layer_norm, linear, silu, softmax
+
+TOLERANCE = 1e-4
+
+
+def read_safetensors(path):
+    """Tensors of one file by name, as float32."""
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    assert header.pop("__metadata__")["format"] == "pt", path
+    body, tensors, expected = data[8 + length :], {}, 0
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        begin, end = entry["data_offsets"]
+        assert begin == expected, (path, name)
+        expected = end
+        if entry["dtype"] == "BF16":
+            upper = numpy.frombuffer(body[begin:end], "<u2").astype("<u4")
+            array = (upper << 16).view("<f4")
+        else:
+            array = numpy.frombuffer(body[begin:end], {"F32": "<f4", "F16": "<f2"}[entry["dtype"]])
+        tensors[name] = torch.from_numpy(array.astype(numpy.float32).reshape(entry["shape"]))
+    assert expected == len(body), path
+    return tensors
+
+
+def read_weights(directory):
+    index = directory / "model.safetensors.index.json"
+    if not index.exists():
+        return read_safetensors(directory / "model.safetensors")
+    weight_map = json.loads(index.read_text())["weight_map"]
+    tensors = {}
+    for name in sorted(set(weight_map.values())):
+        shard = read_safetensors(directory / name)
+        assert all(weight_map[tensor] == name for tensor in shard), name
+        tensors.update(shard)
+    assert set(tensors) == set(weight_map)
+    return tensors
+
+
+def rms_norm(x, weight, epsilon):
+    return weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + epsilon)
+
+
+def rotate_half(x):
+    first, second = x.chunk(2, -1)
+    return torch.cat((-second, first), -1)
+
+
+def swiglu(x, gate, up, down):
+    return linear(silu(linear(x, gate)) * linear(x, up), down)
+
+
+class Model:
+    def __init__(self, directory):
+        self.config = json.loads((directory / "config.json").read_text())
+        self.weights = read_weights(directory)
+        self.width = self.config["hidden_size"] // self.config["num_attention_heads"]
+        self.dense = self.config["model_type"] == "llama"
+        assert self.dense or self.config["model_type"] == "braid_soft_moe"
+        every = range(self.config["num_hidden_layers"])
+        routed = [i for i in every if f"model.layers.{i}.mlp.router.weight" in self.weights]
+        assert routed == ([] if self.dense else self.config.get("moe_layers", list(every)))
+
+    def layer(self, number, name):
+        return self.weights[f"model.layers.{number}.{name}.weight"]
+
+    def attention(self, number, x):
+        """Causal attention of one sequence; x [L, D]."""
+        length, heads = x.shape[0], self.config["num_attention_heads"]
+        q, k, v = (
+            linear(x, self.layer(number, f"self_attn.{name}_proj"))
+            .view(length, heads, self.width)
+            .transpose(0, 1)
+            for name in "qkv"
+        )
+        steps = torch.arange(0, self.width, 2, dtype=torch.float64) / self.width
+        frequency = self.config["rope_theta"] ** -steps
+        angle = torch.outer(torch.arange(length, dtype=torch.float64), frequency).repeat(1, 2)
+        cosine, sine = angle.cos().float(), angle.sin().float()
+        q = q * cosine + rotate_half(q) * sine
+        k = k * cosine + rotate_half(k) * sine
+        scores = q @ k.transpose(1, 2) / self.width**0.5
+        scores = scores.masked_fill(torch.ones(length, length).triu(1).bool(), -torch.inf)
+        mixed = (softmax(scores, -1) @ v).transpose(0, 1).reshape(length, -1)
+        return linear(mixed, self.layer(number, "self_attn.o_proj"))
+
+    def decide(self, number, x):
+        """Weights of the experts from the mean of x [n, D]."""
+        mean = x.mean(0)
+        if self.config["router_input"] == "NORMALIZED_MEAN":
+            mean = layer_norm(mean, mean.shape)
+        return softmax(linear(mean, self.layer(number, "mlp.router")), -1)
+
+    def decisions(self, number, x):
+        """Pieces of x [L, D], each with the weights of the experts for it."""
+        router = self.config["router"]
+        if router == "EXPERT_CHOICE_TOKEN":
+            return [(token, self.decide(number, token)) for token in x.split(1)]
+        segments = x.split(self.config["segment_length"])
+        own = self.decide(number, segments[0])
+        first = own
+        if self.config["first_segment"] == "UNIFORM":
+            first = torch.full_like(own, 1 / len(own))
+        if router == "PREFIX":
+            later = [own] * (len(segments) - 1)
+        else:
+            later = [self.decide(number, segment) for segment in segments[:-1]]
+        return list(zip(segments, [first] + later))
+
+    def expert_ffn(self, number, x, weights):
+        gate, up, down = (
+            self.layer(number, f"mlp.experts.{name}_proj") for name in ("gate", "up", "down")
+        )
+        if self.config["router"].startswith("EXPERT_CHOICE"):
+            best = int(weights.argmax())
+            return weights[best] * swiglu(x, gate[best], up[best], down[best])
+        gate, up, down = (torch.einsum("e,eij->ij", weights, m) for m in (gate, up, down))
+        return swiglu(x, gate, up, down)
+
+    def ffn(self, number, x):
+        if f"model.layers.{number}.mlp.router.weight" not in self.weights:
+            return swiglu(x, *(self.layer(number, f"mlp.{n}_proj") for n in ("gate", "up", "down")))
+        outputs = [self.expert_ffn(number, *piece) for piece in self.decisions(number, x)]
+        return torch.cat(outputs)
+
+    def logits(self, tokens):
+        epsilon = self.config["rms_norm_eps"]
+        table = self.weights["model.embed_tokens.weight"]
+        h = embedding(tokens, table)
+        for number in range(self.config["num_hidden_layers"]):
+            h = h + self.attention(number, rms_norm(h, self.layer(number, "input_layernorm"), epsilon))
+            x = rms_norm(h, self.layer(number, "post_attention_layernorm"), epsilon)
+            h = h + self.ffn(number, x)
+        h = rms_norm(h, self.weights["model.norm.weight"], epsilon)
+        tied = self.config["tie_word_embeddings"]
+        assert tied != ("lm_head.weight" in self.weights)
+        return linear(h, table if tied else self.weights["lm_head.weight"])
+
+
+def compare(case):
+    model = Model(case / "export")
+    tokens = torch.from_numpy(numpy.load(case / "tokens.npy").astype(numpy.int64))
+    ours = numpy.load(case / "logits.npy")
+    with torch.no_grad():
+        reference = torch.stack([model.logits(sequence) for sequence in tokens]).numpy()
+    reference = reference[:, -ours.shape[1] :]
+    assert reference.shape == ours.shape, (case.name, reference.shape, ours.shape)
+    worst = numpy.abs(reference - ours).max()
+    print(f"{case.name}: largest difference {worst:.2e}, largest logit {numpy.abs(ours).max():.2f}")
+    return worst <= TOLERANCE
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--available"]:
+        sys.exit(0)
+    torch.set_num_threads(1)
+    results = [compare(pathlib.Path(name)) for name in sys.argv[1:]]
+    sys.exit(0 if results and all(results) else 1)

@@ -1,0 +1,73 @@
+// The tensors of a Hugging Face model directory: model.safetensors, or
+// model-00001-of-0000N.safetensors with model.safetensors.index.json.
+//
+//   ASSIGN_OR_RETURN(const WeightFiles weights, WeightFiles::Open(directory));
+//   RETURN_IF_ERROR(weights.Read("lm_head.weight", values));
+#ifndef BRAID_TRAINER_HUGGINGFACE_WEIGHT_FILES_H_
+#define BRAID_TRAINER_HUGGINGFACE_WEIGHT_FILES_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "formats/atomic_file.h"
+#include "formats/safetensors.h"
+
+namespace braid {
+
+class WeightFiles {
+ public:
+  // Opens every file and checks it against its header and the index. NotFound
+  // without weights; InvalidArgument for an index that is malformed, names
+  // files outside the directory or disagrees with them (a tensor missing, or
+  // in two files); DataLoss for a damaged file.
+  static absl::StatusOr<WeightFiles> Open(const std::filesystem::path& directory);
+
+  // Of all tensors, sorted.
+  std::vector<std::string> names() const;
+  // nullptr when there is none of that name.
+  const TensorInfo* Find(const std::string& name) const;
+
+  // The tensor's values as floats, row-major. Requires as many as it has.
+  // InvalidArgument for element types other than F32, BF16 and F16, and for a
+  // value that is not finite.
+  absl::Status Read(const std::string& name, std::span<float> values) const;
+
+ private:
+  absl::Status OpenFile(const std::filesystem::path& path);
+  absl::Status CheckIndex(const std::filesystem::path& index,
+                          const std::map<std::string, std::string>& weight_map) const;
+
+  std::vector<std::filesystem::path> paths_;
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, size_t> file_of_;  // by tensor
+};
+
+// Consecutive tensors of `tensor_bytes` make a file while they have at most
+// `max_file_bytes` together; a larger tensor has one alone. Returns the number
+// of tensors of each file.
+std::vector<size_t> PlanWeightFiles(std::span<const int64_t> tensor_bytes, int64_t max_file_bytes);
+
+struct WeightsToWrite {
+  // Name and shape of each; its dtype is that of the file.
+  std::vector<TensorInfo> tensors;
+  // Values of a tensor; they need stay valid until the next call only.
+  std::function<absl::StatusOr<std::span<const float>>(const TensorInfo&)> values;
+  int64_t max_file_bytes = 0;
+};
+
+// Writes the files, and the index when there are several. The same arguments
+// give the same bytes. OutOfRange, naming the tensor, when a value is too large
+// for F16.
+absl::StatusOr<std::vector<FileSummary>> WriteWeightFiles(const std::filesystem::path& directory,
+                                                          const WeightsToWrite& weights);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_HUGGINGFACE_WEIGHT_FILES_H_

@@ -1,0 +1,44 @@
+#include "trainer/starting_model.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "formats/status_macros.h"
+#include "trainer/model_config.h"
+#include "trainer/run_spec.h"
+#include "trainer/training_state.h"
+
+namespace braid {
+namespace {
+
+absl::Status CopyWeights(LanguageModel& from, const std::string& source, LanguageModel* to) {
+  const std::span<const Parameter> theirs = from.parameters(), ours = to->parameters();
+  const bool fits = std::ranges::equal(theirs, ours, [](const Parameter& a, const Parameter& b) {
+    return a.name == b.name && a.shape == b.shape;
+  });
+  if (!fits) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("init_from: ", source, " holds weights of\n", from.config().DebugString(),
+                     "which do not fit\n", to->config().DebugString()));
+  }
+  std::ranges::copy(from.values(), to->values().begin());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LanguageModel>> StartingModel(const v1::RunSpec& spec) {
+  const v1::ModelConfig dense = DenseCounterpart(spec.model());
+  if (spec.init_from().empty()) {
+    return LanguageModel::Create(DenseSteps(spec) > 0 ? dense : spec.model(), spec.seed());
+  }
+  ASSIGN_OR_RETURN(const auto source, LoadModel(spec.init_from()));
+  // Another sequence or segment length than the source's makes it another model.
+  ASSIGN_OR_RETURN(
+      auto model,
+      LanguageModel::Create(UsesExperts(source->config()) ? spec.model() : dense, spec.seed()));
+  RETURN_IF_ERROR(CopyWeights(*source, spec.init_from(), model.get()));
+  return model;
+}
+
+}  // namespace braid

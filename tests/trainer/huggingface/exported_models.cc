@@ -5,6 +5,7 @@
 
 #include "formats/check.h"
 #include "tests/formats/scratch_directory.h"
+#include "trainer/checkpoint_directory.h"
 #include "trainer/model_config.h"
 #include "trainer/training_state.h"
 

@@ -32,6 +32,16 @@ void Field(const std::string& name, const std::string& value, std::ostream& out)
   out << absl::StrFormat("%-18s %s\n", name, value);
 }
 
+// "12.0k tokens/s, 85.1 GFLOP/s, 64 % of the peak".
+std::string Speed(const v1::StepMetrics& step) {
+  std::string text = absl::StrFormat("%s tokens/s", CompactCount(step.tokens_per_second()));
+  if (step.gflops() > 0) absl::StrAppendFormat(&text, ", %.1f GFLOP/s", step.gflops());
+  if (step.model_flops_utilization() > 0) {
+    absl::StrAppendFormat(&text, ", %.0f %% of the peak", 100 * step.model_flops_utilization());
+  }
+  return text;
+}
+
 // Means over the layers with experts, and the layer that is closest to collapse.
 std::string ExpertHealth(const v1::StepMetrics& metrics) {
   const v1::LayerRouting* least = &metrics.routing(0);
@@ -46,16 +56,6 @@ std::string ExpertHealth(const v1::StepMetrics& metrics) {
   return absl::StrFormat("%.1f of %d effective (least %.1f in layer %d), %.1f active, cosine %.3f",
                          effective / layers, least->mean_weights_size(), least->effective_experts(),
                          least->layer(), active / layers, cosine / layers);
-}
-
-// "12.0k tokens/s, 85.1 GFLOP/s, 64 % of the peak".
-std::string Speed(const v1::StepMetrics& step) {
-  std::string text = absl::StrFormat("%s tokens/s", CompactCount(step.tokens_per_second()));
-  if (step.gflops() > 0) absl::StrAppendFormat(&text, ", %.1f GFLOP/s", step.gflops());
-  if (step.model_flops_utilization() > 0) {
-    absl::StrAppendFormat(&text, ", %.0f %% of the peak", 100 * step.model_flops_utilization());
-  }
-  return text;
 }
 
 }  // namespace
@@ -177,9 +177,38 @@ void PrintModel(const v1::DescribeModelResponse& model, std::ostream& out) {
   PrintTable(rows, out);
   out << absl::StrFormat(
       "\nweights, gradients and AdamW moments (fp32): %.2f GiB\n"
-      "training FLOPs per token: %.4g, of which %.1f %% merge experts\n",
+      "training FLOPs per token: %.4g, and %.1f %% more to merge experts\n",
       model.training_state_bytes() / double{1 << 30}, model.flops_per_token(),
       100 * model.merge_flops_per_token() / std::max(model.flops_per_token(), 1.0));
+  if (!model.has_forecast()) return;
+  out << "\n";
+  PrintForecast(model.forecast(), out);
+}
+
+void PrintForecast(const v1::Forecast& f, std::ostream& out) {
+  const auto gib = [](int64_t bytes) {
+    return absl::StrFormat("%.2f GiB", bytes / double{1 << 30});
+  };
+  const auto gigabytes = [](double bytes) { return absl::StrFormat("%.3f GB", bytes / 1e9); };
+  std::vector<std::vector<std::string>> rows = {
+      {absl::StrFormat("EACH OF %d RANKS", f.request().world_size()), "REPLICATED", "ZERO-1"},
+      {"weights", gib(f.weight_bytes()), gib(f.weight_bytes())},
+      {"gradients", gib(f.gradient_bytes()), gib(f.gradient_bytes())},
+      {"moments", gib(f.moment_bytes()), gib(f.moment_bytes_zero_1())},
+      {absl::StrFormat("activations (%d x L)", f.request().micro_batch_size()),
+       gib(f.activation_bytes()), gib(f.activation_bytes())},
+      {"together", gib(f.total_bytes()), gib(f.total_bytes_zero_1())},
+      {"sent in a step", gigabytes(f.all_reduce_bytes()), gigabytes(f.zero_1_bytes())}};
+  PrintTable(rows, out);
+  out << absl::StrFormat("\na step of %d sequences: %.4g FLOPs a rank, %.1f %% of them merging\n",
+                         f.request().global_batch_size(), f.step_flops(),
+                         100 * f.step_merge_flops() / f.step_flops());
+  if (f.step_seconds() == 0) {
+    out << "with --gflops and --link: how long it takes\n";
+    return;
+  }
+  out << absl::StrFormat("arithmetic %.3f s, communication %.3f s, step %.3f s\n",
+                         f.compute_seconds(), f.communication_seconds(), f.step_seconds());
 }
 
 void PrintEvaluation(const v1::Evaluation& evaluation, std::ostream& out) {

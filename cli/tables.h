@@ -24,6 +24,7 @@ void PrintJobs(const v1::ListJobsResponse& jobs, std::ostream& out);
 void PrintRun(const v1::Run& run, std::ostream& out);
 void PrintRuns(const v1::ListRunsResponse& runs, std::ostream& out);
 void PrintModel(const v1::DescribeModelResponse& model, std::ostream& out);
+void PrintForecast(const v1::Forecast& forecast, std::ostream& out);
 void PrintEvaluation(const v1::Evaluation& evaluation, std::ostream& out);
 
 }  // namespace braid

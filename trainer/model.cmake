@@ -1,5 +1,7 @@
 braid_library(NAME model_config
   SRCS
+    forecast.cc
+    model/activation_memory.cc
     model/initial_weights.cc
     model/parameter_layout.cc
     model_config.cc

@@ -8,7 +8,6 @@
 #include "formats/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "trainer/checkpoint_writer.h"
-#include "trainer/communicator.h"
 #include "trainer/model/upcycling.h"
 #include "trainer/model_config.h"
 #include "trainer/run_spec.h"
@@ -148,7 +147,11 @@ CheckpointSource SourceOf(TrainingState& state, const std::string& dataset_key) 
 absl::Status SaveState(TrainingState& state, const std::filesystem::path& checkpoints,
                        const std::string& dataset_key, const std::filesystem::path& tokenizer) {
   SingleProcess alone;
-  CheckpointWriter writer(&alone, {.checkpoints = checkpoints, .tokenizer = tokenizer, .attempt = "1"});
+  CheckpointWriterSettings settings;
+  settings.checkpoints = checkpoints;
+  settings.tokenizer = tokenizer;
+  settings.attempt = "save";
+  CheckpointWriter writer(&alone, settings);
   RETURN_IF_ERROR(writer.Start(SourceOf(state, dataset_key)));
   return writer.Finish();
 }

@@ -48,7 +48,8 @@ absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSp
 // Views for a CheckpointWriter. `dataset_key` is kept for RestoreState to compare.
 CheckpointSource SourceOf(TrainingState& state, const std::string& dataset_key);
 
-// A checkpoint of a run that is one process. `tokenizer` is a file to copy.
+// Writes the whole state as CheckpointPath(checkpoints, state.step) and waits for
+// it: for models that no run trains. `tokenizer` is a file to copy.
 absl::Status SaveState(TrainingState& state, const std::filesystem::path& checkpoints,
                        const std::string& dataset_key, const std::filesystem::path& tokenizer);
 

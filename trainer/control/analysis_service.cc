@@ -11,6 +11,7 @@
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
 #include "proto/grpc_status.h"
+#include "trainer/forecast.h"
 #include "trainer/model_config.h"
 #include "trainer/report/report_page.h"
 #include "trainer/report/report_run.h"
@@ -170,6 +171,11 @@ grpc::Status AnalysisServiceImpl::DescribeModel(grpc::ServerContext*,
   const absl::StatusOr<v1::ModelConfig> model = ResolveModelConfig(request->model());
   if (!model.ok()) return ToGrpc(model.status());
   *response = braid::DescribeModel(*model);
+  if (request->has_forecast()) {
+    const absl::StatusOr<v1::Forecast> forecast = ForecastTraining(*model, request->forecast());
+    if (!forecast.ok()) return ToGrpc(forecast.status());
+    *response->mutable_forecast() = *forecast;
+  }
   return grpc::Status::OK;
 }
 

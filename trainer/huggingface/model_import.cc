@@ -108,7 +108,7 @@ absl::Status ReadParameter(const WeightFiles& weights, const ParameterSpec& para
 absl::StatusOr<fs::path> TokenizerOf(const v1::ImportRequest& request,
                                      const v1::ModelConfig& config) {
   const fs::path path = request.tokenizer().empty()
-                            ? fs::path(request.source_dir()) / "tokenizer.model"
+                            ? fs::path(request.source_dir()) / kTokenizerFile
                             : fs::path(request.tokenizer());
   std::error_code error;
   if (!fs::exists(path, error)) {
@@ -129,6 +129,7 @@ absl::Status WriteCheckpointOf(std::unique_ptr<LanguageModel> model, const fs::p
                                OutputDirectory& output) {
   TrainingState state;
   state.upcycled = model->config().routing().num_experts() > 1;
+  state.moments = {0, model->values().size()};
   state.m.assign(model->values().size(), 0.0f);
   state.v.assign(model->values().size(), 0.0f);
   state.model = std::move(model);

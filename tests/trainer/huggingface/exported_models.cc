@@ -58,6 +58,7 @@ fs::path CheckpointOf(LanguageModel& model, const fs::path& folder) {
   TrainingState state;
   state.model = LanguageModel::Create(model.config(), 0).value();
   std::ranges::copy(model.values(), state.model->values().begin());
+  state.moments = {0, model.values().size()};
   state.m.assign(model.values().size(), 0.0f);
   state.v.assign(model.values().size(), 0.0f);
   state.step = 7;

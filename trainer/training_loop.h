@@ -27,6 +27,7 @@
 #include "trainer/run_directory.h"
 #include "trainer/run_spec.h"
 #include "trainer/training_state.h"
+#include "trainer/weight_check.h"
 
 namespace braid {
 
@@ -69,6 +70,7 @@ class TrainingLoop {
   absl::StatusOr<std::string> ChooseCheckpoint();
   absl::Status CopyTokenizer();
   absl::Status UpcycleIfDue();
+  absl::Status CompareWithOthers();
   absl::Status CheckWeights();
   absl::StatusOr<v1::StepMetrics> Step();
   absl::StatusOr<RankBatch> LoadBatch() const;
@@ -86,6 +88,7 @@ class TrainingLoop {
   std::optional<DataLoader> loader_;
   std::optional<InstanceSchedule> schedule_;
   std::unique_ptr<GradientReducer> reducer_;
+  OwnWeights own_weights_;
   std::unique_ptr<MetricsLog> metrics_;  // rank 0
   TrainingState state_;
   double last_beat_ = 0;

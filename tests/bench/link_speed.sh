@@ -12,8 +12,8 @@ set -euo pipefail
 
 steps=${1:-10}
 shift || true
-links=(${LINKS:-unlimited 1000mbit 500mbit 250mbit 125mbit 60mbit})
-shardings=(${SHARDINGS:-ZERO_1 REPLICATED})
+read -r -a links <<< "${LINKS:-unlimited 1000mbit 500mbit 250mbit 125mbit 60mbit}"
+read -r -a shardings <<< "${SHARDINGS:-ZERO_1 REPLICATED}"
 root=$(cd "$(dirname "$0")/../.." && pwd)
 program=${BRAID_BENCH_RANKS:-$root/build/bin/braid-bench-ranks}
 fields=(model.num_layers=6 model.d_model=256 model.num_heads=4 model.vocab_size=4096

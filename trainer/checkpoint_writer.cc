@@ -74,15 +74,18 @@ absl::Status CheckpointWriter::Write(const std::stop_token& stop) {
 
 absl::Status CheckpointWriter::Advance() {
   const absl::Status status = AgreeOnStatus(*communicator_, task_.Wait());
-  if (!status.ok()) {
-    stage_ = Stage::kIdle;
-    std::error_code ignored;
-    if (leads()) std::filesystem::remove_all(Staging(), ignored);
-    return status;
-  }
+  if (!status.ok()) return GiveUp(status);
   if (stage_ == Stage::kWriting) return BeginPublishing();
   stage_ = Stage::kIdle;
   return absl::OkStatus();
+}
+
+absl::Status CheckpointWriter::GiveUp(const absl::Status& cause) {
+  stage_ = Stage::kIdle;
+  std::error_code ignored;
+  if (leads()) std::filesystem::remove_all(Staging(), ignored);
+  return absl::Status(cause.code(), absl::StrCat("the checkpoint of step ", share_.state().step,
+                                                 " was not completed: ", cause.message()));
 }
 
 absl::Status CheckpointWriter::Finish() {

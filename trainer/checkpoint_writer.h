@@ -64,6 +64,7 @@ class CheckpointWriter {
   std::filesystem::path Staging() const;
   absl::Status Write(const std::stop_token& stop);
   absl::Status BeginPublishing();
+  absl::Status GiveUp(const absl::Status& cause);
   absl::Status Publish(const Manifest& manifest) const;
   Manifest ManifestOf(std::vector<ManifestEntry> files) const;
   bool leads() const { return communicator_->rank() == 0; }

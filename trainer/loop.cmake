@@ -2,22 +2,22 @@
 braid_library(NAME run_directory
   SRCS run_directory.cc
   DEPS braid::proto braid::config braid::formats nlohmann_json::nlohmann_json)
-braid_library(NAME run_spec
+braid_library(NAME checkpoint
   SRCS
     checkpoint.cc
     checkpoint_directory.cc
+    checkpoint_share.cc
     communicator.cc
-    model_path.cc
-    run_spec.cc
-    starting_point.cc
-  DEPS braid::proto braid::config braid::formats braid::model_config braid::run_directory
-    nlohmann_json::nlohmann_json)
+  DEPS braid::proto braid::config braid::formats nlohmann_json::nlohmann_json absl::str_format)
+braid_library(NAME run_spec
+  SRCS model_path.cc run_spec.cc starting_point.cc
+  DEPS braid::proto braid::config braid::checkpoint braid::formats braid::model_config
+    braid::run_directory nlohmann_json::nlohmann_json)
 
 braid_library(NAME trainer
   SRCS
     adamw.cc
     background_task.cc
-    checkpoint_share.cc
     checkpoint_writer.cc
     data_loader.cc
     evaluation.cc
@@ -54,7 +54,7 @@ braid_library(NAME trainer
     weight_check.cc
     weight_update.cc
   DEPS
-    braid::run_directory braid::run_spec braid::model braid::model_config braid::tokenizer
+    braid::checkpoint braid::run_directory braid::run_spec braid::model braid::model_config braid::tokenizer
     braid::config braid::formats braid::proto nlohmann_json::nlohmann_json Threads::Threads
     absl::str_format)
 target_link_libraries(braid_trainer

@@ -31,7 +31,7 @@ class MetricsLog {
   absl::Status Append(const v1::StepMetrics& metrics);
 
   // Flushes to the device: before a checkpoint is published, so that the lines up
-  // to its step outlive a power cut with it.
+  // to its step outlive a power cut with it. From any thread.
   absl::Status Sync();
 
  private:

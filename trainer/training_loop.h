@@ -30,6 +30,7 @@
 #include "trainer/run_spec.h"
 #include "trainer/step_metrics.h"
 #include "trainer/training_state.h"
+#include "trainer/weight_check.h"
 
 namespace braid {
 
@@ -76,6 +77,7 @@ class TrainingLoop {
   absl::Status OpenWriter();
   absl::Status CopyTokenizer();
   absl::Status UpcycleIfDue();
+  absl::Status CompareWithOthers();
   absl::Status CheckWeights();
   absl::StatusOr<v1::StepMetrics> Step();
   absl::StatusOr<RankBatch> LoadBatch() const;
@@ -95,6 +97,7 @@ class TrainingLoop {
   std::optional<DataLoader> loader_;
   std::optional<InstanceSchedule> schedule_;
   std::unique_ptr<GradientReducer> reducer_;
+  OwnWeights own_weights_;
   std::unique_ptr<MetricsLog> metrics_;  // rank 0
   TrainingState state_;
   RoutingHealth routing_health_;

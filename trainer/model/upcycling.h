@@ -1,5 +1,5 @@
-// Sparse upcycling (arXiv 2405.03133, section 3.4): a dense model becomes an
-// expert model that computes the same function.
+// Sparse upcycling (arXiv 2405.03133, appendix G.3): a dense model becomes an
+// expert model; where experts are merged, one that computes the same function.
 #ifndef BRAID_TRAINER_MODEL_UPCYCLING_H_
 #define BRAID_TRAINER_MODEL_UPCYCLING_H_
 
@@ -13,8 +13,9 @@
 namespace braid {
 
 // Returns a new model of configuration `moe`: shared parameters equal those of
-// `dense`, every expert is a copy of the dense FFN, routers start from `seed`.
-// Because routing weights sum to 1 its loss equals that of `dense`.
+// `dense`, every expert is a copy of its layer's dense FFN, routers start from
+// `seed`. With a router that merges experts its loss equals that of `dense`,
+// because routing weights sum to 1; expert choice scales by scores instead.
 // InvalidArgument when the two shapes differ in more than routing.
 absl::StatusOr<std::unique_ptr<LanguageModel>> Upcycle(LanguageModel& dense,
                                                        const v1::ModelConfig& moe, uint64_t seed);

@@ -1,15 +1,8 @@
 // The braid-trainer program, alone and under mpirun.
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <cstdlib>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -20,67 +13,14 @@
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
 #include "tests/trainer/loop/tiny_run.h"
+#include "tests/trainer/loop/trainer_program.h"
 #include "trainer/generation.h"
-#include "trainer/splitmix.h"
 
 namespace braid {
 namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-
-// A child process with its output in files.
-class Program {
- public:
-  explicit Program(std::vector<std::string> arguments) : directory_(NewDirectory("program")) {
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    const int flags = O_WRONLY | O_CREAT | O_TRUNC;
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, (directory_ / "out").c_str(), flags, 0644);
-    posix_spawn_file_actions_addopen(&actions, 2, (directory_ / "err").c_str(), flags, 0644);
-    const int error = posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
-    posix_spawn_file_actions_destroy(&actions);
-    EXPECT_EQ(error, 0) << argv[0];
-  }
-
-  pid_t pid() const { return pid_; }
-  // Exit code, or 128 + signal.
-  int Wait() {
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-  std::string out() const { return *ReadFile(directory_ / "out"); }
-  std::string err() const { return *ReadFile(directory_ / "err"); }
-
- private:
-  fs::path directory_;
-  pid_t pid_ = 0;
-};
-
-Program Trainer(const std::string& command, const fs::path& path) {
-  return Program({BRAID_TRAINER, command, path.string()});
-}
-
-Program MpiTrainer(int ranks, const fs::path& run) {
-  return Program({BRAID_MPIRUN, "-n", std::to_string(ranks), "--allow-run-as-root",
-                  "--oversubscribe", "--bind-to", "none", BRAID_TRAINER, "train", run.string()});
-}
-
-// Waits until the run has done `step` steps, with a deadline.
-bool WaitForStep(const RunDirectory& run, int64_t step) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (std::chrono::steady_clock::now() < deadline) {
-    const auto metrics = run.ReadNewestMetrics();
-    if (metrics.has_value() && metrics->step() >= step) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return false;
-}
 
 class BraidTrainerTest : public testing::Test {
  protected:
@@ -90,43 +30,6 @@ class BraidTrainerTest : public testing::Test {
     RunDirectory run(NewDirectory("run"));
     EXPECT_TRUE(run.WriteSpec(spec).ok());
     return run;
-  }
-
-  // Checkpoints so often that a kill has a fair chance to meet one being written.
-  v1::RunSpec TwoRankSpec() {
-    v1::RunSpec spec = TinySpec(dataset_, 120);
-    spec.set_world_size(2);
-    spec.mutable_checkpoint()->set_every_steps(7);
-    spec.mutable_checkpoint()->set_keep_last(1);
-    return spec;
-  }
-
-  // TwoRankSpec trained without disturbance; once for all tests.
-  const RunDirectory& UndisturbedRun() {
-    static const RunDirectory whole = [this] {
-      const RunDirectory run = NewRun(TwoRankSpec());
-      Program program = MpiTrainer(2, run.root());
-      EXPECT_EQ(program.Wait(), 0) << program.err();
-      return run;
-    }();
-    return whole;
-  }
-
-  void ExpectSameBitsAfterResume(const RunDirectory& run) {
-    Program resumed = MpiTrainer(2, run.root());
-    ASSERT_EQ(resumed.Wait(), 0) << resumed.err();
-    EXPECT_EQ(LossLines(run), LossLines(UndisturbedRun()));
-    EXPECT_EQ(NewestWeights(run), NewestWeights(UndisturbedRun()));
-  }
-
-  static pid_t PidOf(const RunDirectory& run, int rank) {
-    return static_cast<pid_t>(run.ReadHeartbeats().at(rank).pid());
-  }
-
-  // A tenth of the kill points asked for in the environment.
-  static uint64_t NumKills() {
-    const char* text = std::getenv("BRAID_KILL_POINTS");
-    return text == nullptr ? 2 : std::strtoull(text, nullptr, 10) / 10;
   }
 
   fs::path Request(const google::protobuf::Message& request) {
@@ -214,46 +117,6 @@ TEST_F(BraidTrainerTest, MpiRanksStopTogether) {
   EXPECT_GT(NewestWeights(run).size(), 1000u);
 }
 
-// SIGTERM to one rank of several, as a scheduler that knows the processes sends it.
-TEST_F(BraidTrainerTest, SigtermToARankStopsAllWithin30Seconds) {
-  const v1::RunSpec spec = TwoRankSpec();
-  const RunDirectory run = NewRun(spec);
-  Program program = MpiTrainer(2, run.root());
-  ASSERT_TRUE(WaitForStep(run, 10));
-  const auto begin = std::chrono::steady_clock::now();
-  kill(PidOf(run, 1), SIGTERM);
-  EXPECT_EQ(program.Wait(), kExitStopped) << program.err();
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
-  EXPECT_EQ(run.ReadExit()->outcome, kStopped);
-  EXPECT_EQ(run.ReadNewestMetrics()->step(), run.ReadExit()->step);
-  ExpectSameBitsAfterResume(run);
-}
-
-// mpirun itself gives the ranks a second, and returns 1 in any case.
-TEST_F(BraidTrainerTest, SigtermToMpirunLosesNothing) {
-  const v1::RunSpec spec = TwoRankSpec();
-  const RunDirectory run = NewRun(spec);
-  Program program = MpiTrainer(2, run.root());
-  ASSERT_TRUE(WaitForStep(run, 10));
-  kill(program.pid(), SIGTERM);
-  EXPECT_EQ(program.Wait(), kExitFailed);
-  ExpectSameBitsAfterResume(run);
-}
-
-TEST_F(BraidTrainerTest, KilledMpiRanksResumeToTheSameBits) {
-  const v1::RunSpec spec = TwoRankSpec();
-  for (uint64_t i = 0; i < NumKills(); ++i) {
-    const RunDirectory run = NewRun(spec);
-    const int64_t step = 1 + static_cast<int64_t>(Mix64(1, i) % (spec.num_steps() / 2));
-    Program program = MpiTrainer(2, run.root());
-    ASSERT_TRUE(WaitForStep(run, step)) << program.err();
-    kill(PidOf(run, static_cast<int>(i % 2)), SIGKILL);
-    EXPECT_NE(program.Wait(), 0);
-    ExpectSameBitsAfterResume(run);
-    if (HasFailure()) return;
-  }
-}
-
 TEST_F(BraidTrainerTest, FailuresEndAllRanksWithTheCauseOnDisk) {
   v1::RunSpec spec = TinySpec(dataset_, 50);
   spec.set_world_size(2);
@@ -269,7 +132,7 @@ TEST_F(BraidTrainerTest, FailuresEndAllRanksWithTheCauseOnDisk) {
 }
 
 TEST_F(BraidTrainerTest, BadUseAndBadInputAreClear) {
-  Program nothing = Program({BRAID_TRAINER});
+  Program nothing = Trainer();
   EXPECT_EQ(nothing.Wait(), kExitUsage);
   Program no_run = Trainer("train", "/nowhere");
   EXPECT_EQ(no_run.Wait(), kExitFailed);

@@ -21,7 +21,6 @@ namespace braid {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::Each;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -78,6 +77,7 @@ class CheckpointFailureTest : public testing::Test {
       const ChildResult result = TrainInChild(run, spec_, fault);
       ASSERT_FALSE(result.killed);
       EXPECT_THAT(std::string(result.status.message()), HasSubstr(message));
+      EXPECT_THAT(std::string(result.status.message()), HasSubstr("the checkpoint of step "));
       EXPECT_THAT(std::string(result.status.message()), HasSubstr("/checkpoints"));
       EXPECT_THAT(Names(run), testing::Contains(Not(HasSubstr("tmp"))));
       ExpectAllGood(run);

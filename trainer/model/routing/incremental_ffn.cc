@@ -41,8 +41,8 @@ class SegmentIncremental final : public IncrementalFfn {
   at::Tensor AddFfn(const at::Tensor& h, const at::Tensor& x) override {
     if (DecisionDue()) Decide(x);
     position_ += x.size(0);
-    if (!ffn_.sum.defined()) ffn_.sum = at::zeros({x.size(1)}, x.options());
-    ffn_.sum.add_(x.sum(0));
+    // A prompt's decision is the last one.
+    if (mode_ != MergeMode::kPrompt) ffn_.sum.add_(x.sum(0));
     return at::addmm(h, SwiGluForward(at::mm(x, ffn_.gate_up.t())), ffn_.down);
   }
 
@@ -72,18 +72,18 @@ class SegmentIncremental final : public IncrementalFfn {
   }
 
   void Decide(const at::Tensor& x) {
-    const at::Tensor routing = Weights(x);
+    const at::Tensor routing = Weights(x), zeros = at::zeros({x.size(1)}, x.options());
     if (MergesExperts(config_)) {
       const MergedFfn merged = MergeExperts(routing, weights_.experts());
       mixture_ = {HostValues(routing), HostValues(routing)};
-      ffn_ = {merged.gate_up[0], merged.down[0], {}};
+      ffn_ = {merged.gate_up[0], merged.down[0], zeros};
       return;
     }
     const at::Tensor chosen = BestExperts(routing);
     const int64_t best = chosen[0].nonzero().item<int64_t>();
     mixture_ = {HostValues(chosen), HostValues(chosen * routing)};
-    ffn_ = {
-        weights_.gate_up.select(1, best).flatten(0, 1), weights_.down[best] * routing[0][best], {}};
+    ffn_ = {weights_.gate_up.select(1, best).flatten(0, 1), weights_.down[best] * routing[0][best],
+            zeros};
   }
 
   const v1::RoutingConfig& config_;

@@ -242,7 +242,9 @@ void AddModel(Program& program) {
   command->add_option("--gflops", options->gflops, "Forecast: 1e9 FLOP/s that a rank reaches")
       ->check(PositiveUpTo(1e12))
       ->needs(forecast);
-  command->add_option("--link", options->link, "Forecast: bytes a second that a rank sends (10GB)")
+  command
+      ->add_option("--link", options->link,
+                   "Forecast: bytes a second that a rank sends, such as 10GB")
       ->transform(ByteSize())
       ->needs(forecast);
   options->config.AddTo(command, "ModelConfig");

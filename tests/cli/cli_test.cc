@@ -262,7 +262,8 @@ TEST_P(CliTest, CorpusToModelAndTheMistakesAfterIt) {
   for (const Arguments& reading :
        {Arguments{"jobs"}, Arguments{"runs"}, Arguments{"status", "job-000001"},
         Arguments{"status", "run-000001"}, Arguments{"eval", "run-000001", "--threads", "1"},
-        Arguments{"model", "describe", "tiny"}}) {
+        Arguments{"model", "describe", "tiny"},
+        Arguments{"model", "describe", "1.5B/32E", "--forecast", "--world", "64"}}) {
     Arguments all = {"--json"};
     all.insert(all.end(), reading.begin(), reading.end());
     const Outcome outcome = Braid(all);

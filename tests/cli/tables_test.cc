@@ -45,5 +45,38 @@ TEST(TablesTest, RunShowsTheHealthOfItsExperts) {
       << out.str();
 }
 
+TEST(TablesTest, RunShowsItsSpeed) {
+  v1::Run run;
+  run.mutable_latest()->set_tokens_per_second(12000);
+  std::ostringstream plain;
+  PrintRun(run, plain);
+  EXPECT_EQ(plain.str().find("GFLOP"), std::string::npos);
+  run.mutable_latest()->set_gflops(85.07);
+  run.mutable_latest()->set_model_flops_utilization(0.637);
+  std::ostringstream measured;
+  PrintRun(run, measured);
+  EXPECT_NE(measured.str().find("tokens/s, 85.1 GFLOP/s, 64 % of the peak"), std::string::npos)
+      << measured.str();
+}
+
+TEST(TablesTest, ForecastShowsBothShardings) {
+  v1::Forecast forecast;
+  forecast.mutable_request()->set_world_size(4);
+  forecast.set_weight_bytes(int64_t{3} << 30);
+  forecast.set_moment_bytes(int64_t{6} << 30);
+  forecast.set_moment_bytes_zero_1(int64_t{3} << 29);
+  forecast.set_all_reduce_bytes(4.5e9);
+  forecast.set_step_flops(2e12);
+  std::ostringstream out;
+  PrintForecast(forecast, out);
+  for (const char* part : {"EACH OF 4 RANKS", "3.00 GiB", "6.00 GiB", "1.50 GiB", "4.500 GB",
+                           "2e+12 FLOPs a rank", "--gflops"}) {
+    EXPECT_NE(out.str().find(part), std::string::npos) << part << " in\n" << out.str();
+  }
+  forecast.set_step_seconds(12.25);
+  PrintForecast(forecast, out);
+  EXPECT_NE(out.str().find("step 12.250 s"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace braid

@@ -4,12 +4,10 @@
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
-#include <torch/version.h>
 
 #include <algorithm>
 #include <memory>
 #include <random>
-#include <type_traits>
 
 #include "trainer/kernels/fused_ffn.h"
 #include "trainer/model/language_model.h"
@@ -18,10 +16,14 @@
 namespace braid {
 namespace {
 
+// The type of the totals, which is another one in later versions of the library.
+template <class T>
+T TotalOf(void (c10::MemoryReportingInfoBase::*)(void*, int64_t, T, T, c10::Device));
+
 // Bytes of tensors that live, and the most at one time.
 class TensorBytes final : public c10::MemoryReportingInfoBase {
  public:
-  using Total = std::conditional_t<(TORCH_VERSION_MAJOR >= 2), size_t, int64_t>;
+  using Total = decltype(TotalOf(&c10::MemoryReportingInfoBase::reportMemoryUsage));
 
   void reportMemoryUsage(void*, int64_t bytes, Total, Total, c10::Device) override {
     now_ += bytes;

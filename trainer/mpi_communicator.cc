@@ -57,8 +57,23 @@ class MpiCommunicator : public Communicator {
   int rank() const override { return rank_; }
   int world_size() const override { return world_size_; }
 
-  absl::Status AllReduceSum(std::span<float> values) override { return Sum(values, MPI_FLOAT); }
-  absl::Status AllReduceSum(std::span<double> values) override { return Sum(values, MPI_DOUBLE); }
+  // Every rank sums its shard and all gather the sums, which uses both directions of
+  // every link; Open MPI's own non-blocking call (4.1) reduces and then broadcasts.
+  absl::Status AllReduceSum(std::span<float> values) override {
+    return ForWindows(values, [this](std::span<float> window) {
+      RETURN_IF_ERROR(SumOwnShard(window));
+      return AllGatherShards(window);
+    });
+  }
+
+  absl::Status AllReduceSum(std::span<double> values) override {
+    return ForWindows(values, [this](std::span<double> window) {
+      MPI_Request request;
+      const int code = MPI_Iallreduce(MPI_IN_PLACE, window.data(), static_cast<int>(window.size()),
+                                      MPI_DOUBLE, MPI_SUM, comm_, &request);
+      return Complete(code, request, "MPI_Iallreduce");
+    });
+  }
 
   absl::Status ReduceSum(std::span<float> values, int root) override {
     return ForWindows(values, [this, root](std::span<float> window) {
@@ -107,14 +122,31 @@ class MpiCommunicator : public Communicator {
     return absl::OkStatus();
   }
 
-  template <class T>
-  absl::Status Sum(std::span<T> values, MPI_Datatype type) {
-    return ForWindows(values, [this, type](std::span<T> window) {
-      MPI_Request request;
-      const int code = MPI_Iallreduce(MPI_IN_PLACE, window.data(), static_cast<int>(window.size()),
-                                      type, MPI_SUM, comm_, &request);
-      return Complete(code, request, "MPI_Iallreduce");
-    });
+  // Replaces this rank's shard by the sum over ranks, taken in rank order.
+  absl::Status SumOwnShard(std::span<float> values) {
+    const Shard own = ShardOf(values.size(), rank_, world_size_);
+    const int own_size = static_cast<int>(own.size());
+    std::vector<int> counts(world_size_), offsets(world_size_);
+    std::vector<int> own_counts(world_size_, own_size), own_offsets(world_size_);
+    for (int r = 0; r < world_size_; ++r) {
+      const Shard shard = ShardOf(values.size(), r, world_size_);
+      counts[r] = static_cast<int>(shard.size());
+      offsets[r] = static_cast<int>(shard.begin);
+      own_offsets[r] = r * own_size;
+    }
+    std::vector<float> parts(world_size_ * own.size());
+    MPI_Request request;
+    const int code =
+        MPI_Ialltoallv(values.data(), counts.data(), offsets.data(), MPI_FLOAT, parts.data(),
+                       own_counts.data(), own_offsets.data(), MPI_FLOAT, comm_, &request);
+    RETURN_IF_ERROR(Complete(code, request, "MPI_Ialltoallv"));
+    float* const sum = values.data() + own.begin;
+    std::copy_n(parts.begin(), own.size(), sum);
+    for (int r = 1; r < world_size_; ++r) {
+      const float* const part = parts.data() + own_offsets[r];
+      for (size_t i = 0; i < own.size(); ++i) sum[i] += part[i];
+    }
+    return absl::OkStatus();
   }
 
   // Every rank's shard as far as it lies in `window`.

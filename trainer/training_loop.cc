@@ -20,7 +20,6 @@
 #include "trainer/phase_times.h"
 #include "trainer/progress_line.h"
 #include "trainer/schedule.h"
-#include "trainer/weight_check.h"
 #include "trainer/weight_update.h"
 
 namespace braid {
@@ -67,7 +66,8 @@ absl::StatusOr<TrainingOutcome> TrainingLoop::Run() {
 absl::StatusOr<TrainingOutcome> TrainingLoop::RunToEnd() {
   RETURN_IF_ERROR(Open());
   RETURN_IF_ERROR(Restore());
-  RETURN_IF_ERROR(CheckWeights());
+  RETURN_IF_ERROR(CompareWithOthers());
+  own_weights_.Remember(state_);
   while (!done()) {
     RETURN_IF_ERROR(UpcycleIfDue());
     ASSIGN_OR_RETURN(const v1::StepMetrics metrics, Step());
@@ -177,6 +177,7 @@ absl::Status TrainingLoop::UpcycleIfDue() {
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(state_, UpcycledState(std::move(state_), spec_, *environment_.communicator));
+  own_weights_.Remember(state_);
   if (leads()) {
     *environment_.out << "step " << state_.step << ": dense warm-up done, FFNs copied into "
                       << spec_.model().routing().num_experts() << " experts" << std::endl;
@@ -184,9 +185,18 @@ absl::Status TrainingLoop::UpcycleIfDue() {
   return absl::OkStatus();
 }
 
-absl::Status TrainingLoop::CheckWeights() {
+absl::Status TrainingLoop::CompareWithOthers() {
   const ScopedPhase phase(Phase::kCommunication);
   return CompareWeights(state_.step, *state_.model, *environment_.communicator);
+}
+
+// Before the update, which with a sharded optimiser replaces what this rank does not
+// own on every other.
+absl::Status TrainingLoop::CheckWeights() {
+  const int64_t every = spec_.weight_check_every_steps();
+  if (every <= 0) return absl::OkStatus();
+  if ((state_.step + 1) % every == 0) RETURN_IF_ERROR(CompareWithOthers());
+  return own_weights_.Check(state_, environment_.communicator->rank());
 }
 
 absl::StatusOr<RankBatch> TrainingLoop::LoadBatch() const {
@@ -207,12 +217,11 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   ASSIGN_OR_RETURN(
       const GradientPass pass,
       ComputeGradients(work, measure, *state_.model, *reducer_, *environment_.communicator));
-  // Before the update: with a sharded optimiser it replaces what it does not own.
-  const int64_t every = spec_.weight_check_every_steps();
-  if (every > 0 && (state_.step + 1) % every == 0) RETURN_IF_ERROR(CheckWeights());
+  RETURN_IF_ERROR(CheckWeights());
   const double learning_rate = LearningRate(ScheduleOf(spec_), state_.step);
   RETURN_IF_ERROR(UpdateWeights(spec_.optimizer(), learning_rate, pass.gradient_norm, state_,
                                 *environment_.communicator));
+  if (spec_.weight_check_every_steps() > 0) own_weights_.Remember(state_);
   state_.num_tokens += pass.num_tokens;
   v1::StepMetrics metrics;
   metrics.set_step(state_.step);

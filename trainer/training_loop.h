@@ -28,6 +28,7 @@
 #include "trainer/run_directory.h"
 #include "trainer/run_spec.h"
 #include "trainer/training_state.h"
+#include "trainer/weight_check.h"
 
 namespace braid {
 
@@ -72,6 +73,7 @@ class TrainingLoop {
   absl::Status OpenWriter();
   absl::Status CopyTokenizer();
   absl::Status UpcycleIfDue();
+  absl::Status CompareWithOthers();
   absl::Status CheckWeights();
   absl::StatusOr<v1::StepMetrics> Step();
   absl::StatusOr<RankBatch> LoadBatch() const;
@@ -90,6 +92,7 @@ class TrainingLoop {
   std::optional<DataLoader> loader_;
   std::optional<InstanceSchedule> schedule_;
   std::unique_ptr<GradientReducer> reducer_;
+  OwnWeights own_weights_;
   std::unique_ptr<MetricsLog> metrics_;  // rank 0
   TrainingState state_;
   double last_beat_ = 0;

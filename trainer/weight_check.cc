@@ -13,10 +13,18 @@
 namespace braid {
 namespace {
 
-std::vector<uint64_t> Hashes(std::span<const Parameter> parameters) {
-  std::vector<uint64_t> hashes;
-  for (const Parameter& p : parameters) {
-    hashes.push_back(XXH3_64bits(p.value.data(), p.value.size_bytes()));
+// Of every parameter, as far as it lies in `part` of values().
+std::vector<uint64_t> Hashes(LanguageModel& model, Shard part) {
+  const std::span<Parameter> parameters = model.parameters();
+  const float* const values = model.values().data();
+  const int64_t count = static_cast<int64_t>(parameters.size());
+  std::vector<uint64_t> hashes(count);
+#pragma omp parallel for schedule(dynamic)
+  for (int64_t i = 0; i < count; ++i) {
+    const size_t offset = static_cast<size_t>(parameters[i].value.data() - values);
+    const size_t begin = std::clamp(offset, part.begin, part.end);
+    const size_t end = std::clamp(offset + parameters[i].value.size(), part.begin, part.end);
+    hashes[i] = XXH3_64bits(values + begin, (end - begin) * sizeof(float));
   }
   return hashes;
 }
@@ -54,7 +62,7 @@ absl::Status Difference(int64_t step, const std::string& name,
 
 absl::Status CompareWeights(int64_t step, LanguageModel& model, Communicator& communicator) {
   if (communicator.world_size() == 1) return absl::OkStatus();
-  const std::vector<uint64_t> mine = Hashes(model.parameters());
+  const std::vector<uint64_t> mine = Hashes(model, {0, model.values().size()});
   const uint64_t together = XXH3_64bits(mine.data(), mine.size() * sizeof(uint64_t));
   ASSIGN_OR_RETURN(const std::vector<uint64_t> all, GatherNumbers(communicator, together));
   if (AllEqual(all)) return absl::OkStatus();
@@ -64,6 +72,24 @@ absl::Status CompareWeights(int64_t step, LanguageModel& model, Communicator& co
   }
   return absl::InternalError(
       "hashes of the weights differ between ranks, those of parameters do not");
+}
+
+void OwnWeights::Remember(TrainingState& state) {
+  part_ = state.moments;
+  hashes_.clear();
+  if (part_.size() < state.model->values().size()) hashes_ = Hashes(*state.model, part_);
+}
+
+absl::Status OwnWeights::Check(TrainingState& state, int rank) const {
+  if (hashes_.empty()) return absl::OkStatus();
+  const std::vector<uint64_t> now = Hashes(*state.model, part_);
+  const auto [then, changed] = std::ranges::mismatch(hashes_, now);
+  if (changed == now.end()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      "after step ", state.step,
+      " the weights changed by themselves: ", state.model->parameters()[changed - now.begin()].name,
+      " on rank ", rank, " (hash ", Hex(*changed), ") differs from what was written (hash ",
+      Hex(*then), "); suspect that machine's memory, and resume from the newest checkpoint"));
 }
 
 }  // namespace braid

@@ -5,12 +5,12 @@
 #   sudo ./tests/bench/link_speed.sh [STEPS] [FIELD=VALUE...]
 #
 # Each rank runs in a network namespace of its own; a token-bucket filter limits both
-# directions of the veth pair between them. Prints a Markdown table: milliseconds a
-# step (median), and of that what was spent waiting for the other rank. Needs root,
+# directions of the veth pair between them. Prints a Markdown table: milliseconds of the
+# fastest step, and of that what was spent waiting for the other rank. Needs root,
 # iproute2 and Open MPI; LINKS and SHARDINGS override what is measured.
 set -euo pipefail
 
-steps=${1:-7}
+steps=${1:-10}
 shift || true
 links=(${LINKS:-unlimited 1000mbit 500mbit 250mbit 125mbit 60mbit})
 shardings=(${SHARDINGS:-ZERO_1 REPLICATED})
@@ -18,7 +18,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 program=${BRAID_BENCH_RANKS:-$root/build/bin/braid-bench-ranks}
 fields=(model.num_layers=6 model.d_model=256 model.num_heads=4 model.vocab_size=4096
   model.sequence_length=512 model.routing.segment_length=128 model.routing.num_experts=1
-  batch.global_batch_size=8 batch.micro_batch_size=4 reduction.bucket_bytes=2097152 "$@")
+  batch.global_batch_size=4 batch.micro_batch_size=2 reduction.bucket_bytes=2097152 "$@")
 
 here=braid-a-$$ there=braid-b-$$
 scratch=$(mktemp -d)

@@ -70,35 +70,39 @@ TEST_F(WeightCheckTest, AnyBitOfAnyWeightCounts) {
   EXPECT_THAT(statuses, testing::Each(absl::OkStatus()));
 }
 
-// The bit flips between step 5 and step 6, in the first or last weight: rank 0's or
-// rank 1's part.
+// Two ranks, comparing every 6 steps; bit 12 of the first or the last weight, which are
+// rank 0's and rank 1's part, flips on rank 1 after step `step`.
+std::vector<absl::Status> TrainWithAFlippedBit(const RunDirectory& run, v1::RunSpec spec,
+                                               int64_t step, bool first) {
+  spec.set_world_size(2);
+  spec.set_weight_check_every_steps(6);
+  std::ostringstream out;
+  return RunThreadedRanks(2, [&](Communicator& ranks) {
+    TrainingLoop* running = nullptr;
+    LoopEnvironment environment;
+    environment.communicator = &ranks;
+    environment.now = StepClock();
+    environment.out = &out;
+    environment.stop_requested = [&] {
+      if (ranks.rank() == 1 && running->step() == step) {
+        const std::span<float> values = running->state().model->values();
+        FlipBit(first ? &values.front() : &values.back(), 12);
+      }
+      return false;
+    };
+    TrainingLoop loop(run, spec, environment);
+    running = &loop;
+    return loop.Run().status();
+  });
+}
+
 TEST_F(WeightCheckTest, TheLoopStopsOnAllRanksBeforeTheUpdate) {
   for (const auto sharding : {v1::ZERO_1, v1::REPLICATED}) {
     for (const bool first : {true, false}) {
       v1::RunSpec spec = TinySpec(dataset_, 20);
-      spec.set_world_size(2);
       spec.set_optimizer_sharding(sharding);
-      spec.set_weight_check_every_steps(6);
       RunDirectory run(NewDirectory("run"));
-      std::ostringstream out;
-      const auto statuses = RunThreadedRanks(2, [&](Communicator& ranks) {
-        TrainingLoop* running = nullptr;
-        LoopEnvironment environment;
-        environment.communicator = &ranks;
-        environment.now = StepClock();
-        environment.out = &out;
-        environment.stop_requested = [&] {
-          if (ranks.rank() == 1 && running->step() == 5) {
-            const std::span<float> values = running->state().model->values();
-            FlipBit(first ? &values.front() : &values.back(), 12);
-          }
-          return false;
-        };
-        TrainingLoop loop(run, spec, environment);
-        running = &loop;
-        return loop.Run().status();
-      });
-      for (const absl::Status& status : statuses) {
+      for (const absl::Status& status : TrainWithAFlippedBit(run, spec, 5, first)) {
         EXPECT_THAT(std::string(status.message()),
                     AllOf(HasSubstr("after step 5 "), HasSubstr("rank 1 (hash "),
                           HasSubstr(first ? "embed_tokens" : "lm_head")));
@@ -106,6 +110,21 @@ TEST_F(WeightCheckTest, TheLoopStopsOnAllRanksBeforeTheUpdate) {
       EXPECT_EQ(run.ReadNewestMetrics()->step(), 5);
     }
   }
+}
+
+// Sharded, the others would take the bit over at once; replicated, it stays until ranks
+// are compared.
+TEST_F(WeightCheckTest, AFlipBetweenComparisonsIsNamedToo) {
+  v1::RunSpec spec = TinySpec(dataset_, 20);
+  RunDirectory sharded(NewDirectory("run")), replicated(NewDirectory("run"));
+  spec.set_optimizer_sharding(v1::ZERO_1);
+  EXPECT_THAT(std::string(TrainWithAFlippedBit(sharded, spec, 8, false)[1].message()),
+              AllOf(HasSubstr("after step 8 the weights changed by themselves: lm_head.weight on "
+                              "rank 1 (hash "),
+                    HasSubstr("differs from what was written (hash ")));
+  spec.set_optimizer_sharding(v1::REPLICATED);
+  EXPECT_THAT(std::string(TrainWithAFlippedBit(replicated, spec, 8, false)[1].message()),
+              AllOf(HasSubstr("after step 11 "), HasSubstr("rank 1 (hash ")));
 }
 
 }  // namespace

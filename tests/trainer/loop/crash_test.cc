@@ -65,21 +65,29 @@ class CrashTest : public testing::Test {
     }
   }
 
-  // Killed at `points`, one after another, then left to itself.
-  static void ExpectSameBits(const v1::RunSpec& spec, const std::vector<Fault>& points,
-                             const Undisturbed& whole) {
-    const RunDirectory run(NewDirectory("run"));
+  static std::string Describe(const std::vector<Fault>& points) {
+    std::string text;
     for (const Fault& point : points) {
-      SCOPED_TRACE(absl::StrCat(point.event, " #", point.occurrence, " after ", point.after_us,
-                                " us, lingers ", point.linger_ms, " ms"));
+      absl::StrAppend(&text, point.event, " #", point.occurrence, " after ", point.after_us,
+                      " us, lingers ", point.linger_ms, " ms\n");
+    }
+    return text;
+  }
+
+  // Killed at `points`, one after another, then left to itself.
+  void ExpectSameBits(const v1::RunSpec& spec, const std::vector<Fault>& points,
+                      const Undisturbed& whole,
+                      const RunDirectory& run = RunDirectory(NewDirectory("run"))) {
+    for (const Fault& point : points) {
+      SCOPED_TRACE(Describe({point}));
       if (!TrainInChild(run, spec, point).killed) break;
+      ++num_killed_;
       ExpectNothingHalf(run);
     }
     const ChildResult last = TrainInChild(run, spec, {});
     ASSERT_TRUE(last.status.ok()) << last.status;
-    ASSERT_EQ(LossLines(run), whole.losses) << points[0].event << " #" << points[0].occurrence;
-    ASSERT_EQ(NewestWeights(run), whole.weights) << points[0].event << " #" << points[0].occurrence;
-    fs::remove_all(run.root());
+    ASSERT_EQ(LossLines(run), whole.losses) << Describe(points);
+    ASSERT_EQ(NewestWeights(run), whole.weights) << Describe(points);
   }
 
   // Each event once, then more of each until there are enough; ranks linger at every third.
@@ -99,6 +107,7 @@ class CrashTest : public testing::Test {
   }
 
   fs::path dataset_;
+  size_t num_killed_ = 0;
 };
 
 TEST_F(CrashTest, EventsCoverEveryPhase) {
@@ -119,12 +128,34 @@ TEST_F(CrashTest, KilledAtAnyEventResumesToTheSameBits) {
   const v1::RunSpec spec = Spec(2);
   const Undisturbed whole = Reference(spec);
   const std::vector<Fault> points = PointsOf(whole.events, LeastPoints());
-  EXPECT_GE(points.size(), 60u);
   for (const Fault& point : points) {
     ExpectSameBits(spec, {point}, whole);
     if (HasFatalFailure()) return;
   }
-  RecordProperty("kill_points", static_cast<int>(points.size()));
+  // Counts of events depend on timing a little.
+  EXPECT_GE(num_killed_, std::max(LeastPoints(), points.size() * 9 / 10));
+  RecordProperty("kill_points", static_cast<int>(num_killed_));
+}
+
+// The first kill leaves a checkpoint without a manifest, which the second meets half removed.
+TEST_F(CrashTest, KilledWhileItCleansUpResumesToTheSameBits) {
+  const v1::RunSpec spec = Spec(2);
+  const Undisturbed whole = Reference(spec);
+  Fault first, second;
+  first.event = "fsync /checkpoints/step-N.A.tmp/manifest.json.tmp";
+  first.occurrence = 2;
+  for (const char* file :
+       {"model-00001-of-00002.safetensors", "optimizer-00002-of-00002.safetensors", "state.json",
+        "manifest.json.tmp"}) {
+    second.event = absl::StrCat("unlinkat /checkpoints/step-N.A.tmp/", file);
+    const RunDirectory run(NewDirectory("run"));
+    ASSERT_TRUE(TrainInChild(run, spec, first).killed);
+    ASSERT_TRUE(TrainInChild(run, spec, second).killed) << second.event;
+    ExpectSameBits(spec, {}, whole, run);
+    for (const auto& entry : fs::directory_iterator(run.checkpoints())) {
+      EXPECT_NE(entry.path().extension(), ".tmp");
+    }
+  }
 }
 
 // In the midst of computing too, and again while it resumes.
@@ -142,6 +173,7 @@ TEST_F(CrashTest, KilledAtAnyTimeAgainAndAgainResumesToTheSameBits) {
       ExpectSameBits(spec, points, whole);
       if (HasFatalFailure()) return;
     }
+    EXPECT_GT(num_killed_, 0u);
   }
 }
 

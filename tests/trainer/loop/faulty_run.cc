@@ -53,6 +53,7 @@ std::string EventOf(const FileCall& call, const std::string& root) {
 // "/checkpoints" of "pwrite /checkpoints/step-N.A.tmp/state.json".
 std::string DirectoryOf(const std::string& event) {
   const size_t begin = event.find('/');
+  if (begin == std::string::npos) return "";
   return event.substr(begin, event.find('/', begin + 1) - begin);
 }
 

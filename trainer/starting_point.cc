@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
 #include "trainer/checkpoint.h"
@@ -35,10 +36,16 @@ absl::Status CheckFits(const v1::ModelConfig& source, const v1::ModelConfig& ask
         "init_from: the weights do not fit the model asked for (weights -> model): ", difference));
   }
   const int have = source.routing().num_experts(), want = asked.routing().num_experts();
-  if (have == 1 || have == want) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.routing.num_experts: got ", want, ", expected ", have,
-                   " as in the weights of init_from (only a dense model becomes experts)"));
+  if (have == 1) return absl::OkStatus();
+  if (have != want) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.routing.num_experts: got ", want, ", expected ", have,
+                     " as in the weights of init_from (only a dense model becomes experts)"));
+  }
+  if (MoeLayers(source) == MoeLayers(asked)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "model.routing.moe_layers: got ", absl::StrJoin(MoeLayers(asked), ","), ", expected ",
+      absl::StrJoin(MoeLayers(source), ","), " as in the weights of init_from"));
 }
 
 }  // namespace

@@ -123,6 +123,10 @@ TEST_F(StartingModelTest, RefusesWhatDoesNotFit) {
   spec.mutable_model()->mutable_routing()->set_num_experts(8);
   EXPECT_FAILS(ResolveRunSpec(spec), absl::StatusCode::kInvalidArgument, "num_experts", "got 8",
                "expected 4");
+  spec = Asked(experts.root());
+  spec.mutable_model()->mutable_routing()->add_moe_layers(1);
+  EXPECT_FAILS(ResolveRunSpec(spec), absl::StatusCode::kInvalidArgument, "moe_layers", "got 1",
+               "expected 0,1");
   spec = Asked("/nowhere");
   EXPECT_FAILS(ResolveRunSpec(spec), absl::StatusCode::kNotFound, "/nowhere");
 }

@@ -144,6 +144,7 @@ std::string LossLines(const RunDirectory& directory) {
     m.clear_step_seconds();
     m.clear_tokens_per_second();
     m.clear_gflops();
+    m.clear_model_flops_utilization();
     m.clear_times();
     m.clear_resident_mb();
     m.clear_peak_resident_mb();

@@ -12,7 +12,7 @@ set -euo pipefail
 
 steps=${1:-10}
 shift || true
-read -r -a links <<< "${LINKS:-unlimited 1000mbit 500mbit 250mbit 125mbit 60mbit}"
+read -r -a links <<< "${LINKS:-unlimited 1000mbit 500mbit 250mbit 125mbit}"
 read -r -a shardings <<< "${SHARDINGS:-ZERO_1 REPLICATED}"
 root=$(cd "$(dirname "$0")/../.." && pwd)
 program=${BRAID_BENCH_RANKS:-$root/build/bin/braid-bench-ranks}

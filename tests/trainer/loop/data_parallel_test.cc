@@ -18,7 +18,7 @@
 namespace braid {
 namespace {
 
-constexpr int64_t kSteps = 30;
+constexpr int64_t kSteps = 20;
 
 class DataParallelTest : public testing::Test {
  protected:

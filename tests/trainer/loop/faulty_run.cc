@@ -4,14 +4,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <mutex>
-#include <regex>
 #include <sstream>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -41,13 +42,23 @@ void DieAfter(std::chrono::microseconds delay) {
   }).detach();
 }
 
-// Steps as "N" and attempts as "A": "checkpoints/step-N.A.tmp/state.json".
+// Steps as "N" and attempts as "A": "/checkpoints/step-N.A.tmp/state.json".
+std::string WithoutNumbers(std::string path) {
+  constexpr std::string_view kStep = "/step-", kOld = ".old.tmp", kTemporary = ".tmp";
+  size_t at = path.find(kStep);
+  if (at == std::string::npos) return path;
+  at += kStep.size();
+  const size_t digits = std::min(path.find_first_not_of("0123456789", at), path.size());
+  path.replace(at, digits - at, "N");
+  ++at;
+  const size_t end = path.find(kTemporary, at);
+  const bool staging = path[at] == '.' && end < path.find('/', at) && path.find(kOld, at) != at;
+  if (staging) path.replace(at, end - at, ".A");
+  return path;
+}
+
 std::string EventOf(const FileCall& call, const std::string& root) {
-  static const std::regex step("step-[0-9]+"), attempt("N\\.[0-9a-f]+\\.tmp");
-  std::string path = call.path.substr(root.size());
-  path = std::regex_replace(path, step, "step-N");
-  path = std::regex_replace(path, attempt, "N.A.tmp");
-  return absl::StrCat(call.name, " ", path);
+  return absl::StrCat(call.name, " ", WithoutNumbers(call.path.substr(root.size())));
 }
 
 // "/checkpoints" of "pwrite /checkpoints/step-N.A.tmp/state.json".

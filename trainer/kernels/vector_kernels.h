@@ -79,6 +79,10 @@ struct VectorKernels {
   void (*rms_norm_backward)(const float* x, const float* weight, float scale, const float* dy,
                             size_t width, float* dx, float* dweight);
 
+  // values become their softmax; returns the logarithm of the sum of their
+  // exponentials.
+  float (*softmax_row)(float* values, size_t size);
+
   float (*dot)(const float* a, const float* b, size_t size);
 };
 

@@ -280,6 +280,22 @@ void RmsNormBackward(const float* __restrict x, const float* __restrict weight, 
   }
 }
 
+float SoftmaxRow(float* __restrict values, size_t size) {
+  float maximum = values[0];
+#pragma omp simd reduction(max : maximum)
+  for (size_t i = 0; i < size; ++i) maximum = maximum < values[i] ? values[i] : maximum;
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (size_t i = 0; i < size; ++i) {
+    values[i] = std::exp(values[i] - maximum);
+    sum += values[i];
+  }
+  const float scale = 1.0f / sum;
+#pragma omp simd
+  for (size_t i = 0; i < size; ++i) values[i] *= scale;
+  return maximum + std::log(sum);
+}
+
 float Dot(const float* __restrict a, const float* __restrict b, size_t size) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -303,6 +319,7 @@ const VectorKernels BRAID_KERNELS_OF(BRAID_VECTOR_LEVEL) = {BRAID_NAME_OF(BRAID_
                                                             Rotate,
                                                             RmsNorm,
                                                             RmsNormBackward,
+                                                            SoftmaxRow,
                                                             Dot};
 
 }  // namespace braid

@@ -16,7 +16,7 @@ constexpr int64_t kTileRows = 64;
 constexpr int64_t kMergedBudget = int64_t{2} << 20;
 // As in kernels/cross_entropy.cc.
 constexpr int64_t kChunkLogits = int64_t{512} << 10;
-constexpr int64_t kMinChunkRows = 256;
+constexpr int64_t kMinChunkRows = 512;
 
 struct Shape {
   int64_t tokens, width, hidden, heads, vocabulary, segment, layers, moe_layers;
@@ -47,12 +47,12 @@ int64_t RouterFloats(const Shape& s) { return s.tokens / s.segment * 2 * s.width
 int64_t EndFloats(const Shape& s) { return s.tokens * (2 * s.width + 1) + 4 * s.tokens; }
 
 // The head's pass makes the gradients of its two inputs: with the logits of one
-// chunk, twice; then once more, scaled. After that a layer's gradient and the
+// chunk; then once more, scaled. After that a layer's gradient and the
 // next one's exist together.
 int64_t TransientFloats(const Shape& s) {
   const int64_t gradients = (s.tokens + s.vocabulary) * s.width;
   const int64_t rows = std::min(s.tokens, std::max(kMinChunkRows, kChunkLogits / s.vocabulary));
-  return std::max(gradients + 2 * rows * s.vocabulary, 2 * gradients);
+  return std::max(gradients + rows * s.vocabulary, 2 * gradients);
 }
 
 int64_t ScratchFloats(const Shape& s) {

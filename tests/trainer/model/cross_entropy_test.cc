@@ -37,6 +37,28 @@ TEST(CrossEntropyTest, EqualsPlainCrossEntropyForwardAndBackward) {
   }
 }
 
+// The kernel for single precision.
+TEST(CrossEntropyTest, SinglePrecisionEqualsDouble) {
+  at::manual_seed(14);
+  const at::Tensor hidden = RandomLeaf({700, 5}), head = RandomLeaf({901, 5});
+  const at::Tensor hidden32 = hidden.detach().to(at::kFloat).requires_grad_();
+  const at::Tensor head32 = head.detach().to(at::kFloat).requires_grad_();
+  at::Tensor targets = at::randint(0, 901, {700}, at::kLong);
+  targets.narrow(0, 100, 30).fill_(-1);
+  const auto loss = [&](const at::Tensor& h, const at::Tensor& w) {
+    return CrossEntropy(h, w, targets, 0.01).total;
+  };
+  EXPECT_NEAR(loss(hidden32, head32).item<double>(), loss(hidden, head).item<double>(), 1e-4);
+  const auto got = GradientsOf([&] { return loss(hidden32, head32); }, {hidden32, head32});
+  const auto expected = GradientsOf([&] { return loss(hidden, head); }, {hidden, head});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_LT(MaxDifference(got[i].to(at::kDouble), expected[i]), 1e-6) << i;
+  }
+  EXPECT_LT(MaxDifference(CrossEntropy(hidden32, head32, targets, 1).token_loss,
+                          TokenLosses(hidden32, head32, targets)),
+            1e-5);
+}
+
 TEST(CrossEntropyTest, IgnoredTokensHaveNoLossAndNoGradient) {
   at::manual_seed(10);
   const at::Tensor hidden = RandomLeaf({4, 3}), head = RandomLeaf({7, 3});

@@ -80,8 +80,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, SoftMergeTest,
                                          SoftMergeCase{5, 4, 6, 10, 3, 2 * 2 * 60 * 8},
                                          SoftMergeCase{20, 5, 12, 20, 8, kSoftMergeScratchBytes},
                                          // Partial panels, tiles and feature blocks.
-                                         SoftMergeCase{3, 70, 72, 100, 3,
-                                                       kSoftMergeScratchBytes}));
+                                         SoftMergeCase{3, 70, 72, 100, 3, kSoftMergeScratchBytes}));
 
 TEST(SoftMergeFfnTest, OneHotRoutingIsThatExpert) {
   at::manual_seed(4);

@@ -120,6 +120,18 @@ TEST_P(VectorKernelsTest, SoftmaxByBlocksEqualsSoftmaxOfAll) {
   }
 }
 
+TEST_P(VectorKernelsTest, SoftmaxRowAndItsLogSum) {
+  for (size_t size : {1, 16, 83}) {
+    const std::vector<float> scores = Random(size);
+    std::vector<float> row = scores;
+    const float log_sum = kernels().softmax_row(row.data(), size);
+    double sum = 0;
+    for (float score : scores) sum += std::exp(score);
+    EXPECT_NEAR(log_sum, std::log(sum), 1e-5);
+    for (size_t i = 0; i < size; ++i) EXPECT_NEAR(row[i], std::exp(scores[i]) / sum, 1e-6);
+  }
+}
+
 TEST_P(VectorKernelsTest, DotAndScaleColumns) {
   const std::vector<float> a = Random(83), b = Random(83);
   double expected = 0;
@@ -143,6 +155,9 @@ TEST_P(VectorKernelsTest, KeepsNotANumber) {
     EXPECT_TRUE(std::isnan(y[0])) << kernels().name;
     kernels().softmax_block(x.data(), maximum.data(), sum.data(), correction.data(), 1, x.size());
     EXPECT_TRUE(std::isnan(sum[at])) << kernels().name;
+    std::vector<float> row(19, 1.0f);
+    row[at] = nan;
+    EXPECT_TRUE(std::isnan(kernels().softmax_row(row.data(), row.size()))) << kernels().name;
   }
 }
 

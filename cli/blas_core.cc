@@ -9,7 +9,8 @@ namespace braid {
 namespace {
 
 constexpr char kCoreVariable[] = "OPENBLAS_CORETYPE";
-constexpr char kGuardVariable[] = "BRAID_BLAS_CORE_CHOSEN";
+constexpr char kWaitVariable[] = "OMP_WAIT_POLICY";
+constexpr char kGuardVariable[] = "BRAID_BLAS_CHOSEN";
 
 VectorUnits ThisProcessor() {
 #if defined(__x86_64__)
@@ -34,11 +35,14 @@ std::optional<std::string> BetterBlasCore(std::string_view core, VectorUnits uni
   return units.avx512 ? "SkylakeX" : "Haswell";
 }
 
-void ReexecWithBlasCore(char** argv) {
-  if (std::getenv(kCoreVariable) != nullptr || std::getenv(kGuardVariable) != nullptr) return;
+void ReexecForBlas(char** argv) {
+  if (std::getenv(kGuardVariable) != nullptr) return;
   const std::optional<std::string> better = BetterBlasCore(BlasCoreName(), ThisProcessor());
-  if (!better.has_value()) return;
-  setenv(kCoreVariable, better->c_str(), 1);
+  const bool core = better.has_value() && std::getenv(kCoreVariable) == nullptr;
+  const bool policy = std::getenv(kWaitVariable) == nullptr;
+  if (!core && !policy) return;
+  if (core) setenv(kCoreVariable, better->c_str(), 1);
+  if (policy) setenv(kWaitVariable, "passive", 1);
   setenv(kGuardVariable, "1", 1);
   execv("/proc/self/exe", argv);
   // Where /proc is missing the program goes on, slower.

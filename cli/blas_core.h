@@ -1,4 +1,5 @@
-// The right OpenBLAS kernels on processors that OpenBLAS does not know.
+// The right OpenBLAS kernels on processors that OpenBLAS does not know, and threads
+// that leave each other the cores.
 #ifndef BRAID_CLI_BLAS_CORE_H_
 #define BRAID_CLI_BLAS_CORE_H_
 
@@ -23,11 +24,13 @@ std::optional<std::string> BetterBlasCore(std::string_view core, VectorUnits uni
 // OpenBLAS.
 std::string BlasCoreName();
 
-// Starts this program again with a better OPENBLAS_CORETYPE when there is one:
-// OpenBLAS chooses its kernels before main. Call it first in main, before
-// threads and MPI. A value that the user set is respected, and it happens at
-// most once. Returns when there is nothing to do.
-void ReexecWithBlasCore(char** argv);
+// Starts this program again with what has to be in the environment before main:
+//   OPENBLAS_CORETYPE  a better one, when there is one
+//   OMP_WAIT_POLICY    passive: BLAS and OpenMP have threads of their own, and idle
+//                      ones that spin take the cores from those that work
+// Call it first in main, before threads and MPI. A value that the user set is
+// respected, and it happens at most once. Returns when there is nothing to do.
+void ReexecForBlas(char** argv);
 
 }  // namespace braid
 

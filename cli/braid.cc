@@ -50,7 +50,7 @@ void AddCommands(braid::Program& program) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  braid::ReexecWithBlasCore(argv);
+  braid::ReexecForBlas(argv);
   // A file size limit then fails the write, which is reported, instead of ending the process.
   signal(SIGXFSZ, SIG_IGN);
   braid::Program program;

@@ -103,7 +103,7 @@ int Main(int argc, char** argv) {
 }  // namespace braid
 
 int main(int argc, char** argv) {
-  braid::ReexecWithBlasCore(argv);
+  braid::ReexecForBlas(argv);
   // A file size limit then fails the write, which is reported, instead of ending the process.
   signal(SIGXFSZ, SIG_IGN);
   return braid::Main(argc, argv);

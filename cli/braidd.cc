@@ -62,7 +62,7 @@ absl::Status Serve(Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  braid::ReexecWithBlasCore(argv);
+  braid::ReexecForBlas(argv);
   // A file size limit and a reader of our output that is gone fail the write, not the process.
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);

@@ -41,6 +41,10 @@ class Communicator {
   // this one. FailedPrecondition when the ranks cannot be used from two threads.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Duplicate() = 0;
 
+  // Whether this rank has nothing to compute while it waits in a call: then waiting
+  // may take a core. From any thread. Not so for a duplicate until it is said.
+  virtual void SetUrgent(bool urgent) { (void)urgent; }
+
   // Ends all ranks, those waiting in a call too. Under MPI it does not return.
   virtual void Abort(int exit_code) = 0;
 };

@@ -60,10 +60,12 @@ absl::Status GradientReducer::Finish() {
     }
     return absl::OkStatus();
   }
+  background_->SetUrgent(true);
   std::unique_lock lock(mutex_);
   readiness_.AddAll();
   changed_.notify_all();
   changed_.wait(lock, [this] { return finished(); });
+  background_->SetUrgent(false);
   return status_;
 }
 

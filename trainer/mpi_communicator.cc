@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <string>
@@ -28,23 +29,11 @@ absl::Status FromMpi(int code, const char* call) {
   return absl::UnavailableError(absl::StrCat(call, ": ", std::string(text, length)));
 }
 
-// Completes a started collective. Open MPI spins while it waits, also inside a
-// blocking call, and so takes a core from whatever computes meanwhile; yet it moves
-// data only while it is called. So what is not there at once is looked for every
-// 0.1 ms: a fraction of a core, which keeps even a 10 Gbit/s link busy.
-absl::Status Complete(int code, MPI_Request request, const char* call) {
-  constexpr std::chrono::microseconds kSpin(100);
-  constexpr std::chrono::microseconds kPause(50);  // and as much again by the timer's slack
-  RETURN_IF_ERROR(FromMpi(code, call));
-  const auto start = std::chrono::steady_clock::now();
-  for (;;) {
-    int done = 0;
-    RETURN_IF_ERROR(FromMpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call));
-    if (done) return absl::OkStatus();
-    if (std::chrono::steady_clock::now() - start < kSpin) continue;
-    std::this_thread::sleep_for(kPause);
-  }
-}
+// Looked for without pause at first, in case it is there at once; longer when nobody
+// else of this rank wants the core.
+constexpr std::chrono::microseconds kSpin(100);
+constexpr std::chrono::milliseconds kUrgentSpin(200);
+constexpr std::chrono::microseconds kPause(50);  // and as much again by the timer's slack
 
 class MpiCommunicator : public Communicator {
  public:
@@ -108,12 +97,35 @@ class MpiCommunicator : public Communicator {
   }
 
   absl::StatusOr<std::unique_ptr<Communicator>> Duplicate() override;
+  void SetUrgent(bool urgent) override { urgent_ = urgent; }
   void Abort(int exit_code) override { MPI_Abort(MPI_COMM_WORLD, exit_code); }
 
  protected:
   const MPI_Comm comm_;
 
  private:
+  // Completes a started collective. Open MPI spins while it waits, also inside a
+  // blocking call, and so takes a core from whatever computes meanwhile; yet it moves
+  // data only while it is called. So beside a computation what is not there at once is
+  // looked for every 0.1 ms: a fraction of a core, which keeps even a 10 Gbit/s link
+  // busy. Without one, as often as other programs leave the core.
+  absl::Status Complete(int code, MPI_Request request, const char* call) const {
+    RETURN_IF_ERROR(FromMpi(code, call));
+    const auto start = std::chrono::steady_clock::now();
+    for (;;) {
+      int done = 0;
+      RETURN_IF_ERROR(FromMpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call));
+      if (done) return absl::OkStatus();
+      const auto waited = std::chrono::steady_clock::now() - start;
+      if (waited < kSpin) continue;
+      if (urgent_ && waited < kUrgentSpin) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(kPause);
+      }
+    }
+  }
+
   template <class T, class Call>
   static absl::Status ForWindows(std::span<T> values, Call call) {
     for (size_t begin = 0; begin < values.size(); begin += kMaxCount) {
@@ -168,6 +180,7 @@ class MpiCommunicator : public Communicator {
 
   int rank_ = 0;
   int world_size_ = 1;
+  std::atomic<bool> urgent_ = true;
 };
 
 class DuplicatedCommunicator final : public MpiCommunicator {
@@ -189,7 +202,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> MpiCommunicator::Duplicate() {
   }
   MPI_Comm comm = MPI_COMM_NULL;
   RETURN_IF_ERROR(FromMpi(MPI_Comm_dup(comm_, &comm), "MPI_Comm_dup"));
-  return std::make_unique<DuplicatedCommunicator>(comm);
+  auto duplicate = std::make_unique<DuplicatedCommunicator>(comm);
+  duplicate->SetUrgent(false);
+  return duplicate;
 }
 
 class MpiWorld final : public MpiCommunicator {

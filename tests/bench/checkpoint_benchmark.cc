@@ -96,7 +96,7 @@ absl::Status Measure(int argc, char** argv) {
 }  // namespace braid
 
 int main(int argc, char** argv) {
-  braid::ReexecWithBlasCore(argv);
+  braid::ReexecForBlas(argv);
   const absl::Status status = braid::Measure(argc, argv);
   if (status.ok()) return 0;
   std::cerr << "braid-bench-checkpoint: " << status.message() << std::endl;

@@ -149,7 +149,7 @@ absl::Status Run(int argc, char** argv, Communicator& ranks) {
 }  // namespace braid
 
 int main(int argc, char** argv) {
-  braid::ReexecWithBlasCore(argv);
+  braid::ReexecForBlas(argv);
   const auto ranks = braid::JoinRanks();
   const absl::Status status = ranks.ok() ? braid::Run(argc, argv, **ranks) : ranks.status();
   if (status.ok()) return 0;

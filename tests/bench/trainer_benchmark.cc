@@ -357,7 +357,7 @@ int Run(const Settings& s, const std::string& program) {
 }  // namespace braid
 
 int main(int argc, char** argv) {
-  braid::ReexecWithBlasCore(argv);
+  braid::ReexecForBlas(argv);
   braid::Settings s;
   CLI::App app("Training steps with 8 and 32 soft experts against dense ones.");
   app.add_option("--json", s.json, "also write the report here");

@@ -11,6 +11,16 @@ namespace {
 
 constexpr auto kConnectTimeout = std::chrono::seconds(5);
 
+absl::Status NoAnswer(const ConnectionOptions& options) {
+  const char* hint = options.tls.any()
+                         ? "check that it runs with certificates of the same authority"
+                         : "start one, or name certificates if it has some (--tls-ca, "
+                           "--tls-certificate, --tls-key)";
+  return absl::UnavailableError(absl::StrCat("no braidd answers at ", options.server,
+                                             options.tls.any() ? " over TLS" : "", "; ", hint,
+                                             ": braidd --listen ", options.server));
+}
+
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const ConnectionOptions& options) {
   RETURN_IF_ERROR(CheckAddress(options.server));
   ASSIGN_OR_RETURN(auto credentials,
@@ -19,9 +29,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const ConnectionOptions& opt
   arguments.SetMaxReceiveMessageSize(-1);
   auto channel = grpc::CreateCustomChannel(options.server, credentials, arguments);
   if (!channel->WaitForConnected(std::chrono::system_clock::now() + kConnectTimeout)) {
-    return absl::UnavailableError(absl::StrCat("no braidd answers at ", options.server,
-                                               "; start one with: braidd --listen ",
-                                               options.server));
+    return NoAnswer(options);
   }
   return channel;
 }

@@ -109,8 +109,9 @@ absl::Status NonFinite(const RankBatch& work, double gradient_scale, LanguageMod
     mine = CheckFinite(work, begin, gradient_scale, communicator.rank(), model);
   }
   RETURN_IF_ERROR(AgreeOnStatus(communicator, mine));
-  return absl::InternalError(
-      absl::StrCat("step ", work.step + 1, ": the gradient summed over the batch is not finite"));
+  return AgreeOnStatus(communicator, absl::InternalError(absl::StrCat(
+                                         "step ", work.step + 1,
+                                         ": the gradient summed over the batch is not finite")));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ braid_library(NAME model_config
 # The arithmetic kernels of processors: plain arrays, no tensors.
 braid_library(NAME kernels
   SRCS
+    kernels/ffn_group_pass.cc
     kernels/fused_attention.cc
     kernels/fused_ffn.cc
     kernels/scratch.cc

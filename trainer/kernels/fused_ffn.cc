@@ -6,6 +6,7 @@
 #include <chrono>
 #include <vector>
 
+#include "trainer/kernels/ffn_group_pass.h"
 #include "trainer/kernels/scratch.h"
 #include "trainer/kernels/small_gemm.h"
 #include "trainer/kernels/token_panels.h"
@@ -15,32 +16,8 @@
 namespace braid {
 namespace {
 
-constexpr int64_t kMatrices = 3;  // gate, up, down
-constexpr int64_t kMaxSegmentsPerGroup = 16;
-constexpr int64_t kMaxTokensPerGroup = 4096;
-constexpr int64_t kMaxTileRows = 64;
-constexpr int64_t kMinTileRows = 16;
-// Floats of the merged rows of all segments of a group.
-constexpr int64_t kMergedBudget = int64_t{2} << 20;
-// Merged rows lie this much further apart than their length: a distance that is
-// a power of two would map them all to the same cache sets.
-constexpr int64_t kRowPadding = 16;
 // Rows of a matrix that one thread spreads over the experts at a time.
 constexpr int64_t kScatterRows = 8;
-
-// Segments that are worked on together, and the arrays at their first token.
-struct Group {
-  FfnShape shape;
-  const float* x;
-  const float* routing;
-  float* kept;
-};
-
-// Rows [first, first + count) of every matrix.
-struct Tile {
-  int64_t first;
-  int64_t count;
-};
 
 // Seconds of thread 0 between calls, by phase.
 class LapTimer {
@@ -56,108 +33,9 @@ class LapTimer {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-int64_t TileRows(const FfnShape& shape) {
-  const int64_t segments = std::min(shape.num_segments, kMaxSegmentsPerGroup);
-  const int64_t fitting = kMergedBudget / (segments * kMatrices * shape.width);
-  return std::min(shape.hidden, std::clamp(fitting / 16 * 16, kMinTileRows, kMaxTileRows));
-}
-
-// One group's pass over the tiles. The member functions that say so are called
-// by all threads of a team, and end with a barrier.
-class GroupPass {
+class ForwardPass : public FfnGroupPass {
  public:
-  GroupPass(const Group& group, const FfnMatrices& matrices)
-      : shape_(group.shape),
-        group_(group),
-        matrices_{matrices.gate, matrices.up, matrices.down},
-        panels_(CutIntoPanels(shape_.num_segments, shape_.segment_tokens)),
-        tile_rows_(TileRows(shape_)),
-        row_stride_(shape_.width + kRowPadding) {}
-
-  int64_t num_tiles() const { return (shape_.hidden + tile_rows_ - 1) / tile_rows_; }
-  Tile tile(int64_t index) const {
-    const int64_t first = index * tile_rows_;
-    return {first, std::min(tile_rows_, shape_.hidden - first)};
-  }
-
- protected:
-  int64_t merged_size() const { return shape_.num_segments * kMatrices * tile_rows_ * row_stride_; }
-  int64_t tokens_size() const { return shape_.num_tokens() * shape_.width; }
-
-  // Of a segment's three matrices: gate's rows, then up's, then down's.
-  const float* Merged(int64_t segment, int64_t matrix) const {
-    return merged_ + (segment * kMatrices + matrix) * tile_rows_ * row_stride_;
-  }
-
-  // By all threads.
-  void MergeTile(const Tile& tile) {
-    const int64_t d = shape_.width;
-#pragma omp for schedule(static)
-    for (int64_t item = 0; item < kMatrices * tile.count; ++item) {
-      const int64_t matrix = item / tile.count, row = item % tile.count;
-      const float* source = matrices_[matrix] + (tile.first + row) * d;
-      float* place = merged_ + (matrix * tile_rows_ + row) * row_stride_;
-      if (group_.routing == nullptr) {
-        std::copy_n(source, d, place);
-      } else {
-        Vector().merge(Experts(source), group_.routing,
-                       Segments(place, kMatrices * tile_rows_ * row_stride_), d);
-      }
-    }
-  }
-
-  // Of the kept projections: [F, tokens] of gate, then of up.
-  float* Kept(const TokenPanel& panel, int64_t matrix, int64_t row) const {
-    return group_.kept + panel.first_token * 2 * shape_.hidden +
-           (matrix * shape_.hidden + row) * panel.num_tokens;
-  }
-
-  ExpertArray Experts(const float* first) const {
-    return {first, static_cast<size_t>(shape_.hidden * shape_.width),
-            static_cast<size_t>(shape_.num_experts)};
-  }
-  SegmentArray Segments(float* first, int64_t stride) const {
-    return {first, static_cast<size_t>(stride), static_cast<size_t>(shape_.num_segments)};
-  }
-
-  // out [rows, tokens] = merged rows [rows, D] columns [D, tokens].
-  void Project(const float* rows, int64_t count, const TokenPanel& panel, const float* columns,
-               float* out) const {
-    const SmallGemm product({.rows = count,
-                             .columns = panel.num_tokens,
-                             .depth = shape_.width,
-                             .left_stride = row_stride_,
-                             .right_stride = panel.num_tokens,
-                             .out_stride = panel.num_tokens});
-    product(rows, columns, out);
-  }
-
-  // columns [D, tokens] += merged rows [rows, D]^T values [rows, tokens].
-  void ProjectBack(const float* rows, int64_t count, const TokenPanel& panel, const float* values,
-                   float* columns) const {
-    const SmallGemm product({.rows = shape_.width,
-                             .columns = panel.num_tokens,
-                             .depth = count,
-                             .left_stride = row_stride_,
-                             .right_stride = panel.num_tokens,
-                             .out_stride = panel.num_tokens,
-                             .left_transposed = true,
-                             .accumulate = true});
-    product(rows, values, columns);
-  }
-
-  const FfnShape shape_;
-  const Group group_;
-  const float* const matrices_[kMatrices];
-  const std::vector<TokenPanel> panels_;
-  const int64_t tile_rows_;
-  const int64_t row_stride_;
-  float* merged_ = nullptr;  // [N, 3, R, row stride]
-};
-
-class ForwardPass : public GroupPass {
- public:
-  using GroupPass::GroupPass;
+  using FfnGroupPass::FfnGroupPass;
 
   void Run(float* y, int num_threads) {
     const int64_t panel_size = kMatrices * tile_rows_ * kPanelTokens;
@@ -196,7 +74,7 @@ class ForwardPass : public GroupPass {
     timer.Lap(Phase::kFfn);
   }
 
-  void ForwardPanel(const TokenPanel& panel, const Tile& tile, float* values) const {
+  void ForwardPanel(const TokenPanel& panel, const FfnTile& tile, float* values) const {
     const int64_t begin = panel.first_token * shape_.width, size = tile.count * panel.num_tokens;
     const bool keep = group_.kept != nullptr;
     float* gate = keep ? Kept(panel, 0, tile.first) : values + size;
@@ -211,10 +89,11 @@ class ForwardPass : public GroupPass {
   float* y_columns_ = nullptr;
 };
 
-class BackwardPass : public GroupPass {
+class BackwardPass : public FfnGroupPass {
  public:
-  BackwardPass(const Group& group, const FfnMatrices& matrices, const FfnMatrixGradients& gradients)
-      : GroupPass(group, matrices), gradients_{gradients.gate, gradients.up, gradients.down} {}
+  BackwardPass(const FfnGroup& group, const FfnMatrices& matrices,
+               const FfnMatrixGradients& gradients)
+      : FfnGroupPass(group, matrices), gradients_{gradients.gate, gradients.up, gradients.down} {}
 
   void Run(const float* dy, float* dx, float* routing_gradients, int num_threads) {
     const bool dense = group_.routing == nullptr;
@@ -280,12 +159,12 @@ class BackwardPass : public GroupPass {
 
   // Of a panel: d(gate), d(up) and the activation itself, [rows, tokens] each, in
   // the order of the matrices.
-  float* Values(const TokenPanel& panel, const Tile& tile, int64_t matrix) const {
+  float* Values(const TokenPanel& panel, const FfnTile& tile, int64_t matrix) const {
     return values_ + panel.first_token * kMatrices * tile_rows_ +
            matrix * tile.count * panel.num_tokens;
   }
 
-  void BackwardPanel(const TokenPanel& panel, const Tile& tile) const {
+  void BackwardPanel(const TokenPanel& panel, const FfnTile& tile) const {
     const int64_t begin = panel.first_token * shape_.width;
     float* dgate = Values(panel, tile, 0);
     float* activation = Values(panel, tile, 2);
@@ -304,7 +183,7 @@ class BackwardPass : public GroupPass {
   }
 
   // By all threads: G_n of the tile's rows, or for a dense FFN the gradients.
-  void MatrixGradients(const Tile& tile) {
+  void MatrixGradients(const FfnTile& tile) {
     const int64_t num_blocks = (shape_.width + kBlockFeatures - 1) / kBlockFeatures;
     const int64_t panels_per_segment = static_cast<int64_t>(panels_.size()) / shape_.num_segments;
 #pragma omp for schedule(static)
@@ -320,13 +199,13 @@ class BackwardPass : public GroupPass {
     }
   }
 
-  float* GradientRows(const Tile& tile, int64_t segment, int64_t matrix) const {
+  float* GradientRows(const FfnTile& tile, int64_t segment, int64_t matrix) const {
     if (group_.routing == nullptr) return gradients_[matrix] + tile.first * shape_.width;
     return merged_gradients_ + (segment * kMatrices + matrix) * tile_rows_ * shape_.width;
   }
 
   // out [rows, 64 features] (+)= values [rows, tokens] block [tokens, features].
-  void AddOuterProduct(const TokenPanel& panel, const Tile& tile, int64_t matrix, int64_t block,
+  void AddOuterProduct(const TokenPanel& panel, const FfnTile& tile, int64_t matrix, int64_t block,
                        bool accumulate, float* out) const {
     const float* source = matrix == 2 ? dy_blocks_ : x_blocks_;
     const int64_t features = std::min(kBlockFeatures, shape_.width - block);
@@ -342,7 +221,7 @@ class BackwardPass : public GroupPass {
   }
 
   // By all threads.
-  void ScatterTile(const Tile& tile) {
+  void ScatterTile(const FfnTile& tile) {
     const int64_t d = shape_.width, per_matrix = shares_per_matrix();
 #pragma omp for schedule(static)
     for (int64_t share = 0; share < num_shares(); ++share) {
@@ -391,9 +270,9 @@ void ForEachGroup(const FfnShape& shape, const float* x, const float* routing, c
     part.segment_tokens = std::min(segment_tokens, left);
     part.num_segments = std::min(segments, left / part.segment_tokens);
     const int64_t segment = token / segment_tokens;
-    run(Group{part, x + token * shape.width,
-              dense ? nullptr : routing + segment * shape.num_experts,
-              kept == nullptr ? nullptr : const_cast<float*>(kept) + token * 2 * shape.hidden},
+    run(FfnGroup{part, x + token * shape.width,
+                 dense ? nullptr : routing + segment * shape.num_experts,
+                 kept == nullptr ? nullptr : const_cast<float*>(kept) + token * 2 * shape.hidden},
         token, segment);
   }
 }
@@ -404,7 +283,7 @@ bool HasFusedFfn() { return HasSmallGemm(); }
 
 void FusedFfnForward(const FfnShape& shape, const float* x, const float* routing,
                      const FfnMatrices& matrices, float* kept, float* y, int num_threads) {
-  ForEachGroup(shape, x, routing, kept, [&](const Group& group, int64_t token, int64_t) {
+  ForEachGroup(shape, x, routing, kept, [&](const FfnGroup& group, int64_t token, int64_t) {
     ForwardPass(group, matrices).Run(y + token * shape.width, num_threads);
   });
 }
@@ -413,7 +292,7 @@ void FusedFfnBackward(const FfnShape& shape, const float* x, const float* routin
                       const FfnMatrices& matrices, const float* kept, const float* dy, float* dx,
                       float* routing_gradients, const FfnMatrixGradients& gradients,
                       int num_threads) {
-  ForEachGroup(shape, x, routing, kept, [&](const Group& group, int64_t token, int64_t segment) {
+  ForEachGroup(shape, x, routing, kept, [&](const FfnGroup& group, int64_t token, int64_t segment) {
     const int64_t offset = token * shape.width;
     BackwardPass(group, matrices, gradients)
         .Run(dy + offset, dx + offset,

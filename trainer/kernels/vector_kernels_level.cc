@@ -149,7 +149,7 @@ void Scatter(ExpertArray experts, const float* routing, SegmentArray merged_grad
   }
 }
 
-// Of kLanes x kLanes, by halves: rows r and r + h exchange blocks of h columns.
+// Of kLanes x kLanes, through a block on the stack.
 inline void TransposeSquare(const float* in, size_t in_stride, float* out, size_t out_stride) {
   float block[kLanes][kLanes] __attribute__((aligned(BRAID_VECTOR_BYTES)));
   for (size_t r = 0; r < kLanes; ++r) Store(block[r], Load(in + r * in_stride));

@@ -30,6 +30,7 @@
 #include "trainer/kernels/fused_ffn.h"
 #include "trainer/model/language_model.h"
 #include "trainer/model_config.h"
+#include "trainer/model_flops.h"
 #include "trainer/phase_times.h"
 #include "trainer/training_state.h"
 #include "trainer/weight_update.h"
@@ -75,14 +76,6 @@ v1::ModelConfig ConfigOf(const Settings& s, int num_experts) {
   auto resolved = ResolveModelConfig(config);
   BRAID_CHECK(resolved.ok()) << resolved.status();
   return *resolved;
-}
-
-// Products of the dense model a token, forward and backward: three times the
-// forward pass; attention sees half the sequence on average.
-double DenseFlopsPerToken(const Settings& s) {
-  const double layer = 4.0 * s.d_model * s.d_model + 3.0 * s.d_model * s.d_ff +
-                       static_cast<double>(s.sequence_length) * s.d_model;
-  return 6 * (s.num_layers * layer + static_cast<double>(s.vocab_size) * s.d_model);
 }
 
 // One 2048^3 product; call it now and then, the best of the run counts.
@@ -256,7 +249,8 @@ void MeasureSteps(const Settings& s, nlohmann::json* report) {
   }
   std::cerr << "\n";
   const double tokens = static_cast<double>(s.sequence_length) * s.micro_batches;
-  const double gflops = DenseFlopsPerToken(s) * tokens / dense.step_seconds() / 1e9;
+  const double gflops =
+      FlopsPerToken(dense.model().config()).total() * tokens / dense.step_seconds() / 1e9;
   (*report)["sgemm_peak_gflops"] = peak.gflops();
   (*report)["dense_step_gflops"] = gflops;
   (*report)["dense_step_over_peak"] = gflops / peak.gflops();

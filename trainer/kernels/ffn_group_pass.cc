@@ -5,10 +5,7 @@
 namespace braid {
 namespace {
 
-constexpr int64_t kMaxTileRows = 64;
 constexpr int64_t kMinTileRows = 16;
-// Floats of the merged rows of all segments of a group.
-constexpr int64_t kMergedBudget = int64_t{2} << 20;
 // Merged rows lie this much further apart than their length: a distance that is
 // a power of two would map them all to the same cache sets.
 constexpr int64_t kRowPadding = 16;

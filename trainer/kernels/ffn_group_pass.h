@@ -17,6 +17,9 @@ namespace braid {
 inline constexpr int64_t kMatrices = 3;  // gate, up, down
 inline constexpr int64_t kMaxSegmentsPerGroup = 16;
 inline constexpr int64_t kMaxTokensPerGroup = 4096;
+inline constexpr int64_t kMaxTileRows = 64;
+// Floats of the merged rows of all segments of a group.
+inline constexpr int64_t kMergedBudget = int64_t{2} << 20;
 
 // Segments that are worked on together, and the arrays at their first token.
 struct FfnGroup {

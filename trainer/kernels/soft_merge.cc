@@ -32,7 +32,7 @@ at::Tensor MergeDown(const at::Tensor& routing, const at::Tensor& down) {
 
 int64_t SegmentsPerGroup(const at::Tensor& down, int64_t scratch_bytes) {
   const int64_t bytes = 2 * down.size(1) * down.size(2) * down.element_size();
-  return std::clamp<int64_t>(scratch_bytes / bytes, 1, kMaxSegmentsPerGroup);
+  return std::clamp<int64_t>(scratch_bytes / bytes, 1, kMaxSegmentsPerMerge);
 }
 
 // Gradients of one SoftMergeFfn call, filled group by group.

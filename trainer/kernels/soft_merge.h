@@ -24,7 +24,7 @@ namespace braid {
 // Of the plain operations. Segments merged at a time: each expert is read once a
 // group. A group's merged matrices (or their gradients) take at most
 // kSoftMergeScratchBytes, unless one segment needs more.
-inline constexpr int64_t kMaxSegmentsPerGroup = 16;
+inline constexpr int64_t kMaxSegmentsPerMerge = 16;
 inline constexpr int64_t kSoftMergeScratchBytes = int64_t{64} << 20;
 
 struct SoftExperts {

@@ -2,18 +2,13 @@
 
 #include <algorithm>
 
+#include "trainer/kernels/ffn_group_pass.h"
 #include "trainer/model_config.h"
 
 namespace braid {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
-// As in kernels/fused_ffn.cc: tokens, segments and rows that are worked on at a
-// time, and floats of the merged rows.
-constexpr int64_t kGroupTokens = 4096;
-constexpr int64_t kGroupSegments = 16;
-constexpr int64_t kTileRows = 64;
-constexpr int64_t kMergedBudget = int64_t{2} << 20;
 // As in kernels/cross_entropy.cc.
 constexpr int64_t kChunkLogits = int64_t{512} << 10;
 constexpr int64_t kMinChunkRows = 512;
@@ -56,10 +51,11 @@ int64_t TransientFloats(const Shape& s) {
 }
 
 int64_t ScratchFloats(const Shape& s) {
-  const int64_t tokens = std::min(s.tokens, kGroupTokens);
+  const int64_t tokens = std::min(s.tokens, kMaxTokensPerGroup);
   const int64_t segments =
-      s.moe_layers > 0 ? std::min(kGroupSegments, std::max<int64_t>(1, tokens / s.segment)) : 1;
-  const int64_t rows = std::min(s.hidden, kTileRows);
+      s.moe_layers > 0 ? std::min(kMaxSegmentsPerGroup, std::max<int64_t>(1, tokens / s.segment))
+                       : 1;
+  const int64_t rows = std::min(s.hidden, kMaxTileRows);
   const int64_t merged = std::min(kMergedBudget, segments * 3 * rows * s.width);
   const int64_t ffn = 4 * tokens * s.width + 2 * merged + 3 * rows * tokens;
   const int64_t attention = 3 * s.tokens * s.width;

@@ -8,7 +8,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "formats/check.h"
 #include "formats/status_macros.h"
 #include "retrieval/coarse_centroids.h"
 #include "retrieval/document_sample.h"
@@ -101,30 +100,60 @@ std::unique_ptr<NeighborSearch> MakeSearch(const DocumentVectors& vectors,
   return MakeIndexedNeighborSearch(vectors, settings.k, NumCandidates(settings), plan.index.get());
 }
 
-// Doubles the lists searched until recall on the sample is good, or no better than
-// before (compressed vectors may never reach the target).
-absl::StatusOr<int64_t> ChooseProbes(const RecallSample& sample, int32_t k, const StopCheck& check,
-                                     NeighborSearch* search) {
-  const int64_t num_lists = *search->num_lists();
-  std::vector<uint32_t> ids(sample.documents().size() * static_cast<size_t>(k));
-  std::vector<float> scores(ids.size());
-  double previous = -1;
-  for (int64_t probes = std::min(kFirstProbes, num_lists);;
-       probes = std::min(2 * probes, num_lists)) {
-    search->SetProbes(probes);
-    RETURN_IF_ERROR(search->Find(sample.documents(), {ids, scores}, check));
-    const double recall = sample.Recall(ids, scores, [](size_t i) { return i; });
-    const bool stalled = recall - previous < kLeastRecallGain;
-    if (recall >= kTargetRecall || stalled || probes == num_lists) return probes;
-    previous = recall;
+// How many lists to search so that recall on the sample is good.
+class ProbeChoice {
+ public:
+  ProbeChoice(const RecallSample& sample, int32_t k, const StopCheck& check, NeighborSearch* search)
+      : sample_(sample),
+        check_(check),
+        search_(search),
+        ids_(sample.documents().size() * static_cast<size_t>(k)),
+        scores_(ids_.size()) {}
+
+  // Doubles until recall is good, or no better than before (compressed vectors may
+  // never reach the target); then goes back as far as it stays good.
+  absl::StatusOr<int64_t> Choose() {
+    const int64_t num_lists = *search_->num_lists();
+    double previous = -1;
+    for (int64_t probes = std::min(kFirstProbes, num_lists);;
+         probes = std::min(2 * probes, num_lists)) {
+      ASSIGN_OR_RETURN(const double recall, RecallWith(probes));
+      if (recall >= kTargetRecall) return probes <= kFirstProbes ? probes : GoBack(probes);
+      if (recall - previous < kLeastRecallGain || probes == num_lists) return probes;
+      previous = recall;
+    }
   }
-}
+
+ private:
+  absl::StatusOr<double> RecallWith(int64_t probes) {
+    search_->SetProbes(probes);
+    RETURN_IF_ERROR(search_->Find(sample_.documents(), {ids_, scores_}, check_));
+    return sample_.Recall(ids_, scores_, [](size_t i) { return i; });
+  }
+
+  // `good` is enough, half of it is not. Within a sixteenth of what is needed.
+  absl::StatusOr<int64_t> GoBack(int64_t good) {
+    int64_t bad = good / 2;
+    while (good - bad > std::max<int64_t>(1, good / 16)) {
+      const int64_t middle = bad + (good - bad) / 2;
+      ASSIGN_OR_RETURN(const double recall, RecallWith(middle));
+      (recall >= kTargetRecall ? good : bad) = middle;
+    }
+    return good;
+  }
+
+  const RecallSample& sample_;
+  const StopCheck& check_;
+  NeighborSearch* search_;
+  std::vector<uint32_t> ids_;
+  std::vector<float> scores_;
+};
 
 absl::StatusOr<int64_t> ProbesOf(const NeighborSettings& settings, const RecallSample& sample,
                                  const StopCheck& check, NeighborSearch* search) {
   if (!search->num_lists()) return 0;
   if (settings.num_probes > 0) return std::min(settings.num_probes, *search->num_lists());
-  return ChooseProbes(sample, settings.k, check, search);
+  return ProbeChoice(sample, settings.k, check, search).Choose();
 }
 
 }  // namespace
@@ -185,7 +214,6 @@ int64_t NeighborGraphSearch::chunk_documents() const {
 
 absl::Status NeighborGraphSearch::Find(int64_t begin, NeighborRows rows,
                                        const StopCheck& check) const {
-  BRAID_CHECK(begin % kBlock == 0) << begin;
   std::vector<uint32_t> documents(rows.ids.size() / static_cast<size_t>(settings_.k));
   std::iota(documents.begin(), documents.end(), static_cast<uint32_t>(begin));
   return search_->Find(documents, rows, check);

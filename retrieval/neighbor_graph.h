@@ -60,7 +60,7 @@ class NeighborGraphSearch {
   // Documents to search at once: whole blocks, enough for every thread.
   int64_t chunk_documents() const;
 
-  // Documents begin .. begin + rows' length. Requires: begin is a multiple of kBlock.
+  // Documents begin .. begin + rows' length.
   absl::Status Find(int64_t begin, NeighborRows rows, const StopCheck& check) const;
 
   // recall@k of the whole graph, [n, k].

@@ -77,9 +77,8 @@ class ListSearchTest : public testing::Test {
   // The neighbours of one document among the documents of its nearest lists.
   std::vector<ScoredId> BruteForce(uint32_t document, size_t k, int64_t probes) const {
     std::vector<uint32_t> nearest(probes);
-    NearestCentroids(lists_->centroids(),
-                     {vectors_.row(document), static_cast<size_t>(vectors_.d)}, vectors_.d, probes,
-                     nearest);
+    NearestCentroids(lists_->centroids(), {vectors_.row(document), static_cast<size_t>(vectors_.d)},
+                     vectors_.d, probes, nearest);
     std::vector<ScoredId> found;
     for (uint32_t list : nearest) {
       for (uint32_t other : lists_->documents(list)) {

@@ -43,8 +43,8 @@ TEST_F(ParallelForTest, ReturnsWhatTheCheckSaysAndStopsTheBody) {
 TEST_F(ParallelForTest, ThrowsWhatTheBodyThrows) {
   SetRetrievalThreads(2);
   EXPECT_THROW(
-      (void)ParallelForUntil(
-          10, 1, nullptr, [](int64_t, int64_t, const auto&) { throw std::runtime_error("x"); }),
+      (void)ParallelForUntil(10, 1, nullptr,
+                             [](int64_t, int64_t, const auto&) { throw std::runtime_error("x"); }),
       std::runtime_error);
 }
 

@@ -1,6 +1,7 @@
 #include "retrieval/byte_product.h"
 
 #include <cstring>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -29,37 +30,30 @@ namespace {
 
 #define BRAID_VNNI __attribute__((target("avx512f,avx512vnni")))
 
-// kQueries x kTiles accumulators stay in registers over all dimensions.
-template <int kQueries, int kTiles>
-BRAID_VNNI void ProductOfTiles(const int8_t* const* queries, const int32_t* query_sums,
-                               const uint8_t* tiles, const float* scales, int64_t padded_d,
-                               float* products, int64_t stride) {
-  __m512i sums[kQueries][kTiles];
-  for (int i = 0; i < kQueries; ++i) {
-    for (int t = 0; t < kTiles; ++t) sums[i][t] = _mm512_set1_epi32(-128 * query_sums[i]);
-  }
+BRAID_VNNI inline __m512i RepeatFour(const int8_t* bytes) {
+  int32_t four;
+  std::memcpy(&four, bytes, sizeof(four));
+  return _mm512_set1_epi32(four);
+}
+
+// The sums of kTiles tiles with sizeof...(kSum) / kTiles queries stay in registers over
+// all dimensions. GCC leaves an array in memory when loops index it; a pack it does not.
+template <int kTiles, size_t... kSum>
+BRAID_VNNI void ProductOfTiles(std::index_sequence<kSum...>, const int8_t* const* queries,
+                               const int32_t* query_sums, const uint8_t* tiles, const float* scales,
+                               int64_t padded_d, float* products, int64_t stride) {
+  __m512i sums[] = {_mm512_set1_epi32(-128 * query_sums[kSum / kTiles])...};
   for (int64_t at = 0; at < padded_d; at += 4) {
-    __m512i vectors[kTiles];
-    for (int t = 0; t < kTiles; ++t) {
-      vectors[t] = _mm512_loadu_si512(tiles + (t * padded_d + at) * kTileVectors);
-    }
-    for (int i = 0; i < kQueries; ++i) {
-      int32_t four;
-      std::memcpy(&four, queries[i] + at, sizeof(four));
-      const __m512i query = _mm512_set1_epi32(four);
-      for (int t = 0; t < kTiles; ++t) {
-        sums[i][t] = _mm512_dpbusd_epi32(sums[i][t], vectors[t], query);
-      }
-    }
+    ((sums[kSum] = _mm512_dpbusd_epi32(
+          sums[kSum], _mm512_loadu_si512(tiles + (kSum % kTiles * padded_d + at) * kTileVectors),
+          RepeatFour(queries[kSum / kTiles] + at))),
+     ...);
   }
   constexpr __mmask16 kAll = 0xFFFF;  // unmasked, GCC 12 warns about its own header
-  for (int i = 0; i < kQueries; ++i) {
-    for (int t = 0; t < kTiles; ++t) {
-      const __m512 scale = _mm512_loadu_ps(scales + t * kTileVectors);
-      _mm512_storeu_ps(products + i * stride + t * kTileVectors,
-                       _mm512_mul_ps(_mm512_maskz_cvtepi32_ps(kAll, sums[i][t]), scale));
-    }
-  }
+  (_mm512_storeu_ps(products + kSum / kTiles * stride + kSum % kTiles * kTileVectors,
+                    _mm512_mul_ps(_mm512_maskz_cvtepi32_ps(kAll, sums[kSum]),
+                                  _mm512_loadu_ps(scales + kSum % kTiles * kTileVectors))),
+   ...);
 }
 
 template <int kQueries>
@@ -67,15 +61,15 @@ BRAID_VNNI void ProductOfQueries(const int8_t* const* queries, const int32_t* qu
                                  const uint8_t* tiles, const float* scales, int64_t num_tiles,
                                  int64_t padded_d, float* products, int64_t stride) {
   int64_t t = 0;
-  for (; t + 2 <= num_tiles; t += 2) {
-    ProductOfTiles<kQueries, 2>(queries, query_sums, tiles + t * padded_d * kTileVectors,
-                                scales + t * kTileVectors, padded_d, products + t * kTileVectors,
-                                stride);
+  const auto tile = [&](int64_t at) { return tiles + at * padded_d * kTileVectors; };
+  for (; t + 3 <= num_tiles; t += 3) {
+    ProductOfTiles<3>(std::make_index_sequence<3 * kQueries>(), queries, query_sums, tile(t),
+                      scales + t * kTileVectors, padded_d, products + t * kTileVectors, stride);
   }
-  if (t == num_tiles) return;
-  ProductOfTiles<kQueries, 1>(queries, query_sums, tiles + t * padded_d * kTileVectors,
-                              scales + t * kTileVectors, padded_d, products + t * kTileVectors,
-                              stride);
+  for (; t < num_tiles; ++t) {
+    ProductOfTiles<1>(std::make_index_sequence<kQueries>(), queries, query_sums, tile(t),
+                      scales + t * kTileVectors, padded_d, products + t * kTileVectors, stride);
+  }
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace braid {
 inline constexpr int64_t kTileVectors = 16;
 
 // Queries that ByteProduct takes at once, at most.
-inline constexpr int64_t kByteQueries = 12;
+inline constexpr int64_t kByteQueries = 8;
 
 // products[i * stride + j] = (float)<query_i, vector_j> * scales[j]
 // for `num_queries` <= kByteQueries queries and 16 * num_tiles vectors.

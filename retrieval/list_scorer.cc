@@ -67,8 +67,8 @@ class ByteScorer final : public ListScorer {
         bytes_(bytes),
         products_(kByteQueries * kTilesPerProduct * kTileVectors) {}
 
-  // Three times as many as asked for: the k-th seldom is within the error of the last.
-  int64_t Depth(int32_t k) const override { return 3 * (k + 1) + kSpareCandidates; }
+  // Twice as many as asked for: the k-th seldom is within the error of the last.
+  int64_t Depth(int32_t k) const override { return 2 * (k + 1) + kSpareCandidates; }
 
   void SetQueries(std::span<const uint32_t> documents) override {
     const int64_t d = bytes_.padded_dimension();
@@ -104,7 +104,7 @@ class ByteScorer final : public ListScorer {
 
  private:
   // Keeps the products in a core's first cache.
-  static constexpr int64_t kTilesPerProduct = 32;
+  static constexpr int64_t kTilesPerProduct = 30;  // three at a time
 
   void Score(int64_t list, int64_t first_tile, std::span<const uint32_t> visitors,
              std::span<const uint32_t> documents, std::span<BestScores> best) {

@@ -35,7 +35,7 @@ int64_t TotalBytes(const std::vector<std::string>& texts) {
 }
 
 absl::Status TrainModel(const DocumentStore& documents, const v1::CorpusSpec& resolved,
-                        const std::filesystem::path& model) {
+                        const StageAdvance& advance, const std::filesystem::path& model) {
   std::vector<std::string> texts;
   for (const int64_t i :
        SampleDocuments(documents, resolved.tokenizer().sample_bytes(), resolved.seed())) {
@@ -44,16 +44,17 @@ absl::Status TrainModel(const DocumentStore& documents, const v1::CorpusSpec& re
   TokenizerTrainingOptions options;
   options.vocab_size = resolved.tokenizer().vocab_size();
   if (options.vocab_size == 0) options.vocab_size = AutomaticVocabSize(TotalBytes(texts));
-  return TrainTokenizer(texts, options, model);
+  return TrainTokenizer(texts, options, model, [&] { return advance(0, documents.size()); });
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> ProvideTokenizer(const DocumentStore& documents,
                                                             const v1::CorpusSpec& resolved,
+                                                            const StageAdvance& advance,
                                                             StageWriter* stage) {
   const std::filesystem::path model = stage->directory() / kModelName;
   if (stage->Has(kModelName)) return Tokenizer::Load(model);
   if (resolved.tokenizer().model_path().empty()) {
-    RETURN_IF_ERROR(TrainModel(documents, resolved, model));
+    RETURN_IF_ERROR(TrainModel(documents, resolved, advance, model));
   } else {
     // Loaded from its own place first, so that an error names the user's file.
     RETURN_IF_ERROR(Tokenizer::Load(resolved.tokenizer().model_path()).status());
@@ -123,7 +124,7 @@ std::vector<int64_t> SampleDocuments(const DocumentStore& documents, int64_t sam
 absl::Status Tokenize(const DocumentStore& documents, const v1::CorpusSpec& resolved,
                       const StageAdvance& advance, StageWriter* stage) {
   RETURN_IF_ERROR(advance(0, documents.size()));
-  ASSIGN_OR_RETURN(const auto tokenizer, ProvideTokenizer(documents, resolved, stage));
+  ASSIGN_OR_RETURN(const auto tokenizer, ProvideTokenizer(documents, resolved, advance, stage));
   const ResumePoint& left = stage->resume_point();
   ASSIGN_OR_RETURN(const auto writer,
                    IndexedDatasetWriter::Resume(stage->directory() / "tokens",

@@ -10,10 +10,13 @@ set_target_properties(braid_sentencepiece PROPERTIES CXX_VISIBILITY_PRESET hidde
 
 braid_library(NAME tokenizer
   SRCS
+    protobuf_wire.cc
     sentencepiece_library.cc
     sentencepiece_model_check.cc
     tokenizer.cc
     tokenizer_training.cc
-  DEPS braid::formats absl::status absl::statusor absl::strings)
+    word_boundaries.cc
+    word_encoder.cc
+  DEPS braid::formats absl::flat_hash_map absl::status absl::statusor absl::strings)
 target_link_libraries(braid_tokenizer PRIVATE ${CMAKE_DL_LIBS})
 add_dependencies(braid_tokenizer braid_sentencepiece)

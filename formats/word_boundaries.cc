@@ -1,8 +1,9 @@
 #include "formats/word_boundaries.h"
 
+#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
+#include <string>
 
 #include "formats/protobuf_wire.h"
 
@@ -10,7 +11,8 @@ namespace braid {
 namespace {
 
 constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
-constexpr std::string_view kLineMarks = "\n\t\r";
+// What texts seldom hold beside each other; the first that stands alone is taken.
+constexpr std::string_view kMarks = "\n\t\r\x01\x02\x03";
 
 // What the settings of a model say, with SentencePiece's defaults.
 struct Settings {
@@ -58,52 +60,68 @@ bool Allows(const Settings& settings) {
          settings.escapes_spaces;
 }
 
-// What is known of the pieces read so far.
-struct Pieces {
-  int32_t count = 0;
-  int32_t space_token = -1;
-  bool space_inside = false;     // one has a space behind another character
-  bool joins_line_mark = false;  // one of several characters has a line mark
+// A piece as it stands in texts.
+std::string Spelled(std::string_view piece) {
+  std::string text;
+  while (!piece.empty()) {
+    const bool space = piece.starts_with(kSpaceSymbol);
+    text += space ? ' ' : piece.front();
+    piece.remove_prefix(space ? kSpaceSymbol.size() : 1);
+  }
+  return text;
+}
+
+struct Piece {
+  std::string_view text;
+  uint64_t type = 1;
 };
 
-bool HasSpaceInside(std::string_view piece) {
-  while (piece.starts_with(kSpaceSymbol)) piece.remove_prefix(kSpaceSymbol.size());
-  return piece.find(kSpaceSymbol) != std::string_view::npos ||
-         piece.find(' ') != std::string_view::npos;
-}
-
-bool JoinsLineMark(std::string_view piece) {
-  return piece.size() > 1 && piece.find_first_of(kLineMarks) != std::string_view::npos;
-}
-
-bool ReadPiece(std::string_view message, Pieces* pieces) {
-  const int32_t id = pieces->count++;
+bool ReadPiece(std::string_view message, Piece* piece) {
   return VisitFields(message, [&](const WireField& field) {
-    if (field.number != 1) return;
-    if (field.bytes == kSpaceSymbol) pieces->space_token = id;
-    pieces->space_inside |= HasSpaceInside(field.bytes);
-    pieces->joins_line_mark |= JoinsLineMark(field.bytes);
+    if (field.number == 1) piece->text = field.bytes;
+    if (field.number == 3) piece->type = field.value;
   });
+}
+
+void AddPiece(const Piece& piece, int32_t id, WordBoundaries* boundaries) {
+  constexpr uint64_t kNormal = 1, kUserDefined = 4;  // the others are not spelled in texts
+  if (piece.type != kNormal && piece.type != kUserDefined) return;
+  if (piece.text == kSpaceSymbol) boundaries->space_token = id;
+  const std::string text = Spelled(piece.text);
+  for (size_t i = 1; i < text.size(); ++i) {
+    const auto before = static_cast<uint8_t>(text[i - 1]), after = static_cast<uint8_t>(text[i]);
+    boundaries->joined.set(size_t{before} * 256 + after);
+  }
+}
+
+bool StandsAlone(const WordBoundaries& boundaries, char c) {
+  for (int other = 0; other < 256; ++other) {
+    const auto o = static_cast<size_t>(other), self = static_cast<size_t>(c);
+    if (boundaries.joined[self * 256 + o] || boundaries.joined[o * 256 + self]) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
 WordBoundaries FindWordBoundaries(std::string_view model) {
+  WordBoundaries boundaries;
   Settings settings;
-  Pieces pieces;
+  int32_t num_pieces = 0;
   bool readable = true;
   readable &= VisitFields(model, [&](const WireField& field) {
-    if (field.number == 1) readable &= ReadPiece(field.bytes, &pieces);
     if (field.number == 2) readable &= ReadTrainerSpec(field.bytes, &settings);
     if (field.number == 3) readable &= ReadNormalizerSpec(field.bytes, &settings);
+    if (field.number != 1) return;
+    Piece piece;
+    readable &= ReadPiece(field.bytes, &piece);
+    AddPiece(piece, num_pieces++, &boundaries);
   });
-  WordBoundaries boundaries;
-  if (!readable || !Allows(settings) || pieces.space_inside || pieces.space_token < 0) {
-    return boundaries;
-  }
-  boundaries.at_spaces = true;
-  boundaries.at_line_marks = !pieces.joins_line_mark;
-  boundaries.space_token = pieces.space_token;
+  const auto mark =
+      std::ranges::find_if(kMarks, [&](char c) { return StandsAlone(boundaries, c); });
+  boundaries.known =
+      readable && Allows(settings) && boundaries.space_token >= 0 && mark != kMarks.end();
+  if (boundaries.known) boundaries.mark = *mark;
   return boundaries;
 }
 

@@ -1,8 +1,8 @@
 // Encodes much text with one tokenizer, remembering the tokens of words.
 //
-// Words repeat: SentencePiece's BPE merges the same few characters again each time,
-// at a few MB/s. Where the model allows a cut before each word (word_boundaries.h)
-// a word's tokens are looked up, and only new words are encoded. The ids are those of
+// Words repeat, and SentencePiece's BPE merges the characters of each again, at a few
+// MB/s. Where the model allows texts to be cut into words (word_boundaries.h) the
+// tokens of a word are looked up, and only new words are encoded. The ids are those of
 // Tokenizer::Encode.
 //
 //   WordEncoder encoder(tokenizer);
@@ -11,9 +11,9 @@
 #ifndef BRAID_FORMATS_WORD_ENCODER_H_
 #define BRAID_FORMATS_WORD_ENCODER_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,29 +26,38 @@ namespace braid {
 // Not thread-safe: one for each thread. Requires: the tokenizer outlives it.
 class WordEncoder {
  public:
-  // Forgets everything when the words and tokens remembered reach about `max_bytes`.
-  explicit WordEncoder(const Tokenizer& tokenizer, size_t max_bytes = size_t{64} << 20);
+  // Remembers about `max_bytes` of words and tokens, those met last.
+  explicit WordEncoder(const Tokenizer& tokenizer, size_t max_bytes = size_t{128} << 20);
 
   // Appends the token ids of `text` to `ids`: those of tokenizer.Encode(text).
   void Encode(std::string_view text, std::vector<int32_t>* ids);
 
  private:
-  struct TokenRun {
-    uint32_t begin = 0;  // in tokens_
-    uint32_t size = 0;
+  // Words and their tokens.
+  struct Memory {
+    struct Run {
+      uint32_t begin = 0;  // in tokens
+      uint32_t size = 0;
+    };
+    absl::flat_hash_map<std::string, Run> words;
+    std::vector<int32_t> tokens;
+    size_t num_bytes = 0;
   };
 
-  size_t PartEnd(std::string_view text, size_t begin) const;
-  void EncodePart(std::string_view part, bool is_first, std::vector<int32_t>* ids);
-  void EncodeWord(std::string_view word, size_t num_skipped, std::vector<int32_t>* ids);
-  std::span<const int32_t> Remember(std::string_view word, const std::vector<int32_t>& tokens);
-  bool IsLineMark(char c) const;
+  void EncodeCut(std::string_view text, std::vector<int32_t>* ids);
+  void EncodeWord(std::string_view word, std::vector<int32_t>* ids);
+  bool Recall(const Memory& memory, std::string_view word, std::vector<int32_t>* ids) const;
+  void Remember(std::string_view word, const int32_t* tokens, size_t num_tokens);
+  std::vector<int32_t> EncodeAlone(std::string_view word) const;
 
   const Tokenizer& tokenizer_;
-  const size_t max_bytes_;
-  absl::flat_hash_map<std::string, TokenRun> words_;
-  std::vector<int32_t> tokens_;
-  size_t word_bytes_ = 0;
+  const size_t max_bytes_;  // of each memory
+  size_t num_mark_tokens_ = 0;
+  std::array<std::vector<int32_t>, 128> characters_;  // of words of one ASCII character
+  // Words come into the newer memory; when it is full it becomes the older one, from
+  // which words still in use come back.
+  Memory newer_, older_;
+  std::string spaced_;  // scratch
 };
 
 }  // namespace braid

@@ -27,6 +27,7 @@ const std::string kSpace = "\xE2\x96\x81";
 // A ModelProto as LLaMA's, but for what a test changes.
 struct Model {
   std::vector<std::string> pieces = {"<unk>", kSpace, kSpace + "the", kSpace + kSpace, "\n"};
+  std::string others;  // serialised pieces
   std::string trainer = Number(3, 2) + Number(35, 1);
   std::string normalizer = Bytes(1, "identity") + Number(3, 1) + Number(4, 0) + Number(5, 1);
 
@@ -36,63 +37,72 @@ struct Model {
       const std::string score("\x15\0\0\x80\x3f", 5);
       model += Bytes(1, Bytes(1, piece) + score + Number(3, 1));
     }
-    return FindWordBoundaries(model + Bytes(2, trainer) + Bytes(3, normalizer));
+    return FindWordBoundaries(model + others + Bytes(2, trainer) + Bytes(3, normalizer));
   }
 };
 
-TEST(WordBoundariesTest, AreFoundInAModelLikeLlamas) {
+TEST(WordBoundariesTest, StandWhereNoPieceSpansTwoCharacters) {
   const WordBoundaries boundaries = Model().Boundaries();
-  EXPECT_TRUE(boundaries.at_spaces);
-  EXPECT_TRUE(boundaries.at_line_marks);
+  ASSERT_TRUE(boundaries.known);
   EXPECT_EQ(boundaries.space_token, 1);
+  EXPECT_EQ(boundaries.mark, '\n');
+  EXPECT_TRUE(boundaries.CanCut('e', ' '));
+  EXPECT_TRUE(boundaries.CanCut('e', '('));
+  EXPECT_TRUE(boundaries.CanCut('h', 't'));
+  EXPECT_TRUE(boundaries.CanCut('\n', '\n'));
+  EXPECT_FALSE(boundaries.CanCut(' ', 't'));
+  EXPECT_FALSE(boundaries.CanCut('t', 'h'));
+  EXPECT_FALSE(boundaries.CanCut(' ', ' '));
 }
 
-TEST(WordBoundariesTest, APieceOverASpaceForbidsThem) {
-  for (const std::string& piece : {"of" + kSpace, "of" + kSpace + "the", std::string("a b")}) {
+TEST(WordBoundariesTest, NeverStandInsideACharacter) {
+  EXPECT_FALSE(Model().Boundaries().CanCut('\xC3', '\xA9'));
+  EXPECT_TRUE(Model().Boundaries().CanCut('\xA9', '\xC3'));
+}
+
+TEST(WordBoundariesTest, PiecesThatTextsDoNotSpellJoinNothing) {
+  for (const int type : {2, 3, 5, 6}) {
     Model model;
-    model.pieces.push_back(piece);
-    EXPECT_FALSE(model.Boundaries().at_spaces) << piece;
+    model.others = Bytes(1, Bytes(1, "<0x0A>") + Number(3, static_cast<uint64_t>(type)));
+    EXPECT_TRUE(model.Boundaries().CanCut('<', '0')) << type;
   }
+  Model model;
+  model.others = Bytes(1, Bytes(1, "<user>") + Number(3, 4));
+  EXPECT_FALSE(model.Boundaries().CanCut('<', 'u'));
 }
 
-TEST(WordBoundariesTest, APieceWithALineMarkForbidsThoseAtLineMarksOnly) {
-  for (const std::string piece : {"\n\n", "}\n", "\tx"}) {
-    Model model;
-    model.pieces.push_back(piece);
-    EXPECT_TRUE(model.Boundaries().at_spaces) << piece;
-    EXPECT_FALSE(model.Boundaries().at_line_marks) << piece;
+TEST(WordBoundariesTest, MarkIsACharacterThatNothingJoins) {
+  Model model;
+  model.pieces.push_back("\n\n");
+  EXPECT_EQ(model.Boundaries().mark, '\t');
+  for (const char mark : {'\t', '\r', '\x01', '\x02', '\x03'}) {
+    model.pieces.push_back(std::string("x") + mark);
   }
+  EXPECT_FALSE(model.Boundaries().known);
 }
 
-TEST(WordBoundariesTest, OtherKindsOfModelsHaveNone) {
-  const auto expect_none = [](const Model& model, const char* why) {
-    EXPECT_FALSE(model.Boundaries().at_spaces) << why;
-    EXPECT_FALSE(model.Boundaries().at_line_marks) << why;
-  };
-  const Model llama;
-  Model model = llama;
+TEST(WordBoundariesTest, AreUnknownForOtherKindsOfModels) {
+  Model model;
   model.trainer = Number(3, 1) + Number(35, 1);
-  expect_none(model, "unigram");
-  model = llama;
+  EXPECT_FALSE(model.Boundaries().known) << "unigram";
   model.trainer = Number(3, 2);
-  expect_none(model, "no byte fallback");
-  model = llama;
-  model.trainer += Number(24, 1);
-  expect_none(model, "space as suffix");
+  EXPECT_FALSE(model.Boundaries().known) << "no byte fallback";
+  model.trainer = Model().trainer + Number(24, 1);
+  EXPECT_FALSE(model.Boundaries().known) << "space as suffix";
   for (const std::string& change : {Bytes(2, "rules"), Number(3, 0), Number(4, 1), Number(5, 0)}) {
-    model = llama;
+    model = Model();
     model.normalizer += change;
-    expect_none(model, "normaliser");
+    EXPECT_FALSE(model.Boundaries().known) << "normaliser";
   }
-  model = llama;
+  model = Model();
   model.pieces.erase(model.pieces.begin() + 1);
-  expect_none(model, "no piece for a space");
+  EXPECT_FALSE(model.Boundaries().known) << "no piece for a space";
 }
 
-TEST(WordBoundariesTest, UnreadableBytesHaveNone) {
-  EXPECT_FALSE(FindWordBoundaries("").at_spaces);
-  EXPECT_FALSE(FindWordBoundaries("\x0A\xFF").at_spaces);
-  EXPECT_FALSE(FindWordBoundaries("\x0A\x02\x0A\x7F").at_spaces);
+TEST(WordBoundariesTest, AreUnknownForUnreadableBytes) {
+  EXPECT_FALSE(FindWordBoundaries("").known);
+  EXPECT_FALSE(FindWordBoundaries("\x0A\xFF").known);
+  EXPECT_FALSE(FindWordBoundaries("\x0A\x02\x0A\x7F").known);
 }
 
 }  // namespace

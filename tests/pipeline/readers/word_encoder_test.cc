@@ -32,8 +32,7 @@ std::vector<int32_t> Encoded(std::string_view text, WordEncoder* encoder) {
 TEST(WordEncoderTest, EqualsTheTokenizerOnAnyText) {
   for (const int32_t vocab_size : {300, 450, 700}) {
     const auto tokenizer = Trained(vocab_size);
-    ASSERT_TRUE(tokenizer->word_boundaries().at_spaces);
-    ASSERT_TRUE(tokenizer->word_boundaries().at_line_marks);
+    ASSERT_TRUE(tokenizer->word_boundaries().known);
     WordEncoder encoder(*tokenizer);
     std::mt19937_64 random(static_cast<uint64_t>(vocab_size));
     for (int i = 0; i < 4000; ++i) {
@@ -57,7 +56,7 @@ TEST(WordEncoderTest, EqualsTheTokenizerAtTheEdgesOfTexts) {
 
 TEST(WordEncoderTest, ForgettingChangesNothing) {
   const auto tokenizer = Trained(450);
-  WordEncoder forgetful(*tokenizer, /*max_bytes=*/500);
+  WordEncoder forgetful(*tokenizer, /*max_bytes=*/2000);
   for (int i = 0; i < 20; ++i) {
     const std::string text = RandomLines(i, 50);
     ASSERT_EQ(Encoded(text, &forgetful), tokenizer->Encode(text)) << i;

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -90,9 +91,13 @@ struct TokenizerTrainingOptions {
 // Trains a BPE model on `texts` (valid UTF-8, held in memory) and writes it atomically to
 // `output_model`. The same texts and options give the same bytes. INVALID_ARGUMENT when the sample
 // is empty, or too small or too varied for vocab_size; the message says which size would do.
+//
+// Training runs in a process, for which `keep_going` is asked every 50 ms unless it is empty: an
+// error of it ends training at once and is returned. Further errors: tokenizer_process.h.
 absl::Status TrainTokenizer(std::span<const std::string> texts,
                             const TokenizerTrainingOptions& options,
-                            const std::filesystem::path& output_model);
+                            const std::filesystem::path& output_model,
+                            const std::function<absl::Status()>& keep_going = nullptr);
 
 }  // namespace braid
 

@@ -10,12 +10,15 @@ set_target_properties(braid_sentencepiece PROPERTIES CXX_VISIBILITY_PRESET hidde
 
 braid_library(NAME tokenizer
   SRCS
+    protobuf_wire.cc
     sentencepiece_library.cc
     sentencepiece_model_check.cc
     tokenizer.cc
     tokenizer_process.cc
     tokenizer_training.cc
-  DEPS braid::formats absl::cleanup absl::status absl::statusor absl::strings)
+    word_boundaries.cc
+    word_encoder.cc
+  DEPS braid::formats absl::cleanup absl::flat_hash_map absl::status absl::statusor absl::strings)
 target_link_libraries(braid_tokenizer PRIVATE ${CMAKE_DL_LIBS})
 # Lies beside the module, where libbraid_tokenizer looks for it.
 add_executable(braid-tokenizer-trainer tokenizer_trainer.cc)

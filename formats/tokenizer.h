@@ -31,6 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "formats/sentencepiece_module.h"
+#include "formats/word_boundaries.h"
 
 namespace braid {
 
@@ -61,9 +62,11 @@ class Tokenizer {
   int32_t eos_id() const { return eos_id_; }
   // -1 when the model has none.
   int32_t bos_id() const { return bos_id_; }
+  // Where texts may be cut for encoding; WordEncoder (word_encoder.h) does.
+  const WordBoundaries& word_boundaries() const { return word_boundaries_; }
 
  private:
-  Tokenizer(const SentencePieceApi* api, void* model);
+  Tokenizer(const SentencePieceApi* api, void* model, const WordBoundaries& word_boundaries);
   std::vector<int32_t> EncodePlain(std::string_view text) const;
   std::string DecodePlain(std::span<const int32_t> tokens) const;
   std::optional<std::vector<int32_t>> BytePieces(std::string_view bytes) const;
@@ -73,6 +76,7 @@ class Tokenizer {
   int32_t vocab_size_;
   int32_t bos_id_;
   int32_t eos_id_;
+  WordBoundaries word_boundaries_;
   std::vector<int32_t> newline_;                      // Encode("\n")
   std::optional<std::vector<int32_t>> space_symbol_;  // byte pieces of U+2581
 };

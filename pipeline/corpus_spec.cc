@@ -69,7 +69,7 @@ absl::Status ResolveTokenizer(v1::TokenizerConfig* tokenizer) {
     if (!error) tokenizer->set_model_path(absolute.lexically_normal().string());
     return absl::OkStatus();
   }
-  tokenizer->set_sample_bytes(OrDefault<int64_t>(tokenizer->sample_bytes(), 32 * kMebibyte));
+  tokenizer->set_sample_bytes(OrDefault<int64_t>(tokenizer->sample_bytes(), 16 * kMebibyte));
   if (tokenizer->vocab_size() != 0) {
     RETURN_IF_ERROR(CheckRange("tokenizer.vocab_size", tokenizer->vocab_size(), 260, 1 << 20));
   }
@@ -122,6 +122,7 @@ absl::Status ResolveDeduplicate(v1::DeduplicateConfig* deduplicate) {
 
 absl::Status ResolveOrder(v1::CorpusSpec* spec) {
   if (spec->order() == v1::ORDER_MODE_UNSPECIFIED) spec->set_order(v1::SIMILARITY);
+  RETURN_IF_ERROR(CheckRange("order_partitions", spec->order_partitions(), 0, 65'536));
   if (v1::OrderMode_IsValid(spec->order())) return absl::OkStatus();
   return Wrong("order", absl::StrCat(static_cast<int>(spec->order())),
                "SIMILARITY, RANDOM or SOURCE");

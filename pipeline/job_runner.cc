@@ -154,7 +154,8 @@ absl::Status JobRun::RunOrder() {
   order_key_ = OrderKey(spec_, deduplicate_key_);
   ASSIGN_OR_RETURN(const std::filesystem::path directory,
                    Stage("order", "documents", order_key_, [&](const auto& advance, auto* stage) {
-                     return Order(*documents_, *neighbors_, keep_->values(), spec_, advance, stage);
+                     return Order(*documents_, *neighbors_, keep_->values(), embed_, spec_, advance,
+                                  stage);
                    }));
   ASSIGN_OR_RETURN(order_, StoredOrder::Read(directory));
   return absl::OkStatus();

@@ -14,6 +14,7 @@ braid_library(NAME pipeline
     job_worker.cc
     json_file.cc
     neighbor_stage.cc
+    document_partition.cc
     order_stage.cc
     pack_stage.cc
     pipeline_service.cc

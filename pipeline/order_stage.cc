@@ -6,15 +6,17 @@
 #include "formats/npy.h"
 #include "formats/status_macros.h"
 #include "pipeline/corpus_spec.h"
+#include "pipeline/document_partition.h"
 #include "pipeline/heldout_split.h"
 #include "pipeline/kept_neighbors.h"
+#include "pipeline/partitioned_order.h"
 #include "pipeline/stage_key.h"
 #include "retrieval/parallel_for.h"
 
 namespace braid {
 namespace {
 
-constexpr int32_t kFormatVersion = 1;
+constexpr int32_t kFormatVersion = 2;
 
 struct Split {
   std::vector<uint32_t> training;  // ascending
@@ -33,20 +35,37 @@ Split SplitDocuments(const DocumentStore& documents, std::span<const uint8_t> ke
   return split;
 }
 
-DocumentOrder OrderDocuments(const StoredNeighbors& neighbors, std::span<const uint32_t> training,
-                             const v1::CorpusSpec& resolved) {
+// The part of each training document, when the graph is ordered part by part.
+absl::StatusOr<std::vector<uint32_t>> PartsOf(const std::filesystem::path& embed_directory,
+                                              std::span<const uint32_t> training,
+                                              int64_t num_partitions, uint64_t seed,
+                                              const StopCheck& check) {
+  ASSIGN_OR_RETURN(const auto embeddings,
+                   NpyArray<float>::Open(embed_directory / "embeddings.npy"));
+  const DocumentVectors vectors{embeddings.values(), embeddings.num_rows(),
+                                static_cast<int32_t>(embeddings.row_size())};
+  ASSIGN_OR_RETURN(const std::vector<uint32_t> all,
+                   PartitionDocuments(vectors, num_partitions, seed, check));
+  std::vector<uint32_t> parts;
+  for (uint32_t document : training) parts.push_back(all[document]);
+  return parts;
+}
+
+absl::StatusOr<DocumentOrder> OrderDocuments(const StoredNeighbors& neighbors,
+                                             std::span<const uint32_t> training,
+                                             const std::filesystem::path& embed_directory,
+                                             const v1::CorpusSpec& resolved,
+                                             const StopCheck& check) {
   const auto n = static_cast<int64_t>(training.size());
-  switch (resolved.order()) {
-    case v1::RANDOM:
-      return RandomOrder(n, resolved.seed());
-    case v1::SOURCE:
-      return SourceOrder(n);
-    default: {
-      const KeptNeighbors graph =
-          RestrictNeighbors(neighbors.lists(), neighbors.num_documents(), training);
-      return SimilarityOrder(graph.view(), n, RetrievalThreads());
-    }
-  }
+  if (resolved.order() == v1::RANDOM) return RandomOrder(n, resolved.seed());
+  if (resolved.order() == v1::SOURCE) return SourceOrder(n);
+  const KeptNeighbors graph =
+      RestrictNeighbors(neighbors.lists(), neighbors.num_documents(), training);
+  const int64_t num_partitions = NumOrderPartitions(resolved.order_partitions(), n);
+  if (num_partitions == 1) return SimilarityOrder(graph.view(), n, RetrievalThreads());
+  ASSIGN_OR_RETURN(const std::vector<uint32_t> parts,
+                   PartsOf(embed_directory, training, num_partitions, resolved.seed(), check));
+  return PartitionedOrder(graph.view(), n, parts, num_partitions, RetrievalThreads());
 }
 
 absl::StatusOr<std::vector<uint32_t>> ReadNumbers(const std::filesystem::path& path) {
@@ -60,14 +79,16 @@ std::string OrderKey(const v1::CorpusSpec& resolved, const std::string& deduplic
   return StageKey("order", kFormatVersion)
       .Add("deduplicate", deduplicate_key)
       .Add("order", v1::OrderMode_Name(resolved.order()))
+      .Add("partitions", resolved.order_partitions())
       .Add("heldout_fraction", HeldoutFraction(resolved))
       .Add("seed", static_cast<uint64_t>(resolved.seed()))
       .Hex();
 }
 
 absl::Status Order(const DocumentStore& documents, const StoredNeighbors& neighbors,
-                   std::span<const uint8_t> keep, const v1::CorpusSpec& resolved,
-                   const StageAdvance& advance, StageWriter* stage) {
+                   std::span<const uint8_t> keep, const std::filesystem::path& embed_directory,
+                   const v1::CorpusSpec& resolved, const StageAdvance& advance,
+                   StageWriter* stage) {
   const Split split = SplitDocuments(documents, keep, resolved);
   const auto num_training = static_cast<int64_t>(split.training.size());
   if (num_training == 0) {
@@ -78,8 +99,10 @@ absl::Status Order(const DocumentStore& documents, const StoredNeighbors& neighb
                      "pack.heldout_fraction or add documents"));
   }
   RETURN_IF_ERROR(advance(0, num_training));
-  const DocumentOrder order =
-      OriginalNumbers(OrderDocuments(neighbors, split.training, resolved), split.training);
+  ASSIGN_OR_RETURN(DocumentOrder walked,
+                   OrderDocuments(neighbors, split.training, embed_directory, resolved,
+                                  [&] { return advance(0, num_training); }));
+  const DocumentOrder order = OriginalNumbers(std::move(walked), split.training);
   RETURN_IF_ERROR(advance(num_training, num_training));
   RETURN_IF_ERROR(stage->AddArray<uint32_t>("order.npy", order.order));
   RETURN_IF_ERROR(stage->AddArray<uint32_t>("path_starts.npy", order.path_starts));

@@ -28,11 +28,12 @@ namespace braid {
 
 std::string OrderKey(const v1::CorpusSpec& resolved, const std::string& deduplicate_key);
 
-// `keep` [n]: output of deduplicate. Units: documents.
+// `keep` [n]: output of deduplicate; embed_directory: output of embed, read only when
+// order_partitions asks for parts. Units: documents.
 // Errors: FAILED_PRECONDITION when no document is left to train on.
 absl::Status Order(const DocumentStore& documents, const StoredNeighbors& neighbors,
-                   std::span<const uint8_t> keep, const v1::CorpusSpec& resolved,
-                   const StageAdvance& advance, StageWriter* stage);
+                   std::span<const uint8_t> keep, const std::filesystem::path& embed_directory,
+                   const v1::CorpusSpec& resolved, const StageAdvance& advance, StageWriter* stage);
 
 // The stored order, in memory: 4 bytes a document.
 struct StoredOrder {

@@ -52,8 +52,9 @@ class RejectLog {
     for (const Reject& reject : *rejects) {
       ++counts_[reject.reason];
       ++num_rejects_;
-      const nlohmann::json line = {
+      nlohmann::json line = {
           {"file", reject.file}, {"offset", reject.offset}, {"reason", reject.reason}};
+      if (!reject.detail.empty()) line["detail"] = reject.detail;
       RETURN_IF_ERROR(file_->Append(
           line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
     }
@@ -82,14 +83,17 @@ absl::Status CopyDocuments(CorpusReader* reader, const StageAdvance& advance,
                            DocumentStoreWriter* documents, RejectLog* log) {
   Document document;
   std::vector<Reject> rejects;
+  RETURN_IF_ERROR(advance(0, reader->total_bytes()));
   while (true) {
-    if (documents->num_documents() % kDocumentsPerAdvance == 0) {
+    ASSIGN_OR_RETURN(const CorpusStep step, reader->Next(&document, &rejects));
+    RETURN_IF_ERROR(log->Write(&rejects));
+    if (step == CorpusStep::kEnd) return advance(reader->total_bytes(), reader->total_bytes());
+    if (step == CorpusStep::kDocument) {
+      RETURN_IF_ERROR(documents->Add(document.id, document.text, document.domain));
+    }
+    if (step == CorpusStep::kNoneYet || documents->num_documents() % kDocumentsPerAdvance == 0) {
       RETURN_IF_ERROR(advance(reader->bytes_read(), reader->total_bytes()));
     }
-    ASSIGN_OR_RETURN(const bool more, reader->Next(&document, &rejects));
-    RETURN_IF_ERROR(log->Write(&rejects));
-    if (!more) return advance(reader->total_bytes(), reader->total_bytes());
-    RETURN_IF_ERROR(documents->Add(document.id, document.text, document.domain));
   }
 }
 
@@ -120,7 +124,10 @@ absl::StatusOr<std::string> IngestKey(const v1::CorpusSpec& resolved) {
       .Add("id_field", config.id_field())
       .Add("domain_field", config.domain_field())
       .Add("max_document_bytes", static_cast<int64_t>(config.max_document_bytes()))
-      .Add("split_bytes", static_cast<int64_t>(config.split_bytes()));
+      .Add("split_bytes", static_cast<int64_t>(config.split_bytes()))
+      .Add("strict", config.strict())
+      .Add("max_expansion_ratio", static_cast<int64_t>(config.max_expansion_ratio()))
+      .Add("max_expanded_bytes", static_cast<int64_t>(config.max_expanded_bytes()));
   ASSIGN_OR_RETURN(const CorpusFiles files, FindCorpusFiles(Paths(resolved)));
   for (const CorpusFile& file : files.files) RETURN_IF_ERROR(AddFile(file, &key));
   for (const SkippedEntry& entry : files.skipped) {

@@ -29,8 +29,12 @@ class LineReader {
 
   LineReader(std::unique_ptr<TextSource> source, int64_t max_line_bytes);
 
-  // The next line; false after the last one, which needs no newline. Errors are the source's.
+  // The next line; false after the last one, which needs no newline. Errors are the source's,
+  // after all whole lines before; half a line is dropped then.
   absl::StatusOr<bool> Next(Line* line);
+
+  // Byte of the source at which the next line starts.
+  int64_t offset() const { return offset_; }
 
   // Bytes on disk.
   int64_t bytes_read() const { return source_->bytes_read(); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
+#include <utility>
 
 #include "formats/atomic_file.h"
 #include "formats/indexed_dataset.h"
@@ -17,8 +18,9 @@ namespace {
 
 constexpr int32_t kFormatVersion = 1;
 constexpr char kModelName[] = "tokenizer.model";
-constexpr int64_t kChunkBytes = int64_t{8} << 20;
-constexpr int64_t kChunkDocuments = 1 << 16;
+// Encoded at once, within half a second or so: cancelling waits for it.
+constexpr int64_t kBatchBytes = int64_t{2} << 20;
+constexpr int64_t kBatchDocuments = 1 << 16;
 constexpr int64_t kDocumentsPerTask = 16;
 
 absl::Status CopyModel(const std::string& from, const std::filesystem::path& to) {
@@ -49,6 +51,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ProvideTokenizer(const DocumentStore&
                                                             const v1::CorpusSpec& resolved,
                                                             StageWriter* stage) {
   const std::filesystem::path model = stage->directory() / kModelName;
+  if (stage->Has(kModelName)) return Tokenizer::Load(model);
   if (resolved.tokenizer().model_path().empty()) {
     RETURN_IF_ERROR(TrainModel(documents, resolved, model));
   } else {
@@ -58,6 +61,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ProvideTokenizer(const DocumentStore&
   }
   ASSIGN_OR_RETURN(const FileSummary summary, SummarizeFile(model));
   stage->Add(summary, 1);
+  RETURN_IF_ERROR(stage->SaveResumePoint({}));
   return Tokenizer::Load(model);
 }
 
@@ -71,6 +75,12 @@ std::vector<std::vector<int32_t>> EncodeAll(const Tokenizer& tokenizer,
                 }
               });
   return tokens;
+}
+
+absl::Status SavePoint(int64_t position, IndexedDatasetWriter* writer, StageWriter* stage) {
+  ResumePoint point{.position = position};
+  RETURN_IF_ERROR(writer->Sync(&point.files));
+  return stage->SaveResumePoint(std::move(point));
 }
 
 }  // namespace
@@ -114,14 +124,20 @@ absl::Status Tokenize(const DocumentStore& documents, const v1::CorpusSpec& reso
                       const StageAdvance& advance, StageWriter* stage) {
   RETURN_IF_ERROR(advance(0, documents.size()));
   ASSIGN_OR_RETURN(const auto tokenizer, ProvideTokenizer(documents, resolved, stage));
-  ASSIGN_OR_RETURN(const auto writer, IndexedDatasetWriter::Create(stage->directory() / "tokens",
-                                                                   tokenizer->vocab_size()));
-  for (int64_t begin = 0; begin < documents.size();) {
+  const ResumePoint& left = stage->resume_point();
+  ASSIGN_OR_RETURN(const auto writer,
+                   IndexedDatasetWriter::Resume(stage->directory() / "tokens",
+                                                tokenizer->vocab_size(), left.files));
+  const int64_t batch_bytes = std::min(kBatchBytes, stage->chunk_bytes());
+  for (int64_t begin = left.position; begin < documents.size();) {
     RETURN_IF_ERROR(advance(begin, documents.size()));
-    const int64_t end = documents.ChunkEnd(begin, kChunkBytes, kChunkDocuments);
+    const int64_t end = documents.ChunkEnd(begin, batch_bytes, kBatchDocuments);
     for (const auto& tokens : EncodeAll(*tokenizer, documents.Texts(begin, end))) {
       RETURN_IF_ERROR(writer->AddSequence(tokens));
       writer->EndDocument();
+    }
+    if (stage->CountWork(documents.TextBytes(begin, end))) {
+      RETURN_IF_ERROR(SavePoint(end, writer.get(), stage));
     }
     begin = end;
   }

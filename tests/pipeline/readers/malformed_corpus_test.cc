@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iostream>
 #include <map>
 #include <set>
 
@@ -118,6 +119,7 @@ TEST_F(MalformedCorpusTest, EveryFileOfTheTableHasTheOutcomeItNames) {
       EXPECT_EQ(reject.detail.empty(), reject.reason != "damaged") << reject.detail;
     }
   }
+  std::cout << table.size() << " files of " << kinds.size() << " kinds\n";
   EXPECT_GE(table.size(), 100u);
   EXPECT_GE(kinds.size(), 25u);
 }

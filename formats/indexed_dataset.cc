@@ -69,8 +69,8 @@ int64_t ElementBytes(TokenType type) {
 }
 
 template <class T>
-void Widen(std::string_view bytes, std::vector<int32_t>* tokens) {
-  for (size_t i = 0; i < tokens->size(); ++i) (*tokens)[i] = Load<T>(bytes, i * sizeof(T));
+void Widen(std::string_view bytes, std::span<int32_t> tokens) {
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = Load<T>(bytes, i * sizeof(T));
 }
 
 int64_t PointersOffset(int64_t num_sequences) { return kLengthsOffset + 4 * num_sequences; }
@@ -339,19 +339,31 @@ std::vector<int32_t> IndexedDataset::Read(int64_t i) const {
 }
 
 void IndexedDataset::ReadInto(int64_t i, std::vector<int32_t>* tokens) const {
-  tokens->resize(sequence_length(i));
-  const std::string_view bytes = tokens_.bytes().substr(sequence_offset(i));
+  tokens->clear();
+  AppendRange(i, 0, sequence_length(i), tokens);
+}
+
+void IndexedDataset::AppendRange(int64_t i, int64_t begin, int64_t count,
+                                 std::vector<int32_t>* tokens) const {
+  const int64_t length = sequence_length(i);
+  BRAID_CHECK(begin >= 0 && count >= 0 && begin <= length - count)
+      << begin << " + " << count << " of " << length;
+  const int64_t offset = sequence_offset(i) + begin * ElementBytes(type_);
+  const std::string_view bytes = tokens_.bytes().substr(static_cast<size_t>(offset));
+  const size_t before = tokens->size();
+  tokens->resize(before + static_cast<size_t>(count));
+  const auto added = std::span<int32_t>(*tokens).subspan(before);
   switch (type_) {
     case TokenType::kUint8:
-      return Widen<uint8_t>(bytes, tokens);
+      return Widen<uint8_t>(bytes, added);
     case TokenType::kInt8:
-      return Widen<int8_t>(bytes, tokens);
+      return Widen<int8_t>(bytes, added);
     case TokenType::kInt16:
-      return Widen<int16_t>(bytes, tokens);
+      return Widen<int16_t>(bytes, added);
     case TokenType::kUint16:
-      return Widen<uint16_t>(bytes, tokens);
+      return Widen<uint16_t>(bytes, added);
     case TokenType::kInt32:
-      return Widen<int32_t>(bytes, tokens);
+      return Widen<int32_t>(bytes, added);
   }
 }
 

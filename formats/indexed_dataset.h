@@ -105,6 +105,8 @@ class IndexedDataset {
   int64_t sequence_length(int64_t i) const;
   std::vector<int32_t> Read(int64_t i) const;
   void ReadInto(int64_t i, std::vector<int32_t>* tokens) const;
+  // Appends tokens [begin, begin + count) of sequence i. Requires them to be in it.
+  void AppendRange(int64_t i, int64_t begin, int64_t count, std::vector<int32_t>* tokens) const;
 
   // Sequences of document i are [document_begin(i), document_begin(i + 1)).
   // Requires 0 <= i <= num_documents().

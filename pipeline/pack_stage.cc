@@ -1,5 +1,6 @@
 #include "pipeline/pack_stage.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string_view>
@@ -8,23 +9,27 @@
 
 #include "absl/strings/str_cat.h"
 #include "formats/atomic_file.h"
-#include "formats/file_error.h"
 #include "formats/indexed_dataset.h"
 #include "formats/npy.h"
 #include "formats/status_macros.h"
 #include "formats/tokenizer.h"
 #include "pipeline/corpus_spec.h"
+#include "pipeline/instance_layout.h"
 #include "pipeline/json_file.h"
 #include "pipeline/ordering_report.h"
 #include "pipeline/packing.h"
 #include "pipeline/provenance.h"
+#include "pipeline/resume_point.h"
 #include "pipeline/stage_key.h"
 
 namespace braid {
 namespace {
 
 constexpr int32_t kFormatVersion = 1;
+constexpr int64_t kInstancesPerAdvance = 256;
 constexpr size_t kDocumentsPerAdvance = 1024;
+constexpr int64_t kTextBytesPerToken = 4;  // about
+constexpr char kHeldoutStep[] = "heldout";
 constexpr int64_t kMinHeldoutTokens = 2;  // one input and one target
 
 struct PackedInstances {
@@ -51,10 +56,9 @@ class DatasetPacker {
 
  private:
   std::filesystem::path Path(std::string_view name) const { return stage_->directory() / name; }
-  absl::Status CheckEnoughTokens() const;
-  absl::StatusOr<PackedInstances> PackInOrder(const std::filesystem::path& prefix);
-  absl::Status StoreShuffled(const std::filesystem::path& packed,
-                             std::span<const uint32_t> shuffle);
+  absl::StatusOr<InstanceLayout> LayOut() const;
+  absl::Status StoreInstances(const PackedInstances& packed);
+  void AppendTokens(const ProvenanceSpan& span, std::vector<int32_t>* instance) const;
   absl::StatusOr<int64_t> PackDomain(std::span<const uint32_t> documents, const std::string& name);
 
   const PackInputs& inputs_;
@@ -65,80 +69,69 @@ class DatasetPacker {
   StageWriter* const stage_;
 };
 
-absl::Status DatasetPacker::CheckEnoughTokens() const {
-  int64_t got = 0;
-  for (const uint32_t document : inputs_.order.training.order) {
-    got += tokens_.sequence_length(document) + 1;
+absl::StatusOr<InstanceLayout> DatasetPacker::LayOut() const {
+  const std::vector<uint32_t>& order = inputs_.order.training.order;
+  std::vector<int32_t> lengths;
+  lengths.reserve(order.size());
+  for (const uint32_t document : order) {
+    lengths.push_back(static_cast<int32_t>(tokens_.sequence_length(document)));
   }
+  InstanceLayout layout(order, lengths, resolved_.pack().sequence_length());
+  const int64_t got = layout.num_tokens();
   const int64_t needed = int64_t{resolved_.pack().sequence_length()} + 1;
-  if (got >= needed) return absl::OkStatus();
+  if (got >= needed) return layout;
   return absl::FailedPreconditionError(absl::StrCat(
       "pack.sequence_length ", resolved_.pack().sequence_length(),
       " is longer than the whole corpus: got ", got, " training tokens, needed ", needed,
       " for one instance; lower pack.sequence_length to at most ", got - 1, " or add documents"));
 }
 
-absl::StatusOr<PackedInstances> DatasetPacker::PackInOrder(const std::filesystem::path& prefix) {
-  ASSIGN_OR_RETURN(const auto writer,
-                   IndexedDatasetWriter::Create(prefix, tokenizer_.vocab_size()));
+absl::StatusOr<PackedInstances> DatasetPacker::PackInstances() {
+  ASSIGN_OR_RETURN(const InstanceLayout layout, LayOut());
   PackedInstances packed;
-  Packer packer(resolved_.pack().sequence_length(), tokenizer_.eos_id(),
-                [&](std::span<const int32_t> tokens, std::span<const ProvenanceSpan> spans) {
-                  packed.spans.insert(packed.spans.end(), spans.begin(), spans.end());
-                  return writer->AddSequence(tokens);
-                });
-  const std::vector<uint32_t>& order = inputs_.order.training.order;
-  std::vector<int32_t> tokens;
-  for (size_t i = 0; i < order.size(); ++i) {
-    if (i % kDocumentsPerAdvance == 0) {
-      RETURN_IF_ERROR(advance_(static_cast<int64_t>(i), static_cast<int64_t>(order.size())));
-    }
-    tokens_.ReadInto(order[i], &tokens);
-    RETURN_IF_ERROR(packer.Add(order[i], tokens));
+  packed.num_instances = layout.num_instances();
+  packed.num_tokens = layout.num_tokens();
+  uint32_t stored = 0;
+  for (const uint32_t instance : InstanceShuffle(packed.num_instances, resolved_.seed())) {
+    layout.AppendSpans(instance, stored++, &packed.spans);
   }
-  RETURN_IF_ERROR(packer.Finish());
-  RETURN_IF_ERROR(writer->Commit().status());
-  packed.num_instances = packer.num_instances();
-  packed.num_tokens = packer.num_tokens();
+  if (!stage_->Has("instances.bin")) RETURN_IF_ERROR(StoreInstances(packed));
   return packed;
 }
 
-absl::Status DatasetPacker::StoreShuffled(const std::filesystem::path& packed,
-                                          std::span<const uint32_t> shuffle) {
-  ASSIGN_OR_RETURN(const IndexedDataset source, IndexedDataset::Open(packed));
-  ASSIGN_OR_RETURN(const auto writer,
-                   IndexedDatasetWriter::Create(Path("instances"), tokenizer_.vocab_size()));
+// The tokens of a span; the last token of a document is EOS.
+void DatasetPacker::AppendTokens(const ProvenanceSpan& span, std::vector<int32_t>* instance) const {
+  const int64_t own = tokens_.sequence_length(span.document) - span.document_offset;
+  tokens_.AppendRange(span.document, span.document_offset, std::min<int64_t>(span.length, own),
+                      instance);
+  if (span.length > own) instance->push_back(tokenizer_.eos_id());
+}
+
+absl::Status DatasetPacker::StoreInstances(const PackedInstances& packed) {
+  const ResumePoint& left = stage_->resume_point();
+  ASSIGN_OR_RETURN(const auto writer, IndexedDatasetWriter::Resume(
+                                          Path("instances"), tokenizer_.vocab_size(), left.files));
+  auto span = std::ranges::lower_bound(packed.spans, static_cast<uint32_t>(left.position), {},
+                                       &ProvenanceSpan::instance);
   std::vector<int32_t> tokens;
-  for (const uint32_t instance : shuffle) {
-    source.ReadInto(instance, &tokens);
+  for (int64_t i = left.position; i < packed.num_instances; ++i) {
+    if (i % kInstancesPerAdvance == 0) RETURN_IF_ERROR(advance_(i, packed.num_instances));
+    tokens.clear();
+    for (; span != packed.spans.end() && span->instance == i; ++span) AppendTokens(*span, &tokens);
     RETURN_IF_ERROR(writer->AddSequence(tokens));
     writer->EndDocument();
+    if (stage_->CountWork(kTextBytesPerToken * static_cast<int64_t>(tokens.size()))) {
+      ResumePoint point{.position = i + 1};
+      RETURN_IF_ERROR(writer->Sync(&point.files));
+      RETURN_IF_ERROR(stage_->SaveResumePoint(std::move(point)));
+    }
   }
   ASSIGN_OR_RETURN(const std::vector<FileSummary> files, writer->Commit());
-  stage_->Add(files, static_cast<int64_t>(shuffle.size()));
-  return absl::OkStatus();
+  stage_->Add(files, packed.num_instances);
+  return stage_->SaveResumePoint({.step = kHeldoutStep});
 }
 
-absl::Status RemoveFile(const std::filesystem::path& path) {
-  std::error_code error;
-  std::filesystem::remove(path, error);
-  return error ? SystemError("cannot remove", path, error.value()) : absl::OkStatus();
-}
-
-absl::StatusOr<PackedInstances> DatasetPacker::PackInstances() {
-  RETURN_IF_ERROR(CheckEnoughTokens());
-  // The permutation needs the number of instances, known only after packing.
-  const std::filesystem::path packed_prefix = Path("packed");
-  ASSIGN_OR_RETURN(PackedInstances packed, PackInOrder(packed_prefix));
-  const std::vector<uint32_t> shuffle = InstanceShuffle(packed.num_instances, resolved_.seed());
-  RETURN_IF_ERROR(StoreShuffled(packed_prefix, shuffle));
-  RETURN_IF_ERROR(RemoveFile(TokensPath(packed_prefix)));
-  RETURN_IF_ERROR(RemoveFile(IndexPath(packed_prefix)));
-  packed.spans = ShuffleSpans(std::move(packed.spans), shuffle);
-  return packed;
-}
-
-// Number of windows written; a remainder without a target is left out.
+// Number of tokens written; a remainder without a target is left out.
 absl::StatusOr<int64_t> DatasetPacker::PackDomain(std::span<const uint32_t> documents,
                                                   const std::string& name) {
   ASSIGN_OR_RETURN(const auto writer,
@@ -153,16 +146,19 @@ absl::StatusOr<int64_t> DatasetPacker::PackDomain(std::span<const uint32_t> docu
                   return status;
                 });
   std::vector<int32_t> tokens;
-  for (const uint32_t document : documents) {
-    tokens_.ReadInto(document, &tokens);
-    RETURN_IF_ERROR(packer.Add(document, tokens));
+  for (size_t i = 0; i < documents.size(); ++i) {
+    if (i % kDocumentsPerAdvance == 0) {
+      RETURN_IF_ERROR(advance_(static_cast<int64_t>(i), static_cast<int64_t>(documents.size())));
+    }
+    tokens_.ReadInto(documents[i], &tokens);
+    RETURN_IF_ERROR(packer.Add(documents[i], tokens));
   }
   RETURN_IF_ERROR(packer.Finish());
   const int64_t num_windows = writer->num_sequences();
   if (num_windows == 0) return 0;
   ASSIGN_OR_RETURN(const std::vector<FileSummary> files, writer->Commit());
   stage_->Add(files, num_windows, "heldout");
-  return num_windows;
+  return writer->num_tokens();
 }
 
 absl::StatusOr<std::vector<std::string>> DatasetPacker::PackHeldout() {
@@ -174,9 +170,15 @@ absl::StatusOr<std::vector<std::string>> DatasetPacker::PackHeldout() {
   }
   std::vector<std::string> present;
   for (size_t domain = 0; domain < names.size(); ++domain) {
-    if (by_domain[domain].empty()) continue;
-    ASSIGN_OR_RETURN(const int64_t num_windows, PackDomain(by_domain[domain], names[domain]));
-    if (num_windows > 0) present.push_back(names[domain]);
+    const std::string prefix = "heldout/" + names[domain];
+    if (!stage_->Has(prefix + ".bin")) {
+      ASSIGN_OR_RETURN(const int64_t num_tokens, PackDomain(by_domain[domain], names[domain]));
+      if (stage_->CountWork(kTextBytesPerToken * num_tokens)) {
+        const auto position = static_cast<int64_t>(domain) + 1;
+        RETURN_IF_ERROR(stage_->SaveResumePoint({.step = kHeldoutStep, .position = position}));
+      }
+    }
+    if (stage_->Has(prefix + ".bin")) present.push_back(names[domain]);
   }
   return present;
 }

@@ -1,7 +1,6 @@
 #include "pipeline/packing.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "formats/check.h"
@@ -57,20 +56,6 @@ std::vector<uint32_t> InstanceShuffle(int64_t num_instances, uint64_t seed) {
   // Another stream than a random document order of the same seed.
   constexpr uint64_t kStream = 0x696E7374616E6365ull;
   return RandomPermutation(num_instances, seed ^ kStream);
-}
-
-std::vector<ProvenanceSpan> ShuffleSpans(std::vector<ProvenanceSpan> spans,
-                                         std::span<const uint32_t> shuffle) {
-  std::vector<uint32_t> stored(shuffle.size());
-  for (size_t i = 0; i < shuffle.size(); ++i) stored[shuffle[i]] = static_cast<uint32_t>(i);
-  for (ProvenanceSpan& span : spans) {
-    BRAID_CHECK(span.instance < stored.size()) << span.instance << " of " << stored.size();
-    span.instance = stored[span.instance];
-  }
-  std::sort(spans.begin(), spans.end(), [](const ProvenanceSpan& a, const ProvenanceSpan& b) {
-    return std::tie(a.instance, a.instance_offset) < std::tie(b.instance, b.instance_offset);
-  });
-  return spans;
 }
 
 }  // namespace braid

@@ -69,12 +69,6 @@ class Packer {
 // instance, while neighbouring instances are diverse.
 std::vector<uint32_t> InstanceShuffle(int64_t num_instances, uint64_t seed);
 
-// Renumbers spans, made in packing order, by stored position, and sorts them by
-// (instance, instance_offset).
-// Requires: `shuffle` is a permutation of all instances.
-std::vector<ProvenanceSpan> ShuffleSpans(std::vector<ProvenanceSpan> spans,
-                                         std::span<const uint32_t> shuffle);
-
 }  // namespace braid
 
 #endif  // BRAID_PIPELINE_PACKING_H_

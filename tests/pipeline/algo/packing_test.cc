@@ -7,7 +7,9 @@
 #include <map>
 #include <random>
 
+#include "pipeline/instance_layout.h"
 #include "pipeline/random_permutation.h"
+#include "tests/pipeline/algo/shuffled_spans.h"
 
 namespace braid {
 namespace {
@@ -22,12 +24,14 @@ using Tokens = std::vector<int32_t>;
 struct Packed {
   std::vector<Tokens> instances;
   std::vector<ProvenanceSpan> spans;
+  int32_t sequence_length = 0;
   int64_t num_tokens = 0;
 };
 
 // Packs document numbers 0, 1, ...
 Packed Pack(const std::vector<Tokens>& documents, int32_t sequence_length) {
   Packed packed;
+  packed.sequence_length = sequence_length;
   Packer packer(sequence_length, kEos, [&](auto tokens, auto spans) {
     packed.instances.emplace_back(tokens.begin(), tokens.end());
     packed.spans.insert(packed.spans.end(), spans.begin(), spans.end());
@@ -40,6 +44,22 @@ Packed Pack(const std::vector<Tokens>& documents, int32_t sequence_length) {
   EXPECT_EQ(packer.num_instances(), static_cast<int64_t>(packed.instances.size()));
   packed.num_tokens = packer.num_tokens();
   return packed;
+}
+
+// Spans of the same instances from lengths alone, in stored order.
+std::vector<ProvenanceSpan> LaidOut(const std::vector<Tokens>& documents, int32_t sequence_length,
+                                    const std::vector<uint32_t>& shuffle) {
+  std::vector<uint32_t> order(documents.size());
+  std::vector<int32_t> lengths(documents.size());
+  for (size_t i = 0; i < documents.size(); ++i) {
+    order[i] = static_cast<uint32_t>(i);
+    lengths[i] = static_cast<int32_t>(documents[i].size());
+  }
+  const InstanceLayout layout(order, lengths, sequence_length);
+  EXPECT_EQ(layout.num_instances(), static_cast<int64_t>(shuffle.size()));
+  std::vector<ProvenanceSpan> spans;
+  for (uint32_t i = 0; i < shuffle.size(); ++i) layout.AppendSpans(shuffle[i], i, &spans);
+  return spans;
 }
 
 std::vector<Tokens> RandomDocuments(std::mt19937_64* random) {
@@ -102,6 +122,7 @@ TEST(PackerTest, ProvenanceFindsEveryTokenBothWaysAfterTheShuffle) {
     const Packed packed = Pack(documents, 1 + static_cast<int32_t>(random() % 20));
     const auto shuffle = InstanceShuffle(static_cast<int64_t>(packed.instances.size()), trial);
     const std::vector<ProvenanceSpan> spans = ShuffleSpans(packed.spans, shuffle);
+    ASSERT_EQ(LaidOut(documents, packed.sequence_length, shuffle), spans);
     std::vector<Tokens> found(documents.size());
     for (size_t i = 0; i < found.size(); ++i) found[i].assign(documents[i].size() + 1, -1);
     std::map<uint32_t, int32_t> covered;

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <random>
 
+#include "tests/pipeline/algo/shuffled_spans.h"
+
 namespace braid {
 namespace {
 

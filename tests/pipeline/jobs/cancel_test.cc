@@ -1,0 +1,107 @@
+// How soon a job stops when it is asked to, wherever it is.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "pipeline/corpus_spec.h"
+#include "pipeline/job_runner.h"
+#include "pipeline/stage_store.h"
+#include "tests/pipeline/jobs/generated_corpus.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kMostSeconds = 2;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// So many different words that training a tokenizer on them takes seconds.
+void WriteVariedCorpus(const fs::path& path) {
+  std::mt19937_64 random(11);
+  std::ofstream file(path);
+  for (int document = 0; document < 800; ++document) {
+    std::string text;
+    for (int word = 0; word < 60; ++word) {
+      uint64_t letters = random() >> (random() % 20);
+      for (int i = 0; i < 8; ++i, letters /= 26) text += static_cast<char>('a' + letters % 26);
+      text += ' ';
+    }
+    file << nlohmann::json{{"id", document}, {"text", text}} << "\n";
+  }
+}
+
+struct Cancelled {
+  absl::Status status;
+  double seconds_to_stop = 0;   // from the request on
+  double tokenize_seconds = 0;  // of that stage, when it was run to its end
+};
+
+// Runs a job and asks it to stop `delay` after `stage` has begun.
+Cancelled RunUntil(const v1::CorpusSpec& spec, const fs::path& home, const std::string& stage,
+                   std::chrono::milliseconds delay) {
+  StageStore store(home / "store");
+  std::atomic<bool> stop = false;
+  Clock::time_point asked;
+  std::jthread timer;
+  Cancelled result;
+  JobHooks hooks;
+  hooks.report = [&](const v1::StageProgress& progress) {
+    if (progress.complete() && progress.stage() == "tokenize") {
+      result.tokenize_seconds = progress.reused() ? 0 : progress.seconds();
+    }
+    if (progress.stage() != stage || timer.joinable()) return;
+    timer = std::jthread([&] {
+      std::this_thread::sleep_for(delay);
+      asked = Clock::now();
+      stop = true;
+    });
+  };
+  hooks.stop = [&] { return stop.load(); };
+  result.status = RunJob(*ResolveCorpusSpec(spec), &store, hooks).status();
+  if (stop) result.seconds_to_stop = SecondsSince(asked);
+  return result;
+}
+
+TEST(CancelTest, StopsWithinTwoSecondsInEveryStageAndGoesOn) {
+  const fs::path corpus = NewDirectory() / "varied.jsonl", home = NewDirectory();
+  WriteVariedCorpus(corpus);
+  v1::CorpusSpec spec = SmallSpec(corpus);
+  spec.mutable_tokenizer()->set_vocab_size(1500);
+  double most = 0, tokenize_seconds = 0;
+  for (const std::string& stage : StageNames()) {
+    const auto delay = std::chrono::milliseconds(stage == "tokenize" ? 300 : 20);
+    const Cancelled result = RunUntil(spec, home, stage, delay);
+    EXPECT_LT(result.seconds_to_stop, kMostSeconds) << stage;
+    EXPECT_TRUE(result.status.ok() || absl::IsCancelled(result.status)) << result.status;
+    if (stage == "tokenize") {
+      EXPECT_TRUE(absl::IsCancelled(result.status)) << "the tokenizer was trained to its end";
+      EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "the training process is still there";
+      EXPECT_EQ(errno, ECHILD);
+    }
+    most = std::max(most, result.seconds_to_stop);
+    tokenize_seconds = std::max(tokenize_seconds, result.tokenize_seconds);
+  }
+  RecordProperty("most_milliseconds", static_cast<int>(1000 * most));
+  RecordProperty("tokenize_milliseconds", static_cast<int>(1000 * tokenize_seconds));
+  EXPECT_GT(tokenize_seconds, 0.5) << "too quick to have been cancelled on the way";
+  const Cancelled last = RunUntil(spec, home, "none", std::chrono::milliseconds(0));
+  EXPECT_TRUE(last.status.ok()) << last.status;
+}
+
+}  // namespace
+}  // namespace braid

@@ -51,9 +51,16 @@ absl::Status ResolvePaths(v1::CorpusSpec* spec) {
 }
 
 absl::Status ResolveIngest(v1::IngestConfig* ingest) {
-  ingest->set_max_document_bytes(OrDefault<int64_t>(ingest->max_document_bytes(), 16 * kMebibyte));
+  ingest->set_max_document_bytes(OrDefault<int64_t>(ingest->max_document_bytes(), 64 * kMebibyte));
   RETURN_IF_ERROR(CheckRange<int64_t>("ingest.max_document_bytes", ingest->max_document_bytes(), 1,
                                       int64_t{1} << 30));
+  ingest->set_max_expansion_ratio(OrDefault<int64_t>(ingest->max_expansion_ratio(), 1000));
+  RETURN_IF_ERROR(CheckRange<int64_t>("ingest.max_expansion_ratio", ingest->max_expansion_ratio(),
+                                      1, int64_t{1} << 30));
+  ingest->set_max_expanded_bytes(
+      OrDefault<int64_t>(ingest->max_expanded_bytes(), int64_t{1} << 40));
+  RETURN_IF_ERROR(CheckRange<int64_t>("ingest.max_expanded_bytes", ingest->max_expanded_bytes(), 1,
+                                      int64_t{1} << 60));
   if (ingest->split_bytes() == 0) return absl::OkStatus();
   return CheckRange<int64_t>("ingest.split_bytes", ingest->split_bytes(), 64, int64_t{1} << 30);
 }

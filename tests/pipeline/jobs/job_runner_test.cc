@@ -377,6 +377,10 @@ TEST_F(JobRunnerTest, SaysWhatIsWrongWithTheInput) {
   EXPECT_THAT(message(spec), AllOf(HasSubstr("3"), HasSubstr("empty"), HasSubstr("invalid json")));
 
   spec = Spec();
+  spec.mutable_ingest()->set_strict(true);
+  EXPECT_THAT(message(spec), AllOf(HasSubstr("tiny.jsonl, record at byte "), HasSubstr("strict")));
+
+  spec = Spec();
   spec.mutable_pack()->set_sequence_length(1 << 20);
   EXPECT_THAT(message(spec), AllOf(HasSubstr("pack.sequence_length 1048576"),
                                    HasSubstr("got " + std::to_string(Result().num_tokens())),

@@ -120,12 +120,21 @@ absl::StatusOr<std::optional<DuplicatePair>> NearDuplicate(std::span<const Candi
   return std::nullopt;
 }
 
-void Remove(const DuplicatePair& pair, const DeduplicateOptions& options, Duplicates* result) {
+// A document with the text of `first`, which may be gone itself.
+DuplicatePair CopyOf(uint32_t first, uint32_t document, const std::vector<DuplicatePair>& pairs) {
+  const auto found =
+      std::lower_bound(pairs.begin(), pairs.end(), first,
+                       [](const DuplicatePair& pair, uint32_t i) { return pair.removed < i; });
+  if (found == pairs.end() || found->removed != first) return {document, first, true, 1, 1};
+  DuplicatePair pair = *found;
+  pair.removed = document;
+  return pair;
+}
+
+void Remove(const DuplicatePair& pair, Duplicates* result) {
   result->removed.push_back(pair.removed);
   ++(pair.exact ? result->num_exact : result->num_near);
-  if (result->examples.size() < static_cast<size_t>(std::max(options.max_examples, 0))) {
-    result->examples.push_back(pair);
-  }
+  result->pairs.push_back(pair);
 }
 
 bool IsAsciiSpace(unsigned char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -157,21 +166,19 @@ absl::StatusOr<Duplicates> FindDuplicates(const NeighborLists& lists, int64_t nu
   Duplicates result;
   NgramCache ngrams(text);
   std::vector<bool> gone(num_documents, false);
-  std::vector<uint32_t> kept_instead(num_documents);
   auto next = candidates.begin();
   for (uint32_t document = 0; document < num_documents; ++document) {
     const auto begin = next;
     while (next != candidates.end() && next->later == document) ++next;
     std::optional<DuplicatePair> pair;
     if (first[document] != document) {
-      pair = DuplicatePair{document, kept_instead[first[document]], true, 1, 1};
+      pair = CopyOf(first[document], document, result.pairs);
     } else {
       ASSIGN_OR_RETURN(pair, NearDuplicate({begin, next}, gone, options.min_jaccard, &ngrams,
                                            &result.num_compared));
     }
     gone[document] = pair.has_value();
-    kept_instead[document] = pair.has_value() ? pair->kept : document;
-    if (pair.has_value()) Remove(*pair, options, &result);
+    if (pair.has_value()) Remove(*pair, &result);
   }
   return result;
 }

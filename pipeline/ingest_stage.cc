@@ -78,17 +78,28 @@ class RejectLog {
   int64_t num_rejects_ = 0;
 };
 
+StagePosition PositionAt(int64_t bytes_read, const CorpusReader& reader,
+                         const DocumentStoreWriter& documents, int64_t num_rejects) {
+  return {.done = bytes_read,
+          .total = reader.total_bytes(),
+          .documents = documents.num_documents(),
+          .rejects = num_rejects};
+}
+
 absl::Status CopyDocuments(CorpusReader* reader, const StageAdvance& advance,
                            DocumentStoreWriter* documents, RejectLog* log) {
   Document document;
   std::vector<Reject> rejects;
   while (true) {
     if (documents->num_documents() % kDocumentsPerAdvance == 0) {
-      RETURN_IF_ERROR(advance(reader->bytes_read(), reader->total_bytes()));
+      RETURN_IF_ERROR(
+          advance(PositionAt(reader->bytes_read(), *reader, *documents, log->num_rejects())));
     }
     ASSIGN_OR_RETURN(const bool more, reader->Next(&document, &rejects));
     RETURN_IF_ERROR(log->Write(&rejects));
-    if (!more) return advance(reader->total_bytes(), reader->total_bytes());
+    if (!more) {
+      return advance(PositionAt(reader->total_bytes(), *reader, *documents, log->num_rejects()));
+    }
     RETURN_IF_ERROR(documents->Add(document.id, document.text, document.domain));
   }
 }

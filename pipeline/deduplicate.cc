@@ -1,5 +1,7 @@
 #include "pipeline/deduplicate.h"
 
+// Grams are a few bytes each: calls into the library would take longer than they.
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <algorithm>
@@ -146,6 +148,7 @@ bool IsAsciiPunctuation(unsigned char c) {
 // Start of each code point, and the end of the text.
 std::vector<size_t> CodePointBorders(std::string_view text) {
   std::vector<size_t> borders;
+  borders.reserve(text.size() + 1);
   for (size_t i = 0; i < text.size(); ++i) {
     if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) borders.push_back(i);
   }
@@ -200,16 +203,22 @@ std::string NormalizeText(std::string_view text) {
   return normalized.empty() ? std::string(text) : normalized;
 }
 
-std::vector<uint64_t> CharacterNgrams(std::string_view text) {
+void ListCharacterNgrams(std::string_view text, std::vector<uint64_t>* grams) {
   constexpr size_t kLength = 5;
   const std::vector<size_t> borders = CodePointBorders(text);
   const size_t characters = borders.size() - 1;
-  std::vector<uint64_t> grams;
-  if (characters == 0) return grams;
+  grams->clear();
+  if (characters == 0) return;
   const size_t length = std::min(characters, kLength);
+  grams->reserve(characters - length + 1);
   for (size_t i = 0; i + length <= characters; ++i) {
-    grams.push_back(XXH3_64bits(text.data() + borders[i], borders[i + length] - borders[i]));
+    grams->push_back(XXH3_64bits(text.data() + borders[i], borders[i + length] - borders[i]));
   }
+}
+
+std::vector<uint64_t> CharacterNgrams(std::string_view text) {
+  std::vector<uint64_t> grams;
+  ListCharacterNgrams(text, &grams);
   std::sort(grams.begin(), grams.end());
   grams.erase(std::unique(grams.begin(), grams.end()), grams.end());
   return grams;

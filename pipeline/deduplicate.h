@@ -67,6 +67,9 @@ std::string NormalizeText(std::string_view text);
 // hashes. A text of 1 to 4 characters is one gram.
 std::vector<uint64_t> CharacterNgrams(std::string_view text);
 
+// The same as they come, repeats included, which takes a fifth of the time.
+void ListCharacterNgrams(std::string_view text, std::vector<uint64_t>* grams);
+
 // |a and b| / |a or b| of two sorted sets; 1 when both are empty.
 double Jaccard(std::span<const uint64_t> a, std::span<const uint64_t> b);
 

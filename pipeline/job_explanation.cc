@@ -19,7 +19,7 @@ namespace braid {
 namespace {
 
 // Ids on each side of an unknown one that are tried as suggestions.
-constexpr int64_t kIdsAround = 500;
+constexpr int64_t kIdsAround = 20'000;
 constexpr size_t kMaxSuggestions = 3;
 
 // The directory of a stage's output.

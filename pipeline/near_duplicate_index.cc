@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "formats/check.h"
 #include "pipeline/deduplicate.h"
@@ -13,6 +14,21 @@ namespace {
 
 std::vector<uint64_t> GramsOf(std::string_view text) {
   return CharacterNgrams(NormalizeText(text));
+}
+
+// Drops repeats; `seen` is the memory of a hash set. Most texts meet no candidate
+// and need their grams distinct, but not sorted. Grams are hashes already; 0 marks
+// a free place, and a gram of that value is looked at apart.
+void KeepDistinct(std::vector<uint64_t>* grams, std::vector<uint64_t>* seen) {
+  const size_t mask = std::bit_ceil(2 * grams->size() + 1) - 1;
+  seen->assign(mask + 1, 0);
+  bool zero = false;
+  std::erase_if(*grams, [&](uint64_t gram) {
+    if (gram == 0) return std::exchange(zero, true);
+    size_t at = gram & mask;
+    while ((*seen)[at] != 0 && (*seen)[at] != gram) at = (at + 1) & mask;
+    return std::exchange((*seen)[at], gram) == gram;
+  });
 }
 
 }  // namespace
@@ -77,7 +93,7 @@ void NearDuplicateIndex::IndexPrefixes() {
 
 // Fills scratch->shared_ and touched_ for the prefix of `grams`.
 void NearDuplicateIndex::CountShared(std::span<const uint64_t> grams, Scratch* scratch) const {
-  std::vector<std::pair<uint8_t, uint64_t>>& known = scratch->grams_;
+  std::vector<std::pair<uint8_t, uint64_t>>& known = scratch->known_;
   known.clear();
   for (const uint64_t gram : grams) {
     if (const uint8_t count = frequency(gram); count > 0) known.emplace_back(count, gram);
@@ -107,13 +123,17 @@ bool NearDuplicateIndex::SharesEnough(size_t shared, size_t num_grams, uint32_t 
 
 std::optional<NearDuplicateIndex::Match> NearDuplicateIndex::Find(std::string_view text,
                                                                   Scratch* scratch) const {
-  const std::vector<uint64_t> own = GramsOf(text);
+  std::vector<uint64_t>& own = scratch->grams_;
+  ListCharacterNgrams(NormalizeText(text), &own);
+  KeepDistinct(&own, &scratch->seen_);
   CountShared(own, scratch);
   std::sort(scratch->touched_.begin(), scratch->touched_.end());
   std::optional<Match> match;
+  bool sorted = false;
   for (const uint32_t candidate : scratch->touched_) {
     const size_t shared = std::exchange(scratch->shared_[candidate], 0);
     if (match.has_value() || !SharesEnough(shared, own.size(), candidate)) continue;
+    if (!std::exchange(sorted, true)) std::sort(own.begin(), own.end());
     const double jaccard = Jaccard(own, grams(candidate));
     if (jaccard >= min_jaccard_) match = Match{candidate, jaccard};
   }

@@ -47,7 +47,9 @@ class NearDuplicateIndex {
     friend class NearDuplicateIndex;
     std::vector<uint32_t> shared_;   // prefix grams in common, by text; zero between calls
     std::vector<uint32_t> touched_;  // texts with some
-    std::vector<std::pair<uint8_t, uint64_t>> grams_;  // (frequency, gram)
+    std::vector<uint64_t> grams_;     // of the text looked for
+    std::vector<uint64_t> seen_;      // hash set of them
+    std::vector<std::pair<uint8_t, uint64_t>> known_;  // (frequency, gram)
   };
 
   // The lowest-numbered text with Jaccard(5-grams of both, normalised) of at
@@ -59,7 +61,7 @@ class NearDuplicateIndex {
  private:
   // Shared prefix grams that are asked for, c above. More of them let fewer pairs
   // through, but lengthen the prefixes.
-  static constexpr size_t kShared = 8;
+  static constexpr size_t kShared = 16;
 
   std::span<const uint64_t> grams(uint32_t text) const;
   uint8_t& frequency(uint64_t gram) { return frequencies_[gram >> kFrequencyShift]; }

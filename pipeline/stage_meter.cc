@@ -73,7 +73,8 @@ v1::StageProgress StageMeter::Describe(double now) const {
 
 void StageMeter::AddRates(const Sample& from, const Sample& to, v1::StageProgress* progress) const {
   const double seconds = to.time - from.time;
-  if (seconds < kMinSeconds) return;
+  // A whole stage has been as fast as it was, however short.
+  if (seconds <= 0 || (!progress->complete() && seconds < kMinSeconds)) return;
   progress->set_documents_per_second((to.documents - from.documents) / seconds);
   progress->set_bytes_per_second((to.bytes - from.bytes) / seconds);
   const double left = static_cast<double>(progress->total() - progress->done());

@@ -34,7 +34,8 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--tls-certificate", options.host.tls.certificate, "PEM certificate chain");
   app.add_option("--tls-key", options.host.tls.key, "PEM private key");
   app.add_option("--tls-ca", options.host.tls.ca, "PEM certificates that clients must chain to");
-  app.add_flag("--insecure", options.host.insecure, "Serve beyond loopback without TLS, /metrics too");
+  app.add_flag("--insecure", options.host.insecure,
+               "Serve beyond loopback without TLS, /metrics too");
   app.footer(
       "Example:\n  braidd --listen 127.0.0.1:7077 --home /data/braid\n"
       "  braid --server 127.0.0.1:7077 submit corpus.jsonl --wait\n"

@@ -11,10 +11,10 @@ namespace {
 
 void ShowStage(const v1::StageProgress& stage, ProgressBoard& board) {
   if (stage.complete()) {
-    board.Finish(stage.stage(),
-                 stage.reused() ? "already done"
-                                : absl::StrCat("done in ", FormatDuration(stage.seconds()), "  ",
-                                               StageFigures(stage)));
+    board.Finish(stage.stage(), stage.reused()
+                                    ? "already done"
+                                    : absl::StrCat("done in ", FormatDuration(stage.seconds()),
+                                                   "  ", StageFigures(stage)));
     return;
   }
   Progress progress;

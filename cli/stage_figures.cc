@@ -24,7 +24,8 @@ std::string StageFigures(const v1::StageProgress& stage) {
     figures.push_back(absl::StrFormat("%.0f MiB", stage.resident_bytes() / double{1 << 20}));
   }
   // Later stages have the same number.
-  if (stage.rejects() > 0 && stage.stage() == "ingest") figures.push_back(absl::StrCat(stage.rejects(), " rejected"));
+  if (stage.rejects() > 0 && stage.stage() == "ingest")
+    figures.push_back(absl::StrCat(stage.rejects(), " rejected"));
   if (stage.chunk() > 0 && !stage.complete()) {
     const std::string of = stage.num_chunks() > 0 ? absl::StrCat("/", stage.num_chunks()) : "";
     figures.push_back(absl::StrCat("chunk ", stage.chunk(), of));

@@ -10,8 +10,8 @@
 namespace braid {
 
 // "ETA 0:12  12.3k documents/s  4.5 MB/s  512 MiB  3 rejected  chunk 3/10", without
-// what is not known or zero; rejects at ingest only, where they come about. The most wanted comes first: a narrow terminal cuts
-// the rest.
+// what is not known or zero; rejects at ingest only, where they come about. The most wanted comes
+// first: a narrow terminal cuts the rest.
 std::string StageFigures(const v1::StageProgress& stage);
 
 }  // namespace braid

@@ -63,9 +63,9 @@ std::string ExpertHealth(const v1::StepMetrics& metrics) {
 std::string StageLine(const v1::StageProgress& stage) {
   if (stage.reused()) return "already done";
   const std::string total = stage.total() > 0 ? absl::StrCat("/", stage.total()) : "";
-  const std::string state =
-      stage.complete() ? absl::StrCat("done in ", FormatDuration(stage.seconds()))
-                       : absl::StrCat(stage.done(), total, " ", stage.unit());
+  const std::string state = stage.complete()
+                                ? absl::StrCat("done in ", FormatDuration(stage.seconds()))
+                                : absl::StrCat(stage.done(), total, " ", stage.unit());
   const std::string figures = StageFigures(stage);
   return figures.empty() ? state : absl::StrCat(state, "  ", figures);
 }
@@ -75,7 +75,8 @@ std::string DocumentSum(const v1::JobResult& result) {
   const std::string overlaps =
       result.num_heldout_overlaps() == 0
           ? ""
-          : absl::StrCat(" + ", WithThousands(result.num_heldout_overlaps()), " like held-out ones");
+          : absl::StrCat(" + ", WithThousands(result.num_heldout_overlaps()),
+                         " like held-out ones");
   return absl::StrFormat(
       "%s read = %s packed + %s held out%s + %s duplicates (%s exact) + %s rejected",
       WithThousands(result.num_documents_read()), WithThousands(result.num_documents()),

@@ -47,8 +47,8 @@ class NearDuplicateIndex {
     friend class NearDuplicateIndex;
     std::vector<uint32_t> shared_;   // prefix grams in common, by text; zero between calls
     std::vector<uint32_t> touched_;  // texts with some
-    std::vector<uint64_t> grams_;     // of the text looked for
-    std::vector<uint64_t> seen_;      // hash set of them
+    std::vector<uint64_t> grams_;    // of the text looked for
+    std::vector<uint64_t> seen_;     // hash set of them
     std::vector<std::pair<uint8_t, uint64_t>> known_;  // (frequency, gram)
   };
 

@@ -1,8 +1,8 @@
 // The programs as a user meets them: every mistake is one clear message and the
 // documented exit code, with services in the process and behind a braidd.
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -131,7 +131,8 @@ class CliTest : public ::testing::TestWithParam<bool> {
               static_cast<ssize_t>(request.size()));
     std::string response;
     char buffer[4096];
-    for (ssize_t n; (n = recv(socket_fd, buffer, sizeof buffer, 0)) > 0;) response.append(buffer, n);
+    for (ssize_t n; (n = recv(socket_fd, buffer, sizeof buffer, 0)) > 0;)
+      response.append(buffer, n);
     close(socket_fd);
     EXPECT_THAT(response, HasSubstr("200 OK"));
     std::map<std::string, double> values;
@@ -338,7 +339,8 @@ TEST_P(CliTest, ExplainsStepsInstancesAndDocuments) {
   EXPECT_EQ(of_document["fate"], "DOCUMENT_TRAINED_ON");
   bool found = false;
   for (const nlohmann::json& span : of_document["spans"]) {
-    found |= span["instance"] == instance["instance"] && span["steps"] == nlohmann::json::array({2});
+    found |=
+        span["instance"] == instance["instance"] && span["steps"] == nlohmann::json::array({2});
   }
   EXPECT_TRUE(found) << of_document.dump(1);
   EXPECT_EQ(json({"--instance", instance["instance"]})["instances"][0], instance);
@@ -362,8 +364,8 @@ TEST_P(CliTest, ExplainsStepsInstancesAndDocuments) {
 
 TEST_P(CliTest, ExplainsTheStepsOfARun) {
   ASSERT_EQ(Submit({Corpus()}).exit_code, 0) << Contents(root_ / "err");
-  ASSERT_EQ(Train({"--data", "job-000001", "--steps", "3", "--threads", "1", "--seed", "5"}).exit_code,
-            0)
+  ASSERT_EQ(
+      Train({"--data", "job-000001", "--steps", "3", "--threads", "1", "--seed", "5"}).exit_code, 0)
       << Contents(root_ / "err");
   const Outcome of_run = Braid({"explain", "run-000001", "--step", "3", "--json"});
   ASSERT_EQ(of_run.exit_code, 0) << of_run.errors;
@@ -398,8 +400,8 @@ TEST_P(CliServerTest, MetricsHaveTheFiguresOfTheJob) {
     for (const char* name : {"documents", "bytes", "documents_per_second", "bytes_per_second",
                              "eta_seconds", "seconds", "rejects", "resident_bytes", "chunk"}) {
       const nlohmann::json value = stage.value(name, nlohmann::json(0));
-      const double expected = value.is_string() ? std::stod(value.get<std::string>())
-                                                : value.get<double>();
+      const double expected =
+          value.is_string() ? std::stod(value.get<std::string>()) : value.get<double>();
       EXPECT_DOUBLE_EQ(metrics.at("braid_stage_" + std::string(name) + labels), expected) << labels;
     }
     EXPECT_GT(metrics.at("braid_stage_resident_bytes" + labels), 1 << 20);

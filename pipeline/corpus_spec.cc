@@ -123,8 +123,10 @@ absl::Status ResolveNeighbors(v1::NeighborConfig* neighbors) {
 absl::Status ResolveDeduplicate(v1::DeduplicateConfig* deduplicate) {
   deduplicate->set_min_cosine(OrDefault(deduplicate->min_cosine(), 0.9));
   deduplicate->set_min_jaccard(OrDefault(deduplicate->min_jaccard(), 0.8));
+  deduplicate->set_max_heldout_cosine(OrDefault(deduplicate->max_heldout_cosine(), 0.9));
   RETURN_IF_ERROR(CheckRange("deduplicate.min_cosine", deduplicate->min_cosine(), 0.0, 1.0));
-  return CheckRange("deduplicate.min_jaccard", deduplicate->min_jaccard(), 0.0, 1.0);
+  RETURN_IF_ERROR(CheckRange("deduplicate.min_jaccard", deduplicate->min_jaccard(), 0.0, 1.0));
+  return CheckRange("deduplicate.max_heldout_cosine", deduplicate->max_heldout_cosine(), 0.0, 2.0);
 }
 
 absl::Status ResolveOrder(v1::CorpusSpec* spec) {

@@ -146,6 +146,12 @@ class IngestRun {
         rejects_(std::move(rejects)),
         id_hashes_(std::move(id_hashes)) {}
   absl::Status SaveIfDue();
+  StagePosition Position(int64_t bytes_read) const {
+    return {.done = bytes_read,
+            .total = reader_->total_bytes(),
+            .documents = documents_.num_documents(),
+            .rejects = reader_->num_rejected()};
+  }
 
   StageWriter* stage_;
   std::unique_ptr<CorpusReader> reader_;
@@ -174,17 +180,17 @@ absl::StatusOr<IngestRun> IngestRun::Resume(const v1::CorpusSpec& resolved, Stag
 absl::Status IngestRun::CopyDocuments(const StageAdvance& advance) {
   Document document;
   std::vector<Reject> rejects;
-  RETURN_IF_ERROR(advance(reader_->bytes_read(), reader_->total_bytes()));
+  RETURN_IF_ERROR(advance(Position(reader_->bytes_read())));
   while (true) {
     ASSIGN_OR_RETURN(const CorpusStep step, reader_->Next(&document, &rejects));
     RETURN_IF_ERROR(rejects_.Write(&rejects));
-    if (step == CorpusStep::kEnd) return advance(reader_->total_bytes(), reader_->total_bytes());
+    if (step == CorpusStep::kEnd) return advance(Position(reader_->total_bytes()));
     if (step == CorpusStep::kDocument) {
       RETURN_IF_ERROR(documents_.Add(document.id, document.text, document.domain));
       RETURN_IF_ERROR(SaveIfDue());
     }
     if (step == CorpusStep::kNoneYet || documents_.num_documents() % kDocumentsPerAdvance == 0) {
-      RETURN_IF_ERROR(advance(reader_->bytes_read(), reader_->total_bytes()));
+      RETURN_IF_ERROR(advance(Position(reader_->bytes_read())));
     }
   }
 }

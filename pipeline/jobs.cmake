@@ -1,4 +1,7 @@
 # The durable staged job and its service.
+braid_library(NAME pipeline_partition
+  SRCS document_partition.cc
+  DEPS braid::pipeline_core braid::retrieval absl::statusor)
 braid_library(NAME pipeline
   SRCS
     corpus_spec.cc
@@ -16,7 +19,6 @@ braid_library(NAME pipeline
     job_worker.cc
     json_file.cc
     neighbor_stage.cc
-    document_partition.cc
     order_stage.cc
     pack_stage.cc
     pipeline_service.cc
@@ -26,7 +28,8 @@ braid_library(NAME pipeline
     stage_store.cc
     tokenize_stage.cc
     worker_lock.cc
-  DEPS braid::pipeline_core braid::corpus braid::tokenizer braid::retrieval
-    braid::retrieval_services braid::proto braid::nearest_word braid::formats braid::grpc_status gRPC::grpc++
+  DEPS braid::pipeline_core braid::pipeline_partition braid::corpus braid::tokenizer
+    braid::retrieval braid::retrieval_services braid::proto braid::nearest_word braid::formats
+    braid::grpc_status gRPC::grpc++
     nlohmann_json::nlohmann_json absl::status absl::statusor absl::strings Threads::Threads)
 target_link_libraries(braid_pipeline PRIVATE SQLiteCpp PkgConfig::XXHASH)

@@ -151,6 +151,20 @@ std::vector<int64_t> DocumentTokens(std::span<const ProvenanceSpan> spans, size_
   return tokens;
 }
 
+// Mean cosine of consecutive documents that share an instance, if the documents were
+// packed in this order.
+double PackedCosine(std::span<const uint32_t> order, std::span<const int64_t> document_tokens,
+                    int64_t instance_tokens, const CosineOf& cosine) {
+  Mean mean;
+  int64_t position = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    BRAID_CHECK(order[i] < document_tokens.size()) << "no tokens of document " << order[i];
+    if (i > 0 && position % instance_tokens != 0) mean.Add(cosine(order[i - 1], order[i]));
+    position += document_tokens[order[i]];
+  }
+  return mean.value();
+}
+
 // Purity if the documents were packed in this order.
 double PackedPurity(std::span<const uint32_t> order, std::span<const int64_t> document_tokens,
                     std::span<const int32_t> domains, int64_t instance_tokens) {
@@ -184,11 +198,17 @@ OrderingReport MeasureOrdering(const OrderingReportInput& input) {
   report.random_adjacent_cosine = AdjacentCosine(random, cosine);
   MeasureInstances(input.spans, cosine, &report);
   MeasurePaths(input.order, &report);
-  if (!input.domains.empty()) {
-    report.domain_purity = DomainPurity(input.spans, input.domains);
-    report.random_domain_purity =
-        PackedPurity(random, DocumentTokens(input.spans, input.domains.size()), input.domains,
-                     int64_t{input.sequence_length} + 1);
+  const int64_t instance_tokens = int64_t{input.sequence_length} + 1;
+  if (!input.spans.empty()) {
+    const uint32_t most = random.empty() ? 0 : *std::ranges::max_element(random);
+    const std::vector<int64_t> tokens =
+        DocumentTokens(input.spans, std::max<size_t>(input.domains.size(), size_t{most} + 1));
+    report.random_adjacent_cosine_within_instances =
+        PackedCosine(random, tokens, instance_tokens, cosine);
+    if (!input.domains.empty()) {
+      report.domain_purity = DomainPurity(input.spans, input.domains);
+      report.random_domain_purity = PackedPurity(random, tokens, input.domains, instance_tokens);
+    }
   }
   report.recall_at_k = input.recall_at_k;
   report.k = input.k;
@@ -202,6 +222,7 @@ std::string ToJson(const OrderingReport& report) {
       {"adjacent_cosine", report.adjacent_cosine},
       {"random_adjacent_cosine", report.random_adjacent_cosine},
       {"adjacent_cosine_within_instances", report.adjacent_cosine_within_instances},
+      {"random_adjacent_cosine_within_instances", report.random_adjacent_cosine_within_instances},
       {"adjacent_cosine_across_instances", report.adjacent_cosine_across_instances},
       {"restarts", report.restarts},
       {"mean_path_length", report.mean_path_length},

@@ -34,11 +34,13 @@ struct OrderingReport {
   int64_t num_documents = 0;
   double adjacent_cosine = 0;         // consecutive documents of the order, jumps included
   double random_adjacent_cosine = 0;  // the same documents in a random order
-  double adjacent_cosine_within_instances = 0;  // consecutive documents of one instance
-  double adjacent_cosine_across_instances = 0;  // last document of a stored instance and
-                                                // first of the next
-  int64_t restarts = 0;                         // jumps of the walk: paths - 1
-  double mean_path_length = 0;                  // in documents
+  double adjacent_cosine_within_instances = 0;         // consecutive documents of one instance
+  double random_adjacent_cosine_within_instances = 0;  // the same documents packed in a
+                                                       // random order
+  double adjacent_cosine_across_instances = 0;  // last document of a stored instance and first of
+                                                // the next; diverse if near the random one
+  int64_t restarts = 0;         // jumps of the walk: paths - 1
+  double mean_path_length = 0;  // in documents
   double median_path_length = 0;
   int64_t max_path_length = 0;
   double domain_purity = 0;         // share of tokens in their instance's majority domain

@@ -1,5 +1,6 @@
 #include "retrieval/byte_product.h"
 
+#include <cstddef>
 #include <cstring>
 #include <utility>
 

@@ -96,7 +96,7 @@ class ThreadedCommunicator final : public Communicator {
     for (int r = 0; r < world_size_; ++r) {
       const Shard part = ShardOf(values.size(), r, world_size_);
       if (r == rank_) continue;
-      std::copy_n(meeting_->Shown<float>(r) + part.begin, part.size(), &values[0] + part.begin);
+      std::copy_n(meeting_->Shown<float>(r) + part.begin, part.size(), values.data() + part.begin);
     }
     return meeting_->Arrive();
   }

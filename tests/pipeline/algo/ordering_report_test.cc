@@ -118,6 +118,45 @@ TEST(OrderingReportTest, RandomCosineIsOfAllDocumentsOfTheOrder) {
   EXPECT_NEAR(report.random_adjacent_cosine, 0.5, 0.05);
 }
 
+TEST(OrderingReportTest, ShuffledInstancesOfPlantedClustersAreAlikeInsideAndDiverseAcross) {
+  // 200 clusters of 10 documents of 10 tokens; an instance of 50 tokens is half a cluster.
+  constexpr int kClusters = 200, kSize = 10, kDimension = 32;
+  std::mt19937 random(9);
+  std::normal_distribution<float> normal;
+  std::vector<float> embeddings;
+  for (int cluster = 0; cluster < kClusters; ++cluster) {
+    std::vector<float> center(kDimension);
+    for (float& x : center) x = normal(random);
+    for (int i = 0; i < kSize * kDimension; ++i) {
+      embeddings.push_back(center[i % kDimension] + 0.1f * normal(random));
+    }
+  }
+  const int64_t num_documents = kClusters * kSize, num_instances = num_documents / 5;
+  const std::vector<uint32_t> stored = InstanceShuffle(num_instances, 3);
+  std::vector<ProvenanceSpan> spans;
+  for (int64_t instance = 0; instance < num_instances; ++instance) {
+    for (int32_t i = 0; i < 5; ++i) {
+      spans.push_back({.document = stored[instance] * 5 + static_cast<uint32_t>(i),
+                       .document_offset = 0,
+                       .instance = static_cast<uint32_t>(instance),
+                       .instance_offset = i * 10,
+                       .length = 10});
+    }
+  }
+  const DocumentOrder order = SourceOrder(num_documents);
+  const OrderingReport report = MeasureOrdering({.order_name = "SIMILARITY",
+                                                 .order = order,
+                                                 .embeddings = embeddings,
+                                                 .dimension = kDimension,
+                                                 .spans = spans,
+                                                 .sequence_length = 49,
+                                                 .seed = 1});
+  EXPECT_GT(report.adjacent_cosine_within_instances, 0.95);
+  EXPECT_NEAR(report.random_adjacent_cosine_within_instances, 0, 0.05);
+  EXPECT_NEAR(report.random_adjacent_cosine, 0, 0.05);
+  EXPECT_NEAR(report.adjacent_cosine_across_instances, report.random_adjacent_cosine, 0.05);
+}
+
 TEST(OrderingReportTest, WritesEveryFieldAsJson) {
   OrderingReport report;
   report.order = "SIMILARITY";
@@ -131,8 +170,9 @@ TEST(OrderingReportTest, WritesEveryFieldAsJson) {
   EXPECT_EQ(json["k"], 20);
   for (const char* key :
        {"random_adjacent_cosine", "adjacent_cosine_within_instances",
-        "adjacent_cosine_across_instances", "restarts", "mean_path_length", "median_path_length",
-        "max_path_length", "domain_purity", "random_domain_purity", "recall_at_k"}) {
+        "random_adjacent_cosine_within_instances", "adjacent_cosine_across_instances", "restarts",
+        "mean_path_length", "median_path_length", "max_path_length", "domain_purity",
+        "random_domain_purity", "recall_at_k"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
 }

@@ -51,7 +51,9 @@ class Home {
   explicit Home(fs::path root = NewDirectory(), const StageOptions& options = {})
       : root_(std::move(root)), store_(root_ / "store", options) {}
   // With a copy of everything that `other` has.
-  Home(const Home& other) : Home() { fs::copy(other.root_, root_, fs::copy_options::recursive); }
+  Home(const Home& other, const StageOptions& options = {}) : Home(NewDirectory(), options) {
+    fs::copy(other.root_, root_, fs::copy_options::recursive);
+  }
 
   absl::StatusOr<v1::JobResult> Run(const v1::CorpusSpec& spec) {
     made_.clear();
@@ -432,6 +434,39 @@ TEST_F(JobRunnerTest, ReportsEveryDuplicate) {
   EXPECT_FALSE(pair->exact);
   EXPECT_GE(pair->jaccard, 0.8);
   EXPECT_GE(pair->cosine, 0.9);
+}
+
+TEST_F(JobRunnerTest, OrdersPartByPartWhenAskedTo) {
+  Home home(*home_);
+  v1::CorpusSpec spec = Spec();
+  spec.set_order_partitions(4);
+  const auto result = home.Run(spec);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(home.made(), ElementsAre("order", "pack"));
+  EXPECT_EQ(result->num_tokens(), Result().num_tokens());
+  EXPECT_GT(result->adjacent_cosine(), Result().adjacent_cosine() - 0.1);
+  Home other(*home_);
+  spec.set_num_threads(1);
+  ASSERT_TRUE(other.Run(spec).ok());
+  EXPECT_EQ(other.Contents(), home.Contents());
+  spec.set_order_partitions(-1);
+  EXPECT_FALSE(ResolveCorpusSpec(spec).ok());
+}
+
+TEST_F(JobRunnerTest, ReachesTheSameBytesThroughListsWhereverItIsStopped) {
+  v1::CorpusSpec spec = Spec();
+  spec.mutable_neighbors()->set_index("IVF6,Flat");
+  Home whole(*home_), home(*home_, {.chunk_bytes = 3000});
+  ASSERT_TRUE(whole.Run(spec).ok());
+  int attempts = 0;
+  absl::Status status = absl::CancelledError();
+  while (absl::IsCancelled(status)) {
+    home.StopAtReport(++attempts);
+    status = home.Run(spec).status();
+  }
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_GT(attempts, 5);
+  EXPECT_EQ(home.Contents(), whole.Contents());
 }
 
 TEST_F(JobRunnerTest, ReachesTheSameBytesWhereverItIsStopped) {

@@ -159,6 +159,11 @@ absl::StatusOr<Provenance> Provenance::Open(const std::filesystem::path& directo
 absl::Status Provenance::Validate(const std::filesystem::path& directory) const {
   RETURN_IF_ERROR(
       CheckCount(directory / kSpansFile, "number of columns", spans_.row_size(), kNumColumns));
+  RETURN_IF_ERROR(
+      CheckCount(directory / kByDocumentFile, "number of columns", by_document_.row_size(), 1));
+  RETURN_IF_ERROR(
+      CheckCount(directory / kIdOffsetsFile, "number of columns", id_offsets_.row_size(), 1));
+  RETURN_IF_ERROR(CheckCount(directory / kByIdFile, "number of columns", by_id_.row_size(), 1));
   RETURN_IF_ERROR(CheckCount(directory / kByDocumentFile, "number of rows", by_document_.num_rows(),
                              num_spans()));
   RETURN_IF_ERROR(CheckCount(directory / kIdOffsetsFile, "number of rows", id_offsets_.num_rows(),
@@ -180,7 +185,7 @@ absl::Status Provenance::Validate(const std::filesystem::path& directory) const 
   for (int64_t row = 0; row < num_documents(); ++row) {
     const std::span<const int64_t> offsets = id_offsets_.values().subspan(row, 2);
     RETURN_IF_ERROR(CheckRange(directory / kIdOffsetsFile, "offset", row, offsets[0],
-                               std::min(offsets[1] - 1, num_bytes - 1)));
+                               std::clamp<int64_t>(offsets[1], 0, num_bytes) - 1));
     RETURN_IF_ERROR(CheckRange(directory / kByIdFile, "document", row, by_id_.values()[row],
                                num_documents() - 1));
   }

@@ -6,9 +6,12 @@
 namespace braid {
 
 std::vector<std::string> FuzzSeeds() {
-  const std::vector<int64_t> matrix = {2, 3}, scalar = {}, empty = {0, 7};
+  const std::vector<int64_t> matrix = {2, 3}, scalar = {}, empty = {0, 7},
+                             vast = {0, int64_t{1} << 40, int64_t{1} << 40};
   return {FormatNpyHeader("<f4", matrix) + std::string(24, 'x'),
-          FormatNpyHeader("<f4", scalar) + std::string(4, 'x'), FormatNpyHeader("<f4", empty),
+          FormatNpyHeader("<f4", scalar) + std::string(4, 'x'),
+          FormatNpyHeader("<f4", empty),
+          FormatNpyHeader("<f4", vast),
           FormatNpyHeader("<i8", matrix) + std::string(48, 'x'),
           FormatNpyHeader("<f4", std::vector<int64_t>(20000, 1)) + std::string(4, 'x')};
 }

@@ -24,9 +24,9 @@ for target in "${targets[@]}"; do
   mkdir -p "$found" "build-fuzz/inputs/$target"
   BRAID_FUZZ_SEEDS=build-fuzz/inputs/$target "build-fuzz/tests/fuzz_$target"
   echo "== $target"
-  "build-fuzz/tests/fuzz_$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 \
-    -max_len=65536 -print_final_stats=1 -verbosity=0 -artifact_prefix="$found/" \
-    "build-fuzz/inputs/$target" 2>&1 | grep -E 'ERROR|SUMMARY|broken|number_of_exec|peak_rss' || true
-  [ "${PIPESTATUS[0]}" -eq 0 ] || failed=1
+  "build-fuzz/tests/fuzz_$target" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 \
+    -max_len=65536 -print_final_stats=1 -artifact_prefix="$found/" \
+    "build-fuzz/inputs/$target" >"$found.log" 2>&1 || failed=1
+  grep -E 'ERROR|SUMMARY|broken|number_of_exec|peak_rss' "$found.log" || true
 done
 exit $failed

@@ -122,6 +122,20 @@ TEST_F(ProvenanceTest, RefusesTablesOfDifferentDatasets) {
   EXPECT_THAT(provenance.status().message(), HasSubstr("spans_by_document.npy"));
 }
 
+TEST_F(ProvenanceTest, RefusesTablesWithoutColumnsAndOffsetsThatGoBack) {
+  const std::vector<ProvenanceSpan> spans = {{0, 0, 0, 0, 5}, {1, 0, 0, 5, 2}};
+  const std::vector<std::string> ids = {"a", "b"};
+  const auto message_after = [&](const char* file, std::vector<int64_t> shape,
+                                 const std::vector<int64_t>& values) {
+    EXPECT_TRUE(WriteProvenance(directory_, spans, ids).ok());
+    EXPECT_TRUE(WriteNpy<int64_t>(directory_ / file, shape, values).ok());
+    return std::string(Provenance::Open(directory_).status().message());
+  };
+  EXPECT_THAT(message_after("id_offsets.npy", {3, 0}, {}), HasSubstr("id_offsets.npy"));
+  EXPECT_THAT(message_after("spans_by_document.npy", {2, 0}, {}), HasSubstr("number of columns"));
+  EXPECT_THAT(message_after("id_offsets.npy", {3}, {0, INT64_MIN, 4}), HasSubstr("id_offsets.npy"));
+}
+
 TEST_F(ProvenanceTest, RefusesADocumentThatHasNoId) {
   const std::vector<ProvenanceSpan> spans = {{1, 0, 0, 0, 5}};
   const std::vector<std::string> two = {"a", "b"}, one = {"a"};

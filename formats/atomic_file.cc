@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "formats/check.h"
 #include "formats/crc32c.h"
@@ -22,6 +23,7 @@ namespace {
 
 constexpr size_t kPendingBytes = 256 << 10;
 constexpr int64_t kPieceBytes = 1 << 20;
+constexpr char kUnresumable[] = "braid/unresumable";
 
 absl::Status SyncPath(const std::filesystem::path& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -65,6 +67,23 @@ absl::Status ReadPiece(int descriptor, const std::filesystem::path& path, std::s
   return absl::OkStatus();
 }
 
+// Opens PATH.tmp, or PATH under that name again; -1 when there is neither.
+absl::StatusOr<int> OpenLeft(const std::filesystem::path& path) {
+  auto temporary = path;
+  temporary += ".tmp";
+  constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+  int descriptor = ::open(temporary.c_str(), kFlags);
+  if (descriptor < 0 && errno == ENOENT) {
+    if (::rename(path.c_str(), temporary.c_str()) != 0) {
+      if (errno == ENOENT) return -1;
+      return SystemError("rename", path, errno);
+    }
+    descriptor = ::open(temporary.c_str(), kFlags);
+  }
+  if (descriptor < 0) return SystemError("open", temporary, errno);
+  return descriptor;
+}
+
 // Hands the file to `consume` piece by piece.
 template <class Consumer>
 absl::Status ForEachPiece(const std::filesystem::path& path, Consumer consume) {
@@ -96,9 +115,47 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::filesy
   return std::unique_ptr<AtomicFile>(new AtomicFile(path, descriptor, durability));
 }
 
+absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Resume(const std::filesystem::path& path,
+                                                               const DurablePrefixes& synced,
+                                                               std::string_view head) {
+  if (synced.empty()) {
+    ASSIGN_OR_RETURN(auto file, Create(path));
+    RETURN_IF_ERROR(file->Append(head));
+    return file;
+  }
+  const auto prefix = synced.find(path.filename().string());
+  if (prefix == synced.end()) return Unresumable(path, "it was not synced");
+  ASSIGN_OR_RETURN(const int descriptor, OpenLeft(path));
+  if (descriptor < 0) return Unresumable(path, "it is gone");
+  std::unique_ptr<AtomicFile> file(new AtomicFile(path, descriptor, Durability::kSynced));
+  file->synced_ = true;
+  RETURN_IF_ERROR(file->CutBehind(prefix->second, head));
+  return file;
+}
+
+absl::Status AtomicFile::CutBehind(const DurablePrefix& prefix, std::string_view head) {
+  const off_t bytes = ::lseek(descriptor_, 0, SEEK_END);
+  if (bytes < prefix.bytes || prefix.bytes < static_cast<int64_t>(head.size())) {
+    return Unresumable(temporary_, absl::StrCat("got ", bytes, " bytes, expected at least ",
+                                                std::max<int64_t>(prefix.bytes, head.size())));
+  }
+  RETURN_IF_ERROR(WriteAt(0, head));
+  uint32_t crc = 0;
+  RETURN_IF_ERROR(ReadCrc(0, prefix.bytes, &crc));
+  if (crc != prefix.crc32c) {
+    return Unresumable(temporary_,
+                       absl::StrCat("CRC-32C of the first ", prefix.bytes, " bytes: got ",
+                                    Crc32cToHex(crc), ", expected ", Crc32cToHex(prefix.crc32c)));
+  }
+  if (::ftruncate(descriptor_, prefix.bytes) != 0) return SystemError("cut", temporary_, errno);
+  size_ = prefix.bytes;
+  crc32c_ = prefix.crc32c;
+  return absl::OkStatus();
+}
+
 AtomicFile::~AtomicFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
-  if (!committed_) ::unlink(temporary_.c_str());
+  if (!committed_ && !synced_) ::unlink(temporary_.c_str());
 }
 
 absl::Status AtomicFile::Fail(absl::Status status) {
@@ -190,6 +247,22 @@ absl::Status AtomicFile::Extend(int64_t bytes) {
   return absl::OkStatus();
 }
 
+absl::Status AtomicFile::Sync(DurablePrefixes* synced) {
+  BRAID_CHECK(!committed_) << path_;
+  RETURN_IF_ERROR(failure_);
+  RETURN_IF_ERROR(Flush());
+  if (::fsync(descriptor_) != 0) return Fail(SystemError("flush", temporary_, errno));
+  synced_ = true;
+  (*synced)[path_.filename().string()] = {size_, crc32c_};
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> AtomicFile::ReadBack() {
+  RETURN_IF_ERROR(failure_);
+  RETURN_IF_ERROR(Flush());
+  return ReadFile(temporary_);
+}
+
 absl::Status AtomicFile::Publish() {
   if (durability_ == Durability::kSynced && ::fsync(descriptor_) != 0) {
     return SystemError("flush", temporary_, errno);
@@ -208,6 +281,17 @@ absl::StatusOr<FileSummary> AtomicFile::Commit() {
   RETURN_IF_ERROR(Flush());
   RETURN_IF_ERROR(Fail(Publish()));
   return FileSummary{path_.filename().string(), size_, crc32c_};
+}
+
+bool IsUnresumable(const absl::Status& status) {
+  return status.GetPayload(kUnresumable).has_value();
+}
+
+absl::Status Unresumable(const std::filesystem::path& path, std::string_view why) {
+  absl::Status status =
+      absl::DataLossError(absl::StrCat(path.string(), ": cannot be continued: ", std::string(why)));
+  status.SetPayload(kUnresumable, absl::Cord());
+  return status;
 }
 
 absl::Status WriteFileAtomically(const std::filesystem::path& path, std::string_view data,

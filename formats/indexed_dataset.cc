@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -38,8 +40,17 @@ void AppendRaw(std::string* bytes, const T& value) {
 }
 
 template <class T>
-void AppendArray(std::string* bytes, const std::vector<T>& values) {
-  bytes->append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+void AppendArray(std::string* bytes, std::span<const T> values) {
+  bytes->append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+}
+
+// Moves `count` values from the front of `bytes` to the end of `values`.
+template <class T>
+void TakeValues(size_t count, std::string_view* bytes, std::vector<T>* values) {
+  const size_t before = values->size();
+  values->resize(before + count);
+  std::memcpy(values->data() + before, bytes->data(), count * sizeof(T));
+  bytes->remove_prefix(count * sizeof(T));
 }
 
 // Bytes of an element, 0 for a code we do not read.
@@ -109,6 +120,11 @@ absl::Status CheckCounts(std::string_view index, const std::filesystem::path& pa
   return absl::OkStatus();
 }
 
+std::filesystem::path LengthsPath(const std::filesystem::path& prefix) {
+  auto path = prefix;
+  return path += ".lengths";
+}
+
 }  // namespace
 
 std::filesystem::path TokensPath(const std::filesystem::path& prefix) {
@@ -130,13 +146,61 @@ IndexedDatasetWriter::IndexedDatasetWriter(std::filesystem::path prefix,
 
 absl::StatusOr<std::unique_ptr<IndexedDatasetWriter>> IndexedDatasetWriter::Create(
     const std::filesystem::path& prefix, int64_t vocab_size) {
+  return Resume(prefix, vocab_size, {});
+}
+
+absl::StatusOr<std::unique_ptr<IndexedDatasetWriter>> IndexedDatasetWriter::Resume(
+    const std::filesystem::path& prefix, int64_t vocab_size, const DurablePrefixes& synced) {
   if (vocab_size < 1) {
     return absl::InvalidArgumentError(absl::StrCat(prefix.string(), ": got vocabulary size ",
                                                    vocab_size, ", expected at least 1"));
   }
-  ASSIGN_OR_RETURN(auto tokens, AtomicFile::Create(TokensPath(prefix)));
-  return std::unique_ptr<IndexedDatasetWriter>(
+  ASSIGN_OR_RETURN(auto tokens, AtomicFile::Resume(TokensPath(prefix), synced));
+  std::unique_ptr<IndexedDatasetWriter> writer(
       new IndexedDatasetWriter(prefix, std::move(tokens), vocab_size));
+  if (synced.empty()) return writer;
+  ASSIGN_OR_RETURN(writer->synced_lengths_, AtomicFile::Resume(LengthsPath(prefix), synced));
+  RETURN_IF_ERROR(writer->ReadLengths());
+  return writer;
+}
+
+// Blocks, one for each Sync(): the counts of new lengths and document ends, then these.
+absl::Status IndexedDatasetWriter::ReadLengths() {
+  ASSIGN_OR_RETURN(const std::string text, synced_lengths_->ReadBack());
+  std::string_view rest = text;
+  while (rest.size() >= 2 * sizeof(int64_t)) {
+    const auto num_lengths = Load<uint64_t>(rest, 0), num_ends = Load<uint64_t>(rest, 8);
+    rest.remove_prefix(2 * sizeof(int64_t));
+    if (num_lengths > rest.size() / 4 || num_ends > (rest.size() - 4 * num_lengths) / 8) break;
+    TakeValues(num_lengths, &rest, &lengths_);
+    TakeValues(num_ends, &rest, &document_ends_);
+  }
+  num_tokens_ = std::accumulate(lengths_.begin(), lengths_.end(), int64_t{0});
+  if (!rest.empty() || num_tokens_ * ElementBytes(type_) != tokens_->size()) {
+    return Unresumable(LengthsPath(prefix_), "it does not fit the .bin");
+  }
+  num_synced_lengths_ = lengths_.size();
+  num_synced_ends_ = document_ends_.size() - 1;
+  return absl::OkStatus();
+}
+
+absl::Status IndexedDatasetWriter::Sync(DurablePrefixes* synced) {
+  if (synced_lengths_ == nullptr) {
+    ASSIGN_OR_RETURN(synced_lengths_, AtomicFile::Create(LengthsPath(prefix_)));
+  }
+  const auto lengths = std::span<const int32_t>(lengths_).subspan(num_synced_lengths_);
+  const auto ends = std::span<const int64_t>(document_ends_).subspan(num_synced_ends_ + 1);
+  std::string block;
+  AppendRaw(&block, uint64_t{lengths.size()});
+  AppendRaw(&block, uint64_t{ends.size()});
+  AppendArray(&block, lengths);
+  AppendArray(&block, ends);
+  RETURN_IF_ERROR(synced_lengths_->Append(block));
+  RETURN_IF_ERROR(tokens_->Sync(synced));
+  RETURN_IF_ERROR(synced_lengths_->Sync(synced));
+  num_synced_lengths_ = lengths_.size();
+  num_synced_ends_ = document_ends_.size() - 1;
+  return absl::OkStatus();
 }
 
 absl::Status IndexedDatasetWriter::AddSequence(std::span<const int32_t> tokens) {
@@ -168,13 +232,13 @@ std::string IndexedDatasetWriter::FormatIndex() const {
   AppendRaw(&index, type_);
   AppendRaw(&index, uint64_t{lengths_.size()});
   AppendRaw(&index, uint64_t{document_ends_.size()});
-  AppendArray(&index, lengths_);
+  AppendArray<int32_t>(&index, lengths_);
   int64_t pointer = 0;
   for (const int32_t length : lengths_) {
     AppendRaw(&index, pointer);
     pointer += length * ElementBytes(type_);
   }
-  AppendArray(&index, document_ends_);
+  AppendArray<int64_t>(&index, document_ends_);
   return index;
 }
 

@@ -47,12 +47,21 @@ class IndexedDatasetWriter {
   static absl::StatusOr<std::unique_ptr<IndexedDatasetWriter>> Create(
       const std::filesystem::path& prefix, int64_t vocab_size);
 
+  // Continues behind the sequences that Sync() made durable; see AtomicFile::Resume().
+  static absl::StatusOr<std::unique_ptr<IndexedDatasetWriter>> Resume(
+      const std::filesystem::path& prefix, int64_t vocab_size, const DurablePrefixes& synced);
+
   // Appends a sequence, possibly empty, to the current document. INVALID_ARGUMENT
   // for a token outside [0, vocab_size); then nothing is added.
   absl::Status AddSequence(std::span<const int32_t> tokens);
 
   // Ends the current document, which may hold no sequence.
   void EndDocument();
+
+  // Makes the sequences and documents so far durable; see AtomicFile::Sync(). Their
+  // lengths go to PREFIX.lengths.tmp, which stays behind for the directory's owner to
+  // remove: until then even a committed dataset can be resumed.
+  absl::Status Sync(DurablePrefixes* synced);
 
   // Ends an open document and publishes .bin, then .idx. Returns both, in that order.
   absl::StatusOr<std::vector<FileSummary>> Commit();
@@ -64,6 +73,7 @@ class IndexedDatasetWriter {
   IndexedDatasetWriter(std::filesystem::path prefix, std::unique_ptr<AtomicFile> tokens,
                        int64_t vocab_size);
   std::string FormatIndex() const;
+  absl::Status ReadLengths();
 
   std::filesystem::path prefix_;
   std::unique_ptr<AtomicFile> tokens_;
@@ -72,6 +82,9 @@ class IndexedDatasetWriter {
   std::vector<int32_t> lengths_;
   std::vector<int64_t> document_ends_ = {0};  // running counts of sequences
   int64_t num_tokens_ = 0;
+  std::unique_ptr<AtomicFile> synced_lengths_;  // null until the first Sync()
+  size_t num_synced_lengths_ = 0;
+  size_t num_synced_ends_ = 0;
   std::string scratch_;
 };
 

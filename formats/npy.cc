@@ -118,15 +118,29 @@ std::vector<int64_t> NpyWriter<T>::shape() const {
 template <class T>
 absl::StatusOr<NpyWriter<T>> NpyWriter<T>::Create(const std::filesystem::path& path,
                                                   std::vector<int64_t> row_shape) {
+  return Resume(path, std::move(row_shape), {});
+}
+
+template <class T>
+absl::StatusOr<NpyWriter<T>> NpyWriter<T>::Resume(const std::filesystem::path& path,
+                                                  std::vector<int64_t> row_shape,
+                                                  const DurablePrefixes& synced) {
   const auto row_size = CountElements(row_shape, sizeof(T));
   if (!row_size.ok() || *row_size == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(path.string(), ": every dimension of a row must be positive, got (",
                      row_shape.empty() ? 0 : row_shape[0], row_shape.size() > 1 ? ", ...)" : ")"));
   }
-  ASSIGN_OR_RETURN(auto file, AtomicFile::Create(path));
-  NpyWriter writer(std::move(file), std::move(row_shape), *row_size);
-  RETURN_IF_ERROR(writer.file_->Append(FormatNpyHeader(NpyDescr<T>(), writer.shape())));
+  NpyWriter writer(nullptr, std::move(row_shape), *row_size);
+  // Until Commit() the header says that there are no rows.
+  const std::string header = FormatNpyHeader(NpyDescr<T>(), writer.shape());
+  ASSIGN_OR_RETURN(writer.file_, AtomicFile::Resume(path, synced, header));
+  const int64_t data_bytes = writer.file_->size() - static_cast<int64_t>(header.size());
+  const int64_t row_bytes = *row_size * static_cast<int64_t>(sizeof(T));
+  if (data_bytes % row_bytes != 0) {
+    return Unresumable(path, absl::StrCat(data_bytes, " bytes are not rows of ", row_bytes));
+  }
+  writer.num_rows_ = data_bytes / row_bytes;
   return writer;
 }
 

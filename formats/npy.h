@@ -53,8 +53,16 @@ class NpyWriter {
   static absl::StatusOr<NpyWriter> Create(const std::filesystem::path& path,
                                           std::vector<int64_t> row_shape);
 
+  // Continues behind the rows that Sync() made durable; see AtomicFile::Resume().
+  static absl::StatusOr<NpyWriter> Resume(const std::filesystem::path& path,
+                                          std::vector<int64_t> row_shape,
+                                          const DurablePrefixes& synced);
+
   // Requires a whole number of rows; INVALID_ARGUMENT otherwise.
   absl::Status AppendRows(std::span<const T> values);
+
+  // Makes the rows so far durable; see AtomicFile::Sync().
+  absl::Status Sync(DurablePrefixes* synced) { return file_->Sync(synced); }
 
   // Writes the final leading dimension and publishes the file.
   absl::StatusOr<FileSummary> Commit();

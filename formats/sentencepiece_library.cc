@@ -33,17 +33,6 @@ std::vector<std::string> SearchedPaths() {
   return paths;
 }
 
-absl::StatusOr<std::string> FindModule() {
-  const std::vector<std::string> paths = SearchedPaths();
-  for (const std::string& path : paths) {
-    std::error_code error;
-    if (std::filesystem::is_regular_file(path, error)) return path;
-  }
-  return absl::NotFoundError(absl::StrCat(
-      "SentencePiece module not found: looked for ", absl::StrJoin(paths, ", "),
-      ". Build the target braid_sentencepiece, or set ", kModuleVariable, " to its path."));
-}
-
 // Keeps libsentencepiece's Protocol Buffers runtime apart from the program's. Sanitizers refuse
 // deep binding, so there the module gets a linker namespace of its own.
 void* OpenIsolated(const std::string& path) {
@@ -73,13 +62,24 @@ absl::StatusOr<const SentencePieceApi*> OpenModule(const std::string& path) {
 
 }  // namespace
 
+absl::StatusOr<std::filesystem::path> FindSentencePieceModule() {
+  const std::vector<std::string> paths = SearchedPaths();
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (std::filesystem::is_regular_file(path, error)) return path;
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "SentencePiece module not found: looked for ", absl::StrJoin(paths, ", "),
+      ". Build the target braid_sentencepiece, or set ", kModuleVariable, " to its path."));
+}
+
 absl::StatusOr<const SentencePieceApi*> OpenSentencePiece() {
   static std::mutex mutex;
   static const SentencePieceApi* opened = nullptr;
   const std::lock_guard lock(mutex);
   if (opened == nullptr) {
-    ASSIGN_OR_RETURN(const std::string path, FindModule());
-    ASSIGN_OR_RETURN(opened, OpenModule(path));
+    ASSIGN_OR_RETURN(const std::filesystem::path path, FindSentencePieceModule());
+    ASSIGN_OR_RETURN(opened, OpenModule(path.string()));
   }
   return opened;
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "formats/file_error.h"
+#include "formats/protobuf_wire.h"
 
 namespace braid {
 namespace {
@@ -16,16 +17,6 @@ constexpr int kNormalizerSpec = 3;
 constexpr int kLastField = 5;
 // Every top-level field is a message: wire type 2, a length and that many bytes.
 constexpr int kLengthDelimited = 2;
-
-std::optional<uint64_t> ReadVarint(std::string_view bytes, size_t* position) {
-  uint64_t value = 0;
-  for (int shift = 0; shift < 64 && *position < bytes.size(); shift += 7) {
-    const auto byte = static_cast<uint8_t>(bytes[(*position)++]);
-    value |= static_cast<uint64_t>(byte & 0x7f) << shift;
-    if (byte < 0x80) return value;
-  }
-  return std::nullopt;
-}
 
 absl::Status NotAModel(const std::filesystem::path& path, size_t offset, std::string got) {
   return UnsuitableFile(path, {.what = "SentencePiece model",

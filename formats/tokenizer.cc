@@ -45,7 +45,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem
     return absl::InvalidArgumentError(
         absl::StrCat("cannot load SentencePiece model ", model.string(), ": ", error));
   }
-  auto tokenizer = std::unique_ptr<Tokenizer>(new Tokenizer(api, loaded));
+  auto tokenizer =
+      std::unique_ptr<Tokenizer>(new Tokenizer(api, loaded, FindWordBoundaries(bytes)));
   if (tokenizer->eos_id() < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(model.string(),
@@ -55,12 +56,14 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem
   return tokenizer;
 }
 
-Tokenizer::Tokenizer(const SentencePieceApi* api, void* model)
+Tokenizer::Tokenizer(const SentencePieceApi* api, void* model,
+                     const WordBoundaries& word_boundaries)
     : api_(api),
       model_(model),
       vocab_size_(api->piece_count(model)),
       bos_id_(api->bos_id(model)),
-      eos_id_(api->eos_id(model)) {
+      eos_id_(api->eos_id(model)),
+      word_boundaries_(word_boundaries) {
   newline_ = EncodePlain("\n");
   space_symbol_ = BytePieces(kSpaceSymbol);
 }

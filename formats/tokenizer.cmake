@@ -10,10 +10,20 @@ set_target_properties(braid_sentencepiece PROPERTIES CXX_VISIBILITY_PRESET hidde
 
 braid_library(NAME tokenizer
   SRCS
+    protobuf_wire.cc
     sentencepiece_library.cc
     sentencepiece_model_check.cc
     tokenizer.cc
+    tokenizer_process.cc
     tokenizer_training.cc
-  DEPS braid::formats absl::status absl::statusor absl::strings)
+    word_boundaries.cc
+    word_encoder.cc
+  DEPS braid::formats absl::cleanup absl::flat_hash_map absl::status absl::statusor absl::strings)
 target_link_libraries(braid_tokenizer PRIVATE ${CMAKE_DL_LIBS})
-add_dependencies(braid_tokenizer braid_sentencepiece)
+# Lies beside the module, where libbraid_tokenizer looks for it.
+add_executable(braid-tokenizer-trainer tokenizer_trainer.cc)
+target_link_libraries(braid-tokenizer-trainer PRIVATE braid_plain_flags braid_sentencepiece)
+set_target_properties(braid-tokenizer-trainer PROPERTIES
+  RUNTIME_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}
+  BUILD_RPATH_USE_ORIGIN ON INSTALL_RPATH "$ORIGIN")
+add_dependencies(braid_tokenizer braid_sentencepiece braid-tokenizer-trainer)

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "formats/sentencepiece_module.h"
+#include "formats/word_boundaries.h"
 
 namespace braid {
 
@@ -60,9 +62,11 @@ class Tokenizer {
   int32_t eos_id() const { return eos_id_; }
   // -1 when the model has none.
   int32_t bos_id() const { return bos_id_; }
+  // Where texts may be cut for encoding; WordEncoder (word_encoder.h) does.
+  const WordBoundaries& word_boundaries() const { return word_boundaries_; }
 
  private:
-  Tokenizer(const SentencePieceApi* api, void* model);
+  Tokenizer(const SentencePieceApi* api, void* model, const WordBoundaries& word_boundaries);
   std::vector<int32_t> EncodePlain(std::string_view text) const;
   std::string DecodePlain(std::span<const int32_t> tokens) const;
   std::optional<std::vector<int32_t>> BytePieces(std::string_view bytes) const;
@@ -72,6 +76,7 @@ class Tokenizer {
   int32_t vocab_size_;
   int32_t bos_id_;
   int32_t eos_id_;
+  WordBoundaries word_boundaries_;
   std::vector<int32_t> newline_;                      // Encode("\n")
   std::optional<std::vector<int32_t>> space_symbol_;  // byte pieces of U+2581
 };
@@ -86,9 +91,13 @@ struct TokenizerTrainingOptions {
 // Trains a BPE model on `texts` (valid UTF-8, held in memory) and writes it atomically to
 // `output_model`. The same texts and options give the same bytes. INVALID_ARGUMENT when the sample
 // is empty, or too small or too varied for vocab_size; the message says which size would do.
+//
+// Training runs in a process, for which `keep_going` is asked every 50 ms unless it is empty: an
+// error of it ends training at once and is returned. Further errors: tokenizer_process.h.
 absl::Status TrainTokenizer(std::span<const std::string> texts,
                             const TokenizerTrainingOptions& options,
-                            const std::filesystem::path& output_model);
+                            const std::filesystem::path& output_model,
+                            const std::function<absl::Status()>& keep_going = nullptr);
 
 }  // namespace braid
 

@@ -5,9 +5,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "formats/atomic_file.h"
-#include "formats/sentencepiece_library.h"
 #include "formats/status_macros.h"
 #include "formats/tokenizer.h"
+#include "formats/tokenizer_process.h"
 
 namespace braid {
 namespace {
@@ -16,57 +16,27 @@ constexpr int32_t kMinVocabSize = 259;  // <unk>, <s>, </s> and 256 bytes
 // SentencePiece aborts on a "word" of 65536 characters; nothing is lost by shorter sentences.
 constexpr size_t kMaxSentenceBytes = 4096;
 
-// Cuts the sample into sentences. A newline becomes a tab, SentencePiece's own mark for a place no
+size_t SentenceBytes(std::string_view rest) {
+  if (rest.size() <= kMaxSentenceBytes) return rest.size();
+  const size_t line = rest.substr(0, kMaxSentenceBytes).rfind('\n');
+  if (line != std::string_view::npos) return line + 1;
+  size_t end = kMaxSentenceBytes;
+  while ((rest[end] & 0xC0) == 0x80) --end;
+  return end;
+}
+
+// Cuts a text into sentences. A newline becomes a tab, SentencePiece's own mark for a place no
 // piece may cross; so pieces are learned from lines as they stand in a text, where only the first
 // has the dummy space. Like the tab, the newline stays a byte token.
-class SentenceSource {
- public:
-  explicit SentenceSource(std::span<const std::string> texts) : texts_(texts) {}
-
-  static const char* Next(void* self, size_t, size_t* size) {
-    return static_cast<SentenceSource*>(self)->Next(size);
+absl::Status AddText(std::string_view text, TokenizerProcess* process) {
+  while (!text.empty()) {
+    std::string sentence(text.substr(0, SentenceBytes(text)));
+    text.remove_prefix(sentence.size());
+    std::ranges::replace(sentence, '\n', '\t');
+    RETURN_IF_ERROR(process->AddSentence(sentence));
   }
-
- private:
-  const char* Next(size_t* size) {
-    while (text_ < texts_.size() && offset_ == texts_[text_].size()) {
-      ++text_;
-      offset_ = 0;
-    }
-    if (text_ == texts_.size()) return nullptr;
-    const std::string_view rest = std::string_view(texts_[text_]).substr(offset_);
-    sentence_ = rest.substr(0, SentenceBytes(rest));
-    offset_ += sentence_.size();
-    std::ranges::replace(sentence_, '\n', '\t');
-    *size = sentence_.size();
-    return sentence_.data();
-  }
-
-  static size_t SentenceBytes(std::string_view rest) {
-    if (rest.size() <= kMaxSentenceBytes) return rest.size();
-    const size_t line = rest.substr(0, kMaxSentenceBytes).rfind('\n');
-    if (line != std::string_view::npos) return line + 1;
-    size_t end = kMaxSentenceBytes;
-    while ((rest[end] & 0xC0) == 0x80) --end;
-    return end;
-  }
-
-  std::span<const std::string> texts_;
-  size_t text_ = 0;
-  size_t offset_ = 0;
-  std::string sentence_;
-};
-
-struct TrainOutput {
-  std::string model;
-  std::string error;
-  static void SinkModel(void* self, const char* bytes, size_t size) {
-    static_cast<TrainOutput*>(self)->model.assign(bytes, size);
-  }
-  static void SinkError(void* self, const char* text, size_t size) {
-    static_cast<TrainOutput*>(self)->error.assign(text, size);
-  }
-};
+  return absl::OkStatus();
+}
 
 // The number after the last occurrence of `words` in `message`, or "".
 std::string NumberAfter(std::string_view message, std::string_view words) {
@@ -108,16 +78,15 @@ absl::Status CheckRequest(std::span<const std::string> texts,
 
 absl::Status TrainTokenizer(std::span<const std::string> texts,
                             const TokenizerTrainingOptions& options,
-                            const std::filesystem::path& output_model) {
+                            const std::filesystem::path& output_model,
+                            const std::function<absl::Status()>& keep_going) {
   RETURN_IF_ERROR(CheckRequest(texts, options));
-  ASSIGN_OR_RETURN(const SentencePieceApi* api, OpenSentencePiece());
-  SentenceSource source(texts);
-  TrainOutput output;
-  const int rc =
-      api->train(options.vocab_size, options.character_coverage, &source, SentenceSource::Next,
-                 &output, TrainOutput::SinkModel, TrainOutput::SinkError);
-  if (rc != 0) return TrainingError(options.vocab_size, output.error);
-  return WriteFileAtomically(output_model, output.model);
+  ASSIGN_OR_RETURN(TokenizerProcess process, TokenizerProcess::Create());
+  for (const std::string& text : texts) RETURN_IF_ERROR(AddText(text, &process));
+  ASSIGN_OR_RETURN(const TokenizerProcess::Outcome outcome,
+                   process.Train(options.vocab_size, options.character_coverage, keep_going));
+  if (!outcome.trained) return TrainingError(options.vocab_size, outcome.text);
+  return WriteFileAtomically(output_model, outcome.text);
 }
 
 }  // namespace braid

@@ -99,6 +99,40 @@ absl::StatusOr<bool> CorpusReader::Next(Document* document, std::vector<Reject>*
   return true;
 }
 
+std::optional<CorpusPosition> CorpusReader::position() const {
+  if (!ready_.empty() || !rejects_.empty()) return std::nullopt;
+  return CorpusPosition{.file = static_cast<int64_t>(next_file_),
+                        .offset = lines_ == nullptr ? 0 : lines_->offset(),
+                        .inside_file = lines_ != nullptr,
+                        .text_field = text_field_,
+                        .seen_an_object = seen_an_object_,
+                        .num_accepted = num_accepted_,
+                        .rejects = reject_counts_};
+}
+
+absl::Status CorpusReader::Resume(const CorpusPosition& position,
+                                  std::span<const uint64_t> id_hashes) {
+  const auto num_files = static_cast<int64_t>(files_.files.size());
+  if (position.file < 0 || position.file > num_files || position.offset < 0) {
+    return absl::OutOfRangeError(absl::StrCat("no file ", position.file, " of ", num_files));
+  }
+  while (static_cast<int64_t>(next_file_) < position.file) CloseFile();
+  if (position.inside_file) {
+    if (position.file == num_files) return absl::OutOfRangeError("beyond the last file");
+    RETURN_IF_ERROR(OpenFile());
+    RETURN_IF_ERROR(lines_->SkipTo(position.offset));
+  }
+  text_field_ = position.text_field;
+  seen_an_object_ = position.seen_an_object;
+  id_hashes_.insert(id_hashes.begin(), id_hashes.end());
+  num_accepted_ = position.num_accepted;
+  reject_counts_ = position.rejects;
+  num_rejected_ = 0;
+  for (const auto& [reason, count] : reject_counts_) num_rejected_ += count;
+  rejects_.clear();
+  return absl::OkStatus();
+}
+
 int64_t CorpusReader::bytes_read() const {
   return bytes_of_finished_files_ + (lines_ != nullptr ? lines_->bytes_read() : 0);
 }
@@ -230,9 +264,9 @@ Document CorpusReader::MakeDocument(std::string_view text, int64_t offset) const
 void CorpusReader::AddDocument(Document document) {
   const std::string_view problem = TextProblem(document.text, max_document_bytes_);
   if (!problem.empty()) return RejectAt(document.offset, problem);
-  if (!id_hashes_.insert(XXH3_64bits(document.id.data(), document.id.size())).second) {
-    return RejectAt(document.offset, "duplicate id");
-  }
+  const uint64_t id_hash = XXH3_64bits(document.id.data(), document.id.size());
+  if (!id_hashes_.insert(id_hash).second) return RejectAt(document.offset, "duplicate id");
+  new_id_hashes_.push_back(id_hash);
   ++num_accepted_;
   const auto size = static_cast<int64_t>(document.text.size());
   if (config_.split_bytes() > 0 && size > config_.split_bytes()) {

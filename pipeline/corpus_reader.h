@@ -19,9 +19,11 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -55,6 +57,18 @@ struct Reject {
   std::string reason;
 };
 
+// Where a reader stands between two records: what another reader of the same unchanged files needs
+// to go on there, besides the ids seen.
+struct CorpusPosition {
+  int64_t file = 0;          // index in the order read
+  int64_t offset = 0;        // of the decompressed file
+  bool inside_file = false;  // the file was opened
+  std::string text_field;    // of that file; empty until known
+  bool seen_an_object = false;
+  int64_t num_accepted = 0;
+  std::map<std::string, int64_t> rejects;  // by reason
+};
+
 class CorpusReader {
  public:
   // Checks every path. NOT_FOUND for a missing one, PERMISSION_DENIED for an unreadable one,
@@ -68,6 +82,17 @@ class CorpusReader {
   // RESOURCE_EXHAUSTED for a decompression bomb.
   absl::StatusOr<bool> Next(Document* document, std::vector<Reject>* rejects);
 
+  // Where to resume; nullopt while documents of one record are being handed out.
+  std::optional<CorpusPosition> position() const;
+
+  // Hashes of the ids accepted since the last call, for Resume().
+  std::vector<uint64_t> TakeIdHashes() { return std::exchange(new_id_hashes_, {}); }
+
+  // Goes to where a reader stood after it had accepted the ids with these hashes. Compressed files
+  // are decompressed again up to there. Requires that nothing was read yet. OUT_OF_RANGE when there
+  // is no such place.
+  absl::Status Resume(const CorpusPosition& position, std::span<const uint64_t> id_hashes);
+
   // Bytes on disk read so far, and in all.
   int64_t bytes_read() const;
   int64_t total_bytes() const { return total_bytes_; }
@@ -77,6 +102,7 @@ class CorpusReader {
   int64_t num_records() const { return num_accepted_ + num_rejected_; }
   int64_t num_accepted() const { return num_accepted_; }
   int64_t num_rejected() const { return num_rejected_; }
+  const std::map<std::string, int64_t>& reject_counts() const { return reject_counts_; }
 
  private:
   CorpusReader(CorpusFiles files, const v1::IngestConfig& config);
@@ -108,6 +134,7 @@ class CorpusReader {
   std::string text_field_;  // of the current file; empty until known
   bool seen_an_object_ = false;
   absl::flat_hash_set<uint64_t> id_hashes_;
+  std::vector<uint64_t> new_id_hashes_;
   std::deque<Document> ready_;
   std::vector<Reject> rejects_;  // not yet handed out
   std::map<std::string, int64_t> reject_counts_;

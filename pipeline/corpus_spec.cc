@@ -69,7 +69,7 @@ absl::Status ResolveTokenizer(v1::TokenizerConfig* tokenizer) {
     if (!error) tokenizer->set_model_path(absolute.lexically_normal().string());
     return absl::OkStatus();
   }
-  tokenizer->set_sample_bytes(OrDefault<int64_t>(tokenizer->sample_bytes(), 32 * kMebibyte));
+  tokenizer->set_sample_bytes(OrDefault<int64_t>(tokenizer->sample_bytes(), 16 * kMebibyte));
   if (tokenizer->vocab_size() != 0) {
     RETURN_IF_ERROR(CheckRange("tokenizer.vocab_size", tokenizer->vocab_size(), 260, 1 << 20));
   }

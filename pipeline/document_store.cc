@@ -1,6 +1,7 @@
 #include "pipeline/document_store.h"
 
 #include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -46,13 +47,19 @@ absl::StatusOr<std::vector<std::string>> ReadNames(const std::filesystem::path& 
 
 }  // namespace
 
-absl::StatusOr<StringColumnWriter> StringColumnWriter::Create(
-    const std::filesystem::path& strings, const std::filesystem::path& offsets) {
-  ASSIGN_OR_RETURN(auto file, AtomicFile::Create(strings));
-  ASSIGN_OR_RETURN(auto array, NpyWriter<int64_t>::Create(offsets, {}));
+absl::StatusOr<StringColumnWriter> StringColumnWriter::Resume(const std::filesystem::path& strings,
+                                                              const std::filesystem::path& offsets,
+                                                              const DurablePrefixes& synced) {
+  ASSIGN_OR_RETURN(auto file, AtomicFile::Resume(strings, synced));
+  ASSIGN_OR_RETURN(auto array, NpyWriter<int64_t>::Resume(offsets, {}, synced));
   const int64_t first = 0;
-  RETURN_IF_ERROR(array.AppendRows({&first, 1}));
+  if (synced.empty()) RETURN_IF_ERROR(array.AppendRows({&first, 1}));
   return StringColumnWriter(std::move(file), std::move(array));
+}
+
+absl::Status StringColumnWriter::Sync(DurablePrefixes* synced) {
+  RETURN_IF_ERROR(strings_->Sync(synced));
+  return offsets_.Sync(synced);
 }
 
 absl::Status StringColumnWriter::Append(std::string_view value) {
@@ -72,12 +79,50 @@ absl::Status StringColumnWriter::Commit(StageWriter* stage) {
 
 absl::StatusOr<DocumentStoreWriter> DocumentStoreWriter::Create(
     const std::filesystem::path& directory) {
+  return Resume(directory, ResumePoint{});
+}
+
+absl::StatusOr<DocumentStoreWriter> DocumentStoreWriter::Resume(
+    const std::filesystem::path& directory, const ResumePoint& point) {
+  ASSIGN_OR_RETURN(StringColumnWriter texts,
+                   StringColumnWriter::Resume(directory / "texts.bin",
+                                              directory / "text_offsets.npy", point.files));
   ASSIGN_OR_RETURN(
-      StringColumnWriter texts,
-      StringColumnWriter::Create(directory / "texts.bin", directory / "text_offsets.npy"));
-  ASSIGN_OR_RETURN(StringColumnWriter ids,
-                   StringColumnWriter::Create(directory / "ids.bin", directory / "id_offsets.npy"));
-  return DocumentStoreWriter(std::move(texts), std::move(ids));
+      StringColumnWriter ids,
+      StringColumnWriter::Resume(directory / "ids.bin", directory / "id_offsets.npy", point.files));
+  ASSIGN_OR_RETURN(auto domains, AtomicFile::Resume(directory / "domain_numbers", point.files));
+  DocumentStoreWriter writer(std::move(texts), std::move(ids), std::move(domains));
+  if (!point.files.empty())
+    RETURN_IF_ERROR(writer.ReadDomains(point.state.value("domains", nlohmann::json::array())));
+  return writer;
+}
+
+absl::Status DocumentStoreWriter::ReadDomains(const nlohmann::json& names) {
+  ASSIGN_OR_RETURN(const std::string bytes, synced_domains_->ReadBack());
+  domains_.resize(bytes.size() / sizeof(int32_t));
+  std::memcpy(domains_.data(), bytes.data(), domains_.size() * sizeof(int32_t));
+  for (const auto& name : names) {
+    domain_numbers_.emplace(name.get<std::string>(), static_cast<int32_t>(domain_numbers_.size()));
+  }
+  const auto unknown = [&](int32_t domain) {
+    return domain < 0 || domain >= static_cast<int32_t>(domain_numbers_.size());
+  };
+  if (!std::ranges::any_of(domains_, unknown)) return absl::OkStatus();
+  return Unresumable(synced_domains_->path(), "it holds unknown domains");
+}
+
+absl::Status DocumentStoreWriter::Sync(ResumePoint* point) {
+  RETURN_IF_ERROR(texts_.Sync(&point->files));
+  RETURN_IF_ERROR(ids_.Sync(&point->files));
+  const auto num_synced = static_cast<size_t>(synced_domains_->size()) / sizeof(int32_t);
+  const auto rest = std::span<const int32_t>(domains_).subspan(num_synced);
+  RETURN_IF_ERROR(
+      synced_domains_->Append({reinterpret_cast<const char*>(rest.data()), rest.size_bytes()}));
+  RETURN_IF_ERROR(synced_domains_->Sync(&point->files));
+  std::vector<std::string> names(domain_numbers_.size());
+  for (const auto& [name, number] : domain_numbers_) names[static_cast<size_t>(number)] = name;
+  point->state["domains"] = names;
+  return absl::OkStatus();
 }
 
 absl::Status DocumentStoreWriter::Add(std::string_view id, std::string_view text,
@@ -164,5 +209,14 @@ std::vector<std::string_view> DocumentStore::Texts(int64_t begin, int64_t end) c
 std::string_view DocumentStore::text(int64_t i) const { return Slice(texts_, text_offsets_, i); }
 
 std::string_view DocumentStore::id(int64_t i) const { return Slice(ids_, id_offsets_, i); }
+
+StagePosition DocumentPosition(const DocumentStore& documents, int64_t begin, int64_t chunk_bytes) {
+  const int64_t num_chunks =
+      std::max<int64_t>(1, (documents.num_text_bytes() + chunk_bytes - 1) / chunk_bytes);
+  return {.done = begin,
+          .total = documents.size(),
+          .chunk = std::min(documents.TextBytes(0, begin) / chunk_bytes + 1, num_chunks),
+          .num_chunks = num_chunks};
+}
 
 }  // namespace braid

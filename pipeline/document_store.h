@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,8 @@
 #include "formats/atomic_file.h"
 #include "formats/mapped_file.h"
 #include "formats/npy.h"
+#include "pipeline/resume_point.h"
+#include "pipeline/stage_advance.h"
 #include "pipeline/stage_store.h"
 
 namespace braid {
@@ -30,9 +33,12 @@ namespace braid {
 // Strings streamed to NAME.bin with their offsets in OFFSETS.npy.
 class StringColumnWriter {
  public:
-  static absl::StatusOr<StringColumnWriter> Create(const std::filesystem::path& strings,
-                                                   const std::filesystem::path& offsets);
+  // Continues what was synced; an empty `synced` starts anew.
+  static absl::StatusOr<StringColumnWriter> Resume(const std::filesystem::path& strings,
+                                                   const std::filesystem::path& offsets,
+                                                   const DurablePrefixes& synced);
   absl::Status Append(std::string_view value);
+  absl::Status Sync(DurablePrefixes* synced);
   absl::Status Commit(StageWriter* stage);
 
   int64_t num_bytes() const { return strings_->size(); }
@@ -50,19 +56,30 @@ class DocumentStoreWriter {
  public:
   // In the stage's directory.
   static absl::StatusOr<DocumentStoreWriter> Create(const std::filesystem::path& directory);
+  // Continues behind what `point` holds of Sync(); from the start when it holds nothing.
+  static absl::StatusOr<DocumentStoreWriter> Resume(const std::filesystem::path& directory,
+                                                    const ResumePoint& point);
 
   absl::Status Add(std::string_view id, std::string_view text, std::string_view domain);
+  // Makes the documents so far durable. Uses state["domains"] and the file
+  // domain_numbers, which is not part of the output.
+  absl::Status Sync(ResumePoint* point);
   absl::Status Commit(StageWriter* stage);
 
   int64_t num_documents() const { return static_cast<int64_t>(domains_.size()); }
   int64_t num_text_bytes() const { return texts_.num_bytes(); }
 
  private:
-  DocumentStoreWriter(StringColumnWriter texts, StringColumnWriter ids)
-      : texts_(std::move(texts)), ids_(std::move(ids)) {}
+  DocumentStoreWriter(StringColumnWriter texts, StringColumnWriter ids,
+                      std::unique_ptr<AtomicFile> synced_domains)
+      : texts_(std::move(texts)),
+        ids_(std::move(ids)),
+        synced_domains_(std::move(synced_domains)) {}
+  absl::Status ReadDomains(const nlohmann::json& names);
 
   StringColumnWriter texts_;
   StringColumnWriter ids_;
+  std::unique_ptr<AtomicFile> synced_domains_;
   std::map<std::string, int32_t, std::less<>> domain_numbers_;  // by first appearance
   std::vector<int32_t> domains_;
 };
@@ -83,6 +100,11 @@ class DocumentStore {
   // End of the longest run of documents from `begin` with at most max_bytes of
   // text and max_documents documents; at least one. Requires begin < size().
   int64_t ChunkEnd(int64_t begin, int64_t max_bytes, int64_t max_documents) const;
+  // Length of texts [begin, end) together.
+  int64_t TextBytes(int64_t begin, int64_t end) const {
+    return text_offsets_.values()[static_cast<size_t>(end)] -
+           text_offsets_.values()[static_cast<size_t>(begin)];
+  }
   // Texts [begin, end).
   std::vector<std::string_view> Texts(int64_t begin, int64_t end) const;
 
@@ -102,6 +124,10 @@ class DocumentStore {
   NpyArray<int32_t> domains_;     // [n]
   std::vector<std::string> domain_names_;
 };
+
+// Where a stage is that has done the documents before `begin`, in order, in chunks
+// of about chunk_bytes of text.
+StagePosition DocumentPosition(const DocumentStore& documents, int64_t begin, int64_t chunk_bytes);
 
 }  // namespace braid
 

@@ -3,7 +3,10 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstring>
 #include <memory>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -43,14 +46,15 @@ absl::Status AddFile(const CorpusFile& file, StageKey* key) {
 // Rejected records, counted by reason and written line by line.
 class RejectLog {
  public:
-  static absl::StatusOr<RejectLog> Create(const std::filesystem::path& path) {
-    ASSIGN_OR_RETURN(auto file, AtomicFile::Create(path));
-    return RejectLog(std::move(file));
+  static absl::StatusOr<RejectLog> Resume(const std::filesystem::path& path,
+                                          const CorpusReader& reader,
+                                          const DurablePrefixes& synced) {
+    ASSIGN_OR_RETURN(auto file, AtomicFile::Resume(path, synced));
+    return RejectLog(std::move(file), synced.empty() ? 0 : reader.num_rejected());
   }
 
   absl::Status Write(std::vector<Reject>* rejects) {
     for (const Reject& reject : *rejects) {
-      ++counts_[reject.reason];
       ++num_rejects_;
       const nlohmann::json line = {
           {"file", reject.file}, {"offset", reject.offset}, {"reason", reject.reason}};
@@ -61,47 +65,160 @@ class RejectLog {
     return absl::OkStatus();
   }
 
+  absl::Status Sync(DurablePrefixes* synced) { return file_->Sync(synced); }
+
   absl::Status Commit(StageWriter* stage) {
     ASSIGN_OR_RETURN(const FileSummary summary, file_->Commit());
     stage->Add(summary, num_rejects_);
     return absl::OkStatus();
   }
 
-  int64_t num_rejects() const { return num_rejects_; }
-  const std::map<std::string, int64_t>& counts() const { return counts_; }
-
  private:
-  explicit RejectLog(std::unique_ptr<AtomicFile> file) : file_(std::move(file)) {}
+  RejectLog(std::unique_ptr<AtomicFile> file, int64_t num_rejects)
+      : file_(std::move(file)), num_rejects_(num_rejects) {}
 
   std::unique_ptr<AtomicFile> file_;
-  std::map<std::string, int64_t> counts_;
-  int64_t num_rejects_ = 0;
+  int64_t num_rejects_;
 };
 
-StagePosition PositionAt(int64_t bytes_read, const CorpusReader& reader,
-                         const DocumentStoreWriter& documents, int64_t num_rejects) {
-  return {.done = bytes_read,
-          .total = reader.total_bytes(),
-          .documents = documents.num_documents(),
-          .rejects = num_rejects};
+nlohmann::json ToJson(const CorpusPosition& position) {
+  return {{"file", position.file},
+          {"offset", position.offset},
+          {"inside_file", position.inside_file},
+          {"text_field", position.text_field},
+          {"seen_an_object", position.seen_an_object},
+          {"num_accepted", position.num_accepted},
+          {"rejects", position.rejects}};
 }
 
-absl::Status CopyDocuments(CorpusReader* reader, const StageAdvance& advance,
-                           DocumentStoreWriter* documents, RejectLog* log) {
+// Throws when `json` is not what ToJson gave; what a resume point holds is.
+CorpusPosition PositionFromJson(const nlohmann::json& json) {
+  return {.file = json.at("file").get<int64_t>(),
+          .offset = json.at("offset").get<int64_t>(),
+          .inside_file = json.at("inside_file").get<bool>(),
+          .text_field = json.at("text_field").get<std::string>(),
+          .seen_an_object = json.at("seen_an_object").get<bool>(),
+          .num_accepted = json.at("num_accepted").get<int64_t>(),
+          .rejects = json.at("rejects").get<std::map<std::string, int64_t>>()};
+}
+
+// Hashes of the ids read, so that a resumed reader still knows a duplicate. Not part of the output.
+class IdHashLog {
+ public:
+  static absl::StatusOr<IdHashLog> Resume(const std::filesystem::path& path,
+                                          const DurablePrefixes& synced) {
+    ASSIGN_OR_RETURN(auto file, AtomicFile::Resume(path, synced));
+    return IdHashLog(std::move(file));
+  }
+
+  absl::StatusOr<std::vector<uint64_t>> Read() {
+    ASSIGN_OR_RETURN(const std::string bytes, file_->ReadBack());
+    std::vector<uint64_t> hashes(bytes.size() / sizeof(uint64_t));
+    std::memcpy(hashes.data(), bytes.data(), hashes.size() * sizeof(uint64_t));
+    return hashes;
+  }
+
+  absl::Status Append(std::span<const uint64_t> hashes) {
+    return file_->Append({reinterpret_cast<const char*>(hashes.data()), hashes.size_bytes()});
+  }
+
+  absl::Status Sync(DurablePrefixes* synced) { return file_->Sync(synced); }
+
+ private:
+  explicit IdHashLog(std::unique_ptr<AtomicFile> file) : file_(std::move(file)) {}
+
+  std::unique_ptr<AtomicFile> file_;
+};
+
+class IngestRun {
+ public:
+  static absl::StatusOr<IngestRun> Resume(const v1::CorpusSpec& resolved, StageWriter* stage);
+  absl::Status CopyDocuments(const StageAdvance& advance);
+  absl::Status Commit();
+
+ private:
+  IngestRun(StageWriter* stage, std::unique_ptr<CorpusReader> reader, DocumentStoreWriter documents,
+            RejectLog rejects, IdHashLog id_hashes)
+      : stage_(stage),
+        reader_(std::move(reader)),
+        documents_(std::move(documents)),
+        rejects_(std::move(rejects)),
+        id_hashes_(std::move(id_hashes)) {}
+  StagePosition PositionAt(int64_t bytes_read) const;
+  absl::Status SaveIfDue();
+
+  StageWriter* stage_;
+  std::unique_ptr<CorpusReader> reader_;
+  DocumentStoreWriter documents_;
+  RejectLog rejects_;
+  IdHashLog id_hashes_;
+  int64_t counted_bytes_ = 0;
+};
+
+absl::StatusOr<IngestRun> IngestRun::Resume(const v1::CorpusSpec& resolved, StageWriter* stage) {
+  const ResumePoint& left = stage->resume_point();
+  const std::filesystem::path& directory = stage->directory();
+  ASSIGN_OR_RETURN(auto reader, CorpusReader::Open(Paths(resolved), resolved.ingest()));
+  ASSIGN_OR_RETURN(auto id_hashes, IdHashLog::Resume(directory / "id_hashes", left.files));
+  if (stage->resumed()) {
+    ASSIGN_OR_RETURN(const std::vector<uint64_t> hashes, id_hashes.Read());
+    RETURN_IF_ERROR(reader->Resume(PositionFromJson(left.state.at("position")), hashes));
+  }
+  ASSIGN_OR_RETURN(auto documents, DocumentStoreWriter::Resume(directory, left));
+  ASSIGN_OR_RETURN(auto rejects,
+                   RejectLog::Resume(directory / "rejects.jsonl", *reader, left.files));
+  return IngestRun(stage, std::move(reader), std::move(documents), std::move(rejects),
+                   std::move(id_hashes));
+}
+
+// How much text the input holds, and so how many chunks, shows only at its end.
+StagePosition IngestRun::PositionAt(int64_t bytes_read) const {
+  return {.done = bytes_read,
+          .total = reader_->total_bytes(),
+          .documents = documents_.num_documents(),
+          .rejects = reader_->num_rejected(),
+          .chunk = documents_.num_text_bytes() / stage_->chunk_bytes() + 1};
+}
+
+absl::Status IngestRun::CopyDocuments(const StageAdvance& advance) {
   Document document;
   std::vector<Reject> rejects;
   while (true) {
-    if (documents->num_documents() % kDocumentsPerAdvance == 0) {
-      RETURN_IF_ERROR(
-          advance(PositionAt(reader->bytes_read(), *reader, *documents, log->num_rejects())));
+    if (documents_.num_documents() % kDocumentsPerAdvance == 0) {
+      RETURN_IF_ERROR(advance(PositionAt(reader_->bytes_read())));
     }
-    ASSIGN_OR_RETURN(const bool more, reader->Next(&document, &rejects));
-    RETURN_IF_ERROR(log->Write(&rejects));
-    if (!more) {
-      return advance(PositionAt(reader->total_bytes(), *reader, *documents, log->num_rejects()));
-    }
-    RETURN_IF_ERROR(documents->Add(document.id, document.text, document.domain));
+    ASSIGN_OR_RETURN(const bool more, reader_->Next(&document, &rejects));
+    RETURN_IF_ERROR(rejects_.Write(&rejects));
+    if (!more) return advance(PositionAt(reader_->total_bytes()));
+    RETURN_IF_ERROR(documents_.Add(document.id, document.text, document.domain));
+    RETURN_IF_ERROR(SaveIfDue());
   }
+}
+
+absl::Status IngestRun::SaveIfDue() {
+  const int64_t bytes = documents_.num_text_bytes();
+  const bool chunk_is_done = stage_->CountWork(bytes - std::exchange(counted_bytes_, bytes));
+  const std::optional<CorpusPosition> position = reader_->position();
+  if (!chunk_is_done || !position) return absl::OkStatus();
+  ResumePoint point = {
+      .step = "", .position = documents_.num_documents(), .files = {}, .state = {}};
+  point.state["position"] = ToJson(*position);
+  RETURN_IF_ERROR(documents_.Sync(&point));
+  RETURN_IF_ERROR(rejects_.Sync(&point.files));
+  RETURN_IF_ERROR(id_hashes_.Append(reader_->TakeIdHashes()));
+  RETURN_IF_ERROR(id_hashes_.Sync(&point.files));
+  return stage_->SaveResumePoint(std::move(point));
+}
+
+absl::Status IngestRun::Commit() {
+  RETURN_IF_ERROR(documents_.Commit(stage_));
+  RETURN_IF_ERROR(rejects_.Commit(stage_));
+  const nlohmann::json summary = {{"num_records", reader_->num_records()},
+                                  {"num_rejected", reader_->num_rejected()},
+                                  {"num_documents", documents_.num_documents()},
+                                  {"num_text_bytes", documents_.num_text_bytes()},
+                                  {"rejects", reader_->reject_counts()}};
+  return stage_->AddText(kSummaryName, FormatJson(summary), 1);
 }
 
 // What was read must be what the key stands for.
@@ -110,16 +227,6 @@ absl::Status CheckUnchanged(const v1::CorpusSpec& resolved, const std::string& k
   if (now == key) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "input files changed while they were read; resume the job when they are complete");
-}
-
-absl::Status WriteSummary(const CorpusReader& reader, const DocumentStoreWriter& documents,
-                          const RejectLog& log, StageWriter* stage) {
-  const nlohmann::json summary = {{"num_records", reader.num_accepted() + log.num_rejects()},
-                                  {"num_rejected", log.num_rejects()},
-                                  {"num_documents", documents.num_documents()},
-                                  {"num_text_bytes", documents.num_text_bytes()},
-                                  {"rejects", log.counts()}};
-  return stage->AddText(kSummaryName, FormatJson(summary), 1);
 }
 
 }  // namespace
@@ -142,14 +249,10 @@ absl::StatusOr<std::string> IngestKey(const v1::CorpusSpec& resolved) {
 
 absl::Status Ingest(const v1::CorpusSpec& resolved, const std::string& key,
                     const StageAdvance& advance, StageWriter* stage) {
-  ASSIGN_OR_RETURN(const auto reader, CorpusReader::Open(Paths(resolved), resolved.ingest()));
-  ASSIGN_OR_RETURN(DocumentStoreWriter documents, DocumentStoreWriter::Create(stage->directory()));
-  ASSIGN_OR_RETURN(RejectLog log, RejectLog::Create(stage->directory() / "rejects.jsonl"));
-  RETURN_IF_ERROR(CopyDocuments(reader.get(), advance, &documents, &log));
+  ASSIGN_OR_RETURN(IngestRun run, IngestRun::Resume(resolved, stage));
+  RETURN_IF_ERROR(run.CopyDocuments(advance));
   RETURN_IF_ERROR(CheckUnchanged(resolved, key));
-  RETURN_IF_ERROR(documents.Commit(stage));
-  RETURN_IF_ERROR(log.Commit(stage));
-  return WriteSummary(*reader, documents, log, stage);
+  return run.Commit();
 }
 
 absl::StatusOr<IngestSummary> ReadIngestSummary(const std::filesystem::path& directory) {

@@ -19,6 +19,7 @@ braid_library(NAME pipeline
     order_stage.cc
     pack_stage.cc
     pipeline_service.cc
+    resume_point.cc
     stage_key.cc
     stage_meter.cc
     stage_store.cc

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
 
 namespace braid {
@@ -49,6 +50,16 @@ absl::StatusOr<bool> LineReader::SkipRestOfLine() {
     ASSIGN_OR_RETURN(const bool more, Fill());
     if (!more) return true;
   }
+}
+
+absl::Status LineReader::SkipTo(int64_t offset) {
+  while (offset_ < offset) {
+    Use(std::min(pending().size(), static_cast<size_t>(offset - offset_)));
+    if (offset_ == offset) break;
+    ASSIGN_OR_RETURN(const bool more, Fill());
+    if (!more) return absl::OutOfRangeError(absl::StrCat("no byte ", offset, ": it is shorter"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> LineReader::Next(Line* line) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pipeline/text_source.h"
 
@@ -32,6 +33,12 @@ class LineReader {
   // The next line; false after the last one, which needs no newline. Errors are the source's.
   absl::StatusOr<bool> Next(Line* line);
 
+  // Goes to the line that starts at `offset`, which is not before offset(). OUT_OF_RANGE when the
+  // source ends before.
+  absl::Status SkipTo(int64_t offset);
+
+  // Of the source, at which the next line starts.
+  int64_t offset() const { return offset_; }
   // Bytes on disk.
   int64_t bytes_read() const { return source_->bytes_read(); }
 

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
+#include <mutex>
+#include <utility>
 
 #include "formats/atomic_file.h"
 #include "formats/indexed_dataset.h"
 #include "formats/status_macros.h"
 #include "formats/tokenizer.h"
+#include "formats/word_encoder.h"
 #include "pipeline/random_permutation.h"
 #include "pipeline/stage_key.h"
 #include "retrieval/parallel_for.h"
@@ -17,9 +20,10 @@ namespace {
 
 constexpr int32_t kFormatVersion = 1;
 constexpr char kModelName[] = "tokenizer.model";
-constexpr int64_t kChunkBytes = int64_t{8} << 20;
-constexpr int64_t kChunkDocuments = 1 << 16;
-constexpr int64_t kDocumentsPerTask = 16;
+// Encoded at once, within half a second or so: cancelling waits for it.
+constexpr int64_t kBatchBytes = int64_t{8} << 20;
+constexpr int64_t kBatchDocuments = 1 << 16;
+constexpr int64_t kDocumentsPerTask = 64;
 
 absl::Status CopyModel(const std::string& from, const std::filesystem::path& to) {
   ASSIGN_OR_RETURN(const std::string bytes, ReadFile(from));
@@ -33,7 +37,7 @@ int64_t TotalBytes(const std::vector<std::string>& texts) {
 }
 
 absl::Status TrainModel(const DocumentStore& documents, const v1::CorpusSpec& resolved,
-                        const std::filesystem::path& model) {
+                        const StageAdvance& advance, const std::filesystem::path& model) {
   std::vector<std::string> texts;
   for (const int64_t i :
        SampleDocuments(documents, resolved.tokenizer().sample_bytes(), resolved.seed())) {
@@ -42,15 +46,17 @@ absl::Status TrainModel(const DocumentStore& documents, const v1::CorpusSpec& re
   TokenizerTrainingOptions options;
   options.vocab_size = resolved.tokenizer().vocab_size();
   if (options.vocab_size == 0) options.vocab_size = AutomaticVocabSize(TotalBytes(texts));
-  return TrainTokenizer(texts, options, model);
+  return TrainTokenizer(texts, options, model, [&] { return advance(0, documents.size()); });
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> ProvideTokenizer(const DocumentStore& documents,
                                                             const v1::CorpusSpec& resolved,
+                                                            const StageAdvance& advance,
                                                             StageWriter* stage) {
   const std::filesystem::path model = stage->directory() / kModelName;
+  if (stage->Has(kModelName)) return Tokenizer::Load(model);
   if (resolved.tokenizer().model_path().empty()) {
-    RETURN_IF_ERROR(TrainModel(documents, resolved, model));
+    RETURN_IF_ERROR(TrainModel(documents, resolved, advance, model));
   } else {
     // Loaded from its own place first, so that an error names the user's file.
     RETURN_IF_ERROR(Tokenizer::Load(resolved.tokenizer().model_path()).status());
@@ -58,19 +64,53 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ProvideTokenizer(const DocumentStore&
   }
   ASSIGN_OR_RETURN(const FileSummary summary, SummarizeFile(model));
   stage->Add(summary, 1);
+  RETURN_IF_ERROR(stage->SaveResumePoint({}));
   return Tokenizer::Load(model);
 }
 
-std::vector<std::vector<int32_t>> EncodeAll(const Tokenizer& tokenizer,
-                                            std::span<const std::string_view> texts) {
+// Word encoders that threads borrow in turn, so that what they remember is kept from
+// chunk to chunk.
+class EncoderPool {
+ public:
+  explicit EncoderPool(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  std::unique_ptr<WordEncoder> Borrow() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return std::make_unique<WordEncoder>(tokenizer_);
+    std::unique_ptr<WordEncoder> encoder = std::move(idle_.back());
+    idle_.pop_back();
+    return encoder;
+  }
+
+  void Return(std::unique_ptr<WordEncoder> encoder) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(encoder));
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<WordEncoder>> idle_;  // guarded by mutex_
+};
+
+std::vector<std::vector<int32_t>> EncodeAll(std::span<const std::string_view> texts,
+                                            EncoderPool* pool) {
   std::vector<std::vector<int32_t>> tokens(texts.size());
   ParallelFor(static_cast<int64_t>(texts.size()), kDocumentsPerTask,
               [&](int64_t begin, int64_t end) {
+                std::unique_ptr<WordEncoder> encoder = pool->Borrow();
                 for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-                  tokens[i] = tokenizer.Encode(texts[i]);
+                  encoder->Encode(texts[i], &tokens[i]);
                 }
+                pool->Return(std::move(encoder));
               });
   return tokens;
+}
+
+absl::Status SavePoint(int64_t position, IndexedDatasetWriter* writer, StageWriter* stage) {
+  ResumePoint point{.position = position};
+  RETURN_IF_ERROR(writer->Sync(&point.files));
+  return stage->SaveResumePoint(std::move(point));
 }
 
 }  // namespace
@@ -112,16 +152,24 @@ std::vector<int64_t> SampleDocuments(const DocumentStore& documents, int64_t sam
 
 absl::Status Tokenize(const DocumentStore& documents, const v1::CorpusSpec& resolved,
                       const StageAdvance& advance, StageWriter* stage) {
-  RETURN_IF_ERROR(advance(0, documents.size()));
-  ASSIGN_OR_RETURN(const auto tokenizer, ProvideTokenizer(documents, resolved, stage));
-  ASSIGN_OR_RETURN(const auto writer, IndexedDatasetWriter::Create(stage->directory() / "tokens",
-                                                                   tokenizer->vocab_size()));
-  for (int64_t begin = 0; begin < documents.size();) {
-    RETURN_IF_ERROR(advance(begin, documents.size()));
-    const int64_t end = documents.ChunkEnd(begin, kChunkBytes, kChunkDocuments);
-    for (const auto& tokens : EncodeAll(*tokenizer, documents.Texts(begin, end))) {
+  // From there, so that what an earlier attempt did is not taken for speed.
+  RETURN_IF_ERROR(advance(stage->resume_point().position, documents.size()));
+  ASSIGN_OR_RETURN(const auto tokenizer, ProvideTokenizer(documents, resolved, advance, stage));
+  const ResumePoint& left = stage->resume_point();
+  ASSIGN_OR_RETURN(const auto writer,
+                   IndexedDatasetWriter::Resume(stage->directory() / "tokens",
+                                                tokenizer->vocab_size(), left.files));
+  const int64_t batch_bytes = std::min(kBatchBytes, stage->chunk_bytes());
+  EncoderPool encoders(*tokenizer);
+  for (int64_t begin = left.position; begin < documents.size();) {
+    RETURN_IF_ERROR(advance(DocumentPosition(documents, begin, stage->chunk_bytes())));
+    const int64_t end = documents.ChunkEnd(begin, batch_bytes, kBatchDocuments);
+    for (const auto& tokens : EncodeAll(documents.Texts(begin, end), &encoders)) {
       RETURN_IF_ERROR(writer->AddSequence(tokens));
       writer->EndDocument();
+    }
+    if (stage->CountWork(documents.TextBytes(begin, end))) {
+      RETURN_IF_ERROR(SavePoint(end, writer.get(), stage));
     }
     begin = end;
   }

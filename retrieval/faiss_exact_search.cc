@@ -1,10 +1,12 @@
 #include <faiss/utils/distances.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "formats/check.h"
+#include "formats/status_macros.h"
 #include "retrieval/faiss_call.h"
 #include "retrieval/parallel_for.h"
 #include "retrieval/vector_index.h"
@@ -12,18 +14,22 @@
 namespace braid {
 namespace {
 
-// Queries of one product: enough to pack the base vectors rarely, at most so many
-// that its block of scores stays in cache. FAISS scans one by one below 20.
-int64_t QueriesPerProduct(int64_t num_queries) {
+// Queries of one product: enough to pack the base vectors rarely, so few that its
+// block of scores stays in cache and that it is done within a second. FAISS scans
+// one by one below 20.
+int64_t QueriesPerProduct(int64_t num_queries, int64_t n, int32_t d) {
   constexpr int64_t kLeast = 32, kMost = 512;
+  constexpr double kMultiplications = 2.5e10;
   const int64_t share = (num_queries + RetrievalThreads() - 1) / RetrievalThreads();
-  return std::clamp(share, kLeast, kMost);
+  const double quick = kMultiplications / (static_cast<double>(std::max<int64_t>(n, 1)) * d);
+  return std::clamp(static_cast<int64_t>(std::min(static_cast<double>(share), quick)), kLeast,
+                    kMost);
 }
 
 }  // namespace
 
 absl::Status ExactSearch(std::span<const float> base, std::span<const float> queries, int32_t d,
-                         int32_t k, SearchOutput output) {
+                         int32_t k, SearchOutput output, const StopCheck& check) {
   BRAID_CHECK(d > 0 && k > 0) << d << ", " << k;
   const size_t n = base.size() / static_cast<size_t>(d);
   const size_t m = queries.size() / static_cast<size_t>(d);
@@ -33,7 +39,7 @@ absl::Status ExactSearch(std::span<const float> base, std::span<const float> que
   absl::Status first_failure;
   // A single-threaded product in each thread: threads that share one wait for each
   // other, endlessly when cores are busy.
-  const auto search = [&](int64_t begin, int64_t end) {
+  const auto search = [&](int64_t begin, int64_t end, const std::atomic<bool>&) {
     const absl::Status status = FaissCall(absl::StatusCode::kInternal, what, 1, [&] {
       faiss::knn_inner_product(queries.data() + begin * d, base.data(), d, end - begin, n, k,
                                output.scores.data() + begin * k, output.ids.data() + begin * k);
@@ -41,9 +47,12 @@ absl::Status ExactSearch(std::span<const float> base, std::span<const float> que
     const std::lock_guard lock(mutex);
     first_failure.Update(status);
   };
-  ParallelFor(static_cast<int64_t>(m), QueriesPerProduct(static_cast<int64_t>(m)), search);
-  if (first_failure.ok()) SortSearchOutput(k, output);
-  return first_failure;
+  const auto num_queries = static_cast<int64_t>(m);
+  const int64_t block = QueriesPerProduct(num_queries, static_cast<int64_t>(n), d);
+  RETURN_IF_ERROR(ParallelForUntil(num_queries, block, check, search));
+  RETURN_IF_ERROR(first_failure);
+  SortSearchOutput(k, output);
+  return absl::OkStatus();
 }
 
 }  // namespace braid

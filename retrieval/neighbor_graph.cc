@@ -2,66 +2,33 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
+#include "retrieval/coarse_centroids.h"
 #include "retrieval/document_sample.h"
 #include "retrieval/inner_product.h"
+#include "retrieval/list_search.h"
 #include "retrieval/vector_index.h"
 
 namespace braid {
 namespace {
 
-constexpr char kExactIndex[] = "Flat";
-constexpr int64_t kMaxExactDocuments = 250'000;
-constexpr int64_t kMaxUncompressedDocuments = 20'000'000;
-constexpr int32_t kDefaultNeighbors = 20;
-constexpr int32_t kMaxNeighbors = 10'000;
-constexpr int32_t kDefaultRecallSample = 1000;
-constexpr int64_t kQueriesPerBlock = 4096;
+static_assert(NeighborGraphSearch::kBlock == kListSearchBlock);
 
-constexpr double kTargetRecall = 0.95;
+constexpr double kTargetRecall = 0.92;
 constexpr double kLeastRecallGain = 0.002;
 constexpr int64_t kFirstProbes = 8;
 // FAISS asks for at least 39 and uses at most 256 training vectors a list.
 constexpr int64_t kTrainingVectorsPerList = 64;
 constexpr int64_t kTrainingVectorsWithoutLists = 65'536;
-constexpr int32_t kSpareCandidates = 8;
+constexpr int64_t kVectorsPerAdd = 4096;
+constexpr int32_t kSpareIndexCandidates = 8;
 constexpr int32_t kCompressedOversampling = 8;
-
-// The configuration with its defaults filled in.
-struct GraphSettings {
-  int32_t k;
-  int64_t recall_sample;
-  std::string index;
-  int64_t num_probes;  // 0: by recall
-};
-
-absl::Status CheckNotNegative(const char* field, int64_t got) {
-  if (got >= 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("neighbors.", field, " is ", got, ", expected 0 (the default) or more"));
-}
-
-absl::StatusOr<GraphSettings> Resolve(const v1::NeighborConfig& config, int64_t n, int32_t d) {
-  RETURN_IF_ERROR(CheckNotNegative("k", config.k()));
-  RETURN_IF_ERROR(CheckNotNegative("recall_sample", config.recall_sample()));
-  RETURN_IF_ERROR(CheckNotNegative("nprobe", config.nprobe()));
-  if (config.k() > kMaxNeighbors) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("neighbors.k is ", config.k(), ", expected at most ", kMaxNeighbors));
-  }
-  const bool automatic = config.index().empty() || config.index() == "auto";
-  return GraphSettings{
-      .k = config.k() > 0 ? config.k() : kDefaultNeighbors,
-      .recall_sample = config.recall_sample() > 0 ? config.recall_sample() : kDefaultRecallSample,
-      .index = automatic ? AutomaticIndex(n, d) : config.index(),
-      .num_probes = config.nprobe()};
-}
 
 absl::Status CheckVectors(const DocumentVectors& vectors) {
   constexpr float kNormTolerance = 1e-3f;
@@ -81,66 +48,12 @@ absl::Status CheckVectors(const DocumentVectors& vectors) {
   return absl::OkStatus();
 }
 
-struct Neighbors {
-  Neighbors(size_t num_documents, int32_t k) : ids(num_documents * k), scores(num_documents * k) {}
-  NeighborRows rows() { return {ids, scores}; }
+absl::Status Ask(const StopCheck& check) { return check ? check() : absl::OkStatus(); }
 
-  std::vector<uint32_t> ids;
-  std::vector<float> scores;
-};
-
-// What approximate search is measured against.
-class RecallSample {
- public:
-  static absl::StatusOr<RecallSample> Measure(const NeighborSearch& exact, int64_t n, int32_t k,
-                                              int64_t count, uint64_t seed) {
-    RecallSample sample(SampleDocuments(n, count, seed), k);
-    RETURN_IF_ERROR(exact.Find(sample.documents_, sample.truth_.rows()));
-    return sample;
-  }
-
-  std::span<const uint32_t> documents() const { return documents_; }
-
-  // recall@k, where row_of(i) is the row of the i-th sampled document.
-  template <class RowOf>
-  double Recall(const std::vector<uint32_t>& ids, const std::vector<float>& scores,
-                RowOf row_of) const {
-    int64_t expected = 0, found = 0;
-    for (size_t i = 0; i < documents_.size(); ++i) {
-      const std::span truth_ids(truth_.ids.begin() + i * k_, k_);
-      const auto num_true = std::ranges::find(truth_ids, kNoNeighbor) - truth_ids.begin();
-      if (num_true == 0) continue;
-      expected += num_true;
-      const float least = truth_.scores[i * k_ + num_true - 1];
-      for (size_t j = row_of(i) * k_; j < (row_of(i) + 1) * k_; ++j) {
-        found += ids[j] != kNoNeighbor && scores[j] >= least;
-      }
-    }
-    return expected == 0 ? 1.0 : static_cast<double>(found) / static_cast<double>(expected);
-  }
-
- private:
-  RecallSample(std::vector<uint32_t> documents, int32_t k)
-      : documents_(std::move(documents)),
-        k_(static_cast<size_t>(k)),
-        truth_(documents_.size(), k) {}
-
-  std::vector<uint32_t> documents_;
-  size_t k_;
-  Neighbors truth_;
-};
-
-std::vector<float> TrainingVectors(const DocumentVectors& vectors, int64_t count, uint64_t seed) {
-  std::vector<float> rows;
-  for (uint32_t document : SampleDocuments(vectors.n, count, seed)) {
-    rows.insert(rows.end(), vectors.row(document), vectors.row(document) + vectors.d);
-  }
-  return rows;
-}
-
-absl::Status AddAll(const DocumentVectors& vectors, VectorIndex* index) {
-  for (int64_t begin = 0; begin < vectors.n; begin += kQueriesPerBlock) {
-    const int64_t count = std::min(kQueriesPerBlock, vectors.n - begin);
+absl::Status AddAll(const DocumentVectors& vectors, const StopCheck& check, VectorIndex* index) {
+  for (int64_t begin = 0; begin < vectors.n; begin += kVectorsPerAdd) {
+    RETURN_IF_ERROR(Ask(check));
+    const int64_t count = std::min(kVectorsPerAdd, vectors.n - begin);
     std::vector<int64_t> ids(static_cast<size_t>(count));
     std::iota(ids.begin(), ids.end(), begin);
     RETURN_IF_ERROR(index->Add(ids, vectors.values.subspan(begin * vectors.d, count * vectors.d)));
@@ -149,117 +62,192 @@ absl::Status AddAll(const DocumentVectors& vectors, VectorIndex* index) {
 }
 
 absl::StatusOr<std::unique_ptr<VectorIndex>> TrainAndFill(const DocumentVectors& vectors,
-                                                          const std::string& factory,
-                                                          uint64_t seed) {
+                                                          const std::string& factory, uint64_t seed,
+                                                          const StopCheck& check) {
   ASSIGN_OR_RETURN(std::unique_ptr<VectorIndex> index, VectorIndex::Create(vectors.d, factory));
   if (!index->is_trained()) {
     const std::optional<int64_t> lists = index->num_lists();
     const int64_t count = lists ? *lists * kTrainingVectorsPerList : kTrainingVectorsWithoutLists;
-    RETURN_IF_ERROR(index->Train(TrainingVectors(vectors, count, seed)));
+    std::vector<float> sample;
+    GatherRows(vectors, SampleDocuments(vectors.n, count, seed), &sample);
+    RETURN_IF_ERROR(index->Train(sample));
   }
-  RETURN_IF_ERROR(AddAll(vectors, index.get()));
+  RETURN_IF_ERROR(AddAll(vectors, check, index.get()));
   return index;
 }
 
-// Doubles the lists searched until recall on the sample is good, or no better than
-// before (compressed vectors may never reach the target).
-absl::StatusOr<int64_t> ChooseProbes(const NeighborSearch& search, const RecallSample& sample,
-                                     int32_t k, VectorIndex* index) {
-  const int64_t num_lists = *index->num_lists();
-  Neighbors found(sample.documents().size(), k);
-  double previous = -1;
-  for (int64_t probes = std::min(kFirstProbes, num_lists);;
-       probes = std::min(2 * probes, num_lists)) {
-    index->SetProbes(probes);
-    RETURN_IF_ERROR(search.Find(sample.documents(), found.rows()));
-    const double recall = sample.Recall(found.ids, found.scores, [](size_t i) { return i; });
-    const bool stalled = recall - previous < kLeastRecallGain;
-    if (recall >= kTargetRecall || stalled || probes == num_lists) return probes;
-    previous = recall;
-  }
+absl::StatusOr<std::unique_ptr<InvertedLists>> TrainAndAssign(const DocumentVectors& vectors,
+                                                              int64_t num_lists, uint64_t seed,
+                                                              const StopCheck& check) {
+  ASSIGN_OR_RETURN(std::vector<float> centroids, TrainCentroids(vectors, num_lists, seed, check));
+  ASSIGN_OR_RETURN(InvertedLists lists,
+                   InvertedLists::Assign(vectors, std::move(centroids), check));
+  return std::make_unique<InvertedLists>(std::move(lists));
 }
 
-int32_t NumCandidates(const GraphSettings& settings) {
+int32_t NumCandidates(const NeighborSettings& settings) {
   const bool compressed =
       absl::StrContains(settings.index, "PQ") || absl::StrContains(settings.index, "SQ");
   return compressed ? kCompressedOversampling * (settings.k + 1)
-                    : settings.k + 1 + kSpareCandidates;
+                    : settings.k + 1 + kSpareIndexCandidates;
 }
 
-// A search with what it needs to stay alive.
-struct OwnedSearch {
-  std::unique_ptr<VectorIndex> index;
-  std::unique_ptr<NeighborSearch> search;
-  std::string description;
+std::unique_ptr<NeighborSearch> MakeSearch(const DocumentVectors& vectors,
+                                           const NeighborSettings& settings,
+                                           const NeighborPlan& plan) {
+  if (plan.lists) return MakeListNeighborSearch(vectors, settings.k, plan.lists.get());
+  if (plan.index == nullptr) return MakeExactNeighborSearch(vectors, settings.k);
+  return MakeIndexedNeighborSearch(vectors, settings.k, NumCandidates(settings), plan.index.get());
+}
+
+// How many lists to search so that recall on the sample is good.
+class ProbeChoice {
+ public:
+  ProbeChoice(const RecallSample& sample, int32_t k, const StopCheck& check, NeighborSearch* search)
+      : sample_(sample),
+        check_(check),
+        search_(search),
+        ids_(sample.documents().size() * static_cast<size_t>(k)),
+        scores_(ids_.size()) {}
+
+  // Doubles until recall is good, or no better than before (compressed vectors may
+  // never reach the target); then goes back as far as it stays good.
+  absl::StatusOr<int64_t> Choose() {
+    const int64_t num_lists = *search_->num_lists();
+    double previous = -1;
+    for (int64_t probes = std::min(kFirstProbes, num_lists);;
+         probes = std::min(2 * probes, num_lists)) {
+      ASSIGN_OR_RETURN(const double recall, RecallWith(probes));
+      if (recall >= kTargetRecall) return probes <= kFirstProbes ? probes : GoBack(probes);
+      if (recall - previous < kLeastRecallGain || probes == num_lists) return probes;
+      previous = recall;
+    }
+  }
+
+ private:
+  absl::StatusOr<double> RecallWith(int64_t probes) {
+    search_->SetProbes(probes);
+    RETURN_IF_ERROR(search_->Find(sample_.documents(), {ids_, scores_}, check_));
+    return sample_.Recall(ids_, scores_, [](size_t i) { return i; });
+  }
+
+  // `good` is enough, half of it is not. Within a sixteenth of what is needed.
+  absl::StatusOr<int64_t> GoBack(int64_t good) {
+    int64_t bad = good / 2;
+    while (good - bad > std::max<int64_t>(1, good / 16)) {
+      const int64_t middle = bad + (good - bad) / 2;
+      ASSIGN_OR_RETURN(const double recall, RecallWith(middle));
+      (recall >= kTargetRecall ? good : bad) = middle;
+    }
+    return good;
+  }
+
+  const RecallSample& sample_;
+  const StopCheck& check_;
+  NeighborSearch* search_;
+  std::vector<uint32_t> ids_;
+  std::vector<float> scores_;
 };
 
-absl::StatusOr<OwnedSearch> MakeIndexed(const DocumentVectors& vectors,
-                                        const GraphSettings& settings, const RecallSample& sample,
-                                        uint64_t seed) {
-  OwnedSearch made;
-  ASSIGN_OR_RETURN(made.index, TrainAndFill(vectors, settings.index, seed));
-  made.search =
-      MakeIndexedNeighborSearch(vectors, settings.k, NumCandidates(settings), made.index.get());
-  made.description = settings.index;
-  if (!made.index->num_lists()) return made;
-  int64_t probes = std::min(settings.num_probes, *made.index->num_lists());
-  if (probes == 0) {
-    ASSIGN_OR_RETURN(probes, ChooseProbes(*made.search, sample, settings.k, made.index.get()));
-  }
-  made.index->SetProbes(probes);
-  absl::StrAppend(&made.description, " nprobe=", probes);
-  return made;
-}
-
-absl::Status SearchAll(const NeighborSearch& search, int64_t n,
-                       const std::function<void(int64_t)>& progress, NeighborGraph* graph) {
-  graph->ids.resize(n * graph->k);
-  graph->scores.resize(n * graph->k);
-  for (int64_t begin = 0; begin < n; begin += kQueriesPerBlock) {
-    const int64_t count = std::min(kQueriesPerBlock, n - begin);
-    std::vector<uint32_t> documents(static_cast<size_t>(count));
-    std::iota(documents.begin(), documents.end(), static_cast<uint32_t>(begin));
-    const auto offset = begin * graph->k, size = count * graph->k;
-    RETURN_IF_ERROR(search.Find(documents, {std::span(graph->ids).subspan(offset, size),
-                                            std::span(graph->scores).subspan(offset, size)}));
-    if (progress) progress(begin + count);
-  }
-  return absl::OkStatus();
+absl::StatusOr<int64_t> ProbesOf(const NeighborSettings& settings, const RecallSample& sample,
+                                 const StopCheck& check, NeighborSearch* search) {
+  if (!search->num_lists()) return 0;
+  if (settings.num_probes > 0) return std::min(settings.num_probes, *search->num_lists());
+  return ProbeChoice(sample, settings.k, check, search).Choose();
 }
 
 }  // namespace
 
-std::string AutomaticIndex(int64_t n, int32_t d) {
-  if (n <= kMaxExactDocuments) return kExactIndex;
-  const auto num_lists = static_cast<int64_t>(4 * std::sqrt(static_cast<double>(n)));
-  if (n <= kMaxUncompressedDocuments) return absl::StrCat("IVF", num_lists, ",Flat");
-  // A byte for eight dimensions; the sub-vectors must divide d evenly.
-  int32_t code_bytes = std::max(1, d / 8);
-  while (d % code_bytes != 0) --code_bytes;
-  return absl::StrCat("IVF", num_lists, ",PQ", code_bytes);
+NeighborGraphSearch::NeighborGraphSearch(const DocumentVectors& vectors, NeighborSettings settings,
+                                         NeighborPlan plan)
+    : settings_(std::move(settings)),
+      plan_(std::move(plan)),
+      search_(MakeSearch(vectors, settings_, plan_)) {
+  if (plan_.num_probes > 0) search_->SetProbes(plan_.num_probes);
+}
+
+absl::StatusOr<NeighborGraphSearch> NeighborGraphSearch::Prepare(const DocumentVectors& vectors,
+                                                                 const v1::NeighborConfig& config,
+                                                                 uint64_t seed,
+                                                                 const StopCheck& check) {
+  RETURN_IF_ERROR(CheckVectors(vectors));
+  ASSIGN_OR_RETURN(NeighborSettings settings,
+                   NeighborSettings::Resolve(config, vectors.n, vectors.d));
+  NeighborPlan plan;
+  const auto exact = MakeExactNeighborSearch(vectors, settings.k);
+  ASSIGN_OR_RETURN(plan.sample, RecallSample::Measure(*exact, vectors.n, settings.k,
+                                                      settings.recall_sample, seed, check));
+  if (vectors.n > 0 && settings.index != kExactIndex) {
+    if (const std::optional<int64_t> num_lists = PlainListsOf(settings.index)) {
+      ASSIGN_OR_RETURN(plan.lists, TrainAndAssign(vectors, *num_lists, seed, check));
+    } else {
+      ASSIGN_OR_RETURN(plan.index, TrainAndFill(vectors, settings.index, seed, check));
+    }
+  }
+  NeighborGraphSearch made(vectors, std::move(settings), std::move(plan));
+  ASSIGN_OR_RETURN(made.plan_.num_probes,
+                   ProbesOf(made.settings_, made.plan_.sample, check, made.search_.get()));
+  if (made.plan_.num_probes > 0) made.search_->SetProbes(made.plan_.num_probes);
+  return made;
+}
+
+absl::StatusOr<NeighborGraphSearch> NeighborGraphSearch::Resume(const DocumentVectors& vectors,
+                                                                const v1::NeighborConfig& config,
+                                                                NeighborPlan plan) {
+  ASSIGN_OR_RETURN(NeighborSettings settings,
+                   NeighborSettings::Resolve(config, vectors.n, vectors.d));
+  return NeighborGraphSearch(vectors, std::move(settings), std::move(plan));
+}
+
+std::string NeighborGraphSearch::description() const {
+  if (plan_.lists == nullptr && plan_.index == nullptr)
+    return absl::StrCat(kExactIndex, " (exact)");
+  if (plan_.num_probes == 0) return settings_.index;
+  return absl::StrCat(settings_.index, " nprobe=", plan_.num_probes);
+}
+
+int64_t NeighborGraphSearch::chunk_documents() const {
+  constexpr int64_t kLeastBlocks = 4;
+  if (plan_.lists == nullptr) return kBlock;  // shared by the threads itself
+  return kBlock * std::max<int64_t>(kLeastBlocks, 2 * RetrievalThreads());
+}
+
+absl::Status NeighborGraphSearch::Find(int64_t begin, NeighborRows rows,
+                                       const StopCheck& check) const {
+  std::vector<uint32_t> documents(rows.ids.size() / static_cast<size_t>(settings_.k));
+  std::iota(documents.begin(), documents.end(), static_cast<uint32_t>(begin));
+  return search_->Find(documents, rows, check);
+}
+
+double NeighborGraphSearch::Recall(std::span<const uint32_t> ids,
+                                   std::span<const float> scores) const {
+  return plan_.sample.Recall(ids, scores,
+                             [&](size_t i) -> size_t { return plan_.sample.documents()[i]; });
 }
 
 absl::StatusOr<NeighborGraph> BuildNeighborGraph(
     std::span<const float> values, int64_t n, int32_t d, const v1::NeighborConfig& config,
-    uint64_t seed, const std::function<void(int64_t done)>& progress) {
-  const DocumentVectors vectors{values, n, d};
-  RETURN_IF_ERROR(CheckVectors(vectors));
-  ASSIGN_OR_RETURN(const GraphSettings settings, Resolve(config, n, d));
-  const auto exact = MakeExactNeighborSearch(vectors, settings.k);
-  ASSIGN_OR_RETURN(const RecallSample sample,
-                   RecallSample::Measure(*exact, n, settings.k, settings.recall_sample, seed));
+    uint64_t seed, const std::function<absl::Status(int64_t done)>& progress) {
+  int64_t done = 0;
+  const StopCheck check = [&] { return progress ? progress(done) : absl::OkStatus(); };
+  ASSIGN_OR_RETURN(const NeighborGraphSearch search,
+                   NeighborGraphSearch::Prepare({values, n, d}, config, seed, check));
   NeighborGraph graph;
-  graph.k = settings.k;
-  graph.index_description = absl::StrCat(kExactIndex, " (exact)");
-  if (settings.index == kExactIndex || n == 0) {
-    RETURN_IF_ERROR(SearchAll(*exact, n, progress, &graph));
-  } else {
-    ASSIGN_OR_RETURN(const OwnedSearch indexed, MakeIndexed(vectors, settings, sample, seed));
-    graph.index_description = indexed.description;
-    RETURN_IF_ERROR(SearchAll(*indexed.search, n, progress, &graph));
+  graph.k = search.k();
+  graph.index_description = search.description();
+  graph.ids.resize(n * graph.k);
+  graph.scores.resize(n * graph.k);
+  while (done < n) {
+    const int64_t count = std::min(search.chunk_documents(), n - done);
+    const auto offset = done * graph.k, size = count * graph.k;
+    RETURN_IF_ERROR(search.Find(
+        done,
+        {std::span(graph.ids).subspan(offset, size), std::span(graph.scores).subspan(offset, size)},
+        check));
+    done += count;
+    RETURN_IF_ERROR(check());
   }
-  graph.recall_at_k = sample.Recall(graph.ids, graph.scores,
-                                    [&](size_t i) -> size_t { return sample.documents()[i]; });
+  graph.recall_at_k = search.Recall(graph.ids, graph.scores);
   return graph;
 }
 

@@ -10,16 +10,69 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "braid/v1/pipeline.pb.h"
-#include "retrieval/neighbor_search.h"  // kNoNeighbor
-#include "retrieval/parallel_for.h"     // SetRetrievalThreads
+#include "retrieval/inverted_lists.h"
+#include "retrieval/neighbor_search.h"    // kNoNeighbor
+#include "retrieval/neighbor_settings.h"  // AutomaticIndex
+#include "retrieval/parallel_for.h"       // SetRetrievalThreads
+#include "retrieval/recall_sample.h"
 
 namespace braid {
+
+// What is computed before the first document's neighbours are searched. A search
+// that goes on from a stored plan finds what it would have found.
+struct NeighborPlan {
+  RecallSample sample;
+  // At most one of the two; neither means exact search.
+  std::unique_ptr<InvertedLists> lists;
+  std::unique_ptr<VectorIndex> index;
+  int64_t num_probes = 0;  // 0 for what has no lists
+};
+
+// The search of a whole corpus, block by block.
+class NeighborGraphSearch {
+ public:
+  // Documents of a block: any thread count gives the same rows for a block, whichever
+  // blocks were searched before.
+  static constexpr int64_t kBlock = 16'384;
+
+  // vectors: [n, d], L2-normalised or zero, and must outlive the result.
+  // INVALID_ARGUMENT: vectors not [n, d], not finite or not normalised, k < 0, or an
+  // impossible index string; the errors of `check`.
+  static absl::StatusOr<NeighborGraphSearch> Prepare(const DocumentVectors& vectors,
+                                                     const v1::NeighborConfig& config,
+                                                     uint64_t seed, const StopCheck& check);
+  // As Prepare, with the plan that it made for the same vectors, config and seed.
+  static absl::StatusOr<NeighborGraphSearch> Resume(const DocumentVectors& vectors,
+                                                    const v1::NeighborConfig& config,
+                                                    NeighborPlan plan);
+
+  int32_t k() const { return settings_.k; }
+  const NeighborPlan& plan() const { return plan_; }
+  // Such as "Flat (exact)" or "IVF1549,Flat nprobe=64".
+  std::string description() const;
+  // Documents to search at once: whole blocks, enough for every thread.
+  int64_t chunk_documents() const;
+
+  // Documents begin .. begin + rows' length.
+  absl::Status Find(int64_t begin, NeighborRows rows, const StopCheck& check) const;
+
+  // recall@k of the whole graph, [n, k].
+  double Recall(std::span<const uint32_t> ids, std::span<const float> scores) const;
+
+ private:
+  NeighborGraphSearch(const DocumentVectors& vectors, NeighborSettings settings, NeighborPlan plan);
+
+  NeighborSettings settings_;
+  NeighborPlan plan_;
+  std::unique_ptr<NeighborSearch> search_;
+};
 
 struct NeighborGraph {
   int32_t k = 0;
@@ -36,27 +89,23 @@ struct NeighborGraph {
   std::string index_description;
 };
 
-// vectors: [n, d], L2-normalised or zero. config.index "auto" (or empty) searches
-// exactly up to 250,000 documents, through IVF,Flat with 4 sqrt(n) lists above, and
+// All blocks of a NeighborGraphSearch. config.index "auto" (or empty) searches
+// exactly up to 50,000 documents, through IVF,Flat with 4 sqrt(n) lists above, and
 // through IVF,PQ above 20 million; a FAISS index_factory string overrides, "Flat"
 // being the exact search. Without config.nprobe, an IVF index searches more lists
-// until recall@k on the sample reaches 0.95, or stops growing.
+// until recall@k on the sample reaches 0.92, or stops growing.
 //
-// `progress`, if not null, is called from this thread with the number of
-// documents searched so far. Memory beyond `vectors` and the result: a block of
-// queries; for an index also the index and its training sample.
+// `progress`, if not null, is called from this thread several times a second with the
+// number of documents searched so far; what it returns other than OK ends the search,
+// within two seconds, and is returned. Memory beyond `vectors` and the result: blocks of
+// queries (list_search.h); for a FAISS index also the index and its training sample.
 //
-// Exact graphs depend on nothing but the vectors and k. Others also depend on
-// the seed (training sample, recall sample) and on FAISS.
-// INVALID_ARGUMENT: vectors not [n, d], not finite or not normalised, k < 0,
-// or an impossible index string.
-absl::StatusOr<NeighborGraph> BuildNeighborGraph(std::span<const float> vectors, int64_t n,
-                                                 int32_t d, const v1::NeighborConfig& config,
-                                                 uint64_t seed,
-                                                 const std::function<void(int64_t done)>& progress);
-
-// The index that "auto" stands for; "Flat" means exact search.
-std::string AutomaticIndex(int64_t n, int32_t d);
+// Exact graphs depend on nothing but the vectors and k. Others also depend on the seed
+// (training sample, recall sample), FAISS and the BLAS, and IVF,Flat not on the number
+// of threads.
+absl::StatusOr<NeighborGraph> BuildNeighborGraph(
+    std::span<const float> vectors, int64_t n, int32_t d, const v1::NeighborConfig& config,
+    uint64_t seed, const std::function<absl::Status(int64_t done)>& progress);
 
 }  // namespace braid
 

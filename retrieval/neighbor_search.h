@@ -4,24 +4,19 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "absl/status/status.h"
+#include "formats/check.h"
+#include "retrieval/document_vectors.h"
+#include "retrieval/parallel_for.h"
 #include "retrieval/vector_index.h"
 
 namespace braid {
 
 // In place of an id where a document has fewer than k neighbours; score 0.
 inline constexpr uint32_t kNoNeighbor = 0xFFFFFFFF;
-
-// The vectors of n documents, row-major [n, d]; each of norm 1 or all zero.
-struct DocumentVectors {
-  std::span<const float> values;
-  int64_t n;
-  int32_t d;
-
-  const float* row(int64_t document) const { return values.data() + document * d; }
-};
 
 // Both [documents, k], row-major.
 struct NeighborRows {
@@ -36,7 +31,14 @@ class NeighborSearch {
   // For each of `documents`, other documents by descending cosine, ties by
   // ascending id. Scores are InnerProduct() of the two vectors, whatever found
   // them, so they do not depend on threads or on the BLAS in use.
-  virtual absl::Status Find(std::span<const uint32_t> documents, NeighborRows rows) const = 0;
+  // Errors: those of `check`, within a second of its first; rows are then not written.
+  virtual absl::Status Find(std::span<const uint32_t> documents, NeighborRows rows,
+                            const StopCheck& check) const = 0;
+
+  // Lists into which documents are divided, when only some are searched.
+  virtual std::optional<int64_t> num_lists() const { return std::nullopt; }
+  // Lists searched for each document. Requires: num_lists(), and no Find meanwhile.
+  virtual void SetProbes(int64_t num_probes) { BRAID_CHECK(false) << num_probes; }
 };
 
 // Really the k best: equal to comparing with every document, also in ties.
@@ -46,7 +48,7 @@ std::unique_ptr<NeighborSearch> MakeExactNeighborSearch(const DocumentVectors& v
 // Requires: index outlives the result.
 std::unique_ptr<NeighborSearch> MakeIndexedNeighborSearch(const DocumentVectors& vectors, int32_t k,
                                                           int32_t num_candidates,
-                                                          const VectorIndex* index);
+                                                          VectorIndex* index);
 
 }  // namespace braid
 

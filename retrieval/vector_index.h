@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "formats/atomic_file.h"
+#include "retrieval/parallel_for.h"
 
 namespace braid {
 
@@ -31,8 +32,9 @@ void SortSearchOutput(int32_t k, SearchOutput output);
 // `queries` [m, d], by blocks of one matrix product (fast from 20 queries on);
 // ids are rows of `base`. Exact up to the rounding of that product: ties may fall
 // either way at the k-th place. Extra memory does not depend on n.
+// Errors: those of `check`.
 absl::Status ExactSearch(std::span<const float> base, std::span<const float> queries, int32_t d,
-                         int32_t k, SearchOutput output);
+                         int32_t k, SearchOutput output, const StopCheck& check = nullptr);
 
 // Search is thread-safe against Search; everything else needs exclusion.
 class VectorIndex {

@@ -235,6 +235,7 @@ TEST_F(NeighborGraphTest, ReportsProgressUpToTheLastDocument) {
   std::vector<int64_t> done;
   ASSERT_TRUE(BuildNeighborGraph(vectors.values, 5000, 8, Config(3), 0, [&](int64_t documents) {
                 done.push_back(documents);
+                return absl::OkStatus();
               }).ok());
   EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
   EXPECT_EQ(done.back(), 5000);
@@ -267,7 +268,8 @@ TEST_F(NeighborGraphTest, RejectsImpossibleConfigurations) {
 
 TEST(AutomaticIndexTest, GrowsWithTheCorpus) {
   EXPECT_EQ(AutomaticIndex(0, 512), "Flat");
-  EXPECT_EQ(AutomaticIndex(250'000, 512), "Flat");
+  EXPECT_EQ(AutomaticIndex(50'000, 512), "Flat");
+  EXPECT_EQ(AutomaticIndex(50'001, 512), "IVF894,Flat");
   EXPECT_EQ(AutomaticIndex(1'000'000, 512), "IVF4000,Flat");
   EXPECT_EQ(AutomaticIndex(100'000'000, 512), "IVF40000,PQ64");
   EXPECT_EQ(AutomaticIndex(100'000'000, 7), "IVF40000,PQ1");

@@ -26,7 +26,7 @@ TEST(ResolveCorpusSpecTest, FillsInTheDocumentedDefaults) {
   EXPECT_EQ(resolved->ingest().max_document_bytes(), 16 << 20);
   EXPECT_EQ(resolved->ingest().split_bytes(), 0);
   EXPECT_EQ(resolved->tokenizer().vocab_size(), 0);  // by the size of the sample
-  EXPECT_EQ(resolved->tokenizer().sample_bytes(), 32 << 20);
+  EXPECT_EQ(resolved->tokenizer().sample_bytes(), 16 << 20);
   EXPECT_EQ(resolved->embedder().kind(), "hashing");
   EXPECT_EQ(resolved->embedder().dimension(), 512);
   EXPECT_EQ(resolved->embedder().max_ngram(), 2);

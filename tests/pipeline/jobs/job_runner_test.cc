@@ -48,7 +48,8 @@ using testing::Not;
 // One home in which jobs are run one after the other.
 class Home {
  public:
-  explicit Home(fs::path root = NewDirectory()) : root_(std::move(root)), store_(root_ / "store") {}
+  explicit Home(fs::path root = NewDirectory(), const StageOptions& options = {})
+      : root_(std::move(root)), store_(root_ / "store", options) {}
   // With a copy of everything that `other` has.
   Home(const Home& other) : Home() { fs::copy(other.root_, root_, fs::copy_options::recursive); }
 
@@ -434,7 +435,7 @@ TEST_F(JobRunnerTest, ReportsEveryDuplicate) {
 }
 
 TEST_F(JobRunnerTest, ReachesTheSameBytesWhereverItIsStopped) {
-  Home home;
+  Home home(NewDirectory(), {.chunk_bytes = 3000});
   int attempts = 0;
   absl::Status status = absl::CancelledError();
   // Each attempt is stopped one report later, and finds what the ones before it

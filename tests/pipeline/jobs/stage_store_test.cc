@@ -7,12 +7,17 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "formats/atomic_file.h"
+#include "formats/manifest.h"
+#include "formats/status_macros.h"
+#include "pipeline/resume_point.h"
 #include "pipeline/stage_key.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 
@@ -108,6 +113,127 @@ TEST_F(StageStoreTest, GivesConcurrentCallersOneBuild) {
   for (int i = 0; i < 4; ++i) threads.emplace_back([&] { EXPECT_TRUE(Produce().ok()); });
   threads.clear();
   EXPECT_EQ(builds_, 1);
+}
+
+// A stage of ten chunks, one line each, that can be interrupted before any of them.
+class ResumedStageTest : public testing::Test {
+ protected:
+  static constexpr int kChunks = 10;
+
+  absl::Status Build(StageWriter& stage, int stop_before, const absl::Status& error) {
+    const ResumePoint& left = stage.resume_point();
+    if (stage.resumed()) started_at_.push_back(static_cast<int>(left.position));
+    if (!stage.Has("first.txt")) {
+      RETURN_IF_ERROR(stage.AddText("first.txt", "done once", 1));
+    }
+    ASSIGN_OR_RETURN(auto file, AtomicFile::Resume(stage.directory() / "lines", left.files));
+    for (int64_t i = left.position; i < kChunks; ++i) {
+      if (i == stop_before) return error;
+      ++num_chunks_;
+      RETURN_IF_ERROR(file->Append("line " + std::to_string(i) + "\n"));
+      RETURN_IF_ERROR(SavePoint(i + 1, file.get(), &stage));
+    }
+    ASSIGN_OR_RETURN(const FileSummary summary, file->Commit());
+    stage.Add(summary, kChunks);
+    return absl::OkStatus();
+  }
+
+  absl::Status SavePoint(int64_t position, AtomicFile* file, StageWriter* stage) {
+    ResumePoint point{.position = position};
+    point.state["square"] = position * position;
+    const std::string last = "scratch-" + std::to_string(position - 1);
+    const std::string name = "scratch-" + std::to_string(position);
+    RETURN_IF_ERROR(WriteFileAtomically(stage->directory() / name, name));
+    ASSIGN_OR_RETURN(const FileSummary summary, SummarizeFile(stage->directory() / name));
+    stage->AddScratch(summary);
+    if (stage->Has(last)) stage->DropScratch(last);
+    RETURN_IF_ERROR(file->Sync(&point.files));
+    return stage->SaveResumePoint(std::move(point));
+  }
+
+  absl::Status Run(int stop_before = -1, const absl::Status& error = absl::CancelledError("")) {
+    StageStore store(root_);
+    return store
+        .Produce("lines", kKey,
+                 [&](StageWriter& stage) { return Build(stage, stop_before, error); })
+        .status();
+  }
+
+  void ExpectWhole() {
+    const auto manifest = LoadVerifiedManifest(Final());
+    ASSERT_TRUE(manifest.ok()) << manifest.status();
+    EXPECT_EQ(manifest->files.size(), 2u);
+    EXPECT_EQ(manifest->files[0].name, "first.txt");
+    EXPECT_EQ(*ReadFile(Final() / "lines"),
+              "line 0\nline 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\nline 8\nline 9\n");
+    const std::filesystem::directory_iterator files(Final());
+    EXPECT_EQ(std::distance(begin(files), end(files)), 3) << "with the manifest";
+    EXPECT_FALSE(std::filesystem::exists(Temporary()));
+  }
+
+  std::filesystem::path Final() const { return StageStore(root_).DirectoryOf("lines", kKey); }
+  std::filesystem::path Temporary() const { return Final().string() + ".tmp"; }
+
+  const std::filesystem::path root_ = NewDirectory();
+  int num_chunks_ = 0;
+  std::vector<int> started_at_;  // by resumed attempts
+};
+
+TEST_F(ResumedStageTest, GoesOnBehindTheLastPoint) {
+  for (const int stop : {3, 4, 4, 9}) EXPECT_TRUE(absl::IsCancelled(Run(stop)));
+  EXPECT_TRUE(Run().ok());
+  EXPECT_EQ(num_chunks_, kChunks);
+  EXPECT_THAT(started_at_, testing::ElementsAre(3, 4, 4, 9));
+  ExpectWhole();
+}
+
+TEST_F(ResumedStageTest, StartsAgainFromDamage) {
+  const auto damage = [&](const std::string& name) {
+    const std::filesystem::path path = Temporary() / name;
+    std::string bytes = *ReadFile(path);
+    bytes[bytes.size() / 2] ^= 1;
+    std::ofstream(path) << bytes;
+  };
+  for (const char* name : {"lines.tmp", "first.txt", "scratch-5", kResumePointName}) {
+    num_chunks_ = 0;
+    EXPECT_TRUE(absl::IsCancelled(Run(5)));
+    damage(name);
+    EXPECT_TRUE(Run().ok());
+    EXPECT_EQ(num_chunks_, 5 + kChunks) << name;
+    ExpectWhole();
+    std::filesystem::remove_all(Final());
+  }
+}
+
+TEST_F(ResumedStageTest, RefusesThePointOfAnotherKeyOrStage) {
+  EXPECT_TRUE(absl::IsCancelled(Run(5)));
+  auto record = ResumeRecord::Load(Temporary());
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(record->point.state["square"], 25);
+  StageWriter other_stage(Temporary(), "words", kKey);
+  EXPECT_TRUE(absl::IsDataLoss(other_stage.TakeUp()));
+  const std::string other_key = kKey.substr(0, 16) + std::string(16, '0');
+  StageWriter other(Temporary(), "lines", other_key);
+  const absl::Status status = other.TakeUp();
+  EXPECT_TRUE(absl::IsDataLoss(status));
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr(other_key));
+}
+
+TEST_F(ResumedStageTest, KeepsItsPointAfterErrorsThatCanBeMended) {
+  EXPECT_FALSE(Run(4, absl::ResourceExhaustedError("no space")).ok());
+  EXPECT_FALSE(Run(6, absl::UnavailableError("no answer")).ok());
+  EXPECT_TRUE(std::filesystem::exists(Temporary() / kResumePointName));
+  EXPECT_FALSE(Run(7, absl::FailedPreconditionError("input changed")).ok());
+  EXPECT_TRUE(std::filesystem::is_empty(root_));
+}
+
+TEST_F(ResumedStageTest, OnlyRenamesWhatWasFinished) {
+  ASSERT_TRUE(Run().ok());
+  std::filesystem::rename(Final(), Temporary());
+  std::ofstream(Temporary() / "left.tmp") << "by a killed process";
+  EXPECT_TRUE(Run().ok());
+  EXPECT_EQ(num_chunks_, kChunks);
+  ExpectWhole();
 }
 
 TEST(StageKeyTest, DependsOnEveryFieldItsNameTypeAndPlace) {

@@ -11,7 +11,7 @@
 #include "formats/atomic_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/trainer/loop/file_calls.h"
+#include "tests/formats/file_calls.h"
 #include "tests/trainer/loop/tiny_run.h"
 #include "trainer/checkpoint_directory.h"
 #include "trainer/threaded_communicator.h"

@@ -22,7 +22,7 @@
 #include "absl/strings/str_replace.h"
 #include "formats/check.h"
 #include "formats/status_macros.h"
-#include "tests/trainer/loop/file_calls.h"
+#include "tests/formats/file_calls.h"
 #include "tests/trainer/loop/tiny_run.h"
 #include "trainer/threaded_communicator.h"
 #include "trainer/training_loop.h"

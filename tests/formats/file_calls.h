@@ -2,8 +2,8 @@
 // made to fail. The program defines those functions itself, before the C library's,
 // so that calls of all its libraries arrive here: pwrite, write, posix_fallocate,
 // ftruncate, fsync, rename, mkdir, unlink and unlinkat.
-#ifndef BRAID_TESTS_TRAINER_LOOP_FILE_CALLS_H_
-#define BRAID_TESTS_TRAINER_LOOP_FILE_CALLS_H_
+#ifndef BRAID_TESTS_FORMATS_FILE_CALLS_H_
+#define BRAID_TESTS_FORMATS_FILE_CALLS_H_
 
 #include <functional>
 #include <string>
@@ -28,4 +28,4 @@ void TearNextWrite(std::function<void()> then);
 
 }  // namespace braid
 
-#endif  // BRAID_TESTS_TRAINER_LOOP_FILE_CALLS_H_
+#endif  // BRAID_TESTS_FORMATS_FILE_CALLS_H_

@@ -1,4 +1,4 @@
-#include "tests/trainer/loop/file_calls.h"
+#include "tests/formats/file_calls.h"
 
 #include <fcntl.h>
 #include <sys/syscall.h>

@@ -1,0 +1,48 @@
+// braid-tokenizer-trainer: trains one SentencePiece model and ends. It is a program of its own
+// because training cannot be interrupted, and a process can be killed; see tokenizer_process.h.
+//
+//   braid-tokenizer-trainer VOCAB_SIZE CHARACTER_COVERAGE PARENT_PID < sentences > model
+//
+// Sentences come as a 32-bit length and that many bytes each. Exit code 0: the model was written;
+// 1: a message was written instead.
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "formats/sentencepiece_module.h"
+
+namespace {
+
+const char* NextSentence(void* sentence, size_t, size_t* size) {
+  uint32_t length = 0;
+  if (std::fread(&length, sizeof(length), 1, stdin) != 1) return nullptr;
+  auto* const text = static_cast<std::string*>(sentence);
+  text->resize(length);
+  if (std::fread(text->data(), 1, length, stdin) != length) return nullptr;
+  *size = length;
+  return text->data();
+}
+
+void Write(void*, const char* bytes, size_t size) {
+  if (std::fwrite(bytes, 1, size, stdout) != size || std::fflush(stdout) != 0) std::_Exit(2);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::fputs("braid-tokenizer-trainer is run by braid and braidd\n", stderr);
+    return 2;
+  }
+  // Nobody waits for the model once the parent is gone; it may have gone already.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != std::atoi(argv[3])) return 2;
+  std::string sentence;
+  return braid_sentencepiece_api()->train(std::atoi(argv[1]), std::atof(argv[2]), &sentence,
+                                          NextSentence, nullptr, Write, Write);
+}

@@ -1,0 +1,65 @@
+// Encodes much text with one tokenizer, remembering the tokens of words.
+//
+// Words repeat, and SentencePiece's BPE merges the characters of each again, at a few
+// MB/s. Where the model allows texts to be cut into words (word_boundaries.h) the
+// tokens of a word are looked up, and only new words are encoded. The ids are those of
+// Tokenizer::Encode.
+//
+//   WordEncoder encoder(tokenizer);
+//   std::vector<int32_t> ids;
+//   for (std::string_view text : texts) encoder.Encode(text, &ids);
+#ifndef BRAID_FORMATS_WORD_ENCODER_H_
+#define BRAID_FORMATS_WORD_ENCODER_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "formats/tokenizer.h"
+
+namespace braid {
+
+// Not thread-safe: one for each thread. Requires: the tokenizer outlives it.
+class WordEncoder {
+ public:
+  // Remembers about `max_bytes` of words and tokens, those met last.
+  explicit WordEncoder(const Tokenizer& tokenizer, size_t max_bytes = size_t{128} << 20);
+
+  // Appends the token ids of `text` to `ids`: those of tokenizer.Encode(text).
+  void Encode(std::string_view text, std::vector<int32_t>* ids);
+
+ private:
+  // Words and their tokens.
+  struct Memory {
+    struct Run {
+      uint32_t begin = 0;  // in tokens
+      uint32_t size = 0;
+    };
+    absl::flat_hash_map<std::string, Run> words;
+    std::vector<int32_t> tokens;
+    size_t num_bytes = 0;
+  };
+
+  void EncodeCut(std::string_view text, std::vector<int32_t>* ids);
+  void EncodeWord(std::string_view word, std::vector<int32_t>* ids);
+  bool Recall(const Memory& memory, std::string_view word, std::vector<int32_t>* ids) const;
+  void Remember(std::string_view word, const int32_t* tokens, size_t num_tokens);
+  std::vector<int32_t> EncodeAlone(std::string_view word) const;
+
+  const Tokenizer& tokenizer_;
+  const size_t max_bytes_;  // of each memory
+  size_t num_mark_tokens_ = 0;
+  std::array<std::vector<int32_t>, 128> characters_;  // of words of one ASCII character
+  // Words come into the newer memory; when it is full it becomes the older one, from
+  // which words still in use come back.
+  Memory newer_, older_;
+  std::string spaced_;  // scratch
+};
+
+}  // namespace braid
+
+#endif  // BRAID_FORMATS_WORD_ENCODER_H_

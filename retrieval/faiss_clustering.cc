@@ -1,0 +1,98 @@
+#include <faiss/Clustering.h>
+#include <faiss/Index.h>
+
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "formats/status_macros.h"
+#include "retrieval/coarse_centroids.h"
+#include "retrieval/document_sample.h"
+#include "retrieval/faiss_call.h"
+
+namespace braid {
+namespace {
+
+constexpr int64_t kVectorsPerList = 32;
+constexpr int kIterations = 8;
+constexpr int64_t kVectorsPerBlock = 1024;
+
+struct Stopped : std::exception {};
+
+// What FAISS's k-means assigns with: blocks of a fixed size and one BLAS thread in
+// each worker, so that the centroids do not depend on the number of threads.
+class BlockwiseAssignment final : public faiss::Index {
+ public:
+  BlockwiseAssignment(int32_t dimension, const StopCheck& check)
+      : Index(dimension, faiss::METRIC_INNER_PRODUCT), check_(check) {}
+
+  const absl::Status& status() const { return status_; }
+
+  void add(int64_t n, const float* x) override {
+    centroids_.insert(centroids_.end(), x, x + n * d);
+    ntotal += n;
+  }
+
+  void reset() override {
+    centroids_.clear();
+    ntotal = 0;
+  }
+
+  // k is 1; k-means reads distances only to report their sum.
+  void search(int64_t n, const float* x, int64_t, float* distances, int64_t* labels,
+              const faiss::SearchParameters*) const override {
+    SetFaissThreads(1);
+    std::fill_n(distances, n, 0.0f);
+    status_ = ParallelForUntil(
+        n, kVectorsPerBlock, check_, [&](int64_t begin, int64_t end, const std::atomic<bool>&) {
+          std::vector<uint32_t> nearest(static_cast<size_t>(end - begin));
+          const std::span rows(x + begin * d, static_cast<size_t>((end - begin) * d));
+          NearestCentroids(centroids_, rows, d, 1, nearest);
+          std::copy(nearest.begin(), nearest.end(), labels + begin);
+        });
+    if (!status_.ok()) throw Stopped();
+    SetFaissThreads(RetrievalThreads());
+  }
+
+ private:
+  const StopCheck& check_;
+  std::vector<float> centroids_;
+  mutable absl::Status status_;
+};
+
+faiss::ClusteringParameters Parameters() {
+  faiss::ClusteringParameters parameters;
+  parameters.niter = kIterations;
+  parameters.spherical = true;
+  // Neither a warning on standard error nor another sample: ours is drawn already.
+  parameters.min_points_per_centroid = 1;
+  parameters.max_points_per_centroid = std::numeric_limits<int>::max() / 2;
+  return parameters;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<float>> TrainCentroids(const DocumentVectors& vectors, int64_t num_lists,
+                                                  uint64_t seed, const StopCheck& check) {
+  if (num_lists < 1 || vectors.n < num_lists) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "neighbour graph: ", num_lists, " lists for ", vectors.n,
+        " documents, expected at least one and at most one a document; lower neighbors.index"));
+  }
+  std::vector<float> sample;
+  GatherRows(vectors, SampleDocuments(vectors.n, num_lists * kVectorsPerList, seed), &sample);
+  faiss::Clustering clustering(vectors.d, static_cast<int>(num_lists), Parameters());
+  BlockwiseAssignment assignment(vectors.d, check);
+  const absl::Status trained =
+      FaissCall(absl::StatusCode::kInternal,
+                absl::StrCat("training ", num_lists, " centroids of ", vectors.d, " dimensions"),
+                RetrievalThreads(), [&] {
+                  clustering.train(static_cast<int64_t>(sample.size()) / vectors.d, sample.data(),
+                                   assignment);
+                });
+  RETURN_IF_ERROR(assignment.status());
+  RETURN_IF_ERROR(trained);
+  return std::move(clustering.centroids);
+}
+
+}  // namespace braid

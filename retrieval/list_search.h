@@ -1,0 +1,32 @@
+// The k nearest documents through inverted lists, list by list.
+//
+// FAISS searches an IVF index query by query, scanning the vectors of the lists
+// that the query probes. When every document of a corpus is a query, it pays to
+// turn the loops round: for each list, one matrix product of all queries of a block
+// that probe it with all its vectors.
+#ifndef BRAID_RETRIEVAL_LIST_SEARCH_H_
+#define BRAID_RETRIEVAL_LIST_SEARCH_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "retrieval/inverted_lists.h"
+#include "retrieval/neighbor_search.h"
+
+namespace braid {
+
+// Queries that a thread searches together. Find gives the same bytes however a
+// corpus is cut into calls at multiples of it.
+inline constexpr int64_t kListSearchBlock = 16'384;
+
+// Finds the k best among the documents of the SetProbes() lists whose centroids are
+// nearest to the document (at first 1): equal to comparing with each of them, also
+// in ties. Memory beyond vectors and lists: for each thread, kListSearchBlock *
+// (16 (k + 9) + 8 probes) bytes and 2 MiB.
+// Requires: vectors outlive the result.
+std::unique_ptr<NeighborSearch> MakeListNeighborSearch(const DocumentVectors& vectors, int32_t k,
+                                                       const InvertedLists* lists);
+
+}  // namespace braid
+
+#endif  // BRAID_RETRIEVAL_LIST_SEARCH_H_

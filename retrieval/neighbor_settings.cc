@@ -1,0 +1,66 @@
+#include "retrieval/neighbor_settings.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "formats/status_macros.h"
+
+namespace braid {
+namespace {
+
+constexpr int64_t kMaxExactDocuments = 50'000;
+constexpr int64_t kMaxUncompressedDocuments = 20'000'000;
+constexpr int64_t kMaxLists = 10'000'000;
+constexpr int32_t kDefaultNeighbors = 20;
+constexpr int32_t kMaxNeighbors = 10'000;
+constexpr int32_t kDefaultRecallSample = 1000;
+
+absl::Status CheckNotNegative(const char* field, int64_t got) {
+  if (got >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("neighbors.", field, " is ", got, ", expected 0 (the default) or more"));
+}
+
+}  // namespace
+
+absl::StatusOr<NeighborSettings> NeighborSettings::Resolve(const v1::NeighborConfig& config,
+                                                           int64_t n, int32_t d) {
+  RETURN_IF_ERROR(CheckNotNegative("k", config.k()));
+  RETURN_IF_ERROR(CheckNotNegative("recall_sample", config.recall_sample()));
+  RETURN_IF_ERROR(CheckNotNegative("nprobe", config.nprobe()));
+  if (config.k() > kMaxNeighbors) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("neighbors.k is ", config.k(), ", expected at most ", kMaxNeighbors));
+  }
+  const bool automatic = config.index().empty() || config.index() == "auto";
+  return NeighborSettings{
+      .k = config.k() > 0 ? config.k() : kDefaultNeighbors,
+      .recall_sample = config.recall_sample() > 0 ? config.recall_sample() : kDefaultRecallSample,
+      .index = automatic ? AutomaticIndex(n, d) : config.index(),
+      .num_probes = config.nprobe()};
+}
+
+std::string AutomaticIndex(int64_t n, int32_t d) {
+  if (n <= kMaxExactDocuments) return kExactIndex;
+  const auto num_lists = static_cast<int64_t>(4 * std::sqrt(static_cast<double>(n)));
+  if (n <= kMaxUncompressedDocuments) return absl::StrCat("IVF", num_lists, ",Flat");
+  // A byte for eight dimensions; the sub-vectors must divide d evenly.
+  int32_t code_bytes = std::max(1, d / 8);
+  while (d % code_bytes != 0) --code_bytes;
+  return absl::StrCat("IVF", num_lists, ",PQ", code_bytes);
+}
+
+std::optional<int64_t> PlainListsOf(const std::string& index) {
+  absl::string_view digits = index;
+  int64_t num_lists = 0;
+  if (!absl::ConsumePrefix(&digits, "IVF") || !absl::ConsumeSuffix(&digits, ",Flat") ||
+      !absl::SimpleAtoi(digits, &num_lists) || num_lists < 1 || num_lists > kMaxLists) {
+    return std::nullopt;
+  }
+  return num_lists;
+}
+
+}  // namespace braid

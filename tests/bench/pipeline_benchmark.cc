@@ -1,0 +1,215 @@
+// A whole corpus job, stage by stage.
+//
+//   braid-bench-pipeline --documents 1000000 --corpus corpus.jsonl --json pipeline.json
+//   braid-bench-pipeline --documents 100000 --spm-encode
+//
+// Takes the first documents of the given files, or of text that this machine has,
+// and runs ingest to pack in an empty home. With --spm-encode, ingest and tokenize are
+// run again with the trained model and compared with bare spm_encode processes, one for
+// each thread, on the same text.
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/blas_core.h"
+#include "formats/check.h"
+#include "pipeline/corpus_spec.h"
+#include "pipeline/document_store.h"
+#include "pipeline/job_runner.h"
+#include "pipeline/machine_corpus.h"
+#include "pipeline/stage_store.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+using SteadyClock = std::chrono::steady_clock;
+
+struct Settings {
+  int64_t documents = 100000;
+  std::vector<std::string> corpus;
+  std::string home = "/tmp/braid-bench-pipeline";
+  std::string json;
+  std::string index = "auto";
+  std::string tokenizer;
+  int threads = 2;
+  int dimension = 0;
+  bool keep = false;
+  bool spm_encode = false;
+};
+
+double SecondsSince(SteadyClock::time_point start) {
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
+
+double PeakResidentMegabytes() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
+}
+
+// The first `count` lines of the corpus, as one file.
+fs::path CutCorpus(const Settings& s) {
+  std::vector<std::string> paths = s.corpus;
+  if (paths.empty()) {
+    MachineCorpusOptions options;
+    options.target_bytes = s.documents * 1200;
+    options.max_domain_share = 1;
+    options.min_bytes = 1;
+    options.split_bytes = 1500;
+    paths = {(fs::path(s.home) / "machine.jsonl").string()};
+    const auto gathered = GatherMachineCorpus(options, paths[0]);
+    BRAID_CHECK(gathered.ok()) << gathered.status();
+  }
+  const fs::path cut = fs::path(s.home) / "corpus.jsonl";
+  std::ofstream out(cut, std::ios::binary);
+  int64_t count = 0;
+  for (const std::string& path : paths) {
+    std::ifstream in(path, std::ios::binary);
+    BRAID_CHECK(in.good()) << path;
+    for (std::string line; count < s.documents && std::getline(in, line); ++count) {
+      out << line << '\n';
+    }
+  }
+  BRAID_CHECK(count == s.documents)
+      << "got " << count << " documents, expected " << s.documents << "; give more with --corpus";
+  return cut;
+}
+
+v1::CorpusSpec Spec(const Settings& s, const fs::path& corpus) {
+  v1::CorpusSpec spec;
+  spec.add_paths(corpus.string());
+  spec.set_num_threads(s.threads);
+  spec.mutable_neighbors()->set_index(s.index);
+  spec.mutable_tokenizer()->set_model_path(s.tokenizer);
+  if (s.dimension > 0) spec.mutable_embedder()->set_dimension(s.dimension);
+  const auto resolved = ResolveCorpusSpec(spec);
+  BRAID_CHECK(resolved.ok()) << resolved.status();
+  return *resolved;
+}
+
+// Runs a job up to and including `last_stage` ("": the whole); seconds by stage.
+nlohmann::json RunStages(const v1::CorpusSpec& spec, StageStore* store,
+                         const std::string& last_stage, v1::JobResult* result) {
+  nlohmann::json seconds;
+  bool stop = false;
+  JobHooks hooks;
+  hooks.report = [&](const v1::StageProgress& progress) {
+    if (!progress.complete()) return;
+    seconds[progress.stage()] = progress.seconds();
+    std::cerr << progress.stage() << ' ' << progress.seconds() << " s, resident "
+              << PeakResidentMegabytes() << " MB at most\n";
+    stop = progress.stage() == last_stage;
+  };
+  hooks.stop = [&] { return stop; };
+  const auto finished = RunJob(spec, store, hooks);
+  BRAID_CHECK(finished.ok() || stop) << finished.status();
+  if (finished.ok() && result != nullptr) *result = *finished;
+  return seconds;
+}
+
+fs::path StageDirectory(const fs::path& store, const std::string& stage) {
+  for (const auto& entry : fs::directory_iterator(store)) {
+    if (entry.path().filename().string().starts_with(stage + "-")) return entry.path();
+  }
+  BRAID_CHECK(false) << "no output of " << stage;
+  return {};
+}
+
+// The texts in as many files as there are threads, about equally long.
+void WriteTexts(const Settings& s, const fs::path& store) {
+  const auto documents = DocumentStore::Open(StageDirectory(store, "ingest"));
+  BRAID_CHECK(documents.ok()) << documents.status();
+  for (int t = 0; t < s.threads; ++t) {
+    std::ofstream out(fs::path(s.home) / ("text-" + std::to_string(t)), std::ios::binary);
+    for (int64_t i = t; i < documents->size(); i += s.threads) out << documents->text(i) << '\n';
+  }
+}
+
+double TimeSpmEncode(const Settings& s, const fs::path& model) {
+  std::string command;
+  for (int t = 0; t < s.threads; ++t) {
+    command += "spm_encode --model=" + model.string() + " --output_format=id < " + s.home +
+               "/text-" + std::to_string(t) + " > /dev/null & ";
+  }
+  const SteadyClock::time_point start = SteadyClock::now();
+  const int rc = std::system((command + "wait").c_str());
+  BRAID_CHECK(WIFEXITED(rc) && WEXITSTATUS(rc) == 0) << "spm_encode, of package sentencepiece";
+  return SecondsSince(start);
+}
+
+// Ingest and tokenize with a model at hand, in a home of their own.
+void CompareWithSpmEncode(const Settings& s, v1::CorpusSpec spec, nlohmann::json* report) {
+  const fs::path store = fs::path(s.home) / "store", again = fs::path(s.home) / "again";
+  const fs::path model = StageDirectory(store, "tokenize") / "tokenizer.model";
+  WriteTexts(s, store);
+  spec.mutable_tokenizer()->set_model_path(model.string());
+  StageStore empty(again);
+  const nlohmann::json seconds = RunStages(spec, &empty, "tokenize", nullptr);
+  const double ours = seconds["ingest"].get<double>() + seconds["tokenize"].get<double>();
+  const double bare = TimeSpmEncode(s, model);
+  (*report)["ingest_and_tokenize_seconds"] = ours;
+  (*report)["spm_encode_seconds"] = bare;
+  (*report)["ingest_and_tokenize_over_spm_encode"] = bare / ours;
+}
+
+void Describe(const v1::JobResult& result, nlohmann::json* report) {
+  (*report)["num_documents"] = result.num_documents();
+  (*report)["num_heldout"] = result.num_heldout();
+  (*report)["num_duplicates"] = result.num_duplicates();
+  (*report)["num_instances"] = result.num_instances();
+  (*report)["num_tokens"] = result.num_tokens();
+  (*report)["recall_at_k"] = result.recall_at_k();
+  (*report)["adjacent_cosine"] = result.adjacent_cosine();
+  (*report)["random_adjacent_cosine"] = result.random_adjacent_cosine();
+}
+
+int Run(const Settings& s) {
+  fs::remove_all(s.home);
+  fs::create_directories(s.home);
+  const fs::path corpus = CutCorpus(s);
+  const v1::CorpusSpec spec = Spec(s, corpus);
+  StageStore store(fs::path(s.home) / "store");
+  v1::JobResult result;
+  const SteadyClock::time_point start = SteadyClock::now();
+  const nlohmann::json seconds = RunStages(spec, &store, "", &result);
+  nlohmann::json report = {
+      {"documents", s.documents}, {"corpus_mb", static_cast<double>(fs::file_size(corpus)) / 1e6},
+      {"threads", s.threads},     {"seconds", SecondsSince(start)},
+      {"stage_seconds", seconds}, {"peak_resident_mb", PeakResidentMegabytes()}};
+  Describe(result, &report);
+  if (s.spm_encode) CompareWithSpmEncode(s, spec, &report);
+  std::cout << report.dump(2) << '\n';
+  if (!s.json.empty()) std::ofstream(s.json) << report.dump(2) << '\n';
+  if (!s.keep) fs::remove_all(s.home);
+  return 0;
+}
+
+}  // namespace
+}  // namespace braid
+
+int main(int argc, char** argv) {
+  braid::ReexecForBlas(argv);
+  braid::Settings s;
+  CLI::App app("A corpus job from text to packed instances, timed stage by stage.");
+  app.add_option("--documents", s.documents, "how many to take")->capture_default_str();
+  app.add_option("--corpus", s.corpus, "JSON lines files; without, text of this machine");
+  app.add_option("--home", s.home, "emptied first")->capture_default_str();
+  app.add_option("--json", s.json, "also write the report here");
+  app.add_option("--index", s.index, "FAISS index string")->capture_default_str();
+  app.add_option("--dimension", s.dimension, "of the hashing embedder; 0: the default");
+  app.add_option("--tokenizer", s.tokenizer, "SentencePiece model; without, one is trained");
+  app.add_option("--threads", s.threads)->capture_default_str();
+  app.add_flag("--keep", s.keep, "leave the home behind");
+  app.add_flag("--spm-encode", s.spm_encode, "compare with spm_encode");
+  CLI11_PARSE(app, argc, argv);
+  return braid::Run(s);
+}

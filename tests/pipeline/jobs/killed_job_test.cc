@@ -1,0 +1,146 @@
+// Jobs that are killed anywhere, and what they resume to. With BRAID_KILL_EVERYWHERE in the
+// environment they are killed at every call that changes a file; by default at 84 of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "pipeline/job_runner.h"
+#include "tests/pipeline/jobs/faulty_job.h"
+#include "tests/pipeline/jobs/generated_corpus.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+constexpr int64_t kChunkBytes = 6000;  // a dozen chunks a stage
+
+class KilledJobTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    corpus_ = new fs::path(NewDirectory() / "tiny.jsonl");
+    WriteCorpus(*corpus_);
+    const fs::path home = NewDirectory();
+    whole_ = new JobOutcome(RunJobInChild(home, SmallSpec(*corpus_), kChunkBytes, {}));
+    contents_ = new std::map<std::string, std::string>(StoreContents(home));
+  }
+  static void TearDownTestSuite() {
+    delete contents_;
+    delete whole_;
+    delete corpus_;
+  }
+  void SetUp() override { ASSERT_TRUE(whole_->status.ok()) << whole_->status; }
+
+  // Killed at `faults`, one after another, then left to itself. Each attempt saves at most one
+  // point again that an earlier one had saved: that is how many chunks are done twice.
+  void ExpectSameBytes(const std::vector<JobFault>& faults) {
+    const fs::path home = NewDirectory();
+    std::set<std::string> saved;
+    bool finished = false;
+    for (size_t i = 0; i <= faults.size() && !finished; ++i) {
+      const JobFault fault = i < faults.size() ? faults[i] : JobFault{};
+      const JobOutcome outcome = RunJobInChild(home, SmallSpec(*corpus_), kChunkBytes, fault);
+      num_killed_ += outcome.killed ? 1 : 0;
+      finished = !outcome.killed;
+      ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+      const auto redone = std::ranges::count_if(
+          outcome.points, [&](const std::string& point) { return !saved.insert(point).second; });
+      ASSERT_LE(redone, 1) << "attempt " << i;
+    }
+    ASSERT_TRUE(finished);
+    ASSERT_TRUE(StoreContents(home) == *contents_);
+    fs::remove_all(home);
+  }
+
+  static int64_t num_calls() { return static_cast<int64_t>(whole_->calls.size()); }
+
+  static fs::path* corpus_;
+  static JobOutcome* whole_;
+  static std::map<std::string, std::string>* contents_;
+  int num_killed_ = 0;
+};
+
+fs::path* KilledJobTest::corpus_ = nullptr;
+JobOutcome* KilledJobTest::whole_ = nullptr;
+std::map<std::string, std::string>* KilledJobTest::contents_ = nullptr;
+
+TEST_F(KilledJobTest, CallsCoverEveryPhase) {
+  for (const char* part :
+       {"pwrite ingest.tmp/texts.bin.tmp", "fsync ingest.tmp/texts.bin.tmp",
+        "rename ingest.tmp/resume.json", "rename ingest.tmp/ids.bin",
+        "rename tokenize.tmp/tokenizer.model", "fsync tokenize.tmp/tokens.lengths.tmp",
+        "rename embed.tmp/frequencies-", "fsync embed.tmp/embeddings.npy.tmp", "rename neighbors",
+        "rename pack.tmp/manifest.json", "fsync pack.tmp/provenance", "mkdir order.tmp"}) {
+    EXPECT_THAT(whole_->calls, Contains(HasSubstr(part)));
+  }
+  std::map<std::string, int> points;
+  for (const std::string& point : whole_->points) ++points[point.substr(0, point.rfind(' '))];
+  for (const char* pass : {"ingest ", "tokenize ", "embed ", "embed vectors"}) {
+    EXPECT_GE(points[pass], 5) << pass;
+  }
+}
+
+// As many points in each stage, spread over its calls.
+std::vector<int64_t> PointsOf(const std::vector<std::string>& calls, size_t per_stage) {
+  std::map<std::string, std::vector<int64_t>> by_stage;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    by_stage[StageOfCall(calls[i])].push_back(static_cast<int64_t>(i) + 1);
+  }
+  std::vector<int64_t> points;
+  for (const auto& [stage, own] : by_stage) {
+    const size_t count = std::min(per_stage, own.size());
+    for (size_t i = 0; i < count; ++i) points.push_back(own[i * own.size() / count]);
+  }
+  return points;
+}
+
+TEST_F(KilledJobTest, ReachesTheSameBytesFromEveryStage) {
+  const bool everywhere = std::getenv("BRAID_KILL_EVERYWHERE") != nullptr;
+  const auto points = PointsOf(whole_->calls, everywhere ? whole_->calls.size() : 12);
+  for (const int64_t call : points) {
+    SCOPED_TRACE(whole_->calls[static_cast<size_t>(call) - 1] + ", call " + std::to_string(call));
+    ExpectSameBytes({{.call = call}});
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GE(num_killed_, 60);
+  EXPECT_GE(num_killed_, static_cast<int>(points.size()) * 9 / 10);
+  RecordProperty("kill_points", num_killed_);
+}
+
+// Also while it takes up what was left, and before it gets any further.
+TEST_F(KilledJobTest, ReachesTheSameBytesKilledAgainAndAgain) {
+  std::mt19937 random(5);
+  for (const int64_t most_calls : {40, 200}) {
+    std::vector<JobFault> faults;
+    for (int i = 0; i < 30; ++i) {
+      faults.push_back({.call = 1 + static_cast<int64_t>(random() % most_calls)});
+    }
+    ExpectSameBytes(faults);
+  }
+  EXPECT_GE(num_killed_, 30);
+}
+
+// In the midst of computing too.
+TEST_F(KilledJobTest, ReachesTheSameBytesKilledAtAnyTime) {
+  std::mt19937 random(6);
+  for (int i = 0; i < 3; ++i) {
+    std::vector<JobFault> faults;
+    for (int attempt = 0; attempt < 4; ++attempt) {
+      faults.push_back({.after_us = 1 + static_cast<int64_t>(random() % 150000)});
+    }
+    ExpectSameBytes(faults);
+  }
+}
+
+}  // namespace
+}  // namespace braid

@@ -210,4 +210,13 @@ std::string_view DocumentStore::text(int64_t i) const { return Slice(texts_, tex
 
 std::string_view DocumentStore::id(int64_t i) const { return Slice(ids_, id_offsets_, i); }
 
+StagePosition DocumentPosition(const DocumentStore& documents, int64_t begin, int64_t chunk_bytes) {
+  const int64_t num_chunks =
+      std::max<int64_t>(1, (documents.num_text_bytes() + chunk_bytes - 1) / chunk_bytes);
+  return {.done = begin,
+          .total = documents.size(),
+          .chunk = std::min(documents.TextBytes(0, begin) / chunk_bytes + 1, num_chunks),
+          .num_chunks = num_chunks};
+}
+
 }  // namespace braid

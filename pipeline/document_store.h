@@ -25,6 +25,7 @@
 #include "formats/mapped_file.h"
 #include "formats/npy.h"
 #include "pipeline/resume_point.h"
+#include "pipeline/stage_advance.h"
 #include "pipeline/stage_store.h"
 
 namespace braid {
@@ -123,6 +124,10 @@ class DocumentStore {
   NpyArray<int32_t> domains_;     // [n]
   std::vector<std::string> domain_names_;
 };
+
+// Where a stage is that has done the documents before `begin`, in order, in chunks
+// of about chunk_bytes of text.
+StagePosition DocumentPosition(const DocumentStore& documents, int64_t begin, int64_t chunk_bytes);
 
 }  // namespace braid
 

@@ -145,7 +145,7 @@ absl::Status Embed(const DocumentStore& documents, const v1::EmbedderConfig& con
   std::vector<float> vectors;
   const int64_t batch_bytes = std::min(kBatchBytes, stage->chunk_bytes());
   for (int64_t begin = left.position; begin < documents.size();) {
-    RETURN_IF_ERROR(advance(begin, documents.size()));
+    RETURN_IF_ERROR(advance(DocumentPosition(documents, begin, stage->chunk_bytes())));
     const int64_t end = documents.ChunkEnd(begin, batch_bytes, kBatchDocuments);
     vectors.assign(static_cast<size_t>((end - begin) * embedder->dimension()), 0);
     RETURN_IF_ERROR(embedder->Embed(documents.Texts(begin, end), vectors));

@@ -145,13 +145,8 @@ class IngestRun {
         documents_(std::move(documents)),
         rejects_(std::move(rejects)),
         id_hashes_(std::move(id_hashes)) {}
+  StagePosition PositionAt(int64_t bytes_read) const;
   absl::Status SaveIfDue();
-  StagePosition Position(int64_t bytes_read) const {
-    return {.done = bytes_read,
-            .total = reader_->total_bytes(),
-            .documents = documents_.num_documents(),
-            .rejects = reader_->num_rejected()};
-  }
 
   StageWriter* stage_;
   std::unique_ptr<CorpusReader> reader_;
@@ -177,20 +172,29 @@ absl::StatusOr<IngestRun> IngestRun::Resume(const v1::CorpusSpec& resolved, Stag
                    std::move(id_hashes));
 }
 
+// How much text the input holds, and so how many chunks, shows only at its end.
+StagePosition IngestRun::PositionAt(int64_t bytes_read) const {
+  return {.done = bytes_read,
+          .total = reader_->total_bytes(),
+          .documents = documents_.num_documents(),
+          .rejects = reader_->num_rejected(),
+          .chunk = documents_.num_text_bytes() / stage_->chunk_bytes() + 1};
+}
+
 absl::Status IngestRun::CopyDocuments(const StageAdvance& advance) {
   Document document;
   std::vector<Reject> rejects;
-  RETURN_IF_ERROR(advance(Position(reader_->bytes_read())));
+  RETURN_IF_ERROR(advance(PositionAt(reader_->bytes_read())));
   while (true) {
     ASSIGN_OR_RETURN(const CorpusStep step, reader_->Next(&document, &rejects));
     RETURN_IF_ERROR(rejects_.Write(&rejects));
-    if (step == CorpusStep::kEnd) return advance(Position(reader_->total_bytes()));
+    if (step == CorpusStep::kEnd) return advance(PositionAt(reader_->total_bytes()));
     if (step == CorpusStep::kDocument) {
       RETURN_IF_ERROR(documents_.Add(document.id, document.text, document.domain));
       RETURN_IF_ERROR(SaveIfDue());
     }
     if (step == CorpusStep::kNoneYet || documents_.num_documents() % kDocumentsPerAdvance == 0) {
-      RETURN_IF_ERROR(advance(Position(reader_->bytes_read())));
+      RETURN_IF_ERROR(advance(PositionAt(reader_->bytes_read())));
     }
   }
 }

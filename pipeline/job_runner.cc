@@ -83,11 +83,9 @@ absl::Status JobRun::Report(const std::string& key, v1::StageProgress progress) 
 }
 
 StageMeter JobRun::Meter(const std::string& stage, const std::string& unit) const {
-  const bool in_chunks = stage != "deduplicate" && stage != "order";
   return StageMeter({.stage = stage,
                      .unit = unit,
                      .bytes_per_document = bytes_per_document_,
-                     .chunk_bytes = in_chunks ? store_->chunk_bytes() : 0,
                      .rejects = num_rejected_,
                      .clock = SteadySeconds,
                      .resident_bytes = [] { return ReadProcessMemory().resident_bytes; }});

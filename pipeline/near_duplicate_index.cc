@@ -16,6 +16,25 @@ std::vector<uint64_t> GramsOf(std::string_view text) {
   return CharacterNgrams(NormalizeText(text));
 }
 
+// Whether two ascending sets have `needed` in common: gives up as soon as too many
+// of either are missing from the other, which in unlike texts is soon.
+bool HaveInCommon(std::span<const uint64_t> a, std::span<const uint64_t> b, size_t needed) {
+  if (std::min(a.size(), b.size()) < needed) return false;
+  size_t a_spare = a.size() - needed, b_spare = b.size() - needed;
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    if (a[i] == b[j]) {
+      ++i, ++j;
+    } else if (a[i] < b[j]) {
+      if (a_spare-- == 0) return false;
+      ++i;
+    } else {
+      if (b_spare-- == 0) return false;
+      ++j;
+    }
+  }
+  return true;
+}
+
 // Drops repeats; `seen` is the memory of a hash set. Most texts meet no candidate
 // and need their grams distinct, but not sorted. Grams are hashes already; 0 marks
 // a free place, and a gram of that value is looked at apart.
@@ -121,24 +140,41 @@ bool NearDuplicateIndex::SharesEnough(size_t shared, size_t num_grams, uint32_t 
   return smaller >= MinShared(larger) && shared >= std::min(kShared, MinShared(larger));
 }
 
+// The grams that sets of these sizes have in common at least, for
+// common / (a + b - common) to reach min_jaccard.
+size_t NearDuplicateIndex::MinCommon(size_t a, size_t b) const {
+  const double needed = min_jaccard_ / (1 + min_jaccard_) * static_cast<double>(a + b);
+  return static_cast<size_t>(std::ceil(needed - 1e-6));
+}
+
+// Texts that share enough of their prefixes, ascending; leaves the scratch clean.
+std::vector<uint32_t> NearDuplicateIndex::TakeCandidates(size_t num_grams, Scratch* scratch) const {
+  std::vector<uint32_t> candidates;
+  for (const uint32_t text : scratch->touched_) {
+    const size_t shared = std::exchange(scratch->shared_[text], 0);
+    if (SharesEnough(shared, num_grams, text)) candidates.push_back(text);
+  }
+  scratch->touched_.clear();
+  std::sort(candidates.begin(), candidates.end());
+  return candidates;
+}
+
 std::optional<NearDuplicateIndex::Match> NearDuplicateIndex::Find(std::string_view text,
                                                                   Scratch* scratch) const {
   std::vector<uint64_t>& own = scratch->grams_;
   ListCharacterNgrams(NormalizeText(text), &own);
   KeepDistinct(&own, &scratch->seen_);
   CountShared(own, scratch);
-  std::sort(scratch->touched_.begin(), scratch->touched_.end());
-  std::optional<Match> match;
-  bool sorted = false;
-  for (const uint32_t candidate : scratch->touched_) {
-    const size_t shared = std::exchange(scratch->shared_[candidate], 0);
-    if (match.has_value() || !SharesEnough(shared, own.size(), candidate)) continue;
-    if (!std::exchange(sorted, true)) std::sort(own.begin(), own.end());
+  const std::vector<uint32_t> candidates = TakeCandidates(own.size(), scratch);
+  if (!candidates.empty()) std::sort(own.begin(), own.end());
+  for (const uint32_t candidate : candidates) {
+    if (!HaveInCommon(own, grams(candidate), MinCommon(own.size(), grams(candidate).size()))) {
+      continue;
+    }
     const double jaccard = Jaccard(own, grams(candidate));
-    if (jaccard >= min_jaccard_) match = Match{candidate, jaccard};
+    if (jaccard >= min_jaccard_) return Match{candidate, jaccard};
   }
-  scratch->touched_.clear();
-  return match;
+  return std::nullopt;
 }
 
 }  // namespace braid

@@ -71,6 +71,8 @@ class NearDuplicateIndex {
   void CountFrequencies();
   void IndexPrefixes();
   bool SharesEnough(size_t shared, size_t num_grams, uint32_t text) const;
+  size_t MinCommon(size_t a, size_t b) const;
+  std::vector<uint32_t> TakeCandidates(size_t num_grams, Scratch* scratch) const;
   void CountShared(std::span<const uint64_t> grams, Scratch* scratch) const;
 
   static constexpr int kFrequencyShift = 64 - 22;

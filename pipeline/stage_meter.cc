@@ -1,7 +1,6 @@
 #include "pipeline/stage_meter.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace braid {
@@ -30,7 +29,8 @@ v1::StageProgress StageMeter::At(const StagePosition& position) {
   if (position.rejects < 0) position_.rejects = before.rejects;
   const auto documents = static_cast<double>(position_.documents);
   const auto done = static_cast<double>(position_.done);
-  const Sample sample = {now, done, documents, BytesOf(position_.done, position_.documents)};
+  const Sample sample = {now, done, documents,
+                         inputs_.unit == "bytes" ? done : documents * inputs_.bytes_per_document};
   if (again) samples_.clear();
   if (again || !positioned_) first_ = sample;
   positioned_ = true;
@@ -60,28 +60,15 @@ v1::StageProgress StageMeter::Describe(double now) const {
   progress.set_done(position_.done);
   progress.set_total(position_.total);
   progress.set_documents(position_.documents);
-  progress.set_bytes(static_cast<int64_t>(BytesOf(position_.done, position_.documents)));
+  const double bytes = inputs_.unit == "bytes"
+                           ? static_cast<double>(position_.done)
+                           : inputs_.bytes_per_document * static_cast<double>(position_.documents);
+  progress.set_bytes(static_cast<int64_t>(bytes));
   progress.set_rejects(position_.rejects);
-  NumberChunks(&progress);
+  progress.set_chunk(position_.chunk);
+  progress.set_num_chunks(position_.num_chunks);
   progress.set_resident_bytes(inputs_.resident_bytes());
   return progress;
-}
-
-double StageMeter::BytesOf(int64_t done, int64_t documents) const {
-  if (inputs_.unit == "bytes") return static_cast<double>(done);
-  return inputs_.bytes_per_document * static_cast<double>(documents);
-}
-
-void StageMeter::NumberChunks(v1::StageProgress* progress) const {
-  progress->set_chunk(position_.chunk);
-  progress->set_num_chunks(position_.num_chunks);
-  const double total = BytesOf(position_.total, position_.total);
-  if (position_.num_chunks > 0 || inputs_.chunk_bytes == 0 || total == 0) return;
-  const auto chunk_bytes = static_cast<double>(inputs_.chunk_bytes);
-  const auto num_chunks = static_cast<int64_t>(std::ceil(total / chunk_bytes));
-  const auto before = static_cast<int64_t>(static_cast<double>(progress->bytes()) / chunk_bytes);
-  progress->set_chunk(std::min(before + 1, num_chunks));
-  progress->set_num_chunks(num_chunks);
 }
 
 void StageMeter::AddRates(const Sample& from, const Sample& to, v1::StageProgress* progress) const {

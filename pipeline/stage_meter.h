@@ -20,8 +20,6 @@ struct StageMeterInputs {
   std::string unit;  // "bytes" or "documents"
   // Mean text of a document, for stages that count documents.
   double bytes_per_document = 0;
-  // Text of a chunk, for stages that do not number theirs; 0: not in chunks.
-  int64_t chunk_bytes = 0;
   // Rejected by earlier stages.
   int64_t rejects = 0;
   // Seconds of a clock that does not go back.
@@ -54,8 +52,6 @@ class StageMeter {
     double done = 0, documents = 0, bytes = 0;
   };
 
-  double BytesOf(int64_t done, int64_t documents) const;
-  void NumberChunks(v1::StageProgress* progress) const;
   void Remember(const Sample& sample);
   v1::StageProgress Describe(double now) const;
   void AddRates(const Sample& from, const Sample& to, v1::StageProgress* progress) const;

@@ -152,7 +152,8 @@ std::vector<int64_t> SampleDocuments(const DocumentStore& documents, int64_t sam
 
 absl::Status Tokenize(const DocumentStore& documents, const v1::CorpusSpec& resolved,
                       const StageAdvance& advance, StageWriter* stage) {
-  RETURN_IF_ERROR(advance(0, documents.size()));
+  // From there, so that what an earlier attempt did is not taken for speed.
+  RETURN_IF_ERROR(advance(stage->resume_point().position, documents.size()));
   ASSIGN_OR_RETURN(const auto tokenizer, ProvideTokenizer(documents, resolved, advance, stage));
   const ResumePoint& left = stage->resume_point();
   ASSIGN_OR_RETURN(const auto writer,
@@ -161,7 +162,7 @@ absl::Status Tokenize(const DocumentStore& documents, const v1::CorpusSpec& reso
   const int64_t batch_bytes = std::min(kBatchBytes, stage->chunk_bytes());
   EncoderPool encoders(*tokenizer);
   for (int64_t begin = left.position; begin < documents.size();) {
-    RETURN_IF_ERROR(advance(begin, documents.size()));
+    RETURN_IF_ERROR(advance(DocumentPosition(documents, begin, stage->chunk_bytes())));
     const int64_t end = documents.ChunkEnd(begin, batch_bytes, kBatchDocuments);
     for (const auto& tokens : EncodeAll(documents.Texts(begin, end), &encoders)) {
       RETURN_IF_ERROR(writer->AddSequence(tokens));

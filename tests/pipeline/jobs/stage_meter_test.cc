@@ -11,7 +11,6 @@ class StageMeterTest : public testing::Test {
     return StageMeter({.stage = "s",
                        .unit = unit,
                        .bytes_per_document = 500,
-                       .chunk_bytes = chunk_bytes_,
                        .rejects = rejects,
                        .clock = [this] { return now_; },
                        .resident_bytes = [this] { return resident_; }});
@@ -19,19 +18,7 @@ class StageMeterTest : public testing::Test {
 
   double now_ = 1000;
   int64_t resident_ = 1 << 20;
-  int64_t chunk_bytes_ = 0;
 };
-
-TEST_F(StageMeterTest, NumbersChunksByTextWhereAStageDoesNot) {
-  chunk_bytes_ = 100'000;
-  StageMeter meter = Meter("documents");
-  EXPECT_EQ(meter.Started().num_chunks(), 0);
-  EXPECT_EQ(meter.At({.done = 0, .total = 1000}).chunk(), 1);
-  const v1::StageProgress progress = meter.At({.done = 450, .total = 1000});
-  EXPECT_EQ(progress.chunk(), 3);
-  EXPECT_EQ(progress.num_chunks(), 5);
-  EXPECT_EQ(meter.At({.done = 1000, .total = 1000}).chunk(), 5);
-}
 
 TEST_F(StageMeterTest, MeasuresDocumentsBytesAndTheTimeLeft) {
   StageMeter meter = Meter("documents", /*rejects=*/7);

@@ -3,6 +3,7 @@
 #define BRAID_PIPELINE_LINE_READER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -33,9 +34,10 @@ class LineReader {
   // The next line; false after the last one, which needs no newline. Errors are the source's.
   absl::StatusOr<bool> Next(Line* line);
 
-  // Goes to the line that starts at `offset`, which is not before offset(). OUT_OF_RANGE when the
-  // source ends before.
-  absl::Status SkipTo(int64_t offset);
+  // Goes to the line that starts at `offset`, which is not before offset(). `keep_going` is asked
+  // on the way, at every chunk read; its error is returned. OUT_OF_RANGE when the source ends
+  // before.
+  absl::Status SkipTo(int64_t offset, const std::function<absl::Status()>& keep_going);
 
   // Of the source, at which the next line starts.
   int64_t offset() const { return offset_; }

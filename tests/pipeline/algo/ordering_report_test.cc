@@ -118,6 +118,18 @@ TEST(OrderingReportTest, RandomCosineIsOfAllDocumentsOfTheOrder) {
   EXPECT_NEAR(report.random_adjacent_cosine, 0.5, 0.05);
 }
 
+TEST(OrderingReportTest, StopsWhenAskedTo) {
+  const DocumentOrder order = SourceOrder(10000);
+  int num_asked = 0;
+  const auto stop = [&] {
+    ++num_asked;
+    return absl::CancelledError("stop");
+  };
+  const auto report = MeasureOrdering({.order_name = "SOURCE", .order = order}, stop);
+  EXPECT_TRUE(absl::IsCancelled(report.status()));
+  EXPECT_EQ(num_asked, 1);
+}
+
 TEST(OrderingReportTest, WritesEveryFieldAsJson) {
   OrderingReport report;
   report.order = "SIMILARITY";

@@ -42,6 +42,7 @@ void AddCommands(braid::Program& program) {
   braid::AddCorpusCommands(program);
   braid::AddRunCommands(program);
   braid::AddStatusCommands(program);
+  braid::AddExplainCommand(program);
   braid::AddAnalysisCommands(program);
   braid::AddExportCommands(program);
   braid::AddDoctorCommand(program);

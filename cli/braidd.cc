@@ -8,6 +8,7 @@
 #include "cli/blas_core.h"
 #include "cli/executable_path.h"
 #include "cli/grpc_host.h"
+#include "cli/prometheus_exporter.h"
 #include "cli/session.h"
 
 namespace {
@@ -15,6 +16,7 @@ namespace {
 struct Options {
   std::string services = "pipeline,training,analysis";
   braid::HostOptions host;
+  std::string metrics;  // HOST:PORT; empty: none
 };
 
 void AddOptions(CLI::App& app, Options& options) {
@@ -26,13 +28,32 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--services", options.services,
                  "Comma-separated: pipeline,training,analysis,embedding,neighbors")
       ->capture_default_str();
+  app.add_option("--metrics", options.metrics,
+                 "HOST:PORT to serve /metrics for Prometheus; port 0 picks a free one (default: "
+                 "not served)");
   app.add_option("--tls-certificate", options.host.tls.certificate, "PEM certificate chain");
   app.add_option("--tls-key", options.host.tls.key, "PEM private key");
   app.add_option("--tls-ca", options.host.tls.ca, "PEM certificates that clients must chain to");
-  app.add_flag("--insecure", options.host.insecure, "Serve beyond loopback without TLS");
+  app.add_flag("--insecure", options.host.insecure,
+               "Serve beyond loopback without TLS, /metrics too");
   app.footer(
       "Example:\n  braidd --listen 127.0.0.1:7077 --home /data/braid\n"
-      "  braid --server 127.0.0.1:7077 submit corpus.jsonl --wait");
+      "  braid --server 127.0.0.1:7077 submit corpus.jsonl --wait\n"
+      "  braidd --metrics 127.0.0.1:9464");
+}
+
+std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+absl::StatusOr<std::unique_ptr<braid::MetricsExporter>> ServeMetrics(const Options& options,
+                                                                     braid::ServiceHost& host) {
+  if (options.metrics.empty()) return nullptr;
+  auto exporter = braid::MetricsExporter::Start(options.metrics, options.host.insecure,
+                                                host.InProcessChannel());
+  if (exporter.ok()) {
+    std::cout << "metrics at http://" << HostOf(options.metrics) << ":" << (*exporter)->port()
+              << "/metrics" << std::endl;
+  }
+  return exporter;
 }
 
 absl::Status Serve(Options& options) {
@@ -48,13 +69,15 @@ absl::Status Serve(Options& options) {
   options.host.services = *services;
   auto host = braid::ServiceHost::Start(options.host);
   if (!host.ok()) return host.status();
-  const std::string address = options.host.listen.substr(0, options.host.listen.rfind(':'));
-  std::cout << "braidd serves " << options.services << " at " << address << ":" << (*host)->port()
-            << ", state in " << options.host.home.string() << std::endl;
+  std::cout << "braidd serves " << options.services << " at " << HostOf(options.host.listen) << ":"
+            << (*host)->port() << ", state in " << options.host.home.string() << std::endl;
+  auto metrics = ServeMetrics(options, **host);
+  if (!metrics.ok()) return metrics.status();
 
   int received = 0;
   sigwait(&signals, &received);
   std::cout << "braidd: " << strsignal(received) << ", shutting down" << std::endl;
+  metrics->reset();  // it asks the services
   (*host)->Shutdown(std::chrono::seconds(5));
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/interrupt.h"
+#include "cli/stage_figures.h"
 #include "formats/status_macros.h"
 
 namespace braid {
@@ -10,15 +11,18 @@ namespace {
 
 void ShowStage(const v1::StageProgress& stage, ProgressBoard& board) {
   if (stage.complete()) {
-    board.Finish(stage.stage(),
-                 stage.reused() ? "already done"
-                                : absl::StrFormat("done in %s", FormatDuration(stage.seconds())));
+    board.Finish(stage.stage(), stage.reused()
+                                    ? "already done"
+                                    : absl::StrCat("done in ", FormatDuration(stage.seconds()),
+                                                   "  ", StageFigures(stage)));
     return;
   }
   Progress progress;
   progress.done = stage.done();
   progress.total = stage.total();
   progress.unit = stage.unit();
+  progress.detail = StageFigures(stage);
+  progress.rate = 0;  // it is among the figures
   board.Update(stage.stage(), progress);
 }
 

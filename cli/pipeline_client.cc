@@ -31,6 +31,18 @@ absl::StatusOr<v1::Job> PipelineClient::ResumeJob(const std::string& id) {
                        WithId<v1::ResumeJobRequest>(id));
 }
 
+absl::StatusOr<v1::ExplainInstancesResponse> PipelineClient::ExplainInstances(
+    const v1::ExplainInstancesRequest& request) {
+  return Call<v1::ExplainInstancesResponse>(*v1::PipelineService::NewStub(channel_),
+                                            &Stub::ExplainInstances, request);
+}
+
+absl::StatusOr<v1::ExplainDocumentResponse> PipelineClient::ExplainDocument(
+    const v1::ExplainDocumentRequest& request) {
+  return Call<v1::ExplainDocumentResponse>(*v1::PipelineService::NewStub(channel_),
+                                           &Stub::ExplainDocument, request);
+}
+
 absl::Status PipelineClient::WatchJob(const std::string& id,
                                       const std::function<bool(const v1::JobEvent&)>& on_event) {
   return ReadStream<v1::JobEvent>(*v1::PipelineService::NewStub(channel_), &Stub::WatchJob,

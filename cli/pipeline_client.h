@@ -24,6 +24,10 @@ class PipelineClient {
   absl::StatusOr<v1::ListJobsResponse> ListJobs();
   absl::StatusOr<v1::Job> CancelJob(const std::string& id);
   absl::StatusOr<v1::Job> ResumeJob(const std::string& id);
+  absl::StatusOr<v1::ExplainInstancesResponse> ExplainInstances(
+      const v1::ExplainInstancesRequest& request);
+  absl::StatusOr<v1::ExplainDocumentResponse> ExplainDocument(
+      const v1::ExplainDocumentRequest& request);
   // Calls `on_event` for every event until the job ends; false stops watching.
   absl::Status WatchJob(const std::string& id,
                         const std::function<bool(const v1::JobEvent&)>& on_event);

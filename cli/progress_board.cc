@@ -1,5 +1,6 @@
 #include "cli/progress_board.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +13,8 @@ namespace braid {
 namespace {
 
 constexpr int kBarWidth = 20;
-constexpr int kLineWidth = 100;
+constexpr int kLineWidth = 100;  // of a terminal that does not say
+constexpr int kLogWidth = 160;
 constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
 constexpr auto kPlainInterval = std::chrono::seconds(10);
 // Activities shorter than this leave only their final line in a log.
@@ -23,6 +25,12 @@ constexpr double kMinRateSeconds = 0.5;
 std::string Bar(double fraction) {
   const int filled = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * kBarWidth);
   return absl::StrCat("[", std::string(filled, '#'), std::string(kBarWidth - filled, '.'), "]");
+}
+
+int TerminalWidth() {
+  winsize size = {};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kLineWidth;
+  return size.ws_col;
 }
 
 double Seconds(ProgressBoard::Clock::duration duration) {
@@ -74,7 +82,8 @@ ProgressBoard::~ProgressBoard() { Draw(); }
 void ProgressBoard::Update(const std::string& name, const Progress& progress) {
   Row& row = FindOrAdd(name);
   const Clock::time_point now = Clock::now();
-  row.line = FormatProgress(name, progress, Seconds(now - row.started), kLineWidth);
+  row.line = FormatProgress(name, progress, Seconds(now - row.started),
+                            terminal_ ? TerminalWidth() : kLogWidth);
   if (!terminal_) {
     if (now - row.printed < kPlainInterval) return;
     row.printed = now;

@@ -25,6 +25,7 @@ int ExitCodeOf(const absl::Status& status) {
     case absl::StatusCode::kOk:
       return exit_code::kOk;
     case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kOutOfRange:
       return exit_code::kUsage;
     case absl::StatusCode::kNotFound:
       return exit_code::kNotFound;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "cli/progress_board.h"
+#include "cli/stage_figures.h"
 
 namespace braid {
 namespace {
@@ -58,6 +59,31 @@ std::string ExpertHealth(const v1::StepMetrics& metrics) {
                          least->layer(), active / layers, cosine / layers);
 }
 
+// How far a stage is, with its figures.
+std::string StageLine(const v1::StageProgress& stage) {
+  if (stage.reused()) return "already done";
+  const std::string total = stage.total() > 0 ? absl::StrCat("/", stage.total()) : "";
+  const std::string state = stage.complete()
+                                ? absl::StrCat("done in ", FormatDuration(stage.seconds()))
+                                : absl::StrCat(stage.done(), total, " ", stage.unit());
+  const std::string figures = StageFigures(stage);
+  return figures.empty() ? state : absl::StrCat(state, "  ", figures);
+}
+
+// "1,000 read = 900 packed + ...", each term of which is shown.
+std::string DocumentSum(const v1::JobResult& result) {
+  const std::string overlaps =
+      result.num_heldout_overlaps() == 0
+          ? ""
+          : absl::StrCat(" + ", WithThousands(result.num_heldout_overlaps()),
+                         " like held-out ones");
+  return absl::StrFormat(
+      "%s read = %s packed + %s held out%s + %s duplicates (%s exact) + %s rejected",
+      WithThousands(result.num_documents_read()), WithThousands(result.num_documents()),
+      WithThousands(result.num_heldout()), overlaps, WithThousands(result.num_duplicates()),
+      WithThousands(result.num_exact_duplicates()), WithThousands(result.num_rejected()));
+}
+
 }  // namespace
 
 void PrintTable(const std::vector<std::vector<std::string>>& rows, std::ostream& out) {
@@ -91,21 +117,11 @@ void PrintJob(const v1::Job& job, std::ostream& out) {
   Field("state", StateName(job.state()), out);
   if (!job.error().empty()) Field("error", job.error(), out);
   for (const v1::StageProgress& stage : job.stages()) {
-    const std::string state = stage.reused() ? "already done"
-                              : stage.complete()
-                                  ? absl::StrCat("done in ", FormatDuration(stage.seconds()))
-                                  : absl::StrCat(stage.done(), " ", stage.unit());
-    Field(absl::StrCat("  ", stage.stage()), state, out);
+    Field(absl::StrCat("  ", stage.stage()), StageLine(stage), out);
   }
   if (!job.has_result()) return;
   const v1::JobResult& result = job.result();
-  Field(
-      "documents",
-      absl::StrFormat("%s read = %s packed + %s held out + %s duplicates + %s rejected",
-                      WithThousands(result.num_documents_read()),
-                      WithThousands(result.num_documents()), WithThousands(result.num_heldout()),
-                      WithThousands(result.num_duplicates()), WithThousands(result.num_rejected())),
-      out);
+  Field("documents", DocumentSum(result), out);
   Field("instances",
         absl::StrFormat("%s with %s tokens", WithThousands(result.num_instances()),
                         WithThousands(result.num_tokens())),

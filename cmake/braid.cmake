@@ -14,6 +14,12 @@ if(BRAID_ASAN_UBSAN)
     -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   target_link_options(braid_flags INTERFACE -fsanitize=address,undefined)
   target_compile_definitions(braid_flags INTERFACE BRAID_ASAN=1)
+elseif(BRAID_FUZZ)
+  target_compile_options(braid_flags INTERFACE
+    -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+    -fno-omit-frame-pointer)
+  target_link_options(braid_flags INTERFACE -fsanitize=address,undefined)
+  target_compile_definitions(braid_flags INTERFACE BRAID_ASAN=1)
 elseif(BRAID_TSAN)
   target_compile_options(braid_flags INTERFACE -fsanitize=thread)
   target_link_options(braid_flags INTERFACE -fsanitize=thread)

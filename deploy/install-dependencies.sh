@@ -10,7 +10,7 @@ packages=(
   # libraries
   libabsl-dev libcli11-dev libfaiss-dev libgrpc++-dev libisal-dev libopenblas-dev libopenmpi-dev
   libprotobuf-dev libsentencepiece-dev libsimdjson-dev libsqlite3-dev libsqlitecpp-dev libssl-dev
-  libtorch-dev libxxhash-dev libzstd-dev nlohmann-json3-dev zlib1g-dev
+  libtorch-dev libxxhash-dev libzstd-dev nlohmann-json3-dev prometheus-cpp-dev zlib1g-dev
   # running and testing
   libgmock-dev libgtest-dev openmpi-bin python3 python3-numpy python3-torch
 )

@@ -1,5 +1,6 @@
 #include "pipeline/corpus_files.h"
 
+#include <fcntl.h>
 #include <simdjson.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "formats/file_error.h"
 #include "formats/status_macros.h"
 
@@ -51,12 +53,20 @@ CorpusFileKind KindInDirectory(const fs::path& path) {
   return lines ? CorpusFileKind::kJsonLines : CorpusFileKind::kText;
 }
 
-absl::Status CheckReadable(const fs::path& path, int64_t* bytes) {
-  if (access(path.c_str(), R_OK) != 0) return SystemError("read", path, errno);
-  std::error_code error;
-  *bytes = static_cast<int64_t>(fs::file_size(path, error));
-  if (error) return SystemError("read", path, error.value());
-  return absl::OkStatus();
+bool IsUtf8(std::string_view text) { return simdjson::validate_utf8(text.data(), text.size()); }
+
+// File names may have any encoding; ids and messages are UTF-8.
+std::string Utf8Name(const fs::path& path) {
+  if (IsUtf8(path.native())) return path.native();
+  std::string name;
+  for (const char c : path.native()) {
+    if ((c & 0x80) == 0) {
+      name += c;
+    } else {
+      absl::StrAppendFormat(&name, "%%%02X", static_cast<unsigned char>(c));
+    }
+  }
+  return name;
 }
 
 absl::Status AddFile(const fs::path& path, CorpusFiles* found) {
@@ -71,9 +81,9 @@ absl::Status AddFile(const fs::path& path, CorpusFiles* found) {
   CorpusFile file;
   file.path = path;
   file.kind = *kind;
-  file.name = path.filename().string();
+  file.name = Utf8Name(path.filename());
   file.domain = DomainName(SplitName(path).stem);
-  RETURN_IF_ERROR(CheckReadable(path, &file.bytes));
+  ASSIGN_OR_RETURN(file.version, ReadableFileVersion(path));
   found->files.push_back(std::move(file));
   return absl::OkStatus();
 }
@@ -85,24 +95,37 @@ std::string DirectoryName(const fs::path& directory) {
 }
 
 absl::Status AddDirectoryFile(const fs::path& directory, const fs::path& path, CorpusFiles* found) {
+  const absl::StatusOr<FileVersion> version = ReadableFileVersion(path);
+  if (absl::IsPermissionDenied(version.status())) {
+    found->skipped.push_back({path, "unreadable"});
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(version.status());
   const fs::path relative = path.lexically_relative(directory);
   CorpusFile file;
   file.path = path;
   file.kind = KindInDirectory(path);
-  file.name = relative.string();
+  file.name = Utf8Name(relative);
   file.in_directory = true;
   file.domain = DomainName(relative.has_parent_path() ? relative.begin()->string()
                                                       : DirectoryName(directory));
-  RETURN_IF_ERROR(CheckReadable(path, &file.bytes));
+  file.version = *version;
   found->files.push_back(std::move(file));
   return absl::OkStatus();
+}
+
+bool MayEnter(const fs::path& directory) {
+  return faccessat(AT_FDCWD, directory.c_str(), R_OK | X_OK, AT_EACCESS) == 0;
 }
 
 // Why an entry is not read, or "" when it is.
 std::string SkipReason(const fs::directory_entry& entry) {
   std::error_code error;
   if (entry.path().filename().string().starts_with(".")) return "hidden";
-  if (entry.is_directory(error)) return entry.is_symlink(error) ? "directory link" : "";
+  if (entry.is_directory(error)) {
+    if (entry.is_symlink(error)) return "directory link";
+    return MayEnter(entry.path()) ? "" : "unreadable";
+  }
   return entry.is_regular_file(error) ? "" : "not a file";
 }
 
@@ -145,7 +168,7 @@ void MakeNamesUnique(std::vector<CorpusFile>* files) {
   std::map<std::string, int> uses;
   for (const CorpusFile& file : *files) ++uses[file.name];
   for (CorpusFile& file : *files) {
-    if (uses[file.name] > 1) file.name = file.path.string();
+    if (uses[file.name] > 1) file.name = Utf8Name(file.path);
   }
 }
 
@@ -178,7 +201,7 @@ std::string DomainName(std::string_view label) {
   while (size < label.size() && size > 0 && (label[size] & 0xC0) == 0x80) --size;
   std::string name(label.substr(0, size));
   // Directories may have names in any encoding; ours go into JSON.
-  const bool utf8 = simdjson::validate_utf8(name.data(), name.size());
+  const bool utf8 = IsUtf8(name);
   std::ranges::replace_if(
       name, [&](char c) { return !IsNameCharacter(c) || (!utf8 && (c & 0x80) != 0); }, '_');
   if (name.empty()) return "_";

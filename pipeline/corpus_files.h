@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "pipeline/file_version.h"
 
 namespace braid {
 
@@ -19,16 +20,17 @@ struct CorpusFile {
   std::filesystem::path path;
   CorpusFileKind kind = CorpusFileKind::kText;
   // File name, or path relative to the directory given; the whole path where two would be equal.
+  // UTF-8: other bytes are written "%FF".
   std::string name;
   // Domain of documents that name none.
   std::string domain;
   bool in_directory = false;
-  // On disk.
-  int64_t bytes = 0;
+  // When it was listed.
+  FileVersion version;
 };
 
 // An entry of a directory that is not read: "hidden" (name starts with a dot), "directory link",
-// "not a file" (socket, broken link, ...).
+// "not a file" (FIFO, socket, device, broken link), "unreadable" (no permission).
 struct SkippedEntry {
   std::filesystem::path path;
   std::string reason;
@@ -41,8 +43,8 @@ struct CorpusFiles {
 
 // Files in the order of `paths`, within a directory sorted by path, sub-directories included.
 // Inside directories .jsonl and .ndjson files (also .gz, .zst) are JSON lines and everything else
-// is text. NOT_FOUND, PERMISSION_DENIED, or INVALID_ARGUMENT for an unknown extension and for no
-// file.
+// is text. Opens no file, so nothing can block. For a path given, NOT_FOUND, PERMISSION_DENIED, or
+// INVALID_ARGUMENT for a FIFO, socket or device, for an unknown extension and for no file.
 absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths);
 
 // `label` as a name that any file system takes: ASCII letters, digits, "-+._" and non-ASCII

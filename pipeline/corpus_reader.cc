@@ -19,15 +19,31 @@
 namespace braid {
 namespace {
 
-constexpr int64_t kDefaultMaxDocumentBytes = int64_t{16} << 20;
+constexpr int64_t kDefaultMaxDocumentBytes = int64_t{64} << 20;
 constexpr const char* kTextFields[] = {"text", "raw_content", "content"};
 constexpr size_t kBinaryProbeBytes = 8192;
+// Between two looks at whether the job was cancelled.
+constexpr size_t kMaxRejectsAStep = 256;
+constexpr int64_t kMaxBytesAStep = int64_t{64} << 20;
 
-// A character takes at most six bytes in JSON (\u0041); the rest of a record has room besides. The
-// parser takes less than 4 GiB.
+// The text and as much besides. JSON may spell a character in six bytes (\u0041), but lines are
+// held in memory, and the parser takes less than 4 GiB.
 int64_t MaxLineBytes(int64_t max_document_bytes) {
   constexpr int64_t kMaxParsed = int64_t{3} << 30;
-  return std::min(max_document_bytes, kMaxParsed / 8) * 6 + (int64_t{1} << 20);
+  return std::min(max_document_bytes, kMaxParsed) + (int64_t{1} << 20);
+}
+
+ExpansionLimit ExpansionLimitOf(const v1::IngestConfig& config) {
+  ExpansionLimit limit;
+  if (config.max_expansion_ratio() > 0) limit.max_ratio = config.max_expansion_ratio();
+  if (config.max_expanded_bytes() > 0) limit.max_bytes = config.max_expanded_bytes();
+  return limit;
+}
+
+// UTF-16 and UTF-32 of either byte order start with these.
+bool HasWideByteOrderMark(std::string_view start) {
+  return start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF") ||
+         start.starts_with(std::string_view("\0\0\xFE\xFF", 4));
 }
 
 bool IsWhiteSpace(std::string_view text) {
@@ -62,6 +78,12 @@ absl::Status CheckConfig(const v1::IngestConfig& config) {
     return negative("max_document_bytes", config.max_document_bytes());
   }
   if (config.split_bytes() < 0) return negative("split_bytes", config.split_bytes());
+  if (config.max_expansion_ratio() < 0) {
+    return negative("max_expansion_ratio", config.max_expansion_ratio());
+  }
+  if (config.max_expanded_bytes() < 0) {
+    return negative("max_expanded_bytes", config.max_expanded_bytes());
+  }
   return absl::OkStatus();
 }
 
@@ -78,25 +100,32 @@ CorpusReader::CorpusReader(CorpusFiles files, const v1::IngestConfig& config)
     : config_(config),
       max_document_bytes_(config.max_document_bytes() > 0 ? config.max_document_bytes()
                                                           : kDefaultMaxDocumentBytes),
+      expansion_limit_(ExpansionLimitOf(config)),
       files_(std::move(files)) {
-  for (const CorpusFile& corpus_file : files_.files) total_bytes_ += corpus_file.bytes;
+  for (const CorpusFile& corpus_file : files_.files) total_bytes_ += corpus_file.version.bytes;
   for (const SkippedEntry& entry : files_.skipped)
     AddReject({entry.path.string(), 0, entry.reason});
 }
 
-absl::StatusOr<bool> CorpusReader::Next(Document* document, std::vector<Reject>* rejects) {
-  absl::Status status;
-  while (status.ok() && ready_.empty() && next_file_ < files_.files.size()) status = Advance();
+absl::StatusOr<CorpusStep> CorpusReader::Next(Document* document, std::vector<Reject>* rejects) {
+  absl::Status status = StrictFailure();
+  const int64_t pause = bytes_read() + kMaxBytesAStep;
+  while (status.ok() && ready_.empty() && next_file_ < files_.files.size() &&
+         rejects_.size() < kMaxRejectsAStep && bytes_read() < pause) {
+    status = Advance();
+    status.Update(StrictFailure());
+  }
   std::ranges::move(rejects_, std::back_inserter(*rejects));
   rejects_.clear();
   RETURN_IF_ERROR(status);
   if (ready_.empty()) {
+    if (next_file_ < files_.files.size()) return CorpusStep::kNoneYet;
     RETURN_IF_ERROR(CheckNotEmpty());
-    return false;
+    return CorpusStep::kEnd;
   }
   *document = std::move(ready_.front());
   ready_.pop_front();
-  return true;
+  return CorpusStep::kDocument;
 }
 
 std::optional<CorpusPosition> CorpusReader::position() const {
@@ -117,10 +146,13 @@ absl::Status CorpusReader::Resume(const CorpusPosition& position,
   if (position.file < 0 || position.file > num_files || position.offset < 0) {
     return absl::OutOfRangeError(absl::StrCat("no file ", position.file, " of ", num_files));
   }
-  while (static_cast<int64_t>(next_file_) < position.file) CloseFile();
+  while (static_cast<int64_t>(next_file_) < position.file) RETURN_IF_ERROR(CloseFile());
   if (position.inside_file) {
     if (position.file == num_files) return absl::OutOfRangeError("beyond the last file");
     RETURN_IF_ERROR(OpenFile());
+    if (lines_ == nullptr) {
+      return absl::OutOfRangeError("a file that could be opened cannot be now");
+    }
     RETURN_IF_ERROR(lines_->SkipTo(position.offset, keep_going));
   }
   text_field_ = position.text_field;
@@ -145,30 +177,41 @@ absl::Status CorpusReader::Advance() {
 }
 
 absl::Status CorpusReader::OpenFile() {
-  ASSIGN_OR_RETURN(std::unique_ptr<TextSource> source, TextSource::Open(file().path));
-  lines_ = std::make_unique<LineReader>(std::move(source), MaxLineBytes(max_document_bytes_));
+  absl::StatusOr<std::unique_ptr<TextSource>> source =
+      TextSource::Open(file().path, expansion_limit_);
+  if (!source.ok()) return RejectRest(0, source.status());
+  lines_ = std::make_unique<LineReader>(*std::move(source), MaxLineBytes(max_document_bytes_));
   text_field_.clear();
   return absl::OkStatus();
 }
 
-void CorpusReader::CloseFile() {
+absl::Status CorpusReader::CloseFile() {
+  RETURN_IF_ERROR(CheckUnchanged(file().path, file().version));
   lines_.reset();
-  bytes_of_finished_files_ += file().bytes;
+  bytes_of_finished_files_ += file().version.bytes;
   ++next_file_;
+  return absl::OkStatus();
+}
+
+// What is wrong with a file costs its rest; what is wrong with the machine stops the job, which can
+// go on once that is mended.
+absl::Status CorpusReader::RejectRest(int64_t offset, const absl::Status& damage) {
+  // A file that was cut short meanwhile is also damaged, but that is not the cause.
+  RETURN_IF_ERROR(CheckUnchanged(file().path, file().version));
+  const bool bomb = absl::IsResourceExhausted(damage) && lines_ != nullptr;
+  if (!bomb && !absl::IsDataLoss(damage) && !absl::IsInvalidArgument(damage)) return damage;
+  RejectAt(offset, bomb ? "decompression bomb" : "damaged", std::string(damage.message()));
+  return CloseFile();
 }
 
 absl::Status CorpusReader::ReadTextFile() {
   const absl::StatusOr<std::optional<std::string>> text =
-      ReadText(file().path, max_document_bytes_);
-  // Among other files a damaged archive is just one more file that is no text.
-  const bool no_archive = file().in_directory && (absl::IsDataLoss(text.status()) ||
-                                                  absl::IsInvalidArgument(text.status()));
-  if (no_archive) {
-    RejectAt(0, "binary");
-  } else if (!text.ok()) {
-    return text.status();
-  } else if (!text->has_value()) {
+      ReadText(file().path, max_document_bytes_, expansion_limit_);
+  if (!text.ok()) return RejectRest(0, text.status());
+  if (!text->has_value()) {
     RejectAt(0, "too long");
+  } else if (HasWideByteOrderMark(**text)) {
+    RejectAt(0, "utf-16 or utf-32");
   } else if ((*text)->substr(0, kBinaryProbeBytes).find('\0') != std::string::npos) {
     RejectAt(0, "binary");
   } else {
@@ -178,16 +221,19 @@ absl::Status CorpusReader::ReadTextFile() {
                  .file = file().path.string(),
                  .offset = 0});
   }
-  CloseFile();
-  return absl::OkStatus();
+  return CloseFile();
 }
 
 absl::Status CorpusReader::ReadRecord() {
   Line line;
-  ASSIGN_OR_RETURN(const bool more, lines_->Next(&line));
-  if (!more) {
-    CloseFile();
-  } else if (line.too_long) {
+  const absl::StatusOr<bool> more = lines_->Next(&line);
+  if (!more.ok()) return RejectRest(lines_->offset(), more.status());
+  if (!*more) return CloseFile();
+  if (line.offset == 0 && HasWideByteOrderMark(line.text)) {
+    RejectAt(0, "utf-16 or utf-32");
+    return CloseFile();
+  }
+  if (line.too_long) {
     RejectAt(line.offset, "too long");
   } else if (!IsWhiteSpace(line.text)) {
     return AddRecord(line);
@@ -290,14 +336,24 @@ void CorpusReader::AddPieces(const Document& document) {
   }
 }
 
-void CorpusReader::RejectAt(int64_t offset, std::string_view reason) {
-  AddReject({file().path.string(), offset, std::string(reason)});
+void CorpusReader::RejectAt(int64_t offset, std::string_view reason, std::string_view detail) {
+  AddReject({file().path.string(), offset, std::string(reason), std::string(detail)});
 }
 
 void CorpusReader::AddReject(Reject reject) {
   ++num_rejected_;
   ++reject_counts_[reject.reason];
   rejects_.push_back(std::move(reject));
+}
+
+absl::Status CorpusReader::StrictFailure() const {
+  if (!config_.strict() || rejects_.empty()) return absl::OkStatus();
+  const Reject& first = rejects_.front();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "corpus file ", first.file, ", record at byte ", first.offset, ": ", first.reason,
+      first.detail.empty() ? "" : absl::StrCat(" (", first.detail, ")"),
+      "; expected no reject in strict mode. Mend the record, or leave out ingest.strict to have "
+      "such records counted in rejects.jsonl."));
 }
 
 absl::Status CorpusReader::CheckNotEmpty() const {

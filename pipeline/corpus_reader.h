@@ -1,4 +1,5 @@
-// Documents of a corpus, read one by one in a fixed order and in constant memory.
+// Documents of a corpus, read one by one in a fixed order and in bounded memory: 8 bytes a document
+// for ids, and for the record being read at most 16 x max_document_bytes (64 MiB by default).
 //
 // Inputs are JSON lines (.jsonl, .json, .ndjson), text files (.txt), either of them compressed
 // (.gz, .zst), and directories, walked recursively in sorted order, in which every UTF-8 file is
@@ -8,9 +9,10 @@
 //   Document document;
 //   std::vector<Reject> rejects;
 //   while (true) {
-//     ASSIGN_OR_RETURN(bool more, reader->Next(&document, &rejects));
-//     if (!more) break;
-//     Use(document);
+//     ASSIGN_OR_RETURN(CorpusStep step, reader->Next(&document, &rejects));
+//     Log(&rejects);  // and clear them
+//     if (step == CorpusStep::kEnd) break;
+//     if (step == CorpusStep::kDocument) Use(document);
 //   }
 #ifndef BRAID_PIPELINE_CORPUS_READER_H_
 #define BRAID_PIPELINE_CORPUS_READER_H_
@@ -34,6 +36,8 @@
 #include "pipeline/corpus_files.h"
 #include "pipeline/json_record.h"
 #include "pipeline/line_reader.h"
+#include "pipeline/reject.h"
+#include "pipeline/text_source.h"
 
 namespace braid {
 
@@ -49,13 +53,10 @@ struct Document {
   int64_t offset = 0;
 };
 
-// A record that gave no document.
-struct Reject {
-  std::string file;
-  int64_t offset = 0;
-  // "invalid utf-8", "invalid json", "not an object", "missing text field", "empty", "too long",
-  // "duplicate id", and for entries of directories "binary" and the reasons of SkippedEntry.
-  std::string reason;
+enum class CorpusStep {
+  kDocument,
+  kNoneYet,  // so many rejects or bytes without a document that the caller should look up
+  kEnd,
 };
 
 // Where a reader stands between two records: what another reader of the same unchanged files needs
@@ -73,15 +74,17 @@ struct CorpusPosition {
 class CorpusReader {
  public:
   // Checks every path. NOT_FOUND for a missing one, PERMISSION_DENIED for an unreadable one,
-  // INVALID_ARGUMENT for an unknown kind of file or for no file at all.
+  // INVALID_ARGUMENT for a FIFO, socket or device, an unknown kind of file or no file at all.
   static absl::StatusOr<std::unique_ptr<CorpusReader>> Open(std::span<const std::string> paths,
                                                             const v1::IngestConfig& config);
 
-  // The next document; false after the last one. Appends the records rejected on the way to
-  // `rejects`. INVALID_ARGUMENT when the corpus' first record lacks the text field or when the
-  // whole corpus holds no document, DATA_LOSS for a damaged or truncated compressed file,
-  // RESOURCE_EXHAUSTED for a decompression bomb.
-  absl::StatusOr<bool> Next(Document* document, std::vector<Reject>* rejects);
+  // The next document, unless it says otherwise. Appends the records rejected on the way to
+  // `rejects`: of a damaged file or a decompression bomb what could not be read, as one. Of a file
+  // that does not keep its checksum the records read before have been handed out.
+  // INVALID_ARGUMENT when the corpus' first record lacks the text field, when the whole corpus
+  // holds no document, and with `strict` for the first reject, with its file, offset and reason;
+  // FAILED_PRECONDITION when a file changed while it was read.
+  absl::StatusOr<CorpusStep> Next(Document* document, std::vector<Reject>* rejects);
 
   // Where to resume; nullopt while documents of one record are being handed out.
   std::optional<CorpusPosition> position() const;
@@ -110,7 +113,8 @@ class CorpusReader {
   CorpusReader(CorpusFiles files, const v1::IngestConfig& config);
   absl::Status Advance();
   absl::Status OpenFile();
-  void CloseFile();
+  absl::Status CloseFile();
+  absl::Status RejectRest(int64_t offset, const absl::Status& damage);
   absl::Status ReadRecord();
   absl::Status ReadTextFile();
   absl::Status AddRecord(const Line& line);
@@ -120,13 +124,15 @@ class CorpusReader {
   Document MakeDocument(std::string_view text, int64_t offset) const;
   void AddDocument(Document document);
   void AddPieces(const Document& document);
-  void RejectAt(int64_t offset, std::string_view reason);
+  void RejectAt(int64_t offset, std::string_view reason, std::string_view detail = {});
   void AddReject(Reject reject);
+  absl::Status StrictFailure() const;
   absl::Status CheckNotEmpty() const;
   const CorpusFile& file() const { return files_.files[next_file_]; }
 
   const v1::IngestConfig config_;
   const int64_t max_document_bytes_;
+  const ExpansionLimit expansion_limit_;
   const CorpusFiles files_;
   int64_t total_bytes_ = 0;
   int64_t bytes_of_finished_files_ = 0;

@@ -51,9 +51,16 @@ absl::Status ResolvePaths(v1::CorpusSpec* spec) {
 }
 
 absl::Status ResolveIngest(v1::IngestConfig* ingest) {
-  ingest->set_max_document_bytes(OrDefault<int64_t>(ingest->max_document_bytes(), 16 * kMebibyte));
+  ingest->set_max_document_bytes(OrDefault<int64_t>(ingest->max_document_bytes(), 64 * kMebibyte));
   RETURN_IF_ERROR(CheckRange<int64_t>("ingest.max_document_bytes", ingest->max_document_bytes(), 1,
                                       int64_t{1} << 30));
+  ingest->set_max_expansion_ratio(OrDefault<int64_t>(ingest->max_expansion_ratio(), 1000));
+  RETURN_IF_ERROR(CheckRange<int64_t>("ingest.max_expansion_ratio", ingest->max_expansion_ratio(),
+                                      1, int64_t{1} << 30));
+  ingest->set_max_expanded_bytes(
+      OrDefault<int64_t>(ingest->max_expanded_bytes(), int64_t{1} << 40));
+  RETURN_IF_ERROR(CheckRange<int64_t>("ingest.max_expanded_bytes", ingest->max_expanded_bytes(), 1,
+                                      int64_t{1} << 60));
   if (ingest->split_bytes() == 0) return absl::OkStatus();
   return CheckRange<int64_t>("ingest.split_bytes", ingest->split_bytes(), 64, int64_t{1} << 30);
 }
@@ -116,12 +123,15 @@ absl::Status ResolveNeighbors(v1::NeighborConfig* neighbors) {
 absl::Status ResolveDeduplicate(v1::DeduplicateConfig* deduplicate) {
   deduplicate->set_min_cosine(OrDefault(deduplicate->min_cosine(), 0.9));
   deduplicate->set_min_jaccard(OrDefault(deduplicate->min_jaccard(), 0.8));
+  deduplicate->set_max_heldout_cosine(OrDefault(deduplicate->max_heldout_cosine(), 0.9));
   RETURN_IF_ERROR(CheckRange("deduplicate.min_cosine", deduplicate->min_cosine(), 0.0, 1.0));
-  return CheckRange("deduplicate.min_jaccard", deduplicate->min_jaccard(), 0.0, 1.0);
+  RETURN_IF_ERROR(CheckRange("deduplicate.min_jaccard", deduplicate->min_jaccard(), 0.0, 1.0));
+  return CheckRange("deduplicate.max_heldout_cosine", deduplicate->max_heldout_cosine(), 0.0, 2.0);
 }
 
 absl::Status ResolveOrder(v1::CorpusSpec* spec) {
   if (spec->order() == v1::ORDER_MODE_UNSPECIFIED) spec->set_order(v1::SIMILARITY);
+  RETURN_IF_ERROR(CheckRange("order_partitions", spec->order_partitions(), 0, 65'536));
   if (v1::OrderMode_IsValid(spec->order())) return absl::OkStatus();
   return Wrong("order", absl::StrCat(static_cast<int>(spec->order())),
                "SIMILARITY, RANDOM or SOURCE");

@@ -1,5 +1,7 @@
 #include "pipeline/deduplicate.h"
 
+// Grams are a few bytes each: calls into the library would take longer than they.
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <algorithm>
@@ -120,12 +122,21 @@ absl::StatusOr<std::optional<DuplicatePair>> NearDuplicate(std::span<const Candi
   return std::nullopt;
 }
 
-void Remove(const DuplicatePair& pair, const DeduplicateOptions& options, Duplicates* result) {
+// A document with the text of `first`, which may be gone itself.
+DuplicatePair CopyOf(uint32_t first, uint32_t document, const std::vector<DuplicatePair>& pairs) {
+  const auto found =
+      std::lower_bound(pairs.begin(), pairs.end(), first,
+                       [](const DuplicatePair& pair, uint32_t i) { return pair.removed < i; });
+  if (found == pairs.end() || found->removed != first) return {document, first, true, 1, 1};
+  DuplicatePair pair = *found;
+  pair.removed = document;
+  return pair;
+}
+
+void Remove(const DuplicatePair& pair, Duplicates* result) {
   result->removed.push_back(pair.removed);
   ++(pair.exact ? result->num_exact : result->num_near);
-  if (result->examples.size() < static_cast<size_t>(std::max(options.max_examples, 0))) {
-    result->examples.push_back(pair);
-  }
+  result->pairs.push_back(pair);
 }
 
 bool IsAsciiSpace(unsigned char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -137,6 +148,7 @@ bool IsAsciiPunctuation(unsigned char c) {
 // Start of each code point, and the end of the text.
 std::vector<size_t> CodePointBorders(std::string_view text) {
   std::vector<size_t> borders;
+  borders.reserve(text.size() + 1);
   for (size_t i = 0; i < text.size(); ++i) {
     if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) borders.push_back(i);
   }
@@ -157,21 +169,19 @@ absl::StatusOr<Duplicates> FindDuplicates(const NeighborLists& lists, int64_t nu
   Duplicates result;
   NgramCache ngrams(text);
   std::vector<bool> gone(num_documents, false);
-  std::vector<uint32_t> kept_instead(num_documents);
   auto next = candidates.begin();
   for (uint32_t document = 0; document < num_documents; ++document) {
     const auto begin = next;
     while (next != candidates.end() && next->later == document) ++next;
     std::optional<DuplicatePair> pair;
     if (first[document] != document) {
-      pair = DuplicatePair{document, kept_instead[first[document]], true, 1, 1};
+      pair = CopyOf(first[document], document, result.pairs);
     } else {
       ASSIGN_OR_RETURN(pair, NearDuplicate({begin, next}, gone, options.min_jaccard, &ngrams,
                                            &result.num_compared));
     }
     gone[document] = pair.has_value();
-    kept_instead[document] = pair.has_value() ? pair->kept : document;
-    if (pair.has_value()) Remove(*pair, options, &result);
+    if (pair.has_value()) Remove(*pair, &result);
   }
   return result;
 }
@@ -193,16 +203,22 @@ std::string NormalizeText(std::string_view text) {
   return normalized.empty() ? std::string(text) : normalized;
 }
 
-std::vector<uint64_t> CharacterNgrams(std::string_view text) {
+void ListCharacterNgrams(std::string_view text, std::vector<uint64_t>* grams) {
   constexpr size_t kLength = 5;
   const std::vector<size_t> borders = CodePointBorders(text);
   const size_t characters = borders.size() - 1;
-  std::vector<uint64_t> grams;
-  if (characters == 0) return grams;
+  grams->clear();
+  if (characters == 0) return;
   const size_t length = std::min(characters, kLength);
+  grams->reserve(characters - length + 1);
   for (size_t i = 0; i + length <= characters; ++i) {
-    grams.push_back(XXH3_64bits(text.data() + borders[i], borders[i + length] - borders[i]));
+    grams->push_back(XXH3_64bits(text.data() + borders[i], borders[i + length] - borders[i]));
   }
+}
+
+std::vector<uint64_t> CharacterNgrams(std::string_view text) {
+  std::vector<uint64_t> grams;
+  ListCharacterNgrams(text, &grams);
   std::sort(grams.begin(), grams.end());
   grams.erase(std::unique(grams.begin(), grams.end()), grams.end());
   return grams;

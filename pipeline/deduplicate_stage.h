@@ -1,15 +1,23 @@
 // deduplicate: which documents stay.
 //
-// Output: keep.npy [n] uint8, 1 for a document that stays; duplicates.json:
-// counts and examples with ids and similarities.
+// Output: keep.npy [n] uint8, 1 for a document that stays. What went, and why:
+// duplicate_pairs.npy uint32 [m, 3], columns removed, kept (in its place), exact
+// (0 or 1), ascending; duplicate_similarities.npy float32 [m, 2], columns cosine,
+// jaccard; duplicates.json: counts, also by domain, and examples with ids.
 #ifndef BRAID_PIPELINE_DEDUPLICATE_STAGE_H_
 #define BRAID_PIPELINE_DEDUPLICATE_STAGE_H_
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "braid/v1/pipeline.pb.h"
+#include "formats/npy.h"
+#include "pipeline/deduplicate.h"
 #include "pipeline/document_store.h"
 #include "pipeline/neighbor_stage.h"
 #include "pipeline/stage_advance.h"
@@ -23,6 +31,24 @@ std::string DeduplicateKey(const v1::CorpusSpec& resolved, const std::string& ne
 absl::Status Deduplicate(const DocumentStore& documents, const StoredNeighbors& neighbors,
                          const v1::DeduplicateConfig& config, const StageAdvance& advance,
                          StageWriter* stage);
+
+// The stored pairs, memory-mapped.
+class StoredDuplicates {
+ public:
+  static absl::StatusOr<StoredDuplicates> Open(const std::filesystem::path& directory);
+
+  // nullopt for a document that stays.
+  std::optional<DuplicatePair> Find(uint32_t document) const;
+  int64_t num_exact() const;
+  int64_t num_near() const { return pairs_.num_rows() - num_exact(); }
+
+ private:
+  StoredDuplicates(NpyArray<uint32_t> pairs, NpyArray<float> similarities)
+      : pairs_(std::move(pairs)), similarities_(std::move(similarities)) {}
+
+  NpyArray<uint32_t> pairs_;      // [m, 3]
+  NpyArray<float> similarities_;  // [m, 2]
+};
 
 }  // namespace braid
 

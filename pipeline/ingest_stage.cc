@@ -57,8 +57,9 @@ class RejectLog {
   absl::Status Write(std::vector<Reject>* rejects) {
     for (const Reject& reject : *rejects) {
       ++num_rejects_;
-      const nlohmann::json line = {
+      nlohmann::json line = {
           {"file", reject.file}, {"offset", reject.offset}, {"reason", reject.reason}};
+      if (!reject.detail.empty()) line["detail"] = reject.detail;
       RETURN_IF_ERROR(file_->Append(
           line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
     }
@@ -154,6 +155,12 @@ class IngestRun {
         id_hashes_(std::move(id_hashes)),
         counted_bytes_(documents_.num_text_bytes()) {}
   absl::Status SaveIfDue();
+  StagePosition Position(int64_t bytes_read) const {
+    return {.done = bytes_read,
+            .total = reader_->total_bytes(),
+            .documents = documents_.num_documents(),
+            .rejects = reader_->num_rejected()};
+  }
 
   StageWriter* stage_;
   std::unique_ptr<CorpusReader> reader_;
@@ -185,15 +192,18 @@ absl::StatusOr<IngestRun> IngestRun::Resume(const v1::CorpusSpec& resolved,
 absl::Status IngestRun::CopyDocuments(const StageAdvance& advance) {
   Document document;
   std::vector<Reject> rejects;
+  RETURN_IF_ERROR(advance(Position(reader_->bytes_read())));
   while (true) {
-    if (documents_.num_documents() % kDocumentsPerAdvance == 0) {
-      RETURN_IF_ERROR(advance(reader_->bytes_read(), reader_->total_bytes()));
-    }
-    ASSIGN_OR_RETURN(const bool more, reader_->Next(&document, &rejects));
+    ASSIGN_OR_RETURN(const CorpusStep step, reader_->Next(&document, &rejects));
     RETURN_IF_ERROR(rejects_.Write(&rejects));
-    if (!more) return advance(reader_->total_bytes(), reader_->total_bytes());
-    RETURN_IF_ERROR(documents_.Add(document.id, document.text, document.domain));
-    RETURN_IF_ERROR(SaveIfDue());
+    if (step == CorpusStep::kEnd) return advance(Position(reader_->total_bytes()));
+    if (step == CorpusStep::kDocument) {
+      RETURN_IF_ERROR(documents_.Add(document.id, document.text, document.domain));
+      RETURN_IF_ERROR(SaveIfDue());
+    }
+    if (step == CorpusStep::kNoneYet || documents_.num_documents() % kDocumentsPerAdvance == 0) {
+      RETURN_IF_ERROR(advance(Position(reader_->bytes_read())));
+    }
   }
 }
 
@@ -240,7 +250,10 @@ absl::StatusOr<std::string> IngestKey(const v1::CorpusSpec& resolved) {
       .Add("id_field", config.id_field())
       .Add("domain_field", config.domain_field())
       .Add("max_document_bytes", static_cast<int64_t>(config.max_document_bytes()))
-      .Add("split_bytes", static_cast<int64_t>(config.split_bytes()));
+      .Add("split_bytes", static_cast<int64_t>(config.split_bytes()))
+      .Add("strict", config.strict())
+      .Add("max_expansion_ratio", static_cast<int64_t>(config.max_expansion_ratio()))
+      .Add("max_expanded_bytes", static_cast<int64_t>(config.max_expanded_bytes()));
   ASSIGN_OR_RETURN(const CorpusFiles files, FindCorpusFiles(Paths(resolved)));
   for (const CorpusFile& file : files.files) RETURN_IF_ERROR(AddFile(file, &key));
   for (const SkippedEntry& entry : files.skipped) {

@@ -1,7 +1,8 @@
 // ingest: records of the input files become numbered documents.
 //
 // Output: the document store (document_store.h); rejects.jsonl, one line
-// {"file", "offset", "reason"} a rejected record; ingest.json, the counts.
+// {"file", "offset", "reason"} (and "detail", where a file is
+// damaged) a rejected record; ingest.json, the counts.
 #ifndef BRAID_PIPELINE_INGEST_STAGE_H_
 #define BRAID_PIPELINE_INGEST_STAGE_H_
 

@@ -1,5 +1,6 @@
 #include "pipeline/job_runner.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -7,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "formats/npy.h"
+#include "formats/process_memory.h"
 #include "formats/status_macros.h"
 #include "pipeline/deduplicate_stage.h"
 #include "pipeline/document_store.h"
@@ -17,13 +19,17 @@
 #include "pipeline/order_stage.h"
 #include "pipeline/pack_stage.h"
 #include "pipeline/stage_advance.h"
+#include "pipeline/stage_meter.h"
 #include "pipeline/tokenize_stage.h"
 #include "retrieval/parallel_for.h"
 
 namespace braid {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
+double SteadySeconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
 
 absl::Status InStage(const std::string& stage, const absl::Status& status) {
   if (status.ok() || absl::IsCancelled(status)) return status;
@@ -44,7 +50,8 @@ class JobRun {
   absl::StatusOr<std::filesystem::path> Stage(const std::string& name, const std::string& unit,
                                               const absl::StatusOr<std::string>& key,
                                               const Work& work);
-  absl::Status Report(v1::StageProgress* progress, SteadyClock::time_point start) const;
+  StageMeter Meter(const std::string& stage, const std::string& unit) const;
+  absl::Status Report(const std::string& key, v1::StageProgress progress) const;
 
   absl::Status RunIngest();
   absl::Status RunTokenize();
@@ -65,13 +72,25 @@ class JobRun {
   std::optional<StoredNeighbors> neighbors_;
   std::optional<NpyArray<uint8_t>> keep_;
   StoredOrder order_;
+  int64_t num_rejected_ = 0, num_exact_duplicates_ = 0, num_near_duplicates_ = 0;
+  double bytes_per_document_ = 0;
 };
 
-absl::Status JobRun::Report(v1::StageProgress* progress, SteadyClock::time_point start) const {
-  const std::chrono::duration<double> elapsed = SteadyClock::now() - start;
-  progress->set_seconds(elapsed.count());
-  hooks_.report(*progress);
+absl::Status JobRun::Report(const std::string& key, v1::StageProgress progress) const {
+  progress.set_key(key);
+  hooks_.report(progress);
   return hooks_.stop() ? absl::CancelledError("stopped on request") : absl::OkStatus();
+}
+
+StageMeter JobRun::Meter(const std::string& stage, const std::string& unit) const {
+  const bool in_chunks = stage != "deduplicate" && stage != "order";
+  return StageMeter({.stage = stage,
+                     .unit = unit,
+                     .bytes_per_document = bytes_per_document_,
+                     .chunk_bytes = in_chunks ? store_->chunk_bytes() : 0,
+                     .rejects = num_rejected_,
+                     .clock = SteadySeconds,
+                     .resident_bytes = [] { return ReadProcessMemory().resident_bytes; }});
 }
 
 absl::StatusOr<std::filesystem::path> JobRun::Stage(const std::string& name,
@@ -79,23 +98,15 @@ absl::StatusOr<std::filesystem::path> JobRun::Stage(const std::string& name,
                                                     const absl::StatusOr<std::string>& key,
                                                     const Work& work) {
   if (!key.ok()) return InStage(name, key.status());
-  const SteadyClock::time_point start = SteadyClock::now();
-  v1::StageProgress progress;
-  progress.set_stage(name);
-  progress.set_unit(unit);
-  RETURN_IF_ERROR(Report(&progress, start));
-  const StageAdvance advance = [&](int64_t done, int64_t total) {
-    progress.set_done(done);
-    progress.set_total(total);
-    return Report(&progress, start);
+  StageMeter meter = Meter(name, unit);
+  RETURN_IF_ERROR(Report(*key, meter.Started()));
+  const StageAdvance advance = [&](const StagePosition& position) {
+    return Report(*key, meter.At(position));
   };
   const auto stored =
       store_->Produce(name, *key, [&](StageWriter& writer) { return work(advance, &writer); });
   if (!stored.ok()) return InStage(name, stored.status());
-  progress.set_done(progress.total());
-  progress.set_reused(stored->reused);
-  progress.set_complete(true);
-  RETURN_IF_ERROR(Report(&progress, start));
+  RETURN_IF_ERROR(Report(*key, meter.Completed(stored->reused)));
   return stored->directory;
 }
 
@@ -106,6 +117,10 @@ absl::Status JobRun::RunIngest() {
                    }));
   ingest_key_ = *key;
   ASSIGN_OR_RETURN(documents_, DocumentStore::Open(ingest_));
+  ASSIGN_OR_RETURN(const IngestSummary summary, ReadIngestSummary(ingest_));
+  num_rejected_ = summary.num_rejected;
+  const auto num_documents = static_cast<double>(std::max<int64_t>(documents_->size(), 1));
+  bytes_per_document_ = static_cast<double>(documents_->num_text_bytes()) / num_documents;
   return absl::OkStatus();
 }
 
@@ -147,6 +162,9 @@ absl::Status JobRun::RunDeduplicate() {
         return Deduplicate(*documents_, *neighbors_, spec_.deduplicate(), advance, stage);
       }));
   ASSIGN_OR_RETURN(keep_, NpyArray<uint8_t>::Open(directory / "keep.npy"));
+  ASSIGN_OR_RETURN(const StoredDuplicates duplicates, StoredDuplicates::Open(directory));
+  num_exact_duplicates_ = duplicates.num_exact();
+  num_near_duplicates_ = duplicates.num_near();
   return absl::OkStatus();
 }
 
@@ -154,7 +172,8 @@ absl::Status JobRun::RunOrder() {
   order_key_ = OrderKey(spec_, deduplicate_key_);
   ASSIGN_OR_RETURN(const std::filesystem::path directory,
                    Stage("order", "documents", order_key_, [&](const auto& advance, auto* stage) {
-                     return Order(*documents_, *neighbors_, keep_->values(), spec_, advance, stage);
+                     return Order(*documents_, *neighbors_, keep_->values(), embed_, spec_, advance,
+                                  stage);
                    }));
   ASSIGN_OR_RETURN(order_, StoredOrder::Read(directory));
   return absl::OkStatus();
@@ -179,7 +198,10 @@ absl::StatusOr<v1::JobResult> JobRun::Summarize() const {
   result.set_num_rejected(ingest.num_rejected);
   result.set_num_heldout(static_cast<int64_t>(order_.heldout.size()));
   result.set_num_documents(static_cast<int64_t>(order_.training.order.size()));
-  result.set_num_duplicates(documents_->size() - result.num_heldout() - result.num_documents());
+  result.set_num_heldout_overlaps(static_cast<int64_t>(order_.overlaps.size()));
+  result.set_num_exact_duplicates(num_exact_duplicates_);
+  result.set_num_near_duplicates(num_near_duplicates_);
+  result.set_num_duplicates(num_exact_duplicates_ + num_near_duplicates_);
   result.set_num_tokens(dataset.value("num_tokens", int64_t{0}));
   result.set_num_instances(dataset.value("num_instances", int64_t{0}));
   for (const auto& [reason, count] : ingest.rejects) {

@@ -5,7 +5,9 @@ braid_library(NAME pipeline
     deduplicate_stage.cc
     document_store.cc
     embed_stage.cc
+    heldout_overlap.cc
     ingest_stage.cc
+    job_explanation.cc
     job_id.cc
     job_runner.cc
     job_state.cc
@@ -14,15 +16,17 @@ braid_library(NAME pipeline
     job_worker.cc
     json_file.cc
     neighbor_stage.cc
+    document_partition.cc
     order_stage.cc
     pack_stage.cc
     pipeline_service.cc
     resume_point.cc
     stage_key.cc
+    stage_meter.cc
     stage_store.cc
     tokenize_stage.cc
     worker_lock.cc
   DEPS braid::pipeline_core braid::corpus braid::tokenizer braid::retrieval
-    braid::retrieval_services braid::proto braid::formats braid::grpc_status gRPC::grpc++
+    braid::retrieval_services braid::proto braid::nearest_word braid::formats braid::grpc_status gRPC::grpc++
     nlohmann_json::nlohmann_json absl::status absl::statusor absl::strings Threads::Threads)
 target_link_libraries(braid_pipeline PRIVATE SQLiteCpp PkgConfig::XXHASH)

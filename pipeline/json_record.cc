@@ -27,10 +27,16 @@ JsonRecord::JsonRecord() : parsed_(std::make_unique<Parsed>()) {}
 JsonRecord::~JsonRecord() = default;
 
 std::string_view JsonRecord::Parse(std::string_view line) {
+  constexpr size_t kKeptBytes = size_t{4} << 20;
+  // Buffers are up to 14 times the longest line; those of a rare long one are given back.
+  if (parsed_->parser.capacity() > kKeptBytes && line.size() <= kKeptBytes) {
+    parsed_->parser = simdjson::dom::parser();
+  }
   element root;
   const auto error = parsed_->parser.parse(line.data(), line.size(), false).get(root);
   if (error == simdjson::UTF8_ERROR) return "invalid utf-8";
-  if (error == simdjson::CAPACITY || error == simdjson::DEPTH_ERROR) return "too long";
+  if (error == simdjson::CAPACITY) return "too long";
+  if (error == simdjson::DEPTH_ERROR) return "nested too deep";
   if (error != simdjson::SUCCESS) {
     // The parser may stumble over a bad byte as a bad string first.
     return simdjson::validate_utf8(line.data(), line.size()) ? "invalid json" : "invalid utf-8";

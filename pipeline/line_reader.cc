@@ -32,7 +32,9 @@ absl::StatusOr<bool> LineReader::Fill() {
     std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
     end_ -= std::exchange(begin_, 0);
   }
-  if (end_ + kPaddingBytes == buffer_.size()) buffer_.resize(2 * end_ + kPaddingBytes);
+  if (end_ + kPaddingBytes == buffer_.size()) {
+    buffer_.resize(std::min(2 * end_, max_line_bytes_ + kChunkBytes) + kPaddingBytes);
+  }
   const std::span<char> room(buffer_.data() + end_, buffer_.size() - kPaddingBytes - end_);
   ASSIGN_OR_RETURN(const size_t size, source_->Read(room));
   end_ += size;

@@ -31,7 +31,8 @@ class LineReader {
 
   LineReader(std::unique_ptr<TextSource> source, int64_t max_line_bytes);
 
-  // The next line; false after the last one, which needs no newline. Errors are the source's.
+  // The next line; false after the last one, which needs no newline. Errors are the source's,
+  // after all whole lines before; half a line is dropped then.
   absl::StatusOr<bool> Next(Line* line);
 
   // Goes to the line that starts at `offset`, which is not before offset(). `keep_going` is asked
@@ -39,7 +40,7 @@ class LineReader {
   // before.
   absl::Status SkipTo(int64_t offset, const std::function<absl::Status()>& keep_going);
 
-  // Of the source, at which the next line starts.
+  // Byte of the source at which the next line starts.
   int64_t offset() const { return offset_; }
   // Bytes on disk.
   int64_t bytes_read() const { return source_->bytes_read(); }

@@ -196,8 +196,11 @@ std::vector<MachineTextFile> FindMachineText(const fs::path& root) {
   }
   const auto order = [](const MachineTextFile& file) { return std::tie(file.path, file.domain); };
   std::ranges::sort(files, {}, order);
-  const auto repeated = std::ranges::unique(files, {}, &MachineTextFile::path);
-  files.erase(repeated.begin(), repeated.end());
+  // clang 14 does not compile std::ranges::unique.
+  const auto same = [](const MachineTextFile& a, const MachineTextFile& b) {
+    return a.path == b.path;
+  };
+  files.erase(std::unique(files.begin(), files.end(), same), files.end());
   return files;
 }
 

@@ -135,7 +135,11 @@ absl::Status SearchInChunks(const NeighborGraphSearch& search, int64_t n, int64_
     const int64_t end = std::min(begin + chunk, n);
     ids.resize((end - begin) * search.k());
     scores.resize(ids.size());
-    RETURN_IF_ERROR(search.Find(begin, {ids, scores}, [&] { return advance(begin, n); }));
+    const StagePosition position = {.done = begin,
+                                    .total = n,
+                                    .chunk = begin / chunk + 1,
+                                    .num_chunks = (n + chunk - 1) / chunk};
+    RETURN_IF_ERROR(search.Find(begin, {ids, scores}, [&] { return advance(position); }));
     RETURN_IF_ERROR(id_file.AppendRows(ids));
     RETURN_IF_ERROR(score_file.AppendRows(scores));
     begin = end;

@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include "braid/v1/pipeline.grpc.pb.h"
 #include "formats/status_macros.h"
 #include "pipeline/corpus_spec.h"
+#include "pipeline/job_explanation.h"
 #include "pipeline/job_state.h"
 #include "pipeline/job_store.h"
 #include "pipeline/job_worker.h"
@@ -27,6 +29,15 @@ namespace {
 // Other processes may change a job, unseen by this one's condition variable.
 constexpr std::chrono::milliseconds kPollInterval{200};
 
+// Text of a span when a request does not say.
+constexpr int64_t kExcerptBytes = 160;
+constexpr int64_t kMaxExcerptBytes = int64_t{1} << 20;
+constexpr int kMaxInstances = 65536;
+
+int64_t ExcerptBytes(int32_t requested) {
+  return requested == 0 ? kExcerptBytes : std::min<int64_t>(requested, kMaxExcerptBytes);
+}
+
 std::string NewRequestId() {
   std::random_device device;
   std::string id;
@@ -38,9 +49,10 @@ std::string NewRequestId() {
   return id;
 }
 
-grpc::Status Reply(absl::StatusOr<v1::Job> job, v1::Job* response) {
-  if (!job.ok()) return ToGrpc(job.status());
-  *response = *std::move(job);
+template <class Message>
+grpc::Status Reply(absl::StatusOr<Message> message, Message* response) {
+  if (!message.ok()) return ToGrpc(message.status());
+  *response = *std::move(message);
   return grpc::Status::OK;
 }
 
@@ -97,6 +109,16 @@ class PipelineServiceImpl final : public v1::PipelineService::Service {
     return Reply(jobs_->Resume(request->id()), response);
   }
 
+  grpc::Status ExplainInstances(grpc::ServerContext*, const v1::ExplainInstancesRequest* request,
+                                v1::ExplainInstancesResponse* response) override {
+    return Reply(Instances(*request), response);
+  }
+
+  grpc::Status ExplainDocument(grpc::ServerContext*, const v1::ExplainDocumentRequest* request,
+                               v1::ExplainDocumentResponse* response) override {
+    return Reply(Document(*request), response);
+  }
+
  private:
   absl::StatusOr<v1::Job> Submit(const v1::SubmitCorpusRequest& request) {
     ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, ResolveCorpusSpec(request.spec()));
@@ -105,6 +127,31 @@ class PipelineServiceImpl final : public v1::PipelineService::Service {
     ASSIGN_OR_RETURN(const bool known, jobs_->Knows(id));
     if (!known) RETURN_IF_ERROR(CheckPathsExist(resolved));
     return jobs_->Submit(resolved, id);
+  }
+
+  absl::StatusOr<JobExplanation> Explanation(const std::string& id) {
+    ASSIGN_OR_RETURN(const v1::Job job, jobs_->Get(id));
+    return JobExplanation::Open(job, stages_);
+  }
+
+  absl::StatusOr<v1::ExplainInstancesResponse> Instances(
+      const v1::ExplainInstancesRequest& request) {
+    if (request.instances_size() > kMaxInstances) {
+      return absl::InvalidArgumentError(absl::StrCat("instances: got ", request.instances_size(),
+                                                     ", expected at most ", kMaxInstances));
+    }
+    ASSIGN_OR_RETURN(const JobExplanation explanation, Explanation(request.job_id()));
+    v1::ExplainInstancesResponse response;
+    for (const int64_t instance : request.instances()) {
+      ASSIGN_OR_RETURN(*response.add_instances(),
+                       explanation.Instance(instance, ExcerptBytes(request.excerpt_bytes())));
+    }
+    return response;
+  }
+
+  absl::StatusOr<v1::ExplainDocumentResponse> Document(const v1::ExplainDocumentRequest& request) {
+    ASSIGN_OR_RETURN(const JobExplanation explanation, Explanation(request.job_id()));
+    return explanation.Document(request.document(), ExcerptBytes(request.excerpt_bytes()));
   }
 
   absl::Status Watch(const v1::WatchJobRequest& request, grpc::ServerContext* context,

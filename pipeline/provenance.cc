@@ -208,12 +208,25 @@ std::vector<ProvenanceSpan> Provenance::Document(uint32_t document) const {
   return spans;
 }
 
-std::optional<uint32_t> Provenance::FindDocument(std::string_view id) const {
+int64_t Provenance::PlaceOfId(std::string_view id) const {
   const std::span<const uint32_t> documents = by_id_.values();
-  const auto before = [&](int64_t i) { return document_id(documents[i]) < id; };
-  const int64_t i = LowerBound(num_documents(), before);
-  if (i == num_documents() || document_id(documents[i]) != id) return std::nullopt;
-  return documents[i];
+  return LowerBound(num_documents(), [&](int64_t i) { return document_id(documents[i]) < id; });
+}
+
+std::optional<uint32_t> Provenance::FindDocument(std::string_view id) const {
+  const int64_t i = PlaceOfId(id);
+  if (i == num_documents() || document_id(by_id_.values()[i]) != id) return std::nullopt;
+  return by_id_.values()[i];
+}
+
+std::vector<std::string> Provenance::IdsAround(std::string_view id, int64_t distance) const {
+  const int64_t place = PlaceOfId(id);
+  const int64_t end = std::min(num_documents(), place + distance);
+  std::vector<std::string> ids;
+  for (int64_t i = std::max<int64_t>(0, place - distance); i < end; ++i) {
+    ids.emplace_back(document_id(by_id_.values()[i]));
+  }
+  return ids;
 }
 
 std::string_view Provenance::document_id(uint32_t document) const {

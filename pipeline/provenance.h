@@ -53,6 +53,10 @@ class Provenance {
   // Number of the document with this id. Of equal ids, the lowest number.
   std::optional<uint32_t> FindDocument(std::string_view id) const;
 
+  // Up to `distance` ids on either side of where `id` is or would be among all
+  // ids, sorted as bytes: for suggestions.
+  std::vector<std::string> IdsAround(std::string_view id, int64_t distance) const;
+
   // Requires: document < num_documents().
   std::string_view document_id(uint32_t document) const;
 
@@ -65,6 +69,7 @@ class Provenance {
              NpyArray<uint32_t> by_id, MappedFile ids);
   absl::Status Validate(const std::filesystem::path& directory) const;
   ProvenanceSpan span(int64_t row) const;
+  int64_t PlaceOfId(std::string_view id) const;  // in by_id_, of the first not below it
 
   NpyArray<int64_t> spans_;        // [num_spans, 5] sorted by (instance, instance_offset)
   NpyArray<int64_t> by_document_;  // [num_spans] rows of spans_ by (document, document_offset)

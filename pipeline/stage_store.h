@@ -130,6 +130,8 @@ class StageStore {
 
   explicit StageStore(std::filesystem::path root, const StageOptions& options = {});
 
+  // Text that a stage may have to redo.
+  int64_t chunk_bytes() const { return options_.chunk_bytes; }
   std::filesystem::path DirectoryOf(std::string_view stage, std::string_view key) const;
 
   // The output of `stage` with this key (32 hexadecimal digits): what is stored,

@@ -1,9 +1,11 @@
 #include "pipeline/text_source.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -39,7 +41,10 @@ class FileInput {
     do {
       size = read(descriptor_, buffer_.data(), buffer_.size());
     } while (size < 0 && errno == EINTR);
-    if (size < 0) return SystemError("read", path_, errno);
+    if (size < 0) {
+      // Not what the file holds is wrong (DATA_LOSS), so reading it again may help.
+      return absl::UnavailableError(SystemError("read", path_, errno).message());
+    }
     bytes_read_ += size;
     rest_ = std::string_view(buffer_.data(), static_cast<size_t>(size));
     return absl::OkStatus();
@@ -117,13 +122,14 @@ class CompressedSource : public TextSource {
  private:
   absl::Status CheckExpansion() const {
     const int64_t compressed = input_->bytes_read();
-    if (num_bytes_ <= limit_.min_bytes || num_bytes_ / limit_.max_ratio <= compressed) {
-      return absl::OkStatus();
-    }
+    const bool dense = num_bytes_ > limit_.min_bytes && num_bytes_ / limit_.max_ratio > compressed;
+    if (!dense && num_bytes_ <= limit_.max_bytes) return absl::OkStatus();
     return absl::ResourceExhaustedError(
         absl::StrCat(input_->path().string(), ": looks like a decompression bomb: got ", num_bytes_,
                      " bytes from ", compressed, ", expected at most ", limit_.max_ratio,
-                     " for one. If it is real text, decompress it first."));
+                     " for one and ", limit_.max_bytes,
+                     " in all. If it is real text, decompress it first, or raise "
+                     "ingest.max_expansion_ratio or ingest.max_expanded_bytes."));
   }
 
   const ExpansionLimit limit_;
@@ -140,7 +146,7 @@ class GzipSource : public CompressedSource {
 
  private:
   absl::StatusOr<size_t> Decompress(std::span<char> out) override {
-    if (!initialized_) return absl::ResourceExhaustedError("zlib: out of memory");
+    if (!initialized_) return absl::UnavailableError("zlib: out of memory");
     if (!inside_frame_ && !StartMember()) return 0;
     const std::string_view in = input_->rest();
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data()));
@@ -150,13 +156,16 @@ class GzipSource : public CompressedSource {
     const size_t room = stream_.avail_out;
     const int rc = inflate(&stream_, Z_NO_FLUSH);
     input_->Use(in.size() - stream_.avail_in);
-    if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR) {
+    const size_t produced = room - stream_.avail_out;
+    const bool damaged = rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR;
+    if (damaged && produced == 0) {
       return Damaged(stream_.msg != nullptr ? stream_.msg : absl::StrCat("zlib error ", rc),
                      "gzip data", "Check it with gzip -t.");
     }
     inside_frame_ = rc != Z_STREAM_END;
-    has_pending_output_ = inside_frame_ && stream_.avail_out == 0;
-    return room - stream_.avail_out;
+    // What came before the damage first; the next call fails in the same way.
+    has_pending_output_ = damaged || (inside_frame_ && stream_.avail_out == 0);
+    return produced;
   }
 
   // Zeros after a member are padding, as for gzip itself.
@@ -185,19 +194,29 @@ class ZstdSource : public CompressedSource {
 
  private:
   absl::StatusOr<size_t> Decompress(std::span<char> out) override {
-    ZSTD_inBuffer in = {input_->rest().data(), input_->rest().size(), 0};
+    // A block at a time: an error would take the blocks before it in the same call along.
+    ZSTD_inBuffer in = {input_->rest().data(), std::min(input_->rest().size(), next_bytes_), 0};
     ZSTD_outBuffer output = {out.data(), out.size(), 0};
     const size_t rc = ZSTD_decompressStream(context_, &output, &in);
     input_->Use(in.pos);
-    if (ZSTD_isError(rc)) {
-      return Damaged(ZSTD_getErrorName(rc), "Zstandard data", "Check it with zstd -t.");
-    }
+    if (ZSTD_isError(rc)) return Failed(rc);
+    next_bytes_ = rc != 0 ? rc : kFrameStartBytes;
     inside_frame_ = rc != 0;
     has_pending_output_ = inside_frame_ && output.pos == output.size;
     return output.pos;
   }
 
+  absl::Status Failed(size_t rc) const {
+    if (ZSTD_getErrorCode(rc) == ZSTD_error_memory_allocation) {
+      return absl::UnavailableError(
+          absl::StrCat(input_->path().string(), ": out of memory for the window of a zstd frame"));
+    }
+    return Damaged(ZSTD_getErrorName(rc), "Zstandard data", "Check it with zstd -t.");
+  }
+
+  static constexpr size_t kFrameStartBytes = 5;
   ZSTD_DCtx* context_;
+  size_t next_bytes_ = kFrameStartBytes;  // that the decoder asks for
 };
 
 bool IsGzip(std::string_view start) { return start.starts_with("\x1f\x8b"); }
@@ -226,9 +245,15 @@ absl::Status CheckName(const std::filesystem::path& path, std::string_view start
 
 absl::StatusOr<std::unique_ptr<TextSource>> TextSource::Open(const std::filesystem::path& path,
                                                              const ExpansionLimit& limit) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK a FIFO would wait for a writer; regular files take no notice of it.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor < 0) return SystemError("open", path, errno);
   auto input = std::make_unique<FileInput>(path, descriptor);
+  struct stat status;
+  if (fstat(descriptor, &status) != 0) return SystemError("stat", path, errno);
+  if (!S_ISREG(status.st_mode)) {
+    return absl::InvalidArgumentError(path.string() + ": not a regular file");
+  }
   RETURN_IF_ERROR(input->Refill());
   const std::string_view start = input->rest();
   if (IsGzip(start)) return std::make_unique<GzipSource>(std::move(input), limit);
@@ -238,8 +263,9 @@ absl::StatusOr<std::unique_ptr<TextSource>> TextSource::Open(const std::filesyst
 }
 
 absl::StatusOr<std::optional<std::string>> ReadText(const std::filesystem::path& path,
-                                                    int64_t max_bytes) {
-  ASSIGN_OR_RETURN(std::unique_ptr<TextSource> source, TextSource::Open(path));
+                                                    int64_t max_bytes,
+                                                    const ExpansionLimit& limit) {
+  ASSIGN_OR_RETURN(std::unique_ptr<TextSource> source, TextSource::Open(path, limit));
   std::string text;
   std::vector<char> chunk(kInputBytes);
   while (true) {

@@ -2,68 +2,85 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "formats/check.h"
 #include "retrieval/best_scores.h"
-#include "retrieval/block_product.h"
+#include "retrieval/byte_product.h"
 #include "retrieval/coarse_centroids.h"
 #include "retrieval/faiss_call.h"
 #include "retrieval/inner_product.h"
+#include "retrieval/list_scorer.h"
 #include "retrieval/neighbor_ranking.h"
 
 namespace braid {
 namespace {
 
-// Of one product: its operands and its result stay in a core's cache.
-constexpr int64_t kQueriesPerProduct = 256;
-constexpr int64_t kVectorsPerProduct = 512;
-
 // One block of queries, searched by one thread.
 class BlockSearch {
  public:
   BlockSearch(const DocumentVectors& vectors, const InvertedLists& lists, int64_t num_probes,
-              int32_t k, std::span<const uint32_t> queries)
+              int32_t k, std::span<const uint32_t> queries, std::unique_ptr<ListScorer> scorer)
       : vectors_(vectors),
         lists_(lists),
         num_probes_(num_probes),
         k_(static_cast<size_t>(k)),
-        depth_(k + 1 + kSpareCandidates),
+        depth_(scorer->Depth(k)),
         queries_(queries),
-        candidates_(queries.size() * static_cast<size_t>(BestScores::Capacity(depth_))),
-        products_(kQueriesPerProduct * kVectorsPerProduct) {
+        scorer_(std::move(scorer)),
+        candidates_(queries.size() * static_cast<size_t>(BestScores::Capacity(depth_))) {
     for (size_t i = 0; i < queries.size(); ++i) {
       best_.emplace_back(depth_, candidates_.data() + i * BestScores::Capacity(depth_));
     }
   }
 
-  // Writes nothing once `stopping`.
-  void Run(const std::atomic<bool>& stopping, NeighborRows rows) {
-    ChooseLists();
+  // Writes the rows of all queries, unless `stopping`; returns the positions of those
+  // for which documents that are no candidates could be as close.
+  std::vector<size_t> Run(const std::atomic<bool>& stopping, NeighborRows rows) {
+    ChooseLists(stopping);
+    if (stopping) return {};
     GroupByList();
-    for (int64_t list = 0; list < lists_.num_lists() && !stopping; ++list) SearchList(list);
-    for (size_t i = 0; i < queries_.size() && !stopping; ++i) RankRow(i, rows);
-    for (const SameVector& group : GroupBySameVector(vectors_, queries_, undecided_)) {
-      if (stopping) return;
-      CompareWithAll(group, rows);
+    scorer_->SetQueries(queries_);
+    for (int64_t list = 0; list < lists_.num_lists() && !stopping; ++list) {
+      const auto visitors =
+          std::span(visitors_).subspan(starts_[list], starts_[list + 1] - starts_[list]);
+      if (!visitors.empty()) scorer_->ScoreList(list, visitors, best_);
     }
+    std::vector<size_t> undecided;
+    for (size_t i = 0; i < queries_.size() && !stopping; ++i) {
+      if (!RankRow(i, rows)) undecided.push_back(i);
+    }
+    return undecided;
+  }
+
+  // Writes the rows of queries of the same vector by comparing with every document of
+  // their lists.
+  void CompareWithAll(const SameVector& group, NeighborRows rows) const {
+    ClosestDocuments closest(k_ + 1);
+    const float* query = vectors_.row(queries_[group.rows[0]]);
+    for (uint32_t list : std::span(probes_).subspan(group.rows[0] * num_probes_, num_probes_)) {
+      for (uint32_t document : lists_.documents(list)) {
+        closest.Add({document, InnerProduct(query, vectors_.row(document), vectors_.d)});
+      }
+    }
+    const std::vector<ScoredId> sorted = closest.Sorted();
+    for (size_t row : group.rows) WriteRow(sorted, queries_[row], k_, row, rows);
   }
 
  private:
-  std::span<const uint32_t> ProbesOf(size_t query) const {
-    return std::span(probes_).subspan(query * num_probes_, num_probes_);
-  }
-
-  void ChooseLists() {
+  void ChooseLists(const std::atomic<bool>& stopping) {
     constexpr size_t kQueriesAtOnce = 1024;
     probes_.resize(queries_.size() * num_probes_);
-    for (size_t begin = 0; begin < queries_.size(); begin += kQueriesAtOnce) {
+    std::vector<float> rows;
+    for (size_t begin = 0; begin < queries_.size() && !stopping; begin += kQueriesAtOnce) {
       const size_t count = std::min(kQueriesAtOnce, queries_.size() - begin);
-      GatherRows(vectors_, queries_.subspan(begin, count), &query_rows_);
-      NearestCentroids(lists_.centroids(), query_rows_, vectors_.d, num_probes_,
+      GatherRows(vectors_, queries_.subspan(begin, count), &rows);
+      NearestCentroids(lists_.centroids(), rows, vectors_.d, num_probes_,
                        std::span(probes_).subspan(begin * num_probes_, count * num_probes_));
     }
   }
@@ -80,35 +97,8 @@ class BlockSearch {
     }
   }
 
-  void SearchList(int64_t list) {
-    const auto visitors =
-        std::span(visitors_).subspan(starts_[list], starts_[list + 1] - starts_[list]);
-    if (visitors.empty()) return;
-    const std::span<const uint32_t> documents = lists_.documents(list);
-    for (size_t begin = 0; begin < documents.size(); begin += kVectorsPerProduct) {
-      const size_t count = std::min<size_t>(kVectorsPerProduct, documents.size() - begin);
-      GatherRows(vectors_, documents.subspan(begin, count), &list_rows_);
-      for (size_t at = 0; at < visitors.size(); at += kQueriesPerProduct) {
-        Compare(visitors.subspan(at, std::min<size_t>(kQueriesPerProduct, visitors.size() - at)),
-                documents.subspan(begin, count));
-      }
-    }
-  }
-
-  // documents: those whose vectors stand in list_rows_.
-  void Compare(std::span<const uint32_t> visitors, std::span<const uint32_t> documents) {
-    query_documents_.clear();
-    for (uint32_t visitor : visitors) query_documents_.push_back(queries_[visitor]);
-    GatherRows(vectors_, query_documents_, &query_rows_);
-    BlockProduct(query_rows_.data(), static_cast<int64_t>(visitors.size()), list_rows_.data(),
-                 static_cast<int64_t>(documents.size()), vectors_.d, products_.data());
-    for (size_t i = 0; i < visitors.size(); ++i) {
-      best_[visitors[i]].Offer(std::span(products_).subspan(i * documents.size(), documents.size()),
-                               documents.data());
-    }
-  }
-
-  void RankRow(size_t i, NeighborRows rows) {
+  // False when the row is undecided.
+  bool RankRow(size_t i, NeighborRows rows) {
     const std::span<ScoredId> candidates = best_[i].Take();
     float lowest = std::numeric_limits<float>::infinity();
     for (ScoredId& candidate : candidates) {
@@ -119,22 +109,7 @@ class BlockSearch {
     std::ranges::sort(candidates, IsCloser);
     WriteRow(candidates, queries_[i], k_, i, rows);
     const bool all_kept = static_cast<int64_t>(candidates.size()) < depth_;
-    if (!all_kept && rows.scores[(i + 1) * k_ - 1] <= lowest + kProductError) {
-      undecided_.push_back(i);
-    }
-  }
-
-  // For queries with many others about as close as the k-th.
-  void CompareWithAll(const SameVector& group, NeighborRows rows) const {
-    ClosestDocuments closest(k_ + 1);
-    const float* query = vectors_.row(queries_[group.rows[0]]);
-    for (uint32_t list : ProbesOf(group.rows[0])) {
-      for (uint32_t document : lists_.documents(list)) {
-        closest.Add({document, InnerProduct(query, vectors_.row(document), vectors_.d)});
-      }
-    }
-    const std::vector<ScoredId> sorted = closest.Sorted();
-    for (size_t row : group.rows) WriteRow(sorted, queries_[row], k_, row, rows);
+    return all_kept || rows.scores[(i + 1) * k_ - 1] > scorer_->UpperBound(i, lowest);
   }
 
   const DocumentVectors& vectors_;
@@ -142,21 +117,21 @@ class BlockSearch {
   const size_t num_probes_, k_;
   const int64_t depth_;
   const std::span<const uint32_t> queries_;
+  const std::unique_ptr<ListScorer> scorer_;
   std::vector<ScoredId> candidates_;  // [queries, capacity], the buffers of best_
   std::vector<BestScores> best_;      // [queries]
   std::vector<uint32_t> probes_;      // [queries, num_probes]
   std::vector<size_t> starts_;        // [num_lists + 1], of each list's visitors
   std::vector<uint32_t> visitors_;    // positions in queries_, list by list
-  std::vector<size_t> undecided_;     // positions in queries_
-  // Scratch of one product.
-  std::vector<uint32_t> query_documents_;
-  std::vector<float> query_rows_, list_rows_, products_;
 };
 
 class ListNeighborSearch final : public NeighborSearch {
  public:
-  ListNeighborSearch(const DocumentVectors& vectors, int32_t k, const InvertedLists* lists)
-      : vectors_(vectors), k_(k), lists_(lists) {}
+  ListNeighborSearch(const DocumentVectors& vectors, int32_t k, const InvertedLists* lists,
+                     bool use_bytes)
+      : vectors_(vectors), k_(k), lists_(lists) {
+    if (use_bytes) bytes_.emplace(vectors_, *lists);
+  }
 
   std::optional<int64_t> num_lists() const override { return lists_->num_lists(); }
 
@@ -168,29 +143,75 @@ class ListNeighborSearch final : public NeighborSearch {
   absl::Status Find(std::span<const uint32_t> documents, NeighborRows rows,
                     const StopCheck& check) const override {
     SetFaissThreads(1);
-    return ParallelForUntil(
-        static_cast<int64_t>(documents.size()), kListSearchBlock, check,
-        [&](int64_t begin, int64_t end, const std::atomic<bool>& stopping) {
-          const size_t k = static_cast<size_t>(k_), count = static_cast<size_t>(end - begin);
-          BlockSearch(vectors_, *lists_, num_probes_, k_, documents.subspan(begin, count))
-              .Run(stopping, {rows.ids.subspan(begin * k, count * k),
-                              rows.scores.subspan(begin * k, count * k)});
-        });
+    const auto k = static_cast<size_t>(k_);
+    const auto search = [&](int64_t begin, int64_t end, const std::atomic<bool>& stopping) {
+      const auto count = static_cast<size_t>(end - begin);
+      FindBlock(
+          documents.subspan(begin, count), stopping,
+          {rows.ids.subspan(begin * k, count * k), rows.scores.subspan(begin * k, count * k)});
+    };
+    return ParallelForUntil(static_cast<int64_t>(documents.size()), BlockSize(), check, search);
   }
 
  private:
+  // Bounds the pairs of query and list that a thread holds; a power of two.
+  int64_t BlockSize() const {
+    constexpr uint64_t kMostPairs = uint64_t{1} << 24;
+    constexpr uint64_t kLeast = 1024;
+    const uint64_t fits = std::bit_floor(kMostPairs / static_cast<uint64_t>(num_probes_));
+    return std::clamp<int64_t>(std::max(fits, kLeast), kLeast, kListSearchBlock);
+  }
+
+  // Bytes first; floats for what they leave open; one by one for the rest.
+  void FindBlock(std::span<const uint32_t> queries, const std::atomic<bool>& stopping,
+                 NeighborRows rows) const {
+    if (!bytes_) return FindWithFloats(queries, stopping, rows);
+    std::vector<size_t> undecided;
+    {
+      BlockSearch search(vectors_, *lists_, num_probes_, k_, queries,
+                         MakeByteScorer(vectors_, *lists_, *bytes_));
+      undecided = search.Run(stopping, rows);
+    }
+    if (undecided.empty() || stopping) return;
+    const auto k = static_cast<size_t>(k_);
+    std::vector<uint32_t> rest;
+    for (size_t i : undecided) rest.push_back(queries[i]);
+    std::vector<uint32_t> ids(rest.size() * k);
+    std::vector<float> scores(ids.size());
+    FindWithFloats(rest, stopping, {ids, scores});
+    for (size_t j = 0; j < undecided.size(); ++j) {
+      std::copy_n(ids.begin() + j * k, k, rows.ids.begin() + undecided[j] * k);
+      std::copy_n(scores.begin() + j * k, k, rows.scores.begin() + undecided[j] * k);
+    }
+  }
+
+  void FindWithFloats(std::span<const uint32_t> queries, const std::atomic<bool>& stopping,
+                      NeighborRows rows) const {
+    BlockSearch search(vectors_, *lists_, num_probes_, k_, queries,
+                       MakeFloatScorer(vectors_, *lists_));
+    const std::vector<size_t> undecided = search.Run(stopping, rows);
+    for (const SameVector& group : GroupBySameVector(vectors_, queries, undecided)) {
+      if (stopping) return;
+      search.CompareWithAll(group, rows);
+    }
+  }
+
   DocumentVectors vectors_;
   int32_t k_;
   const InvertedLists* lists_;
+  std::optional<ByteLists> bytes_;
   int64_t num_probes_ = 1;
 };
 
 }  // namespace
 
 std::unique_ptr<NeighborSearch> MakeListNeighborSearch(const DocumentVectors& vectors, int32_t k,
-                                                       const InvertedLists* lists) {
+                                                       const InvertedLists* lists,
+                                                       ListArithmetic arithmetic) {
   BRAID_CHECK(k > 0) << k;
-  return std::make_unique<ListNeighborSearch>(vectors, k, lists);
+  const bool use_bytes = arithmetic == ListArithmetic::kBytes ||
+                         (arithmetic == ListArithmetic::kFastest && HasFastByteProduct());
+  return std::make_unique<ListNeighborSearch>(vectors, k, lists, use_bytes);
 }
 
 }  // namespace braid

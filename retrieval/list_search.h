@@ -15,17 +15,24 @@
 
 namespace braid {
 
-// Queries that a thread searches together. Find gives the same bytes however a
+// Queries that a thread searches together, at most. Find gives the same bytes however a
 // corpus is cut into calls at multiples of it.
 inline constexpr int64_t kListSearchBlock = 16'384;
 
+// How candidates are chosen. kBytes rounds vectors to bytes, which takes a quarter of
+// the time where the processor helps (byte_product.h), and searches again, with
+// floats, what the rounding leaves open.
+enum class ListArithmetic { kFastest, kFloats, kBytes };
+
 // Finds the k best among the documents of the SetProbes() lists whose centroids are
 // nearest to the document (at first 1): equal to comparing with each of them, also
-// in ties. Memory beyond vectors and lists: for each thread, kListSearchBlock *
-// (16 (k + 9) + 8 probes) bytes and 2 MiB.
-// Requires: vectors outlive the result.
-std::unique_ptr<NeighborSearch> MakeListNeighborSearch(const DocumentVectors& vectors, int32_t k,
-                                                       const InvertedLists* lists);
+// in ties. Memory beyond vectors and lists: for each thread at most 2^24 pairs of query
+// and list of 8 bytes, and 32 (k + 9) bytes for each of kListSearchBlock queries; with
+// bytes also d + 4 bytes a document.
+// Requires: vectors and lists outlive the result.
+std::unique_ptr<NeighborSearch> MakeListNeighborSearch(
+    const DocumentVectors& vectors, int32_t k, const InvertedLists* lists,
+    ListArithmetic arithmetic = ListArithmetic::kFastest);
 
 }  // namespace braid
 

@@ -20,7 +20,7 @@ namespace {
 
 static_assert(NeighborGraphSearch::kBlock == kListSearchBlock);
 
-constexpr double kTargetRecall = 0.92;
+constexpr double kTargetRecall = 0.91;
 constexpr double kLeastRecallGain = 0.002;
 constexpr int64_t kFirstProbes = 8;
 // FAISS asks for at least 39 and uses at most 256 training vectors a list.

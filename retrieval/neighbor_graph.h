@@ -93,7 +93,7 @@ struct NeighborGraph {
 // exactly up to 50,000 documents, through IVF,Flat with 4 sqrt(n) lists above, and
 // through IVF,PQ above 20 million; a FAISS index_factory string overrides, "Flat"
 // being the exact search. Without config.nprobe, an IVF index searches more lists
-// until recall@k on the sample reaches 0.92, or stops growing.
+// until recall@k on the sample reaches 0.91, or stops growing.
 //
 // `progress`, if not null, is called from this thread several times a second with the
 // number of documents searched so far; what it returns other than OK ends the search,

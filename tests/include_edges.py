@@ -24,6 +24,7 @@ WALLS = {
     r"<mpi\.h>": r"^trainer/mpi_communicator\.cc$",
     r"<grpc(pp)?/": r"(_service|_client)\.(h|cc)$|/grpc_[a-z_]+\.(h|cc)$",
     r"<faiss/": r"^retrieval/faiss_[a-z_]+\.cc$",
+    r"<prometheus/": r"^cli/prometheus_[a-z_]+\.(h|cc)$",
     r"<sentencepiece": r"^formats/sentencepiece_module\.cc$",
 }
 

@@ -212,6 +212,7 @@ absl::Status Evaluate(const v1::EvaluateRequest& request,
   ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(path.checkpoint));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));
   RETURN_IF_ERROR(ReadDatasetInfo(dataset_dir).status());
+  RETURN_IF_ERROR(VerifyDataset(dataset_dir));
   RETURN_IF_ERROR(CheckTokenizer(path.checkpoint, dataset_dir));
   EvaluationOptions options;
   if (request.routing() == v1::PROMPT_ROUTING) options.mode = MergeMode::kPrompt;

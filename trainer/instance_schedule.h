@@ -24,6 +24,9 @@ SlotRange RankSlots(int64_t global_batch_size, int rank, int world_size);
 // Constant time and memory.
 uint64_t PermutedIndex(uint64_t index, uint64_t size, uint64_t key);
 
+// Its inverse: the index with PermutedIndex(index, size, key) == permuted.
+uint64_t OriginalIndex(uint64_t permuted, uint64_t size, uint64_t key);
+
 class InstanceSchedule {
  public:
   // Requires num_instances > 0 and global_batch_size > 0.
@@ -36,6 +39,10 @@ class InstanceSchedule {
 
   // The instances of a rank's slots in a 0-based step.
   std::vector<int64_t> Instances(int64_t step, int rank, int world_size) const;
+
+  // The 0-based steps below `num_steps` that have this instance, ascending and
+  // each once: one an epoch. Requires 0 <= instance < num_instances.
+  std::vector<int64_t> StepsOf(int64_t instance, int64_t num_steps) const;
 
  private:
   uint64_t key_;

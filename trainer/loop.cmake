@@ -14,6 +14,9 @@ braid_library(NAME run_spec
   DEPS braid::proto braid::config braid::checkpoint braid::formats braid::model_config
     braid::run_directory nlohmann_json::nlohmann_json)
 
+# Which instance is in which step: also for those who only ask.
+braid_library(NAME instance_schedule SRCS instance_schedule.cc DEPS braid::formats)
+
 braid_library(NAME trainer
   SRCS
     adamw.cc
@@ -34,10 +37,8 @@ braid_library(NAME trainer
     huggingface/model_import.cc
     huggingface/output_directory.cc
     huggingface/weight_files.cc
-    instance_schedule.cc
     metrics_log.cc
     mpi_communicator.cc
-    process_memory.cc
     progress_line.cc
     routing_health.cc
     routing_totals.cc
@@ -54,7 +55,7 @@ braid_library(NAME trainer
     weight_check.cc
     weight_update.cc
   DEPS
-    braid::checkpoint braid::run_directory braid::run_spec braid::model braid::model_config braid::tokenizer
+    braid::checkpoint braid::instance_schedule braid::run_directory braid::run_spec braid::model braid::model_config braid::tokenizer
     braid::config braid::formats braid::proto nlohmann_json::nlohmann_json Threads::Threads
     absl::str_format)
 target_link_libraries(braid_trainer

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "formats/atomic_file.h"
+#include "formats/manifest.h"
 #include "formats/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "trainer/model_config.h"
@@ -18,6 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+// What the corpus job calls the output of its last stage.
+constexpr char kDatasetKind[] = "pack";
 constexpr int64_t kMaxMicroBatchTokens = 16384;
 // Far beyond use, and small enough that a slip of the keyboard neither exhausts the
 // memory nor overflows the count of tokens.
@@ -269,6 +272,29 @@ absl::StatusOr<DatasetInfo> ReadDatasetInfo(const fs::path& dataset_dir) {
   info.key = fields.Text("key");
   RETURN_IF_ERROR(fields.status());
   return info;
+}
+
+absl::Status VerifyDataset(const fs::path& dataset_dir) {
+  const absl::StatusOr<Manifest> manifest = Manifest::Load(dataset_dir);
+  if (absl::IsNotFound(manifest.status())) {
+    return absl::NotFoundError(absl::StrCat(
+        dataset_dir.string(), " has no ", kManifestName,
+        ", so nothing tells whether it is whole; copy the dataset_dir again that the corpus job "
+        "reports"));
+  }
+  RETURN_IF_ERROR(manifest.status());
+  RETURN_IF_ERROR(manifest->VerifyAll(dataset_dir));
+  ASSIGN_OR_RETURN(const DatasetInfo info, ReadDatasetInfo(dataset_dir));
+  for (const char* name : {"dataset.json", "instances.bin", "instances.idx", "tokenizer.model"}) {
+    if (manifest->Find(name) == nullptr) {
+      return absl::DataLossError(absl::StrCat((dataset_dir / kManifestName).string(), ": no entry ",
+                                              name, ": not the manifest of a packed dataset"));
+    }
+  }
+  if (manifest->kind == kDatasetKind && manifest->key == info.key) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat((dataset_dir / kManifestName).string(), ": got ",
+                                          manifest->kind, " ", manifest->key, ", expected ",
+                                          kDatasetKind, " ", info.key, " as dataset.json says"));
 }
 
 absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {

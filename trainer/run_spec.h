@@ -30,6 +30,11 @@ struct DatasetInfo {
 // the field, when dataset.json does not hold what it must.
 absl::StatusOr<DatasetInfo> ReadDatasetInfo(const std::filesystem::path& dataset_dir);
 
+// Reads all files of a packed dataset once and compares them with its manifest: lengths, CRC32Cs,
+// kind and key. NotFound when it has no manifest; DataLoss names the file that is not as the
+// corpus job left it, such as one damaged, cut short, swapped, or of another dataset.
+absl::Status VerifyDataset(const std::filesystem::path& dataset_dir);
+
 // Reads dataset.json for the sequence length, vocabulary and number of instances;
 // makes dataset_dir absolute. Resolving a resolved spec changes nothing.
 // InvalidArgument names the field, what it got and what it must be.

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "formats/process_memory.h"
 #include "trainer/model_flops.h"
-#include "trainer/process_memory.h"
 
 namespace braid {
 namespace {

@@ -107,6 +107,8 @@ absl::Status TrainingLoop::OpenOnThisRank() {
         absl::StrCat("run.textproto says world_size: ", spec_.world_size(), " but ", world_size,
                      " ranks were started; use 'mpirun -n ", spec_.world_size(), "'"));
   }
+  // Once for all ranks: they read the same files.
+  if (leads()) RETURN_IF_ERROR(VerifyDataset(spec_.dataset_dir()));
   ASSIGN_OR_RETURN(dataset_, ReadDatasetInfo(spec_.dataset_dir()));
   const std::filesystem::path prefix = std::filesystem::path(spec_.dataset_dir()) / "instances";
   ASSIGN_OR_RETURN(loader_, DataLoader::Open(prefix, dataset_));

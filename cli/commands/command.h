@@ -40,6 +40,7 @@ void AddCorpusCommands(Program& program);     // submit, jobs, cancel
 void AddRunCommands(Program& program);        // train, runs, stop
 void AddStatusCommands(Program& program);     // status, resume
 void AddAnalysisCommands(Program& program);   // eval, generate, report, model
+void AddExplainCommand(Program& program);     // explain
 void AddExportCommands(Program& program);     // export, import
 void AddQuickstartCommand(Program& program);  // quickstart
 void AddDoctorCommand(Program& program);      // doctor

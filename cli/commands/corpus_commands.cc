@@ -23,7 +23,7 @@ struct SubmitOptions {
   int32_t vocab_size = 0, sequence_length = 0;
   int64_t split_bytes = 0;
   uint64_t seed = 0;
-  bool wait = false;
+  bool wait = false, strict = false;
   ConfigOptions config;
 };
 
@@ -38,6 +38,7 @@ absl::StatusOr<v1::CorpusSpec> SpecFrom(const SubmitOptions& options) {
   if (!options.order.empty()) RETURN_IF_ERROR(SetField(&spec, "order=" + options.order));
   if (!options.text_field.empty()) spec.mutable_ingest()->set_text_field(options.text_field);
   if (options.split_bytes > 0) spec.mutable_ingest()->set_split_bytes(options.split_bytes);
+  if (options.strict) spec.mutable_ingest()->set_strict(true);
   if (!options.tokenizer.empty()) {
     spec.mutable_tokenizer()->set_model_path(std::filesystem::absolute(options.tokenizer).string());
   }
@@ -103,6 +104,8 @@ void AddSubmit(Program& program) {
       ->add_option("--split-bytes", options->split_bytes,
                    "Cut longer documents at paragraph or line boundaries")
       ->check(PositiveInt64());
+  command->add_flag("--strict", options->strict,
+                    "Fail on the first bad record instead of leaving it out");
   command->add_option("--tokenizer", options->tokenizer, "SentencePiece model to use");
   command->add_option("--vocab-size", options->vocab_size, "Pieces of a trained tokenizer (32000)")
       ->check(PositiveInt32());

@@ -41,6 +41,7 @@ struct Settings {
   int64_t queries = 0;  // searched list by list; 0: all
   int64_t faiss_queries = 20'000;
   int64_t sample = 1000;
+  bool floats = false;
 };
 
 double Seconds(const std::function<void()>& work) {
@@ -166,7 +167,9 @@ nlohmann::json Measure(const Settings& settings, const DocumentVectors& vectors)
   });
   std::cerr << report << std::endl;
   const int64_t queries = settings.queries > 0 ? std::min(settings.queries, vectors.n) : vectors.n;
-  const auto search = MakeListNeighborSearch(vectors, settings.k, &*lists);
+  const auto search =
+      MakeListNeighborSearch(vectors, settings.k, &*lists,
+                             settings.floats ? ListArithmetic::kFloats : ListArithmetic::kFastest);
   std::optional<FaissSearch> faiss;
   if (settings.faiss_queries > 0) faiss.emplace(vectors, *lists);
   for (int64_t probes : settings.probes) {
@@ -238,6 +241,7 @@ int main(int argc, char** argv) {
   app.add_option("--queries", settings.queries, "documents searched list by list, default all");
   app.add_option("--faiss-queries", settings.faiss_queries, "documents searched by FAISS, or 0");
   app.add_option("--sample", settings.sample, "documents for recall");
+  app.add_flag("--floats", settings.floats, "products of floats only, as without VNNI");
   app.add_option("--json", settings.json, "where to write the report");
   CLI11_PARSE(app, argc, argv);
   if (settings.probes.empty()) settings.probes = {8, 16, 32, 64, 128};

@@ -1,8 +1,11 @@
 // The programs as a user meets them: every mistake is one clear message and the
 // documented exit code, with services in the process and behind a braidd.
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -88,17 +92,57 @@ class CliTest : public ::testing::TestWithParam<bool> {
   }
 
   void StartServer() {
-    server_ = Start({BRAID_BIN_DIR "/braidd", "--listen", "127.0.0.1:0", "--home", home()},
+    server_ = Start({BRAID_BIN_DIR "/braidd", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0",
+                     "--home", home()},
                     root_ / "server.out", root_ / "server.err", {});
     // "braidd serves ... at 127.0.0.1:PORT, state in ..."
-    for (int tries = 0; tries < 3000 && address_.empty(); ++tries) {
-      const std::string line = Contents(root_ / "server.out");
-      const size_t begin = line.find(" at ");
-      const size_t end = line.find(", state");
-      if (end != std::string::npos) address_ = line.substr(begin + 4, end - begin - 4);
-      usleep(10'000);
-    }
+    address_ = WaitFor(root_ / "server.out", " at ", ", state");
     ASSERT_FALSE(address_.empty()) << Contents(root_ / "server.err");
+    metrics_port_ = std::atoi(
+        WaitFor(root_ / "server.out", "metrics at http://127.0.0.1:", "/metrics").c_str());
+    ASSERT_GT(metrics_port_, 0);
+  }
+
+  // What stands between two texts in a file that is being written.
+  static std::string WaitFor(const fs::path& path, const std::string& before,
+                             const std::string& after) {
+    for (int tries = 0; tries < 3000; ++tries, usleep(10'000)) {
+      const std::string text = Contents(path);
+      const size_t begin = text.find(before);
+      if (begin == std::string::npos) continue;
+      const size_t end = text.find(after, begin + before.size());
+      if (end != std::string::npos) {
+        return text.substr(begin + before.size(), end - begin - before.size());
+      }
+    }
+    return "";
+  }
+
+  // The body of GET /metrics, by line: "name{labels}" to value.
+  std::map<std::string, double> Scrape() const {
+    const int socket_fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(metrics_port_));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(socket_fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    const std::string request = "GET /metrics HTTP/1.0\r\n\r\n";
+    EXPECT_EQ(send(socket_fd, request.data(), request.size(), 0),
+              static_cast<ssize_t>(request.size()));
+    std::string response;
+    char buffer[4096];
+    for (ssize_t n; (n = recv(socket_fd, buffer, sizeof buffer, 0)) > 0;)
+      response.append(buffer, n);
+    close(socket_fd);
+    EXPECT_THAT(response, HasSubstr("200 OK"));
+    std::map<std::string, double> values;
+    std::istringstream lines(response.substr(response.find("\r\n\r\n") + 4));
+    for (std::string line; std::getline(lines, line);) {
+      if (line.empty() || line[0] == '#') continue;
+      const size_t space = line.rfind(' ');
+      values[line.substr(0, space)] = std::strtod(line.c_str() + space, nullptr);
+    }
+    return values;
   }
 
   // braid with the arguments, connected as the parameter says.
@@ -172,6 +216,7 @@ class CliTest : public ::testing::TestWithParam<bool> {
   fs::path root_;
   pid_t server_ = 0;
   std::string address_;
+  int metrics_port_ = 0;
 };
 
 INSTANTIATE_TEST_SUITE_P(Services, CliTest, ::testing::Bool(), [](const auto& services) {
@@ -280,6 +325,113 @@ TEST_P(CliTest, CorpusToModelAndTheMistakesAfterIt) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
     EXPECT_TRUE(nlohmann::json::accept(outcome.output)) << reading[0] << ": " << outcome.output;
   }
+}
+
+TEST_P(CliTest, ExplainsStepsInstancesAndDocuments) {
+  ASSERT_EQ(Submit({Corpus()}).exit_code, 0) << Contents(root_ / "err");
+  const auto json = [&](Arguments arguments) {
+    arguments.insert(arguments.begin(), {"explain", "job-000001", "--json"});
+    const Outcome outcome = Braid(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    return nlohmann::json::parse(outcome.output);
+  };
+  // A step, its instances, a document of one of them, and back to the step.
+  const Arguments order = {"--global-batch-size", "3", "--seed", "7"};
+  Arguments step = {"--step", "2"};
+  step.insert(step.end(), order.begin(), order.end());
+  const nlohmann::json of_step = json(step);
+  ASSERT_EQ(of_step["instances"].size(), 3u);
+  const nlohmann::json& instance = of_step["instances"][1];
+  const std::string id = instance["spans"][0]["document"];
+  Arguments document = {"--document", id};
+  document.insert(document.end(), order.begin(), order.end());
+  const nlohmann::json of_document = json(document);
+  EXPECT_EQ(of_document["fate"], "DOCUMENT_TRAINED_ON");
+  bool found = false;
+  for (const nlohmann::json& span : of_document["spans"]) {
+    found |=
+        span["instance"] == instance["instance"] && span["steps"] == nlohmann::json::array({2});
+  }
+  EXPECT_TRUE(found) << of_document.dump(1);
+  EXPECT_EQ(json({"--instance", instance["instance"]})["instances"][0], instance);
+
+  EXPECT_THAT(Braid({"explain", "job-000001", "--document", id}).output,
+              AllOf(HasSubstr("trained on"), HasSubstr("INSTANCE")));
+  EXPECT_THAT(Braid({"explain", "job-000001", "--step", "1"}).output,
+              AllOf(HasSubstr("batch 4, seed 0"), HasSubstr("COSINE")));
+  EXPECT_THAT(Braid({"explain", "--help"}).output, HasSubstr("Examples:"));
+
+  ExpectError(Braid({"explain", "job-000001"}), 2, {"--step, --instance and --document"});
+  ExpectError(Braid({"explain", "job-000001", "--step", "1", "--instance", "1"}), 2, {"got 2"});
+  ExpectError(Braid({"explain", "job-000001", "--step", "0"}), 2, {"--step"});
+  ExpectError(Braid({"explain", "job-000001", "--step", "9", "--steps", "8"}), 2, {"1 to 8"});
+  ExpectError(Braid({"explain", "job-000001", "--instance", "99999"}), 2, {"99999", "expected 0"});
+  ExpectError(Braid({"explain", "job-000001", "--document", "corpus.json:0"}), 3,
+              {"\"corpus.json:0\"", "\"corpus.jsonl:0\""});
+  ExpectError(Braid({"explain", "job-000042", "--instance", "0"}), 3, {"job-000042", "braid jobs"});
+  ExpectError(Braid({"explain", "run-000042", "--step", "1"}), 3, {"run-000042", "braid runs"});
+}
+
+TEST_P(CliTest, ExplainsTheStepsOfARun) {
+  ASSERT_EQ(Submit({Corpus()}).exit_code, 0) << Contents(root_ / "err");
+  ASSERT_EQ(
+      Train({"--data", "job-000001", "--steps", "3", "--threads", "1", "--seed", "5"}).exit_code, 0)
+      << Contents(root_ / "err");
+  const Outcome of_run = Braid({"explain", "run-000001", "--step", "3", "--json"});
+  ASSERT_EQ(of_run.exit_code, 0) << of_run.errors;
+  const Outcome of_both =
+      Braid({"explain", "job-000001", "--run", "run-000001", "--step", "3", "--json"});
+  EXPECT_EQ(of_run.output, of_both.output);
+  const Outcome by_seed = Braid({"explain", "job-000001", "--seed", "5", "--step", "3", "--json"});
+  EXPECT_EQ(nlohmann::json::parse(of_run.output)["instances"],
+            nlohmann::json::parse(by_seed.output)["instances"]);
+  ExpectError(Braid({"explain", "run-000001", "--step", "4"}), 2, {"1 to 3", "run-000001"});
+  ASSERT_EQ(Submit({Corpus(), "--order", "RANDOM"}).exit_code, 0) << Contents(root_ / "err");
+  ExpectError(Braid({"explain", "job-000002", "--run", "run-000001", "--step", "1"}), 2,
+              {"run-000001", "the dataset of job-000002"});
+}
+
+class CliServerTest : public CliTest {};
+INSTANTIATE_TEST_SUITE_P(BehindBraidd, CliServerTest, ::testing::Values(true));
+
+TEST_P(CliServerTest, MetricsHaveTheFiguresOfTheJob) {
+  EXPECT_EQ(Scrape().at("braid_jobs{state=\"running\"}"), 0);
+  const Outcome outcome = Submit({Corpus(), "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  const std::map<std::string, double> metrics = Scrape();
+  EXPECT_EQ(metrics.at("braid_jobs{state=\"succeeded\"}"), 1);
+  const nlohmann::json job = nlohmann::json::parse(outcome.output);
+  ASSERT_EQ(job["stages"].size(), 7u);
+  for (const nlohmann::json& stage : job["stages"]) {
+    const std::string labels =
+        "{job=\"job-000001\",stage=\"" + stage["stage"].get<std::string>() + "\"}";
+    EXPECT_EQ(metrics.at("braid_stage_complete" + labels), 1);
+    // Numbers of 64 bits are strings in proto3 JSON; zeros are left out.
+    for (const char* name : {"documents", "bytes", "documents_per_second", "bytes_per_second",
+                             "eta_seconds", "seconds", "rejects", "resident_bytes", "chunk"}) {
+      const nlohmann::json value = stage.value(name, nlohmann::json(0));
+      const double expected =
+          value.is_string() ? std::stod(value.get<std::string>()) : value.get<double>();
+      EXPECT_DOUBLE_EQ(metrics.at("braid_stage_" + std::string(name) + labels), expected) << labels;
+    }
+    EXPECT_GT(metrics.at("braid_stage_resident_bytes" + labels), 1 << 20);
+  }
+}
+
+TEST_P(CliServerTest, MetricsStayOnLoopbackUnlessToldOtherwise) {
+  const auto start = [&](const std::string& address) {
+    return Run({BRAID_BIN_DIR "/braidd", "--listen", "127.0.0.1:0", "--metrics", address, "--home",
+                home()});
+  };
+  for (const char* address : {"0.0.0.0:0", "nonsense", "127.0.0.1:99999"}) {
+    const Outcome outcome = start(address);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.errors;
+    EXPECT_THAT(outcome.errors, AllOf(StartsWith("braidd: "), HasSubstr(address)));
+  }
+  const std::string taken = "127.0.0.1:" + std::to_string(metrics_port_);
+  const Outcome outcome = start(taken);
+  EXPECT_EQ(outcome.exit_code, 4) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr(taken));
 }
 
 class CliAloneTest : public CliTest {};

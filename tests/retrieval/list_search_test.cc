@@ -48,7 +48,7 @@ struct Rows {
   std::vector<float> scores;
 };
 
-class ListSearchTest : public testing::Test {
+class ListSearchTest : public testing::TestWithParam<ListArithmetic> {
  protected:
   ListSearchTest() { SetRetrievalThreads(1); }
   ~ListSearchTest() override { SetRetrievalThreads(0); }
@@ -68,7 +68,7 @@ class ListSearchTest : public testing::Test {
     std::iota(documents.begin(), documents.end(), 0u);
     Rows rows{std::vector<uint32_t>(documents.size() * k),
               std::vector<float>(documents.size() * k)};
-    const auto search = MakeListNeighborSearch(vectors_, k, lists_.get());
+    const auto search = MakeListNeighborSearch(vectors_, k, lists_.get(), GetParam());
     search->SetProbes(probes);
     EXPECT_TRUE(search->Find(documents, {rows.ids, rows.scores}, nullptr).ok());
     return rows;
@@ -109,7 +109,7 @@ class ListSearchTest : public testing::Test {
   std::unique_ptr<InvertedLists> lists_;
 };
 
-TEST_F(ListSearchTest, EqualsComparingWithEveryDocumentOfTheListsProbed) {
+TEST_P(ListSearchTest, EqualsComparingWithEveryDocumentOfTheListsProbed) {
   for (int32_t d : {3, 16, 61}) {
     Make(1500, d, 30, 1 + d);
     for (int64_t probes : {1, 4, 30}) {
@@ -118,12 +118,12 @@ TEST_F(ListSearchTest, EqualsComparingWithEveryDocumentOfTheListsProbed) {
   }
 }
 
-TEST_F(ListSearchTest, SettlesTiesAmongCopiesByLowestId) {
+TEST_P(ListSearchTest, SettlesTiesAmongCopiesByLowestId) {
   Make(1200, 16, 12, 5, /*copies=*/0.6);
   for (int64_t probes : {1, 3, 12}) ExpectBruteForce(Find(10, probes), 10, probes);
 }
 
-TEST_F(ListSearchTest, EqualsExactSearchWithAllListsProbed) {
+TEST_P(ListSearchTest, EqualsExactSearchWithAllListsProbed) {
   Make(2000, 24, 20, 6, /*copies=*/0.3);
   const Rows found = Find(15, 20);
   std::vector<uint32_t> documents(vectors_.n);
@@ -136,7 +136,7 @@ TEST_F(ListSearchTest, EqualsExactSearchWithAllListsProbed) {
   EXPECT_EQ(found.scores, exact.scores);
 }
 
-TEST_F(ListSearchTest, FindsWhatFaissFindsInTheSameLists) {
+TEST_P(ListSearchTest, FindsWhatFaissFindsInTheSameLists) {
   Make(4000, 32, 50, 7);
   constexpr int32_t kNeighbors = 10;
   faiss::IndexFlatIP quantizer(vectors_.d);
@@ -164,7 +164,7 @@ TEST_F(ListSearchTest, FindsWhatFaissFindsInTheSameLists) {
   }
 }
 
-TEST_F(ListSearchTest, GivesTheSameBytesForAnyNumberOfThreads) {
+TEST_P(ListSearchTest, GivesTheSameBytesForAnyNumberOfThreads) {
   Make(3 * kListSearchBlock - 5, 8, 200, 8, /*copies=*/0.1);
   const Rows expected = Find(5, 3);
   const std::vector<float> centroids = lists_->centroids();
@@ -178,7 +178,7 @@ TEST_F(ListSearchTest, GivesTheSameBytesForAnyNumberOfThreads) {
   }
 }
 
-TEST_F(ListSearchTest, PadsRowsOfSmallAndEmptyLists) {
+TEST_P(ListSearchTest, PadsRowsOfSmallAndEmptyLists) {
   values_ = RandomVectors(9, 4, 9);
   vectors_ = {values_, 9, 4};
   // Three of five lists are empty.
@@ -188,13 +188,13 @@ TEST_F(ListSearchTest, PadsRowsOfSmallAndEmptyLists) {
   for (int64_t probes : {1, 2, 5}) ExpectBruteForce(Find(20, probes), 20, probes);
 }
 
-TEST_F(ListSearchTest, WorksForTwoDocuments) {
+TEST_P(ListSearchTest, WorksForTwoDocuments) {
   Make(2, 4, 1, 11);
   EXPECT_EQ(Find(3, 1).ids,
             (std::vector<uint32_t>{1, kNoNeighbor, kNoNeighbor, 0, kNoNeighbor, kNoNeighbor}));
 }
 
-TEST_F(ListSearchTest, PutsEveryZeroVectorIntoSomeList) {
+TEST_P(ListSearchTest, PutsEveryZeroVectorIntoSomeList) {
   values_.assign(600 * 8, 0.0f);
   vectors_ = {values_, 600, 8};
   for (int64_t i = 0; i < 10; ++i) values_[i * 8 + i % 8] = 1;
@@ -203,7 +203,7 @@ TEST_F(ListSearchTest, PutsEveryZeroVectorIntoSomeList) {
   for (int64_t probes : {1, 4}) ExpectBruteForce(Find(6, probes), 6, probes);
 }
 
-TEST_F(ListSearchTest, StopsWhenAskedTo) {
+TEST_P(ListSearchTest, StopsWhenAskedTo) {
   Make(20'000, 32, 100, 12);
   int asked = 0;
   const StopCheck stop = [&] {
@@ -212,19 +212,22 @@ TEST_F(ListSearchTest, StopsWhenAskedTo) {
   std::vector<uint32_t> documents(vectors_.n);
   std::iota(documents.begin(), documents.end(), 0u);
   Rows rows{std::vector<uint32_t>(vectors_.n * 20), std::vector<float>(vectors_.n * 20)};
-  const auto search = MakeListNeighborSearch(vectors_, 20, lists_.get());
+  const auto search = MakeListNeighborSearch(vectors_, 20, lists_.get(), GetParam());
   search->SetProbes(100);
   EXPECT_TRUE(absl::IsCancelled(search->Find(documents, {rows.ids, rows.scores}, stop)));
   asked = 0;
   EXPECT_TRUE(absl::IsCancelled(TrainCentroids(vectors_, 2000, 0, stop).status()));
 }
 
-TEST_F(ListSearchTest, RefusesMoreListsThanDocuments) {
+TEST_P(ListSearchTest, RefusesMoreListsThanDocuments) {
   values_ = RandomVectors(10, 4, 13);
   vectors_ = {values_, 10, 4};
   EXPECT_TRUE(absl::IsInvalidArgument(TrainCentroids(vectors_, 11, 0, nullptr).status()));
   EXPECT_TRUE(TrainCentroids(vectors_, 10, 0, nullptr).ok());
 }
+
+INSTANTIATE_TEST_SUITE_P(Arithmetic, ListSearchTest,
+                         testing::Values(ListArithmetic::kFloats, ListArithmetic::kBytes));
 
 }  // namespace
 }  // namespace braid

@@ -94,10 +94,10 @@ TEST(FindDuplicatesTest, RemovesLaterExactCopiesWithoutAnyEdge) {
   EXPECT_EQ(found->num_exact, 2);
   EXPECT_EQ(found->num_near, 0);
   EXPECT_EQ(found->num_compared, 0);
-  ASSERT_THAT(found->examples, SizeIs(2));
-  EXPECT_EQ(found->examples[1].removed, 3u);
-  EXPECT_EQ(found->examples[1].kept, 0u);
-  EXPECT_TRUE(found->examples[1].exact);
+  ASSERT_THAT(found->pairs, SizeIs(2));
+  EXPECT_EQ(found->pairs[1].removed, 3u);
+  EXPECT_EQ(found->pairs[1].kept, 0u);
+  EXPECT_TRUE(found->pairs[1].exact);
 }
 
 TEST(FindDuplicatesTest, NeedsBothCosineAndJaccard) {
@@ -108,8 +108,8 @@ TEST(FindDuplicatesTest, NeedsBothCosineAndJaccard) {
   EXPECT_THAT(found->removed, ElementsAre(1));
   EXPECT_EQ(found->num_near, 1);
   EXPECT_EQ(found->num_compared, 1);
-  EXPECT_FALSE(found->examples.at(0).exact);
-  EXPECT_NEAR(found->examples.at(0).jaccard, 62.0 / 65.0, 0.05);
+  EXPECT_FALSE(found->pairs.at(0).exact);
+  EXPECT_NEAR(found->pairs.at(0).jaccard, 62.0 / 65.0, 0.05);
   EXPECT_THAT(Corpus({base, base + " ok"}, 0.89f).Find()->removed, IsEmpty());
   EXPECT_THAT(Corpus({base, "entirely different words stand here"}).Find()->removed, IsEmpty());
   EXPECT_THAT(alike.Find({.min_jaccard = 0.99})->removed, IsEmpty());
@@ -137,7 +137,9 @@ TEST(FindDuplicatesTest, ACopyOfARemovedNearDuplicateGoesToo) {
   const auto found = FindDuplicates({1, ids, scores}, 3, [&](uint32_t i) { return texts[i]; }, {});
   ASSERT_TRUE(found.ok());
   EXPECT_THAT(found->removed, ElementsAre(1, 2));
-  EXPECT_EQ(found->examples.at(1).kept, 0u);
+  EXPECT_EQ(found->pairs.at(1).kept, 0u);
+  EXPECT_FALSE(found->pairs.at(1).exact) << "of document 1, but not of the one that stays";
+  EXPECT_EQ(found->pairs.at(1).jaccard, found->pairs.at(0).jaccard);
 }
 
 TEST(FindDuplicatesTest, EqualsTheObviousRuleOnRandomCorpora) {
@@ -162,11 +164,15 @@ TEST(FindDuplicatesTest, EqualsTheObviousRuleOnRandomCorpora) {
       }
       if (goes) expected.push_back(i);
     }
-    const auto found = corpus.Find({.max_examples = 3});
+    const auto found = corpus.Find();
     ASSERT_TRUE(found.ok());
     EXPECT_EQ(found->removed, expected) << "trial " << trial;
     EXPECT_EQ(found->num_exact + found->num_near, static_cast<int64_t>(expected.size()));
-    EXPECT_LE(found->examples.size(), 3u);
+    ASSERT_EQ(found->pairs.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(found->pairs[i].removed, expected[i]);
+      EXPECT_LT(found->pairs[i].kept, expected[i]);
+    }
   }
 }
 

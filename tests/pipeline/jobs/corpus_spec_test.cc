@@ -23,7 +23,7 @@ TEST(ResolveCorpusSpecTest, FillsInTheDocumentedDefaults) {
   const auto resolved = ResolveCorpusSpec(Minimal());
   ASSERT_TRUE(resolved.ok()) << resolved.status();
   EXPECT_EQ(resolved->name(), "wiki.jsonl.zst");
-  EXPECT_EQ(resolved->ingest().max_document_bytes(), 16 << 20);
+  EXPECT_EQ(resolved->ingest().max_document_bytes(), 64 << 20);
   EXPECT_EQ(resolved->ingest().split_bytes(), 0);
   EXPECT_EQ(resolved->tokenizer().vocab_size(), 0);  // by the size of the sample
   EXPECT_EQ(resolved->tokenizer().sample_bytes(), 16 << 20);

@@ -128,9 +128,58 @@ TEST_F(PipelineServiceTest, RunsAJobToTheEndAndStreamsGapFreeEvents) {
     EXPECT_FALSE(job.stages(i).reused());
   }
   EXPECT_TRUE(LoadVerifiedManifest(job.result().dataset_dir()).ok());
+  // What is watched is what is stored: the last event of each stage.
+  for (const v1::StageProgress& stage : job.stages()) {
+    v1::StageProgress last;
+    for (const v1::JobEvent& event : events) {
+      if (event.progress().stage() == stage.stage()) last = event.progress();
+    }
+    EXPECT_EQ(last.SerializeAsString(), stage.SerializeAsString());
+    EXPECT_EQ(stage.key().size(), 32u);
+    EXPECT_EQ(stage.rejects(), GeneratedCorpus::kRejects);
+    EXPECT_GT(stage.documents(), 0);
+    EXPECT_GT(stage.bytes(), 0);
+    EXPECT_GT(stage.resident_bytes(), 1 << 20);
+    EXPECT_EQ(stage.eta_seconds(), 0);
+  }
+  EXPECT_GT(job.stages(0).bytes_per_second(), 0);
   const auto rest = Watch(server, id, 3);
   ASSERT_EQ(rest.size(), events.size() - 3);
   EXPECT_EQ(rest.front().SerializeAsString(), events[3].SerializeAsString());
+}
+
+TEST_F(PipelineServiceTest, ExplainsInstancesAndDocuments) {
+  Server server(home_);
+  const std::string id = MustSubmit(server, SmallSpec(corpus_));
+  v1::ExplainInstancesRequest instances;
+  instances.set_job_id(id);
+  instances.add_instances(1);
+  instances.add_instances(0);
+  v1::ExplainInstancesResponse of_instances;
+  const auto explain_instances = &v1::PipelineService::Stub::ExplainInstances;
+  const auto explain_document = &v1::PipelineService::Stub::ExplainDocument;
+  EXPECT_EQ(Call(server, explain_instances, instances, &of_instances).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+  Watch(server, id);
+  grpc::Status status = Call(server, explain_instances, instances, &of_instances);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(of_instances.instances_size(), 2);
+  EXPECT_EQ(of_instances.instances(0).instance(), 1);
+  const v1::DocumentSpan& span = of_instances.instances(1).spans(0);
+  EXPECT_FALSE(span.excerpt().empty());
+  v1::ExplainDocumentRequest document;
+  document.set_job_id(id);
+  document.set_document(span.document());
+  v1::ExplainDocumentResponse of_document;
+  status = Call(server, explain_document, document, &of_document);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(of_document.document_number(), span.document_number());
+  document.set_document("no-such");
+  EXPECT_EQ(Call(server, explain_document, document, &of_document).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+  instances.add_instances(1 << 30);
+  EXPECT_EQ(Call(server, explain_instances, instances, &of_instances).error_code(),
+            grpc::StatusCode::OUT_OF_RANGE);
 }
 
 TEST_F(PipelineServiceTest, IsIdempotentInTheRequestId) {

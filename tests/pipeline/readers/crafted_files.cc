@@ -49,6 +49,15 @@ std::string Zstd(std::string_view bytes) {
   return out;
 }
 
+std::string ZstdWithChecksum(std::string_view bytes) {
+  ZSTD_CCtx* context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+  std::string out(ZSTD_compressBound(bytes.size()), '\0');
+  out.resize(ZSTD_compress2(context, out.data(), out.size(), bytes.data(), bytes.size()));
+  ZSTD_freeCCtx(context);
+  return out;
+}
+
 std::string RandomLines(uint64_t seed, size_t num_bytes) {
   std::mt19937_64 random(seed);
   std::string text;

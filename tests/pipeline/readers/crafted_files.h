@@ -27,6 +27,7 @@ class CraftedFiles {
 // One gzip member, one Zstandard frame.
 std::string Gzip(std::string_view bytes);
 std::string Zstd(std::string_view bytes);
+std::string ZstdWithChecksum(std::string_view bytes);
 
 // Lines of random words, about `num_bytes` in all; the last ends in a newline.
 std::string RandomLines(uint64_t seed, size_t num_bytes);

@@ -152,6 +152,7 @@ class GenerationTest : public BraidTrainerTest {
     TrainTokenizerOn(text);
     WriteTinyDataset(dataset_, {.vocab_size = vocab_size_});
     EXPECT_TRUE(WriteFileAtomically(dataset_ / "tokenizer.model", tokenizer_).ok());
+    SealDataset(dataset_);
   }
 
   void TrainTokenizerOn(const std::string& text) {

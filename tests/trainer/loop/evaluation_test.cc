@@ -15,6 +15,7 @@ namespace braid {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
 
 class EvaluationTest : public testing::Test {
@@ -110,8 +111,18 @@ TEST_F(EvaluationTest, RequestNamesARunOrACheckpoint) {
 TEST_F(EvaluationTest, RefusesDataOfAnotherTokenizer) {
   const RunDirectory run = Trained();
   ASSERT_TRUE(WriteFileAtomically(dataset_ / "tokenizer.model", "another").ok());
+  SealDataset(dataset_);
   const absl::Status status = Evaluate(Request(run.root()), [](const v1::EvaluateEvent&) {});
   EXPECT_THAT(std::string(status.message()), HasSubstr("another tokenizer"));
+}
+
+TEST_F(EvaluationTest, RefusesDamagedData) {
+  const RunDirectory run = Trained();
+  std::string bytes = *ReadFile(dataset_ / "heldout/odd.bin");
+  bytes[bytes.size() / 2] ^= 1;
+  ASSERT_TRUE(WriteFileAtomically(dataset_ / "heldout/odd.bin", bytes).ok());
+  const absl::Status status = Evaluate(Request(run.root()), [](const v1::EvaluateEvent&) {});
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("heldout/odd.bin"), HasSubstr("CRC")));
 }
 
 TEST_F(EvaluationTest, ModelPathErrorsAreClear) {

@@ -25,6 +25,16 @@ TEST(PermutedIndexTest, IsABijection) {
   }
 }
 
+TEST(PermutedIndexTest, IsUndoneByItsInverse) {
+  for (uint64_t size : {1u, 2u, 3u, 5u, 17u, 64u, 100u, 1025u}) {
+    for (uint64_t key : {0u, 1u, 99u}) {
+      for (uint64_t i = 0; i < size; ++i) {
+        ASSERT_EQ(OriginalIndex(PermutedIndex(i, size, key), size, key), i) << size;
+      }
+    }
+  }
+}
+
 // Over many keys every index goes everywhere about equally often.
 TEST(PermutedIndexTest, SpreadsEvenly) {
   constexpr int kSize = 10, kKeys = 20000;
@@ -56,6 +66,26 @@ TEST(InstanceScheduleTest, DependsOnKeySeedAndEpoch) {
 TEST(InstanceScheduleTest, DoesNotDependOnTheBatchSize) {
   EXPECT_EQ(Sequence(InstanceSchedule("key", 3, 50, 4), 4, 100),
             Sequence(InstanceSchedule("key", 3, 50, 7), 7, 100));
+}
+
+TEST(InstanceScheduleTest, FindsTheStepsOfAnInstanceAsASearchDoes) {
+  for (int64_t n : {1, 3, 10, 41}) {
+    for (int64_t batch : {1, 4, 25}) {
+      const InstanceSchedule schedule("key", 5, n, batch);
+      for (int64_t num_steps : {1, 2, 17}) {
+        std::vector<std::vector<int64_t>> expected(static_cast<size_t>(n));
+        for (int64_t step = 0; step < num_steps; ++step) {
+          const std::vector<int64_t> instances = schedule.Instances(step, 0, 1);
+          for (int64_t i : std::set<int64_t>(instances.begin(), instances.end())) {
+            expected[static_cast<size_t>(i)].push_back(step);
+          }
+        }
+        for (int64_t i = 0; i < n; ++i) {
+          EXPECT_EQ(schedule.StepsOf(i, num_steps), expected[static_cast<size_t>(i)]);
+        }
+      }
+    }
+  }
 }
 
 TEST(InstanceScheduleTest, RanksShareTheBatchInOrder) {

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "formats/process_memory.h"
 #include "tests/trainer/loop/tiny_run.h"
 #include "trainer/model_config.h"
 #include "trainer/model_flops.h"
-#include "trainer/process_memory.h"
 #include "trainer/progress_line.h"
 
 namespace braid {

@@ -12,6 +12,7 @@
 #include "formats/atomic_file.h"
 #include "formats/check.h"
 #include "formats/indexed_dataset.h"
+#include "formats/manifest.h"
 #include "gtest/gtest.h"
 #include "trainer/checkpoint_directory.h"
 #include "trainer/run_spec.h"
@@ -76,6 +77,21 @@ void WriteTinyDataset(const fs::path& directory, const TinyData& data) {
                    R"(,"num_tokens":)", data.num_instances * (data.sequence_length + 1),
                    R"(,"domains":["even","odd"],"order":"SOURCE","name":"tiny","key":"k)",
                    data.seed, "\"}")));
+  SealDataset(directory);
+}
+
+void SealDataset(const fs::path& directory) {
+  const auto info = ReadDatasetInfo(directory);
+  Expect(info.status());
+  Manifest manifest = {.kind = "pack", .key = info->key, .files = {}, .settings = {}};
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (!entry.is_regular_file() || entry.path().filename() == kManifestName) continue;
+    auto summary = SummarizeFile(entry.path());
+    Expect(summary.status());
+    summary->name = entry.path().lexically_relative(directory).string();
+    manifest.files.push_back(MakeManifestEntry(*summary, 0));
+  }
+  Expect(manifest.Save(directory));
 }
 
 v1::RunSpec TinySpec(const fs::path& dataset, int64_t num_steps) {

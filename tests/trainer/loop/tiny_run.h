@@ -26,6 +26,9 @@ struct TinyData {
 // The tokenizer is a placeholder file.
 void WriteTinyDataset(const std::filesystem::path& directory, const TinyData& data = {});
 
+// Writes the dataset's manifest.json again, after a test has changed a file.
+void SealDataset(const std::filesystem::path& directory);
+
 // 2 layers, D 16, S 8, E 4, batch 4, dense for a quarter of the steps; resolved.
 v1::RunSpec TinySpec(const std::filesystem::path& dataset, int64_t num_steps);
 

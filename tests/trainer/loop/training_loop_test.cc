@@ -1,6 +1,7 @@
 #include "trainer/training_loop.h"
 
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <sstream>
 
@@ -244,6 +245,38 @@ TEST_F(TrainingLoopTest, RefusesACheckpointOfOtherData) {
   const auto outcome = TrainAlone(run, TinySpec(other, 6));
   EXPECT_EQ(outcome.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("start a new run"));
+}
+
+TEST_F(TrainingLoopTest, RefusesADatasetThatIsNotAsItWasMade) {
+  const fs::path older = NewDirectory("older");
+  WriteTinyDataset(older, {.seed = 5});
+  const v1::RunSpec spec = TinySpec(dataset_, 2);
+  const auto copy = [](const fs::path& from, const fs::path& to) {
+    fs::copy_file(from, to, fs::copy_options::overwrite_existing);
+  };
+  const auto expect_refusal = [&](const fs::path& named, const std::function<void()>& change) {
+    WriteTinyDataset(dataset_);
+    change();
+    const absl::Status status = TrainAlone(NewRun(), spec).status();
+    EXPECT_FALSE(status.ok()) << named;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(named.string()));
+  };
+  for (const char* file : {"instances.bin", "instances.idx", "heldout/odd.bin", "tokenizer.model",
+                           "dataset.json", "manifest.json"}) {
+    expect_refusal(dataset_ / file, [&] { fs::resize_file(dataset_ / file, 40); });
+    expect_refusal(dataset_ / file, [&] {
+      std::string bytes = *ReadFile(dataset_ / file);
+      bytes[bytes.size() / 2] ^= 4;
+      ASSERT_TRUE(WriteFileAtomically(dataset_ / file, bytes).ok());
+    });
+  }
+  for (const char* file : {"instances.bin", "heldout/odd.bin", "dataset.json"}) {
+    expect_refusal(dataset_ / file, [&] { copy(older / file, dataset_ / file); });
+  }
+  expect_refusal(dataset_, [&] { copy(older / "manifest.json", dataset_ / "manifest.json"); });
+  expect_refusal(dataset_ / "instances.bin",
+                 [&] { copy(dataset_ / "heldout/odd.bin", dataset_ / "instances.bin"); });
+  expect_refusal(dataset_, [&] { fs::remove(dataset_ / "manifest.json"); });
 }
 
 TEST_F(TrainingLoopTest, RefusesAnotherWorldSize) {

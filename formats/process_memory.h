@@ -1,6 +1,6 @@
 // Memory of this process as Linux accounts for it.
-#ifndef BRAID_TRAINER_PROCESS_MEMORY_H_
-#define BRAID_TRAINER_PROCESS_MEMORY_H_
+#ifndef BRAID_FORMATS_PROCESS_MEMORY_H_
+#define BRAID_FORMATS_PROCESS_MEMORY_H_
 
 #include <cstdint>
 #include <string_view>
@@ -20,4 +20,4 @@ ProcessMemory ParseProcessMemory(std::string_view status);
 
 }  // namespace braid
 
-#endif  // BRAID_TRAINER_PROCESS_MEMORY_H_
+#endif  // BRAID_FORMATS_PROCESS_MEMORY_H_

@@ -1,4 +1,4 @@
-#include "trainer/process_memory.h"
+#include "formats/process_memory.h"
 
 #include <charconv>
 #include <fstream>

@@ -1,0 +1,30 @@
+// The similarity order of a graph that is taken part by part.
+#ifndef BRAID_PIPELINE_PARTITIONED_ORDER_H_
+#define BRAID_PIPELINE_PARTITIONED_ORDER_H_
+
+#include <cstdint>
+#include <span>
+
+#include "pipeline/similarity_order.h"
+
+namespace braid {
+
+// Each part is walked alone, over the edges inside it (SimilarityOrder), which gives
+// paths. These are joined end to start: behind the last document of a path comes the
+// unused path whose first document it is joined to in the whole graph by the highest
+// score, ties to the lower document; where there is none, the next unused path, by part
+// and then by place in the part. So parts should be numbered with similar ones next to
+// each other.
+//
+// partition_of: [num_documents], each < num_partitions. With one part the order is that
+// of SimilarityOrder. In the result a path ends where two documents follow each other
+// that no edge joins.
+// Guarantees: a permutation; the same for any num_threads. Memory beyond the lists: the
+// rows and scratch (similarity_order.h) of one part, and 16 bytes a document.
+DocumentOrder PartitionedOrder(const NeighborLists& lists, int64_t num_documents,
+                               std::span<const uint32_t> partition_of, int64_t num_partitions,
+                               int num_threads = 1);
+
+}  // namespace braid
+
+#endif  // BRAID_PIPELINE_PARTITIONED_ORDER_H_

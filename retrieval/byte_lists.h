@@ -1,0 +1,51 @@
+// The vectors of inverted lists, rounded to bytes and laid out for ByteProduct.
+#ifndef BRAID_RETRIEVAL_BYTE_LISTS_H_
+#define BRAID_RETRIEVAL_BYTE_LISTS_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "retrieval/inverted_lists.h"
+
+namespace braid {
+
+// A vector x as q * scale, q = round(x / scale) in -127 .. 127, scale = max |x_i| / 127.
+struct ByteVector {
+  float scale = 0;
+  int32_t sum = 0;          // of q
+  float squared_error = 0;  // |x - q * scale|^2
+};
+
+// Dimensions with padding (zeros): a multiple of 4.
+inline int64_t PaddedDimension(int32_t d) { return (d + 3) / 4 * 4; }
+
+// Rounds x [d]; bytes: [PaddedDimension(d)].
+ByteVector RoundToBytes(const float* x, int32_t d, int8_t* bytes);
+
+// Memory: d + 4 bytes a document, lists padded to 16. Built by all threads.
+class ByteLists {
+ public:
+  ByteLists(const DocumentVectors& vectors, const InvertedLists& lists);
+
+  int64_t padded_dimension() const { return padded_d_; }
+  // Tiles of a list, its documents in the order of InvertedLists::documents().
+  int64_t num_tiles(int64_t list) const { return first_tile_[list + 1] - first_tile_[list]; }
+  const uint8_t* tiles(int64_t list) const;
+  const float* scales(int64_t list) const;
+  // The largest squared error of all documents.
+  float max_squared_error() const { return max_squared_error_; }
+
+ private:
+  float FillList(const DocumentVectors& vectors, std::span<const uint32_t> documents, int64_t list);
+
+  int64_t padded_d_;
+  std::vector<int64_t> first_tile_;  // [num_lists + 1]
+  std::vector<uint8_t> tiles_;
+  std::vector<float> scales_;
+  float max_squared_error_ = 0;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_RETRIEVAL_BYTE_LISTS_H_

@@ -1,0 +1,84 @@
+// A whole corpus file of any kind: as it is, or compressed first so that the bytes get through.
+#include <simdjson.h>
+
+#include "formats/check.h"
+#include "pipeline/corpus_reader.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/pipeline/readers/crafted_files.h"
+
+namespace braid {
+namespace {
+
+constexpr const char* kNames[] = {"a.jsonl", "a.txt", "a.jsonl.gz", "a.jsonl.zst"};
+
+// The first byte chooses name and settings.
+std::string Input(char choice, std::string_view bytes) {
+  return std::string(1, choice) + std::string(bytes);
+}
+
+v1::IngestConfig ConfigOf(int choice) {
+  v1::IngestConfig config;
+  config.set_max_document_bytes(1 << 12);
+  config.set_max_expanded_bytes(1 << 20);
+  if ((choice & 8) != 0) config.set_split_bytes(64);
+  if ((choice & 16) != 0) config.set_strict(true);
+  return config;
+}
+
+std::string FileBytes(int choice, std::string_view bytes) {
+  if ((choice & 4) == 0) return std::string(bytes);
+  return (choice & 1) != 0 ? Zstd(bytes) : Gzip(bytes);
+}
+
+void CheckDocument(const Document& document) {
+  BRAID_CHECK(simdjson::validate_utf8(document.text.data(), document.text.size()));
+  BRAID_CHECK(!document.text.empty() && document.text.size() <= 1 << 12);
+  BRAID_CHECK(!document.id.empty() && !document.domain.empty() && document.offset >= 0);
+}
+
+void ReadCorpus(const std::string& path, const v1::IngestConfig& config) {
+  const auto reader = CorpusReader::Open(std::vector<std::string>{path}, config);
+  BRAID_CHECK(reader.ok()) << reader.status();
+  Document document;
+  std::vector<Reject> rejects;
+  for (CorpusStep step = CorpusStep::kNoneYet; step != CorpusStep::kEnd;) {
+    const auto next = (*reader)->Next(&document, &rejects);
+    step = next.value_or(CorpusStep::kEnd);
+    if (step == CorpusStep::kDocument) CheckDocument(document);
+  }
+  BRAID_CHECK((*reader)->num_rejected() == std::ssize(rejects));
+  BRAID_CHECK((*reader)->num_records() == (*reader)->num_accepted() + std::ssize(rejects));
+}
+
+}  // namespace
+
+std::vector<std::string> FuzzSeeds() {
+  const std::string lines =
+      "{\"id\": 1, \"text\": \"first\"}\n{\"id\": 1, \"text\": \"again\"}\nbad\n"
+      "{\"raw_content\": \"x\", \"domain\": \"../d\"}\n";
+  const std::string text = "One paragraph of text.\n\nAnother one, longer than the first.\n";
+  return {Input(0, lines),
+          Input(8, lines),
+          Input(16, lines),
+          Input(1, text + text),
+          Input(9, text + text),
+          Input(2, Gzip(lines)),
+          Input(3, Zstd(lines)),
+          Input(6, lines),
+          Input(7, lines),
+          Input(1, Gzip(text)),
+          Input(2, Gzip("") + Gzip(lines) + "tail"),
+          Input(3, ZstdWithChecksum(lines) + Zstd(lines))};
+}
+
+}  // namespace braid
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace braid;  // NOLINT
+  static const FuzzDirectory directory;
+  const int choice = size > 0 ? data[0] : 0;
+  const std::string_view bytes = AsText(data, size).substr(size > 0 ? 1 : 0);
+  const auto path = directory.Put(kNames[choice & 3], FileBytes(choice, bytes));
+  ReadCorpus(path.string(), ConfigOf(choice));
+  return 0;
+}

@@ -1,0 +1,29 @@
+// dataset.json and a checkpoint's state.json with model.textproto, in three parts.
+#include "tests/fuzz/fuzz_target.h"
+#include "trainer/checkpoint.h"
+#include "trainer/run_spec.h"
+
+namespace braid {
+
+std::vector<std::string> FuzzSeeds() {
+  return {JoinParts(
+      {R"({"sequence_length": 128, "vocab_size": 400, "eos_id": 2, "num_instances": 9,
+           "num_tokens": 1000, "domains": ["code", "law"], "order": "SIMILARITY",
+           "name": "tiny", "key": "0123456789abcdef0123456789abcdef"})",
+       R"({"step": 480, "num_tokens": 99, "upcycled": true, "world_size": 2, "dataset_key": "k"})",
+       "d_model: 64 num_layers: 2 vocab_size: 400"})};
+}
+
+}  // namespace braid
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace braid;  // NOLINT
+  static const FuzzDirectory directory;
+  const std::vector<std::string> parts = SplitParts(AsText(data, size), 3);
+  directory.Put("dataset.json", parts[0]);
+  directory.Put(kStateFile, parts[1]);
+  directory.Put(kConfigFile, parts[2]);
+  ReadDatasetInfo(directory.path()).status().IgnoreError();
+  ReadCheckpointState(directory.path()).status().IgnoreError();
+  return 0;
+}

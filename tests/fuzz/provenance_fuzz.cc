@@ -1,0 +1,53 @@
+// Parts: the five tables.
+#include "formats/check.h"
+#include "pipeline/provenance.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace braid {
+namespace {
+
+std::vector<std::string> TableNames() {
+  const FuzzDirectory directory;
+  const std::vector<ProvenanceSpan> none;
+  const auto files = WriteProvenance(directory.path(), none, std::vector<std::string>{});
+  BRAID_CHECK(files.ok()) << files.status();
+  std::vector<std::string> names;
+  for (const FileSummary& file : *files) names.push_back(file.name);
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> FuzzSeeds() {
+  const FuzzDirectory directory;
+  const std::vector<ProvenanceSpan> spans = {{0, 0, 0, 0, 5}, {1, 0, 0, 5, 3}, {1, 3, 1, 0, 8}};
+  const std::vector<std::string> ids = {"a", "", "a longer one"};
+  BRAID_CHECK(WriteProvenance(directory.path(), spans, ids).ok());
+  std::vector<std::string> tables;
+  for (const std::string& name : TableNames()) tables.push_back(directory.Get(name));
+  BRAID_CHECK(tables.size() == 5u) << tables.size();
+  return {JoinParts({tables[0], tables[1], tables[2], tables[3], tables[4]})};
+}
+
+}  // namespace braid
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace braid;  // NOLINT
+  static const FuzzDirectory directory;
+  static const std::vector<std::string> names = TableNames();
+  const std::vector<std::string> parts = SplitParts(AsText(data, size), names.size());
+  for (size_t i = 0; i < names.size(); ++i) directory.Put(names[i], parts[i]);
+  const auto provenance = Provenance::Open(directory.path());
+  if (!provenance.ok()) return 0;
+  for (uint32_t i = 0; i < std::min<int64_t>(provenance->num_documents(), 1000); ++i) {
+    BRAID_CHECK(provenance->FindDocument(provenance->document_id(i)).value_or(i) <= i) << i;
+    provenance->Document(i);
+  }
+  for (uint32_t i = 0; i < std::min<int64_t>(provenance->num_instances(), 1000); ++i) {
+    for (const ProvenanceSpan& span : provenance->Instance(i)) {
+      BRAID_CHECK(span.document < provenance->num_documents()) << span.document;
+    }
+  }
+  provenance->FindDocument("a");
+  return 0;
+}

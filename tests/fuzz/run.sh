@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Builds the libFuzzer programs (clang++ with its compiler-rt: apt-get install clang) and runs each for
+# SECONDS (60) on one core, beginning with the target's seeds and what earlier runs have found.
+#
+#   ./tests/fuzz/run.sh [SECONDS [TARGET...]]      for example: ./tests/fuzz/run.sh 300 npy manifest
+#
+# An input that fails is left in build-fuzz/found/TARGET/; `build-fuzz/tests/fuzz_TARGET FILE` repeats
+# it, and so does `build/tests/fuzz_TARGET FILE` without libFuzzer.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+seconds=${1:-60}
+shift || true
+cmake --preset fuzz -Wno-dev >/dev/null
+cmake --build --preset fuzz
+targets=("$@")
+if [ ${#targets[@]} -eq 0 ]; then
+  for source in tests/fuzz/*_fuzz.cc; do targets+=("$(basename "$source" _fuzz.cc)"); done
+fi
+export LSAN_OPTIONS=suppressions=$PWD/tests/leak_suppressions.txt:print_suppressions=0
+failed=0
+for target in "${targets[@]}"; do
+  found=build-fuzz/found/$target
+  mkdir -p "$found" "build-fuzz/inputs/$target"
+  BRAID_FUZZ_SEEDS=build-fuzz/inputs/$target "build-fuzz/tests/fuzz_$target"
+  echo "== $target"
+  "build-fuzz/tests/fuzz_$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 \
+    -max_len=65536 -print_final_stats=1 -verbosity=0 -artifact_prefix="$found/" \
+    "build-fuzz/inputs/$target" 2>&1 | grep -E 'ERROR|SUMMARY|broken|number_of_exec|peak_rss' || true
+  [ "${PIPESTATUS[0]}" -eq 0 ] || failed=1
+done
+exit $failed

@@ -140,7 +140,8 @@ std::optional<CorpusPosition> CorpusReader::position() const {
 }
 
 absl::Status CorpusReader::Resume(const CorpusPosition& position,
-                                  std::span<const uint64_t> id_hashes) {
+                                  std::span<const uint64_t> id_hashes,
+                                  const std::function<absl::Status()>& keep_going) {
   const auto num_files = static_cast<int64_t>(files_.files.size());
   if (position.file < 0 || position.file > num_files || position.offset < 0) {
     return absl::OutOfRangeError(absl::StrCat("no file ", position.file, " of ", num_files));
@@ -149,9 +150,10 @@ absl::Status CorpusReader::Resume(const CorpusPosition& position,
   if (position.inside_file) {
     if (position.file == num_files) return absl::OutOfRangeError("beyond the last file");
     RETURN_IF_ERROR(OpenFile());
-    if (lines_ == nullptr)
+    if (lines_ == nullptr) {
       return absl::OutOfRangeError("a file that could be opened cannot be now");
-    RETURN_IF_ERROR(lines_->SkipTo(position.offset));
+    }
+    RETURN_IF_ERROR(lines_->SkipTo(position.offset, keep_going));
   }
   text_field_ = position.text_field;
   seen_an_object_ = position.seen_an_object;

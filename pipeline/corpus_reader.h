@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -92,9 +93,10 @@ class CorpusReader {
   std::vector<uint64_t> TakeIdHashes() { return std::exchange(new_id_hashes_, {}); }
 
   // Goes to where a reader stood after it had accepted the ids with these hashes. Compressed files
-  // are decompressed again up to there. Requires that nothing was read yet. OUT_OF_RANGE when there
-  // is no such place.
-  absl::Status Resume(const CorpusPosition& position, std::span<const uint64_t> id_hashes);
+  // are decompressed again up to there; `keep_going` is asked meanwhile and its error is returned.
+  // Requires that nothing was read yet. OUT_OF_RANGE when there is no such place.
+  absl::Status Resume(const CorpusPosition& position, std::span<const uint64_t> id_hashes,
+                      const std::function<absl::Status()>& keep_going);
 
   // Bytes on disk read so far, and in all.
   int64_t bytes_read() const;

@@ -18,6 +18,7 @@
 #include "pipeline/corpus_reader.h"
 #include "pipeline/document_store.h"
 #include "pipeline/json_file.h"
+#include "pipeline/resume_point.h"
 #include "pipeline/stage_key.h"
 
 namespace braid {
@@ -92,15 +93,21 @@ nlohmann::json ToJson(const CorpusPosition& position) {
           {"rejects", position.rejects}};
 }
 
-// Throws when `json` is not what ToJson gave; what a resume point holds is.
-CorpusPosition PositionFromJson(const nlohmann::json& json) {
-  return {.file = json.at("file").get<int64_t>(),
-          .offset = json.at("offset").get<int64_t>(),
-          .inside_file = json.at("inside_file").get<bool>(),
-          .text_field = json.at("text_field").get<std::string>(),
-          .seen_an_object = json.at("seen_an_object").get<bool>(),
-          .num_accepted = json.at("num_accepted").get<int64_t>(),
-          .rejects = json.at("rejects").get<std::map<std::string, int64_t>>()};
+// Of the point in `directory`.
+absl::StatusOr<CorpusPosition> PositionOf(const ResumePoint& point,
+                                          const std::filesystem::path& directory) {
+  try {
+    const nlohmann::json& json = point.state.at("position");
+    return CorpusPosition{.file = json.at("file").get<int64_t>(),
+                          .offset = json.at("offset").get<int64_t>(),
+                          .inside_file = json.at("inside_file").get<bool>(),
+                          .text_field = json.at("text_field").get<std::string>(),
+                          .seen_an_object = json.at("seen_an_object").get<bool>(),
+                          .num_accepted = json.at("num_accepted").get<int64_t>(),
+                          .rejects = json.at("rejects").get<std::map<std::string, int64_t>>()};
+  } catch (const nlohmann::json::exception& error) {
+    return Unresumable(directory / kResumePointName, error.what());
+  }
 }
 
 // Hashes of the ids read, so that a resumed reader still knows a duplicate. Not part of the output.
@@ -133,7 +140,8 @@ class IdHashLog {
 
 class IngestRun {
  public:
-  static absl::StatusOr<IngestRun> Resume(const v1::CorpusSpec& resolved, StageWriter* stage);
+  static absl::StatusOr<IngestRun> Resume(const v1::CorpusSpec& resolved,
+                                          const StageAdvance& advance, StageWriter* stage);
   absl::Status CopyDocuments(const StageAdvance& advance);
   absl::Status Commit();
 
@@ -144,7 +152,8 @@ class IngestRun {
         reader_(std::move(reader)),
         documents_(std::move(documents)),
         rejects_(std::move(rejects)),
-        id_hashes_(std::move(id_hashes)) {}
+        id_hashes_(std::move(id_hashes)),
+        counted_bytes_(documents_.num_text_bytes()) {}
   StagePosition PositionAt(int64_t bytes_read) const;
   absl::Status SaveIfDue();
 
@@ -153,17 +162,20 @@ class IngestRun {
   DocumentStoreWriter documents_;
   RejectLog rejects_;
   IdHashLog id_hashes_;
-  int64_t counted_bytes_ = 0;
+  int64_t counted_bytes_;  // of the text, in CountWork()
 };
 
-absl::StatusOr<IngestRun> IngestRun::Resume(const v1::CorpusSpec& resolved, StageWriter* stage) {
+absl::StatusOr<IngestRun> IngestRun::Resume(const v1::CorpusSpec& resolved,
+                                            const StageAdvance& advance, StageWriter* stage) {
   const ResumePoint& left = stage->resume_point();
   const std::filesystem::path& directory = stage->directory();
   ASSIGN_OR_RETURN(auto reader, CorpusReader::Open(Paths(resolved), resolved.ingest()));
   ASSIGN_OR_RETURN(auto id_hashes, IdHashLog::Resume(directory / "id_hashes", left.files));
   if (stage->resumed()) {
     ASSIGN_OR_RETURN(const std::vector<uint64_t> hashes, id_hashes.Read());
-    RETURN_IF_ERROR(reader->Resume(PositionFromJson(left.state.at("position")), hashes));
+    const auto keep_going = [&] { return advance(reader->bytes_read(), reader->total_bytes()); };
+    ASSIGN_OR_RETURN(const CorpusPosition position, PositionOf(left, directory));
+    RETURN_IF_ERROR(reader->Resume(position, hashes, keep_going));
   }
   ASSIGN_OR_RETURN(auto documents, DocumentStoreWriter::Resume(directory, left));
   ASSIGN_OR_RETURN(auto rejects,
@@ -256,7 +268,7 @@ absl::StatusOr<std::string> IngestKey(const v1::CorpusSpec& resolved) {
 
 absl::Status Ingest(const v1::CorpusSpec& resolved, const std::string& key,
                     const StageAdvance& advance, StageWriter* stage) {
-  ASSIGN_OR_RETURN(IngestRun run, IngestRun::Resume(resolved, stage));
+  ASSIGN_OR_RETURN(IngestRun run, IngestRun::Resume(resolved, advance, stage));
   RETURN_IF_ERROR(run.CopyDocuments(advance));
   RETURN_IF_ERROR(CheckUnchanged(resolved, key));
   return run.Commit();

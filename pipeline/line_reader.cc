@@ -54,8 +54,9 @@ absl::StatusOr<bool> LineReader::SkipRestOfLine() {
   }
 }
 
-absl::Status LineReader::SkipTo(int64_t offset) {
+absl::Status LineReader::SkipTo(int64_t offset, const std::function<absl::Status()>& keep_going) {
   while (offset_ < offset) {
+    RETURN_IF_ERROR(keep_going());
     Use(std::min(pending().size(), static_cast<size_t>(offset - offset_)));
     if (offset_ == offset) break;
     ASSIGN_OR_RETURN(const bool more, Fill());

@@ -3,6 +3,7 @@
 #define BRAID_PIPELINE_LINE_READER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -34,9 +35,10 @@ class LineReader {
   // after all whole lines before; half a line is dropped then.
   absl::StatusOr<bool> Next(Line* line);
 
-  // Goes to the line that starts at `offset`, which is not before offset(). OUT_OF_RANGE when the
-  // source ends before.
-  absl::Status SkipTo(int64_t offset);
+  // Goes to the line that starts at `offset`, which is not before offset(). `keep_going` is asked
+  // on the way, at every chunk read; its error is returned. OUT_OF_RANGE when the source ends
+  // before.
+  absl::Status SkipTo(int64_t offset, const std::function<absl::Status()>& keep_going);
 
   // Byte of the source at which the next line starts.
   int64_t offset() const { return offset_; }

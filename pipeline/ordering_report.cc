@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "formats/check.h"
+#include "formats/status_macros.h"
 #include "pipeline/random_permutation.h"
 
 namespace braid {
@@ -50,9 +51,16 @@ class CosineOf {
   size_t dimension_;
 };
 
-double AdjacentCosine(std::span<const uint32_t> order, const CosineOf& cosine) {
+using KeepGoing = std::function<absl::Status()>;
+constexpr size_t kPairsPerAsking = 4096;
+
+absl::StatusOr<double> AdjacentCosine(std::span<const uint32_t> order, const CosineOf& cosine,
+                                      const KeepGoing& keep_going) {
   Mean mean;
-  for (size_t i = 1; i < order.size(); ++i) mean.Add(cosine(order[i - 1], order[i]));
+  for (size_t i = 1; i < order.size(); ++i) {
+    if (i % kPairsPerAsking == 0) RETURN_IF_ERROR(keep_going());
+    mean.Add(cosine(order[i - 1], order[i]));
+  }
   return mean.value();
 }
 
@@ -64,15 +72,17 @@ std::vector<uint32_t> Shuffled(std::span<const uint32_t> documents, uint64_t see
   return shuffled;
 }
 
-void MeasureInstances(std::span<const ProvenanceSpan> spans, const CosineOf& cosine,
-                      OrderingReport* report) {
+absl::Status MeasureInstances(std::span<const ProvenanceSpan> spans, const CosineOf& cosine,
+                              const KeepGoing& keep_going, OrderingReport* report) {
   Mean within, across;
   for (size_t i = 1; i < spans.size(); ++i) {
+    if (i % kPairsPerAsking == 0) RETURN_IF_ERROR(keep_going());
     Mean& mean = spans[i - 1].instance == spans[i].instance ? within : across;
     mean.Add(cosine(spans[i - 1].document, spans[i].document));
   }
   report->adjacent_cosine_within_instances = within.value();
   report->adjacent_cosine_across_instances = across.value();
+  return absl::OkStatus();
 }
 
 void MeasurePaths(const DocumentOrder& order, OrderingReport* report) {
@@ -189,14 +199,19 @@ double PackedPurity(std::span<const uint32_t> order, std::span<const int64_t> do
 }  // namespace
 
 OrderingReport MeasureOrdering(const OrderingReportInput& input) {
+  return *MeasureOrdering(input, [] { return absl::OkStatus(); });
+}
+
+absl::StatusOr<OrderingReport> MeasureOrdering(const OrderingReportInput& input,
+                                               const KeepGoing& keep_going) {
   const CosineOf cosine(input.embeddings, input.dimension);
   const std::vector<uint32_t> random = Shuffled(input.order.order, input.seed);
   OrderingReport report;
   report.order = input.order_name;
   report.num_documents = static_cast<int64_t>(input.order.order.size());
-  report.adjacent_cosine = AdjacentCosine(input.order.order, cosine);
-  report.random_adjacent_cosine = AdjacentCosine(random, cosine);
-  MeasureInstances(input.spans, cosine, &report);
+  ASSIGN_OR_RETURN(report.adjacent_cosine, AdjacentCosine(input.order.order, cosine, keep_going));
+  ASSIGN_OR_RETURN(report.random_adjacent_cosine, AdjacentCosine(random, cosine, keep_going));
+  RETURN_IF_ERROR(MeasureInstances(input.spans, cosine, keep_going, &report));
   MeasurePaths(input.order, &report);
   const int64_t instance_tokens = int64_t{input.sequence_length} + 1;
   if (!input.spans.empty()) {

@@ -4,9 +4,12 @@
 #define BRAID_PIPELINE_ORDERING_REPORT_H_
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "pipeline/packing.h"
 #include "pipeline/similarity_order.h"
 
@@ -52,6 +55,9 @@ struct OrderingReport {
 // O(documents * dimension); reads each embedding a few times, so they may be
 // memory-mapped.
 OrderingReport MeasureOrdering(const OrderingReportInput& input);
+// The same; `keep_going` is asked every few milliseconds and its error is returned.
+absl::StatusOr<OrderingReport> MeasureOrdering(const OrderingReportInput& input,
+                                               const std::function<absl::Status()>& keep_going);
 
 // The report as a JSON object; keys are the fields' names.
 std::string ToJson(const OrderingReport& report);

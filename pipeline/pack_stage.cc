@@ -56,6 +56,9 @@ class DatasetPacker {
 
  private:
   std::filesystem::path Path(std::string_view name) const { return stage_->directory() / name; }
+  int64_t num_documents() const {
+    return static_cast<int64_t>(inputs_.order.training.order.size());
+  }
   absl::StatusOr<InstanceLayout> LayOut() const;
   absl::Status StoreInstances(const PackedInstances& packed);
   void AppendTokens(const ProvenanceSpan& span, std::vector<int32_t>* instance) const;
@@ -115,7 +118,9 @@ absl::Status DatasetPacker::StoreInstances(const PackedInstances& packed) {
                                        &ProvenanceSpan::instance);
   std::vector<int32_t> tokens;
   for (int64_t i = left.position; i < packed.num_instances; ++i) {
-    if (i % kInstancesPerAdvance == 0) RETURN_IF_ERROR(advance_(i, packed.num_instances));
+    if (i % kInstancesPerAdvance == 0) {
+      RETURN_IF_ERROR(advance_(i * num_documents() / packed.num_instances, num_documents()));
+    }
     tokens.clear();
     for (; span != packed.spans.end() && span->instance == i; ++span) AppendTokens(*span, &tokens);
     RETURN_IF_ERROR(writer->AddSequence(tokens));
@@ -147,9 +152,7 @@ absl::StatusOr<int64_t> DatasetPacker::PackDomain(std::span<const uint32_t> docu
                 });
   std::vector<int32_t> tokens;
   for (size_t i = 0; i < documents.size(); ++i) {
-    if (i % kDocumentsPerAdvance == 0) {
-      RETURN_IF_ERROR(advance_(static_cast<int64_t>(i), static_cast<int64_t>(documents.size())));
-    }
+    if (i % kDocumentsPerAdvance == 0) RETURN_IF_ERROR(advance_(num_documents(), num_documents()));
     tokens_.ReadInto(documents[i], &tokens);
     RETURN_IF_ERROR(packer.Add(documents[i], tokens));
   }
@@ -201,7 +204,8 @@ absl::Status StoreProvenance(const DocumentStore& documents, std::span<const Pro
 }
 
 absl::Status StoreOrderingReport(const PackInputs& inputs, const v1::CorpusSpec& resolved,
-                                 std::span<const ProvenanceSpan> spans, StageWriter* stage) {
+                                 std::span<const ProvenanceSpan> spans, const StageAdvance& advance,
+                                 StageWriter* stage) {
   ASSIGN_OR_RETURN(const auto embeddings,
                    NpyArray<float>::Open(inputs.embed_directory / "embeddings.npy"));
   const OrderingReportInput input = {
@@ -216,7 +220,10 @@ absl::Status StoreOrderingReport(const PackInputs& inputs, const v1::CorpusSpec&
       .k = inputs.neighbors.k,
       .seed = resolved.seed(),
   };
-  return stage->AddText("ordering_report.json", ToJson(MeasureOrdering(input)), 1);
+  const auto n = static_cast<int64_t>(inputs.order.training.order.size());
+  ASSIGN_OR_RETURN(const OrderingReport report,
+                   MeasureOrdering(input, [&] { return advance(n, n); }));
+  return stage->AddText("ordering_report.json", ToJson(report), 1);
 }
 
 absl::Status DescribeDataset(const PackInputs& inputs, const v1::CorpusSpec& resolved,
@@ -264,7 +271,7 @@ absl::Status Pack(const PackInputs& inputs, const v1::CorpusSpec& resolved, cons
   ASSIGN_OR_RETURN(const std::vector<std::string> domains, packer.PackHeldout());
   RETURN_IF_ERROR(CopyTokenizer(inputs.tokenize_directory, stage));
   RETURN_IF_ERROR(StoreProvenance(inputs.documents, packed.spans, stage));
-  RETURN_IF_ERROR(StoreOrderingReport(inputs, resolved, packed.spans, stage));
+  RETURN_IF_ERROR(StoreOrderingReport(inputs, resolved, packed.spans, advance, stage));
   return DescribeDataset(inputs, resolved, key, *tokenizer, packed, domains, stage);
 }
 

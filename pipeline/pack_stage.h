@@ -32,7 +32,7 @@ struct PackInputs {
   std::filesystem::path embed_directory;
 };
 
-// `key`: of this output, recorded in dataset.json. Units: documents.
+// `key`: of this output, recorded in dataset.json. Units: training documents.
 // Errors: FAILED_PRECONDITION when the training documents do not fill one
 // instance; CANCELLED.
 absl::Status Pack(const PackInputs& inputs, const v1::CorpusSpec& resolved, const std::string& key,

@@ -194,6 +194,16 @@ class CliTest : public ::testing::TestWithParam<bool> {
     return Braid(all, limits);
   }
 
+  // Names, lengths and checksums of the files of the one packed dataset.
+  std::string PackManifest() const {
+    for (const auto& entry : fs::directory_iterator(fs::path(home()) / "store")) {
+      if (entry.path().filename().string().rfind("pack-", 0) == 0) {
+        return Contents(entry.path() / "manifest.json");
+      }
+    }
+    return "";
+  }
+
   Outcome Train(const Arguments& more) {
     Arguments all = {"train", "--wait"};
     for (const char* setting : {"d_model=16", "num_layers=1", "num_heads=2", "d_ff=32"}) {
@@ -460,10 +470,18 @@ TEST_P(CliAloneTest, ModelsLeaveAndComeBack) {
   ExpectError(Braid({"export", "run-000001", "-o", out, "--bake", "@/nowhere"}), 3, {"/nowhere"});
 }
 
-TEST_P(CliAloneTest, NoSpaceFailsTheJobAndKeepsTheProgram) {
+TEST_P(CliAloneTest, NoSpaceFailsTheJobWhichGoesOnOnceThereIsSpace) {
   // A file size limit stands for a full disk: the write fails either way.
-  const Outcome outcome = Submit({Corpus()}, {.file_bytes = 64 << 10});
-  ExpectError(outcome, 1, {"job-000001"});
+  const std::string corpus = Corpus();
+  ExpectError(Submit({corpus}, {.file_bytes = 512 << 10}), 1,
+              {"job-000001", "document_frequencies", "ulimit -f"});
+  EXPECT_EQ(Braid({"resume", "job-000001", "--wait"}).exit_code, 0) << Contents(root_ / "err");
+  // The same as a job that nothing happened to.
+  const std::string mended = PackManifest();
+  EXPECT_THAT(mended, HasSubstr("instances.bin"));
+  fs::rename(home(), root_ / "mended");
+  ASSERT_EQ(Submit({corpus}).exit_code, 0) << Contents(root_ / "err");
+  EXPECT_EQ(PackManifest(), mended);
 }
 
 TEST_P(CliAloneTest, HomeThatCannotBeWritten) {

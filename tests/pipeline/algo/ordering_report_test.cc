@@ -157,6 +157,18 @@ TEST(OrderingReportTest, ShuffledInstancesOfPlantedClustersAreAlikeInsideAndDive
   EXPECT_NEAR(report.adjacent_cosine_across_instances, report.random_adjacent_cosine, 0.05);
 }
 
+TEST(OrderingReportTest, StopsWhenAskedTo) {
+  const DocumentOrder order = SourceOrder(10000);
+  int num_asked = 0;
+  const auto stop = [&] {
+    ++num_asked;
+    return absl::CancelledError("stop");
+  };
+  const auto report = MeasureOrdering({.order_name = "SOURCE", .order = order}, stop);
+  EXPECT_TRUE(absl::IsCancelled(report.status()));
+  EXPECT_EQ(num_asked, 1);
+}
+
 TEST(OrderingReportTest, WritesEveryFieldAsJson) {
   OrderingReport report;
   report.order = "SIMILARITY";

@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace braid {
@@ -44,11 +46,23 @@ std::string Line(const std::string& id, const std::string& text, const std::stri
 }  // namespace
 
 std::filesystem::path NewDirectory() {
+  // Removed when the test program ends; a forked child leaves it to its parent.
+  struct Scratch {
+    Scratch()
+        : path(std::filesystem::path(testing::TempDir()) /
+               ("braid-jobs-" + std::to_string(owner))) {
+      std::filesystem::remove_all(path);
+    }
+    ~Scratch() {
+      std::error_code ignored;
+      if (getpid() == owner) std::filesystem::remove_all(path, ignored);
+    }
+    const pid_t owner = getpid();
+    const std::filesystem::path path;
+  };
+  static const Scratch scratch;
   static std::atomic<int> counter{0};
-  const std::filesystem::path path =
-      std::filesystem::path(testing::TempDir()) /
-      ("braid-jobs-" + std::to_string(getpid()) + "-" + std::to_string(counter++));
-  std::filesystem::remove_all(path);
+  const std::filesystem::path path = scratch.path / std::to_string(counter++);
   std::filesystem::create_directories(path);
   return path;
 }

@@ -16,7 +16,7 @@ struct GeneratedCorpus {
   static constexpr int kRecords = kUnique + kDuplicates + kRejects;
 };
 
-// A new empty directory below testing::TempDir().
+// A new empty directory below testing::TempDir(), removed when the program ends.
 std::filesystem::path NewDirectory();
 
 // Writes a JSONL file of three domains with words of their own.

@@ -128,7 +128,7 @@ TEST_F(DiskFaultTest, TooManyOpenFiles) {
                            "fsync embed.tmp/embeddings.npy.tmp"}) {
     ASSERT_TRUE(Run({.call = CallNumber(call, 4)}).killed);
     int num_failed = 0;
-    for (rlim_t limit = 4; limit < 10; ++limit, ++num_failed) {
+    for (rlim_t limit = 4; limit < 24; ++limit, ++num_failed) {
       const JobOutcome limited = Run({}, [limit] { SetLimit(RLIMIT_NOFILE, limit); });
       if (limited.status.ok()) break;
       EXPECT_TRUE(absl::IsResourceExhausted(limited.status)) << limited.status;

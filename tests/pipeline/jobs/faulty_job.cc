@@ -95,7 +95,8 @@ class CallLog {
 
 // What the child leaves for its parent: code, message, then the calls.
 [[noreturn]] void RunChild(const fs::path& home, const v1::CorpusSpec& spec, int64_t chunk_bytes,
-                           const JobFault& fault, const fs::path& directory) {
+                           const JobFault& fault, const fs::path& directory,
+                           std::ofstream report) {
   CallLog log(home / "store", fault, directory / "points");
   WatchFileCalls([&](const FileCall& call) { return log.Pass(call); });
   StageStore store(home / "store", {.chunk_bytes = chunk_bytes});
@@ -108,7 +109,6 @@ class CallLog {
   }
   const absl::Status status = RunJob(*ResolveCorpusSpec(spec), &store, hooks).status();
   WatchFileCalls(nullptr);
-  std::ofstream report(directory / "report");
   report << status.raw_code() << "\n"
          << absl::StrReplaceAll(status.message(), {{"\n", " "}}) << "\n";
   for (const std::string& call : log.calls()) report << call << "\n";
@@ -132,8 +132,9 @@ JobOutcome RunJobInChild(const fs::path& home, const v1::CorpusSpec& spec, int64
   BRAID_CHECK(child >= 0) << "fork";
   if (child == 0) {
     SkipFlushes();
+    std::ofstream report(directory / "report");  // before `prepare` limits what can be opened
     prepare();
-    RunChild(home, spec, chunk_bytes, fault, directory);
+    RunChild(home, spec, chunk_bytes, fault, directory, std::move(report));
   }
   int status = 0;
   waitpid(child, &status, 0);

@@ -105,9 +105,8 @@ absl::Status ResolveEmbedder(v1::EmbedderConfig* embedder) {
     return Wrong("embedder.addresses", embedder->addresses(0),
                  "none unless embedder.kind is \"remote\"");
   }
-  embedder->set_dimension(OrDefault(embedder->dimension(), 512));
   embedder->set_max_ngram(OrDefault(embedder->max_ngram(), 2));
-  RETURN_IF_ERROR(CheckRange("embedder.dimension", embedder->dimension(), 1, 65536));
+  RETURN_IF_ERROR(CheckRange("embedder.dimension", embedder->dimension(), 0, 65536));
   return CheckRange("embedder.max_ngram", embedder->max_ngram(), 1, 8);
 }
 

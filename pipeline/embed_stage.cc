@@ -106,7 +106,10 @@ absl::StatusOr<std::unique_ptr<Embedder>> FitHashing(const DocumentStore& docume
                                                      StageWriter* stage) {
   ASSIGN_OR_RETURN(DocumentFrequencies frequencies,
                    ProvideFrequencies(documents, config.max_ngram(), advance, stage));
-  const HashingOptions options = {.dimension = config.dimension(), .max_ngram = config.max_ngram()};
+  const HashingOptions options = {.dimension = config.dimension() > 0
+                                                   ? config.dimension()
+                                                   : AutomaticDimension(documents.size()),
+                                  .max_ngram = config.max_ngram()};
   return HashingEmbedder::Create(options, std::move(frequencies));
 }
 
@@ -119,6 +122,11 @@ absl::StatusOr<std::unique_ptr<Embedder>> MakeEmbedder(const DocumentStore& docu
 }
 
 }  // namespace
+
+int32_t AutomaticDimension(int64_t num_documents) {
+  constexpr int64_t kMostDocuments = 500'000;
+  return num_documents <= kMostDocuments ? 512 : 256;
+}
 
 absl::StatusOr<std::string> EmbedKey(const v1::CorpusSpec& resolved,
                                      const std::string& ingest_key) {

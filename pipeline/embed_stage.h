@@ -5,6 +5,7 @@
 #ifndef BRAID_PIPELINE_EMBED_STAGE_H_
 #define BRAID_PIPELINE_EMBED_STAGE_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -15,6 +16,11 @@
 #include "pipeline/stage_store.h"
 
 namespace braid {
+
+// Dimensions of hashed vectors where the settings leave it open. More of them tell
+// documents apart better (half as many cost a sixth of the similarity of neighbours in
+// the order), but searching neighbours takes time by n^2 d.
+int32_t AutomaticDimension(int64_t num_documents);
 
 // A remote embedder counts by the fingerprint of its vectors, not by its
 // addresses; so this connects to it. Errors: UNAVAILABLE when it cannot.

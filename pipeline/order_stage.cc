@@ -123,7 +123,7 @@ absl::StatusOr<std::vector<HeldoutOverlap>> ReadOverlaps(const std::filesystem::
   return overlaps;
 }
 
-// The part of each training document, when the graph is ordered part by part.
+// The part of each document; kNoPartition for those that do not train.
 absl::StatusOr<std::vector<uint32_t>> PartsOf(const std::filesystem::path& embed_directory,
                                               std::span<const uint32_t> training,
                                               int64_t num_partitions, uint64_t seed,
@@ -134,26 +134,32 @@ absl::StatusOr<std::vector<uint32_t>> PartsOf(const std::filesystem::path& embed
                                 static_cast<int32_t>(embeddings.row_size())};
   ASSIGN_OR_RETURN(const std::vector<uint32_t> all,
                    PartitionDocuments(vectors, num_partitions, seed, check));
-  std::vector<uint32_t> parts;
-  for (uint32_t document : training) parts.push_back(all[document]);
+  std::vector<uint32_t> parts(all.size(), kNoPartition);
+  for (uint32_t document : training) parts[document] = all[document];
   return parts;
 }
 
+// The training documents in the order asked for, by their own numbers.
 absl::StatusOr<DocumentOrder> OrderDocuments(const StoredNeighbors& neighbors,
                                              std::span<const uint32_t> training,
                                              const std::filesystem::path& embed_directory,
                                              const v1::CorpusSpec& resolved,
                                              const StopCheck& check) {
   const auto n = static_cast<int64_t>(training.size());
-  if (resolved.order() == v1::RANDOM) return RandomOrder(n, resolved.seed());
-  if (resolved.order() == v1::SOURCE) return SourceOrder(n);
-  const KeptNeighbors graph =
-      RestrictNeighbors(neighbors.lists(), neighbors.num_documents(), training);
+  if (resolved.order() == v1::RANDOM) {
+    return OriginalNumbers(RandomOrder(n, resolved.seed()), training);
+  }
+  if (resolved.order() == v1::SOURCE) return OriginalNumbers(SourceOrder(n), training);
   const int64_t num_partitions = NumOrderPartitions(resolved.order_partitions(), n);
-  if (num_partitions == 1) return SimilarityOrder(graph.view(), n, RetrievalThreads());
+  if (num_partitions == 1) {
+    const KeptNeighbors graph =
+        RestrictNeighbors(neighbors.lists(), neighbors.num_documents(), training);
+    return OriginalNumbers(SimilarityOrder(graph.view(), n, RetrievalThreads()), training);
+  }
   ASSIGN_OR_RETURN(const std::vector<uint32_t> parts,
                    PartsOf(embed_directory, training, num_partitions, resolved.seed(), check));
-  return PartitionedOrder(graph.view(), n, parts, num_partitions, RetrievalThreads());
+  return PartitionedOrder(neighbors.lists(), neighbors.num_documents(), parts, num_partitions,
+                          RetrievalThreads());
 }
 
 absl::StatusOr<std::vector<uint32_t>> ReadNumbers(const std::filesystem::path& path) {
@@ -184,10 +190,9 @@ absl::Status Order(const DocumentStore& documents, const StoredNeighbors& neighb
   const auto num_training = static_cast<int64_t>(split.training.size());
   if (num_training == 0) return NothingToTrainOn(documents.size(), split);
   RETURN_IF_ERROR(advance(0, num_training));
-  ASSIGN_OR_RETURN(DocumentOrder walked,
+  ASSIGN_OR_RETURN(const DocumentOrder order,
                    OrderDocuments(neighbors, split.training, embed_directory, resolved,
                                   [&] { return advance(0, num_training); }));
-  const DocumentOrder order = OriginalNumbers(std::move(walked), split.training);
   RETURN_IF_ERROR(advance(num_training, num_training));
   RETURN_IF_ERROR(stage->AddArray<uint32_t>("order.npy", order.order));
   RETURN_IF_ERROR(stage->AddArray<uint32_t>("path_starts.npy", order.path_starts));

@@ -15,15 +15,18 @@ namespace {
 // Documents of every part, part by part, ascending.
 struct Members {
   Members(std::span<const uint32_t> partition_of, int64_t num_partitions)
-      : starts(num_partitions + 1, 0), documents(partition_of.size()), places(partition_of.size()) {
+      : starts(num_partitions + 1, 0), places(partition_of.size()) {
     for (uint32_t part : partition_of) {
+      if (part == kNoPartition) continue;
       BRAID_CHECK(part < num_partitions) << part << " of " << num_partitions;
       ++starts[part + 1];
     }
     std::partial_sum(starts.begin(), starts.end(), starts.begin());
+    documents.resize(starts.back());
     std::vector<int64_t> next(starts.begin(), starts.end() - 1);
     for (size_t i = 0; i < partition_of.size(); ++i) {
       const uint32_t part = partition_of[i];
+      if (part == kNoPartition) continue;
       places[i] = static_cast<uint32_t>(next[part] - starts[part]);
       documents[next[part]++] = static_cast<uint32_t>(i);
     }
@@ -153,14 +156,13 @@ DocumentOrder PartitionedOrder(const NeighborLists& lists, int64_t num_documents
                                std::span<const uint32_t> partition_of, int64_t num_partitions,
                                int num_threads) {
   BRAID_CHECK(static_cast<int64_t>(partition_of.size()) == num_documents) << partition_of.size();
-  if (num_partitions == 1) return SimilarityOrder(lists, num_documents, num_threads);
   const Members members(partition_of, num_partitions);
   DocumentOrder walked;
-  walked.order.reserve(num_documents);
+  walked.order.reserve(members.documents.size());
   for (int64_t part = 0; part < num_partitions; ++part) {
     WalkPart(lists, members, partition_of, part, num_threads, &walked);
   }
-  return PathJoin(lists, walked).Run();
+  return num_partitions == 1 ? walked : PathJoin(lists, walked).Run();
 }
 
 }  // namespace braid

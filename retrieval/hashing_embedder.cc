@@ -61,13 +61,29 @@ absl::Status HashingEmbedder::Embed(std::span<const std::string_view> texts,
   return absl::OkStatus();
 }
 
+HashingEmbedder::HashingEmbedder(const HashingOptions& options,
+                                 std::optional<DocumentFrequencies> frequencies)
+    : options_(options), frequencies_(std::move(frequencies)) {
+  if (!frequencies_) return;
+  inverse_frequencies_.resize(DocumentFrequencies::kNumBuckets);
+  for (size_t bucket = 0; bucket < inverse_frequencies_.size(); ++bucket) {
+    inverse_frequencies_[bucket] = frequencies_->InverseFrequency(bucket);
+  }
+}
+
+double HashingEmbedder::InverseFrequency(uint64_t ngram_hash) const {
+  if (inverse_frequencies_.empty()) return 1;
+  return inverse_frequencies_[static_cast<size_t>(DocumentFrequencies::Bucket(ngram_hash))];
+}
+
 void HashingEmbedder::EmbedOne(std::string_view text, std::span<float> vector) const {
   const std::vector<uint64_t> hashes = WordNgramHashes(text, options_.max_ngram);
   std::vector<double> sums(vector.size(), 0);
   for (auto first = hashes.begin(); first != hashes.end();) {
-    const auto last = std::upper_bound(first, hashes.end(), *first);
-    const double inverse_frequency = frequencies_ ? frequencies_->InverseFrequency(*first) : 1;
-    const double weight = (1 + std::log(static_cast<double>(last - first))) * inverse_frequency;
+    auto last = first + 1;  // most occur once
+    while (last != hashes.end() && *last == *first) ++last;
+    const auto count = static_cast<double>(last - first);
+    const double weight = (count > 1 ? 1 + std::log(count) : 1) * InverseFrequency(*first);
     sums[(*first >> 20) % sums.size()] += *first >> 63 ? -weight : weight;
     first = last;
   }

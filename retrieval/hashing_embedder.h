@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -45,13 +46,14 @@ class HashingEmbedder final : public Embedder {
   std::string fingerprint() const override;
 
  private:
-  HashingEmbedder(const HashingOptions& options, std::optional<DocumentFrequencies> frequencies)
-      : options_(options), frequencies_(std::move(frequencies)) {}
+  HashingEmbedder(const HashingOptions& options, std::optional<DocumentFrequencies> frequencies);
 
+  double InverseFrequency(uint64_t ngram_hash) const;
   void EmbedOne(std::string_view text, std::span<float> vector) const;
 
   HashingOptions options_;
   std::optional<DocumentFrequencies> frequencies_;
+  std::vector<double> inverse_frequencies_;  // by bucket; empty without frequencies
 };
 
 }  // namespace braid

@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "pipeline/kept_neighbors.h"
 #include "tests/pipeline/algo/random_graph.h"
 
 namespace braid {
@@ -113,6 +114,27 @@ TEST(PartitionedOrderTest, OfOnePartIsTheWholeWalk) {
   const DocumentOrder whole = SimilarityOrder(graph.view(), 500);
   EXPECT_EQ(PartitionedOrder(graph.view(), 500, one, 1).order, whole.order);
   EXPECT_EQ(PartitionedOrder(graph.view(), 500, one, 3).order, whole.order);
+}
+
+TEST(PartitionedOrderTest, LeavesOutDocumentsOfNoPart) {
+  std::mt19937_64 random(3);
+  for (int trial = 0; trial < 100; ++trial) {
+    const auto n = static_cast<int64_t>(1 + random() % 80);
+    const RandomGraph graph = MakeRandomGraph(n, 5, 0.3, 1000, &random);
+    std::vector<uint32_t> partition_of(n), kept;
+    for (uint32_t i = 0; i < n; ++i) {
+      partition_of[i] = random() % 4 == 0 ? kNoPartition : static_cast<uint32_t>(random() % 3);
+      if (partition_of[i] != kNoPartition) kept.push_back(i);
+    }
+    const KeptNeighbors rest = RestrictNeighbors(graph.view(), n, kept);
+    std::vector<uint32_t> parts_of_rest;
+    for (uint32_t i : kept) parts_of_rest.push_back(partition_of[i]);
+    const DocumentOrder expected = OriginalNumbers(
+        PartitionedOrder(rest.view(), static_cast<int64_t>(kept.size()), parts_of_rest, 3), kept);
+    const DocumentOrder got = PartitionedOrder(graph.view(), n, partition_of, 3);
+    ASSERT_EQ(got.order, expected.order) << "trial " << trial;
+    ASSERT_EQ(got.path_starts, expected.path_starts) << "trial " << trial;
+  }
 }
 
 TEST(PartitionedOrderTest, JoinsPathsOfDifferentPartsByTheirEdges) {

@@ -28,7 +28,7 @@ TEST(ResolveCorpusSpecTest, FillsInTheDocumentedDefaults) {
   EXPECT_EQ(resolved->tokenizer().vocab_size(), 0);  // by the size of the sample
   EXPECT_EQ(resolved->tokenizer().sample_bytes(), 16 << 20);
   EXPECT_EQ(resolved->embedder().kind(), "hashing");
-  EXPECT_EQ(resolved->embedder().dimension(), 512);
+  EXPECT_EQ(resolved->embedder().dimension(), 0) << "by the number of documents";
   EXPECT_EQ(resolved->embedder().max_ngram(), 2);
   EXPECT_EQ(resolved->neighbors().index(), "auto");
   EXPECT_EQ(resolved->neighbors().k(), 20);

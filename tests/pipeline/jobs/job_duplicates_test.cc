@@ -1,0 +1,126 @@
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "formats/atomic_file.h"
+#include "pipeline/deduplicate.h"
+#include "pipeline/deduplicate_stage.h"
+#include "pipeline/document_store.h"
+#include "pipeline/order_stage.h"
+#include "tests/pipeline/jobs/finished_job.h"
+#include "tests/pipeline/jobs/generated_corpus.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+class JobDuplicatesTest : public FinishedJobTest {};
+
+// Groups of near-copies, larger than the neighbour lists, with planted kinds.
+std::vector<std::string> PlantedTexts(std::mt19937_64* random) {
+  const auto sentence = [&] {
+    std::string text;
+    for (int i = 0; i < 40; ++i) {
+      for (int letter = 0; letter < 5; ++letter) text += char('a' + (*random)() % 26);
+      text += ' ';
+    }
+    return text;
+  };
+  std::vector<std::string> texts;
+  for (int group = 0; group < 60; ++group) {
+    std::string text = sentence();
+    texts.push_back(text);
+    for (int copy = 0; copy < 5; ++copy) {
+      // A chain: each copy is an edit of the one before it.
+      for (int edit = 0; edit < 2; ++edit) text[(*random)() % text.size()] = 'x';
+      texts.push_back(text);
+    }
+    // The same after normalisation.
+    std::string shouted = "-- " + texts[texts.size() - 6] + "!";
+    for (char& c : shouted) c = static_cast<char>(std::toupper(c));
+    texts.push_back(shouted);
+  }
+  return texts;
+}
+
+TEST_F(JobDuplicatesTest, SharesNoNearDuplicateBetweenTrainingAndHeldout) {
+  std::mt19937_64 random(9);
+  const std::vector<std::string> texts = PlantedTexts(&random);
+  const fs::path corpus = NewDirectory() / "planted.jsonl";
+  std::ofstream file(corpus);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    file << nlohmann::json{{"id", "doc-" + std::to_string(i)}, {"text", texts[i]}}.dump() << "\n";
+  }
+  file.close();
+  Home home;
+  v1::CorpusSpec spec = SmallSpec(corpus);
+  // Lists of one neighbour leave many pairs that removing duplicates never sees.
+  spec.mutable_neighbors()->set_k(1);
+  spec.mutable_pack()->set_heldout_fraction(0.3);
+  const auto result = home.Run(spec);
+  ASSERT_TRUE(result.ok()) << result.status();
+
+  EXPECT_EQ(result->num_duplicates(),
+            result->num_exact_duplicates() + result->num_near_duplicates());
+  EXPECT_GE(result->num_exact_duplicates() + result->num_near_duplicates(), 60 + 60);
+  EXPECT_GT(result->num_heldout_overlaps(), 0) << "the test would prove nothing";
+  EXPECT_EQ(result->num_documents_read(),
+            result->num_rejected() + result->num_duplicates() + result->num_heldout() +
+                result->num_heldout_overlaps() + result->num_documents());
+
+  const auto documents = DocumentStore::Open(home.StageDirectory("ingest"));
+  const auto order = StoredOrder::Read(home.StageDirectory("order"));
+  ASSERT_TRUE(documents.ok() && order.ok()) << order.status();
+  std::vector<std::vector<uint64_t>> grams;
+  for (int64_t i = 0; i < documents->size(); ++i) {
+    grams.push_back(CharacterNgrams(NormalizeText(documents->text(i))));
+  }
+  for (const uint32_t heldout : order->heldout) {
+    for (const uint32_t training : order->training.order) {
+      ASSERT_LT(Jaccard(grams[heldout], grams[training]), 0.8)
+          << documents->id(heldout) << " and " << documents->id(training);
+    }
+  }
+  for (const HeldoutOverlap& overlap : order->overlaps) {
+    EXPECT_EQ(overlap.jaccard,
+              static_cast<float>(Jaccard(grams[overlap.document], grams[overlap.heldout])));
+  }
+  const auto report =
+      nlohmann::json::parse(*ReadFile(home.StageDirectory("order") / "heldout_overlaps.json"));
+  EXPECT_EQ(report["num_overlaps"], result->num_heldout_overlaps());
+  EXPECT_EQ(report["num_heldout"], result->num_heldout());
+}
+
+TEST_F(JobDuplicatesTest, ReportsEveryDuplicate) {
+  const auto report = nlohmann::json::parse(
+      *ReadFile(finished_home().StageDirectory("deduplicate") / "duplicates.json"));
+  EXPECT_EQ(report["num_removed"], GeneratedCorpus::kDuplicates);
+  EXPECT_EQ(report["num_exact"], 2);
+  EXPECT_EQ(report["num_near"], 2);
+  EXPECT_EQ(report["domains"]["prose"]["num_exact"], 2);
+  EXPECT_EQ(report["domains"]["prose"]["num_near"], 2);
+  EXPECT_EQ(report["domains"]["law"]["share"], 0.0);
+  EXPECT_EQ(report["examples"][0]["removed"], "copy-0");
+  EXPECT_EQ(report["examples"][0]["kept"], "doc-0");
+  const auto stored = StoredDuplicates::Open(finished_home().StageDirectory("deduplicate"));
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  EXPECT_EQ(stored->num_exact(), 2);
+  EXPECT_EQ(stored->num_near(), 2);
+  for (uint32_t i = 0; i < GeneratedCorpus::kUnique; ++i) EXPECT_FALSE(stored->Find(i).has_value());
+  const auto pair = stored->Find(GeneratedCorpus::kUnique + 3);
+  ASSERT_TRUE(pair.has_value());
+  EXPECT_EQ(pair->kept, 27u);
+  EXPECT_FALSE(pair->exact);
+  EXPECT_GE(pair->jaccard, 0.8);
+  EXPECT_GE(pair->cosine, 0.9);
+}
+
+}  // namespace
+}  // namespace braid

@@ -1,0 +1,193 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "formats/atomic_file.h"
+#include "pipeline/corpus_spec.h"
+#include "pipeline/job_runner.h"
+#include "tests/pipeline/jobs/finished_job.h"
+#include "tests/pipeline/jobs/generated_corpus.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class JobReuseTest : public FinishedJobTest {};
+
+TEST_F(JobReuseTest, RunsTheSameSpecFromTheStoreAlone) {
+  const auto again = finished_home().Run(Spec());
+  ASSERT_TRUE(again.ok());
+  EXPECT_THAT(finished_home().made(), IsEmpty());
+  EXPECT_EQ(finished_home().reused(), StageNames());
+  EXPECT_EQ(again->SerializeAsString(), Result().SerializeAsString());
+}
+
+TEST_F(JobReuseTest, GivesTheSameBytesInAnotherHomeWithAnotherNumberOfThreads) {
+  Home other;
+  v1::CorpusSpec spec = Spec();
+  spec.set_num_threads(1);
+  ASSERT_TRUE(other.Run(spec).ok());
+  EXPECT_EQ(other.made(), StageNames());
+  EXPECT_EQ(other.Contents(), finished_home().Contents());
+}
+
+TEST_F(JobReuseTest, RedoesOnlyOrderAndPackForAnotherOrder) {
+  Home home(finished_home());
+  v1::CorpusSpec spec = Spec();
+  spec.set_order(v1::RANDOM);
+  const auto random = home.Run(spec);
+  ASSERT_TRUE(random.ok()) << random.status();
+  EXPECT_THAT(home.made(), ElementsAre("order", "pack"));
+  EXPECT_EQ(home.reused().size(), 5u);
+  EXPECT_NE(random->dataset_dir(), Result().dataset_dir());
+  EXPECT_EQ(random->num_tokens(), Result().num_tokens());
+  EXPECT_NEAR(random->adjacent_cosine(), random->random_adjacent_cosine(), 0.15);
+  for (const char* domain : {"code", "law", "prose"}) {
+    const std::string name = std::string("heldout/") + domain + ".bin";
+    EXPECT_EQ(*ReadFile(fs::path(random->dataset_dir()) / name), *ReadFile(Dataset() / name))
+        << "runs on different orders are evaluated on the same text";
+  }
+}
+
+TEST_F(JobReuseTest, RedoesOnlyWhatDependsOnAChangedSetting) {
+  const std::vector<std::string> all = StageNames();
+  // The setting and the first stage that is made anew.
+  const std::vector<std::pair<std::string, std::function<void(v1::CorpusSpec&)>>> changes = {
+      {"order", [](auto& spec) { spec.set_order(v1::RANDOM); }},
+      {"order", [](auto& spec) { spec.set_order(v1::SOURCE); }},
+      {"neighbors", [](auto& spec) { spec.mutable_neighbors()->set_k(5); }},
+      {"deduplicate", [](auto& spec) { spec.mutable_deduplicate()->set_min_jaccard(0.7); }},
+      {"order", [](auto& spec) { spec.mutable_deduplicate()->set_max_heldout_cosine(0.95); }},
+      {"order", [](auto& spec) { spec.mutable_pack()->set_heldout_fraction(0.2); }},
+      {"pack", [](auto& spec) { spec.mutable_pack()->set_sequence_length(64); }},
+  };
+  Home home(finished_home());
+  for (const auto& [first, change] : changes) {
+    v1::CorpusSpec spec = Spec();
+    change(spec);
+    const auto result = home.Run(spec);
+    ASSERT_TRUE(result.ok()) << result.status();
+    const auto split = std::find(all.begin(), all.end(), first);
+    EXPECT_EQ(home.reused(), std::vector<std::string>(all.begin(), split));
+    EXPECT_EQ(home.made(), std::vector<std::string>(split, all.end()));
+    EXPECT_NE(result->dataset_dir(), Result().dataset_dir());
+  }
+  ASSERT_TRUE(home.Run(Spec()).ok());
+  EXPECT_THAT(home.made(), IsEmpty()) << "the first job's outputs are still there";
+}
+
+TEST_F(JobReuseTest, OrdersPartByPartWhenAskedTo) {
+  Home home(finished_home());
+  v1::CorpusSpec spec = Spec();
+  spec.set_order_partitions(4);
+  const auto result = home.Run(spec);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(home.made(), ElementsAre("order", "pack"));
+  EXPECT_EQ(result->num_tokens(), Result().num_tokens());
+  EXPECT_GT(result->adjacent_cosine(), Result().adjacent_cosine() - 0.1);
+  Home other(finished_home());
+  spec.set_num_threads(1);
+  ASSERT_TRUE(other.Run(spec).ok());
+  EXPECT_EQ(other.Contents(), home.Contents());
+  spec.set_order_partitions(-1);
+  EXPECT_FALSE(ResolveCorpusSpec(spec).ok());
+}
+
+TEST_F(JobReuseTest, ReachesTheSameBytesThroughListsWhereverItIsStopped) {
+  v1::CorpusSpec spec = Spec();
+  spec.mutable_neighbors()->set_index("IVF6,Flat");
+  Home whole(finished_home()), home(finished_home(), {.chunk_bytes = 3000});
+  ASSERT_TRUE(whole.Run(spec).ok());
+  int attempts = 0;
+  absl::Status status = absl::CancelledError();
+  while (absl::IsCancelled(status)) {
+    home.StopAtReport(++attempts);
+    status = home.Run(spec).status();
+  }
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_GT(attempts, 5);
+  EXPECT_EQ(home.Contents(), whole.Contents());
+}
+
+TEST_F(JobReuseTest, ReachesTheSameBytesWhereverItIsStopped) {
+  Home home(NewDirectory(), {.chunk_bytes = 3000});
+  int attempts = 0;
+  absl::Status status = absl::CancelledError();
+  // Each attempt is stopped one report later, and finds what the ones before it
+  // committed.
+  while (absl::IsCancelled(status)) {
+    home.StopAtReport(++attempts);
+    status = home.Run(Spec()).status();
+  }
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_GT(attempts, static_cast<int>(StageNames().size()));
+  EXPECT_EQ(home.Contents(), finished_home().Contents());
+}
+
+TEST_F(JobReuseTest, RepairsALostAndADamagedStage) {
+  Home home(finished_home());
+  const auto before = home.Contents();
+  fs::remove_all(home.StageDirectory("pack"));
+  fs::remove(home.StageDirectory("order") / "manifest.json");
+  fs::resize_file(home.StageDirectory("embed") / "embeddings.npy", 300);
+  ASSERT_TRUE(home.Run(Spec()).ok());
+  EXPECT_THAT(home.made(), ElementsAre("embed", "order", "pack"));
+  EXPECT_EQ(home.Contents(), before);
+}
+
+TEST_F(JobReuseTest, TakesAGivenTokenizerByContent) {
+  Home home(finished_home());
+  const fs::path model = NewDirectory() / "given.model";
+  fs::copy_file(Dataset() / "tokenizer.model", model);
+  v1::CorpusSpec spec = Spec();
+  spec.mutable_tokenizer()->Clear();
+  spec.mutable_tokenizer()->set_model_path(model.string());
+  const auto first = home.Run(spec);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->num_tokens(), Result().num_tokens());
+  const fs::path elsewhere = NewDirectory() / "other.model";
+  fs::copy_file(model, elsewhere);
+  spec.mutable_tokenizer()->set_model_path(elsewhere.string());
+  ASSERT_TRUE(home.Run(spec).ok());
+  EXPECT_THAT(home.made(), IsEmpty());
+}
+
+TEST_F(JobReuseTest, LeavesNoDirectoryOfAFailedStage) {
+  Home home(finished_home());
+  v1::CorpusSpec spec = Spec();
+  spec.mutable_pack()->set_sequence_length(1 << 20);
+  EXPECT_FALSE(home.Run(spec).ok());
+  EXPECT_EQ(home.Contents(), finished_home().Contents());
+}
+
+TEST_F(JobReuseTest, SaysWhereSpaceIsMissing) {
+  // A limit on file sizes stands in for a full disk.
+  struct rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit small = {20000, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto result = Home().Run(Spec());
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted) << result.status();
+  EXPECT_THAT(std::string(result.status().message()),
+              AllOf(HasSubstr("ingest"), HasSubstr("texts.bin")));
+}
+
+}  // namespace
+}  // namespace braid

@@ -90,7 +90,7 @@ struct NeighborGraph {
 };
 
 // All blocks of a NeighborGraphSearch. config.index "auto" (or empty) searches
-// exactly up to 50,000 documents, through IVF,Flat with 4 sqrt(n) lists above, and
+// exactly up to 100,000 documents, through IVF,Flat with 4 sqrt(n) lists above, and
 // through IVF,PQ above 20 million; a FAISS index_factory string overrides, "Flat"
 // being the exact search. Without config.nprobe, an IVF index searches more lists
 // until recall@k on the sample reaches 0.91, or stops growing.

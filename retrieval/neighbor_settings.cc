@@ -11,7 +11,7 @@
 namespace braid {
 namespace {
 
-constexpr int64_t kMaxExactDocuments = 50'000;
+constexpr int64_t kMaxExactDocuments = 100'000;
 constexpr int64_t kMaxUncompressedDocuments = 20'000'000;
 constexpr int64_t kMaxLists = 10'000'000;
 constexpr int32_t kDefaultNeighbors = 20;

@@ -268,8 +268,8 @@ TEST_F(NeighborGraphTest, RejectsImpossibleConfigurations) {
 
 TEST(AutomaticIndexTest, GrowsWithTheCorpus) {
   EXPECT_EQ(AutomaticIndex(0, 512), "Flat");
-  EXPECT_EQ(AutomaticIndex(50'000, 512), "Flat");
-  EXPECT_EQ(AutomaticIndex(50'001, 512), "IVF894,Flat");
+  EXPECT_EQ(AutomaticIndex(100'000, 512), "Flat");
+  EXPECT_EQ(AutomaticIndex(100'001, 512), "IVF1264,Flat");
   EXPECT_EQ(AutomaticIndex(1'000'000, 512), "IVF4000,Flat");
   EXPECT_EQ(AutomaticIndex(100'000'000, 512), "IVF40000,PQ64");
   EXPECT_EQ(AutomaticIndex(100'000'000, 7), "IVF40000,PQ1");

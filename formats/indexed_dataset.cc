@@ -49,7 +49,7 @@ template <class T>
 void TakeValues(size_t count, std::string_view* bytes, std::vector<T>* values) {
   const size_t before = values->size();
   values->resize(before + count);
-  std::memcpy(values->data() + before, bytes->data(), count * sizeof(T));
+  if (count > 0) std::memcpy(values->data() + before, bytes->data(), count * sizeof(T));
   bytes->remove_prefix(count * sizeof(T));
 }
 

@@ -100,7 +100,9 @@ absl::StatusOr<DocumentStoreWriter> DocumentStoreWriter::Resume(
 absl::Status DocumentStoreWriter::ReadDomains(const nlohmann::json& names) {
   ASSIGN_OR_RETURN(const std::string bytes, synced_domains_->ReadBack());
   domains_.resize(bytes.size() / sizeof(int32_t));
-  std::memcpy(domains_.data(), bytes.data(), domains_.size() * sizeof(int32_t));
+  if (!domains_.empty()) {
+    std::memcpy(domains_.data(), bytes.data(), domains_.size() * sizeof(int32_t));
+  }
   for (const auto& name : names) {
     domain_numbers_.emplace(name.get<std::string>(), static_cast<int32_t>(domain_numbers_.size()));
   }

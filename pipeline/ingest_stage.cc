@@ -122,7 +122,9 @@ class IdHashLog {
   absl::StatusOr<std::vector<uint64_t>> Read() {
     ASSIGN_OR_RETURN(const std::string bytes, file_->ReadBack());
     std::vector<uint64_t> hashes(bytes.size() / sizeof(uint64_t));
-    std::memcpy(hashes.data(), bytes.data(), hashes.size() * sizeof(uint64_t));
+    if (!hashes.empty()) {
+      std::memcpy(hashes.data(), bytes.data(), hashes.size() * sizeof(uint64_t));
+    }
     return hashes;
   }
 

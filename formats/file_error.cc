@@ -38,6 +38,8 @@ absl::StatusCode CodeOf(int error_number) {
   }
 }
 
+constexpr char kSystemErrorUrl[] = "braid/system-error";
+
 std::string HintFor(int error_number) {
   switch (error_number) {
     case ENOSPC:
@@ -69,10 +71,16 @@ std::string Describe(const std::filesystem::path& path, const Mismatch& m) {
 
 absl::Status SystemError(std::string_view operation, const std::filesystem::path& path,
                          int error_number) {
-  return absl::Status(CodeOf(error_number),
+  absl::Status status(CodeOf(error_number),
                       absl::StrCat("cannot ", std::string(operation), " ", path.string(), ": ",
                                    std::generic_category().message(error_number), " (errno ",
                                    error_number, ")", HintFor(error_number)));
+  status.SetPayload(kSystemErrorUrl, absl::Cord());
+  return status;
+}
+
+bool IsSystemError(const absl::Status& status) {
+  return status.GetPayload(kSystemErrorUrl).has_value();
 }
 
 absl::Status CorruptFile(const std::filesystem::path& path, const Mismatch& mismatch) {

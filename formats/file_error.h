@@ -19,6 +19,9 @@ namespace braid {
 // -> DATA_LOSS; others -> UNAVAILABLE.
 absl::Status SystemError(std::string_view operation, const std::filesystem::path& path,
                          int error_number);
+// Whether a status is one of these: the file could not be reached, which says nothing about
+// what it holds.
+bool IsSystemError(const absl::Status& status);
 
 // What a reader found wrong in a file.
 struct Mismatch {

@@ -73,7 +73,7 @@ absl::StatusOr<pid_t> Spawn(const std::filesystem::path& program, std::array<std
   return child;
 }
 
-// Waits until the process has ended or `keep_going` forbids; -1 and the error then.
+// Waits until the process has ended, or returns the error of `keep_going`.
 absl::Status WaitFor(pid_t child, const std::function<absl::Status()>& keep_going) {
   const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
   if (descriptor < 0) return SystemError("watch", kProgramName, errno);
@@ -119,6 +119,8 @@ absl::Status TokenizerProcess::AddSentence(std::string_view sentence) {
 absl::StatusOr<TokenizerProcess::Outcome> TokenizerProcess::Train(
     int32_t vocab_size, double character_coverage,
     const std::function<absl::Status()>& keep_going) {
+  // What is missing is said better here than by a process that cannot start.
+  RETURN_IF_ERROR(OpenSentencePiece().status());
   ASSIGN_OR_RETURN(const std::filesystem::path module, FindSentencePieceModule());
   RETURN_IF_ERROR(WriteAll(sample_, std::exchange(pending_, {})));
   lseek(sample_, 0, SEEK_SET);
@@ -130,14 +132,21 @@ absl::StatusOr<TokenizerProcess::Outcome> TokenizerProcess::Train(
   const absl::Status waited = WaitFor(child, keep_going);
   if (!waited.ok()) kill(child, SIGKILL);
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  pid_t reaped;
+  do {
+    reaped = waitpid(child, &status, 0);
+  } while (reaped < 0 && errno == EINTR);
   RETURN_IF_ERROR(waited);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) > 1) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        kProgramName, WIFSIGNALED(status) ? ": killed by signal " : ": ended with code ",
-        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
-        ". Was memory short? Lower tokenizer.sample_bytes and resume"));
+  // Where SIGCHLD is ignored the system reaps it, and nobody learns how it ended.
+  if (reaped != child) return SystemError("wait for", kProgramName, errno);
+  if (WIFSIGNALED(status)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(kProgramName, ": killed by signal ", WTERMSIG(status),
+                     ". Was memory short? Lower tokenizer.sample_bytes and resume"));
+  }
+  if (WEXITSTATUS(status) > 1) {
+    return absl::InternalError(
+        absl::StrCat(kProgramName, ": ended with code ", WEXITSTATUS(status)));
   }
   ASSIGN_OR_RETURN(std::string text, ReadFile(DescriptorPath(output_)));
   return Outcome{WEXITSTATUS(status) == 0, std::move(text)};

@@ -84,9 +84,10 @@ bool ReadPiece(std::string_view message, Piece* piece) {
 }
 
 void AddPiece(const Piece& piece, int32_t id, WordBoundaries* boundaries) {
-  constexpr uint64_t kNormal = 1, kUserDefined = 4;  // the others are not spelled in texts
-  if (piece.type != kNormal && piece.type != kUserDefined) return;
-  if (piece.text == kSpaceSymbol) boundaries->space_token = id;
+  // The other types are not spelled in texts. Unused pieces are merged, and taken apart later.
+  constexpr uint64_t kNormal = 1, kUserDefined = 4, kUnused = 5;
+  if (piece.type != kNormal && piece.type != kUserDefined && piece.type != kUnused) return;
+  if (piece.text == kSpaceSymbol && piece.type != kUnused) boundaries->space_token = id;
   const std::string text = Spelled(piece.text);
   for (size_t i = 1; i < text.size(); ++i) {
     const auto before = static_cast<uint8_t>(text[i - 1]), after = static_cast<uint8_t>(text[i]);

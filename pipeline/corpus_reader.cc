@@ -198,7 +198,7 @@ absl::Status CorpusReader::CloseFile() {
 absl::Status CorpusReader::RejectRest(int64_t offset, const absl::Status& damage) {
   // A file that was cut short meanwhile is also damaged, but that is not the cause.
   RETURN_IF_ERROR(CheckUnchanged(file().path, file().version));
-  const bool bomb = absl::IsResourceExhausted(damage) && lines_ != nullptr;
+  const bool bomb = IsDecompressionBomb(damage);
   if (!bomb && !absl::IsDataLoss(damage) && !absl::IsInvalidArgument(damage)) return damage;
   RejectAt(offset, bomb ? "decompression bomb" : "damaged", std::string(damage.message()));
   return CloseFile();

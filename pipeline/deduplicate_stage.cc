@@ -17,14 +17,21 @@ namespace {
 
 constexpr int32_t kFormatVersion = 2;
 constexpr size_t kMaxExamples = 20;
-constexpr uint32_t kDocumentsPerAdvance = 1024;
+constexpr int64_t kBytesPerAdvance = int64_t{4} << 20;
 
 absl::StatusOr<Duplicates> Find(const DocumentStore& documents, const StoredNeighbors& neighbors,
                                 const v1::DeduplicateConfig& config, const StageAdvance& advance) {
   if (config.disabled()) return Duplicates{};
+  int64_t num_bytes = 0, furthest = 0;
   const auto text = [&](uint32_t i) -> absl::StatusOr<std::string> {
-    if (i % kDocumentsPerAdvance == 0) RETURN_IF_ERROR(advance(i, documents.size()));
-    return std::string(documents.text(i));
+    const std::string_view found = documents.text(i);
+    furthest = std::max<int64_t>(furthest, i);
+    num_bytes += static_cast<int64_t>(found.size());
+    if (num_bytes >= kBytesPerAdvance) {
+      RETURN_IF_ERROR(advance(furthest, documents.size()));
+      num_bytes = 0;
+    }
+    return std::string(found);
   };
   DeduplicateOptions options;
   options.min_cosine = config.min_cosine();
@@ -136,6 +143,13 @@ std::optional<DuplicatePair> StoredDuplicates::Find(uint32_t document) const {
   const std::span<const uint32_t> pair = pairs_.row(*found);
   const std::span<const float> similarity = similarities_.row(*found);
   return DuplicatePair{pair[0], pair[1], pair[2] != 0, similarity[0], similarity[1]};
+}
+
+bool StoredDuplicates::AllBelow(int64_t num_documents) const {
+  for (int64_t i = 0; i < pairs_.num_rows(); ++i) {
+    if (std::max(pairs_.row(i)[0], pairs_.row(i)[1]) >= num_documents) return false;
+  }
+  return true;
 }
 
 int64_t StoredDuplicates::num_exact() const {

@@ -39,6 +39,8 @@ class StoredDuplicates {
 
   // nullopt for a document that stays.
   std::optional<DuplicatePair> Find(uint32_t document) const;
+  // Whether every document named is one of the first `num_documents`.
+  bool AllBelow(int64_t num_documents) const;
   int64_t num_exact() const;
   int64_t num_near() const { return pairs_.num_rows() - num_exact(); }
 

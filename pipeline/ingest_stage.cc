@@ -177,7 +177,9 @@ absl::StatusOr<IngestRun> IngestRun::Resume(const v1::CorpusSpec& resolved,
     ASSIGN_OR_RETURN(const std::vector<uint64_t> hashes, id_hashes.Read());
     const auto keep_going = [&] { return advance(reader->bytes_read(), reader->total_bytes()); };
     ASSIGN_OR_RETURN(const CorpusPosition position, PositionOf(left, directory));
-    RETURN_IF_ERROR(reader->Resume(position, hashes, keep_going));
+    const absl::Status resumed = reader->Resume(position, hashes, keep_going);
+    if (absl::IsOutOfRange(resumed)) return Unresumable(directory, std::string(resumed.message()));
+    RETURN_IF_ERROR(resumed);
   }
   ASSIGN_OR_RETURN(auto documents, DocumentStoreWriter::Resume(directory, left));
   ASSIGN_OR_RETURN(auto rejects,

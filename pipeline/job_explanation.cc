@@ -62,11 +62,36 @@ bool NamesFile(std::string_view path, std::string_view name) {
 // Whether a line of rejects.jsonl is what `id` asks for.
 bool IsReject(const nlohmann::json& reject, const std::string& id) {
   if (!reject.is_object()) return false;
-  if (reject.contains("id") && reject["id"] == id) return true;
   const std::string_view file = FileOfId(id);
   if (file.empty()) return false;
   return std::to_string(reject.value("offset", int64_t{-1})) == id.substr(file.size() + 1) &&
          NamesFile(reject.value("file", std::string()), file);
+}
+
+absl::Status CheckSpans(const Provenance& provenance, const IndexedDataset& instances,
+                        const std::filesystem::path& dataset) {
+  for (int64_t i = 0; i < instances.num_sequences(); ++i) {
+    for (const ProvenanceSpan& span : provenance.Instance(static_cast<uint32_t>(i))) {
+      const int64_t end = int64_t{span.instance_offset} + span.length;
+      if (span.document < provenance.num_documents() && span.instance_offset >= 0 &&
+          span.length > 0 && end <= instances.sequence_length(i)) {
+        continue;
+      }
+      return absl::DataLossError(absl::StrCat(dataset.string(), ": provenance of instance ", i,
+                                              " names tokens or a document beyond its end"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCounterparts(const StoredDuplicates& duplicates, const StoredOrder& order,
+                               int64_t num_documents, const std::filesystem::path& dataset) {
+  bool known = true;
+  for (const HeldoutOverlap& overlap : order.overlaps) known &= overlap.heldout < num_documents;
+  known &= duplicates.AllBelow(num_documents);
+  if (known) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(dataset.string(), ": duplicates or overlaps name a document that is not there"));
 }
 
 }  // namespace
@@ -115,6 +140,8 @@ absl::StatusOr<JobExplanation> JobExplanation::Open(const v1::Job& job, const St
     return absl::DataLossError(
         absl::StrCat(dataset.string(), ": its provenance does not fit ", ingest.string()));
   }
+  RETURN_IF_ERROR(CheckSpans(provenance, instances, dataset));
+  RETURN_IF_ERROR(CheckCounterparts(duplicates, stored_order, documents.size(), dataset));
   return JobExplanation(job.spec(), ingest, std::move(documents), std::move(tokens),
                         std::move(embeddings), std::move(duplicates), std::move(stored_order),
                         std::move(instances), std::move(provenance), std::move(tokenizer));

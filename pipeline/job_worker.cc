@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
+#include "pipeline/corpus_spec.h"
 #include "pipeline/job_runner.h"
 #include "pipeline/progress_throttle.h"
 
@@ -120,7 +121,9 @@ absl::StatusOr<v1::JobResult> JobWorker::RunStages(const v1::Job& job) {
   // Out of memory and whatever a library throws is this job's failure, not the
   // end of a process that serves others.
   try {
-    return RunJob(job.spec(), stages_, hooks);
+    // Again: what was stored may come from a program that knew fewer settings.
+    ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, ResolveCorpusSpec(job.spec()));
+    return RunJob(resolved, stages_, hooks);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("out of memory; use a smaller corpus or more memory");
   } catch (const std::exception& error) {

@@ -32,6 +32,8 @@ std::string_view JsonRecord::Parse(std::string_view line) {
   if (parsed_->parser.capacity() > kKeptBytes && line.size() <= kKeptBytes) {
     parsed_->parser = simdjson::dom::parser();
   }
+  // Newer versions of simdjson pass over a mark at the start; a line has none.
+  if (line.starts_with("\xEF\xBB\xBF")) return "invalid json";
   element root;
   const auto error = parsed_->parser.parse(line.data(), line.size(), false).get(root);
   if (error == simdjson::UTF8_ERROR) return "invalid utf-8";

@@ -110,13 +110,13 @@ absl::StatusOr<NeighborGraphSearch> PrepareSearch(const NpyArray<float>& embeddi
   return search;
 }
 
-// Whole blocks, unless the stage is asked for smaller chunks.
+// A block for each thread at least, unless the stage is asked for small chunks.
 int64_t ChunkDocuments(const NeighborGraphSearch& search, const NpyArray<float>& embeddings,
                        const StageWriter& stage) {
   constexpr int64_t kLeast = 64;
+  if (stage.chunk_bytes() >= StageOptions().chunk_bytes) return search.chunk_documents();
   const auto row_bytes = static_cast<int64_t>(embeddings.row_size() * sizeof(float));
-  const int64_t chunk = stage.chunk_bytes() / row_bytes;
-  return chunk < NeighborGraphSearch::kBlock ? std::max(kLeast, chunk) : search.chunk_documents();
+  return std::max(kLeast, stage.chunk_bytes() / row_bytes);
 }
 
 absl::Status SearchInChunks(const NeighborGraphSearch& search, int64_t n, int64_t chunk,

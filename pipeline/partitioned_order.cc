@@ -80,6 +80,7 @@ class PathJoin {
 
   DocumentOrder Run() {
     DocumentOrder result;
+    result.order.reserve(walked_.order.size());
     size_t next_unused = 0;
     for (std::optional<size_t> path; next_unused < used_.size();) {
       if (path) path = Follower(*path);

@@ -24,7 +24,7 @@ inline constexpr uint32_t kNoPartition = 0xFFFFFFFF;
 // that no edge joins.
 // Guarantees: every document of a part once; the same for any num_threads. Memory beyond
 // the lists, which may be memory-mapped: the rows and scratch (similarity_order.h) of one
-// part, and 16 bytes a document.
+// part, 20 bytes a document and about 100 a path.
 DocumentOrder PartitionedOrder(const NeighborLists& lists, int64_t num_documents,
                                std::span<const uint32_t> partition_of, int64_t num_partitions,
                                int num_threads = 1);

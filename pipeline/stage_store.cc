@@ -33,16 +33,19 @@ absl::Status RemoveUnlisted(const std::filesystem::path& directory, const Manife
   return absl::OkStatus();
 }
 
-// An error that says nothing about what is there, such as too many open files, is not one.
+// An error that says nothing about what is there, such as too many open files or a device
+// that failed to answer, is not one.
 bool IsMissingOrDamaged(const absl::Status& status) {
-  return absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsInvalidArgument(status);
+  if (absl::IsNotFound(status)) return true;
+  const bool damaged = absl::IsDataLoss(status) || absl::IsInvalidArgument(status);
+  return damaged && !IsSystemError(status);
 }
 
 // Whether trying again later may go on from what there is: not when the input is at fault.
 bool IsWorthKeeping(const std::filesystem::path& temporary, const absl::Status& status) {
   std::error_code error;
   return !absl::IsInvalidArgument(status) && !absl::IsFailedPrecondition(status) &&
-         !absl::IsDataLoss(status) &&
+         (!absl::IsDataLoss(status) || IsSystemError(status)) &&
          (std::filesystem::exists(temporary / kResumePointName, error) ||
           std::filesystem::exists(temporary / kManifestName, error));
 }

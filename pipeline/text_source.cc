@@ -25,6 +25,8 @@ namespace {
 constexpr size_t kInputBytes = size_t{256} << 10;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
+constexpr char kBombUrl[] = "braid/decompression-bomb";
+
 // A file and the part of it that is read but not yet used.
 class FileInput {
  public:
@@ -124,12 +126,14 @@ class CompressedSource : public TextSource {
     const int64_t compressed = input_->bytes_read();
     const bool dense = num_bytes_ > limit_.min_bytes && num_bytes_ / limit_.max_ratio > compressed;
     if (!dense && num_bytes_ <= limit_.max_bytes) return absl::OkStatus();
-    return absl::ResourceExhaustedError(
+    absl::Status bomb = absl::ResourceExhaustedError(
         absl::StrCat(input_->path().string(), ": looks like a decompression bomb: got ", num_bytes_,
                      " bytes from ", compressed, ", expected at most ", limit_.max_ratio,
                      " for one and ", limit_.max_bytes,
                      " in all. If it is real text, decompress it first, or raise "
                      "ingest.max_expansion_ratio or ingest.max_expanded_bytes."));
+    bomb.SetPayload(kBombUrl, absl::Cord());
+    return bomb;
   }
 
   const ExpansionLimit limit_;
@@ -242,6 +246,10 @@ absl::Status CheckName(const std::filesystem::path& path, std::string_view start
 }
 
 }  // namespace
+
+bool IsDecompressionBomb(const absl::Status& status) {
+  return status.GetPayload(kBombUrl).has_value();
+}
 
 absl::StatusOr<std::unique_ptr<TextSource>> TextSource::Open(const std::filesystem::path& path,
                                                              const ExpansionLimit& limit) {

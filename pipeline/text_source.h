@@ -22,6 +22,9 @@ struct ExpansionLimit {
   int64_t max_bytes = int64_t{1} << 40;
 };
 
+// Whether reading stopped because a file expands beyond its ExpansionLimit.
+bool IsDecompressionBomb(const absl::Status& status);
+
 class TextSource {
  public:
   // Recognises compression by the first bytes; a name that ends in .gz or .zst must have it.

@@ -24,6 +24,7 @@ constexpr char kModelName[] = "tokenizer.model";
 constexpr int64_t kBatchBytes = int64_t{8} << 20;
 constexpr int64_t kBatchDocuments = 1 << 16;
 constexpr int64_t kDocumentsPerTask = 64;
+constexpr int64_t kWordBytes = int64_t{256} << 20;  // remembered by all threads together
 
 absl::Status CopyModel(const std::string& from, const std::filesystem::path& to) {
   ASSIGN_OR_RETURN(const std::string bytes, ReadFile(from));
@@ -76,7 +77,9 @@ class EncoderPool {
 
   std::unique_ptr<WordEncoder> Borrow() {
     const std::lock_guard lock(mutex_);
-    if (idle_.empty()) return std::make_unique<WordEncoder>(tokenizer_);
+    if (idle_.empty()) {
+      return std::make_unique<WordEncoder>(tokenizer_, kWordBytes / RetrievalThreads());
+    }
     std::unique_ptr<WordEncoder> encoder = std::move(idle_.back());
     idle_.pop_back();
     return encoder;

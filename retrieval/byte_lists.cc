@@ -18,7 +18,9 @@ ByteVector RoundToBytes(const float* x, int32_t d, int8_t* bytes) {
     bytes[i] = static_cast<int8_t>(byte);
     rounded.sum += byte;
     const float error = x[i] - static_cast<float>(byte) * rounded.scale;
-    rounded.squared_error += error * error;
+    const float square = x[i] * x[i], squared_error = error * error;
+    rounded.fourth_powers += square * square;
+    rounded.error_fourth_powers += squared_error * squared_error;
   }
   std::fill(bytes + d, bytes + PaddedDimension(d), int8_t{0});
   return rounded;
@@ -39,7 +41,9 @@ ByteLists::ByteLists(const DocumentVectors& vectors, const InvertedLists& lists)
       errors[list] = FillList(vectors, lists.documents(list), list);
     }
   });
-  for (float error : errors) max_squared_error_ = std::max(max_squared_error_, error);
+  for (float error : errors) {
+    max_error_fourth_powers_ = std::max(max_error_fourth_powers_, error);
+  }
 }
 
 const uint8_t* ByteLists::tiles(int64_t list) const {
@@ -56,7 +60,7 @@ float ByteLists::FillList(const DocumentVectors& vectors, std::span<const uint32
   std::vector<int8_t> bytes(padded_d_);
   for (size_t i = 0; i < documents.size(); ++i) {
     const ByteVector rounded = RoundToBytes(vectors.row(documents[i]), vectors.d, bytes.data());
-    max_error = std::max(max_error, rounded.squared_error);
+    max_error = std::max(max_error, rounded.error_fourth_powers);
     const int64_t slot = first_tile_[list] * kTileVectors + static_cast<int64_t>(i);
     scales_[slot] = rounded.scale;
     uint8_t* tile = tiles_.data() + slot / kTileVectors * kTileVectors * padded_d_;

@@ -13,8 +13,9 @@ namespace braid {
 // A vector x as q * scale, q = round(x / scale) in -127 .. 127, scale = max |x_i| / 127.
 struct ByteVector {
   float scale = 0;
-  int32_t sum = 0;          // of q
-  float squared_error = 0;  // |x - q * scale|^2
+  int32_t sum = 0;                // of q
+  float fourth_powers = 0;        // sum of x_i^4
+  float error_fourth_powers = 0;  // sum of (x_i - q_i * scale)^4
 };
 
 // Dimensions with padding (zeros): a multiple of 4.
@@ -33,8 +34,8 @@ class ByteLists {
   int64_t num_tiles(int64_t list) const { return first_tile_[list + 1] - first_tile_[list]; }
   const uint8_t* tiles(int64_t list) const;
   const float* scales(int64_t list) const;
-  // The largest squared error of all documents.
-  float max_squared_error() const { return max_squared_error_; }
+  // The largest error_fourth_powers of all documents.
+  float max_error_fourth_powers() const { return max_error_fourth_powers_; }
 
  private:
   float FillList(const DocumentVectors& vectors, std::span<const uint32_t> documents, int64_t list);
@@ -43,7 +44,7 @@ class ByteLists {
   std::vector<int64_t> first_tile_;  // [num_lists + 1]
   std::vector<uint8_t> tiles_;
   std::vector<float> scales_;
-  float max_squared_error_ = 0;
+  float max_error_fourth_powers_ = 0;
 };
 
 }  // namespace braid

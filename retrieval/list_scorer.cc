@@ -82,9 +82,12 @@ class ByteScorer final : public ListScorer {
 
   float UpperBound(size_t query, float score) const override {
     constexpr float kDeviations = 6;
-    const float variance = (rounded_[query].squared_error + bytes_.max_squared_error()) /
-                           static_cast<float>(vectors_.d);
-    return score * rounded_[query].scale + kDeviations * std::sqrt(variance) + kProductError;
+    const ByteVector& x = rounded_[query];
+    // Of sum y_i e_i over the errors e of x, uniform in one step: at most step^2 / 12, as |y| = 1.
+    // Of sum x_i e_i over those of y: sum x_i^2 e_i^2, by Cauchy-Schwarz.
+    const float variance =
+        x.scale * x.scale / 12 + std::sqrt(x.fourth_powers * bytes_.max_error_fourth_powers());
+    return score * x.scale + kDeviations * std::sqrt(variance) + kProductError;
   }
 
   void ScoreList(int64_t list, std::span<const uint32_t> visitors,

@@ -157,7 +157,7 @@ class ListNeighborSearch final : public NeighborSearch {
   // Bounds the pairs of query and list that a thread holds; a power of two.
   int64_t BlockSize() const {
     constexpr uint64_t kMostPairs = uint64_t{1} << 24;
-    constexpr uint64_t kLeast = 1024;
+    constexpr uint64_t kLeast = 16;
     const uint64_t fits = std::bit_floor(kMostPairs / static_cast<uint64_t>(num_probes_));
     return std::clamp<int64_t>(std::max(fits, kLeast), kLeast, kListSearchBlock);
   }

@@ -43,6 +43,24 @@ std::vector<float> RandomVectors(int64_t n, int32_t d, uint32_t seed, double cop
   return values;
 }
 
+// Unit vectors of few non-zero numbers, as short texts have.
+std::vector<float> SparseVectors(int64_t n, int32_t d, int num_entries, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> weight(0.5f, 2.0f);
+  std::vector<float> values(n * d, 0.0f);
+  for (int64_t i = 0; i < n; ++i) {
+    float* row = values.data() + i * d;
+    // Of 24 words, so that many documents share some.
+    for (int entry = 0; entry < num_entries; ++entry) {
+      const auto word = static_cast<int32_t>(random() % 24);
+      row[word * 97 % d] += (word % 2 == 0 ? 1.0f : -1.0f) * weight(random);
+    }
+    const float norm = std::sqrt(InnerProduct(row, row, d));
+    for (int32_t j = 0; j < d && norm > 0; ++j) row[j] /= norm;
+  }
+  return values;
+}
+
 struct Rows {
   std::vector<uint32_t> ids;
   std::vector<float> scores;
@@ -115,6 +133,27 @@ TEST_P(ListSearchTest, EqualsComparingWithEveryDocumentOfTheListsProbed) {
     for (int64_t probes : {1, 4, 30}) {
       for (int32_t k : {1, 7, 20}) ExpectBruteForce(Find(k, probes), k, probes);
     }
+  }
+}
+
+TEST_P(ListSearchTest, EqualsExactSearchForTextsOfFewWords) {
+  for (const int num_entries : {1, 3, 5}) {
+    values_ = SparseVectors(2500, 256, num_entries, 21);
+    vectors_ = {values_, 2500, 256};
+    auto centroids = TrainCentroids(vectors_, 8, 1, nullptr);
+    ASSERT_TRUE(centroids.ok()) << centroids.status();
+    lists_ = std::make_unique<InvertedLists>(
+        *InvertedLists::Assign(vectors_, *std::move(centroids), nullptr));
+    const Rows found = Find(20, 8);
+    std::vector<uint32_t> documents(vectors_.n);
+    std::iota(documents.begin(), documents.end(), 0u);
+    Rows exact{std::vector<uint32_t>(documents.size() * 20),
+               std::vector<float>(documents.size() * 20)};
+    ASSERT_TRUE(MakeExactNeighborSearch(vectors_, 20)
+                    ->Find(documents, {exact.ids, exact.scores}, nullptr)
+                    .ok());
+    EXPECT_EQ(found.ids, exact.ids) << num_entries;
+    EXPECT_EQ(found.scores, exact.scores) << num_entries;
   }
 }
 

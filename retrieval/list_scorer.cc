@@ -67,8 +67,8 @@ class ByteScorer final : public ListScorer {
         bytes_(bytes),
         products_(kByteQueries * kTilesPerProduct * kTileVectors) {}
 
-  // Twice as many as asked for: the k-th seldom is within the error of the last.
-  int64_t Depth(int32_t k) const override { return 2 * (k + 1) + kSpareCandidates; }
+  // Several times as many as asked for: the k-th seldom is within the error of the last.
+  int64_t Depth(int32_t k) const override { return 4 * (k + 1) + kSpareCandidates; }
 
   void SetQueries(std::span<const uint32_t> documents) override {
     const int64_t d = bytes_.padded_dimension();

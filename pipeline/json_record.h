@@ -19,8 +19,8 @@ class JsonRecord {
 
   // Parses and checks the whole line, after which LineReader::kPaddingBytes bytes are readable.
   // Empty on success, otherwise why it is rejected: "invalid utf-8", "invalid json", "not an
-  // object", "nested too deep" (over 1024 levels), "too long" (over 4 GiB). Integers over 64 bits and
-  // numbers over 1.8e308 are no JSON here. Of fields with the same name the first counts.
+  // object", "nested too deep" (over 1024 levels), "too long" (over 4 GiB). Integers over 64 bits
+  // and numbers over 1.8e308 are no JSON here. Of fields with the same name the first counts.
   std::string_view Parse(std::string_view line);
 
   // The following refer to the line parsed last and are valid until the next Parse().

@@ -42,8 +42,8 @@ struct OrderingReport {
                                                        // random order
   double adjacent_cosine_across_instances = 0;  // last document of a stored instance and first of
                                                 // the next; diverse if near the random one
-  int64_t restarts = 0;         // jumps of the walk: paths - 1
-  double mean_path_length = 0;  // in documents
+  int64_t restarts = 0;                         // jumps of the walk: paths - 1
+  double mean_path_length = 0;                  // in documents
   double median_path_length = 0;
   int64_t max_path_length = 0;
   double domain_purity = 0;         // share of tokens in their instance's majority domain

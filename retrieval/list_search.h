@@ -26,10 +26,10 @@ enum class ListArithmetic { kFastest, kFloats, kBytes };
 
 // Finds the k best among the documents of the SetProbes() lists whose centroids are
 // nearest to the document (at first 1): equal to comparing with each of them, also
-// in ties. Memory beyond vectors and lists: for each thread at most 2^24 pairs of query
-// and list of 8 bytes, and 32 (k + 9) bytes for each of kListSearchBlock queries; with
-// bytes also d + 4 bytes a document.
-// Requires: vectors and lists outlive the result.
+// in ties, and with bytes but for rounding errors beyond six standard deviations. Memory beyond
+// vectors and lists: for each thread at most 2^24 pairs of query and list of 8 bytes, and 64 (k +
+// 4) bytes for each of kListSearchBlock queries; with bytes also d + 4 bytes a document. Requires:
+// vectors and lists outlive the result.
 std::unique_ptr<NeighborSearch> MakeListNeighborSearch(
     const DocumentVectors& vectors, int32_t k, const InvertedLists* lists,
     ListArithmetic arithmetic = ListArithmetic::kFastest);

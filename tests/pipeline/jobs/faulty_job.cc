@@ -95,8 +95,7 @@ class CallLog {
 
 // What the child leaves for its parent: code, message, then the calls.
 [[noreturn]] void RunChild(const fs::path& home, const v1::CorpusSpec& spec, int64_t chunk_bytes,
-                           const JobFault& fault, const fs::path& directory,
-                           std::ofstream report) {
+                           const JobFault& fault, const fs::path& directory, std::ofstream report) {
   CallLog log(home / "store", fault, directory / "points");
   WatchFileCalls([&](const FileCall& call) { return log.Pass(call); });
   StageStore store(home / "store", {.chunk_bytes = chunk_bytes});

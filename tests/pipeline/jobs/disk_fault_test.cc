@@ -19,6 +19,7 @@
 #include "formats/check.h"
 #include "tests/pipeline/jobs/faulty_job.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
+#include "tests/pipeline/jobs/uninterrupted_job_test.h"
 
 namespace braid {
 namespace {
@@ -27,25 +28,8 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr int64_t kChunkBytes = 6000;
-
-class DiskFaultTest : public testing::Test {
+class DiskFaultTest : public UninterruptedJobTest {
  protected:
-  static void SetUpTestSuite() {
-    corpus_ = new fs::path(NewDirectory() / "tiny.jsonl");
-    WriteCorpus(*corpus_);
-    fs::permissions(corpus_->parent_path(), fs::perms::all);
-    const fs::path home = NewDirectory();
-    whole_ = new JobOutcome(RunJobInChild(home, SmallSpec(*corpus_), kChunkBytes, {}));
-    contents_ = new std::map<std::string, std::string>(StoreContents(home));
-  }
-  static void TearDownTestSuite() {
-    delete contents_;
-    delete whole_;
-    delete corpus_;
-  }
-  void SetUp() override { ASSERT_TRUE(whole_->status.ok()) << whole_->status; }
-
   JobOutcome Run(
       const JobFault& fault = {}, const std::function<void()>& prepare = [] {}) const {
     return RunJobInChild(home_, SmallSpec(*corpus_), kChunkBytes, fault, prepare);
@@ -67,15 +51,8 @@ class DiskFaultTest : public testing::Test {
     return 0;
   }
 
-  static fs::path* corpus_;
-  static JobOutcome* whole_;
-  static std::map<std::string, std::string>* contents_;
   const fs::path home_ = NewDirectory();
 };
-
-fs::path* DiskFaultTest::corpus_ = nullptr;
-JobOutcome* DiskFaultTest::whole_ = nullptr;
-std::map<std::string, std::string>* DiskFaultTest::contents_ = nullptr;
 
 TEST_F(DiskFaultTest, GoesOnWhereTheDiskBecameFull) {
   for (const char* call :

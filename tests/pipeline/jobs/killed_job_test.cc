@@ -14,6 +14,7 @@
 #include "pipeline/job_runner.h"
 #include "tests/pipeline/jobs/faulty_job.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
+#include "tests/pipeline/jobs/uninterrupted_job_test.h"
 
 namespace braid {
 namespace {
@@ -23,24 +24,8 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-constexpr int64_t kChunkBytes = 6000;  // a dozen chunks a stage
-
-class KilledJobTest : public testing::Test {
+class KilledJobTest : public UninterruptedJobTest {
  protected:
-  static void SetUpTestSuite() {
-    corpus_ = new fs::path(NewDirectory() / "tiny.jsonl");
-    WriteCorpus(*corpus_);
-    const fs::path home = NewDirectory();
-    whole_ = new JobOutcome(RunJobInChild(home, SmallSpec(*corpus_), kChunkBytes, {}));
-    contents_ = new std::map<std::string, std::string>(StoreContents(home));
-  }
-  static void TearDownTestSuite() {
-    delete contents_;
-    delete whole_;
-    delete corpus_;
-  }
-  void SetUp() override { ASSERT_TRUE(whole_->status.ok()) << whole_->status; }
-
   // Killed at `faults`, one after another, then left to itself. Each attempt saves at most one
   // point again that an earlier one had saved: that is how many chunks are done twice.
   void ExpectSameBytes(const std::vector<JobFault>& faults) {
@@ -64,15 +49,8 @@ class KilledJobTest : public testing::Test {
 
   static int64_t num_calls() { return static_cast<int64_t>(whole_->calls.size()); }
 
-  static fs::path* corpus_;
-  static JobOutcome* whole_;
-  static std::map<std::string, std::string>* contents_;
   int num_killed_ = 0;
 };
-
-fs::path* KilledJobTest::corpus_ = nullptr;
-JobOutcome* KilledJobTest::whole_ = nullptr;
-std::map<std::string, std::string>* KilledJobTest::contents_ = nullptr;
 
 TEST_F(KilledJobTest, CallsCoverEveryPhase) {
   for (const char* part :

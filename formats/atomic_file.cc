@@ -106,11 +106,12 @@ AtomicFile::AtomicFile(std::filesystem::path path, int descriptor, Durability du
 }
 
 absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::filesystem::path& path,
-                                                               Durability durability) {
+                                                               Durability durability,
+                                                               unsigned permissions) {
   auto temporary = path;
   temporary += ".tmp";
   const int descriptor =
-      ::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+      ::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, permissions);
   if (descriptor < 0) return SystemError("create", temporary, errno);
   return std::unique_ptr<AtomicFile>(new AtomicFile(path, descriptor, durability));
 }
@@ -295,8 +296,8 @@ absl::Status Unresumable(const std::filesystem::path& path, std::string_view why
 }
 
 absl::Status WriteFileAtomically(const std::filesystem::path& path, std::string_view data,
-                                 Durability durability) {
-  ASSIGN_OR_RETURN(auto file, AtomicFile::Create(path, durability));
+                                 Durability durability, unsigned permissions) {
+  ASSIGN_OR_RETURN(auto file, AtomicFile::Create(path, durability, permissions));
   RETURN_IF_ERROR(file->Append(data));
   return file->Commit().status();
 }

@@ -60,9 +60,11 @@ enum class Durability { kSynced, kRenamed };
 // NOT_FOUND (no such directory), with the path and the system's error text.
 class AtomicFile {
  public:
-  // Creates PATH.tmp, replacing one left behind by a killed process.
+  // Creates PATH.tmp, replacing one left behind by a killed process. `permissions`: of a file
+  // that nobody else may see, 0600; the umask narrows them further.
   static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(
-      const std::filesystem::path& path, Durability durability = Durability::kSynced);
+      const std::filesystem::path& path, Durability durability = Durability::kSynced,
+      unsigned permissions = 0666);
 
   // Continues the PATH.tmp that a killed or failed process left, behind the prefix of
   // that name in `synced`; whatever follows it is cut off. A file that was committed
@@ -133,7 +135,8 @@ bool IsUnresumable(const absl::Status& status);
 absl::Status Unresumable(const std::filesystem::path& path, std::string_view why);
 
 absl::Status WriteFileAtomically(const std::filesystem::path& path, std::string_view data,
-                                 Durability durability = Durability::kSynced);
+                                 Durability durability = Durability::kSynced,
+                                 unsigned permissions = 0666);
 
 // The whole file. NOT_FOUND when it does not exist.
 absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path);

@@ -17,6 +17,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "formats/file_error.h"
+#include "formats/path_roots.h"
 #include "formats/status_macros.h"
 
 namespace braid {
@@ -254,8 +255,8 @@ bool IsDecompressionBomb(const absl::Status& status) {
 absl::StatusOr<std::unique_ptr<TextSource>> TextSource::Open(const std::filesystem::path& path,
                                                              const ExpansionLimit& limit) {
   // Without O_NONBLOCK a FIFO would wait for a writer; regular files take no notice of it.
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (descriptor < 0) return SystemError("open", path, errno);
+  ASSIGN_OR_RETURN(const int descriptor,
+                   ClientRoots().Open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY));
   auto input = std::make_unique<FileInput>(path, descriptor);
   struct stat status;
   if (fstat(descriptor, &status) != 0) return SystemError("stat", path, errno);

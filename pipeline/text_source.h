@@ -30,8 +30,8 @@ class TextSource {
   // Recognises compression by the first bytes; a name that ends in .gz or .zst must have it.
   // Several gzip members or zstd frames in a file are read one after the other; zstd windows may
   // have any size up to 2 GiB, of which as much memory is used as the frame fills. NOT_FOUND,
-  // PERMISSION_DENIED; INVALID_ARGUMENT when the name lies, or for anything but a regular file,
-  // which is never waited for.
+  // PERMISSION_DENIED, also outside of ClientRoots(); INVALID_ARGUMENT when the name lies, or for
+  // anything but a regular file, which is never waited for.
   static absl::StatusOr<std::unique_ptr<TextSource>> Open(const std::filesystem::path& path,
                                                           const ExpansionLimit& limit = {});
 

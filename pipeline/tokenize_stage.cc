@@ -8,6 +8,7 @@
 
 #include "formats/atomic_file.h"
 #include "formats/indexed_dataset.h"
+#include "formats/path_roots.h"
 #include "formats/status_macros.h"
 #include "formats/tokenizer.h"
 #include "formats/word_encoder.h"
@@ -27,7 +28,7 @@ constexpr int64_t kDocumentsPerTask = 64;
 constexpr int64_t kWordBytes = int64_t{256} << 20;  // remembered by all threads together
 
 absl::Status CopyModel(const std::string& from, const std::filesystem::path& to) {
-  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(from));
+  ASSIGN_OR_RETURN(const std::string bytes, ClientRoots().Read(from));
   return WriteFileAtomically(to, bytes);
 }
 
@@ -128,7 +129,7 @@ absl::StatusOr<std::string> TokenizeKey(const v1::CorpusSpec& resolved,
     key.Add("sample_bytes", static_cast<int64_t>(config.sample_bytes()));
     key.Add("seed", static_cast<uint64_t>(resolved.seed()));
   } else {
-    ASSIGN_OR_RETURN(const std::string model, ReadFile(config.model_path()));
+    ASSIGN_OR_RETURN(const std::string model, ClientRoots().Read(config.model_path()));
     key.Add("model", model);
   }
   return key.Hex();

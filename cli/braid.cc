@@ -24,6 +24,9 @@ void AddGlobalOptions(braid::Program& program) {
   app.add_option("--tls-certificate", options.tls.certificate, "PEM certificate chain");
   app.add_option("--tls-key", options.tls.key, "PEM private key");
   app.add_option("--tls-ca", options.tls.ca, "PEM certificates the server must chain to");
+  app.add_option("--token-file", options.token_file,
+                 "File with the server's token (default: $BRAID_TOKEN, or ~/.braid/token over "
+                 "TLS); never the token itself, which others could read");
   app.add_flag("--insecure", options.insecure, "Talk to a server beyond loopback without TLS");
   app.set_version_flag("--version", "braid " BRAID_VERSION);
   app.require_subcommand(1);
@@ -46,6 +49,7 @@ void AddCommands(braid::Program& program) {
   braid::AddAnalysisCommands(program);
   braid::AddExportCommands(program);
   braid::AddDoctorCommand(program);
+  braid::AddTokenCommand(program);
 }
 
 }  // namespace

@@ -1,15 +1,26 @@
 // braidd: any subset of the services in one process.
 #include <signal.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
+#include <memory>
+#include <system_error>
+#include <thread>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "cli/access/call_log.h"
 #include "cli/arguments.h"
 #include "cli/blas_core.h"
 #include "cli/executable_path.h"
 #include "cli/grpc_host.h"
+#include "cli/prometheus_call_metrics.h"
 #include "cli/prometheus_exporter.h"
 #include "cli/session.h"
+#include "formats/atomic_file.h"
+#include "formats/path_roots.h"
 
 namespace {
 
@@ -17,6 +28,10 @@ struct Options {
   std::string services = "pipeline,training,analysis";
   braid::HostOptions host;
   std::string metrics;  // HOST:PORT; empty: none
+  std::vector<std::filesystem::path> allowed;
+  std::filesystem::path log_file;
+  std::string log_level = "info";
+  int drain_seconds = 10;
 };
 
 void AddOptions(CLI::App& app, Options& options) {
@@ -35,7 +50,21 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--tls-key", options.host.tls.key, "PEM private key");
   app.add_option("--tls-ca", options.host.tls.ca, "PEM certificates that clients must chain to");
   app.add_flag("--insecure", options.host.insecure,
-               "Serve beyond loopback without TLS, /metrics too");
+               "Serve beyond loopback without TLS, /metrics too; with TLS, without tokens");
+  app.add_flag("--require-token", options.host.require_token,
+               "Ask for a token on loopback without TLS too (braid token create)");
+  app.add_option("--allow", options.allowed,
+                 "Directory of files that clients may name, read and write; may be repeated "
+                 "(default: the one braidd is started in; HOME/store and HOME/runs always)")
+      ->allow_extra_args(false);
+  app.add_option("--log-file", options.log_file, "File to append the log to (default: stderr)");
+  app.add_option("--log-level", options.log_level, "debug, info, warning or error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->capture_default_str();
+  app.add_option("--drain", options.drain_seconds,
+                 "Seconds that running calls get to finish after SIGTERM")
+      ->check(CLI::Range(0, 3600))
+      ->capture_default_str();
   app.footer(
       "Example:\n  braidd --listen 127.0.0.1:7077 --home /data/braid\n"
       "  braid --server 127.0.0.1:7077 submit corpus.jsonl --wait\n"
@@ -44,16 +73,40 @@ void AddOptions(CLI::App& app, Options& options) {
 
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
-absl::StatusOr<std::unique_ptr<braid::MetricsExporter>> ServeMetrics(const Options& options,
-                                                                     braid::ServiceHost& host) {
+absl::StatusOr<std::unique_ptr<braid::MetricsExporter>> ServeMetrics(
+    const Options& options, braid::ServiceHost& host, std::shared_ptr<braid::CallMetrics> calls) {
   if (options.metrics.empty()) return nullptr;
   auto exporter = braid::MetricsExporter::Start(options.metrics, options.host.insecure,
-                                                host.InProcessChannel());
+                                                host.InProcessChannel(), std::move(calls));
   if (exporter.ok()) {
     std::cout << "metrics at http://" << HostOf(options.metrics) << ":" << (*exporter)->port()
               << "/metrics" << std::endl;
   }
   return exporter;
+}
+
+// What clients may name: what the services make for them, and what the operator allows.
+absl::Status Confine(const Options& options) {
+  std::vector<std::filesystem::path> roots = options.allowed;
+  for (const char* made : {"store", "runs"}) {
+    roots.push_back(options.host.home / made);
+    if (absl::Status status = braid::MakeDirectories(roots.back()); !status.ok()) return status;
+  }
+  std::error_code error;
+  const std::filesystem::path here = std::filesystem::current_path(error);
+  // Started by an init system, "here" is everything.
+  if (options.allowed.empty() && !error && here != "/") roots.push_back(here);
+  auto confined = braid::PathRoots::Create(roots, options.host.home);
+  if (!confined.ok()) return confined.status();
+  braid::SetClientRoots(*std::move(confined));
+  return absl::OkStatus();
+}
+
+// The second signal: whoever sends it does not want to wait for the drain.
+void EndAtOnce(sigset_t signals) {
+  int received = 0;
+  sigwait(&signals, &received);
+  _exit(128 + received);
 }
 
 absl::Status Serve(Options& options) {
@@ -67,18 +120,26 @@ absl::Status Serve(Options& options) {
   auto services = braid::ParseServiceNames(options.services);
   if (!services.ok()) return services.status();
   options.host.services = *services;
+  auto log = braid::CallLog::Open(options.log_file, *braid::ParseLogLevel(options.log_level));
+  if (!log.ok()) return log.status();
+  auto calls = std::make_shared<braid::CallMetrics>();
+  options.host.observers = {*log, calls};
+  if (absl::Status confined = Confine(options); !confined.ok()) return confined;
   auto host = braid::ServiceHost::Start(options.host);
   if (!host.ok()) return host.status();
   std::cout << "braidd serves " << options.services << " at " << HostOf(options.host.listen) << ":"
             << (*host)->port() << ", state in " << options.host.home.string() << std::endl;
-  auto metrics = ServeMetrics(options, **host);
+  auto metrics = ServeMetrics(options, **host, calls);
   if (!metrics.ok()) return metrics.status();
 
   int received = 0;
   sigwait(&signals, &received);
   std::cout << "braidd: " << strsignal(received) << ", shutting down" << std::endl;
+  (*log)->Write(braid::LogLevel::kInfo, absl::StrCat("draining after ", strsignal(received)));
+  std::thread(EndAtOnce, signals).detach();
   metrics->reset();  // it asks the services
-  (*host)->Shutdown(std::chrono::seconds(5));
+  (*host)->Shutdown(std::chrono::seconds(options.drain_seconds));
+  (*log)->Write(braid::LogLevel::kInfo, "stopped");
   return absl::OkStatus();
 }
 

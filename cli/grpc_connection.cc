@@ -2,7 +2,12 @@
 
 #include <grpcpp/create_channel.h>
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "cli/access/client_token.h"
+#include "cli/access/grpc_call_identity.h"
+#include "cli/executable_path.h"
 #include "cli/grpc_credentials.h"
 #include "formats/status_macros.h"
 
@@ -14,11 +19,21 @@ constexpr auto kConnectTimeout = std::chrono::seconds(5);
 absl::Status NoAnswer(const ConnectionOptions& options) {
   const char* hint = options.tls.any()
                          ? "check that it runs with certificates of the same authority"
-                         : "start one, or name certificates if it has some (--tls-ca, "
-                           "--tls-certificate, --tls-key)";
+                         : "start one; or it may want TLS: --tls-ca, --tls-certificate, "
+                           "--tls-key";
   return absl::UnavailableError(absl::StrCat("no braidd answers at ", options.server,
                                              options.tls.any() ? " over TLS" : "", "; ", hint,
                                              ": braidd --listen ", options.server));
+}
+
+absl::StatusOr<std::string> FindToken(const ConnectionOptions& options) {
+  const bool tls = options.tls.any();
+  const std::filesystem::path own = tls ? DefaultHome() / "token" : std::filesystem::path();
+  ASSIGN_OR_RETURN(std::string token, ReadClientToken(options.token_file, own));
+  if (token.empty() || tls || IsLoopback(options.server)) return token;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the token would cross the network to ", options.server,
+                   " in the clear; give --tls-ca, --tls-certificate and --tls-key"));
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const ConnectionOptions& options) {
@@ -27,7 +42,9 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const ConnectionOptions& opt
                    MakeChannelCredentials(options.server, options.tls, options.insecure));
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
-  auto channel = grpc::CreateCustomChannel(options.server, credentials, arguments);
+  ASSIGN_OR_RETURN(std::string token, FindToken(options));
+  auto channel = grpc::experimental::CreateCustomChannelWithInterceptors(
+      options.server, credentials, arguments, CallIdentity(std::move(token)));
   if (!channel->WaitForConnected(std::chrono::system_clock::now() + kConnectTimeout)) {
     return NoAnswer(options);
   }

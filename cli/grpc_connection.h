@@ -17,13 +17,17 @@ struct ConnectionOptions {
   std::string server;
   TlsFiles tls;
   bool insecure = false;
+  // File with the token of a remote server. Default: $BRAID_TOKEN, and over TLS
+  // ~/.braid/token.
+  std::filesystem::path token_file;
 };
 
 class Connection {
  public:
   // An embedded server runs `services`, and with `run_jobs` works on queued
-  // corpus jobs. Errors: InvalidArgument for a malformed address, Unavailable when nothing
-  // answers there within a few seconds.
+  // corpus jobs. Errors: InvalidArgument for a malformed address and for a token that would cross a
+  // network in the clear, FailedPrecondition for a token file that others may read, Unavailable
+  // when nothing answers there within a few seconds.
   static absl::StatusOr<std::unique_ptr<Connection>> Open(const ConnectionOptions& options,
                                                           std::set<ServiceName> services,
                                                           bool run_jobs);

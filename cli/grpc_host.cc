@@ -1,5 +1,6 @@
 #include "cli/grpc_host.h"
 
+#include <grpcpp/ext/health_check_service_server_builder_option.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server.h>
@@ -10,9 +11,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cli/access/grpc_gate.h"
+#include "cli/access/request_limits.h"
+#include "cli/access/request_paths.h"
 #include "cli/executable_path.h"
 #include "cli/grpc_credentials.h"
 #include "formats/atomic_file.h"
+#include "formats/path_roots.h"
 #include "formats/status_macros.h"
 #include "pipeline/pipeline_service.h"
 #include "proto/config_text.h"
@@ -24,6 +29,12 @@
 
 namespace braid {
 namespace {
+
+constexpr int kMaxRequestBytes = 4 << 20;
+constexpr int kMaxMetadataBytes = 8 << 10;
+constexpr int kMaxStreamsPerConnection = 1024;
+// Of calls that a drain did not wait for, or not long enough, before they are cancelled.
+constexpr std::chrono::milliseconds kLastWords{100};
 
 const std::map<std::string, ServiceName>& KnownServices() {
   static const auto* const known = new std::map<std::string, ServiceName>{
@@ -68,6 +79,54 @@ absl::StatusOr<std::unique_ptr<grpc::Service>> MakeService(ServiceName name,
   return absl::InternalError("unknown service");
 }
 
+// As health checks call it.
+const char* FullName(ServiceName name) {
+  switch (name) {
+    case ServiceName::kPipeline:
+      return "braid.v1.PipelineService";
+    case ServiceName::kTraining:
+      return "braid.v1.TrainingService";
+    case ServiceName::kAnalysis:
+      return "braid.v1.AnalysisService";
+    case ServiceName::kEmbedding:
+      return "braid.v1.EmbeddingService";
+    case ServiceName::kNeighbors:
+      return "braid.v1.NeighborService";
+  }
+  return "";
+}
+
+// Health and reflection are services like the others: behind the gate. Linking them registers
+// them with every server of the process; this takes them away again.
+class NothingBesideTheGate final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments* arguments) override {
+    no_health_.UpdateArguments(arguments);
+  }
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->clear();
+  }
+
+ private:
+  grpc::HealthCheckServiceServerBuilderOption no_health_{nullptr};
+};
+
+absl::Status CheckRequest(const google::protobuf::Message& request) {
+  RETURN_IF_ERROR(CheckLimits(request));
+  return CheckPaths(request, ClientRoots());
+}
+
+// What one connection and one message may take.
+void LimitResources(grpc::ServerBuilder* builder) {
+  builder->SetMaxReceiveMessageSize(kMaxRequestBytes);
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+  // The size of a compressed message is checked before it is expanded, a thousandfold at worst.
+  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder->SetCompressionAlgorithmSupportStatus(algorithm, false);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::set<ServiceName>> ParseServiceNames(const std::string& list) {
@@ -86,30 +145,54 @@ absl::StatusOr<std::set<ServiceName>> ParseServiceNames(const std::string& list)
   return services;
 }
 
+ServiceHost::ServiceHost() = default;
+
 absl::StatusOr<std::unique_ptr<ServiceHost>> ServiceHost::Start(const HostOptions& options) {
   RETURN_IF_ERROR(MakeDirectories(options.home));
   std::unique_ptr<ServiceHost> host(new ServiceHost);
+  RETURN_IF_ERROR(host->StartServices(options));
+  if (!options.listen.empty()) RETURN_IF_ERROR(host->OpenPort(options));
+  return host;
+}
+
+absl::Status ServiceHost::StartServices(const HostOptions& options) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  if (!options.listen.empty()) {
-    RETURN_IF_ERROR(CheckAddress(options.listen));
-    ASSIGN_OR_RETURN(auto credentials,
-                     MakeServerCredentials(options.listen, options.tls, options.insecure));
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-    builder.AddListeningPort(options.listen, credentials, &host->port_);
-  }
   for (const ServiceName name : options.services) {
     ASSIGN_OR_RETURN(auto service, MakeService(name, options));
     builder.RegisterService(service.get());
-    host->services_.push_back(std::move(service));
+    services_.push_back(std::move(service));
   }
   builder.SetMaxReceiveMessageSize(-1);
-  host->server_ = builder.BuildAndStart();
-  if (host->server_ == nullptr || (!options.listen.empty() && host->port_ == 0)) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen at ", options.listen, "; is the port in use?"));
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr) return absl::InternalError("the services cannot be started");
+  for (const ServiceName name : options.services) {
+    server_->GetHealthCheckService()->SetServingStatus(FullName(name), true);
   }
-  return host;
+  return absl::OkStatus();
+}
+
+absl::Status ServiceHost::OpenPort(const HostOptions& options) {
+  RETURN_IF_ERROR(CheckAddress(options.listen));
+  ASSIGN_OR_RETURN(auto credentials,
+                   MakeServerCredentials(options.listen, options.tls, options.insecure));
+  const bool required = options.require_token || (options.tls.any() && !options.insecure);
+  gate_ = std::make_unique<Gate>(
+      GateOptions{.authenticator = std::make_shared<Authenticator>(options.home, required),
+                  .check = CheckRequest,
+                  .observers = options.observers,
+                  .refusal_delay = options.refusal_delay},
+      InProcessChannel());
+  grpc::ServerBuilder builder;
+  builder.SetOption(std::make_unique<NothingBesideTheGate>());
+  builder.RegisterCallbackGenericService(gate_.get());
+  builder.AddListeningPort(options.listen, credentials, &port_);
+  LimitResources(&builder);
+  port_server_ = builder.BuildAndStart();
+  if (port_server_ != nullptr && port_ != 0) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("cannot listen at ", options.listen, "; is the port in use?"));
 }
 
 ServiceHost::~ServiceHost() { Shutdown(std::chrono::milliseconds(0)); }
@@ -122,10 +205,15 @@ std::shared_ptr<grpc::Channel> ServiceHost::InProcessChannel() {
 
 void ServiceHost::Shutdown(std::chrono::milliseconds grace) {
   if (server_ == nullptr) return;
-  if (auto* health = server_->GetHealthCheckService(); health != nullptr) {
-    health->SetServingStatus(false);
+  server_->GetHealthCheckService()->SetServingStatus(false);
+  if (port_server_ != nullptr) {
+    gate_->Drain(grace);
+    port_server_->Shutdown(std::chrono::system_clock::now() + kLastWords);
+    port_server_->Wait();
+    port_server_.reset();
   }
-  server_->Shutdown(std::chrono::system_clock::now() + grace);
+  gate_.reset();
+  server_->Shutdown(std::chrono::system_clock::now() + kLastWords);
   server_->Wait();
   server_.reset();
   services_.clear();

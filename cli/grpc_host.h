@@ -20,6 +20,9 @@ class Service;
 
 namespace braid {
 
+class CallObserver;
+class Gate;
+
 enum class ServiceName { kPipeline, kTraining, kAnalysis, kEmbedding, kNeighbors };
 
 // "pipeline,training" -> set; InvalidArgument names an unknown one.
@@ -43,10 +46,18 @@ struct HostOptions {
   TlsFiles tls;
   // Work on queued corpus jobs, not only answer questions about them.
   bool run_jobs = true;
-  // Serve an address beyond loopback without TLS.
+  // Serve an address beyond loopback without TLS, or TLS without tokens.
   bool insecure = false;
+  // Ask every caller on a port for a token, on loopback without TLS too.
+  bool require_token = false;
+  // What a caller who shows no good token waits for its answer.
+  std::chrono::milliseconds refusal_delay{100};
+  // Told of every call that comes through the port.
+  std::vector<std::shared_ptr<CallObserver>> observers;
 };
 
+// Two servers: one without a port that has the services, and one on the port that has
+// nothing but the gate (cli/access/grpc_gate.h) through which every call gets to them.
 class ServiceHost {
  public:
   // Errors: InvalidArgument for an address beyond loopback without TLS or for
@@ -57,14 +68,19 @@ class ServiceHost {
   std::shared_ptr<grpc::Channel> InProcessChannel();
   // The port bound; 0 when in-process only.
   int port() const { return port_; }
-  // Stops taking calls, lets running ones finish until the grace period ends.
+  // Health is NOT_SERVING, new calls and watches end as UNAVAILABLE, other calls finish or are
+  // cancelled when the grace period ends; then the services stop, a job at its next commit point.
   void Shutdown(std::chrono::milliseconds grace);
 
  private:
-  ServiceHost() = default;
+  ServiceHost();
+  absl::Status StartServices(const HostOptions& options);
+  absl::Status OpenPort(const HostOptions& options);
 
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Gate> gate_;
+  std::unique_ptr<grpc::Server> port_server_;
   int port_ = 0;
 };
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/grpc_credentials.h"
 #include "cli/pipeline_client.h"
+#include "cli/prometheus_call_metrics.h"
 #include "cli/prometheus_families.h"
 #include "cli/training_client.h"
 #include "formats/status_macros.h"
@@ -57,6 +58,7 @@ absl::Status CheckReachable(const std::string& address, bool insecure) {
 
 struct MetricsExporter::Server {
   std::shared_ptr<ServiceMetrics> metrics;
+  std::shared_ptr<CallMetrics> calls;
   std::unique_ptr<prometheus::Exposer> exposer;
 };
 
@@ -66,7 +68,8 @@ MetricsExporter::~MetricsExporter() = default;
 int MetricsExporter::port() const { return server_->exposer->GetListeningPorts().front(); }
 
 absl::StatusOr<std::unique_ptr<MetricsExporter>> MetricsExporter::Start(
-    const std::string& address, bool insecure, std::shared_ptr<grpc::Channel> channel) {
+    const std::string& address, bool insecure, std::shared_ptr<grpc::Channel> channel,
+    std::shared_ptr<CallMetrics> calls) {
   RETURN_IF_ERROR(CheckReachable(address, insecure));
   auto server = std::make_unique<Server>();
   server->metrics = std::make_shared<ServiceMetrics>(std::move(channel));
@@ -77,6 +80,8 @@ absl::StatusOr<std::unique_ptr<MetricsExporter>> MetricsExporter::Start(
                                                error.what(), "; is the port in use?"));
   }
   server->exposer->RegisterCollectable(server->metrics);
+  server->calls = std::move(calls);
+  if (server->calls != nullptr) server->exposer->RegisterCollectable(server->calls);
   return std::unique_ptr<MetricsExporter>(new MetricsExporter(std::move(server)));
 }
 

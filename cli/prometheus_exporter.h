@@ -13,15 +13,18 @@ class Channel;
 
 namespace braid {
 
+class CallMetrics;
+
 // Asks the services anew for every scrape, so it holds no state of its own.
 class MetricsExporter {
  public:
   // `address`: HOST:PORT; port 0 picks a free one. `channel`: to the services,
-  // until this is destroyed. Errors: INVALID_ARGUMENT for a malformed address, or
-  // one beyond loopback without `insecure` (there is no TLS here); UNAVAILABLE when it
-  // cannot be bound.
+  // until this is destroyed. `calls`: served too, may be null. Errors: INVALID_ARGUMENT for a
+  // malformed address, or one beyond loopback without `insecure` (there is no TLS here);
+  // UNAVAILABLE when it cannot be bound.
   static absl::StatusOr<std::unique_ptr<MetricsExporter>> Start(
-      const std::string& address, bool insecure, std::shared_ptr<grpc::Channel> channel);
+      const std::string& address, bool insecure, std::shared_ptr<grpc::Channel> channel,
+      std::shared_ptr<CallMetrics> calls);
   ~MetricsExporter();
 
   int port() const;

@@ -93,7 +93,7 @@ class CliTest : public ::testing::TestWithParam<bool> {
 
   void StartServer() {
     server_ = Start({BRAID_BIN_DIR "/braidd", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0",
-                     "--home", home()},
+                     "--home", home(), "--allow", root_.string()},
                     root_ / "server.out", root_ / "server.err", {});
     // "braidd serves ... at 127.0.0.1:PORT, state in ..."
     address_ = WaitFor(root_ / "server.out", " at ", ", state");

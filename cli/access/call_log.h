@@ -1,0 +1,48 @@
+// The log of a server: one JSON object a line.
+//
+//   {"time":"2025-11-20T21:00:00.123Z","level":"info","message":"call","request":"9f...",
+//    "principal":"ann","method":"/braid.v1.PipelineService/GetJob","code":"OK","seconds":0.0012,
+//    "peer":"ipv4:10.0.0.7:40412"}
+//
+// Calls that failed through the server's fault are errors, refused ones warnings, health checks
+// debug. Requests, responses and tokens are never written.
+#ifndef BRAID_CLI_ACCESS_CALL_LOG_H_
+#define BRAID_CLI_ACCESS_CALL_LOG_H_
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "cli/access/call_record.h"
+
+namespace braid {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+// "debug", "info", "warning", "error".
+std::optional<LogLevel> ParseLogLevel(std::string_view name);
+
+// Thread-safe: a line is one write.
+class CallLog final : public CallObserver {
+ public:
+  // Appends to `file`, which is made with mode 0640; "" is standard error.
+  static absl::StatusOr<std::shared_ptr<CallLog>> Open(const std::filesystem::path& file,
+                                                       LogLevel level);
+  ~CallLog() override;
+
+  void Write(LogLevel level, const std::string& message);
+  void OnStart(const std::string&) override {}
+  void OnEnd(const CallRecord& record, bool started) override;
+
+ private:
+  CallLog(int descriptor, LogLevel level) : descriptor_(descriptor), level_(level) {}
+
+  const int descriptor_;
+  const LogLevel level_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_ACCESS_CALL_LOG_H_

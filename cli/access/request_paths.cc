@@ -1,0 +1,150 @@
+#include "cli/access/request_paths.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "formats/status_macros.h"
+
+namespace braid {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// By full name without "braid.v1.".
+constexpr std::array<std::string_view, 9> kPaths = {
+    "CorpusSpec.paths",         "TokenizerConfig.model_path",  "EmbedderConfig.model_dir",
+    "RunSpec.dataset_dir",      "EvaluateRequest.dataset_dir", "ExportRequest.output_dir",
+    "ImportRequest.source_dir", "ImportRequest.output_dir",    "ImportRequest.tokenizer",
+};
+
+constexpr std::array<std::string_view, 5> kModels = {
+    "RunSpec.init_from",   "EvaluateRequest.model", "GenerateRequest.model",
+    "ExportRequest.model", "ReportRequest.runs",
+};
+
+// Nothing here is ever opened as a file of this machine.
+constexpr std::array<std::string_view, 46> kTexts = {
+    "CancelJobRequest.id",
+    "CorpusSpec.name",
+    "CreateShardRequest.index",
+    "CreateShardRequest.shard",
+    "AddVectorsRequest.shard",
+    "SealShardRequest.shard",
+    "SearchRequest.shard",
+    "TrainShardRequest.shard",
+    "EmbedRequest.texts",
+    "EmbedderConfig.addresses",
+    "EmbedderConfig.kind",
+    "ExplainDocumentRequest.document",
+    "ExplainDocumentRequest.job_id",
+    "ExplainInstancesRequest.job_id",
+    "ExportRequest.bake_prompt",
+    "ExportRequest.dtype",
+    "GenerateRequest.prompt",
+    "GetJobRequest.id",
+    "GetRunRequest.id",
+    "HostSlots.host",
+    "IngestConfig.domain_field",
+    "IngestConfig.id_field",
+    "IngestConfig.text_field",
+    "KubernetesConfig.cpu",
+    "KubernetesConfig.image",
+    "KubernetesConfig.memory",
+    "KubernetesConfig.mount_path",  // in a pod
+    "KubernetesConfig.namespace",
+    "KubernetesConfig.volume_claim",
+    "LaunchConfig.network_interface",
+    "LaunchRunRequest.request_id",
+    "ListJobsRequest.page_token",
+    "ListRunsRequest.page_token",
+    "ModelConfig.preset",
+    "NeighborConfig.addresses",
+    "NeighborConfig.index",
+    "ResumeJobRequest.id",
+    "ResumeRunRequest.id",
+    "RunSpec.name",
+    "SlurmConfig.account",
+    "SlurmConfig.partition",
+    "SlurmConfig.qos",
+    "StopRunRequest.id",
+    "SubmitCorpusRequest.request_id",
+    "WatchJobRequest.id",
+    "WatchRunRequest.id",
+};
+
+bool IsRunId(std::string_view name) {
+  return name.starts_with("run-") && name.size() > 4 &&
+         std::ranges::all_of(name.substr(4),
+                             [](unsigned char c) { return absl::ascii_isdigit(c); });
+}
+
+absl::Status CheckValue(const std::string& value, FieldUse use, const FieldDescriptor& field,
+                        const PathRoots& roots) {
+  if (value.empty() || (use == FieldUse::kModel && IsRunId(value))) return absl::OkStatus();
+  const absl::Status status = roots.Check(value);
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(std::string(field.name()), ": ", std::string(status.message())));
+}
+
+absl::Status CheckStrings(const Message& message, const FieldDescriptor& field,
+                          const PathRoots& roots) {
+  const FieldUse use = UseOf(field);
+  if (use == FieldUse::kText) return absl::OkStatus();
+  const auto& reflection = *message.GetReflection();
+  if (!field.is_repeated()) {
+    return CheckValue(reflection.GetString(message, &field), use, field, roots);
+  }
+  for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
+    RETURN_IF_ERROR(
+        CheckValue(reflection.GetRepeatedString(message, &field, i), use, field, roots));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMessages(const Message& message, const FieldDescriptor& field,
+                           const PathRoots& roots) {
+  const auto& reflection = *message.GetReflection();
+  if (!field.is_repeated()) return CheckPaths(reflection.GetMessage(message, &field), roots);
+  for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
+    RETURN_IF_ERROR(CheckPaths(reflection.GetRepeatedMessage(message, &field, i), roots));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+FieldUse UseOf(const FieldDescriptor& field) {
+  std::string_view name = field.full_name();
+  constexpr std::string_view kPackage = "braid.v1.";
+  // Other people's services, such as reflection, know no files.
+  if (!name.starts_with(kPackage)) return FieldUse::kText;
+  name.remove_prefix(kPackage.size());
+  const auto in = [name](const auto& names) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  if (in(kPaths)) return FieldUse::kPath;
+  if (in(kModels)) return FieldUse::kModel;
+  return in(kTexts) ? FieldUse::kText : FieldUse::kNotClassified;
+}
+
+absl::Status CheckPaths(const Message& request, const PathRoots& roots) {
+  std::vector<const FieldDescriptor*> fields;
+  request.GetReflection()->ListFields(request, &fields);
+  for (const FieldDescriptor* field : fields) {
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+      RETURN_IF_ERROR(CheckStrings(request, *field, roots));
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      RETURN_IF_ERROR(CheckMessages(request, *field, roots));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace braid

@@ -28,6 +28,9 @@ namespace {
 using grpc::StatusCode;
 using testing::HasSubstr;
 
+// More than callers leave behind when each waits for its answer only.
+constexpr int kMaxCalls = 100;
+
 // Answers with what it saw of the call.
 class SeeingPipeline final : public v1::PipelineService::Service {
  public:
@@ -131,7 +134,7 @@ class GateTest : public ::testing::Test {
         GateOptions{.authenticator = std::make_shared<Authenticator>(home_.path(), false),
                     .check = CheckLimits,
                     .observers = {records_},
-                    .max_calls = 20,
+                    .max_calls = kMaxCalls,
                     .refusal_delay = std::chrono::milliseconds(0)},
         inner_->InProcessChannel(arguments));
     grpc::ServerBuilder outer;
@@ -319,7 +322,7 @@ TEST_F(GateTest, CallsBeyondTheLimitAreRefusedUntilOthersEnd) {
   std::vector<std::unique_ptr<grpc::ClientReader<v1::JobEvent>>> watches;
   v1::WatchJobRequest slow;
   slow.set_id("slow");
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < kMaxCalls; ++i) {
     SetDeadline(contexts.emplace_back(std::make_unique<grpc::ClientContext>()).get());
     watches.push_back(stub_->WatchJob(contexts.back().get(), slow));
     v1::JobEvent event;

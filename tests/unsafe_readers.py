@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Fails when a source file reads what can run code or crash on damaged bytes.
+
+Nothing is unpickled, no shell is started, and FAISS, which believes whatever an
+index file says, is reached through one function, by callers that have matched
+the file's digest. Run with --self-test to see that violations are found.
+"""
+import pathlib
+import re
+import sys
+
+FOLDERS = ("proto", "formats", "retrieval", "pipeline", "trainer", "cli")
+
+# pattern -> (files that may have it, what is wrong elsewhere)
+RULES = {
+    r"\btorch::(jit::)?(load|pickle_load)\b|\bpickle_load\b": (
+        r"^$", "unpickles; weights are safetensors"),
+    r"\b(PyTorchStreamReader|InputArchive|Unpickler)\b": (
+        r"^$", "unpickles; weights are safetensors"),
+    r"\bread_(index|VectorTransform|InvertedLists|ProductQuantizer)\w*\s*\(": (
+        r"^retrieval/faiss_vector_index\.cc$", "FAISS believes what a file says; VectorIndex::Load"),
+    # Each matches the digest first: by its manifest, or by its resume point.
+    r"\bVectorIndex::Load\s*\(": (
+        r"^(retrieval/(faiss_vector_index|neighbor_shard|faiss_shard_index)|pipeline/neighbor_stage)"
+        r"\.cc$", "match the file's digest first, and say so in tests/unsafe_readers.py"),
+    r"(?<![\w:.>])(std::|::)?(system|popen)\s*\(": (r"^$", "starts a shell"),
+    r"\"/bin/(ba)?sh\"": (r"^$", "starts a shell"),
+}
+
+COMMENT = re.compile(r"//.*$")
+
+
+def violations(path, text):
+    """Yields (line number, reason) for one file given by its path from the root."""
+    for number, line in enumerate(text.splitlines(), 1):
+        code = COMMENT.sub("", line)
+        for pattern, (allowed, reason) in RULES.items():
+            if re.search(pattern, code) and not re.search(allowed, path):
+                yield number, reason
+
+
+def check_tree(root):
+    found = 0
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix not in (".h", ".cc"):
+                continue
+            name = path.relative_to(root).as_posix()
+            for number, reason in violations(name, path.read_text(encoding="utf-8")):
+                print(f"{name}:{number}: {reason}")
+                found += 1
+    return found
+
+
+def self_test():
+    bad = [
+        ("trainer/model/x.cc", "torch::load(model, path);"),
+        ("retrieval/contriever.cc", "auto m = torch::jit::load(path);"),
+        ("retrieval/contriever.cc", "c10::IValue v = torch::pickle_load(bytes);"),
+        ("trainer/model/x.cc", "torch::serialize::InputArchive archive;"),
+        ("retrieval/faiss_lists.cc", "faiss::read_index(path.c_str());"),
+        ("retrieval/faiss_lists.cc", "faiss::read_index_binary(path.c_str());"),
+        ("pipeline/order_stage.cc", "VectorIndex::Load(path);"),
+        ("trainer/control/launcher.cc", "system(command.c_str());"),
+        ("trainer/control/launcher.cc", 'execl("/bin/sh", "sh", "-c", command);'),
+    ]
+    good = [
+        ("retrieval/faiss_vector_index.cc", "faiss::read_index(path.c_str());"),
+        ("retrieval/neighbor_shard.cc", "VectorIndex::Load(directory / kIndexFile)"),
+        ("cli/x.cc", "// system() would start a shell"),
+        ("cli/x.cc", "file_system(x); Manifest::Load(directory);"),
+    ]
+    missed = [case for case in bad if not list(violations(*case))]
+    false_alarms = [case for case in good if list(violations(*case))]
+    for case in missed + false_alarms:
+        print("self-test failed:", case)
+    return len(missed) + len(false_alarms)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--self-test"]:
+        sys.exit(1 if self_test() else 0)
+    sys.exit(1 if check_tree(pathlib.Path(__file__).resolve().parent.parent) else 0)

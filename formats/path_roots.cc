@@ -52,6 +52,15 @@ bool IsBeneath(std::string_view path, std::string_view directory) {
                                          directory.ends_with('/') || path[directory.size()] == '/');
 }
 
+// "//tmp///x" -> "/tmp/x", which is the same to the kernel; ".." is left to it.
+std::string WithoutDoubledSlashes(std::string_view path) {
+  std::string squeezed;
+  for (const char c : path) {
+    if (c != '/' || !squeezed.ends_with('/')) squeezed += c;
+  }
+  return squeezed;
+}
+
 // `path` as seen from `directory`; nullopt when it does not begin with it.
 std::optional<std::string> RelativeTo(std::string_view path, std::string_view directory) {
   if (!IsBeneath(path, directory)) return std::nullopt;
@@ -140,9 +149,10 @@ absl::Status PathRoots::Outside(const fs::path& path) const {
 
 absl::StatusOr<int> PathRoots::OpenBeneath(const fs::path& path, int flags) const {
   absl::Status problem = Outside(path);
+  const std::string plain = WithoutDoubledSlashes(path.native());
   for (const auto& root : roots_) {
     for (const std::string& name : {root->given, root->actual}) {
-      const std::optional<std::string> rest = RelativeTo(path.native(), name);
+      const std::optional<std::string> rest = RelativeTo(plain, name);
       if (!rest) continue;
       const int descriptor = OpenAt2(root->descriptor, rest->c_str(), flags);
       if (descriptor >= 0 && !IsHidden(ActualPath(descriptor))) return descriptor;

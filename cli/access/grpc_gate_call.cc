@@ -77,9 +77,18 @@ void GateCall::OnRequestPassed(bool ok) {
   if (takes_requests_) StartRead(&request_);
 }
 
+void GateCall::OnHeaders(bool ok) {
+  const std::lock_guard lock(mutex_);
+  if (ok && !std::exchange(headers_sent_, true)) StartSendInitialMetadata();
+}
+
 // A response of the service, or the end of them: then it needs no more requests.
 void GateCall::OnResponse(bool ok) {
-  if (ok) return StartWrite(&response_);
+  if (ok) {
+    const std::lock_guard lock(mutex_);
+    headers_sent_ = true;
+    return StartWrite(&response_);
+  }
   EndRequests(/*half_close=*/false);
   upstream_.RemoveHold();
 }

@@ -64,6 +64,7 @@ class GateCall final : public grpc::ServerGenericBidiReactor,
   class Upstream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
    public:
     explicit Upstream(GateCall* call) : call_(call) {}
+    void OnReadInitialMetadataDone(bool ok) override { call_->OnHeaders(ok); }
     void OnReadDone(bool ok) override { call_->OnResponse(ok); }
     void OnWriteDone(bool ok) override { call_->OnRequestPassed(ok); }
     void OnDone(const grpc::Status& status) override { call_->OnServiceDone(status); }
@@ -79,6 +80,7 @@ class GateCall final : public grpc::ServerGenericBidiReactor,
   void OnDone() override;
 
   // Of the service's side.
+  void OnHeaders(bool ok);
   void OnResponse(bool ok);
   void OnRequestPassed(bool ok);
   void OnServiceDone(const grpc::Status& status);
@@ -100,6 +102,9 @@ class GateCall final : public grpc::ServerGenericBidiReactor,
   // Whether requests may still be passed on; while they may, a hold keeps upstream_ from
   // ending between two of them. Guarded by mutex_.
   bool takes_requests_ = false;
+  // Whether the client has been told that the call goes on, alone or with a response; services
+  // may say so long before they have one. Guarded by mutex_.
+  bool headers_sent_ = false;
   // Instead of the service's. Guarded by mutex_.
   std::optional<absl::Status> ended_with_;
 };

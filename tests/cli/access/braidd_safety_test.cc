@@ -161,8 +161,8 @@ TEST_F(BraiddSafetyTest, SecretsAreNowhereButWhereTheyWerePut) {
     arguments.insert(arguments.begin(), as_ann.begin(), as_ann.end());
     return Braid(arguments);
   };
-  const Outcome done =
-      with({"submit", In("corpora/corpus.jsonl"), "--wait", "--set", "pack.sequence_length=32"});
+  const Outcome done = with({"submit", In("corpora/corpus.jsonl"), "--wait", "--set",
+                             "pack.sequence_length=32", "--set", "tokenizer.vocab_size=300"});
   EXPECT_EQ(done.exit_code, 0) << done.errors;
   const std::string processes = ProcessTexts();
   with({"jobs"});

@@ -28,8 +28,7 @@ namespace {
 using grpc::StatusCode;
 using testing::HasSubstr;
 
-// More than callers leave behind when each waits for its answer only.
-constexpr int kMaxCalls = 100;
+constexpr int kFewCalls = 20;
 
 // Answers with what it saw of the call.
 class SeeingPipeline final : public v1::PipelineService::Service {
@@ -47,6 +46,11 @@ class SeeingPipeline final : public v1::PipelineService::Service {
   // Events until the client or the gate ends it.
   grpc::Status WatchJob(grpc::ServerContext* context, const v1::WatchJobRequest* request,
                         grpc::ServerWriter<v1::JobEvent>* writer) override {
+    if (request->id() == "silent") {
+      writer->SendInitialMetadata();
+      while (!context->IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      return grpc::Status::CANCELLED;
+    }
     v1::JobEvent event;
     for (int64_t number = request->after_event() + 1; !context->IsCancelled(); ++number) {
       event.set_number(number);
@@ -122,7 +126,7 @@ class KeptRecords final : public CallObserver {
 
 class GateTest : public ::testing::Test {
  protected:
-  GateTest() {
+  explicit GateTest(int max_calls = 10'000) {
     grpc::ServerBuilder inner;
     inner.RegisterService(&pipeline_);
     inner.RegisterService(&embedding_);
@@ -134,7 +138,7 @@ class GateTest : public ::testing::Test {
         GateOptions{.authenticator = std::make_shared<Authenticator>(home_.path(), false),
                     .check = CheckLimits,
                     .observers = {records_},
-                    .max_calls = kMaxCalls,
+                    .max_calls = max_calls,
                     .refusal_delay = std::chrono::milliseconds(0)},
         inner_->InProcessChannel(arguments));
     grpc::ServerBuilder outer;
@@ -317,12 +321,17 @@ TEST_F(GateTest, AWatcherThatDoesNotReadHoldsTheServiceBack) {
   context.TryCancel();
 }
 
-TEST_F(GateTest, CallsBeyondTheLimitAreRefusedUntilOthersEnd) {
+class SmallGateTest : public GateTest {
+ protected:
+  SmallGateTest() : GateTest(kFewCalls) {}
+};
+
+TEST_F(SmallGateTest, CallsBeyondTheLimitAreRefusedUntilOthersEnd) {
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
   std::vector<std::unique_ptr<grpc::ClientReader<v1::JobEvent>>> watches;
   v1::WatchJobRequest slow;
   slow.set_id("slow");
-  for (int i = 0; i < kMaxCalls; ++i) {
+  for (int i = 0; i < kFewCalls; ++i) {
     SetDeadline(contexts.emplace_back(std::make_unique<grpc::ClientContext>()).get());
     watches.push_back(stub_->WatchJob(contexts.back().get(), slow));
     v1::JobEvent event;
@@ -369,6 +378,17 @@ TEST_F(GateTest, ADrainEndsWatchesAtOnceAndWaitsForTheRest) {
   EXPECT_TRUE(call.get().ok());
   EXPECT_EQ(job.id(), "finished");
   EXPECT_EQ(drain.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+}
+
+TEST_F(GateTest, HeadersArriveBeforeTheFirstResponse) {
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::WatchJobRequest silent;
+  silent.set_id("silent");
+  auto watch = stub_->WatchJob(&context, silent);
+  watch->WaitForInitialMetadata();  // else until the deadline
+  context.TryCancel();
+  EXPECT_EQ(watch->Finish().error_code(), StatusCode::CANCELLED);
 }
 
 TEST_F(GateTest, ClientsThatGoAwayInTheMiddleLeaveNothingBehind) {

@@ -14,6 +14,10 @@ braid_library(NAME run_spec
   DEPS braid::proto braid::config braid::checkpoint braid::formats braid::model_config
     braid::run_directory nlohmann_json::nlohmann_json)
 
+# What ranks tell about the machines they were started on.
+braid_library(NAME rank_findings SRCS rank_findings.cc
+  DEPS absl::statusor absl::strings nlohmann_json::nlohmann_json)
+
 # Which instance is in which step: also for those who only ask.
 braid_library(NAME instance_schedule SRCS instance_schedule.cc DEPS braid::formats)
 
@@ -40,6 +44,7 @@ braid_library(NAME trainer
     metrics_log.cc
     mpi_communicator.cc
     progress_line.cc
+    rank_check.cc
     routing_health.cc
     routing_totals.cc
     sampler.cc
@@ -55,7 +60,7 @@ braid_library(NAME trainer
     weight_check.cc
     weight_update.cc
   DEPS
-    braid::checkpoint braid::instance_schedule braid::run_directory braid::run_spec braid::model braid::model_config braid::tokenizer
+    braid::checkpoint braid::instance_schedule braid::rank_findings braid::run_directory braid::run_spec braid::model braid::model_config braid::tokenizer
     braid::config braid::formats braid::proto nlohmann_json::nlohmann_json Threads::Threads
     absl::str_format)
 target_link_libraries(braid_trainer

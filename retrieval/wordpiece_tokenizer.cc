@@ -211,7 +211,8 @@ WordPieces WordPieceTokenizer::Encode(std::string_view text, int32_t max_tokens)
 }
 
 std::string WordPieceTokenizer::Settings() const {
-  return absl::StrCat("lower_case=", lower_case_ ? 1 : 0, " unicode=", UnicodeVersion());
+  return absl::StrCat("vocabulary=", vocabulary_.digest(), " lower_case=", lower_case_ ? 1 : 0,
+                      " unicode=", UnicodeVersion());
 }
 
 }  // namespace braid

@@ -43,7 +43,7 @@ class WordPieceTokenizer {
   WordPieces Encode(std::string_view text, int32_t max_tokens) const;
 
   const WordPieceVocabulary& vocabulary() const { return vocabulary_; }
-  // Everything that decides the ids besides the vocabulary, for fingerprints.
+  // Everything that decides the ids, the vocabulary by its digest: for fingerprints.
   std::string Settings() const;
 
  private:

@@ -1,6 +1,7 @@
 #include "retrieval/wordpiece_vocabulary.h"
 
 #include <unicode/utf8.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "formats/status_macros.h"
 
 namespace braid {
@@ -68,6 +70,11 @@ absl::StatusOr<Ids> NumberPieces(const std::vector<std::string_view>& lines,
   return ids;
 }
 
+std::string DigestOf(std::string_view text) {
+  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+  return absl::StrFormat("%016x%016x", hash.high64, hash.low64);
+}
+
 absl::StatusOr<int32_t> RequirePiece(const Ids& ids, const char* piece,
                                      const std::filesystem::path& path) {
   const auto found = ids.find(piece);
@@ -83,6 +90,7 @@ absl::StatusOr<WordPieceVocabulary> WordPieceVocabulary::Parse(std::string_view 
   ASSIGN_OR_RETURN(const std::vector<std::string_view> lines, SplitLines(text, path));
   ASSIGN_OR_RETURN(const Ids ids, NumberPieces(lines, path));
   WordPieceVocabulary vocabulary;
+  vocabulary.digest_ = DigestOf(text);
   vocabulary.size_ = static_cast<int32_t>(lines.size());
   ASSIGN_OR_RETURN(vocabulary.unknown_id_, RequirePiece(ids, "[UNK]", path));
   ASSIGN_OR_RETURN(vocabulary.classify_id_, RequirePiece(ids, "[CLS]", path));

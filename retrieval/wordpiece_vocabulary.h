@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +26,8 @@ class WordPieceVocabulary {
   int32_t unknown_id() const { return unknown_id_; }    // [UNK]
   int32_t classify_id() const { return classify_id_; }  // [CLS]
   int32_t separate_id() const { return separate_id_; }  // [SEP]
+  // XXH3-128 of the text it was read from: 32 hexadecimal digits.
+  const std::string& digest() const { return digest_; }
 
   // Greedy longest match from the left (arXiv 1609.08144, 1810.04805): appends the ids
   // of the pieces, or one unknown_id() when some part of the word is no piece.
@@ -49,6 +52,7 @@ class WordPieceVocabulary {
   uint32_t AddTrie(const std::vector<Entry>& entries);
   const Node* Child(const Node& node, uint8_t label) const;
 
+  std::string digest_;
   int32_t size_ = 0;
   int32_t unknown_id_ = 0, classify_id_ = 0, separate_id_ = 0;
   std::vector<Node> nodes_;

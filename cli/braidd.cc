@@ -28,6 +28,9 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--services", options.services,
                  "Comma-separated: pipeline,training,analysis,embedding,neighbors")
       ->capture_default_str();
+  app.add_option("--embedder", options.host.embedder,
+                 "Of the embedding service: hashing, or contriever:DIRECTORY with a BERT encoder")
+      ->capture_default_str();
   app.add_option("--metrics", options.metrics,
                  "HOST:PORT to serve /metrics for Prometheus; port 0 picks a free one (default: "
                  "not served)");

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/executable_path.h"
@@ -16,6 +17,7 @@
 #include "formats/status_macros.h"
 #include "pipeline/pipeline_service.h"
 #include "proto/config_text.h"
+#include "retrieval/contriever_process.h"
 #include "retrieval/embedding_service.h"
 #include "retrieval/hashing_embedder.h"
 #include "retrieval/neighbor_service.h"
@@ -41,10 +43,14 @@ ControlOptions ControlOptionsFor(const HostOptions& options) {
   return control;
 }
 
-absl::StatusOr<std::unique_ptr<grpc::Service>> MakeHashingService() {
-  ASSIGN_OR_RETURN(std::unique_ptr<HashingEmbedder> embedder,
-                   HashingEmbedder::Create(HashingOptions(), std::nullopt));
-  return MakeEmbeddingService(std::move(embedder));
+absl::StatusOr<std::unique_ptr<Embedder>> MakeEmbedder(const std::string& name) {
+  constexpr char kContriever[] = "contriever:";
+  if (name == "hashing") return HashingEmbedder::Create(HashingOptions(), std::nullopt);
+  if (absl::StartsWith(name, kContriever) && name != kContriever) {
+    return ContrieverProcess::Start({.directory = name.substr(sizeof(kContriever) - 1)});
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--embedder: got \"", name, "\", expected hashing or contriever:DIRECTORY"));
 }
 
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeService(ServiceName name,
@@ -60,8 +66,10 @@ absl::StatusOr<std::unique_ptr<grpc::Service>> MakeService(ServiceName name,
       return MakeTrainingService(ControlOptionsFor(options));
     case ServiceName::kAnalysis:
       return MakeAnalysisService(ControlOptionsFor(options));
-    case ServiceName::kEmbedding:
-      return MakeHashingService();
+    case ServiceName::kEmbedding: {
+      ASSIGN_OR_RETURN(std::unique_ptr<Embedder> embedder, MakeEmbedder(options.embedder));
+      return MakeEmbeddingService(std::move(embedder));
+    }
     case ServiceName::kNeighbors:
       return MakeNeighborService(options.home / "neighbors");
   }

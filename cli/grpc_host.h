@@ -43,6 +43,9 @@ struct HostOptions {
   TlsFiles tls;
   // Work on queued corpus jobs, not only answer questions about them.
   bool run_jobs = true;
+  // Of the embedding service: "hashing", or "contriever:DIRECTORY" for the BERT encoder
+  // there, in a process of its own.
+  std::string embedder = "hashing";
   // Serve an address beyond loopback without TLS.
   bool insecure = false;
 };

@@ -97,6 +97,11 @@ void PrintJob(const v1::Job& job, std::ostream& out) {
   if (!job.has_result()) return;
   const v1::JobResult& result = job.result();
   Field("documents", DocumentSum(result), out);
+  if (result.num_truncated() > 0) {
+    Field("embedded in part",
+          WithThousands(result.num_truncated()) + " documents, longer than the embedder reads",
+          out);
+  }
   Field("instances",
         absl::StrFormat("%s with %s tokens", WithThousands(result.num_instances()),
                         WithThousands(result.num_tokens())),

@@ -31,6 +31,15 @@ T OrDefault(T value, T fallback) {
   return value == T{} ? fallback : value;
 }
 
+absl::Status MakeAbsolute(std::string_view field, std::string* path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(*path, error);
+  if (error) return Wrong(field, *path, absl::StrCat("a usable path: ", error.message()));
+  *path = absolute.lexically_normal().string();
+  if (path->size() > 1 && path->back() == '/') path->pop_back();
+  return absl::OkStatus();
+}
+
 absl::Status ResolvePaths(v1::CorpusSpec* spec) {
   if (spec->paths().empty()) {
     return Wrong("paths", "none",
@@ -38,11 +47,7 @@ absl::Status ResolvePaths(v1::CorpusSpec* spec) {
   }
   for (std::string& path : *spec->mutable_paths()) {
     if (path.empty()) return Wrong("paths", "an empty path", "a file or directory");
-    std::error_code error;
-    const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-    if (error) return Wrong("paths", path, absl::StrCat("a usable path: ", error.message()));
-    path = absolute.lexically_normal().string();
-    if (path.size() > 1 && path.back() == '/') path.pop_back();
+    RETURN_IF_ERROR(MakeAbsolute("paths", &path));
   }
   if (spec->name().empty()) {
     spec->set_name(std::filesystem::path(spec->paths(0)).filename().string());
@@ -94,16 +99,39 @@ absl::Status CheckAddresses(const v1::EmbedderConfig& embedder) {
   return absl::OkStatus();
 }
 
+absl::Status ResolveContriever(v1::EmbedderConfig* embedder) {
+  if (embedder->model_dir().empty()) {
+    return Wrong("embedder.model_dir", "none",
+                 "a directory with config.json, model.safetensors and vocab.txt");
+  }
+  RETURN_IF_ERROR(MakeAbsolute("embedder.model_dir", embedder->mutable_model_dir()));
+  if (embedder->max_tokens() == 0) return absl::OkStatus();
+  return CheckRange("embedder.max_tokens", embedder->max_tokens(), 3, 1 << 16);
+}
+
+// Settings that another kind has.
+absl::Status RefuseOthers(const v1::EmbedderConfig& embedder) {
+  if (!embedder.addresses().empty() && embedder.kind() != "remote") {
+    return Wrong("embedder.addresses", embedder.addresses(0),
+                 "none unless embedder.kind is \"remote\"");
+  }
+  if (embedder.kind() == "contriever") return absl::OkStatus();
+  constexpr char kNone[] = "none unless embedder.kind is \"contriever\"";
+  if (!embedder.model_dir().empty()) {
+    return Wrong("embedder.model_dir", embedder.model_dir(), kNone);
+  }
+  if (embedder.max_tokens() == 0) return absl::OkStatus();
+  return Wrong("embedder.max_tokens", absl::StrCat(embedder.max_tokens()), kNone);
+}
+
 absl::Status ResolveEmbedder(v1::EmbedderConfig* embedder) {
   if (embedder->kind().empty()) embedder->set_kind("hashing");
+  RETURN_IF_ERROR(RefuseOthers(*embedder));
   if (embedder->kind() == "remote") return CheckAddresses(*embedder);
+  if (embedder->kind() == "contriever") return ResolveContriever(embedder);
   if (embedder->kind() != "hashing") {
     return Wrong("embedder.kind", absl::StrCat("\"", embedder->kind(), "\""),
-                 "\"hashing\" or \"remote\"");
-  }
-  if (!embedder->addresses().empty()) {
-    return Wrong("embedder.addresses", embedder->addresses(0),
-                 "none unless embedder.kind is \"remote\"");
+                 "\"hashing\", \"contriever\" or \"remote\"");
   }
   embedder->set_max_ngram(OrDefault(embedder->max_ngram(), 2));
   RETURN_IF_ERROR(CheckRange("embedder.dimension", embedder->dimension(), 0, 65536));

@@ -190,7 +190,9 @@ absl::StatusOr<v1::JobResult> JobRun::Summarize() const {
   ASSIGN_OR_RETURN(const IngestSummary ingest, ReadIngestSummary(ingest_));
   ASSIGN_OR_RETURN(const nlohmann::json dataset, ReadJsonFile(dataset_ / "dataset.json"));
   ASSIGN_OR_RETURN(const nlohmann::json ordering, ReadJsonFile(dataset_ / "ordering_report.json"));
+  ASSIGN_OR_RETURN(const int64_t num_truncated, ReadNumTruncated(embed_));
   v1::JobResult result;
+  result.set_num_truncated(num_truncated);
   result.set_dataset_dir(dataset_.string());
   result.set_num_documents_read(documents_->size() + ingest.num_rejected);
   result.set_num_rejected(ingest.num_rejected);

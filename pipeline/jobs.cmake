@@ -29,7 +29,7 @@ braid_library(NAME pipeline
     tokenize_stage.cc
     worker_lock.cc
   DEPS braid::pipeline_core braid::pipeline_partition braid::corpus braid::tokenizer
-    braid::retrieval braid::retrieval_services braid::proto braid::nearest_word braid::formats
+    braid::contriever_files braid::retrieval braid::retrieval_services braid::proto braid::nearest_word braid::formats
     braid::grpc_status gRPC::grpc++
     nlohmann_json::nlohmann_json absl::status absl::statusor absl::strings Threads::Threads)
 target_link_libraries(braid_pipeline PRIVATE SQLiteCpp PkgConfig::XXHASH)

@@ -40,7 +40,6 @@ braid_library(NAME trainer
     huggingface/model_export.cc
     huggingface/model_import.cc
     huggingface/output_directory.cc
-    huggingface/weight_files.cc
     metrics_log.cc
     mpi_communicator.cc
     progress_line.cc

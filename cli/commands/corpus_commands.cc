@@ -19,7 +19,7 @@ namespace {
 
 struct SubmitOptions {
   std::vector<std::string> paths;
-  std::string name, order, text_field, tokenizer, request_id;
+  std::string name, order, text_field, tokenizer, request_id, embedder, embedder_model;
   int32_t vocab_size = 0, sequence_length = 0;
   int64_t split_bytes = 0;
   uint64_t seed = 0;
@@ -43,6 +43,11 @@ absl::StatusOr<v1::CorpusSpec> SpecFrom(const SubmitOptions& options) {
     spec.mutable_tokenizer()->set_model_path(std::filesystem::absolute(options.tokenizer).string());
   }
   if (options.vocab_size > 0) spec.mutable_tokenizer()->set_vocab_size(options.vocab_size);
+  if (!options.embedder.empty()) spec.mutable_embedder()->set_kind(options.embedder);
+  if (!options.embedder_model.empty()) {
+    spec.mutable_embedder()->set_model_dir(
+        std::filesystem::absolute(options.embedder_model).lexically_normal().string());
+  }
   if (options.sequence_length > 0) {
     spec.mutable_pack()->set_sequence_length(options.sequence_length);
   }
@@ -109,6 +114,12 @@ void AddSubmit(Program& program) {
   command->add_option("--tokenizer", options->tokenizer, "SentencePiece model to use");
   command->add_option("--vocab-size", options->vocab_size, "Pieces of a trained tokenizer (32000)")
       ->check(PositiveInt32());
+  command->add_option("--embedder", options->embedder,
+                      "hashing (default), contriever or remote: what tells which documents are "
+                      "alike");
+  command->add_option("--embedder-model", options->embedder_model,
+                      "Of contriever: a BERT encoder in Hugging Face layout (config.json, "
+                      "model.safetensors, vocab.txt)");
   command->add_option("--sequence-length", options->sequence_length, "Tokens of an instance (4096)")
       ->check(PositiveInt32());
   command->add_option("--seed", options->seed, "Seed of every random choice (0)")->check(Seed());
@@ -120,7 +131,8 @@ void AddSubmit(Program& program) {
       "Examples:\n"
       "  braid submit corpus.jsonl.zst --wait\n"
       "  braid submit notes/ --vocab-size 4096 --sequence-length 512 --split-bytes 600\n"
-      "  braid submit corpus.jsonl --set neighbors.k=10 --set order=RANDOM");
+      "  braid submit corpus.jsonl --set neighbors.k=10 --set order=RANDOM\n"
+      "  braid submit corpus.jsonl --embedder contriever --embedder-model models/contriever");
   command->callback([&program, options] {
     program.action = [&program, options] { return Submit(program.session, *options); };
   });

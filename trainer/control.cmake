@@ -8,6 +8,7 @@ braid_library(NAME control
     control/model_child.cc
     control/process_identity.cc
     control/run_process.cc
+    control/run_state.cc
     control/run_status.cc
     control/run_stopper.cc
     control/run_store.cc

@@ -110,10 +110,6 @@ v1::Run DescribeRun(const RunRecord& record, double now) {
   return description;
 }
 
-bool HasEnded(v1::RunState state) {
-  return state == v1::RUN_SUCCEEDED || state == v1::RUN_FAILED || state == v1::RUN_STOPPED;
-}
-
 double EtaSeconds(std::span<const v1::StepMetrics> recent, int64_t num_steps) {
   double seconds = 0;
   int64_t steps = 0;

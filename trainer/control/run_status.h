@@ -7,6 +7,7 @@
 #include <string>
 
 #include "braid/v1/training.pb.h"
+#include "trainer/control/run_state.h"
 #include "trainer/control/run_store.h"
 #include "trainer/run_directory.h"
 
@@ -20,9 +21,6 @@ namespace braid {
 // `latest` is the newest step, with the newest routing of the last steps where
 // it has none itself. `now` in Unix seconds.
 v1::Run DescribeRun(const RunRecord& record, double now);
-
-// True in the last three states.
-bool HasEnded(v1::RunState state);
 
 // Seconds until `num_steps` at the pace of `recent` steps; 0 when unknown.
 double EtaSeconds(std::span<const v1::StepMetrics> recent, int64_t num_steps);

@@ -147,17 +147,18 @@ absl::Status Supervisor::TurnAttempt() {
   return exited_at_ > 0 ? absl::OkStatus() : LookAtHeartbeats();
 }
 
+absl::StatusOr<AttemptProcess> Supervisor::LaunchAttempt() {
+  ASSIGN_OR_RETURN(const LaunchCommand command, ReadLaunchCommand(run_));
+  const std::string nonce = NewNonce();
+  std::ofstream(run_.log(), std::ios::app) << AttemptMarker(nonce);
+  return AttemptProcess::Start(run_, command, nonce, UnixTime(), FenceSeconds());
+}
+
 absl::Status Supervisor::StartAttempt() {
   RETURN_IF_ERROR(
       Tell(v1::RUN_STARTING, absl::StrCat("attempt ", history_.run.attempts() + 1,
                                           " starts from step ", NewestCheckpointStep(run_))));
-  const absl::StatusOr<LaunchCommand> command = ReadLaunchCommand(run_);
-  const std::string nonce = NewNonce();
-  absl::StatusOr<AttemptProcess> attempt = command.status();
-  if (command.ok()) {
-    std::ofstream(run_.log(), std::ios::app) << AttemptMarker(nonce);
-    attempt = AttemptProcess::Start(run_, *command, nonce, UnixTime(), FenceSeconds());
-  }
+  absl::StatusOr<AttemptProcess> attempt = LaunchAttempt();
   if (!attempt.ok()) {
     return Fail(NewIncident(v1::LAUNCH_FAILED, std::string(attempt.status().message())),
                 /*retryable=*/false);
@@ -203,16 +204,19 @@ absl::Status Supervisor::LookAtHeartbeats() {
   const double now = SteadySeconds();
   if (now - looked_at_ < kLookSeconds) return absl::OkStatus();
   looked_at_ = now;
-  watch_->Look(run_.ReadHeartbeats(), now);
-  if (watch_->any_reported() && log_->state() == v1::RUN_STARTING) {
-    RETURN_IF_ERROR(Tell(v1::RUN_RUNNING, "the first rank reports"));
-  }
+  RETURN_IF_ERROR(TakeHeartbeats(now));
   RETURN_IF_ERROR(ReportSlowRanks());
   const std::vector<double> steps(step_seconds_.begin(), step_seconds_.end());
   const double limit = HangLimit(spec_.supervision(), steps);
   ProbeWhenAllWait(limit, now);
   const std::optional<HeartbeatWatch::Hang> hang = watch_->FindHang(limit, now);
   return hang ? EndHungAttempt(*hang) : absl::OkStatus();
+}
+
+absl::Status Supervisor::TakeHeartbeats(double now) {
+  watch_->Look(run_.ReadHeartbeats(), now);
+  if (!watch_->any_reported() || log_->state() != v1::RUN_STARTING) return absl::OkStatus();
+  return Tell(v1::RUN_RUNNING, "the first rank reports");
 }
 
 absl::Status Supervisor::ReportSlowRanks() {
@@ -262,6 +266,7 @@ absl::Status Supervisor::AttemptEnded() {
   // Also what mpirun has left behind: it was killed, or hangs while it ends.
   const absl::Status gone = attempt_->End(run_);
   if (!gone.ok()) std::cerr << gone.message() << std::endl;
+  RETURN_IF_ERROR(TakeHeartbeats(SteadySeconds()));
   RETURN_IF_ERROR(FollowSteps());
   const std::optional<int> code = attempt_->exit_code();
   const std::optional<ExitRecord> exit = ExitOfAttempt();

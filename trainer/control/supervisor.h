@@ -61,9 +61,11 @@ class Supervisor {
   absl::Status Turn();
   absl::Status TurnAttempt();
   absl::Status StartAttempt();
+  absl::StatusOr<AttemptProcess> LaunchAttempt();
   void Attach(AttemptProcess attempt);
   absl::Status FollowSteps();
   absl::Status LookAtHeartbeats();
+  absl::Status TakeHeartbeats(double now);
   absl::Status ReportSlowRanks();
   absl::Status EndHungAttempt(const HeartbeatWatch::Hang& hang);
   absl::Status AttemptEnded();

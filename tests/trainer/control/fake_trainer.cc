@@ -45,7 +45,9 @@ void WriteHeartbeat(const RunDirectory& run, int64_t step) {
   heartbeat.set_pid(getpid());
   heartbeat.set_step(step);
   heartbeat.set_time(Now());
-  heartbeat.set_host("here");
+  char host[256] = {};
+  gethostname(host, sizeof(host) - 1);
+  heartbeat.set_host(host);
   heartbeat.set_nonce(Nonce());
   heartbeat.set_phase("other");
   (void)run.WriteHeartbeat(heartbeat);

@@ -3,14 +3,22 @@ braid_library(NAME control
   SRCS
     control/analysis_service.cc
     control/child_program.cc
+    control/kubernetes_jobs.cc
+    control/kubernetes_manifest.cc
+    control/launch_lock.cc
     control/launcher.cc
     control/metrics_follower.cc
     control/model_child.cc
+    control/mpirun_command.cc
     control/process_identity.cc
     control/run_process.cc
     control/run_status.cc
     control/run_stopper.cc
     control/run_store.cc
+    control/scheduled_run.cc
+    control/scheduler.cc
+    control/slurm_jobs.cc
+    control/slurm_script.cc
     control/subprocess.cc
     control/training_service.cc
   DEPS braid::proto braid::grpc_status braid::formats braid::model_config braid::report

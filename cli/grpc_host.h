@@ -45,6 +45,9 @@ struct HostOptions {
   bool run_jobs = true;
   // Serve an address beyond loopback without TLS.
   bool insecure = false;
+  // Of launches: a path or a name in PATH; see LauncherPrograms.
+  std::string mpirun = "mpirun";
+  std::string remote_agent;
 };
 
 class ServiceHost {

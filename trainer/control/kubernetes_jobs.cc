@@ -10,6 +10,9 @@
 namespace braid {
 namespace {
 
+constexpr std::chrono::seconds kAnswerAge(1);
+constexpr size_t kMaxAnswers = 1000;
+
 // What kubectl says of the job; empty when there is none.
 absl::StatusOr<std::string> GetJob(const SchedulerRecord& record, const std::string& name) {
   ASSIGN_OR_RETURN(
@@ -17,6 +20,12 @@ absl::StatusOr<std::string> GetJob(const SchedulerRecord& record, const std::str
       AskScheduler({"kubectl", "get", "mpijobs.kubeflow.org", name, "--ignore-not-found",
                     "--output=json", absl::StrCat("--namespace=", record.place)}));
   return absl::StrJoin(lines, "\n");
+}
+
+absl::StatusOr<JobStatus> AskStatus(const SchedulerRecord& record) {
+  ASSIGN_OR_RETURN(const std::string job, GetJob(record, record.job));
+  if (job.empty()) return JobStatus{JobPhase::kEnded, "no longer known to Kubernetes"};
+  return ReadMpiJobStatus(job);
 }
 
 std::string Text(const nlohmann::json& object, const char* field) {
@@ -79,12 +88,25 @@ absl::StatusOr<std::optional<SchedulerRecord>> KubernetesJobs::Find(const Schedu
 }
 
 absl::StatusOr<JobStatus> KubernetesJobs::Look(const SchedulerRecord& record) {
-  ASSIGN_OR_RETURN(const std::string job, GetJob(record, record.job));
-  if (job.empty()) return JobStatus{JobPhase::kEnded, "no longer known to Kubernetes"};
-  return ReadMpiJobStatus(job);
+  const std::lock_guard lock(mutex_);
+  const auto known = answers_.find(record.job);
+  if (known != answers_.end() &&
+      std::chrono::steady_clock::now() - known->second.asked < kAnswerAge) {
+    return known->second.status;
+  }
+  // Those that nobody asks about any more.
+  if (answers_.size() > kMaxAnswers) answers_.clear();
+  Answer answer{AskStatus(record), std::chrono::steady_clock::now()};
+  return answers_.insert_or_assign(record.job, std::move(answer)).first->second.status;
+}
+
+void KubernetesJobs::Forget(const SchedulerRecord& record) {
+  const std::lock_guard lock(mutex_);
+  answers_.erase(record.job);
 }
 
 absl::Status KubernetesJobs::Cancel(const SchedulerRecord& record) {
+  Forget(record);
   return AskScheduler({"kubectl", "delete", "mpijobs.kubeflow.org", record.job,
                        "--ignore-not-found", "--wait=false",
                        absl::StrCat("--namespace=", record.place)})

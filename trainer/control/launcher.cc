@@ -95,7 +95,7 @@ absl::Status WritePlan(const RunDirectory& run, const LaunchPlan& plan) {
   if (!plan.submission.empty()) {
     RETURN_IF_ERROR(WriteFileAtomically(plan.submission, plan.submission_text));
   }
-  return WriteFileAtomically(run.root() / "launch.json", LaunchJson(plan.mpirun));
+  return WriteFileAtomically(run.launch(), LaunchJson(plan.mpirun));
 }
 
 absl::StatusOr<ProcessRecord> ForkSupervisor(const std::string& supervisor,
@@ -221,14 +221,6 @@ bool WasStarted(const RunDirectory& run) {
   if (ReadProcessRecord(run.process()).ok()) return true;
   const std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
   return record.has_value() && !record->job.empty();
-}
-
-absl::StatusOr<ProcessRecord> StartSupervisor(const LauncherPrograms& programs,
-                                              const RunDirectory& run) {
-  ASSIGN_OR_RETURN(const std::string supervisor, RequireProgram(programs.supervisor, ""));
-  ASSIGN_OR_RETURN(const Descriptor lock, LockLaunch(run));
-  if (HasLiveProcess(run, UnixTime())) return AliveAlready(run);
-  return ForkSupervisor(supervisor, run);
 }
 
 }  // namespace braid

@@ -77,11 +77,6 @@ absl::Status StartRun(const LauncherPrograms& programs, const RunDirectory& run)
 // Whether StartRun has got as far as a process or a job, at any time.
 bool WasStarted(const RunDirectory& run);
 
-// Starts a supervisor for what launch.json says, of a run without a scheduler. process.json is
-// durable before the program runs. FailedPrecondition when the run has a live one.
-absl::StatusOr<ProcessRecord> StartSupervisor(const LauncherPrograms& programs,
-                                              const RunDirectory& run);
-
 }  // namespace braid
 
 #endif  // BRAID_TRAINER_CONTROL_LAUNCHER_H_

@@ -6,6 +6,9 @@
 #include "formats/status_macros.h"
 #include "trainer/control/launcher.h"
 #include "trainer/control/process_identity.h"
+#include "trainer/control/run_event_log.h"
+#include "trainer/control/run_state.h"
+#include "trainer/control/stop_request.h"
 #include "trainer/control/unix_time.h"
 
 namespace braid {
@@ -31,10 +34,24 @@ SchedulerRecord NewSubmission(const RunDirectory& run, const v1::RunSpec& spec) 
   return record;
 }
 
-ScheduledState EndedBeforeItBegan(const SchedulerRecord& record, const std::string& description) {
-  if (record.cancelled_at > 0) return {v1::RUN_STOPPED, ""};
-  return {v1::RUN_FAILED, absl::StrCat("job ", record.job, " ended before the run began: ",
-                                       description, "; see supervisor.log")};
+bool HasToldItsEnd(const RunDirectory& run) {
+  const std::optional<v1::RunEvent> newest = ReadNewestRunEvent(run.events());
+  return newest && HasEnded(newest->state());
+}
+
+// A supervisor that lives here; of one on another machine nothing is known.
+bool HasSupervisorHere(const RunDirectory& run) {
+  const absl::StatusOr<ProcessRecord> process = ReadProcessRecord(run.process());
+  return process.ok() && IsAlive(process->identity);
+}
+
+ScheduledState JobEnded(const RunDirectory& run, const SchedulerRecord& record,
+                        const std::string& description) {
+  if (record.cancelled_at > 0 || ReadStopRequest(run)) return {v1::RUN_STOPPED, ""};
+  const char* when = HasBegun(run) ? " ended, and the run's supervisor with it: "
+                                   : " ended before the run began: ";
+  return {v1::RUN_FAILED,
+          absl::StrCat("job ", record.job, when, description, "; see supervisor.log")};
 }
 
 }  // namespace
@@ -67,23 +84,26 @@ absl::Status SubmitRun(Scheduler& scheduler, const RunDirectory& run,
 
 std::optional<ScheduledState> LookAtScheduledRun(const RunDirectory& run) {
   const std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
-  if (!record || HasBegun(run)) return std::nullopt;
-  if (record->job.empty()) return ScheduledState{v1::RUN_STARTING, "being submitted"};
+  if (!record) return std::nullopt;
+  const bool begun = HasBegun(run);
+  if (begun && (HasToldItsEnd(run) || HasSupervisorHere(run))) return std::nullopt;
   Scheduler* const scheduler = SchedulerOf(record->backend);
-  if (scheduler == nullptr) return std::nullopt;
-  const absl::StatusOr<JobStatus> status = scheduler->Look(*record);
-  if (!status.ok()) return ScheduledState{v1::RUN_QUEUED, std::string(status.status().message())};
-  // It may have begun, or begun and ended, since we looked.
-  if (HasBegun(run)) return std::nullopt;
-  switch (status->phase) {
-    case JobPhase::kQueued:
-      return ScheduledState{v1::RUN_QUEUED, status->description};
-    case JobPhase::kStarted:
-      return ScheduledState{v1::RUN_STARTING, status->description};
-    case JobPhase::kEnded:
-      break;
+  if (record->job.empty() || scheduler == nullptr) {
+    if (begun) return std::nullopt;
+    return ScheduledState{v1::RUN_STARTING, "being submitted"};
   }
-  return EndedBeforeItBegan(*record, status->description);
+  const absl::StatusOr<JobStatus> status = scheduler->Look(*record);
+  if (!status.ok()) {
+    if (begun) return std::nullopt;
+    return ScheduledState{v1::RUN_QUEUED, std::string(status.status().message())};
+  }
+  // It may have begun, or have come to its end, since we looked.
+  if (HasBegun(run) && (status->phase == JobPhase::kStarted || HasToldItsEnd(run))) {
+    return std::nullopt;
+  }
+  if (status->phase == JobPhase::kEnded) return JobEnded(run, *record, status->description);
+  const bool queued = status->phase == JobPhase::kQueued;
+  return ScheduledState{queued ? v1::RUN_QUEUED : v1::RUN_STARTING, status->description};
 }
 
 std::string SchedulerJobOf(const RunDirectory& run) {

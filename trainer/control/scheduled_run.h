@@ -25,17 +25,18 @@ absl::StatusOr<SchedulerRecord> NextSubmission(Scheduler& scheduler, const RunDi
 absl::Status SubmitRun(Scheduler& scheduler, const RunDirectory& run,
                        const std::filesystem::path& file, const SchedulerRecord& record);
 
-// How a run stands that was submitted and whose supervisor has not begun.
+// What the scheduler knows of a run and its directory does not tell.
 struct ScheduledState {
-  // RUN_QUEUED; RUN_STARTING when the scheduler has let it go; RUN_STOPPED when it was
-  // cancelled; RUN_FAILED when it ended by itself.
+  // RUN_QUEUED, at first or again after a node has failed; RUN_STARTING when the scheduler has
+  // let it go; RUN_STOPPED when its job ended because it was asked to; RUN_FAILED when it ended
+  // by itself.
   v1::RunState state = v1::RUN_QUEUED;
   // The cause when RUN_FAILED, else the scheduler's words.
   std::string message;
 };
 
-// Absent for a run without a scheduler, and once process.json shows that its supervisor has
-// begun. When the scheduler cannot be asked, a run stays RUN_QUEUED.
+// Absent for a run without a scheduler, and for one that its supervisor sees to or has seen to
+// its end. When the scheduler cannot be asked, a run that has not begun stays RUN_QUEUED.
 std::optional<ScheduledState> LookAtScheduledRun(const RunDirectory& run);
 
 // What the scheduler calls the run's newest job; empty without one.

@@ -131,7 +131,7 @@ absl::StatusOr<std::vector<SlurmJob>> SlurmJobs::RecentQueue() {
   const std::lock_guard lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
   if (asked_.time_since_epoch().count() == 0 || now - asked_ > kQueueAge) {
-    ASSIGN_OR_RETURN(queue_, AskQueue({absl::StrCat("--user=", geteuid())}));
+    queue_ = AskQueue({absl::StrCat("--user=", geteuid())});
     asked_ = std::chrono::steady_clock::now();
   }
   return queue_;

@@ -46,7 +46,7 @@ class SlurmJobs final : public Scheduler {
   absl::StatusOr<std::vector<SlurmJob>> RecentQueue();
 
   std::mutex mutex_;
-  std::vector<SlurmJob> queue_;
+  absl::StatusOr<std::vector<SlurmJob>> queue_;
   std::chrono::steady_clock::time_point asked_;
 };
 

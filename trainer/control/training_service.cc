@@ -12,6 +12,7 @@
 #include "proto/grpc_status.h"
 #include "trainer/control/metrics_follower.h"
 #include "trainer/control/run_process.h"
+#include "trainer/control/scheduled_run.h"
 #include "trainer/control/unix_time.h"
 #include "trainer/run_spec.h"
 
@@ -106,7 +107,8 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Stop(const std::string& id,
   ASSIGN_OR_RETURN(const RunRecord record, store_->Get(id));
   v1::Run run = DescribeRun(record, UnixTime());
   if (HasEnded(run.state())) return run;
-  RETURN_IF_ERROR(stopper_.Stop(RunDirectory(record.run_dir)));
+  ASSIGN_OR_RETURN(const bool cancelled, CancelQueuedRun(RunDirectory(record.run_dir)));
+  if (!cancelled) RETURN_IF_ERROR(stopper_.Stop(RunDirectory(record.run_dir)));
   const auto start = std::chrono::steady_clock::now();
   // Half of what the client allows, so that it gets an answer rather than its deadline.
   const std::chrono::nanoseconds allowed = std::min<std::chrono::nanoseconds>(

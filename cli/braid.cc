@@ -25,6 +25,10 @@ void AddGlobalOptions(braid::Program& program) {
   app.add_option("--tls-key", options.tls.key, "PEM private key");
   app.add_option("--tls-ca", options.tls.ca, "PEM certificates the server must chain to");
   app.add_flag("--insecure", options.insecure, "Talk to a server beyond loopback without TLS");
+  app.add_option("--mpirun", options.mpirun, "Program that starts the ranks of a run")
+      ->capture_default_str();
+  app.add_option("--remote-agent", options.remote_agent,
+                 "Program that starts a command on another host, as AGENT HOST COMMAND... (ssh)");
   app.set_version_flag("--version", "braid " BRAID_VERSION);
   app.require_subcommand(1);
   // --json and --home may stand behind the command too.
@@ -46,6 +50,7 @@ void AddCommands(braid::Program& program) {
   braid::AddAnalysisCommands(program);
   braid::AddExportCommands(program);
   braid::AddDoctorCommand(program);
+  braid::AddHealthCommand(program);
 }
 
 }  // namespace

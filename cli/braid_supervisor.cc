@@ -52,6 +52,8 @@ int Main(int argc, char** argv) {
   std::string run_dir;
   SupervisorOptions options;
   app.add_option("RUN_DIR", run_dir, "directory with run.textproto and launch.json")->required();
+  std::string script;
+  app.add_option("SCRIPT", script, "ignored: a batch script whose first line is this program");
   app.add_flag("--adopt", options.adopt, "take up a run that has not ended; leave one that has");
   app.add_option("--stop-grace", options.stop_grace_seconds,
                  "seconds from a request to stop until mpirun is ended")

@@ -37,6 +37,10 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--tls-certificate", options.host.tls.certificate, "PEM certificate chain");
   app.add_option("--tls-key", options.host.tls.key, "PEM private key");
   app.add_option("--tls-ca", options.host.tls.ca, "PEM certificates that clients must chain to");
+  app.add_option("--mpirun", options.host.mpirun, "Program that starts the ranks of a run")
+      ->capture_default_str();
+  app.add_option("--remote-agent", options.host.remote_agent,
+                 "Program that starts a command on another host, as AGENT HOST COMMAND... (ssh)");
   app.add_flag("--insecure", options.host.insecure,
                "Serve beyond loopback without TLS, /metrics too");
   app.footer(

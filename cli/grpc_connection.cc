@@ -48,6 +48,8 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const ConnectionOpt
   host.home = options.home;
   host.services = std::move(services);
   host.run_jobs = run_jobs;
+  host.mpirun = options.mpirun;
+  host.remote_agent = options.remote_agent;
   ASSIGN_OR_RETURN(connection->host_, ServiceHost::Start(host));
   connection->channel_ = connection->host_->InProcessChannel();
   return connection;

@@ -17,6 +17,9 @@ struct ConnectionOptions {
   std::string server;
   TlsFiles tls;
   bool insecure = false;
+  // Of launches by the services in this process.
+  std::string mpirun = "mpirun";
+  std::string remote_agent;
 };
 
 class Connection {

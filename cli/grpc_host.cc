@@ -40,6 +40,9 @@ ControlOptions ControlOptionsFor(const HostOptions& options) {
   ControlOptions control;
   control.home = options.home;
   control.trainer_binary = SiblingProgram("braid-trainer");
+  control.supervisor_binary = SiblingProgram("braid-supervisor");
+  control.mpirun = options.mpirun;
+  control.remote_agent = options.remote_agent;
   return control;
 }
 

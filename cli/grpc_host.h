@@ -48,6 +48,9 @@ struct HostOptions {
   std::string embedder = "hashing";
   // Serve an address beyond loopback without TLS.
   bool insecure = false;
+  // Of launches: a path or a name in PATH; see LauncherPrograms.
+  std::string mpirun = "mpirun";
+  std::string remote_agent;
 };
 
 class ServiceHost {

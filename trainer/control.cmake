@@ -23,15 +23,29 @@ braid_library(NAME supervision
   DEPS braid::proto braid::formats braid::run_directory braid::run_spec
     nlohmann_json::nlohmann_json Threads::Threads)
 
+# Starting runs here, on other machines and through schedulers; no gRPC calls.
+braid_library(NAME launch
+  SRCS
+    control/kubernetes_jobs.cc
+    control/kubernetes_manifest.cc
+    control/launch_lock.cc
+    control/launcher.cc
+    control/mpirun_command.cc
+    control/scheduled_run.cc
+    control/scheduler.cc
+    control/slurm_jobs.cc
+    control/slurm_script.cc
+  DEPS braid::proto braid::formats braid::run_directory braid::run_spec braid::supervision
+    nlohmann_json::nlohmann_json Threads::Threads)
+
 # Launching, watching and stopping runs; no LibTorch, no MPI.
 braid_library(NAME control
   SRCS
     control/analysis_service.cc
-    control/launcher.cc
     control/model_child.cc
     control/run_status.cc
     control/run_stopper.cc
     control/run_store.cc
     control/training_service.cc
-  DEPS braid::proto braid::grpc_status braid::formats braid::model_config braid::report
+  DEPS braid::proto braid::grpc_status braid::formats braid::launch braid::model_config braid::report
     braid::run_directory braid::run_spec braid::supervision SQLiteCpp nlohmann_json::nlohmann_json Threads::Threads)

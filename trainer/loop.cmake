@@ -10,7 +10,7 @@ braid_library(NAME checkpoint
     communicator.cc
   DEPS braid::proto braid::config braid::formats nlohmann_json::nlohmann_json absl::str_format)
 braid_library(NAME run_spec
-  SRCS model_path.cc run_spec.cc starting_point.cc
+  SRCS launch_config.cc model_path.cc run_spec.cc starting_point.cc
   DEPS braid::proto braid::config braid::checkpoint braid::formats braid::model_config
     braid::run_directory nlohmann_json::nlohmann_json)
 

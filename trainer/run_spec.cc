@@ -10,6 +10,7 @@
 #include "formats/manifest.h"
 #include "formats/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "trainer/launch_config.h"
 #include "trainer/model_config.h"
 #include "trainer/starting_point.h"
 
@@ -193,11 +194,10 @@ absl::Status FillUpcycling(v1::RunSpec* spec) {
 }
 
 absl::Status FillRanks(v1::RunSpec* spec) {
-  if (spec->world_size() == 0) spec->set_world_size(1);
-  RETURN_IF_ERROR(Check(spec->world_size() > 0, "world_size", spec->world_size(), "at least 1"));
+  RETURN_IF_ERROR(ResolveLaunch(spec));
   const int32_t cores = std::max(1u, std::thread::hardware_concurrency());
   if (spec->threads_per_rank() == 0) {
-    spec->set_threads_per_rank(std::max(1, cores / spec->world_size()));
+    spec->set_threads_per_rank(std::max(1, cores / RanksPerMachine(*spec)));
   }
   return Check(spec->threads_per_rank() > 0 && spec->threads_per_rank() <= kMaxThreads,
                "threads_per_rank", spec->threads_per_rank(), absl::StrCat("1 to ", kMaxThreads));

@@ -44,6 +44,7 @@ void AddExplainCommand(Program& program);     // explain
 void AddExportCommands(Program& program);     // export, import
 void AddQuickstartCommand(Program& program);  // quickstart
 void AddDoctorCommand(Program& program);      // doctor
+void AddHealthCommand(Program& program);      // health
 
 }  // namespace braid
 

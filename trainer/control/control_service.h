@@ -23,7 +23,10 @@ struct ControlOptions {
   std::filesystem::path home;
   // A path, or a name that is looked up in PATH.
   std::filesystem::path trainer_binary = "braid-trainer";
+  std::filesystem::path supervisor_binary = "braid-supervisor";
   std::string mpirun = "mpirun";
+  // Starts a command on another host; empty: ssh. See LauncherPrograms.
+  std::string remote_agent = {};
 };
 
 LauncherPrograms ProgramsOf(const ControlOptions& options);

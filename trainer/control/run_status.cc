@@ -15,6 +15,7 @@
 #include "trainer/control/run_history.h"
 #include "trainer/control/run_process.h"
 #include "trainer/control/run_state.h"
+#include "trainer/control/scheduled_run.h"
 
 namespace braid {
 namespace {
@@ -43,6 +44,12 @@ Outcome OutcomeOf(const ExitRecord& exit, double finished_at) {
   if (exit.outcome == kStopped) return {v1::RUN_STOPPED, "", finished_at};
   return {v1::RUN_FAILED, exit.error.empty() ? "the trainer gave no cause" : exit.error,
           finished_at};
+}
+
+// Of a run that a scheduler has, or had and ended.
+Outcome OutcomeOf(const ScheduledState& scheduled, const Outcome& told) {
+  if (scheduled.state != v1::RUN_FAILED) return {scheduled.state, "", told.finished_at};
+  return {v1::RUN_FAILED, scheduled.message, told.finished_at};
 }
 
 // The process is gone and has not said how it went.
@@ -138,8 +145,10 @@ v1::Run DescribeRun(const RunRecord& record, double now) {
   }
   const std::optional<v1::RunEvent> newest = ReadNewestRunEvent(run.events());
   const RunHistory history = ReadRunHistory(run.supervision()).value_or(RunHistory());
-  const Outcome outcome =
+  Outcome outcome =
       newest ? ToldOutcome(run, *newest, history, now) : DeriveOutcome(run, description, now);
+  if (const auto scheduled = LookAtScheduledRun(run)) outcome = OutcomeOf(*scheduled, outcome);
+  description.set_scheduler_job(SchedulerJobOf(run));
   if (newest) AddHistory(history, *newest, now, &description);
   description.set_state(outcome.state);
   description.set_error(outcome.error);

@@ -12,6 +12,7 @@
 #include "proto/grpc_status.h"
 #include "trainer/control/metrics_follower.h"
 #include "trainer/control/run_process.h"
+#include "trainer/control/scheduled_run.h"
 #include "trainer/control/unix_time.h"
 #include "trainer/run_spec.h"
 
@@ -58,7 +59,10 @@ absl::Status Cancelled() { return absl::CancelledError("the client ended the cal
 }  // namespace
 
 LauncherPrograms ProgramsOf(const ControlOptions& options) {
-  return {.mpirun = options.mpirun, .trainer = options.trainer_binary.string()};
+  return {.mpirun = options.mpirun,
+          .trainer = options.trainer_binary.string(),
+          .supervisor = options.supervisor_binary.string(),
+          .remote_agent = options.remote_agent};
 }
 
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeTrainingService(const ControlOptions& options) {
@@ -76,17 +80,17 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
     asked.set_init_from(start->run_dir.string());
   }
   ASSIGN_OR_RETURN(const v1::RunSpec resolved, ResolveRunSpec(asked));
-  RETURN_IF_ERROR(FindLauncherPrograms(programs_).status());
+  RETURN_IF_ERROR(FindLauncherPrograms(programs_, resolved).status());
   ASSIGN_OR_RETURN(const RunRecord record,
                    store_->Create(request.request_id(), SpecBytes(request.spec()), UnixTime()));
   const RunDirectory run(record.run_dir);
   // Present when the request came before, unless that call died half way: then it is
   // completed here.
-  if (!ReadProcessRecord(run.process()).ok()) {
+  if (!WasStarted(run)) {
     RETURN_IF_ERROR(WriteRunDirectory(run, resolved));
-    const absl::Status launched = LaunchTrainer(programs_, run).status();
+    const absl::Status launched = StartRun(programs_, run);
     // The same request in two calls at once: one of them launched it.
-    if (!launched.ok() && !HasLiveProcess(run, UnixTime())) return launched;
+    if (!launched.ok() && !WasStarted(run)) return launched;
   }
   return DescribeRun(record, UnixTime());
 }
@@ -94,7 +98,7 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
 absl::StatusOr<v1::Run> TrainingServiceImpl::Resume(const std::string& id) {
   ASSIGN_OR_RETURN(const RunRecord record, store_->Get(id));
   RETURN_IF_ERROR(RequireResumable(DescribeRun(record, UnixTime())));
-  RETURN_IF_ERROR(LaunchTrainer(programs_, RunDirectory(record.run_dir)).status());
+  RETURN_IF_ERROR(StartRun(programs_, RunDirectory(record.run_dir)));
   return DescribeRun(record, UnixTime());
 }
 
@@ -103,7 +107,8 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Stop(const std::string& id,
   ASSIGN_OR_RETURN(const RunRecord record, store_->Get(id));
   v1::Run run = DescribeRun(record, UnixTime());
   if (HasEnded(run.state())) return run;
-  RETURN_IF_ERROR(stopper_.Stop(RunDirectory(record.run_dir)));
+  ASSIGN_OR_RETURN(const bool cancelled, CancelQueuedRun(RunDirectory(record.run_dir)));
+  if (!cancelled) RETURN_IF_ERROR(stopper_.Stop(RunDirectory(record.run_dir)));
   const auto start = std::chrono::steady_clock::now();
   // Half of what the client allows, so that it gets an answer rather than its deadline.
   const std::chrono::nanoseconds allowed = std::min<std::chrono::nanoseconds>(

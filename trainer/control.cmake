@@ -7,6 +7,7 @@ braid_library(NAME control
     control/metrics_follower.cc
     control/model_child.cc
     control/process_identity.cc
+    control/run_event_log.cc
     control/run_process.cc
     control/run_state.cc
     control/run_status.cc

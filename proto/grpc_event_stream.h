@@ -301,6 +301,8 @@ absl::Status EventStreams<Event>::Join(const StreamPtr& stream) {
   }
   stream->topic = &found->second;
   ++stream->topic->num_streams;
+  // What the others were given last may be old by now.
+  if (found->second.source->Version() != found->second.version) found->second.batch.reset();
   return absl::OkStatus();
 }
 

@@ -4,10 +4,12 @@ braid_library(NAME control
     control/analysis_service.cc
     control/child_program.cc
     control/launcher.cc
-    control/metrics_follower.cc
     control/model_child.cc
     control/process_identity.cc
     control/run_event_log.cc
+    control/run_event_follower.cc
+    control/run_event_source.cc
+    control/run_keeper.cc
     control/run_process.cc
     control/run_state.cc
     control/run_status.cc

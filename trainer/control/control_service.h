@@ -10,6 +10,7 @@
 
 #include <grpcpp/impl/service_type.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -24,6 +25,10 @@ struct ControlOptions {
   // A path, or a name that is looked up in PATH.
   std::filesystem::path trainer_binary = "braid-trainer";
   std::string mpirun = "mpirun";
+  // Of one principal: active runs, ranks of those, open watches; 0: no limit.
+  int64_t max_runs = 0;
+  int64_t max_ranks = 0;
+  int64_t max_watches = 0;
 };
 
 LauncherPrograms ProgramsOf(const ControlOptions& options);

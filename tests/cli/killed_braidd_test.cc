@@ -58,7 +58,7 @@ class KilledBraiddTest : public testing::Test {
     v1::CorpusSpec spec;
     spec.add_paths(corpus.string());
     spec.mutable_tokenizer()->set_vocab_size(512);
-    spec.mutable_packing()->set_sequence_length(256);
+    spec.mutable_pack()->set_sequence_length(256);
     spec.set_num_threads(1);
     return spec;
   }

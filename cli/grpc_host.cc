@@ -39,6 +39,7 @@ ControlOptions ControlOptionsFor(const HostOptions& options) {
   ControlOptions control;
   control.home = options.home;
   control.trainer_binary = SiblingProgram("braid-trainer");
+  control.supervisor_binary = SiblingProgram("braid-supervisor");
   control.max_runs = options.quotas.runs;
   control.max_ranks = options.quotas.ranks;
   control.max_watches = options.quotas.watches;

@@ -1,6 +1,6 @@
 # What a run is and what it leaves on disk: no tensor library, no MPI.
 braid_library(NAME run_directory
-  SRCS run_directory.cc
+  SRCS run_directory.cc run_fence.cc control/process_identity.cc control/stop_request.cc
   DEPS braid::proto braid::config braid::formats nlohmann_json::nlohmann_json)
 braid_library(NAME checkpoint
   SRCS
@@ -40,6 +40,7 @@ braid_library(NAME trainer
     metrics_log.cc
     mpi_communicator.cc
     progress_line.cc
+    rank_heartbeat.cc
     routing_health.cc
     routing_totals.cc
     sampler.cc

@@ -237,6 +237,10 @@ absl::Status FillSteps(const DatasetInfo& data, v1::RunSpec* spec) {
                static_cast<double>(spec->routing_every_steps()), "at least 1");
 }
 
+absl::Status CheckPositive(double value, const char* field) {
+  return Check(std::isfinite(value) && value > 0, field, value, "a number above 0");
+}
+
 std::string ShapeName(const v1::ModelConfig& model) {
   if (!model.preset().empty()) return model.preset();
   std::string name = absl::StrCat("d", model.d_model(), "-l", model.num_layers());
@@ -318,8 +322,25 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
   RETURN_IF_ERROR(FillUpcycling(&resolved));
   FillOptimizer(resolved.mutable_optimizer());
   RETURN_IF_ERROR(CheckOptimizer(resolved.optimizer()));
+  RETURN_IF_ERROR(FillSupervision(resolved.mutable_supervision()));
   if (resolved.name().empty()) resolved.set_name(ShapeName(resolved.model()));
   return resolved;
+}
+
+absl::Status FillSupervision(v1::SupervisionConfig* config) {
+  if (config->hang_seconds() == 0) config->set_hang_seconds(30);
+  if (config->hang_steps() == 0) config->set_hang_steps(3);
+  if (config->max_restarts() == 0) config->set_max_restarts(3);
+  if (config->backoff_seconds() == 0) config->set_backoff_seconds(1);
+  if (config->slow_rank_ratio() == 0) config->set_slow_rank_ratio(1.3);
+  if (config->slow_rank_steps() == 0) config->set_slow_rank_steps(20);
+  RETURN_IF_ERROR(CheckPositive(config->hang_seconds(), "supervision.hang_seconds"));
+  RETURN_IF_ERROR(CheckPositive(config->hang_steps(), "supervision.hang_steps"));
+  RETURN_IF_ERROR(CheckPositive(config->backoff_seconds(), "supervision.backoff_seconds"));
+  RETURN_IF_ERROR(Check(config->slow_rank_ratio() > 1, "supervision.slow_rank_ratio",
+                        config->slow_rank_ratio(), "a number above 1"));
+  return Check(config->slow_rank_steps() > 0, "supervision.slow_rank_steps",
+               config->slow_rank_steps(), "at least 1");
 }
 
 int64_t DenseSteps(const v1::RunSpec& resolved) {

@@ -24,6 +24,7 @@ struct ControlOptions {
   std::filesystem::path home;
   // A path, or a name that is looked up in PATH.
   std::filesystem::path trainer_binary = "braid-trainer";
+  std::filesystem::path supervisor_binary = "braid-supervisor";
   std::string mpirun = "mpirun";
   // Of one principal: active runs, ranks of those, open watches; 0: no limit.
   int64_t max_runs = 0;

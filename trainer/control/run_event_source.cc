@@ -16,7 +16,7 @@ namespace {
 class RunEventSource final : public EventSource<v1::RunEvent> {
  public:
   RunEventSource(const RunDirectory& run, std::function<v1::Run()> describe)
-      : path_(run.root() / "events.jsonl"), describe_(std::move(describe)), follower_(path_) {}
+      : path_(run.events()), describe_(std::move(describe)), follower_(path_) {}
 
   // Without a log the run itself is looked at, once a second.
   uint64_t Version() override {

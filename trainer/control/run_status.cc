@@ -11,12 +11,14 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "trainer/control/process_identity.h"
+#include "trainer/control/run_event_log.h"
+#include "trainer/control/run_history.h"
 #include "trainer/control/run_process.h"
+#include "trainer/control/run_state.h"
 
 namespace braid {
 namespace {
 
-constexpr int64_t kLogTailBytes = 2048;
 // A trainer that has written exit.json but hangs while ending is not waited for.
 constexpr double kExitGraceSeconds = 15;
 // From the record in the data base to a process, when all goes well.
@@ -64,6 +66,7 @@ Outcome LiveOutcome(const RunDirectory& run, const v1::Run& description) {
   return {reported ? v1::RUN_RUNNING : v1::RUN_STARTING, "", 0};
 }
 
+// Of a run without events: it was started by hand, or by a supervisor that has not come so far.
 Outcome DeriveOutcome(const RunDirectory& run, const v1::Run& description, double now) {
   // In this order: a process that ends between the two looks has written its
   // exit.json by the second.
@@ -75,6 +78,41 @@ Outcome DeriveOutcome(const RunDirectory& run, const v1::Run& description, doubl
   if (ReadProcessRecord(run.process()).ok()) return OutcomeWithoutExit(run);
   if (now - description.created_at() < kLaunchGraceSeconds) return {v1::RUN_STARTING, "", 0};
   return {v1::RUN_FAILED, "the trainer was never started; resume the run to start it", 0};
+}
+
+// A new launch whose supervisor has not told its first event.
+bool IsResuming(const RunDirectory& run, const RunHistory& history) {
+  const absl::StatusOr<ProcessRecord> process = ReadProcessRecord(run.process());
+  return process.ok() && process->nonce != history.nonce && IsAlive(process->identity);
+}
+
+// As the supervisor tells it; and where nobody sees to the run any more, that.
+Outcome ToldOutcome(const RunDirectory& run, const v1::RunEvent& newest, const RunHistory& history,
+                    double now) {
+  if (HasEnded(newest.state())) {
+    if (IsResuming(run, history)) return {v1::RUN_STARTING, "", 0};
+    return {newest.state(), newest.state() == v1::RUN_FAILED ? newest.message() : "",
+            newest.time()};
+  }
+  const absl::StatusOr<ProcessRecord> process = ReadProcessRecord(run.process());
+  // Here, a supervisor that has died is replaced (adoption.h).
+  if (!process.ok() || IsLocal(process->identity) || HasLiveProcess(run, now)) {
+    return {newest.state(), "", 0};
+  }
+  if (const auto exit = run.ReadExit()) return OutcomeOf(*exit, ModifiedAt(run.exit()));
+  return {v1::RUN_FAILED,
+          "lost: its supervisor runs on another machine, and no rank has reported for a while; "
+          "resume the run to start it again",
+          newest.time()};
+}
+
+// What the events up to now amount to.
+void AddHistory(const RunHistory& history, const v1::RunEvent& newest, double now, v1::Run* run) {
+  run->set_attempts(history.run.attempts());
+  *run->mutable_incidents() = history.run.incidents();
+  *run->mutable_slow_ranks() = history.run.slow_ranks();
+  run->set_effective_training_time(history.EffectiveTrainingTime(now));
+  run->set_last_event(newest.number());
 }
 
 // The newest step, with the newest routing: that is measured every so many steps only.
@@ -99,7 +137,11 @@ v1::Run DescribeRun(const RunRecord& record, double now) {
   for (v1::Heartbeat& beat : run.ReadHeartbeats()) {
     *description.add_heartbeats() = std::move(beat);
   }
-  const Outcome outcome = DeriveOutcome(run, description, now);
+  const std::optional<v1::RunEvent> newest = ReadNewestRunEvent(run.events());
+  const RunHistory history = ReadRunHistory(run.supervision()).value_or(RunHistory());
+  const Outcome outcome =
+      newest ? ToldOutcome(run, *newest, history, now) : DeriveOutcome(run, description, now);
+  if (newest) AddHistory(history, *newest, now, &description);
   description.set_state(outcome.state);
   description.set_error(outcome.error);
   description.set_finished_at(outcome.finished_at);
@@ -122,17 +164,6 @@ double EtaSeconds(std::span<const v1::StepMetrics> recent, int64_t num_steps) {
   if (steps == 0) return 0;
   const int64_t left = std::max<int64_t>(0, num_steps - recent.back().step());
   return seconds / static_cast<double>(steps) * static_cast<double>(left);
-}
-
-std::string LogTail(const RunDirectory& run) {
-  std::ifstream in(run.log(), std::ios::binary | std::ios::ate);
-  if (!in) return "";
-  const int64_t size = in.tellg();
-  const int64_t start = std::max<int64_t>(0, size - kLogTailBytes);
-  in.seekg(start);
-  std::string tail(std::istreambuf_iterator<char>(in), {});
-  if (start > 0) tail.erase(0, tail.find('\n') + 1);
-  return std::string(absl::StripAsciiWhitespace(tail));
 }
 
 }  // namespace braid

@@ -11,6 +11,7 @@
 #include "formats/status_macros.h"
 #include "proto/grpc_caller.h"
 #include "proto/grpc_status.h"
+#include "trainer/control/adoption.h"
 #include "trainer/control/run_event_source.h"
 #include "trainer/control/run_process.h"
 #include "trainer/control/unix_time.h"
@@ -74,7 +75,10 @@ TrainingServiceImpl::TrainingServiceImpl(const ControlOptions& options,
     : options_(options),
       programs_(ProgramsOf(options)),
       store_(std::move(store)),
-      keeper_(store_.get(), [](const RunDirectory&) { return absl::OkStatus(); }),
+      keeper_(store_.get(),
+              [this](const RunDirectory& run) {
+                return EnsureSupervised(options_.supervisor_binary.string(), run).status();
+              }),
       watches_([this](const std::string& id) { return OpenEvents(id); },
                {.poll_interval = kWatchInterval, .max_per_principal = options.max_watches}) {}
 

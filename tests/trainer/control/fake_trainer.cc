@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <string>
@@ -34,17 +35,25 @@ int64_t CountLines(const std::filesystem::path& path) {
   return lines;
 }
 
+std::string Nonce() {
+  const char* nonce = std::getenv(kNonceVariable);
+  return nonce == nullptr ? "" : nonce;
+}
+
 void WriteHeartbeat(const RunDirectory& run, int64_t step) {
   v1::Heartbeat heartbeat;
   heartbeat.set_pid(getpid());
   heartbeat.set_step(step);
   heartbeat.set_time(Now());
+  heartbeat.set_host("here");
+  heartbeat.set_nonce(Nonce());
+  heartbeat.set_phase("other");
   (void)run.WriteHeartbeat(heartbeat);
 }
 
 int End(const RunDirectory& run, std::string_view outcome, const std::string& error, int64_t step,
         int code) {
-  (void)run.WriteExit({std::string(outcome), error, step});
+  (void)run.WriteExit({std::string(outcome), error, step, Nonce(), false});
   return code;
 }
 

@@ -19,6 +19,18 @@ struct Options {
   std::string metrics;  // HOST:PORT; empty: none
 };
 
+void AddQuotas(CLI::App& app, braid::Quotas& quotas) {
+  const auto add = [&app](const char* name, int64_t& value, const char* what) {
+    app.add_option(name, value, std::string(what) + " that one principal may have; 0: no limit")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+  };
+  add("--quota-jobs", quotas.jobs, "Queued and running jobs");
+  add("--quota-runs", quotas.runs, "Runs that have not ended");
+  add("--quota-ranks", quotas.ranks, "Ranks of such runs");
+  add("--quota-watches", quotas.watches, "Open watches of jobs, and of runs,");
+}
+
 void AddOptions(CLI::App& app, Options& options) {
   options.host.home = braid::DefaultHome();
   options.host.listen = "127.0.0.1:7077";
@@ -43,6 +55,7 @@ void AddOptions(CLI::App& app, Options& options) {
                  "Program that starts a command on another host, as AGENT HOST COMMAND... (ssh)");
   app.add_flag("--insecure", options.host.insecure,
                "Serve beyond loopback without TLS, /metrics too");
+  AddQuotas(app, options.host.quotas);
   app.footer(
       "Example:\n  braidd --listen 127.0.0.1:7077 --home /data/braid\n"
       "  braid --server 127.0.0.1:7077 submit corpus.jsonl --wait\n"

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/grpc_credentials.h"
+#include "cli/grpc_keepalive.h"
 #include "formats/status_macros.h"
 
 namespace braid {
@@ -27,6 +28,9 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const ConnectionOptions& opt
                    MakeChannelCredentials(options.server, options.tls, options.insecure));
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
+  // A watch may be silent for hours: the machine at the other end may have gone without a word.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   auto channel = grpc::CreateCustomChannel(options.server, credentials, arguments);
   if (!channel->WaitForConnected(std::chrono::system_clock::now() + kConnectTimeout)) {
     return NoAnswer(options);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/executable_path.h"
 #include "cli/grpc_credentials.h"
+#include "cli/grpc_keepalive.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
 #include "pipeline/pipeline_service.h"
@@ -43,6 +44,9 @@ ControlOptions ControlOptionsFor(const HostOptions& options) {
   control.supervisor_binary = SiblingProgram("braid-supervisor");
   control.mpirun = options.mpirun;
   control.remote_agent = options.remote_agent;
+  control.max_runs = options.quotas.runs;
+  control.max_ranks = options.quotas.ranks;
+  control.max_watches = options.quotas.watches;
   return control;
 }
 
@@ -63,6 +67,8 @@ absl::StatusOr<std::unique_ptr<grpc::Service>> MakeService(ServiceName name,
       PipelineOptions pipeline;
       pipeline.home = options.home;
       pipeline.num_workers = options.run_jobs ? 1 : 0;
+      pipeline.max_jobs = options.quotas.jobs;
+      pipeline.max_watches = options.quotas.watches;
       return MakePipelineService(pipeline);
     }
     case ServiceName::kTraining:
@@ -115,6 +121,7 @@ absl::StatusOr<std::unique_ptr<ServiceHost>> ServiceHost::Start(const HostOption
     host->services_.push_back(std::move(service));
   }
   builder.SetMaxReceiveMessageSize(-1);
+  SetConnectionLimits(&builder);
   host->server_ = builder.BuildAndStart();
   if (host->server_ == nullptr || (!options.listen.empty() && host->port_ == 0)) {
     return absl::UnavailableError(

@@ -4,6 +4,7 @@
 #define BRAID_CLI_GRPC_HOST_H_
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -34,6 +35,14 @@ struct TlsFiles {
   bool any() const { return !certificate.empty() || !key.empty() || !ca.empty(); }
 };
 
+// What one principal may have at a time; 0: no limit.
+struct Quotas {
+  int64_t jobs = 1000;     // queued or running
+  int64_t runs = 64;       // that have not ended
+  int64_t ranks = 4096;    // of those runs
+  int64_t watches = 2000;  // open, of jobs and of runs each
+};
+
 struct HostOptions {
   // State of jobs and runs.
   std::filesystem::path home;
@@ -51,6 +60,7 @@ struct HostOptions {
   // Of launches: a path or a name in PATH; see LauncherPrograms.
   std::string mpirun = "mpirun";
   std::string remote_agent;
+  Quotas quotas;
 };
 
 class ServiceHost {

@@ -10,6 +10,7 @@ braid_library(NAME pipeline
     embed_stage.cc
     heldout_overlap.cc
     ingest_stage.cc
+    job_event_source.cc
     job_explanation.cc
     job_id.cc
     job_runner.cc
@@ -23,6 +24,7 @@ braid_library(NAME pipeline
     pack_stage.cc
     pipeline_service.cc
     resume_point.cc
+    retry_policy.cc
     stage_key.cc
     stage_meter.cc
     stage_store.cc

@@ -43,6 +43,9 @@ braid_library(NAME control
   SRCS
     control/analysis_service.cc
     control/model_child.cc
+    control/run_event_follower.cc
+    control/run_event_source.cc
+    control/run_keeper.cc
     control/run_status.cc
     control/run_stopper.cc
     control/run_store.cc

@@ -139,6 +139,7 @@ v1::Run DescribeRun(const RunRecord& record, double now) {
   description.set_id(record.id);
   description.set_run_dir(record.run_dir.string());
   description.set_created_at(record.created);
+  description.set_principal(record.principal);
   if (auto spec = run.ReadSpec(); spec.ok()) *description.mutable_spec() = *std::move(spec);
   for (v1::Heartbeat& beat : run.ReadHeartbeats()) {
     *description.add_heartbeats() = std::move(beat);

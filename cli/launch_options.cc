@@ -80,13 +80,6 @@ std::string ForReading(const std::vector<std::string>& arguments) {
   return line;
 }
 
-LauncherPrograms ProgramsOf(const ConnectionOptions& options) {
-  return {.mpirun = options.mpirun,
-          .trainer = SiblingProgram("braid-trainer").string(),
-          .supervisor = SiblingProgram("braid-supervisor").string(),
-          .remote_agent = options.remote_agent};
-}
-
 }  // namespace
 
 void LaunchOptions::AddTo(CLI::App* command) {
@@ -192,6 +185,13 @@ absl::StatusOr<std::vector<v1::HostSlots>> ParseHostfile(const std::string& text
     hosts.push_back(std::move(host));
   }
   return hosts;
+}
+
+LauncherPrograms ProgramsOf(const ConnectionOptions& options) {
+  return {.mpirun = options.mpirun,
+          .trainer = SiblingProgram("braid-trainer").string(),
+          .supervisor = SiblingProgram("braid-supervisor").string(),
+          .remote_agent = options.remote_agent};
 }
 
 absl::Status PrintLaunch(const ConnectionOptions& options, const v1::RunSpec& spec,

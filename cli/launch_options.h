@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
 #include "cli/grpc_connection.h"
+#include "trainer/control/launcher.h"
 
 namespace braid {
 
@@ -34,6 +35,9 @@ absl::StatusOr<std::vector<v1::HostSlots>> ParseHostList(const std::string& list
 
 // As mpirun reads it: "HOST [slots=N]" a line, # comments. InvalidArgument names the line.
 absl::StatusOr<std::vector<v1::HostSlots>> ParseHostfile(const std::string& text);
+
+// The programs that an embedded service launches.
+LauncherPrograms ProgramsOf(const ConnectionOptions& options);
 
 // What launching `spec` here would write and execute, without doing either.
 absl::Status PrintLaunch(const ConnectionOptions& options, const v1::RunSpec& spec,

@@ -8,31 +8,42 @@
 #include "cli/doctor/machine_checks.h"
 #include "cli/doctor/need_checks.h"
 #include "cli/doctor/rank_checks.h"
+#include "cli/launch_options.h"
 #include "formats/status_macros.h"
+#include "trainer/launch_config.h"
 
 namespace braid {
 namespace {
 
 struct DoctorOptions {
-  int32_t ranks = 2, threads = 0, ranks_per_host = 0;
-  std::string model, shared;
+  int32_t ranks = 0, threads = 0, ranks_per_host = 0;
+  std::string model, shared, hosts, interface;
   std::vector<std::string> corpus;
 };
 
 constexpr int kCheckpointsKept = 2;
+constexpr int kRanks = 2;
 
-v1::RunSpec SpecOf(const DoctorOptions& options) {
+// What a run would say of where it is launched.
+absl::StatusOr<v1::RunSpec> SpecOf(const DoctorOptions& options) {
   v1::RunSpec spec;
+  std::vector<v1::HostSlots> hosts;
+  if (!options.hosts.empty()) {
+    ASSIGN_OR_RETURN(hosts, ParseHostList(options.hosts));
+  }
+  spec.mutable_launch()->mutable_hosts()->Assign(hosts.begin(), hosts.end());
+  spec.mutable_launch()->set_network_interface(options.interface);
+  spec.set_world_size(options.ranks > 0 ? options.ranks : hosts.empty() ? kRanks : 0);
+  RETURN_IF_ERROR(ResolveLaunch(&spec));
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  spec.set_world_size(options.ranks);
   spec.set_threads_per_rank(options.threads > 0 ? options.threads
-                                                : std::max(1, cores / options.ranks));
+                                                : std::max(1, cores / RanksPerMachine(spec)));
   return spec;
 }
 
-void AddRankFindings(const v1::RunSpec& spec, const std::filesystem::path& shared,
-                     Findings& findings) {
-  const auto ranks = AskRanks(spec, shared);
+void AddRankFindings(const LauncherPrograms& programs, const v1::RunSpec& spec,
+                     const std::filesystem::path& shared, Findings& findings) {
+  const auto ranks = AskRanks(programs, spec, shared);
   if (!ranks.ok()) {
     findings.push_back({Verdict::kBad, "ranks", std::string(ranks.status().message()),
                         "a run would fail in the same way"});
@@ -42,15 +53,16 @@ void AddRankFindings(const v1::RunSpec& spec, const std::filesystem::path& share
   findings.insert(findings.end(), judged.begin(), judged.end());
 }
 
-absl::Status AddNeedFindings(Session& session, const DoctorOptions& options, Findings& findings) {
+absl::Status AddNeedFindings(Session& session, const DoctorOptions& options, int world_size,
+                             Findings& findings) {
   const Resources free = FreeResources(session.options.home);
   if (!options.model.empty()) {
     v1::DescribeModelRequest request;
     request.mutable_model()->set_preset(options.model);
-    request.mutable_forecast()->set_world_size(options.ranks);
+    request.mutable_forecast()->set_world_size(world_size);
     ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
     ASSIGN_OR_RETURN(const v1::DescribeModelResponse model, client.DescribeModel(request));
-    const int here = options.ranks_per_host > 0 ? options.ranks_per_host : options.ranks;
+    const int here = options.ranks_per_host > 0 ? options.ranks_per_host : world_size;
     const Findings judged = JudgeModelNeed(model, here, kCheckpointsKept, free);
     findings.insert(findings.end(), judged.begin(), judged.end());
   }
@@ -85,9 +97,12 @@ void AddDoctorCommand(Program& program) {
   auto options = std::make_shared<DoctorOptions>();
   CLI::App* command =
       program.app.add_subcommand("doctor", "Check that this machine, or a cluster, is ready");
-  command->add_option("--ranks", options->ranks, "Start so many ranks and ask what they find")
-      ->check(PositiveInt32())
-      ->capture_default_str();
+  command
+      ->add_option("--ranks", options->ranks,
+                   "Start so many ranks and ask what they find (2, or the hosts' slots)")
+      ->check(PositiveInt32());
+  command->add_option("--hosts", options->hosts, "Start them on these: HOST[:SLOTS],...");
+  command->add_option("--interface", options->interface, "Network interface between them");
   command->add_option("--threads", options->threads, "Threads of a rank (cores / ranks)")
       ->check(PositiveInt32());
   command
@@ -103,6 +118,7 @@ void AddDoctorCommand(Program& program) {
       "Examples:\n"
       "  braid doctor\n"
       "  braid doctor --model 0.3B/8E --ranks 8 --ranks-per-host 2\n"
+      "  braid doctor --hosts node1:2,node2:2 --shared /mnt/braid\n"
       "  braid doctor --corpus corpus.jsonl.zst --json");
   command->callback([&program, options] {
     program.action = [&program, options] { return Doctor(program.session, *options); };

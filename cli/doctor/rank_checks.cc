@@ -1,16 +1,16 @@
 #include "cli/doctor/rank_checks.h"
 
-#include <unistd.h>
-
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "cli/executable_path.h"
+#include "formats/atomic_file.h"
 #include "formats/status_macros.h"
 #include "trainer/control/launcher.h"
 #include "trainer/control/subprocess.h"
@@ -22,6 +22,8 @@ namespace {
 constexpr double kClockSeconds = 1;
 // A network file system may hold back a directory entry for some seconds.
 constexpr double kSlowVisibilitySeconds = 1;
+// Hosts that cannot be reached keep mpirun waiting.
+constexpr auto kPatience = std::chrono::minutes(2);
 
 std::string Names(const std::set<std::string>& names) { return absl::StrJoin(names, ", "); }
 
@@ -123,28 +125,66 @@ Finding JudgeShared(const std::vector<RankFindings>& ranks) {
           "attribute caching or the server's clock: mount with actimeo=1, run ntpd on the server"};
 }
 
-}  // namespace
+// What a run directory would be to mpirun; removed with what is in it.
+class ProbeDirectory {
+ public:
+  static absl::StatusOr<ProbeDirectory> Make(const std::filesystem::path& shared) {
+    const std::filesystem::path path = shared / absl::StrCat("doctor-", RandomNonce());
+    RETURN_IF_ERROR(MakeDirectories(path));
+    return ProbeDirectory(path);
+  }
+  ProbeDirectory(ProbeDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  ~ProbeDirectory() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
 
-absl::StatusOr<std::vector<RankFindings>> AskRanks(const v1::RunSpec& spec,
-                                                   const std::filesystem::path& shared) {
-  ASSIGN_OR_RETURN(const LauncherPrograms programs,
-                   FindLauncherPrograms({.trainer = SiblingProgram("braid-trainer").string()}));
-  LaunchPlan plan = PlanLaunch(programs, shared, spec, TrainerEnvironment(), geteuid() == 0);
-  *std::find(plan.arguments.begin(), plan.arguments.end(), "train") = "check-rank";
+ private:
+  explicit ProbeDirectory(std::filesystem::path path) : path_(std::move(path)) {}
+  std::filesystem::path path_;
+};
+
+// The command of a run, but that its ranks look around instead of training.
+SubprocessSpec CheckCommand(MpirunCommand command) {
+  *std::find(command.arguments.rbegin(), command.arguments.rend(), "train") = "check-rank";
+  command.variables["BRAID_RUN_NONCE"] = "doctor";
+  SubprocessSpec check{.arguments = command.arguments};
+  for (const auto& [name, value] : command.variables) {
+    check.environment.push_back(absl::StrCat(name, "=", value));
+  }
+  return check;
+}
+
+absl::StatusOr<std::vector<RankFindings>> CollectFindings(const SubprocessSpec& check,
+                                                          int world_size) {
+  const auto start = std::chrono::steady_clock::now();
   std::vector<RankFindings> ranks;
   ASSIGN_OR_RETURN(const SubprocessResult result,
                    RunSubprocess(
-                       {.arguments = plan.arguments, .environment = plan.environment},
+                       check,
                        [&](std::string_view line) {
                          auto findings = ParseRankFindings(std::string(line));
                          if (findings.ok()) ranks.push_back(*std::move(findings));
                          return true;
                        },
-                       [] { return false; }));
-  if (result.exit_code == 0 && static_cast<int>(ranks.size()) == spec.world_size()) return ranks;
-  return absl::UnavailableError(
-      absl::StrCat(ranks.size(), " of ", spec.world_size(),
-                   " ranks answered; mpirun says: ", result.error_output));
+                       [&] { return std::chrono::steady_clock::now() - start > kPatience; }));
+  if (result.exit_code == 0 && static_cast<int>(ranks.size()) == world_size) return ranks;
+  return absl::UnavailableError(absl::StrCat(ranks.size(), " of ", world_size, " ranks answered",
+                                             result.killed ? " within two minutes" : "",
+                                             "; mpirun says: ", result.error_output));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<RankFindings>> AskRanks(const LauncherPrograms& programs,
+                                                   const v1::RunSpec& spec,
+                                                   const std::filesystem::path& shared) {
+  ASSIGN_OR_RETURN(const LauncherPrograms found, FindLauncherPrograms(programs, spec));
+  ASSIGN_OR_RETURN(const MpirunSite site, LocalSite(found, spec));
+  ASSIGN_OR_RETURN(const ProbeDirectory probe, ProbeDirectory::Make(shared));
+  RETURN_IF_ERROR(WriteFileAtomically(HostfileOf(probe.path()), HostfileText(spec.launch())));
+  return CollectFindings(CheckCommand(PlanMpirun(site, probe.path(), spec)), spec.world_size());
 }
 
 Findings JudgeRanks(const std::vector<RankFindings>& ranks, int threads_per_rank) {

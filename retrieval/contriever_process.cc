@@ -26,6 +26,8 @@ namespace {
 
 constexpr char kProgramName[] = "braid-embedder";
 constexpr char kProgramVariable[] = "BRAID_EMBEDDER_PROGRAM";
+// Then another caller has its turn. Many enough for batches of like length.
+constexpr size_t kTextsAtOnce = 256;
 
 // What the tensor library reads, and what programs need to start; whatever else
 // surrounds us, tokens too, stays out.
@@ -207,6 +209,17 @@ absl::Status ContrieverProcess::Embed(std::span<const std::string_view> texts,
                                                    " values, expected ", texts.size(), " x ",
                                                    hello_.dimension));
   }
+  const auto width = static_cast<size_t>(hello_.dimension);
+  for (size_t begin = 0; begin < texts.size(); begin += kTextsAtOnce) {
+    const size_t count = std::min(kTextsAtOnce, texts.size() - begin);
+    RETURN_IF_ERROR(
+        EmbedSome(texts.subspan(begin, count), vectors.subspan(begin * width, count * width)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ContrieverProcess::EmbedSome(std::span<const std::string_view> texts,
+                                          std::span<float> vectors) const {
   const std::lock_guard lock(mutex_);
   const bool fresh = child_ == nullptr;
   if (fresh) RETURN_IF_ERROR(Restart());

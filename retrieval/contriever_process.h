@@ -35,7 +35,7 @@ struct ContrieverProcessOptions {
   KeepGoing keep_going = nullptr;
 };
 
-// Thread-safe; calls wait for one another.
+// Thread-safe; calls take turns, 256 texts at a time.
 class ContrieverProcess final : public Embedder {
  public:
   // Starts the process and waits until it has read the model. Errors: those of
@@ -49,7 +49,7 @@ class ContrieverProcess final : public Embedder {
   std::string fingerprint() const override { return hello_.fingerprint; }
   int64_t num_truncated() const override;
 
-  // A process that died is started again, once a call. RESOURCE_EXHAUSTED when that one
+  // A process that died is started again, once a turn. RESOURCE_EXHAUSTED when that one
   // is killed too; FAILED_PRECONDITION when the model has changed since Start.
   absl::Status Embed(std::span<const std::string_view> texts,
                      std::span<float> vectors) const override;
@@ -62,6 +62,7 @@ class ContrieverProcess final : public Embedder {
   explicit ContrieverProcess(const ContrieverProcessOptions& options);
 
   absl::Status Restart() const;
+  absl::Status EmbedSome(std::span<const std::string_view> texts, std::span<float> vectors) const;
   absl::StatusOr<int64_t> EmbedOnce(std::span<const std::string_view> texts,
                                     std::span<float> vectors) const;
 

@@ -62,6 +62,13 @@ TEST_F(ContrieverProcessTest, EmbedsCountsAndTellsItsFingerprint) {
   ASSERT_OK(Embed(*embedder, {}));
 }
 
+TEST_F(ContrieverProcessTest, EmbedsMoreTextsThanItSendsAtOnce) {
+  ASSERT_OK_AND_ASSIGN(const auto embedder, Start());
+  ASSERT_OK_AND_ASSIGN(const auto one, Embed(*embedder, {"abc d"}));
+  ASSERT_OK_AND_ASSIGN(const auto many, Embed(*embedder, std::vector<std::string>(600, "abc d")));
+  for (size_t i = 0; i < many.size(); ++i) ASSERT_NEAR(many[i], one[i % 24], 1e-5) << i;
+}
+
 TEST_F(ContrieverProcessTest, SaysWhatIsWrongWithAModel) {
   EXPECT_FAILS(Start({.max_tokens = 33}), absl::StatusCode::kInvalidArgument, "max_tokens", "33");
   std::filesystem::remove(scratch_ / "vocab.txt");

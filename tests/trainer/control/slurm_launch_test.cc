@@ -9,6 +9,7 @@
 #include "trainer/control/launcher.h"
 #include "trainer/control/run_status.h"
 #include "trainer/control/scheduled_run.h"
+#include "trainer/control/stop_request.h"
 #include "trainer/control/subprocess.h"
 #include "trainer/control/unix_time.h"
 
@@ -77,7 +78,7 @@ class SlurmLaunchTest : public ControlFixture {
     return Soon([&] { return Describe(run).state() == state; });
   }
   static std::string Story(const RunDirectory& run) {
-    return GetFile(run.root() / "supervisor.log") + GetFile(run.log());
+    return GetFile(run.root() / "supervisor.log") + GetFile(run.events()) + GetFile(run.log());
   }
   // As StopRun does it.
   static void Stop(const RunDirectory& run) {

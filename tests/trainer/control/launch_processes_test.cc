@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
-#include <regex>
+#include <set>
+#include <sstream>
 
+#include "absl/strings/match.h"
 #include "tests/formats/scratch_directory.h"
 #include "tests/trainer/control/control_fixture.h"
 #include "trainer/control/launcher.h"
@@ -70,12 +72,16 @@ TEST_F(LaunchProcessesTest, LocalRanksRunAndEnd) {
   EXPECT_EQ(Describe().heartbeats_size(), 2);
 }
 
-class HostfileProcessesTest : public LaunchProcessesTest {};
+class HostfileProcessesTest : public LaunchProcessesTest {
+ protected:
+  // The agent records its calls there.
+  HostfileProcessesTest() { setenv("TMPDIR", root_.c_str(), 1); }
+  ~HostfileProcessesTest() override { unsetenv("TMPDIR"); }
+};
 
 // Two hosts that are UTS namespaces of this machine.
 TEST_F(HostfileProcessesTest, RanksRunOnTheirHosts) {
   if (geteuid() != 0) GTEST_SKIP() << "a host of another name needs root";
-  setenv("TMPDIR", root_.c_str(), 1);
   v1::RunSpec spec = Spec("quick");
   spec.mutable_launch()->add_hosts()->set_host("node-a");
   spec.mutable_launch()->add_hosts()->set_host("node-b.example");
@@ -131,10 +137,12 @@ std::vector<std::string> ExecutedBy(const std::string& filter, const ScratchDire
   std::vector<std::string> programs;
   if (!result.ok() || result->exit_code != 0) return programs;
   std::istringstream lines(GetFile(trace));
-  const std::regex call("execve\\(\"([^\"]+)\".*\\) = 0");
-  std::smatch match;
+  const std::string call = "execve(\"";
   for (std::string line; std::getline(lines, line);) {
-    if (std::regex_search(line, match, call)) programs.push_back(match[1]);
+    const size_t begin = line.find(call);
+    if (begin == std::string::npos || !absl::EndsWith(line, " = 0")) continue;
+    const size_t path = begin + call.size();
+    programs.push_back(line.substr(path, line.find('"', path) - path));
   }
   return programs;
 }

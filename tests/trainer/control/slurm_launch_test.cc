@@ -148,9 +148,6 @@ TEST_F(SlurmLaunchTest, ACrashAfterSubmittingNeverSubmitsTwice) {
   ASSERT_EQ(waitpid(service, &status, 0), service);
   ASSERT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(SchedulerJobOf(run), "");
-  EXPECT_FALSE(WasStarted(run) && SchedulerJobOf(run).empty() &&
-               !Soon([&] { return ReadProcessRecord(run.process()).ok(); }));
-
   const std::string name = ReadSchedulerRecord(run)->job_name;
   const absl::Status again = StartRun(Programs(), run);
   // It may run by now, or have run.

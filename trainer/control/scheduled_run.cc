@@ -62,6 +62,8 @@ absl::StatusOr<SchedulerRecord> NextSubmission(Scheduler& scheduler, const RunDi
   if (!last) return NewSubmission(run, spec);
   if (last->job.empty() && !HasBegun(run)) return *last;
   if (last->job.empty()) return NewSubmission(run, spec);
+  // Its job may be ending yet; there is nothing left in it to wait for.
+  if (HasBegun(run) && HasToldItsEnd(run)) return NewSubmission(run, spec);
   ASSIGN_OR_RETURN(const JobStatus status, scheduler.Look(*last));
   if (status.phase == JobPhase::kEnded) return NewSubmission(run, spec);
   return absl::FailedPreconditionError(

@@ -100,7 +100,7 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
     asked.set_init_from(start->run_dir.string());
   }
   ASSIGN_OR_RETURN(const v1::RunSpec resolved, ResolveRunSpec(asked));
-  RETURN_IF_ERROR(FindLauncherPrograms(programs_, resolved).status());
+  RETURN_IF_ERROR(CheckLaunch(programs_, options_.home, resolved));
   const auto create = [&] {
     return store_->Create(request.request_id(), SpecBytes(request.spec()), UnixTime(),
                           OwnerOf(context, resolved.world_size()));

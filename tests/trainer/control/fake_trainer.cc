@@ -42,6 +42,8 @@ std::string Nonce() {
 
 void WriteHeartbeat(const RunDirectory& run, int64_t step) {
   v1::Heartbeat heartbeat;
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  heartbeat.set_rank(rank == nullptr ? 0 : std::atoi(rank));
   heartbeat.set_pid(getpid());
   heartbeat.set_step(step);
   heartbeat.set_time(Now());

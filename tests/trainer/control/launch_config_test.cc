@@ -253,13 +253,16 @@ TEST_F(HostileLaunchTest, NothingIsWrittenOrStarted) {
       *request.mutable_spec() = ControlFixture::Spec("quick");
       *request.mutable_spec()->mutable_launch() = hostile.launch();
       v1::Run run;
-      EXPECT_EQ(training->LaunchRun(nullptr, &request, &run).error_code(),
+      grpc::ServerContext context;
+      EXPECT_EQ(training->LaunchRun(&context, &request, &run).error_code(),
                 grpc::StatusCode::INVALID_ARGUMENT)
           << field;
     });
   }
+  grpc::ServerContext context;
+  const v1::ListRunsRequest all;
   v1::ListRunsResponse runs;
-  ASSERT_TRUE(training->ListRuns(nullptr, nullptr, &runs).ok());
+  ASSERT_TRUE(training->ListRuns(&context, &all, &runs).ok());
   EXPECT_EQ(runs.runs_size(), 0);
   EXPECT_TRUE(std::filesystem::is_empty(root_ / "home/runs"));
 }

@@ -39,18 +39,21 @@ inline constexpr int kBetweenPhases = -1;
 // another thread that tells the world. nullptr ends it.
 inline void ShowPhasesIn(std::atomic<int>* place) { internal::shown_phase = place; }
 
-// Shows a phase for its own lifetime, without counting its time.
+// Shows a phase for its own lifetime, without counting its time; then what was shown before.
 class ScopedShownPhase {
  public:
-  explicit ScopedShownPhase(Phase phase) { Show(static_cast<int>(phase)); }
+  explicit ScopedShownPhase(Phase phase) {
+    if (place_) before_ = place_->exchange(static_cast<int>(phase), std::memory_order_relaxed);
+  }
   ScopedShownPhase(const ScopedShownPhase&) = delete;
   ScopedShownPhase& operator=(const ScopedShownPhase&) = delete;
-  ~ScopedShownPhase() { Show(kBetweenPhases); }
+  ~ScopedShownPhase() {
+    if (place_) place_->store(before_, std::memory_order_relaxed);
+  }
 
  private:
-  static void Show(int phase) {
-    if (internal::shown_phase) internal::shown_phase->store(phase, std::memory_order_relaxed);
-  }
+  std::atomic<int>* const place_ = internal::shown_phase;
+  int before_ = kBetweenPhases;
 };
 
 inline void AddPhaseSeconds(Phase phase, double seconds) {

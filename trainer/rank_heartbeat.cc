@@ -52,10 +52,7 @@ void RankHeartbeat::BeatInBackground(std::function<void()> after_beat) {
   thread_ = std::thread([this, call = std::move(after_beat)] { Work(call); });
 }
 
-void RankHeartbeat::BeginSteps() {
-  ShowPhasesIn(&phase_);
-  opening_ = false;
-}
+void RankHeartbeat::ShowPhases() { ShowPhasesIn(&phase_); }
 
 void RankHeartbeat::SetStep(int64_t step) {
   std::lock_guard lock(mutex_);
@@ -98,8 +95,8 @@ absl::Status RankHeartbeat::Write() {
 }
 
 std::string RankHeartbeat::PhaseName() const {
-  if (opening_) return "opening";
   const int phase = phase_.load(std::memory_order_relaxed);
+  if (opening_ && phase != static_cast<int>(Phase::kCommunication)) return "opening";
   return phase == kBetweenPhases ? "other" : kPhaseNames[phase];
 }
 

@@ -37,8 +37,10 @@ class RankHeartbeat {
   // A thread beats from now on, and then calls `after_beat`, once a second.
   void BeatInBackground(std::function<void()> after_beat);
 
-  // The calling thread begins to train: its phases are shown from now on. Before, "opening".
-  void BeginSteps();
+  // The calling thread trains: its phases are shown from now on, all but "communication" as
+  // "opening" until BeginSteps.
+  void ShowPhases();
+  void BeginSteps() { opening_ = false; }
 
   // `step` is where the attempt begins.
   void SetStep(int64_t step);

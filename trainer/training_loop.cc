@@ -59,6 +59,7 @@ absl::StatusOr<TrainingOutcome> TrainingLoop::Run() {
 }
 
 absl::StatusOr<TrainingOutcome> TrainingLoop::RunToEnd() {
+  heartbeat_.ShowPhases();
   if (environment_.after_beat) heartbeat_.BeatInBackground(environment_.after_beat);
   RETURN_IF_ERROR(Open());
   RETURN_IF_ERROR(Restore());
@@ -79,10 +80,7 @@ absl::StatusOr<TrainingOutcome> TrainingLoop::RunToEnd() {
 // One message a step: whether to stop, and whether the checkpoint under way can go on.
 absl::StatusOr<bool> TrainingLoop::AgreeOnStep() {
   double sums[] = {environment_.stop_requested() ? 1.0 : 0.0, writer_->Ready() ? 1.0 : 0.0};
-  {
-    const ScopedShownPhase waiting(Phase::kCommunication);
-    RETURN_IF_ERROR(environment_.communicator->AllReduceSum(std::span<double>(sums)));
-  }
+  RETURN_IF_ERROR(environment_.communicator->AllReduceSum(std::span<double>(sums)));
   if (sums[1] == environment_.communicator->world_size()) {
     const ScopedPhase phase(Phase::kCheckpoint);
     RETURN_IF_ERROR(writer_->Advance());

@@ -25,7 +25,7 @@
 namespace braid {
 namespace {
 
-constexpr double kAskSeconds = 2;
+constexpr double kAskSeconds = 1;
 constexpr double kKillSeconds = 10;
 
 void SleepSeconds(double seconds) {
@@ -146,7 +146,8 @@ bool AttemptProcess::WaitUntilGone(const RunDirectory& run, double seconds) {
 }
 
 absl::Status AttemptProcess::End(const RunDirectory& run) {
-  // Asked first: an mpirun whose ranks are gone believes that it was they who failed.
+  // Asked first: an mpirun whose ranks are gone believes that it was they who failed. Its daemons
+  // elsewhere end their ranks when they are told, or lose the connection to it.
   Terminate();
   KillRanks(run);
   if (WaitUntilGone(run, kAskSeconds)) return absl::OkStatus();

@@ -47,7 +47,7 @@ class AttemptProcess {
 
   // Ends every process of the attempt that can be reached from here: its ranks on this machine at
   // once; mpirun is asked, so that it tells its daemons elsewhere, and killed when that takes
-  // more than a few seconds. DeadlineExceeded when a process here outlives even that.
+  // more than a second. DeadlineExceeded when a process here outlives even that.
   absl::Status End(const RunDirectory& run);
 
   // SIGTERM to mpirun.

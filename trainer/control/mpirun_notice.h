@@ -7,7 +7,7 @@
 
 namespace braid {
 
-// A rank that was ended by a signal, or a host whose daemon is gone.
+// A rank that was ended by a signal, or a host whose daemon or ranks are gone.
 struct MpirunNotice {
   int rank = -1;  // -1: all of the host
   std::string node;

@@ -322,13 +322,13 @@ absl::Status Supervisor::HurryStop(double requested_at) {
 
 v1::RunIncident Supervisor::NewIncident(v1::IncidentKind kind, std::string cause) const {
   v1::RunIncident incident;
+  incident.set_time(UnixTime());
   incident.set_kind(kind);
   incident.set_cause(std::move(cause));
   return incident;
 }
 
 absl::Status Supervisor::Fail(v1::RunIncident incident, bool retryable) {
-  incident.set_time(UnixTime());
   incident.set_attempt(history_.run.attempts());
   incident.set_step(history_.newest_step);
   incident.set_resumed_step(NewestCheckpointStep(run_));

@@ -245,8 +245,19 @@ TEST(MpirunNoticeTest, ReadsBothSeriesOfOpenMpi) {
   ASSERT_EQ(notices.size(), 3u);
   EXPECT_EQ(TextOf(notices[0]), "rank 1 on nd2 was ended by signal 9");
   EXPECT_EQ(TextOf(notices[1]), "rank 12 on a.b-c was ended by signal 11");
-  EXPECT_EQ(TextOf(notices[2]), "mpirun lost its daemon on 10.0.0.3");
+  EXPECT_EQ(TextOf(notices[2]), "the connection to 10.0.0.3 was lost");
   EXPECT_THAT(ParseMpirunNotices(""), IsEmpty());
+}
+
+// Where mpirun itself names nobody, what a rank misses first.
+TEST(MpirunNoticeTest, FirstMissedPeerIsTold) {
+  const std::string peers = "  Peer host:  10.0.0.3\n noise\n  Peer host:  10.0.0.1\n";
+  const auto notices = ParseMpirunNotices(peers);
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_EQ(TextOf(notices[0]), "the connection to 10.0.0.3 was lost");
+  EXPECT_EQ(
+      ParseMpirunNotices(peers + "process rank 1 with PID 2 on node a exited on signal 9")[0].rank,
+      1);
 }
 
 v1::LaunchConfig ThreeHosts() {

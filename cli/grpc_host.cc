@@ -67,6 +67,8 @@ absl::StatusOr<std::unique_ptr<grpc::Service>> MakeService(ServiceName name,
       PipelineOptions pipeline;
       pipeline.home = options.home;
       pipeline.num_workers = options.run_jobs ? 1 : 0;
+      // Somebody waits at the terminal.
+      if (options.listen.empty()) pipeline.retry_seconds = 1;
       pipeline.max_jobs = options.quotas.jobs;
       pipeline.max_watches = options.quotas.watches;
       return MakePipelineService(pipeline);

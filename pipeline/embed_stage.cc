@@ -48,8 +48,10 @@ Pace PaceOf(const v1::EmbedderConfig& config, const StageWriter& stage) {
   return {std::min(kBatchBytes, stage.chunk_bytes()), kBatchDocuments};
 }
 
-absl::StatusOr<std::unique_ptr<EmbeddingClient>> ConnectRemote(const v1::EmbedderConfig& config) {
+absl::StatusOr<std::unique_ptr<EmbeddingClient>> ConnectRemote(const v1::EmbedderConfig& config,
+                                                               const StopCheck& check) {
   EmbeddingClientOptions options;
+  options.check = check;
   options.addresses.assign(config.addresses().begin(), config.addresses().end());
   return EmbeddingClient::Connect(options);
 }
@@ -136,9 +138,9 @@ absl::StatusOr<std::unique_ptr<Embedder>> FitHashing(const DocumentStore& docume
 absl::StatusOr<std::unique_ptr<Embedder>> MakeEmbedder(const DocumentStore& documents,
                                                        const v1::EmbedderConfig& config,
                                                        const StageAdvance& advance,
-                                                       const KeepGoing& keep_going,
+                                                       const StopCheck& keep_going,
                                                        StageWriter* stage) {
-  if (config.kind() == "remote") return ConnectRemote(config);
+  if (config.kind() == "remote") return ConnectRemote(config, keep_going);
   if (config.kind() == "contriever") {
     return ContrieverProcess::Start({.directory = config.model_dir(),
                                      .max_tokens = config.max_tokens(),
@@ -229,13 +231,13 @@ int32_t AutomaticDimension(int64_t num_documents) {
   return num_documents <= kMostDocuments ? 512 : 256;
 }
 
-absl::StatusOr<std::string> EmbedKey(const v1::CorpusSpec& resolved,
-                                     const std::string& ingest_key) {
+absl::StatusOr<std::string> EmbedKey(const v1::CorpusSpec& resolved, const std::string& ingest_key,
+                                     const StopCheck& check) {
   const v1::EmbedderConfig& config = resolved.embedder();
   StageKey key("embed", kFormatVersion);
   key.Add("ingest", ingest_key).Add("kind", config.kind());
   if (config.kind() == "remote") {
-    ASSIGN_OR_RETURN(const auto client, ConnectRemote(config));
+    ASSIGN_OR_RETURN(const auto client, ConnectRemote(config, check));
     key.Add("fingerprint", client->fingerprint());
   } else if (config.kind() == "contriever") {
     ASSIGN_OR_RETURN(const ContrieverDirectory model,

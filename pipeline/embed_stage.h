@@ -17,6 +17,7 @@
 #include "pipeline/document_store.h"
 #include "pipeline/stage_advance.h"
 #include "pipeline/stage_store.h"
+#include "retrieval/parallel_for.h"  // StopCheck
 
 namespace braid {
 
@@ -26,9 +27,11 @@ namespace braid {
 int32_t AutomaticDimension(int64_t num_documents);
 
 // A remote embedder counts by the fingerprint of its vectors, not by its
-// addresses; so this connects to it. Errors: UNAVAILABLE when it cannot. So does a model,
-// not by its directory; so this reads it. Errors: those of ContrieverDirectory.
-absl::StatusOr<std::string> EmbedKey(const v1::CorpusSpec& resolved, const std::string& ingest_key);
+// addresses; so this connects to it, and waits for a replica. Errors: UNAVAILABLE when none
+// comes, those of `check`. So does a model, not by its directory; so this reads it. Errors:
+// those of ContrieverDirectory.
+absl::StatusOr<std::string> EmbedKey(const v1::CorpusSpec& resolved, const std::string& ingest_key,
+                                     const StopCheck& check = nullptr);
 
 // Units: documents. Errors: those of the embedder; CANCELLED.
 absl::Status Embed(const DocumentStore& documents, const v1::EmbedderConfig& config,

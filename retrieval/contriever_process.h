@@ -32,7 +32,7 @@ struct ContrieverProcessOptions {
   int32_t num_threads = 0;
   // Asked every 50 ms while texts are embedded. An error ends the process at once; the next
   // call starts another.
-  KeepGoing keep_going = nullptr;
+  StopCheck keep_going = nullptr;
 };
 
 // Thread-safe; calls take turns, 256 texts at a time.

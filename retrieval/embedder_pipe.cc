@@ -41,7 +41,7 @@ struct Frame {
 
 absl::Status Gone() { return absl::UnavailableError("the embedding process is gone"); }
 
-absl::Status WaitFor(int socket, short events, const KeepGoing& keep_going) {
+absl::Status WaitFor(int socket, short events, const StopCheck& keep_going) {
   pollfd ready = {.fd = socket, .events = events, .revents = 0};
   while (poll(&ready, 1, kAskMilliseconds) <= 0) {
     if (keep_going) RETURN_IF_ERROR(keep_going());
@@ -52,7 +52,7 @@ absl::Status WaitFor(int socket, short events, const KeepGoing& keep_going) {
 // Moves all of `size` bytes with `call`, send or recv.
 template <class Byte, class Call>
 absl::Status Transfer(int socket, Byte* bytes, size_t size, short events,
-                      const KeepGoing& keep_going, Call call) {
+                      const StopCheck& keep_going, Call call) {
   while (size > 0) {
     RETURN_IF_ERROR(WaitFor(socket, events, keep_going));
     const ssize_t moved = call(socket, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -65,14 +65,14 @@ absl::Status Transfer(int socket, Byte* bytes, size_t size, short events,
 }
 
 absl::Status Send(int socket, FrameHeader header, std::string_view bytes,
-                  const KeepGoing& keep_going) {
+                  const StopCheck& keep_going) {
   header.bytes = bytes.size();
   RETURN_IF_ERROR(Transfer(socket, reinterpret_cast<const char*>(&header), sizeof(header), POLLOUT,
                            keep_going, send));
   return Transfer(socket, bytes.data(), bytes.size(), POLLOUT, keep_going, send);
 }
 
-absl::StatusOr<Frame> Receive(int socket, const KeepGoing& keep_going) {
+absl::StatusOr<Frame> Receive(int socket, const StopCheck& keep_going) {
   FrameHeader header;
   RETURN_IF_ERROR(
       Transfer(socket, reinterpret_cast<char*>(&header), sizeof(header), POLLIN, keep_going, recv));
@@ -133,7 +133,7 @@ absl::StatusOr<std::string> EmbedFrame(const Embedder& embedder, const Frame& fr
 
 EmbedderConnection::~EmbedderConnection() { close(socket_); }
 
-absl::StatusOr<EmbedderHello> EmbedderConnection::ReceiveHello(const KeepGoing& keep_going) {
+absl::StatusOr<EmbedderHello> EmbedderConnection::ReceiveHello(const StopCheck& keep_going) {
   usable_ = false;
   ASSIGN_OR_RETURN(Frame frame, Receive(socket_, keep_going));
   RETURN_IF_ERROR(frame.status());
@@ -143,7 +143,7 @@ absl::StatusOr<EmbedderHello> EmbedderConnection::ReceiveHello(const KeepGoing& 
 
 absl::StatusOr<int64_t> EmbedderConnection::Embed(std::span<const std::string_view> texts,
                                                   std::span<float> vectors,
-                                                  const KeepGoing& keep_going) {
+                                                  const StopCheck& keep_going) {
   const std::string packed = PackTexts(texts);
   if (packed.size() >= kMaxTextBytes) {
     return absl::InvalidArgumentError(

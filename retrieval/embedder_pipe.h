@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "retrieval/embedder.h"
+#include "retrieval/parallel_for.h"
 
 namespace braid {
 
@@ -24,10 +25,6 @@ struct EmbedderHello {
   int32_t dimension = 0;
   std::string fingerprint;
 };
-
-// Asked every 50 ms while waiting; what is not OK ends the wait and is returned. May be
-// null.
-using KeepGoing = std::function<absl::Status()>;
 
 // The parent's side. UNAVAILABLE when the other end is gone, and never otherwise; after
 // any error but those that the child sent in place of vectors, the connection is not
@@ -41,12 +38,12 @@ class EmbedderConnection {
   ~EmbedderConnection();
 
   // The child's first words. Its error when it has no embedder.
-  absl::StatusOr<EmbedderHello> ReceiveHello(const KeepGoing& keep_going);
+  absl::StatusOr<EmbedderHello> ReceiveHello(const StopCheck& keep_going);
 
   // Writes vectors and returns how many of the texts were cut. The child's error leaves
   // the connection usable(). INVALID_ARGUMENT for texts of 2 GiB or more together.
   absl::StatusOr<int64_t> Embed(std::span<const std::string_view> texts, std::span<float> vectors,
-                                const KeepGoing& keep_going);
+                                const StopCheck& keep_going);
 
   bool usable() const { return usable_; }
 

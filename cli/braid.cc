@@ -28,6 +28,10 @@ void AddGlobalOptions(braid::Program& program) {
                  "File with the server's token (default: $BRAID_TOKEN, or ~/.braid/token over "
                  "TLS); never the token itself, which others could read");
   app.add_flag("--insecure", options.insecure, "Talk to a server beyond loopback without TLS");
+  app.add_option("--mpirun", options.mpirun, "Program that starts the ranks of a run")
+      ->capture_default_str();
+  app.add_option("--remote-agent", options.remote_agent,
+                 "Program that starts a command on another host, as AGENT HOST COMMAND... (ssh)");
   app.set_version_flag("--version", "braid " BRAID_VERSION);
   app.require_subcommand(1);
   // --json and --home may stand behind the command too.
@@ -50,6 +54,7 @@ void AddCommands(braid::Program& program) {
   braid::AddExportCommands(program);
   braid::AddDoctorCommand(program);
   braid::AddTokenCommand(program);
+  braid::AddHealthCommand(program);
 }
 
 }  // namespace

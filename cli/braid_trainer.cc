@@ -1,6 +1,6 @@
 // braid-trainer: trains, scores, samples, exports and imports one model; docs/training.md.
 // Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 not found, 75 stopped on a signal after
-// saving.
+// saving, 76 another attempt to train the run has begun.
 #include <signal.h>
 
 #include <iostream>
@@ -18,6 +18,7 @@
 #include "trainer/huggingface/model_export.h"
 #include "trainer/huggingface/model_import.h"
 #include "trainer/mpi_communicator.h"
+#include "trainer/rank_check.h"
 #include "trainer/run_directory.h"
 #include "trainer/stop_signal.h"
 #include "trainer/training_run.h"
@@ -43,6 +44,15 @@ int Train(const std::string& run_dir) {
   absl::StatusOr<std::unique_ptr<Communicator>> ranks = JoinRanks();
   if (!ranks.ok()) return Report(ranks.status());
   return RunTraining(RunDirectory(run_dir), **ranks, StopSignalled);
+}
+
+int CheckRanks(const std::string& shared) {
+  absl::StatusOr<std::unique_ptr<Communicator>> ranks = JoinRanks();
+  if (!ranks.ok()) return Report(ranks.status());
+  const absl::StatusOr<RankFindings> findings = CheckRank(**ranks, shared);
+  if (!findings.ok()) return Report(findings.status());
+  std::cout << ToJsonLine(*findings) << std::endl;
+  return kExitDone;
 }
 
 void PrintLine(const google::protobuf::Message& event) {
@@ -87,12 +97,15 @@ int Main(int argc, char** argv) {
   export_model->add_option("REQUEST", path, "an ExportRequest as textproto")->required();
   CLI::App* import_model = app.add_subcommand("import", "Read a Hugging Face directory");
   import_model->add_option("REQUEST", path, "an ImportRequest as textproto")->required();
+  CLI::App* check = app.add_subcommand("check-rank", "Tell what a rank finds here, for braid doctor");
+  check->add_option("SHARED_DIR", path, "directory that all ranks should see");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? kExitDone : kExitUsage;
   }
   if (*train) return Train(path);
+  if (*check) return CheckRanks(path);
   if (*export_model) return Report(AnswerOnce(path, Export));
   if (*import_model) return Report(AnswerOnce(path, Import));
   if (*evaluate) return Report(AnswerFile<v1::EvaluateRequest>(path, Evaluate));

@@ -34,6 +34,18 @@ struct Options {
   int drain_seconds = 10;
 };
 
+void AddQuotas(CLI::App& app, braid::Quotas& quotas) {
+  const auto add = [&app](const char* name, int64_t& value, const char* what) {
+    app.add_option(name, value, std::string(what) + " that one principal may have; 0: no limit")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+  };
+  add("--quota-jobs", quotas.jobs, "Queued and running jobs");
+  add("--quota-runs", quotas.runs, "Runs that have not ended");
+  add("--quota-ranks", quotas.ranks, "Ranks of such runs");
+  add("--quota-watches", quotas.watches, "Open watches of jobs, and of runs,");
+}
+
 void AddOptions(CLI::App& app, Options& options) {
   options.host.home = braid::DefaultHome();
   options.host.listen = "127.0.0.1:7077";
@@ -43,12 +55,19 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--services", options.services,
                  "Comma-separated: pipeline,training,analysis,embedding,neighbors")
       ->capture_default_str();
+  app.add_option("--embedder", options.host.embedder,
+                 "Of the embedding service: hashing, or contriever:DIRECTORY with a BERT encoder")
+      ->capture_default_str();
   app.add_option("--metrics", options.metrics,
                  "HOST:PORT to serve /metrics for Prometheus; port 0 picks a free one (default: "
                  "not served)");
   app.add_option("--tls-certificate", options.host.tls.certificate, "PEM certificate chain");
   app.add_option("--tls-key", options.host.tls.key, "PEM private key");
   app.add_option("--tls-ca", options.host.tls.ca, "PEM certificates that clients must chain to");
+  app.add_option("--mpirun", options.host.mpirun, "Program that starts the ranks of a run")
+      ->capture_default_str();
+  app.add_option("--remote-agent", options.host.remote_agent,
+                 "Program that starts a command on another host, as AGENT HOST COMMAND... (ssh)");
   app.add_flag("--insecure", options.host.insecure,
                "Serve beyond loopback without TLS, /metrics too; with TLS, without tokens");
   app.add_flag("--require-token", options.host.require_token,
@@ -65,6 +84,7 @@ void AddOptions(CLI::App& app, Options& options) {
                  "Seconds that running calls get to finish after SIGTERM")
       ->check(CLI::Range(0, 3600))
       ->capture_default_str();
+  AddQuotas(app, options.host.quotas);
   app.footer(
       "Example:\n  braidd --listen 127.0.0.1:7077 --home /data/braid\n"
       "  braid --server 127.0.0.1:7077 submit corpus.jsonl --wait\n"

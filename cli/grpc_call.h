@@ -97,6 +97,57 @@ absl::Status ReadStream(Stub& stub,
   return FromGrpc(reader->Finish());
 }
 
+// How long a watch goes on trying to reach a server that has gone away.
+inline constexpr auto kReconnectFor = std::chrono::seconds(60);
+inline constexpr auto kReconnectPause = std::chrono::milliseconds(200);
+
+// Whether a watch that ended so can be taken up again: the server went away, or ended its calls
+// to go away.
+inline bool LostServer(const absl::Status& ended) {
+  return absl::IsUnavailable(ended) || absl::IsCancelled(ended);
+}
+
+// ReadStream of numbered events, from `request`'s after_event: when the server goes away the
+// watch is taken up again after the newest event, so `on_event` gets each event once. Gives up
+// when the server is away for kReconnectFor.
+template <class Event, class Stub, class Request>
+absl::Status WatchEvents(Stub& stub,
+                         std::unique_ptr<grpc::ClientReader<Event>> (Stub::*method)(
+                             grpc::ClientContext*, const Request&),
+                         Request request, const std::function<bool(const Event&)>& on_event) {
+  auto reached = std::chrono::steady_clock::now();
+  while (true) {
+    const absl::Status ended = ReadStream<Event>(
+        stub, method, request, std::function<bool(const Event&)>([&](const Event& event) {
+          reached = std::chrono::steady_clock::now();
+          request.set_after_event(event.number());
+          return on_event(event);
+        }));
+    if (!LostServer(ended) || Interrupted() ||
+        std::chrono::steady_clock::now() - reached > kReconnectFor) {
+      return ended;
+    }
+    std::this_thread::sleep_for(kReconnectPause);
+  }
+}
+
+// All pages of a list, as one.
+template <class Response, class Stub, class Request>
+absl::StatusOr<Response> AllPages(Stub& stub,
+                                  grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                               Response*)) {
+  Response all;
+  Request request;
+  do {
+    const absl::StatusOr<Response> page = Call<Response>(stub, method, request);
+    if (!page.ok()) return page.status();
+    all.MergeFrom(*page);
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  all.clear_next_page_token();
+  return all;
+}
+
 }  // namespace braid
 
 #endif  // BRAID_CLI_GRPC_CALL_H_

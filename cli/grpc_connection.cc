@@ -9,6 +9,7 @@
 #include "cli/access/grpc_call_identity.h"
 #include "cli/executable_path.h"
 #include "cli/grpc_credentials.h"
+#include "cli/grpc_keepalive.h"
 #include "formats/status_macros.h"
 
 namespace braid {
@@ -42,6 +43,9 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const ConnectionOptions& opt
                    MakeChannelCredentials(options.server, options.tls, options.insecure));
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
+  // A watch may be silent for hours: the machine at the other end may have gone without a word.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   ASSIGN_OR_RETURN(std::string token, FindToken(options));
   auto channel = grpc::experimental::CreateCustomChannelWithInterceptors(
       options.server, credentials, arguments, CallIdentity(std::move(token)));
@@ -65,6 +69,8 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const ConnectionOpt
   host.home = options.home;
   host.services = std::move(services);
   host.run_jobs = run_jobs;
+  host.mpirun = options.mpirun;
+  host.remote_agent = options.remote_agent;
   ASSIGN_OR_RETURN(connection->host_, ServiceHost::Start(host));
   connection->channel_ = connection->host_->InProcessChannel();
   return connection;

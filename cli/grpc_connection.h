@@ -20,6 +20,9 @@ struct ConnectionOptions {
   // File with the token of a remote server. Default: $BRAID_TOKEN, and over TLS
   // ~/.braid/token.
   std::filesystem::path token_file;
+  // Of launches by the services in this process.
+  std::string mpirun = "mpirun";
+  std::string remote_agent;
 };
 
 class Connection {

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/access/grpc_gate.h"
@@ -16,11 +17,13 @@
 #include "cli/access/request_paths.h"
 #include "cli/executable_path.h"
 #include "cli/grpc_credentials.h"
+#include "cli/grpc_keepalive.h"
 #include "formats/atomic_file.h"
 #include "formats/path_roots.h"
 #include "formats/status_macros.h"
 #include "pipeline/pipeline_service.h"
 #include "proto/config_text.h"
+#include "retrieval/contriever_process.h"
 #include "retrieval/embedding_service.h"
 #include "retrieval/hashing_embedder.h"
 #include "retrieval/neighbor_service.h"
@@ -32,7 +35,6 @@ namespace {
 
 constexpr int kMaxRequestBytes = 4 << 20;
 constexpr int kMaxMetadataBytes = 8 << 10;
-constexpr int kMaxStreamsPerConnection = 1024;
 // Of calls that a drain did not wait for, or not long enough, before they are cancelled.
 constexpr std::chrono::milliseconds kLastWords{100};
 
@@ -49,13 +51,23 @@ ControlOptions ControlOptionsFor(const HostOptions& options) {
   ControlOptions control;
   control.home = options.home;
   control.trainer_binary = SiblingProgram("braid-trainer");
+  control.supervisor_binary = SiblingProgram("braid-supervisor");
+  control.mpirun = options.mpirun;
+  control.remote_agent = options.remote_agent;
+  control.max_runs = options.quotas.runs;
+  control.max_ranks = options.quotas.ranks;
+  control.max_watches = options.quotas.watches;
   return control;
 }
 
-absl::StatusOr<std::unique_ptr<grpc::Service>> MakeHashingService() {
-  ASSIGN_OR_RETURN(std::unique_ptr<HashingEmbedder> embedder,
-                   HashingEmbedder::Create(HashingOptions(), std::nullopt));
-  return MakeEmbeddingService(std::move(embedder));
+absl::StatusOr<std::unique_ptr<Embedder>> MakeEmbedder(const std::string& name) {
+  constexpr char kContriever[] = "contriever:";
+  if (name == "hashing") return HashingEmbedder::Create(HashingOptions(), std::nullopt);
+  if (absl::StartsWith(name, kContriever) && name != kContriever) {
+    return ContrieverProcess::Start({.directory = name.substr(sizeof(kContriever) - 1)});
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--embedder: got \"", name, "\", expected hashing or contriever:DIRECTORY"));
 }
 
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeService(ServiceName name,
@@ -65,14 +77,20 @@ absl::StatusOr<std::unique_ptr<grpc::Service>> MakeService(ServiceName name,
       PipelineOptions pipeline;
       pipeline.home = options.home;
       pipeline.num_workers = options.run_jobs ? 1 : 0;
+      // Somebody waits at the terminal.
+      if (options.listen.empty()) pipeline.retry_seconds = 1;
+      pipeline.max_jobs = options.quotas.jobs;
+      pipeline.max_watches = options.quotas.watches;
       return MakePipelineService(pipeline);
     }
     case ServiceName::kTraining:
       return MakeTrainingService(ControlOptionsFor(options));
     case ServiceName::kAnalysis:
       return MakeAnalysisService(ControlOptionsFor(options));
-    case ServiceName::kEmbedding:
-      return MakeHashingService();
+    case ServiceName::kEmbedding: {
+      ASSIGN_OR_RETURN(std::unique_ptr<Embedder> embedder, MakeEmbedder(options.embedder));
+      return MakeEmbeddingService(std::move(embedder));
+    }
     case ServiceName::kNeighbors:
       return MakeNeighborService(options.home / "neighbors");
   }
@@ -120,7 +138,7 @@ absl::Status CheckRequest(const google::protobuf::Message& request) {
 void LimitResources(grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
-  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+  SetConnectionLimits(builder);
   // The size of a compressed message is checked before it is expanded, a thousandfold at worst.
   for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
     builder->SetCompressionAlgorithmSupportStatus(algorithm, false);

@@ -4,6 +4,7 @@
 #define BRAID_CLI_GRPC_HOST_H_
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -37,6 +38,14 @@ struct TlsFiles {
   bool any() const { return !certificate.empty() || !key.empty() || !ca.empty(); }
 };
 
+// What one principal may have at a time; 0: no limit.
+struct Quotas {
+  int64_t jobs = 1000;     // queued or running
+  int64_t runs = 64;       // that have not ended
+  int64_t ranks = 4096;    // of those runs
+  int64_t watches = 2000;  // open, of jobs and of runs each
+};
+
 struct HostOptions {
   // State of jobs and runs.
   std::filesystem::path home;
@@ -46,6 +55,13 @@ struct HostOptions {
   TlsFiles tls;
   // Work on queued corpus jobs, not only answer questions about them.
   bool run_jobs = true;
+  // Of the embedding service: "hashing", or "contriever:DIRECTORY" for the BERT encoder
+  // there, in a process of its own.
+  std::string embedder = "hashing";
+  // Of launches: a path or a name in PATH; see LauncherPrograms.
+  std::string mpirun = "mpirun";
+  std::string remote_agent;
+  Quotas quotas;
   // Serve an address beyond loopback without TLS, or TLS without tokens.
   bool insecure = false;
   // Ask every caller on a port for a token, on loopback without TLS too.

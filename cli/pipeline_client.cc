@@ -17,8 +17,7 @@ absl::StatusOr<v1::Job> PipelineClient::GetJob(const std::string& id) {
 }
 
 absl::StatusOr<v1::ListJobsResponse> PipelineClient::ListJobs() {
-  return Call<v1::ListJobsResponse>(*v1::PipelineService::NewStub(channel_), &Stub::ListJobs,
-                                    v1::ListJobsRequest());
+  return AllPages<v1::ListJobsResponse>(*v1::PipelineService::NewStub(channel_), &Stub::ListJobs);
 }
 
 absl::StatusOr<v1::Job> PipelineClient::CancelJob(const std::string& id) {
@@ -45,8 +44,8 @@ absl::StatusOr<v1::ExplainDocumentResponse> PipelineClient::ExplainDocument(
 
 absl::Status PipelineClient::WatchJob(const std::string& id,
                                       const std::function<bool(const v1::JobEvent&)>& on_event) {
-  return ReadStream<v1::JobEvent>(*v1::PipelineService::NewStub(channel_), &Stub::WatchJob,
-                                  WithId<v1::WatchJobRequest>(id), on_event);
+  return WatchEvents<v1::JobEvent>(*v1::PipelineService::NewStub(channel_), &Stub::WatchJob,
+                                   WithId<v1::WatchJobRequest>(id), on_event);
 }
 
 }  // namespace braid

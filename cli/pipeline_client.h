@@ -28,7 +28,8 @@ class PipelineClient {
       const v1::ExplainInstancesRequest& request);
   absl::StatusOr<v1::ExplainDocumentResponse> ExplainDocument(
       const v1::ExplainDocumentRequest& request);
-  // Calls `on_event` for every event until the job ends; false stops watching.
+  // Calls `on_event` for every event until the job ends; false stops watching. Outlives
+  // restarts of the server.
   absl::Status WatchJob(const std::string& id,
                         const std::function<bool(const v1::JobEvent&)>& on_event);
 

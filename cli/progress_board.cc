@@ -1,6 +1,5 @@
 #include "cli/progress_board.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/terminal_text.h"
 
 namespace braid {
 namespace {
 
-constexpr int kBarWidth = 20;
 constexpr int kLineWidth = 100;  // of a terminal that does not say
 constexpr int kLogWidth = 160;
 constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
@@ -22,24 +21,11 @@ constexpr auto kFirstPlainLine = std::chrono::seconds(2);
 // Before this, a rate says nothing.
 constexpr double kMinRateSeconds = 0.5;
 
-std::string Bar(double fraction) {
-  const int filled = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * kBarWidth);
-  return absl::StrCat("[", std::string(filled, '#'), std::string(kBarWidth - filled, '.'), "]");
-}
-
-int TerminalWidth() {
-  winsize size = {};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kLineWidth;
-  return size.ws_col;
-}
-
 double Seconds(ProgressBoard::Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
 }  // namespace
-
-bool IsTerminal(int file_descriptor) { return isatty(file_descriptor) == 1; }
 
 std::string FormatDuration(double seconds) {
   const int64_t whole = std::llround(std::max(seconds, 0.0));
@@ -75,7 +61,8 @@ std::string FormatProgress(const std::string& name, const Progress& progress,
   return line;
 }
 
-ProgressBoard::ProgressBoard(std::ostream& out, bool terminal) : out_(out), terminal_(terminal) {}
+ProgressBoard::ProgressBoard(std::ostream& out, bool terminal)
+    : out_(out), terminal_(terminal), screen_(out) {}
 
 ProgressBoard::~ProgressBoard() { Draw(); }
 
@@ -83,7 +70,7 @@ void ProgressBoard::Update(const std::string& name, const Progress& progress) {
   Row& row = FindOrAdd(name);
   const Clock::time_point now = Clock::now();
   row.line = FormatProgress(name, progress, Seconds(now - row.started),
-                            terminal_ ? TerminalWidth() : kLogWidth);
+                            terminal_ ? TerminalWidth(STDERR_FILENO, kLineWidth) : kLogWidth);
   if (!terminal_) {
     if (now - row.printed < kPlainInterval) return;
     row.printed = now;
@@ -95,7 +82,7 @@ void ProgressBoard::Update(const std::string& name, const Progress& progress) {
 }
 
 void ProgressBoard::Finish(const std::string& name, const std::string& message) {
-  Erase();
+  if (terminal_) screen_.Erase();
   std::erase_if(rows_, [&](const Row& row) { return row.name == name; });
   out_ << absl::StrFormat("%-18s ", name) << message << std::endl;
   Draw();
@@ -109,17 +96,11 @@ ProgressBoard::Row& ProgressBoard::FindOrAdd(const std::string& name) {
   return rows_.emplace_back(Row{name, "", now, now - kPlainInterval + kFirstPlainLine});
 }
 
-void ProgressBoard::Erase() {
-  if (!terminal_) return;
-  for (; lines_drawn_ > 0; --lines_drawn_) out_ << "\x1b[1A\x1b[2K";
-}
-
 void ProgressBoard::Draw() {
   if (!terminal_) return;
-  Erase();
-  for (const Row& row : rows_) out_ << row.line << "\n";
-  lines_drawn_ = static_cast<int>(rows_.size());
-  out_.flush();
+  std::vector<std::string> lines;
+  for (const Row& row : rows_) lines.push_back(row.line);
+  screen_.Draw(lines);
 }
 
 }  // namespace braid

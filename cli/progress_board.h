@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/terminal_text.h"
+
 namespace braid {
 
 // How far an activity is.
@@ -27,8 +29,6 @@ struct Progress {
   double rate = -1;
   double eta_seconds = -1;
 };
-
-bool IsTerminal(int file_descriptor);
 
 // "1:05", "2:03:04".
 std::string FormatDuration(double seconds);
@@ -60,13 +60,12 @@ class ProgressBoard {
   };
 
   Row& FindOrAdd(const std::string& name);
-  void Erase();
   void Draw();
 
   std::ostream& out_;
   const bool terminal_;
   std::vector<Row> rows_;
-  int lines_drawn_ = 0;
+  ScreenBlock screen_;
   Clock::time_point last_draw_;
 };
 

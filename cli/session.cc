@@ -51,6 +51,14 @@ absl::StatusOr<AnalysisClient> Session::Analysis() {
   return AnalysisClient(connection->channel());
 }
 
+absl::StatusOr<HealthClient> Session::Health() {
+  if (embedded()) {
+    return absl::InvalidArgumentError("health: got no --server, expected the HOST:PORT to ask");
+  }
+  ASSIGN_OR_RETURN(Connection* const connection, Connect(ServiceName::kPipeline));
+  return HealthClient(connection->channel());
+}
+
 absl::StatusOr<Connection*> Session::Connect(ServiceName service, bool run_jobs) {
   std::unique_ptr<Connection>& connection = embedded() ? embedded_[service] : remote_;
   if (connection == nullptr) {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "cli/analysis_client.h"
 #include "cli/grpc_connection.h"
+#include "cli/health_client.h"
 #include "cli/pipeline_client.h"
 #include "cli/training_client.h"
 #include "google/protobuf/message.h"
@@ -39,6 +40,8 @@ class Session {
   absl::StatusOr<PipelineClient> Pipeline(bool run_jobs = false);
   absl::StatusOr<TrainingClient> Training();
   absl::StatusOr<AnalysisClient> Analysis();
+  // InvalidArgument without a server.
+  absl::StatusOr<HealthClient> Health();
   bool embedded() const { return options.server.empty(); }
 
  private:

@@ -5,19 +5,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "cli/progress_board.h"
+#include "cli/run_view.h"
 #include "cli/stage_figures.h"
 
 namespace braid {
 namespace {
 
+// Of text that may go into a file.
+constexpr int kUnlimitedWidth = 10000;
+
 std::string StateName(v1::JobState state) {
   return std::string(v1::JobState_Name(state)).substr(sizeof("JOB_") - 1);
-}
-
-std::string StateName(v1::RunState state) {
-  return std::string(v1::RunState_Name(state)).substr(sizeof("RUN_") - 1);
 }
 
 std::string When(double unix_seconds) {
@@ -31,32 +32,6 @@ bool LooksNumeric(const std::string& cell) {
 
 void Field(const std::string& name, const std::string& value, std::ostream& out) {
   out << absl::StrFormat("%-18s %s\n", name, value);
-}
-
-// "12.0k tokens/s, 85.1 GFLOP/s, 64 % of the peak".
-std::string Speed(const v1::StepMetrics& step) {
-  std::string text = absl::StrFormat("%s tokens/s", CompactCount(step.tokens_per_second()));
-  if (step.gflops() > 0) absl::StrAppendFormat(&text, ", %.1f GFLOP/s", step.gflops());
-  if (step.model_flops_utilization() > 0) {
-    absl::StrAppendFormat(&text, ", %.0f %% of the peak", 100 * step.model_flops_utilization());
-  }
-  return text;
-}
-
-// Means over the layers with experts, and the layer that is closest to collapse.
-std::string ExpertHealth(const v1::StepMetrics& metrics) {
-  const v1::LayerRouting* least = &metrics.routing(0);
-  double effective = 0, active = 0, cosine = 0;
-  for (const v1::LayerRouting& layer : metrics.routing()) {
-    if (layer.effective_experts() < least->effective_experts()) least = &layer;
-    effective += layer.effective_experts();
-    active += layer.active_experts();
-    cosine += layer.expert_cosine();
-  }
-  const double layers = metrics.routing_size();
-  return absl::StrFormat("%.1f of %d effective (least %.1f in layer %d), %.1f active, cosine %.3f",
-                         effective / layers, least->mean_weights_size(), least->effective_experts(),
-                         least->layer(), active / layers, cosine / layers);
 }
 
 // How far a stage is, with its figures.
@@ -122,6 +97,11 @@ void PrintJob(const v1::Job& job, std::ostream& out) {
   if (!job.has_result()) return;
   const v1::JobResult& result = job.result();
   Field("documents", DocumentSum(result), out);
+  if (result.num_truncated() > 0) {
+    Field("embedded in part",
+          WithThousands(result.num_truncated()) + " documents, longer than the embedder reads",
+          out);
+  }
   Field("instances",
         absl::StrFormat("%s with %s tokens", WithThousands(result.num_instances()),
                         WithThousands(result.num_tokens())),
@@ -148,26 +128,8 @@ void PrintJobs(const v1::ListJobsResponse& jobs, std::ostream& out) {
 }
 
 void PrintRun(const v1::Run& run, std::ostream& out) {
-  Field("run", absl::StrCat(run.id(), "  ", run.spec().name()), out);
-  Field("state", StateName(run.state()), out);
-  if (!run.error().empty()) Field("error", run.error(), out);
-  if (run.has_latest()) {
-    Field("step", absl::StrFormat("%d of %d", run.latest().step(), run.spec().num_steps()), out);
-    Field("loss",
-          absl::StrFormat("%.4f (%.4f without the first segment)", run.latest().loss(),
-                          run.latest().loss_after_first_segment()),
-          out);
-    Field("speed", Speed(run.latest()), out);
-    if (run.latest().routing_size() > 0) Field("experts", ExpertHealth(run.latest()), out);
-  }
-  if (run.eta_seconds() > 0) Field("time left", FormatDuration(run.eta_seconds()), out);
-  for (const v1::Heartbeat& beat : run.heartbeats()) {
-    Field(absl::StrCat("  rank ", beat.rank()),
-          absl::StrFormat("%s pid %d, step %d at %s", beat.host(), beat.pid(), beat.step(),
-                          When(beat.time())),
-          out);
-  }
-  Field("directory", run.run_dir(), out);
+  const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+  for (const std::string& line : RunLines(run, {}, now, kUnlimitedWidth)) out << line << "\n";
 }
 
 void PrintRuns(const v1::ListRunsResponse& runs, std::ostream& out) {

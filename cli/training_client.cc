@@ -17,8 +17,7 @@ absl::StatusOr<v1::Run> TrainingClient::GetRun(const std::string& id) {
 }
 
 absl::StatusOr<v1::ListRunsResponse> TrainingClient::ListRuns() {
-  return Call<v1::ListRunsResponse>(*v1::TrainingService::NewStub(channel_), &Stub::ListRuns,
-                                    v1::ListRunsRequest());
+  return AllPages<v1::ListRunsResponse>(*v1::TrainingService::NewStub(channel_), &Stub::ListRuns);
 }
 
 absl::StatusOr<v1::Run> TrainingClient::StopRun(const std::string& id) {
@@ -33,8 +32,8 @@ absl::StatusOr<v1::Run> TrainingClient::ResumeRun(const std::string& id) {
 
 absl::Status TrainingClient::WatchRun(const std::string& id,
                                       const std::function<bool(const v1::RunEvent&)>& on_event) {
-  return ReadStream<v1::RunEvent>(*v1::TrainingService::NewStub(channel_), &Stub::WatchRun,
-                                  WithId<v1::WatchRunRequest>(id), on_event);
+  return WatchEvents<v1::RunEvent>(*v1::TrainingService::NewStub(channel_), &Stub::WatchRun,
+                                   WithId<v1::WatchRunRequest>(id), on_event);
 }
 
 }  // namespace braid

@@ -24,7 +24,8 @@ class TrainingClient {
   absl::StatusOr<v1::ListRunsResponse> ListRuns();
   absl::StatusOr<v1::Run> StopRun(const std::string& id);
   absl::StatusOr<v1::Run> ResumeRun(const std::string& id);
-  // Calls `on_event` for every event until the run ends; false stops watching.
+  // Calls `on_event` for every event until the run ends; false stops watching. Outlives
+  // restarts of the server.
   absl::Status WatchRun(const std::string& id,
                         const std::function<bool(const v1::RunEvent&)>& on_event);
 

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
+#include "retrieval/neighbor_settings.h"
 
 namespace braid {
 namespace {
@@ -31,6 +34,15 @@ T OrDefault(T value, T fallback) {
   return value == T{} ? fallback : value;
 }
 
+absl::Status MakeAbsolute(std::string_view field, std::string* path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(*path, error);
+  if (error) return Wrong(field, *path, absl::StrCat("a usable path: ", error.message()));
+  *path = absolute.lexically_normal().string();
+  if (path->size() > 1 && path->back() == '/') path->pop_back();
+  return absl::OkStatus();
+}
+
 absl::Status ResolvePaths(v1::CorpusSpec* spec) {
   if (spec->paths().empty()) {
     return Wrong("paths", "none",
@@ -38,11 +50,7 @@ absl::Status ResolvePaths(v1::CorpusSpec* spec) {
   }
   for (std::string& path : *spec->mutable_paths()) {
     if (path.empty()) return Wrong("paths", "an empty path", "a file or directory");
-    std::error_code error;
-    const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-    if (error) return Wrong("paths", path, absl::StrCat("a usable path: ", error.message()));
-    path = absolute.lexically_normal().string();
-    if (path.size() > 1 && path.back() == '/') path.pop_back();
+    RETURN_IF_ERROR(MakeAbsolute("paths", &path));
   }
   if (spec->name().empty()) {
     spec->set_name(std::filesystem::path(spec->paths(0)).filename().string());
@@ -84,34 +92,84 @@ absl::Status ResolveTokenizer(v1::TokenizerConfig* tokenizer) {
                              int64_t{1} << 34);
 }
 
-absl::Status CheckAddresses(const v1::EmbedderConfig& embedder) {
-  if (embedder.addresses().empty()) {
-    return Wrong("embedder.addresses", "none", "host:port of at least one embedding service");
-  }
-  for (const std::string& address : embedder.addresses()) {
-    if (address.empty()) return Wrong("embedder.addresses", "an empty address", "host:port");
+// Each is HOST:PORT, and none is named twice.
+absl::Status CheckAddresses(std::string_view field,
+                            const google::protobuf::RepeatedPtrField<std::string>& addresses) {
+  std::set<std::string> known;
+  for (const std::string& address : addresses) {
+    const size_t colon = address.rfind(':');
+    int port = 0;
+    if (colon == std::string::npos || colon == 0 ||
+        !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 1 || port > 65535) {
+      return Wrong(field, absl::StrCat("\"", address, "\""), "host:port, such as 127.0.0.1:7077");
+    }
+    if (!known.insert(address).second) {
+      return Wrong(field, absl::StrCat("\"", address, "\" twice"), "each server once");
+    }
   }
   return absl::OkStatus();
 }
 
+absl::Status ResolveContriever(v1::EmbedderConfig* embedder) {
+  if (embedder->model_dir().empty()) {
+    return Wrong("embedder.model_dir", "none",
+                 "a directory with config.json, model.safetensors and vocab.txt");
+  }
+  RETURN_IF_ERROR(MakeAbsolute("embedder.model_dir", embedder->mutable_model_dir()));
+  if (embedder->max_tokens() == 0) return absl::OkStatus();
+  return CheckRange("embedder.max_tokens", embedder->max_tokens(), 3, 1 << 16);
+}
+
+// Settings that another kind has.
+absl::Status RefuseOthers(const v1::EmbedderConfig& embedder) {
+  if (!embedder.addresses().empty() && embedder.kind() != "remote") {
+    return Wrong("embedder.addresses", embedder.addresses(0),
+                 "none unless embedder.kind is \"remote\"");
+  }
+  if (embedder.kind() == "contriever") return absl::OkStatus();
+  constexpr char kNone[] = "none unless embedder.kind is \"contriever\"";
+  if (!embedder.model_dir().empty()) {
+    return Wrong("embedder.model_dir", embedder.model_dir(), kNone);
+  }
+  if (embedder.max_tokens() == 0) return absl::OkStatus();
+  return Wrong("embedder.max_tokens", absl::StrCat(embedder.max_tokens()), kNone);
+}
+
+absl::Status CheckEmbeddingServers(const v1::EmbedderConfig& embedder) {
+  if (embedder.addresses().empty()) {
+    return Wrong("embedder.addresses", "none", "host:port of at least one embedding service");
+  }
+  return CheckAddresses("embedder.addresses", embedder.addresses());
+}
+
 absl::Status ResolveEmbedder(v1::EmbedderConfig* embedder) {
   if (embedder->kind().empty()) embedder->set_kind("hashing");
-  if (embedder->kind() == "remote") return CheckAddresses(*embedder);
+  RETURN_IF_ERROR(RefuseOthers(*embedder));
+  if (embedder->kind() == "remote") return CheckEmbeddingServers(*embedder);
+  if (embedder->kind() == "contriever") return ResolveContriever(embedder);
   if (embedder->kind() != "hashing") {
     return Wrong("embedder.kind", absl::StrCat("\"", embedder->kind(), "\""),
-                 "\"hashing\" or \"remote\"");
-  }
-  if (!embedder->addresses().empty()) {
-    return Wrong("embedder.addresses", embedder->addresses(0),
-                 "none unless embedder.kind is \"remote\"");
+                 "\"hashing\", \"contriever\" or \"remote\"");
   }
   embedder->set_max_ngram(OrDefault(embedder->max_ngram(), 2));
   RETURN_IF_ERROR(CheckRange("embedder.dimension", embedder->dimension(), 0, 65536));
   return CheckRange("embedder.max_ngram", embedder->max_ngram(), 1, 8);
 }
 
+// Servers search exactly or through lists.
+absl::Status CheckNeighborServers(const v1::NeighborConfig& neighbors) {
+  if (neighbors.addresses().empty()) return absl::OkStatus();
+  if (neighbors.index() != "auto" && neighbors.index() != kExactIndex &&
+      !PlainListsOf(neighbors.index())) {
+    return Wrong("neighbors.index", absl::StrCat("\"", neighbors.index(), "\""),
+                 "\"auto\", \"Flat\" or \"IVF<lists>,Flat\" with neighbors.addresses");
+  }
+  return CheckAddresses("neighbors.addresses", neighbors.addresses());
+}
+
 absl::Status ResolveNeighbors(v1::NeighborConfig* neighbors) {
   if (neighbors->index().empty()) neighbors->set_index("auto");
+  RETURN_IF_ERROR(CheckNeighborServers(*neighbors));
   neighbors->set_k(OrDefault(neighbors->k(), 20));
   neighbors->set_recall_sample(OrDefault(neighbors->recall_sample(), 1000));
   RETURN_IF_ERROR(CheckRange("neighbors.k", neighbors->k(), 1, 1024));

@@ -12,12 +12,16 @@
 #include "formats/atomic_file.h"
 #include "formats/npy.h"
 #include "formats/status_macros.h"
+#include "pipeline/json_file.h"
 #include "pipeline/resume_point.h"
 #include "pipeline/stage_key.h"
+#include "retrieval/contriever_directory.h"
+#include "retrieval/contriever_process.h"
 #include "retrieval/document_frequencies.h"
 #include "retrieval/embedder.h"
 #include "retrieval/embedding_client.h"
 #include "retrieval/hashing_embedder.h"
+#include "retrieval/parallel_for.h"
 
 namespace braid {
 namespace {
@@ -25,12 +29,29 @@ namespace {
 constexpr int32_t kFormatVersion = 1;
 constexpr char kFrequenciesName[] = "document_frequencies.npy";
 constexpr char kVectorStep[] = "vectors";
-// Embedded at once; cancelling waits for it.
+constexpr char kEmbedderName[] = "embedder.json";
+constexpr char kTruncatedField[] = "num_truncated";
+// Embedded at once; cancelling waits for it, unless the embedder is a process.
 constexpr int64_t kBatchBytes = int64_t{8} << 20;
 constexpr int64_t kBatchDocuments = 8192;  // 16 MiB of vectors of 512 floats
 
-absl::StatusOr<std::unique_ptr<EmbeddingClient>> ConnectRemote(const v1::EmbedderConfig& config) {
+// How much is embedded at once, and how much of other work a byte is worth.
+struct Pace {
+  int64_t batch_bytes, batch_documents;
+  int64_t weight = 1;
+};
+
+Pace PaceOf(const v1::EmbedderConfig& config, const StageWriter& stage) {
+  // A BERT encoder takes some hundred times as long as anything else does, and rounds by
+  // what it embeds together: so batches are not by the size of a chunk.
+  if (config.kind() == "contriever") return {kBatchBytes, 64, 64};
+  return {std::min(kBatchBytes, stage.chunk_bytes()), kBatchDocuments};
+}
+
+absl::StatusOr<std::unique_ptr<EmbeddingClient>> ConnectRemote(const v1::EmbedderConfig& config,
+                                                               const StopCheck& check) {
   EmbeddingClientOptions options;
+  options.check = check;
   options.addresses.assign(config.addresses().begin(), config.addresses().end());
   return EmbeddingClient::Connect(options);
 }
@@ -113,13 +134,95 @@ absl::StatusOr<std::unique_ptr<Embedder>> FitHashing(const DocumentStore& docume
   return HashingEmbedder::Create(options, std::move(frequencies));
 }
 
+// `keep_going` is asked while a process embeds.
 absl::StatusOr<std::unique_ptr<Embedder>> MakeEmbedder(const DocumentStore& documents,
                                                        const v1::EmbedderConfig& config,
                                                        const StageAdvance& advance,
+                                                       const StopCheck& keep_going,
                                                        StageWriter* stage) {
-  if (config.kind() == "remote") return ConnectRemote(config);
+  if (config.kind() == "remote") return ConnectRemote(config, keep_going);
+  if (config.kind() == "contriever") {
+    return ContrieverProcess::Start({.directory = config.model_dir(),
+                                     .max_tokens = config.max_tokens(),
+                                     .num_threads = RetrievalThreads(),
+                                     .keep_going = keep_going});
+  }
   return FitHashing(documents, config, advance, stage);
 }
+
+// The second pass, for some embedders the only one.
+class VectorPass {
+ public:
+  VectorPass(const DocumentStore& documents, const v1::EmbedderConfig& config,
+             const StageAdvance& advance, StageWriter* stage)
+      : documents_(documents),
+        config_(config),
+        pace_(PaceOf(config, *stage)),
+        advance_(advance),
+        stage_(stage) {
+    // A point of the first pass says nothing about this one.
+    if (stage->resume_point().step != kVectorStep) return;
+    left_ = stage->resume_point();
+    if (left_.state.is_object()) truncated_before_ = left_.state.value(kTruncatedField, int64_t{0});
+  }
+
+  absl::Status Run() {
+    const auto keep_going = [this] { return advance_(position_); };
+    ASSIGN_OR_RETURN(embedder_, MakeEmbedder(documents_, config_, advance_, keep_going, stage_));
+    ASSIGN_OR_RETURN(auto writer, NpyWriter<float>::Resume(stage_->directory() / "embeddings.npy",
+                                                           {embedder_->dimension()}, left_.files));
+    for (int64_t begin = left_.position; begin < documents_.size();) {
+      RETURN_IF_ERROR(Tell(begin));
+      const int64_t end = documents_.ChunkEnd(begin, pace_.batch_bytes, pace_.batch_documents);
+      RETURN_IF_ERROR(EmbedBatch(begin, end, &writer));
+      const int64_t work = documents_.TextBytes(begin, end) * pace_.weight;
+      if (stage_->CountWork(work)) RETURN_IF_ERROR(SavePoint(end, &writer));
+      begin = end;
+    }
+    ASSIGN_OR_RETURN(const FileSummary summary, writer.Commit());
+    stage_->Add(summary, documents_.size());
+    return config_.kind() == "contriever" ? AddAbout() : absl::OkStatus();
+  }
+
+ private:
+  absl::Status Tell(int64_t done) {
+    const int64_t chunk_bytes = std::max<int64_t>(1, stage_->chunk_bytes() / pace_.weight);
+    position_ = DocumentPosition(documents_, done, chunk_bytes);
+    return advance_(position_);
+  }
+
+  absl::Status EmbedBatch(int64_t begin, int64_t end, NpyWriter<float>* writer) {
+    vectors_.assign(static_cast<size_t>((end - begin) * embedder_->dimension()), 0);
+    RETURN_IF_ERROR(embedder_->Embed(documents_.Texts(begin, end), vectors_));
+    return writer->AppendRows(vectors_);
+  }
+
+  absl::Status SavePoint(int64_t position, NpyWriter<float>* writer) {
+    ResumePoint point{.step = kVectorStep, .position = position};
+    if (num_truncated() > 0) point.state[kTruncatedField] = num_truncated();
+    RETURN_IF_ERROR(writer->Sync(&point.files));
+    return stage_->SaveResumePoint(std::move(point));
+  }
+
+  absl::Status AddAbout() {
+    const nlohmann::json about = {{"fingerprint", embedder_->fingerprint()},
+                                  {kTruncatedField, num_truncated()}};
+    return stage_->AddText(kEmbedderName, FormatJson(about), 1);
+  }
+
+  int64_t num_truncated() const { return truncated_before_ + embedder_->num_truncated(); }
+
+  const DocumentStore& documents_;
+  const v1::EmbedderConfig& config_;
+  const Pace pace_;
+  const StageAdvance& advance_;
+  StageWriter* const stage_;
+  ResumePoint left_;
+  int64_t truncated_before_ = 0;  // by earlier attempts
+  StagePosition position_;        // told again while a process embeds
+  std::unique_ptr<Embedder> embedder_;
+  std::vector<float> vectors_;
+};
 
 }  // namespace
 
@@ -128,14 +231,19 @@ int32_t AutomaticDimension(int64_t num_documents) {
   return num_documents <= kMostDocuments ? 512 : 256;
 }
 
-absl::StatusOr<std::string> EmbedKey(const v1::CorpusSpec& resolved,
-                                     const std::string& ingest_key) {
+absl::StatusOr<std::string> EmbedKey(const v1::CorpusSpec& resolved, const std::string& ingest_key,
+                                     const StopCheck& check) {
   const v1::EmbedderConfig& config = resolved.embedder();
   StageKey key("embed", kFormatVersion);
   key.Add("ingest", ingest_key).Add("kind", config.kind());
   if (config.kind() == "remote") {
-    ASSIGN_OR_RETURN(const auto client, ConnectRemote(config));
+    ASSIGN_OR_RETURN(const auto client, ConnectRemote(config, check));
     key.Add("fingerprint", client->fingerprint());
+  } else if (config.kind() == "contriever") {
+    ASSIGN_OR_RETURN(const ContrieverDirectory model,
+                     ContrieverDirectory::Open(config.model_dir(), config.max_tokens()));
+    ASSIGN_OR_RETURN(const std::string fingerprint, model.Fingerprint());
+    key.Add("fingerprint", fingerprint);
   } else {
     key.Add("dimension", config.dimension()).Add("max_ngram", config.max_ngram());
   }
@@ -144,30 +252,14 @@ absl::StatusOr<std::string> EmbedKey(const v1::CorpusSpec& resolved,
 
 absl::Status Embed(const DocumentStore& documents, const v1::EmbedderConfig& config,
                    const StageAdvance& advance, StageWriter* stage) {
-  ASSIGN_OR_RETURN(const auto embedder, MakeEmbedder(documents, config, advance, stage));
-  // A point of the first pass says nothing about this one.
-  const ResumePoint left =
-      stage->resume_point().step == kVectorStep ? stage->resume_point() : ResumePoint{};
-  ASSIGN_OR_RETURN(auto writer, NpyWriter<float>::Resume(stage->directory() / "embeddings.npy",
-                                                         {embedder->dimension()}, left.files));
-  std::vector<float> vectors;
-  const int64_t batch_bytes = std::min(kBatchBytes, stage->chunk_bytes());
-  for (int64_t begin = left.position; begin < documents.size();) {
-    RETURN_IF_ERROR(advance(DocumentPosition(documents, begin, stage->chunk_bytes())));
-    const int64_t end = documents.ChunkEnd(begin, batch_bytes, kBatchDocuments);
-    vectors.assign(static_cast<size_t>((end - begin) * embedder->dimension()), 0);
-    RETURN_IF_ERROR(embedder->Embed(documents.Texts(begin, end), vectors));
-    RETURN_IF_ERROR(writer.AppendRows(vectors));
-    if (stage->CountWork(documents.TextBytes(begin, end))) {
-      ResumePoint point{.step = kVectorStep, .position = end};
-      RETURN_IF_ERROR(writer.Sync(&point.files));
-      RETURN_IF_ERROR(stage->SaveResumePoint(std::move(point)));
-    }
-    begin = end;
-  }
-  ASSIGN_OR_RETURN(const FileSummary summary, writer.Commit());
-  stage->Add(summary, documents.size());
-  return absl::OkStatus();
+  return VectorPass(documents, config, advance, stage).Run();
+}
+
+absl::StatusOr<int64_t> ReadNumTruncated(const std::filesystem::path& directory) {
+  const auto about = ReadJsonFile(directory / kEmbedderName);
+  if (absl::IsNotFound(about.status())) return 0;
+  RETURN_IF_ERROR(about.status());
+  return about->value(kTruncatedField, int64_t{0});
 }
 
 }  // namespace braid

@@ -1,11 +1,14 @@
 // embed: one L2-normalised vector a document.
 //
 // Output: embeddings.npy [n, d] float32; for the hashing embedder also
-// document_frequencies.npy, with which further texts can be embedded alike.
+// document_frequencies.npy, with which further texts can be embedded alike; for the
+// contriever embedder also embedder.json, with its fingerprint and how many documents are
+// longer than it reads.
 #ifndef BRAID_PIPELINE_EMBED_STAGE_H_
 #define BRAID_PIPELINE_EMBED_STAGE_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "absl/status/status.h"
@@ -14,6 +17,7 @@
 #include "pipeline/document_store.h"
 #include "pipeline/stage_advance.h"
 #include "pipeline/stage_store.h"
+#include "retrieval/parallel_for.h"  // StopCheck
 
 namespace braid {
 
@@ -23,12 +27,19 @@ namespace braid {
 int32_t AutomaticDimension(int64_t num_documents);
 
 // A remote embedder counts by the fingerprint of its vectors, not by its
-// addresses; so this connects to it. Errors: UNAVAILABLE when it cannot.
-absl::StatusOr<std::string> EmbedKey(const v1::CorpusSpec& resolved, const std::string& ingest_key);
+// addresses; so this connects to it, and waits for a replica. Errors: UNAVAILABLE when none
+// comes, those of `check`. So does a model, not by its directory; so this reads it. Errors:
+// those of ContrieverDirectory.
+absl::StatusOr<std::string> EmbedKey(const v1::CorpusSpec& resolved, const std::string& ingest_key,
+                                     const StopCheck& check = nullptr);
 
 // Units: documents. Errors: those of the embedder; CANCELLED.
 absl::Status Embed(const DocumentStore& documents, const v1::EmbedderConfig& config,
                    const StageAdvance& advance, StageWriter* stage);
+
+// Of a finished stage in `directory`: documents longer than its embedder reads, 0 where
+// it does not tell.
+absl::StatusOr<int64_t> ReadNumTruncated(const std::filesystem::path& directory);
 
 }  // namespace braid
 

@@ -133,7 +133,9 @@ absl::Status JobRun::RunTokenize() {
 }
 
 absl::Status JobRun::RunEmbed() {
-  const absl::StatusOr<std::string> key = EmbedKey(spec_, ingest_key_);
+  const absl::StatusOr<std::string> key = EmbedKey(spec_, ingest_key_, [&] {
+    return hooks_.stop() ? absl::CancelledError("stopped on request") : absl::OkStatus();
+  });
   ASSIGN_OR_RETURN(embed_, Stage("embed", "documents", key, [&](const auto& advance, auto* stage) {
                      return Embed(*documents_, spec_.embedder(), advance, stage);
                    }));
@@ -142,7 +144,7 @@ absl::Status JobRun::RunEmbed() {
 }
 
 absl::Status JobRun::RunNeighbors() {
-  neighbor_key_ = NeighborKey(spec_, embed_key_);
+  neighbor_key_ = NeighborKey(spec_, embed_key_, documents_->size());
   ASSIGN_OR_RETURN(
       const std::filesystem::path directory,
       Stage("neighbors", "documents", neighbor_key_, [&](const auto& advance, auto* stage) {
@@ -190,7 +192,9 @@ absl::StatusOr<v1::JobResult> JobRun::Summarize() const {
   ASSIGN_OR_RETURN(const IngestSummary ingest, ReadIngestSummary(ingest_));
   ASSIGN_OR_RETURN(const nlohmann::json dataset, ReadJsonFile(dataset_ / "dataset.json"));
   ASSIGN_OR_RETURN(const nlohmann::json ordering, ReadJsonFile(dataset_ / "ordering_report.json"));
+  ASSIGN_OR_RETURN(const int64_t num_truncated, ReadNumTruncated(embed_));
   v1::JobResult result;
+  result.set_num_truncated(num_truncated);
   result.set_dataset_dir(dataset_.string());
   result.set_num_documents_read(documents_->size() + ingest.num_rejected);
   result.set_num_rejected(ingest.num_rejected);

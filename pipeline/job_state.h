@@ -2,7 +2,7 @@
 //
 //   QUEUED -> RUNNING -> SUCCEEDED | FAILED | CANCELLED
 //   QUEUED -> CANCELLED
-//   RUNNING -> QUEUED              interrupted
+//   RUNNING -> QUEUED              interrupted, or to be tried again
 //   FAILED | CANCELLED -> QUEUED   resumed
 #ifndef BRAID_PIPELINE_JOB_STATE_H_
 #define BRAID_PIPELINE_JOB_STATE_H_

@@ -4,6 +4,7 @@
 #include <SQLiteCpp/Transaction.h>
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "formats/status_macros.h"
 #include "pipeline/job_id.h"
 #include "pipeline/job_state.h"
+#include "pipeline/retry_policy.h"
 
 namespace braid {
 namespace {
@@ -44,6 +46,23 @@ absl::Status CheckVersion(SQLite::Database& database, const std::filesystem::pat
   return absl::FailedPreconditionError(
       absl::StrCat(path.string(), ": schema version ", version, ", this program knows ",
                    JobTable::kSchemaVersion, "; use a newer braid or another --home"));
+}
+
+// How far a job is, as a number that grows from stage to stage and from chunk to chunk.
+int64_t PlaceOf(const v1::StageProgress& progress, const v1::Job& job) {
+  int64_t stage = 0;
+  while (stage < job.stages_size() &&
+         job.stages(static_cast<int>(stage)).stage() != progress.stage()) {
+    ++stage;
+  }
+  return ((stage + 1) << 40) + progress.chunk();
+}
+
+std::string EndWithoutAWord(const v1::Job& job) {
+  const std::string stage =
+      job.stages().empty() ? "" : absl::StrCat(" in stage ", job.stages().rbegin()->stage());
+  return absl::StrCat("the process that ran it ended without a word", stage,
+                      ": killed, out of memory or crashed");
 }
 
 }  // namespace
@@ -100,11 +119,16 @@ auto JobStore::Transact(Body body) -> decltype(body()) {
     auto result = body();
     if (result.ok()) {
       transaction.commit();
-      ++changes_;
-      changed_.notify_all();
+      Changed();
     }
     return result;
   });
+}
+
+void JobStore::Changed() {
+  ++changes_;
+  changed_.notify_all();
+  if (listener_) listener_();
 }
 
 void JobStore::AppendEvent(int64_t number, v1::JobState state, const std::string& message,
@@ -115,10 +139,12 @@ void JobStore::AppendEvent(int64_t number, v1::JobState state, const std::string
   event.set_message(message);
   if (progress != nullptr) *event.mutable_progress() = *progress;
   table_.AppendEvent(number, std::move(event));
+  changed_at_[number] = changes_ + 1;
 }
 
 absl::StatusOr<v1::Job> JobStore::Move(int64_t number, v1::JobState to, const std::string& message,
-                                       const std::string& error, const v1::JobResult* result) {
+                                       const std::string& error, const v1::JobResult* result,
+                                       double not_before) {
   ASSIGN_OR_RETURN(const v1::Job job, table_.Read(number));
   if (!IsLegalTransition(job.state(), to)) {
     return absl::FailedPreconditionError(
@@ -130,6 +156,7 @@ absl::StatusOr<v1::Job> JobStore::Move(int64_t number, v1::JobState to, const st
                          .error = error,
                          .result = result,
                          .finished = IsFinal(to) ? clock_() : 0.0,
+                         .not_before = not_before,
                          .clear_stages = to == v1::JOB_QUEUED});
   AppendEvent(number, to, message);
   return table_.Read(number);
@@ -143,8 +170,17 @@ absl::Status JobStore::MoveById(const std::string& id, v1::JobState to, const st
   });
 }
 
-absl::StatusOr<v1::Job> JobStore::Submit(const v1::CorpusSpec& spec,
-                                         const std::string& request_id) {
+absl::Status JobStore::CheckQuota(const Submitter& submitter) {
+  if (submitter.max_unfinished == 0) return absl::OkStatus();
+  const int64_t unfinished = table_.NumUnfinished(submitter.principal);
+  if (unfinished < submitter.max_unfinished) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "jobs of ", submitter.principal, ": ", unfinished, " are queued or running, the limit is ",
+      submitter.max_unfinished, "; wait for one, cancel one, or ask for a higher --quota-jobs"));
+}
+
+absl::StatusOr<v1::Job> JobStore::Submit(const v1::CorpusSpec& spec, const std::string& request_id,
+                                         const Submitter& submitter) {
   return Transact([&]() -> absl::StatusOr<v1::Job> {
     if (std::optional<v1::Job> known = table_.OfRequest(request_id)) {
       if (SameSpec(known->spec(), spec)) return *std::move(known);
@@ -152,7 +188,8 @@ absl::StatusOr<v1::Job> JobStore::Submit(const v1::CorpusSpec& spec,
                                                    known->id(),
                                                    " with another spec; choose a new request id"));
     }
-    const int64_t number = table_.Insert(spec, request_id, clock_());
+    RETURN_IF_ERROR(CheckQuota(submitter));
+    const int64_t number = table_.Insert(spec, request_id, submitter.principal, clock_());
     AppendEvent(number, v1::JOB_QUEUED, "submitted");
     return table_.Read(number);
   });
@@ -167,16 +204,21 @@ absl::StatusOr<v1::Job> JobStore::Get(const std::string& id) {
   return Guard([&]() -> absl::StatusOr<v1::Job> { return table_.Read(number); });
 }
 
-absl::StatusOr<std::vector<v1::Job>> JobStore::List() {
-  return Guard([&]() -> absl::StatusOr<std::vector<v1::Job>> { return table_.All(); });
+absl::StatusOr<std::vector<v1::Job>> JobStore::List(const std::string& before, int64_t limit) {
+  int64_t first = kUnlimited;
+  if (!before.empty()) {
+    ASSIGN_OR_RETURN(first, JobNumber(before));
+  }
+  return Guard(
+      [&]() -> absl::StatusOr<std::vector<v1::Job>> { return table_.Before(first, limit); });
 }
 
 absl::StatusOr<std::vector<v1::JobEvent>> JobStore::EventsAfter(const std::string& id,
-                                                                int64_t after) {
+                                                                int64_t after, int64_t max_bytes) {
   ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
   return Guard([&]() -> absl::StatusOr<std::vector<v1::JobEvent>> {
     RETURN_IF_ERROR(table_.Read(number).status());
-    return table_.EventsAfter(number, after, kEventsPerCall);
+    return table_.EventsAfter(number, after, kEventsPerCall, max_bytes);
   });
 }
 
@@ -206,6 +248,7 @@ absl::StatusOr<v1::Job> JobStore::Resume(const std::string& id) {
     ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
     ASSIGN_OR_RETURN(v1::Job job, table_.Read(number));
     if (job.state() == v1::JOB_QUEUED || job.state() == v1::JOB_RUNNING) return job;
+    table_.ForgetAttempts(number);
     return Move(number, v1::JOB_QUEUED, "resumed");
   });
 }
@@ -218,22 +261,54 @@ absl::StatusOr<bool> JobStore::HasUnfinished() {
 
 absl::StatusOr<std::optional<v1::Job>> JobStore::ClaimNext() {
   return Transact([&]() -> absl::StatusOr<std::optional<v1::Job>> {
-    const std::vector<int64_t> queued = table_.InState(v1::JOB_QUEUED);
-    if (queued.empty()) return std::nullopt;
-    ASSIGN_OR_RETURN(v1::Job job, Move(queued.front(), v1::JOB_RUNNING, "started"));
-    return job;
+    const std::optional<int64_t> number = table_.NextInTurn(clock_());
+    if (!number) return std::nullopt;
+    table_.CountStart(*number);
+    ASSIGN_OR_RETURN(const v1::Job job, table_.Read(*number));
+    const std::string message =
+        job.attempts() == 1 ? "started" : absl::StrCat("started, attempt ", job.attempts());
+    ASSIGN_OR_RETURN(v1::Job started, Move(*number, v1::JOB_RUNNING, message));
+    return started;
   });
 }
 
 absl::Status JobStore::RequeueOrphans() {
   return Transact([&]() -> absl::Status {
     for (const int64_t number : table_.InState(v1::JOB_RUNNING)) {
-      const bool cancel = table_.CancelRequested(number);
-      const v1::JobState to = cancel ? v1::JOB_CANCELLED : v1::JOB_QUEUED;
-      const char* why = cancel ? "cancelled" : "its process ended; queued again";
-      RETURN_IF_ERROR(Move(number, to, why).status());
+      if (table_.CancelRequested(number)) {
+        RETURN_IF_ERROR(Move(number, v1::JOB_CANCELLED, "cancelled").status());
+        continue;
+      }
+      ASSIGN_OR_RETURN(const v1::Job job, table_.Read(number));
+      RETURN_IF_ERROR(FailAttempt(number, EndWithoutAWord(job), 0));
     }
     return absl::OkStatus();
+  });
+}
+
+// Within a transaction.
+absl::Status JobStore::FailAttempt(int64_t number, const std::string& cause, double first_delay) {
+  ASSIGN_OR_RETURN(const v1::Job job, table_.Read(number));
+  const int failures = table_.CountFailure(number);
+  const std::string failed = absl::StrCat("attempt ", job.attempts(), " failed: ", cause);
+  if (failures >= kMaxFailures) {
+    const std::string error = absl::StrCat(
+        cause, "; gave up after ", failures,
+        " attempts that came no further. When the cause is mended: braid resume ", job.id());
+    return Move(number, v1::JOB_FAILED, absl::StrCat("attempt ", job.attempts(), ": ", error),
+                error)
+        .status();
+  }
+  const double delay = RetryDelaySeconds(failures, first_delay);
+  const std::string message =
+      absl::StrCat(failed, "; queued again", delay > 0 ? absl::StrCat(" in ", delay, " s") : "");
+  return Move(number, v1::JOB_QUEUED, message, failed, nullptr, clock_() + delay).status();
+}
+
+absl::Status JobStore::Retry(const std::string& id, const std::string& cause, double first_delay) {
+  return Transact([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
+    return FailAttempt(number, cause, first_delay);
   });
 }
 
@@ -242,6 +317,7 @@ absl::Status JobStore::RecordProgress(const std::string& id, const v1::StageProg
     ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
     ASSIGN_OR_RETURN(const v1::Job job, table_.Read(number));
     table_.UpdateStage(job, number, progress);
+    table_.MarkReached(number, PlaceOf(progress, job));
     AppendEvent(number, job.state(), "", &progress);
     return absl::OkStatus();
   });
@@ -275,8 +351,29 @@ void JobStore::WaitForChange(uint64_t seen, std::chrono::milliseconds timeout) c
 
 void JobStore::Wake() {
   std::lock_guard lock(mutex_);
-  ++changes_;
-  changed_.notify_all();
+  all_changed_at_ = changes_ + 1;
+  Changed();
+}
+
+uint64_t JobStore::VersionOf(const std::string& id) {
+  const absl::StatusOr<int64_t> number = JobNumber(id);
+  if (!number.ok()) return 0;
+  std::lock_guard lock(mutex_);
+  try {
+    if (const int64_t version = table_.DataVersion(); version != data_version_) {
+      data_version_ = version;
+      all_changed_at_ = ++changes_;
+    }
+  } catch (const SQLite::Exception&) {
+    all_changed_at_ = ++changes_;  // whoever looks closer is told
+  }
+  const auto found = changed_at_.find(*number);
+  return std::max(found == changed_at_.end() ? 0 : found->second, all_changed_at_);
+}
+
+void JobStore::SetListener(std::function<void()> listener) {
+  std::lock_guard lock(mutex_);
+  listener_ = std::move(listener);
 }
 
 }  // namespace braid

@@ -13,8 +13,9 @@
 namespace braid {
 namespace {
 
-constexpr char kSchema[] = R"sql(
-CREATE TABLE IF NOT EXISTS jobs(
+// What makes version 1 of nothing, and each version of the one before.
+constexpr const char* kVersions[JobTable::kSchemaVersion] = {R"sql(
+CREATE TABLE jobs(
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   request_id TEXT NOT NULL UNIQUE,
   spec BLOB NOT NULL,
@@ -25,15 +26,24 @@ CREATE TABLE IF NOT EXISTS jobs(
   cancel_requested INTEGER NOT NULL DEFAULT 0,
   created REAL NOT NULL,
   finished REAL NOT NULL DEFAULT 0);
-CREATE INDEX IF NOT EXISTS jobs_by_state ON jobs(state, id);
-CREATE TABLE IF NOT EXISTS events(
+CREATE INDEX jobs_by_state ON jobs(state, id);
+CREATE TABLE events(
   job INTEGER NOT NULL REFERENCES jobs(id) ON DELETE CASCADE,
   number INTEGER NOT NULL,
   event BLOB NOT NULL,
   PRIMARY KEY(job, number)) WITHOUT ROWID;
-)sql";
+)sql",
+                                                             R"sql(
+ALTER TABLE jobs ADD COLUMN principal TEXT NOT NULL DEFAULT 'local';
+ALTER TABLE jobs ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN failures INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN reached INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN not_before REAL NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN turn INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX jobs_by_turn ON jobs(principal, turn);
+)sql"};
 constexpr char kColumns[] =
-    "SELECT id, spec, state, error, stages, result, created, finished,"
+    "SELECT id, spec, state, error, stages, result, created, finished, principal, attempts,"
     " (SELECT COALESCE(MAX(number), 0) FROM events WHERE job = jobs.id) FROM jobs ";
 
 // Equal messages give equal bytes.
@@ -64,7 +74,9 @@ v1::Job FromRow(SQLite::Statement& row) {
   }
   job.set_created_at(row.getColumn(6).getDouble());
   job.set_finished_at(row.getColumn(7).getDouble());
-  job.set_last_event(row.getColumn(8).getInt64());
+  job.set_principal(row.getColumn(8).getString());
+  job.set_attempts(row.getColumn(9).getInt());
+  job.set_last_event(row.getColumn(10).getInt64());
   return job;
 }
 
@@ -85,18 +97,22 @@ int JobTable::SchemaVersion(SQLite::Database& database) {
 }
 
 void JobTable::CreateTables(SQLite::Database& database) {
-  database.exec(kSchema);
+  for (int version = SchemaVersion(database); version < kSchemaVersion; ++version) {
+    database.exec(kVersions[version]);
+  }
   database.exec(absl::StrCat("PRAGMA user_version=", kSchemaVersion));
 }
 
 int64_t JobTable::Insert(const v1::CorpusSpec& spec, const std::string& request_id,
-                         double created) {
-  SQLite::Statement insert(database_,
-                           "INSERT INTO jobs(request_id, spec, state, created) VALUES(?, ?, ?, ?)");
+                         const std::string& principal, double created) {
+  SQLite::Statement insert(
+      database_,
+      "INSERT INTO jobs(request_id, spec, state, created, principal) VALUES(?, ?, ?, ?, ?)");
   insert.bind(1, request_id);
   BindBlob(insert, 2, Serialize(spec));
   insert.bind(3, static_cast<int>(v1::JOB_QUEUED));
   insert.bind(4, created);
+  insert.bind(5, principal);
   insert.exec();
   return database_.getLastInsertRowid();
 }
@@ -115,9 +131,12 @@ std::optional<v1::Job> JobTable::OfRequest(const std::string& request_id) {
   return FromRow(query);
 }
 
-std::vector<v1::Job> JobTable::All() {
+std::vector<v1::Job> JobTable::Before(int64_t before, int64_t limit) {
   std::vector<v1::Job> jobs;
-  SQLite::Statement query(database_, absl::StrCat(kColumns, "ORDER BY id DESC"));
+  SQLite::Statement query(database_,
+                          absl::StrCat(kColumns, "WHERE id < ? ORDER BY id DESC LIMIT ?"));
+  query.bind(1, before);
+  query.bind(2, limit);
   while (query.executeStep()) jobs.push_back(FromRow(query));
   return jobs;
 }
@@ -130,17 +149,76 @@ std::vector<int64_t> JobTable::InState(v1::JobState state) {
   return numbers;
 }
 
+int64_t JobTable::NumUnfinished(const std::string& principal) {
+  SQLite::Statement query(database_,
+                          "SELECT COUNT(*) FROM jobs WHERE state IN (?, ?) AND principal = ?");
+  query.bind(1, static_cast<int>(v1::JOB_QUEUED));
+  query.bind(2, static_cast<int>(v1::JOB_RUNNING));
+  query.bind(3, principal);
+  query.executeStep();
+  return query.getColumn(0).getInt64();
+}
+
+std::optional<int64_t> JobTable::NextInTurn(double now) {
+  SQLite::Statement query(database_,
+                          "SELECT id FROM jobs WHERE state = ? AND not_before <= ? ORDER BY"
+                          " (SELECT MAX(turn) FROM jobs AS own WHERE own.principal ="
+                          " jobs.principal), id LIMIT 1");
+  query.bind(1, static_cast<int>(v1::JOB_QUEUED));
+  query.bind(2, now);
+  if (!query.executeStep()) return std::nullopt;
+  return query.getColumn(0).getInt64();
+}
+
+void JobTable::CountStart(int64_t number) {
+  SQLite::Statement update(database_,
+                           "UPDATE jobs SET attempts = attempts + 1,"
+                           " turn = (SELECT MAX(turn) + 1 FROM jobs) WHERE id = ?");
+  update.bind(1, number);
+  update.exec();
+}
+
+int JobTable::CountFailure(int64_t number) {
+  SQLite::Statement update(database_,
+                           "UPDATE jobs SET failures = failures + 1 WHERE id = ?"
+                           " RETURNING failures");
+  update.bind(1, number);
+  update.executeStep();
+  const int failures = update.getColumn(0).getInt();
+  // To its end, or the change is not made.
+  while (update.executeStep()) {
+  }
+  return failures;
+}
+
+void JobTable::MarkReached(int64_t number, int64_t place) {
+  SQLite::Statement update(
+      database_, "UPDATE jobs SET reached = ?, failures = 0 WHERE id = ? AND reached < ?");
+  update.bind(1, place);
+  update.bind(2, number);
+  update.bind(3, place);
+  update.exec();
+}
+
+void JobTable::ForgetAttempts(int64_t number) {
+  SQLite::Statement update(database_,
+                           "UPDATE jobs SET attempts = 0, failures = 0, reached = 0 WHERE id = ?");
+  update.bind(1, number);
+  update.exec();
+}
+
 void JobTable::Update(int64_t number, const StateChange& change) {
   SQLite::Statement update(database_,
                            "UPDATE jobs SET state = ?, error = ?, result = ?, finished = ?,"
                            " stages = CASE WHEN ? THEN x'' ELSE stages END,"
-                           " cancel_requested = 0 WHERE id = ?");
+                           " cancel_requested = 0, not_before = ? WHERE id = ?");
   update.bind(1, static_cast<int>(change.state));
   update.bind(2, change.error);
   if (change.result != nullptr) BindBlob(update, 3, Serialize(*change.result));
   update.bind(4, change.finished);
   update.bind(5, change.clear_stages ? 1 : 0);
-  update.bind(6, number);
+  update.bind(6, change.not_before);
+  update.bind(7, number);
   update.exec();
 }
 
@@ -179,7 +257,8 @@ void JobTable::AppendEvent(int64_t number, v1::JobEvent event) {
   insert.exec();
 }
 
-std::vector<v1::JobEvent> JobTable::EventsAfter(int64_t number, int64_t after, int64_t limit) {
+std::vector<v1::JobEvent> JobTable::EventsAfter(int64_t number, int64_t after, int64_t limit,
+                                                int64_t max_bytes) {
   SQLite::Statement query(database_,
                           "SELECT event FROM events WHERE job = ? AND number > ?"
                           " ORDER BY number LIMIT ?");
@@ -187,11 +266,15 @@ std::vector<v1::JobEvent> JobTable::EventsAfter(int64_t number, int64_t after, i
   query.bind(2, after);
   query.bind(3, limit);
   std::vector<v1::JobEvent> events;
-  while (query.executeStep()) {
-    events.emplace_back().ParseFromString(query.getColumn(0).getString());
+  for (int64_t bytes = 0; bytes < max_bytes && query.executeStep();) {
+    const std::string event = query.getColumn(0).getString();
+    bytes += std::ssize(event);
+    events.emplace_back().ParseFromString(event);
   }
   return events;
 }
+
+int64_t JobTable::DataVersion() { return database_.execAndGet("PRAGMA data_version").getInt64(); }
 
 bool SameSpec(const v1::CorpusSpec& a, const v1::CorpusSpec& b) {
   return Serialize(a) == Serialize(b);

@@ -10,6 +10,7 @@
 #include "pipeline/corpus_spec.h"
 #include "pipeline/job_runner.h"
 #include "pipeline/progress_throttle.h"
+#include "pipeline/retry_policy.h"
 
 namespace braid {
 namespace {
@@ -45,8 +46,8 @@ class CancelPoll {
 }  // namespace
 
 JobWorker::JobWorker(const std::filesystem::path& home, JobStore* jobs, StageStore* stages,
-                     int num_jobs)
-    : jobs_(jobs), stages_(stages), lock_(home) {
+                     int num_jobs, double retry_seconds)
+    : jobs_(jobs), stages_(stages), retry_seconds_(retry_seconds), lock_(home) {
   for (int i = 0; i < num_jobs; ++i) threads_.emplace_back([this] { Loop(); });
 }
 
@@ -138,7 +139,9 @@ absl::Status JobWorker::Record(const v1::Job& job, const absl::StatusOr<v1::JobR
     if (requested) return jobs_->MarkCancelled(job.id());
     if (stopping_) return jobs_->Requeue(job.id(), "interrupted; queued again");
   }
-  return jobs_->Fail(job.id(), std::string(result.status().message()));
+  const std::string cause(result.status().message());
+  return IsTransient(result.status()) ? jobs_->Retry(job.id(), cause, retry_seconds_)
+                                      : jobs_->Fail(job.id(), cause);
 }
 
 void JobWorker::Run(const v1::Job& job) {

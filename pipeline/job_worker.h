@@ -1,4 +1,4 @@
-// Threads that run the queued jobs of a home, oldest first.
+// Threads that run the queued jobs of a home.
 #ifndef BRAID_PIPELINE_JOB_WORKER_H_
 #define BRAID_PIPELINE_JOB_WORKER_H_
 
@@ -25,9 +25,11 @@ namespace braid {
 // polling faster than five times a second.
 class JobWorker {
  public:
-  // Runs up to `num_jobs` jobs at a time. Requires: num_jobs >= 0; `jobs` and
+  // Runs up to `num_jobs` jobs at a time; after a failure that may pass a job pauses for
+  // `retry_seconds` and then longer (retry_policy.h). Requires: num_jobs >= 0; `jobs` and
   // `stages` outlive this.
-  JobWorker(const std::filesystem::path& home, JobStore* jobs, StageStore* stages, int num_jobs);
+  JobWorker(const std::filesystem::path& home, JobStore* jobs, StageStore* stages, int num_jobs,
+            double retry_seconds);
   // Interrupts running jobs at their next commit point and queues them again.
   ~JobWorker();
 
@@ -46,6 +48,7 @@ class JobWorker {
 
   JobStore* const jobs_;
   StageStore* const stages_;
+  const double retry_seconds_;
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;  // guards lock_, num_running_, unrecorded_
   WorkerLock lock_;

@@ -10,6 +10,7 @@ braid_library(NAME pipeline
     embed_stage.cc
     heldout_overlap.cc
     ingest_stage.cc
+    job_event_source.cc
     job_explanation.cc
     job_id.cc
     job_runner.cc
@@ -23,13 +24,14 @@ braid_library(NAME pipeline
     pack_stage.cc
     pipeline_service.cc
     resume_point.cc
+    retry_policy.cc
     stage_key.cc
     stage_meter.cc
     stage_store.cc
     tokenize_stage.cc
     worker_lock.cc
   DEPS braid::pipeline_core braid::pipeline_partition braid::corpus braid::tokenizer
-    braid::retrieval braid::retrieval_services braid::proto braid::nearest_word braid::formats
+    braid::contriever_files braid::retrieval braid::retrieval_services braid::proto braid::nearest_word braid::formats
     braid::grpc_status gRPC::grpc++
     nlohmann_json::nlohmann_json absl::status absl::statusor absl::strings Threads::Threads)
 target_link_libraries(braid_pipeline PRIVATE SQLiteCpp PkgConfig::XXHASH)

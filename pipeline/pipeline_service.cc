@@ -16,18 +16,24 @@
 #include "braid/v1/pipeline.grpc.pb.h"
 #include "formats/status_macros.h"
 #include "pipeline/corpus_spec.h"
+#include "pipeline/job_event_source.h"
 #include "pipeline/job_explanation.h"
-#include "pipeline/job_state.h"
 #include "pipeline/job_store.h"
 #include "pipeline/job_worker.h"
 #include "pipeline/stage_store.h"
+#include "proto/grpc_caller.h"
+#include "proto/grpc_event_stream.h"
 #include "proto/grpc_status.h"
 
 namespace braid {
 namespace {
 
-// Other processes may change a job, unseen by this one's condition variable.
+// Other processes may change a job, and tell this one nothing.
 constexpr std::chrono::milliseconds kPollInterval{200};
+
+// Of ListJobs. Bytes, so that a page stays well below gRPC's limit on messages.
+constexpr int32_t kMaxPageSize = 1000;
+constexpr size_t kMaxPageBytes = size_t{2} << 20;
 
 // Text of a span when a request does not say.
 constexpr int64_t kExcerptBytes = 160;
@@ -69,16 +75,26 @@ absl::Status CheckPathsExist(const v1::CorpusSpec& spec) {
   return absl::OkStatus();
 }
 
-class PipelineServiceImpl final : public v1::PipelineService::Service {
+// Watches are calls that last: those do not hold a thread each.
+using PipelineServiceBase =
+    v1::PipelineService::WithCallbackMethod_WatchJob<v1::PipelineService::Service>;
+
+class PipelineServiceImpl final : public PipelineServiceBase {
  public:
   PipelineServiceImpl(const PipelineOptions& options, std::unique_ptr<JobStore> jobs)
-      : jobs_(std::move(jobs)),
+      : options_(options),
+        jobs_(std::move(jobs)),
         stages_(options.home / "store"),
-        worker_(options.home, jobs_.get(), &stages_, options.num_workers) {}
+        worker_(options.home, jobs_.get(), &stages_, options.num_workers, options.retry_seconds),
+        watches_([this](const std::string& id) { return OpenJobEvents(id, jobs_.get(), &worker_); },
+                 {.poll_interval = kPollInterval, .max_per_principal = options.max_watches}) {
+    jobs_->SetListener([this] { watches_.Notify(); });
+  }
+  ~PipelineServiceImpl() override { jobs_->SetListener(nullptr); }
 
-  grpc::Status SubmitCorpus(grpc::ServerContext*, const v1::SubmitCorpusRequest* request,
+  grpc::Status SubmitCorpus(grpc::ServerContext* context, const v1::SubmitCorpusRequest* request,
                             v1::Job* response) override {
-    return Reply(Submit(*request), response);
+    return Reply(Submit(*request, PrincipalOf(*context)), response);
   }
 
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest* request,
@@ -86,17 +102,14 @@ class PipelineServiceImpl final : public v1::PipelineService::Service {
     return Reply(jobs_->Get(request->id()), response);
   }
 
-  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*,
+  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
                         v1::ListJobsResponse* response) override {
-    absl::StatusOr<std::vector<v1::Job>> jobs = jobs_->List();
-    if (!jobs.ok()) return ToGrpc(jobs.status());
-    for (v1::Job& job : *jobs) *response->add_jobs() = std::move(job);
-    return grpc::Status::OK;
+    return Reply(Page(*request), response);
   }
 
-  grpc::Status WatchJob(grpc::ServerContext* context, const v1::WatchJobRequest* request,
-                        grpc::ServerWriter<v1::JobEvent>* writer) override {
-    return ToGrpc(Watch(*request, context, writer));
+  grpc::ServerWriteReactor<v1::JobEvent>* WatchJob(grpc::CallbackServerContext* context,
+                                                   const v1::WatchJobRequest* request) override {
+    return watches_.Watch(context, request->id(), request->after_event());
   }
 
   grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request,
@@ -120,13 +133,36 @@ class PipelineServiceImpl final : public v1::PipelineService::Service {
   }
 
  private:
-  absl::StatusOr<v1::Job> Submit(const v1::SubmitCorpusRequest& request) {
+  absl::StatusOr<v1::Job> Submit(const v1::SubmitCorpusRequest& request,
+                                 const std::string& principal) {
     ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, ResolveCorpusSpec(request.spec()));
     const std::string id = request.request_id().empty() ? NewRequestId() : request.request_id();
     // A repeated request finds its job even when the corpus has moved since.
     ASSIGN_OR_RETURN(const bool known, jobs_->Knows(id));
     if (!known) RETURN_IF_ERROR(CheckPathsExist(resolved));
-    return jobs_->Submit(resolved, id);
+    return jobs_->Submit(resolved, id,
+                         {.principal = principal, .max_unfinished = options_.max_jobs});
+  }
+
+  absl::StatusOr<v1::ListJobsResponse> Page(const v1::ListJobsRequest& request) {
+    if (request.page_size() < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("page_size: got ", request.page_size(), ", expected 0 or more"));
+    }
+    const int32_t size =
+        request.page_size() == 0 ? kMaxPageSize : std::min(request.page_size(), kMaxPageSize);
+    ASSIGN_OR_RETURN(std::vector<v1::Job> jobs, jobs_->List(request.page_token(), size + 1));
+    v1::ListJobsResponse page;
+    size_t bytes = 0;
+    for (v1::Job& job : jobs) {
+      bytes += job.ByteSizeLong();
+      if (page.jobs_size() > 0 && (page.jobs_size() == size || bytes > kMaxPageBytes)) {
+        page.set_next_page_token(page.jobs().rbegin()->id());
+        break;
+      }
+      *page.add_jobs() = std::move(job);
+    }
+    return page;
   }
 
   absl::StatusOr<JobExplanation> Explanation(const std::string& id) {
@@ -154,27 +190,11 @@ class PipelineServiceImpl final : public v1::PipelineService::Service {
     return explanation.Document(request.document(), ExcerptBytes(request.excerpt_bytes()));
   }
 
-  absl::Status Watch(const v1::WatchJobRequest& request, grpc::ServerContext* context,
-                     grpc::ServerWriter<v1::JobEvent>* writer) {
-    int64_t sent = request.after_event();
-    while (!context->IsCancelled()) {
-      const uint64_t seen = jobs_->changes();
-      ASSIGN_OR_RETURN(const auto events, jobs_->EventsAfter(request.id(), sent));
-      for (const v1::JobEvent& event : events) {
-        if (!writer->Write(event)) return absl::CancelledError("the client is gone");
-        sent = event.number();
-      }
-      ASSIGN_OR_RETURN(const v1::Job job, jobs_->Get(request.id()));
-      if (IsFinal(job.state()) && job.last_event() <= sent) return absl::OkStatus();
-      RETURN_IF_ERROR(worker_.Unrecorded(request.id()));
-      if (events.empty()) jobs_->WaitForChange(seen, kPollInterval);
-    }
-    return absl::CancelledError("the client is gone");
-  }
-
+  const PipelineOptions options_;
   const std::unique_ptr<JobStore> jobs_;
   StageStore stages_;
-  JobWorker worker_;  // last: its threads use the others
+  JobWorker worker_;                    // its threads use those above
+  EventStreams<v1::JobEvent> watches_;  // its thread uses those above
 };
 
 }  // namespace

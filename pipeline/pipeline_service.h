@@ -21,6 +21,11 @@ struct PipelineOptions {
   // Jobs run at a time. 0 serves and accepts jobs but runs none, for a process
   // that only looks.
   int num_workers = 1;
+  // Queued and running jobs, and open watches, of one principal; 0: no limit.
+  int64_t max_jobs = 0;
+  int64_t max_watches = 0;
+  // Pause of a job after its first failure that may pass (retry_policy.h).
+  double retry_seconds = 5;
 };
 
 // Errors: those of creating the home and opening its database.

@@ -33,6 +33,10 @@ class Embedder {
 
   // Identifies the function text -> vector: equal fingerprints, equal vectors.
   virtual std::string fingerprint() const = 0;
+
+  // Of the texts embedded so far, how many are longer than this embedder reads, so that
+  // only their beginning counts.
+  virtual int64_t num_truncated() const { return 0; }
 };
 
 }  // namespace braid

@@ -25,6 +25,7 @@ WALLS = {
     r"<grpc(pp)?/": r"(_service|_client)\.(h|cc)$|/grpc_[a-z_]+\.(h|cc)$",
     r"<faiss/": r"^retrieval/faiss_[a-z_]+\.cc$",
     r"<prometheus/": r"^cli/prometheus_[a-z_]+\.(h|cc)$",
+    r"<unicode/": r"^retrieval/(bert_characters|wordpiece_[a-z]+)\.cc$",
     r"<sentencepiece": r"^formats/sentencepiece_module\.cc$",
 }
 
@@ -68,6 +69,7 @@ def self_test():
         ("trainer/training_loop.cc", "#include <mpi.h>"),
         ("pipeline/job_runner.cc", "#include <grpcpp/grpcpp.h>"),
         ("retrieval/neighbor_graph.cc", "#include <faiss/IndexFlat.h>"),
+        ("retrieval/embedding_service.cc", "#include <ATen/ATen.h>"),
     ]
     good = [
         ("cli/main.cc", '#include "pipeline/packing.h"'),

@@ -1,6 +1,6 @@
 # What a run is and what it leaves on disk: no tensor library, no MPI.
 braid_library(NAME run_directory
-  SRCS run_directory.cc
+  SRCS run_directory.cc run_fence.cc control/process_identity.cc control/stop_request.cc
   DEPS braid::proto braid::config braid::formats nlohmann_json::nlohmann_json)
 braid_library(NAME checkpoint
   SRCS
@@ -10,9 +10,13 @@ braid_library(NAME checkpoint
     communicator.cc
   DEPS braid::proto braid::config braid::formats nlohmann_json::nlohmann_json absl::str_format)
 braid_library(NAME run_spec
-  SRCS model_path.cc run_spec.cc starting_point.cc
+  SRCS launch_config.cc model_path.cc run_spec.cc starting_point.cc
   DEPS braid::proto braid::config braid::checkpoint braid::formats braid::model_config
     braid::run_directory nlohmann_json::nlohmann_json)
+
+# What ranks tell about the machines they were started on.
+braid_library(NAME rank_findings SRCS rank_findings.cc
+  DEPS absl::statusor absl::strings nlohmann_json::nlohmann_json)
 
 # Which instance is in which step: also for those who only ask.
 braid_library(NAME instance_schedule SRCS instance_schedule.cc DEPS braid::formats)
@@ -36,10 +40,11 @@ braid_library(NAME trainer
     huggingface/model_export.cc
     huggingface/model_import.cc
     huggingface/output_directory.cc
-    huggingface/weight_files.cc
     metrics_log.cc
     mpi_communicator.cc
     progress_line.cc
+    rank_check.cc
+    rank_heartbeat.cc
     routing_health.cc
     routing_totals.cc
     sampler.cc
@@ -55,7 +60,7 @@ braid_library(NAME trainer
     weight_check.cc
     weight_update.cc
   DEPS
-    braid::checkpoint braid::instance_schedule braid::run_directory braid::run_spec braid::model braid::model_config braid::tokenizer
+    braid::checkpoint braid::instance_schedule braid::rank_findings braid::run_directory braid::run_spec braid::model braid::model_config braid::tokenizer
     braid::config braid::formats braid::proto nlohmann_json::nlohmann_json Threads::Threads
     absl::str_format)
 target_link_libraries(braid_trainer

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
+#include "trainer/phase_times.h"
 #include "trainer/shard.h"
 
 namespace braid {
@@ -111,6 +112,7 @@ class MpiCommunicator : public Communicator {
   // busy. Without one, as often as other programs leave the core.
   absl::Status Complete(int code, MPI_Request request, const char* call) const {
     RETURN_IF_ERROR(FromMpi(code, call));
+    const ScopedShownPhase waiting(Phase::kCommunication);
     const auto start = std::chrono::steady_clock::now();
     for (;;) {
       int done = 0;

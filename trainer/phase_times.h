@@ -7,6 +7,7 @@
 #define BRAID_TRAINER_PHASE_TIMES_H_
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 
@@ -29,7 +30,31 @@ using PhaseSeconds = std::array<double, kNumPhases>;
 
 namespace internal {
 inline thread_local PhaseSeconds phase_seconds = {};
+inline thread_local std::atomic<int>* shown_phase = nullptr;
 }  // namespace internal
+
+inline constexpr int kBetweenPhases = -1;
+
+// From now on `place` has the phase that this thread is in, as a number, or kBetweenPhases: for
+// another thread that tells the world. nullptr ends it.
+inline void ShowPhasesIn(std::atomic<int>* place) { internal::shown_phase = place; }
+
+// Shows a phase for its own lifetime, without counting its time; then what was shown before.
+class ScopedShownPhase {
+ public:
+  explicit ScopedShownPhase(Phase phase) {
+    if (place_) before_ = place_->exchange(static_cast<int>(phase), std::memory_order_relaxed);
+  }
+  ScopedShownPhase(const ScopedShownPhase&) = delete;
+  ScopedShownPhase& operator=(const ScopedShownPhase&) = delete;
+  ~ScopedShownPhase() {
+    if (place_) place_->store(before_, std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<int>* const place_ = internal::shown_phase;
+  int before_ = kBetweenPhases;
+};
 
 inline void AddPhaseSeconds(Phase phase, double seconds) {
   internal::phase_seconds[static_cast<size_t>(phase)] += seconds;
@@ -42,7 +67,7 @@ inline PhaseSeconds TakePhaseSeconds() {
   return spent;
 }
 
-// Counts its own lifetime. Phases do not nest.
+// Counts its own lifetime, and shows it. Phases do not nest.
 class ScopedPhase {
  public:
   explicit ScopedPhase(Phase phase) : phase_(phase) {}
@@ -55,6 +80,7 @@ class ScopedPhase {
 
  private:
   const Phase phase_;
+  const ScopedShownPhase shown_{phase_};
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

@@ -115,8 +115,11 @@ std::optional<v1::StepMetrics> RunDirectory::ReadNewestMetrics() const {
 }
 
 absl::Status RunDirectory::WriteExit(const ExitRecord& record, int rank) const {
-  const nlohmann::json json = {
-      {"outcome", record.outcome}, {"error", record.error}, {"step", record.step}};
+  const nlohmann::json json = {{"outcome", record.outcome},
+                               {"error", record.error},
+                               {"step", record.step},
+                               {"nonce", record.nonce},
+                               {"retryable", record.retryable}};
   const fs::path own = root_ / absl::StrCat("exit.rank-", rank, ".json");
   const std::string text =
       json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -134,6 +137,10 @@ std::optional<ExitRecord> RunDirectory::ReadExit() const {
     return std::nullopt;
   }
   ExitRecord record{.outcome = json["outcome"].get<std::string>(), .error = "", .step = 0};
+  if (json.contains("nonce") && json["nonce"].is_string()) record.nonce = json["nonce"];
+  if (json.contains("retryable") && json["retryable"].is_boolean()) {
+    record.retryable = json["retryable"];
+  }
   if (json.contains("error") && json["error"].is_string()) record.error = json["error"];
   if (json.contains("step") && json["step"].is_number_integer()) record.step = json["step"];
   return record;

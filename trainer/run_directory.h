@@ -7,7 +7,11 @@
 //   metrics.jsonl        one StepMetrics per line, in step order
 //   heartbeat/rank-0.json
 //   checkpoints/         step-00000480/ ...; see trainer/checkpoint.h
-//   process.json         who runs it; written by the launcher
+//   launch.json          how to start the ranks; written by the launcher
+//   process.json         who supervises it
+//   attempt.json         mpirun of the present attempt; ranks of another end themselves
+//   stop.json            somebody asked the launch to stop
+//   events.jsonl, supervision.json   what happened, by the supervisor; docs/supervision.md
 //   trainer.log          stdout and stderr of the ranks
 //   exit.json            how the last attempt ended
 #ifndef BRAID_TRAINER_RUN_DIRECTORY_H_
@@ -38,12 +42,21 @@ inline constexpr int kExitUsage = 2;
 inline constexpr int kExitNotFound = 3;
 // Asked to stop, and saved a checkpoint first.
 inline constexpr int kExitStopped = 75;
+// Another attempt to train this run has begun: nothing was written.
+inline constexpr int kExitFenced = 76;
+
+// In the environment of a rank: names the attempt that it belongs to.
+inline constexpr char kNonceVariable[] = "BRAID_RUN_NONCE";
 
 // exit.json.
 struct ExitRecord {
   std::string outcome;  // kSucceeded, kStopped or kFailed
   std::string error;    // the cause when kFailed, else empty
   int64_t step = 0;     // steps completed
+  // The attempt; empty when the trainer was started by hand.
+  std::string nonce = {};
+  // Whether to try again may help: not when the same would happen.
+  bool retryable = true;
 };
 
 // Names, reads and writes the files above. Holds only the path, so it is cheap
@@ -58,7 +71,12 @@ class RunDirectory {
   std::filesystem::path metrics() const { return root_ / "metrics.jsonl"; }
   std::filesystem::path heartbeats() const { return root_ / "heartbeat"; }
   std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }
+  std::filesystem::path launch() const { return root_ / "launch.json"; }
   std::filesystem::path process() const { return root_ / "process.json"; }
+  std::filesystem::path attempt() const { return root_ / "attempt.json"; }
+  std::filesystem::path stop() const { return root_ / "stop.json"; }
+  std::filesystem::path events() const { return root_ / "events.jsonl"; }
+  std::filesystem::path supervision() const { return root_ / "supervision.json"; }
   std::filesystem::path log() const { return root_ / "trainer.log"; }
   std::filesystem::path exit() const { return root_ / "exit.json"; }
 

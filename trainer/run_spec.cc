@@ -10,6 +10,7 @@
 #include "formats/manifest.h"
 #include "formats/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "trainer/launch_config.h"
 #include "trainer/model_config.h"
 #include "trainer/starting_point.h"
 
@@ -193,11 +194,10 @@ absl::Status FillUpcycling(v1::RunSpec* spec) {
 }
 
 absl::Status FillRanks(v1::RunSpec* spec) {
-  if (spec->world_size() == 0) spec->set_world_size(1);
-  RETURN_IF_ERROR(Check(spec->world_size() > 0, "world_size", spec->world_size(), "at least 1"));
+  RETURN_IF_ERROR(ResolveLaunch(spec));
   const int32_t cores = std::max(1u, std::thread::hardware_concurrency());
   if (spec->threads_per_rank() == 0) {
-    spec->set_threads_per_rank(std::max(1, cores / spec->world_size()));
+    spec->set_threads_per_rank(std::max(1, cores / RanksPerMachine(*spec)));
   }
   return Check(spec->threads_per_rank() > 0 && spec->threads_per_rank() <= kMaxThreads,
                "threads_per_rank", spec->threads_per_rank(), absl::StrCat("1 to ", kMaxThreads));
@@ -235,6 +235,10 @@ absl::Status FillSteps(const DatasetInfo& data, v1::RunSpec* spec) {
   if (spec->routing_every_steps() == 0) spec->set_routing_every_steps(10);
   return Check(spec->routing_every_steps() > 0, "routing_every_steps",
                static_cast<double>(spec->routing_every_steps()), "at least 1");
+}
+
+absl::Status CheckPositive(double value, const char* field) {
+  return Check(std::isfinite(value) && value > 0, field, value, "a number above 0");
 }
 
 std::string ShapeName(const v1::ModelConfig& model) {
@@ -318,8 +322,25 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
   RETURN_IF_ERROR(FillUpcycling(&resolved));
   FillOptimizer(resolved.mutable_optimizer());
   RETURN_IF_ERROR(CheckOptimizer(resolved.optimizer()));
+  RETURN_IF_ERROR(FillSupervision(resolved.mutable_supervision()));
   if (resolved.name().empty()) resolved.set_name(ShapeName(resolved.model()));
   return resolved;
+}
+
+absl::Status FillSupervision(v1::SupervisionConfig* config) {
+  if (config->hang_seconds() == 0) config->set_hang_seconds(30);
+  if (config->hang_steps() == 0) config->set_hang_steps(3);
+  if (config->max_restarts() == 0) config->set_max_restarts(3);
+  if (config->backoff_seconds() == 0) config->set_backoff_seconds(1);
+  if (config->slow_rank_ratio() == 0) config->set_slow_rank_ratio(1.3);
+  if (config->slow_rank_steps() == 0) config->set_slow_rank_steps(20);
+  RETURN_IF_ERROR(CheckPositive(config->hang_seconds(), "supervision.hang_seconds"));
+  RETURN_IF_ERROR(CheckPositive(config->hang_steps(), "supervision.hang_steps"));
+  RETURN_IF_ERROR(CheckPositive(config->backoff_seconds(), "supervision.backoff_seconds"));
+  RETURN_IF_ERROR(Check(config->slow_rank_ratio() > 1, "supervision.slow_rank_ratio",
+                        config->slow_rank_ratio(), "a number above 1"));
+  return Check(config->slow_rank_steps() > 0, "supervision.slow_rank_steps",
+               config->slow_rank_steps(), "at least 1");
 }
 
 int64_t DenseSteps(const v1::RunSpec& resolved) {

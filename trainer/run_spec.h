@@ -40,6 +40,9 @@ absl::Status VerifyDataset(const std::filesystem::path& dataset_dir);
 // InvalidArgument names the field, what it got and what it must be.
 absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec);
 
+// Fills the defaults in and checks, as ResolveRunSpec does: for specs of before.
+absl::Status FillSupervision(v1::SupervisionConfig* config);
+
 // Steps of the dense warm-up of a resolved spec: 0 for a dense model, or when
 // the experts train from the first step.
 int64_t DenseSteps(const v1::RunSpec& resolved);

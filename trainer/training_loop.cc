@@ -1,7 +1,5 @@
 #include "trainer/training_loop.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -25,13 +23,7 @@
 namespace braid {
 namespace {
 
-constexpr double kSecondsBetweenHeartbeats = 1;
 constexpr double kSecondsBetweenLines = 10;
-
-std::string HostName() {
-  char name[256] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
-}
 
 // Differs between processes, on all hosts.
 std::string NewAttempt() {
@@ -53,8 +45,10 @@ TrainingLoop::TrainingLoop(RunDirectory directory, v1::RunSpec spec, LoopEnviron
     : directory_(std::move(directory)),
       spec_(std::move(spec)),
       environment_(std::move(environment)),
-      meter_(spec_.world_size(), environment_.peak_gflops) {
-  BRAID_CHECK(environment_.communicator != nullptr && environment_.now) << "incomplete environment";
+      meter_(spec_.world_size(), environment_.peak_gflops),
+      heartbeat_(directory_, environment_.communicator->rank(), environment_.nonce,
+                 environment_.now, spec_.supervision().slow_rank_steps()) {
+  BRAID_CHECK(environment_.now) << "incomplete environment";
 }
 
 absl::StatusOr<TrainingOutcome> TrainingLoop::Run() {
@@ -65,10 +59,13 @@ absl::StatusOr<TrainingOutcome> TrainingLoop::Run() {
 }
 
 absl::StatusOr<TrainingOutcome> TrainingLoop::RunToEnd() {
+  heartbeat_.ShowPhases();
+  if (environment_.after_beat) heartbeat_.BeatInBackground(environment_.after_beat);
   RETURN_IF_ERROR(Open());
   RETURN_IF_ERROR(Restore());
   RETURN_IF_ERROR(CompareWithOthers());
   own_weights_.Remember(state_);
+  heartbeat_.BeginSteps();
   while (!done()) {
     RETURN_IF_ERROR(UpcycleIfDue());
     ASSIGN_OR_RETURN(const v1::StepMetrics metrics, Step());
@@ -136,10 +133,17 @@ absl::Status TrainingLoop::OpenWriter() {
   settings.tokenizer = directory_.tokenizer();
   settings.keep_last = spec_.checkpoint().keep_last();
   settings.attempt = std::move(attempt);
-  // So that the lines up to the step outlive a power cut with the checkpoint.
-  settings.before_publish = [this] { return metrics_->Sync(); };
+  settings.before_publish = [this] { return BeforePublish(); };
   writer_ = std::make_unique<CheckpointWriter>(environment_.communicator, std::move(settings));
   return absl::OkStatus();
+}
+
+// On the writer's thread of rank 0. Lines up to the step outlive a power cut with the checkpoint.
+absl::Status TrainingLoop::BeforePublish() const {
+  if (environment_.superseded()) {
+    return absl::AbortedError("another attempt to train this run has begun");
+  }
+  return metrics_->Sync();
 }
 
 absl::Status TrainingLoop::Restore() {
@@ -153,7 +157,8 @@ absl::Status TrainingLoop::Restore() {
   RETURN_IF_ERROR(AgreeOnStatus(*environment_.communicator, state.status()));
   state_ = *std::move(state);
   RETURN_IF_ERROR(OpenWriter());
-  RETURN_IF_ERROR(Beat(/*always=*/true));
+  heartbeat_.SetStep(state_.step);
+  RETURN_IF_ERROR(heartbeat_.Beat(/*always=*/true));
   if (!leads()) return absl::OkStatus();
   RETURN_IF_ERROR(CopyTokenizer());
   ASSIGN_OR_RETURN(metrics_, MetricsLog::Open(directory_.metrics(), state_.step));
@@ -245,11 +250,12 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   metrics.set_tokens_per_second(static_cast<double>(pass.num_tokens) /
                                 std::max(metrics.step_seconds(), 1e-9));
   meter_.Complete(state_.model->config(), &metrics);
+  heartbeat_.CompleteStep(state_.step, metrics.step_seconds() - metrics.times().communication());
   return metrics;
 }
 
 absl::Status TrainingLoop::Record(const v1::StepMetrics& metrics) {
-  RETURN_IF_ERROR(Beat(/*always=*/done()));
+  RETURN_IF_ERROR(heartbeat_.Beat(/*always=*/done()));
   if (!leads()) return absl::OkStatus();
   RETURN_IF_ERROR(metrics_->Append(metrics));
   if (metrics.time() - last_line_ >= kSecondsBetweenLines || done()) {
@@ -257,19 +263,6 @@ absl::Status TrainingLoop::Record(const v1::StepMetrics& metrics) {
     *environment_.out << ProgressLine(metrics, spec_.num_steps()) << std::endl;
   }
   return absl::OkStatus();
-}
-
-absl::Status TrainingLoop::Beat(bool always) {
-  const double now = environment_.now();
-  if (!always && now - last_beat_ < kSecondsBetweenHeartbeats) return absl::OkStatus();
-  last_beat_ = now;
-  v1::Heartbeat beat;
-  beat.set_rank(environment_.communicator->rank());
-  beat.set_host(HostName());
-  beat.set_pid(getpid());
-  beat.set_step(state_.step);
-  beat.set_time(now);
-  return directory_.WriteHeartbeat(beat);
 }
 
 bool TrainingLoop::CheckpointDue() const {

@@ -25,6 +25,7 @@
 #include "trainer/gradient_reducer.h"
 #include "trainer/instance_schedule.h"
 #include "trainer/metrics_log.h"
+#include "trainer/rank_heartbeat.h"
 #include "trainer/routing_health.h"
 #include "trainer/run_directory.h"
 #include "trainer/run_spec.h"
@@ -48,6 +49,13 @@ struct LoopEnvironment {
   double peak_gflops = 0;
   // Damaged checkpoints, from rank 0.
   std::ostream* warnings = &std::cerr;
+  // Names the attempt, in heartbeats.
+  std::string nonce = {};
+  // Asked before a checkpoint is published, on rank 0: true when another attempt owns the run.
+  std::function<bool()> superseded = [] { return false; };
+  // Called by a thread that also writes the heartbeat, once a second; without it the loop writes
+  // heartbeats itself, between steps.
+  std::function<void()> after_beat = nullptr;
 };
 
 enum class TrainingOutcome { kComplete, kInterrupted };
@@ -82,8 +90,8 @@ class TrainingLoop {
   absl::StatusOr<v1::StepMetrics> Step();
   absl::StatusOr<RankBatch> LoadBatch() const;
   absl::Status Record(const v1::StepMetrics& metrics);
-  absl::Status Beat(bool always);
   absl::StatusOr<bool> AgreeOnStep();
+  absl::Status BeforePublish() const;
   absl::Status Save(bool wait);
   bool CheckpointDue() const;
   bool done() const { return state_.step >= spec_.num_steps(); }
@@ -93,6 +101,7 @@ class TrainingLoop {
   v1::RunSpec spec_;
   LoopEnvironment environment_;
   StepMeter meter_;
+  RankHeartbeat heartbeat_;
   DatasetInfo dataset_;
   std::optional<DataLoader> loader_;
   std::optional<InstanceSchedule> schedule_;
@@ -101,7 +110,6 @@ class TrainingLoop {
   std::unique_ptr<MetricsLog> metrics_;  // rank 0
   TrainingState state_;
   RoutingHealth routing_health_;
-  double last_beat_ = 0;
   double last_line_ = 0;
   std::unique_ptr<CheckpointWriter> writer_;  // after metrics_, which its thread flushes
 };

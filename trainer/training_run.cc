@@ -1,13 +1,18 @@
 #include "trainer/training_run.h"
 
+#include <unistd.h>
+
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
+#include "trainer/control/stop_request.h"
 #include "trainer/model/matrix_product_peak.h"
+#include "trainer/run_fence.h"
 #include "trainer/run_spec.h"
 #include "trainer/training_loop.h"
 
@@ -31,7 +36,56 @@ void PrintSpec(const v1::RunSpec& spec) {
   std::cout << "training with the resolved configuration\n" << spec.DebugString() << std::flush;
 }
 
-Ending Train(const RunDirectory& directory, Communicator& communicator,
+std::string NonceOfAttempt() {
+  const char* nonce = std::getenv(kNonceVariable);
+  return nonce == nullptr ? "" : nonce;
+}
+
+// Without a word to the other ranks, which are those of an attempt that is over.
+[[noreturn]] void EndSuperseded(int rank) {
+  std::cerr << absl::StrCat("braid-trainer: rank ", rank,
+                            ": another attempt to train this run has begun; ending\n")
+            << std::flush;
+  _exit(kExitFenced);
+}
+
+// stop.json is looked at five times a second, whatever a step takes.
+class StopFile {
+ public:
+  explicit StopFile(RunDirectory directory) : directory_(std::move(directory)) {}
+
+  bool Requested() {
+    const auto now = std::chrono::steady_clock::now();
+    if (requested_ || now < next_look_) return requested_;
+    next_look_ = now + std::chrono::milliseconds(200);
+    return requested_ = ReadStopRequest(directory_).has_value();
+  }
+
+ private:
+  const RunDirectory directory_;
+  bool requested_ = false;
+  std::chrono::steady_clock::time_point next_look_;
+};
+
+// The same input would give these again.
+bool IsRetryable(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kDataLoss:
+      return false;
+    case absl::StatusCode::kInternal:
+      return !IsAgreed(status);  // agreed: numbers that are not finite
+    default:
+      return true;
+  }
+}
+
+Ending Train(const RunDirectory& directory, Communicator& communicator, const RunFence& fence,
              const std::function<bool()>& stop_requested) {
   absl::StatusOr<v1::RunSpec> written = directory.ReadSpec();
   if (!written.ok()) return {written.status()};
@@ -45,8 +99,16 @@ Ending Train(const RunDirectory& directory, Communicator& communicator,
   LoopEnvironment environment;
   environment.communicator = &communicator;
   environment.now = SteadyUnixClock();
-  environment.stop_requested = stop_requested;
+  StopFile stop_file(directory);
+  environment.stop_requested = [&] {
+    return stop_requested() || (communicator.rank() == 0 && stop_file.Requested());
+  };
   environment.peak_gflops = MeasureMatrixProductPeak();
+  environment.nonce = fence.nonce();
+  environment.superseded = [&] { return fence.Superseded(); };
+  environment.after_beat = [&] {
+    if (fence.Superseded()) EndSuperseded(communicator.rank());
+  };
   TrainingLoop loop(directory, *spec, environment);
   absl::StatusOr<TrainingOutcome> outcome = loop.Run();
   return {std::move(outcome), loop.step()};
@@ -54,20 +116,24 @@ Ending Train(const RunDirectory& directory, Communicator& communicator,
 
 // Memory that runs out is the outside world's doing, not a broken invariant.
 Ending TrainCatching(const RunDirectory& directory, Communicator& communicator,
-                     const std::function<bool()>& stop_requested) {
+                     const RunFence& fence, const std::function<bool()>& stop_requested) {
   try {
-    return Train(directory, communicator, stop_requested);
+    return Train(directory, communicator, fence, stop_requested);
   } catch (const std::exception& e) {
     return {absl::InternalError(e.what())};
   }
 }
 
-int Fail(const RunDirectory& directory, Communicator& communicator, const Ending& ending) {
+int Fail(const RunDirectory& directory, Communicator& communicator, const RunFence& fence,
+         const Ending& ending) {
+  if (fence.Superseded()) EndSuperseded(communicator.rank());
   const std::string message(ending.outcome.status().message());
   std::cerr << absl::StrCat("braid-trainer: rank ", communicator.rank(), ": ", message, "\n")
             << std::flush;
   if (std::filesystem::is_directory(directory.root())) {
-    (void)directory.WriteExit({std::string(kFailed), message, ending.step}, communicator.rank());
+    (void)directory.WriteExit({std::string(kFailed), message, ending.step, fence.nonce(),
+                               IsRetryable(ending.outcome.status())},
+                              communicator.rank());
   }
   communicator.Abort(kExitFailed);
   return kExitFailed;
@@ -77,13 +143,17 @@ int Fail(const RunDirectory& directory, Communicator& communicator, const Ending
 
 int RunTraining(const RunDirectory& directory, Communicator& communicator,
                 const std::function<bool()>& stop_requested) {
-  Ending ending = TrainCatching(directory, communicator, stop_requested);
-  if (!ending.outcome.ok()) return Fail(directory, communicator, ending);
+  const RunFence fence(directory, NonceOfAttempt());
+  if (fence.Superseded()) EndSuperseded(communicator.rank());
+  Ending ending = TrainCatching(directory, communicator, fence, stop_requested);
+  if (!ending.outcome.ok()) return Fail(directory, communicator, fence, ending);
   const bool stopped = *ending.outcome == TrainingOutcome::kInterrupted;
   if (communicator.rank() == 0) {
     const std::string outcome(stopped ? kStopped : kSucceeded);
-    const absl::Status status = directory.WriteExit({outcome, "", ending.step});
-    if (!status.ok()) return Fail(directory, communicator, {status, ending.step});
+    if (fence.Superseded()) EndSuperseded(communicator.rank());
+    const absl::Status status =
+        directory.WriteExit({outcome, "", ending.step, fence.nonce(), false});
+    if (!status.ok()) return Fail(directory, communicator, fence, {status, ending.step});
     std::cout << (stopped ? "stopped after step " : "done: step ") << ending.step << std::endl;
   }
   return stopped ? kExitStopped : kExitDone;

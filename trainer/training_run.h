@@ -12,7 +12,8 @@ namespace braid {
 
 // Called by every rank. Progress goes to stdout, errors to stderr; exit.json
 // says how it ended. Returns kExitDone, kExitStopped or, after aborting the
-// other ranks, kExitFailed.
+// other ranks, kExitFailed. Asked to stop by `stop_requested` or stop.json. A rank whose
+// BRAID_RUN_NONCE is not that of attempt.json any more ends the process with kExitFenced.
 int RunTraining(const RunDirectory& directory, Communicator& communicator,
                 const std::function<bool()>& stop_requested);
 

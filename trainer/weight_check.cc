@@ -51,7 +51,7 @@ absl::Status Difference(int64_t step, const std::string& name,
     others.push_back(absl::StrCat("rank ", rank, " (hash ", Hex(hashes[rank]), ")"));
   }
   const auto reference = std::ranges::find(hashes, expected) - hashes.begin();
-  return absl::DataLossError(absl::StrCat(
+  return absl::AbortedError(absl::StrCat(
       "after step ", step, " the weights are not the same on all ranks: ", name, " on ",
       absl::StrJoin(others, ", "), " differs from rank ", reference, " (hash ", Hex(expected), ")",
       hashes.size() == 2 ? ", and of two ranks either may be wrong" : "",
@@ -85,7 +85,7 @@ absl::Status OwnWeights::Check(TrainingState& state, int rank) const {
   const std::vector<uint64_t> now = Hashes(*state.model, part_);
   const auto [then, changed] = std::ranges::mismatch(hashes_, now);
   if (changed == now.end()) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(
+  return absl::AbortedError(absl::StrCat(
       "after step ", state.step,
       " the weights changed by themselves: ", state.model->parameters()[changed - now.begin()].name,
       " on rank ", rank, " (hash ", Hex(*changed), ") differs from what was written (hash ",

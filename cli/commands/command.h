@@ -45,6 +45,7 @@ void AddExportCommands(Program& program);     // export, import
 void AddQuickstartCommand(Program& program);  // quickstart
 void AddDoctorCommand(Program& program);      // doctor
 void AddTokenCommand(Program& program);       // token create, list, revoke
+void AddHealthCommand(Program& program);      // health
 
 }  // namespace braid
 

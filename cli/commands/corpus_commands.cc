@@ -19,7 +19,8 @@ namespace {
 
 struct SubmitOptions {
   std::vector<std::string> paths;
-  std::string name, order, text_field, tokenizer, request_id;
+  std::string name, order, text_field, tokenizer, request_id, embedder, embedder_model;
+  std::vector<std::string> embedding_servers, neighbor_servers;
   int32_t vocab_size = 0, sequence_length = 0;
   int64_t split_bytes = 0;
   uint64_t seed = 0;
@@ -43,10 +44,22 @@ absl::StatusOr<v1::CorpusSpec> SpecFrom(const SubmitOptions& options) {
     spec.mutable_tokenizer()->set_model_path(std::filesystem::absolute(options.tokenizer).string());
   }
   if (options.vocab_size > 0) spec.mutable_tokenizer()->set_vocab_size(options.vocab_size);
+  if (!options.embedder.empty()) spec.mutable_embedder()->set_kind(options.embedder);
+  if (!options.embedder_model.empty()) {
+    spec.mutable_embedder()->set_model_dir(
+        std::filesystem::absolute(options.embedder_model).lexically_normal().string());
+  }
   if (options.sequence_length > 0) {
     spec.mutable_pack()->set_sequence_length(options.sequence_length);
   }
   if (options.seed > 0) spec.set_seed(options.seed);
+  if (!options.embedding_servers.empty()) spec.mutable_embedder()->set_kind("remote");
+  for (const std::string& address : options.embedding_servers) {
+    spec.mutable_embedder()->add_addresses(address);
+  }
+  for (const std::string& address : options.neighbor_servers) {
+    spec.mutable_neighbors()->add_addresses(address);
+  }
   return spec;
 }
 
@@ -109,9 +122,23 @@ void AddSubmit(Program& program) {
   command->add_option("--tokenizer", options->tokenizer, "SentencePiece model to use");
   command->add_option("--vocab-size", options->vocab_size, "Pieces of a trained tokenizer (32000)")
       ->check(PositiveInt32());
+  command->add_option("--embedder", options->embedder,
+                      "hashing (default), contriever or remote: what tells which documents are "
+                      "alike");
+  command->add_option("--embedder-model", options->embedder_model,
+                      "Of contriever: a BERT encoder in Hugging Face layout (config.json, "
+                      "model.safetensors, vocab.txt)");
   command->add_option("--sequence-length", options->sequence_length, "Tokens of an instance (4096)")
       ->check(PositiveInt32());
   command->add_option("--seed", options->seed, "Seed of every random choice (0)")->check(Seed());
+  command
+      ->add_option("--embedding-servers", options->embedding_servers,
+                   "HOST:PORT,... of replicas that embed (braidd --services embedding)")
+      ->delimiter(',');
+  command
+      ->add_option("--neighbor-servers", options->neighbor_servers,
+                   "HOST:PORT,... of servers to search, a shard each (braidd --services neighbors)")
+      ->delimiter(',');
   command->add_option("--request-id", options->request_id, "Makes repeating this submit harmless");
   command->add_flag("--wait", options->wait,
                     "Follow the job to its end (always so without --server)");
@@ -120,7 +147,9 @@ void AddSubmit(Program& program) {
       "Examples:\n"
       "  braid submit corpus.jsonl.zst --wait\n"
       "  braid submit notes/ --vocab-size 4096 --sequence-length 512 --split-bytes 600\n"
-      "  braid submit corpus.jsonl --set neighbors.k=10 --set order=RANDOM");
+      "  braid submit corpus.jsonl --set neighbors.k=10 --set order=RANDOM\n"
+      "  braid submit corpus.jsonl --embedder contriever --embedder-model models/contriever\n"
+      "  braid submit corpus.jsonl --neighbor-servers 10.0.0.1:7077,10.0.0.2:7077");
   command->callback([&program, options] {
     program.action = [&program, options] { return Submit(program.session, *options); };
   });

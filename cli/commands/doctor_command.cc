@@ -1,89 +1,128 @@
-// doctor: what this machine lacks, or does badly, before a user finds out
-#include <unistd.h>
-
-#include <cstdlib>
+// doctor: what this machine, or a cluster, lacks or does badly, before a run finds out
+#include <algorithm>
 #include <iostream>
 #include <thread>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
-#include "cli/blas_core.h"
+#include "cli/arguments.h"
 #include "cli/commands/command.h"
-#include "cli/executable_path.h"
-#include "cli/tables.h"
-#include "formats/atomic_file.h"
+#include "cli/doctor/machine_checks.h"
+#include "cli/doctor/need_checks.h"
+#include "cli/doctor/rank_checks.h"
+#include "cli/launch_options.h"
+#include "formats/status_macros.h"
+#include "trainer/launch_config.h"
 
 namespace braid {
 namespace {
 
-struct Finding {
-  bool good;
-  std::string what, found, hint;
+struct DoctorOptions {
+  int32_t ranks = 0, threads = 0, ranks_per_host = 0;
+  std::string model, shared, hosts, interface;
+  std::vector<std::string> corpus;
 };
 
-std::string OnPath(const std::string& program) {
-  const char* const path = std::getenv("PATH");
-  for (const std::string& folder :
-       std::vector<std::string>(absl::StrSplit(path == nullptr ? "" : path, ':'))) {
-    const std::string file = folder + "/" + program;
-    if (access(file.c_str(), X_OK) == 0) return file;
+constexpr int kCheckpointsKept = 2;
+constexpr int kRanks = 2;
+
+// What a run would say of where it is launched.
+absl::StatusOr<v1::RunSpec> SpecOf(const DoctorOptions& options) {
+  v1::RunSpec spec;
+  std::vector<v1::HostSlots> hosts;
+  if (!options.hosts.empty()) {
+    ASSIGN_OR_RETURN(hosts, ParseHostList(options.hosts));
   }
-  return "";
+  spec.mutable_launch()->mutable_hosts()->Assign(hosts.begin(), hosts.end());
+  spec.mutable_launch()->set_network_interface(options.interface);
+  spec.set_world_size(options.ranks > 0 ? options.ranks : hosts.empty() ? kRanks : 0);
+  RETURN_IF_ERROR(ResolveLaunch(&spec));
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  spec.set_threads_per_rank(options.threads > 0 ? options.threads
+                                                : std::max(1, cores / RanksPerMachine(spec)));
+  return spec;
 }
 
-Finding CheckProgram(const std::string& name, const std::string& hint) {
-  const std::string found = OnPath(name);
-  return {!found.empty(), name, found.empty() ? "not found" : found, hint};
-}
-
-Finding CheckTrainer() {
-  const std::filesystem::path trainer = SiblingProgram("braid-trainer");
-  const bool good = access(trainer.c_str(), X_OK) == 0;
-  return {good, "braid-trainer", good ? trainer.string() : "not beside braid", "build it"};
-}
-
-Finding CheckBlas() {
-  const std::string core = BlasCoreName();
-  return {core != "Prescott", "OpenBLAS core", core.empty() ? "not OpenBLAS" : core,
-          "set OPENBLAS_CORETYPE to this processor's kind (Haswell, SkylakeX, Zen)"};
-}
-
-Finding CheckHome(const std::filesystem::path& home) {
-  const absl::Status made = MakeDirectories(home);
-  const std::filesystem::path probe = home / "doctor.probe";
-  const absl::Status written = made.ok() ? WriteFileAtomically(probe, "ok") : made;
-  std::error_code error;
-  std::filesystem::remove(probe, error);
-  const auto space = std::filesystem::space(home, error);
-  const double free_gib = error ? 0 : static_cast<double>(space.available) / (1 << 30);
-  return {written.ok() && free_gib > 1, "home " + home.string(),
-          written.ok() ? absl::StrFormat("writable, %.1f GiB free", free_gib)
-                       : std::string(written.message()),
-          "choose another with --home"};
-}
-
-absl::Status Doctor(Session& session) {
-  const std::vector<Finding> findings = {CheckProgram("mpirun", "apt-get install openmpi-bin"),
-                                         CheckTrainer(), CheckBlas(),
-                                         CheckHome(session.options.home)};
-  bool all_good = true;
-  for (const Finding& finding : findings) {
-    all_good = all_good && finding.good;
-    std::cout << (finding.good ? "ok    " : "BAD   ") << finding.what << ": " << finding.found
-              << (finding.good ? "" : "; " + finding.hint) << "\n";
+void AddRankFindings(const LauncherPrograms& programs, const v1::RunSpec& spec,
+                     const std::filesystem::path& shared, Findings& findings) {
+  const auto ranks = AskRanks(programs, spec, shared);
+  if (!ranks.ok()) {
+    findings.push_back({Verdict::kBad, "ranks", std::string(ranks.status().message()),
+                        "a run would fail in the same way"});
+    return;
   }
-  std::cout << "ok    cores: " << std::thread::hardware_concurrency() << std::endl;
-  return all_good ? absl::OkStatus()
-                  : absl::FailedPreconditionError("this machine is not ready; see BAD above");
+  const Findings judged = JudgeRanks(*ranks, spec.threads_per_rank());
+  findings.insert(findings.end(), judged.begin(), judged.end());
+}
+
+absl::Status AddNeedFindings(Session& session, const DoctorOptions& options, int world_size,
+                             Findings& findings) {
+  const Resources free = FreeResources(session.options.home);
+  if (!options.model.empty()) {
+    v1::DescribeModelRequest request;
+    request.mutable_model()->set_preset(options.model);
+    request.mutable_forecast()->set_world_size(world_size);
+    ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
+    ASSIGN_OR_RETURN(const v1::DescribeModelResponse model, client.DescribeModel(request));
+    const int here = options.ranks_per_host > 0 ? options.ranks_per_host : world_size;
+    const Findings judged = JudgeModelNeed(model, here, kCheckpointsKept, free);
+    findings.insert(findings.end(), judged.begin(), judged.end());
+  }
+  if (!options.corpus.empty()) {
+    ASSIGN_OR_RETURN(const int64_t bytes, CorpusBytes(options.corpus));
+    findings.push_back(JudgeCorpusNeed(bytes, free));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Doctor(Session& session, const DoctorOptions& options) {
+  Findings findings = CheckMachine(session.options.home);
+  AddRankFindings(
+      SpecOf(options),
+      options.shared.empty() ? session.options.home : std::filesystem::absolute(options.shared),
+      findings);
+  RETURN_IF_ERROR(AddNeedFindings(session, options, findings));
+  if (session.json) {
+    std::cout << FindingsToJson(findings) << std::endl;
+  } else {
+    PrintFindings(findings, std::cout);
+  }
+  const bool bad = std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
+    return finding.verdict == Verdict::kBad;
+  });
+  return bad ? absl::FailedPreconditionError("not ready; see what is bad above") : absl::OkStatus();
 }
 
 }  // namespace
 
 void AddDoctorCommand(Program& program) {
-  CLI::App* command = program.app.add_subcommand("doctor", "Check that this machine is ready");
-  command->callback(
-      [&program] { program.action = [&program] { return Doctor(program.session); }; });
+  auto options = std::make_shared<DoctorOptions>();
+  CLI::App* command =
+      program.app.add_subcommand("doctor", "Check that this machine, or a cluster, is ready");
+  command
+      ->add_option("--ranks", options->ranks,
+                   "Start so many ranks and ask what they find (2, or the hosts' slots)")
+      ->check(PositiveInt32());
+  command->add_option("--hosts", options->hosts, "Start them on these: HOST[:SLOTS],...");
+  command->add_option("--interface", options->interface, "Network interface between them");
+  command->add_option("--threads", options->threads, "Threads of a rank (cores / ranks)")
+      ->check(PositiveInt32());
+  command
+      ->add_option("--ranks-per-host", options->ranks_per_host,
+                   "With --model: ranks that share this machine's memory (all)")
+      ->check(PositiveInt32());
+  command->add_option("--shared", options->shared,
+                      "Directory that all ranks should see (default: the home)");
+  command->add_option("--model", options->model,
+                      "Preset: does training it fit into memory, and its checkpoints on disk?");
+  command->add_option("--corpus", options->corpus, "Files: does a job on them fit on disk?");
+  command->footer(
+      "Examples:\n"
+      "  braid doctor\n"
+      "  braid doctor --model 0.3B/8E --ranks 8 --ranks-per-host 2\n"
+      "  braid doctor --hosts node1:2,node2:2 --shared /mnt/braid\n"
+      "  braid doctor --corpus corpus.jsonl.zst --json");
+  command->callback([&program, options] {
+    program.action = [&program, options] { return Doctor(program.session, *options); };
+  });
 }
 
 }  // namespace braid

@@ -10,6 +10,7 @@
 #include "cli/commands/command.h"
 #include "cli/follow.h"
 #include "cli/interrupt.h"
+#include "cli/launch_options.h"
 #include "cli/tables.h"
 #include "formats/status_macros.h"
 
@@ -23,6 +24,7 @@ struct TrainOptions {
   double learning_rate = 0;
   uint64_t seed = 0;
   bool wait = false;
+  LaunchOptions launch;
   ConfigOptions config;
 };
 
@@ -58,12 +60,14 @@ absl::StatusOr<v1::RunSpec> SpecFrom(Session& session, const TrainOptions& optio
   if (options.ranks > 0) spec.set_world_size(options.ranks);
   if (options.threads > 0) spec.set_threads_per_rank(options.threads);
   if (options.seed > 0) spec.set_seed(options.seed);
+  RETURN_IF_ERROR(options.launch.Apply(spec.mutable_launch()));
   return spec;
 }
 
 absl::Status Train(Session& session, const TrainOptions& options) {
   v1::LaunchRunRequest request;
   ASSIGN_OR_RETURN(*request.mutable_spec(), SpecFrom(session, options));
+  if (options.launch.print) return PrintLaunch(session.options, request.spec(), std::cout);
   request.set_request_id(options.request_id.empty() ? NewRequestId() : options.request_id);
   ASSIGN_OR_RETURN(TrainingClient client, session.Training());
   ASSIGN_OR_RETURN(v1::Run run, client.LaunchRun(request));
@@ -141,18 +145,26 @@ void AddTrain(Program& program) {
       ->check(PositiveInt32());
   command->add_option("--learning-rate", options->learning_rate, "Peak learning rate (2e-4)")
       ->check(PositiveUpTo(1000));
-  command->add_option("--ranks", options->ranks, "MPI ranks (1)")->check(PositiveInt32());
+  command->add_option("--ranks", options->ranks, "MPI ranks (all slots of the hosts, or 1)")
+      ->check(PositiveInt32());
   command->add_option("--threads", options->threads, "Threads of each rank")
       ->check(PositiveInt32());
   command->add_option("--seed", options->seed, "Seed of weights and data order (0)")->check(Seed());
   command->add_option("--name", options->name, "Name for people");
   command->add_option("--request-id", options->request_id, "Makes repeating this launch harmless");
   command->add_flag("--wait", options->wait, "Follow the run to its end");
+  options->launch.AddTo(command);
   options->config.AddTo(command, "RunSpec");
   command->footer(
       "Examples:\n"
       "  braid train --data job-000001 --preset tiny/8E --learning-rate 6e-3 --wait\n"
       "  braid train --data job-000001 --preset tiny --ranks 2 --threads 1\n"
+      "  braid train --data job-000001 --preset 0.3B/8E --hosts node-a:4,node-b:4 --threads 8\n"
+      "  braid train --data job-000001 --preset 0.3B/8E --backend slurm --partition long \\\n"
+      "      --nodes 4 --ranks 16 --threads 8 --time-limit 1440\n"
+      "  braid train --data job-000001 --backend kubernetes --image registry/braid:0.1.0 \\\n"
+      "      --volume-claim braid-data --mount-path /data --workers 4 --cpu 8 --memory 32Gi\n"
+      "  braid train ... --print-launch        # what would be executed, without doing it\n"
       "  braid train --data DIR --init-from llama-checkpoint --experts 8\n"
       "  braid train --data DIR --config run.textproto --set model.routing.num_experts=16\n"
       "  braid train --data DIR --experts 8 --set model.routing.router=PREFIX\n"

@@ -8,6 +8,7 @@
 #include "cli/commands/command.h"
 #include "cli/follow.h"
 #include "cli/interrupt.h"
+#include "cli/run_screen.h"
 #include "cli/tables.h"
 #include "formats/status_macros.h"
 
@@ -39,19 +40,34 @@ absl::Status ShowJob(Session& session, PipelineClient& client, const StatusOptio
   return options.watch ? JobOutcome(job) : absl::OkStatus();
 }
 
-absl::Status ShowRun(Session& session, TrainingClient& client, const StatusOptions& options) {
-  ASSIGN_OR_RETURN(v1::Run run, client.GetRun(options.id));
-  if (options.watch) {
-    CatchInterrupts();
-    ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
-    ASSIGN_OR_RETURN(run, FollowRun(client, options.id, options.id, board));
-  }
+absl::Status PrintRunAsAsked(const Session& session, const v1::Run& run) {
   if (session.json) {
     std::cout << ToPrettyJson(run) << std::endl;
   } else {
     PrintRun(run, std::cout);
   }
-  return options.watch ? RunOutcome(run) : absl::OkStatus();
+  return absl::OkStatus();
+}
+
+absl::Status WatchRun(const Session& session, TrainingClient& client, const std::string& id) {
+  CatchInterrupts();
+  if (session.json) {
+    ASSIGN_OR_RETURN(const v1::Run run, PrintRunChanges(client, id));
+    return RunOutcome(run);
+  }
+  if (IsTerminal(STDOUT_FILENO)) {
+    ASSIGN_OR_RETURN(const v1::Run run, ShowRunOnScreen(client, id));
+    return RunOutcome(run);
+  }
+  ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
+  ASSIGN_OR_RETURN(const v1::Run run, FollowRun(client, id, id, board));
+  RETURN_IF_ERROR(PrintRunAsAsked(session, run));
+  return RunOutcome(run);
+}
+
+absl::Status ShowRun(const Session& session, TrainingClient& client, const StatusOptions& options) {
+  ASSIGN_OR_RETURN(const v1::Run run, client.GetRun(options.id));
+  return options.watch ? WatchRun(session, client, options.id) : PrintRunAsAsked(session, run);
 }
 
 absl::Status Status(Session& session, const StatusOptions& options) {
@@ -85,7 +101,9 @@ void AddStatusCommands(Program& program) {
   CLI::App* status = program.app.add_subcommand("status", "Show a job or a run");
   status->add_option("id", options->id, "Job or run id")->required();
   status->add_flag("--watch", options->watch, "Follow it to its end");
-  status->footer("Example:\n  braid status run-000001 --watch");
+  status->footer(
+      "Examples:\n  braid status run-000001 --watch\n"
+      "  braid --json status run-000001 --watch   # a line of JSON for each change");
   status->callback([&program, options] {
     program.action = [&program, options] { return Status(program.session, *options); };
   });

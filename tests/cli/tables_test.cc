@@ -40,7 +40,7 @@ TEST(TablesTest, RunShowsTheHealthOfItsExperts) {
   }
   std::ostringstream out;
   PrintRun(run, out);
-  EXPECT_NE(out.str().find("5.0 of 8 effective (least 2.5 in layer 3), 5.5 active, cosine 0.900\n"),
+  EXPECT_NE(out.str().find("5.0 of 8 effective (2.5 in layer 3), 5.5 active, cosine 0.900\n"),
             std::string::npos)
       << out.str();
 }

@@ -10,6 +10,7 @@
 
 #include <grpcpp/impl/service_type.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -23,7 +24,14 @@ struct ControlOptions {
   std::filesystem::path home;
   // A path, or a name that is looked up in PATH.
   std::filesystem::path trainer_binary = "braid-trainer";
+  std::filesystem::path supervisor_binary = "braid-supervisor";
   std::string mpirun = "mpirun";
+  // Starts a command on another host; empty: ssh. See LauncherPrograms.
+  std::string remote_agent = {};
+  // Of one principal: active runs, ranks of those, open watches; 0: no limit.
+  int64_t max_runs = 0;
+  int64_t max_ranks = 0;
+  int64_t max_watches = 0;
 };
 
 LauncherPrograms ProgramsOf(const ControlOptions& options);

@@ -1,54 +1,30 @@
 #include "trainer/control/launcher.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <random>
 #include <thread>
-#include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "formats/atomic_file.h"
 #include "formats/status_macros.h"
 #include "trainer/control/child_program.h"
+#include "trainer/control/kubernetes_manifest.h"
+#include "trainer/control/launch_lock.h"
 #include "trainer/control/run_process.h"
+#include "trainer/control/scheduled_run.h"
+#include "trainer/control/slurm_script.h"
 #include "trainer/control/subprocess.h"
 #include "trainer/control/unix_time.h"
+#include "trainer/launch_config.h"
 
 namespace braid {
 namespace {
 
-// An open file, closed on exec and at the end of its scope.
-class Descriptor {
- public:
-  static absl::StatusOr<Descriptor> Open(const std::filesystem::path& path, int flags) {
-    const int fd = open(path.c_str(), flags | O_CLOEXEC, 0644);
-    if (fd >= 0) return Descriptor(fd);
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot open ", path.string(), ": ", std::strerror(errno)));
-  }
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int fd() const { return fd_; }
-
- private:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  int fd_;
-};
-
-void SetVariable(const std::string& name, const std::string& value,
-                 std::vector<std::string>* environment) {
-  const std::string start = name + "=";
-  std::erase_if(*environment,
-                [&](const std::string& variable) { return absl::StartsWith(variable, start); });
-  environment->push_back(start + value);
-}
+namespace fs = std::filesystem;
 
 // Waits for the child so that it does not stay a zombie for as long as we live;
 // without a SIGCHLD handler, which would belong to the whole program.
@@ -59,91 +35,192 @@ void ReapInBackground(pid_t pid) {
   }).detach();
 }
 
-std::string RandomNonce() {
-  std::random_device random;
-  return absl::StrCat(absl::Hex(random(), absl::kZeroPad8), absl::Hex(random(), absl::kZeroPad8));
+bool IsLocalHost(const std::string& host) {
+  if (host == "localhost" || host == "127.0.0.1") return true;
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 && host == name;
 }
 
-absl::StatusOr<ProcessRecord> Start(const LaunchPlan& plan, const RunDirectory& run) {
+bool NeedsRemoteAgent(const v1::RunSpec& spec) {
+  for (const v1::HostSlots& host : spec.launch().hosts()) {
+    if (!IsLocalHost(host.host())) return true;
+  }
+  return false;
+}
+
+absl::StatusOr<std::string> FindRemoteAgent(const std::string& agent) {
+  if (agent.empty()) {
+    // Open MPI would start it by itself, and say less when it is missing.
+    RETURN_IF_ERROR(
+        RequireProgram("ssh", "install openssh-client, or name another with --remote-agent")
+            .status());
+    return std::string();
+  }
+  ASSIGN_OR_RETURN(std::string found, RequireProgram(agent, "see --remote-agent"));
+  // Open MPI splits the value at spaces.
+  RETURN_IF_ERROR(CheckPlainPath("--remote-agent", found));
+  return found;
+}
+
+// Where the operator of MPIJobs and the image have them, not this machine.
+LauncherPrograms ImagePrograms() {
+  return {.mpirun = std::string(kImageMpirun),
+          .trainer = std::string(kImageTrainer),
+          .supervisor = std::string(kImageSupervisor)};
+}
+
+absl::Status PlanSubmission(const LauncherPrograms& programs, const fs::path& run_dir,
+                            const v1::RunSpec& spec, const std::string& job_name,
+                            LaunchPlan* plan) {
+  if (spec.launch().backend() == v1::SLURM) {
+    plan->submission = run_dir / "launch.sbatch";
+    plan->start = {"sbatch", "--parsable", plan->submission.string()};
+    ASSIGN_OR_RETURN(plan->submission_text,
+                     SlurmScript(spec, programs.supervisor, run_dir, job_name));
+    return absl::OkStatus();
+  }
+  plan->submission = run_dir / "launch.mpijob.json";
+  plan->start = {"kubectl", "apply", absl::StrCat("--filename=", plan->submission.string())};
+  const MpiJobNames names{.job = job_name,
+                          .run_id = run_dir.filename().string(),
+                          .nonce = job_name.substr(job_name.rfind('-') + 1)};
+  ASSIGN_OR_RETURN(plan->submission_text, MpiJobManifest(spec, run_dir, names));
+  return absl::OkStatus();
+}
+
+absl::Status WritePlan(const RunDirectory& run, const LaunchPlan& plan) {
+  if (!plan.hostfile.empty()) {
+    RETURN_IF_ERROR(WriteFileAtomically(HostfileOf(run.root()), plan.hostfile));
+  }
+  if (!plan.submission.empty()) {
+    RETURN_IF_ERROR(WriteFileAtomically(plan.submission, plan.submission_text));
+  }
+  return WriteFileAtomically(run.launch(), LaunchJson(plan.mpirun));
+}
+
+absl::StatusOr<ProcessRecord> ForkSupervisor(const std::string& supervisor,
+                                             const RunDirectory& run) {
   ASSIGN_OR_RETURN(const Descriptor log,
-                   Descriptor::Open(run.log(), O_WRONLY | O_CREAT | O_APPEND));
-  ASSIGN_OR_RETURN(ChildProgram child, ChildProgram::Fork({.program = plan.arguments.front(),
-                                                           .arguments = plan.arguments,
-                                                           .environment = plan.environment,
-                                                           .directory = run.root().string(),
-                                                           .standard_output = log.fd(),
-                                                           .standard_error = log.fd(),
-                                                           .new_session = true}));
+                   Descriptor::Open(run.root() / "supervisor.log", O_WRONLY | O_CREAT | O_APPEND));
+  ASSIGN_OR_RETURN(ChildProgram child,
+                   ChildProgram::Fork({.program = supervisor,
+                                       .arguments = {supervisor, run.root().string()},
+                                       .environment = TrainerEnvironment(),
+                                       .directory = run.root().string(),
+                                       .standard_output = log.fd(),
+                                       .standard_error = log.fd(),
+                                       .new_session = true}));
   ProcessRecord record;
   record.nonce = RandomNonce();
   record.launched_at = UnixTime();
   ASSIGN_OR_RETURN(record.identity, IdentifyProcess(child.pid()));
   RETURN_IF_ERROR(WriteProcessRecord(run.process(), record));
-  // Not before: whoever looks meanwhile sees the end of the earlier attempt.
-  RETURN_IF_ERROR(run.RemoveExit());
   RETURN_IF_ERROR(child.Execute());
   ReapInBackground(child.pid());
   return record;
 }
 
+absl::Status AliveAlready(const RunDirectory& run) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(run.root().string(), " is running already; stop it first, or watch it"));
+}
+
 }  // namespace
 
-absl::StatusOr<LauncherPrograms> FindLauncherPrograms(const LauncherPrograms& programs) {
+absl::StatusOr<LauncherPrograms> FindLauncherPrograms(const LauncherPrograms& programs,
+                                                      const v1::RunSpec& spec) {
+  const v1::LaunchBackend backend = spec.launch().backend();
+  if (const Scheduler* scheduler = SchedulerOf(backend)) RETURN_IF_ERROR(scheduler->Check());
+  if (backend == v1::KUBERNETES) return ImagePrograms();
   LauncherPrograms found;
   ASSIGN_OR_RETURN(found.mpirun, RequireProgram(programs.mpirun,
                                                 "install Open MPI (apt-get install openmpi-bin)"));
   ASSIGN_OR_RETURN(
       found.trainer,
       RequireProgram(programs.trainer, "build it (ninja braid-trainer) beside the braid program"));
+  ASSIGN_OR_RETURN(found.supervisor,
+                   RequireProgram(programs.supervisor,
+                                  "build it (ninja braid-supervisor) beside the braid program"));
+  if (backend == v1::HOSTFILE && NeedsRemoteAgent(spec)) {
+    ASSIGN_OR_RETURN(found.remote_agent, FindRemoteAgent(programs.remote_agent));
+  }
   return found;
 }
 
-LaunchPlan PlanLaunch(const LauncherPrograms& programs, const std::filesystem::path& run_dir,
-                      const v1::RunSpec& spec, const std::vector<std::string>& environment,
-                      bool as_root) {
+absl::StatusOr<LaunchPlan> PlanLaunch(const LauncherPrograms& programs, const MpirunSite& site,
+                                      const fs::path& run_dir, const v1::RunSpec& spec,
+                                      const std::string& job_name) {
+  const v1::LaunchBackend backend = spec.launch().backend();
   LaunchPlan plan;
-  // Ranks of one machine share its cores by threads_per_rank, not by binding; and
-  // more ranks than cores is the user's decision, not Open MPI's.
-  plan.arguments = {programs.mpirun,
-                    "--bind-to",
-                    "none",
-                    "--map-by",
-                    ":OVERSUBSCRIBE",
-                    "-n",
-                    absl::StrCat(spec.world_size()),
-                    programs.trainer,
-                    "train",
-                    run_dir.string()};
-  plan.environment = environment;
-  SetVariable("OMP_NUM_THREADS", absl::StrCat(spec.threads_per_rank()), &plan.environment);
-  // Threads that spin between parallel regions cost a third of the speed.
-  SetVariable("OMP_WAIT_POLICY", "PASSIVE", &plan.environment);
-  // Containers forbid the system call; Open MPI then complains at length.
-  SetVariable("OMPI_MCA_btl_vader_single_copy_mechanism", "none", &plan.environment);
-  if (as_root) {
-    SetVariable("OMPI_ALLOW_RUN_AS_ROOT", "1", &plan.environment);
-    SetVariable("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", &plan.environment);
+  plan.mpirun = PlanMpirun(site, run_dir, spec);
+  plan.start = {programs.supervisor, run_dir.string()};
+  if (backend != v1::LOCAL) {
+    RETURN_IF_ERROR(CheckPlainPath("run directory", run_dir.string()));
+    RETURN_IF_ERROR(CheckPlainPath("braid-trainer's path", site.trainer));
+  }
+  if (backend == v1::HOSTFILE) plan.hostfile = HostfileText(spec.launch());
+  if (backend == v1::SLURM || backend == v1::KUBERNETES) {
+    RETURN_IF_ERROR(PlanSubmission(programs, run_dir, spec, job_name, &plan));
   }
   return plan;
 }
 
-absl::StatusOr<ProcessRecord> LaunchTrainer(const LauncherPrograms& programs,
-                                            const RunDirectory& run) {
-  ASSIGN_OR_RETURN(const LauncherPrograms found, FindLauncherPrograms(programs));
+absl::Status CheckLaunch(const LauncherPrograms& programs, const fs::path& home,
+                         const v1::RunSpec& spec) {
+  ASSIGN_OR_RETURN(const LauncherPrograms found, FindLauncherPrograms(programs, spec));
+  const MpirunSite site{
+      .mpirun = found.mpirun, .trainer = found.trainer, .remote_agent = "", .environment = {}};
+  // Ids and nonces of all runs are of this length.
+  const fs::path run_dir = fs::absolute(home).lexically_normal() / "runs/run-000000";
+  return PlanLaunch(found, site, run_dir, spec, JobName(run_dir, RandomNonce())).status();
+}
+
+absl::StatusOr<MpirunSite> LocalSite(const LauncherPrograms& programs, const v1::RunSpec& spec) {
+  MpirunSite site{.mpirun = programs.mpirun,
+                  .trainer = programs.trainer,
+                  .remote_agent = programs.remote_agent,
+                  .environment = TrainerEnvironment(),
+                  .as_root = geteuid() == 0};
+  // The others' arguments are the same for both series.
+  if (spec.launch().backend() == v1::HOSTFILE || spec.launch().backend() == v1::SLURM) {
+    ASSIGN_OR_RETURN(site.series, DetectOpenMpi(programs.mpirun));
+  }
+  return site;
+}
+
+std::string JobName(const fs::path& run_dir, const std::string& nonce) {
+  return absl::StrCat("braid-", run_dir.filename().string(), "-", nonce);
+}
+
+std::string RandomNonce() {
+  std::random_device random;
+  return absl::StrCat(absl::Hex(random(), absl::kZeroPad8), absl::Hex(random(), absl::kZeroPad8));
+}
+
+absl::Status StartRun(const LauncherPrograms& programs, const RunDirectory& run) {
   ASSIGN_OR_RETURN(const v1::RunSpec spec, run.ReadSpec());
-  // Two programs that resume the same run take turns; the second finds it alive.
-  ASSIGN_OR_RETURN(const Descriptor lock,
-                   Descriptor::Open(run.root() / "launch.lock", O_RDWR | O_CREAT));
-  while (flock(lock.fd(), LOCK_EX) != 0) {
-    if (errno == EINTR) continue;
-    return absl::UnavailableError(
-        absl::StrCat("cannot lock ", run.root().string(), ": ", std::strerror(errno)));
+  ASSIGN_OR_RETURN(const LauncherPrograms found, FindLauncherPrograms(programs, spec));
+  ASSIGN_OR_RETURN(const MpirunSite site, LocalSite(found, spec));
+  ASSIGN_OR_RETURN(const Descriptor lock, LockLaunch(run));
+  if (HasLiveProcess(run, UnixTime())) return AliveAlready(run);
+  Scheduler* const scheduler = SchedulerOf(spec.launch().backend());
+  SchedulerRecord record;
+  if (scheduler != nullptr) {
+    ASSIGN_OR_RETURN(record, NextSubmission(*scheduler, run, spec));
   }
-  if (HasLiveProcess(run, UnixTime())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(run.root().string(), " has a trainer running already"));
-  }
-  return Start(PlanLaunch(found, run.root(), spec, TrainerEnvironment(), geteuid() == 0), run);
+  ASSIGN_OR_RETURN(const LaunchPlan plan,
+                   PlanLaunch(found, site, run.root(), spec, record.job_name));
+  RETURN_IF_ERROR(WritePlan(run, plan));
+  if (scheduler != nullptr) return SubmitRun(*scheduler, run, plan.submission, record);
+  // Until here, whoever looks sees the end of the earlier attempt.
+  RETURN_IF_ERROR(run.RemoveExit());
+  return ForkSupervisor(found.supervisor, run).status();
+}
+
+bool WasStarted(const RunDirectory& run) {
+  if (ReadProcessRecord(run.process()).ok()) return true;
+  const std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
+  return record.has_value() && !record->job.empty();
 }
 
 }  // namespace braid

@@ -5,17 +5,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "formats/atomic_file.h"
-#include "formats/status_macros.h"
 #include "trainer/control/process_identity.h"
 
 namespace braid {
 namespace {
-
-std::filesystem::path StopFile(const RunDirectory& run) { return run.root() / "stop.json"; }
 
 bool HasFreshHeartbeat(const RunDirectory& run, double now) {
   const std::optional<v1::StepMetrics> newest = run.ReadNewestMetrics();
@@ -25,6 +21,13 @@ bool HasFreshHeartbeat(const RunDirectory& run, double now) {
   return std::any_of(heartbeats.begin(), heartbeats.end(), [&](const v1::Heartbeat& heartbeat) {
     return now - heartbeat.time() < timeout;
   });
+}
+
+bool IsLive(const RunDirectory& run, const std::filesystem::path& file, double now) {
+  const absl::StatusOr<ProcessRecord> record = ReadProcessRecord(file);
+  if (!record.ok()) return false;
+  if (IsLocal(record->identity)) return IsAlive(record->identity);
+  return !run.ReadExit().has_value() && HasFreshHeartbeat(run, now);
 }
 
 // mpirun names the trainer too, but further back in its arguments.
@@ -41,10 +44,10 @@ bool IsRankOf(const std::vector<std::string>& arguments, const std::string& run_
 }  // namespace
 
 bool HasLiveProcess(const RunDirectory& run, double now) {
-  const absl::StatusOr<ProcessRecord> record = ReadProcessRecord(run.process());
-  if (record.ok() && IsLocal(record->identity)) return IsAlive(record->identity);
-  return !run.ReadExit().has_value() && HasFreshHeartbeat(run, now);
+  return IsLive(run, run.process(), now) || IsLive(run, run.attempt(), now);
 }
+
+bool HasLiveAttempt(const RunDirectory& run, double now) { return IsLive(run, run.attempt(), now); }
 
 std::vector<int64_t> RankProcesses(const RunDirectory& run) {
   std::vector<int64_t> ranks;
@@ -52,18 +55,6 @@ std::vector<int64_t> RankProcesses(const RunDirectory& run) {
     if (IsRankOf(ProcessArguments(pid), run.root().string())) ranks.push_back(pid);
   }
   return ranks;
-}
-
-absl::Status RecordStopRequest(const RunDirectory& run, double now) {
-  const absl::StatusOr<ProcessRecord> record = ReadProcessRecord(run.process());
-  if (!record.ok() || !IsLocal(record->identity)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        run.root().string(), ": the processes of this run cannot be reached from this machine; ",
-        "stop it where it runs, for example with scancel or kill -TERM on a rank"));
-  }
-  if (ReadStopRequest(run)) return absl::OkStatus();
-  const nlohmann::json json = {{"nonce", record->nonce}, {"requested_at", now}};
-  return WriteFileAtomically(StopFile(run), json.dump(2) + "\n");
 }
 
 absl::Status SignalRanks(const RunDirectory& run, std::set<int64_t>* signalled) {
@@ -80,18 +71,10 @@ absl::Status SignalRanks(const RunDirectory& run, std::set<int64_t>* signalled) 
   return absl::OkStatus();
 }
 
-std::optional<StopRequest> ReadStopRequest(const RunDirectory& run) {
-  const absl::StatusOr<ProcessRecord> record = ReadProcessRecord(run.process());
-  const absl::StatusOr<std::string> text = ReadFile(StopFile(run));
-  if (!record.ok() || !text.ok()) return std::nullopt;
-  const nlohmann::json json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || json.value("nonce", "") != record->nonce) return std::nullopt;
-  return StopRequest{.nonce = record->nonce, .requested_at = json.value("requested_at", 0.0)};
-}
-
 bool EscalateStop(const RunDirectory& run, double now) {
   const std::optional<StopRequest> request = ReadStopRequest(run);
-  const absl::StatusOr<ProcessRecord> record = ReadProcessRecord(run.process());
+  absl::StatusOr<ProcessRecord> record = ReadProcessRecord(run.attempt());
+  if (!record.ok()) record = ReadProcessRecord(run.process());
   if (!request || !record.ok() || !IsAlive(record->identity)) return false;
   const double waited = now - request->requested_at;
   if (waited < kStopGraceSeconds) return false;

@@ -4,13 +4,13 @@
 #define BRAID_TRAINER_CONTROL_RUN_PROCESS_H_
 
 #include <cstdint>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "trainer/control/stop_request.h"
 #include "trainer/run_directory.h"
 
 namespace braid {
@@ -25,33 +25,22 @@ inline constexpr double kStopGraceSeconds = 60;
 // From then until everything is killed.
 inline constexpr double kKillGraceSeconds = 15;
 
-// stop.json: somebody asked the launch of this nonce to stop.
-struct StopRequest {
-  std::string nonce;
-  // Unix seconds.
-  double requested_at = 0;
-};
-
-// True while mpirun (or, where it cannot be seen, a fresh heartbeat) is there.
-// `now` in Unix seconds.
+// True while the supervisor or mpirun of the run is there; where they cannot be seen, while there
+// is a fresh heartbeat. `now` in Unix seconds.
 bool HasLiveProcess(const RunDirectory& run, double now);
+
+// The same of mpirun alone: the attempt of attempt.json.
+bool HasLiveAttempt(const RunDirectory& run, double now);
 
 // Process ids of the ranks of this run on this machine: programs started as
 // `<trainer> train RUN_DIR`.
 std::vector<int64_t> RankProcesses(const RunDirectory& run);
-
-// Records that the newest launch is asked to stop; keeps the time of the first
-// request. FailedPrecondition when the run's processes cannot be reached from here.
-absl::Status RecordStopRequest(const RunDirectory& run, double now);
 
 // Sends SIGTERM to every rank that is not yet in `signalled`, and adds it: a rank
 // finishes its step, saves and ends, and a second signal might cut that short. (mpirun
 // itself is left alone: it would kill the ranks before they have saved.)
 // PermissionDenied when a rank belongs to another user.
 absl::Status SignalRanks(const RunDirectory& run, std::set<int64_t>* signalled);
-
-// Absent unless the newest launch was asked to stop.
-std::optional<StopRequest> ReadStopRequest(const RunDirectory& run);
 
 // Ends mpirun, and with it every rank, when the newest launch was asked to stop more
 // than kStopGraceSeconds ago and still runs; kills all when that does not help.

@@ -11,12 +11,15 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "trainer/control/process_identity.h"
+#include "trainer/control/run_event_log.h"
+#include "trainer/control/run_history.h"
 #include "trainer/control/run_process.h"
+#include "trainer/control/run_state.h"
+#include "trainer/control/scheduled_run.h"
 
 namespace braid {
 namespace {
 
-constexpr int64_t kLogTailBytes = 2048;
 // A trainer that has written exit.json but hangs while ending is not waited for.
 constexpr double kExitGraceSeconds = 15;
 // From the record in the data base to a process, when all goes well.
@@ -43,6 +46,12 @@ Outcome OutcomeOf(const ExitRecord& exit, double finished_at) {
           finished_at};
 }
 
+// Of a run that a scheduler has, or had and ended.
+Outcome OutcomeOf(const ScheduledState& scheduled, const Outcome& told) {
+  if (scheduled.state != v1::RUN_FAILED) return {scheduled.state, "", told.finished_at};
+  return {v1::RUN_FAILED, scheduled.message, told.finished_at};
+}
+
 // The process is gone and has not said how it went.
 Outcome OutcomeWithoutExit(const RunDirectory& run) {
   const double finished_at = std::max(ModifiedAt(run.log()), ModifiedAt(run.process()));
@@ -64,6 +73,7 @@ Outcome LiveOutcome(const RunDirectory& run, const v1::Run& description) {
   return {reported ? v1::RUN_RUNNING : v1::RUN_STARTING, "", 0};
 }
 
+// Of a run without events: it was started by hand, or by a supervisor that has not come so far.
 Outcome DeriveOutcome(const RunDirectory& run, const v1::Run& description, double now) {
   // In this order: a process that ends between the two looks has written its
   // exit.json by the second.
@@ -75,6 +85,41 @@ Outcome DeriveOutcome(const RunDirectory& run, const v1::Run& description, doubl
   if (ReadProcessRecord(run.process()).ok()) return OutcomeWithoutExit(run);
   if (now - description.created_at() < kLaunchGraceSeconds) return {v1::RUN_STARTING, "", 0};
   return {v1::RUN_FAILED, "the trainer was never started; resume the run to start it", 0};
+}
+
+// A new launch whose supervisor has not told its first event.
+bool IsResuming(const RunDirectory& run, const RunHistory& history) {
+  const absl::StatusOr<ProcessRecord> process = ReadProcessRecord(run.process());
+  return process.ok() && process->nonce != history.nonce && IsAlive(process->identity);
+}
+
+// As the supervisor tells it; and where nobody sees to the run any more, that.
+Outcome ToldOutcome(const RunDirectory& run, const v1::RunEvent& newest, const RunHistory& history,
+                    double now) {
+  if (HasEnded(newest.state())) {
+    if (IsResuming(run, history)) return {v1::RUN_STARTING, "", 0};
+    return {newest.state(), newest.state() == v1::RUN_FAILED ? newest.message() : "",
+            newest.time()};
+  }
+  const absl::StatusOr<ProcessRecord> process = ReadProcessRecord(run.process());
+  // Here, a supervisor that has died is replaced (adoption.h).
+  if (!process.ok() || IsLocal(process->identity) || HasLiveProcess(run, now)) {
+    return {newest.state(), "", 0};
+  }
+  if (const auto exit = run.ReadExit()) return OutcomeOf(*exit, ModifiedAt(run.exit()));
+  return {v1::RUN_FAILED,
+          "lost: its supervisor runs on another machine, and no rank has reported for a while; "
+          "resume the run to start it again",
+          newest.time()};
+}
+
+// What the events up to now amount to.
+void AddHistory(const RunHistory& history, const v1::RunEvent& newest, double now, v1::Run* run) {
+  run->set_attempts(history.run.attempts());
+  *run->mutable_incidents() = history.run.incidents();
+  *run->mutable_slow_ranks() = history.run.slow_ranks();
+  run->set_effective_training_time(history.EffectiveTrainingTime(now));
+  run->set_last_event(newest.number());
 }
 
 // The newest step, with the newest routing: that is measured every so many steps only.
@@ -94,11 +139,18 @@ v1::Run DescribeRun(const RunRecord& record, double now) {
   description.set_id(record.id);
   description.set_run_dir(record.run_dir.string());
   description.set_created_at(record.created);
+  description.set_principal(record.principal);
   if (auto spec = run.ReadSpec(); spec.ok()) *description.mutable_spec() = *std::move(spec);
   for (v1::Heartbeat& beat : run.ReadHeartbeats()) {
     *description.add_heartbeats() = std::move(beat);
   }
-  const Outcome outcome = DeriveOutcome(run, description, now);
+  const std::optional<v1::RunEvent> newest = ReadNewestRunEvent(run.events());
+  const RunHistory history = ReadRunHistory(run.supervision()).value_or(RunHistory());
+  Outcome outcome =
+      newest ? ToldOutcome(run, *newest, history, now) : DeriveOutcome(run, description, now);
+  if (const auto scheduled = LookAtScheduledRun(run)) outcome = OutcomeOf(*scheduled, outcome);
+  description.set_scheduler_job(SchedulerJobOf(run));
+  if (newest) AddHistory(history, *newest, now, &description);
   description.set_state(outcome.state);
   description.set_error(outcome.error);
   description.set_finished_at(outcome.finished_at);
@@ -108,10 +160,6 @@ v1::Run DescribeRun(const RunRecord& record, double now) {
     description.set_eta_seconds(EtaSeconds(recent, description.spec().num_steps()));
   }
   return description;
-}
-
-bool HasEnded(v1::RunState state) {
-  return state == v1::RUN_SUCCEEDED || state == v1::RUN_FAILED || state == v1::RUN_STOPPED;
 }
 
 double EtaSeconds(std::span<const v1::StepMetrics> recent, int64_t num_steps) {
@@ -125,17 +173,6 @@ double EtaSeconds(std::span<const v1::StepMetrics> recent, int64_t num_steps) {
   if (steps == 0) return 0;
   const int64_t left = std::max<int64_t>(0, num_steps - recent.back().step());
   return seconds / static_cast<double>(steps) * static_cast<double>(left);
-}
-
-std::string LogTail(const RunDirectory& run) {
-  std::ifstream in(run.log(), std::ios::binary | std::ios::ate);
-  if (!in) return "";
-  const int64_t size = in.tellg();
-  const int64_t start = std::max<int64_t>(0, size - kLogTailBytes);
-  in.seekg(start);
-  std::string tail(std::istreambuf_iterator<char>(in), {});
-  if (start > 0) tail.erase(0, tail.find('\n') + 1);
-  return std::string(absl::StripAsciiWhitespace(tail));
 }
 
 }  // namespace braid

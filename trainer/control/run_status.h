@@ -7,11 +7,17 @@
 #include <string>
 
 #include "braid/v1/training.pb.h"
+#include "trainer/control/log_tail.h"
+#include "trainer/control/run_state.h"
 #include "trainer/control/run_store.h"
 #include "trainer/run_directory.h"
 
 namespace braid {
 
+// A supervised run is in the state of its newest event; how often it was started and why, its slow
+// ranks and effective training time are those of supervision.json: all reads are of bounded size.
+// One without events:
+//
 // RUN_STARTING   launched, but no rank has reported yet
 // RUN_RUNNING    its process is there
 // RUN_SUCCEEDED, RUN_STOPPED, RUN_FAILED    as exit.json says; without one, the
@@ -21,14 +27,8 @@ namespace braid {
 // it has none itself. `now` in Unix seconds.
 v1::Run DescribeRun(const RunRecord& record, double now);
 
-// True in the last three states.
-bool HasEnded(v1::RunState state);
-
 // Seconds until `num_steps` at the pace of `recent` steps; 0 when unknown.
 double EtaSeconds(std::span<const v1::StepMetrics> recent, int64_t num_steps);
-
-// The last lines of trainer.log, at most 2 KiB.
-std::string LogTail(const RunDirectory& run);
 
 }  // namespace braid
 

@@ -17,17 +17,29 @@ namespace braid {
 namespace {
 
 constexpr int kBusyTimeoutMs = 10000;
-constexpr char kSchema[] =
+// Version 1 did not say its number.
+constexpr char kVersion1[] =
     "CREATE TABLE IF NOT EXISTS runs ("
     "number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, request_id TEXT UNIQUE,"
     "spec BLOB NOT NULL, run_dir TEXT NOT NULL, created REAL NOT NULL)";
+// All runs are active until somebody has seen that they have ended.
+constexpr char kVersion2[] =
+    "ALTER TABLE runs ADD COLUMN principal TEXT NOT NULL DEFAULT 'local';"
+    "ALTER TABLE runs ADD COLUMN ranks INTEGER NOT NULL DEFAULT 1;"
+    "ALTER TABLE runs ADD COLUMN launches INTEGER NOT NULL DEFAULT 1;"
+    "ALTER TABLE runs ADD COLUMN active INTEGER NOT NULL DEFAULT 1;"
+    "CREATE INDEX runs_by_active ON runs(active, number);"
+    "PRAGMA user_version=2";
+constexpr int kSchemaVersion = 2;
 
 std::string IdOf(int64_t number) { return absl::StrFormat("run-%06d", number); }
 
 RunRecord RecordOf(SQLite::Statement& row) {
   return {.id = row.getColumn("id").getString(),
           .run_dir = row.getColumn("run_dir").getString(),
-          .created = row.getColumn("created").getDouble()};
+          .created = row.getColumn("created").getDouble(),
+          .principal = row.getColumn("principal").getString(),
+          .launches = row.getColumn("launches").getInt64()};
 }
 
 // BEGIN IMMEDIATE takes the write lock first, so two programs that launch at once
@@ -60,7 +72,7 @@ class RunStore::Impl {
         database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyTimeoutMs) {
     database.exec("PRAGMA journal_mode=WAL");
     database.exec("PRAGMA synchronous=FULL");
-    database.exec(kSchema);
+    CreateTables();
   }
 
   // Runs `body` under the lock, and turns what SQLite throws into a status.
@@ -74,8 +86,13 @@ class RunStore::Impl {
     }
   }
 
+  void CreateTables();
   absl::StatusOr<RunRecord> Create(const std::string& request_id, const std::string& spec,
-                                   double now);
+                                   double now, const RunOwner& owner);
+  absl::StatusOr<RunRecord> Relaunch(const std::string& id, const RunOwner& limits);
+  absl::StatusOr<RunRecord> Get(const std::string& id);
+  std::vector<RunRecord> Rows(SQLite::Statement& query);
+  absl::Status CheckQuota(const RunOwner& owner);
   std::optional<RunRecord> OfRequest(const std::string& request_id, std::string* spec);
   int64_t UnusedNumber();
 
@@ -102,8 +119,42 @@ int64_t RunStore::Impl::UnusedNumber() {
   return number;
 }
 
+void RunStore::Impl::CreateTables() {
+  WriteTransaction transaction(database);
+  const int version = database.execAndGet("PRAGMA user_version").getInt();
+  if (version > kSchemaVersion) {
+    throw SQLite::Exception(absl::StrCat("schema version ", version, ", this program knows ",
+                                         kSchemaVersion, "; use a newer braid"));
+  }
+  if (version < 1) database.exec(kVersion1);
+  if (version < 2) database.exec(kVersion2);
+  transaction.Commit();
+}
+
+absl::Status RunStore::Impl::CheckQuota(const RunOwner& owner) {
+  SQLite::Statement query(database,
+                          "SELECT COUNT(*), COALESCE(SUM(ranks), 0) FROM runs"
+                          " WHERE active = 1 AND principal = ?");
+  query.bind(1, owner.principal);
+  query.executeStep();
+  const int64_t runs = query.getColumn(0).getInt64(), ranks = query.getColumn(1).getInt64();
+  if (owner.max_runs > 0 && runs >= owner.max_runs) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("runs of ", owner.principal, ": ", runs, " are active, the limit is ",
+                     owner.max_runs, "; wait for one, stop one, or ask for a higher --quota-runs"));
+  }
+  if (owner.max_ranks > 0 && ranks + owner.ranks > owner.max_ranks) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "ranks of ", owner.principal, ": ", ranks, " are active and ", owner.ranks,
+        " asked for, the limit is ", owner.max_ranks,
+        "; use a smaller world_size, wait, stop a run, or ask for a higher --quota-ranks"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RunRecord> RunStore::Impl::Create(const std::string& request_id,
-                                                 const std::string& spec, double now) {
+                                                 const std::string& spec, double now,
+                                                 const RunOwner& owner) {
   WriteTransaction transaction(database);
   std::string first_spec;
   if (std::optional<RunRecord> record =
@@ -113,18 +164,57 @@ absl::StatusOr<RunRecord> RunStore::Impl::Create(const std::string& request_id,
         absl::StrCat("request_id \"", request_id, "\" belongs to ", record->id,
                      ", which has another spec; use a new request_id for a new run"));
   }
+  RETURN_IF_ERROR(CheckQuota(owner));
   const int64_t number = UnusedNumber();
-  RunRecord record{.id = IdOf(number), .run_dir = home / "runs" / IdOf(number), .created = now};
-  SQLite::Statement insert(database, "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?)");
+  SQLite::Statement insert(database,
+                           "INSERT INTO runs(number, id, request_id, spec, run_dir, created,"
+                           " principal, ranks) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
   insert.bind(1, number);
-  insert.bind(2, record.id);
+  insert.bind(2, IdOf(number));
   if (!request_id.empty()) insert.bind(3, request_id);
   insert.bind(4, spec.data(), static_cast<int>(spec.size()));
-  insert.bind(5, record.run_dir.string());
+  insert.bind(5, (home / "runs" / IdOf(number)).string());
   insert.bind(6, now);
+  insert.bind(7, owner.principal);
+  insert.bind(8, owner.ranks);
   insert.exec();
   transaction.Commit();
-  return record;
+  return Get(IdOf(number));
+}
+
+absl::StatusOr<RunRecord> RunStore::Impl::Get(const std::string& id) {
+  SQLite::Statement query(database, "SELECT * FROM runs WHERE id = ?");
+  query.bind(1, id);
+  if (query.executeStep()) return RecordOf(query);
+  return absl::NotFoundError(
+      absl::StrCat("there is no run \"", id, "\" in ", home.string(), "; `braid runs` lists them"));
+}
+
+absl::StatusOr<RunRecord> RunStore::Impl::Relaunch(const std::string& id, const RunOwner& limits) {
+  WriteTransaction transaction(database);
+  ASSIGN_OR_RETURN(const RunRecord record, Get(id));
+  SQLite::Statement query(database, "SELECT active, ranks FROM runs WHERE id = ?");
+  query.bind(1, id);
+  query.executeStep();
+  if (query.getColumn(0).getInt() == 0) {
+    RunOwner owner = limits;
+    owner.principal = record.principal;
+    owner.ranks = query.getColumn(1).getInt64();
+    RETURN_IF_ERROR(CheckQuota(owner));
+  }
+  query.reset();
+  SQLite::Statement update(database,
+                           "UPDATE runs SET active = 1, launches = launches + 1 WHERE id = ?");
+  update.bind(1, id);
+  update.exec();
+  transaction.Commit();
+  return Get(id);
+}
+
+std::vector<RunRecord> RunStore::Impl::Rows(SQLite::Statement& query) {
+  std::vector<RunRecord> records;
+  while (query.executeStep()) records.push_back(RecordOf(query));
+  return records;
 }
 
 absl::StatusOr<std::unique_ptr<RunStore>> RunStore::Open(const std::filesystem::path& home) {
@@ -143,26 +233,46 @@ RunStore::RunStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 RunStore::~RunStore() = default;
 
 absl::StatusOr<RunRecord> RunStore::Create(const std::string& request_id, const std::string& spec,
-                                           double now) {
-  return impl_->Guarded([&] { return impl_->Create(request_id, spec, now); });
+                                           double now, const RunOwner& owner) {
+  return impl_->Guarded([&] { return impl_->Create(request_id, spec, now, owner); });
 }
 
-absl::StatusOr<RunRecord> RunStore::Get(const std::string& id) const {
-  return impl_->Guarded([&]() -> absl::StatusOr<RunRecord> {
-    SQLite::Statement query(impl_->database, "SELECT * FROM runs WHERE id = ?");
-    query.bind(1, id);
-    if (query.executeStep()) return RecordOf(query);
-    return absl::NotFoundError(absl::StrCat("there is no run \"", id, "\" in ",
-                                            impl_->home.string(), "; `braid runs` lists them"));
+absl::StatusOr<RunRecord> RunStore::Relaunch(const std::string& id, const RunOwner& limits) {
+  return impl_->Guarded([&] { return impl_->Relaunch(id, limits); });
+}
+
+absl::Status RunStore::Settle(const RunRecord& record) {
+  return impl_->Guarded([&] {
+    SQLite::Statement update(impl_->database,
+                             "UPDATE runs SET active = 0 WHERE id = ? AND launches = ?");
+    update.bind(1, record.id);
+    update.bind(2, record.launches);
+    update.exec();
+    return absl::OkStatus();
   });
 }
 
-absl::StatusOr<std::vector<RunRecord>> RunStore::List() const {
+absl::StatusOr<RunRecord> RunStore::Get(const std::string& id) const {
+  return impl_->Guarded([&] { return impl_->Get(id); });
+}
+
+absl::StatusOr<std::vector<RunRecord>> RunStore::Active() const {
   return impl_->Guarded([&]() -> absl::StatusOr<std::vector<RunRecord>> {
-    std::vector<RunRecord> records;
-    SQLite::Statement query(impl_->database, "SELECT * FROM runs ORDER BY number DESC");
-    while (query.executeStep()) records.push_back(RecordOf(query));
-    return records;
+    SQLite::Statement query(impl_->database, "SELECT * FROM runs WHERE active = 1 ORDER BY number");
+    return impl_->Rows(query);
+  });
+}
+
+absl::StatusOr<std::vector<RunRecord>> RunStore::List(const std::string& before,
+                                                      int64_t limit) const {
+  return impl_->Guarded([&]() -> absl::StatusOr<std::vector<RunRecord>> {
+    SQLite::Statement query(impl_->database,
+                            "SELECT * FROM runs WHERE number < COALESCE((SELECT number FROM runs"
+                            " WHERE id = ?), ?) ORDER BY number DESC LIMIT ?");
+    query.bind(1, before);
+    query.bind(2, std::numeric_limits<int64_t>::max());
+    query.bind(3, limit);
+    return impl_->Rows(query);
   });
 }
 

@@ -98,6 +98,15 @@ int WaitForExit(pid_t pid, const std::function<bool()>& cancelled, bool* killed)
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+// SLURM_JWT and BRAID_TOKEN begin like settings.
+bool NamesASecret(const std::string& variable) {
+  const std::string name = variable.substr(0, variable.find('='));
+  constexpr std::array<const char*, 6> kWords = {"TOKEN",      "SECRET", "PASSWORD",
+                                                 "CREDENTIAL", "JWT",    "_KEY"};
+  return std::any_of(kWords.begin(), kWords.end(),
+                     [&](const char* word) { return absl::StrContains(name, word); });
+}
+
 }  // namespace
 
 absl::StatusOr<SubprocessResult> RunSubprocess(const SubprocessSpec& spec,
@@ -170,6 +179,7 @@ std::vector<std::string> AllowedEnvironment(const std::vector<std::string>& envi
       "UCX_", "OPENBLAS_", "MKL_",      "GOMP_",     "OMP_",   "BRAID_", "ASAN_",   "TSAN_"};
   std::vector<std::string> allowed;
   for (const std::string& variable : environment) {
+    if (NamesASecret(variable)) continue;
     const auto named = [&](const char* name) {
       return absl::StartsWith(variable, absl::StrCat(name, "="));
     };

@@ -9,23 +9,30 @@
 #include "absl/strings/str_cat.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
+#include "proto/grpc_caller.h"
 #include "proto/grpc_status.h"
-#include "trainer/control/metrics_follower.h"
+#include "trainer/control/adoption.h"
+#include "trainer/control/run_event_source.h"
 #include "trainer/control/run_process.h"
+#include "trainer/control/scheduled_run.h"
 #include "trainer/control/unix_time.h"
 #include "trainer/run_spec.h"
 
 namespace braid {
 namespace {
 
-constexpr std::chrono::milliseconds kPollInterval(100);
+// Runs are watched through files, which tell nobody that they grew.
+constexpr std::chrono::milliseconds kWatchInterval(25);
 // How long StopRun waits for the run to end before it answers that it has not yet.
 constexpr std::chrono::seconds kStopWait(10);
-constexpr int64_t kEventsPerRead = 1000;
+// Of ListRuns. Bytes, so that a page stays well below gRPC's limit on messages.
+constexpr int32_t kMaxPageSize = 1000;
+constexpr size_t kMaxPageBytes = size_t{2} << 20;
 
-grpc::Status Answer(absl::StatusOr<v1::Run> run, v1::Run* response) {
-  if (!run.ok()) return ToGrpc(run.status());
-  *response = *std::move(run);
+template <class Message>
+grpc::Status Answer(absl::StatusOr<Message> message, Message* response) {
+  if (!message.ok()) return ToGrpc(message.status());
+  *response = *std::move(message);
   return grpc::Status::OK;
 }
 
@@ -53,12 +60,13 @@ absl::Status RequireResumable(const v1::Run& run) {
                     : " is running; stop it first, or watch it with braid status --watch"));
 }
 
-absl::Status Cancelled() { return absl::CancelledError("the client ended the call"); }
-
 }  // namespace
 
 LauncherPrograms ProgramsOf(const ControlOptions& options) {
-  return {.mpirun = options.mpirun, .trainer = options.trainer_binary.string()};
+  return {.mpirun = options.mpirun,
+          .trainer = options.trainer_binary.string(),
+          .supervisor = options.supervisor_binary.string(),
+          .remote_agent = options.remote_agent};
 }
 
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeTrainingService(const ControlOptions& options) {
@@ -68,33 +76,59 @@ absl::StatusOr<std::unique_ptr<grpc::Service>> MakeTrainingService(const Control
 
 TrainingServiceImpl::TrainingServiceImpl(const ControlOptions& options,
                                          std::unique_ptr<RunStore> store)
-    : programs_(ProgramsOf(options)), store_(std::move(store)) {}
+    : options_(options),
+      programs_(ProgramsOf(options)),
+      store_(std::move(store)),
+      keeper_(store_.get(),
+              [this](const RunDirectory& run) {
+                return EnsureSupervised(options_.supervisor_binary.string(), run).status();
+              }),
+      watches_([this](const std::string& id) { return OpenEvents(id); },
+               {.poll_interval = kWatchInterval, .max_per_principal = options.max_watches}) {}
 
-absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& request) {
+RunOwner TrainingServiceImpl::OwnerOf(const grpc::ServerContext& context, int64_t ranks) const {
+  return {.principal = PrincipalOf(context),
+          .ranks = ranks,
+          .max_runs = options_.max_runs,
+          .max_ranks = options_.max_ranks};
+}
+
+absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& request,
+                                                    const grpc::ServerContext& context) {
   v1::RunSpec asked = request.spec();
   if (const auto start = store_->Get(asked.init_from()); start.ok()) {
     asked.set_init_from(start->run_dir.string());
   }
   ASSIGN_OR_RETURN(const v1::RunSpec resolved, ResolveRunSpec(asked));
-  RETURN_IF_ERROR(FindLauncherPrograms(programs_).status());
-  ASSIGN_OR_RETURN(const RunRecord record,
-                   store_->Create(request.request_id(), SpecBytes(request.spec()), UnixTime()));
+  RETURN_IF_ERROR(CheckLaunch(programs_, options_.home, resolved));
+  const auto create = [&] {
+    return store_->Create(request.request_id(), SpecBytes(request.spec()), UnixTime(),
+                          OwnerOf(context, resolved.world_size()));
+  };
+  absl::StatusOr<RunRecord> created = create();
+  if (absl::IsResourceExhausted(created.status())) {
+    keeper_.Look();  // runs that have just ended count no longer
+    created = create();
+  }
+  ASSIGN_OR_RETURN(const RunRecord record, std::move(created));
   const RunDirectory run(record.run_dir);
   // Present when the request came before, unless that call died half way: then it is
   // completed here.
-  if (!ReadProcessRecord(run.process()).ok()) {
+  if (!WasStarted(run)) {
     RETURN_IF_ERROR(WriteRunDirectory(run, resolved));
-    const absl::Status launched = LaunchTrainer(programs_, run).status();
+    const absl::Status launched = StartRun(programs_, run);
     // The same request in two calls at once: one of them launched it.
-    if (!launched.ok() && !HasLiveProcess(run, UnixTime())) return launched;
+    if (!launched.ok() && !WasStarted(run)) return launched;
   }
   return DescribeRun(record, UnixTime());
 }
 
-absl::StatusOr<v1::Run> TrainingServiceImpl::Resume(const std::string& id) {
-  ASSIGN_OR_RETURN(const RunRecord record, store_->Get(id));
-  RETURN_IF_ERROR(RequireResumable(DescribeRun(record, UnixTime())));
-  RETURN_IF_ERROR(LaunchTrainer(programs_, RunDirectory(record.run_dir)).status());
+absl::StatusOr<v1::Run> TrainingServiceImpl::Resume(const std::string& id,
+                                                    const grpc::ServerContext& context) {
+  ASSIGN_OR_RETURN(const RunRecord ended, store_->Get(id));
+  RETURN_IF_ERROR(RequireResumable(DescribeRun(ended, UnixTime())));
+  ASSIGN_OR_RETURN(const RunRecord record, store_->Relaunch(id, OwnerOf(context, 0)));
+  RETURN_IF_ERROR(StartRun(programs_, RunDirectory(record.run_dir)));
   return DescribeRun(record, UnixTime());
 }
 
@@ -103,49 +137,53 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Stop(const std::string& id,
   ASSIGN_OR_RETURN(const RunRecord record, store_->Get(id));
   v1::Run run = DescribeRun(record, UnixTime());
   if (HasEnded(run.state())) return run;
-  RETURN_IF_ERROR(stopper_.Stop(RunDirectory(record.run_dir)));
+  ASSIGN_OR_RETURN(const bool cancelled, CancelQueuedRun(RunDirectory(record.run_dir)));
+  if (!cancelled) RETURN_IF_ERROR(stopper_.Stop(RunDirectory(record.run_dir)));
   const auto start = std::chrono::steady_clock::now();
   // Half of what the client allows, so that it gets an answer rather than its deadline.
   const std::chrono::nanoseconds allowed = std::min<std::chrono::nanoseconds>(
       kStopWait, (context->deadline() - std::chrono::system_clock::now()) / 2);
   while (!HasEnded(run.state()) && !context->IsCancelled() &&
          std::chrono::steady_clock::now() - start < allowed) {
-    std::this_thread::sleep_for(kPollInterval / 4);
+    std::this_thread::sleep_for(kWatchInterval);
     run = DescribeRun(record, UnixTime());
   }
   return run;
 }
 
-absl::Status TrainingServiceImpl::Watch(const v1::WatchRunRequest& request,
-                                        grpc::ServerContext* context,
-                                        grpc::ServerWriter<v1::RunEvent>* writer) {
-  ASSIGN_OR_RETURN(const RunRecord record, store_->Get(request.id()));
-  MetricsFollower follower(RunDirectory(record.run_dir).metrics(), request.after_event());
-  int64_t number = request.after_event();
-  while (!context->IsCancelled()) {
-    // The state first: the metrics of a run that has ended are then complete.
-    v1::Run run = DescribeRun(record, UnixTime());
-    ASSIGN_OR_RETURN(const std::vector<v1::RunEvent> events, follower.Next(kEventsPerRead));
-    for (const v1::RunEvent& event : events) {
-      if (!writer->Write(event)) return Cancelled();
-      number = event.number();
-    }
-    if (!events.empty()) continue;
-    if (HasEnded(run.state())) {
-      v1::RunEvent last;
-      last.set_number(number + 1);
-      *last.mutable_final() = std::move(run);
-      return writer->Write(last) ? absl::OkStatus() : Cancelled();
-    }
-    std::this_thread::sleep_for(kPollInterval);
+absl::StatusOr<v1::ListRunsResponse> TrainingServiceImpl::Page(const v1::ListRunsRequest& request) {
+  if (request.page_size() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("page_size: got ", request.page_size(), ", expected 0 or more"));
   }
-  return Cancelled();
+  const int32_t size =
+      request.page_size() == 0 ? kMaxPageSize : std::min(request.page_size(), kMaxPageSize);
+  if (!request.page_token().empty()) RETURN_IF_ERROR(store_->Get(request.page_token()).status());
+  ASSIGN_OR_RETURN(const auto records, store_->List(request.page_token(), size + 1));
+  v1::ListRunsResponse page;
+  size_t bytes = 0;
+  for (const RunRecord& record : records) {
+    if (page.runs_size() == size || bytes > kMaxPageBytes) {
+      page.set_next_page_token(page.runs().rbegin()->id());
+      break;
+    }
+    *page.add_runs() = DescribeRun(record, UnixTime());
+    bytes += page.runs().rbegin()->ByteSizeLong();
+  }
+  return page;
 }
 
-grpc::Status TrainingServiceImpl::LaunchRun(grpc::ServerContext*,
+absl::StatusOr<std::unique_ptr<TrainingServiceImpl::Source>> TrainingServiceImpl::OpenEvents(
+    const std::string& id) {
+  ASSIGN_OR_RETURN(const RunRecord record, store_->Get(id));
+  return OpenRunEvents(RunDirectory(record.run_dir),
+                       [record] { return DescribeRun(record, UnixTime()); });
+}
+
+grpc::Status TrainingServiceImpl::LaunchRun(grpc::ServerContext* context,
                                             const v1::LaunchRunRequest* request,
                                             v1::Run* response) {
-  return Answer(Launch(*request), response);
+  return Answer(Launch(*request, *context), response);
 }
 
 grpc::Status TrainingServiceImpl::GetRun(grpc::ServerContext*, const v1::GetRunRequest* request,
@@ -156,18 +194,14 @@ grpc::Status TrainingServiceImpl::GetRun(grpc::ServerContext*, const v1::GetRunR
   return grpc::Status::OK;
 }
 
-grpc::Status TrainingServiceImpl::ListRuns(grpc::ServerContext*, const v1::ListRunsRequest*,
+grpc::Status TrainingServiceImpl::ListRuns(grpc::ServerContext*, const v1::ListRunsRequest* request,
                                            v1::ListRunsResponse* response) {
-  const absl::StatusOr<std::vector<RunRecord>> records = store_->List();
-  if (!records.ok()) return ToGrpc(records.status());
-  for (const RunRecord& record : *records) *response->add_runs() = DescribeRun(record, UnixTime());
-  return grpc::Status::OK;
+  return Answer(Page(*request), response);
 }
 
-grpc::Status TrainingServiceImpl::WatchRun(grpc::ServerContext* context,
-                                           const v1::WatchRunRequest* request,
-                                           grpc::ServerWriter<v1::RunEvent>* writer) {
-  return ToGrpc(Watch(*request, context, writer));
+grpc::ServerWriteReactor<v1::RunEvent>* TrainingServiceImpl::WatchRun(
+    grpc::CallbackServerContext* context, const v1::WatchRunRequest* request) {
+  return watches_.Watch(context, request->id(), request->after_event());
 }
 
 grpc::Status TrainingServiceImpl::StopRun(grpc::ServerContext* context,
@@ -175,10 +209,10 @@ grpc::Status TrainingServiceImpl::StopRun(grpc::ServerContext* context,
   return Answer(Stop(request->id(), context), response);
 }
 
-grpc::Status TrainingServiceImpl::ResumeRun(grpc::ServerContext*,
+grpc::Status TrainingServiceImpl::ResumeRun(grpc::ServerContext* context,
                                             const v1::ResumeRunRequest* request,
                                             v1::Run* response) {
-  return Answer(Resume(request->id()), response);
+  return Answer(Resume(request->id(), *context), response);
 }
 
 }  // namespace braid

@@ -8,14 +8,21 @@
 
 #include "absl/status/statusor.h"
 #include "braid/v1/training.grpc.pb.h"
+#include "proto/event_source.h"
+#include "proto/grpc_event_stream.h"
 #include "trainer/control/control_service.h"
+#include "trainer/control/run_keeper.h"
 #include "trainer/control/run_status.h"
 #include "trainer/control/run_stopper.h"
 #include "trainer/control/run_store.h"
 
 namespace braid {
 
-class TrainingServiceImpl final : public v1::TrainingService::Service {
+// Watches are calls that last: those do not hold a thread each.
+using TrainingServiceBase =
+    v1::TrainingService::WithCallbackMethod_WatchRun<v1::TrainingService::Service>;
+
+class TrainingServiceImpl final : public TrainingServiceBase {
  public:
   TrainingServiceImpl(const ControlOptions& options, std::unique_ptr<RunStore> store);
 
@@ -25,23 +32,30 @@ class TrainingServiceImpl final : public v1::TrainingService::Service {
                       v1::Run* response) override;
   grpc::Status ListRuns(grpc::ServerContext* context, const v1::ListRunsRequest* request,
                         v1::ListRunsResponse* response) override;
-  grpc::Status WatchRun(grpc::ServerContext* context, const v1::WatchRunRequest* request,
-                        grpc::ServerWriter<v1::RunEvent>* writer) override;
+  grpc::ServerWriteReactor<v1::RunEvent>* WatchRun(grpc::CallbackServerContext* context,
+                                                   const v1::WatchRunRequest* request) override;
   grpc::Status StopRun(grpc::ServerContext* context, const v1::StopRunRequest* request,
                        v1::Run* response) override;
   grpc::Status ResumeRun(grpc::ServerContext* context, const v1::ResumeRunRequest* request,
                          v1::Run* response) override;
 
  private:
-  absl::StatusOr<v1::Run> Launch(const v1::LaunchRunRequest& request);
-  absl::StatusOr<v1::Run> Resume(const std::string& id);
-  absl::StatusOr<v1::Run> Stop(const std::string& id, grpc::ServerContext* context);
-  absl::Status Watch(const v1::WatchRunRequest& request, grpc::ServerContext* context,
-                     grpc::ServerWriter<v1::RunEvent>* writer);
+  using Source = EventSource<v1::RunEvent>;
 
+  RunOwner OwnerOf(const grpc::ServerContext& context, int64_t ranks) const;
+  absl::StatusOr<v1::Run> Launch(const v1::LaunchRunRequest& request,
+                                 const grpc::ServerContext& context);
+  absl::StatusOr<v1::Run> Resume(const std::string& id, const grpc::ServerContext& context);
+  absl::StatusOr<v1::Run> Stop(const std::string& id, grpc::ServerContext* context);
+  absl::StatusOr<v1::ListRunsResponse> Page(const v1::ListRunsRequest& request);
+  absl::StatusOr<std::unique_ptr<Source>> OpenEvents(const std::string& id);
+
+  const ControlOptions options_;
   const LauncherPrograms programs_;
   const std::unique_ptr<RunStore> store_;
   RunStopper stopper_;
+  RunKeeper keeper_;                    // its thread uses the store
+  EventStreams<v1::RunEvent> watches_;  // its thread uses the store
 };
 
 }  // namespace braid

@@ -18,7 +18,7 @@
 #include "trainer/huggingface/config_json.h"
 #include "trainer/huggingface/file_tensor.h"
 #include "trainer/huggingface/output_directory.h"
-#include "trainer/huggingface/weight_files.h"
+#include "formats/weight_files.h"
 #include "trainer/model/parameter_layout.h"
 #include "trainer/model_path.h"
 #include "trainer/prompt.h"

@@ -60,6 +60,16 @@ TEST(ResolveCorpusSpecTest, MakesPathsAbsolute) {
   EXPECT_EQ(resolved->name(), "b");
 }
 
+TEST(ResolveCorpusSpecTest, MakesTheModelOfAnEmbedderAbsolute) {
+  v1::CorpusSpec spec = Minimal();
+  spec.mutable_embedder()->set_kind("contriever");
+  spec.mutable_embedder()->set_model_dir("models/../bert/");
+  const auto resolved = ResolveCorpusSpec(spec);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  EXPECT_EQ(resolved->embedder().model_dir(), (std::filesystem::current_path() / "bert").string());
+  EXPECT_EQ(resolved->embedder().max_tokens(), 0) << "by the model";
+}
+
 struct BadSetting {
   std::string field;
   std::string got;
@@ -79,6 +89,22 @@ TEST(ResolveCorpusSpecTest, NamesTheFieldAndTheValueOfABadSetting) {
       {"embedder.kind", "bert", [](auto* s) { s->mutable_embedder()->set_kind("bert"); }},
       {"embedder.addresses", "none", [](auto* s) { s->mutable_embedder()->set_kind("remote"); }},
       {"embedder.addresses", "h:1", [](auto* s) { s->mutable_embedder()->add_addresses("h:1"); }},
+      {"embedder.model_dir", "none",
+       [](auto* s) { s->mutable_embedder()->set_kind("contriever"); }},
+      {"embedder.model_dir", "/m", [](auto* s) { s->mutable_embedder()->set_model_dir("/m"); }},
+      {"embedder.max_tokens", "9", [](auto* s) { s->mutable_embedder()->set_max_tokens(9); }},
+      {"embedder.max_tokens", "2",
+       [](auto* s) {
+         s->mutable_embedder()->set_kind("contriever");
+         s->mutable_embedder()->set_model_dir("/m");
+         s->mutable_embedder()->set_max_tokens(2);
+       }},
+      {"embedder.addresses", "h:1",
+       [](auto* s) {
+         s->mutable_embedder()->set_kind("contriever");
+         s->mutable_embedder()->set_model_dir("/m");
+         s->mutable_embedder()->add_addresses("h:1");
+       }},
       {"embedder.dimension", "-4", [](auto* s) { s->mutable_embedder()->set_dimension(-4); }},
       {"embedder.max_ngram", "9", [](auto* s) { s->mutable_embedder()->set_max_ngram(9); }},
       {"neighbors.k", "-2", [](auto* s) { s->mutable_neighbors()->set_k(-2); }},

@@ -42,6 +42,7 @@ class ControlFixture : public testing::Test {
   ControlOptions Options() const {
     return {.home = root_ / "home",
             .trainer_binary = BRAID_FAKE_TRAINER,
+            .supervisor_binary = BRAID_FAKE_SUPERVISOR,
             .mpirun = (root_ / "mpirun").string()};
   }
 

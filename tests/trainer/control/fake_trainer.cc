@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <string>
@@ -34,17 +35,29 @@ int64_t CountLines(const std::filesystem::path& path) {
   return lines;
 }
 
+std::string Nonce() {
+  const char* nonce = std::getenv(kNonceVariable);
+  return nonce == nullptr ? "" : nonce;
+}
+
 void WriteHeartbeat(const RunDirectory& run, int64_t step) {
   v1::Heartbeat heartbeat;
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  heartbeat.set_rank(rank == nullptr ? 0 : std::atoi(rank));
   heartbeat.set_pid(getpid());
   heartbeat.set_step(step);
   heartbeat.set_time(Now());
+  char host[256] = {};
+  gethostname(host, sizeof(host) - 1);
+  heartbeat.set_host(host);
+  heartbeat.set_nonce(Nonce());
+  heartbeat.set_phase("other");
   (void)run.WriteHeartbeat(heartbeat);
 }
 
 int End(const RunDirectory& run, std::string_view outcome, const std::string& error, int64_t step,
         int code) {
-  (void)run.WriteExit({std::string(outcome), error, step});
+  (void)run.WriteExit({std::string(outcome), error, step, Nonce(), false});
   return code;
 }
 

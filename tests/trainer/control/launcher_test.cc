@@ -12,42 +12,8 @@ namespace braid {
 namespace {
 
 using testing::Contains;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-const LauncherPrograms kPrograms{.mpirun = "/usr/bin/mpirun", .trainer = "/opt/braid-trainer"};
-
-v1::RunSpec TwoRanks() {
-  v1::RunSpec spec;
-  spec.set_world_size(2);
-  spec.set_threads_per_rank(3);
-  return spec;
-}
-
-TEST(PlanLaunchTest, GivesMpirunTheRanksAndTheRunDirectory) {
-  EXPECT_THAT(PlanLaunch(kPrograms, "/home/a b/runs/run-000001", TwoRanks(), {}, false).arguments,
-              ElementsAre("/usr/bin/mpirun", "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE",
-                          "-n", "2", "/opt/braid-trainer", "train", "/home/a b/runs/run-000001"));
-}
-
-TEST(PlanLaunchTest, SetsThreadsOverWhatIsThere) {
-  EXPECT_THAT(PlanLaunch(kPrograms, "/r", TwoRanks(),
-                         {"OMP_NUM_THREADS=64", "OMP_WAIT_POLICY=ACTIVE", "PATH=/bin"}, false)
-                  .environment,
-              ElementsAre("PATH=/bin", "OMP_NUM_THREADS=3", "OMP_WAIT_POLICY=PASSIVE",
-                          "OMPI_MCA_btl_vader_single_copy_mechanism=none"));
-}
-
-TEST(PlanLaunchTest, AllowsRootOnlyForRoot) {
-  const std::string allow = "OMPI_ALLOW_RUN_AS_ROOT=1";
-  const std::string confirm = "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1";
-  const auto environment = [](bool root) {
-    return PlanLaunch(kPrograms, "/r", TwoRanks(), {}, root).environment;
-  };
-  EXPECT_THAT(environment(true), testing::AllOf(Contains(allow), Contains(confirm)));
-  EXPECT_THAT(environment(false), testing::AllOf(Not(Contains(allow)), Not(Contains(confirm))));
-}
 
 class LauncherTest : public ControlFixture {
  protected:
@@ -59,12 +25,17 @@ class LauncherTest : public ControlFixture {
     return run;
   }
   LauncherPrograms Programs() const { return ProgramsOf(Options()); }
+  static ProcessRecord Start(const LauncherPrograms& programs, const RunDirectory& run) {
+    const absl::Status started = StartRun(programs, run);
+    EXPECT_TRUE(started.ok()) << started;
+    return ReadProcessRecord(run.process()).value_or(ProcessRecord());
+  }
   static std::string Log(const RunDirectory& run) { return ReadFile(run.log()).value_or(""); }
 };
 
 TEST_F(LauncherTest, StartsADetachedTrainerAndRecordsIt) {
   const RunDirectory run = NewRun("endless");
-  const ProcessRecord record = LaunchTrainer(Programs(), run).value();
+  const ProcessRecord record = Start(Programs(), run);
   const pid_t pid = static_cast<pid_t>(record.identity.pid);
   EXPECT_TRUE(IsAlive(ReadProcessRecord(run.process()).value().identity));
   EXPECT_EQ(getsid(pid), pid);
@@ -75,21 +46,21 @@ TEST_F(LauncherTest, StartsADetachedTrainerAndRecordsIt) {
 
 TEST_F(LauncherTest, LeavesNoZombie) {
   const RunDirectory run = NewRun("quick");
-  const ProcessRecord record = LaunchTrainer(Programs(), run).value();
+  const ProcessRecord record = Start(Programs(), run);
   EXPECT_TRUE(Eventually([&] { return kill(static_cast<pid_t>(record.identity.pid), 0) != 0; }));
 }
 
 TEST_F(LauncherTest, RefusesASecondTrainerOfTheSameRun) {
   const RunDirectory run = NewRun("endless");
-  const ProcessRecord record = LaunchTrainer(Programs(), run).value();
-  EXPECT_TRUE(absl::IsFailedPrecondition(LaunchTrainer(Programs(), run).status()));
+  const ProcessRecord record = Start(Programs(), run);
+  EXPECT_TRUE(absl::IsFailedPrecondition(StartRun(Programs(), run)));
   kill(static_cast<pid_t>(record.identity.pid), SIGKILL);
 }
 
 TEST_F(LauncherTest, RemovesTheExitOfAnEarlierAttempt) {
   const RunDirectory run = NewRun("crashing");
   ASSERT_TRUE(run.WriteExit({std::string(kStopped), "", 5}).ok());
-  ASSERT_TRUE(LaunchTrainer(Programs(), run).ok());
+  ASSERT_TRUE(StartRun(Programs(), run).ok());
   EXPECT_FALSE(run.ReadExit().has_value());
 }
 
@@ -97,12 +68,12 @@ TEST_F(LauncherTest, MissingProgramsAreNamedWithAHint) {
   const RunDirectory run = NewRun("quick");
   LauncherPrograms programs = Programs();
   programs.mpirun = "no-such-mpirun";
-  absl::Status status = LaunchTrainer(programs, run).status();
+  absl::Status status = StartRun(programs, run);
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("openmpi-bin"));
   programs = Programs();
   programs.trainer = "/missing/braid-trainer";
-  status = LaunchTrainer(programs, run).status();
+  status = StartRun(programs, run);
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("/missing/braid-trainer"));
 }
@@ -112,7 +83,7 @@ TEST_F(LauncherTest, RanksUnderTheRealMpirunAreFoundAndStopOnTheirSignal) {
   const RunDirectory run = NewRun("endless", 2);
   LauncherPrograms programs = Programs();
   programs.mpirun = "mpirun";
-  const ProcessRecord record = LaunchTrainer(programs, run).value();
+  const ProcessRecord record = Start(programs, run);
   ASSERT_TRUE(Eventually([&] { return RankProcesses(run).size() == 2; })) << Log(run);
   EXPECT_THAT(RankProcesses(run), Not(Contains(record.identity.pid)));
   // Both must have set their handlers before they are signalled.

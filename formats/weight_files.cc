@@ -1,4 +1,4 @@
-#include "trainer/huggingface/weight_files.h"
+#include "formats/weight_files.h"
 
 #include <algorithm>
 #include <cmath>
@@ -197,6 +197,12 @@ std::vector<std::string> WeightFiles::names() const {
 const TensorInfo* WeightFiles::Find(const std::string& name) const {
   const auto found = file_of_.find(name);
   return found == file_of_.end() ? nullptr : files_[found->second].Find(name);
+}
+
+absl::StatusOr<std::string_view> WeightFiles::Bytes(const std::string& name) const {
+  const auto found = file_of_.find(name);
+  if (found == file_of_.end()) return absl::NotFoundError(absl::StrCat("no tensor ", name));
+  return files_[found->second].Bytes(name);
 }
 
 absl::Status WeightFiles::Read(const std::string& name, std::span<float> values) const {

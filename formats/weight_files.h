@@ -3,8 +3,8 @@
 //
 //   ASSIGN_OR_RETURN(const WeightFiles weights, WeightFiles::Open(directory));
 //   RETURN_IF_ERROR(weights.Read("lm_head.weight", values));
-#ifndef BRAID_TRAINER_HUGGINGFACE_WEIGHT_FILES_H_
-#define BRAID_TRAINER_HUGGINGFACE_WEIGHT_FILES_H_
+#ifndef BRAID_FORMATS_WEIGHT_FILES_H_
+#define BRAID_FORMATS_WEIGHT_FILES_H_
 
 #include <cstdint>
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -38,6 +39,9 @@ class WeightFiles {
   // InvalidArgument for element types other than F32, BF16 and F16, and for a
   // value that is not finite.
   absl::Status Read(const std::string& name, std::span<float> values) const;
+  // The tensor as it is in the file: row-major, little-endian, of its own element
+  // type. NotFound. Valid while this lives.
+  absl::StatusOr<std::string_view> Bytes(const std::string& name) const;
 
  private:
   absl::Status OpenFile(const std::filesystem::path& path);
@@ -70,4 +74,4 @@ absl::StatusOr<std::vector<FileSummary>> WriteWeightFiles(const std::filesystem:
 
 }  // namespace braid
 
-#endif  // BRAID_TRAINER_HUGGINGFACE_WEIGHT_FILES_H_
+#endif  // BRAID_FORMATS_WEIGHT_FILES_H_

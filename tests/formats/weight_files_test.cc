@@ -1,4 +1,4 @@
-#include "trainer/huggingface/weight_files.h"
+#include "formats/weight_files.h"
 
 #include <gtest/gtest.h>
 

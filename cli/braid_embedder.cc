@@ -1,0 +1,71 @@
+// braid-embedder: computes the vectors of a BERT encoder for the process that started it
+// (retrieval/contriever_process.h), over the socket that is its standard input.
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <string>
+#include <thread>
+
+#include "cli/blas_core.h"
+#include "retrieval/contriever_embedder.h"
+#include "retrieval/embedder_pipe.h"
+
+namespace {
+
+bool IsSocket(int descriptor) {
+  int type = 0;
+  socklen_t size = sizeof(type);
+  return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0;
+}
+
+// Nobody wants the vectors once the parent is gone, and a batch takes seconds.
+void EndWithParent(int socket) {
+  std::thread([socket] {
+    pollfd parent = {.fd = socket, .events = POLLRDHUP, .revents = 0};
+    while (poll(&parent, 1, -1) <= 0) continue;
+    _exit(0);
+  }).detach();
+}
+
+absl::StatusOr<const braid::Embedder*> Load(const braid::ContrieverOptions& options,
+                                            int num_threads,
+                                            std::unique_ptr<braid::ContrieverEmbedder>* loaded) {
+  const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  braid::SetContrieverThreads(num_threads > 0 ? num_threads : cores);
+  auto embedder = braid::ContrieverEmbedder::Load(options);
+  if (!embedder.ok()) return embedder.status();
+  *loaded = *std::move(embedder);
+  return loaded->get();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  braid::ReexecForBlas(argv);
+  braid::ContrieverOptions options;
+  int num_threads = 0;
+  CLI::App app("braid-embedder: a BERT encoder for braid and braidd, which start it");
+  app.add_option("--model", options.directory, "Directory in Hugging Face layout")->required();
+  app.add_option("--max-tokens", options.max_tokens, "Word pieces of a text (all positions)");
+  app.add_option("--threads", num_threads, "Threads (all cores)");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (!IsSocket(STDIN_FILENO)) {
+    std::cerr << "braid-embedder is started by braid and braidd; its standard input is a socket\n";
+    return 2;
+  }
+  signal(SIGPIPE, SIG_IGN);
+  EndWithParent(STDIN_FILENO);
+  std::unique_ptr<braid::ContrieverEmbedder> loaded;
+  const absl::Status status =
+      braid::ServeEmbedder(STDIN_FILENO, Load(options, num_threads, &loaded));
+  if (!status.ok()) std::cerr << "braid-embedder: " << status.message() << std::endl;
+  return status.ok() ? 0 : 1;
+}

@@ -1,0 +1,45 @@
+// Text for a terminal: how wide it is, and figures drawn with characters.
+#ifndef BRAID_CLI_TERMINAL_TEXT_H_
+#define BRAID_CLI_TERMINAL_TEXT_H_
+
+#include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace braid {
+
+bool IsTerminal(int file_descriptor);
+
+// Columns of the terminal behind the descriptor; `otherwise` where it does not say.
+int TerminalWidth(int file_descriptor, int otherwise = 80);
+
+// The first `columns` characters of UTF-8 text, each of which is taken to be one column wide;
+// control characters, which could move the cursor, become '?'.
+std::string ClipColumns(std::string_view text, int columns);
+
+// "[#####...............]" for a fraction of 0.25.
+std::string Bar(double fraction, int width = 20);
+
+// One block character for each value, from the lowest to the highest of them; values
+// that are not finite are blank.
+std::string Sparkline(std::span<const double> values);
+
+// A block of lines that is drawn over the one before it.
+class ScreenBlock {
+ public:
+  explicit ScreenBlock(std::ostream& out) : out_(out) {}
+
+  void Draw(const std::vector<std::string>& lines);
+  // Removes what is drawn.
+  void Erase();
+
+ private:
+  std::ostream& out_;
+  int lines_drawn_ = 0;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_TERMINAL_TEXT_H_

@@ -1,0 +1,40 @@
+// config.json of a BERT encoder in Hugging Face layout, such as Contriever's (arXiv
+// 2112.09118) or all-MiniLM-L6-v2's.
+#ifndef BRAID_RETRIEVAL_CONTRIEVER_CONFIG_H_
+#define BRAID_RETRIEVAL_CONTRIEVER_CONFIG_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace braid {
+
+// The shape of the encoder: D = hidden_size, H = num_attention_heads, F =
+// intermediate_size, V = vocab_size. All at least 1, D a multiple of H.
+struct ContrieverConfig {
+  int32_t vocab_size = 0;
+  int32_t hidden_size = 0;
+  int32_t num_hidden_layers = 0;
+  int32_t num_attention_heads = 0;
+  int32_t intermediate_size = 0;
+  int32_t max_position_embeddings = 0;
+  int32_t type_vocab_size = 0;
+  double layer_norm_eps = 0;
+};
+
+// INVALID_ARGUMENT names the field, its value and what is expected: malformed JSON, a
+// missing field, one out of range, or a model of another kind (another model_type, an
+// activation other than the erf GELU, relative positions, a decoder, quantised
+// weights). `path` is for messages. Dropout and other settings of training are ignored.
+absl::StatusOr<ContrieverConfig> ParseContrieverConfig(std::string_view text,
+                                                       const std::filesystem::path& path);
+
+// Of DIRECTORY/config.json. NOT_FOUND when there is none.
+absl::StatusOr<ContrieverConfig> ReadContrieverConfig(const std::filesystem::path& directory);
+
+}  // namespace braid
+
+#endif  // BRAID_RETRIEVAL_CONTRIEVER_CONFIG_H_

@@ -1,0 +1,57 @@
+#include "retrieval/contriever_directory.h"
+
+#include <xxhash.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "formats/status_macros.h"
+
+namespace braid {
+namespace {
+
+// Grows with every change of the code that changes vectors.
+constexpr int kVersion = 1;
+constexpr int32_t kFewestTokens = 3;  // [CLS], a piece, [SEP]
+
+absl::StatusOr<int32_t> ResolveMaxTokens(int32_t max_tokens, const ContrieverConfig& config,
+                                         const std::filesystem::path& directory) {
+  if (max_tokens == 0) return config.max_position_embeddings;
+  if (max_tokens >= kFewestTokens && max_tokens <= config.max_position_embeddings) {
+    return max_tokens;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "max_tokens: got ", max_tokens, ", expected ", kFewestTokens, " to ",
+      config.max_position_embeddings, ", the positions of the model in ", directory.string()));
+}
+
+}  // namespace
+
+absl::StatusOr<ContrieverDirectory> ContrieverDirectory::Open(
+    const std::filesystem::path& directory, int32_t max_tokens) {
+  ASSIGN_OR_RETURN(const ContrieverConfig config, ReadContrieverConfig(directory));
+  ASSIGN_OR_RETURN(const int32_t resolved, ResolveMaxTokens(max_tokens, config, directory));
+  ASSIGN_OR_RETURN(WordPieceTokenizer tokenizer, WordPieceTokenizer::Load(directory));
+  if (tokenizer.vocabulary().size() > config.vocab_size) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        directory.string(), ": vocab.txt has ", tokenizer.vocabulary().size(),
+        " pieces, expected at most ", config.vocab_size, ", vocab_size of config.json"));
+  }
+  ASSIGN_OR_RETURN(ContrieverWeights weights, ContrieverWeights::Open(directory, config));
+  return ContrieverDirectory{config, std::move(tokenizer), std::move(weights), resolved};
+}
+
+absl::StatusOr<std::string> ContrieverDirectory::Fingerprint() const {
+  ASSIGN_OR_RETURN(const std::string digest, weights.Digest());
+  // Shapes are in the digest of the weights.
+  const std::string settings =
+      absl::StrCat("version=", kVersion, " weights=", digest, " ", tokenizer.Settings(),
+                   " heads=", config.num_attention_heads,
+                   " epsilon=", absl::StrFormat("%.17g", config.layer_norm_eps),
+                   " max_tokens=", max_tokens, " pooling=mean norm=l2");
+  const XXH128_hash_t hash = XXH3_128bits(settings.data(), settings.size());
+  return absl::StrFormat("contriever-%016x%016x", hash.high64, hash.low64);
+}
+
+}  // namespace braid

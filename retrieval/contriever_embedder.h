@@ -1,0 +1,74 @@
+// A BERT encoder as an Embedder, in this process. Programs that serve others keep it in a
+// process of its own: contriever_process.h.
+#ifndef BRAID_RETRIEVAL_CONTRIEVER_EMBEDDER_H_
+#define BRAID_RETRIEVAL_CONTRIEVER_EMBEDDER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "retrieval/contriever_model.h"
+#include "retrieval/embedder.h"
+#include "retrieval/wordpiece_tokenizer.h"
+
+namespace braid {
+
+struct ContrieverOptions {
+  // config.json, model.safetensors (or shards), vocab.txt.
+  std::filesystem::path directory = {};
+  // Tokens of a text that are embedded; 0: as many as the model has positions for.
+  int32_t max_tokens = 0;
+  // Tokens of a batch, padding included; a longer text is a batch alone. Bounds the
+  // memory of a call.
+  int32_t max_batch_tokens = 2048;
+  // Texts of like length share a batch, so that little is padded. Off only to measure it.
+  bool bucket_by_length = true;
+  ContrieverDevice device = ContrieverDevice::kCpu;
+};
+
+// Thread-safe. Vectors are those of the published model, L2-normalised; a text's vector
+// depends on the other texts of a call by rounding only, 1e-5 at most. A text of no word
+// pieces has the zero vector.
+class ContrieverEmbedder final : public Embedder {
+ public:
+  // Errors: those of ContrieverDirectory::Open and ContrieverModel::Load;
+  // INVALID_ARGUMENT for max_batch_tokens below 1.
+  static absl::StatusOr<std::unique_ptr<ContrieverEmbedder>> Load(const ContrieverOptions& options);
+
+  int32_t dimension() const override { return dimension_; }
+  absl::Status Embed(std::span<const std::string_view> texts,
+                     std::span<float> vectors) const override;
+  std::string fingerprint() const override { return fingerprint_; }
+  int64_t num_truncated() const override { return num_truncated_; }
+
+ private:
+  ContrieverEmbedder(ContrieverOptions options, WordPieceTokenizer tokenizer,
+                     std::unique_ptr<const ContrieverModel> model)
+      : options_(std::move(options)), tokenizer_(std::move(tokenizer)), model_(std::move(model)) {}
+
+  absl::Status EmbedBatch(const std::vector<WordPieces>& texts, std::span<const size_t> batch,
+                          std::span<float> vectors) const;
+
+  const ContrieverOptions options_;
+  const WordPieceTokenizer tokenizer_;
+  const std::unique_ptr<const ContrieverModel> model_;
+  int32_t max_tokens_ = 0;
+  int32_t dimension_ = 0;
+  std::string fingerprint_;
+  mutable std::atomic<int64_t> num_truncated_{0};
+};
+
+// Consecutive texts of `lengths` as batches: how many each has. The longest text of a
+// batch times its texts is at most `max_tokens`, unless it is a batch alone.
+std::vector<size_t> PlanBatches(std::span<const int32_t> lengths, int64_t max_tokens);
+
+}  // namespace braid
+
+#endif  // BRAID_RETRIEVAL_CONTRIEVER_EMBEDDER_H_

@@ -1,0 +1,153 @@
+// Documents a second of a BERT encoder, with and without texts of like length in a batch,
+// and megabytes a second of its tokenizer.
+//
+//   braid-bench-embedding --json embedding.json            a random model of Contriever's size
+//   braid-bench-embedding --tokenize vocab.txt text.txt    the tokenizer alone
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "cli/blas_core.h"
+#include "formats/atomic_file.h"
+#include "retrieval/contriever_embedder.h"
+#include "tests/retrieval/tiny_bert.h"
+
+namespace braid {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Settings {
+  std::string model, json;
+  std::vector<std::string> tokenize;  // vocabulary, text
+  int documents = 48;
+  int repeats = 3;
+  int threads = 2;
+  int32_t batch_tokens = ContrieverOptions().max_batch_tokens;
+};
+
+void OrDie(const absl::Status& status) {
+  if (status.ok()) return;
+  std::cerr << status << "\n";
+  std::exit(1);
+}
+
+template <class T>
+T OrDie(absl::StatusOr<T> value) {
+  OrDie(value.status());
+  return *std::move(value);
+}
+
+// Of the fastest of several runs.
+double Seconds(int repeats, const std::function<void()>& work) {
+  double least = INFINITY;
+  for (int i = 0; i < repeats; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    least = std::min(least, seconds.count());
+  }
+  return least;
+}
+
+std::filesystem::path RandomModel() {
+  TinyBert contriever;
+  contriever.config = {.vocab_size = 30522,
+                       .hidden_size = 768,
+                       .num_hidden_layers = 12,
+                       .num_attention_heads = 12,
+                       .intermediate_size = 3072,
+                       .max_position_embeddings = 512,
+                       .type_vocab_size = 2,
+                       .layer_norm_eps = 1e-12};
+  const auto directory = std::filesystem::temp_directory_path() / "braid-bench-contriever";
+  std::filesystem::remove_all(directory);
+  WriteTinyBert(contriever, directory);
+  return directory;
+}
+
+// A text of that many tokens with [CLS] and [SEP]: each letter is one.
+std::string TextOf(int num_tokens) {
+  std::string text = "a";
+  for (int i = 3; i < num_tokens; ++i) text += " b";
+  return text;
+}
+
+// Lengths between 16 and 512, as many from 16 to 32 as from 256 to 512.
+std::vector<std::string> MixedTexts(int count) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> exponent(4, 9);
+  std::vector<std::string> texts;
+  for (int i = 0; i < count; ++i)
+    texts.push_back(TextOf(static_cast<int>(std::exp2(exponent(random)))));
+  return texts;
+}
+
+double DocumentsPerSecond(const Settings& settings, bool bucket,
+                          const std::vector<std::string>& texts) {
+  const auto embedder = OrDie(ContrieverEmbedder::Load({.directory = settings.model,
+                                                        .max_batch_tokens = settings.batch_tokens,
+                                                        .bucket_by_length = bucket}));
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  std::vector<float> vectors(texts.size() * static_cast<size_t>(embedder->dimension()));
+  OrDie(embedder->Embed(std::span(views).first(1), std::span(vectors).first(768)));
+  const double seconds = Seconds(settings.repeats, [&] { OrDie(embedder->Embed(views, vectors)); });
+  return static_cast<double>(texts.size()) / seconds;
+}
+
+Json MeasureModel(const Settings& settings) {
+  const int n = settings.documents;
+  const std::vector<std::string> mixed = MixedTexts(2 * n);
+  Json report = {{"threads", settings.threads}, {"batch_tokens", settings.batch_tokens}};
+  report["documents_per_second_128_tokens"] =
+      DocumentsPerSecond(settings, true, std::vector<std::string>(4 * n, TextOf(128)));
+  report["documents_per_second_512_tokens"] =
+      DocumentsPerSecond(settings, true, std::vector<std::string>(n, TextOf(512)));
+  report["documents_per_second_mixed"] = DocumentsPerSecond(settings, true, mixed);
+  report["documents_per_second_mixed_in_given_order"] = DocumentsPerSecond(settings, false, mixed);
+  return report;
+}
+
+Json MeasureTokenizer(const Settings& settings) {
+  const std::string text = OrDie(ReadFile(settings.tokenize[1]));
+  const WordPieceTokenizer tokenizer(
+      OrDie(WordPieceVocabulary::Parse(OrDie(ReadFile(settings.tokenize[0])), "vocabulary")), true);
+  size_t num_ids = 0;
+  const double seconds =
+      Seconds(settings.repeats, [&] { num_ids = tokenizer.Encode(text, INT32_MAX).ids.size(); });
+  return {{"bytes", text.size()},
+          {"ids", num_ids},
+          {"megabytes_per_second", static_cast<double>(text.size()) / 1e6 / seconds}};
+}
+
+}  // namespace
+}  // namespace braid
+
+int main(int argc, char** argv) {
+  braid::ReexecForBlas(argv);
+  braid::Settings settings;
+  CLI::App app("Speed of BERT encoders and their tokenizer");
+  app.add_option("--model", settings.model, "Directory of a model (a random one)");
+  app.add_option("--tokenize", settings.tokenize, "VOCABULARY TEXT: measure the tokenizer alone")
+      ->expected(2);
+  app.add_option("--documents", settings.documents, "Documents of 512 tokens");
+  app.add_option("--repeats", settings.repeats, "The fastest of so many runs counts");
+  app.add_option("--threads", settings.threads, "Threads");
+  app.add_option("--batch-tokens", settings.batch_tokens, "Tokens of a batch");
+  app.add_option("--json", settings.json, "File for the report");
+  CLI11_PARSE(app, argc, argv);
+  braid::SetContrieverThreads(settings.threads);
+  const bool random = settings.model.empty() && settings.tokenize.empty();
+  if (random) settings.model = braid::RandomModel().string();
+  const braid::Json report =
+      settings.tokenize.empty() ? braid::MeasureModel(settings) : braid::MeasureTokenizer(settings);
+  if (random) std::filesystem::remove_all(settings.model);
+  std::cout << report.dump() << std::endl;
+  if (!settings.json.empty()) std::ofstream(settings.json) << report.dump(2) << "\n";
+}

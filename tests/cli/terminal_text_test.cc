@@ -1,0 +1,46 @@
+#include "cli/terminal_text.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+namespace braid {
+namespace {
+
+TEST(TerminalTextTest, ClipsByCharactersNotBytes) {
+  EXPECT_EQ(ClipColumns("läufer", 2), "lä");
+  EXPECT_EQ(ClipColumns("▁▂▃", 2), "▁▂");
+  EXPECT_EQ(ClipColumns("abc", 10), "abc");
+  EXPECT_EQ(ClipColumns("abc", 0), "");
+  EXPECT_EQ(ClipColumns("abc", -1), "");
+}
+
+TEST(TerminalTextTest, NoControlCharacterReachesTheTerminal) {
+  EXPECT_EQ(ClipColumns("a\x1b[2Jb\nc\x7f", 20), "a?[2Jb?c?");
+}
+
+TEST(TerminalTextTest, BarShowsTheShareAndStaysInItsWidth) {
+  EXPECT_EQ(Bar(0.5, 4), "[##..]");
+  EXPECT_EQ(Bar(-1, 4), "[....]");
+  EXPECT_EQ(Bar(7, 4), "[####]");
+}
+
+TEST(TerminalTextTest, SparklineSpansTheValuesAndSkipsWhatIsNotANumber) {
+  EXPECT_EQ(Sparkline(std::vector<double>{0, 7, 3.5}), "▁█▅");
+  EXPECT_EQ(Sparkline(std::vector<double>{1, std::nan(""), 2}), "▁ █");
+  EXPECT_EQ(Sparkline(std::vector<double>{4, 4}), "▅▅");
+  EXPECT_EQ(Sparkline({}), "");
+}
+
+TEST(ScreenBlockTest, DrawsOverTheBlockBefore) {
+  std::ostringstream out;
+  ScreenBlock screen(out);
+  screen.Draw({"one", "two"});
+  screen.Draw({"three"});
+  EXPECT_EQ(out.str(), "one\ntwo\n\x1b[1A\x1b[2K\x1b[1A\x1b[2Kthree\n");
+}
+
+}  // namespace
+}  // namespace braid

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Checks the deployment files as far as that goes without a container engine or a cluster.
+
+usage: deploy_test.py BUILD_DIR      (exit code 77: python3-yaml is missing)
+"""
+import json
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import yaml
+except ImportError:
+    sys.exit(77)
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+BUILD = pathlib.Path()
+
+
+def documents(path):
+    return [each for each in yaml.safe_load_all(path.read_text()) if each is not None]
+
+
+def documented_metrics():
+    """Names in the tables of docs/control_plane.md; "_loss" continues the row's first name."""
+    names = set()
+    for row in (ROOT / "docs/control_plane.md").read_text().splitlines():
+        cell = row.split("|")[1] if row.startswith("| `braid_") else ""
+        base = None
+        for name in re.findall(r"`([a-z_0-9]+)`", cell):
+            if name.startswith("braid_"):
+                base = "_".join(name.split("_")[:2])
+                names.add(name)
+            elif base:
+                names.add(base + name)
+    return names
+
+
+def used_metrics(text):
+    return set(re.findall(r"\bbraid_[a-z_]+", text))
+
+
+def braidd_commands():
+    """(where, argument vector) of every service of ours."""
+    compose = documents(ROOT / "docker-compose.yml")[0]
+    for name, service in compose["services"].items():
+        if service.get("command", [""])[0] == "braidd":
+            yield f"docker-compose.yml: {name}", service["command"]
+    for document in documents(DEPLOY / "kubernetes/braidd.yaml"):
+        if document["kind"] == "Deployment":
+            container = document["spec"]["template"]["spec"]["containers"][0]
+            yield "kubernetes/braidd.yaml", container["command"] + container["args"]
+
+
+def moved(command, home):
+    """The command with loopback and free ports for its addresses and another home."""
+    arguments = [str(BUILD / "bin" / command[0])]
+    for option, value in zip(command, command[1:]):
+        if option == "--home":
+            value = home
+        elif option in ("--listen", "--metrics"):
+            value = "127.0.0.1:0"
+        arguments.append(value)
+    return arguments
+
+
+class FilesTest(unittest.TestCase):
+    def test_everything_parses(self):
+        files = [path for path in DEPLOY.rglob("*") if path.suffix in (".yaml", ".yml", ".json")]
+        self.assertGreater(len(files), 8)
+        for path in files + [ROOT / "docker-compose.yml"]:
+            with self.subTest(path=path.name):
+                self.assertTrue(documents(path))
+
+    def test_compose_mounts_and_builds_what_is_there(self):
+        compose = documents(ROOT / "docker-compose.yml")[0]
+        for name, service in compose["services"].items():
+            with self.subTest(service=name):
+                for volume in service.get("volumes", []):
+                    source = volume.split(":")[0]
+                    exists = (ROOT / source).exists() if "/" in source else source in compose["volumes"]
+                    self.assertTrue(exists, source)
+                for network in service.get("networks", []):
+                    self.assertIn(network, compose["networks"])
+                for other in service.get("depends_on", []):
+                    self.assertIn(other, compose["services"])
+                for port in service.get("ports", []):
+                    self.assertTrue(port.startswith("127.0.0.1:"), port)
+                if "build" in service:
+                    self.assertTrue((ROOT / service["build"]["dockerfile"]).exists())
+
+    def test_prometheus_scrapes_the_services_of_compose(self):
+        scraped = documents(DEPLOY / "prometheus/prometheus.yml")[0]["scrape_configs"][0]
+        command = documents(ROOT / "docker-compose.yml")[0]["services"]["braidd"]["command"]
+        port = command[command.index("--metrics") + 1].split(":")[1]
+        self.assertEqual(scraped["static_configs"][0]["targets"], [f"braidd:{port}"])
+
+    def test_dockerfile_copies_what_is_there_and_runs_as_nobody_special(self):
+        text = (DEPLOY / "Dockerfile").read_text()
+        for source in re.findall(r"^COPY (?:--chown=\S+ )?(deploy/\S+)", text, re.M):
+            self.assertTrue((ROOT / source).exists(), source)
+        self.assertRegex(text, r"(?m)^USER braid$")
+        self.assertIn("HEALTHCHECK", text)
+        self.assertIn("deploy/install-dependencies.sh", text)
+
+    def test_the_image_is_what_the_manifest_of_a_run_expects(self):
+        header = (ROOT / "trainer/control/kubernetes_manifest.h").read_text()
+        source = (ROOT / "trainer/control/kubernetes_manifest.cc").read_text()
+        text = (DEPLOY / "Dockerfile").read_text()
+        self.assertIn('kImageTrainer = "/usr/local/bin/braid-trainer"', header)
+        self.assertIn("build/bin/ /usr/local/bin/", text)
+        self.assertIn('kSshdConfig[] = "/home/braid/sshd_config"', source)
+        self.assertIn("deploy/ssh/sshd_config /home/braid/sshd_config", text)
+        self.assertIn("kImageUser = 1000", source)
+        self.assertIn("--uid 1000", text)
+        hosts = (DEPLOY / "ssh/sshd_config").read_text()
+        self.assertIn("/home/braid/.ssh/authorized_keys", hosts)
+        self.assertIn('kSshDirectory[] = "/home/braid/.ssh"', source)
+        for side in ("ssh_config", "sshd_config"):
+            self.assertIn("Port 2222", (DEPLOY / "ssh" / side).read_text())
+
+    def test_metrics_are_documented(self):
+        known = documented_metrics()
+        self.assertIn("braid_run_loss", known)
+        for path in ("grafana/dashboards/braid.json", "prometheus/alerts.yml"):
+            used = used_metrics((DEPLOY / path).read_text())
+            self.assertGreater(len(used), 3, path)
+            self.assertEqual(used - known, set(), path)
+
+    def test_states_in_alerts_are_label_values(self):
+        families = (ROOT / "cli/prometheus_families.cc").read_text()
+        self.assertIn("StateLabel", families)
+        states = set()
+        for proto in ("pipeline", "training"):
+            text = (ROOT / f"proto/braid/v1/{proto}.proto").read_text()
+            states |= {each.lower() for each in re.findall(r"^  (?:JOB|RUN)_([A-Z]+) = ", text, re.M)}
+        for state in re.findall(r'state="([^"]+)"', (DEPLOY / "prometheus/alerts.yml").read_text()):
+            self.assertIn(state, states)
+
+    def test_kubernetes_objects_share_the_namespace_and_find_each_other(self):
+        objects = [each for path in (DEPLOY / "kubernetes").glob("*.yaml")
+                   if path.name != "kustomization.yaml" for each in documents(path)]
+        by_kind = {}
+        for each in objects:
+            by_kind.setdefault(each["kind"], []).append(each)
+            if each["kind"] != "Namespace":
+                self.assertEqual(each["metadata"]["namespace"], "braid")
+        pod = by_kind["Deployment"][0]["spec"]["template"]
+        self.assertEqual(by_kind["Service"][0]["spec"]["selector"], pod["metadata"]["labels"])
+        claim = pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]
+        self.assertEqual(claim, by_kind["PersistentVolumeClaim"][0]["metadata"]["name"])
+        self.assertEqual(pod["spec"]["serviceAccountName"],
+                         by_kind["ServiceAccount"][0]["metadata"]["name"])
+        rules = by_kind["Role"][0]["rules"]
+        self.assertEqual([rule["resources"] for rule in rules], [["mpijobs"]])
+        listed = documents(DEPLOY / "kubernetes/kustomization.yaml")[0]["resources"]
+        files = {path.name for path in (DEPLOY / "kubernetes").glob("*.yaml")}
+        self.assertEqual(set(listed), files - {"kustomization.yaml"})
+
+    @unittest.skipUnless(shutil.which("kubectl"), "kubectl is not installed")
+    def test_kubectl_reads_the_manifests(self):
+        built = subprocess.run(["kubectl", "kustomize", DEPLOY / "kubernetes"], capture_output=True,
+                               text=True, timeout=60, check=False)
+        self.assertEqual(built.returncode, 0, built.stderr)
+        self.assertIn("kind: Deployment", built.stdout)
+
+
+class CommandsTest(unittest.TestCase):
+    def test_services_start_and_stop_with_their_commands(self):
+        commands = list(braidd_commands())
+        self.assertEqual(len(commands), 6)
+        for where, command in commands:
+            with self.subTest(where=where), tempfile.TemporaryDirectory() as home:
+                service = subprocess.Popen(moved(command, home), stdout=subprocess.PIPE,
+                                           stderr=subprocess.STDOUT, text=True)
+                try:
+                    line = service.stdout.readline()
+                    self.assertIn("braidd serves", line)
+                    address = re.search(r"127\.0\.0\.1:\d+", line).group()
+                    asked = subprocess.run([BUILD / "bin/braid", "--server", address, "health"],
+                                           capture_output=True, text=True, timeout=30, check=False)
+                    self.assertEqual((asked.stdout, asked.returncode), ("SERVING\n", 0), asked.stderr)
+                finally:
+                    service.send_signal(signal.SIGTERM)
+                    rest = service.communicate(timeout=30)[0]
+                self.assertEqual(service.returncode, 0, rest)
+
+    def test_runtime_packages_cover_the_programs(self):
+        programs = sorted((BUILD / "bin").glob("braid*"))
+        listed = subprocess.run([DEPLOY / "runtime-packages.sh", *programs], capture_output=True,
+                                text=True, timeout=120, check=True).stdout.split()
+        for package in ("libc6", "libstdc++6"):
+            self.assertIn(package, listed)
+        self.assertTrue([each for each in listed if each.startswith("libgrpc++")], listed)
+        owned = subprocess.run(["dpkg-query", "-W", "-f=${db:Status-Status}\n", *listed],
+                               capture_output=True, text=True, check=False)
+        self.assertEqual(set(owned.stdout.split()), {"installed"}, owned.stderr)
+
+
+if __name__ == "__main__":
+    BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main(verbosity=2)

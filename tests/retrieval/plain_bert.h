@@ -1,0 +1,37 @@
+// A BERT encoder with mean pooling once more, as loops in double precision: the oracle of
+// contriever_embedder_test.cc.
+#ifndef BRAID_TESTS_RETRIEVAL_PLAIN_BERT_H_
+#define BRAID_TESTS_RETRIEVAL_PLAIN_BERT_H_
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "retrieval/contriever_config.h"
+#include "retrieval/contriever_weights.h"
+
+namespace braid {
+
+class PlainBert {
+ public:
+  PlainBert(const ContrieverConfig& config, const ContrieverWeights& weights);
+
+  // The L2-normalised mean of the last hidden states of one text. Requires ids below V.
+  std::vector<double> Embed(std::span<const int32_t> ids) const;
+
+ private:
+  using Rows = std::vector<std::vector<double>>;
+
+  Rows Linear(const Rows& x, const std::string& stem) const;
+  Rows LayerNorm(Rows x, const std::string& stem) const;
+  Rows Attention(const Rows& x, const std::string& layer) const;
+
+  const ContrieverConfig config_;
+  std::map<std::string, std::vector<float>> values_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_TESTS_RETRIEVAL_PLAIN_BERT_H_

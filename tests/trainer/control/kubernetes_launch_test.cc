@@ -1,0 +1,112 @@
+// Runs as MPIJobs, with a kubectl that records how it is called and keeps one job in a file.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_split.h"
+#include "tests/formats/scratch_directory.h"
+#include "tests/trainer/control/control_fixture.h"
+#include "trainer/control/launcher.h"
+#include "trainer/control/scheduled_run.h"
+#include "trainer/control/unix_time.h"
+#include "trainer/run_spec.h"
+
+namespace braid {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class KubernetesLaunchTest : public ControlFixture {
+ protected:
+  KubernetesLaunchTest() : path_(getenv("PATH")) {
+    const std::string root = root_.string();
+    Write(root_ / "bin/kubectl", "#!/bin/sh\nfor a in \"$@\"; do printf '%s|' \"$a\"; done >> " +
+                                     root + "/calls\necho >> " + root + "/calls\ncase $1 in\n" +
+                                     "get) cat " + root + "/job 2>/dev/null; exit 0 ;;\n" +
+                                     "apply) [ ! -e " + root +
+                                     "/refuse ] || { echo forbidden >&2; "
+                                     "exit 1; }\n  echo '{\"kind\":\"MPIJob\"}' > " +
+                                     root + "/job ;;\ndelete) rm -f " + root + "/job ;;\nesac\n");
+    std::filesystem::permissions(root_ / "bin/kubectl", std::filesystem::perms::owner_all);
+    setenv("PATH", (root + "/bin:" + path_).c_str(), 1);
+  }
+  ~KubernetesLaunchTest() override { setenv("PATH", path_.c_str(), 1); }
+
+  RunDirectory NewRun() {
+    v1::RunSpec spec = Spec("quick");
+    spec.set_world_size(4);
+    v1::KubernetesConfig& kubernetes = *spec.mutable_launch()->mutable_kubernetes();
+    spec.mutable_launch()->set_backend(v1::KUBERNETES);
+    kubernetes.set_namespace_("training");
+    kubernetes.set_image("lab/braid:1");
+    kubernetes.set_volume_claim("data");
+    kubernetes.set_mount_path(root_.string());
+    kubernetes.set_workers(2);
+    const RunDirectory run(root_ / "home/runs/run-000001");
+    const absl::StatusOr<v1::RunSpec> resolved = ResolveRunSpec(spec);
+    EXPECT_TRUE(resolved.ok()) << resolved.status();
+    EXPECT_TRUE(run.WriteSpec(*resolved).ok());
+    return run;
+  }
+  // The arguments of each call since the last time, joined.
+  std::vector<std::string> Calls() {
+    const std::vector<std::string> calls =
+        absl::StrSplit(GetFile(root_ / "calls"), '\n', absl::SkipEmpty());
+    std::filesystem::remove(root_ / "calls");
+    return calls;
+  }
+
+  const std::string path_;
+};
+
+TEST_F(KubernetesLaunchTest, AppliesLooksAndDeletesByName) {
+  const RunDirectory run = NewRun();
+  const absl::Status started = StartRun(ProgramsOf(Options()), run);
+  ASSERT_TRUE(started.ok()) << started;
+  const std::string file = (run.root() / "launch.mpijob.json").string();
+  EXPECT_THAT(Calls(), ElementsAre("apply|--filename=" + file + "|"));
+  const std::string name = SchedulerJobOf(run);
+  EXPECT_THAT(name, StartsWith("braid-run-000001-"));
+  EXPECT_EQ(nlohmann::json::parse(GetFile(file))["metadata"]["name"], name);
+  const nlohmann::json launch = nlohmann::json::parse(GetFile(run.launch()));
+  EXPECT_EQ(launch["arguments"][0], "/usr/bin/mpirun");
+  EXPECT_THAT(launch["arguments"].dump(), HasSubstr("/usr/local/bin/braid-trainer"));
+
+  EXPECT_EQ(LookAtScheduledRun(run)->state, v1::RUN_QUEUED);
+  EXPECT_EQ(LookAtScheduledRun(run)->state, v1::RUN_QUEUED) << "within a second, from memory";
+  const std::string place = "|--namespace=training|";
+  EXPECT_THAT(Calls(), ElementsAre("get|mpijobs.kubeflow.org|" + name +
+                                   "|--ignore-not-found|--output=json" + place));
+  EXPECT_TRUE(CancelQueuedRun(run).value());
+  EXPECT_THAT(Calls(), ElementsAre("delete|mpijobs.kubeflow.org|" + name +
+                                   "|--ignore-not-found|--wait=false" + place));
+  EXPECT_EQ(LookAtScheduledRun(run)->state, v1::RUN_STOPPED);
+}
+
+TEST_F(KubernetesLaunchTest, AnUnknownOutcomeIsLookedUpBeforeItIsAppliedAgain) {
+  const RunDirectory run = NewRun();
+  Write(root_ / "refuse", "");
+  const absl::Status refused = StartRun(ProgramsOf(Options()), run);
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("forbidden"));
+  EXPECT_FALSE(WasStarted(run));
+  const std::string name = ReadSchedulerRecord(run)->job_name;
+  Calls();
+  // It was applied after all.
+  Write(root_ / "job", R"({"kind":"MPIJob"})");
+  ASSERT_TRUE(StartRun(ProgramsOf(Options()), run).ok());
+  EXPECT_EQ(SchedulerJobOf(run), name);
+  EXPECT_THAT(Calls(), ElementsAre(StartsWith("get|")));
+}
+
+TEST_F(KubernetesLaunchTest, AHomeOutsideTheMountIsRefusedBeforeAnythingIsWritten) {
+  v1::RunSpec spec = *NewRun().ReadSpec();
+  spec.mutable_launch()->mutable_kubernetes()->set_mount_path("/elsewhere");
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckLaunch(ProgramsOf(Options()), root_ / "home", spec)));
+  EXPECT_THAT(Calls(), ElementsAre());
+}
+
+}  // namespace
+}  // namespace braid

@@ -1,0 +1,312 @@
+// The supervisor over a trainer that only pretends to train; tests/trainer/control/hang_test.cc has
+// the real one.
+#include "trainer/control/supervisor.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <nlohmann/json.hpp>
+
+#include "formats/atomic_file.h"
+#include "tests/trainer/control/control_fixture.h"
+#include "trainer/control/adoption.h"
+#include "trainer/control/child_program.h"
+#include "trainer/control/process_identity.h"
+#include "trainer/control/run_process.h"
+#include "trainer/control/run_status.h"
+#include "trainer/control/subprocess.h"
+#include "trainer/control/unix_time.h"
+
+namespace braid {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class SupervisorTest : public ControlFixture {
+ protected:
+  ~SupervisorTest() override {
+    for (const pid_t pid : supervisors_) {
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
+    for (int tries = 0; tries < 100 && !RankProcesses(run_).empty(); ++tries) {
+      for (const int64_t pid : RankProcesses(run_)) kill(static_cast<pid_t>(pid), SIGKILL);
+      poll(nullptr, 0, 10);
+    }
+  }
+
+  // The trainer behaves as its name says; see fake_trainer.cc.
+  void Launch(const std::string& name, int max_restarts = 2) {
+    v1::RunSpec spec = Spec(name);
+    spec.set_world_size(1);
+    spec.set_num_steps(10);
+    spec.mutable_supervision()->set_hang_seconds(2);
+    spec.mutable_supervision()->set_backoff_seconds(0.05);
+    spec.mutable_supervision()->set_max_restarts(max_restarts);
+    ASSERT_TRUE(run_.WriteSpec(spec).ok());
+    const nlohmann::json launch = {{"arguments",
+                                    {(root_ / "mpirun").string(), "-n", "1", BRAID_FAKE_TRAINER,
+                                     "train", run_.root().string()}},
+                                   {"variables", {{"PATH", "/usr/bin:/bin"}}}};
+    Write(run_.launch(), launch.dump());
+  }
+
+  pid_t Start(std::vector<std::string> options = {}) {
+    std::vector<std::string> arguments = {BRAID_SUPERVISOR};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    arguments.push_back(run_.root().string());
+    auto child = ChildProgram::Fork({.program = arguments.front(),
+                                     .arguments = arguments,
+                                     .environment = TrainerEnvironment(),
+                                     .new_session = true});
+    EXPECT_TRUE(child.ok() && child->Execute().ok());
+    supervisors_.push_back(child->pid());
+    return child->pid();
+  }
+
+  // Its exit code; -1 when it does not end.
+  int Wait(pid_t pid) {
+    int status = 0;
+    if (!Eventually([&] { return waitpid(pid, &status, WNOHANG) == pid; })) return -1;
+    std::erase(supervisors_, pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  void Kill(pid_t pid) {
+    kill(pid, SIGKILL);
+    Wait(pid);
+  }
+
+  std::vector<v1::RunEvent> Events() { return ReadRunEvents(run_.events(), 0).value(); }
+  std::vector<v1::RunState> States() {
+    std::vector<v1::RunState> states;
+    for (const v1::RunEvent& event : Events()) {
+      if (states.empty() || states.back() != event.state()) states.push_back(event.state());
+    }
+    return states;
+  }
+  std::vector<int64_t> Steps() {
+    std::vector<int64_t> steps;
+    for (const v1::RunEvent& event : Events()) {
+      if (event.has_metrics()) steps.push_back(event.metrics().step());
+    }
+    return steps;
+  }
+  // Each told once, in order, whatever happened.
+  void ExpectGapless() {
+    int64_t number = 0, step = 0;
+    for (const v1::RunEvent& event : Events()) {
+      EXPECT_EQ(event.number(), ++number);
+      EXPECT_GT(event.time(), 0);
+      if (event.has_metrics()) {
+        EXPECT_EQ(event.metrics().step(), ++step);
+      }
+    }
+  }
+  v1::Run Describe() { return DescribeRun({"run-000001", run_.root(), UnixTime()}, UnixTime()); }
+  bool Reaches(v1::RunState state) {
+    return Eventually([&] { return Describe().state() == state; });
+  }
+  bool Trains(int64_t step) {
+    return Eventually([&] { return Describe().latest().step() >= step; });
+  }
+  ProcessIdentity Mpirun() { return ReadProcessRecord(run_.attempt()).value().identity; }
+
+  const RunDirectory run_{root_ / "run"};
+  std::vector<pid_t> supervisors_;
+};
+
+TEST_F(SupervisorTest, TellsARunFromLaunchToEnd) {
+  Launch("quick");
+  EXPECT_EQ(Wait(Start()), kExitDone);
+  EXPECT_THAT(States(), ElementsAre(v1::RUN_STARTING, v1::RUN_RUNNING, v1::RUN_SUCCEEDED));
+  EXPECT_THAT(Steps(), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+  ExpectGapless();
+  const v1::Run run = Describe();
+  EXPECT_EQ(run.state(), v1::RUN_SUCCEEDED);
+  EXPECT_EQ(run.attempts(), 1);
+  EXPECT_EQ(run.last_event(), std::ssize(Events()));
+  EXPECT_GT(run.effective_training_time(), 0);
+  EXPECT_GT(run.finished_at(), 0);
+}
+
+TEST_F(SupervisorTest, CrashesAreRestartedSoOftenThenToldWhole) {
+  Launch("crashing");
+  EXPECT_EQ(Wait(Start()), kExitFailed);
+  const v1::Run run = Describe();
+  EXPECT_EQ(run.state(), v1::RUN_FAILED);
+  EXPECT_EQ(run.attempts(), 3);
+  ASSERT_EQ(run.incidents_size(), 3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(run.incidents(i).kind(), v1::TRAINER_DIED);
+    EXPECT_EQ(run.incidents(i).attempt(), i + 1);
+    EXPECT_THAT(run.incidents(i).cause(), HasSubstr("out of <imaginary> memory"));
+    EXPECT_DOUBLE_EQ(run.incidents(i).restart_after_seconds(), i == 2 ? 0 : 0.05 * (1 << i));
+  }
+  EXPECT_THAT(run.error(), HasSubstr("2 restarts from step 0 came to no new checkpoint"));
+  EXPECT_THAT(run.error(), HasSubstr("attempt 1, step 0"));
+  ExpectGapless();
+}
+
+TEST_F(SupervisorTest, WhatWouldFailAgainIsNotTriedAgain) {
+  Launch("failing");
+  EXPECT_EQ(Wait(Start()), kExitFailed);
+  EXPECT_EQ(Describe().attempts(), 1);
+  EXPECT_EQ(Describe().error(), "loss is NaN at step 3");
+  EXPECT_EQ(Describe().incidents(0).kind(), v1::TRAINER_FAILED);
+}
+
+TEST_F(SupervisorTest, MissingMpirunFailsAtOnce) {
+  Launch("quick");
+  Write(run_.launch(), R"({"arguments": ["/missing/mpirun"], "variables": {}})");
+  EXPECT_EQ(Wait(Start()), kExitFailed);
+  EXPECT_EQ(Describe().incidents(0).kind(), v1::LAUNCH_FAILED);
+  EXPECT_THAT(Describe().error(), HasSubstr("/missing/mpirun"));
+}
+
+TEST_F(SupervisorTest, KilledMpirunIsRestartedAndStepsAreToldOnce) {
+  Launch("endless");
+  const pid_t supervisor = Start();
+  ASSERT_TRUE(Trains(20));
+  const ProcessIdentity first = Mpirun();
+  kill(static_cast<pid_t>(first.pid), SIGKILL);
+  ASSERT_TRUE(Eventually([&] { return Mpirun().pid != first.pid; }));
+  const int64_t step = Describe().latest().step();
+  ASSERT_TRUE(Trains(step + 10));
+  EXPECT_EQ(Describe().attempts(), 2);
+  kill(supervisor, SIGTERM);
+  EXPECT_EQ(Wait(supervisor), kExitStopped);
+  EXPECT_EQ(Describe().state(), v1::RUN_STOPPED);
+  ExpectGapless();
+}
+
+TEST_F(SupervisorTest, SilentRankIsNamedAndTheRunRestarted) {
+  Launch("endless");
+  Start();
+  ASSERT_TRUE(Trains(5));
+  const ProcessIdentity first = Mpirun();
+  kill(static_cast<pid_t>(first.pid), SIGSTOP);
+  ASSERT_TRUE(Eventually([&] { return Describe().incidents_size() == 1; }));
+  const v1::RunIncident incident = Describe().incidents(0);
+  EXPECT_EQ(incident.kind(), v1::RANK_HUNG);
+  ASSERT_EQ(incident.ranks_size(), 1);
+  EXPECT_EQ(incident.ranks(0).pid(), first.pid);
+  EXPECT_THAT(incident.cause(), HasSubstr("no heartbeat of rank 0 on "));
+  EXPECT_FALSE(IsAlive(first));
+  ASSERT_TRUE(Eventually([&] { return Describe().attempts() == 2; }));
+  ASSERT_TRUE(Reaches(v1::RUN_RUNNING));
+}
+
+TEST_F(SupervisorTest, StopRequestInAFileStopsTheRun) {
+  Launch("endless");
+  const pid_t supervisor = Start();
+  ASSERT_TRUE(Trains(2));
+  ASSERT_TRUE(RecordStopRequest(run_, UnixTime()).ok());
+  EXPECT_EQ(Wait(supervisor), kExitStopped);
+  EXPECT_EQ(Describe().state(), v1::RUN_STOPPED);
+  // Started again, it trains on: nobody has asked this launch to stop.
+  Start();
+  ASSERT_TRUE(Eventually([&] { return Describe().attempts() == 2; }));
+  ASSERT_TRUE(Reaches(v1::RUN_RUNNING));
+}
+
+TEST_F(SupervisorTest, TrainerThatIgnoresEverythingIsKilledInTheEnd) {
+  Launch("stubborn");
+  const pid_t supervisor = Start({"--stop-grace", "0.3", "--kill-grace", "0.3"});
+  ASSERT_TRUE(Trains(2));
+  const ProcessIdentity mpirun = Mpirun();
+  ASSERT_TRUE(RecordStopRequest(run_, UnixTime()).ok());
+  EXPECT_EQ(Wait(supervisor), kExitStopped);
+  EXPECT_FALSE(IsAlive(mpirun));
+  EXPECT_EQ(Describe().state(), v1::RUN_STOPPED);
+}
+
+TEST_F(SupervisorTest, StopDuringThePauseStartsNothing) {
+  Launch("crashing");
+  v1::RunSpec spec = run_.ReadSpec().value();
+  spec.mutable_supervision()->set_backoff_seconds(60);
+  ASSERT_TRUE(run_.WriteSpec(spec).ok());
+  const pid_t supervisor = Start();
+  ASSERT_TRUE(Reaches(v1::RUN_RESTARTING));
+  ASSERT_TRUE(RecordStopRequest(run_, UnixTime()).ok());
+  EXPECT_EQ(Wait(supervisor), kExitStopped);
+  EXPECT_EQ(Describe().attempts(), 1);
+}
+
+TEST_F(SupervisorTest, OnlyOneSupervises) {
+  Launch("endless");
+  Start();
+  ASSERT_TRUE(Trains(1));
+  EXPECT_EQ(Wait(Start()), 4);
+  EXPECT_FALSE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
+}
+
+// The run does not notice: the same mpirun, the same numbers.
+TEST_F(SupervisorTest, KilledSupervisorIsReplacedAndTheRunGoesOn) {
+  Launch("endless");
+  pid_t supervisor = Start();
+  ASSERT_TRUE(Trains(5));
+  const ProcessIdentity mpirun = Mpirun();
+  for (int round = 0; round < 3; ++round) {
+    kill(supervisor, SIGKILL);
+    ASSERT_TRUE(Eventually([&] { return EnsureSupervised(BRAID_SUPERVISOR, run_).value(); }));
+    const int64_t step = run_.ReadNewestMetrics()->step();
+    ASSERT_TRUE(Eventually([&] { return Steps().back() > step; })) << "it is told on";
+    supervisor = static_cast<pid_t>(ReadProcessRecord(run_.process())->identity.pid);
+  }
+  EXPECT_EQ(Mpirun().pid, mpirun.pid);
+  EXPECT_TRUE(IsAlive(mpirun));
+  EXPECT_EQ(Describe().attempts(), 1);
+  ASSERT_TRUE(RecordStopRequest(run_, UnixTime()).ok());
+  ASSERT_TRUE(Reaches(v1::RUN_STOPPED));
+  ExpectGapless();
+  EXPECT_FALSE(EnsureSupervised(BRAID_SUPERVISOR, run_).value()) << "it has ended";
+}
+
+TEST_F(SupervisorTest, RunWhoseEveryProcessIsGoneIsStartedAgain) {
+  Launch("endless");
+  const pid_t supervisor = Start();
+  ASSERT_TRUE(Trains(5));
+  Kill(supervisor);
+  kill(static_cast<pid_t>(Mpirun().pid), SIGKILL);
+  ASSERT_TRUE(Eventually([&] { return !HasLiveProcess(run_, UnixTime()); }));
+  ASSERT_TRUE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
+  ASSERT_TRUE(Eventually([&] { return Describe().attempts() == 2; }));
+  EXPECT_EQ(Describe().incidents(0).kind(), v1::LOST);
+  ASSERT_TRUE(Reaches(v1::RUN_RUNNING));
+  ASSERT_TRUE(RecordStopRequest(run_, UnixTime()).ok());
+  ASSERT_TRUE(Reaches(v1::RUN_STOPPED));
+  ExpectGapless();
+}
+
+TEST_F(SupervisorTest, LostRunThatWasAskedToStopIsStopped) {
+  Launch("endless");
+  const pid_t supervisor = Start();
+  ASSERT_TRUE(Trains(5));
+  Kill(supervisor);
+  kill(static_cast<pid_t>(Mpirun().pid), SIGKILL);
+  ASSERT_TRUE(Eventually([&] { return !HasLiveProcess(run_, UnixTime()); }));
+  ASSERT_TRUE(RecordStopRequest(run_, UnixTime()).ok());
+  ASSERT_TRUE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
+  ASSERT_TRUE(Reaches(v1::RUN_STOPPED));
+  EXPECT_EQ(Describe().attempts(), 1);
+}
+
+TEST(BraidSupervisorTest, SaysWhatItDoesAndWhatItsExitCodesMean) {
+  std::string out;
+  const auto result = RunSubprocess(
+      {.arguments = {BRAID_SUPERVISOR, "--help"}},
+      [&](std::string_view line) { return out += line, true; }, [] { return false; });
+  EXPECT_EQ(result->exit_code, 0);
+  EXPECT_THAT(out, HasSubstr("RUN_DIR"));
+  EXPECT_THAT(out, HasSubstr("75 it was stopped"));
+  EXPECT_EQ(RunSubprocess(
+                {.arguments = {BRAID_SUPERVISOR, "/no/such/run"}},
+                [](std::string_view) { return true; }, [] { return false; })
+                ->exit_code,
+            kExitNotFound);
+}
+
+}  // namespace
+}  // namespace braid

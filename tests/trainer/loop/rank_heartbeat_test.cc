@@ -1,0 +1,85 @@
+#include "trainer/rank_heartbeat.h"
+
+#include <poll.h>
+
+#include <atomic>
+#include <chrono>
+
+#include "gtest/gtest.h"
+#include "tests/trainer/loop/tiny_run.h"
+#include "trainer/phase_times.h"
+
+namespace braid {
+namespace {
+
+class RankHeartbeatTest : public testing::Test {
+ protected:
+  v1::Heartbeat Written() {
+    EXPECT_TRUE(heartbeat_.Beat(/*always=*/true).ok());
+    return directory_.ReadHeartbeats().at(0);
+  }
+
+  const RunDirectory directory_{NewDirectory("run")};
+  double now_ = 100;
+  RankHeartbeat heartbeat_{directory_, 3, "nonce", [this] { return now_; }, 2};
+};
+
+TEST_F(RankHeartbeatTest, TellsWhoAndWhere) {
+  heartbeat_.SetStep(7);
+  const v1::Heartbeat beat = Written();
+  EXPECT_EQ(beat.rank(), 3);
+  EXPECT_EQ(beat.nonce(), "nonce");
+  EXPECT_EQ(beat.step(), 7);
+  EXPECT_EQ(beat.time(), 100);
+  EXPECT_FALSE(beat.host().empty());
+  EXPECT_EQ(beat.phase(), "opening");
+}
+
+TEST_F(RankHeartbeatTest, OwnWorkIsTheMeanOfTheLastSteps) {
+  heartbeat_.CompleteStep(1, 1);
+  EXPECT_EQ(Written().busy_seconds(), 0) << "not enough steps yet";
+  heartbeat_.CompleteStep(2, 2);
+  heartbeat_.CompleteStep(3, 4);
+  EXPECT_DOUBLE_EQ(Written().busy_seconds(), 3);
+}
+
+TEST_F(RankHeartbeatTest, BeatsBetweenStepsOnceASecond) {
+  Written();
+  now_ += 0.5;
+  heartbeat_.SetStep(1);
+  ASSERT_TRUE(heartbeat_.Beat(/*always=*/false).ok());
+  EXPECT_EQ(directory_.ReadHeartbeats().at(0).step(), 0);
+  now_ += 0.5;
+  ASSERT_TRUE(heartbeat_.Beat(/*always=*/false).ok());
+  EXPECT_EQ(directory_.ReadHeartbeats().at(0).step(), 1);
+}
+
+// Waiting for other ranks is told in every phase, and the phase around it afterwards.
+TEST_F(RankHeartbeatTest, ShowsPhasesOfTheTrainingThread) {
+  heartbeat_.ShowPhases();
+  {
+    const ScopedShownPhase waiting(Phase::kCommunication);
+    EXPECT_EQ(Written().phase(), "communication");
+  }
+  EXPECT_EQ(Written().phase(), "opening");
+  heartbeat_.BeginSteps();
+  EXPECT_EQ(Written().phase(), "other");
+  const ScopedPhase phase(Phase::kCheckpoint);
+  {
+    const ScopedShownPhase waiting(Phase::kCommunication);
+    EXPECT_EQ(Written().phase(), "communication");
+  }
+  EXPECT_EQ(Written().phase(), "checkpoint");
+}
+
+TEST_F(RankHeartbeatTest, BeatsInTheBackground) {
+  std::atomic<int> calls = 0;
+  heartbeat_.BeatInBackground([&] { ++calls; });
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (calls == 0 && std::chrono::steady_clock::now() < deadline) poll(nullptr, 0, 2);
+  EXPECT_GT(calls, 0);
+  EXPECT_EQ(directory_.ReadHeartbeats().at(0).rank(), 3);
+}
+
+}  // namespace
+}  // namespace braid

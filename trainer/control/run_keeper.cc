@@ -1,0 +1,55 @@
+#include "trainer/control/run_keeper.h"
+
+#include <iostream>
+#include <utility>
+#include <vector>
+
+#include "trainer/control/run_status.h"
+#include "trainer/control/unix_time.h"
+
+namespace braid {
+
+RunKeeper::RunKeeper(RunStore* store, Adopter adopt, std::chrono::milliseconds interval)
+    : store_(store), adopt_(std::move(adopt)), interval_(interval), thread_([this] { Loop(); }) {}
+
+RunKeeper::~RunKeeper() {
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void RunKeeper::Loop() {
+  std::unique_lock lock(mutex_);
+  while (!ending_) {
+    lock.unlock();
+    Look();
+    lock.lock();
+    wake_.wait_for(lock, interval_, [this] { return ending_; });
+  }
+}
+
+void RunKeeper::Look() {
+  std::lock_guard lock(look_mutex_);
+  // A store that cannot be read now is read the next time.
+  const absl::StatusOr<std::vector<RunRecord>> active = store_->Active();
+  if (!active.ok()) return;
+  for (const RunRecord& record : *active) LookAt(record);
+}
+
+void RunKeeper::LookAt(const RunRecord& record) {
+  if (HasEnded(DescribeRun(record, UnixTime()).state())) {
+    store_->Settle(record).IgnoreError();
+    complaints_.erase(record.id);
+    return;
+  }
+  const absl::Status adopted = adopt_(RunDirectory(record.run_dir));
+  const std::string complaint(adopted.message());
+  if (std::exchange(complaints_[record.id], complaint) != complaint && !adopted.ok()) {
+    std::cerr << record.id << ": cannot be supervised: " << complaint << std::endl;
+  }
+}
+
+}  // namespace braid

@@ -1,0 +1,54 @@
+// A run that a scheduler starts: from the request to submit it until its supervisor has begun,
+// when scheduler.json and the scheduler are all there is to know it by.
+#ifndef BRAID_TRAINER_CONTROL_SCHEDULED_RUN_H_
+#define BRAID_TRAINER_CONTROL_SCHEDULED_RUN_H_
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "braid/v1/training.pb.h"
+#include "trainer/control/scheduler.h"
+#include "trainer/run_directory.h"
+
+namespace braid {
+
+// The record to submit under: that of a submission whose outcome is unknown, else a new one.
+// FailedPrecondition when the last job is queued or runs; Unavailable when that cannot be asked.
+absl::StatusOr<SchedulerRecord> NextSubmission(Scheduler& scheduler, const RunDirectory& run,
+                                               const v1::RunSpec& spec);
+
+// Records the intent, submits `file` unless a job of that name exists, records the job.
+// Process and exit records of an earlier attempt go before.
+absl::Status SubmitRun(Scheduler& scheduler, const RunDirectory& run,
+                       const std::filesystem::path& file, const SchedulerRecord& record);
+
+// What the scheduler knows of a run and its directory does not tell.
+struct ScheduledState {
+  // RUN_QUEUED, at first or again after a node has failed; RUN_STARTING when the scheduler has
+  // let it go; RUN_STOPPED when its job ended because it was asked to; RUN_FAILED when it ended
+  // by itself.
+  v1::RunState state = v1::RUN_QUEUED;
+  // The cause when RUN_FAILED, else the scheduler's words.
+  std::string message;
+};
+
+// Absent for a run without a scheduler, and for one that its supervisor sees to or has seen to
+// its end. When the scheduler cannot be asked, a run that has not begun stays RUN_QUEUED.
+std::optional<ScheduledState> LookAtScheduledRun(const RunDirectory& run);
+
+// What the scheduler calls the run's newest job; empty without one.
+std::string SchedulerJobOf(const RunDirectory& run);
+
+// Cancels the job of a run whose supervisor has not begun; false, and nothing is done, for any
+// other run. Errors are the scheduler's.
+absl::StatusOr<bool> CancelQueuedRun(const RunDirectory& run);
+
+// Ends the job of a run, running or not, when stopping it took too long.
+absl::Status EndScheduledJob(const RunDirectory& run);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_CONTROL_SCHEDULED_RUN_H_

@@ -1,0 +1,368 @@
+#include "trainer/control/supervisor.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <thread>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "formats/status_macros.h"
+#include "trainer/control/attempt_end.h"
+#include "trainer/control/rank_hosts.h"
+#include "trainer/control/restart_policy.h"
+#include "trainer/control/run_process.h"
+#include "trainer/control/run_state.h"
+#include "trainer/control/unix_time.h"
+#include "trainer/run_spec.h"
+
+namespace braid {
+namespace {
+
+constexpr double kTurnSeconds = 0.05;
+constexpr double kLookSeconds = 0.2;
+constexpr double kSaveSeconds = 1;
+// A trainer that has written exit.json but hangs while ending is not waited for.
+constexpr double kExitGraceSeconds = 15;
+// Twice the period in which ranks look at attempt.json.
+constexpr double kFenceSeconds = 2;
+constexpr double kProbeSeconds = 1.5;
+constexpr size_t kRecentSteps = 100;
+constexpr int64_t kEventsPerRead = 1000;
+
+double SteadySeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void SleepSeconds(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+std::string OwnHost() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
+}
+
+bool IsSame(const ProcessIdentity& a, const ProcessIdentity& b) {
+  return a.pid == b.pid && a.start_time == b.start_time && a.boot_id == b.boot_id &&
+         a.pid_namespace == b.pid_namespace;
+}
+
+}  // namespace
+
+int64_t NewestCheckpointStep(const RunDirectory& run) {
+  constexpr std::string_view kPrefix = "step-";
+  int64_t newest = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(run.checkpoints(), error)) {
+    const std::string name = entry.path().filename();
+    int64_t step = 0;
+    if (name.compare(0, kPrefix.size(), kPrefix) != 0) continue;
+    const char* const end = name.data() + name.size();
+    const auto [rest, parsed] = std::from_chars(name.data() + kPrefix.size(), end, step);
+    if (parsed == std::errc() && rest == end) newest = std::max(newest, step);
+  }
+  return newest;
+}
+
+absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Open(const RunDirectory& run,
+                                                             const SupervisorOptions& options) {
+  ASSIGN_OR_RETURN(v1::RunSpec spec, run.ReadSpec());
+  RETURN_IF_ERROR(FillSupervision(spec.mutable_supervision()));
+  ASSIGN_OR_RETURN(SupervisorLock lock, SupervisorLock::Take(run));
+  auto supervisor = absl::WrapUnique(new Supervisor(run, options, std::move(lock)));
+  supervisor->spec_ = std::move(spec);
+  ASSIGN_OR_RETURN(supervisor->log_, RunEventLog::Open(run.events()));
+  ASSIGN_OR_RETURN(supervisor->history_, LoadRunHistory(run.supervision(), run.events()));
+  supervisor->steps_ =
+      std::make_unique<MetricsFollower>(run.metrics(), supervisor->history_.newest_step);
+  return supervisor;
+}
+
+absl::StatusOr<v1::RunState> Supervisor::Run(const std::function<bool()>& stop_requested) {
+  if (options_.adopt && HasEnded(log_->state())) return log_->state();
+  RETURN_IF_ERROR(Claim());
+  RETURN_IF_ERROR(Begin());
+  while (!HasEnded(log_->state())) {
+    if (stop_requested()) RETURN_IF_ERROR(RecordStopRequest(run_, UnixTime()));
+    RETURN_IF_ERROR(Turn());
+    if (UnixTime() - saved_at_ > kSaveSeconds) RETURN_IF_ERROR(SaveHistory(/*durable=*/false));
+    SleepSeconds(kTurnSeconds);
+  }
+  RETURN_IF_ERROR(SaveHistory(/*durable=*/true));
+  return log_->state();
+}
+
+// A launcher has recorded us already; a scheduler, or whoever adopts, has not. The nonce stays
+// that of the launch, so that a request to stop it still holds.
+absl::Status Supervisor::Claim() {
+  const absl::StatusOr<ProcessRecord> known = ReadProcessRecord(run_.process());
+  ASSIGN_OR_RETURN(const ProcessIdentity self, IdentifyProcess(getpid()));
+  const bool recorded = known.ok() && IsSame(known->identity, self);
+  const bool anew = !known.ok() || (!recorded && HasEnded(log_->state()));
+  nonce_ = anew ? NewNonce() : known->nonce;
+  history_.nonce = nonce_;
+  if (recorded) return absl::OkStatus();
+  return WriteProcessRecord(run_.process(), {self, nonce_, UnixTime()});
+}
+
+absl::Status Supervisor::Begin() {
+  const v1::RunState state = log_->state();
+  if (HasEnded(state) || state == v1::RUN_STATE_UNSPECIFIED || state == v1::RUN_QUEUED) {
+    return StartAttempt();
+  }
+  if (std::optional<AttemptProcess> attempt = AttemptProcess::Adopt(run_)) {
+    Attach(*std::move(attempt));
+    return Tell(state, "a new supervisor has taken the run over; it trains on");
+  }
+  // On a machine that cannot be seen from here it may yet live: then its heartbeats tell.
+  while (HasLiveAttempt(run_, UnixTime())) SleepSeconds(1);
+  RETURN_IF_ERROR(FollowSteps());
+  if (const std::optional<ExitRecord> exit = ExitOfAttempt()) return EndAsExitSays(*exit);
+  if (ReadStopRequest(run_)) return Tell(v1::RUN_STOPPED, "stopped: its processes are gone");
+  if (state == v1::RUN_RESTARTING) return StartAttempt();
+  return Lost();
+}
+
+absl::Status Supervisor::Turn() {
+  RETURN_IF_ERROR(FollowSteps());
+  if (attempt_) return TurnAttempt();
+  if (ReadStopRequest(run_)) return Tell(v1::RUN_STOPPED, "stopped before it was started again");
+  return SteadySeconds() >= restart_at_ ? StartAttempt() : absl::OkStatus();
+}
+
+absl::Status Supervisor::TurnAttempt() {
+  if (!attempt_->IsRunning()) return AttemptEnded();
+  if (exited_at_ == 0 && ExitOfAttempt()) exited_at_ = SteadySeconds();
+  if (exited_at_ > 0 && SteadySeconds() - exited_at_ > kExitGraceSeconds) return AttemptEnded();
+  if (const std::optional<StopRequest> stop = ReadStopRequest(run_)) {
+    RETURN_IF_ERROR(HurryStop(stop->requested_at));
+  }
+  return exited_at_ > 0 ? absl::OkStatus() : LookAtHeartbeats();
+}
+
+absl::StatusOr<AttemptProcess> Supervisor::LaunchAttempt() {
+  ASSIGN_OR_RETURN(const LaunchCommand command, ReadLaunchCommand(run_));
+  const std::string nonce = NewNonce();
+  std::ofstream(run_.log(), std::ios::app) << AttemptMarker(nonce);
+  return AttemptProcess::Start(run_, command, nonce, UnixTime(), FenceSeconds());
+}
+
+absl::Status Supervisor::StartAttempt() {
+  RETURN_IF_ERROR(
+      Tell(v1::RUN_STARTING, absl::StrCat("attempt ", history_.run.attempts() + 1,
+                                          " starts from step ", NewestCheckpointStep(run_))));
+  absl::StatusOr<AttemptProcess> attempt = LaunchAttempt();
+  if (!attempt.ok()) {
+    return Fail(NewIncident(v1::LAUNCH_FAILED, std::string(attempt.status().message())),
+                /*retryable=*/false);
+  }
+  Attach(*std::move(attempt));
+  return absl::OkStatus();
+}
+
+void Supervisor::Attach(AttemptProcess attempt) {
+  watch_.emplace(spec_.world_size(), attempt.record().nonce, options_.limits, SteadySeconds());
+  slow_ranks_.emplace(spec_.supervision().slow_rank_ratio());
+  signalled_.clear();
+  exited_at_ = 0;
+  probe_ = {};
+  attempt_.emplace(std::move(attempt));
+}
+
+// Ranks elsewhere may outlive the attempt before; those here are known to be gone.
+double Supervisor::FenceSeconds() const {
+  const std::string own = OwnHost();
+  const std::vector<v1::Heartbeat> beats = run_.ReadHeartbeats();
+  const bool elsewhere =
+      std::any_of(beats.begin(), beats.end(), [&](const auto& beat) { return beat.host() != own; });
+  return elsewhere ? kFenceSeconds : 0;
+}
+
+absl::Status Supervisor::FollowSteps() {
+  absl::StatusOr<std::vector<v1::RunEvent>> events = steps_->Next(kEventsPerRead);
+  // The steps go untold; the run goes on.
+  if (!events.ok()) std::cerr << events.status().message() << std::endl;
+  while (events.ok() && !events->empty()) {
+    for (v1::RunEvent& event : *events) {
+      step_seconds_.push_back(event.metrics().step_seconds());
+      if (step_seconds_.size() > kRecentSteps) step_seconds_.pop_front();
+      RETURN_IF_ERROR(Append(std::move(event)));
+    }
+    events = steps_->Next(kEventsPerRead);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Supervisor::LookAtHeartbeats() {
+  const double now = SteadySeconds();
+  if (now - looked_at_ < kLookSeconds) return absl::OkStatus();
+  looked_at_ = now;
+  RETURN_IF_ERROR(TakeHeartbeats(now));
+  RETURN_IF_ERROR(ReportSlowRanks());
+  const std::vector<double> steps(step_seconds_.begin(), step_seconds_.end());
+  const double limit = HangLimit(spec_.supervision(), steps);
+  ProbeWhenAllWait(limit, now);
+  const std::optional<HeartbeatWatch::Hang> hang = watch_->FindHang(limit, now);
+  return hang ? EndHungAttempt(*hang) : absl::OkStatus();
+}
+
+absl::Status Supervisor::TakeHeartbeats(double now) {
+  watch_->Look(run_.ReadHeartbeats(), now);
+  if (!watch_->any_reported() || log_->state() != v1::RUN_STARTING) return absl::OkStatus();
+  return Tell(v1::RUN_RUNNING, "the first rank reports");
+}
+
+absl::Status Supervisor::ReportSlowRanks() {
+  const std::vector<v1::Heartbeat> beats = watch_->beats();
+  if (std::ssize(beats) < spec_.world_size()) return absl::OkStatus();
+  for (const v1::SlowRank& slow : slow_ranks_->Look(beats)) {
+    v1::RunEvent event;
+    event.set_message(absl::StrCat("rank ", slow.rank(), " on ", slow.host(), " takes ",
+                                   std::round(slow.ratio() * 100) / 100,
+                                   " times as long for its own work as the median rank"));
+    *event.mutable_slow_rank() = slow;
+    RETURN_IF_ERROR(Append(std::move(event)));
+  }
+  return absl::OkStatus();
+}
+
+// Early enough to have the answer when the limit is reached.
+void Supervisor::ProbeWhenAllWait(double limit, double now) {
+  if (watch_->AllWaitingFor(now) < std::max(limit - 2 * kProbeSeconds, limit / 3)) {
+    probe_ = {};
+  } else if (!probe_.valid()) {
+    probe_ = std::async(std::launch::async, ProbeHosts,
+                        AddressesOf(spec_.launch(), watch_->beats()), kProbeSeconds);
+  }
+}
+
+HeartbeatWatch::Hang Supervisor::WithCutHosts(HeartbeatWatch::Hang hang) {
+  if (!hang.all_wait || !probe_.valid()) return hang;
+  CutHosts cut = FindCutHosts(spec_.launch(), watch_->beats(), probe_.get(), OwnHost());
+  return {std::move(cut.ranks), absl::StrCat(hang.cause, "; ", cut.cause), true};
+}
+
+absl::Status Supervisor::EndHungAttempt(const HeartbeatWatch::Hang& hang) {
+  const HeartbeatWatch::Hang found = WithCutHosts(hang);
+  v1::RunIncident incident =
+      NewIncident(watch_->any_reported() ? v1::RANK_HUNG : v1::LAUNCH_FAILED, found.cause);
+  incident.mutable_ranks()->Assign(found.ranks.begin(), found.ranks.end());
+  const absl::Status ended = attempt_->End(run_);
+  if (!ended.ok())
+    incident.set_cause(absl::StrCat(incident.cause(), "; ", std::string(ended.message())));
+  attempt_.reset();
+  RETURN_IF_ERROR(FollowSteps());
+  return Fail(std::move(incident), /*retryable=*/true);
+}
+
+absl::Status Supervisor::AttemptEnded() {
+  // Also what mpirun has left behind: it was killed, or hangs while it ends.
+  const absl::Status gone = attempt_->End(run_);
+  if (!gone.ok()) std::cerr << gone.message() << std::endl;
+  RETURN_IF_ERROR(TakeHeartbeats(SteadySeconds()));
+  RETURN_IF_ERROR(FollowSteps());
+  const std::optional<int> code = attempt_->exit_code();
+  const std::optional<ExitRecord> exit = ExitOfAttempt();
+  attempt_.reset();
+  if (exit) return EndAsExitSays(*exit);
+  if (ReadStopRequest(run_)) return Tell(v1::RUN_STOPPED, "stopped without a new checkpoint");
+  const AttemptEnd end = DescribeEnd(run_, spec_.launch(), watch_->beats(), code);
+  v1::RunIncident incident =
+      NewIncident(watch_->any_reported() ? v1::TRAINER_DIED : v1::LAUNCH_FAILED, end.cause);
+  incident.mutable_ranks()->Assign(end.ranks.begin(), end.ranks.end());
+  return Fail(std::move(incident), end.retryable);
+}
+
+// Of the attempt of attempt.json; a trainer that knows no nonce is believed.
+std::optional<ExitRecord> Supervisor::ExitOfAttempt() const {
+  std::optional<ExitRecord> exit = run_.ReadExit();
+  const absl::StatusOr<ProcessRecord> attempt = ReadProcessRecord(run_.attempt());
+  const bool foreign =
+      exit && !exit->nonce.empty() && attempt.ok() && exit->nonce != attempt->nonce;
+  return foreign ? std::nullopt : exit;
+}
+
+absl::Status Supervisor::EndAsExitSays(const ExitRecord& exit) {
+  if (exit.outcome == kSucceeded) {
+    return Tell(v1::RUN_SUCCEEDED, absl::StrCat("done: step ", exit.step));
+  }
+  if (exit.outcome == kStopped) {
+    return Tell(v1::RUN_STOPPED, absl::StrCat("stopped after step ", exit.step));
+  }
+  const std::string error = exit.error.empty() ? "the trainer gave no cause" : exit.error;
+  if (ReadStopRequest(run_)) return Tell(v1::RUN_STOPPED, "stopped; " + error);
+  return Fail(NewIncident(v1::TRAINER_FAILED, error), exit.retryable);
+}
+
+absl::Status Supervisor::Lost() {
+  return Fail(NewIncident(v1::LOST,
+                          "the processes of the run are gone without a result, and so was "
+                          "its supervisor: was the machine restarted?"),
+              /*retryable=*/true);
+}
+
+// mpirun answers SIGTERM by ending its ranks before they have saved: ranks are asked themselves,
+// by stop.json and here by a signal too.
+absl::Status Supervisor::HurryStop(double requested_at) {
+  const double waited = UnixTime() - requested_at;
+  if (waited < options_.stop_grace_seconds) return SignalRanks(run_, &signalled_);
+  if (waited < options_.stop_grace_seconds + options_.kill_grace_seconds) {
+    attempt_->Terminate();
+    return absl::OkStatus();
+  }
+  return AttemptEnded();
+}
+
+v1::RunIncident Supervisor::NewIncident(v1::IncidentKind kind, std::string cause) const {
+  v1::RunIncident incident;
+  incident.set_time(UnixTime());
+  incident.set_kind(kind);
+  incident.set_cause(std::move(cause));
+  return incident;
+}
+
+absl::Status Supervisor::Fail(v1::RunIncident incident, bool retryable) {
+  incident.set_attempt(history_.run.attempts());
+  incident.set_step(history_.newest_step);
+  incident.set_resumed_step(NewestCheckpointStep(run_));
+  const int32_t restarts = history_.RestartsBefore(incident.resumed_step());
+  const std::optional<double> pause = RestartPause(spec_.supervision(), retryable, restarts);
+  incident.set_restart_after_seconds(pause.value_or(0));
+  restart_at_ = SteadySeconds() + pause.value_or(0);
+  v1::RunEvent event;
+  event.set_state(pause ? v1::RUN_RESTARTING : v1::RUN_FAILED);
+  event.set_message(pause ? incident.cause()
+                          : StoryOf(history_.run.incidents(), incident, restarts));
+  *event.mutable_incident() = std::move(incident);
+  return Append(std::move(event));
+}
+
+absl::Status Supervisor::Tell(v1::RunState state, const std::string& message) {
+  v1::RunEvent event;
+  event.set_state(state);
+  event.set_message(message);
+  return Append(std::move(event));
+}
+
+absl::Status Supervisor::Append(v1::RunEvent event) {
+  event.set_time(UnixTime());
+  const bool is_step = event.has_metrics();
+  RETURN_IF_ERROR(log_->Append(&event));
+  history_.Apply(event);
+  return is_step ? absl::OkStatus() : SaveHistory(/*durable=*/false);
+}
+
+absl::Status Supervisor::SaveHistory(bool durable) {
+  saved_at_ = UnixTime();
+  return WriteRunHistory(run_.supervision(), history_,
+                         durable ? Durability::kSynced : Durability::kRenamed);
+}
+
+}  // namespace braid

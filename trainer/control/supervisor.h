@@ -1,0 +1,111 @@
+// Keeps one run alive from launch to end: starts mpirun as launch.json says, tells what happens in
+// events.jsonl, ends attempts that hang, and starts the run again from its newest checkpoint.
+// docs/supervision.md has the rules.
+//
+//   ASSIGN_OR_RETURN(auto supervisor, Supervisor::Open(RunDirectory(path), {}));
+//   ASSIGN_OR_RETURN(v1::RunState end, supervisor->Run([&] { return g_terminated != 0; }));
+#ifndef BRAID_TRAINER_CONTROL_SUPERVISOR_H_
+#define BRAID_TRAINER_CONTROL_SUPERVISOR_H_
+
+#include <deque>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "braid/v1/training.pb.h"
+#include "trainer/control/attempt_process.h"
+#include "trainer/control/heartbeat_watch.h"
+#include "trainer/control/host_probe.h"
+#include "trainer/control/metrics_follower.h"
+#include "trainer/control/run_event_log.h"
+#include "trainer/control/run_history.h"
+#include "trainer/control/slow_rank_detector.h"
+#include "trainer/control/supervisor_lock.h"
+#include "trainer/run_directory.h"
+
+namespace braid {
+
+struct SupervisorOptions {
+  // Takes up a run that has lost its supervisor; one that has ended stays as it is.
+  bool adopt = false;
+  // From a request to stop until mpirun is ended, and from then until all is killed.
+  double stop_grace_seconds = 60;
+  double kill_grace_seconds = 15;
+  WatchLimits limits;
+};
+
+// One thread. Everything that matters is in the run directory: one that is killed at any moment
+// is replaced by another, which adopts the live mpirun.
+class Supervisor {
+ public:
+  // AlreadyExists when the run has a supervisor; NotFound when it is no run directory.
+  static absl::StatusOr<std::unique_ptr<Supervisor>> Open(const RunDirectory& run,
+                                                          const SupervisorOptions& options);
+
+  // Until the run has ended; `stop_requested` is as good as stop.json. Errors are those of the
+  // run directory, which cannot be written or is damaged; then mpirun goes on.
+  absl::StatusOr<v1::RunState> Run(const std::function<bool()>& stop_requested);
+
+ private:
+  Supervisor(RunDirectory run, SupervisorOptions options, SupervisorLock lock)
+      : run_(std::move(run)), options_(options), lock_(std::move(lock)) {}
+
+  absl::Status Claim();
+  absl::Status Begin();
+  absl::Status Turn();
+  absl::Status TurnAttempt();
+  absl::Status StartAttempt();
+  absl::StatusOr<AttemptProcess> LaunchAttempt();
+  void Attach(AttemptProcess attempt);
+  absl::Status FollowSteps();
+  absl::Status LookAtHeartbeats();
+  absl::Status TakeHeartbeats(double now);
+  absl::Status ReportSlowRanks();
+  absl::Status EndHungAttempt(const HeartbeatWatch::Hang& hang);
+  absl::Status AttemptEnded();
+  absl::Status EndAsExitSays(const ExitRecord& exit);
+  absl::Status Lost();
+  absl::Status HurryStop(double requested_at);
+  absl::Status Fail(v1::RunIncident incident, bool retryable);
+  absl::Status Tell(v1::RunState state, const std::string& message);
+  absl::Status Append(v1::RunEvent event);
+  absl::Status SaveHistory(bool durable);
+  HeartbeatWatch::Hang WithCutHosts(HeartbeatWatch::Hang hang);
+  void ProbeWhenAllWait(double limit, double now);
+  std::optional<ExitRecord> ExitOfAttempt() const;
+  double FenceSeconds() const;
+  v1::RunIncident NewIncident(v1::IncidentKind kind, std::string cause) const;
+
+  const RunDirectory run_;
+  const SupervisorOptions options_;
+  const SupervisorLock lock_;
+  v1::RunSpec spec_;
+  std::string nonce_;  // of the launch
+  std::unique_ptr<RunEventLog> log_;
+  RunHistory history_;
+  double saved_at_ = 0;   // Unix seconds
+  double looked_at_ = 0;  // at heartbeats; steady clock
+  std::unique_ptr<MetricsFollower> steps_;
+  std::deque<double> step_seconds_;  // of recent steps
+
+  std::optional<AttemptProcess> attempt_;
+  std::optional<HeartbeatWatch> watch_;
+  std::optional<SlowRankDetector> slow_ranks_;
+  std::future<std::vector<Reachability>> probe_;
+  double exited_at_ = 0;   // when exit.json of a live attempt was seen; steady clock
+  double restart_at_ = 0;  // steady clock
+  std::set<int64_t> signalled_;
+};
+
+// The newest step with a published checkpoint; 0 when there is none. By name, not by content.
+int64_t NewestCheckpointStep(const RunDirectory& run);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_CONTROL_SUPERVISOR_H_

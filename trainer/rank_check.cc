@@ -1,0 +1,163 @@
+#include "trainer/rank_check.h"
+
+#include <dlfcn.h>
+#include <omp.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <random>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "formats/atomic_file.h"
+#include "formats/status_macros.h"
+
+namespace braid {
+
+namespace {
+
+constexpr int kClockSamples = 11;
+constexpr auto kLook = std::chrono::milliseconds(5);
+
+using Clock = std::chrono::steady_clock;
+
+int64_t WallNanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string HostName() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+int AllowedCores() {
+  cpu_set_t cores;
+  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 0;
+}
+
+std::string BlasCore() {
+  using Name = char* (*)();
+  const auto name = reinterpret_cast<Name>(dlsym(RTLD_DEFAULT, "openblas_get_corename"));
+  return name == nullptr ? "" : name();
+}
+
+// The ranks look at their clocks as they leave a barrier together. The sample nearest to
+// zero was disturbed least.
+absl::StatusOr<double> ClockOffset(Communicator& ranks) {
+  double best = 0;
+  for (int sample = 0; sample < kClockSamples; ++sample) {
+    RETURN_IF_ERROR(ranks.Barrier());
+    const int64_t mine = WallNanoseconds();
+    ASSIGN_OR_RETURN(const std::vector<uint64_t> clocks,
+                     GatherNumbers(ranks, static_cast<uint64_t>(mine)));
+    const double offset = 1e-9 * static_cast<double>(mine - static_cast<int64_t>(clocks[0]));
+    if (sample == 0 || std::abs(offset) < std::abs(best)) best = offset;
+  }
+  return best;
+}
+
+std::string FileOf(int rank) { return absl::StrCat("rank-", rank); }
+
+// Negative when a rank's file does not appear.
+double SecondsUntilVisible(const std::filesystem::path& folder, int world_size) {
+  const Clock::time_point start = Clock::now();
+  for (int rank = 0; rank < world_size; ++rank) {
+    while (ReadFile(folder / FileOf(rank)).value_or("") != FileOf(rank)) {
+      if (SecondsSince(start) > kVisibilitySeconds) return -1;
+      std::this_thread::sleep_for(kLook);
+    }
+  }
+  return SecondsSince(start);
+}
+
+double FileClockOffset(const std::filesystem::path& file, int64_t written_at) {
+  struct stat status = {};
+  if (stat(file.c_str(), &status) != 0) return 0;
+  return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * status.st_mtim.tv_nsec -
+         1e-9 * static_cast<double>(written_at);
+}
+
+absl::StatusOr<std::filesystem::path> ProbeFolder(Communicator& ranks,
+                                                  const std::filesystem::path& shared) {
+  ASSIGN_OR_RETURN(
+      const std::string name,
+      BroadcastText(ranks, absl::StrCat("doctor-", std::random_device()(), "-", WallNanoseconds()),
+                    0));
+  return shared / name;
+}
+
+absl::Status WriteProbe(const std::filesystem::path& folder, int rank) {
+  std::error_code error;
+  std::filesystem::create_directory(folder, error);  // not its parents: those should be there
+  if (error) {
+    return absl::UnavailableError(absl::StrCat(HostName(), " cannot make ", folder.string(), ": ",
+                                               error.message(),
+                                               "; is the directory shared with this host?"));
+  }
+  return WriteFileAtomically(folder / FileOf(rank), FileOf(rank));
+}
+
+absl::Status CheckShared(Communicator& ranks, const std::filesystem::path& shared,
+                         RankFindings* findings) {
+  ASSIGN_OR_RETURN(const std::filesystem::path folder, ProbeFolder(ranks, shared));
+  const std::filesystem::path mine = folder / FileOf(ranks.rank());
+  const int64_t now = WallNanoseconds();
+  const absl::Status written = WriteProbe(folder, ranks.rank());
+  RETURN_IF_ERROR(AgreeOnStatus(ranks, written));
+  findings->file_clock_offset_seconds = FileClockOffset(mine, now);
+  findings->visible_after_seconds = SecondsUntilVisible(folder, ranks.world_size());
+  RETURN_IF_ERROR(ranks.Barrier());
+  std::error_code ignored;
+  std::filesystem::remove(mine, ignored);
+  RETURN_IF_ERROR(ranks.Barrier());
+  // One of the ranks that share the directory finds it empty; for those that do not,
+  // each its own.
+  std::filesystem::remove(folder, ignored);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<std::string> OpenMpRuntimes(const std::string& maps) {
+  std::set<std::string> runtimes;
+  std::istringstream lines(maps);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t slash = line.find('/');
+    if (slash == std::string::npos) continue;
+    const std::string path = line.substr(slash);
+    const std::string file = path.substr(path.rfind('/') + 1);
+    for (const char* name : {"libgomp", "libomp", "libiomp"}) {
+      if (file.starts_with(name)) runtimes.insert(path);
+    }
+  }
+  return {runtimes.begin(), runtimes.end()};
+}
+
+absl::StatusOr<RankFindings> CheckRank(Communicator& ranks, const std::filesystem::path& shared) {
+  RankFindings findings{.rank = ranks.rank(),
+                        .world_size = ranks.world_size(),
+                        .host = HostName(),
+                        .allowed_cores = AllowedCores(),
+                        .host_cores = static_cast<int>(std::thread::hardware_concurrency()),
+                        .threads = omp_get_max_threads(),
+                        .blas_core = BlasCore()};
+  findings.openmp_runtimes = OpenMpRuntimes(ReadFile("/proc/self/maps").value_or(""));
+  ASSIGN_OR_RETURN(findings.clock_offset_seconds, ClockOffset(ranks));
+  if (!shared.empty()) RETURN_IF_ERROR(CheckShared(ranks, shared, &findings));
+  return findings;
+}
+
+}  // namespace braid

@@ -42,6 +42,9 @@ constexpr std::array kPolicies = {
     MethodPolicy{"/braid.v1.NeighborService/Add", kSubmitter},
     MethodPolicy{"/braid.v1.NeighborService/Search", kSubmitter},
     MethodPolicy{"/braid.v1.NeighborService/Seal", kSubmitter},
+    MethodPolicy{"/braid.v1.NeighborService/SetCentroids", kSubmitter},
+    MethodPolicy{"/braid.v1.NeighborService/Describe", kSubmitter},
+    MethodPolicy{"/braid.v1.NeighborService/Drop", kSubmitter},
 
     // Load balancers and orchestrators have no token.
     MethodPolicy{.method = "/grpc.health.v1.Health/Check", .role = kViewer, .open = true},

@@ -30,6 +30,7 @@ constexpr std::array kExceptions = {
                .max_elements = 65536,
                .is_text = true},
     FieldLimit{.field = "braid.v1.TrainShardRequest.values", .max_elements = kMessageBytes / 4},
+    FieldLimit{.field = "braid.v1.SetCentroidsRequest.values", .max_elements = kMessageBytes / 4},
     FieldLimit{.field = "braid.v1.AddVectorsRequest.values", .max_elements = kMessageBytes / 4},
     FieldLimit{.field = "braid.v1.AddVectorsRequest.ids", .max_elements = kMessageBytes},
     FieldLimit{.field = "braid.v1.SearchRequest.values", .max_elements = kMessageBytes / 4},

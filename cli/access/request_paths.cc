@@ -29,13 +29,16 @@ constexpr std::array<std::string_view, 5> kModels = {
 };
 
 // Nothing here is ever opened as a file of this machine.
-constexpr std::array<std::string_view, 46> kTexts = {
+constexpr std::array<std::string_view, 49> kTexts = {
     "CancelJobRequest.id",
     "CorpusSpec.name",
     "CreateShardRequest.index",
     "CreateShardRequest.shard",
     "AddVectorsRequest.shard",
     "SealShardRequest.shard",
+    "DescribeShardRequest.shard",
+    "DropShardRequest.shard",
+    "SetCentroidsRequest.shard",
     "SearchRequest.shard",
     "TrainShardRequest.shard",
     "EmbedRequest.texts",

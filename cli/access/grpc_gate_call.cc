@@ -79,15 +79,24 @@ void GateCall::OnRequestPassed(bool ok) {
 
 void GateCall::OnHeaders(bool ok) {
   const std::lock_guard lock(mutex_);
-  if (ok && !std::exchange(headers_sent_, true)) StartSendInitialMetadata();
+  headers_known_ = true;
+  if (!ok) return;
+  for (const auto& [key, value] : upstream_context_.GetServerInitialMetadata()) {
+    // Ours; the transport's own are made anew.
+    if (!key.starts_with("braid-")) continue;
+    context_->AddInitialMetadata({key.data(), key.size()}, {value.data(), value.size()});
+  }
+  StartSendInitialMetadata();
+  if (response_waits_) StartWrite(&response_);
 }
 
 // A response of the service, or the end of them: then it needs no more requests.
 void GateCall::OnResponse(bool ok) {
   if (ok) {
     const std::lock_guard lock(mutex_);
-    headers_sent_ = true;
-    return StartWrite(&response_);
+    response_waits_ = !headers_known_;
+    if (!response_waits_) StartWrite(&response_);
+    return;
   }
   EndRequests(/*half_close=*/false);
   upstream_.RemoveHold();

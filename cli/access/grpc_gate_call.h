@@ -102,9 +102,10 @@ class GateCall final : public grpc::ServerGenericBidiReactor,
   // Whether requests may still be passed on; while they may, a hold keeps upstream_ from
   // ending between two of them. Guarded by mutex_.
   bool takes_requests_ = false;
-  // Whether the client has been told that the call goes on, alone or with a response; services
-  // may say so long before they have one. Guarded by mutex_.
-  bool headers_sent_ = false;
+  // What a service says ahead of its first response goes before it, and at once: a watcher may
+  // wait for it long before there is an event. Guarded by mutex_.
+  bool headers_known_ = false;
+  bool response_waits_ = false;
   // Instead of the service's. Guarded by mutex_.
   std::optional<absl::Status> ended_with_;
 };

@@ -81,8 +81,10 @@ class SeeingPipeline final : public v1::PipelineService::Service {
 class EchoEmbedding final : public v1::EmbeddingService::Service {
  public:
   grpc::Status Embed(
-      grpc::ServerContext*,
+      grpc::ServerContext* context,
       grpc::ServerReaderWriter<v1::EmbedResponse, v1::EmbedRequest>* stream) override {
+    context->AddInitialMetadata("braid-embedder", "echo");
+    stream->SendInitialMetadata();
     v1::EmbedRequest request;
     while (stream->Read(&request)) {
       if (request.batch() < 0) return grpc::Status(StatusCode::ABORTED, "enough");
@@ -291,6 +293,8 @@ TEST_F(GateTest, AServiceMayEndAStreamThatTheClientHasNot) {
   grpc::ClientContext context;
   SetDeadline(&context);
   auto stream = embedding->Embed(&context);
+  stream->WaitForInitialMetadata();
+  EXPECT_EQ(context.GetServerInitialMetadata().count("braid-embedder"), 1U);
   v1::EmbedRequest request;
   request.set_batch(-1);
   ASSERT_TRUE(stream->Write(request));

@@ -161,9 +161,9 @@ class VectorPass {
         advance_(advance),
         stage_(stage) {
     // A point of the first pass says nothing about this one.
-    if (stage->resume_point().step != kVectorStep) return;
-    left_ = stage->resume_point();
+    if (stage->resume_point().step == kVectorStep) left_ = stage->resume_point();
     if (left_.state.is_object()) truncated_before_ = left_.state.value(kTruncatedField, int64_t{0});
+    position_ = PositionAt(left_.position);
   }
 
   absl::Status Run() {
@@ -172,7 +172,8 @@ class VectorPass {
     ASSIGN_OR_RETURN(auto writer, NpyWriter<float>::Resume(stage_->directory() / "embeddings.npy",
                                                            {embedder_->dimension()}, left_.files));
     for (int64_t begin = left_.position; begin < documents_.size();) {
-      RETURN_IF_ERROR(Tell(begin));
+      position_ = PositionAt(begin);
+      RETURN_IF_ERROR(advance_(position_));
       const int64_t end = documents_.ChunkEnd(begin, pace_.batch_bytes, pace_.batch_documents);
       RETURN_IF_ERROR(EmbedBatch(begin, end, &writer));
       const int64_t work = documents_.TextBytes(begin, end) * pace_.weight;
@@ -185,10 +186,9 @@ class VectorPass {
   }
 
  private:
-  absl::Status Tell(int64_t done) {
+  StagePosition PositionAt(int64_t done) const {
     const int64_t chunk_bytes = std::max<int64_t>(1, stage_->chunk_bytes() / pace_.weight);
-    position_ = DocumentPosition(documents_, done, chunk_bytes);
-    return advance_(position_);
+    return DocumentPosition(documents_, done, chunk_bytes);
   }
 
   absl::Status EmbedBatch(int64_t begin, int64_t end, NpyWriter<float>* writer) {

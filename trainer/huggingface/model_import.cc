@@ -13,11 +13,11 @@
 #include "formats/manifest.h"
 #include "formats/status_macros.h"
 #include "formats/tokenizer.h"
+#include "formats/weight_files.h"
 #include "trainer/checkpoint_directory.h"
 #include "trainer/huggingface/config_json.h"
 #include "trainer/huggingface/file_tensor.h"
 #include "trainer/huggingface/output_directory.h"
-#include "formats/weight_files.h"
 #include "trainer/model/parameter_layout.h"
 #include "trainer/training_state.h"
 

@@ -53,8 +53,11 @@ class LaunchProcessesTest : public ControlFixture {
     return spec;
   }
   v1::Run Describe() const {
-    return DescribeRun({.id = "run-000001", .run_dir = run_->root(), .created = UnixTime()},
-                       UnixTime());
+    RunRecord record;
+    record.id = "run-000001";
+    record.run_dir = run_->root();
+    record.created = UnixTime();
+    return DescribeRun(record, UnixTime());
   }
   bool Reaches(v1::RunState state) {
     return Eventually([&] { return Describe().state() == state; });

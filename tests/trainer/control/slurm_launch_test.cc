@@ -52,7 +52,10 @@ class SlurmLaunchTest : public ControlFixture {
     spec.mutable_launch()->mutable_slurm()->set_nodes(1);
     spec.mutable_launch()->mutable_slurm()->set_time_limit_minutes(60);
     EXPECT_TRUE(run.WriteSpec(spec).ok());
-    runs_.push_back({.id = id, .run_dir = run.root(), .created = UnixTime()});
+    RunRecord& record = runs_.emplace_back();
+    record.id = id;
+    record.run_dir = run.root();
+    record.created = UnixTime();
     return run;
   }
 

@@ -38,12 +38,21 @@ void AddRanks(const MpirunNotice& notice, const v1::LaunchConfig& launch,
 std::string AttemptMarker(const std::string& nonce) { return absl::StrCat(kMarker, nonce, "\n"); }
 
 AttemptEnd DescribeEnd(const RunDirectory& run, const v1::LaunchConfig& launch,
-                       std::span<const v1::Heartbeat> beats, std::optional<int> exit_code) {
+                       std::span<const v1::Heartbeat> beats,
+                       std::span<const v1::Heartbeat> silent_first, std::optional<int> exit_code) {
   AttemptEnd end;
   std::vector<std::string> texts;
   for (const MpirunNotice& notice : ParseMpirunNotices(LogOfAttempt(run, kNoticeBytes))) {
     AddRanks(notice, launch, beats, &end.ranks);
     texts.push_back(TextOf(notice));
+  }
+  // mpirun does not always say who it was.
+  if (end.ranks.empty()) {
+    for (const v1::Heartbeat& beat : silent_first) {
+      end.ranks.push_back(beat);
+      texts.push_back(absl::StrCat("rank ", beat.rank(), " on ", beat.host(),
+                                   " fell silent before the others"));
+    }
   }
   end.retryable = !exit_code || (*exit_code != kExitUsage && *exit_code != kExitNotFound);
   end.cause = absl::StrCat("the trainer ended without a result",

@@ -25,10 +25,11 @@ struct AttemptEnd {
   bool retryable = true;
 };
 
-// From trainer.log behind the last marker, the last `beats` of the attempt, and mpirun's exit
-// code where it is known.
+// From trainer.log behind the last marker, the last `beats` of the attempt, those that fell silent
+// before the others, and mpirun's exit code where it is known.
 AttemptEnd DescribeEnd(const RunDirectory& run, const v1::LaunchConfig& launch,
-                       std::span<const v1::Heartbeat> beats, std::optional<int> exit_code);
+                       std::span<const v1::Heartbeat> beats,
+                       std::span<const v1::Heartbeat> silent_first, std::optional<int> exit_code);
 
 // What a run that is given up says: `last`, and the incidents since `restarts` restarts ago.
 std::string StoryOf(const google::protobuf::RepeatedPtrField<v1::RunIncident>& earlier,

@@ -13,6 +13,8 @@ namespace {
 
 // A watcher that looks less often than this stood still itself.
 constexpr double kLongestPause = 3;
+// A rank beats once a second.
+constexpr double kLateBeat = 1.5;
 
 bool Waits(const v1::Heartbeat& beat) { return beat.phase() == "communication"; }
 
@@ -72,6 +74,16 @@ std::vector<v1::Heartbeat> HeartbeatWatch::beats() const {
   std::vector<v1::Heartbeat> beats;
   for (const auto& [number, rank] : ranks_) beats.push_back(rank.beat);
   return beats;
+}
+
+std::vector<v1::Heartbeat> HeartbeatWatch::SilentFirst() const {
+  double last = 0;
+  for (const auto& [number, rank] : ranks_) last = std::max(last, rank.changed_at);
+  std::vector<v1::Heartbeat> silent;
+  for (const auto& [number, rank] : ranks_) {
+    if (rank.changed_at < last - kLateBeat) silent.push_back(rank.beat);
+  }
+  return silent;
 }
 
 std::optional<HeartbeatWatch::Hang> HeartbeatWatch::FindHang(double limit, double now) const {

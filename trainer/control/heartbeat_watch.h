@@ -41,6 +41,8 @@ class HeartbeatWatch {
   // Of this attempt, by rank.
   std::vector<v1::Heartbeat> beats() const;
   bool any_reported() const { return !ranks_.empty(); }
+  // Ranks that stopped reporting more than a beat and a half before the last that did.
+  std::vector<v1::Heartbeat> SilentFirst() const;
   // The newest step of any rank.
   int64_t newest_step() const { return newest_step_; }
 

@@ -10,21 +10,17 @@ std::vector<MpirunNotice> ParseMpirunNotices(const std::string& log) {
   // PRRTE breaks the line before "signal".
   static const std::regex kNotice(
       "process rank (\\d+) with PID \\d+ on node (\\S+) exited on\\s+signal (\\d+)"
-      "|Remote daemon:\\s+\\[\\S+\\] on node (\\S+)|Peer host:\\s+(\\S+)");
-  std::vector<MpirunNotice> notices, peers;
+      "|Remote daemon:\\s+\\[\\S+\\] on node (\\S+)");
+  std::vector<MpirunNotice> notices;
   for (std::sregex_iterator match(log.begin(), log.end(), kNotice), end; match != end; ++match) {
     if ((*match)[4].matched) {
       notices.push_back({.rank = -1, .node = (*match)[4], .signal = 0});
-    } else if ((*match)[5].matched) {
-      peers.push_back({.rank = -1, .node = (*match)[5], .signal = 0});
     } else {
       notices.push_back({.rank = std::stoi((*match)[1].str().substr(0, 9)),
                          .node = (*match)[2],
                          .signal = std::stoi((*match)[3].str().substr(0, 9))});
     }
   }
-  // The first that was missed; then the ranks end that missed it, and are missed in turn.
-  if (notices.empty() && !peers.empty()) notices.push_back(peers.front());
   return notices;
 }
 

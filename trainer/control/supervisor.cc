@@ -273,7 +273,8 @@ absl::Status Supervisor::AttemptEnded() {
   attempt_.reset();
   if (exit) return EndAsExitSays(*exit);
   if (ReadStopRequest(run_)) return Tell(v1::RUN_STOPPED, "stopped without a new checkpoint");
-  const AttemptEnd end = DescribeEnd(run_, spec_.launch(), watch_->beats(), code);
+  const AttemptEnd end =
+      DescribeEnd(run_, spec_.launch(), watch_->beats(), watch_->SilentFirst(), code);
   v1::RunIncident incident =
       NewIncident(watch_->any_reported() ? v1::TRAINER_DIED : v1::LAUNCH_FAILED, end.cause);
   incident.mutable_ranks()->Assign(end.ranks.begin(), end.ranks.end());

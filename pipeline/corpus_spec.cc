@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
+#include "retrieval/neighbor_settings.h"
 
 namespace braid {
 namespace {
@@ -84,19 +87,34 @@ absl::Status ResolveTokenizer(v1::TokenizerConfig* tokenizer) {
                              int64_t{1} << 34);
 }
 
-absl::Status CheckAddresses(const v1::EmbedderConfig& embedder) {
-  if (embedder.addresses().empty()) {
-    return Wrong("embedder.addresses", "none", "host:port of at least one embedding service");
-  }
-  for (const std::string& address : embedder.addresses()) {
-    if (address.empty()) return Wrong("embedder.addresses", "an empty address", "host:port");
+// Each is HOST:PORT, and none is named twice.
+absl::Status CheckAddresses(std::string_view field,
+                            const google::protobuf::RepeatedPtrField<std::string>& addresses) {
+  std::set<std::string> known;
+  for (const std::string& address : addresses) {
+    const size_t colon = address.rfind(':');
+    int port = 0;
+    if (colon == std::string::npos || colon == 0 ||
+        !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 1 || port > 65535) {
+      return Wrong(field, absl::StrCat("\"", address, "\""), "host:port, such as 127.0.0.1:7077");
+    }
+    if (!known.insert(address).second) {
+      return Wrong(field, absl::StrCat("\"", address, "\" twice"), "each server once");
+    }
   }
   return absl::OkStatus();
 }
 
+absl::Status CheckEmbeddingServers(const v1::EmbedderConfig& embedder) {
+  if (embedder.addresses().empty()) {
+    return Wrong("embedder.addresses", "none", "host:port of at least one embedding service");
+  }
+  return CheckAddresses("embedder.addresses", embedder.addresses());
+}
+
 absl::Status ResolveEmbedder(v1::EmbedderConfig* embedder) {
   if (embedder->kind().empty()) embedder->set_kind("hashing");
-  if (embedder->kind() == "remote") return CheckAddresses(*embedder);
+  if (embedder->kind() == "remote") return CheckEmbeddingServers(*embedder);
   if (embedder->kind() != "hashing") {
     return Wrong("embedder.kind", absl::StrCat("\"", embedder->kind(), "\""),
                  "\"hashing\" or \"remote\"");
@@ -110,8 +128,20 @@ absl::Status ResolveEmbedder(v1::EmbedderConfig* embedder) {
   return CheckRange("embedder.max_ngram", embedder->max_ngram(), 1, 8);
 }
 
+// Servers search exactly or through lists.
+absl::Status CheckNeighborServers(const v1::NeighborConfig& neighbors) {
+  if (neighbors.addresses().empty()) return absl::OkStatus();
+  if (neighbors.index() != "auto" && neighbors.index() != kExactIndex &&
+      !PlainListsOf(neighbors.index())) {
+    return Wrong("neighbors.index", absl::StrCat("\"", neighbors.index(), "\""),
+                 "\"auto\", \"Flat\" or \"IVF<lists>,Flat\" with neighbors.addresses");
+  }
+  return CheckAddresses("neighbors.addresses", neighbors.addresses());
+}
+
 absl::Status ResolveNeighbors(v1::NeighborConfig* neighbors) {
   if (neighbors->index().empty()) neighbors->set_index("auto");
+  RETURN_IF_ERROR(CheckNeighborServers(*neighbors));
   neighbors->set_k(OrDefault(neighbors->k(), 20));
   neighbors->set_recall_sample(OrDefault(neighbors->recall_sample(), 1000));
   RETURN_IF_ERROR(CheckRange("neighbors.k", neighbors->k(), 1, 1024));

@@ -29,8 +29,10 @@ constexpr char kVectorStep[] = "vectors";
 constexpr int64_t kBatchBytes = int64_t{8} << 20;
 constexpr int64_t kBatchDocuments = 8192;  // 16 MiB of vectors of 512 floats
 
-absl::StatusOr<std::unique_ptr<EmbeddingClient>> ConnectRemote(const v1::EmbedderConfig& config) {
+absl::StatusOr<std::unique_ptr<EmbeddingClient>> ConnectRemote(const v1::EmbedderConfig& config,
+                                                               const StopCheck& check) {
   EmbeddingClientOptions options;
+  options.check = check;
   options.addresses.assign(config.addresses().begin(), config.addresses().end());
   return EmbeddingClient::Connect(options);
 }
@@ -117,7 +119,12 @@ absl::StatusOr<std::unique_ptr<Embedder>> MakeEmbedder(const DocumentStore& docu
                                                        const v1::EmbedderConfig& config,
                                                        const StageAdvance& advance,
                                                        StageWriter* stage) {
-  if (config.kind() == "remote") return ConnectRemote(config);
+  if (config.kind() == "remote") {
+    // Replicas may be waited for in the midst of a batch.
+    return ConnectRemote(config, [&stage = *stage, advance, n = documents.size()] {
+      return advance(stage.resume_point().position, n);
+    });
+  }
   return FitHashing(documents, config, advance, stage);
 }
 
@@ -128,13 +135,13 @@ int32_t AutomaticDimension(int64_t num_documents) {
   return num_documents <= kMostDocuments ? 512 : 256;
 }
 
-absl::StatusOr<std::string> EmbedKey(const v1::CorpusSpec& resolved,
-                                     const std::string& ingest_key) {
+absl::StatusOr<std::string> EmbedKey(const v1::CorpusSpec& resolved, const std::string& ingest_key,
+                                     const StopCheck& check) {
   const v1::EmbedderConfig& config = resolved.embedder();
   StageKey key("embed", kFormatVersion);
   key.Add("ingest", ingest_key).Add("kind", config.kind());
   if (config.kind() == "remote") {
-    ASSIGN_OR_RETURN(const auto client, ConnectRemote(config));
+    ASSIGN_OR_RETURN(const auto client, ConnectRemote(config, check));
     key.Add("fingerprint", client->fingerprint());
   } else {
     key.Add("dimension", config.dimension()).Add("max_ngram", config.max_ngram());

@@ -14,6 +14,7 @@
 #include "pipeline/document_store.h"
 #include "pipeline/stage_advance.h"
 #include "pipeline/stage_store.h"
+#include "retrieval/parallel_for.h"  // StopCheck
 
 namespace braid {
 
@@ -23,8 +24,10 @@ namespace braid {
 int32_t AutomaticDimension(int64_t num_documents);
 
 // A remote embedder counts by the fingerprint of its vectors, not by its
-// addresses; so this connects to it. Errors: UNAVAILABLE when it cannot.
-absl::StatusOr<std::string> EmbedKey(const v1::CorpusSpec& resolved, const std::string& ingest_key);
+// addresses; so this connects to it, and waits for a replica. Errors: UNAVAILABLE when none
+// comes, those of `check`.
+absl::StatusOr<std::string> EmbedKey(const v1::CorpusSpec& resolved, const std::string& ingest_key,
+                                     const StopCheck& check = nullptr);
 
 // Units: documents. Errors: those of the embedder; CANCELLED.
 absl::Status Embed(const DocumentStore& documents, const v1::EmbedderConfig& config,

@@ -133,7 +133,9 @@ absl::Status JobRun::RunTokenize() {
 }
 
 absl::Status JobRun::RunEmbed() {
-  const absl::StatusOr<std::string> key = EmbedKey(spec_, ingest_key_);
+  const absl::StatusOr<std::string> key = EmbedKey(spec_, ingest_key_, [&] {
+    return hooks_.stop() ? absl::CancelledError("stopped on request") : absl::OkStatus();
+  });
   ASSIGN_OR_RETURN(embed_, Stage("embed", "documents", key, [&](const auto& advance, auto* stage) {
                      return Embed(*documents_, spec_.embedder(), advance, stage);
                    }));
@@ -142,7 +144,7 @@ absl::Status JobRun::RunEmbed() {
 }
 
 absl::Status JobRun::RunNeighbors() {
-  neighbor_key_ = NeighborKey(spec_, embed_key_);
+  neighbor_key_ = NeighborKey(spec_, embed_key_, documents_->size());
   ASSIGN_OR_RETURN(
       const std::filesystem::path directory,
       Stage("neighbors", "documents", neighbor_key_, [&](const auto& advance, auto* stage) {

@@ -8,16 +8,20 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "formats/crc32c.h"
+#include "formats/manifest.h"
 #include "formats/status_macros.h"
 #include "pipeline/json_file.h"
 #include "pipeline/resume_point.h"
 #include "pipeline/stage_key.h"
 #include "retrieval/neighbor_graph.h"
+#include "retrieval/sharded_search.h"
 
 namespace braid {
 namespace {
 
 constexpr int32_t kFormatVersion = 2;
+constexpr char kEmbeddingsName[] = "embeddings.npy";
 constexpr char kSummaryName[] = "neighbors.json";
 constexpr char kIdsName[] = "neighbors.npy";
 constexpr char kScoresName[] = "scores.npy";
@@ -49,9 +53,10 @@ absl::Status SavePlan(const NeighborGraphSearch& search, int64_t dimension, Stag
   RETURN_IF_ERROR(AddScratchArray(kSampleName, plan.sample.documents(), 1, stage));
   RETURN_IF_ERROR(AddScratchArray(kSampleIdsName, plan.sample.ids(), search.k(), stage));
   RETURN_IF_ERROR(AddScratchArray(kSampleScoresName, plan.sample.scores(), search.k(), stage));
+  if (!plan.centroids.empty()) {
+    RETURN_IF_ERROR(AddScratchArray<float>(kCentroidsName, plan.centroids, dimension, stage));
+  }
   if (plan.lists) {
-    RETURN_IF_ERROR(
-        AddScratchArray<float>(kCentroidsName, plan.lists->centroids(), dimension, stage));
     RETURN_IF_ERROR(AddScratchArray<uint32_t>(kListsName, plan.lists->list_of(), 1, stage));
   }
   if (plan.index) {
@@ -79,33 +84,50 @@ absl::StatusOr<NeighborPlan> ReadPlan(int32_t k, const StageWriter& stage) {
   plan.num_probes = stage.resume_point().state.value("num_probes", int64_t{0});
   if (std::filesystem::exists(home / kCentroidsName)) {
     ASSIGN_OR_RETURN(const auto centroids, NpyArray<float>::Open(home / kCentroidsName));
-    ASSIGN_OR_RETURN(auto list_of, ReadArray<uint32_t>(home / kListsName));
-    plan.lists = std::make_unique<InvertedLists>(
-        std::vector<float>(centroids.values().begin(), centroids.values().end()),
-        centroids.num_rows(), std::move(list_of));
+    plan.centroids.assign(centroids.values().begin(), centroids.values().end());
+    if (std::filesystem::exists(home / kListsName)) {
+      ASSIGN_OR_RETURN(auto list_of, ReadArray<uint32_t>(home / kListsName));
+      plan.lists =
+          std::make_unique<InvertedLists>(plan.centroids, centroids.num_rows(), std::move(list_of));
+    }
   } else if (std::filesystem::exists(home / kIndexName)) {
     ASSIGN_OR_RETURN(plan.index, VectorIndex::Load(home / kIndexName));
   }
   return plan;
 }
 
+// The servers that search, if any: their shards are named after the vectors, so that the next
+// attempt finds them again and nobody else's are touched.
+absl::StatusOr<std::unique_ptr<ShardedCorpus>> MakeShards(
+    const std::filesystem::path& embed_directory, const v1::NeighborConfig& config) {
+  if (config.addresses().empty()) return nullptr;
+  ASSIGN_OR_RETURN(const Manifest manifest, Manifest::Load(embed_directory));
+  const ManifestEntry* vectors = manifest.Find(kEmbeddingsName);
+  const uint32_t crc32c = vectors == nullptr ? 0 : vectors->crc32c;
+  ShardedCorpusOptions options;
+  options.addresses.assign(config.addresses().begin(), config.addresses().end());
+  return ShardedCorpus::Make(
+      absl::StrCat("embed-", manifest.key.substr(0, 16), "-", Crc32cToHex(crc32c)), options);
+}
+
 // Trains and plans, or reads what an earlier attempt planned.
 absl::StatusOr<NeighborGraphSearch> PrepareSearch(const NpyArray<float>& embeddings,
                                                   const v1::CorpusSpec& resolved,
-                                                  const StageAdvance& advance, StageWriter* stage) {
+                                                  const StageAdvance& advance,
+                                                  RemoteNeighbors* remote, StageWriter* stage) {
   const int64_t n = embeddings.num_rows();
   const DocumentVectors vectors{embeddings.values(), n,
                                 static_cast<int32_t>(embeddings.row_size())};
   const v1::NeighborConfig& config = resolved.neighbors();
+  const StopCheck check = [&] { return advance(stage->resume_point().position, n); };
   if (stage->resume_point().step == kSearchStep) {
     ASSIGN_OR_RETURN(const NeighborSettings settings,
                      NeighborSettings::Resolve(config, n, vectors.d));
     ASSIGN_OR_RETURN(NeighborPlan plan, ReadPlan(settings.k, *stage));
-    return NeighborGraphSearch::Resume(vectors, config, std::move(plan));
+    return NeighborGraphSearch::Resume(vectors, config, std::move(plan), check, remote);
   }
   ASSIGN_OR_RETURN(NeighborGraphSearch search,
-                   NeighborGraphSearch::Prepare(vectors, config, resolved.seed(),
-                                                [&] { return advance(0, n); }));
+                   NeighborGraphSearch::Prepare(vectors, config, resolved.seed(), check, remote));
   RETURN_IF_ERROR(SavePlan(search, vectors.d, stage));
   return search;
 }
@@ -167,10 +189,12 @@ absl::Status CheckGraph(const StoredNeighbors& graph, const std::filesystem::pat
 
 }  // namespace
 
-std::string NeighborKey(const v1::CorpusSpec& resolved, const std::string& embed_key) {
+std::string NeighborKey(const v1::CorpusSpec& resolved, const std::string& embed_key,
+                        int64_t num_documents) {
   const v1::NeighborConfig& config = resolved.neighbors();
-  return StageKey("neighbors", kFormatVersion)
-      .Add("embed", embed_key)
+  StageKey key("neighbors", kFormatVersion);
+  if (DependsOnSharding(config, num_documents)) key.Add("sharded", true);
+  return key.Add("embed", embed_key)
       .Add("index", config.index())
       .Add("k", config.k())
       .Add("nprobe", config.nprobe())
@@ -182,12 +206,13 @@ std::string NeighborKey(const v1::CorpusSpec& resolved, const std::string& embed
 absl::Status FindNeighbors(const std::filesystem::path& embed_directory,
                            const v1::CorpusSpec& resolved, const StageAdvance& advance,
                            StageWriter* stage) {
-  ASSIGN_OR_RETURN(const auto embeddings,
-                   NpyArray<float>::Open(embed_directory / "embeddings.npy"));
+  ASSIGN_OR_RETURN(const auto embeddings, NpyArray<float>::Open(embed_directory / kEmbeddingsName));
   const int64_t n = embeddings.num_rows();
   RETURN_IF_ERROR(advance(stage->resume_point().position, n));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ShardedCorpus> shards,
+                   MakeShards(embed_directory, resolved.neighbors()));
   ASSIGN_OR_RETURN(const NeighborGraphSearch search,
-                   PrepareSearch(embeddings, resolved, advance, stage));
+                   PrepareSearch(embeddings, resolved, advance, shards.get(), stage));
   RETURN_IF_ERROR(
       SearchInChunks(search, n, ChunkDocuments(search, embeddings, *stage), advance, stage));
   ASSIGN_OR_RETURN(const auto ids, NpyArray<uint32_t>::Open(stage->directory() / kIdsName));
@@ -196,7 +221,9 @@ absl::Status FindNeighbors(const std::filesystem::path& embed_directory,
                                   {"num_documents", n},
                                   {"recall_at_k", search.Recall(ids.values(), scores.values())},
                                   {"index", search.description()}};
-  return stage->AddText(kSummaryName, FormatJson(summary), 1);
+  RETURN_IF_ERROR(stage->AddText(kSummaryName, FormatJson(summary), 1));
+  if (shards) shards->Drop();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<StoredNeighbors> StoredNeighbors::Open(const std::filesystem::path& directory) {

@@ -21,9 +21,14 @@
 
 namespace braid {
 
-std::string NeighborKey(const v1::CorpusSpec& resolved, const std::string& embed_key);
+// The neighbours found do not depend on neighbors.addresses, so neither does the key; but for
+// more than 20 million documents "auto" means another index with them.
+std::string NeighborKey(const v1::CorpusSpec& resolved, const std::string& embed_key,
+                        int64_t num_documents);
 
-// `embed_directory`: output of the embed stage. Units: documents.
+// `embed_directory`: output of the embed stage. Units: documents. With neighbors.addresses the
+// servers there search, a shard each (sharded_search.h), which is dropped once all
+// neighbours are stored; after an error or a kill the shards stay for the next attempt.
 absl::Status FindNeighbors(const std::filesystem::path& embed_directory,
                            const v1::CorpusSpec& resolved, const StageAdvance& advance,
                            StageWriter* stage);

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace braid {
 
 // The vectors of n documents, row-major [n, d]; each of norm 1 or all zero.
@@ -15,6 +17,29 @@ struct DocumentVectors {
   int32_t d;
 
   const float* row(int64_t document) const { return values.data() + document * d; }
+};
+
+// INVALID_ARGUMENT, with the first that is not, unless each of `values` [n, d] has norm 1
+// within 0.0005 or is zero.
+absl::Status CheckUnitVectors(std::span<const float> values, int32_t d);
+
+// In place of an id where a document has fewer neighbours than asked for.
+inline constexpr uint32_t kNoNeighbor = 0xFFFFFFFF;
+
+// Vectors whose neighbours are looked for: rows of `vectors`. They may be documents of the
+// corpus searched, which are no neighbours of themselves.
+struct NeighborQueries {
+  DocumentVectors vectors;
+  std::span<const uint32_t> rows;
+  bool are_documents;
+
+  size_t size() const { return rows.size(); }
+  const float* row(size_t i) const { return vectors.row(rows[i]); }
+  // The document that does not count as a neighbour of query i.
+  uint32_t excluded(size_t i) const { return are_documents ? rows[i] : kNoNeighbor; }
+  NeighborQueries subspan(size_t begin, size_t count) const {
+    return {vectors, rows.subspan(begin, count), are_documents};
+  }
 };
 
 // The rows of `documents`, one after another, in `rows`.

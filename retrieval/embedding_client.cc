@@ -1,275 +1,363 @@
 #include "retrieval/embedding_client.h"
 
 #include <grpcpp/grpcpp.h>
-#include <netdb.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
+#include <deque>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "braid/v1/embedding.grpc.pb.h"
 #include "formats/status_macros.h"
-#include "proto/grpc_status.h"
-#include "retrieval/embedding_service.h"
+#include "retrieval/embedding_batch.h"
+#include "retrieval/grpc_channel.h"
+#include "retrieval/grpc_embedding_stream.h"
+#include "retrieval/retry_delay.h"
 
 namespace braid {
 namespace {
 
-// Tag and length before each text in the message.
-constexpr int64_t kFramingBytes = 6;
-constexpr int64_t kMaxTextsPerBatch = 4096;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
 
-struct HostPort {
-  std::string host, port;
-};
-
-absl::StatusOr<HostPort> ParseAddress(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  int port = 0;
-  if (colon == std::string::npos || colon == 0 ||
-      !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 1 || port > 65535) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "embedding server \"", address, "\": expected HOST:PORT, such as 127.0.0.1:7200"));
-  }
-  return HostPort{address.substr(0, colon), address.substr(colon + 1)};
+// What passes, or passes elsewhere: the batch is sent again.
+bool IsTransient(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsCancelled(status) || absl::IsResourceExhausted(status) || status.ok();
 }
 
-// The numeric IPv4 addresses of a host, each with the port.
-absl::StatusOr<std::vector<std::string>> ResolveIpv4(const HostPort& server) {
-  addrinfo hints{};
-  hints.ai_family = AF_INET;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(server.host.c_str(), server.port.c_str(), &hints, &found);
-  if (error != 0) {
-    return absl::UnavailableError(absl::StrCat("embedding server ", server.host, ":", server.port,
-                                               ": no IPv4 address: ", gai_strerror(error)));
-  }
-  std::vector<std::string> addresses;
-  for (addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
-    char host[NI_MAXHOST];
-    if (getnameinfo(entry->ai_addr, entry->ai_addrlen, host, sizeof(host), nullptr, 0,
-                    NI_NUMERICHOST) == 0) {
-      addresses.push_back(absl::StrCat(host, ":", server.port));
-    }
-  }
-  freeaddrinfo(found);
-  return addresses;
-}
-
-// gRPC's resolvers take one DNS name or a list of numeric addresses, so several
-// names are resolved here, once.
-absl::StatusOr<std::string> MakeTarget(const std::vector<std::string>& addresses) {
-  if (addresses.empty()) {
-    return absl::InvalidArgumentError("no address of an embedding server given; set HOST:PORT");
-  }
-  std::vector<HostPort> servers;
-  for (const std::string& address : addresses) {
-    ASSIGN_OR_RETURN(HostPort server, ParseAddress(address));
-    servers.push_back(std::move(server));
-  }
-  if (servers.size() == 1) return absl::StrCat("dns:///", addresses[0]);
-  std::vector<std::string> numeric;
-  for (const HostPort& server : servers) {
-    ASSIGN_OR_RETURN(const std::vector<std::string> resolved, ResolveIpv4(server));
-    numeric.insert(numeric.end(), resolved.begin(), resolved.end());
-  }
-  return absl::StrCat("ipv4:", absl::StrJoin(numeric, ","));
-}
-
-std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target,
-                                           const EmbeddingClientOptions& options) {
-  grpc::ChannelArguments arguments;
-  arguments.SetLoadBalancingPolicyName("round_robin");
-  arguments.SetMaxReceiveMessageSize(-1);
-  // A restarted server is found again within seconds, not minutes.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-  return grpc::CreateCustomChannel(
-      target, options.credentials ? options.credentials : grpc::InsecureChannelCredentials(),
-      arguments);
-}
-
-// Texts [begin, end) of one request.
-struct Batch {
-  size_t begin, end;
-};
-
-absl::StatusOr<std::vector<Batch>> SplitIntoBatches(std::span<const std::string_view> texts,
-                                                    int64_t max_bytes) {
-  std::vector<Batch> batches;
-  int64_t bytes = 0;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    const int64_t text_bytes = static_cast<int64_t>(texts[i].size()) + kFramingBytes;
-    if (text_bytes > max_bytes) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("text ", i, " of the call has ", texts[i].size(), " bytes, more than the ",
-                       max_bytes - kFramingBytes, " of one request; split the document"));
-    }
-    const bool full = batches.empty() || bytes + text_bytes > max_bytes ||
-                      i - batches.back().begin >= kMaxTextsPerBatch;
-    if (full) {
-      batches.push_back({i, i});
-      bytes = 0;
-    }
-    batches.back().end = i + 1;
-    bytes += text_bytes;
-  }
-  return batches;
-}
-
-std::string Metadata(const grpc::ClientContext& context, const char* key) {
-  const auto& metadata = context.GetServerInitialMetadata();
-  const auto found = metadata.find(key);
-  return found == metadata.end() ? "" : std::string(found->second.data(), found->second.length());
-}
-
-std::chrono::milliseconds Backoff(int attempt) {
-  return std::min(std::chrono::milliseconds(50 << std::min(attempt, 10)),
-                  std::chrono::milliseconds(1000));
-}
-
-// One request, one answer and the context that carries its metadata.
-struct Exchange {
-  grpc::ClientContext context;
-  v1::EmbedRequest request;
-  v1::EmbedResponse response;
-  bool answered = false;
-};
-
-absl::Status Run(v1::EmbeddingService::Stub* stub, std::chrono::milliseconds deadline,
-                 Exchange* exchange) {
-  exchange->context.set_deadline(std::chrono::system_clock::now() + deadline);
-  const auto stream = stub->Embed(&exchange->context);
-  stream->Write(exchange->request);
-  stream->WritesDone();
-  exchange->answered = stream->Read(&exchange->response);
-  v1::EmbedResponse surplus;
-  while (stream->Read(&surplus)) continue;
-  return FromGrpc(stream->Finish());
-}
-
-}  // namespace
-
-struct EmbeddingClient::Connection {
-  EmbeddingClientOptions options;
-  std::string target;
+struct Replica {
+  std::string address;
+  std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::EmbeddingService::Stub> stub;
+
+  std::unique_ptr<EmbeddingStream> stream;  // null while it is given up
+  int64_t stream_number = 0;
+  bool ready = false;               // has said what it is
+  bool cancelled = false;           // by us, because of `problem`
+  std::deque<size_t> unanswered;    // batches, in the order sent
+  Clock::time_point waiting_since;  // for the first of them, or to be ready
+  int num_failures = 0;             // in a row
+  Clock::time_point retry_at;
+  absl::Status problem;
 
   absl::Status Locate(const absl::Status& status) const {
     return absl::Status(status.code(),
-                        absl::StrCat("embedding service ", target, ": ", status.message()));
-  }
-
-  // Calls `attempt` until it gives something other than UNAVAILABLE.
-  template <class Attempt>
-  absl::Status Retry(Attempt attempt) const {
-    for (int number = 0;; ++number) {
-      const absl::Status status = attempt();
-      if (status.ok()) return status;
-      const bool again = absl::IsUnavailable(status) && number + 1 < options.max_attempts;
-      if (!again) return Locate(status);
-      std::this_thread::sleep_for(Backoff(number));
-    }
+                        absl::StrCat("embedding server ", address, ": ", status.message()));
   }
 };
 
-EmbeddingClient::EmbeddingClient(std::unique_ptr<Connection> connection)
-    : connection_(std::move(connection)) {}
+// The batches of one call.
+struct Work {
+  std::span<const std::string_view> texts;
+  std::span<float> vectors;
+  std::vector<EmbeddingBatch> batches;
+  std::deque<size_t> pending = {};  // not sent, or to be sent again
+  std::vector<int> attempts = {};   // times sent, of each batch
+  size_t num_answered = 0;
+};
+
+}  // namespace
+
+// Everything happens in the thread that calls Connect or Embed, on events of the streams.
+class EmbeddingClient::Replicas {
+ public:
+  explicit Replicas(const EmbeddingClientOptions& options) : options_(options) {
+    for (const std::string& address : options.addresses) {
+      Replica& replica = replicas_.emplace_back();
+      replica.address = address;
+      replica.channel = OpenRetrievalChannel(address, options.credentials);
+      replica.stub = v1::EmbeddingService::NewStub(replica.channel);
+    }
+  }
+
+  absl::Status Learn();
+  absl::Status Embed(std::span<const std::string_view> texts, std::span<float> vectors);
+
+  int32_t dimension() const { return dimension_; }
+  const std::string& fingerprint() const { return fingerprint_; }
+
+ private:
+  // Waits until `done`, connecting and handing out what is pending meanwhile.
+  template <class Done>
+  absl::Status Run(Done done);
+  void Connect();
+  void HandOut();
+  void Send(Replica* replica, size_t batch);
+  absl::Status Handle(const EmbeddingEvent& event);
+  absl::Status TakeReady(const EmbeddingEvent& event, Replica* replica);
+  absl::Status TakeAnswer(const v1::EmbedResponse& answer, Replica* replica);
+  absl::Status TakeEnd(const absl::Status& status, Replica* replica);
+  void CheckDeadlines();
+  absl::Status CheckGivenUp();
+  void CloseStreams();
+  Replica* FindReplica(int64_t stream);
+  Replica* LeastBusy();
+
+  const EmbeddingClientOptions options_;
+  std::mutex mutex_;  // one call at a time
+  EmbeddingEvents events_;
+  std::vector<Replica> replicas_;
+  int64_t num_streams_ = 0;
+  Work work_;
+  Clock::time_point alone_since_;  // no replica was ready since
+  // Of the first replica heard, whose address is `reference_`.
+  int32_t dimension_ = 0;
+  std::string fingerprint_, reference_;
+  bool learning_ = false;
+};
+
+template <class Done>
+absl::Status EmbeddingClient::Replicas::Run(Done done) {
+  constexpr milliseconds kTick{20};
+  alone_since_ = Clock::now();
+  while (!done()) {
+    if (options_.check) RETURN_IF_ERROR(options_.check());
+    Connect();
+    HandOut();
+    if (const auto event = events_.Pop(kTick)) RETURN_IF_ERROR(Handle(*event));
+    CheckDeadlines();
+    RETURN_IF_ERROR(CheckGivenUp());
+  }
+  return absl::OkStatus();
+}
+
+void EmbeddingClient::Replicas::Connect() {
+  const auto now = Clock::now();
+  for (Replica& replica : replicas_) {
+    if (replica.stream != nullptr || now < replica.retry_at) continue;
+    // The first attempt tells at once what is wrong. Later ones wait: only a call that does
+    // has gRPC look after the connection.
+    const bool patient = replica.num_failures > 0;
+    if (patient) grpc::experimental::ChannelResetConnectionBackoff(replica.channel.get());
+    replica.stream_number = ++num_streams_;
+    replica.cancelled = false;
+    replica.waiting_since = now;
+    replica.stream = std::make_unique<EmbeddingStream>(replica.stub.get(), replica.stream_number,
+                                                       patient, &events_);
+  }
+}
+
+Replica* EmbeddingClient::Replicas::LeastBusy() {
+  Replica* best = nullptr;
+  for (Replica& replica : replicas_) {
+    if (!replica.ready ||
+        static_cast<int>(replica.unanswered.size()) >= options_.batches_in_flight) {
+      continue;
+    }
+    if (best == nullptr || replica.unanswered.size() < best->unanswered.size()) best = &replica;
+  }
+  return best;
+}
+
+void EmbeddingClient::Replicas::HandOut() {
+  while (!work_.pending.empty()) {
+    Replica* replica = LeastBusy();
+    if (replica == nullptr) return;
+    Send(replica, work_.pending.front());
+    work_.pending.pop_front();
+  }
+}
+
+void EmbeddingClient::Replicas::Send(Replica* replica, size_t batch) {
+  v1::EmbedRequest request;
+  request.set_batch(static_cast<int64_t>(batch));
+  const auto [begin, end] = work_.batches[batch];
+  for (size_t i = begin; i < end; ++i) {
+    request.add_texts(work_.texts[i].data(), work_.texts[i].size());
+  }
+  if (replica->unanswered.empty()) replica->waiting_since = Clock::now();
+  replica->unanswered.push_back(batch);
+  ++work_.attempts[batch];
+  replica->stream->Send(std::move(request));
+}
+
+Replica* EmbeddingClient::Replicas::FindReplica(int64_t stream) {
+  for (Replica& replica : replicas_) {
+    if (replica.stream != nullptr && replica.stream_number == stream) return &replica;
+  }
+  return nullptr;
+}
+
+absl::Status EmbeddingClient::Replicas::Handle(const EmbeddingEvent& event) {
+  Replica* replica = FindReplica(event.stream);
+  if (replica == nullptr) return absl::OkStatus();  // of an earlier call
+  switch (event.kind) {
+    case EmbeddingEvent::Kind::kReady:
+      return TakeReady(event, replica);
+    case EmbeddingEvent::Kind::kAnswer:
+      return TakeAnswer(event.answer, replica);
+    case EmbeddingEvent::Kind::kEnded:
+      return TakeEnd(event.status, replica);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EmbeddingClient::Replicas::TakeReady(const EmbeddingEvent& event, Replica* replica) {
+  int32_t dimension = 0;
+  if (!absl::SimpleAtoi(event.dimension, &dimension) || dimension < 1 ||
+      event.fingerprint.empty()) {
+    return replica->Locate(absl::FailedPreconditionError(
+        "says neither dimension nor fingerprint; is it a braid embedding server?"));
+  }
+  if (reference_.empty()) {
+    dimension_ = dimension;
+    fingerprint_ = event.fingerprint;
+    reference_ = replica->address;
+  }
+  if (event.fingerprint == fingerprint_ && dimension == dimension_) {
+    replica->ready = true;
+    replica->problem = absl::OkStatus();
+    return absl::OkStatus();
+  }
+  replica->problem = absl::FailedPreconditionError(absl::StrCat(
+      "embeds with \"", event.fingerprint, "\" in ", dimension, " dimensions, expected \"",
+      fingerprint_, "\" in ", dimension_, " as ", reference_, " does; restart the odd one"));
+  if (learning_) return replica->Locate(replica->problem);
+  replica->cancelled = true;
+  replica->stream->Cancel();
+  return absl::OkStatus();
+}
+
+absl::Status EmbeddingClient::Replicas::TakeAnswer(const v1::EmbedResponse& answer,
+                                                   Replica* replica) {
+  const bool in_turn = !replica->unanswered.empty() &&
+                       static_cast<int64_t>(replica->unanswered.front()) == answer.batch();
+  const auto d = static_cast<size_t>(dimension_);
+  const EmbeddingBatch batch =
+      in_turn ? work_.batches[replica->unanswered.front()] : EmbeddingBatch{0, 0};
+  const auto& values = answer.values();
+  const bool finite = std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
+  if (!in_turn || static_cast<size_t>(values.size()) != (batch.end - batch.begin) * d || !finite) {
+    return replica->Locate(absl::DataLossError(absl::StrCat(
+        "malformed answer: got ", values.size(), " values", finite ? "" : " (not all finite)",
+        " for batch ", answer.batch(), ", expected ", (batch.end - batch.begin) * d)));
+  }
+  std::ranges::copy(values, work_.vectors.begin() + static_cast<int64_t>(batch.begin * d));
+  replica->unanswered.pop_front();
+  replica->waiting_since = Clock::now();
+  replica->num_failures = 0;
+  ++work_.num_answered;
+  return absl::OkStatus();
+}
+
+absl::Status EmbeddingClient::Replicas::TakeEnd(const absl::Status& status, Replica* replica) {
+  if (!replica->cancelled) {
+    replica->problem = status.ok() ? absl::UnavailableError("ended the stream") : status;
+  }
+  replica->stream.reset();
+  replica->ready = false;
+  replica->retry_at = Clock::now() + RetryDelay(replica->num_failures++);
+  // In their order, before what was never sent.
+  for (; !replica->unanswered.empty(); replica->unanswered.pop_back()) {
+    const size_t batch = replica->unanswered.back();
+    if (work_.attempts[batch] >= options_.max_attempts) return replica->Locate(replica->problem);
+    work_.pending.push_front(batch);
+  }
+  return IsTransient(status) ? absl::OkStatus() : replica->Locate(status);
+}
+
+void EmbeddingClient::Replicas::CheckDeadlines() {
+  const auto now = Clock::now();
+  for (Replica& replica : replicas_) {
+    if (replica.stream == nullptr || (replica.ready && replica.unanswered.empty())) continue;
+    const milliseconds limit = replica.ready ? options_.deadline : options_.connect_deadline;
+    if (replica.cancelled || now - replica.waiting_since < limit) continue;
+    if (replica.ready || replica.problem.ok()) {
+      replica.problem = absl::DeadlineExceededError(
+          absl::StrCat("no answer within ", static_cast<double>(limit.count()) / 1000, " s"));
+    }
+    replica.cancelled = true;
+    replica.stream->Cancel();
+  }
+}
+
+absl::Status EmbeddingClient::Replicas::CheckGivenUp() {
+  const auto now = Clock::now();
+  if (std::ranges::any_of(replicas_, [](const Replica& r) { return r.ready; })) alone_since_ = now;
+  if (now - alone_since_ < options_.give_up_after) return absl::OkStatus();
+  std::string problems;
+  for (const Replica& replica : replicas_) {
+    absl::StrAppend(&problems, "; ", replica.address, ": ",
+                    replica.problem.ok() ? "no answer yet" : replica.problem.message());
+  }
+  return absl::UnavailableError(absl::StrCat(
+      "no embedding server for ", static_cast<double>(options_.give_up_after.count()) / 1000,
+      " s; start one, then resume the job", problems));
+}
+
+// Streams are open during calls only: a server that is to stop has none to wait for.
+void EmbeddingClient::Replicas::CloseStreams() {
+  for (Replica& replica : replicas_) {
+    if (replica.ready && replica.unanswered.empty()) replica.stream->Finish();
+  }
+  for (Replica& replica : replicas_) {
+    replica.stream.reset();
+    replica.ready = false;
+    replica.unanswered.clear();
+  }
+}
+
+absl::Status EmbeddingClient::Replicas::Learn() {
+  const std::lock_guard lock(mutex_);
+  learning_ = true;
+  const absl::Status status = Run([&] {
+    const bool all_heard = std::ranges::all_of(
+        replicas_, [](const Replica& r) { return r.ready || r.num_failures > 0; });
+    return all_heard && !reference_.empty();
+  });
+  learning_ = false;
+  CloseStreams();
+  return status;
+}
+
+absl::Status EmbeddingClient::Replicas::Embed(std::span<const std::string_view> texts,
+                                              std::span<float> vectors) {
+  ASSIGN_OR_RETURN(std::vector<EmbeddingBatch> batches,
+                   SplitIntoBatches(texts, dimension_, options_.batch_bytes));
+  const std::lock_guard lock(mutex_);
+  work_ = {.texts = texts, .vectors = vectors, .batches = std::move(batches)};
+  work_.attempts.resize(work_.batches.size());
+  for (size_t i = 0; i < work_.batches.size(); ++i) work_.pending.push_back(i);
+  const absl::Status status = Run([&] { return work_.num_answered == work_.batches.size(); });
+  CloseStreams();
+  work_ = {};
+  return status;
+}
+
+EmbeddingClient::EmbeddingClient(std::unique_ptr<Replicas> replicas)
+    : replicas_(std::move(replicas)) {}
 EmbeddingClient::~EmbeddingClient() = default;
 
 absl::StatusOr<std::unique_ptr<EmbeddingClient>> EmbeddingClient::Connect(
     const EmbeddingClientOptions& options) {
-  auto connection = std::make_unique<Connection>();
-  connection->options = options;
-  ASSIGN_OR_RETURN(connection->target, MakeTarget(options.addresses));
-  connection->stub = v1::EmbeddingService::NewStub(OpenChannel(connection->target, options));
-  std::unique_ptr<EmbeddingClient> client(new EmbeddingClient(std::move(connection)));
-  RETURN_IF_ERROR(client->connection_->Retry([&] { return client->LearnEmbedder(); }));
-  return client;
+  if (options.addresses.empty()) {
+    return absl::InvalidArgumentError("no address of an embedding server given; set HOST:PORT");
+  }
+  for (const std::string& address : options.addresses) {
+    RETURN_IF_ERROR(CheckServerAddress("embedding server", address));
+  }
+  auto replicas = std::make_unique<Replicas>(options);
+  RETURN_IF_ERROR(replicas->Learn());
+  return std::unique_ptr<EmbeddingClient>(new EmbeddingClient(std::move(replicas)));
 }
 
-absl::Status EmbeddingClient::LearnEmbedder() {
-  Exchange exchange;
-  RETURN_IF_ERROR(Run(connection_->stub.get(), connection_->options.deadline, &exchange));
-  fingerprint_ = Metadata(exchange.context, kEmbedderFingerprintKey);
-  if (!exchange.answered || exchange.response.dimension() < 1 || fingerprint_.empty()) {
-    return absl::FailedPreconditionError(
-        "no dimension or fingerprint in the answer; is it a braid embedding server?");
-  }
-  dimension_ = exchange.response.dimension();
-  return absl::OkStatus();
-}
+int32_t EmbeddingClient::dimension() const { return replicas_->dimension(); }
 
-absl::Status EmbeddingClient::EmbedOnce(std::span<const std::string_view> texts,
-                                        std::span<float> vectors) const {
-  Exchange exchange;
-  for (std::string_view text : texts) exchange.request.add_texts(text.data(), text.size());
-  RETURN_IF_ERROR(Run(connection_->stub.get(), connection_->options.deadline, &exchange));
-  const std::string fingerprint = Metadata(exchange.context, kEmbedderFingerprintKey);
-  if (fingerprint != fingerprint_) {
-    return absl::FailedPreconditionError(absl::StrCat("servers disagree: one embeds with \"",
-                                                      fingerprint, "\", another with \"",
-                                                      fingerprint_, "\"; restart the odd one"));
-  }
-  const auto& values = exchange.response.values();
-  const bool finite = std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
-  if (static_cast<size_t>(values.size()) != vectors.size() || !finite) {
-    return absl::DataLossError(absl::StrCat("malformed answer: got ", values.size(), " values",
-                                            finite ? "" : " (not all finite)", ", expected ",
-                                            vectors.size()));
-  }
-  std::ranges::copy(values, vectors.begin());
-  return absl::OkStatus();
-}
-
-absl::Status EmbeddingClient::EmbedBatch(std::span<const std::string_view> texts,
-                                         std::span<float> vectors) const {
-  return connection_->Retry([&] { return EmbedOnce(texts, vectors); });
-}
+std::string EmbeddingClient::fingerprint() const { return replicas_->fingerprint(); }
 
 absl::Status EmbeddingClient::Embed(std::span<const std::string_view> texts,
                                     std::span<float> vectors) const {
-  const auto dimension = static_cast<size_t>(dimension_);
-  if (vectors.size() != texts.size() * dimension) {
+  const size_t expected = texts.size() * static_cast<size_t>(dimension());
+  if (vectors.size() != expected) {
     return absl::InvalidArgumentError(absl::StrCat("embedding client: room for ", vectors.size(),
                                                    " values, expected ", texts.size(), " x ",
-                                                   dimension));
+                                                   dimension()));
   }
-  const EmbeddingClientOptions& options = connection_->options;
-  ASSIGN_OR_RETURN(const std::vector<Batch> batches,
-                   SplitIntoBatches(texts, options.max_batch_bytes));
-  std::atomic<size_t> next{0};
-  std::mutex mutex;
-  absl::Status first_failure;
-  const auto work = [&] {
-    for (size_t i; (i = next.fetch_add(1)) < batches.size();) {
-      const auto [begin, end] = batches[i];
-      const absl::Status status =
-          EmbedBatch(texts.subspan(begin, end - begin),
-                     vectors.subspan(begin * dimension, (end - begin) * dimension));
-      if (status.ok()) continue;
-      next = batches.size();
-      const std::lock_guard lock(mutex);
-      first_failure.Update(status);
-    }
-  };
-  const size_t parallel =
-      options.max_parallel > 0 ? options.max_parallel : 2 * options.addresses.size();
-  {
-    std::vector<std::jthread> others;
-    for (size_t i = 1; i < std::min(parallel, batches.size()); ++i) others.emplace_back(work);
-    work();
-  }
-  return first_failure;
+  return replicas_->Embed(texts, vectors);
 }
 
 }  // namespace braid

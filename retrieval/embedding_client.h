@@ -1,7 +1,7 @@
-// An Embedder whose work is done by one or more EmbeddingService servers.
+// An Embedder whose work is done by one or more replicas of an EmbeddingService.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<EmbeddingClient> embedder,
-//                    EmbeddingClient::Connect({.addresses = {"10.0.0.1:7200", "10.0.0.2:7200"}}));
+//                    EmbeddingClient::Connect({.addresses = {"10.0.0.1:7077", "10.0.0.2:7077"}}));
 //   RETURN_IF_ERROR(embedder->Embed(texts, vectors));
 #ifndef BRAID_RETRIEVAL_EMBEDDING_CLIENT_H_
 #define BRAID_RETRIEVAL_EMBEDDING_CLIENT_H_
@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "retrieval/embedder.h"
+#include "retrieval/parallel_for.h"
 
 namespace grpc {
 class ChannelCredentials;
@@ -25,52 +26,53 @@ class ChannelCredentials;
 namespace braid {
 
 struct EmbeddingClientOptions {
-  // host:port of each server; all must serve the same embedder. A single host name
-  // may stand for several servers (all its DNS addresses are used).
+  // HOST:PORT of each replica; all must serve the same embedder.
   std::vector<std::string> addresses = {};
-  // Null: plain text.
+  // Null: those of SetRetrievalCredentials().
   std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
-  // For one batch, each attempt anew.
+  // For the answer to one batch, and for a replica to say what it is.
   std::chrono::milliseconds deadline{60'000};
-  // Attempts for one batch; only UNAVAILABLE is tried again, after 50 ms, 100 ms, ...
-  // (1 s at most), on the next server.
+  std::chrono::milliseconds connect_deadline{5'000};
+  // How long to wait while no replica is there.
+  std::chrono::milliseconds give_up_after{300'000};
+  // Times that a batch is sent to a replica which goes before it answers.
   int max_attempts = 6;
-  // Batches in flight; 0 means two for each address.
-  int max_parallel = 0;
-  // Bytes of one request, texts and framing. gRPC refuses more than 4 MiB.
-  int64_t max_batch_bytes = int64_t{4'000'000};
+  // Batches that a replica has not answered: one that it works on, one on the way.
+  int batches_in_flight = 2;
+  // Bytes of text in a batch; a longer text is sent alone.
+  int64_t batch_bytes = int64_t{256} << 10;
+  // Asked several times a second while waiting; what is not OK ends the call.
+  StopCheck check = nullptr;
 };
 
-// Batches are spread over the servers by gRPC's round robin, so the same texts give
-// the same vectors wherever they are computed.
+// Each replica has one stream, and batches go to whichever has fewest unanswered. When a
+// replica goes, its unanswered batches go to the others; it is tried again after 50 ms, 100
+// ms, ... 1.6 s, and used as soon as it is back. Which replica answers decides neither the
+// order nor the bytes of the vectors. Thread-safe; calls take turns.
 class EmbeddingClient final : public Embedder {
  public:
-  // Asks a server for its dimension and fingerprint. INVALID_ARGUMENT for an
-  // address that is not host:port, UNAVAILABLE when no server answers.
+  // Asks all replicas what they are; those that are not there are looked for later.
+  // INVALID_ARGUMENT for an address that is not HOST:PORT, UNAVAILABLE when no replica comes
+  // within give_up_after, FAILED_PRECONDITION, with their addresses, when two disagree.
   static absl::StatusOr<std::unique_ptr<EmbeddingClient>> Connect(
       const EmbeddingClientOptions& options);
   ~EmbeddingClient() override;
 
-  int32_t dimension() const override { return dimension_; }
-  // Errors are those of the server, with the addresses in front;
-  // RESOURCE_EXHAUSTED for a text larger than a batch; FAILED_PRECONDITION when
-  // servers disagree about the embedder; DATA_LOSS for a malformed answer.
+  int32_t dimension() const override;
+  // UNAVAILABLE, with what is wrong at each address, once there was no replica for
+  // give_up_after; a replica that comes back as another embedder counts as none.
+  // RESOURCE_EXHAUSTED for a text larger than a message; DATA_LOSS for a malformed answer;
+  // otherwise the errors of the replica, with its address, and those of options.check.
   absl::Status Embed(std::span<const std::string_view> texts,
                      std::span<float> vectors) const override;
-  // That of the server's embedder: vectors are the same as from it.
-  std::string fingerprint() const override { return fingerprint_; }
+  // That of the replicas: vectors are the same as from their embedder.
+  std::string fingerprint() const override;
 
  private:
-  struct Connection;
-  explicit EmbeddingClient(std::unique_ptr<Connection> connection);
+  class Replicas;
+  explicit EmbeddingClient(std::unique_ptr<Replicas> replicas);
 
-  absl::Status LearnEmbedder();
-  absl::Status EmbedBatch(std::span<const std::string_view> texts, std::span<float> vectors) const;
-  absl::Status EmbedOnce(std::span<const std::string_view> texts, std::span<float> vectors) const;
-
-  std::unique_ptr<Connection> connection_;
-  int32_t dimension_ = 0;
-  std::string fingerprint_;
+  const std::unique_ptr<Replicas> replicas_;
 };
 
 }  // namespace braid

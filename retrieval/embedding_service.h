@@ -12,13 +12,26 @@ class Service;
 
 namespace braid {
 
-// Initial metadata of every answer: dimension and fingerprint of the embedder.
+// Initial metadata of every stream, sent before its first batch is read: dimension and
+// fingerprint of the embedder.
 inline constexpr char kEmbedderDimensionKey[] = "braid-embedder-dimension";
 inline constexpr char kEmbedderFingerprintKey[] = "braid-embedder-fingerprint";
 
-// For each batch received, one answer, in order. A failing batch ends the stream
-// with the embedder's status.
-std::unique_ptr<grpc::Service> MakeEmbeddingService(std::shared_ptr<const Embedder> embedder);
+struct EmbeddingServiceOptions {
+  // Streams open at a time; further ones are RESOURCE_EXHAUSTED at once.
+  int max_streams = 64;
+  // Batches that are embedded at a time, each with RetrievalThreads() threads; the others
+  // wait in turn.
+  int max_batches = 2;
+};
+
+// For each batch received, one answer, in order. A stream holds one batch and its answer: the
+// next is read when the answer is written, and gRPC's flow control keeps clients from
+// sending more than its window meanwhile. So memory is bounded by max_streams, whoever does
+// not read. A failing batch ends the stream with the embedder's status; INVALID_ARGUMENT for
+// one whose answer would not fit into a message.
+std::unique_ptr<grpc::Service> MakeEmbeddingService(std::shared_ptr<const Embedder> embedder,
+                                                    const EmbeddingServiceOptions& options = {});
 
 }  // namespace braid
 

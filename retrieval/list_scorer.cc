@@ -17,7 +17,7 @@ class FloatScorer final : public ListScorer {
       : vectors_(vectors), lists_(lists), products_(kQueriesPerProduct * kVectorsPerProduct) {}
 
   int64_t Depth(int32_t k) const override { return k + 1 + kSpareCandidates; }
-  void SetQueries(std::span<const uint32_t> documents) override { queries_ = documents; }
+  void SetQueries(const NeighborQueries& queries) override { queries_ = queries; }
   float UpperBound(size_t, float score) const override { return score + kProductError; }
 
   void ScoreList(int64_t list, std::span<const uint32_t> visitors,
@@ -41,9 +41,9 @@ class FloatScorer final : public ListScorer {
   // documents: those whose vectors stand in list_rows_.
   void Score(std::span<const uint32_t> visitors, std::span<const uint32_t> documents,
              std::span<BestScores> best) {
-    query_documents_.clear();
-    for (uint32_t visitor : visitors) query_documents_.push_back(queries_[visitor]);
-    GatherRows(vectors_, query_documents_, &query_rows_);
+    visiting_.clear();
+    for (uint32_t visitor : visitors) visiting_.push_back(queries_.rows[visitor]);
+    GatherRows(queries_.vectors, visiting_, &query_rows_);
     BlockProduct(query_rows_.data(), static_cast<int64_t>(visitors.size()), list_rows_.data(),
                  static_cast<int64_t>(documents.size()), vectors_.d, products_.data());
     for (size_t i = 0; i < visitors.size(); ++i) {
@@ -54,29 +54,25 @@ class FloatScorer final : public ListScorer {
 
   const DocumentVectors& vectors_;
   const InvertedLists& lists_;
-  std::span<const uint32_t> queries_;
-  std::vector<uint32_t> query_documents_;
+  NeighborQueries queries_{};
+  std::vector<uint32_t> visiting_;
   std::vector<float> query_rows_, list_rows_, products_;
 };
 
 class ByteScorer final : public ListScorer {
  public:
-  ByteScorer(const DocumentVectors& vectors, const InvertedLists& lists, const ByteLists& bytes)
-      : vectors_(vectors),
-        lists_(lists),
-        bytes_(bytes),
-        products_(kByteQueries * kTilesPerProduct * kTileVectors) {}
+  ByteScorer(const InvertedLists& lists, const ByteLists& bytes)
+      : lists_(lists), bytes_(bytes), products_(kByteQueries * kTilesPerProduct * kTileVectors) {}
 
   // Several times as many as asked for: the k-th seldom is within the error of the last.
   int64_t Depth(int32_t k) const override { return 4 * (k + 1) + kSpareCandidates; }
 
-  void SetQueries(std::span<const uint32_t> documents) override {
+  void SetQueries(const NeighborQueries& queries) override {
     const int64_t d = bytes_.padded_dimension();
-    query_bytes_.resize(documents.size() * d);
-    rounded_.resize(documents.size());
-    for (size_t i = 0; i < documents.size(); ++i) {
-      rounded_[i] =
-          RoundToBytes(vectors_.row(documents[i]), vectors_.d, query_bytes_.data() + i * d);
+    query_bytes_.resize(queries.size() * d);
+    rounded_.resize(queries.size());
+    for (size_t i = 0; i < queries.size(); ++i) {
+      rounded_[i] = RoundToBytes(queries.row(i), queries.vectors.d, query_bytes_.data() + i * d);
     }
   }
 
@@ -131,7 +127,6 @@ class ByteScorer final : public ListScorer {
     }
   }
 
-  const DocumentVectors& vectors_;
   const InvertedLists& lists_;
   const ByteLists& bytes_;
   std::vector<int8_t> query_bytes_;  // [queries, padded dimension]
@@ -146,9 +141,8 @@ std::unique_ptr<ListScorer> MakeFloatScorer(const DocumentVectors& vectors,
   return std::make_unique<FloatScorer>(vectors, lists);
 }
 
-std::unique_ptr<ListScorer> MakeByteScorer(const DocumentVectors& vectors,
-                                           const InvertedLists& lists, const ByteLists& bytes) {
-  return std::make_unique<ByteScorer>(vectors, lists, bytes);
+std::unique_ptr<ListScorer> MakeByteScorer(const InvertedLists& lists, const ByteLists& bytes) {
+  return std::make_unique<ByteScorer>(lists, bytes);
 }
 
 }  // namespace braid

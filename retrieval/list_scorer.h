@@ -20,7 +20,7 @@ class ListScorer {
   // Candidates to keep for a query that wants k neighbours, itself among them.
   virtual int64_t Depth(int32_t k) const = 0;
 
-  virtual void SetQueries(std::span<const uint32_t> documents) = 0;
+  virtual void SetQueries(const NeighborQueries& queries) = 0;
 
   // Offers the score of each document of `list` to best[v] for each v of `visitors`,
   // positions in the queries.
@@ -37,8 +37,7 @@ std::unique_ptr<ListScorer> MakeFloatScorer(const DocumentVectors& vectors,
 
 // By products of bytes (byte_product.h). Scores are off by the rounding of vectors: the
 // bound is six standard deviations of that, for errors that do not depend on each other.
-std::unique_ptr<ListScorer> MakeByteScorer(const DocumentVectors& vectors,
-                                           const InvertedLists& lists, const ByteLists& bytes);
+std::unique_ptr<ListScorer> MakeByteScorer(const InvertedLists& lists, const ByteLists& bytes);
 
 }  // namespace braid
 

@@ -25,7 +25,7 @@ namespace {
 class BlockSearch {
  public:
   BlockSearch(const DocumentVectors& vectors, const InvertedLists& lists, int64_t num_probes,
-              int32_t k, std::span<const uint32_t> queries, std::unique_ptr<ListScorer> scorer)
+              int32_t k, const NeighborQueries& queries, std::unique_ptr<ListScorer> scorer)
       : vectors_(vectors),
         lists_(lists),
         num_probes_(num_probes),
@@ -62,14 +62,14 @@ class BlockSearch {
   // their lists.
   void CompareWithAll(const SameVector& group, NeighborRows rows) const {
     ClosestDocuments closest(k_ + 1);
-    const float* query = vectors_.row(queries_[group.rows[0]]);
+    const float* query = queries_.row(group.rows[0]);
     for (uint32_t list : std::span(probes_).subspan(group.rows[0] * num_probes_, num_probes_)) {
       for (uint32_t document : lists_.documents(list)) {
         closest.Add({document, InnerProduct(query, vectors_.row(document), vectors_.d)});
       }
     }
     const std::vector<ScoredId> sorted = closest.Sorted();
-    for (size_t row : group.rows) WriteRow(sorted, queries_[row], k_, row, rows);
+    for (size_t row : group.rows) WriteRow(sorted, queries_.excluded(row), k_, row, rows);
   }
 
  private:
@@ -79,7 +79,7 @@ class BlockSearch {
     std::vector<float> rows;
     for (size_t begin = 0; begin < queries_.size() && !stopping; begin += kQueriesAtOnce) {
       const size_t count = std::min(kQueriesAtOnce, queries_.size() - begin);
-      GatherRows(vectors_, queries_.subspan(begin, count), &rows);
+      GatherRows(queries_.vectors, queries_.rows.subspan(begin, count), &rows);
       NearestCentroids(lists_.centroids(), rows, vectors_.d, num_probes_,
                        std::span(probes_).subspan(begin * num_probes_, count * num_probes_));
     }
@@ -103,11 +103,10 @@ class BlockSearch {
     float lowest = std::numeric_limits<float>::infinity();
     for (ScoredId& candidate : candidates) {
       lowest = std::min(lowest, candidate.score);
-      candidate.score =
-          InnerProduct(vectors_.row(queries_[i]), vectors_.row(candidate.id), vectors_.d);
+      candidate.score = InnerProduct(queries_.row(i), vectors_.row(candidate.id), vectors_.d);
     }
     std::ranges::sort(candidates, IsCloser);
-    WriteRow(candidates, queries_[i], k_, i, rows);
+    WriteRow(candidates, queries_.excluded(i), k_, i, rows);
     const bool all_kept = static_cast<int64_t>(candidates.size()) < depth_;
     return all_kept || rows.scores[(i + 1) * k_ - 1] > scorer_->UpperBound(i, lowest);
   }
@@ -116,7 +115,7 @@ class BlockSearch {
   const InvertedLists& lists_;
   const size_t num_probes_, k_;
   const int64_t depth_;
-  const std::span<const uint32_t> queries_;
+  const NeighborQueries queries_;
   const std::unique_ptr<ListScorer> scorer_;
   std::vector<ScoredId> candidates_;  // [queries, capacity], the buffers of best_
   std::vector<BestScores> best_;      // [queries]
@@ -125,7 +124,7 @@ class BlockSearch {
   std::vector<uint32_t> visitors_;    // positions in queries_, list by list
 };
 
-class ListNeighborSearch final : public NeighborSearch {
+class ListNeighborSearch final : public VectorSearch {
  public:
   ListNeighborSearch(const DocumentVectors& vectors, int32_t k, const InvertedLists* lists,
                      bool use_bytes)
@@ -142,55 +141,63 @@ class ListNeighborSearch final : public NeighborSearch {
 
   absl::Status Find(std::span<const uint32_t> documents, NeighborRows rows,
                     const StopCheck& check) const override {
+    return FindVectors({vectors_, documents, true}, num_probes_, rows, check);
+  }
+
+  absl::Status FindVectors(const NeighborQueries& queries, int64_t num_probes, NeighborRows rows,
+                           const StopCheck& check) const override {
+    BRAID_CHECK(num_probes >= 1 && num_probes <= lists_->num_lists()) << num_probes;
     SetFaissThreads(1);
     const auto k = static_cast<size_t>(k_);
     const auto search = [&](int64_t begin, int64_t end, const std::atomic<bool>& stopping) {
       const auto count = static_cast<size_t>(end - begin);
       FindBlock(
-          documents.subspan(begin, count), stopping,
+          queries.subspan(begin, count), num_probes, stopping,
           {rows.ids.subspan(begin * k, count * k), rows.scores.subspan(begin * k, count * k)});
     };
-    return ParallelForUntil(static_cast<int64_t>(documents.size()), BlockSize(), check, search);
+    return ParallelForUntil(static_cast<int64_t>(queries.size()), BlockSize(num_probes), check,
+                            search);
   }
 
  private:
   // Bounds the pairs of query and list that a thread holds; a power of two.
-  int64_t BlockSize() const {
+  static int64_t BlockSize(int64_t num_probes) {
     constexpr uint64_t kMostPairs = uint64_t{1} << 24;
     constexpr uint64_t kLeast = 16;
-    const uint64_t fits = std::bit_floor(kMostPairs / static_cast<uint64_t>(num_probes_));
+    const uint64_t fits = std::bit_floor(kMostPairs / static_cast<uint64_t>(num_probes));
     return std::clamp<int64_t>(std::max(fits, kLeast), kLeast, kListSearchBlock);
   }
 
   // Bytes first; floats for what they leave open; one by one for the rest.
-  void FindBlock(std::span<const uint32_t> queries, const std::atomic<bool>& stopping,
-                 NeighborRows rows) const {
-    if (!bytes_) return FindWithFloats(queries, stopping, rows);
+  void FindBlock(const NeighborQueries& queries, int64_t num_probes,
+                 const std::atomic<bool>& stopping, NeighborRows rows) const {
+    if (!bytes_) return FindWithFloats(queries, num_probes, stopping, rows);
     std::vector<size_t> undecided;
     {
-      BlockSearch search(vectors_, *lists_, num_probes_, k_, queries,
-                         MakeByteScorer(vectors_, *lists_, *bytes_));
+      BlockSearch search(vectors_, *lists_, num_probes, k_, queries,
+                         MakeByteScorer(*lists_, *bytes_));
       undecided = search.Run(stopping, rows);
     }
     if (undecided.empty() || stopping) return;
     const auto k = static_cast<size_t>(k_);
     std::vector<uint32_t> rest;
-    for (size_t i : undecided) rest.push_back(queries[i]);
+    for (size_t i : undecided) rest.push_back(queries.rows[i]);
     std::vector<uint32_t> ids(rest.size() * k);
     std::vector<float> scores(ids.size());
-    FindWithFloats(rest, stopping, {ids, scores});
+    FindWithFloats({queries.vectors, rest, queries.are_documents}, num_probes, stopping,
+                   {ids, scores});
     for (size_t j = 0; j < undecided.size(); ++j) {
       std::copy_n(ids.begin() + j * k, k, rows.ids.begin() + undecided[j] * k);
       std::copy_n(scores.begin() + j * k, k, rows.scores.begin() + undecided[j] * k);
     }
   }
 
-  void FindWithFloats(std::span<const uint32_t> queries, const std::atomic<bool>& stopping,
-                      NeighborRows rows) const {
-    BlockSearch search(vectors_, *lists_, num_probes_, k_, queries,
+  void FindWithFloats(const NeighborQueries& queries, int64_t num_probes,
+                      const std::atomic<bool>& stopping, NeighborRows rows) const {
+    BlockSearch search(vectors_, *lists_, num_probes, k_, queries,
                        MakeFloatScorer(vectors_, *lists_));
     const std::vector<size_t> undecided = search.Run(stopping, rows);
-    for (const SameVector& group : GroupBySameVector(vectors_, queries, undecided)) {
+    for (const SameVector& group : GroupBySameVector(queries.vectors, queries.rows, undecided)) {
       if (stopping) return;
       search.CompareWithAll(group, rows);
     }
@@ -205,9 +212,9 @@ class ListNeighborSearch final : public NeighborSearch {
 
 }  // namespace
 
-std::unique_ptr<NeighborSearch> MakeListNeighborSearch(const DocumentVectors& vectors, int32_t k,
-                                                       const InvertedLists* lists,
-                                                       ListArithmetic arithmetic) {
+std::unique_ptr<VectorSearch> MakeListNeighborSearch(const DocumentVectors& vectors, int32_t k,
+                                                     const InvertedLists* lists,
+                                                     ListArithmetic arithmetic) {
   BRAID_CHECK(k > 0) << k;
   const bool use_bytes = arithmetic == ListArithmetic::kBytes ||
                          (arithmetic == ListArithmetic::kFastest && HasFastByteProduct());

@@ -30,7 +30,7 @@ enum class ListArithmetic { kFastest, kFloats, kBytes };
 // vectors and lists: for each thread at most 2^24 pairs of query and list of 8 bytes, and 64 (k +
 // 4) bytes for each of kListSearchBlock queries; with bytes also d + 4 bytes a document. Requires:
 // vectors and lists outlive the result.
-std::unique_ptr<NeighborSearch> MakeListNeighborSearch(
+std::unique_ptr<VectorSearch> MakeListNeighborSearch(
     const DocumentVectors& vectors, int32_t k, const InvertedLists* lists,
     ListArithmetic arithmetic = ListArithmetic::kFastest);
 

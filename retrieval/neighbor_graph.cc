@@ -1,7 +1,6 @@
 #include "retrieval/neighbor_graph.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -11,7 +10,6 @@
 #include "formats/status_macros.h"
 #include "retrieval/coarse_centroids.h"
 #include "retrieval/document_sample.h"
-#include "retrieval/inner_product.h"
 #include "retrieval/list_search.h"
 #include "retrieval/vector_index.h"
 
@@ -31,21 +29,15 @@ constexpr int32_t kSpareIndexCandidates = 8;
 constexpr int32_t kCompressedOversampling = 8;
 
 absl::Status CheckVectors(const DocumentVectors& vectors) {
-  constexpr float kNormTolerance = 1e-3f;
   if (vectors.d < 1 || vectors.n < 0 || vectors.n >= kNoNeighbor ||
       static_cast<int64_t>(vectors.values.size()) != vectors.n * vectors.d) {
     return absl::InvalidArgumentError(absl::StrCat("neighbour graph: got ", vectors.values.size(),
                                                    " values, expected ", vectors.n, " documents x ",
                                                    vectors.d, " dimensions"));
   }
-  for (int64_t i = 0; i < vectors.n; ++i) {
-    const float squares = InnerProduct(vectors.row(i), vectors.row(i), vectors.d);
-    if (squares == 0 || std::abs(squares - 1) < kNormTolerance) continue;
-    return absl::InvalidArgumentError(absl::StrCat("neighbour graph: vector ", i,
-                                                   " has squared norm ", squares,
-                                                   ", expected 1 or 0; normalise the embeddings"));
-  }
-  return absl::OkStatus();
+  const absl::Status unit = CheckUnitVectors(vectors.values, vectors.d);
+  if (unit.ok()) return unit;
+  return absl::InvalidArgumentError(absl::StrCat("neighbour graph: ", unit.message()));
 }
 
 absl::Status Ask(const StopCheck& check) { return check ? check() : absl::OkStatus(); }
@@ -76,13 +68,21 @@ absl::StatusOr<std::unique_ptr<VectorIndex>> TrainAndFill(const DocumentVectors&
   return index;
 }
 
-absl::StatusOr<std::unique_ptr<InvertedLists>> TrainAndAssign(const DocumentVectors& vectors,
-                                                              int64_t num_lists, uint64_t seed,
-                                                              const StopCheck& check) {
-  ASSIGN_OR_RETURN(std::vector<float> centroids, TrainCentroids(vectors, num_lists, seed, check));
-  ASSIGN_OR_RETURN(InvertedLists lists,
-                   InvertedLists::Assign(vectors, std::move(centroids), check));
-  return std::make_unique<InvertedLists>(std::move(lists));
+absl::Status CheckRemoteIndex(const std::string& index) {
+  if (index == kExactIndex || PlainListsOf(index)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "neighbors.index: got \"", index,
+      "\", expected \"auto\", \"Flat\" or \"IVF<lists>,Flat\" with neighbors.addresses"));
+}
+
+// What the search itself needs besides `plan`: documents in their lists, here or there.
+absl::Status PlaceDocuments(const DocumentVectors& vectors, const StopCheck& check,
+                            RemoteNeighbors* remote, NeighborPlan* plan) {
+  if (remote != nullptr) return remote->Load(vectors, plan->centroids, check);
+  if (plan->centroids.empty() || plan->lists) return absl::OkStatus();
+  ASSIGN_OR_RETURN(InvertedLists lists, InvertedLists::Assign(vectors, plan->centroids, check));
+  plan->lists = std::make_unique<InvertedLists>(std::move(lists));
+  return absl::OkStatus();
 }
 
 int32_t NumCandidates(const NeighborSettings& settings) {
@@ -94,7 +94,11 @@ int32_t NumCandidates(const NeighborSettings& settings) {
 
 std::unique_ptr<NeighborSearch> MakeSearch(const DocumentVectors& vectors,
                                            const NeighborSettings& settings,
-                                           const NeighborPlan& plan) {
+                                           const NeighborPlan& plan, RemoteNeighbors* remote) {
+  if (remote != nullptr) {
+    return plan.centroids.empty() ? remote->MakeExactSearch(settings.k)
+                                  : remote->MakeListSearch(settings.k);
+  }
   if (plan.lists) return MakeListNeighborSearch(vectors, settings.k, plan.lists.get());
   if (plan.index == nullptr) return MakeExactNeighborSearch(vectors, settings.k);
   return MakeIndexedNeighborSearch(vectors, settings.k, NumCandidates(settings), plan.index.get());
@@ -159,32 +163,38 @@ absl::StatusOr<int64_t> ProbesOf(const NeighborSettings& settings, const RecallS
 }  // namespace
 
 NeighborGraphSearch::NeighborGraphSearch(const DocumentVectors& vectors, NeighborSettings settings,
-                                         NeighborPlan plan)
+                                         NeighborPlan plan, RemoteNeighbors* remote)
     : settings_(std::move(settings)),
       plan_(std::move(plan)),
-      search_(MakeSearch(vectors, settings_, plan_)) {
+      is_remote_(remote != nullptr),
+      search_(MakeSearch(vectors, settings_, plan_, remote)) {
   if (plan_.num_probes > 0) search_->SetProbes(plan_.num_probes);
 }
 
 absl::StatusOr<NeighborGraphSearch> NeighborGraphSearch::Prepare(const DocumentVectors& vectors,
                                                                  const v1::NeighborConfig& config,
                                                                  uint64_t seed,
-                                                                 const StopCheck& check) {
+                                                                 const StopCheck& check,
+                                                                 RemoteNeighbors* remote) {
   RETURN_IF_ERROR(CheckVectors(vectors));
   ASSIGN_OR_RETURN(NeighborSettings settings,
                    NeighborSettings::Resolve(config, vectors.n, vectors.d));
+  if (remote != nullptr) RETURN_IF_ERROR(CheckRemoteIndex(settings.index));
   NeighborPlan plan;
-  const auto exact = MakeExactNeighborSearch(vectors, settings.k);
-  ASSIGN_OR_RETURN(plan.sample, RecallSample::Measure(*exact, vectors.n, settings.k,
-                                                      settings.recall_sample, seed, check));
   if (vectors.n > 0 && settings.index != kExactIndex) {
     if (const std::optional<int64_t> num_lists = PlainListsOf(settings.index)) {
-      ASSIGN_OR_RETURN(plan.lists, TrainAndAssign(vectors, *num_lists, seed, check));
+      ASSIGN_OR_RETURN(plan.centroids, TrainCentroids(vectors, *num_lists, seed, check));
     } else {
       ASSIGN_OR_RETURN(plan.index, TrainAndFill(vectors, settings.index, seed, check));
     }
   }
-  NeighborGraphSearch made(vectors, std::move(settings), std::move(plan));
+  RETURN_IF_ERROR(PlaceDocuments(vectors, check, remote, &plan));
+  const std::unique_ptr<NeighborSearch> exact = remote != nullptr
+                                                    ? remote->MakeExactSearch(settings.k)
+                                                    : MakeExactNeighborSearch(vectors, settings.k);
+  ASSIGN_OR_RETURN(plan.sample, RecallSample::Measure(*exact, vectors.n, settings.k,
+                                                      settings.recall_sample, seed, check));
+  NeighborGraphSearch made(vectors, std::move(settings), std::move(plan), remote);
   ASSIGN_OR_RETURN(made.plan_.num_probes,
                    ProbesOf(made.settings_, made.plan_.sample, check, made.search_.get()));
   if (made.plan_.num_probes > 0) made.search_->SetProbes(made.plan_.num_probes);
@@ -193,14 +203,17 @@ absl::StatusOr<NeighborGraphSearch> NeighborGraphSearch::Prepare(const DocumentV
 
 absl::StatusOr<NeighborGraphSearch> NeighborGraphSearch::Resume(const DocumentVectors& vectors,
                                                                 const v1::NeighborConfig& config,
-                                                                NeighborPlan plan) {
+                                                                NeighborPlan plan,
+                                                                const StopCheck& check,
+                                                                RemoteNeighbors* remote) {
   ASSIGN_OR_RETURN(NeighborSettings settings,
                    NeighborSettings::Resolve(config, vectors.n, vectors.d));
-  return NeighborGraphSearch(vectors, std::move(settings), std::move(plan));
+  RETURN_IF_ERROR(PlaceDocuments(vectors, check, remote, &plan));
+  return NeighborGraphSearch(vectors, std::move(settings), std::move(plan), remote);
 }
 
 std::string NeighborGraphSearch::description() const {
-  if (plan_.lists == nullptr && plan_.index == nullptr)
+  if (plan_.centroids.empty() && plan_.index == nullptr)
     return absl::StrCat(kExactIndex, " (exact)");
   if (plan_.num_probes == 0) return settings_.index;
   return absl::StrCat(settings_.index, " nprobe=", plan_.num_probes);
@@ -208,7 +221,8 @@ std::string NeighborGraphSearch::description() const {
 
 int64_t NeighborGraphSearch::chunk_documents() const {
   constexpr int64_t kLeastBlocks = 4;
-  if (plan_.lists == nullptr) return kBlock;  // shared by the threads itself
+  if (is_remote_) return kBlock * kLeastBlocks;  // enough calls for every server
+  if (plan_.lists == nullptr) return kBlock;     // shared by the threads itself
   return kBlock * std::max<int64_t>(kLeastBlocks, 2 * RetrievalThreads());
 }
 

@@ -22,6 +22,7 @@
 #include "retrieval/neighbor_settings.h"  // AutomaticIndex
 #include "retrieval/parallel_for.h"       // SetRetrievalThreads
 #include "retrieval/recall_sample.h"
+#include "retrieval/remote_neighbors.h"
 
 namespace braid {
 
@@ -29,7 +30,9 @@ namespace braid {
 // that goes on from a stored plan finds what it would have found.
 struct NeighborPlan {
   RecallSample sample;
-  // At most one of the two; neither means exact search.
+  // Of a search through lists, [num_lists, d].
+  std::vector<float> centroids = {};
+  // In this process only: the lists of these centroids, or else an index of FAISS's.
   std::unique_ptr<InvertedLists> lists;
   std::unique_ptr<VectorIndex> index;
   int64_t num_probes = 0;  // 0 for what has no lists
@@ -45,13 +48,18 @@ class NeighborGraphSearch {
   // vectors: [n, d], L2-normalised or zero, and must outlive the result.
   // INVALID_ARGUMENT: vectors not [n, d], not finite or not normalised, k < 0, or an
   // impossible index string; the errors of `check`.
+  // `remote`: where to search, instead of in this process; must outlive the result. Finds the
+  // same. INVALID_ARGUMENT for an index other than "Flat" and "IVF<lists>,Flat".
   static absl::StatusOr<NeighborGraphSearch> Prepare(const DocumentVectors& vectors,
                                                      const v1::NeighborConfig& config,
-                                                     uint64_t seed, const StopCheck& check);
-  // As Prepare, with the plan that it made for the same vectors, config and seed.
+                                                     uint64_t seed, const StopCheck& check,
+                                                     RemoteNeighbors* remote = nullptr);
+  // As Prepare, with the plan that it made for the same vectors, config and seed; be it for
+  // a search in this process or elsewhere, whose plans have no lists.
   static absl::StatusOr<NeighborGraphSearch> Resume(const DocumentVectors& vectors,
                                                     const v1::NeighborConfig& config,
-                                                    NeighborPlan plan);
+                                                    NeighborPlan plan, const StopCheck& check,
+                                                    RemoteNeighbors* remote = nullptr);
 
   int32_t k() const { return settings_.k; }
   const NeighborPlan& plan() const { return plan_; }
@@ -67,10 +75,12 @@ class NeighborGraphSearch {
   double Recall(std::span<const uint32_t> ids, std::span<const float> scores) const;
 
  private:
-  NeighborGraphSearch(const DocumentVectors& vectors, NeighborSettings settings, NeighborPlan plan);
+  NeighborGraphSearch(const DocumentVectors& vectors, NeighborSettings settings, NeighborPlan plan,
+                      RemoteNeighbors* remote);
 
   NeighborSettings settings_;
   NeighborPlan plan_;
+  bool is_remote_;
   std::unique_ptr<NeighborSearch> search_;
 };
 

@@ -31,27 +31,26 @@ struct Candidates {
   std::vector<float> scores;
 };
 
-std::vector<ScoredId> RankWithItself(const DocumentVectors& vectors, uint32_t document,
+std::vector<ScoredId> RankCandidates(const DocumentVectors& vectors, const float* query,
                                      std::span<const int64_t> candidates) {
   std::vector<ScoredId> ranked;
   for (int64_t id : candidates) {
     if (id < 0) continue;
-    ranked.push_back({static_cast<uint32_t>(id),
-                      InnerProduct(vectors.row(document), vectors.row(id), vectors.d)});
+    ranked.push_back({static_cast<uint32_t>(id), InnerProduct(query, vectors.row(id), vectors.d)});
   }
   std::sort(ranked.begin(), ranked.end(), IsCloser);
   return ranked;
 }
 
-void RankRows(const DocumentVectors& vectors, std::span<const uint32_t> documents, size_t k,
+void RankRows(const DocumentVectors& vectors, const NeighborQueries& queries, size_t k,
               const Candidates& candidates, NeighborRows rows) {
   const auto rank_block = [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      const auto ranked = RankWithItself(vectors, documents[i], candidates.row(i));
-      WriteRow(ranked, documents[i], k, i, rows);
+      const auto ranked = RankCandidates(vectors, queries.row(i), candidates.row(i));
+      WriteRow(ranked, queries.excluded(i), k, i, rows);
     }
   };
-  ParallelFor(static_cast<int64_t>(documents.size()), kDocumentsPerBlock, rank_block);
+  ParallelFor(static_cast<int64_t>(queries.size()), kDocumentsPerBlock, rank_block);
 }
 
 // The `count` documents closest to `query`, itself included if it is one.
@@ -63,7 +62,7 @@ std::vector<ScoredId> ScanAll(const DocumentVectors& vectors, const float* query
   return closest.Sorted();
 }
 
-class ExactNeighborSearch final : public NeighborSearch {
+class ExactNeighborSearch final : public VectorSearch {
  public:
   ExactNeighborSearch(const DocumentVectors& vectors, int32_t k)
       : vectors_(vectors),
@@ -72,22 +71,28 @@ class ExactNeighborSearch final : public NeighborSearch {
 
   absl::Status Find(std::span<const uint32_t> documents, NeighborRows rows,
                     const StopCheck& check) const override {
-    if (documents.empty()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const Candidates candidates, Propose(documents, depth_, check));
-    RankRows(vectors_, documents, k_, candidates, rows);
+    return FindVectors({vectors_, documents, true}, 0, rows, check);
+  }
+
+  absl::Status FindVectors(const NeighborQueries& queries, int64_t, NeighborRows rows,
+                           const StopCheck& check) const override {
+    if (queries.size() == 0) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const Candidates candidates,
+                     Propose(queries.vectors, queries.rows, depth_, check));
+    RankRows(vectors_, queries, k_, candidates, rows);
     std::vector<size_t> undecided_rows;
-    for (size_t row = 0; row < documents.size(); ++row) {
+    for (size_t row = 0; row < queries.size(); ++row) {
       if (IsUndecided(rows.scores[(row + 1) * k_ - 1], row, candidates)) {
         undecided_rows.push_back(row);
       }
     }
-    std::vector<SameVector> undecided = GroupBySameVector(vectors_, documents, undecided_rows);
+    std::vector<SameVector> undecided =
+        GroupBySameVector(queries.vectors, queries.rows, undecided_rows);
     for (int64_t depth = kDeeper * int64_t{depth_}; depth < std::min(vectors_.n, kMaxDepth);
          depth *= kDeeper) {
-      RETURN_IF_ERROR(
-          SearchDeeper(documents, static_cast<int32_t>(depth), &undecided, rows, check));
+      RETURN_IF_ERROR(SearchDeeper(queries, static_cast<int32_t>(depth), &undecided, rows, check));
     }
-    return ScanForRest(documents, undecided, rows, check);
+    return ScanForRest(queries, undecided, rows, check);
   }
 
  private:
@@ -96,11 +101,12 @@ class ExactNeighborSearch final : public NeighborSearch {
   // Bounds the candidates held at once.
   static constexpr int64_t kMaxCandidates = int64_t{1} << 22;
 
-  absl::StatusOr<Candidates> Propose(std::span<const uint32_t> documents, int32_t depth,
+  absl::StatusOr<Candidates> Propose(const DocumentVectors& query_vectors,
+                                     std::span<const uint32_t> query_rows, int32_t depth,
                                      const StopCheck& check) const {
-    Candidates candidates(documents.size(), depth);
+    Candidates candidates(query_rows.size(), depth);
     std::vector<float> queries;
-    GatherRows(vectors_, documents, &queries);
+    GatherRows(query_vectors, query_rows, &queries);
     RETURN_IF_ERROR(ExactSearch(vectors_.values, queries, vectors_.d, depth,
                                 {candidates.ids, candidates.scores}, check));
     return candidates;
@@ -113,7 +119,7 @@ class ExactNeighborSearch final : public NeighborSearch {
   }
 
   // Settles what more candidates can settle; leaves the rest in `undecided`.
-  absl::Status SearchDeeper(std::span<const uint32_t> documents, int32_t depth,
+  absl::Status SearchDeeper(const NeighborQueries& queries, int32_t depth,
                             std::vector<SameVector>* undecided, NeighborRows rows,
                             const StopCheck& check) const {
     std::vector<SameVector> rest;
@@ -121,8 +127,7 @@ class ExactNeighborSearch final : public NeighborSearch {
     for (size_t begin = 0; begin < undecided->size(); begin += piece) {
       const auto groups =
           std::span(*undecided).subspan(begin, std::min(piece, undecided->size() - begin));
-      ASSIGN_OR_RETURN(std::vector<bool> settled,
-                       SettlePiece(documents, depth, groups, rows, check));
+      ASSIGN_OR_RETURN(std::vector<bool> settled, SettlePiece(queries, depth, groups, rows, check));
       for (size_t i = 0; i < groups.size(); ++i) {
         if (!settled[i]) rest.push_back(std::move(groups[i]));
       }
@@ -131,38 +136,40 @@ class ExactNeighborSearch final : public NeighborSearch {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::vector<bool>> SettlePiece(std::span<const uint32_t> documents, int32_t depth,
+  absl::StatusOr<std::vector<bool>> SettlePiece(const NeighborQueries& queries, int32_t depth,
                                                 std::span<const SameVector> groups,
                                                 NeighborRows rows, const StopCheck& check) const {
     std::vector<uint32_t> representatives;
-    for (const SameVector& group : groups) representatives.push_back(documents[group.rows[0]]);
-    ASSIGN_OR_RETURN(const Candidates candidates, Propose(representatives, depth, check));
+    for (const SameVector& group : groups) representatives.push_back(queries.rows[group.rows[0]]);
+    ASSIGN_OR_RETURN(const Candidates candidates,
+                     Propose(queries.vectors, representatives, depth, check));
     std::vector<std::vector<ScoredId>> closest(groups.size());
     ParallelFor(static_cast<int64_t>(groups.size()), 1, [&](int64_t i, int64_t) {
-      closest[i] = RankWithItself(vectors_, representatives[i], candidates.row(i));
+      closest[i] =
+          RankCandidates(vectors_, queries.vectors.row(representatives[i]), candidates.row(i));
     });
     std::vector<bool> settled(groups.size());
     for (size_t i = 0; i < groups.size(); ++i) {
       settled[i] = !IsUndecided(closest[i][k_].score, i, candidates);
-      if (settled[i]) WriteGroup(documents, groups[i], closest[i], rows);
+      if (settled[i]) WriteGroup(queries, groups[i], closest[i], rows);
     }
     return settled;
   }
 
   // Thousands of equally close documents: compares with every one.
-  absl::Status ScanForRest(std::span<const uint32_t> documents, std::span<const SameVector> groups,
+  absl::Status ScanForRest(const NeighborQueries& queries, std::span<const SameVector> groups,
                            NeighborRows rows, const StopCheck& check) const {
     const auto scan = [&](int64_t i, int64_t, const std::atomic<bool>&) {
-      const float* query = vectors_.row(documents[groups[i].rows[0]]);
-      WriteGroup(documents, groups[i], ScanAll(vectors_, query, k_ + 1), rows);
+      const float* query = queries.row(groups[i].rows[0]);
+      WriteGroup(queries, groups[i], ScanAll(vectors_, query, k_ + 1), rows);
     };
     return ParallelForUntil(static_cast<int64_t>(groups.size()), 1, check, scan);
   }
 
   // `closest` holds at least the k + 1 documents closest to the group's vector.
-  void WriteGroup(std::span<const uint32_t> documents, const SameVector& group,
+  void WriteGroup(const NeighborQueries& queries, const SameVector& group,
                   const std::vector<ScoredId>& closest, NeighborRows rows) const {
-    for (size_t row : group.rows) WriteRow(closest, documents[row], k_, row, rows);
+    for (size_t row : group.rows) WriteRow(closest, queries.excluded(row), k_, row, rows);
   }
 
   DocumentVectors vectors_;
@@ -203,7 +210,7 @@ class IndexedNeighborSearch final : public NeighborSearch {
     std::vector<float> queries;
     GatherRows(vectors_, documents, &queries);
     RETURN_IF_ERROR(index_->Search(queries, depth_, {candidates.ids, candidates.scores}));
-    RankRows(vectors_, documents, k_, candidates, rows);
+    RankRows(vectors_, {vectors_, documents, true}, k_, candidates, rows);
     return absl::OkStatus();
   }
 
@@ -215,7 +222,7 @@ class IndexedNeighborSearch final : public NeighborSearch {
 
 }  // namespace
 
-std::unique_ptr<NeighborSearch> MakeExactNeighborSearch(const DocumentVectors& vectors, int32_t k) {
+std::unique_ptr<VectorSearch> MakeExactNeighborSearch(const DocumentVectors& vectors, int32_t k) {
   BRAID_CHECK(k > 0) << k;
   return std::make_unique<ExactNeighborSearch>(vectors, k);
 }

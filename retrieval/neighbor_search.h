@@ -15,10 +15,7 @@
 
 namespace braid {
 
-// In place of an id where a document has fewer than k neighbours; score 0.
-inline constexpr uint32_t kNoNeighbor = 0xFFFFFFFF;
-
-// Both [documents, k], row-major.
+// Both [documents, k], row-major; kNoNeighbor and score 0 where there are fewer.
 struct NeighborRows {
   std::span<uint32_t> ids;
   std::span<float> scores;
@@ -41,8 +38,17 @@ class NeighborSearch {
   virtual void SetProbes(int64_t num_probes) { BRAID_CHECK(false) << num_probes; }
 };
 
+// A search that holds the vectors it searches, so that others can be looked for too.
+class VectorSearch : public NeighborSearch {
+ public:
+  // As Find. `num_probes`: lists searched, as by SetProbes(), for this call; means
+  // nothing without lists. Thread-safe.
+  virtual absl::Status FindVectors(const NeighborQueries& queries, int64_t num_probes,
+                                   NeighborRows rows, const StopCheck& check) const = 0;
+};
+
 // Really the k best: equal to comparing with every document, also in ties.
-std::unique_ptr<NeighborSearch> MakeExactNeighborSearch(const DocumentVectors& vectors, int32_t k);
+std::unique_ptr<VectorSearch> MakeExactNeighborSearch(const DocumentVectors& vectors, int32_t k);
 
 // The best k of the `num_candidates` that `index` (ids = rows of `vectors`) proposes.
 // Requires: index outlives the result.

@@ -2,18 +2,18 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <map>
-#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "braid/v1/neighbors.grpc.pb.h"
-#include "formats/manifest.h"
+#include "formats/atomic_file.h"
 #include "formats/status_macros.h"
 #include "proto/grpc_status.h"
 #include "retrieval/neighbor_shard.h"
+#include "retrieval/shard_table.h"
+#include "retrieval/work_slots.h"
 
 namespace braid {
 namespace {
@@ -28,52 +28,45 @@ absl::Status Locate(const std::string& shard, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat("shard ", shard, ": ", status.message()));
 }
 
-// The shards of one home by name: those in memory, and sealed ones on disk.
-class ShardTable {
- public:
-  explicit ShardTable(std::filesystem::path home) : home_(std::move(home)) {}
-
-  std::filesystem::path Directory(const std::string& name) const { return home_ / name; }
-
-  absl::Status Create(const v1::CreateShardRequest& request) {
-    RETURN_IF_ERROR(CheckShardName(request.shard()));
-    const std::lock_guard lock(mutex_);
-    const auto sealed = Directory(request.shard()) / kManifestName;
-    std::error_code unreadable;
-    if (shards_.contains(request.shard()) || std::filesystem::exists(sealed, unreadable)) {
-      return absl::AlreadyExistsError(
-          absl::StrCat("shard ", request.shard(), " exists already; choose another name"));
-    }
-    ASSIGN_OR_RETURN(shards_[request.shard()],
-                     NeighborShard::Create(request.dimension(), request.index()));
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<std::shared_ptr<NeighborShard>> Find(const std::string& name) {
-    RETURN_IF_ERROR(CheckShardName(name));
-    const std::lock_guard lock(mutex_);
-    if (const auto found = shards_.find(name); found != shards_.end()) return found->second;
-    absl::StatusOr<std::unique_ptr<NeighborShard>> loaded = NeighborShard::Load(Directory(name));
-    if (absl::IsNotFound(loaded.status())) {
-      return absl::NotFoundError(absl::StrCat("no shard ", name, " here; create it first"));
-    }
-    if (!loaded.ok()) return Locate(name, loaded.status());
-    return shards_[name] = *std::move(loaded);
-  }
-
- private:
-  std::filesystem::path home_;
-  std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<NeighborShard>> shards_;  // guarded by mutex_
-};
+// Ends the work of a client that is gone, or whose deadline is over.
+StopCheck WhileWanted(grpc::ServerContext* context) {
+  return [context] {
+    return context->IsCancelled() ? absl::CancelledError("nobody waits for the answer any more")
+                                  : absl::OkStatus();
+  };
+}
 
 class NeighborServiceImpl final : public v1::NeighborService::Service {
  public:
-  explicit NeighborServiceImpl(const std::filesystem::path& home) : table_(home) {}
+  explicit NeighborServiceImpl(const std::filesystem::path& home)
+      : table_(home), slots_(RetrievalThreads()) {}
 
   grpc::Status Create(grpc::ServerContext*, const v1::CreateShardRequest* request,
                       v1::CreateShardResponse*) override {
-    return ToGrpc(table_.Create(*request));
+    return ToGrpc(table_.Create(request->shard(), request->dimension(), request->index()));
+  }
+
+  grpc::Status Describe(grpc::ServerContext*, const v1::DescribeShardRequest* request,
+                        v1::ShardDescription* response) override {
+    return WithShard(request->shard(), [&](NeighborShard& shard) {
+      const NeighborShard::Description description = shard.Describe();
+      response->set_dimension(description.dimension);
+      response->set_index(description.index);
+      response->set_num_vectors(description.num_vectors);
+      response->set_num_centroids(description.num_centroids);
+      response->set_sealed(description.sealed);
+      return absl::OkStatus();
+    });
+  }
+
+  grpc::Status SetCentroids(grpc::ServerContext*, const v1::SetCentroidsRequest* request,
+                            v1::SetCentroidsResponse* response) override {
+    return WithShard(request->shard(), [&](NeighborShard& shard) -> absl::Status {
+      ASSIGN_OR_RETURN(const int64_t num_centroids,
+                       shard.SetCentroids(request->first(), AsSpan(request->values())));
+      response->set_num_centroids(num_centroids);
+      return absl::OkStatus();
+    });
   }
 
   grpc::Status Train(grpc::ServerContext*, const v1::TrainShardRequest* request,
@@ -85,18 +78,23 @@ class NeighborServiceImpl final : public v1::NeighborService::Service {
   grpc::Status Add(grpc::ServerContext*, const v1::AddVectorsRequest* request,
                    v1::AddVectorsResponse* response) override {
     return WithShard(request->shard(), [&](NeighborShard& shard) -> absl::Status {
+      const auto position =
+          request->has_position() ? std::optional(request->position()) : std::nullopt;
       ASSIGN_OR_RETURN(const int64_t num_vectors,
-                       shard.Add(AsSpan(request->ids()), AsSpan(request->values())));
+                       shard.Add(AsSpan(request->ids()), AsSpan(request->values()), position));
       response->set_num_vectors(num_vectors);
       return absl::OkStatus();
     });
   }
 
-  grpc::Status Search(grpc::ServerContext*, const v1::SearchRequest* request,
+  grpc::Status Search(grpc::ServerContext* context, const v1::SearchRequest* request,
                       v1::SearchResponse* response) override {
     return WithShard(request->shard(), [&](NeighborShard& shard) -> absl::Status {
-      ASSIGN_OR_RETURN(const NeighborShard::Found found,
-                       shard.Search(AsSpan(request->values()), request->k()));
+      const StopCheck check = WhileWanted(context);
+      ASSIGN_OR_RETURN(const WorkSlots::Slot slot, slots_.Take(check));
+      ASSIGN_OR_RETURN(
+          const NeighborShard::Found found,
+          shard.Search(AsSpan(request->values()), request->k(), request->num_probes(), check));
       response->mutable_ids()->Add(found.ids.begin(), found.ids.end());
       response->mutable_scores()->Add(found.scores.begin(), found.scores.end());
       return absl::OkStatus();
@@ -106,12 +104,20 @@ class NeighborServiceImpl final : public v1::NeighborService::Service {
   grpc::Status Seal(grpc::ServerContext*, const v1::SealShardRequest* request,
                     v1::SealShardResponse* response) override {
     return WithShard(request->shard(), [&](NeighborShard& shard) -> absl::Status {
-      const std::filesystem::path directory = table_.Directory(request->shard());
-      ASSIGN_OR_RETURN(const ManifestEntry file, shard.Seal(directory));
-      response->set_path((directory / file.name).string());
+      ASSIGN_OR_RETURN(const std::filesystem::path manifest, shard.Seal());
+      ASSIGN_OR_RETURN(const FileSummary file, SummarizeFile(manifest));
+      response->set_path(manifest.string());
       response->set_crc32c(file.crc32c);
       return absl::OkStatus();
     });
+  }
+
+  grpc::Status Drop(grpc::ServerContext*, const v1::DropShardRequest* request,
+                    v1::DropShardResponse* response) override {
+    const absl::StatusOr<bool> existed = table_.Drop(request->shard());
+    if (!existed.ok()) return ToGrpc(existed.status());
+    response->set_existed(*existed);
+    return grpc::Status::OK;
   }
 
  private:
@@ -123,6 +129,7 @@ class NeighborServiceImpl final : public v1::NeighborService::Service {
   }
 
   ShardTable table_;
+  WorkSlots slots_;
 };
 
 }  // namespace

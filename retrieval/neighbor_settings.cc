@@ -24,6 +24,10 @@ absl::Status CheckNotNegative(const char* field, int64_t got) {
       absl::StrCat("neighbors.", field, " is ", got, ", expected 0 (the default) or more"));
 }
 
+bool IsAutomatic(const v1::NeighborConfig& config) {
+  return config.index().empty() || config.index() == "auto";
+}
+
 }  // namespace
 
 absl::StatusOr<NeighborSettings> NeighborSettings::Resolve(const v1::NeighborConfig& config,
@@ -35,18 +39,22 @@ absl::StatusOr<NeighborSettings> NeighborSettings::Resolve(const v1::NeighborCon
     return absl::InvalidArgumentError(
         absl::StrCat("neighbors.k is ", config.k(), ", expected at most ", kMaxNeighbors));
   }
-  const bool automatic = config.index().empty() || config.index() == "auto";
   return NeighborSettings{
       .k = config.k() > 0 ? config.k() : kDefaultNeighbors,
       .recall_sample = config.recall_sample() > 0 ? config.recall_sample() : kDefaultRecallSample,
-      .index = automatic ? AutomaticIndex(n, d) : config.index(),
+      .index =
+          IsAutomatic(config) ? AutomaticIndex(n, d, !config.addresses().empty()) : config.index(),
       .num_probes = config.nprobe()};
 }
 
-std::string AutomaticIndex(int64_t n, int32_t d) {
+bool DependsOnSharding(const v1::NeighborConfig& config, int64_t n) {
+  return IsAutomatic(config) && !config.addresses().empty() && n > kMaxUncompressedDocuments;
+}
+
+std::string AutomaticIndex(int64_t n, int32_t d, bool sharded) {
   if (n <= kMaxExactDocuments) return kExactIndex;
   const auto num_lists = static_cast<int64_t>(4 * std::sqrt(static_cast<double>(n)));
-  if (n <= kMaxUncompressedDocuments) return absl::StrCat("IVF", num_lists, ",Flat");
+  if (sharded || n <= kMaxUncompressedDocuments) return absl::StrCat("IVF", num_lists, ",Flat");
   // A byte for eight dimensions; the sub-vectors must divide d evenly.
   int32_t code_bytes = std::max(1, d / 8);
   while (d % code_bytes != 0) --code_bytes;

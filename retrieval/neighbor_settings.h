@@ -25,8 +25,13 @@ struct NeighborSettings {
                                                   int32_t d);
 };
 
-// The index that "auto" stands for; "Flat" means exact search.
-std::string AutomaticIndex(int64_t n, int32_t d);
+// The index that "auto" stands for; "Flat" means exact search. `sharded`: over the memory of
+// several servers, so that vectors need not be compressed however many there are.
+std::string AutomaticIndex(int64_t n, int32_t d, bool sharded = false);
+
+// Whether `config` finds other neighbours because it names servers: where "auto" then
+// stands for another index.
+bool DependsOnSharding(const v1::NeighborConfig& config, int64_t n);
 
 // The number of lists of "IVF<lists>,Flat"; nullopt for any other index string.
 std::optional<int64_t> PlainListsOf(const std::string& index);

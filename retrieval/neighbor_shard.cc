@@ -1,26 +1,44 @@
 #include "retrieval/neighbor_shard.h"
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "formats/atomic_file.h"
 #include "formats/status_macros.h"
+#include "retrieval/document_vectors.h"
+#include "retrieval/neighbor_settings.h"
 
 namespace braid {
 namespace {
 
-constexpr char kIndexFile[] = "index.faiss";
 constexpr char kManifestKind[] = "neighbor-shard";
+constexpr char kDimensionKey[] = "dimension";
+constexpr int32_t kMaxDimension = 65'536;
 constexpr int32_t kMaxNeighbors = 10'000;
-constexpr size_t kMaxResults = size_t{1} << 26;
+// Of 12 bytes each, below gRPC's 4 MiB.
+constexpr size_t kMaxResults = 300'000;
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 bool IsNameCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
          c == '_';
+}
+
+// 0 for exact search, nullopt for what FAISS searches.
+std::optional<int64_t> ListsOf(const std::string& index) {
+  return index == kExactIndex ? std::optional<int64_t>(0) : PlainListsOf(index);
+}
+
+absl::Status CheckDimension(int32_t dimension) {
+  if (dimension >= 1 && dimension <= kMaxDimension) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("dimension is ", dimension, ", expected 1 to ", kMaxDimension));
 }
 
 }  // namespace
@@ -35,108 +53,177 @@ absl::Status CheckShardName(std::string_view name) {
                                                  " letters, digits, '-' and '_'"));
 }
 
-absl::StatusOr<std::unique_ptr<NeighborShard>> NeighborShard::Create(int32_t dimension,
-                                                                     const std::string& index) {
-  const std::string description = index.empty() ? "Flat" : index;
-  ASSIGN_OR_RETURN(std::unique_ptr<VectorIndex> made, VectorIndex::Create(dimension, description));
-  return std::unique_ptr<NeighborShard>(new NeighborShard(std::move(made), description));
+absl::StatusOr<std::unique_ptr<NeighborShard>> NeighborShard::Create(
+    const std::filesystem::path& directory, int32_t dimension, const std::string& index) {
+  RETURN_IF_ERROR(CheckDimension(dimension));
+  const std::string description = index.empty() ? kExactIndex : index;
+  std::unique_ptr<NeighborShard> shard(new NeighborShard(directory, dimension, description));
+  if (const std::optional<int64_t> num_lists = ListsOf(description)) {
+    RETURN_IF_ERROR(MakeDirectories(directory));
+    ASSIGN_OR_RETURN(shard->index_, CreateListedShardIndex(directory, dimension, *num_lists));
+  } else {
+    ASSIGN_OR_RETURN(shard->index_, CreateFaissShardIndex(directory, dimension, description));
+    RETURN_IF_ERROR(MakeDirectories(directory));
+  }
+  return shard;
 }
 
 absl::StatusOr<std::unique_ptr<NeighborShard>> NeighborShard::Load(
     const std::filesystem::path& directory) {
   ASSIGN_OR_RETURN(const Manifest manifest, Manifest::Load(directory));
-  const ManifestEntry* entry = manifest.Find(kIndexFile);
-  if (manifest.kind != kManifestKind || entry == nullptr) {
+  const auto dimension = manifest.settings.find(kDimensionKey);
+  int32_t d = 0;
+  if (manifest.kind != kManifestKind || dimension == manifest.settings.end() ||
+      !absl::SimpleAtoi(dimension->second, &d) || !CheckDimension(d).ok()) {
     return absl::DataLossError(
         absl::StrCat(directory.string(), ": not a sealed shard but a \"", manifest.kind, "\""));
   }
-  RETURN_IF_ERROR(VerifyFile(directory, *entry));
-  ASSIGN_OR_RETURN(std::unique_ptr<VectorIndex> index, VectorIndex::Load(directory / kIndexFile));
-  std::unique_ptr<NeighborShard> shard(new NeighborShard(std::move(index), manifest.key));
-  shard->sealed_ = *entry;
+  RETURN_IF_ERROR(manifest.VerifyAll(directory));
+  std::unique_ptr<NeighborShard> shard(new NeighborShard(directory, d, manifest.key));
+  if (const std::optional<int64_t> num_lists = ListsOf(manifest.key)) {
+    ASSIGN_OR_RETURN(shard->index_, LoadListedShardIndex(directory, d, *num_lists));
+  } else {
+    ASSIGN_OR_RETURN(shard->index_, LoadFaissShardIndex(directory));
+  }
+  shard->sealed_ = true;
   return shard;
 }
 
-absl::Status NeighborShard::CheckVectors(std::span<const float> vectors) const {
-  const auto dimension = static_cast<size_t>(index_->dimension());
-  if (vectors.empty() || vectors.size() % dimension != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("got ", vectors.size(),
-                     " values, expected a positive multiple of the shard's "
-                     "dimension, ",
-                     dimension));
-  }
-  const auto bad = std::ranges::find_if(vectors, [](float v) { return !std::isfinite(v); });
-  if (bad == vectors.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("vector ", (bad - vectors.begin()) / dimension,
-                                                 " holds ", *bad, ", expected finite values"));
+NeighborShard::Description NeighborShard::Describe() const {
+  const std::shared_lock lock(mutex_);
+  return {dimension_, description_, index_ ? index_->num_vectors() : 0,
+          index_ ? index_->num_centroids() : 0, sealed_};
 }
 
-absl::Status NeighborShard::CheckNotSealed(std::string_view change) const {
+absl::Status NeighborShard::CheckThere() const {
+  return index_ ? absl::OkStatus() : absl::NotFoundError("the shard was dropped");
+}
+
+absl::Status NeighborShard::CheckOpen(std::string_view change) const {
+  RETURN_IF_ERROR(CheckThere());
   if (!sealed_) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("cannot ", View(change), " a sealed shard; create another one"));
 }
 
-absl::Status NeighborShard::Train(std::span<const float> vectors) {
-  const std::unique_lock lock(mutex_);
-  RETURN_IF_ERROR(CheckNotSealed("train"));
-  RETURN_IF_ERROR(CheckVectors(vectors));
-  if (was_trained_ || index_->num_vectors() > 0) {
-    return absl::FailedPreconditionError("a shard is trained once, before vectors are added");
+absl::Status NeighborShard::CheckVectors(std::span<const float> vectors) const {
+  if (!vectors.empty() && vectors.size() % static_cast<size_t>(dimension_) == 0) {
+    return CheckUnitVectors(vectors, dimension_);
   }
-  RETURN_IF_ERROR(index_->Train(vectors));
-  was_trained_ = true;
+  return absl::InvalidArgumentError(
+      absl::StrCat("got ", vectors.size(),
+                   " values, expected a positive multiple of the shard's dimension, ", dimension_));
+}
+
+absl::Status NeighborShard::CheckIds(std::span<const int64_t> ids) const {
+  int64_t last = ids_.empty() ? -1 : ids_.back();
+  for (const int64_t id : ids) {
+    if (id <= last) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("got id ", id, ", expected ascending ids: one above ", last));
+    }
+    last = id;
+  }
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> NeighborShard::Add(std::span<const int64_t> ids,
-                                           std::span<const float> vectors) {
+absl::StatusOr<int64_t> NeighborShard::SetCentroids(int64_t first, std::span<const float> values) {
   const std::unique_lock lock(mutex_);
-  RETURN_IF_ERROR(CheckNotSealed("add to"));
+  RETURN_IF_ERROR(CheckOpen("set centroids of"));
+  RETURN_IF_ERROR(CheckVectors(values));
+  RETURN_IF_ERROR(index_->SetCentroids(first, values));
+  return index_->num_centroids();
+}
+
+absl::Status NeighborShard::Train(std::span<const float> vectors) {
+  const std::unique_lock lock(mutex_);
+  RETURN_IF_ERROR(CheckOpen("train"));
   RETURN_IF_ERROR(CheckVectors(vectors));
-  const size_t num_vectors = vectors.size() / static_cast<size_t>(index_->dimension());
+  return index_->Train(vectors);
+}
+
+// Whether a call is repeated whose answer was lost.
+absl::StatusOr<bool> NeighborShard::HoldsAlready(std::span<const int64_t> ids,
+                                                 int64_t position) const {
+  const auto held = static_cast<int64_t>(ids_.size());
+  if (position == held) return false;
+  const auto count = static_cast<int64_t>(ids.size());
+  const bool inside = position >= 0 && position < held && count <= held - position;
+  if (inside && std::equal(ids.begin(), ids.end(), ids_.begin() + position)) return true;
+  return absl::FailedPreconditionError(absl::StrCat("the shard holds ", held, " vectors, expected ",
+                                                    position,
+                                                    "; ask for its description and go on there"));
+}
+
+absl::StatusOr<int64_t> NeighborShard::Add(std::span<const int64_t> ids,
+                                           std::span<const float> vectors,
+                                           std::optional<int64_t> position) {
+  const std::unique_lock lock(mutex_);
+  RETURN_IF_ERROR(CheckOpen("add to"));
+  RETURN_IF_ERROR(CheckVectors(vectors));
+  const size_t num_vectors = vectors.size() / static_cast<size_t>(dimension_);
   if (num_vectors != ids.size()) {
     return absl::InvalidArgumentError(absl::StrCat("got ", num_vectors, " vectors of dimension ",
-                                                   index_->dimension(), " for ", ids.size(),
+                                                   dimension_, " for ", ids.size(),
                                                    " ids, expected one id a vector"));
   }
-  if (std::ranges::any_of(ids, [](int64_t id) { return id < 0; })) {
-    return absl::InvalidArgumentError("got a negative id; -1 stands for no result");
+  if (position) {
+    ASSIGN_OR_RETURN(const bool repeated, HoldsAlready(ids, *position));
+    if (repeated) return index_->num_vectors();
   }
+  RETURN_IF_ERROR(CheckIds(ids));
   RETURN_IF_ERROR(index_->Add(ids, vectors));
+  ids_.insert(ids_.end(), ids.begin(), ids.end());
   return index_->num_vectors();
 }
 
 absl::StatusOr<NeighborShard::Found> NeighborShard::Search(std::span<const float> queries,
-                                                           int32_t k) const {
+                                                           int32_t k, int64_t num_probes,
+                                                           const StopCheck& check) const {
   const std::shared_lock lock(mutex_);
+  RETURN_IF_ERROR(CheckThere());
   RETURN_IF_ERROR(CheckVectors(queries));
-  const size_t num_results = queries.size() / static_cast<size_t>(index_->dimension()) *
-                             static_cast<size_t>(std::max(k, 0));
+  const size_t num_results =
+      queries.size() / static_cast<size_t>(dimension_) * static_cast<size_t>(std::max(k, 0));
   if (k < 1 || k > kMaxNeighbors || num_results > kMaxResults) {
     return absl::InvalidArgumentError(absl::StrCat("k is ", k, " (", num_results,
                                                    " results), expected 1 to ", kMaxNeighbors,
                                                    " and at most ", kMaxResults, " results"));
   }
+  if (num_probes < 0 || num_probes > index_->num_lists()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_probes is ", num_probes, ", expected 0 to ", index_->num_lists()));
+  }
   Found found{std::vector<int64_t>(num_results), std::vector<float>(num_results)};
-  RETURN_IF_ERROR(index_->Search(queries, k, {found.ids, found.scores}));
+  RETURN_IF_ERROR(index_->Search(queries, k, num_probes, {found.ids, found.scores}, check));
   return found;
 }
 
-absl::StatusOr<ManifestEntry> NeighborShard::Seal(const std::filesystem::path& directory) {
+absl::StatusOr<std::filesystem::path> NeighborShard::Seal() {
   const std::unique_lock lock(mutex_);
-  if (sealed_) return *sealed_;
-  RETURN_IF_ERROR(MakeDirectories(directory));
-  ASSIGN_OR_RETURN(const FileSummary file, index_->Save(directory / kIndexFile));
+  RETURN_IF_ERROR(CheckThere());
+  if (sealed_) return directory_ / kManifestName;
   Manifest manifest;
   manifest.kind = kManifestKind;
   manifest.key = description_;
-  manifest.files.push_back(MakeManifestEntry(file, index_->num_vectors()));
-  manifest.settings["dimension"] = absl::StrCat(index_->dimension());
-  RETURN_IF_ERROR(manifest.Save(directory));
-  sealed_ = manifest.files[0];
-  return *sealed_;
+  manifest.settings[kDimensionKey] = absl::StrCat(dimension_);
+  ASSIGN_OR_RETURN(manifest.files, index_->Seal());
+  RETURN_IF_ERROR(manifest.Save(directory_));
+  sealed_ = true;
+  ids_ = {};
+  return directory_ / kManifestName;
+}
+
+absl::Status NeighborShard::Drop() {
+  const std::unique_lock lock(mutex_);
+  // First of all: writers remove what they have not finished when they go.
+  index_.reset();
+  std::error_code error;
+  std::filesystem::remove(directory_ / kManifestName, error);
+  std::filesystem::remove_all(directory_, error);
+  if (!error) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("cannot remove ", directory_.string(), ": ", error.message()));
 }
 
 }  // namespace braid

@@ -1,4 +1,5 @@
-// One index shard and its life: created, trained, filled, sealed to disk.
+// One shard of a corpus's vectors and its life: created, given centroids or trained,
+// filled, sealed to disk, dropped.
 #ifndef BRAID_RETRIEVAL_NEIGHBOR_SHARD_H_
 #define BRAID_RETRIEVAL_NEIGHBOR_SHARD_H_
 
@@ -14,8 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "formats/manifest.h"
-#include "retrieval/vector_index.h"
+#include "retrieval/shard_index.h"
 
 namespace braid {
 
@@ -27,40 +27,65 @@ absl::Status CheckShardName(std::string_view name);
 // are those of neighbor_service.h.
 class NeighborShard {
  public:
-  static absl::StatusOr<std::unique_ptr<NeighborShard>> Create(int32_t dimension,
-                                                               const std::string& index);
-  // A sealed shard's directory. NOT_FOUND when it holds no manifest.
+  // Makes `directory`, which the shard then owns.
+  static absl::StatusOr<std::unique_ptr<NeighborShard>> Create(
+      const std::filesystem::path& directory, int32_t dimension, const std::string& index);
+  // A sealed shard's directory, every byte of which is compared with its digest before
+  // anything parses it. NOT_FOUND when it holds no manifest, DATA_LOSS when damaged.
   static absl::StatusOr<std::unique_ptr<NeighborShard>> Load(
       const std::filesystem::path& directory);
 
+  struct Description {
+    int32_t dimension;
+    std::string index;
+    int64_t num_vectors, num_centroids;
+    bool sealed;
+  };
+  Description Describe() const;
+
+  // values: [n, dimension]; gives the number of centroids now set.
+  absl::StatusOr<int64_t> SetCentroids(int64_t first, std::span<const float> values);
   // vectors: [n, dimension].
   absl::Status Train(std::span<const float> vectors);
-  // ids: [n], not negative. Gives the number of vectors now in the shard.
-  absl::StatusOr<int64_t> Add(std::span<const int64_t> ids, std::span<const float> vectors);
+  // ids: [n], ascending, not negative and above all before. Gives the number of vectors
+  // now in the shard. `position`: how many it should hold before; when it holds these
+  // already behind as many, they are not added again.
+  absl::StatusOr<int64_t> Add(std::span<const int64_t> ids, std::span<const float> vectors,
+                              std::optional<int64_t> position = std::nullopt);
 
   struct Found {
     std::vector<int64_t> ids;   // [queries, k], -1 where fewer exist
     std::vector<float> scores;  // [queries, k]
   };
-  absl::StatusOr<Found> Search(std::span<const float> queries, int32_t k) const;
+  // num_probes: lists searched; 0 compares with all vectors. Errors: also those of `check`.
+  absl::StatusOr<Found> Search(std::span<const float> queries, int32_t k, int64_t num_probes = 0,
+                               const StopCheck& check = nullptr) const;
 
-  // Writes index.faiss, then manifest.json, into `directory`; nothing if sealed
-  // already. Gives the entry of index.faiss.
-  absl::StatusOr<ManifestEntry> Seal(const std::filesystem::path& directory);
+  // Writes the files that are not complete yet, then manifest.json; nothing if sealed
+  // already. Gives the path of the manifest.
+  absl::StatusOr<std::filesystem::path> Seal();
+
+  // Closes all files and removes the directory; every later call is NOT_FOUND.
+  absl::Status Drop();
 
  private:
-  NeighborShard(std::unique_ptr<VectorIndex> index, std::string description)
-      : index_(std::move(index)), description_(std::move(description)) {}
+  NeighborShard(std::filesystem::path directory, int32_t dimension, std::string index)
+      : directory_(std::move(directory)), dimension_(dimension), description_(std::move(index)) {}
 
-  // Requires: mutex_ held.
+  // Require: mutex_ held.
+  absl::Status CheckThere() const;
+  absl::Status CheckOpen(std::string_view change) const;
   absl::Status CheckVectors(std::span<const float> vectors) const;
-  absl::Status CheckNotSealed(std::string_view change) const;
+  absl::Status CheckIds(std::span<const int64_t> ids) const;
+  absl::StatusOr<bool> HoldsAlready(std::span<const int64_t> ids, int64_t position) const;
 
-  mutable std::shared_mutex mutex_;  // guards all below
-  std::unique_ptr<VectorIndex> index_;
-  std::string description_;  // the index string
-  bool was_trained_ = false;
-  std::optional<ManifestEntry> sealed_;
+  const std::filesystem::path directory_;
+  const int32_t dimension_;
+  const std::string description_;      // the index string
+  mutable std::shared_mutex mutex_;    // guards all below
+  std::unique_ptr<ShardIndex> index_;  // null once dropped
+  std::vector<int64_t> ids_;           // until sealed
+  bool sealed_ = false;
 };
 
 }  // namespace braid

@@ -103,12 +103,17 @@ void ParallelFor(int64_t n, int64_t grain, const std::function<void(int64_t, int
 
 absl::Status ParallelForUntil(int64_t n, int64_t grain, const StopCheck& check,
                               const StoppableBody& body) {
+  return ParallelForUntil(n, grain, check, body, RetrievalThreads());
+}
+
+absl::Status ParallelForUntil(int64_t n, int64_t grain, const StopCheck& check,
+                              const StoppableBody& body, int64_t num_threads) {
   BRAID_CHECK(grain > 0) << grain;
   if (check) {
     if (absl::Status status = check(); !status.ok()) return status;
   }
   const int64_t num_blocks = (n + grain - 1) / grain;
-  return Workers(n, grain, body).Run(std::min<int64_t>(RetrievalThreads(), num_blocks), check);
+  return Workers(n, grain, body).Run(std::min(num_threads, num_blocks), check);
 }
 
 }  // namespace braid

@@ -32,6 +32,9 @@ using StoppableBody =
     std::function<void(int64_t begin, int64_t end, const std::atomic<bool>& stopping)>;
 absl::Status ParallelForUntil(int64_t n, int64_t grain, const StopCheck& check,
                               const StoppableBody& body);
+// The same from up to `num_threads` threads, for bodies that mostly wait.
+absl::Status ParallelForUntil(int64_t n, int64_t grain, const StopCheck& check,
+                              const StoppableBody& body, int64_t num_threads);
 
 }  // namespace braid
 

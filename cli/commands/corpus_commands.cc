@@ -20,6 +20,7 @@ namespace {
 struct SubmitOptions {
   std::vector<std::string> paths;
   std::string name, order, text_field, tokenizer, request_id;
+  std::vector<std::string> embedding_servers, neighbor_servers;
   int32_t vocab_size = 0, sequence_length = 0;
   int64_t split_bytes = 0;
   uint64_t seed = 0;
@@ -47,6 +48,13 @@ absl::StatusOr<v1::CorpusSpec> SpecFrom(const SubmitOptions& options) {
     spec.mutable_pack()->set_sequence_length(options.sequence_length);
   }
   if (options.seed > 0) spec.set_seed(options.seed);
+  if (!options.embedding_servers.empty()) spec.mutable_embedder()->set_kind("remote");
+  for (const std::string& address : options.embedding_servers) {
+    spec.mutable_embedder()->add_addresses(address);
+  }
+  for (const std::string& address : options.neighbor_servers) {
+    spec.mutable_neighbors()->add_addresses(address);
+  }
   return spec;
 }
 
@@ -112,6 +120,14 @@ void AddSubmit(Program& program) {
   command->add_option("--sequence-length", options->sequence_length, "Tokens of an instance (4096)")
       ->check(PositiveInt32());
   command->add_option("--seed", options->seed, "Seed of every random choice (0)")->check(Seed());
+  command
+      ->add_option("--embedding-servers", options->embedding_servers,
+                   "HOST:PORT,... of replicas that embed (braidd --services embedding)")
+      ->delimiter(',');
+  command
+      ->add_option("--neighbor-servers", options->neighbor_servers,
+                   "HOST:PORT,... of servers to search, a shard each (braidd --services neighbors)")
+      ->delimiter(',');
   command->add_option("--request-id", options->request_id, "Makes repeating this submit harmless");
   command->add_flag("--wait", options->wait,
                     "Follow the job to its end (always so without --server)");
@@ -120,7 +136,8 @@ void AddSubmit(Program& program) {
       "Examples:\n"
       "  braid submit corpus.jsonl.zst --wait\n"
       "  braid submit notes/ --vocab-size 4096 --sequence-length 512 --split-bytes 600\n"
-      "  braid submit corpus.jsonl --set neighbors.k=10 --set order=RANDOM");
+      "  braid submit corpus.jsonl --set neighbors.k=10 --set order=RANDOM\n"
+      "  braid submit corpus.jsonl --neighbor-servers 10.0.0.1:7077,10.0.0.2:7077");
   command->callback([&program, options] {
     program.action = [&program, options] { return Submit(program.session, *options); };
   });

@@ -8,37 +8,29 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "braid/v1/embedding.grpc.pb.h"
 #include "retrieval/embedding_client.h"
 #include "retrieval/hashing_embedder.h"
+#include "tests/retrieval/retrieval_server.h"
 
 namespace braid {
 namespace {
 
-// An embedding server on a free port of this machine.
-class Server {
+class Server : public LocalServer {
  public:
-  explicit Server(std::shared_ptr<const Embedder> embedder)
-      : service_(MakeEmbeddingService(std::move(embedder))) {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
-    builder.RegisterService(service_.get());
-    server_ = builder.BuildAndStart();
-  }
-  ~Server() { Stop(); }
+  explicit Server(std::shared_ptr<const Embedder> embedder,
+                  const EmbeddingServiceOptions& options = {})
+      : LocalServer(MakeEmbeddingService(std::move(embedder), options)) {}
+  Server(std::shared_ptr<const Embedder> embedder, int port)
+      : LocalServer(MakeEmbeddingService(std::move(embedder)), port) {}
 
-  void Stop() { server_->Shutdown(std::chrono::system_clock::now()); }
-  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   std::unique_ptr<v1::EmbeddingService::Stub> stub() const {
-    return v1::EmbeddingService::NewStub(server_->InProcessChannel({}));
+    return v1::EmbeddingService::NewStub(
+        grpc::CreateChannel(address(), grpc::InsecureChannelCredentials()));
   }
-
- private:
-  int port_ = 0;
-  std::unique_ptr<grpc::Service> service_;
-  std::unique_ptr<grpc::Server> server_;
 };
 
 std::shared_ptr<const Embedder> MakeHashing(int32_t dimension) {
@@ -128,10 +120,10 @@ TEST(EmbeddingClientTest, EqualsTheEmbedderItself) {
 
 TEST(EmbeddingClientTest, SplitsIntoBatchesOverSeveralServers) {
   const auto embedder = MakeHashing(32);
-  Server first(embedder), second(embedder);
-  const auto client = Connect({.addresses = {first.address(), second.address()},
-                               .max_parallel = 3,
-                               .max_batch_bytes = 200});
+  Server first(embedder), second(embedder), third(embedder);
+  const auto client = Connect({.addresses = {first.address(), second.address(), third.address()},
+                               .batches_in_flight = 3,
+                               .batch_bytes = 200});
   EXPECT_EQ(Embed(*client, Documents(100)), Embed(*embedder, Documents(100)));
 }
 
@@ -148,12 +140,25 @@ TEST(EmbeddingClientTest, GoesOnWhenOneServerStops) {
   const auto embedder = MakeHashing(32);
   Server first(embedder), second(embedder);
   const auto client =
-      Connect({.addresses = {first.address(), second.address()}, .max_batch_bytes = 200});
+      Connect({.addresses = {first.address(), second.address()}, .batch_bytes = 200});
   first.Stop();
   EXPECT_EQ(Embed(*client, Documents(50)), Embed(*embedder, Documents(50)));
 }
 
-TEST(EmbeddingClientTest, TriesAgainOnlyWhenUnavailable) {
+TEST(EmbeddingClientTest, GoesOnWithAReplicaThatComesBack) {
+  const auto embedder = MakeHashing(32);
+  auto server = std::make_unique<Server>(embedder);
+  const int port = server->port();
+  const auto client = Connect({.addresses = {server->address()}, .batch_bytes = 200});
+  server.reset();
+  std::jthread restart([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    server = std::make_unique<Server>(embedder, port);
+  });
+  EXPECT_EQ(Embed(*client, Documents(50)), Embed(*embedder, Documents(50)));
+}
+
+TEST(EmbeddingClientTest, TriesAgainOnlyWhatMayPass) {
   const auto embedder = std::make_shared<ScriptedEmbedder>();
   Server server(embedder);
   const auto client = Connect({.addresses = {server.address()}});
@@ -171,7 +176,7 @@ TEST(EmbeddingClientTest, TriesAgainOnlyWhenUnavailable) {
   EXPECT_EQ(embedder->num_calls, 4);
 }
 
-TEST(EmbeddingClientTest, GivesUpAfterTheLastAttempt) {
+TEST(EmbeddingClientTest, GivesABatchUpAfterTheLastAttempt) {
   const auto embedder = std::make_shared<ScriptedEmbedder>();
   Server server(embedder);
   const auto client = Connect({.addresses = {server.address()}, .max_attempts = 3});
@@ -179,6 +184,95 @@ TEST(EmbeddingClientTest, GivesUpAfterTheLastAttempt) {
   embedder->num_failures = 100;
   EXPECT_TRUE(absl::IsUnavailable(EmbedStatus(*client, "x")));
   EXPECT_EQ(embedder->num_calls, 3);
+}
+
+TEST(EmbeddingClientTest, StopsWaitingWhenAsked) {
+  auto server = std::make_unique<Server>(MakeHashing(8));
+  std::atomic<bool> stop = false;
+  const auto client = Connect({.addresses = {server->address()}, .check = [&] {
+                                 return stop ? absl::CancelledError("stop") : absl::OkStatus();
+                               }});
+  server.reset();
+  std::jthread stopping([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    stop = true;
+  });
+  EXPECT_TRUE(absl::IsCancelled(EmbedStatus(*client, "x")));
+}
+
+TEST(EmbeddingClientTest, TellsWhatIsWrongAtEachAddressWhenAllAreGone) {
+  auto first = std::make_unique<Server>(MakeHashing(8));
+  auto second = std::make_unique<Server>(MakeHashing(8));
+  const std::vector<std::string> addresses = {first->address(), second->address()};
+  const auto client =
+      Connect({.addresses = addresses, .give_up_after = std::chrono::milliseconds(300)});
+  first.reset();
+  second.reset();
+  const absl::Status status = EmbedStatus(*client, "x");
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  for (const std::string& address : addresses) {
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(address));
+  }
+}
+
+// Waits in Embed until it is let go.
+class StuckEmbedder final : public Embedder {
+ public:
+  int32_t dimension() const override { return 2; }
+  std::string fingerprint() const override { return "scripted"; }
+  absl::Status Embed(std::span<const std::string_view>, std::span<float> vectors) const override {
+    started = true;
+    EXPECT_TRUE(WaitUntil([&] { return released.load(); }));
+    std::ranges::fill(vectors, 0.0f);
+    return absl::OkStatus();
+  }
+  mutable std::atomic<bool> started = false, released = false;
+};
+
+TEST(EmbeddingClientTest, GivesTheBatchesOfASilentReplicaToAnother) {
+  const auto stuck = std::make_shared<StuckEmbedder>();
+  const auto embedder = std::make_shared<ScriptedEmbedder>();
+  Server first(stuck), second(embedder);
+  const auto client = Connect({.addresses = {first.address(), second.address()},
+                               .deadline = std::chrono::milliseconds(200),
+                               .batch_bytes = 100});
+  EXPECT_EQ(Embed(*client, Documents(40)).size(), 80u);
+  EXPECT_TRUE(stuck->started);
+  stuck->released = true;
+}
+
+TEST(EmbeddingServiceTest, RefusesStreamsBeyondItsLimitAndClientsGoElsewhere) {
+  const auto embedder = MakeHashing(8);
+  Server busy(embedder, EmbeddingServiceOptions{.max_streams = 1}), other(embedder);
+  grpc::ClientContext context;
+  const auto stub = busy.stub();
+  const auto stream = stub->Embed(&context);
+  stream->WaitForInitialMetadata();
+  grpc::ClientContext second_context;
+  const auto second = stub->Embed(&second_context);
+  v1::EmbedResponse response;
+  EXPECT_FALSE(second->Read(&response));
+  EXPECT_EQ(second->Finish().error_code(), grpc::RESOURCE_EXHAUSTED);
+
+  const auto client = Connect({.addresses = {busy.address(), other.address()}});
+  EXPECT_EQ(Embed(*client, Documents(5)), Embed(*embedder, Documents(5)));
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST(EmbeddingServiceTest, RefusesABatchWhoseAnswerIsTooLarge) {
+  Server server(MakeHashing(1024));
+  grpc::ClientContext context;
+  const auto stub = server.stub();
+  const auto stream = stub->Embed(&context);
+  v1::EmbedRequest request;
+  for (int i = 0; i < 1100; ++i) request.add_texts("x");
+  stream->Write(request);
+  v1::EmbedResponse response;
+  EXPECT_FALSE(stream->Read(&response));
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), testing::HasSubstr("got 1100 texts, expected at most 976"));
 }
 
 TEST(EmbeddingClientTest, RefusesAnswersThatAreNotNumbers) {
@@ -191,11 +285,31 @@ TEST(EmbeddingClientTest, RefusesAnswersThatAreNotNumbers) {
 
 TEST(EmbeddingClientTest, RefusesServersThatDisagree) {
   Server first(MakeHashing(8)), second(MakeHashing(16));
-  const auto client = Connect({.addresses = {first.address(), second.address()}});
-  // Round robin reaches the other one within two calls once both are connected.
-  absl::Status status;
-  for (int i = 0; i < 10'000 && status.ok(); ++i) status = EmbedStatus(*client, "x");
+  const auto status =
+      EmbeddingClient::Connect({.addresses = {first.address(), second.address()}}).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), testing::AllOf(testing::HasSubstr(first.address()),
+                                                            testing::HasSubstr(second.address())));
+}
+
+TEST(EmbeddingClientTest, DoesNotUseAReplicaThatComesBackAsAnother) {
+  const auto embedder = MakeHashing(8);
+  auto first = std::make_unique<Server>(embedder);
+  Server second(embedder);
+  const std::string address = first->address();
+  const auto client = Connect({.addresses = {address, second.address()},
+                               .give_up_after = std::chrono::milliseconds(500),
+                               .batch_bytes = 100});
+  const int port = first->port();
+  first.reset();
+  first = std::make_unique<Server>(MakeHashing(16), port);
+  EXPECT_EQ(Embed(*client, Documents(50)), Embed(*embedder, Documents(50)));
+  second.Stop();
+  const absl::Status status = EmbedStatus(*client, "x");
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_THAT(
+      std::string(status.message()),
+      testing::AllOf(testing::HasSubstr(address), testing::HasSubstr("restart the odd one")));
 }
 
 TEST(EmbeddingClientTest, RefusesATextLargerThanAMessage) {
@@ -218,8 +332,9 @@ TEST(EmbeddingClientTest, ReportsAServerThatIsNotThere) {
     Server server(MakeHashing(8));
     address = server.address();
   }
-  const auto status =
-      EmbeddingClient::Connect({.addresses = {address}, .max_attempts = 2}).status();
+  const auto status = EmbeddingClient::Connect(
+                          {.addresses = {address}, .give_up_after = std::chrono::milliseconds(300)})
+                          .status();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr(address));
 }

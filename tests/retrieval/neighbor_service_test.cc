@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -25,6 +26,11 @@ std::vector<float> RandomValues(int64_t num_vectors, uint32_t seed) {
   std::normal_distribution<float> normal;
   std::vector<float> values(num_vectors * kDimension);
   for (float& value : values) value = normal(random);
+  for (int64_t i = 0; i < num_vectors; ++i) {
+    float* row = values.data() + i * kDimension;
+    const float norm = std::sqrt(std::inner_product(row, row + kDimension, row, 0.0f));
+    for (int32_t j = 0; j < kDimension; ++j) row[j] /= norm;
+  }
   return values;
 }
 
@@ -90,10 +96,12 @@ class NeighborServiceTest : public testing::Test {
     return code;
   }
 
-  grpc::StatusCode Search(const std::string& shard, const std::vector<float>& values, int32_t k) {
+  grpc::StatusCode Search(const std::string& shard, const std::vector<float>& values, int32_t k,
+                          int64_t num_probes = 0) {
     v1::SearchRequest request;
     request.set_shard(shard);
     request.set_k(k);
+    request.set_num_probes(num_probes);
     request.mutable_values()->Add(values.begin(), values.end());
     grpc::ClientContext context;
     found_.Clear();
@@ -105,6 +113,36 @@ class NeighborServiceTest : public testing::Test {
     request.set_shard(shard);
     grpc::ClientContext context;
     return Record(stub_->Seal(&context, request, &sealed_));
+  }
+
+  grpc::StatusCode SetCentroids(const std::string& shard, int64_t first,
+                                const std::vector<float>& values) {
+    v1::SetCentroidsRequest request;
+    request.set_shard(shard);
+    request.set_first(first);
+    request.mutable_values()->Add(values.begin(), values.end());
+    v1::SetCentroidsResponse response;
+    grpc::ClientContext context;
+    return Record(stub_->SetCentroids(&context, request, &response));
+  }
+
+  // Whether there was one.
+  bool Drop(const std::string& shard) {
+    v1::DropShardRequest request;
+    request.set_shard(shard);
+    v1::DropShardResponse response;
+    grpc::ClientContext context;
+    EXPECT_EQ(Record(stub_->Drop(&context, request, &response)), grpc::OK) << message_;
+    return response.existed();
+  }
+
+  v1::ShardDescription Describe(const std::string& shard) {
+    v1::DescribeShardRequest request;
+    request.set_shard(shard);
+    v1::ShardDescription response;
+    grpc::ClientContext context;
+    EXPECT_EQ(Record(stub_->Describe(&context, request, &response)), grpc::OK) << message_;
+    return response;
   }
 
   grpc::StatusCode Record(const grpc::Status& status) {
@@ -129,6 +167,8 @@ TEST_F(NeighborServiceTest, SearchesAsExactSearchDoes) {
   ASSERT_EQ(Add("docs-0", 0, {values.begin(), half}), grpc::OK) << message_;
   ASSERT_EQ(Add("docs-0", 150, {half, values.end()}), grpc::OK) << message_;
   EXPECT_EQ(num_vectors_, 300);
+  EXPECT_EQ(Search("docs-0", queries, 7), grpc::FAILED_PRECONDITION) << "not sealed yet";
+  ASSERT_EQ(Seal("docs-0"), grpc::OK) << message_;
   ASSERT_EQ(Search("docs-0", queries, 7), grpc::OK) << message_;
   std::vector<int64_t> ids(40 * 7);
   std::vector<float> scores(40 * 7);
@@ -139,10 +179,13 @@ TEST_F(NeighborServiceTest, SearchesAsExactSearchDoes) {
 
 TEST_F(NeighborServiceTest, FillsMissingResultsAndBreaksTiesById) {
   const std::vector<float> one = RandomValues(1, 3);
-  ASSERT_EQ(Create("s"), grpc::OK);
-  ASSERT_EQ(Search("s", one, 2), grpc::OK) << message_;
+  ASSERT_EQ(Create("empty"), grpc::OK);
+  ASSERT_EQ(Seal("empty"), grpc::OK) << message_;
+  ASSERT_EQ(Search("empty", one, 2), grpc::OK) << message_;
   EXPECT_THAT(found_.ids(), testing::ElementsAre(-1, -1));
-  for (int64_t id : {9, 4, 6}) ASSERT_EQ(Add("s", id, one), grpc::OK);
+  ASSERT_EQ(Create("s"), grpc::OK);
+  for (int64_t id : {4, 6, 9}) ASSERT_EQ(Add("s", id, one), grpc::OK);
+  ASSERT_EQ(Seal("s"), grpc::OK) << message_;
   ASSERT_EQ(Search("s", one, 5), grpc::OK);
   EXPECT_THAT(found_.ids(), testing::ElementsAre(4, 6, 9, -1, -1));
 }
@@ -155,8 +198,89 @@ TEST_F(NeighborServiceTest, NeedsTrainingForIndexesThatLearn) {
   ASSERT_EQ(Train("s", values), grpc::OK) << message_;
   EXPECT_EQ(Train("s", values), grpc::FAILED_PRECONDITION);
   ASSERT_EQ(Add("s", 0, values), grpc::OK) << message_;
-  ASSERT_EQ(Search("s", {values.begin(), values.begin() + kDimension}, 1), grpc::OK);
-  EXPECT_EQ(found_.ids_size(), 1);
+  ASSERT_EQ(Seal("s"), grpc::OK) << message_;
+  for (int64_t num_probes : {0, 1, 4}) {
+    ASSERT_EQ(Search("s", {values.begin(), values.begin() + kDimension}, 1, num_probes), grpc::OK);
+    EXPECT_THAT(found_.ids(), testing::ElementsAre(0));
+  }
+  EXPECT_EQ(Search("s", values, 1, 5), grpc::INVALID_ARGUMENT);
+  EXPECT_THAT(message_, testing::HasSubstr("num_probes is 5, expected 0 to 4"));
+}
+
+TEST_F(NeighborServiceTest, KeepsFaissIndexesOfOtherKinds) {
+  const std::vector<float> values = RandomValues(300, 14);
+  ASSERT_EQ(Create("s", "HNSW8"), grpc::OK) << message_;
+  ASSERT_EQ(Add("s", 0, values), grpc::OK) << message_;
+  ASSERT_EQ(Search("s", values, 1), grpc::OK) << message_;
+  ASSERT_EQ(Seal("s"), grpc::OK) << message_;
+  Restart();
+  ASSERT_EQ(Search("s", values, 1), grpc::OK) << message_;
+  int num_own = 0;
+  for (int i = 0; i < 300; ++i) num_own += found_.ids(i) == i;
+  EXPECT_GE(num_own, 290);
+}
+
+TEST_F(NeighborServiceTest, TakesCentroidsInPiecesAndAgain) {
+  const std::vector<float> centroids = RandomValues(4, 15), values = RandomValues(100, 16);
+  const std::vector<float> head(centroids.begin(), centroids.begin() + 3 * kDimension),
+      tail(centroids.begin() + 2 * kDimension, centroids.end());
+  ASSERT_EQ(Create("s", "IVF4,Flat"), grpc::OK) << message_;
+  EXPECT_EQ(SetCentroids("s", 1, head), grpc::INVALID_ARGUMENT) << "a gap";
+  ASSERT_EQ(SetCentroids("s", 0, head), grpc::OK) << message_;
+  EXPECT_EQ(Add("s", 0, values), grpc::FAILED_PRECONDITION);
+  ASSERT_EQ(SetCentroids("s", 2, tail), grpc::OK) << message_;
+  ASSERT_EQ(SetCentroids("s", 2, tail), grpc::OK) << message_;
+  EXPECT_EQ(SetCentroids("s", 3, tail), grpc::INVALID_ARGUMENT) << "too many";
+  ASSERT_EQ(Add("s", 0, values), grpc::OK) << message_;
+  EXPECT_EQ(SetCentroids("s", 0, head), grpc::FAILED_PRECONDITION);
+  ASSERT_EQ(Seal("s"), grpc::OK) << message_;
+  EXPECT_EQ(Describe("s").num_centroids(), 4);
+  ASSERT_EQ(Search("s", values, 5, 4), grpc::OK) << message_;
+  const v1::SearchResponse all_lists = found_;
+  ASSERT_EQ(Search("s", values, 5), grpc::OK) << message_;
+  EXPECT_EQ(all_lists.SerializeAsString(), found_.SerializeAsString());
+}
+
+TEST_F(NeighborServiceTest, AddsARepeatedCallOnce) {
+  const std::vector<float> values = RandomValues(10, 17);
+  ASSERT_EQ(Create("s"), grpc::OK);
+  v1::AddVectorsRequest request;
+  request.set_shard("s");
+  for (int i = 0; i < 10; ++i) request.add_ids(100 + i);
+  request.mutable_values()->Add(values.begin(), values.end());
+  const auto add = [&](int64_t position) {
+    request.set_position(position);
+    v1::AddVectorsResponse response;
+    grpc::ClientContext context;
+    const grpc::StatusCode code = Record(stub_->Add(&context, request, &response));
+    num_vectors_ = response.num_vectors();
+    return code;
+  };
+  ASSERT_EQ(add(0), grpc::OK) << message_;
+  ASSERT_EQ(add(0), grpc::OK) << message_;
+  EXPECT_EQ(num_vectors_, 10);
+  for (int64_t position : {-1, 1, 5, 11}) EXPECT_EQ(add(position), grpc::FAILED_PRECONDITION);
+  EXPECT_THAT(message_, testing::HasSubstr("holds 10 vectors, expected 11"));
+  request.set_ids(3, 999);
+  EXPECT_EQ(add(0), grpc::FAILED_PRECONDITION) << "other vectors";
+}
+
+TEST_F(NeighborServiceTest, DescribesAndDropsShards) {
+  ASSERT_EQ(Create("s", "IVF3,Flat"), grpc::OK);
+  EXPECT_FALSE(Describe("s").sealed());
+  EXPECT_EQ(Describe("s").index(), "IVF3,Flat");
+  EXPECT_TRUE(Drop("s"));
+  EXPECT_FALSE(Drop("s"));
+  EXPECT_FALSE(std::filesystem::exists(home_ / "s"));
+  ASSERT_EQ(Create("s"), grpc::OK);
+  ASSERT_EQ(Add("s", 0, RandomValues(7, 18)), grpc::OK);
+  ASSERT_EQ(Seal("s"), grpc::OK);
+  EXPECT_EQ(Describe("s").num_vectors(), 7);
+  EXPECT_TRUE(Describe("s").sealed());
+  Restart();
+  EXPECT_TRUE(Drop("s"));
+  EXPECT_EQ(Search("s", RandomValues(1, 18), 1), grpc::NOT_FOUND);
+  EXPECT_FALSE(std::filesystem::exists(home_ / "s"));
 }
 
 TEST_F(NeighborServiceTest, SealsToAFileThatOutlivesTheServer) {
@@ -188,21 +312,31 @@ TEST_F(NeighborServiceTest, RefusesADamagedShard) {
   ASSERT_EQ(Create("s"), grpc::OK);
   ASSERT_EQ(Add("s", 0, RandomValues(50, 6)), grpc::OK);
   ASSERT_EQ(Seal("s"), grpc::OK);
+  const std::filesystem::path vectors = home_ / "s" / "vectors.npy";
   {
-    std::fstream file(sealed_.path(), std::ios::in | std::ios::out | std::ios::binary);
+    std::fstream file(vectors, std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(700);
     file.put('\x55');
   }
   Restart();
   EXPECT_EQ(Search("s", RandomValues(1, 7), 1), grpc::DATA_LOSS);
-  EXPECT_THAT(message_, testing::HasSubstr("index.faiss"));
+  EXPECT_THAT(message_, testing::HasSubstr("vectors.npy"));
+  EXPECT_TRUE(Drop("s"));
+  EXPECT_EQ(Create("s"), grpc::OK) << message_;
 }
 
 TEST_F(NeighborServiceTest, ForgetsAShardThatWasNotSealed) {
   ASSERT_EQ(Create("s"), grpc::OK);
+  // As a killed process leaves it; what is not a shard's stays.
+  std::filesystem::create_directories(home_ / "killed");
+  std::ofstream(home_ / "killed" / "vectors.npy.tmp") << "half";
+  std::filesystem::create_directories(home_ / "mine");
+  std::ofstream(home_ / "mine" / "notes.txt") << "not a shard";
   Restart();
   EXPECT_EQ(Search("s", RandomValues(1, 8), 1), grpc::NOT_FOUND);
   EXPECT_EQ(Create("s"), grpc::OK);
+  EXPECT_FALSE(std::filesystem::exists(home_ / "killed"));
+  EXPECT_TRUE(std::filesystem::exists(home_ / "mine" / "notes.txt"));
 }
 
 TEST_F(NeighborServiceTest, NamesUnknownShards) {
@@ -241,9 +375,16 @@ TEST_F(NeighborServiceTest, RefusesImpossibleVectors) {
   EXPECT_EQ(Add("s", 0, std::vector<float>(kDimension + 1)), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(Add("s", -5, RandomValues(1, 1)), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(Add("s", 0, {}), grpc::INVALID_ARGUMENT);
-  std::vector<float> infinite = RandomValues(1, 1);
-  infinite[3] = INFINITY;
-  EXPECT_EQ(Add("s", 0, infinite), grpc::INVALID_ARGUMENT);
+  for (float wrong : {INFINITY, NAN, 2.0f}) {
+    std::vector<float> values = RandomValues(2, 1);
+    values[kDimension + 3] = wrong;
+    EXPECT_EQ(Add("s", 0, values), grpc::INVALID_ARGUMENT);
+    EXPECT_THAT(message_, testing::HasSubstr("vector 1 has squared norm"));
+    EXPECT_EQ(Search("s", values, 1), grpc::INVALID_ARGUMENT);
+  }
+  ASSERT_EQ(Add("s", 5, RandomValues(2, 1)), grpc::OK);
+  EXPECT_EQ(Add("s", 6, RandomValues(2, 1)), grpc::INVALID_ARGUMENT);
+  EXPECT_THAT(message_, testing::HasSubstr("got id 6, expected ascending ids: one above 6"));
   v1::AddVectorsRequest request;
   request.set_shard("s");
   request.mutable_values()->Resize(kDimension, 1);
@@ -254,6 +395,10 @@ TEST_F(NeighborServiceTest, RefusesImpossibleVectors) {
 
 TEST_F(NeighborServiceTest, RefusesImpossibleSearches) {
   ASSERT_EQ(Create("s"), grpc::OK);
+  ASSERT_EQ(Seal("s"), grpc::OK);
+  EXPECT_EQ(Search("s", RandomValues(400, 1), 1000), grpc::INVALID_ARGUMENT) << "too many results";
+  EXPECT_EQ(Search("s", RandomValues(1, 1), 1, -1), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(Search("s", RandomValues(1, 1), 1, 1), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(Search("s", RandomValues(1, 1), 0), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(Search("s", RandomValues(1, 1), -1), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(Search("s", RandomValues(1, 1), 2'000'000'000), grpc::INVALID_ARGUMENT);

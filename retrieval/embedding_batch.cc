@@ -1,0 +1,45 @@
+#include "retrieval/embedding_batch.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace braid {
+namespace {
+
+// Tag and length before each text in the message.
+constexpr int64_t kFramingBytes = 6;
+
+}  // namespace
+
+int64_t MaxTextsOfBatch(int32_t dimension) {
+  constexpr int64_t kMostTexts = 4096;
+  const int64_t row_bytes = int64_t{dimension} * static_cast<int64_t>(sizeof(float));
+  return std::clamp<int64_t>(kMaxEmbeddingMessageBytes / row_bytes, 1, kMostTexts);
+}
+
+absl::StatusOr<std::vector<EmbeddingBatch>> SplitIntoBatches(
+    std::span<const std::string_view> texts, int32_t dimension, int64_t target_bytes) {
+  const auto max_texts = static_cast<size_t>(MaxTextsOfBatch(dimension));
+  std::vector<EmbeddingBatch> batches;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const int64_t text_bytes = static_cast<int64_t>(texts[i].size()) + kFramingBytes;
+    if (text_bytes > kMaxEmbeddingMessageBytes) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "text ", i, " of the call has ", texts[i].size(), " bytes, more than the ",
+          kMaxEmbeddingMessageBytes - kFramingBytes, " of one request; split the document"));
+    }
+    const bool full = batches.empty() || bytes + text_bytes > target_bytes ||
+                      i - batches.back().begin >= max_texts;
+    if (full) {
+      batches.push_back({i, i});
+      bytes = 0;
+    }
+    batches.back().end = i + 1;
+    bytes += text_bytes;
+  }
+  return batches;
+}
+
+}  // namespace braid

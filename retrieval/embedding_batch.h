@@ -1,0 +1,32 @@
+// How texts are divided into messages.
+#ifndef BRAID_RETRIEVAL_EMBEDDING_BATCH_H_
+#define BRAID_RETRIEVAL_EMBEDDING_BATCH_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace braid {
+
+// Of a request and of an answer; gRPC refuses messages above 4 MiB.
+inline constexpr int64_t kMaxEmbeddingMessageBytes = 4'000'000;
+
+// Texts of one message whose answer still fits.
+int64_t MaxTextsOfBatch(int32_t dimension);
+
+// Texts [begin, end) of a call.
+struct EmbeddingBatch {
+  size_t begin, end;
+};
+
+// Batches of about `target_bytes`, in order; a longer text has one of its own.
+// RESOURCE_EXHAUSTED for a text that does not fit into a message.
+absl::StatusOr<std::vector<EmbeddingBatch>> SplitIntoBatches(
+    std::span<const std::string_view> texts, int32_t dimension, int64_t target_bytes);
+
+}  // namespace braid
+
+#endif  // BRAID_RETRIEVAL_EMBEDDING_BATCH_H_

@@ -1,0 +1,65 @@
+#include "retrieval/grpc_channel.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace braid {
+namespace {
+
+struct ProcessCredentials {
+  std::mutex mutex;
+  std::shared_ptr<grpc::ChannelCredentials> credentials;  // guarded by mutex
+};
+
+ProcessCredentials& Shared() {
+  static auto* const shared = new ProcessCredentials;
+  return *shared;
+}
+
+std::shared_ptr<grpc::ChannelCredentials> OrDefault(
+    std::shared_ptr<grpc::ChannelCredentials> credentials) {
+  if (credentials) return credentials;
+  const std::lock_guard lock(Shared().mutex);
+  return Shared().credentials ? Shared().credentials : grpc::InsecureChannelCredentials();
+}
+
+}  // namespace
+
+void SetRetrievalCredentials(std::shared_ptr<grpc::ChannelCredentials> credentials) {
+  const std::lock_guard lock(Shared().mutex);
+  Shared().credentials = std::move(credentials);
+}
+
+absl::Status CheckServerAddress(const std::string& what, const std::string& address) {
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  if (colon != std::string::npos && colon > 0 &&
+      absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 1 && port <= 65535) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " \"", address, "\": expected HOST:PORT, such as 127.0.0.1:7077"));
+}
+
+std::shared_ptr<grpc::Channel> OpenRetrievalChannel(
+    const std::string& address, std::shared_ptr<grpc::ChannelCredentials> credentials) {
+  grpc::ChannelArguments arguments;
+  // A restarted server is found again within seconds, not minutes.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+  // It may have another address then: gRPC would ask for that every 30 s only.
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 500);
+  // A connection of its own, not one shared with other clients of the same address.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel("dns:///" + address, OrDefault(std::move(credentials)),
+                                   arguments);
+}
+
+}  // namespace braid

@@ -1,0 +1,89 @@
+// The calls to one neighbour server (neighbors.proto), each repeated until it is answered:
+// all of them may be.
+#ifndef BRAID_RETRIEVAL_NEIGHBOR_CLIENT_H_
+#define BRAID_RETRIEVAL_NEIGHBOR_CLIENT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace grpc {
+class ChannelCredentials;
+}
+
+namespace braid {
+
+struct NeighborClientOptions {
+  // Null: those of SetRetrievalCredentials().
+  std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
+  // Of one attempt at a call; sealing, which may write for minutes, has its own.
+  std::chrono::milliseconds deadline{60'000};
+  std::chrono::milliseconds seal_deadline{600'000};
+  // How long a call that fails with UNAVAILABLE or DEADLINE_EXCEEDED is repeated.
+  std::chrono::milliseconds give_up_after{300'000};
+};
+
+// A shard as its server describes it.
+struct ShardState {
+  int32_t dimension = 0;
+  std::string index;
+  int64_t num_vectors = 0, num_centroids = 0;
+  bool sealed = false;
+};
+
+// Thread-safe. Errors are those of neighbor_service.h, with address and shard in front;
+// UNAVAILABLE or DEADLINE_EXCEEDED after options.give_up_after; CANCELLED within a second
+// of `stop` being true, which may be null.
+class NeighborClient {
+ public:
+  using Stop = std::function<bool()>;
+
+  // INVALID_ARGUMENT unless `address` is HOST:PORT. Does not connect yet.
+  static absl::StatusOr<std::unique_ptr<NeighborClient>> Make(const std::string& address,
+                                                              const NeighborClientOptions& options);
+  ~NeighborClient();
+
+  const std::string& address() const { return address_; }
+
+  absl::Status Create(const std::string& shard, int32_t dimension, const std::string& index,
+                      const Stop& stop) const;
+  // nullopt when there is none of that name.
+  absl::StatusOr<std::optional<ShardState>> Describe(const std::string& shard,
+                                                     const Stop& stop) const;
+  absl::Status SetCentroids(const std::string& shard, int64_t first, std::span<const float> values,
+                            const Stop& stop) const;
+  // ids first_id, first_id + 1, ...
+  absl::Status Add(const std::string& shard, int64_t position, int64_t first_id, int64_t count,
+                   std::span<const float> values, const Stop& stop) const;
+  absl::Status Seal(const std::string& shard, const Stop& stop) const;
+
+  struct Hits {
+    std::vector<int64_t> ids;   // [queries, k]
+    std::vector<float> scores;  // [queries, k]
+  };
+  absl::StatusOr<Hits> Search(const std::string& shard, int32_t k, int64_t num_probes,
+                              std::span<const float> values, const Stop& stop) const;
+  // One attempt within `deadline`.
+  absl::Status Drop(const std::string& shard, std::chrono::milliseconds deadline) const;
+
+ private:
+  struct Connection;
+  NeighborClient(std::string address, std::unique_ptr<Connection> connection);
+
+  absl::Status Locate(const std::string& shard, const absl::Status& status) const;
+
+  const std::string address_;
+  const std::unique_ptr<Connection> connection_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_RETRIEVAL_NEIGHBOR_CLIENT_H_

@@ -1,0 +1,41 @@
+// A bounded number of calls at work: the others wait, holding nothing but their request.
+//
+//   ASSIGN_OR_RETURN(const WorkSlots::Slot slot, slots.Take(check));
+//   ... work ...
+#ifndef BRAID_RETRIEVAL_WORK_SLOTS_H_
+#define BRAID_RETRIEVAL_WORK_SLOTS_H_
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+#include "absl/status/statusor.h"
+#include "retrieval/parallel_for.h"  // StopCheck
+
+namespace braid {
+
+// Thread-safe.
+class WorkSlots {
+ public:
+  struct GiveBack {
+    void operator()(WorkSlots* slots) const { slots->Return(); }
+  };
+  using Slot = std::unique_ptr<WorkSlots, GiveBack>;
+
+  explicit WorkSlots(int count) : free_(count) {}
+
+  // Waits for a slot; it is free again when the result goes. Errors: those of `check`,
+  // which is asked twenty times a second.
+  absl::StatusOr<Slot> Take(const StopCheck& check);
+
+ private:
+  void Return();
+
+  std::mutex mutex_;
+  std::condition_variable returned_;
+  int free_;  // guarded by mutex_
+};
+
+}  // namespace braid
+
+#endif  // BRAID_RETRIEVAL_WORK_SLOTS_H_

@@ -1,0 +1,173 @@
+// Embedding replicas that are killed, stopped and flooded: real braidd processes.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "braid/v1/embedding.grpc.pb.h"
+#include "retrieval/embedding_client.h"
+#include "retrieval/hashing_embedder.h"
+#include "tests/retrieval/retrieval_server.h"
+
+namespace braid {
+namespace {
+
+constexpr int64_t kMebibyte = int64_t{1} << 20;
+
+// Texts of about a kilobyte each.
+std::vector<std::string> Documents(int count) {
+  std::vector<std::string> documents;
+  unsigned state = 1;
+  for (int i = 0; i < count; ++i) {
+    std::string& text = documents.emplace_back("document " + std::to_string(i));
+    while (text.size() < 1000) {
+      state = state * 1664525 + 1013904223;
+      text += " word" + std::to_string(state % 5000);
+    }
+  }
+  return documents;
+}
+
+std::vector<std::string_view> Views(const std::vector<std::string>& documents) {
+  return {documents.begin(), documents.end()};
+}
+
+// What braidd embeds with.
+std::vector<float> Expected(const std::vector<std::string>& documents) {
+  const auto embedder = *HashingEmbedder::Create(HashingOptions(), std::nullopt);
+  std::vector<float> vectors(documents.size() * embedder->dimension());
+  EXPECT_TRUE(embedder->Embed(Views(documents), vectors).ok());
+  return vectors;
+}
+
+TEST(EmbeddingFaultsTest, LosesNoDocumentWhenReplicasAreKilledAndComeBack) {
+  const std::vector<std::string> documents = Documents(3000);
+  const std::vector<float> expected = Expected(documents);
+  BraiddProcess first("embedding"), second("embedding");
+  const auto client = EmbeddingClient::Connect(
+      {.addresses = {first.address(), second.address()}, .max_attempts = 100, .batch_bytes = 4096});
+  ASSERT_TRUE(client.ok()) << client.status();
+  std::atomic<bool> done = false;
+  std::jthread embed([&] {
+    const std::vector<std::string_view> texts = Views(documents);
+    while (!done) {
+      std::vector<float> vectors(expected.size());
+      const absl::Status status = (*client)->Embed(texts, vectors);
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_TRUE(vectors == expected);
+    }
+  });
+  for (BraiddProcess* victim : {&first, &second, &first, &second, &first, &second}) {
+    victim->Kill();
+    victim->Start();
+  }
+  done = true;
+}
+
+TEST(EmbeddingFaultsTest, GoesAroundAReplicaThatHangs) {
+  const std::vector<std::string> documents = Documents(400);
+  BraiddProcess first("embedding"), second("embedding");
+  const auto client = EmbeddingClient::Connect({.addresses = {first.address(), second.address()},
+                                                .deadline = std::chrono::milliseconds(500),
+                                                .connect_deadline = std::chrono::milliseconds(500),
+                                                .batch_bytes = 4096});
+  ASSERT_TRUE(client.ok()) << client.status();
+  first.Signal(SIGSTOP);
+  const std::vector<float> expected = Expected(documents);
+  std::vector<float> vectors(expected.size());
+  const absl::Status status = (*client)->Embed(Views(documents), vectors);
+  first.Signal(SIGCONT);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(vectors == expected);
+}
+
+TEST(EmbeddingFaultsTest, FailsClearlyWhenAllAreGoneAndSucceedsLater) {
+  const std::vector<std::string> documents = Documents(50);
+  BraiddProcess server("embedding");
+  const auto client = EmbeddingClient::Connect(
+      {.addresses = {server.address()}, .give_up_after = std::chrono::milliseconds(500)});
+  ASSERT_TRUE(client.ok()) << client.status();
+  server.Kill();
+  const std::vector<float> expected = Expected(documents);
+  std::vector<float> vectors(expected.size());
+  const absl::Status status = (*client)->Embed(Views(documents), vectors);
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr(server.address()));
+  server.Start();
+  EXPECT_TRUE(WaitUntil([&] { return (*client)->Embed(Views(documents), vectors).ok(); }));
+  EXPECT_TRUE(vectors == expected);
+}
+
+// A client that sends and never reads is not read from; what it wants to send stays with it.
+TEST(EmbeddingFaultsTest, AClientThatDoesNotReadCostsBoundedMemory) {
+  BraiddProcess server("embedding");
+  const std::vector<std::string> documents = Documents(10 * 1024);  // 10 MB
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 65'536);  // a tiny window for answers
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  const auto stub = v1::EmbeddingService::NewStub(
+      grpc::CreateCustomChannel(server.address(), grpc::InsecureChannelCredentials(), arguments));
+  // What answers hold is about twice what requests do: 512 floats for a kilobyte.
+  const auto send = [&](grpc::ClientContext* context, int num_batches) {
+    const auto stream = stub->Embed(context);
+    int written = 0;
+    for (int batch = 0; batch < num_batches; ++batch, ++written) {
+      v1::EmbedRequest request;
+      for (int i = 0; i < 128; ++i) request.add_texts(documents[(batch * 128 + i) % 10'240]);
+      if (!stream->Write(request)) break;
+    }
+    return written;
+  };
+  {
+    grpc::ClientContext context;  // what a server needs at first is no growth
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(300));
+    send(&context, 80);
+  }
+  const int64_t before = server.ResidentBytes();
+  int written = 0;
+  int64_t most = 0;
+  {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(2));
+    std::atomic<bool> done = false;
+    std::jthread watch([&] {
+      while (!done) {
+        most = std::max(most, server.ResidentBytes());
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    });
+    written = send(&context, 8000);  // 1 GB
+    done = true;
+  }
+  EXPECT_LT(written, 1000) << "writing blocks";
+  EXPECT_LT(most - before, 16 * kMebibyte);
+  RecordProperty("grown_bytes", std::to_string(most - before));
+  RecordProperty("batches_taken", written);
+}
+
+// 10 MB through one stream, read slowly.
+TEST(EmbeddingFaultsTest, TenMegabytesThroughASmallWindowCostBoundedMemory) {
+  BraiddProcess server("embedding");
+  const std::vector<std::string> documents = Documents(10 * 1024);
+  const std::vector<float> expected = Expected(documents);
+  const auto client = EmbeddingClient::Connect(
+      {.addresses = {server.address()}, .batches_in_flight = 1, .batch_bytes = 16'384});
+  ASSERT_TRUE(client.ok()) << client.status();
+  const std::vector<std::string_view> texts = Views(documents);
+  std::vector<float> vectors(expected.size());
+  ASSERT_TRUE((*client)->Embed(texts, vectors).ok());
+  const int64_t before = server.ResidentBytes();
+  ASSERT_TRUE((*client)->Embed(texts, vectors).ok());
+  EXPECT_TRUE(vectors == expected);
+  EXPECT_LT(server.ResidentBytes() - before, 8 * kMebibyte);
+}
+
+}  // namespace
+}  // namespace braid

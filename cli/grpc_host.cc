@@ -25,6 +25,7 @@
 #include "proto/config_text.h"
 #include "retrieval/contriever_process.h"
 #include "retrieval/embedding_service.h"
+#include "retrieval/grpc_channel.h"
 #include "retrieval/hashing_embedder.h"
 #include "retrieval/neighbor_service.h"
 #include "trainer/control/analysis_service.h"
@@ -74,6 +75,11 @@ absl::StatusOr<std::unique_ptr<grpc::Service>> MakeService(ServiceName name,
                                                            const HostOptions& options) {
   switch (name) {
     case ServiceName::kPipeline: {
+      if (options.tls.any()) {  // what its jobs show to embedding and neighbour servers
+        ASSIGN_OR_RETURN(auto credentials,
+                         MakeChannelCredentials(options.listen, options.tls, options.insecure));
+        SetRetrievalCredentials(std::move(credentials));
+      }
       PipelineOptions pipeline;
       pipeline.home = options.home;
       pipeline.num_workers = options.run_jobs ? 1 : 0;

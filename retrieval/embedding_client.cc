@@ -129,14 +129,15 @@ void EmbeddingClient::Replicas::Connect() {
   const auto now = Clock::now();
   for (Replica& replica : replicas_) {
     if (replica.stream != nullptr || now < replica.retry_at) continue;
-    if (replica.num_failures > 0) {  // we have waited
-      grpc::experimental::ChannelResetConnectionBackoff(replica.channel.get());
-    }
+    // The first attempt tells at once what is wrong. Later ones wait: only a call that does
+    // has gRPC look after the connection.
+    const bool patient = replica.num_failures > 0;
+    if (patient) grpc::experimental::ChannelResetConnectionBackoff(replica.channel.get());
     replica.stream_number = ++num_streams_;
     replica.cancelled = false;
     replica.waiting_since = now;
-    replica.stream =
-        std::make_unique<EmbeddingStream>(replica.stub.get(), replica.stream_number, &events_);
+    replica.stream = std::make_unique<EmbeddingStream>(replica.stub.get(), replica.stream_number,
+                                                       patient, &events_);
   }
 }
 
@@ -265,8 +266,10 @@ void EmbeddingClient::Replicas::CheckDeadlines() {
     if (replica.stream == nullptr || (replica.ready && replica.unanswered.empty())) continue;
     const milliseconds limit = replica.ready ? options_.deadline : options_.connect_deadline;
     if (replica.cancelled || now - replica.waiting_since < limit) continue;
-    replica.problem = absl::DeadlineExceededError(
-        absl::StrCat("no answer within ", static_cast<double>(limit.count()) / 1000, " s"));
+    if (replica.ready || replica.problem.ok()) {
+      replica.problem = absl::DeadlineExceededError(
+          absl::StrCat("no answer within ", static_cast<double>(limit.count()) / 1000, " s"));
+    }
     replica.cancelled = true;
     replica.stream->Cancel();
   }

@@ -21,9 +21,10 @@ std::optional<EmbeddingEvent> EmbeddingEvents::Pop(std::chrono::milliseconds wai
   return event;
 }
 
-EmbeddingStream::EmbeddingStream(v1::EmbeddingService::Stub* stub, int64_t number,
+EmbeddingStream::EmbeddingStream(v1::EmbeddingService::Stub* stub, int64_t number, bool patient,
                                  EmbeddingEvents* events)
     : number_(number), events_(events) {
+  context_.set_wait_for_ready(patient);
   stub->async()->Embed(&context_, this);
   // Requests are written from outside reactions: the hold keeps OnDone away meanwhile.
   AddHold();

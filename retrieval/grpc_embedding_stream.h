@@ -46,8 +46,10 @@ class EmbeddingEvents {
 
 class EmbeddingStream final : private grpc::ClientBidiReactor<v1::EmbedRequest, v1::EmbedResponse> {
  public:
-  // Connects and begins. `events` outlives this.
-  EmbeddingStream(v1::EmbeddingService::Stub* stub, int64_t number, EmbeddingEvents* events);
+  // Connects and begins; `patient`: waits for a server that does not answer, instead of
+  // ending. `events` outlives this.
+  EmbeddingStream(v1::EmbeddingService::Stub* stub, int64_t number, bool patient,
+                  EmbeddingEvents* events);
   // Cancels and waits for the end.
   ~EmbeddingStream() override;
 

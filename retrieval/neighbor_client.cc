@@ -33,11 +33,14 @@ template <class Request, class Response>
 using Method = std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (Stub::*)(
     grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
 
-// Waits for the answer, or for `stop`.
+// Waits for the answer, or for `stop`; with `patient` also for a connection. (Nothing else
+// looks after a channel's attempts to connect but the calls that wait for it.)
 template <class Request, class Response>
 absl::Status CallOnce(Stub* stub, Method<Request, Response> method, const Request& request,
-                      Response* response, milliseconds deadline, const NeighborClient::Stop& stop) {
+                      Response* response, milliseconds deadline, bool patient,
+                      const NeighborClient::Stop& stop) {
   grpc::ClientContext context;
+  context.set_wait_for_ready(patient);
   context.set_deadline(std::chrono::system_clock::now() + deadline);
   grpc::CompletionQueue queue;
   const auto call = (stub->*method)(&context, request, &queue);
@@ -73,12 +76,17 @@ struct NeighborClient::Connection {
   absl::Status Call(Method<Request, Response> method, const Request& request, Response* response,
                     milliseconds deadline, const Stop& stop) const {
     const auto give_up = Clock::now() + options.give_up_after;
+    absl::Status problem;  // the last that says more than that time has passed
     for (int failures = 0;; ++failures) {
-      const absl::Status status = CallOnce(stub.get(), method, request, response, deadline, stop);
+      const auto left = std::chrono::duration_cast<milliseconds>(give_up - Clock::now());
+      const auto limit = failures == 0 ? deadline : std::min(deadline, left);
+      const absl::Status status =
+          CallOnce(stub.get(), method, request, response, limit, failures > 0, stop);
       if (Stops(stop)) return absl::CancelledError("stopped on request");
       if (!IsTransient(status)) return status;
-      if (Clock::now() >= give_up) return GivenUp(status);
+      if (problem.ok() || absl::IsUnavailable(status)) problem = status;
       Wait(RetryDelay(failures), stop);
+      if (Clock::now() >= give_up) return GivenUp(problem);
       grpc::experimental::ChannelResetConnectionBackoff(channel.get());  // we have waited
     }
   }
@@ -189,7 +197,7 @@ absl::Status NeighborClient::Drop(const std::string& shard, milliseconds deadlin
   request.set_shard(shard);
   v1::DropShardResponse response;
   return Locate(shard, CallOnce(connection_->stub.get(), &Stub::PrepareAsyncDrop, request,
-                                &response, deadline, nullptr));
+                                &response, deadline, /*patient=*/false, nullptr));
 }
 
 }  // namespace braid

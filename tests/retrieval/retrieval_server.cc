@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/impl/codegen/service_type.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>

@@ -3,6 +3,7 @@
 #ifndef BRAID_TESTS_RETRIEVAL_RETRIEVAL_SERVER_H_
 #define BRAID_TESTS_RETRIEVAL_RETRIEVAL_SERVER_H_
 
+#include <grpcpp/impl/codegen/service_type.h>
 #include <sys/types.h>
 
 #include <filesystem>
@@ -12,7 +13,6 @@
 
 namespace grpc {
 class Server;
-class Service;
 }  // namespace grpc
 
 namespace braid {
@@ -34,7 +34,8 @@ class LocalServer {
   std::unique_ptr<grpc::Server> server_;
 };
 
-// A braidd with one of its services, in a directory of its own, that dies with the test.
+// A braidd with one of its services, in a directory of its own, that dies with the thread that
+// started it.
 class BraiddProcess {
  public:
   // `service`: "embedding" or "neighbors".

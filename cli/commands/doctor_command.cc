@@ -74,12 +74,13 @@ absl::Status AddNeedFindings(Session& session, const DoctorOptions& options, int
 }
 
 absl::Status Doctor(Session& session, const DoctorOptions& options) {
-  Findings findings = CheckMachine(session.options.home);
-  AddRankFindings(
-      SpecOf(options),
-      options.shared.empty() ? session.options.home : std::filesystem::absolute(options.shared),
-      findings);
-  RETURN_IF_ERROR(AddNeedFindings(session, options, findings));
+  ASSIGN_OR_RETURN(const v1::RunSpec spec, SpecOf(options));
+  const std::filesystem::path home = session.options.home;
+  const std::filesystem::path shared = std::filesystem::absolute(
+      options.shared.empty() ? home : std::filesystem::path(options.shared));
+  Findings findings = CheckMachine(home);
+  AddRankFindings(ProgramsOf(session.options), spec, shared, findings);
+  RETURN_IF_ERROR(AddNeedFindings(session, options, spec.world_size(), findings));
   if (session.json) {
     std::cout << FindingsToJson(findings) << std::endl;
   } else {

@@ -23,7 +23,7 @@ struct RunRecord {
   // Unix seconds.
   double created = 0;
   // Who launched it.
-  std::string principal;
+  std::string principal = {};
   // Times it was launched or resumed by hand.
   int64_t launches = 0;
 };

@@ -235,7 +235,8 @@ void ExpectError(const Outcome& outcome, int exit_code, const std::vector<std::s
 }
 
 TEST_P(CliTest, MissingFileIsNotFound) {
-  ExpectError(Submit({"/no/such/corpus.jsonl"}), 3, {"/no/such/corpus.jsonl", "no such file"});
+  const std::string missing = (root_ / "no-such-corpus.jsonl").string();
+  ExpectError(Submit({missing}), 3, {missing, "no such file"});
 }
 
 TEST_P(CliTest, EmptyCorpusFailsTheJob) {
@@ -308,7 +309,8 @@ TEST_P(CliTest, CorpusToModelAndTheMistakesAfterIt) {
   EXPECT_THAT(Braid({"stop", "run-000001"}).output, HasSubstr("already ended"));
   EXPECT_EQ(Braid({"status", "run-000001", "--watch"}).exit_code, 0);
 
-  ExpectError(Braid({"eval", "run-000001", "--data", "/"}), 3, {"braid: / is not a packed"});
+  ExpectError(Braid({"eval", "run-000001", "--data", root_.string()}), 3,
+              {"braid: " + root_.string() + " is not a packed"});
   ExpectError(Braid({"generate", "run-000001", "--prompt", std::string(4000, 'q')}), 2,
               {"prompt: got ", "expected at most 64"});
   const Outcome broken = Braid({"report", "run-000001", "-o", "/no/such/directory/r.html"});

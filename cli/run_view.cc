@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -26,7 +27,10 @@ class Lines {
  public:
   explicit Lines(int width) : width_(width) {}
 
-  void Add(const std::string& text) { lines_.push_back(ClipColumns(text, width_)); }
+  void Add(std::string text) {
+    absl::StripTrailingAsciiWhitespace(&text);
+    lines_.push_back(ClipColumns(text, width_));
+  }
   void Field(const std::string& name, const std::string& value) {
     Add(absl::StrFormat("%-*s %s", kLabelWidth, name, value));
   }

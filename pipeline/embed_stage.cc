@@ -171,6 +171,7 @@ class VectorPass {
   absl::Status Run() {
     const auto keep_going = [this] { return advance_(position_); };
     ASSIGN_OR_RETURN(embedder_, MakeEmbedder(documents_, config_, advance_, keep_going, stage_));
+    RETURN_IF_ERROR(CheckFingerprint());
     ASSIGN_OR_RETURN(auto writer, NpyWriter<float>::Resume(stage_->directory() / "embeddings.npy",
                                                            {embedder_->dimension()}, left_.files));
     for (int64_t begin = left_.position; begin < documents_.size();) {
@@ -188,6 +189,16 @@ class VectorPass {
   }
 
  private:
+  // Vectors of another embedder under this key would be taken for those of the plan's ever after.
+  absl::Status CheckFingerprint() const {
+    if (plan_.fingerprint.empty() || embedder_->fingerprint() == plan_.fingerprint) {
+      return absl::OkStatus();
+    }
+    return absl::FailedPreconditionError(
+        absl::StrCat("the embedder was exchanged meanwhile: got \"", embedder_->fingerprint(),
+                     "\", expected \"", plan_.fingerprint, "\" as it was before; resume the job"));
+  }
+
   StagePosition PositionAt(int64_t done) const {
     const int64_t chunk_bytes = std::max<int64_t>(1, stage_->chunk_bytes() / pace_.weight);
     return DocumentPosition(documents_, done, chunk_bytes);

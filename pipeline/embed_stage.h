@@ -43,7 +43,8 @@ absl::StatusOr<EmbedPlan> PlanEmbedding(const v1::CorpusSpec& resolved,
                                         const std::string& ingest_key,
                                         const StopCheck& check = nullptr);
 
-// Units: documents. Errors: those of the embedder; CANCELLED.
+// Units: documents. Errors: those of the embedder; FAILED_PRECONDITION, with both
+// fingerprints, when it is not the one of the plan any more; CANCELLED.
 absl::Status Embed(const DocumentStore& documents, const v1::EmbedderConfig& config,
                    const EmbedPlan& plan, const StageAdvance& advance, StageWriter* stage);
 

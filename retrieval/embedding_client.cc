@@ -45,8 +45,8 @@ struct Replica {
   absl::Status problem;
 
   absl::Status Locate(const absl::Status& status) const {
-    return absl::Status(status.code(),
-                        absl::StrCat("embedding server ", address, ": ", status.message()));
+    return absl::Status(status.code(), absl::StrCat("embedding server ", address, ": ",
+                                                    ExplainRefusal(status).message()));
   }
 };
 
@@ -70,7 +70,7 @@ class EmbeddingClient::Replicas {
     for (const std::string& address : options.addresses) {
       Replica& replica = replicas_.emplace_back();
       replica.address = address;
-      replica.channel = OpenRetrievalChannel(address, options.credentials);
+      replica.channel = OpenRetrievalChannel(address);
       replica.stub = v1::EmbeddingService::NewStub(replica.channel);
     }
   }

@@ -19,17 +19,11 @@
 #include "retrieval/embedder.h"
 #include "retrieval/parallel_for.h"
 
-namespace grpc {
-class ChannelCredentials;
-}
-
 namespace braid {
 
 struct EmbeddingClientOptions {
   // HOST:PORT of each replica; all must serve the same embedder.
   std::vector<std::string> addresses = {};
-  // Null: those of SetRetrievalCredentials().
-  std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
   // Of silence: between a batch and its answer or a sign that it is worked on (a server sends
   // one every 5 s); and before a replica says what it is.
   std::chrono::milliseconds deadline{60'000};

@@ -211,6 +211,7 @@ absl::Status EmbeddingClient::Replicas::TakeReady(const EmbeddingEvent& event, R
     dimension_ = dimension;
     fingerprint_ = event.fingerprint;
     if (!absl::SimpleAtoi(event.batch_texts, &batch_texts_)) batch_texts_ = 0;
+    batch_texts_ = std::clamp<int64_t>(batch_texts_, 0, MaxTextsOfBatch(dimension));
     reference_ = replica->address;
   }
   if (event.fingerprint == fingerprint_ && dimension == dimension_) {

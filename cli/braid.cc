@@ -23,10 +23,11 @@ void AddGlobalOptions(braid::Program& program) {
   app.add_flag("--json", program.session.json, "Machine-readable output");
   app.add_option("--tls-certificate", options.tls.certificate, "PEM certificate chain");
   app.add_option("--tls-key", options.tls.key, "PEM private key");
-  app.add_option("--tls-ca", options.tls.ca, "PEM certificates the server must chain to");
+  app.add_option("--tls-ca", options.tls.ca, "PEM certificates that servers must chain to");
   app.add_option("--token-file", options.token_file,
-                 "File with the server's token (default: $BRAID_TOKEN, or ~/.braid/token over "
-                 "TLS); never the token itself, which others could read");
+                 "File with the token for --server, or for the servers of a job that runs here "
+                 "(default: $BRAID_TOKEN, or ~/.braid/token over TLS); never the token itself, "
+                 "which others could read");
   app.add_flag("--insecure", options.insecure, "Talk to a server beyond loopback without TLS");
   app.add_option("--mpirun", options.mpirun, "Program that starts the ranks of a run")
       ->capture_default_str();

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/access/call_log.h"
+#include "cli/access/client_token.h"
 #include "cli/arguments.h"
 #include "cli/blas_core.h"
 #include "cli/executable_path.h"
@@ -29,7 +30,7 @@ struct Options {
   braid::HostOptions host;
   std::string metrics;  // HOST:PORT; empty: none
   std::vector<std::filesystem::path> allowed;
-  std::filesystem::path log_file;
+  std::filesystem::path log_file, services_token_file;
   std::string log_level = "info";
   int drain_seconds = 10;
 };
@@ -64,6 +65,10 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--tls-certificate", options.host.tls.certificate, "PEM certificate chain");
   app.add_option("--tls-key", options.host.tls.key, "PEM private key");
   app.add_option("--tls-ca", options.host.tls.ca, "PEM certificates that clients must chain to");
+  app.add_option(
+      "--services-token-file", options.services_token_file,
+      "File with the token that jobs show to embedding and neighbour servers, over TLS or "
+      "on this machine; with --tls-*, they show that certificate too");
   app.add_option("--mpirun", options.host.mpirun, "Program that starts the ranks of a run")
       ->capture_default_str();
   app.add_option("--remote-agent", options.host.remote_agent,
@@ -140,6 +145,11 @@ absl::Status Serve(Options& options) {
   auto services = braid::ParseServiceNames(options.services);
   if (!services.ok()) return services.status();
   options.host.services = *services;
+  if (!options.services_token_file.empty()) {
+    auto token = braid::ReadClientToken(options.services_token_file, "");
+    if (!token.ok()) return token.status();
+    options.host.services_token = *std::move(token);
+  }
   auto log = braid::CallLog::Open(options.log_file, *braid::ParseLogLevel(options.log_level));
   if (!log.ok()) return log.status();
   auto calls = std::make_shared<braid::CallMetrics>();

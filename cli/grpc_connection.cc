@@ -31,6 +31,7 @@ absl::StatusOr<std::string> FindToken(const ConnectionOptions& options) {
   const bool tls = options.tls.any();
   const std::filesystem::path own = tls ? DefaultHome() / "token" : std::filesystem::path();
   ASSIGN_OR_RETURN(std::string token, ReadClientToken(options.token_file, own));
+  if (options.server.empty()) return token;
   if (token.empty() || tls || IsLoopback(options.server)) return token;
   return absl::InvalidArgumentError(
       absl::StrCat("the token would cross the network to ", options.server,
@@ -69,6 +70,10 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const ConnectionOpt
   host.home = options.home;
   host.services = std::move(services);
   host.run_jobs = run_jobs;
+  host.tls = options.tls;
+  if (host.services.contains(ServiceName::kPipeline)) {
+    ASSIGN_OR_RETURN(host.services_token, FindToken(options));
+  }
   host.mpirun = options.mpirun;
   host.remote_agent = options.remote_agent;
   ASSIGN_OR_RETURN(connection->host_, ServiceHost::Start(host));

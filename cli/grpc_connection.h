@@ -17,8 +17,8 @@ struct ConnectionOptions {
   std::string server;
   TlsFiles tls;
   bool insecure = false;
-  // File with the token of a remote server. Default: $BRAID_TOKEN, and over TLS
-  // ~/.braid/token.
+  // File with the token of a remote server; without one, what jobs in this process show to
+  // embedding and neighbour servers. Default: $BRAID_TOKEN, and over TLS ~/.braid/token.
   std::filesystem::path token_file;
   // Of launches by the services in this process.
   std::string mpirun = "mpirun";

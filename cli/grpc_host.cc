@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cli/access/grpc_call_identity.h"
 #include "cli/access/grpc_gate.h"
 #include "cli/access/request_limits.h"
 #include "cli/access/request_paths.h"
@@ -71,15 +72,27 @@ absl::StatusOr<std::unique_ptr<Embedder>> MakeEmbedder(const std::string& name) 
       absl::StrCat("--embedder: got \"", name, "\", expected hashing or contriever:DIRECTORY"));
 }
 
+// To embedding and neighbour servers.
+absl::Status IdentifyJobs(const HostOptions& options) {
+  RetrievalIdentity identity;
+  if (options.tls.any()) {
+    ASSIGN_OR_RETURN(identity.credentials,
+                     MakeChannelCredentials(options.listen, options.tls, options.insecure));
+  }
+  identity.call_identity = [token = options.services_token,
+                            tls = options.tls.any()](const std::string& address) {
+    // Never across a network in the clear: the server refuses the call for want of one.
+    return CallIdentity(tls || IsLoopback(address) ? token : "");
+  };
+  SetRetrievalIdentity(std::move(identity));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeService(ServiceName name,
                                                            const HostOptions& options) {
   switch (name) {
     case ServiceName::kPipeline: {
-      if (options.tls.any()) {  // what its jobs show to embedding and neighbour servers
-        ASSIGN_OR_RETURN(auto credentials,
-                         MakeChannelCredentials(options.listen, options.tls, options.insecure));
-        SetRetrievalCredentials(std::move(credentials));
-      }
+      RETURN_IF_ERROR(IdentifyJobs(options));
       PipelineOptions pipeline;
       pipeline.home = options.home;
       pipeline.num_workers = options.run_jobs ? 1 : 0;

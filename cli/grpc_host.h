@@ -52,7 +52,10 @@ struct HostOptions {
   std::set<ServiceName> services;
   // "127.0.0.1:7077"; empty serves in-process only. Port 0 picks a free one.
   std::string listen;
+  // Also what jobs show to embedding and neighbour servers, and of whom they expect the like.
   TlsFiles tls;
+  // What jobs show to those servers, over TLS or on this machine; may be empty.
+  std::string services_token;
   // Work on queued corpus jobs, not only answer questions about them.
   bool run_jobs = true;
   // Of the embedding service: "hashing", or "contriever:DIRECTORY" for the BERT encoder

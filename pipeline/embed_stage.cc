@@ -15,6 +15,7 @@
 #include "pipeline/json_file.h"
 #include "pipeline/resume_point.h"
 #include "pipeline/stage_key.h"
+#include "retrieval/contriever_config.h"
 #include "retrieval/contriever_directory.h"
 #include "retrieval/contriever_process.h"
 #include "retrieval/document_frequencies.h"
@@ -41,10 +42,10 @@ struct Pace {
   int64_t weight = 1;
 };
 
-Pace PaceOf(const v1::EmbedderConfig& config, const StageWriter& stage) {
+Pace PaceOf(const EmbedPlan& plan, const StageWriter& stage) {
   // A BERT encoder takes some hundred times as long as anything else does, and rounds by
   // what it embeds together: so batches are not by the size of a chunk.
-  if (config.kind() == "contriever") return {kBatchBytes, 64, 64};
+  if (plan.batch_texts > 0) return {kBatchBytes, plan.batch_texts, 64};
   return {std::min(kBatchBytes, stage.chunk_bytes()), kBatchDocuments};
 }
 
@@ -154,21 +155,23 @@ absl::StatusOr<std::unique_ptr<Embedder>> MakeEmbedder(const DocumentStore& docu
 class VectorPass {
  public:
   VectorPass(const DocumentStore& documents, const v1::EmbedderConfig& config,
-             const StageAdvance& advance, StageWriter* stage)
+             const EmbedPlan& plan, const StageAdvance& advance, StageWriter* stage)
       : documents_(documents),
         config_(config),
-        pace_(PaceOf(config, *stage)),
+        plan_(plan),
+        pace_(PaceOf(plan, *stage)),
         advance_(advance),
         stage_(stage) {
     // A point of the first pass says nothing about this one.
     if (stage->resume_point().step == kVectorStep) left_ = stage->resume_point();
-    if (left_.state.is_object()) truncated_before_ = left_.state.value(kTruncatedField, int64_t{0});
+    if (left_.state.is_object()) num_truncated_ = left_.state.value(kTruncatedField, int64_t{0});
     position_ = PositionAt(left_.position);
   }
 
   absl::Status Run() {
     const auto keep_going = [this] { return advance_(position_); };
     ASSIGN_OR_RETURN(embedder_, MakeEmbedder(documents_, config_, advance_, keep_going, stage_));
+    RETURN_IF_ERROR(CheckFingerprint());
     ASSIGN_OR_RETURN(auto writer, NpyWriter<float>::Resume(stage_->directory() / "embeddings.npy",
                                                            {embedder_->dimension()}, left_.files));
     for (int64_t begin = left_.position; begin < documents_.size();) {
@@ -182,10 +185,20 @@ class VectorPass {
     }
     ASSIGN_OR_RETURN(const FileSummary summary, writer.Commit());
     stage_->Add(summary, documents_.size());
-    return config_.kind() == "contriever" ? AddAbout() : absl::OkStatus();
+    return plan_.fingerprint.empty() ? absl::OkStatus() : AddAbout();
   }
 
  private:
+  // Vectors of another embedder under this key would be taken for those of the plan's ever after.
+  absl::Status CheckFingerprint() const {
+    if (plan_.fingerprint.empty() || embedder_->fingerprint() == plan_.fingerprint) {
+      return absl::OkStatus();
+    }
+    return absl::FailedPreconditionError(
+        absl::StrCat("the embedder was exchanged meanwhile: got \"", embedder_->fingerprint(),
+                     "\", expected \"", plan_.fingerprint, "\" as it was before; resume the job"));
+  }
+
   StagePosition PositionAt(int64_t done) const {
     const int64_t chunk_bytes = std::max<int64_t>(1, stage_->chunk_bytes() / pace_.weight);
     return DocumentPosition(documents_, done, chunk_bytes);
@@ -193,33 +206,34 @@ class VectorPass {
 
   absl::Status EmbedBatch(int64_t begin, int64_t end, NpyWriter<float>* writer) {
     vectors_.assign(static_cast<size_t>((end - begin) * embedder_->dimension()), 0);
-    RETURN_IF_ERROR(embedder_->Embed(documents_.Texts(begin, end), vectors_));
+    ASSIGN_OR_RETURN(const int64_t num_cut,
+                     embedder_->EmbedAndCountCut(documents_.Texts(begin, end), vectors_));
+    num_truncated_ += num_cut;
     return writer->AppendRows(vectors_);
   }
 
   absl::Status SavePoint(int64_t position, NpyWriter<float>* writer) {
     ResumePoint point{.step = kVectorStep, .position = position};
-    if (num_truncated() > 0) point.state[kTruncatedField] = num_truncated();
+    if (num_truncated_ > 0) point.state[kTruncatedField] = num_truncated_;
     RETURN_IF_ERROR(writer->Sync(&point.files));
     return stage_->SaveResumePoint(std::move(point));
   }
 
   absl::Status AddAbout() {
     const nlohmann::json about = {{"fingerprint", embedder_->fingerprint()},
-                                  {kTruncatedField, num_truncated()}};
+                                  {kTruncatedField, num_truncated_}};
     return stage_->AddText(kEmbedderName, FormatJson(about), 1);
   }
 
-  int64_t num_truncated() const { return truncated_before_ + embedder_->num_truncated(); }
-
   const DocumentStore& documents_;
   const v1::EmbedderConfig& config_;
+  const EmbedPlan& plan_;
   const Pace pace_;
   const StageAdvance& advance_;
   StageWriter* const stage_;
   ResumePoint left_;
-  int64_t truncated_before_ = 0;  // by earlier attempts
-  StagePosition position_;        // told again while a process embeds
+  int64_t num_truncated_ = 0;  // by earlier attempts too
+  StagePosition position_;     // told again while others embed
   std::unique_ptr<Embedder> embedder_;
   std::vector<float> vectors_;
 };
@@ -231,28 +245,32 @@ int32_t AutomaticDimension(int64_t num_documents) {
   return num_documents <= kMostDocuments ? 512 : 256;
 }
 
-absl::StatusOr<std::string> EmbedKey(const v1::CorpusSpec& resolved, const std::string& ingest_key,
-                                     const StopCheck& check) {
+absl::StatusOr<EmbedPlan> PlanEmbedding(const v1::CorpusSpec& resolved,
+                                        const std::string& ingest_key, const StopCheck& check) {
   const v1::EmbedderConfig& config = resolved.embedder();
+  EmbedPlan plan;
   StageKey key("embed", kFormatVersion);
   key.Add("ingest", ingest_key).Add("kind", config.kind());
   if (config.kind() == "remote") {
     ASSIGN_OR_RETURN(const auto client, ConnectRemote(config, check));
-    key.Add("fingerprint", client->fingerprint());
+    plan.fingerprint = client->fingerprint();
+    plan.batch_texts = client->preferred_batch_texts();
   } else if (config.kind() == "contriever") {
     ASSIGN_OR_RETURN(const ContrieverDirectory model,
                      ContrieverDirectory::Open(config.model_dir(), config.max_tokens()));
-    ASSIGN_OR_RETURN(const std::string fingerprint, model.Fingerprint());
-    key.Add("fingerprint", fingerprint);
+    ASSIGN_OR_RETURN(plan.fingerprint, model.Fingerprint());
+    plan.batch_texts = kContrieverBatchTexts;
   } else {
     key.Add("dimension", config.dimension()).Add("max_ngram", config.max_ngram());
   }
-  return key.Hex();
+  if (!plan.fingerprint.empty()) key.Add("fingerprint", plan.fingerprint);
+  plan.key = key.Hex();
+  return plan;
 }
 
 absl::Status Embed(const DocumentStore& documents, const v1::EmbedderConfig& config,
-                   const StageAdvance& advance, StageWriter* stage) {
-  return VectorPass(documents, config, advance, stage).Run();
+                   const EmbedPlan& plan, const StageAdvance& advance, StageWriter* stage) {
+  return VectorPass(documents, config, plan, advance, stage).Run();
 }
 
 absl::StatusOr<int64_t> ReadNumTruncated(const std::filesystem::path& directory) {

@@ -1,9 +1,9 @@
 // embed: one L2-normalised vector a document.
 //
 // Output: embeddings.npy [n, d] float32; for the hashing embedder also
-// document_frequencies.npy, with which further texts can be embedded alike; for the
-// contriever embedder also embedder.json, with its fingerprint and how many documents are
-// longer than it reads.
+// document_frequencies.npy, with which further texts can be embedded alike; for the others
+// embedder.json, with the fingerprint and how many documents are longer than the embedder
+// reads.
 #ifndef BRAID_PIPELINE_EMBED_STAGE_H_
 #define BRAID_PIPELINE_EMBED_STAGE_H_
 
@@ -26,19 +26,29 @@ namespace braid {
 // the order), but searching neighbours takes time by n^2 d.
 int32_t AutomaticDimension(int64_t num_documents);
 
+// What will embed, found out before anything is.
+struct EmbedPlan {
+  std::string key;  // of the stage
+  // Of the embedder, where the settings do not say it all.
+  std::string fingerprint;
+  // As Embedder::preferred_batch_texts().
+  int64_t batch_texts = 0;
+};
+
 // A remote embedder counts by the fingerprint of its vectors, not by its
 // addresses; so this connects to it, and waits for a replica. Errors: UNAVAILABLE when none
 // comes, those of `check`. So does a model, not by its directory; so this reads it. Errors:
 // those of ContrieverDirectory.
-absl::StatusOr<std::string> EmbedKey(const v1::CorpusSpec& resolved, const std::string& ingest_key,
-                                     const StopCheck& check = nullptr);
+absl::StatusOr<EmbedPlan> PlanEmbedding(const v1::CorpusSpec& resolved,
+                                        const std::string& ingest_key,
+                                        const StopCheck& check = nullptr);
 
-// Units: documents. Errors: those of the embedder; CANCELLED.
+// Units: documents. Errors: those of the embedder; FAILED_PRECONDITION, with both
+// fingerprints, when it is not the one of the plan any more; CANCELLED.
 absl::Status Embed(const DocumentStore& documents, const v1::EmbedderConfig& config,
-                   const StageAdvance& advance, StageWriter* stage);
+                   const EmbedPlan& plan, const StageAdvance& advance, StageWriter* stage);
 
-// Of a finished stage in `directory`: documents longer than its embedder reads, 0 where
-// it does not tell.
+// Of a finished stage in `directory`: documents longer than its embedder reads.
 absl::StatusOr<int64_t> ReadNumTruncated(const std::filesystem::path& directory);
 
 }  // namespace braid

@@ -133,13 +133,15 @@ absl::Status JobRun::RunTokenize() {
 }
 
 absl::Status JobRun::RunEmbed() {
-  const absl::StatusOr<std::string> key = EmbedKey(spec_, ingest_key_, [&] {
+  const absl::StatusOr<EmbedPlan> plan = PlanEmbedding(spec_, ingest_key_, [&] {
     return hooks_.stop() ? absl::CancelledError("stopped on request") : absl::OkStatus();
   });
-  ASSIGN_OR_RETURN(embed_, Stage("embed", "documents", key, [&](const auto& advance, auto* stage) {
-                     return Embed(*documents_, spec_.embedder(), advance, stage);
+  if (!plan.ok()) return InStage("embed", plan.status());
+  ASSIGN_OR_RETURN(embed_,
+                   Stage("embed", "documents", plan->key, [&](const auto& advance, auto* stage) {
+                     return Embed(*documents_, spec_.embedder(), *plan, advance, stage);
                    }));
-  embed_key_ = *key;
+  embed_key_ = plan->key;
   return absl::OkStatus();
 }
 

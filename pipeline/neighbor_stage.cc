@@ -90,8 +90,8 @@ absl::StatusOr<NeighborPlan> ReadPlan(int32_t k, const StageWriter& stage) {
       plan.lists =
           std::make_unique<InvertedLists>(plan.centroids, centroids.num_rows(), std::move(list_of));
     }
-  } else if (std::filesystem::exists(home / kIndexName)) {
-    ASSIGN_OR_RETURN(plan.index, VectorIndex::Load(home / kIndexName));
+  } else if (const ManifestEntry* index = stage.FindScratch(kIndexName)) {
+    ASSIGN_OR_RETURN(plan.index, VectorIndex::Load(home, *index));
   }
   return plan;
 }

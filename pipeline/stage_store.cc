@@ -97,6 +97,11 @@ void StageWriter::AddScratch(const FileSummary& file) {
   scratch_.push_back(MakeManifestEntry(file, 0));
 }
 
+const ManifestEntry* StageWriter::FindScratch(std::string_view name) const {
+  const auto found = std::ranges::find(scratch_, name, &ManifestEntry::name);
+  return found == scratch_.end() ? nullptr : &*found;
+}
+
 void StageWriter::DropScratch(std::string_view name) {
   std::erase_if(scratch_, [&](const ManifestEntry& entry) { return entry.name == name; });
   dropped_.push_back(directory_ / name);

@@ -82,6 +82,8 @@ class StageWriter {
   // Records a committed file that later attempts need but that is no part of the output,
   // such as a snapshot of counts. Its name must not be that of one in use.
   void AddScratch(const FileSummary& file);
+  // What is recorded of it; nullptr when it is not.
+  const ManifestEntry* FindScratch(std::string_view name) const;
   // No attempt needs it once the next point is saved, which removes it.
   void DropScratch(std::string_view name);
   // Writes and records a small file.

@@ -12,6 +12,9 @@
 
 namespace braid {
 
+// Of a call: enough of like length to share batches, few enough for a minute on one core.
+inline constexpr int64_t kContrieverBatchTexts = 64;
+
 // The shape of the encoder: D = hidden_size, H = num_attention_heads, F =
 // intermediate_size, V = vocab_size. All at least 1, D a multiple of H.
 struct ContrieverConfig {

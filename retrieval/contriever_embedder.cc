@@ -61,6 +61,11 @@ absl::StatusOr<std::unique_ptr<ContrieverEmbedder>> ContrieverEmbedder::Load(
 
 absl::Status ContrieverEmbedder::Embed(std::span<const std::string_view> texts,
                                        std::span<float> vectors) const {
+  return EmbedAndCountCut(texts, vectors).status();
+}
+
+absl::StatusOr<int64_t> ContrieverEmbedder::EmbedAndCountCut(
+    std::span<const std::string_view> texts, std::span<float> vectors) const {
   if (vectors.size() != texts.size() * static_cast<size_t>(dimension_)) {
     return absl::InvalidArgumentError(absl::StrCat("contriever: room for ", vectors.size(),
                                                    " values, expected ", texts.size(), " x ",
@@ -81,8 +86,7 @@ absl::Status ContrieverEmbedder::Embed(std::span<const std::string_view> texts,
     RETURN_IF_ERROR(EmbedBatch(pieces, rest.first(count), vectors));
     rest = rest.subspan(count);
   }
-  num_truncated_ += std::ranges::count_if(pieces, &WordPieces::truncated);
-  return absl::OkStatus();
+  return std::ranges::count_if(pieces, &WordPieces::truncated);
 }
 
 absl::Status ContrieverEmbedder::EmbedBatch(const std::vector<WordPieces>& texts,

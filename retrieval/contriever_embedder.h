@@ -3,7 +3,6 @@
 #ifndef BRAID_RETRIEVAL_CONTRIEVER_EMBEDDER_H_
 #define BRAID_RETRIEVAL_CONTRIEVER_EMBEDDER_H_
 
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -14,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "retrieval/contriever_config.h"
 #include "retrieval/contriever_model.h"
 #include "retrieval/embedder.h"
 #include "retrieval/wordpiece_tokenizer.h"
@@ -45,8 +45,10 @@ class ContrieverEmbedder final : public Embedder {
   int32_t dimension() const override { return dimension_; }
   absl::Status Embed(std::span<const std::string_view> texts,
                      std::span<float> vectors) const override;
+  absl::StatusOr<int64_t> EmbedAndCountCut(std::span<const std::string_view> texts,
+                                           std::span<float> vectors) const override;
   std::string fingerprint() const override { return fingerprint_; }
-  int64_t num_truncated() const override { return num_truncated_; }
+  int64_t preferred_batch_texts() const override { return kContrieverBatchTexts; }
 
  private:
   ContrieverEmbedder(ContrieverOptions options, WordPieceTokenizer tokenizer,
@@ -62,7 +64,6 @@ class ContrieverEmbedder final : public Embedder {
   int32_t max_tokens_ = 0;
   int32_t dimension_ = 0;
   std::string fingerprint_;
-  mutable std::atomic<int64_t> num_truncated_{0};
 };
 
 // Consecutive texts of `lengths` as batches: how many each has. The longest text of a

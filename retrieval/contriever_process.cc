@@ -204,22 +204,29 @@ absl::StatusOr<int64_t> ContrieverProcess::EmbedOnce(std::span<const std::string
 
 absl::Status ContrieverProcess::Embed(std::span<const std::string_view> texts,
                                       std::span<float> vectors) const {
+  return EmbedAndCountCut(texts, vectors).status();
+}
+
+absl::StatusOr<int64_t> ContrieverProcess::EmbedAndCountCut(std::span<const std::string_view> texts,
+                                                            std::span<float> vectors) const {
   if (vectors.size() != texts.size() * static_cast<size_t>(hello_.dimension)) {
     return absl::InvalidArgumentError(absl::StrCat("contriever: room for ", vectors.size(),
                                                    " values, expected ", texts.size(), " x ",
                                                    hello_.dimension));
   }
   const auto width = static_cast<size_t>(hello_.dimension);
+  int64_t num_truncated = 0;
   for (size_t begin = 0; begin < texts.size(); begin += kTextsAtOnce) {
     const size_t count = std::min(kTextsAtOnce, texts.size() - begin);
-    RETURN_IF_ERROR(
-        EmbedSome(texts.subspan(begin, count), vectors.subspan(begin * width, count * width)));
+    ASSIGN_OR_RETURN(const int64_t cut, EmbedSome(texts.subspan(begin, count),
+                                                  vectors.subspan(begin * width, count * width)));
+    num_truncated += cut;
   }
-  return absl::OkStatus();
+  return num_truncated;
 }
 
-absl::Status ContrieverProcess::EmbedSome(std::span<const std::string_view> texts,
-                                          std::span<float> vectors) const {
+absl::StatusOr<int64_t> ContrieverProcess::EmbedSome(std::span<const std::string_view> texts,
+                                                     std::span<float> vectors) const {
   const std::lock_guard lock(mutex_);
   const bool fresh = child_ == nullptr;
   if (fresh) RETURN_IF_ERROR(Restart());
@@ -230,14 +237,7 @@ absl::Status ContrieverProcess::EmbedSome(std::span<const std::string_view> text
     RETURN_IF_ERROR(Restart());
     num_truncated = EmbedOnce(texts, vectors);
   }
-  RETURN_IF_ERROR(num_truncated.status());
-  num_truncated_ += *num_truncated;
-  return absl::OkStatus();
-}
-
-int64_t ContrieverProcess::num_truncated() const {
-  const std::lock_guard lock(mutex_);
-  return num_truncated_;
+  return num_truncated;
 }
 
 pid_t ContrieverProcess::pid() const {

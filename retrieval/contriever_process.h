@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "retrieval/contriever_config.h"
 #include "retrieval/embedder.h"
 #include "retrieval/embedder_pipe.h"
 
@@ -47,12 +48,14 @@ class ContrieverProcess final : public Embedder {
 
   int32_t dimension() const override { return hello_.dimension; }
   std::string fingerprint() const override { return hello_.fingerprint; }
-  int64_t num_truncated() const override;
+  int64_t preferred_batch_texts() const override { return kContrieverBatchTexts; }
 
   // A process that died is started again, once a turn. RESOURCE_EXHAUSTED when that one
   // is killed too; FAILED_PRECONDITION when the model has changed since Start.
   absl::Status Embed(std::span<const std::string_view> texts,
                      std::span<float> vectors) const override;
+  absl::StatusOr<int64_t> EmbedAndCountCut(std::span<const std::string_view> texts,
+                                           std::span<float> vectors) const override;
 
   // Of the process; 0 while there is none.
   pid_t pid() const;
@@ -62,15 +65,15 @@ class ContrieverProcess final : public Embedder {
   explicit ContrieverProcess(const ContrieverProcessOptions& options);
 
   absl::Status Restart() const;
-  absl::Status EmbedSome(std::span<const std::string_view> texts, std::span<float> vectors) const;
+  absl::StatusOr<int64_t> EmbedSome(std::span<const std::string_view> texts,
+                                    std::span<float> vectors) const;
   absl::StatusOr<int64_t> EmbedOnce(std::span<const std::string_view> texts,
                                     std::span<float> vectors) const;
 
   const ContrieverProcessOptions options_;
   EmbedderHello hello_;
-  mutable std::mutex mutex_;  // guards the following
-  mutable std::unique_ptr<Child> child_;
-  mutable int64_t num_truncated_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::unique_ptr<Child> child_;  // guarded by mutex_
 };
 
 // braid-embedder: $BRAID_EMBEDDER_PROGRAM, or beside this program, or in ../bin from it.

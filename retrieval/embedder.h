@@ -13,6 +13,8 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "formats/status_macros.h"
 
 namespace braid {
 
@@ -34,9 +36,18 @@ class Embedder {
   // Identifies the function text -> vector: equal fingerprints, equal vectors.
   virtual std::string fingerprint() const = 0;
 
-  // Of the texts embedded so far, how many are longer than this embedder reads, so that
+  // As Embed. Returns how many of the texts are longer than this embedder reads, so that
   // only their beginning counts.
-  virtual int64_t num_truncated() const { return 0; }
+  virtual absl::StatusOr<int64_t> EmbedAndCountCut(std::span<const std::string_view> texts,
+                                                   std::span<float> vectors) const {
+    RETURN_IF_ERROR(Embed(texts, vectors));
+    return 0;
+  }
+
+  // Of an embedder whose texts take long: how many make a call of some seconds to a minute.
+  // Vectors can depend, by rounding, on which texts share a call; calls of this many texts
+  // of the same sequence give the same bytes everywhere. 0: as many as there are.
+  virtual int64_t preferred_batch_texts() const { return 0; }
 };
 
 }  // namespace braid

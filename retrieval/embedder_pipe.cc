@@ -122,9 +122,7 @@ absl::StatusOr<std::string> EmbedFrame(const Embedder& embedder, const Frame& fr
   ASSIGN_OR_RETURN(const auto texts, UnpackTexts(frame));
   const size_t num_values = texts.size() * static_cast<size_t>(embedder.dimension());
   std::vector<float> vectors(num_values);
-  const int64_t before = embedder.num_truncated();
-  RETURN_IF_ERROR(embedder.Embed(texts, vectors));
-  const int64_t num_truncated = embedder.num_truncated() - before;
+  ASSIGN_OR_RETURN(const int64_t num_truncated, embedder.EmbedAndCountCut(texts, vectors));
   std::string bytes(reinterpret_cast<const char*>(vectors.data()), 4 * num_values);
   return bytes.append(reinterpret_cast<const char*>(&num_truncated), sizeof(num_truncated));
 }

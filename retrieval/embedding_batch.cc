@@ -19,8 +19,9 @@ int64_t MaxTextsOfBatch(int32_t dimension) {
 }
 
 absl::StatusOr<std::vector<EmbeddingBatch>> SplitIntoBatches(
-    std::span<const std::string_view> texts, int32_t dimension, int64_t target_bytes) {
-  const auto max_texts = static_cast<size_t>(MaxTextsOfBatch(dimension));
+    std::span<const std::string_view> texts, int32_t dimension, int64_t target_bytes,
+    int64_t target_texts) {
+  const auto max_texts = static_cast<size_t>(std::min(MaxTextsOfBatch(dimension), target_texts));
   std::vector<EmbeddingBatch> batches;
   int64_t bytes = 0;
   for (size_t i = 0; i < texts.size(); ++i) {

@@ -22,10 +22,11 @@ struct EmbeddingBatch {
   size_t begin, end;
 };
 
-// Batches of about `target_bytes`, in order; a longer text has one of its own.
-// RESOURCE_EXHAUSTED for a text that does not fit into a message.
+// Batches of about `target_bytes` and at most `target_texts`, in order; a longer text has
+// one of its own. RESOURCE_EXHAUSTED for a text that does not fit into a message.
 absl::StatusOr<std::vector<EmbeddingBatch>> SplitIntoBatches(
-    std::span<const std::string_view> texts, int32_t dimension, int64_t target_bytes);
+    std::span<const std::string_view> texts, int32_t dimension, int64_t target_bytes,
+    int64_t target_texts);
 
 }  // namespace braid
 

@@ -45,8 +45,8 @@ struct Replica {
   absl::Status problem;
 
   absl::Status Locate(const absl::Status& status) const {
-    return absl::Status(status.code(),
-                        absl::StrCat("embedding server ", address, ": ", status.message()));
+    return absl::Status(status.code(), absl::StrCat("embedding server ", address, ": ",
+                                                    ExplainRefusal(status).message()));
   }
 };
 
@@ -58,6 +58,7 @@ struct Work {
   std::deque<size_t> pending = {};  // not sent, or to be sent again
   std::vector<int> attempts = {};   // times sent, of each batch
   size_t num_answered = 0;
+  int64_t num_truncated = 0;
 };
 
 }  // namespace
@@ -69,14 +70,16 @@ class EmbeddingClient::Replicas {
     for (const std::string& address : options.addresses) {
       Replica& replica = replicas_.emplace_back();
       replica.address = address;
-      replica.channel = OpenRetrievalChannel(address, options.credentials);
+      replica.channel = OpenRetrievalChannel(address);
       replica.stub = v1::EmbeddingService::NewStub(replica.channel);
     }
   }
 
   absl::Status Learn();
-  absl::Status Embed(std::span<const std::string_view> texts, std::span<float> vectors);
+  // Returns how many texts were cut.
+  absl::StatusOr<int64_t> Embed(std::span<const std::string_view> texts, std::span<float> vectors);
 
+  int64_t preferred_batch_texts() const;
   int32_t dimension() const { return dimension_; }
   const std::string& fingerprint() const { return fingerprint_; }
 
@@ -106,6 +109,7 @@ class EmbeddingClient::Replicas {
   Clock::time_point alone_since_;  // no replica was ready since
   // Of the first replica heard, whose address is `reference_`.
   int32_t dimension_ = 0;
+  int64_t batch_texts_ = 0;  // that it wants in a batch; 0: does not say
   std::string fingerprint_, reference_;
   bool learning_ = false;
 };
@@ -206,6 +210,8 @@ absl::Status EmbeddingClient::Replicas::TakeReady(const EmbeddingEvent& event, R
   if (reference_.empty()) {
     dimension_ = dimension;
     fingerprint_ = event.fingerprint;
+    if (!absl::SimpleAtoi(event.batch_texts, &batch_texts_)) batch_texts_ = 0;
+    batch_texts_ = std::clamp<int64_t>(batch_texts_, 0, MaxTextsOfBatch(dimension));
     reference_ = replica->address;
   }
   if (event.fingerprint == fingerprint_ && dimension == dimension_) {
@@ -226,21 +232,27 @@ absl::Status EmbeddingClient::Replicas::TakeAnswer(const v1::EmbedResponse& answ
                                                    Replica* replica) {
   const bool in_turn = !replica->unanswered.empty() &&
                        static_cast<int64_t>(replica->unanswered.front()) == answer.batch();
+  replica->waiting_since = Clock::now();
+  if (in_turn && answer.working()) return absl::OkStatus();
   const auto d = static_cast<size_t>(dimension_);
   const EmbeddingBatch batch =
       in_turn ? work_.batches[replica->unanswered.front()] : EmbeddingBatch{0, 0};
   const auto& values = answer.values();
   const bool finite = std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
-  if (!in_turn || static_cast<size_t>(values.size()) != (batch.end - batch.begin) * d || !finite) {
+  const auto num_texts = static_cast<int64_t>(batch.end - batch.begin);
+  const bool counted = answer.num_truncated() >= 0 && answer.num_truncated() <= num_texts;
+  if (!in_turn || static_cast<size_t>(values.size()) != (batch.end - batch.begin) * d || !finite ||
+      !counted) {
     return replica->Locate(absl::DataLossError(absl::StrCat(
         "malformed answer: got ", values.size(), " values", finite ? "" : " (not all finite)",
-        " for batch ", answer.batch(), ", expected ", (batch.end - batch.begin) * d)));
+        " and ", answer.num_truncated(), " cut texts for batch ", answer.batch(), ", expected ",
+        (batch.end - batch.begin) * d, " values of ", num_texts, " texts")));
   }
   std::ranges::copy(values, work_.vectors.begin() + static_cast<int64_t>(batch.begin * d));
   replica->unanswered.pop_front();
-  replica->waiting_since = Clock::now();
   replica->num_failures = 0;
   ++work_.num_answered;
+  work_.num_truncated += answer.num_truncated();
   return absl::OkStatus();
 }
 
@@ -314,18 +326,30 @@ absl::Status EmbeddingClient::Replicas::Learn() {
   return status;
 }
 
-absl::Status EmbeddingClient::Replicas::Embed(std::span<const std::string_view> texts,
-                                              std::span<float> vectors) {
-  ASSIGN_OR_RETURN(std::vector<EmbeddingBatch> batches,
-                   SplitIntoBatches(texts, dimension_, options_.batch_bytes));
+int64_t EmbeddingClient::Replicas::preferred_batch_texts() const {
+  // The last batches of a call leave some replicas idle; so not only as many as are in flight.
+  constexpr int64_t kBatchesOfReplica = 4;
+  return batch_texts_ * kBatchesOfReplica * static_cast<int64_t>(replicas_.size());
+}
+
+absl::StatusOr<int64_t> EmbeddingClient::Replicas::Embed(std::span<const std::string_view> texts,
+                                                         std::span<float> vectors) {
+  // Where texts take long, they do by their number: each is read to the same length at most.
+  ASSIGN_OR_RETURN(
+      std::vector<EmbeddingBatch> batches,
+      batch_texts_ > 0
+          ? SplitIntoBatches(texts, dimension_, kMaxEmbeddingMessageBytes, batch_texts_)
+          : SplitIntoBatches(texts, dimension_, options_.batch_bytes, MaxTextsOfBatch(dimension_)));
   const std::lock_guard lock(mutex_);
   work_ = {.texts = texts, .vectors = vectors, .batches = std::move(batches)};
   work_.attempts.resize(work_.batches.size());
   for (size_t i = 0; i < work_.batches.size(); ++i) work_.pending.push_back(i);
   const absl::Status status = Run([&] { return work_.num_answered == work_.batches.size(); });
+  const int64_t num_truncated = work_.num_truncated;
   CloseStreams();
   work_ = {};
-  return status;
+  RETURN_IF_ERROR(status);
+  return num_truncated;
 }
 
 EmbeddingClient::EmbeddingClient(std::unique_ptr<Replicas> replicas)
@@ -349,8 +373,17 @@ int32_t EmbeddingClient::dimension() const { return replicas_->dimension(); }
 
 std::string EmbeddingClient::fingerprint() const { return replicas_->fingerprint(); }
 
+int64_t EmbeddingClient::preferred_batch_texts() const {
+  return replicas_->preferred_batch_texts();
+}
+
 absl::Status EmbeddingClient::Embed(std::span<const std::string_view> texts,
                                     std::span<float> vectors) const {
+  return EmbedAndCountCut(texts, vectors).status();
+}
+
+absl::StatusOr<int64_t> EmbeddingClient::EmbedAndCountCut(std::span<const std::string_view> texts,
+                                                          std::span<float> vectors) const {
   const size_t expected = texts.size() * static_cast<size_t>(dimension());
   if (vectors.size() != expected) {
     return absl::InvalidArgumentError(absl::StrCat("embedding client: room for ", vectors.size(),

@@ -19,18 +19,13 @@
 #include "retrieval/embedder.h"
 #include "retrieval/parallel_for.h"
 
-namespace grpc {
-class ChannelCredentials;
-}
-
 namespace braid {
 
 struct EmbeddingClientOptions {
   // HOST:PORT of each replica; all must serve the same embedder.
   std::vector<std::string> addresses = {};
-  // Null: those of SetRetrievalCredentials().
-  std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
-  // For the answer to one batch, and for a replica to say what it is.
+  // Of silence: between a batch and its answer or a sign that it is worked on (a server sends
+  // one every 5 s); and before a replica says what it is.
   std::chrono::milliseconds deadline{60'000};
   std::chrono::milliseconds connect_deadline{5'000};
   // How long to wait while no replica is there.
@@ -39,7 +34,8 @@ struct EmbeddingClientOptions {
   int max_attempts = 6;
   // Batches that a replica has not answered: one that it works on, one on the way.
   int batches_in_flight = 2;
-  // Bytes of text in a batch; a longer text is sent alone.
+  // Bytes of text in a batch for replicas that do not say how many texts they want in one; a
+  // longer text is sent alone.
   int64_t batch_bytes = int64_t{256} << 10;
   // Asked several times a second while waiting; what is not OK ends the call.
   StopCheck check = nullptr;
@@ -65,6 +61,10 @@ class EmbeddingClient final : public Embedder {
   // otherwise the errors of the replica, with its address, and those of options.check.
   absl::Status Embed(std::span<const std::string_view> texts,
                      std::span<float> vectors) const override;
+  absl::StatusOr<int64_t> EmbedAndCountCut(std::span<const std::string_view> texts,
+                                           std::span<float> vectors) const override;
+  // Batches as the replicas want them, enough for all of them to be busy.
+  int64_t preferred_batch_texts() const override;
   // That of the replicas: vectors are the same as from their embedder.
   std::string fingerprint() const override;
 

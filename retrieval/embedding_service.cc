@@ -3,8 +3,12 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -35,15 +39,57 @@ absl::StatusOr<v1::EmbedResponse> EmbedBatch(const Embedder& embedder,
   response.set_dimension(embedder.dimension());
   const int64_t num_values = num_texts * embedder.dimension();
   response.mutable_values()->Resize(static_cast<int>(num_values), 0);
-  RETURN_IF_ERROR(embedder.Embed(
-      texts, {response.mutable_values()->mutable_data(), static_cast<size_t>(num_values)}));
+  ASSIGN_OR_RETURN(const int64_t num_truncated,
+                   embedder.EmbedAndCountCut(texts, {response.mutable_values()->mutable_data(),
+                                                     static_cast<size_t>(num_values)}));
+  response.set_num_truncated(static_cast<int32_t>(num_truncated));
   return response;
 }
 
+using Stream = grpc::ServerReaderWriter<v1::EmbedResponse, v1::EmbedRequest>;
+
+// The answers of a stream and, from a thread of its own, signs of life between them: an
+// encoder may take minutes for a batch, and only a server that is gone is silent.
+class AnswerWriter {
+ public:
+  AnswerWriter(Stream* stream, std::chrono::milliseconds interval)
+      : stream_(stream),
+        interval_(interval),
+        thread_([this](std::stop_token stop) { Run(stop); }) {}
+
+  void Begin(int64_t batch) {
+    const std::lock_guard lock(mutex_);
+    batch_ = batch;
+  }
+  bool Write(const v1::EmbedResponse& answer) {
+    const std::lock_guard lock(mutex_);
+    batch_.reset();
+    return stream_->Write(answer);
+  }
+
+ private:
+  void Run(std::stop_token stop) {
+    std::unique_lock lock(mutex_);
+    while (!stop.stop_requested()) {
+      stopped_.wait_for(lock, stop, interval_, [] { return false; });
+      if (stop.stop_requested() || !batch_) continue;
+      v1::EmbedResponse sign;
+      sign.set_batch(*batch_);
+      sign.set_working(true);
+      stream_->Write(sign);
+    }
+  }
+
+  Stream* const stream_;  // written to under mutex_
+  const std::chrono::milliseconds interval_;
+  std::mutex mutex_;
+  std::condition_variable_any stopped_;
+  std::optional<int64_t> batch_;  // being worked on; guarded by mutex_
+  std::jthread thread_;           // last: ends before what it uses
+};
+
 class EmbeddingServiceImpl final : public v1::EmbeddingService::Service {
  public:
-  using Stream = grpc::ServerReaderWriter<v1::EmbedResponse, v1::EmbedRequest>;
-
   EmbeddingServiceImpl(std::shared_ptr<const Embedder> embedder,
                        const EmbeddingServiceOptions& options)
       : embedder_(std::move(embedder)), options_(options), slots_(options.max_batches) {}
@@ -65,11 +111,16 @@ class EmbeddingServiceImpl final : public v1::EmbeddingService::Service {
   absl::Status AnswerBatches(grpc::ServerContext* context, Stream* stream) {
     context->AddInitialMetadata(kEmbedderDimensionKey, std::to_string(embedder_->dimension()));
     context->AddInitialMetadata(kEmbedderFingerprintKey, embedder_->fingerprint());
+    if (const int64_t texts = embedder_->preferred_batch_texts(); texts > 0) {
+      context->AddInitialMetadata(kEmbedderBatchTextsKey, std::to_string(texts));
+    }
     stream->SendInitialMetadata();
+    AnswerWriter writer(stream, options_.sign_interval);
     v1::EmbedRequest request;
     while (stream->Read(&request)) {
+      writer.Begin(request.batch());
       ASSIGN_OR_RETURN(const v1::EmbedResponse response, AnswerInTurn(context, request));
-      if (!stream->Write(response)) return absl::CancelledError("the client is gone");
+      if (!writer.Write(response)) return absl::CancelledError("the client is gone");
     }
     return absl::OkStatus();
   }

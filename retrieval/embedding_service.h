@@ -2,6 +2,7 @@
 #ifndef BRAID_RETRIEVAL_EMBEDDING_SERVICE_H_
 #define BRAID_RETRIEVAL_EMBEDDING_SERVICE_H_
 
+#include <chrono>
 #include <memory>
 
 #include "retrieval/embedder.h"
@@ -12,10 +13,11 @@ class Service;
 
 namespace braid {
 
-// Initial metadata of every stream, sent before its first batch is read: dimension and
-// fingerprint of the embedder.
+// Initial metadata of every stream, sent before its first batch is read: dimension,
+// fingerprint and, unless it is 0, preferred_batch_texts() of the embedder.
 inline constexpr char kEmbedderDimensionKey[] = "braid-embedder-dimension";
 inline constexpr char kEmbedderFingerprintKey[] = "braid-embedder-fingerprint";
+inline constexpr char kEmbedderBatchTextsKey[] = "braid-embedder-batch-texts";
 
 struct EmbeddingServiceOptions {
   // Streams open at a time; further ones are RESOURCE_EXHAUSTED at once.
@@ -23,6 +25,8 @@ struct EmbeddingServiceOptions {
   // Batches that are embedded at a time, each with RetrievalThreads() threads; the others
   // wait in turn.
   int max_batches = 2;
+  // Between signs of life while a batch waits or is embedded.
+  std::chrono::milliseconds sign_interval{5'000};
 };
 
 // For each batch received, one answer, in order. A stream holds one batch and its answer: the

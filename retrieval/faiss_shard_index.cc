@@ -63,8 +63,13 @@ absl::StatusOr<std::unique_ptr<ShardIndex>> CreateFaissShardIndex(
 }
 
 absl::StatusOr<std::unique_ptr<ShardIndex>> LoadFaissShardIndex(
-    const std::filesystem::path& directory) {
-  ASSIGN_OR_RETURN(std::unique_ptr<VectorIndex> index, VectorIndex::Load(directory / kIndexName));
+    const std::filesystem::path& directory, const Manifest& manifest) {
+  const ManifestEntry* file = manifest.Find(kIndexName);
+  if (file == nullptr) {
+    return absl::DataLossError(
+        absl::StrCat(directory.string(), ": the manifest of a shard lists no ", kIndexName));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<VectorIndex> index, VectorIndex::Load(directory, *file));
   return std::make_unique<FaissShardIndex>(directory, std::move(index));
 }
 

@@ -9,11 +9,16 @@
 #include <faiss/index_factory.h>
 #include <faiss/index_io.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "formats/check.h"
+#include "formats/crc32c.h"
+#include "formats/file_error.h"
 #include "formats/status_macros.h"
 #include "retrieval/faiss_call.h"
 #include "retrieval/parallel_for.h"
@@ -35,6 +40,52 @@ struct AtomicFileWriter : faiss::IOWriter {
 
   AtomicFile* file;
   absl::Status status;
+};
+
+// A file that has the digest expected of it. FAISS then reads through the same descriptor: not
+// another file that has got the name meanwhile.
+class VerifiedFile : public faiss::IOReader {
+ public:
+  static absl::StatusOr<std::unique_ptr<VerifiedFile>> Open(const std::filesystem::path& path,
+                                                            const ManifestEntry& expected) {
+    std::unique_ptr<VerifiedFile> file(new VerifiedFile(std::fopen(path.c_str(), "rbe")));
+    if (file->file_ == nullptr) return SystemError("open", path, errno);
+    ASSIGN_OR_RETURN(const FileSummary found, file->Summarize(path));
+    if (found.bytes != expected.bytes || found.crc32c != expected.crc32c) {
+      return CorruptFile(
+          path, {"index", 0, Describe(found.bytes, found.crc32c),
+                 Describe(expected.bytes, expected.crc32c), "Damaged since; make it again"});
+    }
+    std::rewind(file->file_.get());
+    return file;
+  }
+
+  size_t operator()(void* data, size_t size, size_t count) override {
+    return std::fread(data, size, count, file_.get());
+  }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
+  explicit VerifiedFile(std::FILE* file) : file_(file) {}
+
+  absl::StatusOr<FileSummary> Summarize(const std::filesystem::path& path) {
+    FileSummary summary;
+    std::vector<char> block(1 << 20);
+    while (const size_t count = std::fread(block.data(), 1, block.size(), file_.get())) {
+      summary.crc32c = Crc32c({block.data(), count}, summary.crc32c);
+      summary.bytes += static_cast<int64_t>(count);
+    }
+    if (std::ferror(file_.get())) return SystemError("read", path, errno);
+    return summary;
+  }
+  static std::string Describe(int64_t bytes, uint32_t crc32c) {
+    return absl::StrCat(bytes, " bytes with CRC-32C ", Crc32cToHex(crc32c));
+  }
+
+  const std::unique_ptr<std::FILE, Close> file_;
 };
 
 class FaissVectorIndex final : public VectorIndex {
@@ -193,11 +244,15 @@ absl::StatusOr<std::unique_ptr<VectorIndex>> VectorIndex::Create(int32_t d,
   return made;
 }
 
-absl::StatusOr<std::unique_ptr<VectorIndex>> VectorIndex::Load(const std::filesystem::path& path) {
+absl::StatusOr<std::unique_ptr<VectorIndex>> VectorIndex::Load(
+    const std::filesystem::path& directory, const ManifestEntry& file) {
+  const std::filesystem::path path = directory / file.name;
+  ASSIGN_OR_RETURN(const std::unique_ptr<VerifiedFile> verified, VerifiedFile::Open(path, file));
   std::unique_ptr<VectorIndex> loaded;
   RETURN_IF_ERROR(FaissCall(absl::StatusCode::kDataLoss,
                             absl::StrCat("reading index ", path.string()), RetrievalThreads(), [&] {
-                              std::unique_ptr<faiss::Index> index(faiss::read_index(path.c_str()));
+                              std::unique_ptr<faiss::Index> index(
+                                  faiss::read_index(verified.get()));
                               loaded = std::make_unique<FaissVectorIndex>(std::move(index));
                             }));
   return loaded;

@@ -12,28 +12,26 @@
 namespace braid {
 namespace {
 
-struct ProcessCredentials {
+struct ProcessIdentity {
   std::mutex mutex;
-  std::shared_ptr<grpc::ChannelCredentials> credentials;  // guarded by mutex
+  RetrievalIdentity identity;  // guarded by mutex
 };
 
-ProcessCredentials& Shared() {
-  static auto* const shared = new ProcessCredentials;
+ProcessIdentity& Shared() {
+  static auto* const shared = new ProcessIdentity;
   return *shared;
 }
 
-std::shared_ptr<grpc::ChannelCredentials> OrDefault(
-    std::shared_ptr<grpc::ChannelCredentials> credentials) {
-  if (credentials) return credentials;
+RetrievalIdentity OwnIdentity() {
   const std::lock_guard lock(Shared().mutex);
-  return Shared().credentials ? Shared().credentials : grpc::InsecureChannelCredentials();
+  return Shared().identity;
 }
 
 }  // namespace
 
-void SetRetrievalCredentials(std::shared_ptr<grpc::ChannelCredentials> credentials) {
+void SetRetrievalIdentity(RetrievalIdentity identity) {
   const std::lock_guard lock(Shared().mutex);
-  Shared().credentials = std::move(credentials);
+  Shared().identity = std::move(identity);
 }
 
 absl::Status CheckServerAddress(const std::string& what, const std::string& address) {
@@ -47,8 +45,7 @@ absl::Status CheckServerAddress(const std::string& what, const std::string& addr
       absl::StrCat(what, " \"", address, "\": expected HOST:PORT, such as 127.0.0.1:7077"));
 }
 
-std::shared_ptr<grpc::Channel> OpenRetrievalChannel(
-    const std::string& address, std::shared_ptr<grpc::ChannelCredentials> credentials) {
+std::shared_ptr<grpc::Channel> OpenRetrievalChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
   // A restarted server is found again within seconds, not minutes.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
@@ -58,8 +55,19 @@ std::shared_ptr<grpc::Channel> OpenRetrievalChannel(
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 500);
   // A connection of its own, not one shared with other clients of the same address.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel("dns:///" + address, OrDefault(std::move(credentials)),
-                                   arguments);
+  const RetrievalIdentity own = OwnIdentity();
+  return grpc::experimental::CreateCustomChannelWithInterceptors(
+      "dns:///" + address, own.credentials ? own.credentials : grpc::InsecureChannelCredentials(),
+      arguments,
+      own.call_identity ? own.call_identity(address) : RetrievalIdentity::Interceptors());
+}
+
+absl::Status ExplainRefusal(const absl::Status& status) {
+  if (!absl::IsUnauthenticated(status) && !absl::IsPermissionDenied(status)) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(),
+                                   "; jobs show the token of braidd --services-token-file, or of "
+                                   "braid --token-file, which that server must know"));
 }
 
 }  // namespace braid

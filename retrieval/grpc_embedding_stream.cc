@@ -66,7 +66,8 @@ void EmbeddingStream::OnReadInitialMetadataDone(bool ok) {
   events_->Push({.kind = EmbeddingEvent::Kind::kReady,
                  .stream = number_,
                  .fingerprint = Metadata(kEmbedderFingerprintKey),
-                 .dimension = Metadata(kEmbedderDimensionKey)});
+                 .dimension = Metadata(kEmbedderDimensionKey),
+                 .batch_texts = Metadata(kEmbedderBatchTextsKey)});
 }
 
 void EmbeddingStream::OnWriteDone(bool ok) {

@@ -27,6 +27,7 @@ struct EmbeddingEvent {
   // kReady: what the server says it is; "" where it says nothing.
   std::string fingerprint = {};
   std::string dimension = {};
+  std::string batch_texts = {};
   v1::EmbedResponse answer = {};  // kAnswer
   absl::Status status = {};       // kEnded, the last event of a stream
 };

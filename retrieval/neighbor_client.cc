@@ -108,7 +108,7 @@ absl::StatusOr<std::unique_ptr<NeighborClient>> NeighborClient::Make(
   RETURN_IF_ERROR(CheckServerAddress("neighbor server", address));
   auto connection = std::make_unique<Connection>();
   connection->options = options;
-  connection->channel = OpenRetrievalChannel(address, options.credentials);
+  connection->channel = OpenRetrievalChannel(address);
   connection->stub = v1::NeighborService::NewStub(connection->channel);
   return std::unique_ptr<NeighborClient>(new NeighborClient(address, std::move(connection)));
 }
@@ -116,7 +116,7 @@ absl::StatusOr<std::unique_ptr<NeighborClient>> NeighborClient::Make(
 absl::Status NeighborClient::Locate(const std::string& shard, const absl::Status& status) const {
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat("neighbor server ", address_, ", shard ", shard,
-                                                  ": ", status.message()));
+                                                  ": ", ExplainRefusal(status).message()));
 }
 
 absl::Status NeighborClient::Create(const std::string& shard, int32_t dimension,

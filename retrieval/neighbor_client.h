@@ -15,15 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace grpc {
-class ChannelCredentials;
-}
-
 namespace braid {
 
 struct NeighborClientOptions {
-  // Null: those of SetRetrievalCredentials().
-  std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
   // Of one attempt at a call; sealing, which may write for minutes, has its own.
   std::chrono::milliseconds deadline{60'000};
   std::chrono::milliseconds seal_deadline{600'000};

@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<NeighborShard>> NeighborShard::Load(
   if (const std::optional<int64_t> num_lists = ListsOf(manifest.key)) {
     ASSIGN_OR_RETURN(shard->index_, LoadListedShardIndex(directory, d, *num_lists));
   } else {
-    ASSIGN_OR_RETURN(shard->index_, LoadFaissShardIndex(directory));
+    ASSIGN_OR_RETURN(shard->index_, LoadFaissShardIndex(directory, manifest));
   }
   shard->sealed_ = true;
   return shard;

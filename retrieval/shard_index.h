@@ -55,8 +55,9 @@ absl::StatusOr<std::unique_ptr<ShardIndex>> LoadListedShardIndex(
 // Any other FAISS index string: in memory, index.faiss once sealed. Scores are FAISS's.
 absl::StatusOr<std::unique_ptr<ShardIndex>> CreateFaissShardIndex(
     const std::filesystem::path& directory, int32_t d, const std::string& factory);
+// DATA_LOSS unless the file is as Seal() listed it in `manifest`.
 absl::StatusOr<std::unique_ptr<ShardIndex>> LoadFaissShardIndex(
-    const std::filesystem::path& directory);
+    const std::filesystem::path& directory, const Manifest& manifest);
 
 }  // namespace braid
 

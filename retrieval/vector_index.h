@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "formats/atomic_file.h"
+#include "formats/manifest.h"
 #include "retrieval/parallel_for.h"
 
 namespace braid {
@@ -43,8 +44,12 @@ class VectorIndex {
   // "IVF1024,PQ32", "HNSW32". INVALID_ARGUMENT when FAISS cannot make it for
   // dimension d.
   static absl::StatusOr<std::unique_ptr<VectorIndex>> Create(int32_t d, const std::string& factory);
-  // Reads what Save wrote. DATA_LOSS when FAISS cannot.
-  static absl::StatusOr<std::unique_ptr<VectorIndex>> Load(const std::filesystem::path& path);
+  // Reads what Save wrote, DIRECTORY/file.name. FAISS believes whatever a file says, sizes and
+  // indices too: so it is shown only bytes that have the length and CRC of `file`, and there is
+  // no other way to read an index. DATA_LOSS otherwise, and when FAISS cannot read it;
+  // NOT_FOUND when it is not there.
+  static absl::StatusOr<std::unique_ptr<VectorIndex>> Load(const std::filesystem::path& directory,
+                                                           const ManifestEntry& file);
   virtual ~VectorIndex() = default;
 
   virtual int32_t dimension() const = 0;

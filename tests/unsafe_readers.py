@@ -2,8 +2,8 @@
 """Fails when a source file reads what can run code or crash on damaged bytes.
 
 Nothing is unpickled, no shell is started, and FAISS, which believes whatever an
-index file says, is reached through one function, by callers that have matched
-the file's digest. Run with --self-test to see that violations are found.
+index file says, reads in one place: from a file that has the digest its caller
+must give. Run with --self-test to see that violations are found.
 """
 import pathlib
 import re
@@ -17,12 +17,10 @@ RULES = {
         r"^$", "unpickles; weights are safetensors"),
     r"\b(PyTorchStreamReader|InputArchive|Unpickler)\b": (
         r"^$", "unpickles; weights are safetensors"),
-    r"\bread_(index|VectorTransform|InvertedLists|ProductQuantizer)\w*\s*\(": (
-        r"^retrieval/faiss_vector_index\.cc$", "FAISS believes what a file says; VectorIndex::Load"),
-    # Each matches the digest first: by its manifest, or by its resume point.
-    r"\bVectorIndex::Load\s*\(": (
-        r"^(retrieval/(faiss_vector_index|neighbor_shard|faiss_shard_index)|pipeline/neighbor_stage)"
-        r"\.cc$", "match the file's digest first, and say so in tests/unsafe_readers.py"),
+    r"\bread_(index|VectorTransform|InvertedLists|ProductQuantizer)\w*\s*\((?!verified\.get)": (
+        r"^$", "FAISS believes what a file says; VectorIndex::Load checks it first"),
+    r"\bread_index\s*\(verified\.get": (
+        r"^retrieval/faiss_vector_index\.cc$", "FAISS is read by VectorIndex::Load"),
     r"(?<![\w:.>])(std::|::)?(system|popen)\s*\(": (r"^$", "starts a shell"),
     r"\"/bin/(ba)?sh\"": (r"^$", "starts a shell"),
 }
@@ -60,13 +58,13 @@ def self_test():
         ("trainer/model/x.cc", "torch::serialize::InputArchive archive;"),
         ("retrieval/faiss_lists.cc", "faiss::read_index(path.c_str());"),
         ("retrieval/faiss_lists.cc", "faiss::read_index_binary(path.c_str());"),
-        ("pipeline/order_stage.cc", "VectorIndex::Load(path);"),
+        ("retrieval/faiss_vector_index.cc", "faiss::read_index(path.c_str());"),
+        ("retrieval/faiss_lists.cc", "faiss::read_index(verified.get());"),
         ("trainer/control/launcher.cc", "system(command.c_str());"),
         ("trainer/control/launcher.cc", 'execl("/bin/sh", "sh", "-c", command);'),
     ]
     good = [
-        ("retrieval/faiss_vector_index.cc", "faiss::read_index(path.c_str());"),
-        ("retrieval/neighbor_shard.cc", "VectorIndex::Load(directory / kIndexFile)"),
+        ("retrieval/faiss_vector_index.cc", "faiss::read_index(verified.get());"),
         ("cli/x.cc", "// system() would start a shell"),
         ("cli/x.cc", "file_system(x); Manifest::Load(directory);"),
     ]

@@ -40,11 +40,17 @@ TEST_F(EmbeddingHostTest, ServesABertEncoder) {
       EmbeddingClient::Connect({.addresses = {"127.0.0.1:" + std::to_string(host->port())}}));
   EXPECT_EQ(client->dimension(), 24);
   EXPECT_EQ(client->fingerprint().rfind("contriever-", 0), 0u);
+  EXPECT_EQ(client->preferred_batch_texts() % 64, 0) << "the gate lets through what it wants";
+  EXPECT_GT(client->preferred_batch_texts(), 0);
   std::vector<float> vectors(2 * 24);
   ASSERT_OK(client->Embed(std::vector<std::string_view>{"abc d", ""}, vectors));
   double squares = 0;
   for (const float x : vectors) squares += static_cast<double>(x) * x;
   EXPECT_NEAR(squares, 1, 1e-5) << "the second is zero";
+  std::string longer;
+  for (int i = 0; i < 100; ++i) longer += "abc d ";
+  const std::vector<std::string_view> texts = {longer, "abc"};
+  EXPECT_EQ(client->EmbedAndCountCut(texts, vectors).value_or(-1), 1);
 }
 
 TEST_F(EmbeddingHostTest, RefusesAnEmbedderThatItDoesNotKnow) {

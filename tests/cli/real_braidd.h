@@ -27,6 +27,7 @@ class RealBraidd {
   void Kill();
 
   pid_t pid() const { return pid_; }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   std::filesystem::path home() const { return scratch_ / "home"; }
   // A connection of its own.
   std::shared_ptr<grpc::Channel> Connect() const;

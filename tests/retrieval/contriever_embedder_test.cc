@@ -140,13 +140,13 @@ TEST_F(ContrieverEmbedderTest, GivesUnitVectorsAndZeroForNothing) {
 
 TEST_F(ContrieverEmbedderTest, CountsTextsThatItCutsAndReadsOnlyTheirBeginning) {
   const auto embedder = Tiny({}, {.max_tokens = 6});
-  ASSERT_OK_AND_ASSIGN(const Vectors vectors,
-                       EmbedAll(*embedder, {"a b c d", "a b c d e", "a b c d zzz zzz"}));
-  EXPECT_EQ(embedder->num_truncated(), 2);
+  const std::vector<std::string> texts = {"a b c d", "a b c d e", "a b c d zzz zzz"};
+  ASSERT_OK_AND_ASSIGN(const Vectors vectors, EmbedAll(*embedder, texts));
   EXPECT_LE(LargestDifference(vectors[0], vectors[1]), kTolerance);
   EXPECT_LE(LargestDifference(vectors[0], vectors[2]), kTolerance);
-  ASSERT_OK(EmbedAll(*embedder, {"a b c d e f"}));
-  EXPECT_EQ(embedder->num_truncated(), 3);
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  std::vector<float> room(3 * 24);
+  EXPECT_EQ(embedder->EmbedAndCountCut(views, room).value_or(-1), 2);
 }
 
 TEST_F(ContrieverEmbedderTest, MayBeUsedFromManyThreads) {

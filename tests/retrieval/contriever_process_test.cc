@@ -40,32 +40,53 @@ class ContrieverProcessTest : public testing::Test {
     WriteTinyBert({}, scratch_.path());
   }
 
+  static void SetUpTestSuite() {
+    setenv("BRAID_EMBEDDER_PROGRAM", BRAID_EMBEDDER, 1);
+    shared_directory_ = new ScratchDirectory;
+    WriteTinyBert({}, shared_directory_->path());
+    auto started = ContrieverProcess::Start(
+        {.directory = shared_directory_->path(), .max_tokens = 5, .num_threads = 1});
+    ASSERT_OK(started);
+    shared_ = started->release();
+  }
+  static void TearDownTestSuite() {
+    delete shared_;
+    delete shared_directory_;
+  }
+  // One process for all tests that leave it as it is: starting one takes seconds.
+  static const ContrieverProcess& Shared() { return *shared_; }
+
   absl::StatusOr<std::unique_ptr<ContrieverProcess>> Start(ContrieverProcessOptions options = {}) {
     options.directory = scratch_.path();
     options.num_threads = 1;
     return ContrieverProcess::Start(options);
   }
 
+  static inline ScratchDirectory* shared_directory_ = nullptr;
+  static inline const ContrieverProcess* shared_ = nullptr;
   ScratchDirectory scratch_;
 };
 
 TEST_F(ContrieverProcessTest, EmbedsCountsAndTellsItsFingerprint) {
-  ASSERT_OK_AND_ASSIGN(const auto embedder, Start({.max_tokens = 5}));
-  EXPECT_EQ(embedder->dimension(), 24);
-  EXPECT_THAT(embedder->fingerprint(), testing::StartsWith("contriever-"));
-  ASSERT_OK_AND_ASSIGN(const auto vectors, Embed(*embedder, {"abc", "", "a b c d"}));
+  const ContrieverProcess& embedder = Shared();
+  EXPECT_EQ(embedder.dimension(), 24);
+  EXPECT_THAT(embedder.fingerprint(), testing::StartsWith("contriever-"));
+  ASSERT_OK_AND_ASSIGN(const auto vectors, Embed(embedder, {"abc", "", "a b c d"}));
   double squares = 0;
   for (size_t i = 0; i < 24; ++i) squares += static_cast<double>(vectors[i]) * vectors[i];
   EXPECT_NEAR(squares, 1, 1e-5);
   for (size_t i = 24; i < 48; ++i) EXPECT_EQ(vectors[i], 0);
-  EXPECT_EQ(embedder->num_truncated(), 1);
-  ASSERT_OK(Embed(*embedder, {}));
+  ASSERT_OK(Embed(embedder, {}));
+  std::vector<float> room(24 * 300);
+  const std::vector<std::string_view> texts(300, "a b c d");
+  EXPECT_EQ(embedder.EmbedAndCountCut(texts, room).value_or(-1), 300);
+  const std::vector<std::string_view> one = {"a b c", "a b c d"};
+  EXPECT_EQ(embedder.EmbedAndCountCut(one, std::span(room).first(48)).value_or(-1), 1);
 }
 
 TEST_F(ContrieverProcessTest, EmbedsMoreTextsThanItSendsAtOnce) {
-  ASSERT_OK_AND_ASSIGN(const auto embedder, Start());
-  ASSERT_OK_AND_ASSIGN(const auto one, Embed(*embedder, {"abc d"}));
-  ASSERT_OK_AND_ASSIGN(const auto many, Embed(*embedder, std::vector<std::string>(600, "abc d")));
+  ASSERT_OK_AND_ASSIGN(const auto one, Embed(Shared(), {"abc d"}));
+  ASSERT_OK_AND_ASSIGN(const auto many, Embed(Shared(), std::vector<std::string>(600, "abc d")));
   for (size_t i = 0; i < many.size(); ++i) ASSERT_NEAR(many[i], one[i % 24], 1e-5) << i;
 }
 
@@ -79,7 +100,7 @@ TEST_F(ContrieverProcessTest, SaysWhatIsWrongWithAModel) {
   EXPECT_FAILS(Start(), absl::StatusCode::kInternal, "exit code 1");
 }
 
-TEST_F(ContrieverProcessTest, StartsAgainAfterItsProcessWasKilled) {
+TEST_F(ContrieverProcessTest, StartsAgainAfterItsProcessWasKilledButNotWithAnotherModel) {
   ASSERT_OK_AND_ASSIGN(const auto embedder, Start());
   ASSERT_OK_AND_ASSIGN(const auto before, Embed(*embedder, {"abc d"}));
   const pid_t first = embedder->pid();
@@ -87,10 +108,6 @@ TEST_F(ContrieverProcessTest, StartsAgainAfterItsProcessWasKilled) {
   ASSERT_OK_AND_ASSIGN(const auto after, Embed(*embedder, {"abc d"}));
   EXPECT_NE(embedder->pid(), first);
   EXPECT_EQ(before, after);
-}
-
-TEST_F(ContrieverProcessTest, DoesNotGoOnWithAnotherModel) {
-  ASSERT_OK_AND_ASSIGN(const auto embedder, Start());
   WriteTinyBert({.seed = 2}, scratch_.path());
   ASSERT_EQ(kill(embedder->pid(), SIGKILL), 0);
   EXPECT_FAILS(Embed(*embedder, {"abc"}), absl::StatusCode::kFailedPrecondition, "changed");
@@ -112,14 +129,14 @@ TEST_F(ContrieverProcessTest, EndsAtOnceWhenAskedTo) {
 }
 
 TEST_F(ContrieverProcessTest, ServesManyThreads) {
-  ASSERT_OK_AND_ASSIGN(const auto embedder, Start());
+  const ContrieverProcess& embedder = Shared();
   std::mt19937 random(1);
   const std::vector<std::string> texts = {RandomWords(3, &random), RandomWords(9, &random)};
-  ASSERT_OK_AND_ASSIGN(const auto expected, Embed(*embedder, texts));
+  ASSERT_OK_AND_ASSIGN(const auto expected, Embed(embedder, texts));
   std::vector<std::jthread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      const auto got = Embed(*embedder, texts);
+      const auto got = Embed(embedder, texts);
       EXPECT_TRUE(got.ok() && *got == expected) << got.status();
     });
   }

@@ -4,7 +4,9 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -239,6 +241,61 @@ TEST(EmbeddingClientTest, GivesTheBatchesOfASilentReplicaToAnother) {
   EXPECT_EQ(Embed(*client, Documents(40)).size(), 80u);
   EXPECT_TRUE(stuck->started);
   stuck->released = true;
+}
+
+// As an encoder on few cores: wants small batches, takes long for each, and reads 5 bytes of
+// a text.
+class SlowEmbedder final : public Embedder {
+ public:
+  explicit SlowEmbedder(std::chrono::milliseconds pause) : pause_(pause) {}
+
+  int32_t dimension() const override { return 1; }
+  std::string fingerprint() const override { return "slow"; }
+  int64_t preferred_batch_texts() const override { return 8; }
+  absl::Status Embed(std::span<const std::string_view> texts,
+                     std::span<float> vectors) const override {
+    return EmbedAndCountCut(texts, vectors).status();
+  }
+  absl::StatusOr<int64_t> EmbedAndCountCut(std::span<const std::string_view> texts,
+                                           std::span<float> vectors) const override {
+    std::this_thread::sleep_for(pause_);
+    ++num_calls;
+    largest_batch = std::max<size_t>(largest_batch, texts.size());
+    for (size_t i = 0; i < texts.size(); ++i) vectors[i] = static_cast<float>(texts[i].size());
+    return std::ranges::count_if(texts, [](std::string_view text) { return text.size() > 5; });
+  }
+
+  mutable std::atomic<int> num_calls = 0;
+  mutable std::atomic<size_t> largest_batch = 0;
+
+ private:
+  const std::chrono::milliseconds pause_;
+};
+
+TEST(EmbeddingClientTest, SendsASlowEmbedderTheBatchesItWantsAndCountsWhatItCuts) {
+  const auto embedder = std::make_shared<SlowEmbedder>(std::chrono::milliseconds(0));
+  Server first(embedder), second(embedder);
+  const auto client = Connect({.addresses = {first.address(), second.address()}});
+  EXPECT_EQ(client->preferred_batch_texts() % 16, 0) << "whole batches, for both";
+  std::vector<std::string> documents(100, "short");
+  for (size_t i = 0; i < documents.size(); i += 9) documents[i] = "longer than that";
+  const std::vector<std::string_view> texts(documents.begin(), documents.end());
+  std::vector<float> vectors(texts.size());
+  const auto num_cut = client->EmbedAndCountCut(texts, vectors);
+  ASSERT_TRUE(num_cut.ok()) << num_cut.status();
+  EXPECT_EQ(*num_cut, 12);
+  EXPECT_EQ(embedder->num_calls, 13);
+  EXPECT_EQ(embedder->largest_batch, 8u);
+  EXPECT_EQ(vectors, Embed(*embedder, documents));
+}
+
+TEST(EmbeddingClientTest, WaitsForAServerThatSaysThatItWorks) {
+  const auto embedder = std::make_shared<SlowEmbedder>(std::chrono::milliseconds(500));
+  Server server(embedder, EmbeddingServiceOptions{.sign_interval = std::chrono::milliseconds(20)});
+  const auto client =
+      Connect({.addresses = {server.address()}, .deadline = std::chrono::milliseconds(250)});
+  EXPECT_EQ(Embed(*client, Documents(16)).size(), 16u);
+  EXPECT_EQ(embedder->num_calls, 2) << "none was sent again";
 }
 
 TEST(EmbeddingServiceTest, RefusesStreamsBeyondItsLimitAndClientsGoElsewhere) {

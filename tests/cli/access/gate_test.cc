@@ -1,6 +1,7 @@
 // Calls through the gate to services behind it: what gets through arrives as it was sent, and
 // what is known of the caller is that of the one call.
 #include <gmock/gmock.h>
+#include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -128,6 +129,9 @@ class KeptRecords final : public CallObserver {
 
 class GateTest : public ::testing::Test {
  protected:
+  // For good: gRPC that loses its last user waits up to 10 s for connections which still close.
+  static void SetUpTestSuite() { grpc_init(); }
+
   explicit GateTest(int max_calls = 10'000) {
     grpc::ServerBuilder inner;
     inner.RegisterService(&pipeline_);

@@ -15,9 +15,12 @@
 #include "pipeline/job_runner.h"
 #include "pipeline/stage_store.h"
 #include "retrieval/contriever_process.h"
+#include "retrieval/embedding_service.h"
+#include "tests/formats/scratch_directory.h"
 #include "tests/formats/status_matchers.h"
 #include "tests/pipeline/jobs/finished_job.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
+#include "tests/retrieval/retrieval_server.h"
 #include "tests/retrieval/tiny_bert.h"
 
 namespace braid {
@@ -68,16 +71,37 @@ TEST_F(ContrieverJobTest, StoresTheVectorsOfTheEmbedderAndCountsCutDocuments) {
   ASSERT_OK_AND_ASSIGN(const auto embedder,
                        ContrieverProcess::Start({.directory = *model_, .num_threads = 1}));
   std::vector<float> expected(static_cast<size_t>(documents.size() * embedder->dimension()));
-  ASSERT_OK(embedder->Embed(documents.Texts(0, documents.size()), expected));
+  ASSERT_OK_AND_ASSIGN(const int64_t num_cut,
+                       embedder->EmbedAndCountCut(documents.Texts(0, documents.size()), expected));
   ASSERT_OK_AND_ASSIGN(const auto stored,
                        NpyArray<float>::Open(home.StageDirectory("embed") / "embeddings.npy"));
   ASSERT_EQ(stored.values().size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
     ASSERT_NEAR(stored.values()[i], expected[i], 1e-5) << i;
   }
-  EXPECT_EQ(result.num_truncated(), embedder->num_truncated());
+  EXPECT_EQ(result.num_truncated(), num_cut);
   EXPECT_GT(result.num_truncated(), 0) << "the test would prove little";
   EXPECT_LT(result.num_truncated(), documents.size());
+}
+
+TEST_F(ContrieverJobTest, GetsTheSameFromServersAsFromAModelOfItsOwn) {
+  Home own, remote;
+  ASSERT_OK_AND_ASSIGN(const v1::JobResult expected, own.Run(Spec()));
+  ASSERT_OK_AND_ASSIGN(std::shared_ptr<const Embedder> embedder,
+                       ContrieverProcess::Start({.directory = *model_, .num_threads = 1}));
+  LocalServer first(MakeEmbeddingService(embedder)), second(MakeEmbeddingService(embedder));
+  v1::CorpusSpec spec = Spec();
+  *spec.mutable_embedder() = {};
+  spec.mutable_embedder()->set_kind("remote");
+  spec.mutable_embedder()->add_addresses(first.address());
+  spec.mutable_embedder()->add_addresses(second.address());
+  ASSERT_OK_AND_ASSIGN(const v1::JobResult result, remote.Run(spec));
+  EXPECT_EQ(result.num_truncated(), expected.num_truncated());
+  EXPECT_GT(result.num_truncated(), 0);
+  const auto vectors = [](const Home& home) {
+    return GetFile(home.StageDirectory("embed") / "embeddings.npy");
+  };
+  EXPECT_TRUE(vectors(remote) == vectors(own)) << "batches are cut alike";
 }
 
 TEST_F(ContrieverJobTest, ReusesVectorsByTheModelsContent) {

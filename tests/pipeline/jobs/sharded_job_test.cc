@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "retrieval/embedding_service.h"
 #include "retrieval/hashing_embedder.h"
 #include "retrieval/neighbor_service.h"
+#include "tests/formats/status_matchers.h"
 #include "tests/pipeline/jobs/faulty_job.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 #include "tests/retrieval/retrieval_server.h"
@@ -90,6 +92,32 @@ TEST_F(ShardedJobTest, IsTheSameFromOneReplicaAndFromTwo) {
   spec.mutable_embedder()->add_addresses(second.address());
   EXPECT_EQ(Run(two, spec), StageNames());
   EXPECT_TRUE(StoreContents(one) == StoreContents(two));
+}
+
+// Says that it is another one from the second stream on, as a server does that was
+// exchanged while a job was between two calls.
+class ExchangedEmbedder final : public Embedder {
+ public:
+  int32_t dimension() const override { return 4; }
+  absl::Status Embed(std::span<const std::string_view>, std::span<float>) const override {
+    return absl::InternalError("not to be called");
+  }
+  std::string fingerprint() const override { return num_asked_++ == 0 ? "model-a" : "model-b"; }
+
+ private:
+  mutable std::atomic<int> num_asked_ = 0;
+};
+
+TEST_F(ShardedJobTest, StoresNoVectorsOfAnotherEmbedderThanItLookedFor) {
+  LocalServer server(MakeEmbeddingService(std::make_shared<ExchangedEmbedder>()));
+  v1::CorpusSpec spec = SmallSpec(corpus_);
+  *spec.mutable_embedder() = {};
+  spec.mutable_embedder()->set_kind("remote");
+  spec.mutable_embedder()->add_addresses(server.address());
+  StageStore store(NewDirectory() / "store");
+  const JobHooks hooks = {.report = [](const v1::StageProgress&) {}, .stop = [] { return false; }};
+  EXPECT_FAILS(RunJob(*ResolveCorpusSpec(spec), &store, hooks),
+               absl::StatusCode::kFailedPrecondition, "embed", "\"model-a\"", "\"model-b\"");
 }
 
 TEST_F(ShardedJobTest, GoesOnFromEveryPointAtWhichItWasStopped) {

@@ -126,6 +126,7 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
 absl::StatusOr<v1::Run> TrainingServiceImpl::Resume(const std::string& id,
                                                     const grpc::ServerContext& context) {
   ASSIGN_OR_RETURN(const RunRecord ended, store_->Get(id));
+  RETURN_IF_ERROR(CheckMayManage(context, id, ended.principal));
   RETURN_IF_ERROR(RequireResumable(DescribeRun(ended, UnixTime())));
   ASSIGN_OR_RETURN(const RunRecord record, store_->Relaunch(id, OwnerOf(context, 0)));
   RETURN_IF_ERROR(StartRun(programs_, RunDirectory(record.run_dir)));
@@ -135,6 +136,7 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Resume(const std::string& id,
 absl::StatusOr<v1::Run> TrainingServiceImpl::Stop(const std::string& id,
                                                   grpc::ServerContext* context) {
   ASSIGN_OR_RETURN(const RunRecord record, store_->Get(id));
+  RETURN_IF_ERROR(CheckMayManage(*context, id, record.principal));
   v1::Run run = DescribeRun(record, UnixTime());
   if (HasEnded(run.state())) return run;
   ASSIGN_OR_RETURN(const bool cancelled, CancelQueuedRun(RunDirectory(record.run_dir)));

@@ -39,7 +39,8 @@ RunRecord RecordOf(SQLite::Statement& row) {
           .run_dir = row.getColumn("run_dir").getString(),
           .created = row.getColumn("created").getDouble(),
           .principal = row.getColumn("principal").getString(),
-          .launches = row.getColumn("launches").getInt64()};
+          .launches = row.getColumn("launches").getInt64(),
+          .active = row.getColumn("active").getInt() != 0};
 }
 
 // BEGIN IMMEDIATE takes the write lock first, so two programs that launch at once

@@ -178,8 +178,12 @@ absl::StatusOr<v1::ListRunsResponse> TrainingServiceImpl::Page(const v1::ListRun
 absl::StatusOr<std::unique_ptr<TrainingServiceImpl::Source>> TrainingServiceImpl::OpenEvents(
     const std::string& id) {
   ASSIGN_OR_RETURN(const RunRecord record, store_->Get(id));
-  return OpenRunEvents(RunDirectory(record.run_dir),
-                       [record] { return DescribeRun(record, UnixTime()); });
+  return OpenRunEvents(
+      RunDirectory(record.run_dir), [record] { return DescribeRun(record, UnixTime()); },
+      [this, id] {
+        const absl::StatusOr<RunRecord> now = store_->Get(id);
+        return now.ok() && !now->active;
+      });
 }
 
 grpc::Status TrainingServiceImpl::LaunchRun(grpc::ServerContext* context,

@@ -11,6 +11,7 @@
 #include "trainer/control/run_event_log.h"
 #include "trainer/control/run_process.h"
 #include "trainer/control/run_store.h"
+#include "trainer/control/unix_time.h"
 
 namespace braid {
 namespace {
@@ -140,6 +141,37 @@ TEST_F(TrainingServiceTest, WatchesALogWhileItGrowsAndFromAnyNumber) {
   EXPECT_EQ(events.back().final().state(), v1::RUN_SUCCEEDED);
   EXPECT_EQ(Watch(record.id, 199).size(), 3u);
   EXPECT_EQ(Watch(record.id, 202).size(), 0u) << "it ends, for there is nothing after";
+}
+
+// On a machine that cannot be seen from here, without a word and without heartbeats.
+TEST_F(TrainingServiceTest, WatchOfALostRunEnds) {
+  const auto store = RunStore::Open(root_ / "home").value();
+  const RunRecord record = store->Create("", "x", UnixTime()).value();
+  const RunDirectory run(record.run_dir);
+  std::filesystem::create_directories(record.run_dir);
+  ASSERT_TRUE(run.WriteSpec(Spec("endless")).ok());
+  ProcessRecord supervisor{
+      .identity = IdentifyProcess(getpid()).value(), .nonce = "n", .launched_at = UnixTime()};
+  supervisor.identity.boot_id = "another machine";
+  ASSERT_TRUE(WriteProcessRecord(run.process(), supervisor).ok());
+  auto log = RunEventLog::Open(run.events()).value();
+  v1::RunEvent event;
+  for (const v1::RunState state : {v1::RUN_STARTING, v1::RUN_RUNNING}) {
+    event.set_state(state);
+    ASSERT_TRUE(log->Append(&event).ok());
+  }
+  std::vector<std::thread> watchers;
+  for (int64_t after = 0; after <= 2; ++after) {
+    watchers.emplace_back([this, after, id = record.id] {
+      const std::vector<v1::RunEvent> events = Watch(id, after);
+      ASSERT_EQ(std::ssize(events), 3 - after);
+      EXPECT_EQ(events.back().number(), 3);
+      EXPECT_EQ(events.back().final().state(), v1::RUN_FAILED);
+      EXPECT_THAT(events.back().final().error(), HasSubstr("lost"));
+    });
+  }
+  for (std::thread& watcher : watchers) watcher.join();
+  EXPECT_TRUE(Watch(record.id, 3).empty()) << "it ends, for there is nothing after";
 }
 
 TEST_F(TrainingServiceTest, PagesCoverTheListOnce) {

@@ -15,6 +15,7 @@
 #include "trainer/control/run_event_source.h"
 #include "trainer/control/run_process.h"
 #include "trainer/control/scheduled_run.h"
+#include "trainer/control/stop_request.h"
 #include "trainer/control/unix_time.h"
 #include "trainer/run_spec.h"
 
@@ -25,6 +26,8 @@ namespace {
 constexpr std::chrono::milliseconds kWatchInterval(25);
 // How long StopRun waits for the run to end before it answers that it has not yet.
 constexpr std::chrono::seconds kStopWait(10);
+// How long ResumeRun waits for what is left of a run that has ended.
+constexpr std::chrono::seconds kEndWait(5);
 // Of ListRuns. Bytes, so that a page stays well below gRPC's limit on messages.
 constexpr int32_t kMaxPageSize = 1000;
 constexpr size_t kMaxPageBytes = size_t{2} << 20;
@@ -58,6 +61,14 @@ absl::Status RequireResumable(const v1::Run& run) {
       run.id(), run.state() == v1::RUN_SUCCEEDED
                     ? " has finished; launch a new run to train longer"
                     : " is running; stop it first, or watch it with braid status --watch"));
+}
+
+// A supervisor tells the end first, and then ends.
+void WaitUntilGone(const RunDirectory& run) {
+  const auto start = std::chrono::steady_clock::now();
+  while (HasLiveProcess(run, UnixTime()) && std::chrono::steady_clock::now() - start < kEndWait) {
+    std::this_thread::sleep_for(kWatchInterval);
+  }
 }
 
 }  // namespace
@@ -128,6 +139,7 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Resume(const std::string& id,
   ASSIGN_OR_RETURN(const RunRecord ended, store_->Get(id));
   RETURN_IF_ERROR(CheckMayManage(context, id, ended.principal));
   RETURN_IF_ERROR(RequireResumable(DescribeRun(ended, UnixTime())));
+  WaitUntilGone(RunDirectory(ended.run_dir));
   ASSIGN_OR_RETURN(const RunRecord record, store_->Relaunch(id, OwnerOf(context, 0)));
   RETURN_IF_ERROR(StartRun(programs_, RunDirectory(record.run_dir)));
   return DescribeRun(record, UnixTime());

@@ -152,7 +152,7 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Stop(const std::string& id,
   v1::Run run = DescribeRun(record, UnixTime());
   if (HasEnded(run.state())) return run;
   ASSIGN_OR_RETURN(const bool cancelled, CancelQueuedRun(RunDirectory(record.run_dir)));
-  if (!cancelled) RETURN_IF_ERROR(stopper_.Stop(RunDirectory(record.run_dir)));
+  if (!cancelled) RETURN_IF_ERROR(RecordStopRequest(RunDirectory(record.run_dir), UnixTime()));
   const auto start = std::chrono::steady_clock::now();
   // Half of what the client allows, so that it gets an answer rather than its deadline.
   const std::chrono::nanoseconds allowed = std::min<std::chrono::nanoseconds>(

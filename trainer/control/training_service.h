@@ -13,7 +13,6 @@
 #include "trainer/control/control_service.h"
 #include "trainer/control/run_keeper.h"
 #include "trainer/control/run_status.h"
-#include "trainer/control/run_stopper.h"
 #include "trainer/control/run_store.h"
 
 namespace braid {
@@ -53,7 +52,6 @@ class TrainingServiceImpl final : public TrainingServiceBase {
   const ControlOptions options_;
   const LauncherPrograms programs_;
   const std::unique_ptr<RunStore> store_;
-  RunStopper stopper_;
   RunKeeper keeper_;                    // its thread uses the store
   EventStreams<v1::RunEvent> watches_;  // its thread uses the store
 };

@@ -23,12 +23,28 @@ class TrainingServiceTest : public ControlFixture {
   TrainingServiceTest() { Start(Options()); }
   ~TrainingServiceTest() override {
     server_->Shutdown(std::chrono::system_clock::now());
+    server_ = nullptr;
+    service_ = nullptr;  // it would have the runs adopted
     // Whatever a failed expectation has left running.
     for (const auto& entry : std::filesystem::directory_iterator(root_ / "home/runs")) {
-      for (int64_t pid : RankProcesses(RunDirectory(entry.path()))) {
-        kill(static_cast<pid_t>(pid), SIGKILL);
+      const RunDirectory run(entry.path());
+      if (const auto supervisor = ReadProcessRecord(run.process());
+          supervisor.ok() && IsAlive(supervisor->identity)) {
+        kill(static_cast<pid_t>(supervisor->identity.pid), SIGKILL);
       }
+      for (int64_t pid : RankProcesses(run)) kill(static_cast<pid_t>(pid), SIGKILL);
     }
+  }
+
+  ControlOptions Options() const {
+    ControlOptions options = ControlFixture::Options();
+    options.supervisor_binary = BRAID_SUPERVISOR;
+    return options;
+  }
+  v1::RunSpec Spec(const std::string& name) const {
+    v1::RunSpec spec = ControlFixture::Spec(name);
+    spec.mutable_supervision()->set_max_restarts(-1);
+    return spec;
   }
 
   // A control plane over the same home; the one before it is gone.
@@ -217,9 +233,9 @@ TEST_F(TrainingServiceTest, SameRequestIdLaunchesOnce) {
 
 TEST_F(TrainingServiceTest, StopsAndResumes) {
   v1::Run run = Launched("endless");
+  ASSERT_TRUE(Eventually([&] { return Get(run.id()).state() == v1::RUN_RUNNING; }));
   ASSERT_TRUE(Eventually([&] { return Get(run.id()).latest().step() >= 3; }));
   run = Get(run.id());
-  EXPECT_EQ(run.state(), v1::RUN_RUNNING);
   EXPECT_EQ(run.heartbeats_size(), 1);
   v1::Run ignored;
   EXPECT_EQ(Resume(run.id(), &ignored).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
@@ -231,7 +247,7 @@ TEST_F(TrainingServiceTest, StopsAndResumes) {
 
   ASSERT_TRUE(Resume(run.id(), &run).ok());
   ASSERT_TRUE(Eventually([&] { return Get(run.id()).latest().step() > stopped_at; }));
-  EXPECT_EQ(Get(run.id()).state(), v1::RUN_RUNNING);
+  ASSERT_TRUE(Eventually([&] { return Get(run.id()).state() == v1::RUN_RUNNING; }));
   ASSERT_TRUE(Stop(run.id(), &run).ok());
   EXPECT_EQ(run.state(), v1::RUN_STOPPED);
 }

@@ -48,7 +48,7 @@ void RunKeeper::LookAt(const RunRecord& record) {
   const absl::Status adopted = adopt_(RunDirectory(record.run_dir));
   const std::string complaint(adopted.message());
   if (std::exchange(complaints_[record.id], complaint) != complaint && !adopted.ok()) {
-    std::cerr << record.id << ": cannot be supervised: " << complaint << std::endl;
+    std::cerr << record.id << ": cannot be looked after: " << complaint << std::endl;
   }
 }
 

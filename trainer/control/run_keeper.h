@@ -21,7 +21,7 @@ namespace braid {
 // those found to have ended are settled there, so that old runs cost nothing.
 class RunKeeper {
  public:
-  // Makes sure that a run that has not ended is supervised.
+  // Makes sure that a run that has not ended is supervised, or comes to its end.
   using Adopter = std::function<absl::Status(const RunDirectory&)>;
 
   // `store` outlives this.

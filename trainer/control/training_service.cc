@@ -90,10 +90,7 @@ TrainingServiceImpl::TrainingServiceImpl(const ControlOptions& options,
     : options_(options),
       programs_(ProgramsOf(options)),
       store_(std::move(store)),
-      keeper_(store_.get(),
-              [this](const RunDirectory& run) {
-                return EnsureSupervised(options_.supervisor_binary.string(), run).status();
-              }),
+      keeper_(store_.get(), [this](const RunDirectory& run) { return Keep(run); }),
       watches_([this](const std::string& id) { return OpenEvents(id); },
                {.poll_interval = kWatchInterval, .max_per_principal = options.max_watches}) {}
 
@@ -102,6 +99,11 @@ RunOwner TrainingServiceImpl::OwnerOf(const grpc::ServerContext& context, int64_
           .ranks = ranks,
           .max_runs = options_.max_runs,
           .max_ranks = options_.max_ranks};
+}
+
+absl::Status TrainingServiceImpl::Keep(const RunDirectory& run) const {
+  RETURN_IF_ERROR(EndOverdueJob(run, UnixTime()));
+  return EnsureSupervised(options_.supervisor_binary.string(), run).status();
 }
 
 absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& request,

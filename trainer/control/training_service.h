@@ -41,6 +41,8 @@ class TrainingServiceImpl final : public TrainingServiceBase {
  private:
   using Source = EventSource<v1::RunEvent>;
 
+  // What the keeper does for a run that has not ended.
+  absl::Status Keep(const RunDirectory& run) const;
   RunOwner OwnerOf(const grpc::ServerContext& context, int64_t ranks) const;
   absl::StatusOr<v1::Run> Launch(const v1::LaunchRunRequest& request,
                                  const grpc::ServerContext& context);

@@ -242,6 +242,15 @@ absl::StatusOr<RunRecord> RunStore::Relaunch(const std::string& id, const RunOwn
   return impl_->Guarded([&] { return impl_->Relaunch(id, limits); });
 }
 
+absl::Status RunStore::Activate(const std::string& id) {
+  return impl_->Guarded([&] {
+    SQLite::Statement update(impl_->database, "UPDATE runs SET active = 1 WHERE id = ?");
+    update.bind(1, id);
+    update.exec();
+    return absl::OkStatus();
+  });
+}
+
 absl::Status RunStore::Settle(const RunRecord& record) {
   return impl_->Guarded([&] {
     SQLite::Statement update(impl_->database,

@@ -132,6 +132,7 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
     const absl::Status launched = StartRun(programs_, run);
     // The same request in two calls at once: one of them launched it.
     if (!launched.ok() && !WasStarted(run)) return launched;
+    RETURN_IF_ERROR(store_->Activate(record.id));
   }
   return DescribeRun(record, UnixTime());
 }
@@ -144,6 +145,7 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Resume(const std::string& id,
   WaitUntilGone(RunDirectory(ended.run_dir));
   ASSIGN_OR_RETURN(const RunRecord record, store_->Relaunch(id, OwnerOf(context, 0)));
   RETURN_IF_ERROR(StartRun(programs_, RunDirectory(record.run_dir)));
+  RETURN_IF_ERROR(store_->Activate(id));
   return DescribeRun(record, UnixTime());
 }
 

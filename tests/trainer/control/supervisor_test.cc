@@ -252,7 +252,10 @@ TEST_F(SupervisorTest, KilledSupervisorIsReplacedAndTheRunGoesOn) {
     kill(supervisor, SIGKILL);
     ASSERT_TRUE(Eventually([&] { return EnsureSupervised(BRAID_SUPERVISOR, run_).value(); }));
     const int64_t step = run_.ReadNewestMetrics()->step();
-    ASSERT_TRUE(Eventually([&] { return Steps().back() > step; })) << "it is told on";
+    ASSERT_TRUE(Eventually([&] {
+      const std::vector<int64_t> steps = Steps();
+      return !steps.empty() && steps.back() > step;
+    })) << "it is told on";
     supervisor = static_cast<pid_t>(ReadProcessRecord(run_.process())->identity.pid);
   }
   EXPECT_EQ(Mpirun().pid, mpirun.pid);
@@ -278,6 +281,19 @@ TEST_F(SupervisorTest, RunWhoseEveryProcessIsGoneIsStartedAgain) {
   ASSERT_TRUE(RecordStopRequest(run_, UnixTime()).ok());
   ASSERT_TRUE(Reaches(v1::RUN_STOPPED));
   ExpectGapless();
+}
+
+// Whoever launched it was killed between the record and the supervisor.
+TEST_F(SupervisorTest, RunThatWasNeverBegunIsBegunOnce) {
+  Launch("quick");
+  ProcessRecord record{IdentifyProcess(getpid()).value(), "nonce", UnixTime()};
+  ++record.identity.start_time;
+  ASSERT_TRUE(WriteProcessRecord(run_.process(), record).ok());
+  EXPECT_TRUE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
+  ASSERT_TRUE(Reaches(v1::RUN_SUCCEEDED));
+  EXPECT_EQ(Describe().attempts(), 1);
+  ASSERT_TRUE(Eventually([&] { return !HasLiveProcess(run_, UnixTime()); }));
+  EXPECT_FALSE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
 }
 
 TEST_F(SupervisorTest, LostRunThatWasAskedToStopIsStopped) {

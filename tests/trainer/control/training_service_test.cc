@@ -231,6 +231,21 @@ TEST_F(TrainingServiceTest, SameRequestIdLaunchesOnce) {
   ASSERT_TRUE(Stop(first.id(), &first).ok());
 }
 
+// Killed between the record and the process, and asked again long after.
+TEST_F(TrainingServiceTest, LaunchThatWasCutOffIsCompletedByTheSameRequest) {
+  const auto store = RunStore::Open(root_ / "home").value();
+  const RunRecord record =
+      store->Create("mine", Spec("endless").SerializeAsString(), /*now=*/1).value();
+  ASSERT_TRUE(Eventually([&] { return !store->Get(record.id)->active; })) << "it is given up";
+  EXPECT_THAT(Get(record.id).error(), HasSubstr("never started"));
+  v1::Run run;
+  ASSERT_TRUE(Launch(Spec("endless"), "mine", &run).ok());
+  EXPECT_EQ(run.id(), record.id);
+  EXPECT_TRUE(Eventually([&] { return Get(record.id).state() == v1::RUN_RUNNING; }));
+  EXPECT_TRUE(store->Get(record.id)->active) << "it is looked after again";
+  ASSERT_TRUE(Stop(run.id(), &run).ok());
+}
+
 TEST_F(TrainingServiceTest, StopsAndResumes) {
   v1::Run run = Launched("endless");
   ASSERT_TRUE(Eventually([&] { return Get(run.id()).state() == v1::RUN_RUNNING; }));

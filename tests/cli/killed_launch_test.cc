@@ -1,10 +1,13 @@
 // A real braidd, killed while runs are launched: each that was acknowledged is there once, whoever
-// asks again gets the same, and every one of them was started exactly once. The trainer pretends.
+// asks again gets the same, and every one of them was started exactly once. And one that is asked
+// to end, while runs are watched. The trainer pretends.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
 
+#include <atomic>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <random>
@@ -61,10 +64,10 @@ class KilledLaunchTest : public ControlFixture {
     return bin / "braidd";
   }
 
-  absl::StatusOr<std::string> Launch(v1::TrainingService::Stub& stub,
-                                     const std::string& request_id) {
+  absl::StatusOr<std::string> Launch(v1::TrainingService::Stub& stub, const std::string& request_id,
+                                     const std::string& name = "quick") {
     v1::LaunchRunRequest request;
-    *request.mutable_spec() = Spec("quick");
+    *request.mutable_spec() = Spec(name);
     request.mutable_spec()->mutable_supervision()->set_max_restarts(-1);
     request.set_request_id(request_id);
     grpc::ClientContext context;
@@ -152,6 +155,50 @@ TEST_F(KilledLaunchTest, EveryAcknowledgedLaunchIsThereAndStartedExactlyOnce) {
     EXPECT_EQ(CountOf(File(id, "trainer.log"), "training quick"), 1) << File(id, "trainer.log");
     EXPECT_EQ(CountOf(File(id, "events.jsonl"), "RUN_SUCCEEDED"), 1) << File(id, "events.jsonl");
   }
+}
+
+// As when a server is replaced by a newer one: nobody notices.
+TEST_F(KilledLaunchTest, DrainedServerSendsItsWatchersToTheNextWithoutAGap) {
+  ASSERT_TRUE(braidd_.Start());
+  const auto stub = v1::TrainingService::NewStub(braidd_.Connect());
+  const absl::StatusOr<std::string> id = Launch(*stub, "mine", "endless");
+  ASSERT_TRUE(id.ok()) << id.status();
+  constexpr int kWatchers = 3;
+  std::atomic<int64_t> enough{std::numeric_limits<int64_t>::max()}, slowest{0};
+  std::vector<std::thread> watchers;
+  for (int w = 0; w < kWatchers; ++w) {
+    watchers.emplace_back([&, w] {
+      TrainingClient client(braidd_.Connect());
+      int64_t number = 0;
+      const absl::Status status = client.WatchRun(*id, [&](const v1::RunEvent& event) {
+        EXPECT_EQ(event.number(), ++number);
+        if (w == 0) slowest = number;
+        return number < enough;
+      });
+      EXPECT_TRUE(status.ok()) << status;
+      EXPECT_GE(number, enough);
+    });
+  }
+  EXPECT_TRUE(Eventually([&] { return slowest > 5; }));
+  // What others than our own clients are told.
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  v1::WatchRunRequest request;
+  request.set_id(*id);
+  const auto reader = stub->WatchRun(&context, request);
+  reader->WaitForInitialMetadata();
+  std::thread terminator([&] { EXPECT_EQ(braidd_.Terminate(), 0); });
+  v1::RunEvent event;
+  while (reader->Read(&event)) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  terminator.join();
+  const int64_t told = slowest;
+  EXPECT_TRUE(braidd_.Start());
+  EXPECT_TRUE(Eventually([&] { return slowest > told + 20; }));
+  enough = slowest + 10;
+  for (std::thread& watcher : watchers) watcher.join();
+  EXPECT_TRUE(TrainingClient(braidd_.Connect()).StopRun(*id).ok());
 }
 
 }  // namespace

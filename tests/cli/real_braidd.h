@@ -25,6 +25,8 @@ class RealBraidd {
   bool Start();
   // SIGKILL; returns when it is gone.
   void Kill();
+  // SIGTERM; its exit code when it is gone, 128 + the signal when that ended it.
+  int Terminate();
 
   pid_t pid() const { return pid_; }
   std::filesystem::path home() const { return scratch_ / "home"; }

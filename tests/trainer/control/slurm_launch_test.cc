@@ -185,6 +185,9 @@ TEST_F(SlurmLaunchTest, AJobWhoseSupervisorIsKilledHasFailed) {
   kill(static_cast<pid_t>(ReadProcessRecord(run.process())->identity.pid), SIGKILL);
   EXPECT_TRUE(Reaches(run, v1::RUN_FAILED)) << Story(run);
   EXPECT_THAT(Describe(run).error(), HasSubstr("the run's supervisor with it"));
+  // This cluster tracks processes without cgroups, so mpirun, in a session of its own, is left.
+  kill(static_cast<pid_t>(ReadProcessRecord(run.attempt())->identity.pid), SIGKILL);
+  for (const int64_t pid : RankProcesses(run)) kill(static_cast<pid_t>(pid), SIGKILL);
 }
 
 TEST_F(SlurmLaunchTest, WhatSlurmRefusesIsSaidInItsWords) {

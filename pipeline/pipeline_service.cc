@@ -112,14 +112,16 @@ class PipelineServiceImpl final : public PipelineServiceBase {
     return watches_.Watch(context, request->id(), request->after_event());
   }
 
-  grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request,
+  grpc::Status CancelJob(grpc::ServerContext* context, const v1::CancelJobRequest* request,
                          v1::Job* response) override {
-    return Reply(jobs_->RequestCancel(request->id()), response);
+    const absl::Status allowed = CheckCaller(*context, request->id());
+    return allowed.ok() ? Reply(jobs_->RequestCancel(request->id()), response) : ToGrpc(allowed);
   }
 
-  grpc::Status ResumeJob(grpc::ServerContext*, const v1::ResumeJobRequest* request,
+  grpc::Status ResumeJob(grpc::ServerContext* context, const v1::ResumeJobRequest* request,
                          v1::Job* response) override {
-    return Reply(jobs_->Resume(request->id()), response);
+    const absl::Status allowed = CheckCaller(*context, request->id());
+    return allowed.ok() ? Reply(jobs_->Resume(request->id()), response) : ToGrpc(allowed);
   }
 
   grpc::Status ExplainInstances(grpc::ServerContext*, const v1::ExplainInstancesRequest* request,
@@ -133,6 +135,12 @@ class PipelineServiceImpl final : public PipelineServiceBase {
   }
 
  private:
+  // Whether the caller may change the job.
+  absl::Status CheckCaller(const grpc::ServerContext& context, const std::string& id) {
+    ASSIGN_OR_RETURN(const v1::Job job, jobs_->Get(id));
+    return CheckMayManage(context, id, job.principal());
+  }
+
   absl::StatusOr<v1::Job> Submit(const v1::SubmitCorpusRequest& request,
                                  const std::string& principal) {
     ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, ResolveCorpusSpec(request.spec()));

@@ -60,6 +60,13 @@ bool MayManage(const grpc::ServerContextBase& context, const std::string& owner)
   return !caller || caller->is_operator || caller->name == owner;
 }
 
+absl::Status CheckMayManage(const grpc::ServerContextBase& context, const std::string& what,
+                            const std::string& owner) {
+  if (MayManage(context, owner)) return absl::OkStatus();
+  return absl::PermissionDeniedError(what + " belongs to " + owner + ", and you are " +
+                                     PrincipalOf(context) + "; ask " + owner + " or an operator");
+}
+
 void SetCaller(const std::string& name, bool is_operator, grpc::ClientContext* context) {
   std::string value = ProcessSecret();
   value += is_operator ? kOperator : kOther;

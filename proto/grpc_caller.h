@@ -12,6 +12,8 @@
 
 #include <string>
 
+#include "absl/status/status.h"
+
 namespace braid {
 
 // The name of the caller: of quotas, of who submitted what, and of the log. "local" where
@@ -22,7 +24,11 @@ std::string PrincipalOf(const grpc::ServerContextBase& context);
 // operator, which callers without a name have.
 bool MayManage(const grpc::ServerContextBase& context, const std::string& owner);
 
-// For calls within this process: makes `name` the caller that the two functions above see.
+// PermissionDenied, with who asked and whose `what` ("job-000001") is, unless MayManage.
+absl::Status CheckMayManage(const grpc::ServerContextBase& context, const std::string& what,
+                            const std::string& owner);
+
+// For calls within this process: makes `name` the caller that the functions above see.
 void SetCaller(const std::string& name, bool is_operator, grpc::ClientContext* context);
 
 }  // namespace braid

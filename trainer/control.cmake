@@ -47,7 +47,6 @@ braid_library(NAME control
     control/run_event_source.cc
     control/run_keeper.cc
     control/run_status.cc
-    control/run_stopper.cc
     control/run_store.cc
     control/training_service.cc
   DEPS braid::proto braid::grpc_status braid::formats braid::launch braid::model_config braid::report

@@ -61,14 +61,21 @@ class AdoptedRunTest : public ControlFixture {
     for (const int64_t pid : RankProcesses(run)) kill(static_cast<pid_t>(pid), SIGKILL);
   }
 
+  // Again while the answer does not come: a connection may learn of a killed server only when it
+  // is used. All these calls may be repeated.
   template <class Request>
   grpc::Status Ask(grpc::Status (v1::TrainingService::Stub::*method)(grpc::ClientContext*,
                                                                      const Request&, v1::Run*),
                    const Request& request, v1::Run* run) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
-    context.set_wait_for_ready(true);
-    return ((*stub_).*method)(&context, request, run);
+    const auto deadline = std::chrono::system_clock::now() + std::chrono::seconds(30);
+    while (true) {
+      grpc::ClientContext context;
+      context.set_deadline(deadline);
+      context.set_wait_for_ready(true);
+      const grpc::Status status = ((*stub_).*method)(&context, request, run);
+      if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return status;
+      poll(nullptr, 0, 10);
+    }
   }
   void Launch() {
     v1::LaunchRunRequest request;

@@ -79,6 +79,14 @@ void RealBraidd::Kill() {
   pid_ = 0;
 }
 
+int RealBraidd::Terminate() {
+  kill(pid_, SIGTERM);
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  pid_ = 0;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
 std::shared_ptr<grpc::Channel> RealBraidd::Connect() const {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

@@ -25,6 +25,8 @@ class RealBraidd {
   bool Start();
   // SIGKILL; returns when it is gone.
   void Kill();
+  // SIGTERM; its exit code when it is gone, 128 + the signal when that ended it.
+  int Terminate();
 
   pid_t pid() const { return pid_; }
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }

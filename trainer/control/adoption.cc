@@ -23,9 +23,8 @@ namespace {
 bool IsOrphan(const RunDirectory& run) {
   const absl::StatusOr<ProcessRecord> process = ReadProcessRecord(run.process());
   if (!process.ok() || !IsLocal(process->identity) || IsAlive(process->identity)) return false;
-  if (const auto newest = ReadNewestRunEvent(run.events()); newest && HasEnded(newest->state())) {
-    return false;
-  }
+  const std::optional<v1::RunEvent> newest = ReadNewestRunEvent(run.events());
+  if (newest ? HasEnded(newest->state()) : run.ReadExit().has_value()) return false;
   const absl::StatusOr<v1::RunSpec> spec = run.ReadSpec();
   if (!spec.ok() || access(run.launch().c_str(), R_OK) != 0) return false;
   const v1::LaunchBackend backend = spec->launch().backend();

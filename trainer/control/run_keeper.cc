@@ -37,10 +37,11 @@ void RunKeeper::Look() {
   const absl::StatusOr<std::vector<RunRecord>> active = store_->Active();
   if (!active.ok()) return;
   for (const RunRecord& record : *active) LookAt(record);
+  looked_ = true;
 }
 
 void RunKeeper::LookAt(const RunRecord& record) {
-  if (HasEnded(DescribeRun(record, UnixTime()).state())) {
+  if (looked_ && HasEnded(DescribeRun(record, UnixTime()).state())) {
     store_->Settle(record).IgnoreError();
     complaints_.erase(record.id);
     return;
@@ -48,7 +49,7 @@ void RunKeeper::LookAt(const RunRecord& record) {
   const absl::Status adopted = adopt_(RunDirectory(record.run_dir));
   const std::string complaint(adopted.message());
   if (std::exchange(complaints_[record.id], complaint) != complaint && !adopted.ok()) {
-    std::cerr << record.id << ": cannot be supervised: " << complaint << std::endl;
+    std::cerr << record.id << ": cannot be looked after: " << complaint << std::endl;
   }
 }
 

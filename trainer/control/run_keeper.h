@@ -18,10 +18,11 @@
 namespace braid {
 
 // Thread-safe. Looks at once, and then every two seconds, at the runs that the store has as active;
-// those found to have ended are settled there, so that old runs cost nothing.
+// those found to have ended are settled there, so that old runs cost nothing. Not at the first look:
+// a run whose launch was cut off long ago looks as if it had ended, and is only to be adopted.
 class RunKeeper {
  public:
-  // Makes sure that a run that has not ended is supervised.
+  // Makes sure that a run that has not ended is supervised, or comes to its end.
   using Adopter = std::function<absl::Status(const RunDirectory&)>;
 
   // `store` outlives this.
@@ -40,6 +41,7 @@ class RunKeeper {
   const Adopter adopt_;
   const std::chrono::milliseconds interval_;
   std::mutex look_mutex_;  // one look at a time
+  bool looked_ = false;
   // What was last said about a run that could not be adopted: said once, not every two seconds.
   std::map<std::string, std::string> complaints_;
   std::mutex mutex_;

@@ -71,18 +71,4 @@ absl::Status SignalRanks(const RunDirectory& run, std::set<int64_t>* signalled) 
   return absl::OkStatus();
 }
 
-bool EscalateStop(const RunDirectory& run, double now) {
-  const std::optional<StopRequest> request = ReadStopRequest(run);
-  absl::StatusOr<ProcessRecord> record = ReadProcessRecord(run.attempt());
-  if (!record.ok()) record = ReadProcessRecord(run.process());
-  if (!request || !record.ok() || !IsAlive(record->identity)) return false;
-  const double waited = now - request->requested_at;
-  if (waited < kStopGraceSeconds) return false;
-  const pid_t mpirun = static_cast<pid_t>(record->identity.pid);
-  // mpirun answers SIGTERM by ending its ranks with SIGTERM, then SIGKILL.
-  if (waited < kStopGraceSeconds + kKillGraceSeconds) return kill(mpirun, SIGTERM) == 0;
-  for (const int64_t pid : RankProcesses(run)) kill(static_cast<pid_t>(pid), SIGKILL);
-  return kill(mpirun, SIGKILL) == 0;
-}
-
 }  // namespace braid

@@ -20,10 +20,6 @@ namespace braid {
 // newest step besides: ranks report between steps, and a long step is not a dead run.
 inline constexpr double kHeartbeatTimeoutSeconds = 30;
 inline constexpr double kHeartbeatTimeoutSteps = 3;
-// From a request to stop until mpirun itself is ended.
-inline constexpr double kStopGraceSeconds = 60;
-// From then until everything is killed.
-inline constexpr double kKillGraceSeconds = 15;
 
 // True while the supervisor or mpirun of the run is there; where they cannot be seen, while there
 // is a fresh heartbeat. `now` in Unix seconds.
@@ -41,11 +37,6 @@ std::vector<int64_t> RankProcesses(const RunDirectory& run);
 // itself is left alone: it would kill the ranks before they have saved.)
 // PermissionDenied when a rank belongs to another user.
 absl::Status SignalRanks(const RunDirectory& run, std::set<int64_t>* signalled);
-
-// Ends mpirun, and with it every rank, when the newest launch was asked to stop more
-// than kStopGraceSeconds ago and still runs; kills all when that does not help.
-// Returns whether it signalled anything.
-bool EscalateStop(const RunDirectory& run, double now);
 
 }  // namespace braid
 

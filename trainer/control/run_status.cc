@@ -22,7 +22,8 @@ namespace {
 
 // A trainer that has written exit.json but hangs while ending is not waited for.
 constexpr double kExitGraceSeconds = 15;
-// From the record in the data base to a process, when all goes well.
+// From the record in the data base to a process, when all goes well; and from the process to the
+// first event of a supervisor, with time for another (adoption.h) where the first one died.
 constexpr double kLaunchGraceSeconds = 30;
 constexpr int64_t kPaceSteps = 20;
 
@@ -82,7 +83,11 @@ Outcome DeriveOutcome(const RunDirectory& run, const v1::Run& description, doubl
   const double exited_at = ModifiedAt(run.exit());
   if (alive && (!exit || now - exited_at < kExitGraceSeconds)) return LiveOutcome(run, description);
   if (exit) return OutcomeOf(*exit, exited_at);
-  if (ReadProcessRecord(run.process()).ok()) return OutcomeWithoutExit(run);
+  if (const auto process = ReadProcessRecord(run.process()); process.ok()) {
+    const bool adoptable =
+        std::filesystem::exists(run.launch()) && now - process->launched_at < kLaunchGraceSeconds;
+    return adoptable ? Outcome{v1::RUN_STARTING, "", 0} : OutcomeWithoutExit(run);
+  }
   if (now - description.created_at() < kLaunchGraceSeconds) return {v1::RUN_STARTING, "", 0};
   return {v1::RUN_FAILED, "the trainer was never started; resume the run to start it", 0};
 }

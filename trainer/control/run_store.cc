@@ -39,7 +39,8 @@ RunRecord RecordOf(SQLite::Statement& row) {
           .run_dir = row.getColumn("run_dir").getString(),
           .created = row.getColumn("created").getDouble(),
           .principal = row.getColumn("principal").getString(),
-          .launches = row.getColumn("launches").getInt64()};
+          .launches = row.getColumn("launches").getInt64(),
+          .active = row.getColumn("active").getInt() != 0};
 }
 
 // BEGIN IMMEDIATE takes the write lock first, so two programs that launch at once
@@ -239,6 +240,15 @@ absl::StatusOr<RunRecord> RunStore::Create(const std::string& request_id, const 
 
 absl::StatusOr<RunRecord> RunStore::Relaunch(const std::string& id, const RunOwner& limits) {
   return impl_->Guarded([&] { return impl_->Relaunch(id, limits); });
+}
+
+absl::Status RunStore::Activate(const std::string& id) {
+  return impl_->Guarded([&] {
+    SQLite::Statement update(impl_->database, "UPDATE runs SET active = 1 WHERE id = ?");
+    update.bind(1, id);
+    update.exec();
+    return absl::OkStatus();
+  });
 }
 
 absl::Status RunStore::Settle(const RunRecord& record) {

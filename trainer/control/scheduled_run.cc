@@ -14,6 +14,11 @@
 namespace braid {
 namespace {
 
+// From a request to stop until the scheduler is asked to end the job: the supervisor has ended
+// everything by then, unless it is gone or its node is.
+constexpr double kJobGraceSeconds = kStopGraceSeconds + kKillGraceSeconds + 5;
+constexpr double kCancelAgainSeconds = 30;
+
 bool HasBegun(const RunDirectory& run) { return ReadProcessRecord(run.process()).ok(); }
 
 // A supervisor's record is its own: it does not outlive its job in the directory.
@@ -130,6 +135,18 @@ absl::Status EndScheduledJob(const RunDirectory& run) {
   if (!record || record->job.empty()) return absl::OkStatus();
   Scheduler* const scheduler = SchedulerOf(record->backend);
   return scheduler == nullptr ? absl::OkStatus() : scheduler->Cancel(*record);
+}
+
+absl::Status EndOverdueJob(const RunDirectory& run, double now) {
+  const std::optional<StopRequest> stop = ReadStopRequest(run);
+  std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
+  if (!stop || !record || record->job.empty()) return absl::OkStatus();
+  if (now - stop->requested_at < kJobGraceSeconds) return absl::OkStatus();
+  if (now - record->cancelled_at < kCancelAgainSeconds) return absl::OkStatus();
+  // First, so that any number of programs that look ask once.
+  record->cancelled_at = now;
+  RETURN_IF_ERROR(WriteSchedulerRecord(run, *record));
+  return EndScheduledJob(run);
 }
 
 }  // namespace braid

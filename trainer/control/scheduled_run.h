@@ -46,8 +46,12 @@ std::string SchedulerJobOf(const RunDirectory& run);
 // other run. Errors are the scheduler's.
 absl::StatusOr<bool> CancelQueuedRun(const RunDirectory& run);
 
-// Ends the job of a run, running or not, when stopping it took too long.
+// Ends the job of a run, running or not.
 absl::Status EndScheduledJob(const RunDirectory& run);
+
+// EndScheduledJob for a run that was asked to stop so long before `now`, in Unix seconds, that
+// its supervisor should have killed it; asks again every half minute. Does nothing for others.
+absl::Status EndOverdueJob(const RunDirectory& run, double now);
 
 }  // namespace braid
 

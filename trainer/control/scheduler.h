@@ -33,7 +33,7 @@ struct SchedulerRecord {
   std::string place;
   // Unix seconds.
   double submitted_at = 0;
-  // When somebody cancelled it before it started; 0 if nobody did.
+  // When somebody last cancelled it; 0 if nobody did.
   double cancelled_at = 0;
 };
 

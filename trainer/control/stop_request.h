@@ -11,6 +11,11 @@
 
 namespace braid {
 
+// From a request to stop until mpirun is ended, though ranks have not.
+inline constexpr double kStopGraceSeconds = 60;
+// From then until all is killed.
+inline constexpr double kKillGraceSeconds = 15;
+
 struct StopRequest {
   // Of process.json: a run that is resumed has another, which nobody has asked to stop.
   std::string nonce;

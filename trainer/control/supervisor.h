@@ -26,6 +26,7 @@
 #include "trainer/control/run_event_log.h"
 #include "trainer/control/run_history.h"
 #include "trainer/control/slow_rank_detector.h"
+#include "trainer/control/stop_request.h"
 #include "trainer/control/supervisor_lock.h"
 #include "trainer/run_directory.h"
 
@@ -34,9 +35,8 @@ namespace braid {
 struct SupervisorOptions {
   // Takes up a run that has lost its supervisor; one that has ended stays as it is.
   bool adopt = false;
-  // From a request to stop until mpirun is ended, and from then until all is killed.
-  double stop_grace_seconds = 60;
-  double kill_grace_seconds = 15;
+  double stop_grace_seconds = kStopGraceSeconds;
+  double kill_grace_seconds = kKillGraceSeconds;
   WatchLimits limits;
 };
 

@@ -15,6 +15,7 @@
 #include "trainer/control/run_event_source.h"
 #include "trainer/control/run_process.h"
 #include "trainer/control/scheduled_run.h"
+#include "trainer/control/stop_request.h"
 #include "trainer/control/unix_time.h"
 #include "trainer/run_spec.h"
 
@@ -25,6 +26,8 @@ namespace {
 constexpr std::chrono::milliseconds kWatchInterval(25);
 // How long StopRun waits for the run to end before it answers that it has not yet.
 constexpr std::chrono::seconds kStopWait(10);
+// How long ResumeRun waits for what is left of a run that has ended.
+constexpr std::chrono::seconds kEndWait(5);
 // Of ListRuns. Bytes, so that a page stays well below gRPC's limit on messages.
 constexpr int32_t kMaxPageSize = 1000;
 constexpr size_t kMaxPageBytes = size_t{2} << 20;
@@ -60,6 +63,14 @@ absl::Status RequireResumable(const v1::Run& run) {
                     : " is running; stop it first, or watch it with braid status --watch"));
 }
 
+// A supervisor tells the end first, and then ends.
+void WaitUntilGone(const RunDirectory& run) {
+  const auto start = std::chrono::steady_clock::now();
+  while (HasLiveProcess(run, UnixTime()) && std::chrono::steady_clock::now() - start < kEndWait) {
+    std::this_thread::sleep_for(kWatchInterval);
+  }
+}
+
 }  // namespace
 
 LauncherPrograms ProgramsOf(const ControlOptions& options) {
@@ -79,10 +90,7 @@ TrainingServiceImpl::TrainingServiceImpl(const ControlOptions& options,
     : options_(options),
       programs_(ProgramsOf(options)),
       store_(std::move(store)),
-      keeper_(store_.get(),
-              [this](const RunDirectory& run) {
-                return EnsureSupervised(options_.supervisor_binary.string(), run).status();
-              }),
+      keeper_(store_.get(), [this](const RunDirectory& run) { return Keep(run); }),
       watches_([this](const std::string& id) { return OpenEvents(id); },
                {.poll_interval = kWatchInterval, .max_per_principal = options.max_watches}) {}
 
@@ -91,6 +99,11 @@ RunOwner TrainingServiceImpl::OwnerOf(const grpc::ServerContext& context, int64_
           .ranks = ranks,
           .max_runs = options_.max_runs,
           .max_ranks = options_.max_ranks};
+}
+
+absl::Status TrainingServiceImpl::Keep(const RunDirectory& run) const {
+  RETURN_IF_ERROR(EndOverdueJob(run, UnixTime()));
+  return EnsureSupervised(options_.supervisor_binary.string(), run).status();
 }
 
 absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& request,
@@ -119,6 +132,7 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
     const absl::Status launched = StartRun(programs_, run);
     // The same request in two calls at once: one of them launched it.
     if (!launched.ok() && !WasStarted(run)) return launched;
+    RETURN_IF_ERROR(store_->Activate(record.id));
   }
   return DescribeRun(record, UnixTime());
 }
@@ -126,19 +140,23 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
 absl::StatusOr<v1::Run> TrainingServiceImpl::Resume(const std::string& id,
                                                     const grpc::ServerContext& context) {
   ASSIGN_OR_RETURN(const RunRecord ended, store_->Get(id));
+  RETURN_IF_ERROR(CheckMayManage(context, id, ended.principal));
   RETURN_IF_ERROR(RequireResumable(DescribeRun(ended, UnixTime())));
+  WaitUntilGone(RunDirectory(ended.run_dir));
   ASSIGN_OR_RETURN(const RunRecord record, store_->Relaunch(id, OwnerOf(context, 0)));
   RETURN_IF_ERROR(StartRun(programs_, RunDirectory(record.run_dir)));
+  RETURN_IF_ERROR(store_->Activate(id));
   return DescribeRun(record, UnixTime());
 }
 
 absl::StatusOr<v1::Run> TrainingServiceImpl::Stop(const std::string& id,
                                                   grpc::ServerContext* context) {
   ASSIGN_OR_RETURN(const RunRecord record, store_->Get(id));
+  RETURN_IF_ERROR(CheckMayManage(*context, id, record.principal));
   v1::Run run = DescribeRun(record, UnixTime());
   if (HasEnded(run.state())) return run;
   ASSIGN_OR_RETURN(const bool cancelled, CancelQueuedRun(RunDirectory(record.run_dir)));
-  if (!cancelled) RETURN_IF_ERROR(stopper_.Stop(RunDirectory(record.run_dir)));
+  if (!cancelled) RETURN_IF_ERROR(RecordStopRequest(RunDirectory(record.run_dir), UnixTime()));
   const auto start = std::chrono::steady_clock::now();
   // Half of what the client allows, so that it gets an answer rather than its deadline.
   const std::chrono::nanoseconds allowed = std::min<std::chrono::nanoseconds>(
@@ -176,8 +194,12 @@ absl::StatusOr<v1::ListRunsResponse> TrainingServiceImpl::Page(const v1::ListRun
 absl::StatusOr<std::unique_ptr<TrainingServiceImpl::Source>> TrainingServiceImpl::OpenEvents(
     const std::string& id) {
   ASSIGN_OR_RETURN(const RunRecord record, store_->Get(id));
-  return OpenRunEvents(RunDirectory(record.run_dir),
-                       [record] { return DescribeRun(record, UnixTime()); });
+  return OpenRunEvents(
+      RunDirectory(record.run_dir), [record] { return DescribeRun(record, UnixTime()); },
+      [this, id] {
+        const absl::StatusOr<RunRecord> now = store_->Get(id);
+        return now.ok() && !now->active;
+      });
 }
 
 grpc::Status TrainingServiceImpl::LaunchRun(grpc::ServerContext* context,

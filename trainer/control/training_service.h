@@ -13,7 +13,6 @@
 #include "trainer/control/control_service.h"
 #include "trainer/control/run_keeper.h"
 #include "trainer/control/run_status.h"
-#include "trainer/control/run_stopper.h"
 #include "trainer/control/run_store.h"
 
 namespace braid {
@@ -42,6 +41,8 @@ class TrainingServiceImpl final : public TrainingServiceBase {
  private:
   using Source = EventSource<v1::RunEvent>;
 
+  // What the keeper does for a run that has not ended.
+  absl::Status Keep(const RunDirectory& run) const;
   RunOwner OwnerOf(const grpc::ServerContext& context, int64_t ranks) const;
   absl::StatusOr<v1::Run> Launch(const v1::LaunchRunRequest& request,
                                  const grpc::ServerContext& context);
@@ -53,7 +54,6 @@ class TrainingServiceImpl final : public TrainingServiceBase {
   const ControlOptions options_;
   const LauncherPrograms programs_;
   const std::unique_ptr<RunStore> store_;
-  RunStopper stopper_;
   RunKeeper keeper_;                    // its thread uses the store
   EventStreams<v1::RunEvent> watches_;  // its thread uses the store
 };

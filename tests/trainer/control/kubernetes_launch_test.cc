@@ -1,13 +1,18 @@
 // Runs as MPIJobs, with a kubectl that records how it is called and keeps one job in a file.
 #include <gmock/gmock.h>
+#include <grpcpp/impl/codegen/service_type.h>
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "tests/formats/scratch_directory.h"
 #include "tests/trainer/control/control_fixture.h"
 #include "trainer/control/launcher.h"
+#include "trainer/control/process_identity.h"
+#include "trainer/control/run_store.h"
 #include "trainer/control/scheduled_run.h"
+#include "trainer/control/stop_request.h"
 #include "trainer/control/unix_time.h"
 #include "trainer/run_spec.h"
 
@@ -99,6 +104,34 @@ TEST_F(KubernetesLaunchTest, AnUnknownOutcomeIsLookedUpBeforeItIsAppliedAgain) {
   ASSERT_TRUE(StartRun(ProgramsOf(Options()), run).ok());
   EXPECT_EQ(SchedulerJobOf(run), name);
   EXPECT_THAT(Calls(), ElementsAre(StartsWith("get|")));
+}
+
+TEST_F(KubernetesLaunchTest, AJobThatOutlivesItsStopIsDeletedOnce) {
+  const auto store = RunStore::Open(root_ / "home").value();
+  const std::string id = store->Create("", "spec", UnixTime())->id;
+  const RunDirectory run = NewRun();
+  ASSERT_TRUE(StartRun(ProgramsOf(Options()), run).ok());
+  // Its supervisor began in a pod, and has been silent since it was asked to stop.
+  ProcessRecord supervisor{
+      .identity = IdentifyProcess(getpid()).value(), .nonce = "n", .launched_at = UnixTime()};
+  supervisor.identity.boot_id = "another machine";
+  ASSERT_TRUE(WriteProcessRecord(run.process(), supervisor).ok());
+  v1::Heartbeat beat;
+  beat.set_time(UnixTime());
+  ASSERT_TRUE(run.WriteHeartbeat(beat).ok());
+  Calls();
+  ASSERT_TRUE(EndOverdueJob(run, UnixTime()).ok());
+  const double stopped_at = UnixTime() - 1000;
+  ASSERT_TRUE(RecordStopRequest(run, stopped_at).ok());
+  ASSERT_TRUE(EndOverdueJob(run, stopped_at + kStopGraceSeconds + kKillGraceSeconds).ok());
+  EXPECT_THAT(Calls(), ElementsAre()) << "its supervisor has its time";
+
+  const auto service = MakeTrainingService(Options()).value();
+  EXPECT_TRUE(Eventually([&] { return !store->Get(id)->active; })) << "it has ended";
+  int deletions = 0;
+  for (const std::string& call : Calls()) deletions += absl::StartsWith(call, "delete|") ? 1 : 0;
+  EXPECT_EQ(deletions, 1);
+  EXPECT_EQ(LookAtScheduledRun(run)->state, v1::RUN_STOPPED);
 }
 
 TEST_F(KubernetesLaunchTest, AHomeOutsideTheMountIsRefusedBeforeAnythingIsWritten) {

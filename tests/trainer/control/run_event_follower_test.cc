@@ -104,8 +104,9 @@ TEST_F(RunEventFollowerTest, NamesALineThatIsNotTheEventOfItsNumber) {
 TEST_F(RunEventFollowerTest, SourceEndsWithTheEventOfTheEndUnlessTheRunWasResumed) {
   v1::Run run;
   run.set_id("run-000001");
-  run.set_state(v1::RUN_RUNNING);  // its processes are still ending
-  const auto source = OpenRunEvents(RunDirectory(root_), [&] { return run; });
+  run.set_state(v1::RUN_STOPPED);
+  const auto source = OpenRunEvents(
+      RunDirectory(root_), [&] { return run; }, [] { return false; });
   auto log = RunEventLog::Open(file_).value();
   const auto append = [&](v1::RunState state) {
     v1::RunEvent event;
@@ -126,6 +127,8 @@ TEST_F(RunEventFollowerTest, SourceEndsWithTheEventOfTheEndUnlessTheRunWasResume
   EXPECT_EQ(batch.events.back().final().id(), "run-000001");
   EXPECT_EQ(batch.events.back().final().state(), v1::RUN_STOPPED);
   EXPECT_TRUE(source->After(3).value().last) << "all of it had been sent";
+  run.set_state(v1::RUN_STARTING);
+  EXPECT_FALSE(source->After(3).value().last) << "it is resumed, and has not told it";
   append(v1::RUN_STARTING);
   batch = source->After(1).value();
   EXPECT_THAT(Numbers(batch.events), ElementsAre(2, 3, 4));
@@ -133,16 +136,63 @@ TEST_F(RunEventFollowerTest, SourceEndsWithTheEventOfTheEndUnlessTheRunWasResume
   EXPECT_FALSE(batch.events[1].has_final());
 }
 
-TEST_F(RunEventFollowerTest, RunWithoutALogHasOneEventWhenItEnds) {
+TEST_F(RunEventFollowerTest, RunWithoutALogHasOneEventWhenItIsFoundToHaveEnded) {
   v1::Run run;
   run.set_state(v1::RUN_RUNNING);
-  const auto source = OpenRunEvents(RunDirectory(root_), [&] { return run; });
+  bool settled = false;
+  int described = 0;
+  const auto open = [&] {
+    return OpenRunEvents(
+        RunDirectory(root_), [&] { return ++described, run; }, [&] { return settled; });
+  };
+  auto source = open();
+  const uint64_t version = source->Version();
   EXPECT_FALSE(source->After(0).value().last);
+  EXPECT_EQ(described, 0) << "asking may take long";
   run.set_state(v1::RUN_FAILED);
-  const auto batch = source->After(4).value();
+  settled = true;
+  source = open();  // rather than wait for the next look
+  EXPECT_NE(source->Version(), version);
+  const auto batch = source->After(0).value();
   EXPECT_TRUE(batch.last);
-  EXPECT_THAT(Numbers(batch.events), ElementsAre(5));
+  EXPECT_THAT(Numbers(batch.events), ElementsAre(1));
   EXPECT_EQ(batch.events[0].final().state(), v1::RUN_FAILED);
+  EXPECT_TRUE(source->After(1).value().last);
+  EXPECT_THAT(source->After(1).value().events, IsEmpty());
+  EXPECT_EQ(described, 1) << "however many watch";
+}
+
+TEST_F(RunEventFollowerTest, EndThatTheLogDoesNotTellFollowsIt) {
+  v1::Run run;
+  run.set_state(v1::RUN_FAILED);
+  run.set_error("its node died");
+  bool settled = true;
+  auto log = RunEventLog::Open(file_).value();
+  v1::RunEvent event;
+  for (const v1::RunState state : {v1::RUN_STARTING, v1::RUN_RUNNING}) {
+    event.set_state(state);
+    ASSERT_TRUE(log->Append(&event).ok());
+  }
+  const auto source = OpenRunEvents(
+      RunDirectory(root_), [&] { return run; }, [&] { return settled; });
+  const uint64_t version = source->Version();
+  auto batch = source->After(0).value();
+  EXPECT_THAT(Numbers(batch.events), ElementsAre(1, 2, 3));
+  EXPECT_TRUE(batch.last);
+  EXPECT_EQ(batch.events.back().final().error(), "its node died");
+  EXPECT_EQ(batch.events.back().state(), v1::RUN_FAILED);
+  EXPECT_THAT(Numbers(source->After(2).value().events), ElementsAre(3));
+  EXPECT_TRUE(source->After(3).value().last);
+  EXPECT_THAT(source->After(3).value().events, IsEmpty());
+
+  settled = false;
+  EXPECT_FALSE(source->After(2).value().last) << "it has been launched again";
+  event.set_state(v1::RUN_RESTARTING);
+  ASSERT_TRUE(log->Append(&event).ok());
+  EXPECT_NE(source->Version(), version);
+  batch = source->After(2).value();
+  EXPECT_THAT(Numbers(batch.events), ElementsAre(3));
+  EXPECT_FALSE(batch.last);
 }
 
 }  // namespace

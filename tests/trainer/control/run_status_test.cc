@@ -51,6 +51,14 @@ TEST_F(RunStatusTest, NeverStartedIsAFailureAfterAWhile) {
   EXPECT_THAT(Describe().error(), HasSubstr("never started"));
 }
 
+TEST_F(RunStatusTest, LaunchThatWasCutOffStartsUntilNobodyHasAdoptedItForLong) {
+  Launched(false);
+  Write(run_.launch(), "{}");
+  EXPECT_EQ(Describe().state(), v1::RUN_STARTING);
+  now_ += 60;
+  EXPECT_EQ(Describe().state(), v1::RUN_FAILED);
+}
+
 TEST_F(RunStatusTest, EndsAsExitSays) {
   Launched(false);
   ASSERT_TRUE(run_.WriteExit({std::string(kSucceeded), "", 10}).ok());

@@ -7,6 +7,8 @@
 #include "tests/trainer/control/control_fixture.h"
 #include "tests/trainer/control/slurm_cluster.h"
 #include "trainer/control/launcher.h"
+#include "trainer/control/process_identity.h"
+#include "trainer/control/run_process.h"
 #include "trainer/control/run_status.h"
 #include "trainer/control/scheduled_run.h"
 #include "trainer/control/stop_request.h"
@@ -157,6 +159,35 @@ TEST_F(SlurmLaunchTest, ACrashAfterSubmittingNeverSubmitsTwice) {
   EXPECT_TRUE(again.ok() || absl::IsFailedPrecondition(again)) << again;
   EXPECT_TRUE(Reaches(run, v1::RUN_SUCCEEDED)) << Story(run);
   EXPECT_EQ(SlurmCluster::Jobs(name).size(), 1u);
+}
+
+TEST_F(SlurmLaunchTest, AJobWhoseSupervisorDoesNotStopItIsCancelled) {
+  const RunDirectory run = NewRun("run-000001", "stubborn");
+  ASSERT_TRUE(StartRun(Programs(), run).ok());
+  ASSERT_TRUE(Reaches(run, v1::RUN_RUNNING)) << Story(run);
+  const auto supervisor = ReadProcessRecord(run.process());
+  ASSERT_TRUE(supervisor.ok());
+  kill(static_cast<pid_t>(supervisor->identity.pid), SIGSTOP);
+  const double now = UnixTime();
+  ASSERT_TRUE(RecordStopRequest(run, now).ok());
+  ASSERT_TRUE(EndOverdueJob(run, now + kStopGraceSeconds).ok());
+  EXPECT_EQ(ReadSchedulerRecord(run)->cancelled_at, 0);
+  ASSERT_TRUE(EndOverdueJob(run, now + 100).ok());
+  EXPECT_TRUE(Reaches(run, v1::RUN_STOPPED)) << Story(run);
+  EXPECT_TRUE(RankProcesses(run).empty());
+}
+
+// Nothing in the directory says so.
+TEST_F(SlurmLaunchTest, AJobWhoseSupervisorIsKilledHasFailed) {
+  const RunDirectory run = NewRun("run-000001", "endless");
+  ASSERT_TRUE(StartRun(Programs(), run).ok());
+  ASSERT_TRUE(Reaches(run, v1::RUN_RUNNING)) << Story(run);
+  kill(static_cast<pid_t>(ReadProcessRecord(run.process())->identity.pid), SIGKILL);
+  EXPECT_TRUE(Reaches(run, v1::RUN_FAILED)) << Story(run);
+  EXPECT_THAT(Describe(run).error(), HasSubstr("the run's supervisor with it"));
+  // This cluster tracks processes without cgroups, so mpirun, in a session of its own, is left.
+  kill(static_cast<pid_t>(ReadProcessRecord(run.attempt())->identity.pid), SIGKILL);
+  for (const int64_t pid : RankProcesses(run)) kill(static_cast<pid_t>(pid), SIGKILL);
 }
 
 TEST_F(SlurmLaunchTest, WhatSlurmRefusesIsSaidInItsWords) {

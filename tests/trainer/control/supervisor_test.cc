@@ -284,6 +284,19 @@ TEST_F(SupervisorTest, RunWhoseEveryProcessIsGoneIsStartedAgain) {
   ExpectGapless();
 }
 
+// Whoever launched it was killed between the record and the supervisor.
+TEST_F(SupervisorTest, RunThatWasNeverBegunIsBegunOnce) {
+  Launch("quick");
+  ProcessRecord record{IdentifyProcess(getpid()).value(), "nonce", UnixTime()};
+  ++record.identity.start_time;
+  ASSERT_TRUE(WriteProcessRecord(run_.process(), record).ok());
+  EXPECT_TRUE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
+  ASSERT_TRUE(Reaches(v1::RUN_SUCCEEDED));
+  EXPECT_EQ(Describe().attempts(), 1);
+  ASSERT_TRUE(Eventually([&] { return !HasLiveProcess(run_, UnixTime()); }));
+  EXPECT_FALSE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
+}
+
 TEST_F(SupervisorTest, LostRunThatWasAskedToStopIsStopped) {
   Launch("endless");
   const pid_t supervisor = Start();

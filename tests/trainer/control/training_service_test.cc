@@ -11,6 +11,7 @@
 #include "trainer/control/run_event_log.h"
 #include "trainer/control/run_process.h"
 #include "trainer/control/run_store.h"
+#include "trainer/control/unix_time.h"
 
 namespace braid {
 namespace {
@@ -22,12 +23,28 @@ class TrainingServiceTest : public ControlFixture {
   TrainingServiceTest() { Start(Options()); }
   ~TrainingServiceTest() override {
     server_->Shutdown(std::chrono::system_clock::now());
+    server_ = nullptr;
+    service_ = nullptr;  // it would have the runs adopted
     // Whatever a failed expectation has left running.
     for (const auto& entry : std::filesystem::directory_iterator(root_ / "home/runs")) {
-      for (int64_t pid : RankProcesses(RunDirectory(entry.path()))) {
-        kill(static_cast<pid_t>(pid), SIGKILL);
+      const RunDirectory run(entry.path());
+      if (const auto supervisor = ReadProcessRecord(run.process());
+          supervisor.ok() && IsAlive(supervisor->identity)) {
+        kill(static_cast<pid_t>(supervisor->identity.pid), SIGKILL);
       }
+      for (int64_t pid : RankProcesses(run)) kill(static_cast<pid_t>(pid), SIGKILL);
     }
+  }
+
+  ControlOptions Options() const {
+    ControlOptions options = ControlFixture::Options();
+    options.supervisor_binary = BRAID_SUPERVISOR;
+    return options;
+  }
+  v1::RunSpec Spec(const std::string& name) const {
+    v1::RunSpec spec = ControlFixture::Spec(name);
+    spec.mutable_supervision()->set_max_restarts(-1);
+    return spec;
   }
 
   // A control plane over the same home; the one before it is gone.
@@ -142,6 +159,37 @@ TEST_F(TrainingServiceTest, WatchesALogWhileItGrowsAndFromAnyNumber) {
   EXPECT_EQ(Watch(record.id, 202).size(), 0u) << "it ends, for there is nothing after";
 }
 
+// On a machine that cannot be seen from here, without a word and without heartbeats.
+TEST_F(TrainingServiceTest, WatchOfALostRunEnds) {
+  const auto store = RunStore::Open(root_ / "home").value();
+  const RunRecord record = store->Create("", "x", UnixTime()).value();
+  const RunDirectory run(record.run_dir);
+  std::filesystem::create_directories(record.run_dir);
+  ASSERT_TRUE(run.WriteSpec(Spec("endless")).ok());
+  ProcessRecord supervisor{
+      .identity = IdentifyProcess(getpid()).value(), .nonce = "n", .launched_at = UnixTime()};
+  supervisor.identity.boot_id = "another machine";
+  ASSERT_TRUE(WriteProcessRecord(run.process(), supervisor).ok());
+  auto log = RunEventLog::Open(run.events()).value();
+  v1::RunEvent event;
+  for (const v1::RunState state : {v1::RUN_STARTING, v1::RUN_RUNNING}) {
+    event.set_state(state);
+    ASSERT_TRUE(log->Append(&event).ok());
+  }
+  std::vector<std::thread> watchers;
+  for (int64_t after = 0; after <= 2; ++after) {
+    watchers.emplace_back([this, after, id = record.id] {
+      const std::vector<v1::RunEvent> events = Watch(id, after);
+      ASSERT_EQ(std::ssize(events), 3 - after);
+      EXPECT_EQ(events.back().number(), 3);
+      EXPECT_EQ(events.back().final().state(), v1::RUN_FAILED);
+      EXPECT_THAT(events.back().final().error(), HasSubstr("lost"));
+    });
+  }
+  for (std::thread& watcher : watchers) watcher.join();
+  EXPECT_TRUE(Watch(record.id, 3).empty()) << "it ends, for there is nothing after";
+}
+
 TEST_F(TrainingServiceTest, PagesCoverTheListOnce) {
   const auto store = RunStore::Open(root_ / "home").value();
   for (int i = 0; i < 7; ++i) ASSERT_TRUE(store->Create("", "x", 1).ok());
@@ -183,11 +231,26 @@ TEST_F(TrainingServiceTest, SameRequestIdLaunchesOnce) {
   ASSERT_TRUE(Stop(first.id(), &first).ok());
 }
 
+// Killed between the record and the process, and asked again long after.
+TEST_F(TrainingServiceTest, LaunchThatWasCutOffIsCompletedByTheSameRequest) {
+  const auto store = RunStore::Open(root_ / "home").value();
+  const RunRecord record =
+      store->Create("mine", Spec("endless").SerializeAsString(), /*now=*/1).value();
+  ASSERT_TRUE(Eventually([&] { return !store->Get(record.id)->active; })) << "it is given up";
+  EXPECT_THAT(Get(record.id).error(), HasSubstr("never started"));
+  v1::Run run;
+  ASSERT_TRUE(Launch(Spec("endless"), "mine", &run).ok());
+  EXPECT_EQ(run.id(), record.id);
+  EXPECT_TRUE(Eventually([&] { return Get(record.id).state() == v1::RUN_RUNNING; }));
+  EXPECT_TRUE(store->Get(record.id)->active) << "it is looked after again";
+  ASSERT_TRUE(Stop(run.id(), &run).ok());
+}
+
 TEST_F(TrainingServiceTest, StopsAndResumes) {
   v1::Run run = Launched("endless");
+  ASSERT_TRUE(Eventually([&] { return Get(run.id()).state() == v1::RUN_RUNNING; }));
   ASSERT_TRUE(Eventually([&] { return Get(run.id()).latest().step() >= 3; }));
   run = Get(run.id());
-  EXPECT_EQ(run.state(), v1::RUN_RUNNING);
   EXPECT_EQ(run.heartbeats_size(), 1);
   v1::Run ignored;
   EXPECT_EQ(Resume(run.id(), &ignored).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
@@ -199,7 +262,7 @@ TEST_F(TrainingServiceTest, StopsAndResumes) {
 
   ASSERT_TRUE(Resume(run.id(), &run).ok());
   ASSERT_TRUE(Eventually([&] { return Get(run.id()).latest().step() > stopped_at; }));
-  EXPECT_EQ(Get(run.id()).state(), v1::RUN_RUNNING);
+  ASSERT_TRUE(Eventually([&] { return Get(run.id()).state() == v1::RUN_RUNNING; }));
   ASSERT_TRUE(Stop(run.id(), &run).ok());
   EXPECT_EQ(run.state(), v1::RUN_STOPPED);
 }

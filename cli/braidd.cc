@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -105,6 +106,16 @@ absl::StatusOr<std::unique_ptr<braid::MetricsExporter>> ServeMetrics(
   return exporter;
 }
 
+// Whether `path` is `directory` or lies beneath it; true also where that cannot be told.
+bool IsWithin(const std::filesystem::path& path, const std::filesystem::path& directory) {
+  std::error_code error;
+  const auto outer = std::filesystem::canonical(directory, error);
+  if (error) return true;
+  const auto inner = std::filesystem::canonical(path, error);
+  if (error) return true;
+  return std::ranges::mismatch(outer, inner).in1 == outer.end();
+}
+
 // What clients may name: what the services make for them, and what the operator allows.
 absl::Status Confine(const Options& options) {
   std::vector<std::filesystem::path> roots = options.allowed;
@@ -114,8 +125,10 @@ absl::Status Confine(const Options& options) {
   }
   std::error_code error;
   const std::filesystem::path here = std::filesystem::current_path(error);
-  // Started by an init system, "here" is everything.
-  if (options.allowed.empty() && !error && here != "/") roots.push_back(here);
+  // Started by an init system, "here" is everything; within HOME, it is the server's own.
+  if (options.allowed.empty() && !error && here != "/" && !IsWithin(here, options.host.home)) {
+    roots.push_back(here);
+  }
   auto confined = braid::PathRoots::Create(roots, options.host.home);
   if (!confined.ok()) return confined.status();
   braid::SetClientRoots(*std::move(confined));

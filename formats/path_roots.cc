@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdint>
@@ -50,6 +51,10 @@ std::string ActualPath(int descriptor) {
 bool IsBeneath(std::string_view path, std::string_view directory) {
   return path.starts_with(directory) && (path.size() == directory.size() ||
                                          directory.ends_with('/') || path[directory.size()] == '/');
+}
+
+bool IsStrictlyBeneath(std::string_view path, std::string_view directory) {
+  return path.size() > directory.size() && IsBeneath(path, directory);
 }
 
 // "//tmp///x" -> "/tmp/x", which is the same to the kernel; ".." is left to it.
@@ -125,17 +130,24 @@ absl::StatusOr<PathRoots> PathRoots::Create(const std::vector<fs::path>& roots,
         "confined");
   }
   if (probe >= 0) close(probe);
+  if (hidden.empty()) return made;
   std::error_code error;
-  made.hidden_ = fs::weakly_canonical(hidden, error).string();
+  made.hidden_ = fs::weakly_canonical(fs::absolute(hidden), error).string();
+  if (error) return SystemError("resolve", hidden, error.value());
+  if (!made.hidden_.ends_with('/') || made.hidden_ == "/") return made;
+  made.hidden_.pop_back();
   return made;
 }
 
 bool PathRoots::IsHidden(const std::string& actual) const {
-  if (hidden_.empty() || !IsBeneath(actual, hidden_)) return false;
-  for (const auto& root : roots_) {
-    if (IsBeneath(root->actual, hidden_) && IsBeneath(actual, root->actual)) return false;
-  }
-  return true;
+  if (hidden_.empty()) return false;
+  // Without /proc, or out of this process's root: where it lies is not known.
+  if (!actual.starts_with('/')) return true;
+  if (!IsBeneath(actual, hidden_)) return false;
+  // A root that is the hidden directory, or has it within, reveals nothing of it.
+  return std::ranges::none_of(roots_, [&](const auto& root) {
+    return IsStrictlyBeneath(root->actual, hidden_) && IsBeneath(actual, root->actual);
+  });
 }
 
 absl::Status PathRoots::Outside(const fs::path& path) const {

@@ -28,9 +28,10 @@ class PathRoots {
   // Everything: for a program that acts for the user who started it.
   PathRoots() = default;
 
-  // `roots` must be directories. Nothing beneath `hidden` is found, unless a root lies beneath
-  // it: for the server's own state. NOT_FOUND, INVALID_ARGUMENT; UNIMPLEMENTED on a kernel
-  // without openat2, because anything less could be raced.
+  // `roots` must be directories. Neither `hidden` nor anything beneath it is found, but for the
+  // roots that lie within it: for the server's own state. "" hides nothing. NOT_FOUND,
+  // INVALID_ARGUMENT; UNIMPLEMENTED on a kernel without openat2, because anything less could be
+  // raced.
   static absl::StatusOr<PathRoots> Create(const std::vector<std::filesystem::path>& roots,
                                           const std::filesystem::path& hidden);
 

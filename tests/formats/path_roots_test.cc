@@ -258,6 +258,25 @@ TEST_F(PathRootsTest, RootsMustBeDirectories) {
   EXPECT_FALSE(PathRoots::Create({}, "").ok());
 }
 
+TEST_F(PathRootsTest, WhatIsHiddenStaysSoWhenItIsARootItself) {
+  for (const fs::path& hidden : {root() / "home", root() / "home/", root() / "data/../home"}) {
+    ASSERT_OK_AND_ASSIGN(const PathRoots roots,
+                         PathRoots::Create({root() / "home", root() / "home/store"}, hidden));
+    for (const std::string name : {"home", "home/tokens", "home/new", "home/store/../tokens"}) {
+      EXPECT_FALSE(roots.Check(In(name)).ok()) << name;
+      EXPECT_FALSE(roots.Read(In(name)).ok()) << name;
+    }
+    EXPECT_OK(roots.Check(In("home/store/new")));
+    EXPECT_EQ(roots.Read(In("home/store/set")).value(), "fine");
+  }
+}
+
+TEST_F(PathRootsTest, WhatCannotBeResolvedCannotBeHidden) {
+  Link("loop_b", "loop_a");
+  Link("loop_a", "loop_b");
+  EXPECT_FALSE(PathRoots::Create({root()}, In("loop_a/home")).ok());
+}
+
 TEST_F(PathRootsTest, WithoutRootsEverythingIsOpen) {
   EXPECT_OK(PathRoots().Check("anything"));
   EXPECT_EQ(PathRoots().Read(outside() / "secret").value(), kSecret);

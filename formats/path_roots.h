@@ -2,7 +2,7 @@
 // something beneath one of them, or is refused.
 //
 // The kernel resolves the path (openat2 with RESOLVE_BENEATH and RESOLVE_NO_MAGICLINKS, Linux
-// 5.6), component by component from the open root, so neither "..", nor a symbolic link that
+// 5.6), component by component from the open root, so neither a symbolic link that
 // leads out, nor one that is put in place while it looks, gets past. An absolute link is taken
 // for one that leads out, wherever it points.
 //
@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -36,8 +37,8 @@ class PathRoots {
                                           const std::filesystem::path& hidden);
 
   // Whether `path` is a file or directory beneath a root, or could be made there.
-  // PERMISSION_DENIED outside of the roots; INVALID_ARGUMENT for a relative path, a device, FIFO
-  // or socket.
+  // PERMISSION_DENIED outside of the roots; INVALID_ARGUMENT for a path that is relative, has "..",
+  // more than 64 names or PATH_MAX bytes, and for a device, FIFO or socket.
   absl::Status Check(const std::filesystem::path& path) const;
 
   // Opens what is at `path` now; the caller closes the descriptor. The errors of Check, and
@@ -50,7 +51,11 @@ class PathRoots {
  private:
   struct Root;
 
-  absl::StatusOr<int> OpenBeneath(const std::filesystem::path& path, int flags) const;
+  // A descriptor, or -errno; -EXDEV for what lies outside, or is hidden. `path` without doubled
+  // slashes.
+  int OpenBeneath(std::string_view path, int flags) const;
+  int OpenInRoot(const Root& root, std::string_view path, int flags) const;
+  absl::Status Problem(const std::filesystem::path& path, int error) const;
   bool IsHidden(const std::string& actual) const;
   absl::Status Outside(const std::filesystem::path& path) const;
 

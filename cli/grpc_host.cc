@@ -6,6 +6,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -135,9 +136,10 @@ class NothingBesideTheGate final : public grpc::ServerBuilderOption {
   grpc::HealthCheckServiceServerBuilderOption no_health_{nullptr};
 };
 
-absl::Status CheckRequest(const google::protobuf::Message& request) {
+absl::Status CheckRequest(const google::protobuf::Message& request,
+                          const std::function<bool()>& cancelled) {
   RETURN_IF_ERROR(CheckLimits(request));
-  return CheckPaths(request, ClientRoots());
+  return CheckPaths(request, ClientRoots(), cancelled);
 }
 
 // What one connection and one message may take.

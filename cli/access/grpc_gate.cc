@@ -112,7 +112,8 @@ Admission Gate::WithinCapacity(Admission admission, const std::string& method) c
 }
 
 absl::Status Gate::CheckRequest(const google::protobuf::Message& prototype,
-                                grpc::ByteBuffer* request) const {
+                                grpc::ByteBuffer* request,
+                                const std::function<bool()>& cancelled) const {
   const std::unique_ptr<google::protobuf::Message> message(prototype.New());
   grpc::ProtoBufferReader reader(request);
   if (!message->ParseFromZeroCopyStream(&reader)) {
@@ -120,14 +121,15 @@ absl::Status Gate::CheckRequest(const google::protobuf::Message& prototype,
         absl::StrCat("the request is no ", std::string(prototype.GetDescriptor()->full_name()),
                      " with UTF-8 strings"));
   }
-  return options_.check(*message);
+  return options_.check(*message, cancelled);
 }
 
 GateCall::Hooks Gate::HooksFor(const std::string& method) {
   const google::protobuf::Message* const prototype = RequestPrototype(method);
   return {.check =
-              [this, prototype](grpc::ByteBuffer* request) {
-                return prototype == nullptr ? absl::OkStatus() : CheckRequest(*prototype, request);
+              [this, prototype](grpc::ByteBuffer* request, const std::function<bool()>& cancelled) {
+                return prototype == nullptr ? absl::OkStatus()
+                                            : CheckRequest(*prototype, request, cancelled);
               },
           .on_done = [this](const std::shared_ptr<GateCall>& call,
                             const CallRecord& record) { Leave(call, record); }};

@@ -31,8 +31,11 @@ namespace braid {
 
 struct GateOptions {
   std::shared_ptr<Authenticator> authenticator;
-  // What is wrong with a request message; the client gets that status.
-  std::function<absl::Status(const google::protobuf::Message&)> check;
+  // What is wrong with a request message; the client gets that status. A long check asks
+  // `cancelled` now and then, and ends.
+  std::function<absl::Status(const google::protobuf::Message&,
+                             const std::function<bool()>& cancelled)>
+      check;
   // Told of every call, also of those refused.
   std::vector<std::shared_ptr<CallObserver>> observers;
   // Calls at a time, watches included; more are RESOURCE_EXHAUSTED.
@@ -60,8 +63,8 @@ class Gate final : public grpc::CallbackGenericService {
   Admission Admit(const grpc::GenericCallbackServerContext& context) const;
   // The admission as long as the server can take another call.
   Admission WithinCapacity(Admission admission, const std::string& method) const;
-  absl::Status CheckRequest(const google::protobuf::Message& prototype,
-                            grpc::ByteBuffer* request) const;
+  absl::Status CheckRequest(const google::protobuf::Message& prototype, grpc::ByteBuffer* request,
+                            const std::function<bool()>& cancelled) const;
   GateCall::Hooks HooksFor(const std::string& method);
   void Enter(const std::shared_ptr<GateCall>& call, const std::string& method);
   void Leave(const std::shared_ptr<GateCall>& call, const CallRecord& record);

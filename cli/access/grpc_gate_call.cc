@@ -63,7 +63,8 @@ void GateCall::EndRequests(bool half_close) {
 // Another request of the client, or the end of them.
 void GateCall::OnReadDone(bool ok) {
   if (!ok) return EndRequests(/*half_close=*/true);
-  if (const absl::Status problem = hooks_.check(&request_); !problem.ok()) {
+  const auto cancelled = [this] { return context_->IsCancelled(); };
+  if (const absl::Status problem = hooks_.check(&request_, cancelled); !problem.ok()) {
     End(problem);
     return EndRequests(/*half_close=*/false);
   }

@@ -44,7 +44,8 @@ class GateCall final : public grpc::ServerGenericBidiReactor,
  public:
   struct Hooks {
     // What is wrong with a request; ends the call with that status.
-    std::function<absl::Status(grpc::ByteBuffer* request)> check;
+    std::function<absl::Status(grpc::ByteBuffer* request, const std::function<bool()>& cancelled)>
+        check;
     std::function<void(const std::shared_ptr<GateCall>&, const CallRecord&)> on_done;
   };
 

@@ -138,7 +138,8 @@ class GateTest : public ::testing::Test {
     arguments.SetMaxReceiveMessageSize(-1);
     gate_ = std::make_unique<Gate>(
         GateOptions{.authenticator = std::make_shared<Authenticator>(home_.path(), false),
-                    .check = CheckLimits,
+                    .check = [](const google::protobuf::Message& request,
+                                const auto&) { return CheckLimits(request); },
                     .observers = {records_},
                     .max_calls = max_calls,
                     .refusal_delay = std::chrono::milliseconds(0)},

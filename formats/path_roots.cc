@@ -244,7 +244,7 @@ absl::StatusOr<int> PathRoots::Open(const fs::path& path, int flags) const {
   return descriptor;
 }
 
-absl::StatusOr<std::string> PathRoots::Read(const fs::path& path) const {
+absl::StatusOr<std::string> PathRoots::Read(const fs::path& path, size_t max_bytes) const {
   ASSIGN_OR_RETURN(const int descriptor, Open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY));
   const absl::Cleanup close_it = [descriptor] { close(descriptor); };
   RETURN_IF_ERROR(CheckKind(descriptor, path));
@@ -256,6 +256,12 @@ absl::StatusOr<std::string> PathRoots::Read(const fs::path& path) const {
     if (size < 0) return SystemError("read", path, errno);
     if (size == 0) return content;
     content.append(piece, 0, static_cast<size_t>(size));
+    // Counted rather than asked for: a file may grow, and those of /proc have no size.
+    if (content.size() > max_bytes) {
+      return absl::InvalidArgumentError(absl::StrCat(absl::CHexEscape(path.native()),
+                                                     ": got a larger file, expected at most ",
+                                                     max_bytes, " bytes"));
+    }
   }
 }
 

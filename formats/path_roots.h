@@ -45,8 +45,9 @@ class PathRoots {
   // those of open.
   absl::StatusOr<int> Open(const std::filesystem::path& path, int flags) const;
 
-  // The whole file.
-  absl::StatusOr<std::string> Read(const std::filesystem::path& path) const;
+  // The whole file, which has at most `max_bytes`: INVALID_ARGUMENT beyond.
+  absl::StatusOr<std::string> Read(const std::filesystem::path& path,
+                                   size_t max_bytes = size_t{64} << 20) const;
 
  private:
   struct Root;

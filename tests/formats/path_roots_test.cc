@@ -301,6 +301,14 @@ TEST_F(PathRootsTest, LongPathsCostLittle) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
+TEST_F(PathRootsTest, NoMoreIsReadThanAskedFor) {
+  EXPECT_EQ(roots_.Read(In("data/file"), 4).value(), "fine");
+  EXPECT_FAILS(roots_.Read(In("data/file"), 3), StatusCode::kInvalidArgument, "at most 3 bytes");
+  PutFile(root() / "sparse", "");
+  fs::resize_file(root() / "sparse", uint64_t{1} << 40);
+  EXPECT_FAILS(roots_.Read(In("sparse")), StatusCode::kInvalidArgument, "at most 67108864 bytes");
+}
+
 TEST_F(PathRootsTest, WhatCannotBeResolvedCannotBeHidden) {
   Link("loop_b", "loop_a");
   Link("loop_a", "loop_b");

@@ -62,10 +62,19 @@ bool IsBadIdentity(Refusal refusal) {
          refusal == Refusal::kExpiredToken;
 }
 
+CallKind KindOf(const Admission& admission) {
+  if (!admission.status.ok()) return CallKind::kRefused;
+  if (!admission.policy->open) return CallKind::kNamed;
+  return admission.policy->watch ? CallKind::kOpenWatch : CallKind::kOpen;
+}
+
 }  // namespace
 
 Gate::Gate(GateOptions options, std::shared_ptr<grpc::Channel> services)
-    : options_(std::move(options)), services_(std::move(services)), stub_(services_) {}
+    : options_(std::move(options)),
+      services_(std::move(services)),
+      stub_(services_),
+      capacity_(options_.limits) {}
 
 Gate::~Gate() {
   // The server ends every call before it goes; the last of them may still be leaving.
@@ -97,16 +106,17 @@ Admission Gate::Admit(const grpc::GenericCallbackServerContext& context) const {
   return admission;
 }
 
-Admission Gate::WithinCapacity(Admission admission, const std::string& method) const {
-  if (!admission.status.ok()) return admission;
-  if (draining_ && !IsHealth(method)) {
+Admission Gate::WithinCapacity(Admission admission, const std::string& method) {
+  if (admission.status.ok() && draining_ && !IsHealth(method)) {
     admission.status = absl::UnavailableError("the server is shutting down; try again");
     return admission;
   }
-  const std::lock_guard lock(mutex_);
-  if (static_cast<int>(calls_.size()) >= options_.max_calls) {
-    admission.status = absl::ResourceExhaustedError(
-        absl::StrCat("the server is at its limit of ", options_.max_calls, " calls; try later"));
+  const CallKind kind = KindOf(admission);
+  const absl::Status entered = capacity_.Enter(kind, admission.caller.name);
+  if (entered.ok()) {
+    admission.place = kind;
+  } else if (admission.status.ok()) {
+    admission.status = entered;
   }
   return admission;
 }
@@ -143,8 +153,9 @@ grpc::ServerGenericBidiReactor* Gate::CreateReactor(grpc::GenericCallbackServerC
   if (call->admission().status.ok()) {
     call->Forward(stub_);
   } else {
-    call->Refuse(IsBadIdentity(call->admission().refusal) ? options_.refusal_delay
-                                                          : std::chrono::milliseconds(0));
+    // Only so many are kept waiting; the rest get their answer at once.
+    const bool waits = IsBadIdentity(call->admission().refusal) && call->admission().place;
+    call->Refuse(waits ? options_.refusal_delay : std::chrono::milliseconds(0));
   }
   return call.get();
 }
@@ -161,6 +172,8 @@ void Gate::Leave(const std::shared_ptr<GateCall>& call, const CallRecord& record
   for (const auto& observer : options_.observers) {
     observer->OnEnd(record, call->admission().status.ok());
   }
+  const Admission& admission = call->admission();
+  if (admission.place) capacity_.Leave(*admission.place, admission.caller.name);
   const std::lock_guard lock(mutex_);
   calls_.erase(call);
   changed_.notify_all();

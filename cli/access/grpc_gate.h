@@ -24,6 +24,7 @@
 
 #include "absl/status/status.h"
 #include "cli/access/authenticator.h"
+#include "cli/access/call_capacity.h"
 #include "cli/access/call_record.h"
 #include "cli/access/grpc_gate_call.h"
 
@@ -38,8 +39,8 @@ struct GateOptions {
       check;
   // Told of every call, also of those refused.
   std::vector<std::shared_ptr<CallObserver>> observers;
-  // Calls at a time, watches included; more are RESOURCE_EXHAUSTED.
-  int max_calls = 32768;
+  // Calls at a time; more are RESOURCE_EXHAUSTED.
+  CallLimits limits = {};
   // What a caller that is not let in waits for its answer.
   std::chrono::milliseconds refusal_delay{100};
 };
@@ -61,8 +62,8 @@ class Gate final : public grpc::CallbackGenericService {
 
  private:
   Admission Admit(const grpc::GenericCallbackServerContext& context) const;
-  // The admission as long as the server can take another call.
-  Admission WithinCapacity(Admission admission, const std::string& method) const;
+  // The admission as long as the server can take another call, with the place of that call.
+  Admission WithinCapacity(Admission admission, const std::string& method);
   absl::Status CheckRequest(const google::protobuf::Message& prototype, grpc::ByteBuffer* request,
                             const std::function<bool()>& cancelled) const;
   GateCall::Hooks HooksFor(const std::string& method);
@@ -74,6 +75,7 @@ class Gate final : public grpc::CallbackGenericService {
   const GateOptions options_;
   const std::shared_ptr<grpc::Channel> services_;
   grpc::GenericStub stub_;
+  CallCapacity capacity_;
   std::atomic<bool> draining_ = false;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "cli/access/access_policy.h"
 #include "cli/access/authenticator.h"
+#include "cli/access/call_capacity.h"
 #include "cli/access/call_record.h"
 
 namespace braid {
@@ -35,6 +36,8 @@ struct Admission {
   Caller caller = {};
   // Of a call that is let in.
   const MethodPolicy* policy = nullptr;
+  // Which the call has until it ends.
+  std::optional<CallKind> place = {};
 };
 
 // Requires exactly one of Refuse() and Forward(). Kept alive by its owner until `on_done` has

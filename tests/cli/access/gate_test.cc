@@ -128,7 +128,7 @@ class KeptRecords final : public CallObserver {
 
 class GateTest : public ::testing::Test {
  protected:
-  explicit GateTest(int max_calls = 10'000) {
+  explicit GateTest(CallLimits limits = {}) {
     grpc::ServerBuilder inner;
     inner.RegisterService(&pipeline_);
     inner.RegisterService(&embedding_);
@@ -141,7 +141,7 @@ class GateTest : public ::testing::Test {
                     .check = [](const google::protobuf::Message& request,
                                 const auto&) { return CheckLimits(request); },
                     .observers = {records_},
-                    .max_calls = max_calls,
+                    .limits = limits,
                     .refusal_delay = std::chrono::milliseconds(0)},
         inner_->InProcessChannel(arguments));
     grpc::ServerBuilder outer;
@@ -328,7 +328,7 @@ TEST_F(GateTest, AWatcherThatDoesNotReadHoldsTheServiceBack) {
 
 class SmallGateTest : public GateTest {
  protected:
-  SmallGateTest() : GateTest(kFewCalls) {}
+  SmallGateTest() : GateTest({.named = kFewCalls}) {}
 };
 
 TEST_F(SmallGateTest, CallsBeyondTheLimitAreRefusedUntilOthersEnd) {

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "cli/arguments.h"
 #include "cli/blas_core.h"
 #include "cli/executable_path.h"
+#include "cli/exit_limit.h"
 #include "cli/grpc_host.h"
 #include "cli/prometheus_call_metrics.h"
 #include "cli/prometheus_exporter.h"
@@ -24,6 +26,9 @@
 #include "formats/path_roots.h"
 
 namespace {
+
+// Beyond --drain: for jobs to stop at their next commit points, and cancelled calls to end.
+constexpr std::chrono::seconds kLastPatience{20};
 
 struct Options {
   std::string services = "pipeline,training,analysis";
@@ -170,8 +175,14 @@ absl::Status Serve(Options& options) {
   std::cout << "braidd: " << strsignal(received) << ", shutting down" << std::endl;
   (*log)->Write(braid::LogLevel::kInfo, absl::StrCat("draining after ", strsignal(received)));
   std::thread(EndAtOnce, signals).detach();
+  const std::chrono::seconds drain(options.drain_seconds);
+  // A handler that takes no notice of being cancelled would be waited for without end.
+  const braid::ExitLimit limit(drain + kLastPatience, [&log = **log] {
+    log.Write(braid::LogLevel::kError,
+              "gave up waiting for what does not end; jobs go on from their last commit points");
+  });
   metrics->reset();  // it asks the services
-  (*host)->Shutdown(std::chrono::seconds(options.drain_seconds));
+  (*host)->Shutdown(drain);
   (*log)->Write(braid::LogLevel::kInfo, "stopped");
   return absl::OkStatus();
 }

@@ -215,12 +215,15 @@ absl::Status ServiceHost::OpenPort(const HostOptions& options) {
   ASSIGN_OR_RETURN(auto credentials,
                    MakeServerCredentials(options.listen, options.tls, options.insecure));
   const bool required = options.require_token || (options.tls.any() && !options.insecure);
-  gate_ = std::make_unique<Gate>(
-      GateOptions{.authenticator = std::make_shared<Authenticator>(options.home, required),
-                  .check = CheckRequest,
-                  .observers = options.observers,
-                  .refusal_delay = options.refusal_delay},
-      InProcessChannel());
+  const auto on_problem = [observers = options.observers](const std::string& what) {
+    for (const auto& observer : observers) observer->OnProblem(what);
+  };
+  gate_ = std::make_unique<Gate>(GateOptions{.authenticator = std::make_shared<Authenticator>(
+                                                 options.home, required, on_problem),
+                                             .check = CheckRequest,
+                                             .observers = options.observers,
+                                             .refusal_delay = options.refusal_delay},
+                                 InProcessChannel());
   grpc::ServerBuilder builder;
   builder.SetOption(std::make_unique<NothingBesideTheGate>());
   builder.RegisterCallbackGenericService(gate_.get());

@@ -18,6 +18,7 @@
 #include "cli/blas_core.h"
 #include "cli/executable_path.h"
 #include "cli/exit_limit.h"
+#include "cli/grpc_credentials.h"
 #include "cli/grpc_host.h"
 #include "cli/prometheus_call_metrics.h"
 #include "cli/prometheus_exporter.h"
@@ -78,9 +79,10 @@ void AddOptions(CLI::App& app, Options& options) {
                "Serve beyond loopback without TLS, /metrics too; with TLS, without tokens");
   app.add_flag("--require-token", options.host.require_token,
                "Ask for a token on loopback without TLS too (braid token create)");
-  app.add_option("--allow", options.allowed,
-                 "Directory of files that clients may name, read and write; may be repeated "
-                 "(default: the one braidd is started in; HOME/store and HOME/runs always)")
+  app.add_option(
+         "--allow", options.allowed,
+         "Directory of files that clients may name, read and write; may be repeated "
+         "(default: on loopback, the one braidd is started in; HOME/store and HOME/runs always)")
       ->allow_extra_args(false);
   app.add_option("--log-file", options.log_file, "File to append the log to (default: stderr)");
   app.add_option("--log-level", options.log_level, "debug, info, warning or error")
@@ -130,8 +132,10 @@ absl::Status Confine(const Options& options) {
   }
   std::error_code error;
   const std::filesystem::path here = std::filesystem::current_path(error);
-  // Started by an init system, "here" is everything; within HOME, it is the server's own.
-  if (options.allowed.empty() && !error && here != "/" && !IsWithin(here, options.host.home)) {
+  // Started by an init system, "here" is everything; within HOME, it is the server's own. To
+  // other machines, nothing is served that nobody has named.
+  if (options.allowed.empty() && braid::IsLoopback(options.host.listen) && !error && here != "/" &&
+      !IsWithin(here, options.host.home)) {
     roots.push_back(here);
   }
   auto confined = braid::PathRoots::Create(roots, options.host.home);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <ctime>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -60,6 +61,14 @@ bool IsHealth(const std::string& method) { return method.starts_with("/grpc.heal
 bool IsBadIdentity(Refusal refusal) {
   return refusal == Refusal::kNoToken || refusal == Refusal::kBadToken ||
          refusal == Refusal::kExpiredToken;
+}
+
+// Of what opens a watch, which may hold it for hours: fields that nobody knows count too.
+constexpr size_t kMaxWatchBytes = size_t{64} << 10;
+
+absl::Status TooLong(size_t bytes, size_t max_bytes) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("got a request of ", bytes, " bytes, expected at most ", max_bytes));
 }
 
 CallKind KindOf(const Admission& admission) {
@@ -136,8 +145,13 @@ absl::Status Gate::CheckRequest(const google::protobuf::Message& prototype,
 
 GateCall::Hooks Gate::HooksFor(const std::string& method) {
   const google::protobuf::Message* const prototype = RequestPrototype(method);
+  const MethodPolicy* const policy = FindPolicy(method);
+  const size_t max_bytes =
+      policy != nullptr && policy->watch ? kMaxWatchBytes : std::numeric_limits<size_t>::max();
   return {.check =
-              [this, prototype](grpc::ByteBuffer* request, const std::function<bool()>& cancelled) {
+              [this, prototype, max_bytes](grpc::ByteBuffer* request,
+                                           const std::function<bool()>& cancelled) {
+                if (request->Length() > max_bytes) return TooLong(request->Length(), max_bytes);
                 return prototype == nullptr ? absl::OkStatus()
                                             : CheckRequest(*prototype, request, cancelled);
               },

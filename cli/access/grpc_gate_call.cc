@@ -75,6 +75,7 @@ void GateCall::OnReadDone(bool ok) {
 void GateCall::OnRequestPassed(bool ok) {
   if (!ok) return EndRequests(/*half_close=*/false);
   const std::lock_guard lock(mutex_);
+  request_.Clear();  // the next may never come
   if (takes_requests_) StartRead(&request_);
 }
 
@@ -104,7 +105,10 @@ void GateCall::OnResponse(bool ok) {
 }
 
 void GateCall::OnWriteDone(bool ok) {
-  if (ok) return upstream_.StartRead(&response_);
+  if (ok) {
+    response_.Clear();
+    return upstream_.StartRead(&response_);
+  }
   // The client is gone.
   upstream_context_.TryCancel();
   EndRequests(/*half_close=*/false);

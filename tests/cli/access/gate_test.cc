@@ -239,6 +239,19 @@ TEST_F(GateTest, RefusedRequestsReachNoService) {
   EXPECT_EQ(pipeline_.calls, 0);
 }
 
+TEST_F(GateTest, AWatchIsOpenedByLittle) {
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::WatchJobRequest request;
+  // A field of a later version, or of none.
+  request.GetReflection()->MutableUnknownFields(&request)->AddLengthDelimited(
+      1000, std::string(100'000, 'x'));
+  auto watch = stub_->WatchJob(&context, request);
+  v1::JobEvent event;
+  EXPECT_FALSE(watch->Read(&event));
+  EXPECT_EQ(watch->Finish().error_code(), StatusCode::INVALID_ARGUMENT);
+}
+
 TEST_F(GateTest, MessagesBeyondTheLimitAreRefused) {
   v1::Job job;
   EXPECT_EQ(GetJob("", std::string(5 << 20, 'x'), &job).error_code(),

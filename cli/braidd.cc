@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -16,6 +18,8 @@
 #include "cli/arguments.h"
 #include "cli/blas_core.h"
 #include "cli/executable_path.h"
+#include "cli/exit_limit.h"
+#include "cli/grpc_credentials.h"
 #include "cli/grpc_host.h"
 #include "cli/prometheus_call_metrics.h"
 #include "cli/prometheus_exporter.h"
@@ -24,6 +28,9 @@
 #include "formats/path_roots.h"
 
 namespace {
+
+// Beyond --drain: for jobs to stop at their next commit points, and cancelled calls to end.
+constexpr std::chrono::seconds kLastPatience{20};
 
 struct Options {
   std::string services = "pipeline,training,analysis";
@@ -77,9 +84,10 @@ void AddOptions(CLI::App& app, Options& options) {
                "Serve beyond loopback without TLS, /metrics too; with TLS, without tokens");
   app.add_flag("--require-token", options.host.require_token,
                "Ask for a token on loopback without TLS too (braid token create)");
-  app.add_option("--allow", options.allowed,
-                 "Directory of files that clients may name, read and write; may be repeated "
-                 "(default: the one braidd is started in; HOME/store and HOME/runs always)")
+  app.add_option(
+         "--allow", options.allowed,
+         "Directory of files that clients may name, read and write; may be repeated "
+         "(default: on loopback, the one braidd is started in; HOME/store and HOME/runs always)")
       ->allow_extra_args(false);
   app.add_option("--log-file", options.log_file, "File to append the log to (default: stderr)");
   app.add_option("--log-level", options.log_level, "debug, info, warning or error")
@@ -110,6 +118,16 @@ absl::StatusOr<std::unique_ptr<braid::MetricsExporter>> ServeMetrics(
   return exporter;
 }
 
+// Whether `path` is `directory` or lies beneath it; true also where that cannot be told.
+bool IsWithin(const std::filesystem::path& path, const std::filesystem::path& directory) {
+  std::error_code error;
+  const auto outer = std::filesystem::canonical(directory, error);
+  if (error) return true;
+  const auto inner = std::filesystem::canonical(path, error);
+  if (error) return true;
+  return std::ranges::mismatch(outer, inner).in1 == outer.end();
+}
+
 // What clients may name: what the services make for them, and what the operator allows.
 absl::Status Confine(const Options& options) {
   std::vector<std::filesystem::path> roots = options.allowed;
@@ -119,8 +137,12 @@ absl::Status Confine(const Options& options) {
   }
   std::error_code error;
   const std::filesystem::path here = std::filesystem::current_path(error);
-  // Started by an init system, "here" is everything.
-  if (options.allowed.empty() && !error && here != "/") roots.push_back(here);
+  // Started by an init system, "here" is everything; within HOME, it is the server's own. To
+  // other machines, nothing is served that nobody has named.
+  if (options.allowed.empty() && braid::IsLoopback(options.host.listen) && !error && here != "/" &&
+      !IsWithin(here, options.host.home)) {
+    roots.push_back(here);
+  }
   auto confined = braid::PathRoots::Create(roots, options.host.home);
   if (!confined.ok()) return confined.status();
   braid::SetClientRoots(*std::move(confined));
@@ -167,8 +189,14 @@ absl::Status Serve(Options& options) {
   std::cout << "braidd: " << strsignal(received) << ", shutting down" << std::endl;
   (*log)->Write(braid::LogLevel::kInfo, absl::StrCat("draining after ", strsignal(received)));
   std::thread(EndAtOnce, signals).detach();
+  const std::chrono::seconds drain(options.drain_seconds);
+  // A handler that takes no notice of being cancelled would be waited for without end.
+  const braid::ExitLimit limit(drain + kLastPatience, [&log = **log] {
+    log.Write(braid::LogLevel::kError,
+              "gave up waiting for what does not end; jobs go on from their last commit points");
+  });
   metrics->reset();  // it asks the services
-  (*host)->Shutdown(std::chrono::seconds(options.drain_seconds));
+  (*host)->Shutdown(drain);
   (*log)->Write(braid::LogLevel::kInfo, "stopped");
   return absl::OkStatus();
 }

@@ -47,6 +47,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const ConnectionOptions& opt
   // A watch may be silent for hours: the machine at the other end may have gone without a word.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  // $http_proxy is not this machine.
+  if (IsLoopback(options.server)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   ASSIGN_OR_RETURN(std::string token, FindToken(options));
   auto channel = grpc::experimental::CreateCustomChannelWithInterceptors(
       options.server, credentials, arguments, CallIdentity(std::move(token)));

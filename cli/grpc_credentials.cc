@@ -1,6 +1,8 @@
 #include "cli/grpc_credentials.h"
 
-#include "absl/strings/match.h"
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "formats/atomic_file.h"
@@ -49,7 +51,11 @@ absl::Status CheckAddress(const std::string& address) {
 
 bool IsLoopback(const std::string& address) {
   const std::string host = address.substr(0, address.rfind(':'));
-  return host == "localhost" || host == "[::1]" || absl::StartsWith(host, "127.");
+  if (host == "localhost" || host == "[::1]") return true;
+  // A name such as 127.example.org is anybody's.
+  in_addr parsed = {};
+  return inet_pton(AF_INET, host.c_str(), &parsed) == 1 &&
+         (ntohl(parsed.s_addr) >> 24) == IN_LOOPBACKNET;
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(

@@ -3,9 +3,11 @@
 #include <grpcpp/ext/health_check_service_server_builder_option.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -37,6 +39,10 @@ namespace {
 
 constexpr int kMaxRequestBytes = 4 << 20;
 constexpr int kMaxMetadataBytes = 8 << 10;
+// Of all connections together; beyond, they are not read until others have been.
+constexpr size_t kMaxPortBytes = size_t{2} << 30;
+// Of calls that wait in a thread, which watches do not; beyond, they are RESOURCE_EXHAUSTED.
+constexpr int kMaxThreads = 2048;
 // Of calls that a drain did not wait for, or not long enough, before they are cancelled.
 constexpr std::chrono::milliseconds kLastWords{100};
 
@@ -148,9 +154,10 @@ class NothingBesideTheGate final : public grpc::ServerBuilderOption {
   grpc::HealthCheckServiceServerBuilderOption no_health_{nullptr};
 };
 
-absl::Status CheckRequest(const google::protobuf::Message& request) {
+absl::Status CheckRequest(const google::protobuf::Message& request,
+                          const std::function<bool()>& cancelled) {
   RETURN_IF_ERROR(CheckLimits(request));
-  return CheckPaths(request, ClientRoots());
+  return CheckPaths(request, ClientRoots(), cancelled);
 }
 
 // What one connection and one message may take.
@@ -158,6 +165,9 @@ void LimitResources(grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   SetConnectionLimits(builder);
+  grpc::ResourceQuota quota("port");
+  quota.Resize(kMaxPortBytes);
+  builder->SetResourceQuota(quota);
   // The size of a compressed message is checked before it is expanded, a thousandfold at worst.
   for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
     builder->SetCompressionAlgorithmSupportStatus(algorithm, false);
@@ -202,6 +212,9 @@ absl::Status ServiceHost::StartServices(const HostOptions& options) {
     services_.push_back(std::move(service));
   }
   builder.SetMaxReceiveMessageSize(-1);
+  grpc::ResourceQuota quota("services");
+  quota.SetMaxThreads(kMaxThreads);
+  builder.SetResourceQuota(quota);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) return absl::InternalError("the services cannot be started");
   for (const ServiceName name : options.services) {
@@ -215,12 +228,15 @@ absl::Status ServiceHost::OpenPort(const HostOptions& options) {
   ASSIGN_OR_RETURN(auto credentials,
                    MakeServerCredentials(options.listen, options.tls, options.insecure));
   const bool required = options.require_token || (options.tls.any() && !options.insecure);
-  gate_ = std::make_unique<Gate>(
-      GateOptions{.authenticator = std::make_shared<Authenticator>(options.home, required),
-                  .check = CheckRequest,
-                  .observers = options.observers,
-                  .refusal_delay = options.refusal_delay},
-      InProcessChannel());
+  const auto on_problem = [observers = options.observers](const std::string& what) {
+    for (const auto& observer : observers) observer->OnProblem(what);
+  };
+  gate_ = std::make_unique<Gate>(GateOptions{.authenticator = std::make_shared<Authenticator>(
+                                                 options.home, required, on_problem),
+                                             .check = CheckRequest,
+                                             .observers = options.observers,
+                                             .refusal_delay = options.refusal_delay},
+                                 InProcessChannel());
   grpc::ServerBuilder builder;
   builder.SetOption(std::make_unique<NothingBesideTheGate>());
   builder.RegisterCallbackGenericService(gate_.get());

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdint>
@@ -27,6 +28,9 @@ namespace fs = std::filesystem;
 
 // A ".." beside a rename is told as EAGAIN: to be tried again.
 constexpr int kAttempts = 100;
+
+// Of a client's path: each costs the kernel, and a request may have many paths.
+constexpr int kMaxComponents = 64;
 
 int OpenAt2(int directory, const char* path, int flags) {
   open_how how = {};
@@ -52,7 +56,11 @@ bool IsBeneath(std::string_view path, std::string_view directory) {
                                          directory.ends_with('/') || path[directory.size()] == '/');
 }
 
-// "//tmp///x" -> "/tmp/x", which is the same to the kernel; ".." is left to it.
+bool IsStrictlyBeneath(std::string_view path, std::string_view directory) {
+  return path.size() > directory.size() && IsBeneath(path, directory);
+}
+
+// "//tmp///x" -> "/tmp/x", which is the same to the kernel.
 std::string WithoutDoubledSlashes(std::string_view path) {
   std::string squeezed;
   for (const char c : path) {
@@ -79,10 +87,32 @@ absl::Status CheckKind(int descriptor, const fs::path& path) {
                    "directory"));
 }
 
-absl::Status CheckAbsolute(const fs::path& path) {
-  if (path.is_absolute() && path.native().find('\0') == std::string::npos) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("got the path \"", absl::CHexEscape(path.native()),
-                                                 "\", expected an absolute one"));
+absl::Status BadPath(std::string_view path, std::string_view expected) {
+  constexpr size_t kShown = 256;
+  const std::string shown(path.substr(0, kShown));
+  return absl::InvalidArgumentError(
+      absl::StrCat("got the path \"", absl::CHexEscape(shown), path.size() > kShown ? "..." : "",
+                   "\" of ", path.size(), " bytes, expected ", std::string(expected)));
+}
+
+// Beyond its first "..", a path is not what it looks like once links are followed, and whoever
+// normalises it later opens another file than the one that was checked.
+absl::Status CheckForm(std::string_view path) {
+  if (!path.starts_with('/') || path.find('\0') != std::string_view::npos) {
+    return BadPath(path, "an absolute one");
+  }
+  if (path.size() >= PATH_MAX) return BadPath(path, absl::StrCat("less than ", PATH_MAX));
+  int components = 0;
+  for (size_t begin = 0; begin < path.size();) {
+    const size_t end = std::min(path.find('/', begin), path.size());
+    const std::string_view name = path.substr(begin, end - begin);
+    if (name == "..") return BadPath(path, "one without \"..\"");
+    if (!name.empty() && ++components > kMaxComponents) {
+      return BadPath(path, absl::StrCat("at most ", kMaxComponents, " names in it"));
+    }
+    begin = end + 1;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status AsExisting(const absl::Status& missing, const fs::path& path) {
@@ -125,17 +155,24 @@ absl::StatusOr<PathRoots> PathRoots::Create(const std::vector<fs::path>& roots,
         "confined");
   }
   if (probe >= 0) close(probe);
+  if (hidden.empty()) return made;
   std::error_code error;
-  made.hidden_ = fs::weakly_canonical(hidden, error).string();
+  made.hidden_ = fs::weakly_canonical(fs::absolute(hidden), error).string();
+  if (error) return SystemError("resolve", hidden, error.value());
+  if (!made.hidden_.ends_with('/') || made.hidden_ == "/") return made;
+  made.hidden_.pop_back();
   return made;
 }
 
 bool PathRoots::IsHidden(const std::string& actual) const {
-  if (hidden_.empty() || !IsBeneath(actual, hidden_)) return false;
-  for (const auto& root : roots_) {
-    if (IsBeneath(root->actual, hidden_) && IsBeneath(actual, root->actual)) return false;
-  }
-  return true;
+  if (hidden_.empty()) return false;
+  // Without /proc, or out of this process's root: where it lies is not known.
+  if (!actual.starts_with('/')) return true;
+  if (!IsBeneath(actual, hidden_)) return false;
+  // A root that is the hidden directory, or has it within, reveals nothing of it.
+  return std::ranges::none_of(roots_, [&](const auto& root) {
+    return IsStrictlyBeneath(root->actual, hidden_) && IsBeneath(actual, root->actual);
+  });
 }
 
 absl::Status PathRoots::Outside(const fs::path& path) const {
@@ -147,44 +184,52 @@ absl::Status PathRoots::Outside(const fs::path& path) const {
                    "), or a link out of it; put it there, or start braidd with --allow DIR"));
 }
 
-absl::StatusOr<int> PathRoots::OpenBeneath(const fs::path& path, int flags) const {
-  absl::Status problem = Outside(path);
-  const std::string plain = WithoutDoubledSlashes(path.native());
+int PathRoots::OpenInRoot(const Root& root, std::string_view path, int flags) const {
+  for (const std::string* name : {&root.given, &root.actual}) {
+    const std::optional<std::string> rest = RelativeTo(path, *name);
+    if (!rest) continue;
+    const int descriptor = OpenAt2(root.descriptor, rest->c_str(), flags);
+    if (descriptor < 0) return errno == ELOOP ? -EXDEV : -errno;
+    if (!IsHidden(ActualPath(descriptor))) return descriptor;
+    close(descriptor);
+    return -EXDEV;
+  }
+  return -EXDEV;
+}
+
+int PathRoots::OpenBeneath(std::string_view path, int flags) const {
+  int problem = -EXDEV;
   for (const auto& root : roots_) {
-    for (const std::string& name : {root->given, root->actual}) {
-      const std::optional<std::string> rest = RelativeTo(plain, name);
-      if (!rest) continue;
-      const int descriptor = OpenAt2(root->descriptor, rest->c_str(), flags);
-      if (descriptor >= 0 && !IsHidden(ActualPath(descriptor))) return descriptor;
-      if (descriptor >= 0) {
-        close(descriptor);
-      } else if (errno != EXDEV && errno != ELOOP) {
-        problem = SystemError("open", path, errno);
-      }
-    }
+    const int descriptor = OpenInRoot(*root, path, flags);
+    if (descriptor >= 0) return descriptor;
+    if (descriptor != -EXDEV) problem = descriptor;
   }
   return problem;
 }
 
+absl::Status PathRoots::Problem(const fs::path& path, int error) const {
+  return error == EXDEV ? Outside(path) : SystemError("open", path, error);
+}
+
 absl::Status PathRoots::Check(const fs::path& path) const {
   if (roots_.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckAbsolute(path));
+  RETURN_IF_ERROR(CheckForm(path.native()));
   // What is not there yet can be made if the nearest directory that is there is beneath a
-  // root; none of the names on the way may be a link that leads nowhere, nor go back up.
-  for (fs::path at = path;; at = at.parent_path()) {
-    const absl::StatusOr<int> found = OpenBeneath(at, O_PATH);
-    if (found.ok()) {
-      const absl::Cleanup close_it = [&] { close(*found); };
-      return CheckKind(*found, path);
+  // root, and none of the names on the way is a link that leads nowhere.
+  std::string at = WithoutDoubledSlashes(path.native());
+  while (!at.empty()) {
+    const int found = OpenBeneath(at, O_PATH);
+    if (found >= 0) {
+      const absl::Cleanup close_it = [found] { close(found); };
+      return CheckKind(found, path);
     }
-    if (!absl::IsNotFound(found.status())) return found.status();
-    const absl::StatusOr<int> link = OpenBeneath(at, O_PATH | O_NOFOLLOW);
-    if (link.ok()) close(*link);
-    if (link.ok() || at.filename() == ".." || at.filename() == "." || !at.has_parent_path() ||
-        at == at.parent_path()) {
-      return Outside(path);
-    }
+    if (found != -ENOENT) return Problem(path, -found);
+    const int link = OpenBeneath(at, O_PATH | O_NOFOLLOW);
+    if (link >= 0) close(link);
+    if (link >= 0 || at.ends_with("/.")) return Outside(path);
+    at.resize(at.rfind('/'));
   }
+  return Outside(path);
 }
 
 absl::StatusOr<int> PathRoots::Open(const fs::path& path, int flags) const {
@@ -193,11 +238,13 @@ absl::StatusOr<int> PathRoots::Open(const fs::path& path, int flags) const {
     if (descriptor < 0) return SystemError("open", path, errno);
     return descriptor;
   }
-  RETURN_IF_ERROR(CheckAbsolute(path));
-  return OpenBeneath(path, flags);
+  RETURN_IF_ERROR(CheckForm(path.native()));
+  const int descriptor = OpenBeneath(WithoutDoubledSlashes(path.native()), flags);
+  if (descriptor < 0) return Problem(path, -descriptor);
+  return descriptor;
 }
 
-absl::StatusOr<std::string> PathRoots::Read(const fs::path& path) const {
+absl::StatusOr<std::string> PathRoots::Read(const fs::path& path, size_t max_bytes) const {
   ASSIGN_OR_RETURN(const int descriptor, Open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY));
   const absl::Cleanup close_it = [descriptor] { close(descriptor); };
   RETURN_IF_ERROR(CheckKind(descriptor, path));
@@ -209,6 +256,12 @@ absl::StatusOr<std::string> PathRoots::Read(const fs::path& path) const {
     if (size < 0) return SystemError("read", path, errno);
     if (size == 0) return content;
     content.append(piece, 0, static_cast<size_t>(size));
+    // Counted rather than asked for: a file may grow, and those of /proc have no size.
+    if (content.size() > max_bytes) {
+      return absl::InvalidArgumentError(absl::StrCat(absl::CHexEscape(path.native()),
+                                                     ": got a larger file, expected at most ",
+                                                     max_bytes, " bytes"));
+    }
   }
 }
 

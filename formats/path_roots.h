@@ -2,7 +2,7 @@
 // something beneath one of them, or is refused.
 //
 // The kernel resolves the path (openat2 with RESOLVE_BENEATH and RESOLVE_NO_MAGICLINKS, Linux
-// 5.6), component by component from the open root, so neither "..", nor a symbolic link that
+// 5.6), component by component from the open root, so neither a symbolic link that
 // leads out, nor one that is put in place while it looks, gets past. An absolute link is taken
 // for one that leads out, wherever it points.
 //
@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,28 +29,34 @@ class PathRoots {
   // Everything: for a program that acts for the user who started it.
   PathRoots() = default;
 
-  // `roots` must be directories. Nothing beneath `hidden` is found, unless a root lies beneath
-  // it: for the server's own state. NOT_FOUND, INVALID_ARGUMENT; UNIMPLEMENTED on a kernel
-  // without openat2, because anything less could be raced.
+  // `roots` must be directories. Neither `hidden` nor anything beneath it is found, but for the
+  // roots that lie within it: for the server's own state. "" hides nothing. NOT_FOUND,
+  // INVALID_ARGUMENT; UNIMPLEMENTED on a kernel without openat2, because anything less could be
+  // raced.
   static absl::StatusOr<PathRoots> Create(const std::vector<std::filesystem::path>& roots,
                                           const std::filesystem::path& hidden);
 
   // Whether `path` is a file or directory beneath a root, or could be made there.
-  // PERMISSION_DENIED outside of the roots; INVALID_ARGUMENT for a relative path, a device, FIFO
-  // or socket.
+  // PERMISSION_DENIED outside of the roots; INVALID_ARGUMENT for a path that is relative, has "..",
+  // more than 64 names or PATH_MAX bytes, and for a device, FIFO or socket.
   absl::Status Check(const std::filesystem::path& path) const;
 
   // Opens what is at `path` now; the caller closes the descriptor. The errors of Check, and
   // those of open.
   absl::StatusOr<int> Open(const std::filesystem::path& path, int flags) const;
 
-  // The whole file.
-  absl::StatusOr<std::string> Read(const std::filesystem::path& path) const;
+  // The whole file, which has at most `max_bytes`: INVALID_ARGUMENT beyond.
+  absl::StatusOr<std::string> Read(const std::filesystem::path& path,
+                                   size_t max_bytes = size_t{64} << 20) const;
 
  private:
   struct Root;
 
-  absl::StatusOr<int> OpenBeneath(const std::filesystem::path& path, int flags) const;
+  // A descriptor, or -errno; -EXDEV for what lies outside, or is hidden. `path` without doubled
+  // slashes.
+  int OpenBeneath(std::string_view path, int flags) const;
+  int OpenInRoot(const Root& root, std::string_view path, int flags) const;
+  absl::Status Problem(const std::filesystem::path& path, int error) const;
   bool IsHidden(const std::string& actual) const;
   absl::Status Outside(const std::filesystem::path& path) const;
 

@@ -53,14 +53,29 @@ Identity IdentifyByToken(const std::vector<AccessEntry>& entries, std::string_vi
   return Known(*entry, now);
 }
 
+// An entry that has expired does not stand before one that has not.
+std::optional<Identity> IdentifyByCertificate(const std::vector<AccessEntry>& entries,
+                                              const std::vector<std::string>& names, int64_t now) {
+  std::optional<Identity> found;
+  for (const AccessEntry& entry : entries) {
+    if (entry.certificate.empty() || std::ranges::find(names, entry.certificate) == names.end()) {
+      continue;
+    }
+    found = Known(entry, now);
+    if (found->status.ok()) break;
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string_view RefusalName(Refusal refusal) {
   return kRefusalNames[static_cast<size_t>(refusal)];
 }
 
-Authenticator::Authenticator(std::filesystem::path home, bool required)
-    : home_(std::move(home)), required_(required) {}
+Authenticator::Authenticator(std::filesystem::path home, bool required,
+                             std::function<void(const std::string&)> on_problem)
+    : home_(std::move(home)), required_(required), on_problem_(std::move(on_problem)) {}
 
 Authenticator::FileStamp Authenticator::Stamp() const {
   struct stat status;
@@ -74,9 +89,13 @@ absl::StatusOr<std::vector<AccessEntry>> Authenticator::Entries() {
   const std::lock_guard lock(mutex_);
   // The stamp first: a change while the file is read is then seen by the next call.
   const FileStamp stamp = Stamp();
-  if (!read_.has_value() || stamp != read_at_) {
+  // What failed may have been for want of descriptors, so it is tried again.
+  if (!read_.has_value() || !read_->ok() || stamp != read_at_) {
     read_ = ReadTokens(home_);
     read_at_ = stamp;
+    std::string problem(read_->status().message());
+    if (!problem.empty() && problem != problem_) on_problem_("tokens cannot be read: " + problem);
+    problem_ = std::move(problem);
   }
   return *read_;
 }
@@ -91,13 +110,7 @@ Identity Authenticator::Identify(const CallerEvidence& evidence, int64_t now) {
             Refusal::kTokenFile};
   }
   if (evidence.authorization) return IdentifyByToken(*entries, *evidence.authorization, now);
-  for (const AccessEntry& entry : *entries) {
-    if (!entry.certificate.empty() &&
-        std::ranges::find(evidence.certificate_names, entry.certificate) !=
-            evidence.certificate_names.end()) {
-      return Known(entry, now);
-    }
-  }
+  if (auto known = IdentifyByCertificate(*entries, evidence.certificate_names, now)) return *known;
   if (!required_) return {absl::OkStatus(), Refusal::kNone, {"local", Role::kOperator}};
   return Refused(Refusal::kNoToken,
                  "this server wants a token: --token-file FILE, $BRAID_TOKEN or ~/.braid/token; "

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -46,7 +47,10 @@ class Authenticator {
  public:
   // Without `required`, a call that shows nothing is "local", in the role of operator; one
   // that shows a token is checked all the same.
-  Authenticator(std::filesystem::path home, bool required);
+  // `on_problem` is told why the tokens cannot be read, once for each reason in a row.
+  Authenticator(
+      std::filesystem::path home, bool required,
+      std::function<void(const std::string&)> on_problem = [](const std::string&) {});
 
   // A token decides; without one, the certificate may. `now`: Unix seconds.
   Identity Identify(const CallerEvidence& evidence, int64_t now);
@@ -64,9 +68,11 @@ class Authenticator {
 
   const std::filesystem::path home_;
   const bool required_;
+  const std::function<void(const std::string&)> on_problem_;
   std::mutex mutex_;
   FileStamp read_at_;                                             // guarded by mutex_
   std::optional<absl::StatusOr<std::vector<AccessEntry>>> read_;  // guarded by mutex_
+  std::string problem_;                                           // told last; guarded by mutex_
 };
 
 }  // namespace braid

@@ -34,6 +34,7 @@ void WriteLine(int descriptor, const ordered_json& line) {
 }
 
 LogLevel LevelOf(const CallRecord& record) {
+  if (record.refusal == Refusal::kTokenFile) return LogLevel::kError;
   switch (record.code) {
     case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kPermissionDenied:

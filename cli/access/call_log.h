@@ -4,7 +4,8 @@
 //    "principal":"ann","method":"/braid.v1.PipelineService/GetJob","code":"OK","seconds":0.0012,
 //    "peer":"ipv4:10.0.0.7:40412"}
 //
-// Calls that failed through the server's fault are errors, refused ones warnings, health checks
+// Calls that failed through the server's fault are errors (tokens that it cannot
+// read among them), refused ones warnings, health checks
 // debug. Requests, responses and tokens are never written.
 #ifndef BRAID_CLI_ACCESS_CALL_LOG_H_
 #define BRAID_CLI_ACCESS_CALL_LOG_H_
@@ -34,6 +35,7 @@ class CallLog final : public CallObserver {
 
   void Write(LogLevel level, const std::string& message);
   void OnStart(const std::string&) override {}
+  void OnProblem(const std::string& what) override { Write(LogLevel::kError, what); }
   void OnEnd(const CallRecord& record, bool started) override;
 
  private:

@@ -30,6 +30,8 @@ class CallObserver {
   virtual ~CallObserver() = default;
   // A call that was let in.
   virtual void OnStart(const std::string& method) = 0;
+  // Something is wrong with the server itself.
+  virtual void OnProblem(const std::string& /*what*/) {}
   // Any call. `started`: OnStart was called for it.
   virtual void OnEnd(const CallRecord& record, bool started) = 0;
 };

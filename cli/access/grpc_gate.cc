@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <ctime>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -62,10 +63,27 @@ bool IsBadIdentity(Refusal refusal) {
          refusal == Refusal::kExpiredToken;
 }
 
+// Of what opens a watch, which may hold it for hours: fields that nobody knows count too.
+constexpr size_t kMaxWatchBytes = size_t{64} << 10;
+
+absl::Status TooLong(size_t bytes, size_t max_bytes) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("got a request of ", bytes, " bytes, expected at most ", max_bytes));
+}
+
+CallKind KindOf(const Admission& admission) {
+  if (!admission.status.ok()) return CallKind::kRefused;
+  if (!admission.policy->open) return CallKind::kNamed;
+  return admission.policy->watch ? CallKind::kOpenWatch : CallKind::kOpen;
+}
+
 }  // namespace
 
 Gate::Gate(GateOptions options, std::shared_ptr<grpc::Channel> services)
-    : options_(std::move(options)), services_(std::move(services)), stub_(services_) {}
+    : options_(std::move(options)),
+      services_(std::move(services)),
+      stub_(services_),
+      capacity_(options_.limits) {}
 
 Gate::~Gate() {
   // The server ends every call before it goes; the last of them may still be leaving.
@@ -97,22 +115,24 @@ Admission Gate::Admit(const grpc::GenericCallbackServerContext& context) const {
   return admission;
 }
 
-Admission Gate::WithinCapacity(Admission admission, const std::string& method) const {
-  if (!admission.status.ok()) return admission;
-  if (draining_ && !IsHealth(method)) {
+Admission Gate::WithinCapacity(Admission admission, const std::string& method) {
+  if (admission.status.ok() && draining_ && !IsHealth(method)) {
     admission.status = absl::UnavailableError("the server is shutting down; try again");
     return admission;
   }
-  const std::lock_guard lock(mutex_);
-  if (static_cast<int>(calls_.size()) >= options_.max_calls) {
-    admission.status = absl::ResourceExhaustedError(
-        absl::StrCat("the server is at its limit of ", options_.max_calls, " calls; try later"));
+  const CallKind kind = KindOf(admission);
+  const absl::Status entered = capacity_.Enter(kind, admission.caller.name);
+  if (entered.ok()) {
+    admission.place = kind;
+  } else if (admission.status.ok()) {
+    admission.status = entered;
   }
   return admission;
 }
 
 absl::Status Gate::CheckRequest(const google::protobuf::Message& prototype,
-                                grpc::ByteBuffer* request) const {
+                                grpc::ByteBuffer* request,
+                                const std::function<bool()>& cancelled) const {
   const std::unique_ptr<google::protobuf::Message> message(prototype.New());
   grpc::ProtoBufferReader reader(request);
   if (!message->ParseFromZeroCopyStream(&reader)) {
@@ -120,14 +140,20 @@ absl::Status Gate::CheckRequest(const google::protobuf::Message& prototype,
         absl::StrCat("the request is no ", std::string(prototype.GetDescriptor()->full_name()),
                      " with UTF-8 strings"));
   }
-  return options_.check(*message);
+  return options_.check(*message, cancelled);
 }
 
 GateCall::Hooks Gate::HooksFor(const std::string& method) {
   const google::protobuf::Message* const prototype = RequestPrototype(method);
+  const MethodPolicy* const policy = FindPolicy(method);
+  const size_t max_bytes =
+      policy != nullptr && policy->watch ? kMaxWatchBytes : std::numeric_limits<size_t>::max();
   return {.check =
-              [this, prototype](grpc::ByteBuffer* request) {
-                return prototype == nullptr ? absl::OkStatus() : CheckRequest(*prototype, request);
+              [this, prototype, max_bytes](grpc::ByteBuffer* request,
+                                           const std::function<bool()>& cancelled) {
+                if (request->Length() > max_bytes) return TooLong(request->Length(), max_bytes);
+                return prototype == nullptr ? absl::OkStatus()
+                                            : CheckRequest(*prototype, request, cancelled);
               },
           .on_done = [this](const std::shared_ptr<GateCall>& call,
                             const CallRecord& record) { Leave(call, record); }};
@@ -141,8 +167,9 @@ grpc::ServerGenericBidiReactor* Gate::CreateReactor(grpc::GenericCallbackServerC
   if (call->admission().status.ok()) {
     call->Forward(stub_);
   } else {
-    call->Refuse(IsBadIdentity(call->admission().refusal) ? options_.refusal_delay
-                                                          : std::chrono::milliseconds(0));
+    // Only so many are kept waiting; the rest get their answer at once.
+    const bool waits = IsBadIdentity(call->admission().refusal) && call->admission().place;
+    call->Refuse(waits ? options_.refusal_delay : std::chrono::milliseconds(0));
   }
   return call.get();
 }
@@ -159,6 +186,8 @@ void Gate::Leave(const std::shared_ptr<GateCall>& call, const CallRecord& record
   for (const auto& observer : options_.observers) {
     observer->OnEnd(record, call->admission().status.ok());
   }
+  const Admission& admission = call->admission();
+  if (admission.place) capacity_.Leave(*admission.place, admission.caller.name);
   const std::lock_guard lock(mutex_);
   calls_.erase(call);
   changed_.notify_all();

@@ -24,6 +24,7 @@
 
 #include "absl/status/status.h"
 #include "cli/access/authenticator.h"
+#include "cli/access/call_capacity.h"
 #include "cli/access/call_record.h"
 #include "cli/access/grpc_gate_call.h"
 
@@ -31,12 +32,15 @@ namespace braid {
 
 struct GateOptions {
   std::shared_ptr<Authenticator> authenticator;
-  // What is wrong with a request message; the client gets that status.
-  std::function<absl::Status(const google::protobuf::Message&)> check;
+  // What is wrong with a request message; the client gets that status. A long check asks
+  // `cancelled` now and then, and ends.
+  std::function<absl::Status(const google::protobuf::Message&,
+                             const std::function<bool()>& cancelled)>
+      check;
   // Told of every call, also of those refused.
   std::vector<std::shared_ptr<CallObserver>> observers;
-  // Calls at a time, watches included; more are RESOURCE_EXHAUSTED.
-  int max_calls = 32768;
+  // Calls at a time; more are RESOURCE_EXHAUSTED.
+  CallLimits limits = {};
   // What a caller that is not let in waits for its answer.
   std::chrono::milliseconds refusal_delay{100};
 };
@@ -58,10 +62,10 @@ class Gate final : public grpc::CallbackGenericService {
 
  private:
   Admission Admit(const grpc::GenericCallbackServerContext& context) const;
-  // The admission as long as the server can take another call.
-  Admission WithinCapacity(Admission admission, const std::string& method) const;
-  absl::Status CheckRequest(const google::protobuf::Message& prototype,
-                            grpc::ByteBuffer* request) const;
+  // The admission as long as the server can take another call, with the place of that call.
+  Admission WithinCapacity(Admission admission, const std::string& method);
+  absl::Status CheckRequest(const google::protobuf::Message& prototype, grpc::ByteBuffer* request,
+                            const std::function<bool()>& cancelled) const;
   GateCall::Hooks HooksFor(const std::string& method);
   void Enter(const std::shared_ptr<GateCall>& call, const std::string& method);
   void Leave(const std::shared_ptr<GateCall>& call, const CallRecord& record);
@@ -71,6 +75,7 @@ class Gate final : public grpc::CallbackGenericService {
   const GateOptions options_;
   const std::shared_ptr<grpc::Channel> services_;
   grpc::GenericStub stub_;
+  CallCapacity capacity_;
   std::atomic<bool> draining_ = false;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

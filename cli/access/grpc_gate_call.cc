@@ -63,7 +63,8 @@ void GateCall::EndRequests(bool half_close) {
 // Another request of the client, or the end of them.
 void GateCall::OnReadDone(bool ok) {
   if (!ok) return EndRequests(/*half_close=*/true);
-  if (const absl::Status problem = hooks_.check(&request_); !problem.ok()) {
+  const auto cancelled = [this] { return context_->IsCancelled(); };
+  if (const absl::Status problem = hooks_.check(&request_, cancelled); !problem.ok()) {
     End(problem);
     return EndRequests(/*half_close=*/false);
   }
@@ -74,6 +75,7 @@ void GateCall::OnReadDone(bool ok) {
 void GateCall::OnRequestPassed(bool ok) {
   if (!ok) return EndRequests(/*half_close=*/false);
   const std::lock_guard lock(mutex_);
+  request_.Clear();  // the next may never come
   if (takes_requests_) StartRead(&request_);
 }
 
@@ -103,7 +105,10 @@ void GateCall::OnResponse(bool ok) {
 }
 
 void GateCall::OnWriteDone(bool ok) {
-  if (ok) return upstream_.StartRead(&response_);
+  if (ok) {
+    response_.Clear();
+    return upstream_.StartRead(&response_);
+  }
   // The client is gone.
   upstream_context_.TryCancel();
   EndRequests(/*half_close=*/false);

@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "cli/access/access_policy.h"
 #include "cli/access/authenticator.h"
+#include "cli/access/call_capacity.h"
 #include "cli/access/call_record.h"
 
 namespace braid {
@@ -35,6 +36,8 @@ struct Admission {
   Caller caller = {};
   // Of a call that is let in.
   const MethodPolicy* policy = nullptr;
+  // Which the call has until it ends.
+  std::optional<CallKind> place = {};
 };
 
 // Requires exactly one of Refuse() and Forward(). Kept alive by its owner until `on_done` has
@@ -44,7 +47,8 @@ class GateCall final : public grpc::ServerGenericBidiReactor,
  public:
   struct Hooks {
     // What is wrong with a request; ends the call with that status.
-    std::function<absl::Status(grpc::ByteBuffer* request)> check;
+    std::function<absl::Status(grpc::ByteBuffer* request, const std::function<bool()>& cancelled)>
+        check;
     std::function<void(const std::shared_ptr<GateCall>&, const CallRecord&)> on_done;
   };
 

@@ -15,6 +15,7 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
+using Cancelled = std::function<bool()>;
 
 // By full name without "braid.v1.".
 constexpr std::array<std::string_view, 9> kPaths = {
@@ -88,8 +89,9 @@ bool IsRunId(std::string_view name) {
 }
 
 absl::Status CheckValue(const std::string& value, FieldUse use, const FieldDescriptor& field,
-                        const PathRoots& roots) {
+                        const PathRoots& roots, const Cancelled& cancelled) {
   if (value.empty() || (use == FieldUse::kModel && IsRunId(value))) return absl::OkStatus();
+  if (cancelled()) return absl::CancelledError("cancelled while its paths were checked");
   const absl::Status status = roots.Check(value);
   if (status.ok()) return status;
   return absl::Status(status.code(),
@@ -97,26 +99,28 @@ absl::Status CheckValue(const std::string& value, FieldUse use, const FieldDescr
 }
 
 absl::Status CheckStrings(const Message& message, const FieldDescriptor& field,
-                          const PathRoots& roots) {
+                          const PathRoots& roots, const Cancelled& cancelled) {
   const FieldUse use = UseOf(field);
   if (use == FieldUse::kText) return absl::OkStatus();
   const auto& reflection = *message.GetReflection();
   if (!field.is_repeated()) {
-    return CheckValue(reflection.GetString(message, &field), use, field, roots);
+    return CheckValue(reflection.GetString(message, &field), use, field, roots, cancelled);
   }
   for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
     RETURN_IF_ERROR(
-        CheckValue(reflection.GetRepeatedString(message, &field, i), use, field, roots));
+        CheckValue(reflection.GetRepeatedString(message, &field, i), use, field, roots, cancelled));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckMessages(const Message& message, const FieldDescriptor& field,
-                           const PathRoots& roots) {
+                           const PathRoots& roots, const Cancelled& cancelled) {
   const auto& reflection = *message.GetReflection();
-  if (!field.is_repeated()) return CheckPaths(reflection.GetMessage(message, &field), roots);
+  if (!field.is_repeated())
+    return CheckPaths(reflection.GetMessage(message, &field), roots, cancelled);
   for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
-    RETURN_IF_ERROR(CheckPaths(reflection.GetRepeatedMessage(message, &field, i), roots));
+    RETURN_IF_ERROR(
+        CheckPaths(reflection.GetRepeatedMessage(message, &field, i), roots, cancelled));
   }
   return absl::OkStatus();
 }
@@ -137,14 +141,15 @@ FieldUse UseOf(const FieldDescriptor& field) {
   return in(kTexts) ? FieldUse::kText : FieldUse::kNotClassified;
 }
 
-absl::Status CheckPaths(const Message& request, const PathRoots& roots) {
+absl::Status CheckPaths(const Message& request, const PathRoots& roots,
+                        const Cancelled& cancelled) {
   std::vector<const FieldDescriptor*> fields;
   request.GetReflection()->ListFields(request, &fields);
   for (const FieldDescriptor* field : fields) {
     if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-      RETURN_IF_ERROR(CheckStrings(request, *field, roots));
+      RETURN_IF_ERROR(CheckStrings(request, *field, roots, cancelled));
     } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
-      RETURN_IF_ERROR(CheckMessages(request, *field, roots));
+      RETURN_IF_ERROR(CheckMessages(request, *field, roots, cancelled));
     }
   }
   return absl::OkStatus();

@@ -6,6 +6,8 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
+#include <functional>
+
 #include "absl/status/status.h"
 #include "formats/path_roots.h"
 
@@ -20,8 +22,11 @@ enum class FieldUse {
 };
 FieldUse UseOf(const google::protobuf::FieldDescriptor& field);
 
-// PERMISSION_DENIED or INVALID_ARGUMENT with the field's name before what PathRoots::Check says.
-absl::Status CheckPaths(const google::protobuf::Message& request, const PathRoots& roots);
+// PERMISSION_DENIED or INVALID_ARGUMENT with the field's name before what PathRoots::Check says;
+// CANCELLED once `cancelled` is true: a request may have many thousand paths.
+absl::Status CheckPaths(
+    const google::protobuf::Message& request, const PathRoots& roots,
+    const std::function<bool()>& cancelled = [] { return false; });
 
 }  // namespace braid
 

@@ -65,6 +65,10 @@ bool IsNameCharacter(char c) {
 }
 
 absl::Status CheckName(const std::string& name) {
+  if (name == "local") {
+    return absl::InvalidArgumentError(
+        "name: got \"local\", which is whoever shows no token; expected another");
+  }
   if (!name.empty() && name.size() <= kMaxNameBytes && std::ranges::all_of(name, IsNameCharacter)) {
     return absl::OkStatus();
   }
@@ -81,6 +85,19 @@ absl::Status CheckCertificateName(const std::string& name) {
   return absl::InvalidArgumentError(
       absl::StrCat("certificate: got \"", absl::CHexEscape(name),
                    "\", expected the common name or a subject alternative name of a certificate"));
+}
+
+// One certificate, one principal.
+absl::Status CheckNoOther(const std::vector<AccessEntry>& entries, const std::string& certificate) {
+  if (certificate.empty()) return absl::OkStatus();
+  for (const AccessEntry& entry : entries) {
+    const bool expired = entry.expires_at != 0 && entry.expires_at <= std::time(nullptr);
+    if (entry.certificate != certificate || expired) continue;
+    return absl::AlreadyExistsError(absl::StrCat("certificate: \"", certificate, "\" is ",
+                                                 entry.name, " already; braid token revoke ",
+                                                 entry.id));
+  }
+  return absl::OkStatus();
 }
 
 json ToJson(const AccessEntry& entry) {
@@ -188,6 +205,7 @@ absl::StatusOr<CreatedToken> CreateToken(const std::filesystem::path& home, cons
   RETURN_IF_ERROR(CheckCertificateName(certificate));
   ASSIGN_OR_RETURN(const FileLock lock, LockTokens(home));
   ASSIGN_OR_RETURN(std::vector<AccessEntry> entries, ReadTokens(home));
+  RETURN_IF_ERROR(CheckNoOther(entries, certificate));
   CreatedToken created;
   AccessEntry& entry = created.entry;
   entry.id = absl::BytesToHexString(RandomBytes(kIdDigits / 2));

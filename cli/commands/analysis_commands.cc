@@ -38,7 +38,7 @@ absl::Status Eval(Session& session, const EvalOptions& options) {
   v1::EvaluateRequest request;
   request.set_model(ModelReference(options.model));
   if (!options.dataset.empty()) {
-    request.set_dataset_dir(std::filesystem::absolute(options.dataset).string());
+    request.set_dataset_dir(std::filesystem::absolute(options.dataset).lexically_normal().string());
   }
   ASSIGN_OR_RETURN(const v1::InferenceRouting routing, ParseRouting(options.routing));
   request.set_routing(routing);

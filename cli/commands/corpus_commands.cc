@@ -41,7 +41,8 @@ absl::StatusOr<v1::CorpusSpec> SpecFrom(const SubmitOptions& options) {
   if (options.split_bytes > 0) spec.mutable_ingest()->set_split_bytes(options.split_bytes);
   if (options.strict) spec.mutable_ingest()->set_strict(true);
   if (!options.tokenizer.empty()) {
-    spec.mutable_tokenizer()->set_model_path(std::filesystem::absolute(options.tokenizer).string());
+    spec.mutable_tokenizer()->set_model_path(
+        std::filesystem::absolute(options.tokenizer).lexically_normal().string());
   }
   if (options.vocab_size > 0) spec.mutable_tokenizer()->set_vocab_size(options.vocab_size);
   if (!options.embedder.empty()) spec.mutable_embedder()->set_kind(options.embedder);

@@ -30,7 +30,8 @@ struct TrainOptions {
 
 // A job id stands for the dataset it made; anything else is a directory.
 absl::StatusOr<std::string> DatasetDirectory(Session& session, const std::string& data) {
-  if (!absl::StartsWith(data, "job-")) return std::filesystem::absolute(data).string();
+  if (!absl::StartsWith(data, "job-"))
+    return std::filesystem::absolute(data).lexically_normal().string();
   ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline());
   ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(data));
   if (job.state() == v1::JOB_SUCCEEDED) return job.result().dataset_dir();

@@ -1,14 +1,19 @@
 // A real braidd over TLS, used by a real braid: what secrets leave behind (nothing), what the log
 // and the metrics say, and what clients may name.
 #include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/security/credentials.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -100,6 +105,30 @@ class BraiddSafetyTest : public ::testing::Test {
     const pid_t server = std::exchange(server_, 0);
     kill(server, SIGTERM);
     return Wait(server);
+  }
+  // A call whose request never comes, once the server has it: a drain waits for it.
+  void HoldACall(const std::string& token, const std::function<void()>& meanwhile) {
+    const auto channel =
+        grpc::CreateChannel(address_, grpc::SslCredentials({authority_.certificate(), client_key_,
+                                                            GetFile(scratch_ / "client.pem")}));
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer " + token);
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    grpc::CompletionQueue queue;
+    void* tag = nullptr;
+    bool ok = false;
+    const auto call = grpc::GenericStub(channel).PrepareCall(
+        &context, "/braid.v1.PipelineService/GetJob", &queue);
+    call->StartCall(nullptr);
+    ASSERT_TRUE(queue.Next(&tag, &ok) && ok);
+    meanwhile();
+    context.TryCancel();
+    grpc::Status status;
+    call->Finish(&status, nullptr);
+    queue.Next(&tag, &ok);
+    queue.Shutdown();
+    while (queue.Next(&tag, &ok)) {
+    }
   }
   Outcome Braid(const std::vector<std::string>& arguments,
                 const std::vector<std::string>& variables = {}) {
@@ -235,6 +264,26 @@ TEST_F(BraiddSafetyTest, ClientsNameOnlyWhatIsAllowed) {
       Braid({"--token-file", In("ann.token"), "import", In("corpora"), "--output", "/tmp/x"});
   EXPECT_THAT(outside.errors, HasSubstr("--allow"));
   EXPECT_EQ(Stop(), 0);
+}
+
+TEST_F(BraiddSafetyTest, ASecondSignalEndsTheDrainAtOnce) {
+  Start();
+  const std::string token = Token("ann", Role::kViewer);
+  EXPECT_EQ(Braid({"--token-file", In("ann.token"), "jobs"}).exit_code, 0);
+  HoldACall(token, [this] {
+    usleep(500'000);  // the call is at the gate
+    const auto begin = std::chrono::steady_clock::now();
+    const pid_t server = std::exchange(server_, 0);
+    kill(server, SIGTERM);
+    for (int tries = 0; tries < 1000; ++tries, usleep(10'000)) {
+      if (GetFile(scratch_ / "log.jsonl").find("draining") != std::string::npos) break;
+    }
+    usleep(200'000);
+    EXPECT_EQ(waitpid(server, nullptr, WNOHANG), 0) << "it did not wait for the call";
+    kill(server, SIGTERM);
+    EXPECT_EQ(Wait(server), 128 + SIGTERM);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(4500));
+  });
 }
 
 TEST_F(BraiddSafetyTest, TokensStayOffTheNetworkAndOutOfOpenFiles) {

@@ -54,10 +54,20 @@ std::vector<std::string> EveryMethod() {
 
 bool IsHealth(const std::string& method) { return method.starts_with("/grpc.health."); }
 
-// Sends an empty message and the end of requests; the status, DEADLINE_EXCEEDED for streams that
-// go on.
+std::string BytesOf(const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices;
+  (void)buffer.Dump(&slices);
+  std::string bytes;
+  for (const grpc::Slice& slice : slices) {
+    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return bytes;
+}
+
+// Sends a message and the end of requests; the status, DEADLINE_EXCEEDED for streams that go on.
 grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-                  const std::string& token) {
+                  const std::string& token, const std::string& message = "",
+                  std::string* answer = nullptr) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
   if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
@@ -80,12 +90,15 @@ grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel, const std::stri
     std::promise<grpc::Status> done_;
   } reactor(&context);
   grpc::GenericStub stub(channel);
-  grpc::ByteBuffer request(nullptr, 0), response;
+  const grpc::Slice slice(message);
+  grpc::ByteBuffer request(&slice, 1), response;
   stub.PrepareBidiStreamingCall(&context, method, {}, &reactor);
   reactor.StartWrite(&request);
   reactor.StartRead(&response);
   reactor.StartCall();
-  return reactor.done_.get_future().get();
+  const grpc::Status status = reactor.done_.get_future().get();
+  if (answer != nullptr && reactor.answered_) *answer = BytesOf(response);
+  return status;
 }
 
 class EveryMethodTest : public ::testing::Test {
@@ -255,6 +268,39 @@ TEST_F(EveryMethodTest, AnswersTheRoleThatMayCallIt) {
     ExpectRolesHold(tls ? Tls(client_) : Plain());
     host_.reset();
   }
+}
+
+// Debian ships no generated code of reflection and health: their messages are spelled out.
+TEST_F(EveryMethodTest, ReflectionNamesTheServicesToWhoMayAsk) {
+  Start(/*tls=*/true);
+  const std::string list_services = "\x3a\x01*";
+  std::string answer;
+  EXPECT_EQ(Call(Tls(client_), kReflection, "", list_services, &answer).error_code(),
+            StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(answer, "");
+  EXPECT_TRUE(Call(Tls(client_), kReflection, Token(Role::kViewer), list_services, &answer).ok());
+  for (const std::string& method : EveryMethod()) {
+    const std::string service = method.substr(1, method.rfind('/') - 1);
+    EXPECT_THAT(answer, testing::HasSubstr(service));
+  }
+}
+
+TEST_F(EveryMethodTest, HealthIsToldOfEachServiceByItsName) {
+  Start(/*tls=*/false);
+  const auto check = [&](const std::string& service, std::string* answer) {
+    const std::string message =
+        service.empty() ? "" : "\x0a" + std::string(1, static_cast<char>(service.size())) + service;
+    return Call(Plain(), "/grpc.health.v1.Health/Check", "", message, answer).error_code();
+  };
+  for (const char* service :
+       {"", "braid.v1.PipelineService", "braid.v1.TrainingService", "braid.v1.AnalysisService",
+        "braid.v1.EmbeddingService", "braid.v1.NeighborService"}) {
+    std::string answer;
+    EXPECT_EQ(check(service, &answer), StatusCode::OK) << service;
+    EXPECT_EQ(answer, "\x08\x01") << service;  // SERVING
+  }
+  std::string answer;
+  EXPECT_EQ(check("braid.v1.NoService", &answer), StatusCode::NOT_FOUND);
 }
 
 TEST_F(EveryMethodTest, WithoutAPolicyIsRefusedToAnOperator) {

@@ -132,7 +132,7 @@ class GateTest : public ::testing::Test {
   // For good: gRPC that loses its last user waits up to 10 s for connections which still close.
   static void SetUpTestSuite() { grpc_init(); }
 
-  explicit GateTest(int max_calls = 10'000) {
+  explicit GateTest(CallLimits limits = {}) {
     grpc::ServerBuilder inner;
     inner.RegisterService(&pipeline_);
     inner.RegisterService(&embedding_);
@@ -142,9 +142,10 @@ class GateTest : public ::testing::Test {
     arguments.SetMaxReceiveMessageSize(-1);
     gate_ = std::make_unique<Gate>(
         GateOptions{.authenticator = std::make_shared<Authenticator>(home_.path(), false),
-                    .check = CheckLimits,
+                    .check = [](const google::protobuf::Message& request,
+                                const auto&) { return CheckLimits(request); },
                     .observers = {records_},
-                    .max_calls = max_calls,
+                    .limits = limits,
                     .refusal_delay = std::chrono::milliseconds(0)},
         inner_->InProcessChannel(arguments));
     grpc::ServerBuilder outer;
@@ -242,6 +243,19 @@ TEST_F(GateTest, RefusedRequestsReachNoService) {
   EXPECT_EQ(pipeline_.calls, 0);
 }
 
+TEST_F(GateTest, AWatchIsOpenedByLittle) {
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::WatchJobRequest request;
+  // A field of a later version, or of none.
+  request.GetReflection()->MutableUnknownFields(&request)->AddLengthDelimited(
+      1000, std::string(100'000, 'x'));
+  auto watch = stub_->WatchJob(&context, request);
+  v1::JobEvent event;
+  EXPECT_FALSE(watch->Read(&event));
+  EXPECT_EQ(watch->Finish().error_code(), StatusCode::INVALID_ARGUMENT);
+}
+
 TEST_F(GateTest, MessagesBeyondTheLimitAreRefused) {
   v1::Job job;
   EXPECT_EQ(GetJob("", std::string(5 << 20, 'x'), &job).error_code(),
@@ -331,7 +345,7 @@ TEST_F(GateTest, AWatcherThatDoesNotReadHoldsTheServiceBack) {
 
 class SmallGateTest : public GateTest {
  protected:
-  SmallGateTest() : GateTest(kFewCalls) {}
+  SmallGateTest() : GateTest({.named = kFewCalls}) {}
 };
 
 TEST_F(SmallGateTest, CallsBeyondTheLimitAreRefusedUntilOthersEnd) {

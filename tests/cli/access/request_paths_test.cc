@@ -92,6 +92,15 @@ TEST_F(RequestPathsTest, EachFieldThatNamesAFileIsChecked) {
   refused(import, "tokenizer");
 }
 
+TEST_F(RequestPathsTest, NoMoreIsLookedAtOnceTheCallIsCancelled) {
+  v1::SubmitCorpusRequest corpus;
+  for (int i = 0; i < 100; ++i) corpus.mutable_spec()->add_paths((root_ / "x").string());
+  int asked = 0;
+  const auto cancelled = [&asked] { return ++asked > 3; };
+  EXPECT_FAILS(CheckPaths(corpus, roots_, cancelled), StatusCode::kCancelled);
+  EXPECT_EQ(asked, 4);
+}
+
 TEST_F(RequestPathsTest, OnlyARunsIdIsNoPath) {
   for (const char* name : {"run-../x", "run-1/../../etc", "run-", "../run-1", "etc"}) {
     v1::GenerateRequest request;

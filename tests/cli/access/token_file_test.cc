@@ -63,11 +63,20 @@ TEST(TokenFileTest, LosesNoneOfTokensMadeAtOnce) {
 
 TEST(TokenFileTest, RefusesNamesThatCouldBeMistaken) {
   const ScratchDirectory home;
-  for (const std::string name : {"", "a b", "a\n", "../x", "a\"b"}) {
+  for (const std::string name : {"", "local", "a b", "a\n", "../x", "a\"b"}) {
     EXPECT_FAILS(CreateToken(home.path(), name, Role::kViewer, 0, ""), StatusCode::kInvalidArgument,
                  "name");
   }
   EXPECT_FAILS(RevokeTokens(home.path(), "nobody"), StatusCode::kNotFound, "nobody");
+}
+
+TEST(TokenFileTest, OneCertificateIsOnePrincipal) {
+  const ScratchDirectory home;
+  ASSERT_OK(CreateToken(home.path(), "ann", Role::kViewer, 60, "node.example").status());
+  EXPECT_FAILS(CreateToken(home.path(), "bob", Role::kViewer, 0, "node.example"),
+               StatusCode::kAlreadyExists, "ann");
+  EXPECT_OK(CreateToken(home.path(), "bob", Role::kViewer, 0, "other.example").status());
+  EXPECT_OK(CreateToken(home.path(), "ann", Role::kViewer, 0, "").status());
 }
 
 TEST(TokenFileTest, DistrustsAFileThatOthersMayReadOrThatIsDamaged) {
@@ -130,6 +139,42 @@ TEST(AuthenticatorTest, EndsATokenAtItsExpiryAndWhenItIsRevoked) {
   EXPECT_EQ(authenticator.Identify(Bearer(made.token), end).refusal, Refusal::kExpiredToken);
   ASSERT_OK(RevokeTokens(home.path(), made.entry.id));
   EXPECT_EQ(authenticator.Identify(Bearer(made.token), end - 1).refusal, Refusal::kBadToken);
+}
+
+TEST(AuthenticatorTest, AnExpiredCertificateDoesNotStandBeforeANewOne) {
+  const ScratchDirectory home;
+  ASSERT_OK_AND_ASSIGN(const CreatedToken old,
+                       CreateToken(home.path(), "old", Role::kViewer, 60, "node.example"));
+  ASSERT_OK(CreateToken(home.path(), "new", Role::kSubmitter, 0, "new.example").status());
+  Authenticator authenticator(home.path(), true);
+  const int64_t end = old.entry.expires_at;
+  const CallerEvidence both = {.certificate_names = {"node.example", "new.example"}};
+  EXPECT_EQ(authenticator.Identify(both, end - 1).caller.name, "old");
+  EXPECT_EQ(authenticator.Identify(both, end).caller.name, "new");
+  EXPECT_EQ(authenticator.Identify({.certificate_names = {"node.example"}}, end).refusal,
+            Refusal::kExpiredToken);
+}
+
+TEST(AuthenticatorTest, SaysOnceWhyTheTokensCannotBeRead) {
+  const ScratchDirectory home;
+  ASSERT_OK_AND_ASSIGN(const CreatedToken made,
+                       CreateToken(home.path(), "ann", Role::kViewer, 0, ""));
+  std::vector<std::string> told;
+  Authenticator authenticator(home.path(), true,
+                              [&told](const std::string& what) { told.push_back(what); });
+  const auto fails = [&](mode_t mode) {
+    chmod(TokenPath(home.path()).c_str(), mode);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(authenticator.Identify(Bearer(made.token), 1).refusal, Refusal::kTokenFile);
+    }
+  };
+  fails(0644);
+  fails(0640);
+  chmod(TokenPath(home.path()).c_str(), 0600);
+  EXPECT_OK(authenticator.Identify(Bearer(made.token), 1).status);
+  fails(0640);
+  ASSERT_EQ(told.size(), 3U);
+  EXPECT_NE(told[0].find("chmod 600"), std::string::npos) << told[0];
 }
 
 TEST(AuthenticatorTest, AsksNobodyWhereNobodyNeedsAToken) {

@@ -140,6 +140,7 @@ class JobStore {
   JobTable table_;
   mutable std::condition_variable changed_;
   uint64_t changes_ = 0;
+  bool has_new_events_ = false;  // in the transaction that is open
   // The value of changes_ after the newest change of a job by this process, and of all jobs
   // (by another process, or by Wake).
   std::unordered_map<int64_t, uint64_t> changed_at_;

@@ -156,6 +156,26 @@ TEST_F(JobStoreTest, QueuesOrphansAgainUnlessTheyWereCancelled) {
   EXPECT_EQ(store_->Get(cancelled)->state(), v1::JOB_CANCELLED);
 }
 
+// Workers look again at every change, so a look that finds nothing is none.
+TEST_F(JobStoreTest, LookingForAJobThatIsNotDueIsNoChange) {
+  const std::string id = store_->Submit(Spec(), "a")->id();
+  ASSERT_TRUE(store_->ClaimNext()->has_value());
+  ASSERT_TRUE(store_->Retry(id, "the disk is full", 60).ok());
+  int told = 0;
+  store_->SetListener([&] { ++told; });
+  const uint64_t before = store_->changes();
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(store_->RequeueOrphans().ok());
+    EXPECT_FALSE(store_->ClaimNext()->has_value());
+  }
+  EXPECT_EQ(store_->changes(), before);
+  EXPECT_EQ(told, 0);
+  now_ += 3600;
+  EXPECT_TRUE(store_->ClaimNext()->has_value());
+  EXPECT_GT(store_->changes(), before);
+  EXPECT_EQ(told, 1);
+}
+
 TEST_F(JobStoreTest, NumbersEventsWithoutGapAcrossConnectionsAndThreads) {
   const std::string id = store_->Submit(Spec(), "a")->id();
   ASSERT_TRUE(store_->ClaimNext().ok());

@@ -245,11 +245,12 @@ absl::StatusOr<bool> JobStore::CancelRequested(const std::string& id) {
   });
 }
 
-absl::StatusOr<v1::Job> JobStore::Resume(const std::string& id) {
+absl::StatusOr<v1::Job> JobStore::Resume(const std::string& id, int64_t max_unfinished) {
   return Transact([&]() -> absl::StatusOr<v1::Job> {
     ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
     ASSIGN_OR_RETURN(v1::Job job, table_.Read(number));
     if (job.state() == v1::JOB_QUEUED || job.state() == v1::JOB_RUNNING) return job;
+    RETURN_IF_ERROR(CheckQuota({.principal = job.principal(), .max_unfinished = max_unfinished}));
     table_.ForgetAttempts(number);
     return Move(number, v1::JOB_QUEUED, "resumed");
   });

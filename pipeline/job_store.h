@@ -83,8 +83,9 @@ class JobStore {
   absl::StatusOr<v1::Job> RequestCancel(const std::string& id);
   absl::StatusOr<bool> CancelRequested(const std::string& id);
   // FAILED or CANCELLED -> QUEUED, with attempts counted anew. Resuming a queued or running
-  // job changes nothing.
-  absl::StatusOr<v1::Job> Resume(const std::string& id);
+  // job changes nothing. RESOURCE_EXHAUSTED when its submitter has `max_unfinished` jobs queued
+  // or running; 0: no limit.
+  absl::StatusOr<v1::Job> Resume(const std::string& id, int64_t max_unfinished = 0);
 
   // True when a job is queued or running.
   absl::StatusOr<bool> HasUnfinished();

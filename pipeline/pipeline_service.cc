@@ -119,7 +119,7 @@ class PipelineServiceImpl final : public PipelineServiceBase {
 
   grpc::Status ResumeJob(grpc::ServerContext*, const v1::ResumeJobRequest* request,
                          v1::Job* response) override {
-    return Reply(jobs_->Resume(request->id()), response);
+    return Reply(jobs_->Resume(request->id(), options_.max_jobs), response);
   }
 
   grpc::Status ExplainInstances(grpc::ServerContext*, const v1::ExplainInstancesRequest* request,

@@ -145,6 +145,18 @@ TEST_F(JobStoreTest, ClearsErrorAndStagesOnResume) {
   ExpectGapFree(id);
 }
 
+TEST_F(JobStoreTest, ResumedJobsCountAgainstTheLimitOfTheirSubmitter) {
+  const Submitter ada{.principal = "ada", .max_unfinished = 1};
+  const std::string first = store_->Submit(Spec(), "a", ada)->id();
+  ASSERT_TRUE(store_->RequestCancel(first).ok());
+  const std::string second = store_->Submit(Spec(), "b", ada)->id();
+  EXPECT_EQ(store_->Resume(first, 1).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(store_->Get(first)->state(), v1::JOB_CANCELLED);
+  EXPECT_TRUE(store_->Resume(second, 1).ok()) << "it is queued, which changes nothing";
+  ASSERT_TRUE(store_->RequestCancel(second).ok());
+  EXPECT_EQ(store_->Resume(first, 1)->state(), v1::JOB_QUEUED);
+}
+
 TEST_F(JobStoreTest, QueuesOrphansAgainUnlessTheyWereCancelled) {
   const std::string orphan = store_->Submit(Spec(), "a")->id();
   const std::string cancelled = store_->Submit(Spec(), "b")->id();

@@ -39,7 +39,8 @@ RunRecord RecordOf(SQLite::Statement& row) {
           .run_dir = row.getColumn("run_dir").getString(),
           .created = row.getColumn("created").getDouble(),
           .principal = row.getColumn("principal").getString(),
-          .launches = row.getColumn("launches").getInt64()};
+          .launches = row.getColumn("launches").getInt64(),
+          .active = row.getColumn("active").getInt() != 0};
 }
 
 // BEGIN IMMEDIATE takes the write lock first, so two programs that launch at once
@@ -193,16 +194,15 @@ absl::StatusOr<RunRecord> RunStore::Impl::Get(const std::string& id) {
 absl::StatusOr<RunRecord> RunStore::Impl::Relaunch(const std::string& id, const RunOwner& limits) {
   WriteTransaction transaction(database);
   ASSIGN_OR_RETURN(const RunRecord record, Get(id));
-  SQLite::Statement query(database, "SELECT active, ranks FROM runs WHERE id = ?");
-  query.bind(1, id);
-  query.executeStep();
-  if (query.getColumn(0).getInt() == 0) {
+  if (!record.active) {
+    SQLite::Statement query(database, "SELECT ranks FROM runs WHERE id = ?");
+    query.bind(1, id);
+    query.executeStep();
     RunOwner owner = limits;
     owner.principal = record.principal;
-    owner.ranks = query.getColumn(1).getInt64();
+    owner.ranks = query.getColumn(0).getInt64();
     RETURN_IF_ERROR(CheckQuota(owner));
   }
-  query.reset();
   SQLite::Statement update(database,
                            "UPDATE runs SET active = 1, launches = launches + 1 WHERE id = ?");
   update.bind(1, id);

@@ -26,6 +26,8 @@ struct RunRecord {
   std::string principal = {};
   // Times it was launched or resumed by hand.
   int64_t launches = 0;
+  // Not settled.
+  bool active = true;
 };
 
 // Who launches a run, and what of theirs may be active at a time; 0: no limit.

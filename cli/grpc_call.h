@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -109,24 +110,28 @@ inline bool LostServer(const absl::Status& ended) {
 
 // ReadStream of numbered events, from `request`'s after_event: when the server goes away the
 // watch is taken up again after the newest event, so `on_event` gets each event once. Gives up
-// when the server is away for kReconnectFor.
+// when the server is away for `reconnect_for`, however long it had nothing to tell before. A call
+// that lasts half as long had a server: gRPC gives up an attempt to connect within 20 s.
 template <class Event, class Stub, class Request>
 absl::Status WatchEvents(Stub& stub,
                          std::unique_ptr<grpc::ClientReader<Event>> (Stub::*method)(
                              grpc::ClientContext*, const Request&),
-                         Request request, const std::function<bool(const Event&)>& on_event) {
-  auto reached = std::chrono::steady_clock::now();
+                         Request request, const std::function<bool(const Event&)>& on_event,
+                         std::chrono::milliseconds reconnect_for = kReconnectFor) {
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> lost;  // when the server was first found to be away
   while (true) {
+    const Clock::time_point called = Clock::now();
+    bool told = false;
     const absl::Status ended = ReadStream<Event>(
         stub, method, request, std::function<bool(const Event&)>([&](const Event& event) {
-          reached = std::chrono::steady_clock::now();
+          told = true;
           request.set_after_event(event.number());
           return on_event(event);
         }));
-    if (!LostServer(ended) || Interrupted() ||
-        std::chrono::steady_clock::now() - reached > kReconnectFor) {
-      return ended;
-    }
+    const Clock::time_point now = Clock::now();
+    if (!lost || told || now - called > reconnect_for / 2) lost = now;
+    if (!LostServer(ended) || Interrupted() || now - *lost > reconnect_for) return ended;
     std::this_thread::sleep_for(kReconnectPause);
   }
 }

@@ -116,11 +116,12 @@ template <class Body>
 auto JobStore::Transact(Body body) -> decltype(body()) {
   return Guard([&]() -> decltype(body()) {
     SQLite::Transaction transaction(*database_, SQLite::TransactionBehavior::IMMEDIATE);
+    has_new_events_ = false;
     auto result = body();
-    if (result.ok()) {
-      transaction.commit();
-      Changed();
-    }
+    if (!result.ok()) return result;
+    transaction.commit();
+    // Else nothing happened that anybody waits for; those who look in vain would wake each other.
+    if (has_new_events_) Changed();
     return result;
   });
 }
@@ -140,6 +141,7 @@ void JobStore::AppendEvent(int64_t number, v1::JobState state, const std::string
   if (progress != nullptr) *event.mutable_progress() = *progress;
   table_.AppendEvent(number, std::move(event));
   changed_at_[number] = changes_ + 1;
+  has_new_events_ = true;
 }
 
 absl::StatusOr<v1::Job> JobStore::Move(int64_t number, v1::JobState to, const std::string& message,
@@ -243,11 +245,12 @@ absl::StatusOr<bool> JobStore::CancelRequested(const std::string& id) {
   });
 }
 
-absl::StatusOr<v1::Job> JobStore::Resume(const std::string& id) {
+absl::StatusOr<v1::Job> JobStore::Resume(const std::string& id, int64_t max_unfinished) {
   return Transact([&]() -> absl::StatusOr<v1::Job> {
     ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
     ASSIGN_OR_RETURN(v1::Job job, table_.Read(number));
     if (job.state() == v1::JOB_QUEUED || job.state() == v1::JOB_RUNNING) return job;
+    RETURN_IF_ERROR(CheckQuota({.principal = job.principal(), .max_unfinished = max_unfinished}));
     table_.ForgetAttempts(number);
     return Move(number, v1::JOB_QUEUED, "resumed");
   });

@@ -83,8 +83,9 @@ class JobStore {
   absl::StatusOr<v1::Job> RequestCancel(const std::string& id);
   absl::StatusOr<bool> CancelRequested(const std::string& id);
   // FAILED or CANCELLED -> QUEUED, with attempts counted anew. Resuming a queued or running
-  // job changes nothing.
-  absl::StatusOr<v1::Job> Resume(const std::string& id);
+  // job changes nothing. RESOURCE_EXHAUSTED when its submitter has `max_unfinished` jobs queued
+  // or running; 0: no limit.
+  absl::StatusOr<v1::Job> Resume(const std::string& id, int64_t max_unfinished = 0);
 
   // True when a job is queued or running.
   absl::StatusOr<bool> HasUnfinished();
@@ -140,6 +141,7 @@ class JobStore {
   JobTable table_;
   mutable std::condition_variable changed_;
   uint64_t changes_ = 0;
+  bool has_new_events_ = false;  // in the transaction that is open
   // The value of changes_ after the newest change of a job by this process, and of all jobs
   // (by another process, or by Wake).
   std::unordered_map<int64_t, uint64_t> changed_at_;

@@ -18,10 +18,12 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -58,7 +60,8 @@ class EventStreams {
   ~EventStreams();
 
   // Streams the events after `number` until the source's last one. Ends with the opener's
-  // error, with RESOURCE_EXHAUSTED over the principal's limit, and with what a read gives.
+  // error, with INVALID_ARGUMENT for a negative number, with RESOURCE_EXHAUSTED over the
+  // principal's limit, and with what a read gives.
   grpc::ServerWriteReactor<Event>* Watch(grpc::CallbackServerContext* context,
                                          const std::string& id, int64_t number);
 
@@ -102,7 +105,7 @@ class EventStreams {
   absl::StatusOr<std::shared_ptr<const Batch>> Read(Topic& topic, int64_t after);
   void End(const StreamPtr& stream, const absl::Status& status);
 
-  absl::Status Admit(const std::string& principal);
+  absl::Status Admit(const std::string& principal, int64_t number);
 
   const Opener open_;
   const EventStreamOptions options_;
@@ -184,9 +187,11 @@ template <class Event>
 grpc::ServerWriteReactor<Event>* EventStreams<Event>::Watch(grpc::CallbackServerContext* context,
                                                             const std::string& id, int64_t number) {
   const std::string principal = PrincipalOf(*context);
-  const auto stream = std::make_shared<Stream>(this, id, principal, number);
+  // There is a number after it, for sources to count with.
+  const int64_t after = std::min(number, std::numeric_limits<int64_t>::max() - 1);
+  const auto stream = std::make_shared<Stream>(this, id, principal, after);
   stream->KeepAlive();
-  if (const absl::Status admitted = Admit(principal); !admitted.ok()) {
+  if (const absl::Status admitted = Admit(principal, number); !admitted.ok()) {
     stream->ended = true;
     stream->Finish(ToGrpc(admitted));
     return stream.get();
@@ -199,7 +204,11 @@ grpc::ServerWriteReactor<Event>* EventStreams<Event>::Watch(grpc::CallbackServer
 }
 
 template <class Event>
-absl::Status EventStreams<Event>::Admit(const std::string& principal) {
+absl::Status EventStreams<Event>::Admit(const std::string& principal, int64_t number) {
+  if (number < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("after_event: got ", number, ", expected 0 or more"));
+  }
   std::lock_guard lock(mutex_);
   int64_t& count = num_streams_[principal];
   if (options_.max_per_principal > 0 && count >= options_.max_per_principal) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <random>
@@ -175,6 +176,20 @@ TEST_F(EventStreamTest, EndsWithTheErrorOfTheOpener) {
   const grpc::Status status = watch.Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(status.error_message(), "no job b");
+}
+
+TEST_F(EventStreamTest, NumbersOutsideTheEventsAreRefusedOrWaitedBehind) {
+  Fill(logs_["a"], 3, "event ");
+  logs_["a"].End();
+  Start();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  for (const int64_t after : {int64_t{-1}, std::numeric_limits<int64_t>::min(), kMax - 1, kMax}) {
+    Watch watch(*stub_, "a", after);
+    v1::JobEvent event;
+    EXPECT_FALSE(watch.Read(&event));
+    EXPECT_EQ(watch.Finish().error_code(),
+              after < 0 ? grpc::StatusCode::INVALID_ARGUMENT : grpc::StatusCode::OK);
+  }
 }
 
 TEST_F(EventStreamTest, TellsNewEventsWhenNotified) {

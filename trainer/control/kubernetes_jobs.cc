@@ -10,8 +10,8 @@
 namespace braid {
 namespace {
 
-constexpr std::chrono::seconds kAnswerAge(1);
-constexpr size_t kMaxAnswers = 1000;
+// The labels of all runs' jobs (kubernetes_manifest.cc).
+constexpr char kSelector[] = "app.kubernetes.io/name=braid,app.kubernetes.io/component=run";
 
 // What kubectl says of the job; empty when there is none.
 absl::StatusOr<std::string> GetJob(const SchedulerRecord& record, const std::string& name) {
@@ -22,10 +22,12 @@ absl::StatusOr<std::string> GetJob(const SchedulerRecord& record, const std::str
   return absl::StrJoin(lines, "\n");
 }
 
-absl::StatusOr<JobStatus> AskStatus(const SchedulerRecord& record) {
-  ASSIGN_OR_RETURN(const std::string job, GetJob(record, record.job));
-  if (job.empty()) return JobStatus{JobPhase::kEnded, "no longer known to Kubernetes"};
-  return ReadMpiJobStatus(job);
+absl::StatusOr<std::map<std::string, JobStatus>> AskStatuses(const std::string& place) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> lines,
+                   AskScheduler({"kubectl", "get", "mpijobs.kubeflow.org",
+                                 absl::StrCat("--selector=", kSelector), "--output=json",
+                                 absl::StrCat("--namespace=", place)}));
+  return ReadMpiJobStatuses(absl::StrJoin(lines, "\n"));
 }
 
 std::string Text(const nlohmann::json& object, const char* field) {
@@ -39,14 +41,12 @@ JobPhase PhaseOfCondition(const std::string& type) {
   return JobPhase::kQueued;  // Created, Suspended
 }
 
-}  // namespace
+absl::Status NotExpected(const std::string& text, const char* expected) {
+  return absl::UnavailableError(
+      absl::StrCat("kubectl get mpijobs: got \"", text.substr(0, 80), "\", expected ", expected));
+}
 
-absl::StatusOr<JobStatus> ReadMpiJobStatus(const std::string& text) {
-  const nlohmann::json job = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!job.is_object() || Text(job, "kind") != "MPIJob") {
-    return absl::UnavailableError(
-        absl::StrCat("kubectl get mpijob: got \"", text.substr(0, 80), "\", expected an MPIJob"));
-  }
+JobStatus StatusOf(const nlohmann::json& job) {
   JobStatus status{JobPhase::kQueued, "Created"};
   const auto found = job.find("status");
   if (found == job.end() || !found->is_object()) return status;
@@ -66,6 +66,28 @@ absl::StatusOr<JobStatus> ReadMpiJobStatus(const std::string& text) {
   return status;
 }
 
+}  // namespace
+
+absl::StatusOr<JobStatus> ReadMpiJobStatus(const std::string& text) {
+  const nlohmann::json job = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!job.is_object() || Text(job, "kind") != "MPIJob") return NotExpected(text, "an MPIJob");
+  return StatusOf(job);
+}
+
+absl::StatusOr<std::map<std::string, JobStatus>> ReadMpiJobStatuses(const std::string& text) {
+  const nlohmann::json list = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto items = list.is_object() ? list.find("items") : list.end();
+  if (items == list.end() || !items->is_array()) return NotExpected(text, "a list of MPIJobs");
+  std::map<std::string, JobStatus> statuses;
+  for (const nlohmann::json& job : *items) {
+    if (!job.is_object()) continue;
+    const auto metadata = job.find("metadata");
+    if (metadata == job.end() || !metadata->is_object()) continue;
+    statuses[Text(*metadata, "name")] = StatusOf(job);
+  }
+  return statuses;
+}
+
 absl::Status KubernetesJobs::Check() const {
   return RequireProgram("kubectl", "install it where the service runs").status();
 }
@@ -76,6 +98,7 @@ absl::StatusOr<SchedulerRecord> KubernetesJobs::Submit(const std::filesystem::pa
       AskScheduler({"kubectl", "apply", absl::StrCat("--filename=", file.string())}).status());
   SchedulerRecord submitted = record;
   submitted.job = record.job_name;
+  StatusesIn(record.place).Forget();  // what is known does not hold this job
   return submitted;
 }
 
@@ -84,33 +107,31 @@ absl::StatusOr<std::optional<SchedulerRecord>> KubernetesJobs::Find(const Schedu
   if (job.empty()) return std::nullopt;
   SchedulerRecord found = record;
   found.job = record.job_name;
+  StatusesIn(record.place).Forget();
   return found;
 }
 
 absl::StatusOr<JobStatus> KubernetesJobs::Look(const SchedulerRecord& record) {
-  const std::lock_guard lock(mutex_);
-  const auto known = answers_.find(record.job);
-  if (known != answers_.end() &&
-      std::chrono::steady_clock::now() - known->second.asked < kAnswerAge) {
-    return known->second.status;
-  }
-  // Those that nobody asks about any more.
-  if (answers_.size() > kMaxAnswers) answers_.clear();
-  Answer answer{AskStatus(record), std::chrono::steady_clock::now()};
-  return answers_.insert_or_assign(record.job, std::move(answer)).first->second.status;
+  ASSIGN_OR_RETURN(const auto statuses, StatusesIn(record.place).Newest());
+  const auto found = statuses.find(record.job);
+  if (found != statuses.end()) return found->second;
+  return JobStatus{JobPhase::kEnded, "no longer known to Kubernetes"};
 }
 
-void KubernetesJobs::Forget(const SchedulerRecord& record) {
+KubernetesJobs::Statuses& KubernetesJobs::StatusesIn(const std::string& place) {
   const std::lock_guard lock(mutex_);
-  answers_.erase(record.job);
+  std::unique_ptr<Statuses>& statuses = statuses_[place];
+  if (!statuses) statuses = std::make_unique<Statuses>([place] { return AskStatuses(place); });
+  return *statuses;
 }
 
 absl::Status KubernetesJobs::Cancel(const SchedulerRecord& record) {
-  Forget(record);
-  return AskScheduler({"kubectl", "delete", "mpijobs.kubeflow.org", record.job,
-                       "--ignore-not-found", "--wait=false",
-                       absl::StrCat("--namespace=", record.place)})
-      .status();
+  const absl::Status deleted =
+      AskScheduler({"kubectl", "delete", "mpijobs.kubeflow.org", record.job, "--ignore-not-found",
+                    "--wait=false", absl::StrCat("--namespace=", record.place)})
+          .status();
+  StatusesIn(record.place).Forget();
+  return deleted;
 }
 
 }  // namespace braid

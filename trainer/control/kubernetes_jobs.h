@@ -3,13 +3,14 @@
 #ifndef BRAID_TRAINER_CONTROL_KUBERNETES_JOBS_H_
 #define BRAID_TRAINER_CONTROL_KUBERNETES_JOBS_H_
 
-#include <chrono>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 
+#include "trainer/control/background_answer.h"
 #include "trainer/control/scheduler.h"
 
 namespace braid {
@@ -17,6 +18,8 @@ namespace braid {
 // Of what `kubectl get mpijob --output=json` prints: the newest condition that is true decides.
 // Unavailable when it is no MPIJob.
 absl::StatusOr<JobStatus> ReadMpiJobStatus(const std::string& json);
+// The same of a list of them, by name.
+absl::StatusOr<std::map<std::string, JobStatus>> ReadMpiJobStatuses(const std::string& json);
 
 class KubernetesJobs final : public Scheduler {
  public:
@@ -24,19 +27,16 @@ class KubernetesJobs final : public Scheduler {
   absl::StatusOr<SchedulerRecord> Submit(const std::filesystem::path& file,
                                          const SchedulerRecord& record) override;
   absl::StatusOr<std::optional<SchedulerRecord>> Find(const SchedulerRecord& record) override;
-  // One kubectl a job and second, however many ask.
+  // One kubectl a second and namespace serves all runs.
   absl::StatusOr<JobStatus> Look(const SchedulerRecord& record) override;
   absl::Status Cancel(const SchedulerRecord& record) override;
 
  private:
-  struct Answer {
-    absl::StatusOr<JobStatus> status;
-    std::chrono::steady_clock::time_point asked;
-  };
-  void Forget(const SchedulerRecord& record);
+  using Statuses = BackgroundAnswer<std::map<std::string, JobStatus>>;
+  Statuses& StatusesIn(const std::string& place);
 
   std::mutex mutex_;
-  std::map<std::string, Answer> answers_;  // by job
+  std::map<std::string, std::unique_ptr<Statuses>> statuses_;  // by namespace
 };
 
 }  // namespace braid

@@ -14,6 +14,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxLabelBytes = 63;
+// Of a pod that is to go. Longer than a run is given to write its checkpoint when it is stopped.
+constexpr int kTerminationSeconds = 90;
 // Of the image: user braid, its home with the configuration of ssh and sshd.
 constexpr int kImageUser = 1000;
 constexpr char kSshDirectory[] = "/home/braid/.ssh";
@@ -64,6 +66,7 @@ Json Replica(int32_t replicas, const v1::KubernetesConfig& kubernetes, const Jso
       // Ranks of a pod talk through it; a container's own has 64 MiB.
       {{"name", "shared-memory"}, {"emptyDir", {{"medium", "Memory"}}}}};
   const Json pod = {{"automountServiceAccountToken", false},
+                    {"terminationGracePeriodSeconds", kTerminationSeconds},
                     {"securityContext",
                      {{"runAsNonRoot", true},
                       {"runAsUser", kImageUser},

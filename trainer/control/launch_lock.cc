@@ -26,14 +26,24 @@ Descriptor::~Descriptor() {
   if (fd_ >= 0) close(fd_);
 }
 
-absl::StatusOr<Descriptor> LockLaunch(const RunDirectory& run) {
+namespace {
+
+absl::StatusOr<Descriptor> Lock(const RunDirectory& run, int operation) {
   ASSIGN_OR_RETURN(Descriptor lock, Descriptor::Open(run.root() / "launch.lock", O_RDWR | O_CREAT));
-  while (flock(lock.fd(), LOCK_EX) != 0) {
+  while (flock(lock.fd(), operation) != 0) {
     if (errno == EINTR) continue;
     return absl::UnavailableError(
         absl::StrCat("cannot lock ", run.root().string(), ": ", std::strerror(errno)));
   }
   return lock;
+}
+
+}  // namespace
+
+absl::StatusOr<Descriptor> LockLaunch(const RunDirectory& run) { return Lock(run, LOCK_EX); }
+
+absl::StatusOr<Descriptor> TryLockLaunch(const RunDirectory& run) {
+  return Lock(run, LOCK_EX | LOCK_NB);
 }
 
 }  // namespace braid

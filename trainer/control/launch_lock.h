@@ -25,6 +25,8 @@ class Descriptor {
 
 // Waits for launch.lock of the run; held until the descriptor is closed.
 absl::StatusOr<Descriptor> LockLaunch(const RunDirectory& run);
+// Unavailable, at once, when somebody else has it.
+absl::StatusOr<Descriptor> TryLockLaunch(const RunDirectory& run);
 
 }  // namespace braid
 

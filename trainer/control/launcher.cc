@@ -198,10 +198,14 @@ std::string RandomNonce() {
 }
 
 absl::Status StartRun(const LauncherPrograms& programs, const RunDirectory& run) {
+  ASSIGN_OR_RETURN(const Descriptor lock, LockLaunch(run));
+  return StartLockedRun(programs, run);
+}
+
+absl::Status StartLockedRun(const LauncherPrograms& programs, const RunDirectory& run) {
   ASSIGN_OR_RETURN(const v1::RunSpec spec, run.ReadSpec());
   ASSIGN_OR_RETURN(const LauncherPrograms found, FindLauncherPrograms(programs, spec));
   ASSIGN_OR_RETURN(const MpirunSite site, LocalSite(found, spec));
-  ASSIGN_OR_RETURN(const Descriptor lock, LockLaunch(run));
   if (HasLiveProcess(run, UnixTime())) return AliveAlready(run);
   Scheduler* const scheduler = SchedulerOf(spec.launch().backend());
   SchedulerRecord record;

@@ -73,6 +73,8 @@ std::string RandomNonce();
 // is alive or queued already, or a program is missing; Unavailable when the scheduler did not
 // answer, and then repeating it submits only what was not submitted.
 absl::Status StartRun(const LauncherPrograms& programs, const RunDirectory& run);
+// The same for those who hold LockLaunch(run).
+absl::Status StartLockedRun(const LauncherPrograms& programs, const RunDirectory& run);
 
 // Whether StartRun has got as far as a process or a job, at any time.
 bool WasStarted(const RunDirectory& run);

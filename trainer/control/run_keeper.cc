@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "formats/atomic_file.h"
+#include "trainer/control/launch_lock.h"
 #include "trainer/control/run_status.h"
 #include "trainer/control/unix_time.h"
 
@@ -40,12 +42,19 @@ void RunKeeper::Look() {
   looked_ = true;
 }
 
+void RunKeeper::Settle(const RunRecord& record) {
+  const RunDirectory run(record.run_dir);
+  // A launch that ended before its directory was made has nothing to lock.
+  if (!MakeDirectories(run.root()).ok()) return;
+  // Whoever holds it starts the run; what was seen before they began says nothing any more.
+  const absl::StatusOr<Descriptor> lock = TryLockLaunch(run);
+  if (!lock.ok() || !HasEnded(DescribeRun(record, UnixTime()).state())) return;
+  store_->Settle(record).IgnoreError();
+  complaints_.erase(record.id);
+}
+
 void RunKeeper::LookAt(const RunRecord& record) {
-  if (looked_ && HasEnded(DescribeRun(record, UnixTime()).state())) {
-    store_->Settle(record).IgnoreError();
-    complaints_.erase(record.id);
-    return;
-  }
+  if (looked_ && HasEnded(DescribeRun(record, UnixTime()).state())) return Settle(record);
   const absl::Status adopted = adopt_(RunDirectory(record.run_dir));
   const std::string complaint(adopted.message());
   if (std::exchange(complaints_[record.id], complaint) != complaint && !adopted.ok()) {

@@ -36,6 +36,7 @@ class RunKeeper {
  private:
   void Loop();
   void LookAt(const RunRecord& record);
+  void Settle(const RunRecord& record);
 
   RunStore* const store_;
   const Adopter adopt_;

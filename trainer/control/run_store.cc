@@ -194,16 +194,15 @@ absl::StatusOr<RunRecord> RunStore::Impl::Get(const std::string& id) {
 absl::StatusOr<RunRecord> RunStore::Impl::Relaunch(const std::string& id, const RunOwner& limits) {
   WriteTransaction transaction(database);
   ASSIGN_OR_RETURN(const RunRecord record, Get(id));
-  SQLite::Statement query(database, "SELECT active, ranks FROM runs WHERE id = ?");
-  query.bind(1, id);
-  query.executeStep();
-  if (query.getColumn(0).getInt() == 0) {
+  if (!record.active) {
+    SQLite::Statement query(database, "SELECT ranks FROM runs WHERE id = ?");
+    query.bind(1, id);
+    query.executeStep();
     RunOwner owner = limits;
     owner.principal = record.principal;
-    owner.ranks = query.getColumn(1).getInt64();
+    owner.ranks = query.getColumn(0).getInt64();
     RETURN_IF_ERROR(CheckQuota(owner));
   }
-  query.reset();
   SQLite::Statement update(database,
                            "UPDATE runs SET active = 1, launches = launches + 1 WHERE id = ?");
   update.bind(1, id);
@@ -240,15 +239,6 @@ absl::StatusOr<RunRecord> RunStore::Create(const std::string& request_id, const 
 
 absl::StatusOr<RunRecord> RunStore::Relaunch(const std::string& id, const RunOwner& limits) {
   return impl_->Guarded([&] { return impl_->Relaunch(id, limits); });
-}
-
-absl::Status RunStore::Activate(const std::string& id) {
-  return impl_->Guarded([&] {
-    SQLite::Statement update(impl_->database, "UPDATE runs SET active = 1 WHERE id = ?");
-    update.bind(1, id);
-    update.exec();
-    return absl::OkStatus();
-  });
 }
 
 absl::Status RunStore::Settle(const RunRecord& record) {

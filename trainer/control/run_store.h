@@ -26,7 +26,7 @@ struct RunRecord {
   std::string principal = {};
   // Times it was launched or resumed by hand.
   int64_t launches = 0;
-  // Not settled yet.
+  // Not settled.
   bool active = true;
 };
 
@@ -58,8 +58,6 @@ class RunStore {
   absl::StatusOr<std::vector<RunRecord>> Active() const;
   // Before a run that has ended is started again; its owner's limits apply.
   absl::StatusOr<RunRecord> Relaunch(const std::string& id, const RunOwner& limits = {});
-  // A run has been started: active, though somebody found it not started yet and settled it.
-  absl::Status Activate(const std::string& id);
   // The run has ended. No effect when it was relaunched since `record` was read.
   absl::Status Settle(const RunRecord& record);
 

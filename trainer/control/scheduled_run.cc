@@ -3,7 +3,10 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "formats/status_macros.h"
+#include "trainer/control/launch_lock.h"
 #include "trainer/control/launcher.h"
 #include "trainer/control/process_identity.h"
 #include "trainer/control/run_event_log.h"
@@ -18,6 +21,11 @@ namespace {
 // everything by then, unless it is gone or its node is.
 constexpr double kJobGraceSeconds = kStopGraceSeconds + kKillGraceSeconds + 5;
 constexpr double kCancelAgainSeconds = 30;
+// From the request to the scheduler's answer: the program that asks it is given a minute, and a
+// scheduler may act on a request whose program has been ended for another.
+constexpr double kSubmissionSeconds = 120;
+// Between two looks for a job that may be on its way.
+constexpr absl::Duration kSecondLook = absl::Seconds(2);
 
 bool HasBegun(const RunDirectory& run) { return ReadProcessRecord(run.process()).ok(); }
 
@@ -59,6 +67,43 @@ ScheduledState JobEnded(const RunDirectory& run, const SchedulerRecord& record,
           absl::StrCat("job ", record.job, when, description, "; see supervisor.log")};
 }
 
+// The job of a submission without an answer, if there is one. One that was not refused and may
+// be on its way yet is looked for twice.
+absl::StatusOr<std::optional<SchedulerRecord>> FindSubmission(Scheduler& scheduler,
+                                                              SchedulerRecord record) {
+  const bool on_its_way =
+      record.refusal.empty() && UnixTime() - record.submitted_at < kSubmissionSeconds;
+  record.refusal.clear();
+  ASSIGN_OR_RETURN(std::optional<SchedulerRecord> found, scheduler.Find(record));
+  if (found || !on_its_way) return found;
+  absl::SleepFor(kSecondLook);
+  return scheduler.Find(record);
+}
+
+// Records why, when the scheduler has plainly not taken it; else that is not known yet.
+absl::Status SubmissionFailed(Scheduler& scheduler, const RunDirectory& run, SchedulerRecord record,
+                              const absl::Status& error) {
+  if (absl::IsDeadlineExceeded(error)) return error;
+  // It may have failed after the scheduler had the job.
+  const absl::StatusOr<std::optional<SchedulerRecord>> found = scheduler.Find(record);
+  if (!found.ok()) return error;
+  if (*found) return WriteSchedulerRecord(run, **found);
+  record.refusal = std::string(error.message());
+  RETURN_IF_ERROR(WriteSchedulerRecord(run, record));
+  return error;
+}
+
+// Of a submission without a job, and of which no supervisor has been heard.
+ScheduledState Unanswered(const SchedulerRecord& record) {
+  if (!record.refusal.empty()) return {v1::RUN_FAILED, record.refusal};
+  if (UnixTime() - record.submitted_at < kSubmissionSeconds) {
+    return {v1::RUN_STARTING, "being submitted"};
+  }
+  return {v1::RUN_FAILED,
+          "the scheduler gave no answer when the run was submitted; resume the run to look for its "
+          "job, and to submit it if there is none"};
+}
+
 }  // namespace
 
 absl::StatusOr<SchedulerRecord> NextSubmission(Scheduler& scheduler, const RunDirectory& run,
@@ -78,15 +123,19 @@ absl::StatusOr<SchedulerRecord> NextSubmission(Scheduler& scheduler, const RunDi
 absl::Status SubmitRun(Scheduler& scheduler, const RunDirectory& run,
                        const std::filesystem::path& file, const SchedulerRecord& record) {
   const std::optional<SchedulerRecord> last = ReadSchedulerRecord(run);
+  SchedulerRecord next = record;
+  next.refusal.clear();
   if (last && last->job_name == record.job_name) {
-    ASSIGN_OR_RETURN(const std::optional<SchedulerRecord> found, scheduler.Find(record));
+    ASSIGN_OR_RETURN(const std::optional<SchedulerRecord> found, FindSubmission(scheduler, *last));
     if (found) return WriteSchedulerRecord(run, *found);
   }
-  RETURN_IF_ERROR(WriteSchedulerRecord(run, record));
+  next.submitted_at = UnixTime();
+  RETURN_IF_ERROR(WriteSchedulerRecord(run, next));
   RETURN_IF_ERROR(RemoveProcess(run));
   RETURN_IF_ERROR(run.RemoveExit());
-  ASSIGN_OR_RETURN(const SchedulerRecord submitted, scheduler.Submit(file, record));
-  return WriteSchedulerRecord(run, submitted);
+  const absl::StatusOr<SchedulerRecord> submitted = scheduler.Submit(file, next);
+  if (submitted.ok()) return WriteSchedulerRecord(run, *submitted);
+  return SubmissionFailed(scheduler, run, next, submitted.status());
 }
 
 std::optional<ScheduledState> LookAtScheduledRun(const RunDirectory& run) {
@@ -97,7 +146,7 @@ std::optional<ScheduledState> LookAtScheduledRun(const RunDirectory& run) {
   Scheduler* const scheduler = SchedulerOf(record->backend);
   if (record->job.empty() || scheduler == nullptr) {
     if (begun) return std::nullopt;
-    return ScheduledState{v1::RUN_STARTING, "being submitted"};
+    return Unanswered(*record);
   }
   const absl::StatusOr<JobStatus> status = scheduler->Look(*record);
   if (!status.ok()) {
@@ -119,6 +168,9 @@ std::string SchedulerJobOf(const RunDirectory& run) {
 }
 
 absl::StatusOr<bool> CancelQueuedRun(const RunDirectory& run) {
+  // Most runs have no scheduler, and a launch may hold the lock for a minute.
+  if (!ReadSchedulerRecord(run) || HasBegun(run)) return false;
+  ASSIGN_OR_RETURN(const Descriptor lock, LockLaunch(run));
   std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
   if (!record || record->job.empty() || HasBegun(run)) return false;
   Scheduler* const scheduler = SchedulerOf(record->backend);
@@ -126,8 +178,12 @@ absl::StatusOr<bool> CancelQueuedRun(const RunDirectory& run) {
   // First, so that its end is known for what it is whatever happens to us.
   record->cancelled_at = UnixTime();
   RETURN_IF_ERROR(WriteSchedulerRecord(run, *record));
-  RETURN_IF_ERROR(scheduler->Cancel(*record));
-  return true;
+  const absl::Status cancelled = scheduler->Cancel(*record);
+  if (cancelled.ok()) return true;
+  // It waits or runs as before, and its end will not be this.
+  record->cancelled_at = 0;
+  RETURN_IF_ERROR(WriteSchedulerRecord(run, *record));
+  return cancelled;
 }
 
 absl::Status EndScheduledJob(const RunDirectory& run) {

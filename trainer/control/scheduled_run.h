@@ -20,8 +20,8 @@ namespace braid {
 absl::StatusOr<SchedulerRecord> NextSubmission(Scheduler& scheduler, const RunDirectory& run,
                                                const v1::RunSpec& spec);
 
-// Records the intent, submits `file` unless a job of that name exists, records the job.
-// Process and exit records of an earlier attempt go before.
+// Records the intent, submits `file` unless a job of that name exists, records the job, or why
+// there is none. Process and exit records of an earlier attempt go before. Requires LockLaunch.
 absl::Status SubmitRun(Scheduler& scheduler, const RunDirectory& run,
                        const std::filesystem::path& file, const SchedulerRecord& record);
 
@@ -29,7 +29,7 @@ absl::Status SubmitRun(Scheduler& scheduler, const RunDirectory& run,
 struct ScheduledState {
   // RUN_QUEUED, at first or again after a node has failed; RUN_STARTING when the scheduler has
   // let it go; RUN_STOPPED when its job ended because it was asked to; RUN_FAILED when it ended
-  // by itself.
+  // by itself, or was never taken.
   v1::RunState state = v1::RUN_QUEUED;
   // The cause when RUN_FAILED, else the scheduler's words.
   std::string message;
@@ -43,7 +43,7 @@ std::optional<ScheduledState> LookAtScheduledRun(const RunDirectory& run);
 std::string SchedulerJobOf(const RunDirectory& run);
 
 // Cancels the job of a run whose supervisor has not begun; false, and nothing is done, for any
-// other run. Errors are the scheduler's.
+// other run. Takes its turn with launches. Errors are the scheduler's; the job is then as before.
 absl::StatusOr<bool> CancelQueuedRun(const RunDirectory& run);
 
 // Ends the job of a run, running or not.

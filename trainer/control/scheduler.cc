@@ -61,6 +61,7 @@ std::optional<SchedulerRecord> ReadSchedulerRecord(const RunDirectory& run) {
   record.place = string("place");
   record.submitted_at = number("submitted_at");
   record.cancelled_at = number("cancelled_at");
+  record.refusal = string("refusal");
   if (record.job_name.empty()) return std::nullopt;
   return record;
 }
@@ -71,8 +72,11 @@ absl::Status WriteSchedulerRecord(const RunDirectory& run, const SchedulerRecord
                                {"job", record.job},
                                {"place", record.place},
                                {"submitted_at", record.submitted_at},
-                               {"cancelled_at", record.cancelled_at}};
-  return WriteFileAtomically(SchedulerFile(run), json.dump(2) + "\n");
+                               {"cancelled_at", record.cancelled_at},
+                               {"refusal", record.refusal}};
+  // A scheduler's words may be in any encoding.
+  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
+  return WriteFileAtomically(SchedulerFile(run), json.dump(2, ' ', false, kReplace) + "\n");
 }
 
 Scheduler* SchedulerOf(v1::LaunchBackend backend) {
@@ -96,7 +100,7 @@ absl::StatusOr<std::vector<std::string>> AskScheduler(std::vector<std::string> a
       RunSubprocess({.arguments = std::move(arguments), .environment = SchedulerEnvironment()},
                     keep, [&] { return std::chrono::steady_clock::now() > deadline; }));
   if (result.killed) {
-    return absl::UnavailableError(absl::StrCat(program, " did not answer within 60 seconds"));
+    return absl::DeadlineExceededError(absl::StrCat(program, " did not answer within 60 seconds"));
   }
   if (result.exit_code == 0) return lines;
   return absl::UnavailableError(

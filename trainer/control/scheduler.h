@@ -31,10 +31,12 @@ struct SchedulerRecord {
   std::string job;
   // Slurm's cluster, empty for the only one; the namespace in Kubernetes.
   std::string place;
-  // Unix seconds.
+  // When the scheduler was last asked to take it; Unix seconds.
   double submitted_at = 0;
   // When somebody last cancelled it; 0 if nobody did.
   double cancelled_at = 0;
+  // Why the scheduler did not take it, in its words; empty when it did, or has not answered.
+  std::string refusal = {};
 };
 
 std::filesystem::path SchedulerFile(const RunDirectory& run);
@@ -74,7 +76,9 @@ class Scheduler {
   // scheduler cannot be asked.
   virtual absl::StatusOr<std::optional<SchedulerRecord>> Find(const SchedulerRecord& record) = 0;
 
-  // May be a second old. Unavailable when the scheduler cannot be asked.
+  // The last answer, at once, while the scheduler is asked anew in the background: mostly a second
+  // old, older when it hangs. Never from before the job's submission or cancellation. Unavailable
+  // when the scheduler cannot be asked, or has been asked and not answered for half a second.
   virtual absl::StatusOr<JobStatus> Look(const SchedulerRecord& record) = 0;
 
   // Ends a job, running or not. No error when it has ended already.
@@ -85,7 +89,8 @@ class Scheduler {
 Scheduler* SchedulerOf(v1::LaunchBackend backend);
 
 // Runs a scheduler's program with the service's settings, at most 60 seconds; what it printed,
-// by lines. Unavailable, with what it said on standard error, when it fails.
+// by lines. Unavailable, with what it said on standard error, when it fails; DeadlineExceeded when
+// it took too long, and then nobody knows what came of it.
 absl::StatusOr<std::vector<std::string>> AskScheduler(std::vector<std::string> arguments);
 
 }  // namespace braid

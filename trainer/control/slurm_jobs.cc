@@ -14,7 +14,6 @@
 namespace braid {
 namespace {
 
-constexpr std::chrono::seconds kQueueAge(1);
 constexpr char kFormat[] = "%i|%T|%r|%j";
 
 bool IsJobId(const std::string& text) {
@@ -79,6 +78,8 @@ absl::Status ReadSbatchAnswer(const std::vector<std::string>& lines, SchedulerRe
   return absl::OkStatus();
 }
 
+SlurmJobs::SlurmJobs() : queue_([] { return AskQueue({absl::StrCat("--user=", geteuid())}); }) {}
+
 absl::Status SlurmJobs::Check() const {
   for (const char* program : {"sbatch", "squeue", "scancel"}) {
     RETURN_IF_ERROR(
@@ -94,8 +95,7 @@ absl::StatusOr<SchedulerRecord> SlurmJobs::Submit(const std::filesystem::path& f
                    AskScheduler({"sbatch", "--parsable", file.string()}));
   SchedulerRecord submitted = record;
   RETURN_IF_ERROR(ReadSbatchAnswer(lines, &submitted));
-  const std::lock_guard lock(mutex_);
-  asked_ = {};  // what is known does not hold this job
+  queue_.Forget();  // what is known does not hold this job
   return submitted;
 }
 
@@ -108,11 +108,12 @@ absl::StatusOr<std::optional<SchedulerRecord>> SlurmJobs::Find(const SchedulerRe
   }
   if (found.job.empty()) found.job = FindAccounted(record.job_name).value_or("");
   if (found.job.empty()) return std::nullopt;
+  queue_.Forget();
   return found;
 }
 
 absl::StatusOr<JobStatus> SlurmJobs::Look(const SchedulerRecord& record) {
-  ASSIGN_OR_RETURN(const std::vector<SlurmJob> jobs, RecentQueue());
+  ASSIGN_OR_RETURN(const std::vector<SlurmJob> jobs, queue_.Newest());
   const auto job = std::find_if(jobs.begin(), jobs.end(),
                                 [&](const SlurmJob& each) { return each.id == record.job; });
   if (job == jobs.end()) return JobStatus{JobPhase::kEnded, "no longer known to Slurm"};
@@ -122,19 +123,8 @@ absl::StatusOr<JobStatus> SlurmJobs::Look(const SchedulerRecord& record) {
 
 absl::Status SlurmJobs::Cancel(const SchedulerRecord& record) {
   const absl::Status cancelled = AskScheduler({"scancel", record.job}).status();
-  const std::lock_guard lock(mutex_);
-  asked_ = {};
+  queue_.Forget();
   return cancelled;
-}
-
-absl::StatusOr<std::vector<SlurmJob>> SlurmJobs::RecentQueue() {
-  const std::lock_guard lock(mutex_);
-  const auto now = std::chrono::steady_clock::now();
-  if (asked_.time_since_epoch().count() == 0 || now - asked_ > kQueueAge) {
-    queue_ = AskQueue({absl::StrCat("--user=", geteuid())});
-    asked_ = std::chrono::steady_clock::now();
-  }
-  return queue_;
 }
 
 }  // namespace braid

@@ -2,14 +2,13 @@
 #ifndef BRAID_TRAINER_CONTROL_SLURM_JOBS_H_
 #define BRAID_TRAINER_CONTROL_SLURM_JOBS_H_
 
-#include <chrono>
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "trainer/control/background_answer.h"
 #include "trainer/control/scheduler.h"
 
 namespace braid {
@@ -34,20 +33,17 @@ absl::Status ReadSbatchAnswer(const std::vector<std::string>& lines, SchedulerRe
 
 class SlurmJobs final : public Scheduler {
  public:
+  SlurmJobs();
   absl::Status Check() const override;
   absl::StatusOr<SchedulerRecord> Submit(const std::filesystem::path& file,
                                          const SchedulerRecord& record) override;
   absl::StatusOr<std::optional<SchedulerRecord>> Find(const SchedulerRecord& record) override;
-  // One squeue serves all runs that are asked about within a second.
+  // One squeue a second serves all runs.
   absl::StatusOr<JobStatus> Look(const SchedulerRecord& record) override;
   absl::Status Cancel(const SchedulerRecord& record) override;
 
  private:
-  absl::StatusOr<std::vector<SlurmJob>> RecentQueue();
-
-  std::mutex mutex_;
-  absl::StatusOr<std::vector<SlurmJob>> queue_;
-  std::chrono::steady_clock::time_point asked_;
+  BackgroundAnswer<std::vector<SlurmJob>> queue_;
 };
 
 }  // namespace braid

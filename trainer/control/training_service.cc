@@ -12,6 +12,7 @@
 #include "proto/grpc_caller.h"
 #include "proto/grpc_status.h"
 #include "trainer/control/adoption.h"
+#include "trainer/control/launch_lock.h"
 #include "trainer/control/run_event_source.h"
 #include "trainer/control/run_process.h"
 #include "trainer/control/scheduled_run.h"
@@ -28,6 +29,7 @@ constexpr std::chrono::milliseconds kWatchInterval(25);
 constexpr std::chrono::seconds kStopWait(10);
 // How long ResumeRun waits for what is left of a run that has ended.
 constexpr std::chrono::seconds kEndWait(5);
+constexpr std::chrono::milliseconds kStopPoll(100);
 // Of ListRuns. Bytes, so that a page stays well below gRPC's limit on messages.
 constexpr int32_t kMaxPageSize = 1000;
 constexpr size_t kMaxPageBytes = size_t{2} << 20;
@@ -127,14 +129,32 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
   const RunDirectory run(record.run_dir);
   // Present when the request came before, unless that call died half way: then it is
   // completed here.
-  if (!WasStarted(run)) {
-    RETURN_IF_ERROR(WriteRunDirectory(run, resolved));
-    const absl::Status launched = StartRun(programs_, run);
-    // The same request in two calls at once: one of them launched it.
-    if (!launched.ok() && !WasStarted(run)) return launched;
-    RETURN_IF_ERROR(store_->Activate(record.id));
-  }
+  if (!WasStarted(run)) RETURN_IF_ERROR(Start(record, &resolved, OwnerOf(context, 0)));
   return DescribeRun(record, UnixTime());
+}
+
+// The lock is held from the look at the run to its start, so that nobody settles it between.
+absl::Status TrainingServiceImpl::Start(const RunRecord& record, const v1::RunSpec* first,
+                                        const RunOwner& limits) {
+  const RunDirectory run(record.run_dir);
+  RETURN_IF_ERROR(MakeDirectories(run.root()));
+  ASSIGN_OR_RETURN(const Descriptor lock, LockLaunch(run));
+  if (first == nullptr) {
+    RETURN_IF_ERROR(RequireResumable(DescribeRun(record, UnixTime())));
+  } else {
+    // The same request in two calls at once: one of them launched it.
+    if (WasStarted(run)) return absl::OkStatus();
+    RETURN_IF_ERROR(WriteRunDirectory(run, *first));
+  }
+  ASSIGN_OR_RETURN(RunRecord launch, store_->Get(record.id));
+  if (first == nullptr || !launch.active) {
+    ASSIGN_OR_RETURN(launch, store_->Relaunch(record.id, limits));
+  }
+  const absl::Status started = StartLockedRun(programs_, run);
+  if (started.ok()) return started;
+  // Refused by its scheduler, it is not active; of other errors the keeper finds out.
+  if (HasEnded(DescribeRun(launch, UnixTime()).state())) store_->Settle(launch).IgnoreError();
+  return {started.code(), absl::StrCat(record.id, ": ", started.message())};
 }
 
 absl::StatusOr<v1::Run> TrainingServiceImpl::Resume(const std::string& id,
@@ -143,10 +163,13 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Resume(const std::string& id,
   RETURN_IF_ERROR(CheckMayManage(context, id, ended.principal));
   RETURN_IF_ERROR(RequireResumable(DescribeRun(ended, UnixTime())));
   WaitUntilGone(RunDirectory(ended.run_dir));
-  ASSIGN_OR_RETURN(const RunRecord record, store_->Relaunch(id, OwnerOf(context, 0)));
-  RETURN_IF_ERROR(StartRun(programs_, RunDirectory(record.run_dir)));
-  RETURN_IF_ERROR(store_->Activate(id));
-  return DescribeRun(record, UnixTime());
+  absl::Status started = Start(ended, nullptr, OwnerOf(context, 0));
+  if (absl::IsResourceExhausted(started)) {
+    keeper_.Look();  // runs that have just ended count no longer
+    started = Start(ended, nullptr, OwnerOf(context, 0));
+  }
+  RETURN_IF_ERROR(started);
+  return DescribeRun(ended, UnixTime());
 }
 
 absl::StatusOr<v1::Run> TrainingServiceImpl::Stop(const std::string& id,
@@ -163,7 +186,7 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Stop(const std::string& id,
       kStopWait, (context->deadline() - std::chrono::system_clock::now()) / 2);
   while (!HasEnded(run.state()) && !context->IsCancelled() &&
          std::chrono::steady_clock::now() - start < allowed) {
-    std::this_thread::sleep_for(kWatchInterval);
+    std::this_thread::sleep_for(kStopPoll);
     run = DescribeRun(record, UnixTime());
   }
   return run;

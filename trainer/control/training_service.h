@@ -46,6 +46,8 @@ class TrainingServiceImpl final : public TrainingServiceBase {
   RunOwner OwnerOf(const grpc::ServerContext& context, int64_t ranks) const;
   absl::StatusOr<v1::Run> Launch(const v1::LaunchRunRequest& request,
                                  const grpc::ServerContext& context);
+  // `first` is the resolved spec of a run that was never started, null for one that has ended.
+  absl::Status Start(const RunRecord& record, const v1::RunSpec* first, const RunOwner& limits);
   absl::StatusOr<v1::Run> Resume(const std::string& id, const grpc::ServerContext& context);
   absl::StatusOr<v1::Run> Stop(const std::string& id, grpc::ServerContext* context);
   absl::StatusOr<v1::ListRunsResponse> Page(const v1::ListRunsRequest& request);

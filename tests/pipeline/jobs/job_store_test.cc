@@ -145,6 +145,18 @@ TEST_F(JobStoreTest, ClearsErrorAndStagesOnResume) {
   ExpectGapFree(id);
 }
 
+TEST_F(JobStoreTest, ResumedJobsCountAgainstTheLimitOfTheirSubmitter) {
+  const Submitter ada{.principal = "ada", .max_unfinished = 1};
+  const std::string first = store_->Submit(Spec(), "a", ada)->id();
+  ASSERT_TRUE(store_->RequestCancel(first).ok());
+  const std::string second = store_->Submit(Spec(), "b", ada)->id();
+  EXPECT_EQ(store_->Resume(first, 1).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(store_->Get(first)->state(), v1::JOB_CANCELLED);
+  EXPECT_TRUE(store_->Resume(second, 1).ok()) << "it is queued, which changes nothing";
+  ASSERT_TRUE(store_->RequestCancel(second).ok());
+  EXPECT_EQ(store_->Resume(first, 1)->state(), v1::JOB_QUEUED);
+}
+
 TEST_F(JobStoreTest, QueuesOrphansAgainUnlessTheyWereCancelled) {
   const std::string orphan = store_->Submit(Spec(), "a")->id();
   const std::string cancelled = store_->Submit(Spec(), "b")->id();
@@ -154,6 +166,26 @@ TEST_F(JobStoreTest, QueuesOrphansAgainUnlessTheyWereCancelled) {
   ASSERT_TRUE(store_->RequeueOrphans().ok());
   EXPECT_EQ(store_->Get(orphan)->state(), v1::JOB_QUEUED);
   EXPECT_EQ(store_->Get(cancelled)->state(), v1::JOB_CANCELLED);
+}
+
+// Workers look again at every change, so a look that finds nothing is none.
+TEST_F(JobStoreTest, LookingForAJobThatIsNotDueIsNoChange) {
+  const std::string id = store_->Submit(Spec(), "a")->id();
+  ASSERT_TRUE(store_->ClaimNext()->has_value());
+  ASSERT_TRUE(store_->Retry(id, "the disk is full", 60).ok());
+  int told = 0;
+  store_->SetListener([&] { ++told; });
+  const uint64_t before = store_->changes();
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(store_->RequeueOrphans().ok());
+    EXPECT_FALSE(store_->ClaimNext()->has_value());
+  }
+  EXPECT_EQ(store_->changes(), before);
+  EXPECT_EQ(told, 0);
+  now_ += 3600;
+  EXPECT_TRUE(store_->ClaimNext()->has_value());
+  EXPECT_GT(store_->changes(), before);
+  EXPECT_EQ(told, 1);
 }
 
 TEST_F(JobStoreTest, NumbersEventsWithoutGapAcrossConnectionsAndThreads) {

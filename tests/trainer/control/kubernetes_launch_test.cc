@@ -19,6 +19,8 @@
 namespace braid {
 namespace {
 
+using testing::Contains;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -27,13 +29,14 @@ class KubernetesLaunchTest : public ControlFixture {
  protected:
   KubernetesLaunchTest() : path_(getenv("PATH")) {
     const std::string root = root_.string();
-    Write(root_ / "bin/kubectl", "#!/bin/sh\nfor a in \"$@\"; do printf '%s|' \"$a\"; done >> " +
-                                     root + "/calls\necho >> " + root + "/calls\ncase $1 in\n" +
-                                     "get) cat " + root + "/job 2>/dev/null; exit 0 ;;\n" +
-                                     "apply) [ ! -e " + root +
-                                     "/refuse ] || { echo forbidden >&2; "
-                                     "exit 1; }\n  echo '{\"kind\":\"MPIJob\"}' > " +
-                                     root + "/job ;;\ndelete) rm -f " + root + "/job ;;\nesac\n");
+    Write(
+        root_ / "bin/kubectl",
+        "#!/bin/sh\nfor a in \"$@\"; do printf '%s|' \"$a\"; done >> " + root + "/calls\necho >> " +
+            root + "/calls\njob=" + root + "/job\ncase $1$3 in\n" +
+            "get--selector=*) echo '{\"kind\":\"List\",\"items\":['; cat $job 2>/dev/null; " +
+            "echo ']}' ;;\nget*) cat $job 2>/dev/null; exit 0 ;;\n" + "apply*) [ ! -e " + root +
+            "/refuse ] || { echo forbidden >&2; exit 1; }\n  cat \"${2#--filename=}\" > $job ;;\n" +
+            "delete*) rm -f $job ;;\nesac\n");
     std::filesystem::permissions(root_ / "bin/kubectl", std::filesystem::perms::owner_all);
     setenv("PATH", (root + "/bin:" + path_).c_str(), 1);
   }
@@ -79,15 +82,16 @@ TEST_F(KubernetesLaunchTest, AppliesLooksAndDeletesByName) {
   EXPECT_EQ(launch["arguments"][0], "/usr/bin/mpirun");
   EXPECT_THAT(launch["arguments"].dump(), HasSubstr("/usr/local/bin/braid-trainer"));
 
-  EXPECT_EQ(LookAtScheduledRun(run)->state, v1::RUN_QUEUED);
-  EXPECT_EQ(LookAtScheduledRun(run)->state, v1::RUN_QUEUED) << "within a second, from memory";
+  ASSERT_TRUE(Eventually([&] { return LookAtScheduledRun(run)->message == "Created"; }));
+  EXPECT_EQ(LookAtScheduledRun(run)->state, v1::RUN_QUEUED) << "from memory";
   const std::string place = "|--namespace=training|";
-  EXPECT_THAT(Calls(), ElementsAre("get|mpijobs.kubeflow.org|" + name +
-                                   "|--ignore-not-found|--output=json" + place));
+  EXPECT_THAT(Calls(), Each("get|mpijobs.kubeflow.org|--selector=app.kubernetes.io/name=braid,app."
+                            "kubernetes.io/component=run|--output=json" +
+                            place));
   EXPECT_TRUE(CancelQueuedRun(run).value());
-  EXPECT_THAT(Calls(), ElementsAre("delete|mpijobs.kubeflow.org|" + name +
-                                   "|--ignore-not-found|--wait=false" + place));
-  EXPECT_EQ(LookAtScheduledRun(run)->state, v1::RUN_STOPPED);
+  EXPECT_THAT(Calls(), Contains("delete|mpijobs.kubeflow.org|" + name +
+                                "|--ignore-not-found|--wait=false" + place));
+  EXPECT_TRUE(Eventually([&] { return LookAtScheduledRun(run)->state == v1::RUN_STOPPED; }));
 }
 
 TEST_F(KubernetesLaunchTest, AnUnknownOutcomeIsLookedUpBeforeItIsAppliedAgain) {

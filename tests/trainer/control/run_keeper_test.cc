@@ -4,9 +4,11 @@
 
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "tests/trainer/control/control_fixture.h"
+#include "trainer/control/launch_lock.h"
 #include "trainer/control/process_identity.h"
 #include "trainer/control/unix_time.h"
 
@@ -60,6 +62,19 @@ TEST_F(RunKeeperTest, AdoptsWhatHasNotEndedAndSettlesTheRest) {
   EXPECT_EQ(store_->Relaunch(late.id).value().launches, 2);
   EXPECT_TRUE(store_->Settle(late).ok());
   EXPECT_EQ(store_->Active().value().size(), 2u) << "a relaunch meanwhile is not undone";
+}
+
+// What it saw before the launch began says nothing.
+TEST_F(RunKeeperTest, ARunThatIsBeingLaunchedIsNotSettled) {
+  const RunRecord record = AddRun(true);
+  auto lock = std::make_optional(LockLaunch(RunDirectory(record.run_dir)).value());
+  RunKeeper keeper(
+      store_.get(), [](const RunDirectory&) { return absl::OkStatus(); }, std::chrono::hours(1));
+  keeper.Look();
+  EXPECT_EQ(store_->Active().value().size(), 1u);
+  lock.reset();
+  keeper.Look();
+  EXPECT_EQ(store_->Active().value().size(), 0u);
 }
 
 }  // namespace

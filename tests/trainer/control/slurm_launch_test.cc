@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "absl/strings/match.h"
 #include "tests/formats/scratch_directory.h"
 #include "tests/trainer/control/control_fixture.h"
 #include "tests/trainer/control/slurm_cluster.h"
@@ -103,7 +104,8 @@ TEST_F(SlurmLaunchTest, WaitsForItsTurnRunsAndEnds) {
   ASSERT_TRUE(StartRun(Programs(), second).ok());
   EXPECT_EQ(Describe(second).state(), v1::RUN_QUEUED);
   EXPECT_EQ(Describe(second).scheduler_job(), SchedulerJobOf(second));
-  EXPECT_THAT(LookAtScheduledRun(second)->message, HasSubstr("PENDING"));
+  EXPECT_TRUE(
+      Soon([&] { return absl::StrContains(LookAtScheduledRun(second)->message, "PENDING"); }));
 
   Stop(first);
   EXPECT_TRUE(Reaches(first, v1::RUN_STOPPED)) << Story(first);
@@ -119,7 +121,7 @@ TEST_F(SlurmLaunchTest, AQueuedRunIsStoppedByCancellingItsJobAndCanBeResumed) {
   ASSERT_TRUE(Reaches(first, v1::RUN_RUNNING)) << Story(first);
   const RunDirectory second = NewRun("run-000002", "quick");
   ASSERT_TRUE(StartRun(Programs(), second).ok());
-  EXPECT_TRUE(absl::IsFailedPrecondition(StartRun(Programs(), second)));
+  EXPECT_TRUE(Soon([&] { return absl::IsFailedPrecondition(StartRun(Programs(), second)); }));
   const std::string job = SchedulerJobOf(second);
   Stop(second);
   EXPECT_TRUE(Reaches(second, v1::RUN_STOPPED));

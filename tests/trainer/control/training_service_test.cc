@@ -340,6 +340,73 @@ TEST_F(TrainingServiceTest, BadRequestsAreClearErrors) {
   EXPECT_EQ(runs.runs_size(), 0) << "a refused request leaves no run";
 }
 
+// Slurm's programs, of which sbatch refuses while there is a file "refuse".
+TEST_F(TrainingServiceTest, ARunThatItsSchedulerRefusesHasFailedAndCanBeResumed) {
+  const std::string root = root_.string();
+  const auto program = [&](const std::string& path, const std::string& body) {
+    Write(root_ / path, "#!/bin/sh\n" + body + "\n");
+    std::filesystem::permissions(root_ / path, std::filesystem::perms::owner_all);
+  };
+  program("mpirun", "echo 'mpirun (Open MPI) 4.1.4'");
+  program("bin/sbatch", "if [ -e " + root +
+                            "/refuse ]; then echo 'invalid partition' >&2; exit 1; "
+                            "fi; echo 7 | tee " +
+                            root + "/job");
+  program("bin/squeue", "[ ! -e " + root + "/job ] || echo '7|PENDING|Resources|mine'");
+  program("bin/scancel", "rm -f " + root + "/job");
+  program("bin/sacct", "exit 1");
+  Write(root_ / "refuse", "");
+  const std::string path = getenv("PATH");
+  setenv("PATH", (root + "/bin:" + path).c_str(), 1);
+  ControlOptions options = Options();
+  options.max_runs = 1;
+  Start(options);
+  v1::RunSpec spec = Spec("quick");
+  spec.mutable_launch()->set_backend(v1::SLURM);
+  spec.mutable_launch()->mutable_slurm()->set_nodes(1);
+  spec.mutable_launch()->mutable_slurm()->set_time_limit_minutes(60);
+  v1::Run run;
+  for (int i = 0; i < 2; ++i) {
+    const grpc::Status refused = Launch(spec, "mine", &run);
+    EXPECT_THAT(refused.error_message(), HasSubstr("run-000001: sbatch ended with 1"));
+    run = Get("run-000001");
+    EXPECT_EQ(run.state(), v1::RUN_FAILED);
+    EXPECT_THAT(run.error(), HasSubstr("invalid partition"));
+    EXPECT_TRUE(RunStore::Open(root_ / "home").value()->Active()->empty());
+  }
+  EXPECT_FALSE(Resume(run.id(), &run).ok());
+  EXPECT_EQ(Get("run-000001").state(), v1::RUN_FAILED);
+  const std::vector<v1::RunEvent> events = Watch("run-000001", 0);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_THAT(events[0].final().error(), HasSubstr("invalid partition"));
+
+  std::filesystem::remove(root_ / "refuse");
+  const grpc::Status resumed = Resume("run-000001", &run);
+  EXPECT_TRUE(resumed.ok()) << resumed.error_message();
+  EXPECT_EQ(run.state(), v1::RUN_QUEUED);
+  EXPECT_EQ(run.scheduler_job(), "7");
+  EXPECT_EQ(Launch(spec, "", &run).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  ASSERT_TRUE(Stop("run-000001", &run).ok());
+  EXPECT_EQ(run.state(), v1::RUN_STOPPED);
+  server_->Shutdown();
+  setenv("PATH", path.c_str(), 1);
+}
+
+// The service died between the record of the run and its start, and a keeper has settled it.
+TEST_F(TrainingServiceTest, ALaunchThatIsCompletedLaterIsActive) {
+  const auto store = RunStore::Open(root_ / "home").value();
+  std::string bytes;
+  Spec("endless").SerializeToString(&bytes);
+  const RunRecord record = store->Create("mine", bytes, 1).value();
+  ASSERT_TRUE(Eventually([&] { return store->Active()->empty(); }));
+  v1::Run run;
+  ASSERT_TRUE(Launch(Spec("endless"), "mine", &run).ok());
+  EXPECT_EQ(run.id(), record.id);
+  EXPECT_EQ(store->Active()->size(), 1u);
+  ASSERT_TRUE(Eventually([&] { return Get(run.id()).state() == v1::RUN_RUNNING; }));
+  EXPECT_TRUE(Stop(run.id(), &run).ok());
+}
+
 TEST_F(TrainingServiceTest, MissingTrainerIsAPrecondition) {
   ControlOptions options = Options();
   options.trainer_binary = "/missing/braid-trainer";

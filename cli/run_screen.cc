@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <thread>
@@ -20,6 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kInterval = std::chrono::milliseconds(500);
+constexpr int64_t kEventsOfHistory = 200;
 constexpr auto kPatience = std::chrono::minutes(2);
 
 bool HasEnded(v1::RunState state) {
@@ -32,6 +34,21 @@ absl::Status StoppedWatching(const std::string& id) {
   return absl::CancelledError(absl::StrCat("stopped watching; ", id,
                                            " goes on. Watch: braid status ", id,
                                            " --watch   Stop: braid stop ", id));
+}
+
+// What was told of the run so far, as much of it as a curve shows.
+LossHistory HistoryOf(TrainingClient& client, const std::string& id) {
+  LossHistory history;
+  const absl::StatusOr<v1::Run> run = client.GetRun(id);
+  if (!run.ok() || run->last_event() == 0) return history;
+  const auto add = [&](const v1::RunEvent& event) {
+    if (event.has_metrics()) history.Add(event.metrics());
+    return event.number() < run->last_event() && !Interrupted();
+  };
+  // Without it the curve only begins later.
+  client.WatchRun(id, add, std::max<int64_t>(0, run->last_event() - kEventsOfHistory))
+      .IgnoreError();
+  return history;
 }
 
 // The run without what changes by itself.
@@ -62,7 +79,7 @@ absl::StatusOr<v1::Run> PollRun(TrainingClient& client, const std::string& id,
 }
 
 absl::StatusOr<v1::Run> ShowRunOnScreen(TrainingClient& client, const std::string& id) {
-  LossHistory history;
+  LossHistory history = HistoryOf(client, id);
   ScreenBlock screen(std::cout);
   return PollRun(client, id, [&](const v1::Run& run) {
     if (run.has_latest()) history.Add(run.latest());

@@ -31,9 +31,12 @@ absl::StatusOr<v1::Run> TrainingClient::ResumeRun(const std::string& id) {
 }
 
 absl::Status TrainingClient::WatchRun(const std::string& id,
-                                      const std::function<bool(const v1::RunEvent&)>& on_event) {
+                                      const std::function<bool(const v1::RunEvent&)>& on_event,
+                                      int64_t after_event) {
+  auto request = WithId<v1::WatchRunRequest>(id);
+  request.set_after_event(after_event);
   return WatchEvents<v1::RunEvent>(*v1::TrainingService::NewStub(channel_), &Stub::WatchRun,
-                                   WithId<v1::WatchRunRequest>(id), on_event);
+                                   request, on_event);
 }
 
 }  // namespace braid

@@ -24,10 +24,11 @@ class TrainingClient {
   absl::StatusOr<v1::ListRunsResponse> ListRuns();
   absl::StatusOr<v1::Run> StopRun(const std::string& id);
   absl::StatusOr<v1::Run> ResumeRun(const std::string& id);
-  // Calls `on_event` for every event until the run ends; false stops watching. Outlives
-  // restarts of the server.
+  // Calls `on_event` for every event with a greater number than `after_event` until the run
+  // ends; false stops watching. Outlives restarts of the server.
   absl::Status WatchRun(const std::string& id,
-                        const std::function<bool(const v1::RunEvent&)>& on_event);
+                        const std::function<bool(const v1::RunEvent&)>& on_event,
+                        int64_t after_event = 0);
 
  private:
   std::shared_ptr<grpc::Channel> channel_;

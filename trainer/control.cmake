@@ -44,6 +44,7 @@ braid_library(NAME control
     control/analysis_service.cc
     control/model_child.cc
     control/run_event_follower.cc
+    control/run_descriptions.cc
     control/run_event_source.cc
     control/run_keeper.cc
     control/run_status.cc

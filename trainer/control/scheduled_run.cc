@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "formats/status_macros.h"
+#include "trainer/control/attempt_process.h"
 #include "trainer/control/launch_lock.h"
 #include "trainer/control/launcher.h"
 #include "trainer/control/process_identity.h"
@@ -37,7 +38,7 @@ absl::Status RemoveProcess(const RunDirectory& run) {
 SchedulerRecord NewSubmission(const RunDirectory& run, const v1::RunSpec& spec) {
   SchedulerRecord record;
   record.backend = spec.launch().backend();
-  record.job_name = JobName(run.root(), RandomNonce());
+  record.job_name = JobName(run.root(), NewNonce());
   record.place = spec.launch().kubernetes().namespace_();
   record.submitted_at = UnixTime();
   return record;

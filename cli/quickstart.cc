@@ -20,16 +20,13 @@
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
 #include "pipeline/machine_corpus.h"
+#include "trainer/control/run_state.h"
 
 namespace braid {
 namespace {
 
 constexpr auto kPollInterval = std::chrono::milliseconds(300);
 constexpr char kSamplePrompt[] = "The following example shows how to";
-
-bool Ended(const v1::Run& run) {
-  return run.state() != v1::RUN_STARTING && run.state() != v1::RUN_RUNNING;
-}
 
 class Quickstart {
  public:
@@ -125,7 +122,7 @@ class Quickstart {
         QuickstartRunSpec(planned, jobs_[planned.order].result().dataset_dir(), options_.num_steps);
     request.set_request_id(RepeatableRequestId(planned.name(), request.spec()));
     ASSIGN_OR_RETURN(v1::Run run, client.LaunchRun(request));
-    if (Ended(run) && run.state() != v1::RUN_SUCCEEDED) {
+    if (HasEnded(run.state()) && run.state() != v1::RUN_SUCCEEDED) {
       ASSIGN_OR_RETURN(run, client.ResumeRun(run.id()));
     }
     active[planned.name()] = run.id();
@@ -135,7 +132,7 @@ class Quickstart {
   absl::Status Poll(TrainingClient& client, std::map<std::string, std::string>& active) {
     for (auto it = active.begin(); it != active.end();) {
       ASSIGN_OR_RETURN(const v1::Run run, client.GetRun(it->second));
-      if (!Ended(run)) {
+      if (!HasEnded(run.state())) {
         board_.Update(it->first,
                       RunProgress(run.latest(), run.spec().num_steps(), run.eta_seconds()));
         ++it;

@@ -14,6 +14,7 @@
 #include "cli/run_view.h"
 #include "cli/session.h"
 #include "cli/terminal_text.h"
+#include "trainer/control/run_state.h"
 
 namespace braid {
 namespace {
@@ -23,10 +24,6 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kInterval = std::chrono::milliseconds(500);
 constexpr int64_t kEventsOfHistory = 200;
 constexpr auto kPatience = std::chrono::minutes(2);
-
-bool HasEnded(v1::RunState state) {
-  return state == v1::RUN_SUCCEEDED || state == v1::RUN_FAILED || state == v1::RUN_STOPPED;
-}
 
 double UnixNow() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()); }
 

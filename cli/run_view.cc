@@ -11,6 +11,7 @@
 #include "cli/progress_board.h"
 #include "cli/tables.h"
 #include "cli/terminal_text.h"
+#include "trainer/control/run_state.h"
 
 namespace braid {
 namespace {
@@ -66,11 +67,6 @@ class Lines {
 std::string ClockTime(double unix_seconds) {
   return absl::FormatTime("%H:%M:%S", absl::UnixEpoch() + absl::Seconds(unix_seconds),
                           absl::LocalTimeZone());
-}
-
-bool Ended(const v1::Run& run) {
-  return run.state() == v1::RUN_SUCCEEDED || run.state() == v1::RUN_FAILED ||
-         run.state() == v1::RUN_STOPPED;
 }
 
 std::string State(const v1::Run& run) {
@@ -147,7 +143,7 @@ std::string Remark(const v1::Run& run, const v1::Heartbeat& beat, double age) {
   if (const v1::SlowRank* slow = SlownessOf(run, beat.rank()); slow != nullptr) {
     return absl::StrFormat("slow: %.1f x median", slow->ratio());
   }
-  return !Ended(run) && age > kLateHeartbeatSeconds ? "silent" : "";
+  return !HasEnded(run.state()) && age > kLateHeartbeatSeconds ? "silent" : "";
 }
 
 // The ranks by how much attention they ask for: slow ones, then those not heard of.
@@ -174,7 +170,7 @@ void AddRanks(const v1::Run& run, double now, Lines& lines) {
     lines.Add(absl::StrFormat(
         "%4d  %-20s %8s  %8s  %9s  %s", beat->rank(), ClipColumns(beat->host(), 20),
         WithThousands(beat->step()),
-        Ended(run) ? ClockTime(beat->time()) : absl::StrFormat("%.1f s", age),
+        HasEnded(run.state()) ? ClockTime(beat->time()) : absl::StrFormat("%.1f s", age),
         beat->busy_seconds() > 0 ? absl::StrFormat("%.3f s", beat->busy_seconds()) : "-",
         Remark(run, *beat, age)));
   }

@@ -1,3 +1,6 @@
+# What states of a run mean, for its readers too.
+braid_library(NAME run_state SRCS control/run_state.cc DEPS braid::proto)
+
 # Keeping one run alive: processes and files, no gRPC calls.
 braid_library(NAME supervision
   SRCS
@@ -15,12 +18,11 @@ braid_library(NAME supervision
     control/run_event_log.cc
     control/run_history.cc
     control/run_process.cc
-    control/run_state.cc
     control/slow_rank_detector.cc
     control/subprocess.cc
     control/supervisor.cc
     control/supervisor_lock.cc
-  DEPS braid::proto braid::formats braid::run_directory braid::run_spec
+  DEPS braid::proto braid::formats braid::run_directory braid::run_spec braid::run_state
     nlohmann_json::nlohmann_json Threads::Threads)
 
 # Starting runs here, on other machines and through schedulers; no gRPC calls.
@@ -44,6 +46,7 @@ braid_library(NAME control
     control/analysis_service.cc
     control/model_child.cc
     control/run_event_follower.cc
+    control/run_descriptions.cc
     control/run_event_source.cc
     control/run_keeper.cc
     control/run_status.cc

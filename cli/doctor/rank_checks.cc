@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
+#include "trainer/control/attempt_process.h"
 #include "trainer/control/launcher.h"
 #include "trainer/control/subprocess.h"
 
@@ -129,7 +130,7 @@ Finding JudgeShared(const std::vector<RankFindings>& ranks) {
 class ProbeDirectory {
  public:
   static absl::StatusOr<ProbeDirectory> Make(const std::filesystem::path& shared) {
-    const std::filesystem::path path = shared / absl::StrCat("doctor-", RandomNonce());
+    const std::filesystem::path path = shared / absl::StrCat("doctor-", NewNonce());
     RETURN_IF_ERROR(MakeDirectories(path));
     return ProbeDirectory(path);
   }

@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <random>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
+#include "trainer/control/attempt_process.h"
 #include "trainer/control/child_program.h"
 #include "trainer/control/kubernetes_manifest.h"
 #include "trainer/control/launch_lock.h"
@@ -111,7 +111,7 @@ absl::StatusOr<ProcessRecord> ForkSupervisor(const std::string& supervisor,
                                        .standard_error = log.fd(),
                                        .new_session = true}));
   ProcessRecord record;
-  record.nonce = RandomNonce();
+  record.nonce = NewNonce();
   record.launched_at = UnixTime();
   ASSIGN_OR_RETURN(record.identity, IdentifyProcess(child.pid()));
   RETURN_IF_ERROR(WriteProcessRecord(run.process(), record));
@@ -172,7 +172,7 @@ absl::Status CheckLaunch(const LauncherPrograms& programs, const fs::path& home,
       .mpirun = found.mpirun, .trainer = found.trainer, .remote_agent = "", .environment = {}};
   // Ids and nonces of all runs are of this length.
   const fs::path run_dir = fs::absolute(home).lexically_normal() / "runs/run-000000";
-  return PlanLaunch(found, site, run_dir, spec, JobName(run_dir, RandomNonce())).status();
+  return PlanLaunch(found, site, run_dir, spec, JobName(run_dir, NewNonce())).status();
 }
 
 absl::StatusOr<MpirunSite> LocalSite(const LauncherPrograms& programs, const v1::RunSpec& spec) {
@@ -190,11 +190,6 @@ absl::StatusOr<MpirunSite> LocalSite(const LauncherPrograms& programs, const v1:
 
 std::string JobName(const fs::path& run_dir, const std::string& nonce) {
   return absl::StrCat("braid-", run_dir.filename().string(), "-", nonce);
-}
-
-std::string RandomNonce() {
-  std::random_device random;
-  return absl::StrCat(absl::Hex(random(), absl::kZeroPad8), absl::Hex(random(), absl::kZeroPad8));
 }
 
 absl::Status StartRun(const LauncherPrograms& programs, const RunDirectory& run) {

@@ -66,7 +66,6 @@ absl::StatusOr<MpirunSite> LocalSite(const LauncherPrograms& programs, const v1:
 
 // "braid-run-000001-0123abcd", from the run directory's name and a nonce.
 std::string JobName(const std::filesystem::path& run_dir, const std::string& nonce);
-std::string RandomNonce();
 
 // Starts or submits the run whose resolved spec is in `run`; safe to repeat after a crash at
 // any moment. An exit.json of an earlier attempt is removed. FailedPrecondition when the run

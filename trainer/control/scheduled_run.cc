@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "formats/status_macros.h"
+#include "trainer/control/attempt_process.h"
 #include "trainer/control/launch_lock.h"
 #include "trainer/control/launcher.h"
 #include "trainer/control/process_identity.h"
@@ -41,7 +42,7 @@ absl::Status RemoveProcess(const RunDirectory& run) {
 SchedulerRecord NewSubmission(const RunDirectory& run, const v1::RunSpec& spec) {
   SchedulerRecord record;
   record.backend = spec.launch().backend();
-  record.job_name = JobName(run.root(), RandomNonce());
+  record.job_name = JobName(run.root(), NewNonce());
   record.place = spec.launch().kubernetes().namespace_();
   record.submitted_at = UnixTime();
   return record;
@@ -195,8 +196,11 @@ absl::Status EndScheduledJob(const RunDirectory& run) {
 
 absl::Status EndOverdueJob(const RunDirectory& run, double now) {
   const std::optional<StopRequest> stop = ReadStopRequest(run);
+  if (!stop || !ReadSchedulerRecord(run)) return absl::OkStatus();
+  const absl::StatusOr<Descriptor> lock = TryLockLaunch(run);
+  if (!lock.ok()) return absl::OkStatus();  // somebody starts or cancels it
   std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
-  if (!stop || !record || record->job.empty()) return absl::OkStatus();
+  if (!record || record->job.empty()) return absl::OkStatus();
   if (now - stop->requested_at < kJobGraceSeconds) return absl::OkStatus();
   if (now - record->cancelled_at < kCancelAgainSeconds) return absl::OkStatus();
   // First, so that any number of programs that look ask once.

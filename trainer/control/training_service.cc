@@ -208,7 +208,7 @@ absl::StatusOr<v1::ListRunsResponse> TrainingServiceImpl::Page(const v1::ListRun
       page.set_next_page_token(page.runs().rbegin()->id());
       break;
     }
-    *page.add_runs() = DescribeRun(record, UnixTime());
+    *page.add_runs() = descriptions_.Of(record, UnixTime());
     bytes += page.runs().rbegin()->ByteSizeLong();
   }
   return page;

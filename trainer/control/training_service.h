@@ -11,6 +11,7 @@
 #include "proto/event_source.h"
 #include "proto/grpc_event_stream.h"
 #include "trainer/control/control_service.h"
+#include "trainer/control/run_descriptions.h"
 #include "trainer/control/run_keeper.h"
 #include "trainer/control/run_status.h"
 #include "trainer/control/run_store.h"
@@ -56,6 +57,7 @@ class TrainingServiceImpl final : public TrainingServiceBase {
   const ControlOptions options_;
   const LauncherPrograms programs_;
   const std::unique_ptr<RunStore> store_;
+  RunDescriptions descriptions_;
   RunKeeper keeper_;                    // its thread uses the store
   EventStreams<v1::RunEvent> watches_;  // its thread uses the store
 };

@@ -59,10 +59,10 @@ def braidd_commands():
 
 
 def moved(command, home):
-    """The command with loopback and free ports for its addresses and another home."""
+    """The command with loopback and free ports for its addresses and other directories."""
     arguments = [str(BUILD / "bin" / command[0])]
     for option, value in zip(command, command[1:]):
-        if option == "--home":
+        if option in ("--home", "--allow"):
             value = home
         elif option in ("--listen", "--metrics"):
             value = "127.0.0.1:0"

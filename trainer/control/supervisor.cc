@@ -26,7 +26,10 @@ namespace braid {
 namespace {
 
 constexpr double kTurnSeconds = 0.05;
-constexpr double kLookSeconds = 0.2;
+// Between two looks at the heartbeats; the longer the more a look costs.
+constexpr double kShortestLookSeconds = 0.2;
+constexpr double kLongestLookSeconds = 1;
+constexpr double kLookCostRatio = 20;
 constexpr double kSaveSeconds = 1;
 // A trainer that has written exit.json but hangs while ending is not waited for.
 constexpr double kExitGraceSeconds = 15;
@@ -82,6 +85,9 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Open(const RunDirectory&
   ASSIGN_OR_RETURN(supervisor->history_, LoadRunHistory(run.supervision(), run.events()));
   supervisor->steps_ =
       std::make_unique<MetricsFollower>(run.metrics(), supervisor->history_.newest_step);
+  for (const v1::StepMetrics& step : run.ReadRecentMetrics(kRecentSteps)) {
+    if (step.step() <= supervisor->history_.newest_step) supervisor->AddStepTime(step);
+  }
   return supervisor;
 }
 
@@ -168,7 +174,12 @@ absl::Status Supervisor::StartAttempt() {
 }
 
 void Supervisor::Attach(AttemptProcess attempt) {
-  watch_.emplace(spec_.world_size(), attempt.record().nonce, options_.limits, SteadySeconds());
+  WatchLimits limits = options_.limits;
+  // Nobody knows yet how long a step takes.
+  if (step_seconds_.empty()) {
+    limits.first_step_seconds = std::max(limits.first_step_seconds, limits.long_phase_seconds);
+  }
+  watch_.emplace(spec_.world_size(), attempt.record().nonce, limits, SteadySeconds());
   slow_ranks_.emplace(spec_.supervision().slow_rank_ratio());
   signalled_.clear();
   exited_at_ = 0;
@@ -191,8 +202,7 @@ absl::Status Supervisor::FollowSteps() {
   if (!events.ok()) std::cerr << events.status().message() << std::endl;
   while (events.ok() && !events->empty()) {
     for (v1::RunEvent& event : *events) {
-      step_seconds_.push_back(event.metrics().step_seconds());
-      if (step_seconds_.size() > kRecentSteps) step_seconds_.pop_front();
+      AddStepTime(event.metrics());
       RETURN_IF_ERROR(Append(std::move(event)));
     }
     events = steps_->Next(kEventsPerRead);
@@ -200,11 +210,21 @@ absl::Status Supervisor::FollowSteps() {
   return absl::OkStatus();
 }
 
+// Dense steps do not tell how long one with experts takes.
+void Supervisor::AddStepTime(const v1::StepMetrics& step) {
+  if (step.upcycled() != upcycled_) step_seconds_.clear();
+  upcycled_ = step.upcycled();
+  step_seconds_.push_back(step.step_seconds());
+  if (step_seconds_.size() > kRecentSteps) step_seconds_.pop_front();
+}
+
 absl::Status Supervisor::LookAtHeartbeats() {
   const double now = SteadySeconds();
-  if (now - looked_at_ < kLookSeconds) return absl::OkStatus();
-  looked_at_ = now;
+  if (now < look_at_) return absl::OkStatus();
   RETURN_IF_ERROR(TakeHeartbeats(now));
+  const double end = SteadySeconds();
+  look_at_ = end + std::clamp(kLookCostRatio * (end - now), kShortestLookSeconds,
+                              kLongestLookSeconds);
   RETURN_IF_ERROR(ReportSlowRanks());
   const std::vector<double> steps(step_seconds_.begin(), step_seconds_.end());
   const double limit = HangLimit(spec_.supervision(), steps);

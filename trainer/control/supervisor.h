@@ -64,6 +64,7 @@ class Supervisor {
   absl::StatusOr<AttemptProcess> LaunchAttempt();
   void Attach(AttemptProcess attempt);
   absl::Status FollowSteps();
+  void AddStepTime(const v1::StepMetrics& step);
   absl::Status LookAtHeartbeats();
   absl::Status TakeHeartbeats(double now);
   absl::Status ReportSlowRanks();
@@ -90,9 +91,10 @@ class Supervisor {
   std::unique_ptr<RunEventLog> log_;
   RunHistory history_;
   double saved_at_ = 0;   // Unix seconds
-  double looked_at_ = 0;  // at heartbeats; steady clock
+  double look_at_ = 0;    // at heartbeats; steady clock
   std::unique_ptr<MetricsFollower> steps_;
-  std::deque<double> step_seconds_;  // of recent steps
+  std::deque<double> step_seconds_;  // of recent steps, of the kind of the newest
+  bool upcycled_ = false;            // that kind
 
   std::optional<AttemptProcess> attempt_;
   std::optional<HeartbeatWatch> watch_;

@@ -134,15 +134,19 @@ absl::Status TrainingLoop::OpenWriter() {
   settings.keep_last = spec_.checkpoint().keep_last();
   settings.attempt = std::move(attempt);
   settings.before_publish = [this] { return BeforePublish(); };
+  settings.before_rotate = [this] { return CheckOwned(); };
   writer_ = std::make_unique<CheckpointWriter>(environment_.communicator, std::move(settings));
   return absl::OkStatus();
 }
 
+absl::Status TrainingLoop::CheckOwned() const {
+  if (!environment_.superseded()) return absl::OkStatus();
+  return absl::AbortedError("another attempt to train this run has begun");
+}
+
 // On the writer's thread of rank 0. Lines up to the step outlive a power cut with the checkpoint.
 absl::Status TrainingLoop::BeforePublish() const {
-  if (environment_.superseded()) {
-    return absl::AbortedError("another attempt to train this run has begun");
-  }
+  RETURN_IF_ERROR(CheckOwned());
   return metrics_->Sync();
 }
 
@@ -160,6 +164,7 @@ absl::Status TrainingLoop::Restore() {
   heartbeat_.SetStep(state_.step);
   RETURN_IF_ERROR(heartbeat_.Beat(/*always=*/true));
   if (!leads()) return absl::OkStatus();
+  if (checkpoint.has_value()) RETURN_IF_ERROR(RemovePassedOver());
   RETURN_IF_ERROR(CopyTokenizer());
   ASSIGN_OR_RETURN(metrics_, MetricsLog::Open(directory_.metrics(), state_.step));
   if (done()) {
@@ -169,6 +174,14 @@ absl::Status TrainingLoop::Restore() {
     *environment_.out << "resuming after step " << state_.step << " from " << checkpoint->string()
                       << std::endl;
   }
+  return absl::OkStatus();
+}
+
+// Later than the newest good checkpoint there are damaged ones only.
+absl::Status TrainingLoop::RemovePassedOver() const {
+  RETURN_IF_ERROR(CheckOwned());
+  const absl::Status status = RemoveLaterCheckpoints(directory_.checkpoints(), state_.step);
+  if (!status.ok()) *environment_.warnings << status.message() << std::endl;
   return absl::OkStatus();
 }
 

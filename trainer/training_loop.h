@@ -51,7 +51,8 @@ struct LoopEnvironment {
   std::ostream* warnings = &std::cerr;
   // Names the attempt, in heartbeats.
   std::string nonce = {};
-  // Asked before a checkpoint is published, on rank 0: true when another attempt owns the run.
+  // Asked before a checkpoint is published or removed, on rank 0: true when another attempt owns
+  // the run.
   std::function<bool()> superseded = [] { return false; };
   // Called by a thread that also writes the heartbeat, once a second; without it the loop writes
   // heartbeats itself, between steps.
@@ -84,6 +85,8 @@ class TrainingLoop {
   void ClearLeftovers();
   absl::Status OpenWriter();
   absl::Status CopyTokenizer();
+  absl::Status CheckOwned() const;
+  absl::Status RemovePassedOver() const;
   absl::Status UpcycleIfDue();
   absl::Status CompareWithOthers();
   absl::Status CheckWeights();

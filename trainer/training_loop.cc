@@ -47,7 +47,8 @@ TrainingLoop::TrainingLoop(RunDirectory directory, v1::RunSpec spec, LoopEnviron
       environment_(std::move(environment)),
       meter_(spec_.world_size(), environment_.peak_gflops),
       heartbeat_(directory_, environment_.communicator->rank(), environment_.nonce,
-                 environment_.now, spec_.supervision().slow_rank_steps()) {
+                 environment_.wall_clock ? environment_.wall_clock : environment_.now,
+                 spec_.supervision().slow_rank_steps()) {
   BRAID_CHECK(environment_.now) << "incomplete environment";
 }
 
@@ -60,7 +61,7 @@ absl::StatusOr<TrainingOutcome> TrainingLoop::Run() {
 
 absl::StatusOr<TrainingOutcome> TrainingLoop::RunToEnd() {
   heartbeat_.ShowPhases();
-  if (environment_.after_beat) heartbeat_.BeatInBackground(environment_.after_beat);
+  if (environment_.before_beat) heartbeat_.BeatInBackground(environment_.before_beat);
   RETURN_IF_ERROR(Open());
   RETURN_IF_ERROR(Restore());
   RETURN_IF_ERROR(CompareWithOthers());
@@ -69,6 +70,7 @@ absl::StatusOr<TrainingOutcome> TrainingLoop::RunToEnd() {
   while (!done()) {
     RETURN_IF_ERROR(UpcycleIfDue());
     ASSIGN_OR_RETURN(const v1::StepMetrics metrics, Step());
+    heartbeat_.BeginSteps();
     RETURN_IF_ERROR(Record(metrics));
     ASSIGN_OR_RETURN(const bool stop, AgreeOnStep());
     if (stop || CheckpointDue()) RETURN_IF_ERROR(Save(/*wait=*/stop || done()));
@@ -197,6 +199,8 @@ absl::Status TrainingLoop::UpcycleIfDue() {
   if (state_.upcycled || !UsesExperts(spec_.model()) || state_.step < DenseSteps(spec_)) {
     return absl::OkStatus();
   }
+  // Until the first step with experts is done: nothing tells how long it takes.
+  heartbeat_.ShowOpening();
   ASSIGN_OR_RETURN(state_, UpcycledState(std::move(state_), spec_, *environment_.communicator));
   own_weights_.Remember(state_);
   if (leads()) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 
 #include "gtest/gtest.h"
 #include "tests/trainer/loop/tiny_run.h"
@@ -76,9 +77,44 @@ TEST_F(RankHeartbeatTest, BeatsInTheBackground) {
   std::atomic<int> calls = 0;
   heartbeat_.BeatInBackground([&] { ++calls; });
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (calls == 0 && std::chrono::steady_clock::now() < deadline) poll(nullptr, 0, 2);
-  EXPECT_GT(calls, 0);
+  while (calls < 2 && std::chrono::steady_clock::now() < deadline) poll(nullptr, 0, 2);
+  EXPECT_GT(calls, 1);
   EXPECT_EQ(directory_.ReadHeartbeats().at(0).rank(), 3);
+}
+
+// A rank that was given up leaves the heartbeat of the one that replaced it alone.
+TEST_F(RankHeartbeatTest, AsksBeforeItWrites) {
+  std::atomic<int> calls = 0, written_first = 0;
+  heartbeat_.BeatInBackground([&] {
+    if (calls++ == 0 && !directory_.ReadHeartbeats().empty()) written_first = 1;
+  });
+  ASSERT_TRUE(heartbeat_.Beat(/*always=*/true).ok());
+  EXPECT_GT(calls, 0);
+  EXPECT_EQ(written_first, 0);
+}
+
+// As when a file server is restarted; but not for ever.
+TEST_F(RankHeartbeatTest, FewFailedBeatsDoNotEndTraining) {
+  heartbeat_.BeatInBackground([] {});
+  ASSERT_TRUE(heartbeat_.Beat(/*always=*/true).ok());
+  std::filesystem::remove_all(directory_.heartbeats());
+  std::ofstream(directory_.heartbeats()) << "in the way";
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(heartbeat_.Beat(/*always=*/true).ok());
+  std::filesystem::remove(directory_.heartbeats());
+  EXPECT_TRUE(heartbeat_.Beat(/*always=*/true).ok());
+  std::filesystem::remove_all(directory_.heartbeats());
+  std::ofstream(directory_.heartbeats()) << "in the way";
+  absl::Status status;
+  for (int i = 0; i <= RankHeartbeat::kToleratedFailures; ++i) status = heartbeat_.Beat(true);
+  EXPECT_FALSE(status.ok());
+}
+
+TEST_F(RankHeartbeatTest, OpensAgainBeforeALongStep) {
+  heartbeat_.BeginSteps();
+  heartbeat_.ShowOpening();
+  EXPECT_EQ(Written().phase(), "opening");
+  heartbeat_.BeginSteps();
+  EXPECT_EQ(Written().phase(), "other");
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ constexpr double kTurnSeconds = 0.05;
 // Between two looks at the heartbeats; the longer the more a look costs.
 constexpr double kShortestLookSeconds = 0.2;
 constexpr double kLongestLookSeconds = 1;
-constexpr double kLookCostRatio = 20;
+constexpr double kLookCostRatio = 5;
 constexpr double kSaveSeconds = 1;
 // A trainer that has written exit.json but hangs while ending is not waited for.
 constexpr double kExitGraceSeconds = 15;
@@ -355,6 +355,9 @@ absl::Status Supervisor::EndHungAttempt(const HeartbeatWatch::Hang& hang) {
 }
 
 absl::Status Supervisor::AttemptEnded() {
+  // Before the others are ended too.
+  RETURN_IF_ERROR(TakeHeartbeats(SteadySeconds()));
+  const std::vector<v1::Heartbeat> silent_first = watch_->SilentFirst();
   // Also what mpirun has left behind: it was killed, or hangs while it ends.
   const absl::Status gone = attempt_->End(run_);
   if (!gone.ok()) std::cerr << gone.message() << std::endl;
@@ -365,8 +368,7 @@ absl::Status Supervisor::AttemptEnded() {
   attempt_.reset();
   if (exit) return EndAsExitSays(*exit);
   if (ReadStopRequest(run_)) return Tell(v1::RUN_STOPPED, "stopped without a new checkpoint");
-  const AttemptEnd end =
-      DescribeEnd(run_, spec_.launch(), watch_->beats(), watch_->SilentFirst(), code);
+  const AttemptEnd end = DescribeEnd(run_, spec_.launch(), watch_->beats(), silent_first, code);
   v1::RunIncident incident =
       NewIncident(watch_->any_reported() ? v1::TRAINER_DIED : v1::LAUNCH_FAILED, end.cause);
   incident.mutable_ranks()->Assign(end.ranks.begin(), end.ranks.end());

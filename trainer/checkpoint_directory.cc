@@ -154,9 +154,18 @@ absl::Status RotateCheckpoints(const fs::path& checkpoints, int64_t step, int ke
   const auto newest =
       std::find(names.begin(), names.end(), CheckpointPath(checkpoints, step).filename().string());
   BRAID_CHECK(newest != names.end()) << step;
-  for (auto it = names.begin(); it != names.end(); ++it) {
-    const bool kept = it >= newest && it - newest < keep_last;
-    if (!kept) RETURN_IF_ERROR(RemoveCheckpoint(checkpoints / *it));
+  for (auto it = newest; it != names.end(); ++it) {
+    if (it - newest >= keep_last) RETURN_IF_ERROR(RemoveCheckpoint(checkpoints / *it));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RemoveLaterCheckpoints(const fs::path& checkpoints, int64_t step) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, NewestFirst(checkpoints));
+  const std::string kept = CheckpointPath(checkpoints, step).filename();
+  for (const std::string& name : names) {
+    if (name == kept) break;
+    RETURN_IF_ERROR(RemoveCheckpoint(checkpoints / name));
   }
   return absl::OkStatus();
 }

@@ -42,10 +42,14 @@ absl::StatusOr<std::optional<std::filesystem::path>> NewestGoodCheckpoint(
 absl::Status PublishCheckpoint(const std::filesystem::path& checkpoints, int64_t step,
                                const std::filesystem::path& staging);
 
-// After publishing the one of `step`: removes all but the newest `keep_last`, and those of
-// later steps (damaged ones that were passed over when the run resumed).
+// After publishing the one of `step`: removes those before it but for `keep_last` - 1. Later ones,
+// which are another attempt's, stay.
 absl::Status RotateCheckpoints(const std::filesystem::path& checkpoints, int64_t step,
                                int keep_last);
+
+// When a run resumes from the one of `step`: removes those of later steps, damaged ones that were
+// passed over.
+absl::Status RemoveLaterCheckpoints(const std::filesystem::path& checkpoints, int64_t step);
 
 // Removes what killed attempts left behind. Before any rank of this one writes.
 absl::Status RemoveLeftovers(const std::filesystem::path& checkpoints);

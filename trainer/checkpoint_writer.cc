@@ -117,6 +117,7 @@ absl::Status CheckpointWriter::Publish(const Manifest& manifest) const {
   RETURN_IF_ERROR(settings_.before_publish());
   RETURN_IF_ERROR(manifest.Save(Staging()));
   RETURN_IF_ERROR(PublishCheckpoint(settings_.checkpoints, step, Staging()));
+  RETURN_IF_ERROR(settings_.before_rotate());
   return RotateCheckpoints(settings_.checkpoints, step, settings_.keep_last);
 }
 

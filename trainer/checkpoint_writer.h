@@ -35,6 +35,8 @@ struct CheckpointWriterSettings {
   std::string attempt;
   // On rank 0's thread, before a checkpoint is published: flush what belongs with it.
   std::function<absl::Status()> before_publish = [] { return absl::OkStatus(); };
+  // There too, before old ones are removed: an error leaves them.
+  std::function<absl::Status()> before_rotate = [] { return absl::OkStatus(); };
 };
 
 // Every rank has one and makes the same calls. The first error of any rank is

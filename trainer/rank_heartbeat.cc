@@ -48,8 +48,9 @@ RankHeartbeat::~RankHeartbeat() {
   ShowPhasesIn(nullptr);
 }
 
-void RankHeartbeat::BeatInBackground(std::function<void()> after_beat) {
-  thread_ = std::thread([this, call = std::move(after_beat)] { Work(call); });
+void RankHeartbeat::BeatInBackground(std::function<void()> before_beat) {
+  before_beat_ = std::move(before_beat);
+  thread_ = std::thread([this] { Work(); });
 }
 
 void RankHeartbeat::ShowPhases() { ShowPhasesIn(&phase_); }
@@ -73,7 +74,14 @@ absl::Status RankHeartbeat::Beat(bool always) {
     const bool due = !thread_.joinable() && now_() - last_beat_ >= kSecondsBetweenBeats;
     if (!always && !due) return absl::OkStatus();
   }
-  return Write();
+  return thread_.joinable() ? Tolerate(Write()) : Write();
+}
+
+absl::Status RankHeartbeat::Tolerate(absl::Status status) {
+  std::lock_guard lock(mutex_);
+  failures_ = status.ok() ? 0 : failures_ + 1;
+  if (failures_ > kToleratedFailures) failure_ = std::move(status);
+  return failure_;
 }
 
 v1::Heartbeat RankHeartbeat::Compose() {
@@ -91,6 +99,7 @@ v1::Heartbeat RankHeartbeat::Compose() {
 // The training thread does not wait for a slow file system unless it writes itself.
 absl::Status RankHeartbeat::Write() {
   std::lock_guard lock(file_mutex_);
+  before_beat_();
   return directory_.WriteHeartbeat(Compose());
 }
 
@@ -100,14 +109,12 @@ std::string RankHeartbeat::PhaseName() const {
   return phase == kBetweenPhases ? "other" : kPhaseNames[phase];
 }
 
-void RankHeartbeat::Work(const std::function<void()>& after_beat) {
+void RankHeartbeat::Work() {
   std::unique_lock lock(mutex_);
   while (!ending_) {
     lock.unlock();
-    absl::Status status = Write();
-    after_beat();
+    Tolerate(Write()).IgnoreError();
     lock.lock();
-    if (failure_.ok()) failure_ = std::move(status);
     wake_.wait_for(lock, std::chrono::duration<double>(kSecondsBetweenBeats),
                    [this] { return ending_; });
   }

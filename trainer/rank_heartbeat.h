@@ -34,13 +34,18 @@ class RankHeartbeat {
   RankHeartbeat(const RankHeartbeat&) = delete;
   RankHeartbeat& operator=(const RankHeartbeat&) = delete;
 
-  // A thread beats from now on, and then calls `after_beat`, once a second.
-  void BeatInBackground(std::function<void()> after_beat);
+  // A thread beats from now on, once a second. `before_beat` is called before anything is written,
+  // on whichever thread writes. Up to kToleratedFailures of its beats in a row may fail, as when a
+  // file server is restarted.
+  void BeatInBackground(std::function<void()> before_beat);
+  static constexpr int kToleratedFailures = 10;
 
   // The calling thread trains: its phases are shown from now on, all but "communication" as
   // "opening" until BeginSteps.
   void ShowPhases();
   void BeginSteps() { opening_ = false; }
+  // "opening" again, until BeginSteps: what follows takes longer than steps do.
+  void ShowOpening() { opening_ = true; }
 
   // `step` is where the attempt begins.
   void SetStep(int64_t step);
@@ -48,19 +53,21 @@ class RankHeartbeat {
   void CompleteStep(int64_t step, double busy_seconds);
 
   // Writes the heartbeat: with `always`, or when the last is a second old and no thread does it.
-  // Also returns the first error of the thread.
+  // Also returns the newest error of the thread, once too many beats have failed.
   absl::Status Beat(bool always);
 
  private:
   v1::Heartbeat Compose();
   absl::Status Write();
   std::string PhaseName() const;
-  void Work(const std::function<void()>& after_beat);
+  void Work();
+  absl::Status Tolerate(absl::Status status);
 
   const RunDirectory directory_;
   const std::string nonce_;
   const std::function<double()> now_;
   const size_t window_;
+  std::function<void()> before_beat_ = [] {};  // set before the thread starts
   std::atomic<int> phase_;
   std::atomic<bool> opening_ = true;
 
@@ -72,6 +79,7 @@ class RankHeartbeat {
   std::deque<double> busy_;  // of the last steps
   double last_beat_ = 0;
   bool ending_ = false;
+  int failures_ = 0;  // beats in a row
   absl::Status failure_;
   std::thread thread_;
 };

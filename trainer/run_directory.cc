@@ -159,8 +159,14 @@ absl::Status RunDirectory::WriteHeartbeat(const v1::Heartbeat& heartbeat) const 
   options.preserve_proto_field_names = true;
   options.always_print_primitive_fields = true;
   (void)google::protobuf::util::MessageToJsonString(heartbeat, &json, options);
-  return WriteFileAtomically(heartbeats() / absl::StrCat("rank-", heartbeat.rank(), ".json"),
-                             json + "\n", Durability::kRenamed);
+  const std::string name = absl::StrCat("rank-", heartbeat.rank());
+  // A rank of the attempt before, if it still writes, has a file of its own.
+  const fs::path own = heartbeats() / absl::StrCat(name, ".", heartbeat.nonce(), ".new");
+  RETURN_IF_ERROR(WriteFileAtomically(own, json + "\n", Durability::kRenamed));
+  const fs::path path = heartbeats() / (name + ".json");
+  std::error_code error;
+  fs::rename(own, path, error);
+  return error ? SystemError("rename to", path, error.value()) : absl::OkStatus();
 }
 
 std::vector<v1::Heartbeat> RunDirectory::ReadHeartbeats() const {

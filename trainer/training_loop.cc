@@ -47,7 +47,8 @@ TrainingLoop::TrainingLoop(RunDirectory directory, v1::RunSpec spec, LoopEnviron
       environment_(std::move(environment)),
       meter_(spec_.world_size(), environment_.peak_gflops),
       heartbeat_(directory_, environment_.communicator->rank(), environment_.nonce,
-                 environment_.now, spec_.supervision().slow_rank_steps()) {
+                 environment_.wall_clock ? environment_.wall_clock : environment_.now,
+                 spec_.supervision().slow_rank_steps()) {
   BRAID_CHECK(environment_.now) << "incomplete environment";
 }
 
@@ -60,7 +61,7 @@ absl::StatusOr<TrainingOutcome> TrainingLoop::Run() {
 
 absl::StatusOr<TrainingOutcome> TrainingLoop::RunToEnd() {
   heartbeat_.ShowPhases();
-  if (environment_.after_beat) heartbeat_.BeatInBackground(environment_.after_beat);
+  if (environment_.before_beat) heartbeat_.BeatInBackground(environment_.before_beat);
   RETURN_IF_ERROR(Open());
   RETURN_IF_ERROR(Restore());
   RETURN_IF_ERROR(CompareWithOthers());
@@ -69,6 +70,7 @@ absl::StatusOr<TrainingOutcome> TrainingLoop::RunToEnd() {
   while (!done()) {
     RETURN_IF_ERROR(UpcycleIfDue());
     ASSIGN_OR_RETURN(const v1::StepMetrics metrics, Step());
+    heartbeat_.BeginSteps();
     RETURN_IF_ERROR(Record(metrics));
     ASSIGN_OR_RETURN(const bool stop, AgreeOnStep());
     if (stop || CheckpointDue()) RETURN_IF_ERROR(Save(/*wait=*/stop || done()));
@@ -134,15 +136,19 @@ absl::Status TrainingLoop::OpenWriter() {
   settings.keep_last = spec_.checkpoint().keep_last();
   settings.attempt = std::move(attempt);
   settings.before_publish = [this] { return BeforePublish(); };
+  settings.before_rotate = [this] { return CheckOwned(); };
   writer_ = std::make_unique<CheckpointWriter>(environment_.communicator, std::move(settings));
   return absl::OkStatus();
 }
 
+absl::Status TrainingLoop::CheckOwned() const {
+  if (!environment_.superseded()) return absl::OkStatus();
+  return absl::AbortedError("another attempt to train this run has begun");
+}
+
 // On the writer's thread of rank 0. Lines up to the step outlive a power cut with the checkpoint.
 absl::Status TrainingLoop::BeforePublish() const {
-  if (environment_.superseded()) {
-    return absl::AbortedError("another attempt to train this run has begun");
-  }
+  RETURN_IF_ERROR(CheckOwned());
   return metrics_->Sync();
 }
 
@@ -160,6 +166,7 @@ absl::Status TrainingLoop::Restore() {
   heartbeat_.SetStep(state_.step);
   RETURN_IF_ERROR(heartbeat_.Beat(/*always=*/true));
   if (!leads()) return absl::OkStatus();
+  if (checkpoint.has_value()) RETURN_IF_ERROR(RemovePassedOver());
   RETURN_IF_ERROR(CopyTokenizer());
   ASSIGN_OR_RETURN(metrics_, MetricsLog::Open(directory_.metrics(), state_.step));
   if (done()) {
@@ -169,6 +176,14 @@ absl::Status TrainingLoop::Restore() {
     *environment_.out << "resuming after step " << state_.step << " from " << checkpoint->string()
                       << std::endl;
   }
+  return absl::OkStatus();
+}
+
+// Later than the newest good checkpoint there are damaged ones only.
+absl::Status TrainingLoop::RemovePassedOver() const {
+  RETURN_IF_ERROR(CheckOwned());
+  const absl::Status status = RemoveLaterCheckpoints(directory_.checkpoints(), state_.step);
+  if (!status.ok()) *environment_.warnings << status.message() << std::endl;
   return absl::OkStatus();
 }
 
@@ -184,6 +199,8 @@ absl::Status TrainingLoop::UpcycleIfDue() {
   if (state_.upcycled || !UsesExperts(spec_.model()) || state_.step < DenseSteps(spec_)) {
     return absl::OkStatus();
   }
+  // Until the first step with experts is done: nothing tells how long it takes.
+  heartbeat_.ShowOpening();
   ASSIGN_OR_RETURN(state_, UpcycledState(std::move(state_), spec_, *environment_.communicator));
   own_weights_.Remember(state_);
   if (leads()) {

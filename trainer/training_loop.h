@@ -39,8 +39,11 @@ namespace braid {
 struct LoopEnvironment {
   // Not owned.
   Communicator* communicator = nullptr;
-  // Unix seconds.
+  // Unix seconds that never step back.
   std::function<double()> now;
+  // Unix seconds for other machines to compare with theirs, as after this one was suspended;
+  // without it, `now`.
+  std::function<double()> wall_clock = nullptr;
   // Asked once a step; true on one rank stops all.
   std::function<bool()> stop_requested = [] { return false; };
   // Progress for people, from rank 0.
@@ -51,11 +54,12 @@ struct LoopEnvironment {
   std::ostream* warnings = &std::cerr;
   // Names the attempt, in heartbeats.
   std::string nonce = {};
-  // Asked before a checkpoint is published, on rank 0: true when another attempt owns the run.
+  // Asked before a checkpoint is published or removed, on rank 0: true when another attempt owns
+  // the run.
   std::function<bool()> superseded = [] { return false; };
-  // Called by a thread that also writes the heartbeat, once a second; without it the loop writes
+  // Called once a second by a thread, which then writes the heartbeat; without it the loop writes
   // heartbeats itself, between steps.
-  std::function<void()> after_beat = nullptr;
+  std::function<void()> before_beat = nullptr;
 };
 
 enum class TrainingOutcome { kComplete, kInterrupted };
@@ -84,6 +88,8 @@ class TrainingLoop {
   void ClearLeftovers();
   absl::Status OpenWriter();
   absl::Status CopyTokenizer();
+  absl::Status CheckOwned() const;
+  absl::Status RemovePassedOver() const;
   absl::Status UpcycleIfDue();
   absl::Status CompareWithOthers();
   absl::Status CheckWeights();

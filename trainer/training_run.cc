@@ -27,6 +27,10 @@ std::function<double()> SteadyUnixClock() {
   return [=] { return start + Seconds(std::chrono::steady_clock::now() - origin).count(); };
 }
 
+double WallClock() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 struct Ending {
   absl::StatusOr<TrainingOutcome> outcome = absl::UnknownError("not run");
   int64_t step = 0;
@@ -99,6 +103,7 @@ Ending Train(const RunDirectory& directory, Communicator& communicator, const Ru
   LoopEnvironment environment;
   environment.communicator = &communicator;
   environment.now = SteadyUnixClock();
+  environment.wall_clock = WallClock;
   StopFile stop_file(directory);
   environment.stop_requested = [&] {
     return stop_requested() || (communicator.rank() == 0 && stop_file.Requested());
@@ -106,7 +111,7 @@ Ending Train(const RunDirectory& directory, Communicator& communicator, const Ru
   environment.peak_gflops = MeasureMatrixProductPeak();
   environment.nonce = fence.nonce();
   environment.superseded = [&] { return fence.Superseded(); };
-  environment.after_beat = [&] {
+  environment.before_beat = [&] {
     if (fence.Superseded()) EndSuperseded(communicator.rank());
   };
   TrainingLoop loop(directory, *spec, environment);

@@ -4,7 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -13,18 +17,72 @@
 #include "trainer/control/child_program.h"
 #include "trainer/control/process_identity.h"
 #include "trainer/control/run_event_log.h"
+#include "trainer/control/run_history.h"
+#include "trainer/control/run_process.h"
 #include "trainer/control/run_state.h"
 #include "trainer/control/subprocess.h"
 #include "trainer/control/supervisor_lock.h"
+#include "trainer/control/unix_time.h"
 
 namespace braid {
 namespace {
 
+// Starts that are too many in too short a time are put off.
+class StartLimit {
+ public:
+  bool Allows(const std::string& run) {
+    std::lock_guard lock(mutex_);
+    return Clock::now() >= starts_[run].next;
+  }
+  void Started(const std::string& run) {
+    std::lock_guard lock(mutex_);
+    Starts& starts = starts_[run];
+    const bool soon = Clock::now() - starts.last < std::chrono::minutes(1) + starts.pause;
+    starts.count = soon ? starts.count + 1 : 1;
+    starts.last = Clock::now();
+    starts.pause = PauseAfter(starts.count);
+    starts.next = starts.last + starts.pause;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Starts {
+    int count = 0;  // each soon after the one before
+    std::chrono::seconds pause{0};
+    Clock::time_point last;
+    Clock::time_point next;
+  };
+  static std::chrono::seconds PauseAfter(int count) {
+    constexpr int kAtOnce = 5;
+    if (count < kAtOnce) return std::chrono::seconds(0);
+    return std::chrono::seconds(std::min(300, 1 << std::min(count - kAtOnce + 1, 10)));
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, Starts> starts_;
+};
+
+StartLimit& Limit() {
+  static StartLimit* const limit = new StartLimit;
+  return *limit;
+}
+
+bool MayLive(const RunDirectory& run, const ProcessIdentity& supervisor) {
+  if (IsLocal(supervisor)) return IsAlive(supervisor);
+  return !IsOfThisMachine(supervisor) || HasLiveProcess(run, UnixTime());
+}
+
+bool HasNothingToDo(const RunDirectory& run) {
+  const auto newest = ReadNewestRunEvent(run.events());
+  if (!newest) return run.ReadExit().has_value();
+  if (!HasEnded(newest->state())) return false;
+  const std::optional<RunHistory> history = ReadRunHistory(run.supervision());
+  return !history || !IsLaunchedAnew(run, history->nonce);
+}
+
 bool IsOrphan(const RunDirectory& run) {
   const absl::StatusOr<ProcessRecord> process = ReadProcessRecord(run.process());
-  if (!process.ok() || !IsLocal(process->identity) || IsAlive(process->identity)) return false;
-  const std::optional<v1::RunEvent> newest = ReadNewestRunEvent(run.events());
-  if (newest ? HasEnded(newest->state()) : run.ReadExit().has_value()) return false;
+  if (!process.ok() || MayLive(run, process->identity) || HasNothingToDo(run)) return false;
   const absl::StatusOr<v1::RunSpec> spec = run.ReadSpec();
   if (!spec.ok() || access(run.launch().c_str(), R_OK) != 0) return false;
   const v1::LaunchBackend backend = spec->launch().backend();
@@ -35,8 +93,13 @@ bool IsOrphan(const RunDirectory& run) {
 
 }  // namespace
 
+bool IsLaunchedAnew(const RunDirectory& run, const std::string& known_nonce) {
+  const absl::StatusOr<ProcessRecord> process = ReadProcessRecord(run.process());
+  return process.ok() && !known_nonce.empty() && process->nonce != known_nonce;
+}
+
 absl::StatusOr<bool> EnsureSupervised(const std::string& supervisor, const RunDirectory& run) {
-  if (!IsOrphan(run)) return false;
+  if (!Limit().Allows(run.root()) || !IsOrphan(run)) return false;
   ASSIGN_OR_RETURN(const std::string program, RequireProgram(supervisor, ""));
   const std::string path = (run.root() / "supervisor.log").string();
   const int log = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
@@ -51,6 +114,7 @@ absl::StatusOr<bool> EnsureSupervised(const std::string& supervisor, const RunDi
                           .new_session = true});
   close(log);
   RETURN_IF_ERROR(child.status());
+  Limit().Started(run.root());
   RETURN_IF_ERROR(child->Execute());
   // So that it does not stay a zombie for as long as we live.
   std::thread([pid = child->pid()] {

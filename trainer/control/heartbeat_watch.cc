@@ -11,7 +11,7 @@
 namespace braid {
 namespace {
 
-// A watcher that looks less often than this stood still itself.
+// A watcher that looks less often than this stood still itself, for the rest of the time.
 constexpr double kLongestPause = 3;
 // A rank beats once a second.
 constexpr double kLateBeat = 1.5;
@@ -50,24 +50,25 @@ HeartbeatWatch::HeartbeatWatch(int world_size, std::string nonce, WatchLimits li
       progress_at_(now) {}
 
 void HeartbeatWatch::Look(std::span<const v1::Heartbeat> beats, double now) {
-  if (const double gap = now - looked_at_; gap > kLongestPause) {
-    begin_ += gap;
-    progress_at_ += gap;
-    for (auto& [number, rank] : ranks_) rank.changed_at += gap;
+  if (const double missed = now - looked_at_ - kLongestPause; missed > 0) {
+    begin_ += missed;
+    progress_at_ += missed;
+    for (auto& [number, rank] : ranks_) rank.changed_at += missed;
   }
   looked_at_ = now;
+  const bool was_opening = AnyOpening();
   for (const v1::Heartbeat& beat : beats) {
     if (beat.nonce() != nonce_) continue;
     Rank& rank = ranks_[beat.rank()];
     if (rank.changed_at != 0 && rank.beat.time() == beat.time()) continue;
     rank = {beat, now};
-    // The least when the watch began is where the attempt, or the watch, began.
-    if (first_step_ < 0) first_step_ = beat.step();
     if (beat.step() > newest_step_) {
       newest_step_ = beat.step();
       progress_at_ = now;
     }
   }
+  // A rank that opens goes from step 0 to that of its checkpoint: that is no step.
+  if (first_step_ < 0 || was_opening || AnyOpening()) first_step_ = newest_step_;
 }
 
 std::vector<v1::Heartbeat> HeartbeatWatch::beats() const {
@@ -130,6 +131,11 @@ double HeartbeatWatch::StepLimit(double limit) const {
   }
   const bool first = newest_step_ == first_step_;
   return first ? std::max(limit, limits_.first_step_seconds) : limit;
+}
+
+bool HeartbeatWatch::AnyOpening() const {
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [](const auto& entry) { return entry.second.beat.phase() == "opening"; });
 }
 
 bool HeartbeatWatch::AllWait() const {

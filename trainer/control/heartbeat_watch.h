@@ -18,7 +18,7 @@ namespace braid {
 struct WatchLimits {
   // From the start of mpirun to the first heartbeat of the last rank.
   double launch_seconds = 300;
-  // The first step of an attempt, in which memory is first touched.
+  // The first step after any rank was opening, in which memory is first touched.
   double first_step_seconds = 120;
   // Opening (a dataset is read and verified) and waiting for a checkpoint to be written.
   double long_phase_seconds = 1800;
@@ -34,8 +34,8 @@ class HeartbeatWatch {
   // `now` in seconds of any steady clock.
   HeartbeatWatch(int world_size, std::string nonce, WatchLimits limits, double now);
 
-  // What the run directory holds now; those of other attempts are passed over. Time that nobody
-  // looked, because the watcher itself stood still, does not count.
+  // What the run directory holds now; those of other attempts are passed over. Of a time that
+  // nobody looked, because the watcher itself stood still, three seconds count.
   void Look(std::span<const v1::Heartbeat> beats, double now);
 
   // Of this attempt, by rank.
@@ -68,6 +68,7 @@ class HeartbeatWatch {
   std::optional<Hang> FindSilent(double limit, double now) const;
   std::optional<Hang> FindStuck(double limit, double now) const;
   double StepLimit(double limit) const;
+  bool AnyOpening() const;
   bool AllWait() const;
 
   const int world_size_;
@@ -76,6 +77,7 @@ class HeartbeatWatch {
   double begin_;
   double looked_at_;
   std::map<int, Rank> ranks_;
+  // Where the steps after the last opening begin.
   int64_t first_step_ = -1;
   int64_t newest_step_ = -1;
   double progress_at_;

@@ -2,6 +2,7 @@
 #ifndef BRAID_TRAINER_CONTROL_HOST_PROBE_H_
 #define BRAID_TRAINER_CONTROL_HOST_PROBE_H_
 
+#include <future>
 #include <string>
 #include <vector>
 
@@ -12,13 +13,17 @@ enum class Reachability {
   kReachable,
   // No answer within the time, or no route.
   kUnreachable,
-  // The name has no address.
+  // The name has no address, or none was found within the time.
   kUnknown,
 };
 
-// Of each host, asked all at once for at most `timeout_seconds`. A host whose firewall drops
-// connections to port 22 looks unreachable, so compare hosts of one kind.
+// Of each host, asked all at once for at most `timeout_seconds`, and a moment. A host whose
+// firewall drops connections to port 22 looks unreachable, so compare hosts of one kind.
 std::vector<Reachability> ProbeHosts(const std::vector<std::string>& hosts, double timeout_seconds);
+
+// The same without waiting, not even where the future is thrown away.
+std::future<std::vector<Reachability>> ProbeHostsInBackground(std::vector<std::string> hosts,
+                                                              double timeout_seconds);
 
 }  // namespace braid
 

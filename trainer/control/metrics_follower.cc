@@ -22,14 +22,14 @@ void MetricsFollower::StartOver(uint64_t inode) {
 }
 
 absl::Status MetricsFollower::AddLine(const std::string& line, std::vector<v1::RunEvent>* events) {
-  if (++line_ <= given_) return absl::OkStatus();
+  if (line_ <= given_) return absl::OkStatus();
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;
   v1::RunEvent event;
+  given_ = line_;
   if (!google::protobuf::util::JsonStringToMessage(line, event.mutable_metrics(), options).ok()) {
     return absl::DataLossError(absl::StrCat(file_.string(), ":", line_, ": not a line of metrics"));
   }
-  given_ = line_;
   event.set_number(line_);
   events->push_back(std::move(event));
   return absl::OkStatus();
@@ -45,8 +45,17 @@ absl::StatusOr<std::vector<v1::RunEvent>> MetricsFollower::Next(int64_t limit) {
   in.seekg(offset_);
   // A line that ends with the file, not with a newline, is still being written.
   for (std::string line; std::ssize(events) < limit && std::getline(in, line) && !in.eof();) {
-    RETURN_IF_ERROR(AddLine(line, &events));
+    ++line_;
     offset_ += std::ssize(line) + 1;
+    const int64_t given = given_;
+    const absl::Status added = AddLine(line, &events);
+    if (added.ok()) continue;
+    if (events.empty()) return added;
+    // What was read goes first; the next call complains.
+    --line_;
+    offset_ -= std::ssize(line) + 1;
+    given_ = given;
+    break;
   }
   return events;
 }

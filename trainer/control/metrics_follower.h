@@ -20,7 +20,7 @@ class MetricsFollower {
   MetricsFollower(std::filesystem::path file, int64_t after_event);
 
   // The complete lines added since the last call, at most `limit`. DataLoss names
-  // the file and line of one that is not StepMetrics.
+  // the file and line of one that is not StepMetrics, once: then that is passed over.
   absl::StatusOr<std::vector<v1::RunEvent>> Next(int64_t limit);
 
  private:

@@ -1,5 +1,7 @@
 #include "trainer/control/process_identity.h"
 
+#include <unistd.h>
+
 #include <charconv>
 #include <fstream>
 #include <iterator>
@@ -42,10 +44,19 @@ std::optional<ProcessStat> ReadStat(int64_t pid) {
   return stat;
 }
 
-std::string BootId() {
-  std::string id = ReadProcFile("/proc/sys/kernel/random/boot_id");
+std::string ReadId(const std::string& path) {
+  std::string id = ReadProcFile(path);
   while (!id.empty() && id.back() == '\n') id.pop_back();
   return id;
+}
+
+std::string BootId() { return ReadId("/proc/sys/kernel/random/boot_id"); }
+
+// Images of machines and containers are copied with their id: the host name tells them apart.
+std::string Machine() {
+  char host[256] = {};
+  if (gethostname(host, sizeof(host) - 1) != 0) return "";
+  return absl::StrCat(ReadId("/etc/machine-id"), "/", host);
 }
 
 std::string PidNamespace() {
@@ -61,11 +72,16 @@ absl::StatusOr<ProcessIdentity> IdentifyProcess(int64_t pid) {
   return ProcessIdentity{.pid = pid,
                          .start_time = stat->start_time,
                          .boot_id = BootId(),
-                         .pid_namespace = PidNamespace()};
+                         .pid_namespace = PidNamespace(),
+                         .machine = Machine()};
 }
 
 bool IsLocal(const ProcessIdentity& identity) {
   return identity.boot_id == BootId() && identity.pid_namespace == PidNamespace();
+}
+
+bool IsOfThisMachine(const ProcessIdentity& identity) {
+  return IsLocal(identity) || (!identity.machine.empty() && identity.machine == Machine());
 }
 
 bool IsAlive(const ProcessIdentity& identity) {
@@ -95,12 +111,11 @@ std::vector<int64_t> ProcessIds() {
 }
 
 absl::Status WriteProcessRecord(const std::filesystem::path& path, const ProcessRecord& record) {
-  const nlohmann::json json = {{"pid", record.identity.pid},
-                               {"start_time", record.identity.start_time},
-                               {"boot_id", record.identity.boot_id},
-                               {"pid_namespace", record.identity.pid_namespace},
-                               {"nonce", record.nonce},
-                               {"launched_at", record.launched_at}};
+  const nlohmann::json json = {
+      {"pid", record.identity.pid},         {"start_time", record.identity.start_time},
+      {"boot_id", record.identity.boot_id}, {"pid_namespace", record.identity.pid_namespace},
+      {"machine", record.identity.machine}, {"nonce", record.nonce},
+      {"launched_at", record.launched_at}};
   return WriteFileAtomically(path, json.dump(2) + "\n");
 }
 
@@ -111,7 +126,8 @@ absl::StatusOr<ProcessRecord> ReadProcessRecord(const std::filesystem::path& pat
     return ProcessRecord{.identity = {.pid = json.at("pid").get<int64_t>(),
                                       .start_time = json.at("start_time").get<uint64_t>(),
                                       .boot_id = json.at("boot_id").get<std::string>(),
-                                      .pid_namespace = json.at("pid_namespace").get<std::string>()},
+                                      .pid_namespace = json.at("pid_namespace").get<std::string>(),
+                                      .machine = json.value("machine", "")},
                          .nonce = json.at("nonce").get<std::string>(),
                          .launched_at = json.at("launched_at").get<double>()};
   } catch (const nlohmann::json::exception& error) {

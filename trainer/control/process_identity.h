@@ -25,6 +25,9 @@ struct ProcessIdentity {
   std::string boot_id;
   // /proc/self/ns/pid; differs between containers, whose ids mean nothing outside.
   std::string pid_namespace;
+  // /etc/machine-id and host name; the same after the machine was restarted, and between
+  // containers that share both. Empty in records of older programs.
+  std::string machine = {};
 };
 
 // process.json of a run directory.
@@ -42,6 +45,10 @@ absl::StatusOr<ProcessIdentity> IdentifyProcess(int64_t pid);
 // False for a process of another machine, container or boot: nothing can be said
 // about it from here.
 bool IsLocal(const ProcessIdentity& identity);
+
+// Local, or of another boot or container of this machine: whether such a process runs cannot be
+// seen from here, but what it leaves behind is this machine's.
+bool IsOfThisMachine(const ProcessIdentity& identity);
 
 // True while the very process runs, and is local. A zombie is dead: its parent
 // may never ask for its exit status.

@@ -145,17 +145,25 @@ absl::Status RunEventLog::Append(v1::RunEvent* event) {
   }
   event->set_number(last_number_ + 1);
   const std::string line = RunEventLine(*event) + "\n";
-  const ssize_t written = write(descriptor_, line.data(), line.size());
-  if (written != std::ssize(line)) {
-    const int error = written < 0 ? errno : ENOSPC;
-    if (written > 0 && ftruncate(descriptor_, size_) != 0) return SystemError("cut", path_, errno);
-    return SystemError("write", path_, error);
-  }
-  size_ += written;
+  const bool is_step = event->has_metrics() && !event->has_incident() && !event->has_slow_rank();
+  RETURN_IF_ERROR(WriteLine(line, /*flush=*/!is_step));
   last_number_ = event->number();
   state_ = event->state();
-  const bool is_step = event->has_metrics() && !event->has_incident() && !event->has_slow_rank();
-  if (!is_step && fsync(descriptor_) != 0) return SystemError("flush", path_, errno);
+  return absl::OkStatus();
+}
+
+absl::Status RunEventLog::WriteLine(const std::string& line, bool flush) {
+  if (torn_ && ftruncate(descriptor_, size_) != 0) return SystemError("cut", path_, errno);
+  torn_ = true;
+  const ssize_t written = write(descriptor_, line.data(), line.size());
+  int error = written < 0 ? errno : ENOSPC;
+  const char* const operation = written == std::ssize(line) ? "flush" : "write";
+  if (written == std::ssize(line)) error = flush && fsync(descriptor_) != 0 ? errno : 0;
+  // What stays behind is cut off before the next.
+  if (error != 0 && ftruncate(descriptor_, size_) == 0) torn_ = false;
+  if (error != 0) return SystemError(operation, path_, error);
+  torn_ = false;
+  size_ += written;
   return absl::OkStatus();
 }
 

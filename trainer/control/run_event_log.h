@@ -45,19 +45,22 @@ class RunEventLog {
   // Sets the next number, and the present state when the event has none; one write, so that
   // readers see whole lines. What is not the event of a step is flushed to the device before this
   // returns. FailedPrecondition when the run cannot go to that state from the present one
-  // (run_state.h); ResourceExhausted when the disk is full: then nothing was added.
+  // (run_state.h); errors of the file system (file_error.h): then nothing was added, and to call
+  // again is to try again.
   absl::Status Append(v1::RunEvent* event);
 
   int64_t last_number() const { return last_number_; }
   v1::RunState state() const { return state_; }
 
  private:
+  absl::Status WriteLine(const std::string& line, bool flush);
   RunEventLog(std::filesystem::path path, int descriptor, int64_t size)
       : path_(std::move(path)), descriptor_(descriptor), size_(size) {}
 
   const std::filesystem::path path_;
   const int descriptor_;
-  int64_t size_;
+  int64_t size_;       // of the events
+  bool torn_ = false;  // there may be more in the file
   int64_t last_number_ = 0;
   v1::RunState state_ = v1::RUN_STATE_UNSPECIFIED;
 };

@@ -1,6 +1,8 @@
 #include "trainer/control/run_process.h"
 
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -41,6 +43,12 @@ bool IsRankOf(const std::vector<std::string>& arguments, const std::string& run_
   return false;
 }
 
+// Anybody can call a program like a rank of ours.
+bool IsOwn(int64_t pid) {
+  struct stat status;
+  return stat(absl::StrCat("/proc/", pid).c_str(), &status) == 0 && status.st_uid == geteuid();
+}
+
 }  // namespace
 
 bool HasLiveProcess(const RunDirectory& run, double now) {
@@ -52,7 +60,7 @@ bool HasLiveAttempt(const RunDirectory& run, double now) { return IsLive(run, ru
 std::vector<int64_t> RankProcesses(const RunDirectory& run) {
   std::vector<int64_t> ranks;
   for (const int64_t pid : ProcessIds()) {
-    if (IsRankOf(ProcessArguments(pid), run.root().string())) ranks.push_back(pid);
+    if (IsRankOf(ProcessArguments(pid), run.root().string()) && IsOwn(pid)) ranks.push_back(pid);
   }
   return ranks;
 }

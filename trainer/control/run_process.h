@@ -28,7 +28,7 @@ bool HasLiveProcess(const RunDirectory& run, double now);
 // The same of mpirun alone: the attempt of attempt.json.
 bool HasLiveAttempt(const RunDirectory& run, double now);
 
-// Process ids of the ranks of this run on this machine: programs started as
+// Process ids of the ranks of this run on this machine: programs of this user, started as
 // `<trainer> train RUN_DIR`.
 std::vector<int64_t> RankProcesses(const RunDirectory& run);
 

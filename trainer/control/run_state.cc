@@ -11,8 +11,9 @@ bool IsLegalTransition(v1::RunState from, v1::RunState to) {
     case v1::RUN_STATE_UNSPECIFIED:
       return to == v1::RUN_QUEUED || to == v1::RUN_STARTING;
     case v1::RUN_QUEUED:
-    case v1::RUN_RESTARTING:
       return to == v1::RUN_STARTING || to == v1::RUN_STOPPED || to == v1::RUN_FAILED;
+    case v1::RUN_RESTARTING:  // the attempt that was given up may have been done
+      return to == v1::RUN_STARTING || HasEnded(to);
     case v1::RUN_STARTING:
       return to == v1::RUN_RUNNING || to == v1::RUN_RESTARTING || HasEnded(to);
     case v1::RUN_RUNNING:

@@ -10,6 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "trainer/control/adoption.h"
 #include "trainer/control/process_identity.h"
 #include "trainer/control/run_event_log.h"
 #include "trainer/control/run_history.h"
@@ -92,10 +93,12 @@ Outcome DeriveOutcome(const RunDirectory& run, const v1::Run& description, doubl
   return {v1::RUN_FAILED, "the trainer was never started; resume the run to start it", 0};
 }
 
-// A new launch whose supervisor has not told its first event.
+// A new launch whose supervisor has not told its first event; where that is dead, it is replaced.
 bool IsResuming(const RunDirectory& run, const RunHistory& history) {
   const absl::StatusOr<ProcessRecord> process = ReadProcessRecord(run.process());
-  return process.ok() && process->nonce != history.nonce && IsAlive(process->identity);
+  if (!process.ok() || process->nonce == history.nonce) return false;
+  return IsAlive(process->identity) ||
+         (IsOfThisMachine(process->identity) && IsLaunchedAnew(run, history.nonce));
 }
 
 // As the supervisor tells it; and where nobody sees to the run any more, that.
@@ -108,7 +111,7 @@ Outcome ToldOutcome(const RunDirectory& run, const v1::RunEvent& newest, const R
   }
   const absl::StatusOr<ProcessRecord> process = ReadProcessRecord(run.process());
   // Here, a supervisor that has died is replaced (adoption.h).
-  if (!process.ok() || IsLocal(process->identity) || HasLiveProcess(run, now)) {
+  if (!process.ok() || IsOfThisMachine(process->identity) || HasLiveProcess(run, now)) {
     return {newest.state(), "", 0};
   }
   if (const auto exit = run.ReadExit()) return OutcomeOf(*exit, ModifiedAt(run.exit()));

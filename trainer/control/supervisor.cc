@@ -13,7 +13,9 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "formats/file_error.h"
 #include "formats/status_macros.h"
+#include "trainer/control/adoption.h"
 #include "trainer/control/attempt_end.h"
 #include "trainer/control/rank_hosts.h"
 #include "trainer/control/restart_policy.h"
@@ -26,13 +28,17 @@ namespace braid {
 namespace {
 
 constexpr double kTurnSeconds = 0.05;
-constexpr double kLookSeconds = 0.2;
+// Between two looks at the heartbeats; the longer the more a look costs.
+constexpr double kShortestLookSeconds = 0.2;
+constexpr double kLongestLookSeconds = 1;
+constexpr double kLookCostRatio = 5;
 constexpr double kSaveSeconds = 1;
 // A trainer that has written exit.json but hangs while ending is not waited for.
 constexpr double kExitGraceSeconds = 15;
 // Twice the period in which ranks look at attempt.json.
 constexpr double kFenceSeconds = 2;
 constexpr double kProbeSeconds = 1.5;
+constexpr double kWriteRetrySeconds = 0.5;
 constexpr size_t kRecentSteps = 100;
 constexpr int64_t kEventsPerRead = 1000;
 
@@ -52,6 +58,12 @@ std::string OwnHost() {
 bool IsSame(const ProcessIdentity& a, const ProcessIdentity& b) {
   return a.pid == b.pid && a.start_time == b.start_time && a.boot_id == b.boot_id &&
          a.pid_namespace == b.pid_namespace;
+}
+
+// Unless the same would happen: a program that is missing, a launch.json that is none.
+bool MayStartLater(const absl::Status& status) {
+  return !absl::IsFailedPrecondition(status) && !absl::IsNotFound(status) &&
+         !absl::IsDataLoss(status);
 }
 
 }  // namespace
@@ -82,20 +94,25 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Open(const RunDirectory&
   ASSIGN_OR_RETURN(supervisor->history_, LoadRunHistory(run.supervision(), run.events()));
   supervisor->steps_ =
       std::make_unique<MetricsFollower>(run.metrics(), supervisor->history_.newest_step);
+  for (const v1::StepMetrics& step : run.ReadRecentMetrics(kRecentSteps)) {
+    if (step.step() <= supervisor->history_.newest_step) supervisor->AddStepTime(step);
+  }
   return supervisor;
 }
 
 absl::StatusOr<v1::RunState> Supervisor::Run(const std::function<bool()>& stop_requested) {
-  if (options_.adopt && HasEnded(log_->state())) return log_->state();
+  if (options_.adopt && HasEnded(log_->state()) && !IsLaunchedAnew(run_, history_.nonce)) {
+    return log_->state();
+  }
   RETURN_IF_ERROR(Claim());
-  RETURN_IF_ERROR(Begin());
+  RETURN_IF_ERROR(Begin(stop_requested));
   while (!HasEnded(log_->state())) {
-    if (stop_requested()) RETURN_IF_ERROR(RecordStopRequest(run_, UnixTime()));
+    if (stop_requested()) RecordStop();
     RETURN_IF_ERROR(Turn());
-    if (UnixTime() - saved_at_ > kSaveSeconds) RETURN_IF_ERROR(SaveHistory(/*durable=*/false));
+    if (UnixTime() - saved_at_ > kSaveSeconds) SaveHistory(/*durable=*/false);
     SleepSeconds(kTurnSeconds);
   }
-  RETURN_IF_ERROR(SaveHistory(/*durable=*/true));
+  SaveHistory(/*durable=*/true);
   return log_->state();
 }
 
@@ -105,29 +122,86 @@ absl::Status Supervisor::Claim() {
   const absl::StatusOr<ProcessRecord> known = ReadProcessRecord(run_.process());
   ASSIGN_OR_RETURN(const ProcessIdentity self, IdentifyProcess(getpid()));
   const bool recorded = known.ok() && IsSame(known->identity, self);
-  const bool anew = !known.ok() || (!recorded && HasEnded(log_->state()));
+  const bool anew = !known.ok() ||
+                    (!recorded && HasEnded(log_->state()) && !IsLaunchedAnew(run_, history_.nonce));
   nonce_ = anew ? NewNonce() : known->nonce;
   history_.nonce = nonce_;
   if (recorded) return absl::OkStatus();
   return WriteProcessRecord(run_.process(), {self, nonce_, UnixTime()});
 }
 
-absl::Status Supervisor::Begin() {
+// On a full disk it is tried again in the next turn.
+void Supervisor::RecordStop() {
+  const absl::Status status = RecordStopRequest(run_, UnixTime());
+  if (!status.ok()) Complain(status);
+}
+
+absl::Status Supervisor::Begin(const std::function<bool()>& stop_requested) {
   const v1::RunState state = log_->state();
   if (HasEnded(state) || state == v1::RUN_STATE_UNSPECIFIED || state == v1::RUN_QUEUED) {
     return StartAttempt();
   }
-  if (std::optional<AttemptProcess> attempt = AttemptProcess::Adopt(run_)) {
+  std::optional<AttemptProcess> attempt = AttemptProcess::Adopt(run_);
+  if (state == v1::RUN_RESTARTING) return GoOnRestarting(std::move(attempt));
+  if (attempt) {
     Attach(*std::move(attempt));
     return Tell(state, "a new supervisor has taken the run over; it trains on");
   }
-  // On a machine that cannot be seen from here it may yet live: then its heartbeats tell.
-  while (HasLiveAttempt(run_, UnixTime())) SleepSeconds(1);
+  RETURN_IF_ERROR(AwaitSilence(stop_requested));
   RETURN_IF_ERROR(FollowSteps());
+  if (state == v1::RUN_STARTING && !HasBegunAttempt()) {
+    if (ReadStopRequest(run_)) return Tell(v1::RUN_STOPPED, "stopped before it was started");
+    return StartAttempt();
+  }
   if (const std::optional<ExitRecord> exit = ExitOfAttempt()) return EndAsExitSays(*exit);
   if (ReadStopRequest(run_)) return Tell(v1::RUN_STOPPED, "stopped: its processes are gone");
-  if (state == v1::RUN_RESTARTING) return StartAttempt();
   return Lost();
+}
+
+// The attempt of attempt.json has its incident already, whatever its exit.json says but for
+// success. The rest of the pause is waited for in Turn.
+absl::Status Supervisor::GoOnRestarting(std::optional<AttemptProcess> given_up) {
+  if (given_up) {
+    const absl::Status gone = given_up->End(run_);
+    if (!gone.ok()) std::cerr << gone.message() << std::endl;
+  }
+  RETURN_IF_ERROR(FollowSteps());
+  const std::optional<ExitRecord> exit = ExitOfAttempt();
+  if (exit && exit->outcome == kSucceeded) return EndAsExitSays(*exit);
+  const auto& incidents = history_.run.incidents();
+  if (incidents.empty()) return absl::OkStatus();
+  const v1::RunIncident& last = *incidents.rbegin();
+  const double left = last.time() + last.restart_after_seconds() - UnixTime();
+  restart_at_ = SteadySeconds() + std::clamp(left, 0.0, last.restart_after_seconds());
+  return absl::OkStatus();
+}
+
+// On a machine that cannot be seen from here the attempt may yet live: then its heartbeats tell.
+// One that beats on in spite of that is fenced off by the next.
+absl::Status Supervisor::AwaitSilence(const std::function<bool()>& stop_requested) {
+  const double begin = SteadySeconds();
+  while (HasLiveAttempt(run_, UnixTime())) {
+    if (stop_requested()) RecordStop();
+    const double limit = ReadStopRequest(run_)
+                             ? options_.stop_grace_seconds + options_.kill_grace_seconds
+                             : options_.limits.launch_seconds;
+    if (SteadySeconds() - begin > limit) break;
+    SleepSeconds(0.2);
+  }
+  return absl::OkStatus();
+}
+
+// Whether attempt.json is of the attempt that the log says is starting; the supervisor may have
+// been killed between the two.
+bool Supervisor::HasBegunAttempt() const {
+  const absl::StatusOr<ProcessRecord> attempt = ReadProcessRecord(run_.attempt());
+  const absl::StatusOr<std::vector<v1::RunEvent>> events =
+      ReadRunEvents(run_.events(), std::max<int64_t>(0, log_->last_number() - kEventsPerRead));
+  if (!attempt.ok() || !events.ok()) return attempt.ok();
+  const auto before = std::find_if(events->rbegin(), events->rend(), [](const auto& event) {
+    return event.state() != v1::RUN_STARTING;
+  });
+  return before.base() == events->end() || attempt->launched_at >= before.base()->time();
 }
 
 absl::Status Supervisor::Turn() {
@@ -141,8 +215,8 @@ absl::Status Supervisor::TurnAttempt() {
   if (!attempt_->IsRunning()) return AttemptEnded();
   if (exited_at_ == 0 && ExitOfAttempt()) exited_at_ = SteadySeconds();
   if (exited_at_ > 0 && SteadySeconds() - exited_at_ > kExitGraceSeconds) return AttemptEnded();
-  if (const std::optional<StopRequest> stop = ReadStopRequest(run_)) {
-    RETURN_IF_ERROR(HurryStop(stop->requested_at));
+  if (ReadStopRequest(run_)) {
+    RETURN_IF_ERROR(HurryStop());
   }
   return exited_at_ > 0 ? absl::OkStatus() : LookAtHeartbeats();
 }
@@ -155,20 +229,27 @@ absl::StatusOr<AttemptProcess> Supervisor::LaunchAttempt() {
 }
 
 absl::Status Supervisor::StartAttempt() {
-  RETURN_IF_ERROR(
-      Tell(v1::RUN_STARTING, absl::StrCat("attempt ", history_.run.attempts() + 1,
-                                          " starts from step ", NewestCheckpointStep(run_))));
+  const bool told = log_->state() == v1::RUN_STARTING;
+  const int32_t attempt_number = history_.run.attempts() + (told ? 0 : 1);
+  RETURN_IF_ERROR(Tell(
+      v1::RUN_STARTING,
+      absl::StrCat("attempt ", attempt_number, " starts from step ", NewestCheckpointStep(run_))));
   absl::StatusOr<AttemptProcess> attempt = LaunchAttempt();
   if (!attempt.ok()) {
     return Fail(NewIncident(v1::LAUNCH_FAILED, std::string(attempt.status().message())),
-                /*retryable=*/false);
+                MayStartLater(attempt.status()));
   }
   Attach(*std::move(attempt));
   return absl::OkStatus();
 }
 
 void Supervisor::Attach(AttemptProcess attempt) {
-  watch_.emplace(spec_.world_size(), attempt.record().nonce, options_.limits, SteadySeconds());
+  WatchLimits limits = options_.limits;
+  // Nobody knows yet how long a step takes.
+  if (step_seconds_.empty()) {
+    limits.first_step_seconds = std::max(limits.first_step_seconds, limits.long_phase_seconds);
+  }
+  watch_.emplace(spec_.world_size(), attempt.record().nonce, limits, SteadySeconds());
   slow_ranks_.emplace(spec_.supervision().slow_rank_ratio());
   signalled_.clear();
   exited_at_ = 0;
@@ -188,11 +269,10 @@ double Supervisor::FenceSeconds() const {
 absl::Status Supervisor::FollowSteps() {
   absl::StatusOr<std::vector<v1::RunEvent>> events = steps_->Next(kEventsPerRead);
   // The steps go untold; the run goes on.
-  if (!events.ok()) std::cerr << events.status().message() << std::endl;
+  if (!events.ok()) Complain(events.status());
   while (events.ok() && !events->empty()) {
     for (v1::RunEvent& event : *events) {
-      step_seconds_.push_back(event.metrics().step_seconds());
-      if (step_seconds_.size() > kRecentSteps) step_seconds_.pop_front();
+      AddStepTime(event.metrics());
       RETURN_IF_ERROR(Append(std::move(event)));
     }
     events = steps_->Next(kEventsPerRead);
@@ -200,11 +280,21 @@ absl::Status Supervisor::FollowSteps() {
   return absl::OkStatus();
 }
 
+// Dense steps do not tell how long one with experts takes.
+void Supervisor::AddStepTime(const v1::StepMetrics& step) {
+  if (step.upcycled() != upcycled_) step_seconds_.clear();
+  upcycled_ = step.upcycled();
+  step_seconds_.push_back(step.step_seconds());
+  if (step_seconds_.size() > kRecentSteps) step_seconds_.pop_front();
+}
+
 absl::Status Supervisor::LookAtHeartbeats() {
   const double now = SteadySeconds();
-  if (now - looked_at_ < kLookSeconds) return absl::OkStatus();
-  looked_at_ = now;
+  if (now < look_at_) return absl::OkStatus();
   RETURN_IF_ERROR(TakeHeartbeats(now));
+  const double end = SteadySeconds();
+  look_at_ =
+      end + std::clamp(kLookCostRatio * (end - now), kShortestLookSeconds, kLongestLookSeconds);
   RETURN_IF_ERROR(ReportSlowRanks());
   const std::vector<double> steps(step_seconds_.begin(), step_seconds_.end());
   const double limit = HangLimit(spec_.supervision(), steps);
@@ -238,8 +328,7 @@ void Supervisor::ProbeWhenAllWait(double limit, double now) {
   if (watch_->AllWaitingFor(now) < std::max(limit - 2 * kProbeSeconds, limit / 3)) {
     probe_ = {};
   } else if (!probe_.valid()) {
-    probe_ = std::async(std::launch::async, ProbeHosts,
-                        AddressesOf(spec_.launch(), watch_->beats()), kProbeSeconds);
+    probe_ = ProbeHostsInBackground(AddressesOf(spec_.launch(), watch_->beats()), kProbeSeconds);
   }
 }
 
@@ -259,10 +348,16 @@ absl::Status Supervisor::EndHungAttempt(const HeartbeatWatch::Hang& hang) {
     incident.set_cause(absl::StrCat(incident.cause(), "; ", std::string(ended.message())));
   attempt_.reset();
   RETURN_IF_ERROR(FollowSteps());
+  // It was done in the very moment.
+  const std::optional<ExitRecord> exit = ExitOfAttempt();
+  if (exit && exit->outcome == kSucceeded) return EndAsExitSays(*exit);
   return Fail(std::move(incident), /*retryable=*/true);
 }
 
 absl::Status Supervisor::AttemptEnded() {
+  // Before the others are ended too.
+  RETURN_IF_ERROR(TakeHeartbeats(SteadySeconds()));
+  const std::vector<v1::Heartbeat> silent_first = watch_->SilentFirst();
   // Also what mpirun has left behind: it was killed, or hangs while it ends.
   const absl::Status gone = attempt_->End(run_);
   if (!gone.ok()) std::cerr << gone.message() << std::endl;
@@ -273,8 +368,7 @@ absl::Status Supervisor::AttemptEnded() {
   attempt_.reset();
   if (exit) return EndAsExitSays(*exit);
   if (ReadStopRequest(run_)) return Tell(v1::RUN_STOPPED, "stopped without a new checkpoint");
-  const AttemptEnd end =
-      DescribeEnd(run_, spec_.launch(), watch_->beats(), watch_->SilentFirst(), code);
+  const AttemptEnd end = DescribeEnd(run_, spec_.launch(), watch_->beats(), silent_first, code);
   v1::RunIncident incident =
       NewIncident(watch_->any_reported() ? v1::TRAINER_DIED : v1::LAUNCH_FAILED, end.cause);
   incident.mutable_ranks()->Assign(end.ranks.begin(), end.ranks.end());
@@ -311,11 +405,13 @@ absl::Status Supervisor::Lost() {
 
 // mpirun answers SIGTERM by ending its ranks before they have saved: ranks are asked themselves,
 // by stop.json and here by a signal too.
-absl::Status Supervisor::HurryStop(double requested_at) {
-  const double waited = UnixTime() - requested_at;
+// Counted from when the request was seen: it may have been written by another machine's clock.
+absl::Status Supervisor::HurryStop() {
+  if (stop_seen_at_ == 0) stop_seen_at_ = SteadySeconds();
+  const double waited = SteadySeconds() - stop_seen_at_;
   if (waited < options_.stop_grace_seconds) return SignalRanks(run_, &signalled_);
   if (waited < options_.stop_grace_seconds + options_.kill_grace_seconds) {
-    attempt_->Terminate();
+    if (!std::exchange(terminated_, true)) attempt_->Terminate();
     return absl::OkStatus();
   }
   return AttemptEnded();
@@ -355,15 +451,37 @@ absl::Status Supervisor::Tell(v1::RunState state, const std::string& message) {
 absl::Status Supervisor::Append(v1::RunEvent event) {
   event.set_time(UnixTime());
   const bool is_step = event.has_metrics();
-  RETURN_IF_ERROR(log_->Append(&event));
+  RETURN_IF_ERROR(Write(&event));
   history_.Apply(event);
-  return is_step ? absl::OkStatus() : SaveHistory(/*durable=*/false);
+  if (!is_step) SaveHistory(/*durable=*/false);
+  return absl::OkStatus();
 }
 
-absl::Status Supervisor::SaveHistory(bool durable) {
+// A full disk is often emptied, a file server comes back.
+absl::Status Supervisor::Write(v1::RunEvent* event) {
+  const double begin = SteadySeconds();
+  while (true) {
+    absl::Status status = log_->Append(event);
+    if (!IsSystemError(status) || SteadySeconds() - begin > options_.write_patience_seconds) {
+      return status;
+    }
+    Complain(status);
+    SleepSeconds(kWriteRetrySeconds);
+  }
+}
+
+// A cache: without it the log is read.
+void Supervisor::SaveHistory(bool durable) {
   saved_at_ = UnixTime();
-  return WriteRunHistory(run_.supervision(), history_,
-                         durable ? Durability::kSynced : Durability::kRenamed);
+  const absl::Status saved = WriteRunHistory(run_.supervision(), history_,
+                                             durable ? Durability::kSynced : Durability::kRenamed);
+  if (!saved.ok()) Complain(saved);
+}
+
+// The same is said once.
+void Supervisor::Complain(const absl::Status& status) {
+  const std::string complaint(status.message());
+  if (std::exchange(complaint_, complaint) != complaint) std::cerr << complaint << std::endl;
 }
 
 }  // namespace braid

@@ -37,6 +37,8 @@ struct SupervisorOptions {
   bool adopt = false;
   double stop_grace_seconds = kStopGraceSeconds;
   double kill_grace_seconds = kKillGraceSeconds;
+  // How long an event that cannot be written is tried again.
+  double write_patience_seconds = 300;
   WatchLimits limits;
 };
 
@@ -57,13 +59,17 @@ class Supervisor {
       : run_(std::move(run)), options_(options), lock_(std::move(lock)) {}
 
   absl::Status Claim();
-  absl::Status Begin();
+  absl::Status Begin(const std::function<bool()>& stop_requested);
+  absl::Status GoOnRestarting(std::optional<AttemptProcess> given_up);
+  absl::Status AwaitSilence(const std::function<bool()>& stop_requested);
+  bool HasBegunAttempt() const;
   absl::Status Turn();
   absl::Status TurnAttempt();
   absl::Status StartAttempt();
   absl::StatusOr<AttemptProcess> LaunchAttempt();
   void Attach(AttemptProcess attempt);
   absl::Status FollowSteps();
+  void AddStepTime(const v1::StepMetrics& step);
   absl::Status LookAtHeartbeats();
   absl::Status TakeHeartbeats(double now);
   absl::Status ReportSlowRanks();
@@ -71,11 +77,14 @@ class Supervisor {
   absl::Status AttemptEnded();
   absl::Status EndAsExitSays(const ExitRecord& exit);
   absl::Status Lost();
-  absl::Status HurryStop(double requested_at);
+  void RecordStop();
+  absl::Status HurryStop();
   absl::Status Fail(v1::RunIncident incident, bool retryable);
   absl::Status Tell(v1::RunState state, const std::string& message);
   absl::Status Append(v1::RunEvent event);
-  absl::Status SaveHistory(bool durable);
+  absl::Status Write(v1::RunEvent* event);
+  void SaveHistory(bool durable);
+  void Complain(const absl::Status& status);
   HeartbeatWatch::Hang WithCutHosts(HeartbeatWatch::Hang hang);
   void ProbeWhenAllWait(double limit, double now);
   std::optional<ExitRecord> ExitOfAttempt() const;
@@ -89,17 +98,21 @@ class Supervisor {
   std::string nonce_;  // of the launch
   std::unique_ptr<RunEventLog> log_;
   RunHistory history_;
-  double saved_at_ = 0;   // Unix seconds
-  double looked_at_ = 0;  // at heartbeats; steady clock
+  double saved_at_ = 0;  // Unix seconds
+  double look_at_ = 0;   // at heartbeats; steady clock
   std::unique_ptr<MetricsFollower> steps_;
-  std::deque<double> step_seconds_;  // of recent steps
+  std::deque<double> step_seconds_;  // of recent steps, of the kind of the newest
+  bool upcycled_ = false;            // that kind
 
   std::optional<AttemptProcess> attempt_;
   std::optional<HeartbeatWatch> watch_;
   std::optional<SlowRankDetector> slow_ranks_;
   std::future<std::vector<Reachability>> probe_;
-  double exited_at_ = 0;   // when exit.json of a live attempt was seen; steady clock
-  double restart_at_ = 0;  // steady clock
+  double exited_at_ = 0;     // when exit.json of a live attempt was seen; steady clock
+  double restart_at_ = 0;    // steady clock
+  double stop_seen_at_ = 0;  // the request to stop; steady clock
+  bool terminated_ = false;  // mpirun was asked to end
+  std::string complaint_;    // the last
   std::set<int64_t> signalled_;
 };
 

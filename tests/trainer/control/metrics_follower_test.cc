@@ -71,9 +71,13 @@ TEST_F(MetricsFollowerTest, FileCutShortByAResumeRepeatsNothing) {
 TEST_F(MetricsFollowerTest, NamesTheLineThatIsNotMetrics) {
   Append(Line(1) + "nonsense\n");
   MetricsFollower follower(file_, 0);
+  EXPECT_THAT(Numbers(&follower), ElementsAre(1));
   const absl::Status status = follower.Next(10).status();
   EXPECT_TRUE(absl::IsDataLoss(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("metrics.jsonl:2"));
+  Append(Line(3));
+  EXPECT_THAT(Numbers(&follower), ElementsAre(3)) << "it is passed over, and said once";
+  EXPECT_THAT(Numbers(&follower), ElementsAre());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <nlohmann/json.hpp>
@@ -13,7 +14,9 @@
 #include "trainer/control/adoption.h"
 #include "trainer/control/child_program.h"
 #include "trainer/control/process_identity.h"
+#include "trainer/control/run_event_log.h"
 #include "trainer/control/run_process.h"
+#include "trainer/control/run_state.h"
 #include "trainer/control/run_status.h"
 #include "trainer/control/subprocess.h"
 #include "trainer/control/unix_time.h"
@@ -51,6 +54,17 @@ class SupervisorTest : public ControlFixture {
                                      "train", run_.root().string()}},
                                    {"variables", {{"PATH", "/usr/bin:/bin"}}}};
     Write(run_.launch(), launch.dump());
+  }
+
+  void LengthenPause(double seconds) {
+    v1::RunSpec spec = run_.ReadSpec().value();
+    spec.mutable_supervision()->set_backoff_seconds(seconds);
+    ASSERT_TRUE(run_.WriteSpec(spec).ok());
+  }
+  static ProcessRecord DeadRecord() {
+    ProcessRecord record{IdentifyProcess(getpid()).value(), "dead", UnixTime()};
+    record.identity.start_time += 1;
+    return record;
   }
 
   pid_t Start(std::vector<std::string> options = {}) {
@@ -228,9 +242,7 @@ TEST_F(SupervisorTest, TrainerThatIgnoresEverythingIsKilledInTheEnd) {
 
 TEST_F(SupervisorTest, StopDuringThePauseStartsNothing) {
   Launch("crashing");
-  v1::RunSpec spec = run_.ReadSpec().value();
-  spec.mutable_supervision()->set_backoff_seconds(60);
-  ASSERT_TRUE(run_.WriteSpec(spec).ok());
+  LengthenPause(60);
   const pid_t supervisor = Start();
   ASSERT_TRUE(Reaches(v1::RUN_RESTARTING));
   ASSERT_TRUE(RecordStopRequest(run_, UnixTime()).ok());
@@ -308,6 +320,153 @@ TEST_F(SupervisorTest, LostRunThatWasAskedToStopIsStopped) {
   ASSERT_TRUE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
   ASSERT_TRUE(Reaches(v1::RUN_STOPPED));
   EXPECT_EQ(Describe().attempts(), 1);
+}
+
+// Killed in the pause before a restart: the failure is not counted again.
+TEST_F(SupervisorTest, FailureBeforeThePauseCountsOnce) {
+  Launch("crashing");
+  LengthenPause(60);
+  const pid_t supervisor = Start();
+  ASSERT_TRUE(Reaches(v1::RUN_RESTARTING));
+  Kill(supervisor);
+  const std::string nonce = ReadProcessRecord(run_.attempt())->nonce;
+  ASSERT_TRUE(run_.WriteExit({std::string(kFailed), "told already", 0, nonce, false}).ok());
+  ASSERT_TRUE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
+  ASSERT_TRUE(
+      Eventually([&] { return ReadProcessRecord(run_.process())->identity.pid != supervisor; }));
+  poll(nullptr, 0, 200);
+  EXPECT_EQ(Describe().state(), v1::RUN_RESTARTING) << "the pause is not over";
+  EXPECT_EQ(Describe().incidents_size(), 1);
+  ASSERT_TRUE(RecordStopRequest(run_, UnixTime()).ok());
+  ASSERT_TRUE(Reaches(v1::RUN_STOPPED));
+  EXPECT_EQ(Describe().attempts(), 1);
+}
+
+// It had hung while it ended.
+TEST_F(SupervisorTest, AttemptThatWasGivenUpMayHaveSucceeded) {
+  Launch("crashing");
+  LengthenPause(60);
+  const pid_t supervisor = Start();
+  ASSERT_TRUE(Reaches(v1::RUN_RESTARTING));
+  Kill(supervisor);
+  const std::string nonce = ReadProcessRecord(run_.attempt())->nonce;
+  ASSERT_TRUE(run_.WriteExit({std::string(kSucceeded), "", 10, nonce, false}).ok());
+  ASSERT_TRUE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
+  ASSERT_TRUE(Reaches(v1::RUN_SUCCEEDED));
+}
+
+// The supervisor died before it told anything: who resumed the run has been told that it starts.
+TEST_F(SupervisorTest, ResumeWhoseSupervisorDiedAtOnceIsTakenUp) {
+  Launch("quick");
+  EXPECT_EQ(Wait(Start()), kExitDone);
+  EXPECT_FALSE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
+  std::filesystem::remove(run_.metrics());
+  ProcessRecord record = ReadProcessRecord(run_.process()).value();
+  record.nonce = "resumed";
+  // A run that has succeeded is not resumed.
+  v1::RunEvent stopped = Events().back();
+  stopped.set_state(v1::RUN_STOPPED);
+  const std::string log = ReadFile(run_.events()).value();
+  Write(run_.events(),
+        log.substr(0, log.rfind('\n', log.size() - 2) + 1) + RunEventLine(stopped) + "\n");
+  ASSERT_TRUE(WriteProcessRecord(run_.process(), record).ok());
+  EXPECT_EQ(Describe().state(), v1::RUN_STARTING);
+  ASSERT_TRUE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
+  ASSERT_TRUE(Reaches(v1::RUN_SUCCEEDED));
+  EXPECT_EQ(Describe().attempts(), 2);
+  EXPECT_EQ(ReadProcessRecord(run_.process())->nonce, "resumed") << "a request to stop it holds";
+}
+
+class OtherIdentityTest : public SupervisorTest, public testing::WithParamInterface<int> {
+ protected:
+  void Change(const std::filesystem::path& file) {
+    ProcessRecord record = ReadProcessRecord(file).value();
+    (GetParam() == 0 ? record.identity.boot_id : record.identity.pid_namespace) = "before";
+    ASSERT_TRUE(WriteProcessRecord(file, record).ok());
+  }
+  void AgeHeartbeat() {
+    v1::Heartbeat beat = run_.ReadHeartbeats().at(0);
+    beat.set_time(UnixTime() - 1000);
+    ASSERT_TRUE(run_.WriteHeartbeat(beat).ok());
+  }
+};
+
+// The machine, or the container, was restarted.
+TEST_P(OtherIdentityTest, RunIsStartedAgainOnTheSameMachine) {
+  Launch("endless");
+  const pid_t supervisor = Start();
+  ASSERT_TRUE(Trains(5));
+  Kill(supervisor);
+  kill(static_cast<pid_t>(Mpirun().pid), SIGKILL);
+  ASSERT_TRUE(Eventually([&] { return !HasLiveProcess(run_, UnixTime()); }));
+  Change(run_.process());
+  Change(run_.attempt());
+  EXPECT_FALSE(EnsureSupervised(BRAID_SUPERVISOR, run_).value()) << "its ranks may live";
+  AgeHeartbeat();
+  EXPECT_FALSE(HasEnded(Describe().state()));
+  ASSERT_TRUE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
+  ASSERT_TRUE(Eventually([&] { return Describe().attempts() == 2; }));
+  EXPECT_EQ(Describe().incidents(0).kind(), v1::LOST);
+  ASSERT_TRUE(RecordStopRequest(run_, UnixTime()).ok());
+  ASSERT_TRUE(Reaches(v1::RUN_STOPPED));
+  ExpectGapless();
+}
+
+TEST_P(OtherIdentityTest, RunOfAnotherMachineIsLeftAlone) {
+  Launch("endless");
+  const pid_t supervisor = Start();
+  ASSERT_TRUE(Trains(2));
+  Kill(supervisor);
+  kill(static_cast<pid_t>(Mpirun().pid), SIGKILL);
+  Change(run_.process());
+  AgeHeartbeat();
+  for (const char* machine : {"other", ""}) {  // "": an old record
+    ProcessRecord record = ReadProcessRecord(run_.process()).value();
+    record.identity.machine = machine;
+    ASSERT_TRUE(WriteProcessRecord(run_.process(), record).ok());
+    EXPECT_FALSE(EnsureSupervised(BRAID_SUPERVISOR, run_).value()) << machine;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(BootAndContainer, OtherIdentityTest, testing::Values(0, 1));
+
+// A cache, and a log that cannot be written for a while.
+TEST_F(SupervisorTest, FullDiskDoesNotEndSupervision) {
+  Launch("endless");
+  const pid_t supervisor = Start();
+  ASSERT_TRUE(Trains(5));
+  const rlimit nothing = {1, RLIM_INFINITY}, all = {RLIM_INFINITY, RLIM_INFINITY};
+  ASSERT_EQ(prlimit(supervisor, RLIMIT_FSIZE, &nothing, nullptr), 0);
+  const int64_t step = run_.ReadNewestMetrics()->step();
+  ASSERT_TRUE(Eventually([&] { return run_.ReadNewestMetrics()->step() > step + 10; }));
+  poll(nullptr, 0, 1200);
+  EXPECT_LE(NewestTold(), step + 5);
+  ASSERT_EQ(prlimit(supervisor, RLIMIT_FSIZE, &all, nullptr), 0);
+  ASSERT_TRUE(Eventually([&] { return NewestTold() > step + 10; }));
+  ExpectGapless();
+  EXPECT_EQ(Describe().attempts(), 1);
+}
+
+// Its clock is an hour behind ours, or ahead.
+TEST_F(SupervisorTest, GraceDoesNotDependOnTheClockOfWhoAsks) {
+  for (const double skew : {-3600, 3600}) {
+    Launch("stubborn");
+    const pid_t supervisor = Start({"--stop-grace", "0.6", "--kill-grace", "0.3"});
+    ASSERT_TRUE(Eventually([&] { return Describe().state() == v1::RUN_RUNNING; }));
+    const double begin = UnixTime();
+    ASSERT_TRUE(RecordStopRequest(run_, UnixTime() + skew).ok());
+    EXPECT_EQ(Wait(supervisor), kExitStopped);
+    EXPECT_GT(UnixTime() - begin, 0.6);
+  }
+}
+
+// It is started at once a few times, then not any more for a while.
+TEST_F(SupervisorTest, SupervisorThatEndsAtOnceIsNotStartedForEver) {
+  Launch("endless");
+  Kill(Start());
+  ASSERT_TRUE(WriteProcessRecord(run_.process(), DeadRecord()).ok());
+  int started = 0;
+  for (int i = 0; i < 50; ++i) started += EnsureSupervised("/bin/false", run_).value();
+  EXPECT_EQ(started, 5);
 }
 
 TEST(BraidSupervisorTest, SaysWhatItDoesAndWhatItsExitCodesMean) {

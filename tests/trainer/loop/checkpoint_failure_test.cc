@@ -159,7 +159,7 @@ TEST_F(CheckpointFailureTest, AFailureElsewhereEndsAllRanksAndWriters) {
     for (int64_t occurrence : {3, 4, 5, 6}) {
       const RunDirectory run(NewDirectory("run"));
       Fault fault;
-      fault.event = absl::StrCat("pwrite /heartbeat/rank-", rank, ".json.tmp");
+      fault.event = absl::StrCat("pwrite /heartbeat/rank-", rank, "..new.tmp");
       fault.occurrence = occurrence;
       fault.error = EIO;
       const ChildResult result = TrainInChild(run, spec_, fault);

@@ -72,7 +72,8 @@ class CheckpointTest : public testing::Test {
     CheckpointWriterSettings settings;
     settings.checkpoints = checkpoints_;
     settings.tokenizer = root_ / "tokenizer.model";
-    settings.keep_last = 100;
+    settings.keep_last = keep_last_;
+    settings.before_rotate = [this] { return before_rotate_; };
     settings.attempt = "x";
     CheckpointWriter writer(&ranks, settings);
     Values values(static_cast<float>(100 * step));
@@ -81,13 +82,15 @@ class CheckpointTest : public testing::Test {
     return status.ok() ? writer.Finish() : status;
   }
 
-  // One of a later step that is there is removed, as after a resume that passed it over.
   void Save(int64_t step, int world_size = 1) {
     const auto save = [&](Communicator& ranks) { return TrySave(step, ranks); };
     for (const absl::Status& status : RunThreadedRanks(world_size, save)) {
       ASSERT_TRUE(status.ok()) << status;
     }
   }
+
+  int keep_last_ = 100;
+  absl::Status before_rotate_;
 
   std::vector<std::string> Names() {
     std::vector<std::string> names;
@@ -296,10 +299,24 @@ TEST_F(CheckpointTest, RotationKeepsTheNewestAndClearsLeftovers) {
   EXPECT_THAT(Names(), testing::ElementsAre("step-00000003", "step-00000004"));
 }
 
-// A later one that is damaged must not push out the one just written.
-TEST_F(CheckpointTest, RotationRemovesLaterOnesThatWerePassedOver) {
-  for (int64_t step : {10, 25, 20}) Save(step);
-  EXPECT_THAT(Names(), testing::ElementsAre("step-00000010", "step-00000020"));
+// It neither pushes out the one just written, nor is removed: a rank that was given up may write
+// while another attempt is further.
+TEST_F(CheckpointTest, RotationLeavesLaterOnes) {
+  for (int64_t step : {10, 15, 25, 20}) Save(step);
+  ASSERT_TRUE(RotateCheckpoints(checkpoints_, 20, 2).ok());
+  EXPECT_THAT(Names(), testing::ElementsAre("step-00000015", "step-00000020", "step-00000025"));
+  ASSERT_TRUE(RemoveLaterCheckpoints(checkpoints_, 15).ok());
+  EXPECT_THAT(Names(), testing::ElementsAre("step-00000015"));
+}
+
+// As when another attempt begins between publishing and rotating.
+TEST_F(CheckpointTest, RotatesOnlyWhatItOwns) {
+  for (int64_t step : {10, 15}) Save(step);
+  keep_last_ = 1;
+  before_rotate_ = absl::AbortedError("another attempt");
+  SingleProcess alone;
+  EXPECT_TRUE(absl::IsAborted(TrySave(20, alone)));
+  EXPECT_THAT(Names(), testing::ElementsAre("step-00000010", "step-00000015", "step-00000020"));
 }
 
 // A rank that cannot write stops all, whichever it is.

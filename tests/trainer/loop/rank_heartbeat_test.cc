@@ -4,6 +4,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "gtest/gtest.h"
 #include "tests/trainer/loop/tiny_run.h"
@@ -19,8 +22,20 @@ class RankHeartbeatTest : public testing::Test {
     return directory_.ReadHeartbeats().at(0);
   }
 
+  // A file in the way of the directory, whatever the thread does meanwhile.
+  void Block() {
+    const std::filesystem::path path = directory_.heartbeats();
+    for (int i = 0; !std::filesystem::is_regular_file(path); ++i) {
+      std::filesystem::rename(path, path.string() + std::to_string(i) + (blocked_ ? "b" : "a"));
+      std::ofstream(path) << "in the way";
+    }
+    blocked_ = true;
+  }
+
+  bool blocked_ = false;
   const RunDirectory directory_{NewDirectory("run")};
   double now_ = 100;
+  std::atomic<int> calls_ = 0, written_first_ = 0;  // outlive the thread
   RankHeartbeat heartbeat_{directory_, 3, "nonce", [this] { return now_; }, 2};
 };
 
@@ -73,12 +88,43 @@ TEST_F(RankHeartbeatTest, ShowsPhasesOfTheTrainingThread) {
 }
 
 TEST_F(RankHeartbeatTest, BeatsInTheBackground) {
-  std::atomic<int> calls = 0;
-  heartbeat_.BeatInBackground([&] { ++calls; });
+  heartbeat_.BeatInBackground([&] { ++calls_; });
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (calls == 0 && std::chrono::steady_clock::now() < deadline) poll(nullptr, 0, 2);
-  EXPECT_GT(calls, 0);
+  while (calls_ < 2 && std::chrono::steady_clock::now() < deadline) poll(nullptr, 0, 2);
+  EXPECT_GT(calls_, 1);
   EXPECT_EQ(directory_.ReadHeartbeats().at(0).rank(), 3);
+}
+
+// A rank that was given up leaves the heartbeat of the one that replaced it alone.
+TEST_F(RankHeartbeatTest, AsksBeforeItWrites) {
+  heartbeat_.BeatInBackground([&] {
+    if (calls_++ == 0 && !directory_.ReadHeartbeats().empty()) written_first_ = 1;
+  });
+  ASSERT_TRUE(heartbeat_.Beat(/*always=*/true).ok());
+  EXPECT_GT(calls_, 0);
+  EXPECT_EQ(written_first_, 0);
+}
+
+// As when a file server is restarted; but not for ever.
+TEST_F(RankHeartbeatTest, FewFailedBeatsDoNotEndTraining) {
+  heartbeat_.BeatInBackground([] {});
+  ASSERT_TRUE(heartbeat_.Beat(/*always=*/true).ok());
+  Block();
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(heartbeat_.Beat(/*always=*/true).ok());
+  std::filesystem::remove(directory_.heartbeats());
+  EXPECT_TRUE(heartbeat_.Beat(/*always=*/true).ok());
+  Block();
+  absl::Status status;
+  for (int i = 0; i <= RankHeartbeat::kToleratedFailures; ++i) status = heartbeat_.Beat(true);
+  EXPECT_FALSE(status.ok());
+}
+
+TEST_F(RankHeartbeatTest, OpensAgainBeforeALongStep) {
+  heartbeat_.BeginSteps();
+  heartbeat_.ShowOpening();
+  EXPECT_EQ(Written().phase(), "opening");
+  heartbeat_.BeginSteps();
+  EXPECT_EQ(Written().phase(), "other");
 }
 
 }  // namespace

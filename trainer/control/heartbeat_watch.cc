@@ -78,11 +78,16 @@ std::vector<v1::Heartbeat> HeartbeatWatch::beats() const {
 }
 
 std::vector<v1::Heartbeat> HeartbeatWatch::SilentFirst() const {
-  double last = 0;
-  for (const auto& [number, rank] : ranks_) last = std::max(last, rank.changed_at);
+  double first = looked_at_, last = 0;
+  for (const auto& [number, rank] : ranks_) {
+    first = std::min(first, rank.changed_at);
+    last = std::max(last, rank.changed_at);
+  }
   std::vector<v1::Heartbeat> silent;
   for (const auto& [number, rank] : ranks_) {
-    if (rank.changed_at < last - kLateBeat) silent.push_back(rank.beat);
+    // Later ones were ended because of the first.
+    const bool among_first = rank.changed_at < first + kLateBeat;
+    if (among_first && rank.changed_at < last - kLateBeat) silent.push_back(rank.beat);
   }
   return silent;
 }

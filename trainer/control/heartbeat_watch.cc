@@ -134,7 +134,7 @@ double HeartbeatWatch::StepLimit(double limit) const {
       return std::max(limit, limits_.long_phase_seconds);
     }
   }
-  const bool first = newest_step_ == first_step_;
+  const bool first = !saw_step_ && newest_step_ == first_step_;
   return first ? std::max(limit, limits_.first_step_seconds) : limit;
 }
 

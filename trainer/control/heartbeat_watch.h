@@ -38,6 +38,10 @@ class HeartbeatWatch {
   // nobody looked, because the watcher itself stood still, three seconds count.
   void Look(std::span<const v1::Heartbeat> beats, double now);
 
+  // A step of this attempt is known to be complete, though no heartbeat may have said so yet: steps
+  // can be far shorter than the time between two beats.
+  void SawStep() { saw_step_ = true; }
+
   // Of this attempt, by rank.
   std::vector<v1::Heartbeat> beats() const;
   bool any_reported() const { return !ranks_.empty(); }
@@ -80,6 +84,7 @@ class HeartbeatWatch {
   // Where the steps after the last opening begin.
   int64_t first_step_ = -1;
   int64_t newest_step_ = -1;
+  bool saw_step_ = false;
   double progress_at_;
 };
 

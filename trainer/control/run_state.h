@@ -4,7 +4,7 @@
 //   QUEUED -> STARTING | STOPPED | FAILED
 //   STARTING -> RUNNING | RESTARTING | SUCCEEDED | STOPPED | FAILED
 //   RUNNING -> RESTARTING | SUCCEEDED | STOPPED | FAILED
-//   RESTARTING -> STARTING | STOPPED | FAILED
+//   RESTARTING -> STARTING | SUCCEEDED | STOPPED | FAILED
 //   STOPPED | FAILED -> QUEUED | STARTING     resumed by hand
 //
 // QUEUED waits for a scheduler, RESTARTING for the end of a pause after a failure. The states of

@@ -271,8 +271,13 @@ absl::Status Supervisor::FollowSteps() {
   // The steps go untold; the run goes on.
   if (!events.ok()) Complain(events.status());
   while (events.ok() && !events->empty()) {
+    // Steps can be done before the first heartbeat is looked at.
+    if (attempt_ && log_->state() == v1::RUN_STARTING) {
+      RETURN_IF_ERROR(Tell(v1::RUN_RUNNING, "the first rank reports"));
+    }
     for (v1::RunEvent& event : *events) {
       AddStepTime(event.metrics());
+      if (watch_) watch_->SawStep();
       RETURN_IF_ERROR(Append(std::move(event)));
     }
     events = steps_->Next(kEventsPerRead);

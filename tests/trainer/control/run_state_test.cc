@@ -27,6 +27,7 @@ const std::set<Arrow> kArrows = {
     {v1::RUN_RUNNING, v1::RUN_STOPPED},
     {v1::RUN_RUNNING, v1::RUN_FAILED},
     {v1::RUN_RESTARTING, v1::RUN_STARTING},
+    {v1::RUN_RESTARTING, v1::RUN_SUCCEEDED},
     {v1::RUN_RESTARTING, v1::RUN_STOPPED},
     {v1::RUN_RESTARTING, v1::RUN_FAILED},
     {v1::RUN_STOPPED, v1::RUN_QUEUED},

@@ -146,6 +146,25 @@ TEST(HeartbeatWatchTest, SilenceInALongPhaseIsAHang) {
   EXPECT_THAT(RanksOf(found.hang), ElementsAre(1));
 }
 
+// Steps may be so short that the first beat after opening tells the last of many.
+TEST(HeartbeatWatchTest, AStepSeenElsewhereEndsTheFirst) {
+  HeartbeatWatch watch(1, "n", {.first_step_seconds = 40}, 0);
+  v1::Heartbeat beat;
+  beat.set_nonce("n");
+  beat.set_step(5);
+  beat.set_phase("opening");
+  watch.Look(std::vector{beat}, 0);
+  beat.set_step(65);
+  beat.set_phase("communication");
+  for (int second = 1; second <= 12; ++second) {
+    beat.set_time(second);
+    watch.Look(std::vector{beat}, second);
+  }
+  EXPECT_FALSE(watch.FindHang(5, 12)) << "it could be the first step";
+  watch.SawStep();
+  EXPECT_TRUE(watch.FindHang(5, 12));
+}
+
 TEST(HeartbeatWatchTest, FirstStepOfAnAttemptMayTakeLonger) {
   HeartbeatWatch watch(2, "n", {.first_step_seconds = 40}, 0);
   FakeRanks ranks(2);

@@ -97,7 +97,8 @@ int Main(int argc, char** argv) {
   export_model->add_option("REQUEST", path, "an ExportRequest as textproto")->required();
   CLI::App* import_model = app.add_subcommand("import", "Read a Hugging Face directory");
   import_model->add_option("REQUEST", path, "an ImportRequest as textproto")->required();
-  CLI::App* check = app.add_subcommand("check-rank", "Tell what a rank finds here, for braid doctor");
+  CLI::App* check =
+      app.add_subcommand("check-rank", "Tell what a rank finds here, for braid doctor");
   check->add_option("SHARED_DIR", path, "directory that all ranks should see");
   try {
     app.parse(argc, argv);

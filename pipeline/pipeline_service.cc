@@ -121,7 +121,8 @@ class PipelineServiceImpl final : public PipelineServiceBase {
   grpc::Status ResumeJob(grpc::ServerContext* context, const v1::ResumeJobRequest* request,
                          v1::Job* response) override {
     const absl::Status allowed = CheckCaller(*context, request->id());
-    return allowed.ok() ? Reply(jobs_->Resume(request->id(), options_.max_jobs), response) : ToGrpc(allowed);
+    return allowed.ok() ? Reply(jobs_->Resume(request->id(), options_.max_jobs), response)
+                        : ToGrpc(allowed);
   }
 
   grpc::Status ExplainInstances(grpc::ServerContext*, const v1::ExplainInstancesRequest* request,

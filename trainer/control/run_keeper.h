@@ -18,8 +18,9 @@
 namespace braid {
 
 // Thread-safe. Looks at once, and then every two seconds, at the runs that the store has as active;
-// those found to have ended are settled there, so that old runs cost nothing. Not at the first look:
-// a run whose launch was cut off long ago looks as if it had ended, and is only to be adopted.
+// those found to have ended are settled there, so that old runs cost nothing. Not at the first
+// look: a run whose launch was cut off long ago looks as if it had ended, and is only to be
+// adopted.
 class RunKeeper {
  public:
   // Makes sure that a run that has not ended is supervised, or comes to its end.

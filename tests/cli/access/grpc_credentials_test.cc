@@ -12,10 +12,9 @@ TEST(GrpcCredentialsTest, OnlyAddressesOfThisMachineAreLoopback) {
     EXPECT_TRUE(IsLoopback(address)) << address;
     EXPECT_OK(MakeChannelCredentials(address, {}, /*insecure=*/false));
   }
-  for (const char* address :
-       {"127.evil.example:7077", "127.0.0.1.evil.example:7077", "127.1:7077", "0.0.0.0:7077",
-        "localhost.evil.example:7077", "10.0.0.1:7077", "[::2]:7077", "[::]:7077", "128.0.0.1:1",
-        ":7077", ""}) {
+  for (const char* address : {"127.evil.example:7077", "127.0.0.1.evil.example:7077", "127.1:7077",
+                              "0.0.0.0:7077", "localhost.evil.example:7077", "10.0.0.1:7077",
+                              "[::2]:7077", "[::]:7077", "128.0.0.1:1", ":7077", ""}) {
     EXPECT_FALSE(IsLoopback(address)) << address;
     EXPECT_FAILS(MakeChannelCredentials(address, {}, /*insecure=*/false),
                  absl::StatusCode::kInvalidArgument, "loopback");

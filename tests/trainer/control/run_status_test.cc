@@ -19,7 +19,9 @@ class RunStatusTest : public ControlFixture {
  protected:
   RunStatusTest() { EXPECT_TRUE(run_.WriteSpec(Spec("toy")).ok()); }
 
-  v1::Run Describe() { return DescribeRun({.id = "run-000001", .run_dir = run_.root(), .created = created_}, now_); }
+  v1::Run Describe() {
+    return DescribeRun({.id = "run-000001", .run_dir = run_.root(), .created = created_}, now_);
+  }
   void Launched(bool alive) {
     ProcessRecord record{IdentifyProcess(getpid()).value(), "nonce", now_ - 1};
     if (!alive) ++record.identity.start_time;

@@ -168,7 +168,8 @@ TEST_F(TrainingServiceTest, WatchOfALostRunEnds) {
   ASSERT_TRUE(run.WriteSpec(Spec("endless")).ok());
   ProcessRecord supervisor{
       .identity = IdentifyProcess(getpid()).value(), .nonce = "n", .launched_at = UnixTime()};
-  supervisor.identity.boot_id = "another machine";
+  supervisor.identity.boot_id = "another boot";
+  supervisor.identity.machine = "another machine";
   ASSERT_TRUE(WriteProcessRecord(run.process(), supervisor).ok());
   auto log = RunEventLog::Open(run.events()).value();
   v1::RunEvent event;

@@ -4,7 +4,6 @@
 #include <omp.h>
 #include <sched.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
+#include "trainer/control/process_identity.h"
 
 namespace braid {
 
@@ -35,12 +35,6 @@ int64_t WallNanoseconds() {
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::string HostName() {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return name;
 }
 
 int AllowedCores() {

@@ -6,17 +6,13 @@
 #include <numeric>
 #include <utility>
 
+#include "trainer/control/process_identity.h"
 #include "trainer/phase_times.h"
 
 namespace braid {
 namespace {
 
 constexpr double kSecondsBetweenBeats = 1;
-
-std::string HostName() {
-  char name[256] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
-}
 
 // Names of the fields of StepTimes, in the order of Phase.
 constexpr const char* kPhaseNames[kNumPhases] = {"data",      "router",        "merge",

@@ -47,8 +47,6 @@ class HeartbeatWatch {
   bool any_reported() const { return !ranks_.empty(); }
   // Ranks that stopped reporting more than a beat and a half before the last that did.
   std::vector<v1::Heartbeat> SilentFirst() const;
-  // The newest step of any rank.
-  int64_t newest_step() const { return newest_step_; }
 
   struct Hang {
     // The culprits; empty when every rank waits for the others, or none was ever there.

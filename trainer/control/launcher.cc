@@ -36,9 +36,7 @@ void ReapInBackground(pid_t pid) {
 }
 
 bool IsLocalHost(const std::string& host) {
-  if (host == "localhost" || host == "127.0.0.1") return true;
-  char name[256] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 && host == name;
+  return host == "localhost" || host == "127.0.0.1" || host == HostName();
 }
 
 bool NeedsRemoteAgent(const v1::RunSpec& spec) {

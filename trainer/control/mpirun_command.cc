@@ -11,12 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
 #include "trainer/control/subprocess.h"
+#include "trainer/run_directory.h"
 
 namespace braid {
 namespace {
 
 constexpr std::chrono::seconds kVersionTimeout(20);
-constexpr char kNonceVariable[] = "BRAID_RUN_NONCE";
 // The operator of MPIJobs writes it into the launcher's pod.
 constexpr char kMpiJobHostfile[] = "/etc/mpi/hostfile";
 

@@ -53,11 +53,7 @@ std::string ReadId(const std::string& path) {
 std::string BootId() { return ReadId("/proc/sys/kernel/random/boot_id"); }
 
 // Images of machines and containers are copied with their id: the host name tells them apart.
-std::string Machine() {
-  char host[256] = {};
-  if (gethostname(host, sizeof(host) - 1) != 0) return "";
-  return absl::StrCat(ReadId("/etc/machine-id"), "/", host);
-}
+std::string Machine() { return absl::StrCat(ReadId("/etc/machine-id"), "/", HostName()); }
 
 std::string PidNamespace() {
   std::error_code error;
@@ -65,6 +61,11 @@ std::string PidNamespace() {
 }
 
 }  // namespace
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
+}
 
 absl::StatusOr<ProcessIdentity> IdentifyProcess(int64_t pid) {
   const std::optional<ProcessStat> stat = ReadStat(pid);

@@ -39,6 +39,9 @@ struct ProcessRecord {
   double launched_at = 0;
 };
 
+// What this machine calls itself; "unknown" when it does not say.
+std::string HostName();
+
 // NotFound when there is no such process.
 absl::StatusOr<ProcessIdentity> IdentifyProcess(int64_t pid);
 

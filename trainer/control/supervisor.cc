@@ -50,11 +50,6 @@ void SleepSeconds(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-std::string OwnHost() {
-  char name[256] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
-}
-
 bool IsSame(const ProcessIdentity& a, const ProcessIdentity& b) {
   return a.pid == b.pid && a.start_time == b.start_time && a.boot_id == b.boot_id &&
          a.pid_namespace == b.pid_namespace;
@@ -259,7 +254,7 @@ void Supervisor::Attach(AttemptProcess attempt) {
 
 // Ranks elsewhere may outlive the attempt before; those here are known to be gone.
 double Supervisor::FenceSeconds() const {
-  const std::string own = OwnHost();
+  const std::string own = HostName();
   const std::vector<v1::Heartbeat> beats = run_.ReadHeartbeats();
   const bool elsewhere =
       std::any_of(beats.begin(), beats.end(), [&](const auto& beat) { return beat.host() != own; });
@@ -339,7 +334,7 @@ void Supervisor::ProbeWhenAllWait(double limit, double now) {
 
 HeartbeatWatch::Hang Supervisor::WithCutHosts(HeartbeatWatch::Hang hang) {
   if (!hang.all_wait || !probe_.valid()) return hang;
-  CutHosts cut = FindCutHosts(spec_.launch(), watch_->beats(), probe_.get(), OwnHost());
+  CutHosts cut = FindCutHosts(spec_.launch(), watch_->beats(), probe_.get(), HostName());
   return {std::move(cut.ranks), absl::StrCat(hang.cause, "; ", cut.cause), true};
 }
 

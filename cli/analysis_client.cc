@@ -30,10 +30,10 @@ absl::StatusOr<v1::ImportResponse> AnalysisClient::Import(const v1::ImportReques
                                       request);
 }
 
-absl::StatusOr<v1::Evaluation> AnalysisClient::Evaluate(
+absl::StatusOr<v1::EvaluationResult> AnalysisClient::Evaluate(
     const v1::EvaluateRequest& request,
     const std::function<void(const v1::EvaluateEvent&)>& on_progress) {
-  std::optional<v1::Evaluation> result;
+  std::optional<v1::EvaluationResult> result;
   RETURN_IF_ERROR(ReadStream<v1::EvaluateEvent>(*v1::AnalysisService::NewStub(channel_),
                                                 &Stub::Evaluate, request,
                                                 [&](const v1::EvaluateEvent& event) {
@@ -43,13 +43,6 @@ absl::StatusOr<v1::Evaluation> AnalysisClient::Evaluate(
                                                 }));
   if (!result) return absl::InternalError("the evaluation ended without a result");
   return *result;
-}
-
-absl::Status AnalysisClient::Generate(
-    const v1::GenerateRequest& request,
-    const std::function<bool(const v1::GenerateEvent&)>& on_event) {
-  return ReadStream<v1::GenerateEvent>(*v1::AnalysisService::NewStub(channel_), &Stub::Generate,
-                                       request, on_event);
 }
 
 }  // namespace braid

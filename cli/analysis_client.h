@@ -23,11 +23,9 @@ class AnalysisClient {
   absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request);
   absl::StatusOr<v1::ImportResponse> Import(const v1::ImportRequest& request);
   // Reports progress and returns the result of the last event.
-  absl::StatusOr<v1::Evaluation> Evaluate(
+  absl::StatusOr<v1::EvaluationResult> Evaluate(
       const v1::EvaluateRequest& request,
       const std::function<void(const v1::EvaluateEvent&)>& on_progress);
-  absl::Status Generate(const v1::GenerateRequest& request,
-                        const std::function<bool(const v1::GenerateEvent&)>& on_event);
 
  private:
   std::shared_ptr<grpc::Channel> channel_;

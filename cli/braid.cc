@@ -51,7 +51,10 @@ void AddCommands(braid::Program& program) {
   braid::AddRunCommands(program);
   braid::AddStatusCommands(program);
   braid::AddExplainCommand(program);
-  braid::AddAnalysisCommands(program);
+  braid::AddEvalCommand(program);
+  braid::AddGenerateCommand(program);
+  braid::AddReportCommand(program);
+  braid::AddModelCommands(program);
   braid::AddExportCommands(program);
   braid::AddDoctorCommand(program);
   braid::AddTokenCommand(program);

@@ -33,7 +33,7 @@ namespace {
 constexpr std::chrono::seconds kLastPatience{20};
 
 struct Options {
-  std::string services = "pipeline,training,analysis";
+  std::string services = "pipeline,training,analysis,generation";
   braid::HostOptions host;
   std::string metrics;  // HOST:PORT; empty: none
   std::vector<std::filesystem::path> allowed;
@@ -61,7 +61,7 @@ void AddOptions(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option("--home", options.host.home, "Directory of all state")->capture_default_str();
   app.add_option("--services", options.services,
-                 "Comma-separated: pipeline,training,analysis,embedding,neighbors")
+                 "Comma-separated: pipeline,training,analysis,generation,embedding,neighbors")
       ->capture_default_str();
   app.add_option("--embedder", options.host.embedder,
                  "Of the embedding service: hashing, or contriever:DIRECTORY with a BERT encoder")

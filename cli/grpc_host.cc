@@ -49,8 +49,8 @@ constexpr std::chrono::milliseconds kLastWords{100};
 const std::map<std::string, ServiceName>& KnownServices() {
   static const auto* const known = new std::map<std::string, ServiceName>{
       {"pipeline", ServiceName::kPipeline},   {"training", ServiceName::kTraining},
-      {"analysis", ServiceName::kAnalysis},   {"embedding", ServiceName::kEmbedding},
-      {"neighbors", ServiceName::kNeighbors},
+      {"analysis", ServiceName::kAnalysis},   {"generation", ServiceName::kGeneration},
+      {"embedding", ServiceName::kEmbedding}, {"neighbors", ServiceName::kNeighbors},
   };
   return *known;
 }
@@ -112,6 +112,8 @@ absl::StatusOr<std::unique_ptr<grpc::Service>> MakeService(ServiceName name,
       return MakeTrainingService(ControlOptionsFor(options));
     case ServiceName::kAnalysis:
       return MakeAnalysisService(ControlOptionsFor(options));
+    case ServiceName::kGeneration:
+      return MakeGenerationService(ControlOptionsFor(options));
     case ServiceName::kEmbedding: {
       ASSIGN_OR_RETURN(std::unique_ptr<Embedder> embedder, MakeEmbedder(options.embedder));
       return MakeEmbeddingService(std::move(embedder));
@@ -131,6 +133,8 @@ const char* FullName(ServiceName name) {
       return "braid.v1.TrainingService";
     case ServiceName::kAnalysis:
       return "braid.v1.AnalysisService";
+    case ServiceName::kGeneration:
+      return "braid.v1.GenerationService";
     case ServiceName::kEmbedding:
       return "braid.v1.EmbeddingService";
     case ServiceName::kNeighbors:
@@ -182,9 +186,9 @@ absl::StatusOr<std::set<ServiceName>> ParseServiceNames(const std::string& list)
        std::vector<std::string>(absl::StrSplit(list, ',', absl::SkipWhitespace()))) {
     const auto found = KnownServices().find(name);
     if (found == KnownServices().end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--services: unknown service \"", name,
-                       "\"; known: pipeline, training, analysis, embedding, neighbors"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--services: unknown service \"", name,
+          "\"; known: pipeline, training, analysis, generation, embedding, neighbors"));
     }
     services.insert(found->second);
   }

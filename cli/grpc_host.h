@@ -24,7 +24,7 @@ namespace braid {
 class CallObserver;
 class Gate;
 
-enum class ServiceName { kPipeline, kTraining, kAnalysis, kEmbedding, kNeighbors };
+enum class ServiceName { kPipeline, kTraining, kAnalysis, kGeneration, kEmbedding, kNeighbors };
 
 // "pipeline,training" -> set; InvalidArgument names an unknown one.
 absl::StatusOr<std::set<ServiceName>> ParseServiceNames(const std::string& list);

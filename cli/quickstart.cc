@@ -166,10 +166,10 @@ class Quickstart {
                                           const std::string& id) {
     const std::string label = "eval " + name;
     v1::EvaluateRequest request;
-    request.set_model(id);
+    request.add_models(id);
     // At this size a second thread gains little, and on a busy machine costs a lot.
     request.set_num_threads(1);
-    ASSIGN_OR_RETURN(v1::Evaluation evaluation,
+    ASSIGN_OR_RETURN(const v1::EvaluationResult scored,
                      client.Evaluate(request, [&](const v1::EvaluateEvent& event) {
                        Progress progress;
                        progress.done = event.done();
@@ -177,13 +177,14 @@ class Quickstart {
                        progress.unit = "windows";
                        board_.Update(label, progress);
                      }));
+    const v1::Evaluation& evaluation = scored.evaluations(0);
     board_.Finish(label, absl::StrFormat("held-out perplexity %.2f",
                                          evaluation.total().perplexity_after_first_segment()));
     return evaluation;
   }
 
   absl::Status WriteSample() {
-    ASSIGN_OR_RETURN(AnalysisClient client, session_.Analysis());
+    ASSIGN_OR_RETURN(GenerationClient client, session_.Generation());
     const v1::Run& run = results_.at("moe-similarity").run;
     v1::GenerateRequest request;
     request.set_model(run.id());

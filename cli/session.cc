@@ -51,6 +51,11 @@ absl::StatusOr<AnalysisClient> Session::Analysis() {
   return AnalysisClient(connection->channel());
 }
 
+absl::StatusOr<GenerationClient> Session::Generation() {
+  ASSIGN_OR_RETURN(Connection* const connection, Connect(ServiceName::kGeneration));
+  return GenerationClient(connection->channel());
+}
+
 absl::StatusOr<HealthClient> Session::Health() {
   if (embedded()) {
     return absl::InvalidArgumentError("health: got no --server, expected the HOST:PORT to ask");

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "cli/analysis_client.h"
+#include "cli/generation_client.h"
 #include "cli/grpc_connection.h"
 #include "cli/health_client.h"
 #include "cli/pipeline_client.h"
@@ -40,6 +41,7 @@ class Session {
   absl::StatusOr<PipelineClient> Pipeline(bool run_jobs = false);
   absl::StatusOr<TrainingClient> Training();
   absl::StatusOr<AnalysisClient> Analysis();
+  absl::StatusOr<GenerationClient> Generation();
   // InvalidArgument without a server.
   absl::StatusOr<HealthClient> Health();
   bool embedded() const { return options.server.empty(); }

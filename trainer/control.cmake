@@ -44,6 +44,8 @@ braid_library(NAME launch
 braid_library(NAME control
   SRCS
     control/analysis_service.cc
+    control/generation_service.cc
+    control/model_directory.cc
     control/model_child.cc
     control/run_event_follower.cc
     control/run_descriptions.cc

@@ -27,9 +27,12 @@ braid_library(NAME trainer
     background_task.cc
     checkpoint_writer.cc
     data_loader.cc
-    evaluation.cc
+    evaluation/bootstrap.cc
+    evaluation/perplexity.cc
     expert_similarity.cc
-    generation.cc
+    generation/generation.cc
+    generation/sampler.cc
+    generation/text_stream.cc
     gradient_buckets.cc
     gradient_clip.cc
     gradient_pass.cc
@@ -47,12 +50,10 @@ braid_library(NAME trainer
     rank_heartbeat.cc
     routing_health.cc
     routing_totals.cc
-    sampler.cc
     schedule.cc
     starting_model.cc
     step_metrics.cc
     stop_signal.cc
-    text_stream.cc
     threaded_communicator.cc
     training_loop.cc
     training_run.cc

@@ -31,9 +31,14 @@ constexpr std::array kPolicies = {
     MethodPolicy{"/braid.v1.AnalysisService/DescribeModel", kViewer},
     MethodPolicy{"/braid.v1.AnalysisService/Report", kViewer},
     MethodPolicy{"/braid.v1.AnalysisService/Evaluate", kSubmitter},
-    MethodPolicy{"/braid.v1.AnalysisService/Generate", kSubmitter},
+    MethodPolicy{"/braid.v1.AnalysisService/EvaluateTasks", kSubmitter},
+    MethodPolicy{"/braid.v1.AnalysisService/AnalyzeRouting", kSubmitter},
+    MethodPolicy{"/braid.v1.AnalysisService/ExportMetrics", kViewer},
     MethodPolicy{"/braid.v1.AnalysisService/Export", kOperator},
     MethodPolicy{"/braid.v1.AnalysisService/Import", kOperator},
+
+    MethodPolicy{"/braid.v1.GenerationService/Generate", kSubmitter},
+    MethodPolicy{"/braid.v1.GenerationService/DescribeServing", kViewer},
 
     MethodPolicy{"/braid.v1.EmbeddingService/Embed", kSubmitter},
 

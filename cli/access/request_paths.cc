@@ -18,19 +18,30 @@ using google::protobuf::Message;
 using Cancelled = std::function<bool()>;
 
 // By full name without "braid.v1.".
-constexpr std::array<std::string_view, 9> kPaths = {
-    "CorpusSpec.paths",         "TokenizerConfig.model_path",  "EmbedderConfig.model_dir",
-    "RunSpec.dataset_dir",      "EvaluateRequest.dataset_dir", "ExportRequest.output_dir",
-    "ImportRequest.source_dir", "ImportRequest.output_dir",    "ImportRequest.tokenizer",
+constexpr std::array<std::string_view, 13> kPaths = {
+    "CorpusSpec.paths",
+    "TokenizerConfig.model_path",
+    "EmbedderConfig.model_dir",
+    "RunSpec.dataset_dir",
+    "EvaluateRequest.dataset_dir",
+    "ExportRequest.output_dir",
+    "EvaluateRequest.paths",
+    "EvaluateTasksRequest.data_dir",
+    "EvaluateTasksRequest.answers_dir",
+    "AnalyzeRoutingRequest.dataset_dir",
+    "ImportRequest.source_dir",
+    "ImportRequest.output_dir",
+    "ImportRequest.tokenizer",
 };
 
-constexpr std::array<std::string_view, 5> kModels = {
-    "RunSpec.init_from",   "EvaluateRequest.model", "GenerateRequest.model",
-    "ExportRequest.model", "ReportRequest.runs",
+constexpr std::array<std::string_view, 8> kModels = {
+    "RunSpec.init_from",           "EvaluateRequest.models",   "EvaluateTasksRequest.model",
+    "AnalyzeRoutingRequest.model", "ExportMetricsRequest.run", "GenerateRequest.model",
+    "ExportRequest.model",         "ReportRequest.runs",
 };
 
 // Nothing here is ever opened as a file of this machine.
-constexpr std::array<std::string_view, 49> kTexts = {
+constexpr std::array<std::string_view, 50> kTexts = {
     "CancelJobRequest.id",
     "CorpusSpec.name",
     "CreateShardRequest.index",
@@ -78,6 +89,7 @@ constexpr std::array<std::string_view, 49> kTexts = {
     "SlurmConfig.qos",
     "StopRunRequest.id",
     "SubmitCorpusRequest.request_id",
+    "TaskSpec.name",
     "WatchJobRequest.id",
     "WatchRunRequest.id",
 };

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
@@ -38,6 +39,14 @@ std::string ModelReference(const std::string& model) {
 std::string NewRequestId() {
   std::random_device random;
   return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
+}
+
+absl::StatusOr<v1::InferenceRouting> ParseRouting(const std::string& name) {
+  if (name.empty()) return v1::INFERENCE_ROUTING_UNSPECIFIED;
+  if (name == "prompt") return v1::PROMPT_ROUTING;
+  if (name == "segment") return v1::SEGMENT_ROUTING;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--routing: got \"", name, "\", expected prompt or segment"));
 }
 
 }  // namespace braid

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "braid/v1/model.pb.h"
 #include "cli/session.h"
 #include "google/protobuf/message.h"
 
@@ -33,13 +35,19 @@ struct ConfigOptions {
 // A run id as it is; a path made absolute, since a server has another directory.
 std::string ModelReference(const std::string& model);
 
+// prompt or segment, as --routing says; unspecified when empty.
+absl::StatusOr<v1::InferenceRouting> ParseRouting(const std::string& name);
+
 // An id unlikely to repeat, for requests without one.
 std::string NewRequestId();
 
 void AddCorpusCommands(Program& program);     // submit, jobs, cancel
 void AddRunCommands(Program& program);        // train, runs, stop
 void AddStatusCommands(Program& program);     // status, resume
-void AddAnalysisCommands(Program& program);   // eval, generate, report, model
+void AddEvalCommand(Program& program);        // eval
+void AddGenerateCommand(Program& program);    // generate
+void AddReportCommand(Program& program);      // report
+void AddModelCommands(Program& program);      // model describe
 void AddExplainCommand(Program& program);     // explain
 void AddExportCommands(Program& program);     // export, import
 void AddQuickstartCommand(Program& program);  // quickstart

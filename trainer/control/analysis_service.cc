@@ -11,6 +11,8 @@
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
 #include "proto/grpc_status.h"
+#include "trainer/control/child_event.h"
+#include "trainer/control/model_directory.h"
 #include "trainer/forecast.h"
 #include "trainer/model_config.h"
 #include "trainer/report/report_page.h"
@@ -22,36 +24,10 @@ namespace {
 
 namespace json = google::protobuf::util;
 
-template <class Event>
-absl::StatusOr<Event> ParseEvent(std::string_view text) {
-  json::JsonParseOptions options;
-  options.ignore_unknown_fields = true;
-  Event event;
-  if (json::JsonStringToMessage(std::string(text), &event, options).ok()) return event;
-  return absl::InternalError(absl::StrCat("braid-trainer wrote a line that is no event: ",
-                                          std::string(text.substr(0, 200))));
-}
-
-bool Exists(const std::filesystem::path& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
-}
-
-bool IsRunDirectory(const std::filesystem::path& path) { return Exists(path / "run.textproto"); }
-
-bool IsCheckpoint(const std::filesystem::path& path) { return Exists(path / "model.textproto"); }
-
-// Relative paths of an embedded client are relative to our working directory;
-// the child has another one.
-std::string AbsolutePath(const std::string& path) {
-  return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
-}
-
 // Kept beside the run for reports: only the standard evaluation, on the run's own
-// data and routed as in training.
-bool BelongsToRun(const v1::EvaluateRequest& request) {
-  return request.dataset_dir().empty() && request.routing() != v1::PROMPT_ROUTING &&
-         IsRunDirectory(request.model()) && access(request.model().c_str(), W_OK) == 0;
+// data, all of it, and routed as in training.
+bool BelongToRuns(const v1::EvaluateRequest& request) {
+  return request.dataset_dir().empty() && request.paths().empty();
 }
 
 absl::Status KeepEvaluation(const std::filesystem::path& run_dir,
@@ -64,6 +40,19 @@ absl::Status KeepEvaluation(const std::filesystem::path& run_dir,
     return absl::InternalError("the evaluation cannot be written as JSON");
   }
   return WriteFileAtomically(run_dir / "evaluation.json", text);
+}
+
+absl::Status KeepEvaluations(const v1::EvaluateRequest& request, const v1::EvaluateEvent& event) {
+  if (!BelongToRuns(request)) return absl::OkStatus();
+  for (const v1::Evaluation& evaluation : event.result().evaluations()) {
+    const std::filesystem::path model = evaluation.model();
+    if (evaluation.routing() == v1::PROMPT_ROUTING || !IsRunDirectory(model) ||
+        access(model.c_str(), W_OK) != 0) {
+      continue;
+    }
+    RETURN_IF_ERROR(KeepEvaluation(model, evaluation));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -79,59 +68,47 @@ AnalysisServiceImpl::AnalysisServiceImpl(const ControlOptions& options,
       child_(options.trainer_binary.string(),
              std::filesystem::absolute(options.home) / "requests") {}
 
-absl::StatusOr<std::filesystem::path> AnalysisServiceImpl::ModelDirectory(
+absl::StatusOr<std::filesystem::path> AnalysisServiceImpl::DirectoryOf(
     const std::string& model) const {
-  if (model.empty()) return absl::InvalidArgumentError("model: name a run or a directory");
-  if (const absl::StatusOr<RunRecord> run = store_->Get(model); run.ok()) return run->run_dir;
-  const std::filesystem::path path = AbsolutePath(model);
-  if (IsRunDirectory(path) || IsCheckpoint(path)) return path;
-  if (Exists(path)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path.string(), " is not a model: it holds neither run.textproto (a run) nor ",
-                     "model.textproto (a checkpoint)"));
-  }
-  return absl::NotFoundError(absl::StrCat("\"", model, "\" is neither a run nor a directory; ",
-                                          "`braid runs` lists the runs"));
+  return ModelDirectory(*store_, model);
 }
 
 absl::Status AnalysisServiceImpl::Evaluate(v1::EvaluateRequest request,
                                            grpc::ServerContext* context,
                                            grpc::ServerWriter<v1::EvaluateEvent>* writer) {
-  ASSIGN_OR_RETURN(const std::filesystem::path model, ModelDirectory(request.model()));
-  request.set_model(model.string());
+  if (request.models().empty()) return absl::InvalidArgumentError("models: name at least one");
+  for (std::string& model : *request.mutable_models()) {
+    ASSIGN_OR_RETURN(const std::filesystem::path directory, DirectoryOf(model));
+    model = directory.string();
+  }
   request.set_dataset_dir(AbsolutePath(request.dataset_dir()));
+  for (std::string& path : *request.mutable_paths()) path = AbsolutePath(path);
+  return StreamChild<v1::EvaluateEvent>(
+      "evaluate", request, request.num_threads(), context, writer,
+      [&](const v1::EvaluateEvent& event) { return KeepEvaluations(request, event); });
+}
+
+template <class Event, class Request>
+absl::Status AnalysisServiceImpl::StreamChild(
+    const char* command, const Request& request, int num_threads, grpc::ServerContext* context,
+    grpc::ServerWriter<Event>* writer, const std::function<absl::Status(const Event&)>& on_result) {
   bool has_result = false;
   const auto forward = [&](std::string_view line) -> absl::Status {
-    ASSIGN_OR_RETURN(const v1::EvaluateEvent event, ParseEvent<v1::EvaluateEvent>(line));
+    ASSIGN_OR_RETURN(const Event event, ParseChildEvent<Event>(line));
     if (event.has_result()) {
       has_result = true;
-      if (BelongsToRun(request)) RETURN_IF_ERROR(KeepEvaluation(model, event.result()));
+      RETURN_IF_ERROR(on_result(event));
     }
     return writer->Write(event) ? absl::OkStatus() : absl::CancelledError("the client is gone");
   };
-  RETURN_IF_ERROR(child_.Run({.command = "evaluate",
+  RETURN_IF_ERROR(child_.Run({.command = command,
                               .request = request,
-                              .num_threads = request.num_threads(),
+                              .num_threads = num_threads,
                               .on_event = forward,
                               .cancelled = [&] { return context->IsCancelled(); }}));
   return has_result ? absl::OkStatus()
-                    : absl::InternalError("braid-trainer evaluate ended without a result");
-}
-
-absl::Status AnalysisServiceImpl::Generate(v1::GenerateRequest request,
-                                           grpc::ServerContext* context,
-                                           grpc::ServerWriter<v1::GenerateEvent>* writer) {
-  ASSIGN_OR_RETURN(const std::filesystem::path model, ModelDirectory(request.model()));
-  request.set_model(model.string());
-  const auto forward = [&](std::string_view line) -> absl::Status {
-    ASSIGN_OR_RETURN(const v1::GenerateEvent event, ParseEvent<v1::GenerateEvent>(line));
-    return writer->Write(event) ? absl::OkStatus() : absl::CancelledError("the client is gone");
-  };
-  return child_.Run({.command = "generate",
-                     .request = request,
-                     .num_threads = request.num_threads(),
-                     .on_event = forward,
-                     .cancelled = [&] { return context->IsCancelled(); }});
+                    : absl::InternalError(
+                          absl::StrCat("braid-trainer ", command, " ended without a result"));
 }
 
 template <class Request, class Response>
@@ -140,7 +117,7 @@ absl::Status AnalysisServiceImpl::AskChild(const char* command, const Request& r
                                            Response* response) {
   bool answered = false;
   const auto keep = [&](std::string_view line) -> absl::Status {
-    ASSIGN_OR_RETURN(*response, ParseEvent<Response>(line));
+    ASSIGN_OR_RETURN(*response, ParseChildEvent<Response>(line));
     answered = true;
     return absl::OkStatus();
   };
@@ -159,7 +136,7 @@ absl::StatusOr<std::string> AnalysisServiceImpl::RenderRuns(
   if (request.runs().empty()) return absl::InvalidArgumentError("runs: name at least one run");
   std::vector<ReportRun> runs;
   for (const std::string& name : request.runs()) {
-    ASSIGN_OR_RETURN(const std::filesystem::path directory, ModelDirectory(name));
+    ASSIGN_OR_RETURN(const std::filesystem::path directory, DirectoryOf(name));
     ASSIGN_OR_RETURN(runs.emplace_back(), ReadReportRun(RunDirectory(directory)));
   }
   return RenderReport(runs);
@@ -185,12 +162,6 @@ grpc::Status AnalysisServiceImpl::Evaluate(grpc::ServerContext* context,
   return ToGrpc(Evaluate(*request, context, writer));
 }
 
-grpc::Status AnalysisServiceImpl::Generate(grpc::ServerContext* context,
-                                           const v1::GenerateRequest* request,
-                                           grpc::ServerWriter<v1::GenerateEvent>* writer) {
-  return ToGrpc(Generate(*request, context, writer));
-}
-
 grpc::Status AnalysisServiceImpl::Report(grpc::ServerContext*, const v1::ReportRequest* request,
                                          v1::ReportResponse* response) {
   absl::StatusOr<std::string> html = RenderRuns(*request);
@@ -203,7 +174,7 @@ grpc::Status AnalysisServiceImpl::Export(grpc::ServerContext* context,
                                          const v1::ExportRequest* request,
                                          v1::ExportResponse* response) {
   v1::ExportRequest resolved = *request;
-  const absl::StatusOr<std::filesystem::path> model = ModelDirectory(request->model());
+  const absl::StatusOr<std::filesystem::path> model = DirectoryOf(request->model());
   if (!model.ok()) return ToGrpc(model.status());
   resolved.set_model(model->string());
   resolved.set_output_dir(AbsolutePath(request->output_dir()));

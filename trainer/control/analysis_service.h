@@ -5,6 +5,7 @@
 #define BRAID_TRAINER_CONTROL_ANALYSIS_SERVICE_H_
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,8 +28,6 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
                              v1::DescribeModelResponse* response) override;
   grpc::Status Evaluate(grpc::ServerContext* context, const v1::EvaluateRequest* request,
                         grpc::ServerWriter<v1::EvaluateEvent>* writer) override;
-  grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
-                        grpc::ServerWriter<v1::GenerateEvent>* writer) override;
   grpc::Status Report(grpc::ServerContext* context, const v1::ReportRequest* request,
                       v1::ReportResponse* response) override;
   grpc::Status Export(grpc::ServerContext* context, const v1::ExportRequest* request,
@@ -38,13 +37,16 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
 
  private:
   // The directory of a run id, a run directory or a checkpoint directory.
-  absl::StatusOr<std::filesystem::path> ModelDirectory(const std::string& model) const;
+  absl::StatusOr<std::filesystem::path> DirectoryOf(const std::string& model) const;
   absl::StatusOr<std::string> RenderRuns(const v1::ReportRequest& request) const;
   absl::Status Evaluate(v1::EvaluateRequest request, grpc::ServerContext* context,
                         grpc::ServerWriter<v1::EvaluateEvent>* writer);
-  absl::Status Generate(v1::GenerateRequest request, grpc::ServerContext* context,
-                        grpc::ServerWriter<v1::GenerateEvent>* writer);
 
+  // A request that the child answers with a stream whose last event has a result.
+  template <class Event, class Request>
+  absl::Status StreamChild(const char* command, const Request& request, int num_threads,
+                           grpc::ServerContext* context, grpc::ServerWriter<Event>* writer,
+                           const std::function<absl::Status(const Event&)>& on_result);
   // A request that the child answers with one message.
   template <class Request, class Response>
   absl::Status AskChild(const char* command, const Request& request, int num_threads,

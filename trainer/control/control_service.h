@@ -39,6 +39,7 @@ LauncherPrograms ProgramsOf(const ControlOptions& options);
 // FailedPrecondition when HOME cannot be used.
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeTrainingService(const ControlOptions& options);
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeAnalysisService(const ControlOptions& options);
+absl::StatusOr<std::unique_ptr<grpc::Service>> MakeGenerationService(const ControlOptions& options);
 
 }  // namespace braid
 

@@ -15,13 +15,13 @@
 #include "formats/status_macros.h"
 #include "formats/tokenizer.h"
 #include "formats/weight_files.h"
+#include "trainer/generation/prompt.h"
 #include "trainer/huggingface/baked_weights.h"
 #include "trainer/huggingface/config_json.h"
 #include "trainer/huggingface/file_tensor.h"
 #include "trainer/huggingface/output_directory.h"
 #include "trainer/model/parameter_layout.h"
 #include "trainer/model_path.h"
-#include "trainer/prompt.h"
 #include "trainer/training_state.h"
 
 namespace braid {

@@ -59,6 +59,11 @@ absl::Status CachedDecoder::CheckTokens(std::span<const int32_t> tokens) const {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<std::vector<float>>> CachedDecoder::ScoreContinuations(
+    std::span<const std::vector<int32_t>> /*continuations*/) {
+  return absl::UnimplementedError("ScoreContinuations");
+}
+
 std::vector<ExpertMixture> CachedDecoder::Mixtures() const {
   std::vector<ExpertMixture> mixtures;
   for (const LayerState& state : layers_) mixtures.push_back(state.ffn->Mixture());

@@ -29,6 +29,8 @@ class CachedDecoder final : public Decoder {
 
   absl::StatusOr<std::vector<float>> Prefill(std::span<const int32_t> prompt) override;
   absl::StatusOr<std::vector<float>> Step(int32_t token) override;
+  absl::StatusOr<std::vector<std::vector<float>>> ScoreContinuations(
+      std::span<const std::vector<int32_t>> continuations) override;
   std::vector<ExpertMixture> Mixtures() const override;
 
  private:

@@ -42,6 +42,13 @@ class Decoder {
   // Prefill.
   virtual absl::StatusOr<std::vector<float>> Step(int32_t token) = 0;
 
+  // ln p of each token of each of C continuations (at least one token each) of the
+  // sequence so far, which stays as it is: [C][tokens]. They are one batch over the shared
+  // sequence. InvalidArgument for an empty continuation, one that ends beyond
+  // sequence_length or an id outside the vocabulary; FailedPrecondition before Prefill.
+  virtual absl::StatusOr<std::vector<std::vector<float>>> ScoreContinuations(
+      std::span<const std::vector<int32_t>> continuations) = 0;
+
   // Of the FFN in use in every layer. Empty before Prefill.
   virtual std::vector<ExpertMixture> Mixtures() const = 0;
 };

@@ -113,8 +113,8 @@ class EveryMethodTest : public ::testing::Test {
   void Start(bool tls) {
     HostOptions options;
     options.home = Home();
-    options.services = {ServiceName::kPipeline, ServiceName::kTraining, ServiceName::kAnalysis,
-                        ServiceName::kEmbedding, ServiceName::kNeighbors};
+    options.services = {ServiceName::kPipeline,   ServiceName::kTraining,  ServiceName::kAnalysis,
+                        ServiceName::kGeneration, ServiceName::kEmbedding, ServiceName::kNeighbors};
     options.listen = "127.0.0.1:0";
     options.run_jobs = false;
     options.refusal_delay = std::chrono::milliseconds(0);

@@ -9,6 +9,7 @@
 
 #include "braid/v1/analysis.pb.h"
 #include "braid/v1/embedding.pb.h"
+#include "braid/v1/generation.pb.h"
 #include "braid/v1/neighbors.pb.h"
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"

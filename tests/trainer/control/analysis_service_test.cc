@@ -62,19 +62,19 @@ TEST_F(AnalysisServiceTest, UnknownPresetIsAnError) {
 
 TEST_F(AnalysisServiceTest, ForwardsEvaluationAndKeepsItBesideTheRun) {
   v1::EvaluateRequest request;
-  request.set_model("run-000001");
+  request.add_models("run-000001");
   std::vector<v1::EvaluateEvent> events;
   ASSERT_TRUE(Evaluate(request, &events).ok());
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0].done(), 1);
-  EXPECT_EQ(events[1].result().model(), run_dir_.string());
+  EXPECT_EQ(events[1].result().evaluations(0).model(), run_dir_.string());
   EXPECT_THAT(ReadFile(run_dir_ / "evaluation.json").value(), HasSubstr("\"loss\": 2.5"));
   EXPECT_FALSE(HasOpenRequests());
 }
 
 TEST_F(AnalysisServiceTest, EvaluationOnOtherDataIsNotTheRuns) {
   v1::EvaluateRequest request;
-  request.set_model(run_dir_.string());
+  request.add_models(run_dir_.string());
   request.set_dataset_dir((root_ / "dataset").string());
   std::vector<v1::EvaluateEvent> events;
   ASSERT_TRUE(Evaluate(request, &events).ok());
@@ -83,7 +83,7 @@ TEST_F(AnalysisServiceTest, EvaluationOnOtherDataIsNotTheRuns) {
 
 TEST_F(AnalysisServiceTest, FailureOfTheChildIsItsMessage) {
   v1::EvaluateRequest request;
-  request.set_model("run-000001");
+  request.add_models("run-000001");
   request.set_dataset_dir("/missing");
   std::vector<v1::EvaluateEvent> events;
   const grpc::Status status = Evaluate(request, &events);
@@ -93,31 +93,18 @@ TEST_F(AnalysisServiceTest, FailureOfTheChildIsItsMessage) {
 
 TEST_F(AnalysisServiceTest, ModelThatIsNotOneIsRefused) {
   v1::EvaluateRequest request;
-  request.set_model((root_ / "dataset").string());
+  request.add_models((root_ / "dataset").string());
   std::vector<v1::EvaluateEvent> events;
   EXPECT_EQ(Evaluate(request, &events).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 TEST_F(AnalysisServiceTest, ModelThatDoesNotExistIsNamed) {
   v1::EvaluateRequest request;
-  request.set_model("run-000009");
+  request.add_models("run-000009");
   std::vector<v1::EvaluateEvent> events;
   const grpc::Status status = Evaluate(request, &events);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_THAT(status.error_message(), HasSubstr("run-000009"));
-}
-
-TEST_F(AnalysisServiceTest, ForwardsGeneratedText) {
-  v1::GenerateRequest request;
-  request.set_model("run-000001");
-  request.set_prompt("hello");
-  auto reader = stub_->Generate(&context_, request);
-  std::string text;
-  v1::GenerateEvent event;
-  while (reader->Read(&event)) text += event.text();
-  EXPECT_TRUE(reader->Finish().ok());
-  EXPECT_EQ(text, "hello world");
-  EXPECT_TRUE(event.done());
 }
 
 TEST_F(AnalysisServiceTest, ExportsTheDirectoryOfARun) {
@@ -138,19 +125,6 @@ TEST_F(AnalysisServiceTest, RefusedImportIsItsMessage) {
   const grpc::Status status = stub_->Import(&context_, request, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(status.error_message(), (root_ / "llama").string() + ": no such model");
-}
-
-TEST_F(AnalysisServiceTest, CancellingEndsTheChild) {
-  v1::GenerateRequest request;
-  request.set_model("run-000001");
-  request.set_prompt("endless");
-  auto reader = stub_->Generate(&context_, request);
-  v1::GenerateEvent event;
-  ASSERT_TRUE(reader->Read(&event));
-  EXPECT_TRUE(HasOpenRequests());
-  context_.TryCancel();
-  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
-  EXPECT_TRUE(Eventually([&] { return !HasOpenRequests(); }));
 }
 
 TEST_F(AnalysisServiceTest, ReportsARunThatHasJustStarted) {

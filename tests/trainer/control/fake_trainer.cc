@@ -14,6 +14,7 @@
 #include <string>
 
 #include "braid/v1/analysis.pb.h"
+#include "braid/v1/generation.pb.h"
 #include "formats/atomic_file.h"
 #include "proto/config_text.h"
 #include "trainer/run_directory.h"
@@ -99,8 +100,9 @@ int Evaluate(const std::string& path) {
     return 3;
   }
   std::cout << "a library says hello\n{\"done\":1,\"total\":2}\n"
-            << "{\"done\":2,\"total\":2,\"result\":{\"model\":\"" << request.model()
-            << "\",\"step\":7,\"total\":{\"domain\":\"all\",\"loss\":2.5}}}\n";
+            << "{\"done\":2,\"total\":2,\"result\":{\"evaluations\":[{\"model\":\""
+            << request.models(0)
+            << "\",\"step\":7,\"total\":{\"domain\":\"all\",\"loss\":2.5}}]}}\n";
   return 0;
 }
 

@@ -9,9 +9,9 @@
 #include "tests/formats/scratch_directory.h"
 #include "tests/formats/status_matchers.h"
 #include "tests/trainer/huggingface/exported_models.h"
+#include "trainer/generation/prompt.h"
 #include "trainer/huggingface/baked_weights.h"
 #include "trainer/huggingface/file_tensor.h"
-#include "trainer/prompt.h"
 
 namespace braid {
 namespace {

@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/trainer/loop/tiny_run.h"
 #include "tests/trainer/loop/trainer_program.h"
-#include "trainer/generation.h"
+#include "trainer/generation/generation.h"
 
 namespace braid {
 namespace {
@@ -138,7 +138,7 @@ TEST_F(BraidTrainerTest, BadUseAndBadInputAreClear) {
   EXPECT_EQ(no_run.Wait(), kExitFailed);
   EXPECT_THAT(no_run.err(), HasSubstr("/nowhere is not a run directory"));
   v1::EvaluateRequest request;
-  request.set_model(dataset_.string());
+  request.add_models(dataset_.string());
   Program no_model = Trainer("evaluate", Request(request));
   EXPECT_EQ(no_model.Wait(), kExitNotFound);
   EXPECT_THAT(no_model.err(), HasSubstr("is not a model directory"));
@@ -204,7 +204,7 @@ TEST_F(GenerationTest, TrainsScoresAndSamples) {
   ASSERT_EQ(train.Wait(), 0) << train.err();
 
   v1::EvaluateRequest evaluate;
-  evaluate.set_model(run.root().string());
+  evaluate.add_models(run.root().string());
   Program scored = Trainer("evaluate", Request(evaluate));
   ASSERT_EQ(scored.Wait(), 0) << scored.err();
   EXPECT_THAT(scored.out(), HasSubstr("\"loss_after_first_segment\""));

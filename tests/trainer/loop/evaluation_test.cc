@@ -1,5 +1,3 @@
-#include "trainer/evaluation.h"
-
 #include <cmath>
 #include <sstream>
 
@@ -8,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "tests/trainer/loop/tiny_run.h"
 #include "trainer/data_loader.h"
+#include "trainer/evaluation/perplexity.h"
 #include "trainer/model_path.h"
 #include "trainer/training_state.h"
 
@@ -32,7 +31,7 @@ class EvaluationTest : public testing::Test {
 
   static v1::EvaluateRequest Request(const fs::path& model) {
     v1::EvaluateRequest request;
-    request.set_model(model.string());
+    request.add_models(model.string());
     request.set_num_threads(1);
     return request;
   }
@@ -94,18 +93,19 @@ TEST_F(EvaluationTest, RequestNamesARunOrACheckpoint) {
   const auto emit = [&](const v1::EvaluateEvent& event) { events.push_back(event); };
   absl::Status status = Evaluate(Request(run.root()), emit);
   ASSERT_TRUE(status.ok()) << status;
-  const v1::Evaluation by_run = events.back().result();
+  const v1::Evaluation by_run = events.back().result().evaluations(0);
   EXPECT_EQ(by_run.step(), 8);
   EXPECT_EQ(events.back().done(), 8);
   EXPECT_EQ(events.back().total(), 8);
   EXPECT_FALSE(events.front().has_result());
   ASSERT_TRUE(Evaluate(Request(checkpoint), emit).ok());
-  EXPECT_EQ(events.back().result().total().DebugString(), by_run.total().DebugString());
+  EXPECT_EQ(events.back().result().evaluations(0).total().DebugString(),
+            by_run.total().DebugString());
   v1::EvaluateRequest prompt = Request(checkpoint);
-  prompt.set_routing(v1::PROMPT_ROUTING);
+  prompt.add_routings(v1::PROMPT_ROUTING);
   ASSERT_TRUE(Evaluate(prompt, emit).ok());
-  EXPECT_EQ(events.back().result().routing(), v1::PROMPT_ROUTING);
-  EXPECT_NE(events.back().result().total().loss(), by_run.total().loss());
+  EXPECT_EQ(events.back().result().evaluations(0).routing(), v1::PROMPT_ROUTING);
+  EXPECT_NE(events.back().result().evaluations(0).total().loss(), by_run.total().loss());
 }
 
 TEST_F(EvaluationTest, RefusesDataOfAnotherTokenizer) {

@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/trainer/loop/tiny_run.h"
-#include "trainer/evaluation.h"
+#include "trainer/evaluation/perplexity.h"
 #include "trainer/model_config.h"
 #include "trainer/run_spec.h"
 #include "trainer/threaded_communicator.h"

@@ -1,4 +1,4 @@
-#include "trainer/sampler.h"
+#include "trainer/generation/sampler.h"
 
 #include <cmath>
 #include <vector>

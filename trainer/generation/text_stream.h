@@ -1,6 +1,6 @@
 // Text that grows token by token, handed out in whole characters.
-#ifndef BRAID_TRAINER_TEXT_STREAM_H_
-#define BRAID_TRAINER_TEXT_STREAM_H_
+#ifndef BRAID_TRAINER_GENERATION_TEXT_STREAM_H_
+#define BRAID_TRAINER_GENERATION_TEXT_STREAM_H_
 
 #include <cstddef>
 #include <string>
@@ -32,4 +32,4 @@ class TextStream {
 
 }  // namespace braid
 
-#endif  // BRAID_TRAINER_TEXT_STREAM_H_
+#endif  // BRAID_TRAINER_GENERATION_TEXT_STREAM_H_

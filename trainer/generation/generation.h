@@ -1,11 +1,11 @@
 // Text sampled from a trained model.
-#ifndef BRAID_TRAINER_GENERATION_H_
-#define BRAID_TRAINER_GENERATION_H_
+#ifndef BRAID_TRAINER_GENERATION_GENERATION_H_
+#define BRAID_TRAINER_GENERATION_GENERATION_H_
 
 #include <functional>
 
 #include "absl/status/status.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/generation.pb.h"
 
 namespace braid {
 
@@ -19,4 +19,4 @@ absl::Status Generate(const v1::GenerateRequest& request,
 
 }  // namespace braid
 
-#endif  // BRAID_TRAINER_GENERATION_H_
+#endif  // BRAID_TRAINER_GENERATION_GENERATION_H_

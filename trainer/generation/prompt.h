@@ -1,6 +1,6 @@
 // How a text becomes the beginning of a sequence.
-#ifndef BRAID_TRAINER_PROMPT_H_
-#define BRAID_TRAINER_PROMPT_H_
+#ifndef BRAID_TRAINER_GENERATION_PROMPT_H_
+#define BRAID_TRAINER_GENERATION_PROMPT_H_
 
 #include <cstdint>
 #include <string>
@@ -20,4 +20,4 @@ inline std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, const std::
 
 }  // namespace braid
 
-#endif  // BRAID_TRAINER_PROMPT_H_
+#endif  // BRAID_TRAINER_GENERATION_PROMPT_H_

@@ -1,4 +1,4 @@
-#include "trainer/evaluation.h"
+#include "trainer/evaluation/perplexity.h"
 
 #include <algorithm>
 #include <cmath>
@@ -207,7 +207,7 @@ absl::Status Evaluate(const v1::EvaluateRequest& request,
   SetModelThreads(request.num_threads() > 0
                       ? request.num_threads()
                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
-  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), std::cerr));
+  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.models(0), std::cerr));
   ASSIGN_OR_RETURN(const fs::path dataset_dir, DatasetOf(request, path));
   ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(path.checkpoint));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));
@@ -215,7 +215,8 @@ absl::Status Evaluate(const v1::EvaluateRequest& request,
   RETURN_IF_ERROR(VerifyDataset(dataset_dir));
   RETURN_IF_ERROR(CheckTokenizer(path.checkpoint, dataset_dir));
   EvaluationOptions options;
-  if (request.routing() == v1::PROMPT_ROUTING) options.mode = MergeMode::kPrompt;
+  if (request.routings_size() > 0 && request.routings(0) == v1::PROMPT_ROUTING)
+    options.mode = MergeMode::kPrompt;
   options.max_windows_per_domain = request.max_windows_per_domain();
   v1::EvaluateEvent event;
   const auto progress = [&](int64_t done, int64_t total) {
@@ -223,9 +224,11 @@ absl::Status Evaluate(const v1::EvaluateRequest& request,
     event.set_total(total);
     emit(event);
   };
-  ASSIGN_OR_RETURN(*event.mutable_result(), EvaluateModel(*model, dataset_dir, options, progress));
-  event.mutable_result()->set_model(request.model());
-  event.mutable_result()->set_step(state.step);
+  ASSIGN_OR_RETURN(v1::Evaluation evaluation,
+                   EvaluateModel(*model, dataset_dir, options, progress));
+  evaluation.set_model(request.models(0));
+  evaluation.set_step(state.step);
+  *event.mutable_result()->add_evaluations() = std::move(evaluation);
   emit(event);
   return absl::OkStatus();
 }

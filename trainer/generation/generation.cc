@@ -1,4 +1,4 @@
-#include "trainer/generation.h"
+#include "trainer/generation/generation.h"
 
 #include <algorithm>
 #include <chrono>
@@ -14,12 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
 #include "formats/tokenizer.h"
+#include "trainer/generation/prompt.h"
+#include "trainer/generation/sampler.h"
+#include "trainer/generation/text_stream.h"
 #include "trainer/model/language_model.h"
 #include "trainer/model_path.h"
-#include "trainer/prompt.h"
-#include "trainer/sampler.h"
 #include "trainer/splitmix.h"
-#include "trainer/text_stream.h"
 #include "trainer/training_state.h"
 
 namespace braid {

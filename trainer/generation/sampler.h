@@ -1,6 +1,6 @@
 // The next token from its logits.
-#ifndef BRAID_TRAINER_SAMPLER_H_
-#define BRAID_TRAINER_SAMPLER_H_
+#ifndef BRAID_TRAINER_GENERATION_SAMPLER_H_
+#define BRAID_TRAINER_GENERATION_SAMPLER_H_
 
 #include <cstdint>
 #include <span>
@@ -16,4 +16,4 @@ int32_t SampleToken(std::span<const float> logits, double temperature, double to
 
 }  // namespace braid
 
-#endif  // BRAID_TRAINER_SAMPLER_H_
+#endif  // BRAID_TRAINER_GENERATION_SAMPLER_H_

@@ -1,6 +1,6 @@
 // Perplexity on the held-out windows of a packed dataset, by domain.
-#ifndef BRAID_TRAINER_EVALUATION_H_
-#define BRAID_TRAINER_EVALUATION_H_
+#ifndef BRAID_TRAINER_EVALUATION_PERPLEXITY_H_
+#define BRAID_TRAINER_EVALUATION_PERPLEXITY_H_
 
 #include <cstdint>
 #include <filesystem>
@@ -38,4 +38,4 @@ absl::Status Evaluate(const v1::EvaluateRequest& request,
 
 }  // namespace braid
 
-#endif  // BRAID_TRAINER_EVALUATION_H_
+#endif  // BRAID_TRAINER_EVALUATION_PERPLEXITY_H_

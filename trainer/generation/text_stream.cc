@@ -1,4 +1,4 @@
-#include "trainer/text_stream.h"
+#include "trainer/generation/text_stream.h"
 
 namespace braid {
 namespace {

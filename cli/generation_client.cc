@@ -1,0 +1,15 @@
+#include "cli/generation_client.h"
+
+#include "braid/v1/generation.grpc.pb.h"
+#include "cli/grpc_call.h"
+
+namespace braid {
+
+absl::Status GenerationClient::Generate(
+    const v1::GenerateRequest& request,
+    const std::function<bool(const v1::GenerateEvent&)>& on_event) {
+  return ReadStream<v1::GenerateEvent>(*v1::GenerationService::NewStub(channel_),
+                                       &v1::GenerationService::Stub::Generate, request, on_event);
+}
+
+}  // namespace braid

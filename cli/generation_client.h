@@ -1,0 +1,33 @@
+// GenerationService as plain calls.
+#ifndef BRAID_CLI_GENERATION_CLIENT_H_
+#define BRAID_CLI_GENERATION_CLIENT_H_
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "braid/v1/generation.pb.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace braid {
+
+class GenerationClient {
+ public:
+  explicit GenerationClient(std::shared_ptr<grpc::Channel> channel)
+      : channel_(std::move(channel)) {}
+
+  // Ends the call when `on_event` returns false.
+  absl::Status Generate(const v1::GenerateRequest& request,
+                        const std::function<bool(const v1::GenerateEvent&)>& on_event);
+
+ private:
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_GENERATION_CLIENT_H_

@@ -6,6 +6,7 @@ braid_library(NAME supervision
   SRCS
     control/adoption.cc
     control/attempt_end.cc
+    control/attempt_files.cc
     control/attempt_process.cc
     control/child_program.cc
     control/heartbeat_watch.cc
@@ -17,6 +18,7 @@ braid_library(NAME supervision
     control/restart_policy.cc
     control/run_event_log.cc
     control/run_history.cc
+    control/run_journal.cc
     control/run_process.cc
     control/slow_rank_detector.cc
     control/subprocess.cc

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <fstream>
@@ -13,10 +12,10 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "formats/file_error.h"
 #include "formats/status_macros.h"
 #include "trainer/control/adoption.h"
 #include "trainer/control/attempt_end.h"
+#include "trainer/control/attempt_files.h"
 #include "trainer/control/rank_hosts.h"
 #include "trainer/control/restart_policy.h"
 #include "trainer/control/run_process.h"
@@ -32,13 +31,11 @@ constexpr double kTurnSeconds = 0.05;
 constexpr double kShortestLookSeconds = 0.2;
 constexpr double kLongestLookSeconds = 1;
 constexpr double kLookCostRatio = 5;
-constexpr double kSaveSeconds = 1;
 // A trainer that has written exit.json but hangs while ending is not waited for.
 constexpr double kExitGraceSeconds = 15;
 // Twice the period in which ranks look at attempt.json.
 constexpr double kFenceSeconds = 2;
 constexpr double kProbeSeconds = 1.5;
-constexpr double kWriteRetrySeconds = 0.5;
 constexpr size_t kRecentSteps = 100;
 constexpr int64_t kEventsPerRead = 1000;
 
@@ -63,21 +60,6 @@ bool MayStartLater(const absl::Status& status) {
 
 }  // namespace
 
-int64_t NewestCheckpointStep(const RunDirectory& run) {
-  constexpr std::string_view kPrefix = "step-";
-  int64_t newest = 0;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(run.checkpoints(), error)) {
-    const std::string name = entry.path().filename();
-    int64_t step = 0;
-    if (name.compare(0, kPrefix.size(), kPrefix) != 0) continue;
-    const char* const end = name.data() + name.size();
-    const auto [rest, parsed] = std::from_chars(name.data() + kPrefix.size(), end, step);
-    if (parsed == std::errc() && rest == end) newest = std::max(newest, step);
-  }
-  return newest;
-}
-
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Open(const RunDirectory& run,
                                                              const SupervisorOptions& options) {
   ASSIGN_OR_RETURN(v1::RunSpec spec, run.ReadSpec());
@@ -85,30 +67,30 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Open(const RunDirectory&
   ASSIGN_OR_RETURN(SupervisorLock lock, SupervisorLock::Take(run));
   auto supervisor = absl::WrapUnique(new Supervisor(run, options, std::move(lock)));
   supervisor->spec_ = std::move(spec);
-  ASSIGN_OR_RETURN(supervisor->log_, RunEventLog::Open(run.events()));
-  ASSIGN_OR_RETURN(supervisor->history_, LoadRunHistory(run.supervision(), run.events()));
-  supervisor->steps_ =
-      std::make_unique<MetricsFollower>(run.metrics(), supervisor->history_.newest_step);
+  ASSIGN_OR_RETURN(supervisor->journal_, RunJournal::Open(run, options.write_patience_seconds));
+  const int64_t newest_step = supervisor->journal_->history().newest_step;
+  supervisor->steps_ = std::make_unique<MetricsFollower>(run.metrics(), newest_step);
   for (const v1::StepMetrics& step : run.ReadRecentMetrics(kRecentSteps)) {
-    if (step.step() <= supervisor->history_.newest_step) supervisor->AddStepTime(step);
+    if (step.step() <= newest_step) supervisor->AddStepTime(step);
   }
   return supervisor;
 }
 
 absl::StatusOr<v1::RunState> Supervisor::Run(const std::function<bool()>& stop_requested) {
-  if (options_.adopt && HasEnded(log_->state()) && !IsLaunchedAnew(run_, history_.nonce)) {
-    return log_->state();
+  if (options_.adopt && HasEnded(journal_->state()) &&
+      !IsLaunchedAnew(run_, journal_->history().nonce)) {
+    return journal_->state();
   }
   RETURN_IF_ERROR(Claim());
   RETURN_IF_ERROR(Begin(stop_requested));
-  while (!HasEnded(log_->state())) {
+  while (!HasEnded(journal_->state())) {
     if (stop_requested()) RecordStop();
     RETURN_IF_ERROR(Turn());
-    if (UnixTime() - saved_at_ > kSaveSeconds) SaveHistory(/*durable=*/false);
+    journal_->SaveNowAndThen();
     SleepSeconds(kTurnSeconds);
   }
-  SaveHistory(/*durable=*/true);
-  return log_->state();
+  journal_->Close();
+  return journal_->state();
 }
 
 // A launcher has recorded us already; a scheduler, or whoever adopts, has not. The nonce stays
@@ -117,10 +99,10 @@ absl::Status Supervisor::Claim() {
   const absl::StatusOr<ProcessRecord> known = ReadProcessRecord(run_.process());
   ASSIGN_OR_RETURN(const ProcessIdentity self, IdentifyProcess(getpid()));
   const bool recorded = known.ok() && IsSame(known->identity, self);
-  const bool anew = !known.ok() ||
-                    (!recorded && HasEnded(log_->state()) && !IsLaunchedAnew(run_, history_.nonce));
+  const bool anew = !known.ok() || (!recorded && HasEnded(journal_->state()) &&
+                                    !IsLaunchedAnew(run_, journal_->history().nonce));
   nonce_ = anew ? NewNonce() : known->nonce;
-  history_.nonce = nonce_;
+  journal_->SetNonce(nonce_);
   if (recorded) return absl::OkStatus();
   return WriteProcessRecord(run_.process(), {self, nonce_, UnixTime()});
 }
@@ -128,11 +110,11 @@ absl::Status Supervisor::Claim() {
 // On a full disk it is tried again in the next turn.
 void Supervisor::RecordStop() {
   const absl::Status status = RecordStopRequest(run_, UnixTime());
-  if (!status.ok()) Complain(status);
+  if (!status.ok()) journal_->Complain(status);
 }
 
 absl::Status Supervisor::Begin(const std::function<bool()>& stop_requested) {
-  const v1::RunState state = log_->state();
+  const v1::RunState state = journal_->state();
   if (HasEnded(state) || state == v1::RUN_STATE_UNSPECIFIED || state == v1::RUN_QUEUED) {
     return StartAttempt();
   }
@@ -140,16 +122,18 @@ absl::Status Supervisor::Begin(const std::function<bool()>& stop_requested) {
   if (state == v1::RUN_RESTARTING) return GoOnRestarting(std::move(attempt));
   if (attempt) {
     Attach(*std::move(attempt));
-    return Tell(state, "a new supervisor has taken the run over; it trains on");
+    return journal_->Tell(state, "a new supervisor has taken the run over; it trains on");
   }
   RETURN_IF_ERROR(AwaitSilence(stop_requested));
   RETURN_IF_ERROR(FollowSteps());
-  if (state == v1::RUN_STARTING && !HasBegunAttempt()) {
-    if (ReadStopRequest(run_)) return Tell(v1::RUN_STOPPED, "stopped before it was started");
+  if (state == v1::RUN_STARTING && !HasBegunAttempt(run_, journal_->last_number())) {
+    if (ReadStopRequest(run_))
+      return journal_->Tell(v1::RUN_STOPPED, "stopped before it was started");
     return StartAttempt();
   }
-  if (const std::optional<ExitRecord> exit = ExitOfAttempt()) return EndAsExitSays(*exit);
-  if (ReadStopRequest(run_)) return Tell(v1::RUN_STOPPED, "stopped: its processes are gone");
+  if (const std::optional<ExitRecord> exit = ExitOfAttempt(run_)) return EndAsExitSays(*exit);
+  if (ReadStopRequest(run_))
+    return journal_->Tell(v1::RUN_STOPPED, "stopped: its processes are gone");
   return Lost();
 }
 
@@ -161,9 +145,9 @@ absl::Status Supervisor::GoOnRestarting(std::optional<AttemptProcess> given_up) 
     if (!gone.ok()) std::cerr << gone.message() << std::endl;
   }
   RETURN_IF_ERROR(FollowSteps());
-  const std::optional<ExitRecord> exit = ExitOfAttempt();
+  const std::optional<ExitRecord> exit = ExitOfAttempt(run_);
   if (exit && exit->outcome == kSucceeded) return EndAsExitSays(*exit);
-  const auto& incidents = history_.run.incidents();
+  const auto& incidents = journal_->history().run.incidents();
   if (incidents.empty()) return absl::OkStatus();
   const v1::RunIncident& last = *incidents.rbegin();
   const double left = last.time() + last.restart_after_seconds() - UnixTime();
@@ -186,29 +170,17 @@ absl::Status Supervisor::AwaitSilence(const std::function<bool()>& stop_requeste
   return absl::OkStatus();
 }
 
-// Whether attempt.json is of the attempt that the log says is starting; the supervisor may have
-// been killed between the two.
-bool Supervisor::HasBegunAttempt() const {
-  const absl::StatusOr<ProcessRecord> attempt = ReadProcessRecord(run_.attempt());
-  const absl::StatusOr<std::vector<v1::RunEvent>> events =
-      ReadRunEvents(run_.events(), std::max<int64_t>(0, log_->last_number() - kEventsPerRead));
-  if (!attempt.ok() || !events.ok()) return attempt.ok();
-  const auto before = std::find_if(events->rbegin(), events->rend(), [](const auto& event) {
-    return event.state() != v1::RUN_STARTING;
-  });
-  return before.base() == events->end() || attempt->launched_at >= before.base()->time();
-}
-
 absl::Status Supervisor::Turn() {
   RETURN_IF_ERROR(FollowSteps());
   if (attempt_) return TurnAttempt();
-  if (ReadStopRequest(run_)) return Tell(v1::RUN_STOPPED, "stopped before it was started again");
+  if (ReadStopRequest(run_))
+    return journal_->Tell(v1::RUN_STOPPED, "stopped before it was started again");
   return SteadySeconds() >= restart_at_ ? StartAttempt() : absl::OkStatus();
 }
 
 absl::Status Supervisor::TurnAttempt() {
   if (!attempt_->IsRunning()) return AttemptEnded();
-  if (exited_at_ == 0 && ExitOfAttempt()) exited_at_ = SteadySeconds();
+  if (exited_at_ == 0 && ExitOfAttempt(run_)) exited_at_ = SteadySeconds();
   if (exited_at_ > 0 && SteadySeconds() - exited_at_ > kExitGraceSeconds) return AttemptEnded();
   if (ReadStopRequest(run_)) {
     RETURN_IF_ERROR(HurryStop());
@@ -224,9 +196,9 @@ absl::StatusOr<AttemptProcess> Supervisor::LaunchAttempt() {
 }
 
 absl::Status Supervisor::StartAttempt() {
-  const bool told = log_->state() == v1::RUN_STARTING;
-  const int32_t attempt_number = history_.run.attempts() + (told ? 0 : 1);
-  RETURN_IF_ERROR(Tell(
+  const bool told = journal_->state() == v1::RUN_STARTING;
+  const int32_t attempt_number = journal_->history().run.attempts() + (told ? 0 : 1);
+  RETURN_IF_ERROR(journal_->Tell(
       v1::RUN_STARTING,
       absl::StrCat("attempt ", attempt_number, " starts from step ", NewestCheckpointStep(run_))));
   absl::StatusOr<AttemptProcess> attempt = LaunchAttempt();
@@ -264,16 +236,16 @@ double Supervisor::FenceSeconds() const {
 absl::Status Supervisor::FollowSteps() {
   absl::StatusOr<std::vector<v1::RunEvent>> events = steps_->Next(kEventsPerRead);
   // The steps go untold; the run goes on.
-  if (!events.ok()) Complain(events.status());
+  if (!events.ok()) journal_->Complain(events.status());
   while (events.ok() && !events->empty()) {
     // Steps can be done before the first heartbeat is looked at.
-    if (attempt_ && log_->state() == v1::RUN_STARTING) {
-      RETURN_IF_ERROR(Tell(v1::RUN_RUNNING, "the first rank reports"));
+    if (attempt_ && journal_->state() == v1::RUN_STARTING) {
+      RETURN_IF_ERROR(journal_->Tell(v1::RUN_RUNNING, "the first rank reports"));
     }
     for (v1::RunEvent& event : *events) {
       AddStepTime(event.metrics());
       if (watch_) watch_->SawStep();
-      RETURN_IF_ERROR(Append(std::move(event)));
+      RETURN_IF_ERROR(journal_->Append(std::move(event)));
     }
     events = steps_->Next(kEventsPerRead);
   }
@@ -305,8 +277,8 @@ absl::Status Supervisor::LookAtHeartbeats() {
 
 absl::Status Supervisor::TakeHeartbeats(double now) {
   watch_->Look(run_.ReadHeartbeats(), now);
-  if (!watch_->any_reported() || log_->state() != v1::RUN_STARTING) return absl::OkStatus();
-  return Tell(v1::RUN_RUNNING, "the first rank reports");
+  if (!watch_->any_reported() || journal_->state() != v1::RUN_STARTING) return absl::OkStatus();
+  return journal_->Tell(v1::RUN_RUNNING, "the first rank reports");
 }
 
 absl::Status Supervisor::ReportSlowRanks() {
@@ -318,7 +290,7 @@ absl::Status Supervisor::ReportSlowRanks() {
                                    std::round(slow.ratio() * 100) / 100,
                                    " times as long for its own work as the median rank"));
     *event.mutable_slow_rank() = slow;
-    RETURN_IF_ERROR(Append(std::move(event)));
+    RETURN_IF_ERROR(journal_->Append(std::move(event)));
   }
   return absl::OkStatus();
 }
@@ -349,7 +321,7 @@ absl::Status Supervisor::EndHungAttempt(const HeartbeatWatch::Hang& hang) {
   attempt_.reset();
   RETURN_IF_ERROR(FollowSteps());
   // It was done in the very moment.
-  const std::optional<ExitRecord> exit = ExitOfAttempt();
+  const std::optional<ExitRecord> exit = ExitOfAttempt(run_);
   if (exit && exit->outcome == kSucceeded) return EndAsExitSays(*exit);
   return Fail(std::move(incident), /*retryable=*/true);
 }
@@ -364,10 +336,11 @@ absl::Status Supervisor::AttemptEnded() {
   RETURN_IF_ERROR(TakeHeartbeats(SteadySeconds()));
   RETURN_IF_ERROR(FollowSteps());
   const std::optional<int> code = attempt_->exit_code();
-  const std::optional<ExitRecord> exit = ExitOfAttempt();
+  const std::optional<ExitRecord> exit = ExitOfAttempt(run_);
   attempt_.reset();
   if (exit) return EndAsExitSays(*exit);
-  if (ReadStopRequest(run_)) return Tell(v1::RUN_STOPPED, "stopped without a new checkpoint");
+  if (ReadStopRequest(run_))
+    return journal_->Tell(v1::RUN_STOPPED, "stopped without a new checkpoint");
   const AttemptEnd end = DescribeEnd(run_, spec_.launch(), watch_->beats(), silent_first, code);
   v1::RunIncident incident =
       NewIncident(watch_->any_reported() ? v1::TRAINER_DIED : v1::LAUNCH_FAILED, end.cause);
@@ -375,24 +348,15 @@ absl::Status Supervisor::AttemptEnded() {
   return Fail(std::move(incident), end.retryable);
 }
 
-// Of the attempt of attempt.json; a trainer that knows no nonce is believed.
-std::optional<ExitRecord> Supervisor::ExitOfAttempt() const {
-  std::optional<ExitRecord> exit = run_.ReadExit();
-  const absl::StatusOr<ProcessRecord> attempt = ReadProcessRecord(run_.attempt());
-  const bool foreign =
-      exit && !exit->nonce.empty() && attempt.ok() && exit->nonce != attempt->nonce;
-  return foreign ? std::nullopt : exit;
-}
-
 absl::Status Supervisor::EndAsExitSays(const ExitRecord& exit) {
   if (exit.outcome == kSucceeded) {
-    return Tell(v1::RUN_SUCCEEDED, absl::StrCat("done: step ", exit.step));
+    return journal_->Tell(v1::RUN_SUCCEEDED, absl::StrCat("done: step ", exit.step));
   }
   if (exit.outcome == kStopped) {
-    return Tell(v1::RUN_STOPPED, absl::StrCat("stopped after step ", exit.step));
+    return journal_->Tell(v1::RUN_STOPPED, absl::StrCat("stopped after step ", exit.step));
   }
   const std::string error = exit.error.empty() ? "the trainer gave no cause" : exit.error;
-  if (ReadStopRequest(run_)) return Tell(v1::RUN_STOPPED, "stopped; " + error);
+  if (ReadStopRequest(run_)) return journal_->Tell(v1::RUN_STOPPED, "stopped; " + error);
   return Fail(NewIncident(v1::TRAINER_FAILED, error), exit.retryable);
 }
 
@@ -426,62 +390,19 @@ v1::RunIncident Supervisor::NewIncident(v1::IncidentKind kind, std::string cause
 }
 
 absl::Status Supervisor::Fail(v1::RunIncident incident, bool retryable) {
-  incident.set_attempt(history_.run.attempts());
-  incident.set_step(history_.newest_step);
+  incident.set_attempt(journal_->history().run.attempts());
+  incident.set_step(journal_->history().newest_step);
   incident.set_resumed_step(NewestCheckpointStep(run_));
-  const int32_t restarts = history_.RestartsBefore(incident.resumed_step());
+  const int32_t restarts = journal_->history().RestartsBefore(incident.resumed_step());
   const std::optional<double> pause = RestartPause(spec_.supervision(), retryable, restarts);
   incident.set_restart_after_seconds(pause.value_or(0));
   restart_at_ = SteadySeconds() + pause.value_or(0);
   v1::RunEvent event;
   event.set_state(pause ? v1::RUN_RESTARTING : v1::RUN_FAILED);
   event.set_message(pause ? incident.cause()
-                          : StoryOf(history_.run.incidents(), incident, restarts));
+                          : StoryOf(journal_->history().run.incidents(), incident, restarts));
   *event.mutable_incident() = std::move(incident);
-  return Append(std::move(event));
-}
-
-absl::Status Supervisor::Tell(v1::RunState state, const std::string& message) {
-  v1::RunEvent event;
-  event.set_state(state);
-  event.set_message(message);
-  return Append(std::move(event));
-}
-
-absl::Status Supervisor::Append(v1::RunEvent event) {
-  event.set_time(UnixTime());
-  const bool is_step = event.has_metrics();
-  RETURN_IF_ERROR(Write(&event));
-  history_.Apply(event);
-  if (!is_step) SaveHistory(/*durable=*/false);
-  return absl::OkStatus();
-}
-
-// A full disk is often emptied, a file server comes back.
-absl::Status Supervisor::Write(v1::RunEvent* event) {
-  const double begin = SteadySeconds();
-  while (true) {
-    absl::Status status = log_->Append(event);
-    if (!IsSystemError(status) || SteadySeconds() - begin > options_.write_patience_seconds) {
-      return status;
-    }
-    Complain(status);
-    SleepSeconds(kWriteRetrySeconds);
-  }
-}
-
-// A cache: without it the log is read.
-void Supervisor::SaveHistory(bool durable) {
-  saved_at_ = UnixTime();
-  const absl::Status saved = WriteRunHistory(run_.supervision(), history_,
-                                             durable ? Durability::kSynced : Durability::kRenamed);
-  if (!saved.ok()) Complain(saved);
-}
-
-// The same is said once.
-void Supervisor::Complain(const absl::Status& status) {
-  const std::string complaint(status.message());
-  if (std::exchange(complaint_, complaint) != complaint) std::cerr << complaint << std::endl;
+  return journal_->Append(std::move(event));
 }
 
 }  // namespace braid

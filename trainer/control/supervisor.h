@@ -23,8 +23,7 @@
 #include "trainer/control/heartbeat_watch.h"
 #include "trainer/control/host_probe.h"
 #include "trainer/control/metrics_follower.h"
-#include "trainer/control/run_event_log.h"
-#include "trainer/control/run_history.h"
+#include "trainer/control/run_journal.h"
 #include "trainer/control/slow_rank_detector.h"
 #include "trainer/control/stop_request.h"
 #include "trainer/control/supervisor_lock.h"
@@ -62,7 +61,6 @@ class Supervisor {
   absl::Status Begin(const std::function<bool()>& stop_requested);
   absl::Status GoOnRestarting(std::optional<AttemptProcess> given_up);
   absl::Status AwaitSilence(const std::function<bool()>& stop_requested);
-  bool HasBegunAttempt() const;
   absl::Status Turn();
   absl::Status TurnAttempt();
   absl::Status StartAttempt();
@@ -80,14 +78,8 @@ class Supervisor {
   void RecordStop();
   absl::Status HurryStop();
   absl::Status Fail(v1::RunIncident incident, bool retryable);
-  absl::Status Tell(v1::RunState state, const std::string& message);
-  absl::Status Append(v1::RunEvent event);
-  absl::Status Write(v1::RunEvent* event);
-  void SaveHistory(bool durable);
-  void Complain(const absl::Status& status);
   HeartbeatWatch::Hang WithCutHosts(HeartbeatWatch::Hang hang);
   void ProbeWhenAllWait(double limit, double now);
-  std::optional<ExitRecord> ExitOfAttempt() const;
   double FenceSeconds() const;
   v1::RunIncident NewIncident(v1::IncidentKind kind, std::string cause) const;
 
@@ -96,10 +88,8 @@ class Supervisor {
   const SupervisorLock lock_;
   v1::RunSpec spec_;
   std::string nonce_;  // of the launch
-  std::unique_ptr<RunEventLog> log_;
-  RunHistory history_;
-  double saved_at_ = 0;  // Unix seconds
-  double look_at_ = 0;   // at heartbeats; steady clock
+  std::unique_ptr<RunJournal> journal_;
+  double look_at_ = 0;  // at heartbeats; steady clock
   std::unique_ptr<MetricsFollower> steps_;
   std::deque<double> step_seconds_;  // of recent steps, of the kind of the newest
   bool upcycled_ = false;            // that kind
@@ -112,12 +102,8 @@ class Supervisor {
   double restart_at_ = 0;    // steady clock
   double stop_seen_at_ = 0;  // the request to stop; steady clock
   bool terminated_ = false;  // mpirun was asked to end
-  std::string complaint_;    // the last
   std::set<int64_t> signalled_;
 };
-
-// The newest step with a published checkpoint; 0 when there is none. By name, not by content.
-int64_t NewestCheckpointStep(const RunDirectory& run);
 
 }  // namespace braid
 

@@ -16,6 +16,7 @@
 
 #include "formats/atomic_file.h"
 #include "tests/trainer/loop/tiny_run.h"
+#include "trainer/control/attempt_files.h"
 #include "trainer/control/attempt_process.h"
 #include "trainer/control/child_program.h"
 #include "trainer/control/process_identity.h"

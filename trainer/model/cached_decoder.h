@@ -7,7 +7,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -16,7 +15,7 @@
 #include "trainer/kernels/causal_attention.h"
 #include "trainer/model/decoder.h"
 #include "trainer/model/merge_mode.h"
-#include "trainer/model/routing/incremental_ffn.h"
+#include "trainer/model/sequence_state.h"
 #include "trainer/model/transformer.h"
 
 namespace braid {
@@ -34,24 +33,18 @@ class CachedDecoder final : public Decoder {
   std::vector<ExpertMixture> Mixtures() const override;
 
  private:
-  struct LayerState {
-    at::Tensor keys, values;  // [H, sequence_length, hd]
-    std::unique_ptr<IncrementalFfn> ffn;
-  };
-
   absl::Status CheckTokens(std::span<const int32_t> tokens) const;
+  absl::Status CheckContinuation(std::span<const int32_t> tokens) const;
   void Reset();
-  // Tokens of the current segment only (kSegment), any number (kPrompt).
-  at::Tensor Advance(std::span<const int32_t> tokens);
+  // Appends any number of tokens and returns the logits after the last.
+  std::vector<float> Append(std::span<const int32_t> tokens);
+  // Appends tokens of the current segment only (kSegment), any number (kPrompt).
+  void Advance(std::span<const int32_t> tokens);
   at::Tensor Attend(const LayerWeights& w, const at::Tensor& h, LayerState* state);
-  std::vector<float> Logits(const at::Tensor& hidden) const;
 
-  const v1::ModelConfig& config_;
-  const TransformerWeights& weights_;
-  const AttentionTables& tables_;
+  const ModelTensors model_;
   const MergeMode mode_;
-  std::vector<LayerState> layers_;
-  int64_t position_ = 0;
+  SequenceState sequence_;
 };
 
 }  // namespace braid

@@ -28,10 +28,8 @@ absl::StatusOr<std::vector<float>> CachedDecoder::Prefill(std::span<const int32_
                                                    limit, "; shorten it"));
   }
   RETURN_IF_ERROR(CheckTokens(prompt));
-  return WithoutGradients<std::vector<float>>([&] {
-    Reset();
-    return Append(prompt);
-  });
+  reused_tokens_ = Reusable(prompt);
+  return Continue(reused_tokens_, prompt.subspan(reused_tokens_));
 }
 
 absl::StatusOr<std::vector<float>> CachedDecoder::Step(int32_t token) {
@@ -41,7 +39,7 @@ absl::StatusOr<std::vector<float>> CachedDecoder::Step(int32_t token) {
     return absl::OutOfRangeError(absl::StrCat("the sequence has reached sequence_length ", limit));
   }
   RETURN_IF_ERROR(CheckTokens({&token, 1}));
-  return WithoutGradients<std::vector<float>>([&] { return Append({&token, 1}); });
+  return Continue(sequence_.position(), {&token, 1});
 }
 
 absl::StatusOr<std::vector<std::vector<float>>> CachedDecoder::ScoreContinuations(
@@ -83,6 +81,36 @@ std::vector<ExpertMixture> CachedDecoder::Mixtures() const {
   std::vector<ExpertMixture> mixtures;
   for (const LayerState& state : sequence_.layers) mixtures.push_back(state.ffn->Mixture());
   return mixtures;
+}
+
+int64_t CachedDecoder::Reusable(std::span<const int32_t> prompt) const {
+  const std::vector<int32_t>& held = sequence_.tokens;
+  const auto differ = std::mismatch(held.begin(), held.end(), prompt.begin(), prompt.end());
+  const int64_t common = differ.first - held.begin(), length = std::ssize(prompt);
+  int64_t kept = std::min(common, length - 1);
+  for (const LayerState& layer : sequence_.layers) {
+    kept = std::min(kept, layer.ffn->Reusable(common, length));
+  }
+  return kept;
+}
+
+absl::StatusOr<std::vector<float>> CachedDecoder::Continue(int64_t kept,
+                                                           std::span<const int32_t> tokens) {
+  auto logits = WithoutGradients<std::vector<float>>([&] {
+    if (kept == 0) {
+      Reset();
+    } else if (kept < sequence_.position()) {
+      Rewind(kept);
+    }
+    return Append(tokens);
+  });
+  if (!logits.ok()) sequence_ = {};
+  return logits;
+}
+
+void CachedDecoder::Rewind(int64_t position) {
+  sequence_.tokens.resize(position);
+  for (const LayerState& layer : sequence_.layers) layer.ffn->Rewind(position);
 }
 
 void CachedDecoder::Reset() {

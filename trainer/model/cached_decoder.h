@@ -31,12 +31,20 @@ class CachedDecoder final : public Decoder {
   absl::StatusOr<std::vector<std::vector<float>>> ScoreContinuations(
       std::span<const std::vector<int32_t>> continuations) override;
   std::vector<ExpertMixture> Mixtures() const override;
+  int64_t reused_tokens() const override { return reused_tokens_; }
 
  private:
   absl::Status CheckTokens(std::span<const int32_t> tokens) const;
   absl::Status CheckContinuation(std::span<const int32_t> tokens) const;
+  // Tokens at the beginning of `prompt` that the state is right for; one less than all
+  // at most, as the last one's hidden state is needed.
+  int64_t Reusable(std::span<const int32_t> prompt) const;
+  // Keeps the first `kept` tokens, appends `tokens` and returns the logits after the last.
+  // An error ends the sequence.
+  absl::StatusOr<std::vector<float>> Continue(int64_t kept, std::span<const int32_t> tokens);
   void Reset();
-  // Appends any number of tokens and returns the logits after the last.
+  void Rewind(int64_t position);
+  // Any number of tokens.
   std::vector<float> Append(std::span<const int32_t> tokens);
   // Appends tokens of the current segment only (kSegment), any number (kPrompt).
   void Advance(std::span<const int32_t> tokens);
@@ -45,6 +53,7 @@ class CachedDecoder final : public Decoder {
   const ModelTensors model_;
   const MergeMode mode_;
   SequenceState sequence_;
+  int64_t reused_tokens_ = 0;
 };
 
 }  // namespace braid

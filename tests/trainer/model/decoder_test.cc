@@ -1,5 +1,6 @@
 #include "trainer/model/decoder.h"
 
+#include <algorithm>
 #include <random>
 #include <span>
 #include <vector>
@@ -13,6 +14,8 @@ namespace {
 constexpr int64_t kLength = 24, kVocab = 50;
 constexpr v1::Router kRouters[] = {v1::CAUSAL_SEGMENT, v1::PREFIX, v1::EXPERT_CHOICE_SEGMENT,
                                    v1::EXPERT_CHOICE_TOKEN};
+constexpr v1::Router kAllRouters[] = {v1::DENSE, v1::CAUSAL_SEGMENT, v1::PREFIX,
+                                      v1::EXPERT_CHOICE_SEGMENT, v1::EXPERT_CHOICE_TOKEN};
 
 class DecoderTest : public testing::Test {
  protected:
@@ -38,6 +41,44 @@ class DecoderTest : public testing::Test {
       worst = std::max(worst, MaxDifference(decoded[i], {begin, begin + kVocab}));
     }
     return worst;
+  }
+
+  // Experts in all layers for -1.
+  static v1::ModelConfig ConfigOf(v1::Router router, int layer) {
+    if (router == v1::DENSE) return SmallModelConfig(1);
+    return SmallModelConfig(3, router, layer < 0 ? std::vector<int>() : std::vector{layer});
+  }
+
+  void ExpectAsNewDecoders(LanguageModel& model, MergeMode mode) {
+    const auto decoder = model.NewDecoder(mode);
+    std::vector<int32_t> held;
+    for (int round = 0; round < 12; ++round) {
+      // Half of the lengths at or beside a segment's start.
+      const size_t length =
+          round % 2 == 0 ? 1 + random_() % kLength : 7 + 8 * (random_() % 2) + random_() % 3;
+      std::vector<int32_t> prompt = RandomTokens(length, kVocab, &random_);
+      const size_t shared = std::min({held.size(), length, size_t{random_() % (kLength + 8)}});
+      std::copy_n(held.begin(), shared, prompt.begin());
+      const auto fresh = model.NewDecoder(mode);
+      ASSERT_LT(MaxDifference(decoder->Prefill(prompt).value(), fresh->Prefill(prompt).value()),
+                1e-5)
+          << "round " << round << ", " << decoder->reused_tokens() << " of " << length;
+      held = prompt;
+      if (length < kLength) {
+        const std::vector<std::vector<int32_t>> next = {
+            RandomTokens(kLength - length, kVocab, &random_)};
+        ASSERT_LT(MaxDifference(decoder->ScoreContinuations(next).value()[0],
+                                fresh->ScoreContinuations(next).value()[0]),
+                  1e-5);
+      }
+      for (size_t steps = random_() % (kLength - length + 1); steps > 0; --steps) {
+        held.push_back(static_cast<int32_t>(random_() % kVocab));
+        ASSERT_LT(
+            MaxDifference(decoder->Step(held.back()).value(), fresh->Step(held.back()).value()),
+            1e-5)
+            << "round " << round << ", step to " << held.size();
+      }
+    }
   }
 
   std::mt19937 random_{21};
@@ -140,6 +181,49 @@ TEST_F(DecoderTest, PrefillStartsAfresh) {
   const std::vector<float> first = decoder->Prefill(a).value();
   ASSERT_TRUE(decoder->Prefill(b).ok());
   EXPECT_EQ(decoder->Prefill(a).value(), first);
+}
+
+// Prompts that share random beginnings with what one decoder holds, its own steps and the same
+// prompt again included.
+TEST_F(DecoderTest, ReusedBeginningsGiveWhatNewDecodersGive) {
+  for (v1::Router router : kAllRouters) {
+    for (v1::FirstSegment first : {v1::SELF_STOP_GRADIENT, v1::UNIFORM}) {
+      for (int layer : {-1, 0, 1}) {
+        v1::ModelConfig config = ConfigOf(router, layer);
+        config.mutable_routing()->set_first_segment(first);
+        const auto model = SharpModel(config, 15);
+        for (MergeMode mode : {MergeMode::kSegment, MergeMode::kPrompt}) {
+          SCOPED_TRACE(testing::Message() << v1::Router_Name(router) << " layer " << layer);
+          ExpectAsNewDecoders(*model, mode);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(DecoderTest, ReusesAllThatRoutingPermits) {
+  const std::vector<int32_t> a = Tokens();
+  std::vector<int32_t> b = a;
+  b[13] = (b[13] + 1) % kVocab;
+  const auto reused = [&](v1::Router router, MergeMode mode, size_t before, size_t after) {
+    const auto model = SharpModel(ConfigOf(router, -1), 16);
+    const auto decoder = model->NewDecoder(mode);
+    EXPECT_TRUE(decoder->Prefill(std::span(a).first(before)).ok());
+    EXPECT_EQ(decoder->reused_tokens(), 0);
+    EXPECT_TRUE(decoder->Prefill(std::span(b).first(after)).ok());
+    return decoder->reused_tokens();
+  };
+  for (v1::Router router : kAllRouters) {
+    const bool segments = router != v1::DENSE && router != v1::EXPERT_CHOICE_TOKEN;
+    // Different from token 13 on; then the same prompt.
+    EXPECT_EQ(reused(router, MergeMode::kSegment, 24, 24), 13);
+    EXPECT_EQ(reused(router, MergeMode::kPrompt, 24, 24), segments ? 0 : 13);
+    EXPECT_EQ(reused(router, MergeMode::kPrompt, 10, 10), 9);
+    // A first segment of which the first prompt had not all.
+    EXPECT_EQ(reused(router, MergeMode::kSegment, 5, 24), segments ? 0 : 5);
+    EXPECT_EQ(reused(router, MergeMode::kSegment, 8, 24), 8);
+    EXPECT_EQ(reused(router, MergeMode::kSegment, 24, 7), segments ? 0 : 6);
+  }
 }
 
 TEST_F(DecoderTest, BadUseIsAnError) {

@@ -28,6 +28,14 @@ class IncrementalFfn {
   // them alone. They leave no trace.
   virtual at::Tensor AddBranchFfn(const at::Tensor& h, const at::Tensor& x) const = 0;
 
+  // Of the first `common` positions, which a new sequence has in common with this one,
+  // how many the state is right for when the new one begins with a prompt of `prompt`
+  // tokens: what a router decided from later tokens must not be kept.
+  virtual int64_t Reusable(int64_t common, int64_t /*prompt*/) const { return common; }
+
+  // Forgets all behind the first `position` positions; 1 <= position <= Reusable(..).
+  virtual void Rewind(int64_t /*position*/) {}
+
   // How the FFN in use is made of the experts.
   virtual ExpertMixture Mixture() const { return {}; }
 };

@@ -29,7 +29,7 @@ class SegmentIncremental final : public IncrementalFfn {
       : config_(config), weights_(weights), mode_(mode) {}
 
   at::Tensor AddFfn(const at::Tensor& h, const at::Tensor& x) override {
-    if (position_ == 0) first_mean_ = x.mean(0);
+    if (position_ == 0) first_ = {x.size(0), x.mean(0)};
     if (DecisionAt(position_) != decision_) {
       ffn_ = Decide(DecisionAt(position_));
       decision_ = DecisionAt(position_);
@@ -51,6 +51,18 @@ class SegmentIncremental final : public IncrementalFfn {
     return parts.size() == 1 ? parts[0] : at::cat(parts, 1);
   }
 
+  // Decision 0 is right for a prompt that begins with the very tokens it was made from.
+  // All others follow from whole segments before them.
+  int64_t Reusable(int64_t common, int64_t prompt) const override {
+    if (BeginsUniform()) return common;
+    const int64_t deciding =
+        mode_ == MergeMode::kPrompt ? prompt : std::min<int64_t>(prompt, config_.segment_length());
+    return deciding == first_.length && deciding <= common ? common : 0;
+  }
+
+  // ffn_ may be that of a later segment now: AddFfn looks at the number.
+  void Rewind(int64_t position) override { position_ = position; }
+
   ExpertMixture Mixture() const override { return ffn_.mixture; }
 
  private:
@@ -63,6 +75,16 @@ class SegmentIncremental final : public IncrementalFfn {
       return at::addmm(h, SwiGluForward(at::mm(x, gate_up.t())), down);
     }
   };
+
+  // What decision 0 is made from.
+  struct FirstInputs {
+    int64_t length = 0;
+    at::Tensor mean;  // [D]
+  };
+
+  bool BeginsUniform() const {
+    return mode_ != MergeMode::kPrompt && config_.first_segment() == v1::UNIFORM;
+  }
 
   bool IsLast(int64_t decision) const {
     return mode_ == MergeMode::kPrompt || (config_.router() == v1::PREFIX && decision == 1);
@@ -87,10 +109,10 @@ class SegmentIncremental final : public IncrementalFfn {
     if (decision > 0) {
       return RoutingWeights(inputs_[decision - 1].mean(0).unsqueeze(0), weights_.router, config_);
     }
-    if (mode_ != MergeMode::kPrompt && config_.first_segment() == v1::UNIFORM) {
-      return UniformWeights({1, weights_.router.size(0)}, first_mean_.options());
+    if (BeginsUniform()) {
+      return UniformWeights({1, weights_.router.size(0)}, first_.mean.options());
     }
-    return RoutingWeights(first_mean_.unsqueeze(0), weights_.router, config_);
+    return RoutingWeights(first_.mean.unsqueeze(0), weights_.router, config_);
   }
 
   Ffn Decide(int64_t decision) const {
@@ -147,7 +169,7 @@ class SegmentIncremental final : public IncrementalFfn {
   int64_t position_ = 0;
   int64_t decision_ = -1;  // the one that ffn_ is made of
   Ffn ffn_;
-  at::Tensor first_mean_;           // [D], what decision 0 is made from
+  FirstInputs first_;
   std::vector<at::Tensor> inputs_;  // [S, D] of every segment that a decision is made from
 };
 

@@ -62,6 +62,7 @@ braid_library(NAME model
     kernels/rms_norm.cc
     kernels/soft_merge.cc
     kernels/swiglu.cc
+    model/advance.cc
     model/cached_decoder.cc
     model/continuation_scores.cc
     model/gradient_hooks.cc

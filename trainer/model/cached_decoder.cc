@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
-#include "trainer/kernels/rms_norm.h"
+#include "trainer/model/advance.h"
 #include "trainer/model/continuation_scores.h"
 #include "trainer/model/routing/router.h"
 #include "trainer/model/tensor_guard.h"
@@ -33,13 +33,27 @@ absl::StatusOr<std::vector<float>> CachedDecoder::Prefill(std::span<const int32_
 }
 
 absl::StatusOr<std::vector<float>> CachedDecoder::Step(int32_t token) {
-  const int64_t limit = model_.config.sequence_length();
-  if (sequence_.tokens.empty()) return absl::FailedPreconditionError("Step before Prefill");
-  if (sequence_.position() >= limit) {
-    return absl::OutOfRangeError(absl::StrCat("the sequence has reached sequence_length ", limit));
-  }
-  RETURN_IF_ERROR(CheckTokens({&token, 1}));
+  RETURN_IF_ERROR(CheckStep(token));
   return Continue(sequence_.position(), {&token, 1});
+}
+
+absl::StatusOr<std::vector<std::vector<float>>> CachedDecoder::StepTogether(
+    std::span<CachedDecoder* const> decoders, std::span<const int32_t> tokens) {
+  std::vector<SequenceState*> sequences;
+  for (size_t i = 0; i < decoders.size(); ++i) {
+    const absl::Status status = decoders[i]->CheckStep(tokens[i]);
+    if (!status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("sequence ", i, ": ", status.message()));
+    }
+    sequences.push_back(&decoders[i]->sequence_);
+  }
+  if (sequences.empty()) return std::vector<std::vector<float>>();
+  auto logits = WithoutGradients<std::vector<std::vector<float>>>(
+      [&] { return AdvanceTogether(decoders[0]->model_, tokens, sequences); });
+  if (!logits.ok()) {
+    for (SequenceState* sequence : sequences) *sequence = {};
+  }
+  return logits;
 }
 
 absl::StatusOr<std::vector<std::vector<float>>> CachedDecoder::ScoreContinuations(
@@ -64,6 +78,15 @@ absl::Status CachedDecoder::CheckTokens(std::span<const int32_t> tokens) const {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status CachedDecoder::CheckStep(int32_t token) const {
+  const int64_t limit = model_.config.sequence_length();
+  if (sequence_.tokens.empty()) return absl::FailedPreconditionError("Step before Prefill");
+  if (sequence_.position() >= limit) {
+    return absl::OutOfRangeError(absl::StrCat("the sequence has reached sequence_length ", limit));
+  }
+  return CheckTokens({&token, 1});
 }
 
 absl::Status CachedDecoder::CheckContinuation(std::span<const int32_t> tokens) const {
@@ -131,41 +154,10 @@ std::vector<float> CachedDecoder::Append(std::span<const int32_t> tokens) {
                                                      : model_.config.routing().segment_length();
   while (!tokens.empty()) {
     const size_t count = std::min(tokens.size(), segment - sequence_.tokens.size() % segment);
-    Advance(tokens.first(count));
+    Advance(model_, tokens.first(count), &sequence_);
     tokens = tokens.subspan(count);
   }
-  const at::Tensor logits =
-      at::mm(sequence_.last_hidden, model_.weights.head.t()).to(at::kCPU, at::kFloat).contiguous();
-  const float* const data = logits.data_ptr<float>();
-  return std::vector<float>(data, data + logits.numel());
-}
-
-void CachedDecoder::Advance(std::span<const int32_t> tokens) {
-  const TransformerWeights& weights = model_.weights;
-  const at::Tensor ids = at::tensor(at::ArrayRef<int32_t>(tokens.data(), tokens.size()), at::kLong)
-                             .to(weights.embedding.device());
-  const double epsilon = model_.config.norm_epsilon();
-  at::Tensor h = at::embedding(weights.embedding, ids);
-  for (size_t i = 0; i < weights.layers.size(); ++i) {
-    const LayerWeights& w = weights.layers[i];
-    LayerState& state = sequence_.layers[i];
-    h = at::addmm(h, Attend(w, h, &state), w.attention_output.t());
-    h = state.ffn->AddFfn(h, RmsNorm(h, w.ffn_norm, epsilon));
-  }
-  sequence_.last_hidden = RmsNorm(h.narrow(0, h.size(0) - 1, 1), weights.final_norm, epsilon);
-  sequence_.tokens.insert(sequence_.tokens.end(), tokens.begin(), tokens.end());
-}
-
-at::Tensor CachedDecoder::Attend(const LayerWeights& w, const at::Tensor& h, LayerState* state) {
-  const int64_t count = h.size(0), position = sequence_.position();
-  const at::Tensor qkv =
-      at::mm(RmsNorm(h, w.attention_norm, model_.config.norm_epsilon()), w.qkv.t()).unsqueeze(0);
-  const RotatedHeads heads = RotateHeads(qkv, model_.tables, position);
-  state->keys.narrow(1, position, count).copy_(heads.k[0]);
-  state->values.narrow(1, position, count).copy_(heads.v[0]);
-  const at::Tensor mixed = CausalAttend(heads.q[0], state->keys.narrow(1, 0, position + count),
-                                        state->values.narrow(1, 0, position + count));
-  return mixed.transpose(0, 1).reshape({count, -1});
+  return LogitRows(model_, sequence_.last_hidden)[0];
 }
 
 }  // namespace braid

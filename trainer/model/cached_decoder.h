@@ -33,8 +33,13 @@ class CachedDecoder final : public Decoder {
   std::vector<ExpertMixture> Mixtures() const override;
   int64_t reused_tokens() const override { return reused_tokens_; }
 
+  // Step of every decoder, all of one model, as LanguageModel::StepTogether.
+  static absl::StatusOr<std::vector<std::vector<float>>> StepTogether(
+      std::span<CachedDecoder* const> decoders, std::span<const int32_t> tokens);
+
  private:
   absl::Status CheckTokens(std::span<const int32_t> tokens) const;
+  absl::Status CheckStep(int32_t token) const;
   absl::Status CheckContinuation(std::span<const int32_t> tokens) const;
   // Tokens at the beginning of `prompt` that the state is right for; one less than all
   // at most, as the last one's hidden state is needed.
@@ -46,9 +51,6 @@ class CachedDecoder final : public Decoder {
   void Rewind(int64_t position);
   // Any number of tokens.
   std::vector<float> Append(std::span<const int32_t> tokens);
-  // Appends tokens of the current segment only (kSegment), any number (kPrompt).
-  void Advance(std::span<const int32_t> tokens);
-  at::Tensor Attend(const LayerWeights& w, const at::Tensor& h, LayerState* state);
 
   const ModelTensors model_;
   const MergeMode mode_;

@@ -1,6 +1,7 @@
 #include "trainer/model/decoder.h"
 
 #include <algorithm>
+#include <memory>
 #include <random>
 #include <span>
 #include <vector>
@@ -77,6 +78,28 @@ class DecoderTest : public testing::Test {
             MaxDifference(decoder->Step(held.back()).value(), fresh->Step(held.back()).value()),
             1e-5)
             << "round " << round << ", step to " << held.size();
+      }
+    }
+  }
+
+  // Steps until the longest sequence is full.
+  void ExpectTogetherAsInTurn(LanguageModel& model, size_t count) {
+    std::vector<std::unique_ptr<Decoder>> together, in_turn;
+    std::vector<Decoder*> decoders;
+    for (size_t i = 0; i < count; ++i) {
+      const MergeMode mode = i % 2 == 0 ? MergeMode::kSegment : MergeMode::kPrompt;
+      const auto prompt = RandomTokens(i < 2 ? 3 : 1 + random_() % 12, kVocab, &random_);
+      together.push_back(model.NewDecoder(mode));
+      in_turn.push_back(model.NewDecoder(mode));
+      decoders.push_back(together.back().get());
+      ASSERT_EQ(together[i]->Prefill(prompt).value(), in_turn[i]->Prefill(prompt).value());
+    }
+    for (int step = 0; step < 12; ++step) {
+      const std::vector<int32_t> tokens = RandomTokens(count, kVocab, &random_);
+      const auto logits = model.StepTogether(decoders, tokens).value();
+      for (size_t i = 0; i < count; ++i) {
+        ASSERT_LT(MaxDifference(logits[i], in_turn[i]->Step(tokens[i]).value()), 1e-5)
+            << "step " << step << ", sequence " << i << " of " << count;
       }
     }
   }
@@ -224,6 +247,40 @@ TEST_F(DecoderTest, ReusesAllThatRoutingPermits) {
     EXPECT_EQ(reused(router, MergeMode::kSegment, 8, 24), 8);
     EXPECT_EQ(reused(router, MergeMode::kSegment, 24, 7), segments ? 0 : 6);
   }
+}
+
+// Sequences of different lengths and modes, before and behind segment starts.
+TEST_F(DecoderTest, StepTogetherEqualsStepsInTurn) {
+  for (v1::Router router : kAllRouters) {
+    for (int layer : {-1, 1}) {
+      const auto model = SharpModel(ConfigOf(router, layer), 17);
+      for (size_t count : {1, 2, 5}) {
+        SCOPED_TRACE(testing::Message() << v1::Router_Name(router) << " layer " << layer);
+        ExpectTogetherAsInTurn(*model, count);
+      }
+    }
+  }
+}
+
+TEST_F(DecoderTest, StepTogetherRefusesWhatStepRefuses) {
+  const auto model = SharpModel(SmallModelConfig(4), 18);
+  const auto a = model->NewDecoder(MergeMode::kSegment), b = model->NewDecoder(MergeMode::kPrompt);
+  const std::vector<Decoder*> both = {a.get(), b.get()};
+  const auto code = [&](std::vector<int32_t> tokens) {
+    return model->StepTogether(both, tokens).status().code();
+  };
+  EXPECT_TRUE(model->StepTogether({}, {}).value().empty());
+  ASSERT_TRUE(a->Prefill(Tokens()).ok());
+  EXPECT_EQ(code({1}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({1, 1}), absl::StatusCode::kOutOfRange);
+  ASSERT_TRUE(a->Prefill(std::vector<int32_t>{1, 2}).ok());
+  EXPECT_EQ(code({1, 1}), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(b->Prefill(std::vector<int32_t>{1, 2}).ok());
+  EXPECT_EQ(code({1, 50}), absl::StatusCode::kInvalidArgument);
+  // Nothing of it has changed a sequence.
+  const auto fresh = model->NewDecoder(MergeMode::kSegment);
+  ASSERT_TRUE(fresh->Prefill(std::vector<int32_t>{1, 2}).ok());
+  EXPECT_EQ(a->Step(3).value(), fresh->Step(3).value());
 }
 
 TEST_F(DecoderTest, BadUseIsAnError) {

@@ -10,7 +10,6 @@
 namespace braid {
 namespace {
 
-// A position's FFN depends on nothing but the position.
 class PositionWiseFfn : public IncrementalFfn {
  public:
   at::Tensor AddBranchFfn(const at::Tensor& h, const at::Tensor& x) const override {
@@ -18,6 +17,8 @@ class PositionWiseFfn : public IncrementalFfn {
   }
 
   at::Tensor AddFfn(const at::Tensor& h, const at::Tensor& x) override { return Apply(h, x); }
+
+  bool IsPositionWise() const override { return true; }
 
  private:
   // h and x [T, D].

@@ -28,6 +28,10 @@ class IncrementalFfn {
   // them alone. They leave no trace.
   virtual at::Tensor AddBranchFfn(const at::Tensor& h, const at::Tensor& x) const = 0;
 
+  // Whether a position's FFN depends on nothing but that position: AddFfn then takes
+  // positions of any sequences in any order.
+  virtual bool IsPositionWise() const { return false; }
+
   // Of the first `common` positions, which a new sequence has in common with this one,
   // how many the state is right for when the new one begins with a prompt of `prompt`
   // tokens: what a router decided from later tokens must not be kept.

@@ -9,6 +9,7 @@
 
 #include "CLI/CLI.hpp"
 #include "cli/blas_core.h"
+#include "cli/corpus_documents.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
 #include "google/protobuf/util/json_util.h"
@@ -109,7 +110,11 @@ int Main(int argc, char** argv) {
   if (*check) return CheckRanks(path);
   if (*export_model) return Report(AnswerOnce(path, Export));
   if (*import_model) return Report(AnswerOnce(path, Import));
-  if (*evaluate) return Report(AnswerFile<v1::EvaluateRequest>(path, Evaluate));
+  if (*evaluate) {
+    return Report(AnswerFile<v1::EvaluateRequest>(path, [](const auto& request, const auto& emit) {
+      return Evaluate(request, ReadCorpusDocuments, emit);
+    }));
+  }
   return Report(AnswerFile<v1::GenerateRequest>(path, Generate));
 }
 

@@ -28,7 +28,12 @@ braid_library(NAME trainer
     checkpoint_writer.cc
     data_loader.cc
     evaluation/bootstrap.cc
+    evaluation/evaluation_plan.cc
+    evaluation/evaluation_text.cc
     evaluation/perplexity.cc
+    evaluation/score_summary.cc
+    evaluation/text_score.cc
+    evaluation/token_bytes.cc
     expert_similarity.cc
     generation/generation.cc
     generation/sampler.cc

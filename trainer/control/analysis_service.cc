@@ -25,9 +25,20 @@ namespace {
 namespace json = google::protobuf::util;
 
 // Kept beside the run for reports: only the standard evaluation, on the run's own
-// data, all of it, and routed as in training.
-bool BelongToRuns(const v1::EvaluateRequest& request) {
-  return request.dataset_dir().empty() && request.paths().empty();
+// data, all of it, without the first segment as in training and with the standard
+// intervals.
+bool MayBelongToRuns(const v1::EvaluateRequest& request) {
+  return request.paths().empty() && request.max_windows_per_domain() == 0 &&
+         request.bootstrap_samples() == 0 && request.bootstrap_seed() == 0 &&
+         request.confidence() == 0;
+}
+
+bool BelongsToRun(const v1::Evaluation& evaluation, const std::string& dataset_dir) {
+  const std::filesystem::path model = evaluation.model();
+  if (evaluation.routing() == v1::PROMPT_ROUTING || !IsRunDirectory(model)) return false;
+  const absl::StatusOr<v1::RunSpec> spec = RunDirectory(model).ReadSpec();
+  return spec.ok() && spec->dataset_dir() == dataset_dir &&
+         spec->model().routing().segment_length() == evaluation.first_segment_length();
 }
 
 absl::Status KeepEvaluation(const std::filesystem::path& run_dir,
@@ -43,14 +54,14 @@ absl::Status KeepEvaluation(const std::filesystem::path& run_dir,
 }
 
 absl::Status KeepEvaluations(const v1::EvaluateRequest& request, const v1::EvaluateEvent& event) {
-  if (!BelongToRuns(request)) return absl::OkStatus();
+  if (!MayBelongToRuns(request)) return absl::OkStatus();
   for (const v1::Evaluation& evaluation : event.result().evaluations()) {
-    const std::filesystem::path model = evaluation.model();
-    if (evaluation.routing() == v1::PROMPT_ROUTING || !IsRunDirectory(model) ||
-        access(model.c_str(), W_OK) != 0) {
+    const std::filesystem::path run_dir = evaluation.model();
+    if (!BelongsToRun(evaluation, event.result().dataset_dir()) ||
+        access(run_dir.c_str(), W_OK) != 0) {
       continue;
     }
-    RETURN_IF_ERROR(KeepEvaluation(model, evaluation));
+    RETURN_IF_ERROR(KeepEvaluation(run_dir, evaluation));
   }
   return absl::OkStatus();
 }

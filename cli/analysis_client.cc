@@ -45,4 +45,17 @@ absl::StatusOr<v1::EvaluationResult> AnalysisClient::Evaluate(
   return *result;
 }
 
+absl::Status AnalysisClient::ExportMetrics(
+    const v1::ExportMetricsRequest& request,
+    const std::function<absl::Status(const v1::ExportMetricsChunk&)>& on_chunk) {
+  absl::Status taken;
+  const absl::Status sent = ReadStream<v1::ExportMetricsChunk>(
+      *v1::AnalysisService::NewStub(channel_), &Stub::ExportMetrics, request,
+      [&](const v1::ExportMetricsChunk& chunk) {
+        taken = on_chunk(chunk);
+        return taken.ok();
+      });
+  return taken.ok() ? sent : taken;
+}
+
 }  // namespace braid

@@ -26,6 +26,10 @@ class AnalysisClient {
   absl::StatusOr<v1::EvaluationResult> Evaluate(
       const v1::EvaluateRequest& request,
       const std::function<void(const v1::EvaluateEvent&)>& on_progress);
+  // Passes chunks on until the last, or until `on_chunk` returns an error, which is returned.
+  absl::Status ExportMetrics(
+      const v1::ExportMetricsRequest& request,
+      const std::function<absl::Status(const v1::ExportMetricsChunk&)>& on_chunk);
 
  private:
   std::shared_ptr<grpc::Channel> channel_;

@@ -54,6 +54,7 @@ void AddCommands(braid::Program& program) {
   braid::AddEvalCommand(program);
   braid::AddGenerateCommand(program);
   braid::AddReportCommand(program);
+  braid::AddMetricsCommand(program);
   braid::AddModelCommands(program);
   braid::AddExportCommands(program);
   braid::AddDoctorCommand(program);

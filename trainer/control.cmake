@@ -56,5 +56,5 @@ braid_library(NAME control
     control/run_status.cc
     control/run_store.cc
     control/training_service.cc
-  DEPS braid::proto braid::grpc_status braid::formats braid::launch braid::model_config braid::report
+  DEPS braid::proto braid::grpc_status braid::formats braid::launch braid::metrics_export braid::model_config braid::report
     braid::run_directory braid::run_spec braid::supervision SQLiteCpp nlohmann_json::nlohmann_json Threads::Threads)

@@ -1,6 +1,6 @@
 # What a run is and what it leaves on disk: no tensor library, no MPI.
 braid_library(NAME run_directory
-  SRCS run_directory.cc run_fence.cc control/process_identity.cc control/stop_request.cc
+  SRCS metrics_reader.cc run_directory.cc run_fence.cc control/process_identity.cc control/stop_request.cc
   DEPS braid::proto braid::config braid::formats nlohmann_json::nlohmann_json)
 braid_library(NAME checkpoint
   SRCS
@@ -66,7 +66,7 @@ braid_library(NAME trainer
     weight_check.cc
     weight_update.cc
   DEPS
-    braid::checkpoint braid::instance_schedule braid::rank_findings braid::run_directory braid::run_spec braid::model braid::model_config braid::tokenizer
+    braid::checkpoint braid::instance_schedule braid::metrics_export braid::rank_findings braid::run_directory braid::run_spec braid::model braid::model_config braid::tokenizer
     braid::config braid::formats braid::proto nlohmann_json::nlohmann_json Threads::Threads
     absl::str_format)
 target_link_libraries(braid_trainer

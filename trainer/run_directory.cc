@@ -13,6 +13,7 @@
 #include "google/protobuf/util/json_util.h"
 #include "nlohmann/json.hpp"
 #include "proto/config_text.h"
+#include "trainer/metrics_reader.h"
 
 namespace braid {
 namespace {
@@ -74,20 +75,10 @@ absl::StatusOr<v1::RunSpec> RunDirectory::ReadSpec() const {
 
 absl::StatusOr<std::vector<v1::StepMetrics>> RunDirectory::ReadMetrics(int64_t after_line) const {
   std::vector<v1::StepMetrics> result;
-  std::ifstream file(metrics(), std::ios::binary);
-  std::string line;
-  for (int64_t number = 1; std::getline(file, line) && !file.eof(); ++number) {
-    if (number <= after_line) continue;
-    std::optional<v1::StepMetrics> parsed = FromJson<v1::StepMetrics>(line);
-    if (!parsed) {
-      return CorruptFile(metrics(), {.what = absl::StrCat("line ", number),
-                                     .offset = static_cast<int64_t>(file.tellg()) -
-                                               static_cast<int64_t>(line.size()) - 1,
-                                     .got = line.substr(0, 80),
-                                     .expected = "a StepMetrics in JSON",
-                                     .hint = ""});
-    }
-    result.push_back(*std::move(parsed));
+  MetricsReader reader(metrics());
+  while (reader.NextLine()) {
+    if (reader.line_number() <= after_line) continue;
+    ASSIGN_OR_RETURN(result.emplace_back(), reader.Parse());
   }
   return result;
 }

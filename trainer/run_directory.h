@@ -5,6 +5,7 @@
 //   run.textproto        the resolved RunSpec
 //   tokenizer.model      copy of the dataset's
 //   metrics.jsonl        one StepMetrics per line, in step order
+//   tensorboard/         the same for TensorBoard; docs/formats/metrics.md
 //   heartbeat/rank-0.json
 //   checkpoints/         step-00000480/ ...; see trainer/checkpoint.h
 //   launch.json          how to start the ranks; written by the launcher
@@ -69,6 +70,9 @@ class RunDirectory {
   std::filesystem::path spec() const { return root_ / "run.textproto"; }
   std::filesystem::path tokenizer() const { return root_ / "tokenizer.model"; }
   std::filesystem::path metrics() const { return root_ / "metrics.jsonl"; }
+  std::filesystem::path tensorboard() const { return root_ / "tensorboard"; }
+  std::filesystem::path evaluation() const { return root_ / "evaluation.json"; }
+  std::filesystem::path sample() const { return root_ / "sample.txt"; }
   std::filesystem::path heartbeats() const { return root_ / "heartbeat"; }
   std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }
   std::filesystem::path launch() const { return root_ / "launch.json"; }
@@ -87,7 +91,7 @@ class RunDirectory {
 
   // Metrics lines after the first `after_line` ones; a last line that is still
   // being written (no newline) is left for the next call. Empty when there is no
-  // file yet.
+  // file yet. All in memory; MetricsReader takes one after the other.
   absl::StatusOr<std::vector<v1::StepMetrics>> ReadMetrics(int64_t after_line) const;
   // The newest complete lines, oldest first: at most `limit`, and what of them is in
   // the last 64 KiB of the file, but the newest always. Takes the same time however

@@ -275,6 +275,7 @@ absl::Status TrainingLoop::Record(const v1::StepMetrics& metrics) {
   RETURN_IF_ERROR(heartbeat_.Beat(/*always=*/done()));
   if (!leads()) return absl::OkStatus();
   RETURN_IF_ERROR(metrics_->Append(metrics));
+  if (environment_.on_step) environment_.on_step(metrics);
   if (metrics.time() - last_line_ >= kSecondsBetweenLines || done()) {
     last_line_ = metrics.time();
     *environment_.out << ProgressLine(metrics, spec_.num_steps()) << std::endl;

@@ -50,6 +50,8 @@ struct LoopEnvironment {
   std::ostream* out = &std::cout;
   // Peak of matrix products on this rank, 1e9 FLOP/s; 0: unknown.
   double peak_gflops = 0;
+  // Told every completed step, on rank 0, once it is in metrics.jsonl.
+  std::function<void(const v1::StepMetrics&)> on_step = nullptr;
   // Damaged checkpoints, from rank 0.
   std::ostream* warnings = &std::cerr;
   // Names the attempt, in heartbeats.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
 #include "trainer/control/stop_request.h"
+#include "trainer/metrics_export/tensorboard_log.h"
 #include "trainer/model/matrix_product_peak.h"
 #include "trainer/run_fence.h"
 #include "trainer/run_spec.h"
@@ -114,6 +115,10 @@ Ending Train(const RunDirectory& directory, Communicator& communicator, const Ru
   environment.before_beat = [&] {
     if (fence.Superseded()) EndSuperseded(communicator.rank());
   };
+  TensorBoardLog tensorboard(directory.tensorboard(), *spec, &std::cerr);
+  if (!spec->without_tensorboard()) {
+    environment.on_step = [&](const v1::StepMetrics& metrics) { tensorboard.Append(metrics); };
+  }
   TrainingLoop loop(directory, *spec, environment);
   absl::StatusOr<TrainingOutcome> outcome = loop.Run();
   return {std::move(outcome), loop.step()};

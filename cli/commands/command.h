@@ -47,6 +47,7 @@ void AddStatusCommands(Program& program);     // status, resume
 void AddEvalCommand(Program& program);        // eval
 void AddGenerateCommand(Program& program);    // generate
 void AddReportCommand(Program& program);      // report
+void AddMetricsCommand(Program& program);     // metrics
 void AddModelCommands(Program& program);      // model describe
 void AddExplainCommand(Program& program);     // explain
 void AddExportCommands(Program& program);     // export, import

@@ -14,6 +14,7 @@
 #include "trainer/control/child_event.h"
 #include "trainer/control/model_directory.h"
 #include "trainer/forecast.h"
+#include "trainer/metrics_export/metrics_export.h"
 #include "trainer/model_config.h"
 #include "trainer/report/report_page.h"
 #include "trainer/report/report_run.h"
@@ -171,6 +172,17 @@ grpc::Status AnalysisServiceImpl::Evaluate(grpc::ServerContext* context,
                                            const v1::EvaluateRequest* request,
                                            grpc::ServerWriter<v1::EvaluateEvent>* writer) {
   return ToGrpc(Evaluate(*request, context, writer));
+}
+
+grpc::Status AnalysisServiceImpl::ExportMetrics(
+    grpc::ServerContext*, const v1::ExportMetricsRequest* request,
+    grpc::ServerWriter<v1::ExportMetricsChunk>* writer) {
+  const absl::StatusOr<std::filesystem::path> run = DirectoryOf(request->run());
+  if (!run.ok()) return ToGrpc(run.status());
+  return ToGrpc(braid::ExportMetrics(
+      RunDirectory(*run), request->format(), [&](const v1::ExportMetricsChunk& chunk) {
+        return writer->Write(chunk) ? absl::OkStatus() : absl::CancelledError("the client is gone");
+      }));
 }
 
 grpc::Status AnalysisServiceImpl::Report(grpc::ServerContext*, const v1::ReportRequest* request,

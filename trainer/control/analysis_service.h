@@ -28,6 +28,8 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
                              v1::DescribeModelResponse* response) override;
   grpc::Status Evaluate(grpc::ServerContext* context, const v1::EvaluateRequest* request,
                         grpc::ServerWriter<v1::EvaluateEvent>* writer) override;
+  grpc::Status ExportMetrics(grpc::ServerContext* context, const v1::ExportMetricsRequest* request,
+                             grpc::ServerWriter<v1::ExportMetricsChunk>* writer) override;
   grpc::Status Report(grpc::ServerContext* context, const v1::ReportRequest* request,
                       v1::ReportResponse* response) override;
   grpc::Status Export(grpc::ServerContext* context, const v1::ExportRequest* request,

@@ -9,6 +9,7 @@
 #include "cli/arguments.h"
 #include "cli/commands/command.h"
 #include "cli/evaluation_table.h"
+#include "cli/interrupt.h"
 #include "cli/progress_board.h"
 #include "cli/tables.h"
 #include "cli/terminal_text.h"
@@ -71,19 +72,22 @@ int WidthOfOutput() {
 absl::Status EvalPerplexity(Session& session, const PerplexityOptions& options) {
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
-  ASSIGN_OR_RETURN(const v1::EvaluationResult result,
-                   client.Evaluate(RequestOf(options), [&](const v1::EvaluateEvent& event) {
-                     Progress progress;
-                     progress.done = event.done();
-                     progress.total = event.total();
-                     progress.unit = "windows";
-                     board.Update("evaluate", progress);
-                   }));
-  WarnOfRejects(result);
+  CatchInterrupts();
+  const absl::StatusOr<v1::EvaluationResult> result =
+      client.Evaluate(RequestOf(options), [&](const v1::EvaluateEvent& event) {
+        Progress progress;
+        progress.done = event.done();
+        progress.total = event.total();
+        progress.unit = "windows";
+        board.Update("evaluate", progress);
+      });
+  if (Interrupted()) return absl::CancelledError("interrupted");
+  RETURN_IF_ERROR(result.status());
+  WarnOfRejects(*result);
   if (session.json) {
-    std::cout << ToPrettyJson(result) << std::endl;
+    std::cout << ToPrettyJson(*result) << std::endl;
   } else {
-    PrintEvaluation(result, Measures().at(options.show), WidthOfOutput(), std::cout);
+    PrintEvaluation(*result, Measures().at(options.show), WidthOfOutput(), std::cout);
   }
   return absl::OkStatus();
 }

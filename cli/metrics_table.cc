@@ -1,5 +1,6 @@
 #include "cli/metrics_table.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ constexpr int kColumns = 80;
 
 // At most 10 characters.
 std::string Number(double value) {
+  if (value == std::trunc(value) && std::abs(value) < 1e9) return absl::StrFormat("%.0f", value);
   return absl::StrFormat(value < 0 || value >= 1e5 ? "%.4g" : "%.5g", value);
 }
 

@@ -316,11 +316,20 @@ TEST_P(CliTest, CorpusToModelAndTheMistakesAfterIt) {
   const Outcome broken = Braid({"report", "run-000001", "-o", "/no/such/directory/r.html"});
   ExpectError(broken, 3, {"/no/such/directory/r.html"});
 
+  const std::string board = (root_ / "board").string();
+  EXPECT_THAT(Braid({"metrics", "run-000001", "--tensorboard", board}).output,
+              HasSubstr("wrote " + board + "/run-000001-"));
+  EXPECT_THAT(Braid({"metrics", "run-000001", "--csv", "-"}).output, HasSubstr("\r\n2,"));
+  EXPECT_THAT(Braid({"metrics", "run-000001"}).output, HasSubstr("learning_rate"));
+  ExpectError(Braid({"metrics", "run-000001", "run-000001", "--csv", "-"}), 2, {"one run"});
+  ExpectError(Braid({"metrics", "run-000001", "--csv", board + "/none/x.csv"}), 3, {"none/x.csv"});
+  ExpectError(Braid({"metrics", "run-000009"}), 3, {"run-000009"});
+
   for (const Arguments& reading :
        {Arguments{"jobs"}, Arguments{"runs"}, Arguments{"status", "job-000001"},
         Arguments{"status", "run-000001"},
         Arguments{"eval", "perplexity", "run-000001", "--threads", "1"},
-        Arguments{"model", "describe", "tiny"},
+        Arguments{"metrics", "run-000001"}, Arguments{"model", "describe", "tiny"},
         Arguments{"model", "describe", "1.5B/32E", "--forecast", "--world", "64"}}) {
     Arguments all = {"--json"};
     all.insert(all.end(), reading.begin(), reading.end());

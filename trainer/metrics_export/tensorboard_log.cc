@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
@@ -11,18 +10,11 @@
 #include "formats/event_file.h"
 #include "formats/file_error.h"
 #include "formats/status_macros.h"
+#include "trainer/control/process_identity.h"
 #include "trainer/metrics_export/run_events.h"
 #include "trainer/metrics_export/text_tables.h"
 
 namespace braid {
-namespace {
-
-std::string HostName() {
-  std::array<char, 256> name = {};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
-}  // namespace
 
 TensorBoardLog::~TensorBoardLog() {
   if (descriptor_ >= 0) ::close(descriptor_);

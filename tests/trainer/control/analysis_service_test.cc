@@ -168,6 +168,32 @@ TEST_F(AnalysisServiceTest, ReportsARunThatHasJustStarted) {
   EXPECT_THAT(response.html(), HasSubstr("toy &lt;run&gt;"));
 }
 
+TEST_F(AnalysisServiceTest, ExportsMetrics) {
+  Write(RunDirectory(run_dir_).metrics(), "{\"step\":\"1\",\"loss\":2.5}\n");
+  v1::ExportMetricsRequest request;
+  request.set_run("run-000001");
+  request.set_format(v1::CSV);
+  auto reader = stub_->ExportMetrics(&context_, request);
+  v1::ExportMetricsChunk chunk;
+  std::string table;
+  while (reader->Read(&chunk)) table += chunk.data();
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_THAT(table, HasSubstr("\r\n1,,2.5,"));
+}
+
+TEST_F(AnalysisServiceTest, MetricsOfACheckpointAreNotThere) {
+  Write(root_ / "step-00000010/model.textproto", "");
+  v1::ExportMetricsRequest request;
+  request.set_run((root_ / "step-00000010").string());
+  request.set_format(v1::CSV);
+  v1::ExportMetricsChunk chunk;
+  auto reader = stub_->ExportMetrics(&context_, request);
+  EXPECT_FALSE(reader->Read(&chunk));
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(status.error_message(), HasSubstr("is not a run directory"));
+}
+
 TEST_F(AnalysisServiceTest, ReportOfNothingIsAnError) {
   v1::ReportResponse response;
   EXPECT_EQ(stub_->Report(&context_, {}, &response).error_code(),

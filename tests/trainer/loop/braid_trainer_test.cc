@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/trainer/loop/tiny_run.h"
 #include "tests/trainer/loop/trainer_program.h"
+#include "tests/trainer/metrics_export/random_metrics.h"
 #include "trainer/generation/generation.h"
 
 namespace braid {
@@ -102,6 +103,30 @@ TEST_F(BraidTrainerTest, StopsOnSigtermAndResumesToTheSameBits) {
   EXPECT_EQ(LossLines(run), LossLines(whole));
   EXPECT_EQ(NewestWeights(run), NewestWeights(whole));
   EXPECT_EQ(run.ReadExit()->outcome, kSucceeded);
+}
+
+// The steps after its checkpoint are trained, and written, twice.
+TEST_F(BraidTrainerTest, KilledRunHasEachStepOnceForTensorBoard) {
+  v1::RunSpec spec = TinySpec(dataset_, 150);
+  spec.mutable_checkpoint()->set_every_steps(20);
+  spec.set_routing_every_steps(3);
+  const RunDirectory run = NewRun(spec);
+  Program killed = Trainer("train", run.root());
+  ASSERT_TRUE(WaitForStep(run, 50));
+  kill(killed.pid(), SIGKILL);
+  EXPECT_EQ(killed.Wait(), 128 + SIGKILL);
+  Program resumed = Trainer("train", run.root());
+  ASSERT_EQ(resumed.Wait(), 0) << resumed.err();
+  EXPECT_EQ(ReadWithoutUs("events", run.tensorboard(), run.metrics()), 0);
+}
+
+TEST_F(BraidTrainerTest, RunWithoutTensorBoardWritesNoneOfIt) {
+  v1::RunSpec spec = TinySpec(dataset_, 2);
+  spec.set_without_tensorboard(true);
+  const RunDirectory run = NewRun(spec);
+  Program program = Trainer("train", run.root());
+  ASSERT_EQ(program.Wait(), 0) << program.err();
+  EXPECT_FALSE(std::filesystem::exists(run.tensorboard()));
 }
 
 // mpirun passes SIGUSR1 on to the ranks.

@@ -2,6 +2,7 @@
 // Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 not found, 75 stopped on a signal after
 // saving, 76 another attempt to train the run has begun.
 #include <signal.h>
+#include <unistd.h>
 
 #include <iostream>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "proto/config_text.h"
 #include "trainer/evaluation/perplexity.h"
 #include "trainer/generation/generation.h"
+#include "trainer/generation/serving_loop.h"
 #include "trainer/huggingface/model_export.h"
 #include "trainer/huggingface/model_import.h"
 #include "trainer/mpi_communicator.h"
@@ -94,6 +96,10 @@ int Main(int argc, char** argv) {
   evaluate->add_option("REQUEST", path, "an EvaluateRequest as textproto")->required();
   CLI::App* generate = app.add_subcommand("generate", "Sample text");
   generate->add_option("REQUEST", path, "a GenerateRequest as textproto")->required();
+  int num_threads = 0;
+  CLI::App* serve = app.add_subcommand("serve", "Sample text for braidd, which starts this");
+  serve->add_option("MODEL", path, "run or checkpoint directory")->required();
+  serve->add_option("--threads", num_threads, "threads (all cores)");
   CLI::App* export_model = app.add_subcommand("export", "Write a Hugging Face directory");
   export_model->add_option("REQUEST", path, "an ExportRequest as textproto")->required();
   CLI::App* import_model = app.add_subcommand("import", "Read a Hugging Face directory");
@@ -114,6 +120,11 @@ int Main(int argc, char** argv) {
     return Report(AnswerFile<v1::EvaluateRequest>(path, [](const auto& request, const auto& emit) {
       return Evaluate(request, ReadCorpusDocuments, emit);
     }));
+  }
+  if (*serve) {
+    // For our parent, in the same terminal, it may mean no more than the end of one text.
+    signal(SIGINT, SIG_IGN);
+    return Report(ServeModel(path, num_threads, STDIN_FILENO, PrintLine));
   }
   return Report(AnswerFile<v1::GenerateRequest>(path, Generate));
 }

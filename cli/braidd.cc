@@ -54,6 +54,18 @@ void AddQuotas(CLI::App& app, braid::Quotas& quotas) {
   add("--quota-watches", quotas.watches, "Open watches of jobs, and of runs,");
 }
 
+void AddServing(CLI::App& app, braid::Serving& serving) {
+  const auto add = [&app](const char* name, int& value, int minimum, const char* what) {
+    app.add_option(name, value, what)->check(CLI::Range(minimum, 1 << 20))->capture_default_str();
+  };
+  add("--served-models", serving.models, 1, "Models that generation keeps in memory");
+  add("--serve-idle", serving.idle_seconds, 1,
+      "Seconds after which a model that nobody asks for leaves memory");
+  add("--generate-active", serving.active, 1, "Texts that are generated at a time");
+  add("--generate-queue", serving.queue, 0, "Requests for texts that may wait for their turn");
+  add("--generate-threads", serving.num_threads, 0, "Threads of a served model; 0: all cores");
+}
+
 void AddOptions(CLI::App& app, Options& options) {
   options.host.home = braid::DefaultHome();
   options.host.listen = "127.0.0.1:7077";
@@ -98,6 +110,7 @@ void AddOptions(CLI::App& app, Options& options) {
       ->check(CLI::Range(0, 3600))
       ->capture_default_str();
   AddQuotas(app, options.host.quotas);
+  AddServing(app, options.host.serving);
   app.footer(
       "Example:\n  braidd --listen 127.0.0.1:7077 --home /data/braid\n"
       "  braid --server 127.0.0.1:7077 submit corpus.jsonl --wait\n"

@@ -12,4 +12,10 @@ absl::Status GenerationClient::Generate(
                                        &v1::GenerationService::Stub::Generate, request, on_event);
 }
 
+absl::StatusOr<v1::DescribeServingResponse> GenerationClient::DescribeServing() {
+  return Call<v1::DescribeServingResponse>(*v1::GenerationService::NewStub(channel_),
+                                           &v1::GenerationService::Stub::DescribeServing,
+                                           v1::DescribeServingRequest());
+}
+
 }  // namespace braid

@@ -24,6 +24,8 @@ class GenerationClient {
   absl::Status Generate(const v1::GenerateRequest& request,
                         const std::function<bool(const v1::GenerateEvent&)>& on_event);
 
+  absl::StatusOr<v1::DescribeServingResponse> DescribeServing();
+
  private:
   std::shared_ptr<grpc::Channel> channel_;
 };

@@ -78,6 +78,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const ConnectionOpt
   }
   host.mpirun = options.mpirun;
   host.remote_agent = options.remote_agent;
+  host.serving = options.serving;
   ASSIGN_OR_RETURN(connection->host_, ServiceHost::Start(host));
   connection->channel_ = connection->host_->InProcessChannel();
   return connection;

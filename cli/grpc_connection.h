@@ -23,6 +23,8 @@ struct ConnectionOptions {
   // Of launches by the services in this process.
   std::string mpirun = "mpirun";
   std::string remote_agent;
+  // Of generation by the services in this process.
+  Serving serving = {};
 };
 
 class Connection {

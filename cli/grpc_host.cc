@@ -65,6 +65,11 @@ ControlOptions ControlOptionsFor(const HostOptions& options) {
   control.max_runs = options.quotas.runs;
   control.max_ranks = options.quotas.ranks;
   control.max_watches = options.quotas.watches;
+  control.serving.max_models = options.serving.models;
+  control.serving.max_active = options.serving.active;
+  control.serving.max_waiting = options.serving.queue;
+  control.serving.idle = std::chrono::seconds(options.serving.idle_seconds);
+  control.serving.num_threads = options.serving.num_threads;
   return control;
 }
 

@@ -46,6 +46,15 @@ struct Quotas {
   int64_t watches = 2000;  // open, of jobs and of runs each
 };
 
+// Of the generation service: models in memory, and requests; docs/generation.md.
+struct Serving {
+  int models = 2;
+  int active = 4;
+  int queue = 64;
+  int idle_seconds = 300;
+  int num_threads = 0;  // of a model; 0: all cores
+};
+
 struct HostOptions {
   // State of jobs and runs.
   std::filesystem::path home;
@@ -65,6 +74,7 @@ struct HostOptions {
   std::string mpirun = "mpirun";
   std::string remote_agent;
   Quotas quotas;
+  Serving serving;
   // Serve an address beyond loopback without TLS, or TLS without tokens.
   bool insecure = false;
   // Ask every caller on a port for a token, on loopback without TLS too.

@@ -21,4 +21,9 @@ void CatchInterrupts() {
 
 bool Interrupted() { return interrupted; }
 
+void ForgetInterrupt() {
+  interrupted = false;
+  CatchInterrupts();
+}
+
 }  // namespace braid

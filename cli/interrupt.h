@@ -8,6 +8,9 @@ namespace braid {
 void CatchInterrupts();
 bool Interrupted();
 
+// Begins anew, for a program that an interrupt does not end.
+void ForgetInterrupt();
+
 }  // namespace braid
 
 #endif  // BRAID_CLI_INTERRUPT_H_

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cli/generation_client.h"
 #include "cli/grpc_credentials.h"
 #include "cli/pipeline_client.h"
 #include "cli/prometheus_call_metrics.h"
@@ -28,7 +29,7 @@ double UnixSeconds() {
 class ServiceMetrics : public prometheus::Collectable {
  public:
   explicit ServiceMetrics(std::shared_ptr<grpc::Channel> channel)
-      : pipeline_(channel), training_(std::move(channel)) {}
+      : pipeline_(channel), training_(channel), generation_(std::move(channel)) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override {
     std::vector<prometheus::MetricFamily> families;
@@ -37,12 +38,16 @@ class ServiceMetrics : public prometheus::Collectable {
     if (const auto runs = training_.ListRuns(); runs.ok()) {
       for (auto& family : RunFamilies(*runs, now)) families.push_back(std::move(family));
     }
+    if (const auto serving = generation_.DescribeServing(); serving.ok()) {
+      for (auto& family : ServingFamilies(*serving)) families.push_back(std::move(family));
+    }
     return families;
   }
 
  private:
   mutable PipelineClient pipeline_;
   mutable TrainingClient training_;
+  mutable GenerationClient generation_;
 };
 
 absl::Status CheckReachable(const std::string& address, bool insecure) {

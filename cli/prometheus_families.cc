@@ -17,10 +17,11 @@ using Labels = std::vector<std::pair<std::string, std::string>>;
 // One family under construction.
 class Family {
  public:
-  Family(std::string name, std::string help) {
+  Family(std::string name, std::string help,
+         prometheus::MetricType type = prometheus::MetricType::Gauge) {
     family_.name = std::move(name);
     family_.help = std::move(help);
-    family_.type = prometheus::MetricType::Gauge;
+    family_.type = type;
   }
 
   void Add(const Labels& labels, double value) {
@@ -31,7 +32,9 @@ class Family {
       label.value = text;
       metric.label.push_back(std::move(label));
     }
+    // Where it is written depends on the type; the other is not read.
     metric.gauge.value = value;
+    metric.counter.value = value;
     family_.metric.push_back(std::move(metric));
   }
 
@@ -111,6 +114,30 @@ constexpr RunFigure kRunFigures[] = {
      [](const v1::Run& r) { return r.latest().resident_mb() * (1 << 20); }},
 };
 
+struct ServingFigure {
+  const char* name;
+  const char* help;
+  prometheus::MetricType type;
+  int64_t (v1::DescribeServingResponse::*value)() const;
+};
+
+constexpr ServingFigure kServingFigures[] = {
+    {"braid_generation_active", "Requests that are sampled.", prometheus::MetricType::Gauge,
+     &v1::DescribeServingResponse::active},
+    {"braid_generation_waiting", "Requests that wait for their turn.",
+     prometheus::MetricType::Gauge, &v1::DescribeServingResponse::waiting},
+    {"braid_generation_tokens_total", "Tokens sampled.", prometheus::MetricType::Counter,
+     &v1::DescribeServingResponse::tokens_sampled},
+    {"braid_generation_done_total", "Requests answered to their end.",
+     prometheus::MetricType::Counter, &v1::DescribeServingResponse::requests_done},
+    {"braid_generation_failed_total", "Requests that failed.", prometheus::MetricType::Counter,
+     &v1::DescribeServingResponse::requests_failed},
+    {"braid_generation_cancelled_total", "Requests given up by their clients.",
+     prometheus::MetricType::Counter, &v1::DescribeServingResponse::requests_cancelled},
+    {"braid_generation_refused_total", "Requests beyond the queue.",
+     prometheus::MetricType::Counter, &v1::DescribeServingResponse::requests_refused},
+};
+
 // States of an enumeration with how many have each, none left out but the
 // unspecified one.
 template <class Message>
@@ -161,6 +188,19 @@ std::vector<prometheus::MetricFamily> RunFamilies(const v1::ListRunsResponse& ru
     }
     families.push_back(family.Take());
   }
+  return families;
+}
+
+std::vector<prometheus::MetricFamily> ServingFamilies(const v1::DescribeServingResponse& serving) {
+  std::vector<prometheus::MetricFamily> families;
+  for (const ServingFigure& figure : kServingFigures) {
+    Family family(figure.name, figure.help, figure.type);
+    family.Add({}, static_cast<double>((serving.*figure.value)()));
+    families.push_back(family.Take());
+  }
+  Family models("braid_generation_models", "Models in memory.");
+  models.Add({}, serving.models_size());
+  families.push_back(models.Take());
   return families;
 }
 

@@ -11,6 +11,7 @@
 
 #include <vector>
 
+#include "braid/v1/generation.pb.h"
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
 
@@ -21,6 +22,9 @@ inline constexpr double kRecentSeconds = 600;
 // `now`: Unix seconds.
 std::vector<prometheus::MetricFamily> JobFamilies(const v1::ListJobsResponse& jobs, double now);
 std::vector<prometheus::MetricFamily> RunFamilies(const v1::ListRunsResponse& runs, double now);
+
+// braid_generation_*: what waits and runs, and counters.
+std::vector<prometheus::MetricFamily> ServingFamilies(const v1::DescribeServingResponse& serving);
 
 }  // namespace braid
 

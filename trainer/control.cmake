@@ -49,12 +49,15 @@ braid_library(NAME control
     control/generation_service.cc
     control/model_directory.cc
     control/model_child.cc
+    control/model_server.cc
+    control/model_version.cc
     control/run_event_follower.cc
     control/run_descriptions.cc
     control/run_event_source.cc
     control/run_keeper.cc
     control/run_status.cc
     control/run_store.cc
+    control/serving_child.cc
     control/training_service.cc
   DEPS braid::proto braid::grpc_status braid::formats braid::launch braid::metrics_export braid::model_config braid::report
     braid::run_directory braid::run_spec braid::supervision SQLiteCpp nlohmann_json::nlohmann_json Threads::Threads)

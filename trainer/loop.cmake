@@ -36,7 +36,11 @@ braid_library(NAME trainer
     evaluation/token_bytes.cc
     expert_similarity.cc
     generation/generation.cc
+    generation/generation_turns.cc
+    generation/loaded_model.cc
     generation/sampler.cc
+    generation/serving_loop.cc
+    generation/text_generation.cc
     generation/text_stream.cc
     gradient_buckets.cc
     gradient_clip.cc

@@ -54,9 +54,10 @@ int AboveStreams(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 3); }
 
 bool RedirectStreams(const ChildProgramSpec& spec) {
   const int null = AboveStreams(open("/dev/null", O_RDWR | O_CLOEXEC));
+  const int in = spec.standard_input >= 0 ? AboveStreams(spec.standard_input) : null;
   const int out = spec.standard_output >= 0 ? AboveStreams(spec.standard_output) : null;
   const int err = spec.standard_error >= 0 ? AboveStreams(spec.standard_error) : null;
-  return null >= 0 && dup2(null, 0) >= 0 && dup2(out, 1) >= 0 && dup2(err, 2) >= 0;
+  return null >= 0 && dup2(in, 0) >= 0 && dup2(out, 1) >= 0 && dup2(err, 2) >= 0;
 }
 
 bool PrepareChild(const Preparation& preparation) {

@@ -37,7 +37,8 @@ struct ChildProgramSpec {
   std::vector<std::string> arguments;    // argv, its first is the name shown
   std::vector<std::string> environment;  // "NAME=value"
   std::string directory = "/";
-  // Where the child's streams go; standard input is /dev/null.
+  // What the child's streams are; -1: /dev/null.
+  int standard_input = -1;
   int standard_output = -1;
   int standard_error = -1;
   // A session of its own, which no terminal and no parent's death ends.

@@ -4,7 +4,7 @@
 //
 //   HOME/runs.sqlite     which runs there are
 //   HOME/runs/<id>/      run directories
-//   HOME/requests/       requests of evaluations and generations in progress
+//   HOME/requests/       requests of evaluations in progress
 #ifndef BRAID_TRAINER_CONTROL_CONTROL_SERVICE_H_
 #define BRAID_TRAINER_CONTROL_CONTROL_SERVICE_H_
 
@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "trainer/control/launcher.h"
+#include "trainer/control/model_server.h"
 
 namespace braid {
 
@@ -32,6 +33,8 @@ struct ControlOptions {
   int64_t max_runs = 0;
   int64_t max_ranks = 0;
   int64_t max_watches = 0;
+  // Of GenerationService; its trainer is trainer_binary.
+  ModelServerOptions serving = {};
 };
 
 LauncherPrograms ProgramsOf(const ControlOptions& options);

@@ -1,15 +1,129 @@
 #include "trainer/control/generation_service.h"
 
 #include <filesystem>
-#include <string_view>
+#include <mutex>
+#include <optional>
 #include <utility>
 
 #include "formats/status_macros.h"
 #include "proto/grpc_status.h"
-#include "trainer/control/child_event.h"
 #include "trainer/control/model_directory.h"
 
 namespace braid {
+namespace {
+
+// What a client has not been sent yet, in one event: texts one after the other, and the newest of
+// everything else.
+void Merge(v1::GenerateEvent event, v1::GenerateEvent* pending) {
+  event.mutable_text()->insert(0, pending->text());
+  if (event.routing_size() == 0) event.mutable_routing()->Swap(pending->mutable_routing());
+  pending->Swap(&event);
+}
+
+// One call. Two events at most are in memory: the one on its way, and what came meanwhile, which
+// is no longer than a text; so a client that does not read holds up nobody. Keeps itself
+// alive until gRPC is done with it.
+class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateEvent>,
+                           public std::enable_shared_from_this<GenerateCall> {
+ public:
+  explicit GenerateCall(ModelServer* server) : server_(server) {}
+
+  void Begin(const absl::StatusOr<std::filesystem::path>& model,
+             const v1::GenerateRequest& request) {
+    self_ = shared_from_this();
+    if (const absl::Status submitted = Submit(model, request); !submitted.ok()) {
+      const std::lock_guard lock(mutex_);
+      FinishOnce(submitted);
+    }
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    writing_ = false;
+    if (!ok) end_ = absl::CancelledError("the client is gone");
+    if (!ok) pending_.reset();
+    Continue();
+  }
+
+  void OnCancel() override {
+    server_->Cancel(id());
+    const std::lock_guard lock(mutex_);
+    end_ = absl::CancelledError("the client ended the call");
+    pending_.reset();
+    Continue();
+  }
+
+  void OnDone() override { std::exchange(self_, nullptr).reset(); }
+
+ private:
+  absl::Status Submit(const absl::StatusOr<std::filesystem::path>& model,
+                      const v1::GenerateRequest& request) {
+    if (!model.ok()) return model.status();
+    const auto self = shared_from_this();
+    ASSIGN_OR_RETURN(
+        const uint64_t id,
+        server_->Submit(
+            *model, request,
+            {.on_event = [self](v1::GenerateEvent event) { self->Add(std::move(event)); },
+             .on_end = [self](const absl::Status& status) { self->End(status); }}));
+    const std::lock_guard lock(mutex_);
+    id_ = id;
+    return absl::OkStatus();
+  }
+
+  uint64_t id() const {
+    const std::lock_guard lock(mutex_);
+    return id_;
+  }
+
+  void Add(v1::GenerateEvent event) {
+    const std::lock_guard lock(mutex_);
+    if (end_.has_value()) return;
+    if (!pending_.has_value()) pending_.emplace();
+    Merge(std::move(event), &*pending_);
+    Continue();
+  }
+
+  void End(const absl::Status& status) {
+    const std::lock_guard lock(mutex_);
+    if (!end_.has_value()) end_ = status;
+    Continue();
+  }
+
+  // The next write, or the end, unless a write is on its way. With mutex_ held.
+  void Continue() {
+    if (writing_ || finished_) return;
+    if (pending_.has_value()) {
+      current_ = *std::exchange(pending_, std::nullopt);
+      writing_ = true;
+      return StartWrite(&current_);
+    }
+    if (end_.has_value()) FinishOnce(*end_);
+  }
+
+  void FinishOnce(const absl::Status& status) {
+    if (!std::exchange(finished_, true)) Finish(ToGrpc(status));
+  }
+
+  ModelServer* const server_;
+  std::shared_ptr<GenerateCall> self_;
+
+  mutable std::mutex mutex_;
+  uint64_t id_ = 0;
+  std::optional<v1::GenerateEvent> pending_;
+  v1::GenerateEvent current_;  // gRPC's while writing_
+  std::optional<absl::Status> end_;
+  bool writing_ = false;
+  bool finished_ = false;
+};
+
+ModelServerOptions ServingOptions(const ControlOptions& options) {
+  ModelServerOptions serving = options.serving;
+  serving.trainer = options.trainer_binary.string();
+  return serving;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeGenerationService(
     const ControlOptions& options) {
@@ -19,30 +133,20 @@ absl::StatusOr<std::unique_ptr<grpc::Service>> MakeGenerationService(
 
 GenerationServiceImpl::GenerationServiceImpl(const ControlOptions& options,
                                              std::unique_ptr<RunStore> store)
-    : store_(std::move(store)),
-      child_(options.trainer_binary.string(),
-             std::filesystem::absolute(options.home) / "requests") {}
+    : store_(std::move(store)), server_(ServingOptions(options)) {}
 
-absl::Status GenerationServiceImpl::Generate(v1::GenerateRequest request,
-                                             grpc::ServerContext* context,
-                                             grpc::ServerWriter<v1::GenerateEvent>* writer) {
-  ASSIGN_OR_RETURN(const std::filesystem::path model, ModelDirectory(*store_, request.model()));
-  request.set_model(model.string());
-  const auto forward = [&](std::string_view line) -> absl::Status {
-    ASSIGN_OR_RETURN(const v1::GenerateEvent event, ParseChildEvent<v1::GenerateEvent>(line));
-    return writer->Write(event) ? absl::OkStatus() : absl::CancelledError("the client is gone");
-  };
-  return child_.Run({.command = "generate",
-                     .request = request,
-                     .num_threads = request.num_threads(),
-                     .on_event = forward,
-                     .cancelled = [&] { return context->IsCancelled(); }});
+grpc::ServerWriteReactor<v1::GenerateEvent>* GenerationServiceImpl::Generate(
+    grpc::CallbackServerContext* /*context*/, const v1::GenerateRequest* request) {
+  const auto call = std::make_shared<GenerateCall>(&server_);
+  call->Begin(ModelDirectory(*store_, request->model()), *request);
+  return call.get();
 }
 
-grpc::Status GenerationServiceImpl::Generate(grpc::ServerContext* context,
-                                             const v1::GenerateRequest* request,
-                                             grpc::ServerWriter<v1::GenerateEvent>* writer) {
-  return ToGrpc(Generate(*request, context, writer));
+grpc::Status GenerationServiceImpl::DescribeServing(grpc::ServerContext* /*context*/,
+                                                    const v1::DescribeServingRequest* /*request*/,
+                                                    v1::DescribeServingResponse* response) {
+  *response = server_.Describe();
+  return grpc::Status::OK;
 }
 
 }  // namespace braid

@@ -1,4 +1,4 @@
-// braid.v1.GenerationService.
+// braid.v1.GenerationService: docs/generation.md.
 #ifndef BRAID_TRAINER_CONTROL_GENERATION_SERVICE_H_
 #define BRAID_TRAINER_CONTROL_GENERATION_SERVICE_H_
 
@@ -7,24 +7,28 @@
 #include "absl/status/status.h"
 #include "braid/v1/generation.grpc.pb.h"
 #include "trainer/control/control_service.h"
-#include "trainer/control/model_child.h"
+#include "trainer/control/model_server.h"
 #include "trainer/control/run_store.h"
 
 namespace braid {
 
-class GenerationServiceImpl final : public v1::GenerationService::Service {
+// Calls that last, and may wait for their turn: they do not hold a thread each.
+using GenerationServiceBase =
+    v1::GenerationService::WithCallbackMethod_Generate<v1::GenerationService::Service>;
+
+class GenerationServiceImpl final : public GenerationServiceBase {
  public:
   GenerationServiceImpl(const ControlOptions& options, std::unique_ptr<RunStore> store);
 
-  grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
-                        grpc::ServerWriter<v1::GenerateEvent>* writer) override;
+  grpc::ServerWriteReactor<v1::GenerateEvent>* Generate(
+      grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override;
+  grpc::Status DescribeServing(grpc::ServerContext* context,
+                               const v1::DescribeServingRequest* request,
+                               v1::DescribeServingResponse* response) override;
 
  private:
-  absl::Status Generate(v1::GenerateRequest request, grpc::ServerContext* context,
-                        grpc::ServerWriter<v1::GenerateEvent>* writer);
-
   const std::unique_ptr<RunStore> store_;
-  const ModelChild child_;
+  ModelServer server_;
 };
 
 }  // namespace braid

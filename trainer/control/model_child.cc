@@ -45,7 +45,17 @@ class RequestFile {
   std::filesystem::path path_;
 };
 
-std::vector<std::string> ChildEnvironment(int num_threads) {
+// As cli/braid_trainer.cc ends: so that what was wrong with a request stays
+// distinguishable from a failure.
+absl::StatusCode CodeOf(int exit_code) {
+  if (exit_code == 2) return absl::StatusCode::kInvalidArgument;
+  if (exit_code == 3) return absl::StatusCode::kNotFound;
+  return absl::StatusCode::kFailedPrecondition;
+}
+
+}  // namespace
+
+std::vector<std::string> ModelChildEnvironment(int num_threads) {
   std::vector<std::string> environment = TrainerEnvironment();
   std::erase_if(environment, [&](const std::string& variable) {
     return absl::StartsWith(variable, "OMP_WAIT_POLICY=") ||
@@ -56,15 +66,7 @@ std::vector<std::string> ChildEnvironment(int num_threads) {
   return environment;
 }
 
-// As cli/braid_trainer.cc ends: so that what was wrong with a request stays
-// distinguishable from a failure.
-absl::StatusCode CodeOf(int exit_code) {
-  if (exit_code == 2) return absl::StatusCode::kInvalidArgument;
-  if (exit_code == 3) return absl::StatusCode::kNotFound;
-  return absl::StatusCode::kFailedPrecondition;
-}
-
-absl::Status FailureOf(const std::string& command, const SubprocessResult& result) {
+absl::Status ModelChildFailure(const std::string& command, const SubprocessResult& result) {
   const std::string message(
       absl::StripPrefix(absl::StripAsciiWhitespace(result.error_output), "braid-trainer: "));
   if (result.exit_code > 128) {
@@ -78,8 +80,6 @@ absl::Status FailureOf(const std::string& command, const SubprocessResult& resul
                                          result.exit_code, " and no message")
                           : message);
 }
-
-}  // namespace
 
 ModelChild::ModelChild(std::string trainer, std::filesystem::path request_dir)
     : trainer_(std::move(trainer)), request_dir_(std::move(request_dir)) {}
@@ -97,11 +97,11 @@ absl::Status ModelChild::Run(const Call& call) const {
   };
   ASSIGN_OR_RETURN(const SubprocessResult result,
                    RunSubprocess({.arguments = {trainer, call.command, request.path()},
-                                  .environment = ChildEnvironment(call.num_threads)},
+                                  .environment = ModelChildEnvironment(call.num_threads)},
                                  on_line, call.cancelled));
   if (!status.ok()) return status;
   if (result.killed) return absl::CancelledError("the client ended the call");
-  return result.exit_code == 0 ? absl::OkStatus() : FailureOf(call.command, result);
+  return result.exit_code == 0 ? absl::OkStatus() : ModelChildFailure(call.command, result);
 }
 
 }  // namespace braid

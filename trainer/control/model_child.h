@@ -9,10 +9,18 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "trainer/control/subprocess.h"
 
 namespace braid {
+
+// TrainerEnvironment for a child with a model; num_threads 0: the trainer's default.
+std::vector<std::string> ModelChildEnvironment(int num_threads);
+
+// Why `braid-trainer COMMAND` failed: what it wrote on standard error, and how it ended.
+absl::Status ModelChildFailure(const std::string& command, const SubprocessResult& result);
 
 class ModelChild {
  public:
@@ -21,7 +29,7 @@ class ModelChild {
   ModelChild(std::string trainer, std::filesystem::path request_dir);
 
   struct Call {
-    // "evaluate" or "generate".
+    // "evaluate", say.
     std::string command;
     const google::protobuf::Message& request;
     // 0: the trainer's default.

@@ -1,12 +1,14 @@
 // Keeps the run directory contract of braid-trainer without training anything.
-// What it does is decided by the name in run.textproto, or by the prompt:
+// What it does is decided by the name in run.textproto (for `serve`, see there):
 //   "quick"    ten steps, then done          "endless"   steps until it is stopped
 //   "failing"  reports a failure             "crashing"  ends without exit.json
 //   "stubborn" ignores SIGTERM
+#include <google/protobuf/util/json_util.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -14,7 +16,7 @@
 #include <string>
 
 #include "braid/v1/analysis.pb.h"
-#include "braid/v1/generation.pb.h"
+#include "braid/v1/serving.pb.h"
 #include "formats/atomic_file.h"
 #include "proto/config_text.h"
 #include "trainer/run_directory.h"
@@ -112,11 +114,72 @@ int Evaluate(const std::string& path) {
   return 0;
 }
 
-int Generate(const std::string& path) {
-  const auto request = ReadRequest<v1::GenerateRequest>(path);
-  std::cout << "{\"text\":\"" << request.prompt() << "\",\"num_tokens\":1}" << std::endl;
-  while (request.prompt() == "endless") poll(nullptr, 0, 1000);
-  std::cout << "{\"text\":\" world\",\"num_tokens\":2,\"done\":true}" << std::endl;
+void Print(const v1::ServingReport& report) {
+  std::string line;
+  (void)google::protobuf::util::MessageToJsonString(report, &line);
+  std::cout << line << std::endl;
+}
+
+void Tell(uint64_t id, const std::string& text, int num_tokens, bool done) {
+  v1::ServingReport report;
+  report.set_id(id);
+  report.mutable_event()->set_text(text);
+  report.mutable_event()->set_num_tokens(num_tokens);
+  report.mutable_event()->set_done(done);
+  Print(report);
+}
+
+std::string NewestCheckpoint(const std::string& model) {
+  std::string newest;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(model + "/checkpoints", error)) {
+    newest = std::max(newest, entry.path().string());
+  }
+  return newest;
+}
+
+// Prompts: "endless" is told one word and no end, until it is cancelled; "crash" kills the process;
+// "flood" is told 20000 words; "refuse" is an error; "which" is told the checkpoint; "pid" the
+// process; others are echoed.
+void Serve(const v1::ServingCommand& command, const std::string& checkpoint) {
+  const std::string& prompt = command.generate().prompt();
+  const uint64_t id = command.id();
+  if (command.cancel()) return;
+  if (prompt == "crash") {
+    std::cerr << "out of <imaginary> memory" << std::endl;
+    raise(SIGKILL);
+  }
+  if (prompt == "refuse") {
+    v1::ServingReport report;
+    report.set_id(id);
+    report.mutable_error()->set_code(3);
+    report.mutable_error()->set_message("prompt: refused");
+    return Print(report);
+  }
+  if (prompt == "endless") return Tell(id, prompt, 1, false);
+  if (prompt == "which") return Tell(id, checkpoint, 1, true);
+  if (prompt == "pid") return Tell(id, std::to_string(getpid()), 1, true);
+  const int words = prompt == "flood" ? 20000 : 1;
+  for (int i = 1; i <= words; ++i) Tell(id, prompt, i, false);
+  Tell(id, " world", words + 1, true);
+}
+
+int Serve(const std::string& model) {
+  const std::string checkpoint = NewestCheckpoint(model);
+  if (RunDirectory(model).ReadSpec()->name() == "failing") {
+    std::cerr << "braid-trainer: " << model << " holds no checkpoint yet" << std::endl;
+    return 3;
+  }
+  std::cout << "a library says hello" << std::endl;
+  v1::ServingReport loaded;
+  loaded.mutable_loaded()->set_checkpoint(checkpoint);
+  loaded.mutable_loaded()->set_num_parameters(42);
+  Print(loaded);
+  for (std::string line; std::getline(std::cin, line);) {
+    v1::ServingCommand command;
+    if (!google::protobuf::util::JsonStringToMessage(line, &command).ok()) return 2;
+    Serve(command, checkpoint);
+  }
   return 0;
 }
 
@@ -137,11 +200,11 @@ int Import(const std::string& path) {
 }  // namespace braid
 
 int main(int argc, char** argv) {
-  if (argc != 3) return braid::kExitUsage;
+  if (argc < 3) return braid::kExitUsage;
   const std::string command = argv[1];
   if (command == "train") return braid::Train(braid::RunDirectory(argv[2]));
   if (command == "evaluate") return braid::Evaluate(argv[2]);
-  if (command == "generate") return braid::Generate(argv[2]);
+  if (command == "serve") return braid::Serve(argv[2]);
   if (command == "export") return braid::Export(argv[2]);
   if (command == "import") return braid::Import(argv[2]);
   return braid::kExitUsage;

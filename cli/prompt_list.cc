@@ -1,0 +1,59 @@
+#include "cli/prompt_list.h"
+
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "cli/arguments.h"
+#include "formats/status_macros.h"
+
+namespace braid {
+namespace {
+
+using Json = nlohmann::json;
+
+bool IsJsonObject(const std::string& line) {
+  return Json::parse(line, nullptr, /*allow_exceptions=*/false).is_object();
+}
+
+std::optional<std::string> PromptOf(const std::string& line) {
+  const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object() || !object.contains("prompt")) return std::nullopt;
+  const Json& prompt = object["prompt"];
+  return prompt.is_string() ? std::optional(prompt.get<std::string>()) : std::nullopt;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ReadPrompts(std::istream& in, const std::string& name) {
+  std::vector<std::string> prompts;
+  std::optional<bool> json;
+  int64_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (absl::StripAsciiWhitespace(line).empty()) continue;
+    if (!json.has_value()) json = IsJsonObject(line);
+    std::optional<std::string> prompt = *json ? PromptOf(line) : std::optional(line);
+    if (!IsUtf8(line) || !prompt.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          name, ":", number, ": expected ",
+          *json ? "a JSON object with a string \"prompt\", as the lines before" : "UTF-8 text"));
+    }
+    prompts.push_back(*std::move(prompt));
+  }
+  if (!prompts.empty()) return prompts;
+  return absl::InvalidArgumentError(absl::StrCat(name, ": no prompt, expected one a line"));
+}
+
+absl::StatusOr<std::vector<std::string>> ReadPromptFile(const std::string& path) {
+  if (path == "-") return ReadPrompts(std::cin, "standard input");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::NotFoundError(absl::StrCat("--prompts: cannot read ", path));
+  return ReadPrompts(file, path);
+}
+
+}  // namespace braid

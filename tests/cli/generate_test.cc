@@ -1,0 +1,194 @@
+// `braid generate` as a user meets it: piped, from files, at a terminal.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "formats/atomic_file.h"
+#include "tests/trainer/loop/text_run.h"
+#include "tests/trainer/loop/tiny_run.h"
+#include "trainer/generation/generation.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+using Arguments = std::vector<std::string>;
+using testing::HasSubstr;
+using testing::Not;
+
+// Executes; does not return.
+[[noreturn]] void Execute(Arguments arguments) {
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  alarm(60);
+  execv(pointers[0], pointers.data());
+  _exit(127);
+}
+
+int WaitFor(pid_t pid) {
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+class GenerateCommandTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { run_ = new fs::path(TrainTextRun().root()); }
+
+  GenerateCommandTest() : root_(NewDirectory("generate")) {}
+
+  Arguments Command(const Arguments& more) const {
+    Arguments all = {BRAID_BIN_DIR "/braid",
+                     "--home",
+                     (root_ / "home").string(),
+                     "generate",
+                     run_->string(),
+                     "--threads",
+                     "1",
+                     "--max-tokens",
+                     "12",
+                     "--temperature",
+                     "1"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  // The exit code; what it wrote is in out() and err().
+  int Run(const Arguments& more, const std::string& input = "") {
+    EXPECT_TRUE(WriteFileAtomically(root_ / "in", input).ok());
+    const pid_t pid = fork();
+    if (pid == 0) {
+      if (!std::freopen((root_ / "in").c_str(), "r", stdin) ||
+          !std::freopen((root_ / "out").c_str(), "w", stdout) ||
+          !std::freopen((root_ / "err").c_str(), "w", stderr)) {
+        _exit(126);
+      }
+      Execute(Command(more));
+    }
+    return WaitFor(pid);
+  }
+  std::string out() const { return *ReadFile(root_ / "out"); }
+  std::string err() const { return *ReadFile(root_ / "err"); }
+
+  static std::string Expected(const std::string& prompt) {
+    v1::GenerateRequest request;
+    request.set_model(run_->string());
+    request.set_prompt(prompt);
+    request.set_max_tokens(12);
+    request.set_temperature(1);
+    request.set_num_threads(1);
+    std::string text;
+    EXPECT_TRUE(
+        Generate(request, [&](const v1::GenerateEvent& event) { text += event.text(); }).ok());
+    return text;
+  }
+
+  static fs::path* run_;
+  const fs::path root_;
+};
+
+fs::path* GenerateCommandTest::run_ = nullptr;
+
+TEST_F(GenerateCommandTest, ContinuesAPromptFromArgumentsOrStandardInput) {
+  ASSERT_EQ(Run({"--prompt", "the cat"}), 0) << err();
+  EXPECT_EQ(out(), "the cat" + Expected("the cat") + "\n");
+  EXPECT_THAT(err(), HasSubstr(" tokens/s]"));
+  ASSERT_EQ(Run({"--prompt", "-", "--show-routing", "--routing", "segment"}, "the\ndog"), 0)
+      << err();
+  EXPECT_THAT(out(), testing::StartsWith("the\ndog"));
+  EXPECT_THAT(err(), HasSubstr("layer  1  "));
+}
+
+// All at once by the service, each the same as by the library alone.
+TEST_F(GenerateCommandTest, PromptsOfAFileComeInTheirOrder) {
+  const Arguments prompts = {"the cat", "a dog", "the mat and", "c", "dd", "eee", "f f", "g"};
+  std::string lines;
+  for (const std::string& prompt : prompts) {
+    lines += nlohmann::json({{"prompt", prompt}}).dump() + "\n";
+  }
+  ASSERT_EQ(Run({"--prompts", "-", "--parallel", "8", "--json"}, lines), 0) << err();
+  std::istringstream answers(out());
+  std::string line;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    ASSERT_TRUE(std::getline(answers, line));
+    const auto answer = nlohmann::json::parse(line);
+    EXPECT_EQ(answer["index"], i);
+    EXPECT_EQ(answer["text"], Expected(prompts[i])) << prompts[i];
+  }
+  ASSERT_EQ(Run({"--prompts", "-"}, "the cat\n\na dog\n"), 0) << err();
+  EXPECT_EQ(out(), "==> 1/2 <==\nthe cat" + Expected("the cat") + "\n\n==> 2/2 <==\na dog" +
+                       Expected("a dog") + "\n");
+}
+
+TEST_F(GenerateCommandTest, MistakesAreClearAndOnePromptDoesNotEndTheOthers) {
+  EXPECT_EQ(Run({}), 2);
+  EXPECT_THAT(err(), HasSubstr("--prompts FILE"));
+  EXPECT_EQ(Run({"--prompts", "/nowhere"}), 3);
+  EXPECT_EQ(Run({"--prompts", "-"}, "\n"), 2);
+  EXPECT_EQ(Run({"--prompts", "-"}, "{\"prompt\":\"a\"}\nb\n"), 2);
+  EXPECT_THAT(err(), HasSubstr("standard input:2"));
+  EXPECT_EQ(Run({"--prompts", "-", "--json"}, std::string(400, 'x') + "\nthe cat\n"), 2);
+  EXPECT_THAT(out(), HasSubstr("\"error\""));
+  EXPECT_THAT(out(), HasSubstr("\"index\":1"));
+  EXPECT_THAT(err(), HasSubstr("prompt 1/2"));
+}
+
+// Reads until `text` has come, or 30 s have passed.
+bool ReadUntil(int terminal, const std::string& text, std::string* seen) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (std::chrono::steady_clock::now() < deadline) {
+    const size_t found = seen->find(text);
+    if (found != std::string::npos) {
+      seen->erase(0, found + text.size());
+      return true;
+    }
+    pollfd ready = {.fd = terminal, .events = POLLIN, .revents = 0};
+    char bytes[4096];
+    if (poll(&ready, 1, 100) <= 0) continue;
+    const ssize_t n = read(terminal, bytes, sizeof(bytes));
+    if (n <= 0) return false;
+    seen->append(bytes, static_cast<size_t>(n));
+  }
+  return false;
+}
+
+TEST_F(GenerateCommandTest, AtATerminalPromptsAreAskedFor) {
+  int terminal = -1;
+  const pid_t pid = forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (pid == 0) {
+    setenv("TERM", "xterm", 1);
+    Execute(Command({}));
+  }
+  std::string seen;
+  const auto type = [&](const std::string& keys) {
+    EXPECT_EQ(write(terminal, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+  };
+  ASSERT_TRUE(ReadUntil(terminal, "> ", &seen)) << seen;
+  type(
+      "the cot\x08\x08"
+      "at\x04\r");  // as an editor has it: back twice, "at", delete
+  ASSERT_TRUE(ReadUntil(terminal, " tokens/s]", &seen)) << seen;
+  type(":set temperature 0.5\r");
+  ASSERT_TRUE(ReadUntil(terminal, "[temperature 0.5,", &seen)) << seen;
+  type("never mind\x03");  // Ctrl-C gives up the line
+  type(":nonsense\r");
+  ASSERT_TRUE(ReadUntil(terminal, "expected one of :help", &seen)) << seen;
+  type("\x1b[200~two\rlines\x1b[201~\r");  // a paste is one prompt
+  ASSERT_TRUE(ReadUntil(terminal, " tokens/s]", &seen)) << seen;
+  ASSERT_TRUE(ReadUntil(terminal, "> ", &seen)) << seen;
+  type("\x04");
+  EXPECT_EQ(WaitFor(pid), 0) << seen;
+  close(terminal);
+}
+
+}  // namespace
+}  // namespace braid

@@ -1,0 +1,77 @@
+// A `braid-trainer serve` child: one model in memory, for as long as this object.
+#ifndef BRAID_TRAINER_CONTROL_SERVING_CHILD_H_
+#define BRAID_TRAINER_CONTROL_SERVING_CHILD_H_
+
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "braid/v1/serving.pb.h"
+#include "trainer/control/child_program.h"
+
+namespace braid {
+
+struct ServingChildSpec {
+  // A path, or a name that is looked up in PATH.
+  std::string trainer;
+  // A run or checkpoint directory.
+  std::filesystem::path model;
+  // Of the child; 0: all cores.
+  int num_threads = 0;
+};
+
+// One thread starts the child, moves what goes to and comes from it, and waits for it: a child
+// that does not read holds up nobody. The child dies with this process, however that ends.
+// Thread-safe, but for construction and destruction.
+class ServingChild {
+ public:
+  // Both are called from the child's thread. `on_end` comes last, once: OK after End(), else why
+  // the child ended. UNAVAILABLE when it had the model in memory; before, what was wrong with it.
+  struct Callbacks {
+    std::function<void(v1::ServingReport)> on_report;
+    std::function<void(const absl::Status&)> on_end;
+  };
+
+  static absl::StatusOr<std::unique_ptr<ServingChild>> Start(const ServingChildSpec& spec,
+                                                             Callbacks callbacks);
+  // Ends the child and waits for it. Not from a callback.
+  ~ServingChild();
+
+  // Never waits. Dropped when the child has ended.
+  void Send(const v1::ServingCommand& command);
+
+  // Kills the child, soon; it has nothing to save.
+  void End();
+
+ private:
+  struct Streams;
+  ServingChild(ServingChildSpec spec, Callbacks callbacks, Pipe wake);
+
+  void Run();
+  absl::Status Serve();
+  absl::Status Converse(pid_t pid, Streams& streams);
+  absl::Status Move(Streams& streams);
+  absl::Status Deliver(std::string_view line);
+  void Write(Streams& streams);
+  void Wake();
+  bool ending() const;
+  bool has_commands() const;
+
+  const ServingChildSpec spec_;
+  const Callbacks callbacks_;
+  Pipe wake_;            // a byte here: there is something to send, or to end
+  bool loaded_ = false;  // the thread's
+
+  mutable std::mutex mutex_;
+  std::string commands_;  // not written yet
+  bool ending_ = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_CONTROL_SERVING_CHILD_H_

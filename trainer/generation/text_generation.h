@@ -1,0 +1,69 @@
+// One text in the making, a token at a time, so that several can take turns.
+#ifndef BRAID_TRAINER_GENERATION_TEXT_GENERATION_H_
+#define BRAID_TRAINER_GENERATION_TEXT_GENERATION_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "braid/v1/generation.pb.h"
+#include "formats/tokenizer.h"
+#include "trainer/generation/text_stream.h"
+#include "trainer/model/language_model.h"
+
+namespace braid {
+
+// DataLoss when the tokenizer and the model of a checkpoint have different vocabularies.
+absl::Status CheckVocabulary(const Tokenizer& tokenizer, const v1::ModelConfig& model);
+
+// Continues a prompt as the start of a document, until the model ends it (EOS), max_tokens are
+// sampled or the context is full. Token i is drawn with a number that depends on the seed and i
+// alone, and the decoder is its own: the text is a function of the request, the weights and the
+// number of threads, whatever else the model works on between turns.
+//
+//   ASSIGN_OR_RETURN(auto text, TextGeneration::Create(request, *model, *tokenizer));
+//   while (!text->done()) {
+//     ASSIGN_OR_RETURN(const v1::GenerateEvent event, text->Advance());
+//     out << event.text();
+//   }
+class TextGeneration {
+ public:
+  // InvalidArgument for a prompt that does not fit or a setting out of range. Reads nothing of
+  // the model but its configuration; `model` and `tokenizer` must outlive the result.
+  static absl::StatusOr<std::unique_ptr<TextGeneration>> Create(const v1::GenerateRequest& request,
+                                                                LanguageModel& model,
+                                                                const Tokenizer& tokenizer);
+
+  // Samples one token, the first time after reading the prompt. The event has the characters
+  // that are whole by now, perhaps none; the mixtures, when asked for and changed; and done at the
+  // end. Requires !done().
+  absl::StatusOr<v1::GenerateEvent> Advance();
+
+  bool done() const { return event_.done(); }
+
+ private:
+  TextGeneration(v1::GenerateRequest request, LanguageModel& model, const Tokenizer& tokenizer,
+                 std::vector<int32_t> prompt);
+
+  absl::StatusOr<std::vector<float>> NextLogits();
+  bool Append(int32_t token);
+  void AddRouting();
+
+  const v1::GenerateRequest request_;
+  LanguageModel& model_;
+  const Tokenizer& tokenizer_;
+  std::unique_ptr<Decoder> decoder_;  // from the first turn on: it has memory of the whole context
+  std::vector<int32_t> tokens_;
+  TextStream text_;
+  std::vector<ExpertMixture> mixtures_;  // told last
+  std::chrono::duration<double> working_{0};
+  v1::GenerateEvent event_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_GENERATION_TEXT_GENERATION_H_

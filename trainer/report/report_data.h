@@ -10,7 +10,7 @@
 namespace braid {
 
 // JSON, as docs/report.md describes. Numbers that are not finite are null. Curves hold what the
-// page draws; `braid export-metrics` has every step.
+// page draws; metrics.jsonl has every step.
 std::string ReportData(std::span<const ReportRun> runs);
 
 }  // namespace braid

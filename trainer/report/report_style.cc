@@ -14,8 +14,8 @@ const char kReportStyle[] = R"css(
   :root {
     --page: #14171c; --text: #e4e7ec; --muted: #a0a9b7; --rule: #2b313a; --soft: #1c2027;
     --mark: #453a17; --heat: #5b95ee; --link: #8ab4f8;
-    --c0: #6ea2f2; --c1: #f59a4c; --c2: #9cddaf; --c3: #b28b94;
-    --c4: #bacaff; --c5: #388015; --c6: #8553c8; --c7: #447176;
+    --c0: #6ea2f2; --c1: #f59a4c; --c2: #9cddaf; --c3: #8553c8;
+    --c4: #bacaff; --c5: #388015; --c6: #b28b94; --c7: #447176;
   }
 }
 @media print {
@@ -136,7 +136,9 @@ svg text.strong { fill: var(--page); }
 .narrow { display: none; }
 figure { margin: 0; }
 figcaption { font-size: 13px; color: var(--muted); }
-footer { margin-top: 44px; border-top: 1px solid var(--rule); color: var(--muted); font-size: 13px; }
+footer {
+  margin-top: 44px; border-top: 1px solid var(--rule); color: var(--muted); font-size: 13px;
+}
 @media screen and (max-width: 640px) {
   main { padding: 18px 12px 32px; }
   .wide { display: none; }

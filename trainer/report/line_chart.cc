@@ -15,6 +15,7 @@ constexpr double kLeft = 56, kRight = 14, kTop = 26, kBottom = 44;
 // Of the labels at the ends of lines.
 constexpr size_t kLabelLength = 20;
 constexpr double kLabelHeight = 13;
+constexpr double kLabelReach = 60;
 constexpr int kNarrowWidth = 360, kNarrowHeight = 270;
 // Coordinates this far outside the plot are as good as any farther.
 constexpr double kFarOutside = 500;
@@ -102,11 +103,12 @@ void SpreadLabels(double top, double bottom, std::vector<EndLabel>* labels) {
   }
 }
 
-std::vector<EndLabel> LabelsOf(const LineChart& chart, const PlotScale& y) {
+std::vector<EndLabel> LabelsOf(const LineChart& chart, const PlotScale& x, const PlotScale& y) {
   std::vector<EndLabel> labels;
   for (const PlotSeries& series : chart.series) {
     const auto last = std::find_if(series.points.rbegin(), series.points.rend(), IsFinite);
-    if (last == series.points.rend()) continue;
+    // A line that ends far from the label is named by the legend alone.
+    if (last == series.points.rend() || x(last->x) < x.pixel_high - kLabelReach) continue;
     labels.push_back({&series, std::clamp(y(last->y), y.pixel_high, y.pixel_low), 0});
   }
   SpreadLabels(y.pixel_high + 4, y.pixel_low, &labels);
@@ -115,7 +117,7 @@ std::vector<EndLabel> LabelsOf(const LineChart& chart, const PlotScale& y) {
 
 std::string EndLabels(const LineChart& chart, const PlotScale& x, const PlotScale& y) {
   std::string out;
-  for (const EndLabel& label : LabelsOf(chart, y)) {
+  for (const EndLabel& label : LabelsOf(chart, x, y)) {
     const std::string classes = ColorClass(label.series->color, label.series->css_class);
     absl::StrAppend(&out, "<g class=\"end ", label.series->css_class, "\"><path class=\"leader ",
                     classes, "\" d=\"M", Pixel(x.pixel_high + 2), " ", Pixel(label.end), "L",

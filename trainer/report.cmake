@@ -11,6 +11,7 @@ braid_library(NAME report
     report/line_readout.cc
     report/loss_findings.cc
     report/loss_section.cc
+    report/metrics_reader.cc
     report/perplexity_section.cc
     report/plot_series.cc
     report/report_data.cc
@@ -30,4 +31,4 @@ braid_library(NAME report
     report/time_line.cc
     report/utilisation_section.cc
   DEPS braid::proto braid::formats braid::model_config braid::run_directory
-    nlohmann_json::nlohmann_json)
+    nlohmann_json::nlohmann_json simdjson::simdjson)

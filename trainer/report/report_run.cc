@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
+#include "trainer/report/metrics_reader.h"
 
 namespace braid {
 namespace {
@@ -108,7 +109,7 @@ void NoteWhatIsMissing(ReportRun* report) {
 absl::StatusOr<ReportRun> ReadReportRun(const RunDirectory& run) {
   ReportRun report;
   ASSIGN_OR_RETURN(report.spec, run.ReadSpec());
-  ASSIGN_OR_RETURN(report.metrics, run.ReadMetrics(0));
+  ASSIGN_OR_RETURN(report.metrics, ReadAllMetrics(run));
   ASSIGN_OR_RETURN(report.evaluation, ReadEvaluation(run.root() / "evaluation.json"));
   ASSIGN_OR_RETURN(report.sample_text, ReadIfPresent(run.root() / "sample.txt"));
   const std::filesystem::path dataset = report.spec.dataset_dir();

@@ -16,6 +16,7 @@
 #include "trainer/forecast.h"
 #include "trainer/metrics_export/metrics_export.h"
 #include "trainer/model_config.h"
+#include "trainer/report/report_data.h"
 #include "trainer/report/report_page.h"
 #include "trainer/report/report_run.h"
 #include "trainer/run_directory.h"
@@ -143,15 +144,19 @@ absl::Status AnalysisServiceImpl::AskChild(const char* command, const Request& r
                         absl::StrCat("braid-trainer ", command, " ended without an answer"));
 }
 
-absl::StatusOr<std::string> AnalysisServiceImpl::RenderRuns(
+absl::StatusOr<v1::ReportResponse> AnalysisServiceImpl::RenderRuns(
     const v1::ReportRequest& request) const {
   if (request.runs().empty()) return absl::InvalidArgumentError("runs: name at least one run");
-  std::vector<ReportRun> runs;
+  std::vector<std::filesystem::path> directories;
   for (const std::string& name : request.runs()) {
-    ASSIGN_OR_RETURN(const std::filesystem::path directory, DirectoryOf(name));
-    ASSIGN_OR_RETURN(runs.emplace_back(), ReadReportRun(RunDirectory(directory)));
+    ASSIGN_OR_RETURN(directories.emplace_back(), DirectoryOf(name));
   }
-  return RenderReport(runs);
+  ASSIGN_OR_RETURN(const std::vector<ReportRun> runs, ReadReportRuns(directories));
+  v1::ReportResponse response;
+  response.set_html(RenderReport(runs));
+  for (std::string& cause : LeftOut(runs)) response.add_left_out(std::move(cause));
+  if (request.with_data()) response.set_data(ReportData(runs));
+  return response;
 }
 
 grpc::Status AnalysisServiceImpl::DescribeModel(grpc::ServerContext*,
@@ -187,9 +192,9 @@ grpc::Status AnalysisServiceImpl::ExportMetrics(
 
 grpc::Status AnalysisServiceImpl::Report(grpc::ServerContext*, const v1::ReportRequest* request,
                                          v1::ReportResponse* response) {
-  absl::StatusOr<std::string> html = RenderRuns(*request);
-  if (!html.ok()) return ToGrpc(html.status());
-  response->set_html(*std::move(html));
+  absl::StatusOr<v1::ReportResponse> report = RenderRuns(*request);
+  if (!report.ok()) return ToGrpc(report.status());
+  *response = *std::move(report);
   return grpc::Status::OK;
 }
 

@@ -40,7 +40,7 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
  private:
   // The directory of a run id, a run directory or a checkpoint directory.
   absl::StatusOr<std::filesystem::path> DirectoryOf(const std::string& model) const;
-  absl::StatusOr<std::string> RenderRuns(const v1::ReportRequest& request) const;
+  absl::StatusOr<v1::ReportResponse> RenderRuns(const v1::ReportRequest& request) const;
   absl::Status Evaluate(v1::EvaluateRequest request, grpc::ServerContext* context,
                         grpc::ServerWriter<v1::EvaluateEvent>* writer);
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 
 namespace braid {
 namespace {
@@ -66,8 +67,9 @@ void AppendAscii(char c, std::string* out) {
 std::string RenderRow(const HtmlTable::Row& row, const char* cell) {
   std::string out =
       row.css_class.empty() ? "<tr>" : absl::StrCat("<tr class=\"", row.css_class, "\">");
+  const std::string end(cell, 2);
   for (const std::string& content : row.cells) {
-    absl::StrAppend(&out, "<", cell, ">", content, "</", cell, ">");
+    absl::StrAppend(&out, "<", cell, ">", content, "</", end, ">");
   }
   return out + "</tr>\n";
 }
@@ -115,10 +117,26 @@ std::string FormatCount(double value) {
   return absl::StrFormat("%.*f%s", digits, value, kSuffixes[suffix]);
 }
 
+std::string FormatDuration(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0 || seconds > 1e11) return kDash;
+  if (seconds < 9.95) return absl::StrFormat("%.1f s", seconds);
+  const int64_t whole = std::llround(seconds);
+  if (whole < 60) return absl::StrFormat("%d s", whole);
+  if (whole < 3600) return absl::StrFormat("%d min %d s", whole / 60, whole % 60);
+  if (whole < 86400) return absl::StrFormat("%d h %d min", whole / 3600, whole % 3600 / 60);
+  return absl::StrFormat("%d d %d h", whole / 86400, whole % 86400 / 3600);
+}
+
+std::string FormatTime(double unix_seconds) {
+  if (!std::isfinite(unix_seconds) || unix_seconds <= 0 || unix_seconds > 1e11) return kDash;
+  return absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixSeconds(std::llround(unix_seconds)),
+                          absl::UTCTimeZone());
+}
+
 std::string RenderTable(const HtmlTable& table) {
-  std::string out =
-      absl::StrCat("<div class=\"scroll\"><table", table.numeric ? " class=\"numeric\"" : "",
-                   ">\n<thead>", RenderRow({table.header}, "th"), "</thead>\n<tbody>\n");
+  std::string out = absl::StrCat(
+      "<div class=\"scroll\"><table", table.numeric ? " class=\"numeric\"" : "", ">\n<thead>",
+      RenderRow({table.header}, "th scope=\"col\""), "</thead>\n<tbody>\n");
   for (const HtmlTable::Row& row : table.rows) out += RenderRow(row, "td");
   return out + "</tbody></table></div>\n";
 }

@@ -19,6 +19,10 @@ std::string FormatFixed(double value, int digits);
 std::string FormatSigned(double value, int digits);
 // Three significant digits and a suffix: "950", "12.4k", "1.05M", "29.5B".
 std::string FormatCount(double value);
+// "48 s", "12 min 5 s", "3 h 20 min", "2 d 4 h"; a dash for what is negative or not finite.
+std::string FormatDuration(double seconds);
+// Unix seconds as "2026-11-21 00:09" in UTC; a dash when not positive.
+std::string FormatTime(double unix_seconds);
 
 // A table in a frame that scrolls sideways when narrow. Cells hold HTML; all but the
 // first column are aligned right. A row may carry a class, for highlighting.

@@ -1,6 +1,10 @@
 #include "trainer/report/report_page.h"
 
+#include <algorithm>
+#include <array>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "trainer/report/html_text.h"
 #include "trainer/report/report_sections.h"
 #include "trainer/report/report_style.h"
@@ -8,33 +12,106 @@
 namespace braid {
 namespace {
 
+// Sections in their order; the id is the one that the section gives itself.
+struct PageSection {
+  const char* id;
+  const char* name;
+  std::string (*render)(std::span<const ReportRun> runs);
+};
+constexpr std::array<PageSection, 12> kSections = {
+    {{"runs", "Runs", RunTableSection},
+     {"loss", "Loss", LossSection},
+     {"gain", "Gain", GainSection},
+     {"perplexity", "Perplexity", PerplexitySection},
+     {"tasks", "Tasks", TasksSection},
+     {"utilisation", "Experts", UtilisationSection},
+     {"routing", "Routing", RoutingSection},
+     {"speed", "Speed", SpeedSection},
+     {"life", "Life", LifeSection},
+     {"order", "Order", OrderingSection},
+     {"sample", "Sample", SampleSection},
+     {"configuration", "Configuration", ConfigurationSection}}};
+
 std::string TitleOf(std::span<const ReportRun> runs) {
   if (runs.size() == 1) return absl::StrCat("Report on ", EscapeHtml(runs[0].title));
   return absl::StrCat("Report on ", runs.size(), " runs");
 }
 
 constexpr char kFootnote[] =
-    "<footer id=\"first-segment\"><p><sup>1</sup> The first segment of a sequence has no segment "
+    "<p id=\"first-segment\"><sup>1</sup> The first segment of a sequence has no segment "
     "before it and routes on its own mean, which holds tokens that are yet to be predicted: there "
     "the experts see a little of the answer. Main numbers therefore leave the first segment out, "
-    "for dense models too. Perplexity is exp(loss), loss in nats per token.</p></footer>\n";
+    "for dense models too. Perplexity is exp(loss), loss in nats per token.</p>\n";
+
+// Boxes that show and hide a run in all figures, by CSS alone.
+std::string RunSwitches(std::span<const ReportRun> runs) {
+  if (runs.size() < 2) return "";
+  std::string out = "<fieldset class=\"switches\"><legend>Shown in the figures</legend>\n";
+  for (size_t i = 0; i < runs.size(); ++i) {
+    absl::StrAppend(&out, "<label><input type=\"checkbox\" checked=\"checked\" id=\"show-",
+                    RunClass(i), "\"/>", RunLabel(runs, i), "</label>\n");
+  }
+  return out + "</fieldset>\n";
+}
+
+std::string SwitchStyle(std::span<const ReportRun> runs) {
+  std::string out;
+  for (size_t i = 0; runs.size() > 1 && i < runs.size(); ++i) {
+    absl::StrAppend(&out, "main:has(#show-", RunClass(i), ":not(:checked)) .", RunClass(i),
+                    " { display: none; }\n");
+  }
+  return out;
+}
+
+std::string LeftOutList(std::span<const ReportRun> runs) {
+  std::string items;
+  for (const std::string& cause : LeftOut(runs)) {
+    absl::StrAppend(&items, "<li>", EscapeHtml(cause), "</li>\n");
+  }
+  if (items.empty()) return "";
+  return absl::StrCat("<p>Not on this page:</p>\n<ul>\n", items, "</ul>\n");
+}
 
 }  // namespace
 
+std::vector<std::string> LeftOut(std::span<const ReportRun> runs) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> causes;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    for (const std::string& cause : runs[i].left_out) {
+      auto found = std::find_if(causes.begin(), causes.end(),
+                                [&](const auto& known) { return known.first == cause; });
+      if (found == causes.end()) found = causes.insert(causes.end(), {cause, {}});
+      found->second.push_back(RunName(runs, i));
+    }
+  }
+  std::vector<std::string> lines;
+  for (const auto& [cause, names] : causes) {
+    lines.push_back(absl::StrCat(
+        cause, " (",
+        names.size() == runs.size() && runs.size() > 1 ? "all runs" : absl::StrJoin(names, ", "),
+        ")"));
+  }
+  return lines;
+}
+
 std::string RenderReport(std::span<const ReportRun> runs) {
   const std::string title = TitleOf(runs);
-  std::string page = absl::StrCat(
+  std::string links, sections;
+  for (const PageSection& section : kSections) {
+    const std::string html = runs.empty() ? "" : section.render(runs);
+    if (html.empty()) continue;
+    sections += html;
+    absl::StrAppend(&links, "<a href=\"#", section.id, "\">", section.name, "</a>\n");
+  }
+  return absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
-      title, "</title>\n<style>\n", kReportStyle, "</style>\n</head>\n<body>\n<main>\n<h1>", title,
-      "</h1>\n");
-  if (runs.empty()) page += "<p>There are no runs to report on.</p>\n";
-  for (const auto section :
-       {RunTableSection, GainSection, LossSection, PerplexitySection, UtilisationSection,
-        RoutingSection, SpeedSection, OrderingSection, SampleSection, ConfigurationSection}) {
-    if (!runs.empty()) page += section(runs);
-  }
-  return absl::StrCat(page, kFootnote, "</main>\n</body>\n</html>\n");
+      title, "</title>\n<style>\n", kReportStyle, SwitchStyle(runs),
+      "</style>\n</head>\n<body>\n<main>\n<h1>", title, "</h1>\n",
+      runs.empty() ? "<p>There are no runs to report on.</p>\n"
+                   : absl::StrCat("<nav aria-label=\"Sections\">\n", links, "</nav>\n"),
+      RunSwitches(runs), sections, "<footer>\n", kFootnote, LeftOutList(runs),
+      "</footer>\n</main>\n</body>\n</html>\n");
 }
 
 }  // namespace braid

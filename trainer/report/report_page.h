@@ -5,6 +5,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "trainer/report/report_run.h"
 
@@ -13,6 +14,10 @@ namespace braid {
 // Pure. Sections whose data no run has are left out; non-finite values are left
 // out of plots and shown as a dash in tables.
 std::string RenderReport(std::span<const ReportRun> runs);
+
+// What the page does not show, and why, each cause once with its runs:
+// "task scores: no tasks/result.json (dense, moe)". Plain text.
+std::vector<std::string> LeftOut(std::span<const ReportRun> runs);
 
 }  // namespace braid
 

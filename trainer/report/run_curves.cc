@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <tuple>
 
 namespace braid {
 namespace {
@@ -27,6 +28,53 @@ double FiniteMean(std::span<const PlotPoint> points) {
   return count > 0 ? sum / static_cast<double>(count) : kNan;
 }
 
+std::vector<PlotPoint> FinitePoints(std::span<const PlotPoint> points) {
+  std::vector<PlotPoint> finite;
+  for (const PlotPoint& point : points) {
+    if (std::isfinite(point.x) && std::isfinite(point.y)) finite.push_back(point);
+  }
+  return finite;
+}
+
+// Linear between points. Requires finite points and an x between the first and the last.
+double ValueAt(const std::vector<PlotPoint>& points, double x) {
+  const auto after =
+      std::lower_bound(points.begin(), points.end(), x,
+                       [](const PlotPoint& point, double value) { return point.x < value; });
+  if (after == points.begin() || after->x == x) return after->y;
+  const PlotPoint& before = *std::prev(after);
+  return before.y + (after->y - before.y) * (x - before.x) / (after->x - before.x);
+}
+
+std::pair<double, double> MeanAndError(const std::vector<double>& values) {
+  const double n = static_cast<double>(values.size());
+  double sum = 0, squares = 0;
+  for (const double value : values) sum += value;
+  for (const double value : values) squares += (value - sum / n) * (value - sum / n);
+  return {sum / n, n > 1 ? std::sqrt(squares / (n - 1) / n) : kNan};
+}
+
+// See LossComparison. Requires finite points.
+std::optional<double> ShareOfTokens(const std::vector<PlotPoint>& base,
+                                    const std::vector<PlotPoint>& other) {
+  const double tokens = base.back().x, window = tokens / 10;
+  double sum = 0, count = 0;
+  for (const PlotPoint& point : base) {
+    if (point.x <= tokens - window) continue;
+    sum += point.y;
+    ++count;
+  }
+  const double target = sum / count;
+  sum = count = 0;
+  for (size_t first = 0, last = 0; last < other.size(); ++last) {
+    sum += other[last].y;
+    ++count;
+    for (; other[first].x <= other[last].x - window; ++first, --count) sum -= other[first].y;
+    if (other[last].x >= window && sum / count <= target) return other[last].x / tokens;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<PlotPoint> Smooth(std::span<const PlotPoint> points, int64_t width) {
@@ -48,6 +96,30 @@ std::vector<PlotPoint> Thin(std::span<const PlotPoint> points, int64_t count) {
     const int64_t start = i * n / count;
     const auto piece = points.subspan(start, (i + 1) * n / count - start);
     thin.push_back({(piece.front().x + piece.back().x) / 2, FiniteMean(piece)});
+  }
+  return thin;
+}
+
+std::vector<PlotPoint> ThinExtremes(std::span<const PlotPoint> points, int64_t count) {
+  const int64_t n = std::ssize(points);
+  if (n <= 2 * count) return {points.begin(), points.end()};
+  std::vector<PlotPoint> thin;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t start = i * n / count;
+    const auto piece = points.subspan(start, (i + 1) * n / count - start);
+    const PlotPoint* least = nullptr;
+    const PlotPoint* largest = nullptr;
+    for (const PlotPoint& point : piece) {
+      if (!std::isfinite(point.y)) continue;
+      if (!least || point.y < least->y) least = &point;
+      if (!largest || point.y > largest->y) largest = &point;
+    }
+    if (!least) {
+      thin.push_back({piece.front().x, kNan});
+      continue;
+    }
+    thin.push_back(*std::min(least, largest));
+    if (least != largest) thin.push_back(*std::max(least, largest));
   }
   return thin;
 }
@@ -85,6 +157,24 @@ std::vector<PlotPoint> ForPlot(std::span<const PlotPoint> points) {
 double LateMean(std::span<const PlotPoint> points) {
   if (points.empty()) return kNan;
   return FiniteMean(points.last(std::max<size_t>(1, points.size() / 10)));
+}
+
+std::optional<LossComparison> CompareLoss(std::span<const PlotPoint> base,
+                                          std::span<const PlotPoint> other) {
+  const std::vector<PlotPoint> a = FinitePoints(base), b = FinitePoints(other);
+  if (a.empty() || b.empty()) return std::nullopt;
+  LossComparison comparison;
+  comparison.common_tokens = std::min(a.back().x, b.back().x);
+  const double start = 0.9 * comparison.common_tokens;
+  std::vector<double> differences;
+  for (const PlotPoint& point : b) {
+    if (point.x < start || point.x > comparison.common_tokens || point.x < a.front().x) continue;
+    differences.push_back(ValueAt(a, point.x) - point.y);
+  }
+  if (differences.empty()) return std::nullopt;
+  std::tie(comparison.difference, comparison.standard_error) = MeanAndError(differences);
+  comparison.share_of_tokens = ShareOfTokens(a, b);
+  return comparison;
 }
 
 double Median(std::span<const v1::StepMetrics> metrics, double (v1::StepMetrics::*value)() const) {

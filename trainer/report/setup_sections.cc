@@ -1,11 +1,9 @@
-#include <algorithm>
 #include <array>
-#include <map>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "google/protobuf/text_format.h"
 #include "trainer/report/html_text.h"
 #include "trainer/report/report_sections.h"
 #include "trainer/report/svg_plot.h"
@@ -13,26 +11,8 @@
 namespace braid {
 namespace {
 
-// Field path to value, in the order of the schema.
-using FlatConfig = std::vector<std::pair<std::string, std::string>>;
-
-void Flatten(const google::protobuf::Message& message, const std::string& prefix,
-             FlatConfig* flat) {
-  const auto* reflection = message.GetReflection();
-  const auto* descriptor = message.GetDescriptor();
-  for (int i = 0; i < descriptor->field_count(); ++i) {
-    const google::protobuf::FieldDescriptor* field = descriptor->field(i);
-    const std::string path = prefix + field->name();
-    if (field->is_repeated()) continue;
-    if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
-      Flatten(reflection->GetMessage(message, field), path + ".", flat);
-      continue;
-    }
-    std::string value;
-    google::protobuf::TextFormat::PrintFieldValueToString(message, field, -1, &value);
-    flat->emplace_back(path, value);
-  }
-}
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr size_t kSampleBytes = 4000;
 
 struct OrderingRow {
   const char* field;
@@ -73,34 +53,49 @@ std::string OrderName(const Dataset& dataset) {
   return order != dataset.report.end() && order->is_string() ? order->get<std::string>() : "";
 }
 
-std::string OrderingCell(const nlohmann::json& report, const OrderingRow& row) {
-  const auto value = report.find(row.field);
-  if (value == report.end() || !value->is_number()) return "\xE2\x80\x93";
-  return FormatFixed(value->get<double>(), row.digits);
+double NumberOf(const nlohmann::json& report, const char* field) {
+  const auto value = report.find(field);
+  return value != report.end() && value->is_number() ? value->get<double>() : kNan;
 }
 
-HtmlTable::Row ConfigurationRow(const std::vector<FlatConfig>& configs, size_t field) {
-  HtmlTable::Row row{{absl::StrCat("<code>", EscapeHtml(configs[0][field].first), "</code>")}};
-  for (const FlatConfig& config : configs) {
-    row.cells.push_back(EscapeHtml(config[field].second));
-    if (config[field].second != configs[0][field].second) row.css_class = "differs";
+// The order against a random one of the same documents.
+std::string OrderingChart(const std::vector<Dataset>& datasets) {
+  DotChart chart{.description = "Similarity of neighbours in each order, against random order",
+                 .x_label = "0: unrelated, 1: alike",
+                 .labels = {"adjacent documents", "across instances", "domain purity"},
+                 .series = {},
+                 .references = {},
+                 .reference_name = "random order",
+                 .digits = 3};
+  for (size_t i = 0; i < datasets.size(); ++i) {
+    const nlohmann::json& report = datasets[i].report;
+    chart.series.push_back(
+        {OrderName(datasets[i]),
+         // Not the colours of the first runs.
+         kNumColors - 1 - static_cast<int>(i % kNumColors),
+         false,
+         {NumberOf(report, "adjacent_cosine"), NumberOf(report, "adjacent_cosine_across_instances"),
+          NumberOf(report, "domain_purity")}});
   }
-  return row;
+  const nlohmann::json& first = datasets[0].report;
+  chart.references = {NumberOf(first, "random_adjacent_cosine"), kNan,
+                      NumberOf(first, "random_domain_purity")};
+  return RenderForBothWidths(chart);
+}
+
+std::string OrderingCell(const nlohmann::json& report, const OrderingRow& row) {
+  return FormatFixed(NumberOf(report, row.field), row.digits);
+}
+
+std::string SampleOf(const std::string& name, const std::string& text) {
+  if (text.empty()) return "";
+  const bool cut = text.size() > kSampleBytes;
+  return absl::StrCat(
+      name.empty() ? "" : absl::StrCat("<p class=\"path\">", EscapeHtml(name), "</p>"), "<pre>",
+      EscapeHtml(text.substr(0, kSampleBytes)), cut ? "\n\xE2\x80\xA6" : "", "</pre>\n");
 }
 
 }  // namespace
-
-std::string Section(const std::string& heading, const std::string& explanation,
-                    const std::string& body) {
-  if (body.empty()) return "";
-  return absl::StrCat("<section>\n<h2>", heading, "</h2>\n<p class=\"note\">", explanation,
-                      "</p>\n", body, "</section>\n");
-}
-
-std::string RunLabel(std::span<const ReportRun> runs, size_t run) {
-  return absl::StrCat("<span class=\"run\">", RenderSwatch(static_cast<int>(run)),
-                      EscapeHtml(runs[run].title), "</span>");
-}
 
 std::string OrderingSection(std::span<const ReportRun> runs) {
   const std::vector<Dataset> datasets = DatasetsOf(runs);
@@ -120,27 +115,19 @@ std::string OrderingSection(std::span<const ReportRun> runs) {
   return Section("Order of the documents",
                  "How similar neighbours in the training order are: documents that share an "
                  "instance should be related, instances that follow each other diverse.",
-                 RenderTable(table));
+                 OrderingChart(datasets) + RenderTable(table), "order");
 }
 
-std::string ConfigurationSection(std::span<const ReportRun> runs) {
-  if (runs.empty()) return "";
-  std::vector<FlatConfig> configs(runs.size());
-  HtmlTable table{.header = {"field"}, .rows = {}, .numeric = false};
+std::string SampleSection(std::span<const ReportRun> runs) {
+  std::string body;
   for (size_t i = 0; i < runs.size(); ++i) {
-    Flatten(runs[i].spec, "", &configs[i]);
-    table.header.push_back(RunLabel(runs, i));
+    std::string samples = SampleOf("", runs[i].sample_text);
+    for (const ReportSample& sample : runs[i].more_samples) {
+      samples += SampleOf(sample.name, sample.text);
+    }
+    body += RunDetails(runs, i, samples, runs.size() <= 4);
   }
-  HtmlTable differences = table;
-  for (size_t field = 0; field < configs[0].size(); ++field) {
-    table.rows.push_back(ConfigurationRow(configs, field));
-    if (!table.rows.back().css_class.empty()) differences.rows.push_back(table.rows.back());
-  }
-  const std::string all = absl::StrCat("<details><summary>All ", table.rows.size(),
-                                       " fields</summary>\n", RenderTable(table), "</details>\n");
-  if (runs.size() == 1) return Section("Configuration", "Every default filled in.", all);
-  return Section("Configuration", "Where the runs differ; every default filled in.",
-                 (differences.rows.empty() ? "" : RenderTable(differences)) + all);
+  return Section("Sample", "Text that the trained model continues by itself.", body, "sample");
 }
 
 }  // namespace braid

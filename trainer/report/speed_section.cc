@@ -1,14 +1,19 @@
+#include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "trainer/report/html_text.h"
 #include "trainer/report/report_sections.h"
 #include "trainer/report/run_curves.h"
+#include "trainer/report/svg_plot.h"
 
 namespace braid {
 namespace {
+
+// Behind more runs single steps would be a fog.
+constexpr size_t kMaxRawRuns = 4;
+constexpr int64_t kRawPieces = 200;
 
 using Times = v1::StepTimes;
 
@@ -55,6 +60,66 @@ HtmlTable::Row SpeedRow(std::span<const ReportRun> runs, size_t i) {
   return row;
 }
 
+// Mean milliseconds of a step, by what was being done.
+std::string TimesChart(std::span<const ReportRun> runs) {
+  StackedBars bars{.description = "Where the time of a step went, in each run",
+                   .x_label = "milliseconds of a step, mean over the run, rank 0",
+                   .unit = "ms",
+                   .labels = {},
+                   .parts = {},
+                   .values = {},
+                   .neutral_last = true,
+                   .width = 760};
+  for (const TimeColumn& column : kTimeColumns) bars.parts.push_back(column.label);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!HasTimes(runs[i])) continue;
+    const double steps = static_cast<double>(runs[i].metrics.size());
+    bars.labels.push_back(RunName(runs, i));
+    bars.css_classes.push_back(RunClass(i));
+    std::vector<double>& values = bars.values.emplace_back();
+    for (const TimeColumn& column : kTimeColumns) {
+      values.push_back(1000 * TotalOf(runs[i], column.seconds) / steps);
+    }
+  }
+  return RenderStackedBars(std::move(bars));
+}
+
+// A field of the metrics over tokens. Zero means that it was not measured.
+std::string CurveOf(std::span<const ReportRun> runs, LineChart chart,
+                    double (v1::StepMetrics::*value)() const) {
+  chart.x_label = "tokens";
+  chart.y_min = 0;
+  chart.width = 460;
+  chart.height = 250;
+  chart.counts = true;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    std::vector<PlotPoint> points;
+    for (const v1::StepMetrics& step : runs[i].metrics) {
+      const double y = (step.*value)();
+      if (y > 0) points.push_back({static_cast<double>(step.num_tokens()), y});
+    }
+    chart.series.push_back(
+        {RunName(runs, i), static_cast<int>(i), ForPlot(points), {}, RunClass(i)});
+    // A stall is a spike of a single step.
+    if (runs.size() <= kMaxRawRuns) chart.series.back().raw = ThinExtremes(points, kRawPieces);
+  }
+  return RenderLineChart(chart);
+}
+
+std::string Curves(std::span<const ReportRun> runs) {
+  const LineChart speed{.description = "Tokens per second of each run over tokens",
+                        .x_label = "",
+                        .y_label = "tokens/s",
+                        .series = {}};
+  const LineChart memory{.description = "Resident memory of rank 0 over tokens",
+                         .x_label = "",
+                         .y_label = "resident memory of rank 0, MiB",
+                         .series = {}};
+  return absl::StrCat("<div class=\"grid2\"><div>",
+                      CurveOf(runs, speed, &v1::StepMetrics::tokens_per_second), "</div><div>",
+                      CurveOf(runs, memory, &v1::StepMetrics::resident_mb), "</div></div>\n");
+}
+
 }  // namespace
 
 std::string SpeedSection(std::span<const ReportRun> runs) {
@@ -70,7 +135,7 @@ std::string SpeedSection(std::span<const ReportRun> runs) {
                  "matrix products of a token's parameters, attention and merging; utilisation is "
                  "their share of what the same cores reach in matrix products alone. Memory is "
                  "the most that rank 0 had resident.",
-                 RenderTable(table));
+                 Curves(runs) + TimesChart(runs) + RenderTable(table), "speed");
 }
 
 }  // namespace braid

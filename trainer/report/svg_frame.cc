@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "trainer/report/html_text.h"
-#include "trainer/report/svg_plot.h"
 
 namespace braid {
 namespace {
@@ -15,6 +14,8 @@ constexpr double kPixelsPerXTick = 60;
 constexpr int kYTicks = 5;
 // Of a plot on a wide page.
 constexpr double kLargestZoom = 1.3;
+// Of a sans-serif font, in units of its size.
+constexpr double kCharacterWidth = 0.58;
 
 // As many digits as tell neighbouring ticks apart.
 std::string TickText(double value, double step) {
@@ -24,11 +25,6 @@ std::string TickText(double value, double step) {
   // 2.5 needs one digit more than its power of ten says.
   const double scaled = step * std::pow(10, digits);
   return FormatFixed(value, std::abs(scaled - std::round(scaled)) > 1e-6 ? digits + 1 : digits);
-}
-
-std::string Line(double x1, double y1, double x2, double y2) {
-  return absl::StrCat("<line class=\"grid\" x1=\"", Pixel(x1), "\" y1=\"", Pixel(y1), "\" x2=\"",
-                      Pixel(x2), "\" y2=\"", Pixel(y2), "\"/>");
 }
 
 double StepOf(const std::vector<double>& ticks) {
@@ -46,12 +42,28 @@ PlotScale ScaleOf(double low, double high, double pixel_low, double pixel_high) 
   return {low, high, pixel_low, pixel_high};
 }
 
+std::vector<double> RoundTicks(double low, double high, int count) {
+  const double raw = (high - low) / count;
+  if (!(raw > 0) || !std::isfinite(raw)) return {low};
+  const double power = std::pow(10, std::floor(std::log10(raw)));
+  double step = 10 * power;
+  for (const double factor : {5.0, 2.5, 2.0, 1.0}) {
+    if (factor * power >= raw * (1 - 1e-9)) step = factor * power;
+  }
+  std::vector<double> ticks;
+  const double first = std::ceil(low / step - 1e-9);
+  for (double k = first; k * step <= high + 1e-9 * step; ++k) {
+    ticks.push_back(k * step + 0.0);  // + 0.0: no negative zero
+  }
+  return ticks;
+}
+
 std::string SvgElement(double width, double height, const std::string& description,
                        const std::string& content) {
-  return absl::StrCat("<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 ",
-                      Pixel(width), " ", Pixel(height),
-                      "\" style=\"max-width:", Pixel(kLargestZoom * width), "px\" aria-label=\"",
-                      EscapeHtml(description), "\">\n", content, "</svg>\n");
+  return absl::StrCat(
+      "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 ",
+      Pixel(width), " ", Pixel(height), "\" style=\"max-width:", Pixel(kLargestZoom * width),
+      "px\" aria-label=\"", EscapeHtml(description), "\">\n", content, "</svg>\n");
 }
 
 std::string SvgText(double x, double y, const std::string& anchor, const std::string& text,
@@ -61,6 +73,29 @@ std::string SvgText(double x, double y, const std::string& anchor, const std::st
                       ">", EscapeHtml(text), "</text>");
 }
 
+std::string Clipped(double left, double top, double right, double bottom,
+                    const std::string& content) {
+  const std::string x = Pixel(left), y = Pixel(top);
+  const std::string width = Pixel(right - left), height = Pixel(bottom - top);
+  return absl::StrCat("<svg x=\"", x, "\" y=\"", y, "\" width=\"", width, "\" height=\"", height,
+                      "\" viewBox=\"", x, " ", y, " ", width, " ", height, "\">\n", content,
+                      "</svg>\n");
+}
+
+std::string SvgRectangle(double x, double y, double width, double height,
+                         const std::string& attributes, const std::string& title) {
+  const std::string open =
+      absl::StrCat("<rect x=\"", Pixel(x), "\" y=\"", Pixel(y), "\" width=\"", Pixel(width),
+                   "\" height=\"", Pixel(height), "\" ", attributes);
+  if (title.empty()) return open + "/>";
+  return absl::StrCat(open, "><title>", EscapeHtml(title), "</title></rect>");
+}
+
+std::string SvgLine(double x1, double y1, double x2, double y2, const std::string& css_class) {
+  return absl::StrCat("<line class=\"", css_class, "\" x1=\"", Pixel(x1), "\" y1=\"", Pixel(y1),
+                      "\" x2=\"", Pixel(x2), "\" y2=\"", Pixel(y2), "\"/>");
+}
+
 std::string Pixel(double value) { return absl::StrFormat("%.5g", std::round(value * 100) / 100); }
 
 std::string XAxis(const PlotScale& x, double top, double bottom, const std::string& label) {
@@ -68,7 +103,7 @@ std::string XAxis(const PlotScale& x, double top, double bottom, const std::stri
       x.low, x.high, std::max(2, static_cast<int>((x.pixel_high - x.pixel_low) / kPixelsPerXTick)));
   std::string out;
   for (const double tick : ticks) {
-    absl::StrAppend(&out, Line(x(tick), top, x(tick), bottom),
+    absl::StrAppend(&out, SvgLine(x(tick), top, x(tick), bottom, "grid"),
                     SvgText(x(tick), bottom + 17, "middle", TickText(tick, StepOf(ticks))));
   }
   absl::StrAppend(&out, SvgText((x.pixel_low + x.pixel_high) / 2, bottom + 36, "middle", label),
@@ -80,7 +115,7 @@ std::string YAxis(const PlotScale& y, double left, double right, const std::stri
   const std::vector<double> ticks = RoundTicks(y.low, y.high, kYTicks);
   std::string out;
   for (const double tick : ticks) {
-    absl::StrAppend(&out, Line(left, y(tick), right, y(tick)),
+    absl::StrAppend(&out, SvgLine(left, y(tick), right, y(tick), "grid"),
                     SvgText(left - 6, y(tick) + 4, "end", TickText(tick, StepOf(ticks))));
   }
   absl::StrAppend(&out, SvgText(4, 13, "start", label), "\n");
@@ -96,6 +131,24 @@ std::string Shorten(const std::string& text, size_t length) {
     if (characters > length) return text.substr(0, cut) + "\xE2\x80\xA6";
   }
   return text;
+}
+
+size_t NumCharacters(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
+double TextWidth(const std::string& text, double font_size) {
+  return kCharacterWidth * font_size * static_cast<double>(NumCharacters(text));
+}
+
+double LabelWidth(const std::vector<std::string>& labels) {
+  double widest = 0;
+  for (const std::string& label : labels) {
+    widest = std::max(widest, TextWidth(Shorten(label, 20)));
+  }
+  return 14 + widest;
 }
 
 }  // namespace braid

@@ -3,6 +3,7 @@
 #define BRAID_TRAINER_REPORT_SVG_FRAME_H_
 
 #include <string>
+#include <vector>
 
 namespace braid {
 
@@ -18,13 +19,28 @@ struct PlotScale {
 // A scale whose range is never empty.
 PlotScale ScaleOf(double low, double high, double pixel_low, double pixel_high);
 
-// <svg> ... </svg> of this size around `content`; `description` is plain text.
+// At most `count` + 1 round numbers (1, 2, 2.5 or 5 times a power of ten) that
+// cover the range from the inside.
+std::vector<double> RoundTicks(double low, double high, int count);
+
+// <svg class="plot"> ... </svg> of this size around `content`; `description` is plain text.
 std::string SvgElement(double width, double height, const std::string& description,
                        const std::string& content);
+
+// `content` without what lies outside this rectangle.
+std::string Clipped(double left, double top, double right, double bottom,
+                    const std::string& content);
 
 // Text at a point; `anchor` is start, middle or end. `text` is plain.
 std::string SvgText(double x, double y, const std::string& anchor, const std::string& text,
                     const std::string& css_class = "");
+
+// A rectangle that shows `title` on hover; without one when that is empty.
+std::string SvgRectangle(double x, double y, double width, double height,
+                         const std::string& attributes, const std::string& title);
+
+// A line with a CSS class.
+std::string SvgLine(double x1, double y1, double x2, double y2, const std::string& css_class);
 
 // A coordinate with two digits.
 std::string Pixel(double value);
@@ -36,6 +52,14 @@ std::string YAxis(const PlotScale& y, double left, double right, const std::stri
 
 // At most `length` characters, the last an ellipsis when cut.
 std::string Shorten(const std::string& text, size_t length);
+
+// Characters of UTF-8 text, and about the pixels that they take at a font size; an upper
+// estimate for usual text.
+size_t NumCharacters(const std::string& text);
+double TextWidth(const std::string& text, double font_size = 12);
+
+// Pixels that labels need left of a plot when each is cut at 20 characters.
+double LabelWidth(const std::vector<std::string>& labels);
 
 }  // namespace braid
 

@@ -44,7 +44,8 @@ TEST(RoundTicksTest, CoverAnyRangeWithoutTooMany) {
 TEST(LineChartTest, EscapesNamesAndShowsValuesOnHover) {
   const std::string svg = RenderLineChart(ChartOf({{0, 2.5}, {1000, 2.25}}));
   EXPECT_THAT(svg, HasSubstr("a &lt;chart&gt;"));
-  EXPECT_THAT(svg, HasSubstr("one &amp; only\n1k: 2.250"));
+  EXPECT_THAT(svg, HasSubstr(">1k tokens</tspan>"));
+  EXPECT_THAT(svg, HasSubstr(">one &amp; only 2.250</tspan>"));
 }
 
 TEST(LineChartTest, BreaksTheLineWhereAValueIsMissing) {
@@ -78,6 +79,54 @@ TEST(BarChartTest, LongestBarFitsAndMissingValuesAreLeftOut) {
   EXPECT_THAT(svg, Not(HasSubstr("law, ")));
   chart.labels.clear();
   EXPECT_EQ(RenderBarChart(chart), "");
+}
+
+TEST(BarChartTest, WhiskersReachFromLowToHighAndAreLeftOutWithoutBoth) {
+  BarChart chart{.description = "bars",
+                 .x_label = "perplexity",
+                 .labels = {"code", "law"},
+                 .series = {{"a", 0, {10, 20}, {8, std::nan("")}, {13, 22}}}};
+  const std::string svg = RenderBarChart(chart);
+  EXPECT_THAT(svg, HasSubstr("code, a: 10.0 (8.0 to 13.0)"));
+  EXPECT_THAT(svg, HasSubstr("law, a: 20.0<"));
+  EXPECT_EQ(svg.find("whisker"), svg.rfind("whisker")) << "one of two bars has an interval";
+}
+
+TEST(DotChartTest, ReferencesAndDotsWithoutValueAreLeftOut) {
+  const DotChart chart{.description = "dots",
+                       .x_label = "accuracy, %",
+                       .labels = {"piqa", "nq"},
+                       .series = {{"a", 0, false, {55, 3}}, {"b", 1, true, {std::nan("")}}},
+                       .references = {50, std::nan("")},
+                       .reference_name = "chance"};
+  const std::string svg = RenderDotChart(chart);
+  EXPECT_THAT(svg, HasSubstr("piqa, chance: 50.0"));
+  EXPECT_THAT(svg, Not(HasSubstr("nq, chance")));
+  EXPECT_THAT(svg, HasSubstr("nq, a: 3.0"));
+  EXPECT_THAT(svg, Not(HasSubstr(", b: ")));
+  EXPECT_EQ(RenderDotChart({}), "");
+}
+
+TEST(StackedBarsTest, SharesAreOfTheWholeBar) {
+  const std::string svg = RenderStackedBars({.description = "times",
+                                             .x_label = "ms",
+                                             .unit = "ms",
+                                             .labels = {"run"},
+                                             .parts = {"FFN", "head", "none"},
+                                             .values = {{30, 10, 0}}});
+  EXPECT_THAT(svg, HasSubstr("run, FFN: 30.0 ms (75.0 %)"));
+  EXPECT_THAT(svg, HasSubstr("run, head: 10.0 ms (25.0 %)"));
+  EXPECT_THAT(svg, Not(HasSubstr("none")));
+  EXPECT_EQ(RenderStackedBars({}), "");
+}
+
+TEST(LineChartTest, MarksOutsideTheRangeAreLeftOut) {
+  LineChart chart = ChartOf({{0, 2.5}, {1000, 2.25}});
+  chart.marks = {{500, "restart <1>"}, {5000, "later"}, {std::nan(""), "never"}};
+  const std::string svg = RenderLineChart(chart);
+  EXPECT_THAT(svg, HasSubstr("restart &lt;1&gt;"));
+  EXPECT_THAT(svg, Not(HasSubstr("later")));
+  EXPECT_THAT(svg, Not(HasSubstr("never")));
 }
 
 TEST(HeatMapTest, ShadesFromLowToHigh) {

@@ -1,0 +1,200 @@
+// What can be seen of a page without looking at it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "tests/trainer/report/synthetic_run.h"
+#include "trainer/report/report_data.h"
+#include "trainer/report/report_page.h"
+#include "trainer/report/report_style.h"
+#include "trainer/report/svg_plot.h"
+
+namespace braid {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<ReportRun> TwelveRuns() {
+  std::vector<ReportRun> runs;
+  for (int i = 0; i < 12; ++i) {
+    const std::string name = "variant-" + std::to_string(i) + (i == 7 ? "-with-a-long-name" : "");
+    runs.push_back(SyntheticRun(name + " (run)", i > 0 ? 8 : 1, 0.01 * i, "SIMILARITY"));
+    runs.back().spec.set_name(name);
+    for (v1::DomainEvaluation& domain : *runs.back().evaluation->mutable_domains()) {
+      const double value = domain.perplexity_after_first_segment();
+      domain.mutable_perplexity_after_first_segment_interval()->set_low(0.9 * value);
+      domain.mutable_perplexity_after_first_segment_interval()->set_high(1.1 * value);
+    }
+  }
+  return runs;
+}
+
+// WCAG 2.1 relative luminance of "#rrggbb".
+double Luminance(const std::string& color) {
+  double luminance = 0;
+  const double weights[] = {0.2126, 0.7152, 0.0722};
+  for (int i = 0; i < 3; ++i) {
+    const double c = std::stoi(color.substr(1 + 2 * i, 2), nullptr, 16) / 255.0;
+    luminance += weights[i] * (c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4));
+  }
+  return luminance;
+}
+
+double Contrast(const std::string& a, const std::string& b) {
+  const double x = Luminance(a) + 0.05, y = Luminance(b) + 0.05;
+  return std::max(x, y) / std::min(x, y);
+}
+
+// The variables of each :root rule: light, dark, print.
+std::vector<std::map<std::string, std::string>> Themes() {
+  const std::string style = kReportStyle;
+  std::vector<std::map<std::string, std::string>> themes;
+  for (size_t at = style.find(":root {"); at != std::string::npos;
+       at = style.find(":root {", at + 1)) {
+    const std::string rule = style.substr(at, style.find('}', at) - at);
+    const std::regex variable("--([a-z0-9]+): (#[0-9a-f]{6})");
+    auto& theme = themes.emplace_back();
+    for (std::sregex_iterator i(rule.begin(), rule.end(), variable), end; i != end; ++i) {
+      theme[(*i)[1]] = (*i)[2];
+    }
+  }
+  return themes;
+}
+
+TEST(ReportLookTest, ColoursStandOutFromThePageInEveryTheme) {
+  const auto themes = Themes();
+  ASSERT_EQ(themes.size(), 3u);
+  for (auto theme : themes) {
+    for (int color = 0; color < kNumColors; ++color) {
+      EXPECT_GE(Contrast(theme["c" + std::to_string(color)], theme["page"]), 3) << color;
+    }
+    for (const char* text : {"text", "muted", "link"}) {
+      EXPECT_GE(Contrast(theme[text], theme["page"]), 4.5) << text;
+      EXPECT_GE(Contrast(theme[text], theme["soft"]), 4.5) << text;
+    }
+  }
+  EXPECT_EQ(themes[0].at("c1"), themes[2].at("c1")) << "paper is light";
+}
+
+struct Box {
+  double left, right, top, bottom;
+  std::string text;
+};
+
+std::string Attribute(const std::string& tag, const std::string& name) {
+  const size_t at = tag.find(" " + name + "=\"");
+  if (at == std::string::npos) return "";
+  const size_t start = at + name.size() + 3;
+  return tag.substr(start, tag.find('"', start) - start);
+}
+
+// Texts of a plot that always show.
+std::vector<Box> BoxesOf(const std::string& svg) {
+  std::vector<Box> boxes;
+  for (size_t at = svg.find("<text x="); at != std::string::npos;
+       at = svg.find("<text x=", at + 1)) {
+    const size_t end = svg.find('>', at);
+    const std::string tag = svg.substr(at, end - at);
+    const std::string text = svg.substr(end + 1, svg.find('<', end) - end - 1);
+    const bool small = Attribute(tag, "class") == "small" || tag.find("cell") != std::string::npos;
+    // Mean rather than upper estimates: a real overlap is larger than their error.
+    const double size = small ? 10 : 12, width = 0.5 * size * NumCharacters(text);
+    const std::string anchor = Attribute(tag, "text-anchor");
+    const double x = std::stod(Attribute(tag, "x")), y = std::stod(Attribute(tag, "y"));
+    const double left = anchor == "end" ? x - width : anchor == "middle" ? x - width / 2 : x;
+    boxes.push_back({left, left + width, y - 0.6 * size, y, text});
+  }
+  return boxes;
+}
+
+std::vector<std::string> PlotsOf(const std::string& html) {
+  std::vector<std::string> plots;
+  for (size_t at = html.find("<svg class=\"plot\""); at != std::string::npos;
+       at = html.find("<svg class=\"plot\"", at + 1)) {
+    const size_t next = html.find("<svg class=\"plot\"", at + 1);
+    plots.push_back(html.substr(at, std::min(next, html.find("<h2>", at)) - at));
+  }
+  return plots;
+}
+
+void ExpectNoOverlap(const std::vector<ReportRun>& runs) {
+  for (const std::string& plot : PlotsOf(RenderReport(runs))) {
+    const std::vector<Box> boxes = BoxesOf(plot);
+    for (size_t i = 0; i < boxes.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        const Box &a = boxes[i], &b = boxes[j];
+        EXPECT_FALSE(a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
+            << "'" << a.text << "' over '" << b.text << "' in " << plot.substr(0, 200);
+      }
+    }
+  }
+}
+
+TEST(ReportLookTest, TextsOfAPlotDoNotOverlap) {
+  ExpectNoOverlap(SyntheticRuns());
+  ExpectNoOverlap(TwelveRuns());
+}
+
+TEST(ReportLookTest, EachLegendOfRunsNamesEveryRunOnce) {
+  const std::string html = RenderReport(TwelveRuns());
+  const size_t start = html.find("<p class=\"legend\">", html.find("<h2>Training loss"));
+  const std::string legend = html.substr(start, html.find("</p>", start) - start);
+  for (const ReportRun& run : TwelveRuns()) {
+    const std::string entry = "</span>" + run.spec.name() + "</span>";
+    EXPECT_THAT(legend, HasSubstr(entry));
+    EXPECT_EQ(legend.find(entry), legend.rfind(entry));
+  }
+}
+
+TEST(ReportLookTest, NoAttributeHoldsANumberThatIsNotFinite) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  for (size_t i = 0; i < 100; ++i) {
+    runs[1].metrics[i].set_loss_after_first_segment(i % 3 ? NAN : INFINITY);
+    runs[1].metrics[i].set_tokens_per_second(NAN);
+  }
+  runs[1].evaluation->mutable_domains(0)->set_perplexity_after_first_segment(INFINITY);
+  runs[2].metrics.resize(1);
+  runs[3].metrics.clear();
+  const std::string html = RenderReport(runs);
+  EXPECT_FALSE(std::regex_search(html, std::regex("=\"[^\"]{0,40}\\b(nan|inf)\\b")));
+  const std::string data = ReportData(runs);
+  EXPECT_EQ(data.find("nan"), std::string::npos);
+}
+
+TEST(ReportLookTest, TasksShowBothRoutingsWithIntervalsAndChance) {
+  std::vector<ReportRun> runs = {SyntheticRuns()[1]};
+  v1::TasksResult tasks;
+  for (const auto routing : {v1::PROMPT_ROUTING, v1::SEGMENT_ROUTING}) {
+    v1::TaskResult* result = tasks.add_results();
+    result->set_task("piqa");
+    result->set_routing(routing);
+    result->set_chance(0.5);
+    v1::TaskMetric* metric = result->add_metrics();
+    metric->set_name("acc");
+    metric->set_value(routing == v1::PROMPT_ROUTING ? 0.612 : 0.634);
+    metric->mutable_interval()->set_low(0.6);
+    metric->mutable_interval()->set_high(0.65);
+  }
+  runs[0].tasks = tasks;
+  const std::string html = RenderReport(runs);
+  EXPECT_THAT(html, HasSubstr("61.2<br/><span class=\"interval\">60.0 to 65.0</span>"));
+  EXPECT_THAT(html, HasSubstr("63.4 (60.0 to 65.0)"));
+  EXPECT_THAT(html, HasSubstr("piqa, chance: 50.0"));
+}
+
+TEST(ReportDataTest, HoldsTheCurvesAndComparisonsOfThePage) {
+  const nlohmann::json data = nlohmann::json::parse(ReportData(SyntheticRuns()));
+  ASSERT_EQ(data["runs"].size(), 4u);
+  EXPECT_EQ(data["runs"][1]["loss"]["tokens"].size(), data["runs"][1]["loss"]["values"].size());
+  ASSERT_EQ(data["comparisons"].size(), 2u);
+  EXPECT_GT(data["comparisons"][0]["loss_difference"].get<double>(), 0.05);
+}
+
+}  // namespace
+}  // namespace braid

@@ -1,0 +1,49 @@
+#include "trainer/report/report_sections.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "trainer/report/html_text.h"
+#include "trainer/report/plot_series.h"
+
+namespace braid {
+
+std::string Section(const std::string& heading, const std::string& explanation,
+                    const std::string& body, const std::string& id) {
+  if (body.empty()) return "";
+  return absl::StrCat(id.empty() ? "<section>" : absl::StrCat("<section id=\"", id, "\">"),
+                      "\n<h2>", heading, "</h2>\n<p class=\"note\">", explanation, "</p>\n", body,
+                      "</section>\n");
+}
+
+std::string RunLabel(std::span<const ReportRun> runs, size_t run) {
+  return absl::StrCat("<span class=\"run\">", RenderSwatch(static_cast<int>(run)),
+                      EscapeHtml(runs[run].title), "</span>");
+}
+
+std::string RunName(std::span<const ReportRun> runs, size_t run) {
+  const std::string& name = runs[run].spec.name();
+  const auto same = std::count_if(
+      runs.begin(), runs.end(), [&](const ReportRun& other) { return other.spec.name() == name; });
+  return name.empty() || same > 1 ? runs[run].title : name;
+}
+
+std::string RunClass(size_t run) { return absl::StrCat("run-", run); }
+
+std::string RunDetails(std::span<const ReportRun> runs, size_t run, const std::string& body,
+                       bool open) {
+  if (body.empty()) return "";
+  return absl::StrCat("<details class=\"facet\"", open || runs.size() == 1 ? " open=\"open\"" : "",
+                      "><summary><h3>", RunLabel(runs, run), "</h3></summary>\n", body,
+                      "</details>\n");
+}
+
+std::string WithInterval(double value, double low, double high, int digits) {
+  std::string text = FormatFixed(value, digits);
+  if (!std::isfinite(value) || !std::isfinite(low) || !std::isfinite(high)) return text;
+  return absl::StrCat(text, "<br/><span class=\"interval\">", FormatFixed(low, digits), " to ",
+                      FormatFixed(high, digits), "</span>");
+}
+
+}  // namespace braid

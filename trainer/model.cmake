@@ -54,6 +54,7 @@ endif()
 # One translation unit: the tensor library's headers cost seconds a file.
 braid_library(NAME model
   SRCS
+    kernels/branch_attention.cc
     kernels/causal_attention.cc
     kernels/cross_entropy.cc
     kernels/dense_ffn.cc
@@ -61,7 +62,9 @@ braid_library(NAME model
     kernels/rms_norm.cc
     kernels/soft_merge.cc
     kernels/swiglu.cc
+    model/advance.cc
     model/cached_decoder.cc
+    model/continuation_scores.cc
     model/gradient_hooks.cc
     model/language_model.cc
     model/matrix_product_peak.cc
@@ -72,6 +75,7 @@ braid_library(NAME model
     model/routing/merging_routers.cc
     model/routing/router.cc
     model/routing/routing_weights.cc
+    model/routing/segment_incremental_ffn.cc
     model/routing/sparse_ffn.cc
     model/transformer.cc
     model/upcycling.cc

@@ -7,7 +7,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -16,7 +15,7 @@
 #include "trainer/kernels/causal_attention.h"
 #include "trainer/model/decoder.h"
 #include "trainer/model/merge_mode.h"
-#include "trainer/model/routing/incremental_ffn.h"
+#include "trainer/model/sequence_state.h"
 #include "trainer/model/transformer.h"
 
 namespace braid {
@@ -32,26 +31,31 @@ class CachedDecoder final : public Decoder {
   absl::StatusOr<std::vector<std::vector<float>>> ScoreContinuations(
       std::span<const std::vector<int32_t>> continuations) override;
   std::vector<ExpertMixture> Mixtures() const override;
+  int64_t reused_tokens() const override { return reused_tokens_; }
+
+  // Step of every decoder, all of one model, as LanguageModel::StepTogether.
+  static absl::StatusOr<std::vector<std::vector<float>>> StepTogether(
+      std::span<CachedDecoder* const> decoders, std::span<const int32_t> tokens);
 
  private:
-  struct LayerState {
-    at::Tensor keys, values;  // [H, sequence_length, hd]
-    std::unique_ptr<IncrementalFfn> ffn;
-  };
-
   absl::Status CheckTokens(std::span<const int32_t> tokens) const;
+  absl::Status CheckStep(int32_t token) const;
+  absl::Status CheckContinuation(std::span<const int32_t> tokens) const;
+  // Tokens at the beginning of `prompt` that the state is right for; one less than all
+  // at most, as the last one's hidden state is needed.
+  int64_t Reusable(std::span<const int32_t> prompt) const;
+  // Keeps the first `kept` tokens, appends `tokens` and returns the logits after the last.
+  // An error ends the sequence.
+  absl::StatusOr<std::vector<float>> Continue(int64_t kept, std::span<const int32_t> tokens);
   void Reset();
-  // Tokens of the current segment only (kSegment), any number (kPrompt).
-  at::Tensor Advance(std::span<const int32_t> tokens);
-  at::Tensor Attend(const LayerWeights& w, const at::Tensor& h, LayerState* state);
-  std::vector<float> Logits(const at::Tensor& hidden) const;
+  void Rewind(int64_t position);
+  // Any number of tokens.
+  std::vector<float> Append(std::span<const int32_t> tokens);
 
-  const v1::ModelConfig& config_;
-  const TransformerWeights& weights_;
-  const AttentionTables& tables_;
+  const ModelTensors model_;
   const MergeMode mode_;
-  std::vector<LayerState> layers_;
-  int64_t position_ = 0;
+  SequenceState sequence_;
+  int64_t reused_tokens_ = 0;
 };
 
 }  // namespace braid

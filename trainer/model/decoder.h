@@ -33,9 +33,17 @@ class Decoder {
   virtual ~Decoder() = default;
 
   // Starts a new sequence with `prompt` (at least one token). Returns the logits
-  // [V] of the token after it. InvalidArgument when the prompt is empty, longer
-  // than sequence_length or holds an id outside the vocabulary.
+  // [V] of the token after it. Tokens at its beginning that the decoder holds from the
+  // sequence before are not computed again where routing permits (reused_tokens), so
+  // the last digits may depend on that sequence: within 1e-5 of a new decoder's. InvalidArgument
+  // when the prompt is empty, longer than sequence_length or holds an id outside the vocabulary.
   virtual absl::StatusOr<std::vector<float>> Prefill(std::span<const int32_t> prompt) = 0;
+
+  // How many tokens of the last prompt were there already. kSegment: all that is common
+  // with the sequence before, if both prompts agree on the tokens that their first segment
+  // routes on. kPrompt: only those of the very same prompt. Without layers that route by
+  // segment or prompt: all that is common. The last token is always computed.
+  virtual int64_t reused_tokens() const { return 0; }
 
   // Appends `token`; returns the logits [V] of the token after it. OutOfRange
   // when the sequence is sequence_length long already; FailedPrecondition before

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "formats/check.h"
 #include "formats/status_macros.h"
 #include "trainer/kernels/cross_entropy.h"
 #include "trainer/kernels/scratch.h"
@@ -23,7 +24,8 @@ namespace {
 // In huge pages: kernels walk through many experts at once.
 at::Tensor LongLivedArray(int64_t size) {
   void* memory = AllocateHuge(static_cast<size_t>(size) * sizeof(float));
-  return at::from_blob(memory, {size}, [](void* block) { std::free(block); }, at::kFloat);
+  return at::from_blob(
+      memory, {size}, [](void* block) { std::free(block); }, at::kFloat);
 }
 
 at::Tensor TokenTensor(std::span<const int32_t> tokens, int64_t batch_size) {
@@ -211,6 +213,22 @@ absl::StatusOr<std::vector<float>> LanguageModel::Logits(std::span<const int32_t
 
 std::unique_ptr<Decoder> LanguageModel::NewDecoder(MergeMode mode) {
   return impl_->NewDecoder(mode);
+}
+
+absl::StatusOr<std::vector<std::vector<float>>> LanguageModel::StepTogether(
+    std::span<Decoder* const> decoders, std::span<const int32_t> tokens) {
+  if (decoders.size() != tokens.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("tokens: got ", tokens.size(),
+                                                   ", expected one for each of ", decoders.size(),
+                                                   " decoders"));
+  }
+  std::vector<CachedDecoder*> cached;
+  for (Decoder* decoder : decoders) {
+    cached.push_back(dynamic_cast<CachedDecoder*>(decoder));
+    BRAID_CHECK(cached.back() != nullptr) << "not a decoder of NewDecoder";
+    BRAID_CHECK(std::ranges::count(decoders, decoder) == 1) << "a decoder that occurs twice";
+  }
+  return CachedDecoder::StepTogether(cached, tokens);
 }
 
 }  // namespace braid

@@ -121,6 +121,14 @@ class LanguageModel {
   // outlive it and not change while it is in use.
   std::unique_ptr<Decoder> NewDecoder(MergeMode mode);
 
+  // decoders[i]->Step(tokens[i]) for all i at once, [n][V]: what sequences share of the
+  // model is read once for all of them, which is what a step takes its time for. Each
+  // decoder is one of NewDecoder and occurs once; modes and lengths may differ. Errors
+  // are Step's, and InvalidArgument for counts that differ; all sequences then stay as
+  // they are, but for ones of the tensor library, which end them all.
+  absl::StatusOr<std::vector<std::vector<float>>> StepTogether(std::span<Decoder* const> decoders,
+                                                               std::span<const int32_t> tokens);
+
  private:
   class Impl;
   explicit LanguageModel(std::unique_ptr<Impl> impl);

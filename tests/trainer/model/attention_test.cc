@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/trainer/model/reference_transformer.h"
 #include "tests/trainer/model/tensor_testing.h"
+#include "trainer/kernels/branch_attention.h"
 #include "trainer/kernels/causal_attention.h"
 
 namespace braid {
@@ -98,6 +99,24 @@ TEST(RotaryEmbeddingTest, TurnsPairsAsComplexNumbers) {
                                         std::polar(1.0, 5 * std::pow(kTheta, -2.0 * j / 4));
     EXPECT_NEAR(k[j].item<double>(), turned.real(), 1e-12);
     EXPECT_NEAR(k[j + 2].item<double>(), turned.imag(), 1e-12);
+  }
+}
+
+// Branches of one sequence against each of them alone behind the shared keys.
+TEST_P(CausalAttentionTest, BranchesEqualWholeSequences) {
+  at::manual_seed(11);
+  const int64_t length = GetParam(), branches = 3, heads = 2, width = 4;
+  for (int64_t shared : {1, 5, 200}) {
+    const auto random = [&](at::IntArrayRef shape) { return at::randn(shape, at::kDouble); };
+    const at::Tensor keys = random({heads, shared, width}), values = random({heads, shared, width});
+    const std::vector<int64_t> shape = {branches, heads, length, width};
+    const RotatedHeads own = {random(shape), random(shape), random(shape)};
+    const at::Tensor got = BranchAttend(own, keys, values);
+    for (int64_t i = 0; i < branches; ++i) {
+      const at::Tensor expected =
+          CausalAttend(own.q[i], at::cat({keys, own.k[i]}, 1), at::cat({values, own.v[i]}, 1));
+      EXPECT_LT(MaxDifference(got[i], expected.transpose(0, 1).reshape({length, -1})), 1e-10);
+    }
   }
 }
 

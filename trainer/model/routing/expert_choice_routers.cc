@@ -4,6 +4,7 @@
 
 #include "trainer/model/routing/expert_choice.h"
 #include "trainer/model/routing/routing_weights.h"
+#include "trainer/model/routing/segment_incremental_ffn.h"
 #include "trainer/model/routing/sparse_ffn.h"
 #include "trainer/model_config.h"
 #include "trainer/phase_times.h"

@@ -10,7 +10,6 @@
 
 #include "braid/v1/model.pb.h"
 #include "trainer/model/decoder.h"
-#include "trainer/model/merge_mode.h"
 #include "trainer/model/routing/ffn_weights.h"
 
 namespace braid {
@@ -24,19 +23,29 @@ class IncrementalFfn {
   // of the first segment.
   virtual at::Tensor AddFfn(const at::Tensor& h, const at::Tensor& x) = 0;
 
+  // h + FFN(x) for C continuations of the sequence by T positions each, h and x
+  // [C, T, D], across any number of segments: what AddFfn would give for each of
+  // them alone. They leave no trace.
+  virtual at::Tensor AddBranchFfn(const at::Tensor& h, const at::Tensor& x) const = 0;
+
+  // Whether a position's FFN depends on nothing but that position: AddFfn then takes
+  // positions of any sequences in any order.
+  virtual bool IsPositionWise() const { return false; }
+
+  // Of the first `common` positions, which a new sequence has in common with this one,
+  // how many the state is right for when the new one begins with a prompt of `prompt`
+  // tokens: what a router decided from later tokens must not be kept.
+  virtual int64_t Reusable(int64_t common, int64_t /*prompt*/) const { return common; }
+
+  // Forgets all behind the first `position` positions; 1 <= position <= Reusable(..).
+  virtual void Rewind(int64_t /*position*/) {}
+
   // How the FFN in use is made of the experts.
   virtual ExpertMixture Mixture() const { return {}; }
 };
 
 // One plain FFN for every position.
 std::unique_ptr<IncrementalFfn> DenseIncrementalFfn(const FfnWeights& weights);
-
-// Decides at the first position, and in kSegment mode at segment starts (once,
-// at the second segment, for PREFIX): experts are merged, or the best one is
-// taken (EXPERT_CHOICE_SEGMENT). In between it is a dense FFN. `config` must
-// outlive the result.
-std::unique_ptr<IncrementalFfn> SegmentIncrementalFfn(const v1::RoutingConfig& config,
-                                                      const FfnWeights& weights, MergeMode mode);
 
 // The best expert of each token (EXPERT_CHOICE_TOKEN). `config` must outlive it.
 std::unique_ptr<IncrementalFfn> TokenIncrementalFfn(const v1::RoutingConfig& config,

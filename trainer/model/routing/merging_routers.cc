@@ -6,6 +6,7 @@
 
 #include "trainer/kernels/soft_merge.h"
 #include "trainer/model/routing/routing_weights.h"
+#include "trainer/model/routing/segment_incremental_ffn.h"
 #include "trainer/phase_times.h"
 
 namespace braid {

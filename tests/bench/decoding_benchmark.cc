@@ -1,0 +1,218 @@
+// What a decoder saves: several sequences that step together against steps in turn, and
+// multiple choice questions with demonstrations, choice by choice, as a batch, and as a
+// batch that shares its demonstrations. Dense and with 8 experts, in turns.
+//
+//   braid-bench-decoding --preset small --layers 4 --json decoding.json
+//
+// Weights are those of a new model: what they are does not matter for time.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cli/blas_core.h"
+#include "formats/check.h"
+#include "nlohmann/json.hpp"
+#include "trainer/model/language_model.h"
+#include "trainer/model_config.h"
+
+namespace braid {
+namespace {
+
+struct Settings {
+  std::string preset = "small";
+  int layers = 4;
+  int rounds = 3;
+  int steps = 24;                           // of every sequence that is generated
+  int shots = 5, shot = 60, question = 30;  // demonstrations and tokens
+  int choices = 4, choice = 8, questions = 4;
+  int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  std::string json;
+};
+
+using Tokens = std::vector<int32_t>;
+using Decoders = std::vector<std::unique_ptr<Decoder>>;
+
+double SecondsOf(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double Median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + values.size() / 2);
+  return values[values.size() / 2];
+}
+
+// Median seconds of each piece of work; they take turns, so that all see the same machine.
+std::vector<double> MedianSeconds(int rounds, const std::vector<std::function<void()>>& works) {
+  std::vector<std::vector<double>> seconds(works.size());
+  for (int round = 0; round < rounds; ++round) {
+    for (size_t i = 0; i < works.size(); ++i) seconds[i].push_back(SecondsOf(works[i]));
+  }
+  std::vector<double> medians;
+  for (const std::vector<double>& of_one : seconds) medians.push_back(Median(of_one));
+  return medians;
+}
+
+std::unique_ptr<LanguageModel> NewModel(const Settings& s, int num_experts) {
+  v1::ModelConfig config;
+  config.set_preset(s.preset + (num_experts > 1 ? "/8E" : ""));
+  config.set_num_layers(s.layers);
+  const auto resolved = ResolveModelConfig(config);
+  BRAID_CHECK(resolved.ok()) << resolved.status();
+  auto model = LanguageModel::Create(*resolved, /*seed=*/1);
+  BRAID_CHECK(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+Tokens RandomTokens(int count, std::mt19937* random) {
+  Tokens tokens(count);
+  for (int32_t& token : tokens) token = static_cast<int32_t>((*random)() % 1000);
+  return tokens;
+}
+
+template <class T>
+T Must(absl::StatusOr<T> result) {
+  BRAID_CHECK(result.ok()) << result.status();
+  return *std::move(result);
+}
+
+Decoders Prompted(LanguageModel& model, int count) {
+  std::mt19937 random(2);
+  Decoders decoders;
+  for (int i = 0; i < count; ++i) {
+    decoders.push_back(model.NewDecoder(MergeMode::kPrompt));
+    Must(decoders.back()->Prefill(RandomTokens(64, &random)));
+  }
+  return decoders;
+}
+
+// Tokens a second of all sequences, and how much together gains.
+nlohmann::json MeasureGeneration(const Settings& s, LanguageModel& model, int count) {
+  const Decoders in_turn = Prompted(model, count), together = Prompted(model, count);
+  std::vector<Decoder*> pointers;
+  for (const auto& decoder : together) pointers.push_back(decoder.get());
+  const Tokens next(count, 7);
+  const std::vector<double> seconds =
+      MedianSeconds(s.rounds, {[&] {
+                                 for (int i = 0; i < s.steps; ++i) {
+                                   for (const auto& decoder : in_turn) Must(decoder->Step(7));
+                                 }
+                               },
+                               [&] {
+                                 for (int i = 0; i < s.steps; ++i) {
+                                   Must(model.StepTogether(pointers, next));
+                                 }
+                               }});
+  return {{"sequences", count},
+          {"in_turn_tokens_per_second", count * s.steps / seconds[0]},
+          {"together_tokens_per_second", count * s.steps / seconds[1]},
+          {"together_over_in_turn", seconds[0] / seconds[1]}};
+}
+
+struct Question {
+  Tokens prompt;
+  std::vector<Tokens> choices;
+};
+
+std::vector<Question> RandomQuestions(const Settings& s) {
+  std::mt19937 random(3);
+  const Tokens demonstrations = RandomTokens(s.shots * s.shot, &random);
+  std::vector<Question> questions(s.questions);
+  for (Question& question : questions) {
+    question.prompt = demonstrations;
+    const Tokens own = RandomTokens(s.question, &random);
+    question.prompt.insert(question.prompt.end(), own.begin(), own.end());
+    for (int i = 0; i < s.choices; ++i) question.choices.push_back(RandomTokens(s.choice, &random));
+  }
+  return questions;
+}
+
+void OneByOne(LanguageModel& model, MergeMode mode, const Question& question) {
+  for (const Tokens& choice : question.choices) {
+    const auto decoder = model.NewDecoder(mode);
+    Must(decoder->Prefill(question.prompt));
+    for (size_t i = 0; i + 1 < choice.size(); ++i) Must(decoder->Step(choice[i]));
+  }
+}
+
+void AsBatch(Decoder& decoder, const Question& question) {
+  Must(decoder.Prefill(question.prompt));
+  Must(decoder.ScoreContinuations(question.choices));
+}
+
+// Questions a second.
+nlohmann::json MeasureChoice(const Settings& s, LanguageModel& model, MergeMode mode) {
+  const std::vector<Question> questions = RandomQuestions(s);
+  const auto shared = model.NewDecoder(mode);
+  AsBatch(*shared, questions.back());
+  const std::vector<double> seconds =
+      MedianSeconds(s.rounds, {[&] {
+                                 for (const Question& q : questions) OneByOne(model, mode, q);
+                               },
+                               [&] {
+                                 for (const Question& q : questions)
+                                   AsBatch(*model.NewDecoder(mode), q);
+                               },
+                               [&] {
+                                 for (const Question& q : questions) AsBatch(*shared, q);
+                               }});
+  return {{"one_by_one_per_second", s.questions / seconds[0]},
+          {"batch_over_one_by_one", seconds[0] / seconds[1]},
+          {"shared_beginning_over_one_by_one", seconds[0] / seconds[2]},
+          {"reused_tokens", shared->reused_tokens()},
+          {"prompt_tokens", questions[0].prompt.size()}};
+}
+
+nlohmann::json MeasureModel(const Settings& s, int num_experts) {
+  const auto model = NewModel(s, num_experts);
+  nlohmann::json report;
+  for (int count : {1, 4, 8}) report["generation"].push_back(MeasureGeneration(s, *model, count));
+  report["choice_segment_routing"] = MeasureChoice(s, *model, MergeMode::kSegment);
+  report["choice_prompt_routing"] = MeasureChoice(s, *model, MergeMode::kPrompt);
+  return report;
+}
+
+void Run(const Settings& s) {
+  SetModelThreads(s.threads);
+  const nlohmann::json report = {{"preset", s.preset},        {"layers", s.layers},
+                                 {"threads", s.threads},      {"blas", BlasCoreName()},
+                                 {"shots", s.shots},          {"choices", s.choices},
+                                 {"choice_tokens", s.choice}, {"dense", MeasureModel(s, 1)},
+                                 {"moe8", MeasureModel(s, 8)}};
+  const std::string text = report.dump(2) + "\n";
+  std::cout << text;
+  if (!s.json.empty()) std::ofstream(s.json) << text;
+}
+
+}  // namespace
+}  // namespace braid
+
+int main(int argc, char** argv) {
+  braid::ReexecForBlas(argv);
+  braid::Settings s;
+  CLI::App app("Sequences that step together, and continuations scored as a batch.");
+  app.add_option("--json", s.json, "also write the report here");
+  app.add_option("--preset", s.preset)->capture_default_str();
+  app.add_option("--layers", s.layers)->capture_default_str();
+  app.add_option("--threads", s.threads)->capture_default_str();
+  app.add_option("--rounds", s.rounds)->capture_default_str();
+  app.add_option("--steps", s.steps, "tokens of each sequence")->capture_default_str();
+  app.add_option("--shots", s.shots, "demonstrations before a question")->capture_default_str();
+  app.add_option("--shot", s.shot, "tokens of a demonstration")->capture_default_str();
+  app.add_option("--question", s.question, "tokens of a question")->capture_default_str();
+  app.add_option("--choices", s.choices)->capture_default_str();
+  app.add_option("--choice", s.choice, "tokens of a choice")->capture_default_str();
+  app.add_option("--questions", s.questions)->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  braid::Run(s);
+  return 0;
+}

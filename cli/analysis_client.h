@@ -26,6 +26,10 @@ class AnalysisClient {
   absl::StatusOr<v1::EvaluationResult> Evaluate(
       const v1::EvaluateRequest& request,
       const std::function<void(const v1::EvaluateEvent&)>& on_progress);
+  // The same for tasks.
+  absl::StatusOr<v1::TasksResult> EvaluateTasks(
+      const v1::EvaluateTasksRequest& request,
+      const std::function<void(const v1::EvaluateTasksEvent&)>& on_progress);
 
  private:
   std::shared_ptr<grpc::Channel> channel_;

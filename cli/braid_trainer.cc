@@ -9,11 +9,13 @@
 
 #include "CLI/CLI.hpp"
 #include "cli/blas_core.h"
+#include "cli/corpus_documents.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
 #include "google/protobuf/util/json_util.h"
 #include "proto/config_text.h"
 #include "trainer/evaluation/perplexity.h"
+#include "trainer/evaluation/tasks/evaluate_tasks.h"
 #include "trainer/generation/generation.h"
 #include "trainer/huggingface/model_export.h"
 #include "trainer/huggingface/model_import.h"
@@ -91,6 +93,8 @@ int Main(int argc, char** argv) {
   train->add_option("RUN_DIR", path, "directory with run.textproto")->required();
   CLI::App* evaluate = app.add_subcommand("evaluate", "Score held-out text");
   evaluate->add_option("REQUEST", path, "an EvaluateRequest as textproto")->required();
+  CLI::App* tasks = app.add_subcommand("evaluate-tasks", "Ask the examples of tasks");
+  tasks->add_option("REQUEST", path, "an EvaluateTasksRequest as textproto")->required();
   CLI::App* generate = app.add_subcommand("generate", "Sample text");
   generate->add_option("REQUEST", path, "a GenerateRequest as textproto")->required();
   CLI::App* export_model = app.add_subcommand("export", "Write a Hugging Face directory");
@@ -109,7 +113,12 @@ int Main(int argc, char** argv) {
   if (*check) return CheckRanks(path);
   if (*export_model) return Report(AnswerOnce(path, Export));
   if (*import_model) return Report(AnswerOnce(path, Import));
-  if (*evaluate) return Report(AnswerFile<v1::EvaluateRequest>(path, Evaluate));
+  if (*tasks) return Report(AnswerFile<v1::EvaluateTasksRequest>(path, EvaluateTasks));
+  if (*evaluate) {
+    return Report(AnswerFile<v1::EvaluateRequest>(path, [](const auto& request, const auto& emit) {
+      return Evaluate(request, ReadCorpusDocuments, emit);
+    }));
+  }
   return Report(AnswerFile<v1::GenerateRequest>(path, Generate));
 }
 

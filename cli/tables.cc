@@ -189,20 +189,4 @@ void PrintForecast(const v1::Forecast& f, std::ostream& out) {
                          f.compute_seconds(), f.communication_seconds(), f.step_seconds());
 }
 
-void PrintEvaluation(const v1::Evaluation& evaluation, std::ostream& out) {
-  std::vector<std::vector<std::string>> rows = {
-      {"DOMAIN", "TOKENS", "PERPLEXITY", "LOSS", "WITH FIRST SEGMENT"}};
-  const auto add = [&](const v1::DomainEvaluation& domain) {
-    rows.push_back({domain.domain(), WithThousands(domain.num_tokens_after_first_segment()),
-                    absl::StrFormat("%.2f", domain.perplexity_after_first_segment()),
-                    absl::StrFormat("%.4f", domain.loss_after_first_segment()),
-                    absl::StrFormat("%.2f", domain.perplexity())});
-  };
-  for (const v1::DomainEvaluation& domain : evaluation.domains()) add(domain);
-  add(evaluation.total());
-  PrintTable(rows, out);
-  out << "step " << evaluation.step() << ", " << v1::InferenceRouting_Name(evaluation.routing())
-      << "; the main perplexity leaves out the first segment of each window\n";
-}
-
 }  // namespace braid

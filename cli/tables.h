@@ -1,4 +1,4 @@
-// How jobs, runs, models and evaluations look on a terminal.
+// How jobs, runs and models look on a terminal.
 #ifndef BRAID_CLI_TABLES_H_
 #define BRAID_CLI_TABLES_H_
 
@@ -25,7 +25,6 @@ void PrintRun(const v1::Run& run, std::ostream& out);
 void PrintRuns(const v1::ListRunsResponse& runs, std::ostream& out);
 void PrintModel(const v1::DescribeModelResponse& model, std::ostream& out);
 void PrintForecast(const v1::Forecast& forecast, std::ostream& out);
-void PrintEvaluation(const v1::Evaluation& evaluation, std::ostream& out);
 
 }  // namespace braid
 

@@ -27,8 +27,13 @@ braid_library(NAME trainer
     background_task.cc
     checkpoint_writer.cc
     data_loader.cc
+    evaluation/evaluation_plan.cc
+    evaluation/evaluation_text.cc
     evaluation/perplexity.cc
+    evaluation/score_summary.cc
     evaluation/tasks/evaluate_tasks.cc
+    evaluation/text_score.cc
+    evaluation/token_bytes.cc
     expert_similarity.cc
     generation/generation.cc
     generation/sampler.cc

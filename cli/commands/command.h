@@ -55,6 +55,9 @@ void AddDoctorCommand(Program& program);      // doctor
 void AddTokenCommand(Program& program);       // token create, list, revoke
 void AddHealthCommand(Program& program);      // health
 
+// Commands of the group `eval`: tasks.
+void AddEvalTasks(Program& program, CLI::App* eval);
+
 }  // namespace braid
 
 #endif  // BRAID_CLI_COMMANDS_COMMAND_H_

@@ -1,69 +1,147 @@
-// eval
+// eval perplexity
 #include <unistd.h>
 
 #include <filesystem>
 #include <iostream>
+#include <map>
+#include <memory>
 
 #include "cli/arguments.h"
 #include "cli/commands/command.h"
+#include "cli/evaluation_table.h"
 #include "cli/progress_board.h"
 #include "cli/tables.h"
+#include "cli/terminal_text.h"
 #include "formats/status_macros.h"
 
 namespace braid {
 namespace {
 
-struct EvalOptions {
-  std::string model, dataset, routing;
-  int32_t max_windows = 0, threads = 0;
+const std::map<std::string, EvaluationMeasure> kMeasures = {
+    {"perplexity", EvaluationMeasure::kPerplexity},
+    {"bits-per-byte", EvaluationMeasure::kBitsPerByte},
+    {"with-first-segment", EvaluationMeasure::kWithFirstSegment},
 };
 
-absl::Status Eval(Session& session, const EvalOptions& options) {
+struct PerplexityOptions {
+  std::vector<std::string> models, text;
+  std::string dataset, routing = "segment";
+  int32_t max_windows = 0, bootstrap = 0, threads = 0;
+  uint64_t seed = 0;
+  double confidence = 0;
+  EvaluationMeasure measure = EvaluationMeasure::kPerplexity;
+};
+
+std::string AbsolutePath(const std::string& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
+v1::EvaluateRequest RequestOf(const PerplexityOptions& options) {
   v1::EvaluateRequest request;
-  request.add_models(ModelReference(options.model));
-  if (!options.dataset.empty()) {
-    request.set_dataset_dir(std::filesystem::absolute(options.dataset).lexically_normal().string());
-  }
-  ASSIGN_OR_RETURN(const v1::InferenceRouting routing, ParseRouting(options.routing));
-  request.add_routings(routing);
+  for (const std::string& model : options.models) request.add_models(ModelReference(model));
+  if (!options.dataset.empty()) request.set_dataset_dir(AbsolutePath(options.dataset));
+  for (const std::string& path : options.text) request.add_paths(AbsolutePath(path));
+  if (options.routing != "prompt") request.add_routings(v1::SEGMENT_ROUTING);
+  if (options.routing != "segment") request.add_routings(v1::PROMPT_ROUTING);
   request.set_max_windows_per_domain(options.max_windows);
   request.set_num_threads(options.threads);
+  request.set_bootstrap_samples(options.bootstrap);
+  request.set_bootstrap_seed(options.seed);
+  request.set_confidence(options.confidence);
+  return request;
+}
 
+// Records that were left out would otherwise go unnoticed.
+void WarnOfRejects(const v1::EvaluationResult& result) {
+  if (result.num_rejected() == 0) return;
+  std::cerr << "braid: " << WithThousands(result.num_rejected()) << " of "
+            << WithThousands(result.num_rejected() + result.num_documents())
+            << " records were left out:\n";
+  for (const std::string& reject : result.rejected()) std::cerr << "  " << reject << "\n";
+  if (result.num_rejected() > result.rejected_size()) std::cerr << "  ...\n";
+}
+
+int WidthOfOutput() {
+  return IsTerminal(STDOUT_FILENO) ? TerminalWidth(STDOUT_FILENO) : TerminalWidth(-1);
+}
+
+absl::Status EvalPerplexity(Session& session, const PerplexityOptions& options) {
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
   ASSIGN_OR_RETURN(const v1::EvaluationResult result,
-                   client.Evaluate(request, [&](const v1::EvaluateEvent& event) {
+                   client.Evaluate(RequestOf(options), [&](const v1::EvaluateEvent& event) {
                      Progress progress;
                      progress.done = event.done();
                      progress.total = event.total();
                      progress.unit = "windows";
                      board.Update("evaluate", progress);
                    }));
+  WarnOfRejects(result);
   if (session.json) {
     std::cout << ToPrettyJson(result) << std::endl;
   } else {
-    for (const auto& evaluation : result.evaluations()) PrintEvaluation(evaluation, std::cout);
+    PrintEvaluation(result, options.measure, WidthOfOutput(), std::cout);
   }
   return absl::OkStatus();
+}
+
+void AddText(CLI::App* command, PerplexityOptions* options) {
+  command
+      ->add_option("models", options->models,
+                   "Run ids, run directories or checkpoint directories; each later one is "
+                   "compared with the first")
+      ->required();
+  CLI::Option* data = command->add_option("--data", options->dataset,
+                                          "Dataset whose held-out split is scored (default: the "
+                                          "first run's own)");
+  command
+      ->add_option("--text", options->text,
+                   "Files and directories to score instead, read as `braid submit` reads them")
+      ->excludes(data);
+}
+
+void AddScoring(CLI::App* command, PerplexityOptions* options) {
+  command->add_option("--routing", options->routing, "segment, prompt or both")
+      ->check(CLI::IsMember({"segment", "prompt", "both"}))
+      ->capture_default_str();
+  command->add_option("--max-windows", options->max_windows, "At most so many windows a domain")
+      ->check(PositiveInt32());
+  command->add_option("--bootstrap", options->bootstrap, "Resamples of the intervals (1000)")
+      ->check(IntegerBetween(1, 1000000));
+  command->add_option("--seed", options->seed, "Seed of the resamples (0)")->check(Seed());
+  command->add_option("--confidence", options->confidence, "Of the intervals (0.95)")
+      ->check(CLI::Range(0.01, 0.9999));
+  command
+      ->add_option("--show", options->measure,
+                   "Of several models by domain: perplexity, bits-per-byte or with-first-segment")
+      ->transform(CLI::CheckedTransformer(kMeasures));
+  command->add_option("--threads", options->threads, "Threads (all cores)")
+      ->check(IntegerBetween(1, 1024));
+}
+
+void AddEvalPerplexity(Program& program, CLI::App* eval) {
+  auto options = std::make_shared<PerplexityOptions>();
+  CLI::App* command =
+      eval->add_subcommand("perplexity", "Perplexity and bits per byte of held-out text by domain");
+  AddText(command, options.get());
+  AddScoring(command, options.get());
+  command->footer(
+      "Examples:\n"
+      "  braid eval perplexity run-000001\n"
+      "  braid eval perplexity run-000001 run-000002 --routing both    # dense against experts\n"
+      "  braid eval perplexity run-000002 --text books/ news.jsonl.zst --json");
+  command->callback([&program, options] {
+    program.action = [&program, options] { return EvalPerplexity(program.session, *options); };
+  });
 }
 
 }  // namespace
 
 void AddEvalCommand(Program& program) {
-  auto options = std::make_shared<EvalOptions>();
-  CLI::App* command = program.app.add_subcommand("eval", "Held-out perplexity by domain");
-  command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
-      ->required();
-  command->add_option("--data", options->dataset, "Dataset directory (default: the run's own)");
-  command->add_option("--routing", options->routing, "segment (default) or prompt");
-  command->add_option("--max-windows", options->max_windows, "At most so many windows a domain")
-      ->check(PositiveInt32());
-  command->add_option("--threads", options->threads, "Threads (all cores)")
-      ->check(IntegerBetween(1, 1024));
-  command->footer("Example:\n  braid eval run-000001 --routing prompt --json");
-  command->callback([&program, options] {
-    program.action = [&program, options] { return Eval(program.session, *options); };
-  });
+  CLI::App* eval = program.app.add_subcommand("eval", "What a model is worth");
+  eval->require_subcommand(1);
+  AddEvalPerplexity(program, eval);
+  AddEvalTasks(program, eval);
 }
 
 }  // namespace braid

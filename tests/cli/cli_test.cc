@@ -285,10 +285,10 @@ TEST_P(CliTest, UnknownIdsAreNotFound) {
 TEST_P(CliTest, DirectoriesThatAreNotWhatIsAskedFor) {
   const std::string other = (root_ / "other").string();
   fs::create_directory(other);
-  ExpectError(Braid({"eval", other}), 2, {other, "is not a model"});
+  ExpectError(Braid({"eval", "perplexity", other}), 2, {other, "is not a model"});
   ExpectError(Braid({"generate", other, "--prompt", "x"}), 2, {other, "is not a model"});
   ExpectError(Braid({"report", other}), 2, {other, "is not a model"});
-  ExpectError(Braid({"eval", other + "/none"}), 3, {"neither a run nor a directory"});
+  ExpectError(Braid({"eval", "perplexity", other + "/none"}), 3, {"neither a run nor a directory"});
   ExpectError(Train({"--data", other}), 3, {other, "is not a packed dataset"});
 }
 
@@ -309,7 +309,7 @@ TEST_P(CliTest, CorpusToModelAndTheMistakesAfterIt) {
   EXPECT_THAT(Braid({"stop", "run-000001"}).output, HasSubstr("already ended"));
   EXPECT_EQ(Braid({"status", "run-000001", "--watch"}).exit_code, 0);
 
-  ExpectError(Braid({"eval", "run-000001", "--data", root_.string()}), 3,
+  ExpectError(Braid({"eval", "perplexity", "run-000001", "--data", root_.string()}), 3,
               {"braid: " + root_.string() + " is not a packed"});
   ExpectError(Braid({"generate", "run-000001", "--prompt", std::string(4000, 'q')}), 2,
               {"prompt: got ", "expected at most 64"});
@@ -318,7 +318,8 @@ TEST_P(CliTest, CorpusToModelAndTheMistakesAfterIt) {
 
   for (const Arguments& reading :
        {Arguments{"jobs"}, Arguments{"runs"}, Arguments{"status", "job-000001"},
-        Arguments{"status", "run-000001"}, Arguments{"eval", "run-000001", "--threads", "1"},
+        Arguments{"status", "run-000001"},
+        Arguments{"eval", "perplexity", "run-000001", "--threads", "1"},
         Arguments{"model", "describe", "tiny"},
         Arguments{"model", "describe", "1.5B/32E", "--forecast", "--world", "64"}}) {
     Arguments all = {"--json"};

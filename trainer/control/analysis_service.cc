@@ -25,9 +25,20 @@ namespace {
 namespace json = google::protobuf::util;
 
 // Kept beside the run for reports: only the standard evaluation, on the run's own
-// data, all of it, and routed as in training.
-bool BelongToRuns(const v1::EvaluateRequest& request) {
-  return request.dataset_dir().empty() && request.paths().empty();
+// data, all of it, without the first segment as in training and with the standard
+// intervals.
+bool MayBelongToRuns(const v1::EvaluateRequest& request) {
+  return request.paths().empty() && request.max_windows_per_domain() == 0 &&
+         request.bootstrap_samples() == 0 && request.bootstrap_seed() == 0 &&
+         request.confidence() == 0;
+}
+
+bool BelongsToRun(const v1::Evaluation& evaluation, const std::string& dataset_dir) {
+  const std::filesystem::path model = evaluation.model();
+  if (evaluation.routing() == v1::PROMPT_ROUTING || !IsRunDirectory(model)) return false;
+  const absl::StatusOr<v1::RunSpec> spec = RunDirectory(model).ReadSpec();
+  return spec.ok() && spec->dataset_dir() == dataset_dir &&
+         spec->model().routing().segment_length() == evaluation.first_segment_length();
 }
 
 absl::Status KeepEvaluation(const std::filesystem::path& run_dir,
@@ -43,14 +54,14 @@ absl::Status KeepEvaluation(const std::filesystem::path& run_dir,
 }
 
 absl::Status KeepEvaluations(const v1::EvaluateRequest& request, const v1::EvaluateEvent& event) {
-  if (!BelongToRuns(request)) return absl::OkStatus();
+  if (!MayBelongToRuns(request)) return absl::OkStatus();
   for (const v1::Evaluation& evaluation : event.result().evaluations()) {
-    const std::filesystem::path model = evaluation.model();
-    if (evaluation.routing() == v1::PROMPT_ROUTING || !IsRunDirectory(model) ||
-        access(model.c_str(), W_OK) != 0) {
+    const std::filesystem::path run_dir = evaluation.model();
+    if (!BelongsToRun(evaluation, event.result().dataset_dir()) ||
+        access(run_dir.c_str(), W_OK) != 0) {
       continue;
     }
-    RETURN_IF_ERROR(KeepEvaluation(model, evaluation));
+    RETURN_IF_ERROR(KeepEvaluation(run_dir, evaluation));
   }
   return absl::OkStatus();
 }
@@ -86,6 +97,18 @@ absl::Status AnalysisServiceImpl::Evaluate(v1::EvaluateRequest request,
   return StreamChild<v1::EvaluateEvent>(
       "evaluate", request, request.num_threads(), context, writer,
       [&](const v1::EvaluateEvent& event) { return KeepEvaluations(request, event); });
+}
+
+absl::Status AnalysisServiceImpl::EvaluateTasks(
+    v1::EvaluateTasksRequest request, grpc::ServerContext* context,
+    grpc::ServerWriter<v1::EvaluateTasksEvent>* writer) {
+  ASSIGN_OR_RETURN(const std::filesystem::path model, DirectoryOf(request.model()));
+  request.set_model(model.string());
+  request.set_data_dir(AbsolutePath(request.data_dir()));
+  request.set_answers_dir(AbsolutePath(request.answers_dir()));
+  return StreamChild<v1::EvaluateTasksEvent>(
+      "evaluate-tasks", request, request.num_threads(), context, writer,
+      [](const v1::EvaluateTasksEvent&) { return absl::OkStatus(); });
 }
 
 template <class Event, class Request>
@@ -160,6 +183,12 @@ grpc::Status AnalysisServiceImpl::Evaluate(grpc::ServerContext* context,
                                            const v1::EvaluateRequest* request,
                                            grpc::ServerWriter<v1::EvaluateEvent>* writer) {
   return ToGrpc(Evaluate(*request, context, writer));
+}
+
+grpc::Status AnalysisServiceImpl::EvaluateTasks(
+    grpc::ServerContext* context, const v1::EvaluateTasksRequest* request,
+    grpc::ServerWriter<v1::EvaluateTasksEvent>* writer) {
+  return ToGrpc(EvaluateTasks(*request, context, writer));
 }
 
 grpc::Status AnalysisServiceImpl::Report(grpc::ServerContext*, const v1::ReportRequest* request,

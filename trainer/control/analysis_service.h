@@ -28,6 +28,8 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
                              v1::DescribeModelResponse* response) override;
   grpc::Status Evaluate(grpc::ServerContext* context, const v1::EvaluateRequest* request,
                         grpc::ServerWriter<v1::EvaluateEvent>* writer) override;
+  grpc::Status EvaluateTasks(grpc::ServerContext* context, const v1::EvaluateTasksRequest* request,
+                             grpc::ServerWriter<v1::EvaluateTasksEvent>* writer) override;
   grpc::Status Report(grpc::ServerContext* context, const v1::ReportRequest* request,
                       v1::ReportResponse* response) override;
   grpc::Status Export(grpc::ServerContext* context, const v1::ExportRequest* request,
@@ -41,6 +43,9 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
   absl::StatusOr<std::string> RenderRuns(const v1::ReportRequest& request) const;
   absl::Status Evaluate(v1::EvaluateRequest request, grpc::ServerContext* context,
                         grpc::ServerWriter<v1::EvaluateEvent>* writer);
+
+  absl::Status EvaluateTasks(v1::EvaluateTasksRequest request, grpc::ServerContext* context,
+                             grpc::ServerWriter<v1::EvaluateTasksEvent>* writer);
 
   // A request that the child answers with a stream whose last event has a result.
   template <class Event, class Request>

@@ -1,236 +1,106 @@
 #include "trainer/evaluation/perplexity.h"
 
 #include <algorithm>
-#include <cmath>
-#include <iostream>
-#include <numeric>
-#include <string>
+#include <optional>
 #include <thread>
 #include <utility>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "formats/atomic_file.h"
 #include "formats/status_macros.h"
-#include "trainer/checkpoint.h"
-#include "trainer/data_loader.h"
-#include "trainer/model_config.h"
-#include "trainer/model_path.h"
-#include "trainer/routing_totals.h"
-#include "trainer/run_directory.h"
-#include "trainer/run_spec.h"
+#include "trainer/evaluation/evaluation_plan.h"
+#include "trainer/evaluation/score_summary.h"
+#include "trainer/evaluation/text_score.h"
 #include "trainer/training_state.h"
 
 namespace braid {
 namespace {
 
-namespace fs = std::filesystem;
+using Emit = std::function<void(const v1::EvaluateEvent&)>;
 
-constexpr int64_t kTokensPerPass = 4096;
+// Scores the models of a plan one after the other, and compares each with the first.
+class Evaluator {
+ public:
+  Evaluator(const EvaluationPlan& plan, const Emit& emit) : plan_(plan), emit_(emit) {
+    event_.set_total(plan.num_windows());
+  }
 
-// Running totals of one domain, or of all.
-struct Score {
-  int64_t num_tokens = 0;
-  double loss = 0;
-  int64_t num_tokens_after = 0;
-  double loss_after = 0;
-  std::vector<RoutingTotals> routing;  // one for each of MoeLayers
-};
-
-void AddLosses(const Batch& batch, const std::vector<float>& token_loss, int64_t first_segment,
-               Score* score) {
-  const int64_t length = static_cast<int64_t>(batch.inputs.size()) / batch.batch_size;
-  for (int64_t b = 0; b < batch.batch_size; ++b) {
-    for (int64_t t = 0; t < batch.lengths[b]; ++t) {
-      const double loss = token_loss[b * length + t];
-      score->num_tokens += 1;
-      score->loss += loss;
-      if (t < first_segment) continue;
-      score->num_tokens_after += 1;
-      score->loss_after += loss;
-    }
-  }
-}
-
-void AddPass(const Batch& batch, const ForwardResult& result, const v1::ModelConfig& config,
-             Score* score) {
-  AddLosses(batch, result.token_loss, config.routing().segment_length(), score);
-  score->routing.resize(result.routing.size(), RoutingTotals(config.routing().num_experts()));
-  for (size_t i = 0; i < result.routing.size(); ++i) {
-    AddBatch(result.routing[i].weights, batch.lengths, TokensPerDecision(config),
-             &score->routing[i]);
-  }
-}
-
-void AddScore(const Score& from, Score* to) {
-  to->num_tokens += from.num_tokens;
-  to->loss += from.loss;
-  to->num_tokens_after += from.num_tokens_after;
-  to->loss_after += from.loss_after;
-  if (to->routing.empty()) {
-    to->routing = from.routing;
-    return;
-  }
-  for (size_t i = 0; i < from.routing.size(); ++i) {
-    std::ranges::transform(to->routing[i].sums, from.routing[i].sums, to->routing[i].sums.begin(),
-                           std::plus<>());
-  }
-}
-
-v1::DomainEvaluation ToProto(const std::string& domain, const v1::ModelConfig& config,
-                             const Score& score) {
-  v1::DomainEvaluation result;
-  result.set_domain(domain);
-  result.set_num_tokens(score.num_tokens);
-  if (score.num_tokens > 0) {
-    result.set_loss(score.loss / static_cast<double>(score.num_tokens));
-    result.set_perplexity(std::exp(result.loss()));
-  }
-  result.set_num_tokens_after_first_segment(score.num_tokens_after);
-  if (score.num_tokens_after > 0) {
-    const double loss = score.loss_after / static_cast<double>(score.num_tokens_after);
-    result.set_loss_after_first_segment(loss);
-    result.set_perplexity_after_first_segment(std::exp(loss));
-  }
-  const std::vector<int> layers = MoeLayers(config);
-  for (size_t i = 0; i < score.routing.size(); ++i) {
-    const std::vector<double> mean = MeanWeights(score.routing[i]);
-    v1::LayerWeights* weights = result.add_routing();
-    weights->set_layer(layers[i]);
-    weights->mutable_weights()->Assign(mean.begin(), mean.end());
-  }
-  return result;
-}
-
-struct Domain {
-  std::string name;
-  DataLoader windows;
-  int64_t num_windows;
-};
-
-absl::StatusOr<std::vector<Domain>> OpenDomains(const fs::path& dataset_dir,
-                                                const DatasetInfo& info, int64_t max_windows) {
-  std::vector<Domain> domains;
-  for (const std::string& name : info.domains) {
-    ASSIGN_OR_RETURN(DataLoader windows, DataLoader::Open(dataset_dir / "heldout" / name, info));
-    int64_t count = windows.num_instances();
-    if (max_windows > 0) count = std::min(count, max_windows);
-    domains.push_back({name, std::move(windows), count});
-  }
-  if (domains.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(dataset_dir.string(),
-                     " has no held-out split to score; pack the corpus with "
-                     "a positive pack.heldout_fraction"));
-  }
-  return domains;
-}
-
-absl::StatusOr<Score> ScoreDomain(LanguageModel& model, const Domain& domain, int64_t per_pass,
-                                  MergeMode mode, const std::function<void(int64_t)>& advance) {
-  Score score;
-  const bool routed = UsesExperts(model.config());
-  for (int64_t begin = 0; begin < domain.num_windows; begin += per_pass) {
-    std::vector<int64_t> windows(std::min(per_pass, domain.num_windows - begin));
-    std::iota(windows.begin(), windows.end(), begin);
-    ASSIGN_OR_RETURN(const Batch batch, domain.windows.Load(windows));
-    ASSIGN_OR_RETURN(const ForwardResult result,
-                     model.Evaluate(batch.inputs, batch.targets, batch.batch_size, mode, routed));
-    AddPass(batch, result, model.config(), &score);
-    advance(batch.batch_size);
-  }
-  return score;
-}
-
-absl::Status CheckFits(const v1::ModelConfig& model, const DatasetInfo& info,
-                       const fs::path& dataset_dir) {
-  if (model.vocab_size() == info.vocab_size && info.sequence_length <= model.sequence_length()) {
+  absl::Status Run() {
+    Describe();
+    emit_(event_);
+    for (const ModelToScore& model : plan_.models) RETURN_IF_ERROR(ScoreModel(model));
+    *event_.mutable_result() = std::move(result_);
+    emit_(event_);
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      dataset_dir.string(), " has vocab_size ", info.vocab_size, " and sequence_length ",
-      info.sequence_length, ", but the model has ", model.vocab_size(), " and ",
-      model.sequence_length(), "; score it on data packed for it"));
-}
 
-absl::Status CheckTokenizer(const fs::path& checkpoint, const fs::path& dataset_dir) {
-  ASSIGN_OR_RETURN(const FileSummary mine, SummarizeFile(checkpoint / "tokenizer.model"));
-  ASSIGN_OR_RETURN(const FileSummary theirs, SummarizeFile(dataset_dir / "tokenizer.model"));
-  if (mine.crc32c == theirs.crc32c && mine.bytes == theirs.bytes) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(dataset_dir.string(), " was made with another tokenizer than ",
-                   checkpoint.string(), "; perplexities would mean nothing"));
-}
-
-absl::StatusOr<fs::path> DatasetOf(const v1::EvaluateRequest& request, const ModelPath& path) {
-  if (!request.dataset_dir().empty()) return fs::path(request.dataset_dir());
-  if (!path.run.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path.checkpoint.string(),
-                     " is not in a run directory, so its data is unknown; set "
-                     "dataset_dir"));
+ private:
+  void Describe() {
+    result_.set_dataset_dir(plan_.dataset_dir.string());
+    result_.set_num_documents(plan_.read.num_documents);
+    result_.set_num_rejected(plan_.read.num_rejected);
+    for (const std::string& reject : plan_.read.rejected) result_.add_rejected(reject);
+    result_.set_confidence(plan_.bootstrap.confidence);
   }
-  ASSIGN_OR_RETURN(const v1::RunSpec spec, RunDirectory(*path.run).ReadSpec());
-  return fs::path(spec.dataset_dir());
-}
+
+  absl::Status ScoreModel(const ModelToScore& to_score) {
+    ASSIGN_OR_RETURN(const auto model, LoadModel(to_score.checkpoint));
+    for (const v1::InferenceRouting routing : to_score.routings) {
+      RETURN_IF_ERROR(ScoreRouting(to_score, routing, *model));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ScoreRouting(const ModelToScore& to_score, v1::InferenceRouting routing,
+                            LanguageModel& model) {
+    const TextCut& cut = plan_.cuts[to_score.cut];
+    const ScoreOptions options = {
+        .mode = routing == v1::PROMPT_ROUTING ? MergeMode::kPrompt : MergeMode::kSegment,
+        .first_segment_length = cut.first_segment_length};
+    ASSIGN_OR_RETURN(TextScore score, ScoreText(model, cut.text, options, [&](int64_t windows) {
+                       event_.set_done(event_.done() + windows);
+                       emit_(event_);
+                     }));
+    v1::Evaluation evaluation = SummarizeScore(score, to_score.config, plan_.bootstrap);
+    evaluation.set_model(to_score.name);
+    evaluation.set_step(to_score.step);
+    evaluation.set_routing(routing);
+    evaluation.set_first_segment_length(static_cast<int32_t>(cut.first_segment_length));
+    evaluation.set_window_length(static_cast<int32_t>(cut.window_length));
+    *result_.add_evaluations() = std::move(evaluation);
+    CompareWithBaseline(to_score, std::move(score));
+    return absl::OkStatus();
+  }
+
+  void CompareWithBaseline(const ModelToScore& model, TextScore score) {
+    if (!baseline_) {
+      baseline_ = std::move(score);
+      return;
+    }
+    const ModelToScore& first = plan_.models[0];
+    const FileSummary& a = plan_.cuts[first.cut].tokenizer;
+    const FileSummary& b = plan_.cuts[model.cut].tokenizer;
+    const Pairing pairing = {.same_windows = first.cut == model.cut,
+                             .same_tokenizer = a.crc32c == b.crc32c && a.bytes == b.bytes};
+    v1::EvaluationComparison* comparison = result_.add_comparisons();
+    *comparison = CompareScores(*baseline_, score, pairing, plan_.bootstrap);
+    comparison->set_evaluation(result_.evaluations_size() - 1);
+  }
+
+  const EvaluationPlan& plan_;
+  const Emit& emit_;
+  v1::EvaluateEvent event_;
+  v1::EvaluationResult result_;
+  std::optional<TextScore> baseline_;
+};
 
 }  // namespace
 
-absl::StatusOr<v1::Evaluation> EvaluateModel(LanguageModel& model, const fs::path& dataset_dir,
-                                             const EvaluationOptions& options,
-                                             const EvaluationProgress& progress) {
-  ASSIGN_OR_RETURN(const DatasetInfo info, ReadDatasetInfo(dataset_dir));
-  RETURN_IF_ERROR(CheckFits(model.config(), info, dataset_dir));
-  ASSIGN_OR_RETURN(const std::vector<Domain> domains,
-                   OpenDomains(dataset_dir, info, options.max_windows_per_domain));
-  int64_t total = 0;
-  for (const Domain& domain : domains) total += domain.num_windows;
-  const int64_t per_pass = std::max<int64_t>(kTokensPerPass / info.sequence_length, 1);
-  int64_t done = 0;
-  const auto advance = [&](int64_t windows) { progress(done += windows, total); };
-  v1::Evaluation evaluation;
-  Score all;
-  for (const Domain& domain : domains) {
-    ASSIGN_OR_RETURN(const Score score,
-                     ScoreDomain(model, domain, per_pass, options.mode, advance));
-    *evaluation.add_domains() = ToProto(domain.name, model.config(), score);
-    if (domain.num_windows > 0) AddScore(score, &all);
-  }
-  *evaluation.mutable_total() = ToProto("all", model.config(), all);
-  evaluation.set_routing(options.mode == MergeMode::kPrompt ? v1::PROMPT_ROUTING
-                                                            : v1::SEGMENT_ROUTING);
-  return evaluation;
-}
-
-absl::Status Evaluate(const v1::EvaluateRequest& request,
-                      const std::function<void(const v1::EvaluateEvent&)>& emit) {
+absl::Status Evaluate(const v1::EvaluateRequest& request, const DocumentReader& reader,
+                      const Emit& emit) {
   SetModelThreads(request.num_threads() > 0
                       ? request.num_threads()
                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
-  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.models(0), std::cerr));
-  ASSIGN_OR_RETURN(const fs::path dataset_dir, DatasetOf(request, path));
-  ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(path.checkpoint));
-  ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));
-  RETURN_IF_ERROR(ReadDatasetInfo(dataset_dir).status());
-  RETURN_IF_ERROR(VerifyDataset(dataset_dir));
-  RETURN_IF_ERROR(CheckTokenizer(path.checkpoint, dataset_dir));
-  EvaluationOptions options;
-  if (request.routings_size() > 0 && request.routings(0) == v1::PROMPT_ROUTING)
-    options.mode = MergeMode::kPrompt;
-  options.max_windows_per_domain = request.max_windows_per_domain();
-  v1::EvaluateEvent event;
-  const auto progress = [&](int64_t done, int64_t total) {
-    event.set_done(done);
-    event.set_total(total);
-    emit(event);
-  };
-  ASSIGN_OR_RETURN(v1::Evaluation evaluation,
-                   EvaluateModel(*model, dataset_dir, options, progress));
-  evaluation.set_model(request.models(0));
-  evaluation.set_step(state.step);
-  *event.mutable_result()->add_evaluations() = std::move(evaluation);
-  emit(event);
-  return absl::OkStatus();
+  ASSIGN_OR_RETURN(const EvaluationPlan plan, PlanEvaluation(request, reader));
+  return Evaluator(plan, emit).Run();
 }
 
 }  // namespace braid

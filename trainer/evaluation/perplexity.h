@@ -1,39 +1,24 @@
-// Perplexity on the held-out windows of a packed dataset, by domain.
+// Perplexity and bits per byte of models on held-out text, by domain; docs/evaluation.md.
 #ifndef BRAID_TRAINER_EVALUATION_PERPLEXITY_H_
 #define BRAID_TRAINER_EVALUATION_PERPLEXITY_H_
 
-#include <cstdint>
-#include <filesystem>
 #include <functional>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "braid/v1/analysis.pb.h"
-#include "trainer/model/language_model.h"
+#include "trainer/evaluation/document_reader.h"
 
 namespace braid {
 
-struct EvaluationOptions {
-  MergeMode mode = MergeMode::kSegment;
-  // 0: all.
-  int64_t max_windows_per_domain = 0;
-};
-
-// Windows scored and to score.
-using EvaluationProgress = std::function<void(int64_t done, int64_t total)>;
-
-// Scores every held-out window once. Losses after the first segment leave out
-// the first segment_length positions of each window: there an expert model that
-// routes on itself sees the tokens that it predicts. Routing weights are means
-// over the segments that hold text. The result has no model name and step.
-absl::StatusOr<v1::Evaluation> EvaluateModel(LanguageModel& model,
-                                             const std::filesystem::path& dataset_dir,
-                                             const EvaluationOptions& options,
-                                             const EvaluationProgress& progress);
-
-// The whole request: `request.model` is a run or checkpoint directory. The last
-// event carries the result. FailedPrecondition when the dataset was made with
-// another tokenizer.
-absl::Status Evaluate(const v1::EvaluateRequest& request,
+// Answers the request: `models` are run or checkpoint directories, `paths` are read by
+// `reader`. One model is in memory at a time, the text as tokens (8 bytes each) all the
+// while. The last event carries the result.
+//
+// InvalidArgument for a field out of range, a dataset beside files, no dataset for a model
+// outside a run, or a limit of windows for models that cut files differently.
+// FailedPrecondition when the dataset was made with another tokenizer than a model, or
+// nothing was held out.
+absl::Status Evaluate(const v1::EvaluateRequest& request, const DocumentReader& reader,
                       const std::function<void(const v1::EvaluateEvent&)>& emit);
 
 }  // namespace braid

@@ -27,7 +27,9 @@ class AnalysisServiceTest : public ControlFixture {
 
   grpc::Status Evaluate(const v1::EvaluateRequest& request,
                         std::vector<v1::EvaluateEvent>* events) {
-    auto reader = stub_->Evaluate(&context_, request);
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    auto reader = stub_->Evaluate(&context, request);
     for (v1::EvaluateEvent event; reader->Read(&event);) events->push_back(event);
     return reader->Finish();
   }
@@ -72,13 +74,43 @@ TEST_F(AnalysisServiceTest, ForwardsEvaluationAndKeepsItBesideTheRun) {
   EXPECT_FALSE(HasOpenRequests());
 }
 
-TEST_F(AnalysisServiceTest, EvaluationOnOtherDataIsNotTheRuns) {
+// Only a standard evaluation speaks for the run.
+TEST_F(AnalysisServiceTest, OtherEvaluationsAreNotTheRuns) {
+  v1::EvaluateRequest standard;
+  standard.add_models(run_dir_.string());
+  std::vector<v1::EvaluateRequest> others(6, standard);
+  others[0].set_dataset_dir((root_ / "other").string());
+  others[1].add_paths("/some/text");
+  others[2].set_max_windows_per_domain(3);
+  others[3].add_routings(v1::PROMPT_ROUTING);
+  others[4].set_confidence(0.5);
+  others[5].set_bootstrap_seed(1);
+  for (const v1::EvaluateRequest& request : others) {
+    std::vector<v1::EvaluateEvent> events;
+    ASSERT_TRUE(Evaluate(request, &events).ok()) << request.DebugString();
+    EXPECT_FALSE(std::filesystem::exists(run_dir_ / "evaluation.json")) << request.DebugString();
+  }
+}
+
+// The figures of runs with shorter segments leave out more of each window than their own.
+TEST_F(AnalysisServiceTest, EvaluationWithoutAnotherFirstSegmentIsNotTheRuns) {
+  v1::RunSpec spec = Spec("toy <run>");
+  spec.mutable_model()->mutable_routing()->set_segment_length(8);
+  ASSERT_TRUE(RunDirectory(run_dir_).WriteSpec(spec).ok());
+  v1::EvaluateRequest request;
+  request.add_models(run_dir_.string());
+  std::vector<v1::EvaluateEvent> events;
+  ASSERT_TRUE(Evaluate(request, &events).ok());
+  EXPECT_FALSE(std::filesystem::exists(run_dir_ / "evaluation.json"));
+}
+
+TEST_F(AnalysisServiceTest, EvaluationOnTheRunsOwnDataIsKeptHoweverItIsNamed) {
   v1::EvaluateRequest request;
   request.add_models(run_dir_.string());
   request.set_dataset_dir((root_ / "dataset").string());
   std::vector<v1::EvaluateEvent> events;
   ASSERT_TRUE(Evaluate(request, &events).ok());
-  EXPECT_FALSE(std::filesystem::exists(run_dir_ / "evaluation.json"));
+  EXPECT_TRUE(std::filesystem::exists(run_dir_ / "evaluation.json"));
 }
 
 TEST_F(AnalysisServiceTest, FailureOfTheChildIsItsMessage) {

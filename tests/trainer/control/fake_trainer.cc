@@ -99,10 +99,16 @@ int Evaluate(const std::string& path) {
     std::cerr << "braid-trainer: /missing is not a dataset" << std::endl;
     return 3;
   }
+  std::string dataset = request.dataset_dir();
+  const RunDirectory run(request.models(0));
+  if (dataset.empty()) dataset = run.ReadSpec()->dataset_dir();
   std::cout << "a library says hello\n{\"done\":1,\"total\":2}\n"
-            << "{\"done\":2,\"total\":2,\"result\":{\"evaluations\":[{\"model\":\""
-            << request.models(0)
-            << "\",\"step\":7,\"total\":{\"domain\":\"all\",\"loss\":2.5}}]}}\n";
+            << "{\"done\":2,\"total\":2,\"result\":{\"dataset_dir\":\"" << dataset
+            << "\",\"evaluations\":[{\"model\":\"" << request.models(0)
+            << "\",\"step\":7,\"first_segment_length\":16,\"routing\":\""
+            << v1::InferenceRouting_Name(request.routings_size() > 0 ? request.routings(0)
+                                                                     : v1::SEGMENT_ROUTING)
+            << "\",\"total\":{\"domain\":\"all\",\"loss\":2.5}}]}}\n";
   return 0;
 }
 

@@ -194,6 +194,32 @@ class GenerationTest : public BraidTrainerTest {
     return text;
   }
 
+  // In both routings, with what could not be read.
+  void ExpectScoresFiles(const fs::path& model) {
+    const std::string text = "the dog sat on the cat\nand ran";
+    const fs::path directory = NewDirectory("text");
+    EXPECT_TRUE(WriteFileAtomically(directory / "good.txt", text).ok());
+    EXPECT_TRUE(WriteFileAtomically(directory / "latin.txt", "caf\xe9").ok());
+    v1::EvaluateRequest request;
+    request.add_models(model.string());
+    request.add_paths(directory.string());
+    request.add_routings(v1::SEGMENT_ROUTING);
+    request.add_routings(v1::PROMPT_ROUTING);
+    Program program = Trainer("evaluate", Request(request));
+    ASSERT_EQ(program.Wait(), 0) << program.err();
+    std::string line;
+    v1::EvaluateEvent event;
+    std::istringstream lines(program.out());
+    while (std::getline(lines, line)) {
+      event.Clear();
+      ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(line, &event).ok()) << line;
+    }
+    ASSERT_EQ(event.result().evaluations_size(), 2);
+    EXPECT_EQ(event.result().evaluations(1).total().num_bytes(), static_cast<int64_t>(text.size()));
+    ASSERT_EQ(event.result().rejected_size(), 1);
+    EXPECT_THAT(event.result().rejected(0), HasSubstr("latin.txt, byte 0: invalid utf-8"));
+  }
+
   std::string tokenizer_;
   int32_t vocab_size_ = 0;
 };
@@ -208,6 +234,7 @@ TEST_F(GenerationTest, TrainsScoresAndSamples) {
   Program scored = Trainer("evaluate", Request(evaluate));
   ASSERT_EQ(scored.Wait(), 0) << scored.err();
   EXPECT_THAT(scored.out(), HasSubstr("\"loss_after_first_segment\""));
+  ExpectScoresFiles(run.root());
 
   v1::GenerateRequest request;
   request.set_model(run.root().string());

@@ -1,0 +1,228 @@
+#include "trainer/evaluation/evaluation_plan.h"
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "formats/status_macros.h"
+#include "formats/tokenizer.h"
+#include "trainer/model_config.h"
+#include "trainer/run_directory.h"
+#include "trainer/run_spec.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kMaxBootstrapSamples = 1000000;
+constexpr char kTokenizerFile[] = "tokenizer.model";
+
+template <class... Parts>
+absl::Status Invalid(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+absl::StatusOr<BootstrapOptions> ResolveBootstrap(const v1::EvaluateRequest& request) {
+  BootstrapOptions options;
+  options.seed = request.bootstrap_seed();
+  if (request.bootstrap_samples() != 0) options.samples = request.bootstrap_samples();
+  if (request.confidence() != 0) options.confidence = request.confidence();
+  if (options.samples < 1 || options.samples > kMaxBootstrapSamples) {
+    return Invalid("bootstrap_samples: got ", options.samples, ", expected 1 to ",
+                   kMaxBootstrapSamples);
+  }
+  if (!(options.confidence > 0 && options.confidence < 1)) {
+    return Invalid("confidence: got ", options.confidence, ", expected between 0 and 1");
+  }
+  return options;
+}
+
+// In the order asked for, each once.
+absl::StatusOr<std::vector<v1::InferenceRouting>> ResolveRoutings(
+    const v1::EvaluateRequest& request) {
+  std::vector<v1::InferenceRouting> routings;
+  for (const int value : request.routings()) {
+    if (!v1::InferenceRouting_IsValid(value)) {
+      return Invalid("routings: got ", value, ", expected SEGMENT_ROUTING or PROMPT_ROUTING");
+    }
+    const auto routing = value == v1::INFERENCE_ROUTING_UNSPECIFIED
+                             ? v1::SEGMENT_ROUTING
+                             : static_cast<v1::InferenceRouting>(value);
+    if (std::ranges::find(routings, routing) == routings.end()) routings.push_back(routing);
+  }
+  if (routings.empty()) routings.push_back(v1::SEGMENT_ROUTING);
+  return routings;
+}
+
+absl::StatusOr<fs::path> DatasetOf(const v1::EvaluateRequest& request, const ModelPath& first) {
+  if (!request.dataset_dir().empty()) return fs::path(request.dataset_dir());
+  if (!first.run.has_value()) {
+    return Invalid(first.checkpoint.string(),
+                   " is not in a run directory, so its data is unknown; name a dataset "
+                   "(dataset_dir, --data) or files (paths, --text)");
+  }
+  ASSIGN_OR_RETURN(const v1::RunSpec spec, RunDirectory(*first.run).ReadSpec());
+  return fs::path(spec.dataset_dir());
+}
+
+bool SameFile(const FileSummary& a, const FileSummary& b) {
+  return a.crc32c == b.crc32c && a.bytes == b.bytes;
+}
+
+class Planner {
+ public:
+  Planner(const v1::EvaluateRequest& request, const DocumentReader& reader)
+      : request_(request), reader_(reader) {}
+
+  absl::StatusOr<EvaluationPlan> Plan() {
+    if (request_.models().empty()) return Invalid("models: name at least one");
+    if (request_.max_windows_per_domain() < 0) {
+      return Invalid("max_windows_per_domain: got ", request_.max_windows_per_domain(),
+                     ", expected 0 (all) or more");
+    }
+    ASSIGN_OR_RETURN(plan_.bootstrap, ResolveBootstrap(request_));
+    ASSIGN_OR_RETURN(routings_, ResolveRoutings(request_));
+    for (const std::string& name : request_.models()) RETURN_IF_ERROR(AddModel(name));
+    RETURN_IF_ERROR(CheckLimit());
+    SetFirstSegments();
+    RETURN_IF_ERROR(OpenDataset());
+    for (const ModelToScore& model : plan_.models) RETURN_IF_ERROR(CheckDataset(model));
+    for (size_t i = 0; i < plan_.cuts.size(); ++i) RETURN_IF_ERROR(CutText(CheckpointOf(i), i));
+    return std::move(plan_);
+  }
+
+ private:
+  absl::Status AddModel(const std::string& name) {
+    ASSIGN_OR_RETURN(const ModelPath path, FindModel(name, std::cerr));
+    ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(path.checkpoint));
+    ASSIGN_OR_RETURN(const FileSummary tokenizer, SummarizeFile(path.checkpoint / kTokenizerFile));
+    ModelToScore model{.name = name,
+                       .checkpoint = path.checkpoint,
+                       .step = state.step,
+                       .config = state.model,
+                       .cut = CutFor(tokenizer, state.model.sequence_length()),
+                       .routings = routings_};
+    if (!UsesExperts(model.config)) model.routings.resize(1);
+    if (plan_.models.empty() && request_.paths().empty()) {
+      ASSIGN_OR_RETURN(plan_.dataset_dir, DatasetOf(request_, path));
+    }
+    plan_.models.push_back(std::move(model));
+    return absl::OkStatus();
+  }
+
+  size_t CutFor(const FileSummary& tokenizer, int64_t window_length) {
+    for (size_t i = 0; i < plan_.cuts.size(); ++i) {
+      const TextCut& cut = plan_.cuts[i];
+      if (SameFile(cut.tokenizer, tokenizer) && cut.window_length == window_length) return i;
+    }
+    plan_.cuts.emplace_back();
+    plan_.cuts.back().tokenizer = tokenizer;
+    plan_.cuts.back().window_length = window_length;
+    return plan_.cuts.size() - 1;
+  }
+
+  // So many windows of two models would be different text.
+  absl::Status CheckLimit() const {
+    if (request_.max_windows_per_domain() == 0 || plan_.cuts.size() == 1) return absl::OkStatus();
+    const auto other = std::ranges::find(plan_.models, size_t{1}, &ModelToScore::cut);
+    return Invalid("max_windows_per_domain: ", plan_.models[0].name, " and ", other->name,
+                   " cut text differently (their tokenizers or contexts differ), so that as many "
+                   "windows are not the same text; score all windows, or one model at a time");
+  }
+
+  void SetFirstSegments() {
+    for (size_t i = 0; i < plan_.cuts.size(); ++i) {
+      int64_t of_experts = 0, of_all = 0;
+      for (const ModelToScore& model : plan_.models) {
+        if (model.cut != i) continue;
+        const int64_t length = model.config.routing().segment_length();
+        of_all = std::max(of_all, length);
+        if (UsesExperts(model.config)) of_experts = std::max(of_experts, length);
+      }
+      plan_.cuts[i].first_segment_length = of_experts > 0 ? of_experts : of_all;
+    }
+  }
+
+  absl::Status OpenDataset() {
+    if (!request_.paths().empty()) {
+      if (request_.dataset_dir().empty()) return absl::OkStatus();
+      return Invalid("dataset_dir: got ", request_.dataset_dir(), " beside paths; expected one");
+    }
+    ASSIGN_OR_RETURN(info_, ReadDatasetInfo(plan_.dataset_dir));
+    RETURN_IF_ERROR(VerifyDataset(plan_.dataset_dir));
+    ASSIGN_OR_RETURN(tokenizer_, SummarizeFile(plan_.dataset_dir / kTokenizerFile));
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckDataset(const ModelToScore& model) const {
+    if (plan_.dataset_dir.empty()) return absl::OkStatus();
+    if (!SameFile(plan_.cuts[model.cut].tokenizer, tokenizer_)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          plan_.dataset_dir.string(), " was made with another tokenizer than ",
+          model.checkpoint.string(),
+          "; perplexities would mean nothing. Score its text instead (paths, --text)"));
+    }
+    if (model.config.vocab_size() == info_.vocab_size) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        absl::StrCat(plan_.dataset_dir.string(), " has vocab_size ", info_.vocab_size, ", but ",
+                     model.checkpoint.string(), " has ", model.config.vocab_size(),
+                     "; score it on data packed for it"));
+  }
+
+  const fs::path& CheckpointOf(size_t cut) const {
+    return std::ranges::find(plan_.models, cut, &ModelToScore::cut)->checkpoint;
+  }
+
+  absl::Status CutText(const fs::path& checkpoint, size_t index) {
+    TextCut& cut = plan_.cuts[index];
+    ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(checkpoint / kTokenizerFile));
+    const int64_t max_tokens = request_.max_windows_per_domain() * cut.window_length;
+    if (!plan_.dataset_dir.empty()) {
+      ASSIGN_OR_RETURN(
+          cut.text, HeldoutText(plan_.dataset_dir, info_, MeasureTokens(*tokenizer), max_tokens));
+      return absl::OkStatus();
+    }
+    const std::vector<std::string> paths(request_.paths().begin(), request_.paths().end());
+    ASSIGN_OR_RETURN(cut.text, TextOfFiles(paths, reader_, *tokenizer, max_tokens, &plan_.read));
+    return CheckVocabulary(*tokenizer, index);
+  }
+
+  absl::Status CheckVocabulary(const Tokenizer& tokenizer, size_t index) const {
+    for (const ModelToScore& model : plan_.models) {
+      if (model.cut != index || model.config.vocab_size() >= tokenizer.vocab_size()) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat(model.checkpoint.string(), ": tokenizer.model has ", tokenizer.vocab_size(),
+                       " pieces, but the model's vocab_size is ", model.config.vocab_size()));
+    }
+    return absl::OkStatus();
+  }
+
+  const v1::EvaluateRequest& request_;
+  const DocumentReader& reader_;
+  std::vector<v1::InferenceRouting> routings_;
+  DatasetInfo info_;       // of the dataset, if any
+  FileSummary tokenizer_;  // of the dataset
+  EvaluationPlan plan_;
+};
+
+}  // namespace
+
+int64_t EvaluationPlan::num_windows() const {
+  int64_t windows = 0;
+  for (const ModelToScore& model : models) {
+    const TextCut& cut = cuts[model.cut];
+    windows +=
+        static_cast<int64_t>(model.routings.size()) * cut.text.num_windows(cut.window_length);
+  }
+  return windows;
+}
+
+absl::StatusOr<EvaluationPlan> PlanEvaluation(const v1::EvaluateRequest& request,
+                                              const DocumentReader& reader) {
+  return Planner(request, reader).Plan();
+}
+
+}  // namespace braid

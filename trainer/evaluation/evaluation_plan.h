@@ -1,0 +1,62 @@
+// What an EvaluateRequest comes to: which models are scored on which tokens, and how.
+#ifndef BRAID_TRAINER_EVALUATION_EVALUATION_PLAN_H_
+#define BRAID_TRAINER_EVALUATION_EVALUATION_PLAN_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "braid/v1/analysis.pb.h"
+#include "formats/atomic_file.h"
+#include "trainer/checkpoint.h"
+#include "trainer/evaluation/bootstrap.h"
+#include "trainer/evaluation/document_reader.h"
+#include "trainer/evaluation/evaluation_text.h"
+#include "trainer/model_path.h"
+
+namespace braid {
+
+// The text as models with one tokenizer and one context cut it.
+struct TextCut {
+  FileSummary tokenizer;
+  int64_t window_length = 0;
+  // Left out of the main figures: the longest segment of these models that have experts,
+  // or of all where none has.
+  int64_t first_segment_length = 0;
+  EvaluationText text;
+};
+
+struct ModelToScore {
+  // As the request calls it.
+  std::string name;
+  std::filesystem::path checkpoint;
+  int64_t step = 0;
+  v1::ModelConfig config;
+  // Index into EvaluationPlan::cuts.
+  size_t cut = 0;
+  std::vector<v1::InferenceRouting> routings;
+};
+
+struct EvaluationPlan {
+  std::vector<ModelToScore> models;
+  std::vector<TextCut> cuts;
+  BootstrapOptions bootstrap;
+  // Empty for files.
+  std::filesystem::path dataset_dir;
+  // Of files.
+  ReadSummary read;
+
+  // Of all models and routings.
+  int64_t num_windows() const;
+};
+
+// Reads everything but the models' weights. Errors as of Evaluate (perplexity.h).
+absl::StatusOr<EvaluationPlan> PlanEvaluation(const v1::EvaluateRequest& request,
+                                              const DocumentReader& reader);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_EVALUATION_EVALUATION_PLAN_H_

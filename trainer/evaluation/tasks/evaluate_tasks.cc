@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -108,9 +109,9 @@ std::vector<v1::InferenceRouting> Routings(const v1::EvaluateTasksRequest& reque
 
 AskedModel Ask(LanguageModel& model, const Tokenizer& tokenizer, std::string identity) {
   AskedModel asked;
-  asked.codec = {[&](absl::string_view text) { return tokenizer.Encode(text); },
-                 [&](std::span<const int32_t> tokens) { return tokenizer.Decode(tokens); },
-                 tokenizer.eos_id()};
+  asked.codec.encode = [&](std::string_view text) { return tokenizer.Encode(text); };
+  asked.codec.decode = [&](std::span<const int32_t> tokens) { return tokenizer.Decode(tokens); };
+  asked.codec.eos_id = tokenizer.eos_id();
   asked.context_length = model.config().sequence_length();
   asked.identity = std::move(identity);
   asked.new_decoder = [&](v1::InferenceRouting routing) {

@@ -37,7 +37,7 @@ absl::StatusOr<TextTemplate::Part> TextTemplate::ParseField(absl::string_view in
     const std::pair<std::string, std::string> filter =
         absl::StrSplit(pieces[i], absl::MaxSplits(':', 1));
     const bool known = IsIn(kFiltersWithArgument, filter.first) ? !filter.second.empty()
-                                                                : IsIn(kPlainFilters, filter.first);
+                                                                : IsIn(kPlainFilters, pieces[i]);
     if (!known) {
       return Malformed(what, absl::StrCat("filter \"", pieces[i], "\" of {", inside,
                                           "} is not one of ", absl::StrJoin(kPlainFilters, ", "),

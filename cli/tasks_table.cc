@@ -107,8 +107,8 @@ void PrintTaskList(const std::vector<v1::TaskSpec>& tasks, const std::filesystem
                    std::ostream& out) {
   std::vector<Row> rows = {{"TASK", "SHOTS", "CHANCE", "FIGURES", "TITLE"}};
   for (const v1::TaskSpec& task : tasks) {
-    rows.push_back({task.name(), absl::StrCat(task.num_shots()), ChanceOf(task), Figures(task),
-                    task.title()});
+    rows.push_back(
+        {task.name(), absl::StrCat(task.num_shots()), ChanceOf(task), Figures(task), task.title()});
   }
   PrintTable(rows, out);
   out << "\n";

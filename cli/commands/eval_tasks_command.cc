@@ -62,12 +62,14 @@ absl::Status List(const Session& session, const TasksOptions& options) {
 
 absl::StatusOr<v1::EvaluateTasksRequest> MakeRequest(const TasksOptions& options) {
   if (options.model.empty()) {
-    return absl::InvalidArgumentError("MODEL is required: a run id, a run directory or a "
-                                      "checkpoint directory; --list needs none");
+    return absl::InvalidArgumentError(
+        "MODEL is required: a run id, a run directory or a "
+        "checkpoint directory; --list needs none");
   }
   if (options.data.empty()) {
-    return absl::InvalidArgumentError("--data is required: the directory with a folder of files "
-                                      "for each task; --list tells which");
+    return absl::InvalidArgumentError(
+        "--data is required: the directory with a folder of files "
+        "for each task; --list tells which");
   }
   v1::EvaluateTasksRequest request;
   ASSIGN_OR_RETURN(const std::vector<v1::TaskSpec> specs, NamedTasks(options));
@@ -101,9 +103,8 @@ absl::Status EvalTasks(Session& session, const TasksOptions& options) {
   v1::TasksResult result;
   {
     ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
-    ASSIGN_OR_RETURN(result, client.EvaluateTasks(request, [&](const auto& event) {
-                       Show(event, board);
-                     }));
+    ASSIGN_OR_RETURN(result,
+                     client.EvaluateTasks(request, [&](const auto& event) { Show(event, board); }));
   }
   if (session.json) {
     std::cout << ToPrettyJson(result) << std::endl;
@@ -116,7 +117,8 @@ absl::Status EvalTasks(Session& session, const TasksOptions& options) {
 void AddTasks(CLI::App* command, TasksOptions* options) {
   command->add_option("model", options->model, "Run id, run directory or checkpoint directory");
   command->add_option("--data", options->data, "Directory with a folder of files for each task");
-  command->add_option("--task", options->tasks, "A built-in task (default: all whose files are there)")
+  command
+      ->add_option("--task", options->tasks, "A built-in task (default: all whose files are there)")
       ->allow_extra_args(false);
   command->add_option("--task-file", options->task_files, "A task of your own, as textproto")
       ->allow_extra_args(false);

@@ -10,8 +10,11 @@ namespace {
 TEST(AnswerTextTest, SquadNormalisation) {
   EXPECT_EQ(NormalizeAnswer("The  Eiffel-Tower, in\tParis!", v1::SQUAD), "eiffeltower in paris");
   EXPECT_EQ(NormalizeAnswer("An apple a day: theory", v1::SQUAD), "apple day theory");
-  EXPECT_EQ(NormalizeAnswer("\xC3\x89" "dith \xCE\x91 \xD0\x96", v1::SQUAD),
-            "\xC3\xA9" "dith \xCE\xB1 \xD0\xB6");
+  EXPECT_EQ(NormalizeAnswer("\xC3\x89"
+                            "dith \xCE\x91 \xD0\x96",
+                            v1::SQUAD),
+            "\xC3\xA9"
+            "dith \xCE\xB1 \xD0\xB6");
   EXPECT_EQ(NormalizeAnswer("", v1::SQUAD), "");
   EXPECT_EQ(NormalizeAnswer("the", v1::ANSWER_NORMALIZATION_UNSPECIFIED), "");
 }

@@ -84,8 +84,9 @@ TEST(BuiltinTasksTest, OddRecordsNameTheirPlace) {
   ScratchDirectory scratch;
   std::filesystem::create_directories(scratch / "piqa");
   const auto load = [&](const std::string& record, const std::string& label) {
-    PutFile(scratch / "piqa/valid.jsonl",
-            R"({"goal": "g", "sol1": "a", "sol2": "b"})" "\n" + record + "\n");
+    PutFile(scratch / "piqa/valid.jsonl", R"({"goal": "g", "sol1": "a", "sol2": "b"})"
+                                          "\n" +
+                                              record + "\n");
     PutFile(scratch / "piqa/valid-labels.lst", "0\n" + label + "\n");
     return LoadTask(BuiltinTask("piqa").value(), scratch.path()).status();
   };

@@ -1,5 +1,8 @@
 // The scores of one random model on the samples of all tasks: they change only when prompts,
 // tokens, scoring or the model's arithmetic change.
+#include <cmath>
+
+#include "absl/strings/str_format.h"
 #include "tests/formats/scratch_directory.h"
 #include "tests/formats/status_matchers.h"
 #include "tests/trainer/tasks/sample_tasks.h"
@@ -38,8 +41,20 @@ struct Pinned {
 };
 
 constexpr Pinned kPinned[] = {
-    {"agnews", 0, 0, 0, 0},
+    {"agnews", 0, 0, 0, 0},     {"amazon", 0, 0, 0, 0}, {"arc_c", 0, 0, 0, 0},
+    {"arc_e", 0, 0, 0, 0},      {"boolq", 0, 0, 0, 0},  {"fever", 0, 0, 0, 0},
+    {"hellaswag", 0, 0, 0, 0},  {"mrpc", 0, 0, 0, 0},   {"nq", 0, 0, 0, 0},
+    {"piqa", 0, 0, 0, 0},       {"race_h", 0, 0, 0, 0}, {"race_m", 0, 0, 0, 0},
+    {"siqa", 0, 0, 0, 0},       {"sst2", 0, 0, 0, 0},   {"triviaqa", 0, 0, 0, 0},
+    {"winogrande", 0, 0, 0, 0}, {"yelp", 0, 0, 0, 0},
 };
+
+// Rounding differs between machines; which choice wins does not.
+bool Agree(const Pinned& a, const Pinned& b) {
+  return std::abs(a.segment - b.segment) < 1e-2 && std::abs(a.prompt - b.prompt) < 1e-2 &&
+         std::abs(a.figure_segment - b.figure_segment) < 1e-9 &&
+         std::abs(a.figure_prompt - b.figure_prompt) < 1e-9;
+}
 
 double LogProbs(const LoadedTask& task, v1::InferenceRouting routing, const AskedModel& model) {
   const std::unique_ptr<Decoder> decoder = model.new_decoder(routing);
@@ -65,7 +80,6 @@ TEST(TaskScoresTest, OfARandomModelArePinned) {
   ASSERT_OK_AND_ASSIGN(const std::vector<v1::TaskSpec> specs, BuiltinTasks());
   ASSERT_EQ(specs.size(), std::size(kPinned));
   for (size_t i = 0; i < specs.size(); ++i) {
-    SCOPED_TRACE(specs[i].name());
     const LoadedTask task = SampleTask(specs[i].name());
     const auto figure = [&](v1::InferenceRouting routing) {
       TaskEvaluationOptions options;
@@ -74,11 +88,13 @@ TEST(TaskScoresTest, OfARandomModelArePinned) {
       options.answers_dir = scratch.path();
       return EvaluateTask(task, model, options, [](int64_t, int64_t) {})->metrics(0).value();
     };
-    EXPECT_EQ(specs[i].name(), kPinned[i].task);
-    EXPECT_NEAR(LogProbs(task, v1::SEGMENT_ROUTING, model), kPinned[i].segment, 1e-2);
-    EXPECT_NEAR(LogProbs(task, v1::PROMPT_ROUTING, model), kPinned[i].prompt, 1e-2);
-    EXPECT_DOUBLE_EQ(figure(v1::SEGMENT_ROUTING), kPinned[i].figure_segment);
-    EXPECT_DOUBLE_EQ(figure(v1::PROMPT_ROUTING), kPinned[i].figure_prompt);
+    const Pinned got = {kPinned[i].task, LogProbs(task, v1::SEGMENT_ROUTING, model),
+                        LogProbs(task, v1::PROMPT_ROUTING, model), figure(v1::SEGMENT_ROUTING),
+                        figure(v1::PROMPT_ROUTING)};
+    EXPECT_EQ(specs[i].name(), got.task);
+    EXPECT_TRUE(Agree(got, kPinned[i]))
+        << absl::StreamFormat("{\"%s\", %.4f, %.4f, %.17g, %.17g},", got.task, got.segment,
+                              got.prompt, got.figure_segment, got.figure_prompt);
   }
 }
 

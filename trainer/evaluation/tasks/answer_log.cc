@@ -66,9 +66,10 @@ absl::StatusOr<std::unique_ptr<AnswerLog>> AnswerLog::Open(const std::filesystem
   if (descriptor < 0) return SystemError("open", path, errno);
   std::unique_ptr<AnswerLog> log(new AnswerLog(path, descriptor));
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        path.string(), " is being written by another evaluation; wait for it, or choose another "
-                       "directory for the answers"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path.string(),
+                     " is being written by another evaluation; wait for it, or choose another "
+                     "directory for the answers"));
   }
   RETURN_IF_ERROR(log->Load(header));
   return log;
@@ -82,8 +83,8 @@ absl::Status AnswerLog::Load(const std::string& header) {
     if (++number == 1) continue;
     std::optional<ExampleAnswer> answer = FromJson(text.substr(begin, end - begin));
     if (!answer) {
-      return absl::DataLossError(absl::StrCat(path_.string(), ":", number,
-                                              ": no answer; remove the file to ask again"));
+      return absl::DataLossError(
+          absl::StrCat(path_.string(), ":", number, ": no answer; remove the file to ask again"));
     }
     const int64_t example = answer->example;
     answers_[example] = *std::move(answer);
@@ -95,7 +96,7 @@ absl::Status AnswerLog::Load(const std::string& header) {
 }
 
 absl::Status AnswerLog::Append(const ExampleAnswer& answer) {
-  RETURN_IF_ERROR(WriteLine(ToJson(answer).dump()));
+  RETURN_IF_ERROR(WriteLine(ToJson(answer).dump(-1, ' ', false, json::error_handler_t::replace)));
   answers_[answer.example] = answer;
   return absl::OkStatus();
 }

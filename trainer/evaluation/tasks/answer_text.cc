@@ -53,9 +53,8 @@ std::string ReplacePunctuation(absl::string_view text, const char* with) {
 std::vector<std::string> WordsWithoutArticles(absl::string_view text) {
   std::vector<std::string> words =
       absl::StrSplit(text, absl::ByAnyChar(" \t\n\r\f\v"), absl::SkipEmpty());
-  std::erase_if(words, [](const std::string& word) {
-    return word == "a" || word == "an" || word == "the";
-  });
+  std::erase_if(
+      words, [](const std::string& word) { return word == "a" || word == "an" || word == "the"; });
   return words;
 }
 

@@ -70,8 +70,9 @@ absl::StatusOr<std::vector<LoadedTask>> LoadTasks(const v1::EvaluateTasksRequest
   }
   if (!tasks.empty()) return tasks;
   return absl::NotFoundError(
-      absl::StrCat(request.data_dir(), " has files of no task; braid eval tasks --list tells what "
-                                       "is looked for"));
+      absl::StrCat(request.data_dir(),
+                   " has files of no task; braid eval tasks --list tells what "
+                   "is looked for"));
 }
 
 absl::StatusOr<fs::path> AnswersDirectory(const v1::EvaluateTasksRequest& request,
@@ -175,8 +176,7 @@ absl::Status EvaluateTasks(const v1::EvaluateTasksRequest& request, const Emit& 
   }
   v1::EvaluateTasksEvent last;
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), std::cerr));
-  ASSIGN_OR_RETURN(const std::vector<LoadedTask> tasks,
-                   LoadTasks(request, last.mutable_result()));
+  ASSIGN_OR_RETURN(const std::vector<LoadedTask> tasks, LoadTasks(request, last.mutable_result()));
   ASSIGN_OR_RETURN(const fs::path answers_dir, AnswersDirectory(request, path));
   ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(path.checkpoint));
   ASSIGN_OR_RETURN(std::string identity, IdentityOf(path.checkpoint));

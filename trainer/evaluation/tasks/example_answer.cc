@@ -21,8 +21,8 @@ absl::StatusOr<std::vector<Sum>> Score(const ScoredPrompt& prompt, Decoder& deco
   ASSIGN_OR_RETURN(const auto scores, decoder.ScoreContinuations(prompt.continuations));
   std::vector<Sum> sums;
   for (const std::vector<float>& tokens : scores) {
-    sums.push_back({std::accumulate(tokens.begin(), tokens.end(), 0.0),
-                    static_cast<int64_t>(tokens.size())});
+    sums.push_back(
+        {std::accumulate(tokens.begin(), tokens.end(), 0.0), static_cast<int64_t>(tokens.size())});
   }
   return sums;
 }

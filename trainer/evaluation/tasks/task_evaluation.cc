@@ -74,9 +74,9 @@ std::filesystem::path AnswersPath(const LoadedTask& task, const AskedModel& mode
 absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedModel& model,
                                             const TaskEvaluationOptions& options,
                                             const TaskProgress& progress) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<AnswerLog> log,
-                   AnswerLog::Open(AnswersPath(task, model, options),
-                                   Header(task, model, options)));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<AnswerLog> log,
+      AnswerLog::Open(AnswersPath(task, model, options), Header(task, model, options)));
   const std::vector<int64_t> examples =
       SpreadExamples(static_cast<int64_t>(task.examples.size()), options.max_examples);
   const TaskSettings settings = {ShotsOf(task, options), options.seed, model.context_length};

@@ -77,9 +77,8 @@ class ExampleMaker {
     ASSIGN_OR_RETURN(const Texts labels, Labels(record, num_choices));
     ASSIGN_OR_RETURN(const std::string gold, gold_.Render(record));
     if (labels.size() != num_choices) {
-      return RecordError(record,
-                         absl::StrCat("got ", num_choices, " choices for ", labels.size(),
-                                      " labels (", absl::StrJoin(labels, ", "), ")"));
+      return RecordError(record, absl::StrCat("got ", num_choices, " choices for ", labels.size(),
+                                              " labels (", absl::StrJoin(labels, ", "), ")"));
     }
     const auto found = std::ranges::find(labels, gold);
     if (found != labels.end()) return static_cast<int>(found - labels.begin());

@@ -136,8 +136,8 @@ absl::Status AddElements(const TaskRecord& record, const v1::TaskFile& file,
     ASSIGN_OR_RETURN(const json values, FindField(record, list));
     if (!values.is_array()) return RecordError(record, absl::StrCat("\"", list, "\" is no list"));
     if (list != file.each(0) && values.size() != count) {
-      return RecordError(record, absl::StrCat("\"", list, "\" has ", values.size(),
-                                              " elements, \"", file.each(0), "\" has ", count));
+      return RecordError(record, absl::StrCat("\"", list, "\" has ", values.size(), " elements, \"",
+                                              file.each(0), "\" has ", count));
     }
     count = values.size();
   }

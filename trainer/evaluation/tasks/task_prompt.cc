@@ -33,7 +33,8 @@ int64_t LongestContinuation(const ScoredPrompt& prompt, int64_t reserved) {
 }
 
 void KeepRightEnd(int64_t size, std::vector<int32_t>* tokens) {
-  if (static_cast<int64_t>(tokens->size()) > size) tokens->erase(tokens->begin(), tokens->end() - size);
+  if (static_cast<int64_t>(tokens->size()) > size)
+    tokens->erase(tokens->begin(), tokens->end() - size);
 }
 
 // True when something was cut.

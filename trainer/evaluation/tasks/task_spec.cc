@@ -71,8 +71,7 @@ absl::Status CheckTemplates(const v1::TaskSpec& spec) {
                                     spec.choice().unconditional_context()};
   texts.insert(texts.end(), spec.choice().choices().begin(), spec.choice().choices().end());
   for (const std::string& text : texts) {
-    RETURN_IF_ERROR(
-        TextTemplate::Parse(text, absl::StrCat("task \"", spec.name(), "\"")).status());
+    RETURN_IF_ERROR(TextTemplate::Parse(text, absl::StrCat("task \"", spec.name(), "\"")).status());
   }
   return absl::OkStatus();
 }
@@ -161,7 +160,8 @@ absl::StatusOr<v1::TaskSpec> BuiltinTask(const std::string& name) {
   }
   const std::string nearest = NearestWord(name, names);
   return absl::NotFoundError(absl::StrCat(
-      "no built-in task \"", name, "\"", nearest.empty() ? "" : absl::StrCat("; nearest: ", nearest),
+      "no built-in task \"", name, "\"",
+      nearest.empty() ? "" : absl::StrCat("; nearest: ", nearest),
       "; braid eval tasks --list shows all, a task of your own comes with --task-file"));
 }
 

@@ -58,4 +58,20 @@ absl::Status AnalysisClient::ExportMetrics(
   return taken.ok() ? sent : taken;
 }
 
+absl::StatusOr<v1::TasksResult> AnalysisClient::EvaluateTasks(
+    const v1::EvaluateTasksRequest& request,
+    const std::function<void(const v1::EvaluateTasksEvent&)>& on_progress) {
+  std::optional<v1::TasksResult> result;
+  RETURN_IF_ERROR(ReadStream<v1::EvaluateTasksEvent>(*v1::AnalysisService::NewStub(channel_),
+                                                     &Stub::EvaluateTasks, request,
+                                                     [&](const v1::EvaluateTasksEvent& event) {
+                                                       on_progress(event);
+                                                       if (event.has_result())
+                                                         result = event.result();
+                                                       return true;
+                                                     }));
+  if (!result) return absl::InternalError("the evaluation ended without a result");
+  return *result;
+}
+
 }  // namespace braid

@@ -30,6 +30,10 @@ class AnalysisClient {
   absl::Status ExportMetrics(
       const v1::ExportMetricsRequest& request,
       const std::function<absl::Status(const v1::ExportMetricsChunk&)>& on_chunk);
+  // The same for tasks.
+  absl::StatusOr<v1::TasksResult> EvaluateTasks(
+      const v1::EvaluateTasksRequest& request,
+      const std::function<void(const v1::EvaluateTasksEvent&)>& on_progress);
 
  private:
   std::shared_ptr<grpc::Channel> channel_;

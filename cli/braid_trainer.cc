@@ -16,6 +16,7 @@
 #include "google/protobuf/util/json_util.h"
 #include "proto/config_text.h"
 #include "trainer/evaluation/perplexity.h"
+#include "trainer/evaluation/tasks/evaluate_tasks.h"
 #include "trainer/generation/generation.h"
 #include "trainer/generation/serving_loop.h"
 #include "trainer/huggingface/model_export.h"
@@ -94,6 +95,8 @@ int Main(int argc, char** argv) {
   train->add_option("RUN_DIR", path, "directory with run.textproto")->required();
   CLI::App* evaluate = app.add_subcommand("evaluate", "Score held-out text");
   evaluate->add_option("REQUEST", path, "an EvaluateRequest as textproto")->required();
+  CLI::App* tasks = app.add_subcommand("evaluate-tasks", "Ask the examples of tasks");
+  tasks->add_option("REQUEST", path, "an EvaluateTasksRequest as textproto")->required();
   CLI::App* generate = app.add_subcommand("generate", "Sample text");
   generate->add_option("REQUEST", path, "a GenerateRequest as textproto")->required();
   int num_threads = 0;
@@ -116,6 +119,7 @@ int Main(int argc, char** argv) {
   if (*check) return CheckRanks(path);
   if (*export_model) return Report(AnswerOnce(path, Export));
   if (*import_model) return Report(AnswerOnce(path, Import));
+  if (*tasks) return Report(AnswerFile<v1::EvaluateTasksRequest>(path, EvaluateTasks));
   if (*evaluate) {
     return Report(AnswerFile<v1::EvaluateRequest>(path, [](const auto& request, const auto& emit) {
       return Evaluate(request, ReadCorpusDocuments, emit);

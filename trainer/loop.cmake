@@ -27,11 +27,11 @@ braid_library(NAME trainer
     background_task.cc
     checkpoint_writer.cc
     data_loader.cc
-    evaluation/bootstrap.cc
     evaluation/evaluation_plan.cc
     evaluation/evaluation_text.cc
     evaluation/perplexity.cc
     evaluation/score_summary.cc
+    evaluation/tasks/evaluate_tasks.cc
     evaluation/text_score.cc
     evaluation/token_bytes.cc
     expert_similarity.cc
@@ -70,7 +70,7 @@ braid_library(NAME trainer
     weight_check.cc
     weight_update.cc
   DEPS
-    braid::checkpoint braid::instance_schedule braid::metrics_export braid::rank_findings braid::run_directory braid::run_spec braid::model braid::model_config braid::tokenizer
+    braid::bootstrap braid::checkpoint braid::instance_schedule braid::metrics_export braid::rank_findings braid::run_directory braid::run_spec braid::model braid::model_config braid::tasks braid::tokenizer
     braid::config braid::formats braid::proto nlohmann_json::nlohmann_json Threads::Threads
     absl::str_format)
 target_link_libraries(braid_trainer

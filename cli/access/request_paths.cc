@@ -41,7 +41,7 @@ constexpr std::array<std::string_view, 8> kModels = {
 };
 
 // Nothing here is ever opened as a file of this machine.
-constexpr std::array<std::string_view, 50> kTexts = {
+constexpr std::array<std::string_view, 81> kTexts = {
     "CancelJobRequest.id",
     "CorpusSpec.name",
     "CreateShardRequest.index",
@@ -90,6 +90,37 @@ constexpr std::array<std::string_view, 50> kTexts = {
     "StopRunRequest.id",
     "SubmitCorpusRequest.request_id",
     "TaskSpec.name",
+    "ChoiceAnswer.choices",
+    "ChoiceAnswer.choices_from",
+    "ChoiceAnswer.continuation",
+    "ChoiceAnswer.gold",
+    "ChoiceAnswer.labels",
+    "ChoiceAnswer.labels_from",
+    "ChoiceAnswer.positive",
+    "ChoiceAnswer.unconditional_context",
+    "FieldValue.becomes",
+    "FieldValue.is",
+    "FreeAnswer.references_from",
+    "FreeAnswer.stop",
+    "TaskField.from",
+    "TaskField.match",
+    "TaskField.name",
+    "TaskField.split",
+    "TaskField.text",
+    "TaskFile.columns",
+    "TaskFile.each",
+    "TaskFile.labels",  // within data_dir (CheckTaskSpec)
+    "TaskFile.path",  // within data_dir (CheckTaskSpec)
+    "TaskFile.records",
+    "TaskSpec.delimiter",
+    "TaskSpec.description",
+    "TaskSpec.folder",  // within data_dir (CheckTaskSpec)
+    "TaskSpec.prompt",
+    "TaskSpec.separator",
+    "TaskSpec.source",
+    "TaskSpec.title",
+    "TextReplacement.pattern",
+    "TextReplacement.with",
     "WatchJobRequest.id",
     "WatchRunRequest.id",
 };

@@ -101,6 +101,18 @@ absl::Status AnalysisServiceImpl::Evaluate(v1::EvaluateRequest request,
       [&](const v1::EvaluateEvent& event) { return KeepEvaluations(request, event); });
 }
 
+absl::Status AnalysisServiceImpl::EvaluateTasks(
+    v1::EvaluateTasksRequest request, grpc::ServerContext* context,
+    grpc::ServerWriter<v1::EvaluateTasksEvent>* writer) {
+  ASSIGN_OR_RETURN(const std::filesystem::path model, DirectoryOf(request.model()));
+  request.set_model(model.string());
+  request.set_data_dir(AbsolutePath(request.data_dir()));
+  request.set_answers_dir(AbsolutePath(request.answers_dir()));
+  return StreamChild<v1::EvaluateTasksEvent>(
+      "evaluate-tasks", request, request.num_threads(), context, writer,
+      [](const v1::EvaluateTasksEvent&) { return absl::OkStatus(); });
+}
+
 template <class Event, class Request>
 absl::Status AnalysisServiceImpl::StreamChild(
     const char* command, const Request& request, int num_threads, grpc::ServerContext* context,
@@ -188,6 +200,12 @@ grpc::Status AnalysisServiceImpl::ExportMetrics(
       RunDirectory(*run), request->format(), [&](const v1::ExportMetricsChunk& chunk) {
         return writer->Write(chunk) ? absl::OkStatus() : absl::CancelledError("the client is gone");
       }));
+}
+
+grpc::Status AnalysisServiceImpl::EvaluateTasks(
+    grpc::ServerContext* context, const v1::EvaluateTasksRequest* request,
+    grpc::ServerWriter<v1::EvaluateTasksEvent>* writer) {
+  return ToGrpc(EvaluateTasks(*request, context, writer));
 }
 
 grpc::Status AnalysisServiceImpl::Report(grpc::ServerContext*, const v1::ReportRequest* request,

@@ -30,6 +30,8 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
                         grpc::ServerWriter<v1::EvaluateEvent>* writer) override;
   grpc::Status ExportMetrics(grpc::ServerContext* context, const v1::ExportMetricsRequest* request,
                              grpc::ServerWriter<v1::ExportMetricsChunk>* writer) override;
+  grpc::Status EvaluateTasks(grpc::ServerContext* context, const v1::EvaluateTasksRequest* request,
+                             grpc::ServerWriter<v1::EvaluateTasksEvent>* writer) override;
   grpc::Status Report(grpc::ServerContext* context, const v1::ReportRequest* request,
                       v1::ReportResponse* response) override;
   grpc::Status Export(grpc::ServerContext* context, const v1::ExportRequest* request,
@@ -43,6 +45,9 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
   absl::StatusOr<v1::ReportResponse> RenderRuns(const v1::ReportRequest& request) const;
   absl::Status Evaluate(v1::EvaluateRequest request, grpc::ServerContext* context,
                         grpc::ServerWriter<v1::EvaluateEvent>* writer);
+
+  absl::Status EvaluateTasks(v1::EvaluateTasksRequest request, grpc::ServerContext* context,
+                             grpc::ServerWriter<v1::EvaluateTasksEvent>* writer);
 
   // A request that the child answers with a stream whose last event has a result.
   template <class Event, class Request>

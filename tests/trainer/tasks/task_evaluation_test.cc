@@ -1,0 +1,152 @@
+#include "trainer/evaluation/tasks/task_evaluation.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "tests/formats/scratch_directory.h"
+#include "tests/formats/status_matchers.h"
+#include "tests/trainer/tasks/fake_decoder.h"
+#include "tests/trainer/tasks/sample_tasks.h"
+#include "trainer/evaluation/tasks/answer_log.h"
+
+namespace braid {
+namespace {
+
+constexpr int64_t kContext = 1024;
+
+class TaskEvaluationTest : public testing::Test {
+ protected:
+  AskedModel Model() {
+    AskedModel model;
+    model.codec = ByteCodec();
+    model.context_length = kContext;
+    model.identity = "fake";
+    model.new_decoder = [this](v1::InferenceRouting) {
+      auto decoder = std::make_unique<FakeDecoder>(257, kContext);
+      decoder_ = decoder.get();
+      return decoder;
+    };
+    return model;
+  }
+  TaskEvaluationOptions Options() {
+    TaskEvaluationOptions options;
+    options.answers_dir = scratch_.path();
+    return options;
+  }
+  // Also counts what was asked.
+  v1::TaskResult Evaluate(const LoadedTask& task, const TaskEvaluationOptions& options) {
+    const auto count = [this](int64_t done, int64_t total) {
+      if (done == total) asked_ = decoder_->prefills();
+    };
+    return EvaluateTask(task, Model(), options, count).value();
+  }
+
+  ScratchDirectory scratch_;
+  FakeDecoder* decoder_ = nullptr;
+  int64_t asked_ = 0;
+};
+
+TEST_F(TaskEvaluationTest, WhatIsAnsweredIsNotAskedAgain) {
+  const LoadedTask task = SampleTask("piqa");
+  const v1::TaskResult first = Evaluate(task, Options());
+  EXPECT_EQ(asked_, 3);
+  EXPECT_EQ(first.num_examples(), 3);
+  const v1::TaskResult second = Evaluate(task, Options());
+  EXPECT_EQ(asked_, 0);
+  EXPECT_EQ(first.SerializeAsString(), second.SerializeAsString());
+}
+
+TEST_F(TaskEvaluationTest, MoreExamplesGoOnFromFewer) {
+  const LoadedTask task = SampleTask("piqa");
+  TaskEvaluationOptions options = Options();
+  options.max_examples = 2;
+  EXPECT_EQ(Evaluate(task, options).num_examples(), 2);
+  options.max_examples = 0;
+  EXPECT_EQ(Evaluate(task, options).num_examples(), 3);
+  EXPECT_EQ(asked_, 1);
+  EXPECT_EQ(SpreadExamples(10, 4), (std::vector<int64_t>{0, 2, 5, 7}));
+  EXPECT_EQ(SpreadExamples(2, 4), (std::vector<int64_t>{0, 1}));
+}
+
+TEST_F(TaskEvaluationTest, OtherSettingsHaveOtherAnswers) {
+  LoadedTask task = SampleTask("piqa");
+  AskedModel model = Model();
+  TaskEvaluationOptions options = Options();
+  const auto path = [&] { return AnswersPath(task, model, options).string(); };
+  std::set<std::string> paths = {path()};
+  options.routing = v1::PROMPT_ROUTING;
+  paths.insert(path());
+  options.num_shots = 1;
+  paths.insert(path());
+  options.seed = 1;
+  paths.insert(path());
+  model.identity = "another";
+  paths.insert(path());
+  task.spec.set_prompt("{goal}");
+  paths.insert(path());
+  task.files_digest += 1;
+  paths.insert(path());
+  EXPECT_EQ(paths.size(), 7u);
+  options.max_examples = 5;
+  EXPECT_TRUE(paths.contains(path()));
+}
+
+TEST_F(TaskEvaluationTest, ATornLineIsAskedAgain) {
+  const LoadedTask task = SampleTask("piqa");
+  const v1::TaskResult whole = Evaluate(task, Options());
+  const std::filesystem::path path = AnswersPath(task, Model(), Options());
+  const std::string text = GetFile(path);
+  for (size_t length = 0; length < text.size(); ++length) {
+    PutFile(path, text.substr(0, length));
+    EXPECT_EQ(Evaluate(task, Options()).SerializeAsString(), whole.SerializeAsString());
+    EXPECT_EQ(GetFile(path), text) << length;
+  }
+}
+
+TEST_F(TaskEvaluationTest, ADamagedLineIsAnError) {
+  const LoadedTask task = SampleTask("piqa");
+  Evaluate(task, Options());
+  const std::filesystem::path path = AnswersPath(task, Model(), Options());
+  std::string text = GetFile(path);
+  text[text.find('\n') + 1] = '#';
+  PutFile(path, text);
+  EXPECT_FAILS(EvaluateTask(task, Model(), Options(), [](int64_t, int64_t) {}),
+               absl::StatusCode::kDataLoss, path.string() + ":2");
+}
+
+TEST_F(TaskEvaluationTest, OneEvaluationWritesAtATime) {
+  const LoadedTask task = SampleTask("piqa");
+  const std::filesystem::path path = AnswersPath(task, Model(), Options());
+  ASSERT_OK_AND_ASSIGN(const auto log, AnswerLog::Open(path, "{}"));
+  EXPECT_FAILS(EvaluateTask(task, Model(), Options(), [](int64_t, int64_t) {}),
+               absl::StatusCode::kFailedPrecondition, "another evaluation");
+}
+
+// A process killed after each number of answers in turn; the next goes on.
+TEST_F(TaskEvaluationTest, GoesOnAfterBeingKilled) {
+  const LoadedTask task = SampleTask("agnews");
+  ScratchDirectory other;
+  TaskEvaluationOptions undisturbed = Options();
+  undisturbed.answers_dir = other.path();
+  const v1::TaskResult expected = Evaluate(task, undisturbed);
+  for (int64_t kill_at = 0; kill_at < 3; ++kill_at) {
+    const pid_t child = fork();
+    if (child == 0) {
+      (void)EvaluateTask(task, Model(), Options(), [&](int64_t done, int64_t) {
+        if (done == kill_at) kill(getpid(), SIGKILL);
+      });
+      _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+  }
+  EXPECT_EQ(Evaluate(task, Options()).SerializeAsString(), expected.SerializeAsString());
+  EXPECT_EQ(asked_, 1);
+}
+
+}  // namespace
+}  // namespace braid

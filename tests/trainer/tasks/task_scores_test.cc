@@ -1,0 +1,102 @@
+// The scores of one random model on the samples of all tasks: they change only when prompts,
+// tokens, scoring or the model's arithmetic change.
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "tests/formats/scratch_directory.h"
+#include "tests/formats/status_matchers.h"
+#include "tests/trainer/tasks/sample_tasks.h"
+#include "trainer/evaluation/tasks/task_evaluation.h"
+#include "trainer/evaluation/tasks/task_spec.h"
+#include "trainer/model/language_model.h"
+#include "trainer/model_config.h"
+
+namespace braid {
+namespace {
+
+std::unique_ptr<LanguageModel> Model() {
+  v1::ModelConfig config;
+  config.set_num_layers(2);
+  config.set_d_model(32);
+  config.set_num_heads(2);
+  config.set_d_ff(48);
+  config.set_vocab_size(257);
+  config.set_sequence_length(512);
+  config.mutable_routing()->set_num_experts(4);
+  config.mutable_routing()->set_segment_length(16);
+  // Far from uniform, so that the routings differ.
+  config.mutable_routing()->set_router_init_std(1);
+  return LanguageModel::Create(ResolveModelConfig(config).value(), 11).value();
+}
+
+struct Pinned {
+  const char* task;
+  // ln p of all choices of the first two examples, summed, by segment and by prompt routing; of
+  // free answers 0.
+  double segment;
+  double prompt;
+  // The main figure.
+  double figure_segment;
+  double figure_prompt;
+};
+
+constexpr Pinned kPinned[] = {
+    {"agnews", 0, 0, 0, 0},     {"amazon", 0, 0, 0, 0}, {"arc_c", 0, 0, 0, 0},
+    {"arc_e", 0, 0, 0, 0},      {"boolq", 0, 0, 0, 0},  {"fever", 0, 0, 0, 0},
+    {"hellaswag", 0, 0, 0, 0},  {"mrpc", 0, 0, 0, 0},   {"nq", 0, 0, 0, 0},
+    {"piqa", 0, 0, 0, 0},       {"race_h", 0, 0, 0, 0}, {"race_m", 0, 0, 0, 0},
+    {"siqa", 0, 0, 0, 0},       {"sst2", 0, 0, 0, 0},   {"triviaqa", 0, 0, 0, 0},
+    {"winogrande", 0, 0, 0, 0}, {"yelp", 0, 0, 0, 0},
+};
+
+// Rounding differs between machines; which choice wins does not.
+bool Agree(const Pinned& a, const Pinned& b) {
+  return std::abs(a.segment - b.segment) < 1e-2 && std::abs(a.prompt - b.prompt) < 1e-2 &&
+         std::abs(a.figure_segment - b.figure_segment) < 1e-9 &&
+         std::abs(a.figure_prompt - b.figure_prompt) < 1e-9;
+}
+
+double LogProbs(const LoadedTask& task, v1::InferenceRouting routing, const AskedModel& model) {
+  const std::unique_ptr<Decoder> decoder = model.new_decoder(routing);
+  double sum = 0;
+  for (int64_t example = 0; example < 2; ++example) {
+    const ExampleAnswer answer =
+        AnswerExample(task, example, {1, 0, model.context_length}, model.codec, *decoder).value();
+    for (const ChoiceScore& choice : answer.choices) sum += choice.log_prob;
+  }
+  return sum;
+}
+
+TEST(TaskScoresTest, OfARandomModelArePinned) {
+  ScratchDirectory scratch;
+  const std::unique_ptr<LanguageModel> language_model = Model();
+  AskedModel model;
+  model.codec = ByteCodec();
+  model.context_length = 512;
+  model.new_decoder = [&](v1::InferenceRouting routing) {
+    return language_model->NewDecoder(routing == v1::PROMPT_ROUTING ? MergeMode::kPrompt
+                                                                    : MergeMode::kSegment);
+  };
+  ASSERT_OK_AND_ASSIGN(const std::vector<v1::TaskSpec> specs, BuiltinTasks());
+  ASSERT_EQ(specs.size(), std::size(kPinned));
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const LoadedTask task = SampleTask(specs[i].name());
+    const auto figure = [&](v1::InferenceRouting routing) {
+      TaskEvaluationOptions options;
+      options.routing = routing;
+      options.num_shots = 1;
+      options.answers_dir = scratch.path();
+      return EvaluateTask(task, model, options, [](int64_t, int64_t) {})->metrics(0).value();
+    };
+    const Pinned got = {kPinned[i].task, LogProbs(task, v1::SEGMENT_ROUTING, model),
+                        LogProbs(task, v1::PROMPT_ROUTING, model), figure(v1::SEGMENT_ROUTING),
+                        figure(v1::PROMPT_ROUTING)};
+    EXPECT_EQ(specs[i].name(), got.task);
+    EXPECT_TRUE(Agree(got, kPinned[i]))
+        << absl::StreamFormat("{\"%s\", %.4f, %.4f, %.17g, %.17g},", got.task, got.segment,
+                              got.prompt, got.figure_segment, got.figure_prompt);
+  }
+}
+
+}  // namespace
+}  // namespace braid

@@ -1,0 +1,30 @@
+// When a written answer counts as one of the accepted ones.
+#ifndef BRAID_TRAINER_EVALUATION_TASKS_ANSWER_TEXT_H_
+#define BRAID_TRAINER_EVALUATION_TASKS_ANSWER_TEXT_H_
+
+#include <span>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "braid/v1/task.pb.h"
+
+namespace braid {
+
+// SQUAD (Rajpurkar et al. 2016, as DPR and papers on open questions use it): lower case, ASCII
+// punctuation removed, the words a, an and the removed, words separated by single spaces.
+// TRIVIAQA (Joshi et al. 2017): '_', ASCII punctuation and the quotation marks ‘ ’ ´ ` become
+// spaces, then the same. Lower case is that of ASCII, Latin-1, Greek and Cyrillic letters.
+std::string NormalizeAnswer(absl::string_view text, v1::AnswerNormalization normalization);
+
+// Whether the answer equals a reference, both normalised.
+bool IsExactMatch(absl::string_view answer, std::span<const std::string> references,
+                  v1::AnswerNormalization normalization);
+
+// Of the words, as bags: 2 common / (words + reference's words); the best reference's.
+// 1 when both have no words.
+double AnswerF1(absl::string_view answer, std::span<const std::string> references,
+                v1::AnswerNormalization normalization);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_EVALUATION_TASKS_ANSWER_TEXT_H_

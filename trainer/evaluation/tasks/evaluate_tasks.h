@@ -1,0 +1,20 @@
+// Answers an EvaluateTasksRequest with a model from disk.
+#ifndef BRAID_TRAINER_EVALUATION_TASKS_EVALUATE_TASKS_H_
+#define BRAID_TRAINER_EVALUATION_TASKS_EVALUATE_TASKS_H_
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "braid/v1/analysis.pb.h"
+
+namespace braid {
+
+// `request.model` is a run or checkpoint directory. Built-in tasks without files are skipped,
+// unless they are named. The last event carries the result. NotFound for files of a named task,
+// InvalidArgument for a malformed specification or file and when no task is left.
+absl::Status EvaluateTasks(const v1::EvaluateTasksRequest& request,
+                           const std::function<void(const v1::EvaluateTasksEvent&)>& emit);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_EVALUATION_TASKS_EVALUATE_TASKS_H_

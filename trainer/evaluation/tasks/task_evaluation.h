@@ -1,0 +1,58 @@
+// Evaluates one task: asks what is not answered yet, and counts.
+#ifndef BRAID_TRAINER_EVALUATION_TASKS_TASK_EVALUATION_H_
+#define BRAID_TRAINER_EVALUATION_TASKS_TASK_EVALUATION_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "braid/v1/analysis.pb.h"
+#include "trainer/evaluation/tasks/example_answer.h"
+#include "trainer/evaluation/tasks/task_examples.h"
+#include "trainer/evaluation/tasks/text_codec.h"
+#include "trainer/model/decoder.h"
+
+namespace braid {
+
+// The model that is asked.
+struct AskedModel {
+  TextCodec codec;
+  int64_t context_length = 0;
+  // What its answers depend on, such as a digest of the checkpoint.
+  std::string identity;
+  std::function<std::unique_ptr<Decoder>(v1::InferenceRouting)> new_decoder;
+};
+
+struct TaskEvaluationOptions {
+  v1::InferenceRouting routing = v1::SEGMENT_ROUTING;
+  // Negative: what the task says.
+  int num_shots = -1;
+  uint64_t seed = 0;
+  // At most this many examples, evenly spread over all; 0: all.
+  int64_t max_examples = 0;
+  // An existing directory for the answers.
+  std::filesystem::path answers_dir;
+};
+
+// Examples answered and to answer.
+using TaskProgress = std::function<void(int64_t done, int64_t total)>;
+
+// `count` of `total` indices, evenly spread, ascending; all when count is 0 or too large.
+std::vector<int64_t> SpreadExamples(int64_t total, int64_t count);
+
+// ANSWERS/TASK-ROUTING-DIGEST.jsonl. The digest covers specification, files, model, routing, shots
+// and seed, but not how many examples are asked.
+std::filesystem::path AnswersPath(const LoadedTask& task, const AskedModel& model,
+                                  const TaskEvaluationOptions& options);
+
+absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedModel& model,
+                                            const TaskEvaluationOptions& options,
+                                            const TaskProgress& progress);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_EVALUATION_TASKS_TASK_EVALUATION_H_

@@ -28,6 +28,7 @@ braid_library(NAME trainer
     checkpoint_writer.cc
     data_loader.cc
     evaluation/bootstrap.cc
+    evaluation/heldout_split.cc
     evaluation/perplexity.cc
     expert_similarity.cc
     generation/generation.cc

@@ -9,15 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "formats/atomic_file.h"
 #include "formats/status_macros.h"
 #include "trainer/checkpoint.h"
 #include "trainer/data_loader.h"
+#include "trainer/evaluation/heldout_split.h"
 #include "trainer/model_config.h"
 #include "trainer/model_path.h"
 #include "trainer/routing_totals.h"
-#include "trainer/run_directory.h"
 #include "trainer/run_spec.h"
 #include "trainer/training_state.h"
 
@@ -102,32 +100,9 @@ v1::DomainEvaluation ToProto(const std::string& domain, const v1::ModelConfig& c
   return result;
 }
 
-struct Domain {
-  std::string name;
-  DataLoader windows;
-  int64_t num_windows;
-};
-
-absl::StatusOr<std::vector<Domain>> OpenDomains(const fs::path& dataset_dir,
-                                                const DatasetInfo& info, int64_t max_windows) {
-  std::vector<Domain> domains;
-  for (const std::string& name : info.domains) {
-    ASSIGN_OR_RETURN(DataLoader windows, DataLoader::Open(dataset_dir / "heldout" / name, info));
-    int64_t count = windows.num_instances();
-    if (max_windows > 0) count = std::min(count, max_windows);
-    domains.push_back({name, std::move(windows), count});
-  }
-  if (domains.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(dataset_dir.string(),
-                     " has no held-out split to score; pack the corpus with "
-                     "a positive pack.heldout_fraction"));
-  }
-  return domains;
-}
-
-absl::StatusOr<Score> ScoreDomain(LanguageModel& model, const Domain& domain, int64_t per_pass,
-                                  MergeMode mode, const std::function<void(int64_t)>& advance) {
+absl::StatusOr<Score> ScoreDomain(LanguageModel& model, const HeldoutDomain& domain,
+                                  int64_t per_pass, MergeMode mode,
+                                  const std::function<void(int64_t)>& advance) {
   Score score;
   const bool routed = UsesExperts(model.config());
   for (int64_t begin = 0; begin < domain.num_windows; begin += per_pass) {
@@ -142,38 +117,6 @@ absl::StatusOr<Score> ScoreDomain(LanguageModel& model, const Domain& domain, in
   return score;
 }
 
-absl::Status CheckFits(const v1::ModelConfig& model, const DatasetInfo& info,
-                       const fs::path& dataset_dir) {
-  if (model.vocab_size() == info.vocab_size && info.sequence_length <= model.sequence_length()) {
-    return absl::OkStatus();
-  }
-  return absl::FailedPreconditionError(absl::StrCat(
-      dataset_dir.string(), " has vocab_size ", info.vocab_size, " and sequence_length ",
-      info.sequence_length, ", but the model has ", model.vocab_size(), " and ",
-      model.sequence_length(), "; score it on data packed for it"));
-}
-
-absl::Status CheckTokenizer(const fs::path& checkpoint, const fs::path& dataset_dir) {
-  ASSIGN_OR_RETURN(const FileSummary mine, SummarizeFile(checkpoint / "tokenizer.model"));
-  ASSIGN_OR_RETURN(const FileSummary theirs, SummarizeFile(dataset_dir / "tokenizer.model"));
-  if (mine.crc32c == theirs.crc32c && mine.bytes == theirs.bytes) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(dataset_dir.string(), " was made with another tokenizer than ",
-                   checkpoint.string(), "; perplexities would mean nothing"));
-}
-
-absl::StatusOr<fs::path> DatasetOf(const v1::EvaluateRequest& request, const ModelPath& path) {
-  if (!request.dataset_dir().empty()) return fs::path(request.dataset_dir());
-  if (!path.run.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path.checkpoint.string(),
-                     " is not in a run directory, so its data is unknown; set "
-                     "dataset_dir"));
-  }
-  ASSIGN_OR_RETURN(const v1::RunSpec spec, RunDirectory(*path.run).ReadSpec());
-  return fs::path(spec.dataset_dir());
-}
-
 }  // namespace
 
 absl::StatusOr<v1::Evaluation> EvaluateModel(LanguageModel& model, const fs::path& dataset_dir,
@@ -181,16 +124,16 @@ absl::StatusOr<v1::Evaluation> EvaluateModel(LanguageModel& model, const fs::pat
                                              const EvaluationProgress& progress) {
   ASSIGN_OR_RETURN(const DatasetInfo info, ReadDatasetInfo(dataset_dir));
   RETURN_IF_ERROR(CheckFits(model.config(), info, dataset_dir));
-  ASSIGN_OR_RETURN(const std::vector<Domain> domains,
+  ASSIGN_OR_RETURN(const std::vector<HeldoutDomain> domains,
                    OpenDomains(dataset_dir, info, options.max_windows_per_domain));
   int64_t total = 0;
-  for (const Domain& domain : domains) total += domain.num_windows;
+  for (const HeldoutDomain& domain : domains) total += domain.num_windows;
   const int64_t per_pass = std::max<int64_t>(kTokensPerPass / info.sequence_length, 1);
   int64_t done = 0;
   const auto advance = [&](int64_t windows) { progress(done += windows, total); };
   v1::Evaluation evaluation;
   Score all;
-  for (const Domain& domain : domains) {
+  for (const HeldoutDomain& domain : domains) {
     ASSIGN_OR_RETURN(const Score score,
                      ScoreDomain(model, domain, per_pass, options.mode, advance));
     *evaluation.add_domains() = ToProto(domain.name, model.config(), score);
@@ -208,7 +151,7 @@ absl::Status Evaluate(const v1::EvaluateRequest& request,
                       ? request.num_threads()
                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.models(0), std::cerr));
-  ASSIGN_OR_RETURN(const fs::path dataset_dir, DatasetOf(request, path));
+  ASSIGN_OR_RETURN(const fs::path dataset_dir, DatasetOf(request.dataset_dir(), path));
   ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(path.checkpoint));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));
   RETURN_IF_ERROR(ReadDatasetInfo(dataset_dir).status());

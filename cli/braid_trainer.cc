@@ -13,6 +13,7 @@
 #include "formats/status_macros.h"
 #include "google/protobuf/util/json_util.h"
 #include "proto/config_text.h"
+#include "trainer/analysis/routing_analysis.h"
 #include "trainer/evaluation/perplexity.h"
 #include "trainer/generation/generation.h"
 #include "trainer/huggingface/model_export.h"
@@ -91,6 +92,8 @@ int Main(int argc, char** argv) {
   train->add_option("RUN_DIR", path, "directory with run.textproto")->required();
   CLI::App* evaluate = app.add_subcommand("evaluate", "Score held-out text");
   evaluate->add_option("REQUEST", path, "an EvaluateRequest as textproto")->required();
+  CLI::App* routing = app.add_subcommand("analyze-routing", "Tell what the routers do");
+  routing->add_option("REQUEST", path, "an AnalyzeRoutingRequest as textproto")->required();
   CLI::App* generate = app.add_subcommand("generate", "Sample text");
   generate->add_option("REQUEST", path, "a GenerateRequest as textproto")->required();
   CLI::App* export_model = app.add_subcommand("export", "Write a Hugging Face directory");
@@ -110,6 +113,7 @@ int Main(int argc, char** argv) {
   if (*export_model) return Report(AnswerOnce(path, Export));
   if (*import_model) return Report(AnswerOnce(path, Import));
   if (*evaluate) return Report(AnswerFile<v1::EvaluateRequest>(path, Evaluate));
+  if (*routing) return Report(AnswerFile<v1::AnalyzeRoutingRequest>(path, AnalyzeRouting));
   return Report(AnswerFile<v1::GenerateRequest>(path, Generate));
 }
 

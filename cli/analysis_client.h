@@ -26,6 +26,10 @@ class AnalysisClient {
   absl::StatusOr<v1::EvaluationResult> Evaluate(
       const v1::EvaluateRequest& request,
       const std::function<void(const v1::EvaluateEvent&)>& on_progress);
+  // Likewise; the last event has the result and the page.
+  absl::StatusOr<v1::AnalyzeRoutingEvent> AnalyzeRouting(
+      const v1::AnalyzeRoutingRequest& request,
+      const std::function<void(const v1::AnalyzeRoutingEvent&)>& on_progress);
 
  private:
   std::shared_ptr<grpc::Channel> channel_;

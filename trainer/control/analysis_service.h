@@ -28,6 +28,9 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
                              v1::DescribeModelResponse* response) override;
   grpc::Status Evaluate(grpc::ServerContext* context, const v1::EvaluateRequest* request,
                         grpc::ServerWriter<v1::EvaluateEvent>* writer) override;
+  grpc::Status AnalyzeRouting(grpc::ServerContext* context,
+                              const v1::AnalyzeRoutingRequest* request,
+                              grpc::ServerWriter<v1::AnalyzeRoutingEvent>* writer) override;
   grpc::Status Report(grpc::ServerContext* context, const v1::ReportRequest* request,
                       v1::ReportResponse* response) override;
   grpc::Status Export(grpc::ServerContext* context, const v1::ExportRequest* request,
@@ -42,11 +45,15 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
   absl::Status Evaluate(v1::EvaluateRequest request, grpc::ServerContext* context,
                         grpc::ServerWriter<v1::EvaluateEvent>* writer);
 
-  // A request that the child answers with a stream whose last event has a result.
+  absl::Status AnalyzeRouting(v1::AnalyzeRoutingRequest request, grpc::ServerContext* context,
+                              grpc::ServerWriter<v1::AnalyzeRoutingEvent>* writer);
+
+  // A request that the child answers with a stream whose last event has a result, which
+  // `on_result` may change.
   template <class Event, class Request>
   absl::Status StreamChild(const char* command, const Request& request, int num_threads,
                            grpc::ServerContext* context, grpc::ServerWriter<Event>* writer,
-                           const std::function<absl::Status(const Event&)>& on_result);
+                           const std::function<absl::Status(Event&)>& on_result);
   // A request that the child answers with one message.
   template <class Request, class Response>
   absl::Status AskChild(const char* command, const Request& request, int num_threads,

@@ -1,4 +1,4 @@
-// braid-trainer: trains, scores, samples, exports and imports one model; docs/training.md.
+// braid-trainer: trains, scores, analyses, samples, exports and imports one model; docs/training.md.
 // Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 not found, 75 stopped on a signal after
 // saving, 76 another attempt to train the run has begun.
 #include <signal.h>

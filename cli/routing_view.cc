@@ -17,9 +17,10 @@ namespace {
 constexpr std::array<const char*, 5> kBlocks = {" ", "░", "▒", "▓", "█"};
 constexpr std::array<const char*, 5> kAscii = {" ", ".", "+", "*", "#"};
 constexpr int kMapColumns = 32;
-constexpr int kLongestDomain = 18;
-// Experts named behind a row.
+constexpr int kLongestDomain = 15;
+// Experts named behind a row, where their numbers leave room for as many.
 constexpr int kNamedExperts = 2;
+constexpr int kManyExperts = 100;
 
 // How experts share the columns of a map.
 struct MapLayout {
@@ -82,10 +83,11 @@ std::string MapRow(const v1::DomainRouting& domain, const MapLayout& layout, dou
 }
 
 // Numbers of experts above their cells, as many as there is room for.
-std::string MapHeader(int num_experts, const MapLayout& layout) {
+std::string MapHeader(int num_experts, const MapLayout& layout, size_t width) {
   std::string header;
   for (int first = 0; first < num_experts; first += layout.experts_per_cell) {
     const size_t at = static_cast<size_t>(first / layout.experts_per_cell * layout.cell_width);
+    if (at + absl::StrCat(first).size() > width) break;
     if (header.size() > at || (at > 0 && header.size() == at && layout.cell_width < 3)) continue;
     header.resize(at, ' ');
     absl::StrAppend(&header, first);
@@ -100,7 +102,8 @@ std::string Favourites(const v1::DomainRouting& domain) {
   std::ranges::stable_sort(experts,
                            [&](int a, int b) { return domain.weights(a) > domain.weights(b); });
   std::string text;
-  for (size_t i = 0; i < std::min<size_t>(experts.size(), kNamedExperts); ++i) {
+  const size_t named = experts.size() > kManyExperts ? 1 : kNamedExperts;
+  for (size_t i = 0; i < std::min(experts.size(), named); ++i) {
     absl::StrAppendFormat(&text, "%s%d (%.0f %%)", i > 0 ? ", " : "", experts[i],
                           100 * domain.weights(experts[i]));
   }
@@ -119,7 +122,7 @@ void AddMap(const v1::LayerRoutingAnalysis& layer, int num_experts, const MapLay
   const int cells = (num_experts + layout.experts_per_cell - 1) / layout.experts_per_cell;
   const int map_width = cells * layout.cell_width;
   lines->push_back(absl::StrCat(Padded("", layout.domain_width), "  ",
-                                Padded(MapHeader(num_experts, layout), map_width),
+                                Padded(MapHeader(num_experts, layout, map_width), map_width),
                                 "  entropy  most weight"));
   for (const v1::DomainRouting& domain : layer.domains()) {
     lines->push_back(absl::StrCat(Padded(domain.domain(), layout.domain_width), "  ",
@@ -133,6 +136,7 @@ void AddTexts(const v1::LayerRoutingAnalysis& layer, std::vector<std::string>* l
   for (const v1::ExpertTexts& expert : layer.texts()) {
     for (const v1::ExpertText& text : expert.texts()) {
       std::string words = text.text();
+      std::ranges::replace_if(words, absl::ascii_isspace, ' ');
       absl::RemoveExtraAsciiWhitespace(&words);
       lines->push_back(absl::StrFormat("  %3d  %.2f  %s/%d  %s", expert.expert(), text.weight(),
                                        ClipColumns(text.domain(), kLongestDomain),
@@ -141,15 +145,12 @@ void AddTexts(const v1::LayerRoutingAnalysis& layer, std::vector<std::string>* l
   }
 }
 
-std::string Legend(const MapLayout& layout, double high, bool ascii) {
+std::string Legend(double high, bool ascii) {
   const auto& shades = ascii ? kAscii : kBlocks;
   std::string legend = "shades:";
   for (size_t i = 1; i < shades.size(); ++i) {
     absl::StrAppendFormat(&legend, "  %s from %.0f %%", shades[i],
                           100 * high * static_cast<double>(i) / shades.size());
-  }
-  if (layout.experts_per_cell > 1) {
-    absl::StrAppend(&legend, "; a column is ", layout.experts_per_cell, " experts");
   }
   return legend;
 }
@@ -170,7 +171,11 @@ std::vector<std::string> RoutingLines(const v1::RoutingAnalysis& analysis,
     }
     lines.push_back("");
   }
-  lines.push_back(Legend(layout, high, options.ascii));
+  lines.push_back(Legend(high, options.ascii));
+  if (layout.experts_per_cell > 1) {
+    lines.push_back(absl::StrCat("a column is the largest of ", layout.experts_per_cell,
+                                 " neighbouring experts"));
+  }
   for (std::string& line : lines) {
     absl::StripTrailingAsciiWhitespace(&line);
     line = ClipColumns(line, options.width);

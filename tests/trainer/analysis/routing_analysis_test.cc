@@ -223,6 +223,30 @@ TEST_F(RoutingAnalysisTest, LimitsWindowsAndReportsProgress) {
   EXPECT_EQ(analysis->layers(0).domains(0).num_decisions(), 2 * 32 / kSegment);
 }
 
+TEST_F(RoutingAnalysisTest, KnowsWhatOtherRoutersLookAt) {
+  for (const v1::Router router : {v1::PREFIX, v1::EXPERT_CHOICE_SEGMENT, v1::EXPERT_CHOICE_TOKEN}) {
+    v1::RunSpec spec = TinySpec(dataset_, 8);
+    spec.mutable_upcycling()->set_dense_fraction(-1);
+    spec.mutable_model()->mutable_routing()->set_router(router);
+    model_ = std::move(InitialState(spec, 0)->model);
+    const auto analysis = AnalyzeModelRouting(*model_, dataset_, Options({1}), kIgnoreProgress);
+    ASSERT_TRUE(analysis.ok()) << analysis.status();
+    const bool tokens = router == v1::EXPERT_CHOICE_TOKEN;
+    const v1::DomainRouting& odd = analysis->layers(0).domains(1);
+    // Two whole windows of 32 positions, and one of 9.
+    EXPECT_EQ(odd.num_decisions(), tokens ? 73 : 10) << v1::Router_Name(router);
+    for (const v1::ExpertTexts& expert : analysis->layers(0).texts()) {
+      for (const v1::ExpertText& text : expert.texts()) {
+        const std::vector<int32_t> window = Window(dataset_, text.domain(), text.window());
+        EXPECT_TRUE(router != v1::PREFIX || text.segment() == 0);
+        if (tokens) {
+          EXPECT_TRUE(text.text().ends_with(absl::StrCat(window[text.segment()])));
+        }
+      }
+    }
+  }
+}
+
 TEST(LayersToAnalyzeTest, SaysWhichLayersHaveExperts) {
   v1::ModelConfig config;
   config.set_num_layers(4);

@@ -74,4 +74,19 @@ absl::StatusOr<v1::TasksResult> AnalysisClient::EvaluateTasks(
   return *result;
 }
 
+absl::StatusOr<v1::AnalyzeRoutingEvent> AnalysisClient::AnalyzeRouting(
+    const v1::AnalyzeRoutingRequest& request,
+    const std::function<void(const v1::AnalyzeRoutingEvent&)>& on_progress) {
+  std::optional<v1::AnalyzeRoutingEvent> last;
+  RETURN_IF_ERROR(ReadStream<v1::AnalyzeRoutingEvent>(*v1::AnalysisService::NewStub(channel_),
+                                                      &Stub::AnalyzeRouting, request,
+                                                      [&](const v1::AnalyzeRoutingEvent& event) {
+                                                        on_progress(event);
+                                                        if (event.has_result()) last = event;
+                                                        return true;
+                                                      }));
+  if (!last) return absl::InternalError("the analysis ended without a result");
+  return *std::move(last);
+}
+
 }  // namespace braid

@@ -34,6 +34,10 @@ class AnalysisClient {
   absl::StatusOr<v1::TasksResult> EvaluateTasks(
       const v1::EvaluateTasksRequest& request,
       const std::function<void(const v1::EvaluateTasksEvent&)>& on_progress);
+  // Likewise; the last event has the result and the page.
+  absl::StatusOr<v1::AnalyzeRoutingEvent> AnalyzeRouting(
+      const v1::AnalyzeRoutingRequest& request,
+      const std::function<void(const v1::AnalyzeRoutingEvent&)>& on_progress);
 
  private:
   std::shared_ptr<grpc::Channel> channel_;

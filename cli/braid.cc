@@ -52,6 +52,7 @@ void AddCommands(braid::Program& program) {
   braid::AddStatusCommands(program);
   braid::AddExplainCommand(program);
   braid::AddEvalCommand(program);
+  braid::AddAnalyzeCommand(program);
   braid::AddGenerateCommand(program);
   braid::AddReportCommand(program);
   braid::AddMetricsCommand(program);

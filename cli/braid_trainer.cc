@@ -1,4 +1,4 @@
-// braid-trainer: trains, scores, samples, exports and imports one model; docs/training.md.
+// braid-trainer: trains, scores, analyses, samples, exports and imports one model; docs/training.md.
 // Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 not found, 75 stopped on a signal after
 // saving, 76 another attempt to train the run has begun.
 #include <signal.h>
@@ -15,6 +15,7 @@
 #include "formats/status_macros.h"
 #include "google/protobuf/util/json_util.h"
 #include "proto/config_text.h"
+#include "trainer/analysis/routing_analysis.h"
 #include "trainer/evaluation/perplexity.h"
 #include "trainer/evaluation/tasks/evaluate_tasks.h"
 #include "trainer/generation/generation.h"
@@ -97,6 +98,8 @@ int Main(int argc, char** argv) {
   evaluate->add_option("REQUEST", path, "an EvaluateRequest as textproto")->required();
   CLI::App* tasks = app.add_subcommand("evaluate-tasks", "Ask the examples of tasks");
   tasks->add_option("REQUEST", path, "an EvaluateTasksRequest as textproto")->required();
+  CLI::App* routing = app.add_subcommand("analyze-routing", "Tell what the routers do");
+  routing->add_option("REQUEST", path, "an AnalyzeRoutingRequest as textproto")->required();
   CLI::App* generate = app.add_subcommand("generate", "Sample text");
   generate->add_option("REQUEST", path, "a GenerateRequest as textproto")->required();
   int num_threads = 0;
@@ -120,6 +123,7 @@ int Main(int argc, char** argv) {
   if (*export_model) return Report(AnswerOnce(path, Export));
   if (*import_model) return Report(AnswerOnce(path, Import));
   if (*tasks) return Report(AnswerFile<v1::EvaluateTasksRequest>(path, EvaluateTasks));
+  if (*routing) return Report(AnswerFile<v1::AnalyzeRoutingRequest>(path, AnalyzeRouting));
   if (*evaluate) {
     return Report(AnswerFile<v1::EvaluateRequest>(path, [](const auto& request, const auto& emit) {
       return Evaluate(request, ReadCorpusDocuments, emit);

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace braid {
@@ -26,6 +29,16 @@ int TerminalWidth(int file_descriptor, int otherwise) {
   winsize size = {};
   if (ioctl(file_descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return otherwise;
   return size.ws_col;
+}
+
+bool ShowsUnicode() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    const std::string locale = absl::AsciiStrToLower(value);
+    return absl::StrContains(locale, "utf-8") || absl::StrContains(locale, "utf8");
+  }
+  return false;
 }
 
 std::string ClipColumns(std::string_view text, int columns) {

@@ -15,6 +15,10 @@ bool IsTerminal(int file_descriptor);
 // Columns of the terminal behind the descriptor; `otherwise` where it does not say.
 int TerminalWidth(int file_descriptor, int otherwise = 80);
 
+// Whether block characters may be printed: the locale of the environment (LC_ALL, else
+// LC_CTYPE, else LANG) is one of UTF-8.
+bool ShowsUnicode();
+
 // The first `columns` characters of UTF-8 text, each of which is taken to be one column wide;
 // control characters, which could move the cursor, become '?'.
 std::string ClipColumns(std::string_view text, int columns);

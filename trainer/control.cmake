@@ -42,6 +42,11 @@ braid_library(NAME launch
   DEPS braid::proto braid::formats braid::run_directory braid::run_spec braid::supervision
     nlohmann_json::nlohmann_json Threads::Threads)
 
+# The page that draws a routing analysis.
+braid_library(NAME routing_page
+  SRCS analysis/expert_sections.cc analysis/routing_page.cc analysis/routing_sections.cc
+  DEPS braid::proto braid::report)
+
 # Launching, watching and stopping runs; no LibTorch, no MPI.
 braid_library(NAME control
   SRCS
@@ -60,4 +65,4 @@ braid_library(NAME control
     control/serving_child.cc
     control/training_service.cc
   DEPS braid::proto braid::grpc_status braid::formats braid::launch braid::metrics_export braid::model_config braid::report
-    braid::run_directory braid::run_spec braid::supervision SQLiteCpp nlohmann_json::nlohmann_json Threads::Threads)
+    braid::routing_page braid::run_directory braid::run_spec braid::supervision SQLiteCpp nlohmann_json::nlohmann_json Threads::Threads)

@@ -4,9 +4,11 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <vector>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "formats/check.h"
+#include "trainer/model/parameter_layout.h"
 
 namespace braid {
 namespace {
@@ -16,18 +18,17 @@ constexpr size_t kLanes = 8;
 // Elements of every expert that are added up at a time; their sums stay in the first-level cache.
 constexpr size_t kBlock = 1024;
 
-double SumOfSquares(std::span<const float> values) {
+// Of two equally long vectors.
+double DotProduct(std::span<const float> a, std::span<const float> b) {
   std::array<double, kLanes> sums = {};
-  const size_t whole = values.size() / kLanes * kLanes;
+  const size_t whole = a.size() / kLanes * kLanes;
   for (size_t i = 0; i < whole; i += kLanes) {
     for (size_t lane = 0; lane < kLanes; ++lane) {
-      sums[lane] += static_cast<double>(values[i + lane]) * values[i + lane];
+      sums[lane] += static_cast<double>(a[i + lane]) * b[i + lane];
     }
   }
   double total = 0;
-  for (size_t i = whole; i < values.size(); ++i) {
-    total += static_cast<double>(values[i]) * values[i];
-  }
+  for (size_t i = whole; i < a.size(); ++i) total += static_cast<double>(a[i]) * b[i];
   for (double sum : sums) total += sum;
   return total;
 }
@@ -37,7 +38,10 @@ std::vector<double> InverseNorms(std::span<const std::span<const float>> matrice
   std::vector<double> norms(experts);
   for (const std::span<const float> matrix : matrices) {
     const size_t size = matrix.size() / experts;
-    for (size_t e = 0; e < experts; ++e) norms[e] += SumOfSquares(matrix.subspan(e * size, size));
+    for (size_t e = 0; e < experts; ++e) {
+      const std::span<const float> part = matrix.subspan(e * size, size);
+      norms[e] += DotProduct(part, part);
+    }
   }
   for (double& norm : norms) norm = norm == 0 ? 0 : 1 / std::sqrt(norm);
   return norms;
@@ -60,14 +64,27 @@ double SquaredSumOfUnits(std::span<const float> matrix, std::span<const double> 
   return total;
 }
 
+void CheckEqualParts(std::span<const std::span<const float>> matrices, size_t experts) {
+  for (const std::span<const float> matrix : matrices) {
+    BRAID_CHECK(matrix.size() % experts == 0) << matrix.size() << " " << experts;
+  }
+}
+
 }  // namespace
+
+std::vector<std::span<const float>> ExpertMatrices(LanguageModel& model, int layer) {
+  const std::string prefix = absl::StrCat(LayerPrefix(layer), "mlp.experts.");
+  std::vector<std::span<const float>> matrices;
+  for (const Parameter& parameter : model.parameters()) {
+    if (parameter.name.starts_with(prefix)) matrices.push_back(parameter.value);
+  }
+  return matrices;
+}
 
 // For unit vectors u_i: |sum u_i|^2 = sum |u_i|^2 + 2 sum over pairs <u_i, u_j>.
 double MeanPairwiseCosine(std::span<const std::span<const float>> matrices, int num_experts) {
   const size_t experts = static_cast<size_t>(num_experts);
-  for (const std::span<const float> matrix : matrices) {
-    BRAID_CHECK(matrix.size() % experts == 0) << matrix.size() << " " << num_experts;
-  }
+  CheckEqualParts(matrices, experts);
   if (num_experts == 1) return 1;
   const std::vector<double> scales = InverseNorms(matrices, experts);
   double squared = 0;
@@ -77,6 +94,25 @@ double MeanPairwiseCosine(std::span<const std::span<const float>> matrices, int 
   const auto zeros = std::count(scales.begin(), scales.end(), 0.0);
   const auto units = static_cast<double>(num_experts - zeros);
   return (squared - units) / (static_cast<double>(num_experts) * (num_experts - 1));
+}
+
+std::vector<double> PairwiseCosines(std::span<const std::span<const float>> matrices,
+                                    int num_experts) {
+  const size_t experts = static_cast<size_t>(num_experts);
+  CheckEqualParts(matrices, experts);
+  const std::vector<double> scales = InverseNorms(matrices, experts);
+  std::vector<double> cosines(experts * experts, 1.0);
+  for (size_t a = 0; a < experts; ++a) {
+    for (size_t b = 0; b < a; ++b) {
+      double product = 0;
+      for (const std::span<const float> matrix : matrices) {
+        const size_t size = matrix.size() / experts;
+        product += DotProduct(matrix.subspan(a * size, size), matrix.subspan(b * size, size));
+      }
+      cosines[a * experts + b] = cosines[b * experts + a] = product * scales[a] * scales[b];
+    }
+  }
+  return cosines;
 }
 
 }  // namespace braid

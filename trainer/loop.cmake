@@ -24,11 +24,19 @@ braid_library(NAME instance_schedule SRCS instance_schedule.cc DEPS braid::forma
 braid_library(NAME trainer
   SRCS
     adamw.cc
+    analysis/exciting_segments.cc
+    analysis/heldout_routing.cc
+    analysis/router_input.cc
+    analysis/routing_analysis.cc
+    analysis/routing_divergence.cc
+    analysis/segment_text.cc
+    analysis/utilization.cc
     background_task.cc
     checkpoint_writer.cc
     data_loader.cc
     evaluation/evaluation_plan.cc
     evaluation/evaluation_text.cc
+    evaluation/heldout_split.cc
     evaluation/perplexity.cc
     evaluation/score_summary.cc
     evaluation/tasks/evaluate_tasks.cc

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <span>
-#include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "formats/check.h"
 #include "formats/status_macros.h"
 #include "trainer/expert_similarity.h"
-#include "trainer/model/parameter_layout.h"
 #include "trainer/model_config.h"
 
 namespace braid {
@@ -21,15 +18,6 @@ std::vector<bool> ActiveFlags(const std::vector<RoutingTotals>& totals) {
     for (double count : ActiveCounts(layer)) flags.push_back(count > 0);
   }
   return flags;
-}
-
-double ExpertCosine(LanguageModel& model, int layer) {
-  const std::string prefix = absl::StrCat(LayerPrefix(layer), "mlp.experts.");
-  std::vector<std::span<const float>> matrices;
-  for (const Parameter& parameter : model.parameters()) {
-    if (parameter.name.starts_with(prefix)) matrices.push_back(parameter.value);
-  }
-  return MeanPairwiseCosine(matrices, model.config().routing().num_experts());
 }
 
 // What ranks add up: for each layer its sums, then the active flags of the window [E], then the
@@ -87,7 +75,8 @@ absl::StatusOr<std::vector<v1::LayerRouting>> RoutingHealth::Measure(
     }
     // Weights are the same everywhere, so each layer needs one rank.
     if (i % world == static_cast<size_t>(communicator.rank())) {
-      exchange.cosine(i) = ExpertCosine(model, layers[i]);
+      exchange.cosine(i) =
+          MeanPairwiseCosine(ExpertMatrices(model, layers[i]), static_cast<int>(experts));
     }
   }
   RETURN_IF_ERROR(communicator.AllReduceSum(exchange.values()));

@@ -45,6 +45,7 @@ void AddCorpusCommands(Program& program);     // submit, jobs, cancel
 void AddRunCommands(Program& program);        // train, runs, stop
 void AddStatusCommands(Program& program);     // status, resume
 void AddEvalCommand(Program& program);        // eval
+void AddAnalyzeCommand(Program& program);     // analyze routing
 void AddGenerateCommand(Program& program);    // generate
 void AddReportCommand(Program& program);      // report
 void AddMetricsCommand(Program& program);     // metrics

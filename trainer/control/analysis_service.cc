@@ -11,6 +11,7 @@
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
 #include "proto/grpc_status.h"
+#include "trainer/analysis/routing_page.h"
 #include "trainer/control/child_event.h"
 #include "trainer/control/model_directory.h"
 #include "trainer/forecast.h"
@@ -68,6 +69,12 @@ absl::Status KeepEvaluations(const v1::EvaluateRequest& request, const v1::Evalu
   return absl::OkStatus();
 }
 
+// The last part of a path, which names a run or a checkpoint.
+std::string TitleOf(const std::string& model) {
+  const std::filesystem::path path = std::filesystem::path(model).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeAnalysisService(const ControlOptions& options) {
@@ -110,16 +117,31 @@ absl::Status AnalysisServiceImpl::EvaluateTasks(
   request.set_answers_dir(AbsolutePath(request.answers_dir()));
   return StreamChild<v1::EvaluateTasksEvent>(
       "evaluate-tasks", request, request.num_threads(), context, writer,
-      [](const v1::EvaluateTasksEvent&) { return absl::OkStatus(); });
+      [](v1::EvaluateTasksEvent&) { return absl::OkStatus(); });
+}
+
+absl::Status AnalysisServiceImpl::AnalyzeRouting(
+    v1::AnalyzeRoutingRequest request, grpc::ServerContext* context,
+    grpc::ServerWriter<v1::AnalyzeRoutingEvent>* writer) {
+  const std::string title = TitleOf(request.model());
+  ASSIGN_OR_RETURN(const std::filesystem::path directory, DirectoryOf(request.model()));
+  request.set_model(directory.string());
+  request.set_dataset_dir(AbsolutePath(request.dataset_dir()));
+  return StreamChild<v1::AnalyzeRoutingEvent>(
+      "analyze-routing", request, request.num_threads(), context, writer,
+      [&](v1::AnalyzeRoutingEvent& event) {
+        event.set_html(RenderRoutingPage(event.result(), title));
+        return absl::OkStatus();
+      });
 }
 
 template <class Event, class Request>
 absl::Status AnalysisServiceImpl::StreamChild(
     const char* command, const Request& request, int num_threads, grpc::ServerContext* context,
-    grpc::ServerWriter<Event>* writer, const std::function<absl::Status(const Event&)>& on_result) {
+    grpc::ServerWriter<Event>* writer, const std::function<absl::Status(Event&)>& on_result) {
   bool has_result = false;
   const auto forward = [&](std::string_view line) -> absl::Status {
-    ASSIGN_OR_RETURN(const Event event, ParseChildEvent<Event>(line));
+    ASSIGN_OR_RETURN(Event event, ParseChildEvent<Event>(line));
     if (event.has_result()) {
       has_result = true;
       RETURN_IF_ERROR(on_result(event));
@@ -206,6 +228,12 @@ grpc::Status AnalysisServiceImpl::EvaluateTasks(
     grpc::ServerContext* context, const v1::EvaluateTasksRequest* request,
     grpc::ServerWriter<v1::EvaluateTasksEvent>* writer) {
   return ToGrpc(EvaluateTasks(*request, context, writer));
+}
+
+grpc::Status AnalysisServiceImpl::AnalyzeRouting(
+    grpc::ServerContext* context, const v1::AnalyzeRoutingRequest* request,
+    grpc::ServerWriter<v1::AnalyzeRoutingEvent>* writer) {
+  return ToGrpc(AnalyzeRouting(*request, context, writer));
 }
 
 grpc::Status AnalysisServiceImpl::Report(grpc::ServerContext*, const v1::ReportRequest* request,

@@ -32,6 +32,9 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
                              grpc::ServerWriter<v1::ExportMetricsChunk>* writer) override;
   grpc::Status EvaluateTasks(grpc::ServerContext* context, const v1::EvaluateTasksRequest* request,
                              grpc::ServerWriter<v1::EvaluateTasksEvent>* writer) override;
+  grpc::Status AnalyzeRouting(grpc::ServerContext* context,
+                              const v1::AnalyzeRoutingRequest* request,
+                              grpc::ServerWriter<v1::AnalyzeRoutingEvent>* writer) override;
   grpc::Status Report(grpc::ServerContext* context, const v1::ReportRequest* request,
                       v1::ReportResponse* response) override;
   grpc::Status Export(grpc::ServerContext* context, const v1::ExportRequest* request,
@@ -48,12 +51,15 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
 
   absl::Status EvaluateTasks(v1::EvaluateTasksRequest request, grpc::ServerContext* context,
                              grpc::ServerWriter<v1::EvaluateTasksEvent>* writer);
+  absl::Status AnalyzeRouting(v1::AnalyzeRoutingRequest request, grpc::ServerContext* context,
+                              grpc::ServerWriter<v1::AnalyzeRoutingEvent>* writer);
 
-  // A request that the child answers with a stream whose last event has a result.
+  // A request that the child answers with a stream whose last event has a result, which
+  // `on_result` may change.
   template <class Event, class Request>
   absl::Status StreamChild(const char* command, const Request& request, int num_threads,
                            grpc::ServerContext* context, grpc::ServerWriter<Event>* writer,
-                           const std::function<absl::Status(const Event&)>& on_result);
+                           const std::function<absl::Status(Event&)>& on_result);
   // A request that the child answers with one message.
   template <class Request, class Response>
   absl::Status AskChild(const char* command, const Request& request, int num_threads,

@@ -139,6 +139,34 @@ TEST_F(AnalysisServiceTest, ModelThatDoesNotExistIsNamed) {
   EXPECT_THAT(status.error_message(), HasSubstr("run-000009"));
 }
 
+TEST_F(AnalysisServiceTest, RoutingAnalysisComesWithItsPage) {
+  v1::AnalyzeRoutingRequest request;
+  request.set_model("run-000001");
+  std::vector<v1::AnalyzeRoutingEvent> events;
+  auto reader = stub_->AnalyzeRouting(&context_, request);
+  for (v1::AnalyzeRoutingEvent event; reader->Read(&event);) events.push_back(event);
+  ASSERT_TRUE(reader->Finish().ok());
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].total(), 2);
+  EXPECT_EQ(events[0].html(), "");
+  EXPECT_EQ(events[1].result().model(), run_dir_.string());
+  EXPECT_THAT(events[1].html(), HasSubstr("<h1>Routing of run-000001</h1>"));
+  EXPECT_THAT(events[1].html(), HasSubstr("prose"));
+  EXPECT_FALSE(HasOpenRequests());
+}
+
+TEST_F(AnalysisServiceTest, RefusedRoutingAnalysisIsItsMessage) {
+  v1::AnalyzeRoutingRequest request;
+  request.set_model("run-000001");
+  request.add_layers(9);
+  auto reader = stub_->AnalyzeRouting(&context_, request);
+  v1::AnalyzeRoutingEvent event;
+  EXPECT_FALSE(reader->Read(&event));
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(), "layers: layer 9 does not exist");
+}
+
 TEST_F(AnalysisServiceTest, ExportsTheDirectoryOfARun) {
   v1::ExportRequest request;
   request.set_model("run-000001");

@@ -114,6 +114,19 @@ int Evaluate(const std::string& path) {
   return 0;
 }
 
+int AnalyzeRouting(const std::string& path) {
+  const auto request = ReadRequest<v1::AnalyzeRoutingRequest>(path);
+  if (request.layers_size() > 0) {
+    std::cerr << "braid-trainer: layers: layer " << request.layers(0) << " does not exist\n";
+    return 2;
+  }
+  std::cout << "{\"done\":1,\"total\":2}\n{\"done\":2,\"total\":2,\"result\":{\"model\":\""
+            << request.model()
+            << "\",\"num_experts\":2,\"layers\":[{\"layer\":1,\"domains\":[{\"domain\":\"prose\","
+               "\"weights\":[0.25,0.75]}]}]}}\n";
+  return 0;
+}
+
 void Print(const v1::ServingReport& report) {
   std::string line;
   (void)google::protobuf::util::MessageToJsonString(report, &line);
@@ -204,6 +217,7 @@ int main(int argc, char** argv) {
   const std::string command = argv[1];
   if (command == "train") return braid::Train(braid::RunDirectory(argv[2]));
   if (command == "evaluate") return braid::Evaluate(argv[2]);
+  if (command == "analyze-routing") return braid::AnalyzeRouting(argv[2]);
   if (command == "serve") return braid::Serve(argv[2]);
   if (command == "export") return braid::Export(argv[2]);
   if (command == "import") return braid::Import(argv[2]);

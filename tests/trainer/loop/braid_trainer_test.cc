@@ -261,6 +261,13 @@ TEST_F(GenerationTest, TrainsScoresAndSamples) {
   EXPECT_THAT(scored.out(), HasSubstr("\"loss_after_first_segment\""));
   ExpectScoresFiles(run.root());
 
+  v1::AnalyzeRoutingRequest analyze;
+  analyze.set_model(run.root().string());
+  Program analyzed = Trainer("analyze-routing", Request(analyze));
+  ASSERT_EQ(analyzed.Wait(), 0) << analyzed.err();
+  EXPECT_THAT(analyzed.out(), HasSubstr("\"effective_experts\""));
+  EXPECT_THAT(analyzed.out(), HasSubstr("\"utilization\":[{\"step\":\"10\""));
+
   v1::GenerateRequest request;
   request.set_model(run.root().string());
   request.set_prompt("the cat");

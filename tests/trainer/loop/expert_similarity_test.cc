@@ -46,6 +46,23 @@ double Cosine(const std::vector<std::vector<float>>& matrices, int experts) {
   return MeanPairwiseCosine(spans, experts);
 }
 
+TEST(ExpertSimilarityTest, PairwiseCosinesHaveTheirMeanAndAreSymmetric) {
+  std::mt19937 random(4);
+  const std::vector<std::vector<float>> matrices = {Normals(5 * 70, &random),
+                                                    Normals(5 * 9, &random)};
+  const std::vector<std::span<const float>> spans(matrices.begin(), matrices.end());
+  const std::vector<double> cosines = PairwiseCosines(spans, 5);
+  double sum = 0;
+  for (size_t a = 0; a < 5; ++a) {
+    EXPECT_EQ(cosines[a * 5 + a], 1);
+    for (size_t b = 0; b < a; ++b) {
+      EXPECT_EQ(cosines[a * 5 + b], cosines[b * 5 + a]);
+      sum += cosines[a * 5 + b];
+    }
+  }
+  EXPECT_NEAR(sum / 10, SlowMeanPairwiseCosine(matrices, 5), 1e-12);
+}
+
 TEST(ExpertSimilarityTest, EqualsTheMeanOverAllPairs) {
   std::mt19937 random(3);
   for (const size_t experts : {2, 3, 8, 33}) {

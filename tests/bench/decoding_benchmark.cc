@@ -211,7 +211,9 @@ int main(int argc, char** argv) {
   app.add_option("--question", s.question, "tokens of a question")->capture_default_str();
   app.add_option("--choices", s.choices)->capture_default_str();
   app.add_option("--choice", s.choice, "tokens of a choice")->capture_default_str();
-  app.add_option("--questions", s.questions)->capture_default_str();
+  app.add_option("--questions", s.questions, "at least 2, so that they differ")
+      ->check(CLI::Range(2, 1000))
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   braid::Run(s);
   return 0;

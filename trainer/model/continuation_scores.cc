@@ -14,8 +14,8 @@ namespace {
 
 using Continuations = std::span<const std::vector<int32_t>>;
 
-// Bounds the activations of a group.
-constexpr size_t kGroupPositions = 4096;
+// These bound the activations of a group, and the scores of its attention.
+constexpr size_t kGroupPositions = 4096, kGroupContinuations = 256;
 
 at::Tensor OnDevice(const std::vector<int64_t>& values, const at::Tensor& like) {
   return at::tensor(at::ArrayRef<int64_t>(values), at::kLong).to(like.device());
@@ -94,8 +94,8 @@ std::vector<std::vector<float>> ContinuationScores(const ModelTensors& model,
   std::vector<std::vector<float>> scores(continuations.size());
   for (size_t begin = 0; begin < order.size();) {
     const size_t longest = continuations[order[begin]].size();
-    const size_t count =
-        std::min(order.size() - begin, std::max<size_t>(1, kGroupPositions / longest));
+    const size_t room = std::clamp<size_t>(kGroupPositions / longest, 1, kGroupContinuations);
+    const size_t count = std::min(order.size() - begin, room);
     const std::span<const size_t> group = std::span(order).subspan(begin, count);
     const at::Tensor values =
         GroupScores(model, sequence, continuations, group, static_cast<int64_t>(longest) - 1);

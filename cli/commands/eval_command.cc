@@ -9,6 +9,7 @@
 #include "cli/arguments.h"
 #include "cli/commands/command.h"
 #include "cli/evaluation_table.h"
+#include "cli/interrupt.h"
 #include "cli/progress_board.h"
 #include "cli/tables.h"
 #include "cli/terminal_text.h"
@@ -17,19 +18,22 @@
 namespace braid {
 namespace {
 
-const std::map<std::string, EvaluationMeasure> kMeasures = {
-    {"perplexity", EvaluationMeasure::kPerplexity},
-    {"bits-per-byte", EvaluationMeasure::kBitsPerByte},
-    {"with-first-segment", EvaluationMeasure::kWithFirstSegment},
-};
+// What --show takes.
+const std::map<std::string, EvaluationMeasure>& Measures() {
+  static const auto* const measures = new std::map<std::string, EvaluationMeasure>{
+      {"perplexity", EvaluationMeasure::kPerplexity},
+      {"bits-per-byte", EvaluationMeasure::kBitsPerByte},
+      {"with-first-segment", EvaluationMeasure::kWithFirstSegment},
+  };
+  return *measures;
+}
 
 struct PerplexityOptions {
   std::vector<std::string> models, text;
-  std::string dataset, routing = "segment";
+  std::string dataset, routing = "segment", show = "perplexity";
   int32_t max_windows = 0, bootstrap = 0, threads = 0;
   uint64_t seed = 0;
   double confidence = 0;
-  EvaluationMeasure measure = EvaluationMeasure::kPerplexity;
 };
 
 std::string AbsolutePath(const std::string& path) {
@@ -68,19 +72,22 @@ int WidthOfOutput() {
 absl::Status EvalPerplexity(Session& session, const PerplexityOptions& options) {
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
-  ASSIGN_OR_RETURN(const v1::EvaluationResult result,
-                   client.Evaluate(RequestOf(options), [&](const v1::EvaluateEvent& event) {
-                     Progress progress;
-                     progress.done = event.done();
-                     progress.total = event.total();
-                     progress.unit = "windows";
-                     board.Update("evaluate", progress);
-                   }));
-  WarnOfRejects(result);
+  CatchInterrupts();
+  const absl::StatusOr<v1::EvaluationResult> result =
+      client.Evaluate(RequestOf(options), [&](const v1::EvaluateEvent& event) {
+        Progress progress;
+        progress.done = event.done();
+        progress.total = event.total();
+        progress.unit = "windows";
+        board.Update("evaluate", progress);
+      });
+  if (Interrupted()) return absl::CancelledError("interrupted");
+  RETURN_IF_ERROR(result.status());
+  WarnOfRejects(*result);
   if (session.json) {
-    std::cout << ToPrettyJson(result) << std::endl;
+    std::cout << ToPrettyJson(*result) << std::endl;
   } else {
-    PrintEvaluation(result, options.measure, WidthOfOutput(), std::cout);
+    PrintEvaluation(*result, Measures().at(options.show), WidthOfOutput(), std::cout);
   }
   return absl::OkStatus();
 }
@@ -111,10 +118,9 @@ void AddScoring(CLI::App* command, PerplexityOptions* options) {
   command->add_option("--seed", options->seed, "Seed of the resamples (0)")->check(Seed());
   command->add_option("--confidence", options->confidence, "Of the intervals (0.95)")
       ->check(CLI::Range(0.01, 0.9999));
-  command
-      ->add_option("--show", options->measure,
-                   "Of several models by domain: perplexity, bits-per-byte or with-first-segment")
-      ->transform(CLI::CheckedTransformer(kMeasures));
+  command->add_option("--show", options->show, "What the table of several models has by domain")
+      ->check(CLI::IsMember({"perplexity", "bits-per-byte", "with-first-segment"}))
+      ->capture_default_str();
   command->add_option("--threads", options->threads, "Threads (all cores)")
       ->check(IntegerBetween(1, 1024));
 }

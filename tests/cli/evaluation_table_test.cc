@@ -84,9 +84,9 @@ TEST(EvaluationTableTest, OneModelHasItsFiguresSideBySide) {
   EXPECT_EQ(Print(Models(1, {"news"})),
             "run-000001, step 400, dense\n"
             "\n"
-            "DOMAIN  TOKENS  PERPLEXITY       BITS/BYTE         WITH 1ST SEGMENT\n"
-            "news     1,500       100.2 ±4.5      2.005 ±0.090             101.2 ±4.5\n"
-            "all      1,500       90.50 ±2.25     1.810 ±0.045             91.50 ±2.25\n"
+            "DOMAIN  TOKENS  PERPLEXITY         BITS/BYTE          WITH 1ST SEGMENT\n"
+            "news     1,500       100.2 ±4.5        2.005 ±0.090              101.2 ±4.5\n"
+            "all      1,500       90.50 ±2.25       1.810 ±0.045              91.50 ±2.25\n"
             "\n"
             "windows of 128 tokens; main figures without the first 32 of each\n"
             "±: half of the 95 % interval, by a bootstrap over windows\n");
@@ -98,12 +98,12 @@ TEST(EvaluationTableTest, DenseAndExpertsStandInOneTable) {
             "B  run-000002, step 400, experts, prompt routing\n"
             "C  run-000003, step 400, experts, segment routing\n"
             "\n"
-            "PERPLEXITY        TOKENS      A             B                 C\n"
-            "news               1,500  100.2 ±4.5    99.25 ±4.50       98.25 ±4.50*\n"
-            "all                1,500  90.50 ±2.25   89.50 ±2.25       88.50 ±2.25*\n"
-            "bits per byte             1.810 ±0.045  1.790 ±0.045      1.770 ±0.045*\n"
-            "with 1st segment          91.50 ±2.25   90.50 ±2.25       89.50 ±2.25\n"
-            "gain, nats/token                       0.0100 ±0.0150   0.0200 ±0.0150*\n"
+            "PERPLEXITY        TOKENS      A               B                C\n"
+            "news               1,500  100.2 ±4.5      99.25 ±4.50      98.25 ±4.50*\n"
+            "all                1,500  90.50 ±2.25     89.50 ±2.25      88.50 ±2.25*\n"
+            "bits per byte             1.810 ±0.045    1.790 ±0.045     1.770 ±0.045*\n"
+            "with 1st segment          91.50 ±2.25     90.50 ±2.25      89.50 ±2.25\n"
+            "gain, nats/token                         0.0100 ±0.0150   0.0200 ±0.0150*\n"
             "\n"
             "windows of 128 tokens; main figures without the first 32 of each\n"
             "±: half of the 95 % interval, by a bootstrap over windows\n"
@@ -120,7 +120,7 @@ TEST(EvaluationTableTest, ManyModelsGoOnInBlocksWithinTheWidth) {
     ++headers;
   EXPECT_EQ(headers, 4u) << text;
   EXPECT_THAT(text, HasSubstr("K  run-0000011"));
-  EXPECT_THAT(text, HasSubstr("a domain w~ name, one"));
+  EXPECT_THAT(text, HasSubstr("a domain w~name, one"));
   EXPECT_EQ(Widest(Print(Models(6, {"news"}), 40)) <= 80u, true);
 }
 

@@ -152,6 +152,9 @@ TEST(RequestLimitsTest, EveryListOfEveryRequestIsBounded) {
         case FieldDescriptor::CPPTYPE_FLOAT:
           message->GetReflection()->AddFloat(message, &field, 1);
           break;
+        case FieldDescriptor::CPPTYPE_ENUM:
+          message->GetReflection()->AddEnumValue(message, &field, 0);
+          break;
         default:
           ADD_FAILURE() << "no list of " << field.cpp_type_name() << " is known here";
       }

@@ -171,7 +171,7 @@ TEST_F(EvaluationTest, DenseAndExpertsAreCompared) {
   EXPECT_FALSE(result.evaluations(0).moe());
   EXPECT_TRUE(result.evaluations(1).moe());
   EXPECT_EQ(events_.back().done(), events_.back().total());
-  EXPECT_EQ(events_.back().total(), 3 * 9);
+  EXPECT_EQ(events_.back().total(), 3 * 8);
   ASSERT_EQ(result.comparisons_size(), 2);
   for (int i = 0; i < 2; ++i) {
     const v1::EvaluationComparison& comparison = result.comparisons(i);
@@ -205,7 +205,7 @@ TEST_F(EvaluationTest, RequestNamesARunOrACheckpoint) {
   const v1::Evaluation by_run = Result(Request({models_->experts})).evaluations(0);
   EXPECT_EQ(by_run.step(), 2);
   EXPECT_FALSE(events_.front().has_result());
-  EXPECT_EQ(events_.front().total(), 9);
+  EXPECT_EQ(events_.front().total(), 8);
   const v1::EvaluationResult by_checkpoint = Result(Request({Checkpoint(models_->experts)}));
   EXPECT_EQ(by_checkpoint.evaluations(0).total().DebugString(), by_run.total().DebugString());
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/arguments.h"
 #include "cli/commands/command.h"
+#include "cli/interrupt.h"
 #include "cli/progress_board.h"
 #include "cli/tasks_table.h"
 #include "formats/atomic_file.h"
@@ -100,16 +101,20 @@ absl::Status EvalTasks(Session& session, const TasksOptions& options) {
   if (options.list) return List(session, options);
   ASSIGN_OR_RETURN(const v1::EvaluateTasksRequest request, MakeRequest(options));
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
-  v1::TasksResult result;
+  CatchInterrupts();
+  absl::StatusOr<v1::TasksResult> result;
   {
     ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
-    ASSIGN_OR_RETURN(result,
-                     client.EvaluateTasks(request, [&](const auto& event) { Show(event, board); }));
+    result = client.EvaluateTasks(request, [&](const auto& event) { Show(event, board); });
   }
+  if (Interrupted()) {
+    return absl::CancelledError("interrupted; the same command goes on where it was");
+  }
+  RETURN_IF_ERROR(result.status());
   if (session.json) {
-    std::cout << ToPrettyJson(result) << std::endl;
+    std::cout << ToPrettyJson(*result) << std::endl;
   } else {
-    PrintTasksResult(result, std::cout);
+    PrintTasksResult(*result, std::cout);
   }
   return absl::OkStatus();
 }

@@ -66,12 +66,14 @@ absl::Status WriteFiles(Session& session, const MetricsOptions& options, Analysi
   const bool csv = !options.csv.empty();
   MetricsFiles files =
       csv ? MetricsFiles::Into(options.csv) : MetricsFiles::Below(options.tensorboard);
+  size_t printed = 0;
   for (const std::string& run : options.runs) {
     RETURN_IF_ERROR(client.ExportMetrics(
         RequestOf(run, csv ? v1::CSV : v1::TENSORBOARD),
         [&](const v1::ExportMetricsChunk& chunk) { return files.Take(chunk); }));
     RETURN_IF_ERROR(files.FinishRun());
-    PrintWritten(files.written().back(), session.json);
+    if (files.written().size() == printed) return absl::InternalError("the server sent no file");
+    while (printed < files.written().size()) PrintWritten(files.written()[printed++], session.json);
   }
   return absl::OkStatus();
 }

@@ -53,6 +53,7 @@ braid_library(NAME control
     control/analysis_service.cc
     control/generation_service.cc
     control/model_directory.cc
+    control/kept_results.cc
     control/model_child.cc
     control/model_server.cc
     control/model_version.cc

@@ -1,8 +1,5 @@
 #include "trainer/control/analysis_service.h"
 
-#include <google/protobuf/util/json_util.h>
-#include <unistd.h>
-
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -13,6 +10,7 @@
 #include "proto/grpc_status.h"
 #include "trainer/analysis/routing_page.h"
 #include "trainer/control/child_event.h"
+#include "trainer/control/kept_results.h"
 #include "trainer/control/model_directory.h"
 #include "trainer/forecast.h"
 #include "trainer/metrics_export/metrics_export.h"
@@ -24,50 +22,6 @@
 
 namespace braid {
 namespace {
-
-namespace json = google::protobuf::util;
-
-// Kept beside the run for reports: only the standard evaluation, on the run's own
-// data, all of it, without the first segment as in training and with the standard
-// intervals.
-bool MayBelongToRuns(const v1::EvaluateRequest& request) {
-  return request.paths().empty() && request.max_windows_per_domain() == 0 &&
-         request.bootstrap_samples() == 0 && request.bootstrap_seed() == 0 &&
-         request.confidence() == 0;
-}
-
-bool BelongsToRun(const v1::Evaluation& evaluation, const std::string& dataset_dir) {
-  const std::filesystem::path model = evaluation.model();
-  if (evaluation.routing() == v1::PROMPT_ROUTING || !IsRunDirectory(model)) return false;
-  const absl::StatusOr<v1::RunSpec> spec = RunDirectory(model).ReadSpec();
-  return spec.ok() && spec->dataset_dir() == dataset_dir &&
-         spec->model().routing().segment_length() == evaluation.first_segment_length();
-}
-
-absl::Status KeepEvaluation(const std::filesystem::path& run_dir,
-                            const v1::Evaluation& evaluation) {
-  json::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  options.add_whitespace = true;
-  std::string text;
-  if (!json::MessageToJsonString(evaluation, &text, options).ok()) {
-    return absl::InternalError("the evaluation cannot be written as JSON");
-  }
-  return WriteFileAtomically(run_dir / "evaluation.json", text);
-}
-
-absl::Status KeepEvaluations(const v1::EvaluateRequest& request, const v1::EvaluateEvent& event) {
-  if (!MayBelongToRuns(request)) return absl::OkStatus();
-  for (const v1::Evaluation& evaluation : event.result().evaluations()) {
-    const std::filesystem::path run_dir = evaluation.model();
-    if (!BelongsToRun(evaluation, event.result().dataset_dir()) ||
-        access(run_dir.c_str(), W_OK) != 0) {
-      continue;
-    }
-    RETURN_IF_ERROR(KeepEvaluation(run_dir, evaluation));
-  }
-  return absl::OkStatus();
-}
 
 // The last part of a path, which names a run or a checkpoint.
 std::string TitleOf(const std::string& model) {
@@ -105,7 +59,7 @@ absl::Status AnalysisServiceImpl::Evaluate(v1::EvaluateRequest request,
   for (std::string& path : *request.mutable_paths()) path = AbsolutePath(path);
   return StreamChild<v1::EvaluateEvent>(
       "evaluate", request, request.num_threads(), context, writer,
-      [&](const v1::EvaluateEvent& event) { return KeepEvaluations(request, event); });
+      [&](const v1::EvaluateEvent& event) { return KeepEvaluations(request, event.result()); });
 }
 
 absl::Status AnalysisServiceImpl::EvaluateTasks(
@@ -117,7 +71,7 @@ absl::Status AnalysisServiceImpl::EvaluateTasks(
   request.set_answers_dir(AbsolutePath(request.answers_dir()));
   return StreamChild<v1::EvaluateTasksEvent>(
       "evaluate-tasks", request, request.num_threads(), context, writer,
-      [](v1::EvaluateTasksEvent&) { return absl::OkStatus(); });
+      [&](const v1::EvaluateTasksEvent& event) { return KeepTasks(request, event.result()); });
 }
 
 absl::Status AnalysisServiceImpl::AnalyzeRouting(

@@ -1,6 +1,7 @@
 #include "trainer/control/analysis_service.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/util/json_util.h>
 #include <grpcpp/grpcpp.h>
 
 #include "formats/atomic_file.h"
@@ -165,6 +166,30 @@ TEST_F(AnalysisServiceTest, RefusedRoutingAnalysisIsItsMessage) {
   const grpc::Status status = reader->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(status.error_message(), "layers: layer 9 does not exist");
+}
+
+TEST_F(AnalysisServiceTest, KeepsTheScoresOfTasksBesideTheRun) {
+  const auto ask = [&](const char* task, int examples) {
+    v1::EvaluateTasksRequest request;
+    request.set_model("run-000001");
+    request.add_tasks()->set_name(task);
+    request.set_max_examples(examples);
+    grpc::ClientContext context;
+    auto reader = stub_->EvaluateTasks(&context, request);
+    v1::EvaluateTasksEvent event;
+    while (reader->Read(&event)) continue;
+    EXPECT_TRUE(reader->Finish().ok());
+    EXPECT_EQ(event.result().results(0).task(), task);
+  };
+  ask("piqa", 10);
+  ask("boolq", 20);
+  ask("piqa", 30);
+  v1::TasksResult kept;
+  const std::string text = ReadFile(run_dir_ / "tasks/result.json").value();
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(text, &kept).ok()) << text;
+  ASSERT_EQ(kept.results_size(), 2);
+  EXPECT_EQ(kept.results(0).num_examples(), 30) << "asked again";
+  EXPECT_EQ(kept.results(1).task(), "boolq");
 }
 
 TEST_F(AnalysisServiceTest, ExportsTheDirectoryOfARun) {

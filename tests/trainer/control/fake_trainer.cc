@@ -114,6 +114,17 @@ int Evaluate(const std::string& path) {
   return 0;
 }
 
+int EvaluateTasks(const std::string& path) {
+  const auto request = ReadRequest<v1::EvaluateTasksRequest>(path);
+  const std::string task = request.tasks_size() > 0 ? request.tasks(0).name() : "piqa";
+  std::filesystem::create_directories(request.model() + "/tasks");
+  std::cout << "{\"task\":\"" << task << "\",\"done\":1,\"total\":1}\n{\"result\":{\"model\":\""
+            << request.model() << "\",\"step\":7,\"results\":[{\"task\":\"" << task
+            << "\",\"routing\":\"SEGMENT_ROUTING\",\"num_examples\":\"" << request.max_examples()
+            << "\"}]}}\n";
+  return 0;
+}
+
 int AnalyzeRouting(const std::string& path) {
   const auto request = ReadRequest<v1::AnalyzeRoutingRequest>(path);
   if (request.layers_size() > 0) {
@@ -217,6 +228,7 @@ int main(int argc, char** argv) {
   const std::string command = argv[1];
   if (command == "train") return braid::Train(braid::RunDirectory(argv[2]));
   if (command == "evaluate") return braid::Evaluate(argv[2]);
+  if (command == "evaluate-tasks") return braid::EvaluateTasks(argv[2]);
   if (command == "analyze-routing") return braid::AnalyzeRouting(argv[2]);
   if (command == "serve") return braid::Serve(argv[2]);
   if (command == "export") return braid::Export(argv[2]);

@@ -13,8 +13,8 @@ void ShowStage(const v1::StageProgress& stage, ProgressBoard& board) {
   if (stage.complete()) {
     board.Finish(stage.stage(), stage.reused()
                                     ? "already done"
-                                    : absl::StrCat("done in ", FormatDuration(stage.seconds()),
-                                                   "  ", StageFigures(stage)));
+                                    : absl::StrCat("done in ", FormatClock(stage.seconds()), "  ",
+                                                   StageFigures(stage)));
     return;
   }
   Progress progress;

@@ -27,7 +27,7 @@ double Seconds(ProgressBoard::Clock::duration duration) {
 
 }  // namespace
 
-std::string FormatDuration(double seconds) {
+std::string FormatClock(double seconds) {
   const int64_t whole = std::llround(std::max(seconds, 0.0));
   if (whole < 3600) return absl::StrFormat("%d:%02d", whole / 60, whole % 60);
   return absl::StrFormat("%d:%02d:%02d", whole / 3600, whole / 60 % 60, whole % 60);
@@ -56,7 +56,7 @@ std::string FormatProgress(const std::string& name, const Progress& progress,
   if (progress.rate < 0 && rate > 0) absl::StrAppend(&line, "  ", CompactCount(rate), "/s");
   double eta = progress.eta_seconds;
   if (eta < 0 && rate > 0 && progress.total > 0) eta = (progress.total - progress.done) / rate;
-  if (eta >= 0) absl::StrAppend(&line, "  ETA ", FormatDuration(eta));
+  if (eta >= 0) absl::StrAppend(&line, "  ETA ", FormatClock(eta));
   if (static_cast<int>(line.size()) > width) line.resize(width);
   return line;
 }

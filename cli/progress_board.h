@@ -31,7 +31,7 @@ struct Progress {
 };
 
 // "1:05", "2:03:04".
-std::string FormatDuration(double seconds);
+std::string FormatClock(double seconds);
 // "950", "12.3k", "4.6M".
 std::string CompactCount(double value);
 // One line of text for a row, at most `width` columns.

@@ -83,7 +83,7 @@ std::string StepProgress(const v1::Run& run) {
   std::string text =
       absl::StrFormat("%s %3.0f %%  step %s of %s", Bar(fraction), 100 * fraction,
                       WithThousands(run.latest().step()), WithThousands(run.spec().num_steps()));
-  if (run.eta_seconds() > 0) absl::StrAppend(&text, "  ETA ", FormatDuration(run.eta_seconds()));
+  if (run.eta_seconds() > 0) absl::StrAppend(&text, "  ETA ", FormatClock(run.eta_seconds()));
   return text;
 }
 

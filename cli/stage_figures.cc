@@ -12,7 +12,7 @@ namespace braid {
 std::string StageFigures(const v1::StageProgress& stage) {
   std::vector<std::string> figures;
   if (stage.eta_seconds() > 0) {
-    figures.push_back(absl::StrCat("ETA ", FormatDuration(stage.eta_seconds())));
+    figures.push_back(absl::StrCat("ETA ", FormatClock(stage.eta_seconds())));
   }
   if (stage.documents_per_second() > 0) {
     figures.push_back(absl::StrCat(CompactCount(stage.documents_per_second()), " documents/s"));

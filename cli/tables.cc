@@ -39,7 +39,7 @@ std::string StageLine(const v1::StageProgress& stage) {
   if (stage.reused()) return "already done";
   const std::string total = stage.total() > 0 ? absl::StrCat("/", stage.total()) : "";
   const std::string state = stage.complete()
-                                ? absl::StrCat("done in ", FormatDuration(stage.seconds()))
+                                ? absl::StrCat("done in ", FormatClock(stage.seconds()))
                                 : absl::StrCat(stage.done(), total, " ", stage.unit());
   const std::string figures = StageFigures(stage);
   return figures.empty() ? state : absl::StrCat(state, "  ", figures);

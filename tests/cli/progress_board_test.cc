@@ -12,9 +12,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(ProgressBoardTest, FormatsDurationsAndCounts) {
-  EXPECT_EQ(FormatDuration(65), "1:05");
-  EXPECT_EQ(FormatDuration(7384), "2:03:04");
-  EXPECT_EQ(FormatDuration(-1), "0:00");
+  EXPECT_EQ(FormatClock(65), "1:05");
+  EXPECT_EQ(FormatClock(7384), "2:03:04");
+  EXPECT_EQ(FormatClock(-1), "0:00");
   EXPECT_EQ(CompactCount(950), "950");
   EXPECT_EQ(CompactCount(12345), "12.3k");
   EXPECT_EQ(CompactCount(4.6e6), "4.6M");

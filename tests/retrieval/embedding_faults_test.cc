@@ -20,6 +20,12 @@ namespace braid {
 namespace {
 
 constexpr int64_t kMebibyte = int64_t{1} << 20;
+// A sanitizer keeps freed memory for a while.
+#ifdef BRAID_ASAN
+constexpr bool kFreedMemoryIsReturned = false;
+#else
+constexpr bool kFreedMemoryIsReturned = true;
+#endif
 
 // Texts of about a kilobyte each.
 std::vector<std::string> Documents(int count) {
@@ -147,7 +153,7 @@ TEST(EmbeddingFaultsTest, AClientThatDoesNotReadCostsBoundedMemory) {
     done = true;
   }
   EXPECT_LT(written, 1000) << "writing blocks";
-  EXPECT_LT(most - before, 16 * kMebibyte);
+  if (kFreedMemoryIsReturned) EXPECT_LT(most - before, 16 * kMebibyte);
   RecordProperty("grown_bytes", std::to_string(most - before));
   RecordProperty("batches_taken", written);
 }
@@ -166,7 +172,7 @@ TEST(EmbeddingFaultsTest, TenMegabytesThroughASmallWindowCostBoundedMemory) {
   const int64_t before = server.ResidentBytes();
   ASSERT_TRUE((*client)->Embed(texts, vectors).ok());
   EXPECT_TRUE(vectors == expected);
-  EXPECT_LT(server.ResidentBytes() - before, 8 * kMebibyte);
+  if (kFreedMemoryIsReturned) EXPECT_LT(server.ResidentBytes() - before, 8 * kMebibyte);
 }
 
 }  // namespace

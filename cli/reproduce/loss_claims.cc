@@ -167,13 +167,13 @@ Claim SimilarityOrderMatters(const Evidence& evidence, const ClaimSettings& sett
        .source = "Figure 4",
        .paper_result = "loss improvement of 0.3B/8E over dense much larger with similarity-based "
                        "batching, and growing with tokens (curves)"});
-  builder.AddTraining("gain in similarity order minus in random order, training, second half",
-                      kGain, {.arms = GainOfOrder()});
-  builder.AddHeldout("the same, held-out", kGain, {.arms = GainOfOrder()});
+  builder.AddTraining("similarity minus random, training, second half", kGain,
+                      {.arms = GainOfOrder()});
+  builder.AddHeldout("similarity minus random, held-out", kGain, {.arms = GainOfOrder()});
   builder.AddTraining(
-      "gain of the last fifth minus that of the second fifth, training", kGain,
+      "last fifth minus second fifth, training", kGain,
       {.arms = Gain(arm::kDense, arm::kMoe), .ranges = {{+1, 0.8, 1.0}, {-1, 0.2, 0.4}}});
-  builder.AddHeldout("held-out gain, random order", std::nullopt,
+  builder.AddHeldout("held-out, random order", std::nullopt,
                      {.arms = Gain(arm::kDense, arm::kMoe, v1::RANDOM)});
   builder.AddSeries(GainOverTraining(evidence, v1::SIMILARITY, "training gain, similarity order"));
   builder.AddSeries(GainOverTraining(evidence, v1::RANDOM, "training gain, random order"));
@@ -195,7 +195,7 @@ Claim SoftMergingOrExpertChoice(const Evidence& evidence, const ClaimSettings& s
   const auto token = Gain(arm::kExpertChoiceToken, arm::kMoe);
   builder.AddHeldout("below expert choice by segment", kGain, {.arms = segment});
   builder.AddHeldout("below expert choice by token", kNoWorse, {.arms = token});
-  AddDomainContrast(builder, "the latter, distinct minus majority domains", token);
+  AddDomainContrast(builder, "by token, distinct minus majority domains", token);
   AddDomains(builder, "by segment, ", segment);
   AddDomains(builder, "by token, ", token);
   return builder.Finish();
@@ -211,7 +211,7 @@ Claim DistinctDomainsGainMost(const Evidence& evidence, const ClaimSettings& set
            "0.3B/8E: 0.196 nats per token on Python, 0.113 to 0.127 on arXiv, Books and "
            "Wikipedia, 0.037 on C4"});
   const auto gain = Gain(arm::kDense, arm::kMoe);
-  AddDomainContrast(builder, "held-out gain, distinct minus majority domains", gain);
+  AddDomainContrast(builder, "held-out, distinct minus majority domains", gain);
   AddDomains(builder, "", gain);
   return builder.Finish();
 }

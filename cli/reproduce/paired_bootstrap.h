@@ -55,7 +55,7 @@ struct EffectEstimate {
   double high = 0;
   bool has_interval = false;
   // One for each seed.
-  std::vector<double> by_seed;
+  std::vector<double> by_seed = {};
   // Blocks that were resampled; 0 when only seeds vary.
   int64_t num_units = 0;
 };

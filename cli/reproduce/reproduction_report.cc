@@ -1,13 +1,14 @@
 #include "cli/reproduce/reproduction_report.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "cli/reproduce/arm_statistics.h"
-#include "cli/tables.h"
 
 namespace braid {
 namespace {
@@ -92,9 +93,20 @@ double HeldoutLoss(const ArmResult& result, int32_t first_positions) {
   return loss / static_cast<double>(tokens);
 }
 
-// The parts that decide, one line each.
 std::string EffectCell(const ClaimPart& part) {
-  return part.estimate ? EffectText(*part.estimate, part.unit) : "not measured";
+  if (!part.estimate) return absl::StrCat("not measured: ", part.missing);
+  return EffectText(*part.estimate, part.unit);
+}
+
+// Columns that the names of judged parts need.
+size_t NameWidth(std::span<const Claim> claims) {
+  size_t width = 0;
+  for (const Claim& claim : claims) {
+    for (const ClaimPart& part : claim.parts) {
+      if (part.rule) width = std::max(width, part.name.size());
+    }
+  }
+  return width;
 }
 
 }  // namespace
@@ -135,16 +147,18 @@ std::string ReproductionJson(const Reproduction& reproduction) {
 }
 
 void PrintClaims(std::span<const Claim> claims, std::ostream& out) {
-  std::vector<std::vector<std::string>> rows = {{"CLAIM", "EFFECT [95 %]", "VERDICT"}};
+  const int width = static_cast<int>(NameWidth(claims));
   for (const Claim& claim : claims) {
-    rows.push_back({absl::StrCat(claim.number, ". ", claim.name), "", VerdictName(claim.verdict)});
+    out << absl::StrFormat("%2d. %s: %s\n", claim.number, claim.name,
+                           absl::AsciiStrToUpper(VerdictName(claim.verdict)));
     for (const ClaimPart& part : claim.parts) {
       if (!part.rule) continue;
-      rows.push_back({absl::StrCat("   ", part.name), EffectCell(part),
-                      part.estimate ? VerdictName(part.verdict) : ""});
+      const std::string verdict = part.estimate ? VerdictName(part.verdict) : "";
+      const std::string line =
+          absl::StrFormat("    %-*s  %-36s  %s", width, part.name, EffectCell(part), verdict);
+      out << absl::StripTrailingAsciiWhitespace(line) << "\n";
     }
   }
-  PrintTable(rows, out);
 }
 
 }  // namespace braid

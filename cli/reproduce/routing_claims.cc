@@ -69,6 +69,20 @@ ClaimSeries Divergence(const Evidence& evidence, v1::OrderMode order, const std:
   return series;
 }
 
+// The heat map of the first seed: a row for each layer and domain.
+void AddHeatMap(ClaimBuilder& builder) {
+  const auto runs = PairedRuns(builder.evidence(), {{1, arm::kMoe}});
+  if (!runs.ok()) return;
+  for (const DomainWeights& domain : runs->front().front()->routing) {
+    for (size_t layer = 0; layer < domain.layers.size(); ++layer) {
+      ClaimSeries row{.name = absl::StrCat("routing weights, layer ", layer, ", ", domain.domain),
+                      .values = domain.layers[layer]};
+      for (size_t e = 0; e < row.values.size(); ++e) row.labels.push_back(absl::StrCat(e));
+      builder.AddSeries(std::move(row));
+    }
+  }
+}
+
 // A scoring of the MoE minus its own.
 std::vector<SignedArm> WorseThanOwn(ScoredRouting routing) {
   return {{+1, arm::kMoe, v1::SIMILARITY, routing}, {-1, arm::kMoe}};
@@ -112,13 +126,14 @@ Claim ExpertsSpecialize(const Evidence& evidence, const ClaimSettings& settings)
        .source = "Figures 6 and 11",
        .paper_result = "specialised experts in middle and higher layers of 0.3B/8E, flat and alike "
                        "weights in layer 0 (heat maps)"});
-  builder.AddStatistic("divergence of higher layers minus that of layer 0", kDivergenceUnit,
+  builder.AddStatistic("divergence, higher layers minus layer 0", kDivergenceUnit,
                        kHigherDivergence, {{+1, arm::kMoe}}, DivergenceOfHigherLayers);
-  builder.AddStatistic("divergence in similarity order minus in random order", kDivergenceUnit,
+  builder.AddStatistic("divergence, similarity minus random order", kDivergenceUnit,
                        kHigherDivergence, {{+1, arm::kMoe}, {-1, arm::kMoe, v1::RANDOM}},
                        MeanDivergence);
   builder.AddSeries(Divergence(evidence, v1::SIMILARITY, "divergence, similarity order"));
   builder.AddSeries(Divergence(evidence, v1::RANDOM, "divergence, random order"));
+  AddHeatMap(builder);
   return builder.Finish();
 }
 
@@ -153,12 +168,12 @@ Claim FirstSegmentLeaks(const Evidence& evidence, const ClaimSettings& settings)
                         .name = "the first segment, which routes on itself, sees some of what it "
                                 "predicts"});
   builder.AddHeldout(
-      "gain over dense, first segment minus later ones", kGain,
+      "dense minus MoE, first minus later segments", kGain,
       {.arms = {{+1, arm::kDense}, {-1, arm::kMoe}}, .positions = {{+1, true}, {-1, false}}});
   builder.AddHeldout(
-      "first segment, strictly causal model minus self-routing one", kGain,
+      "first segment, uniform minus self-routing", kGain,
       {.arms = {{+1, arm::kUniformFirst}, {-1, arm::kMoe}}, .positions = {{1, true}}});
-  builder.AddHeldout("later segments, strictly causal model minus self-routing one", std::nullopt,
+  builder.AddHeldout("later segments, uniform minus self-routing", std::nullopt,
                      {.arms = {{+1, arm::kUniformFirst}, {-1, arm::kMoe}}});
   builder.AddHeldout("first segment, dense minus MoE", std::nullopt,
                      {.arms = {{+1, arm::kDense}, {-1, arm::kMoe}}, .positions = {{1, true}}});

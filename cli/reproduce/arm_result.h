@@ -20,11 +20,11 @@ inline constexpr char kPrefix[] = "prefix";
 inline constexpr char kExpertChoiceSegment[] = "expert-choice-segment";
 inline constexpr char kExpertChoiceToken[] = "expert-choice-token";
 inline constexpr char kNoWarmup[] = "no-warmup";
-inline constexpr char kNoWarmup16[] = "no-warmup-16-experts";
-inline constexpr char kExperts4[] = "4-experts";
-inline constexpr char kExperts16[] = "16-experts";
-inline constexpr char kSegment32[] = "segments-of-32";
-inline constexpr char kSegment128[] = "segments-of-128";
+inline constexpr char kNoWarmup16[] = "no-warmup-experts-16";
+inline constexpr char kExperts4[] = "experts-4";
+inline constexpr char kExperts16[] = "experts-16";
+inline constexpr char kSegment32[] = "segments-32";
+inline constexpr char kSegment128[] = "segments-128";
 inline constexpr char kUniformFirst[] = "uniform-first-segment";
 }  // namespace arm
 

@@ -1,6 +1,7 @@
 #include "cli/reproduce/claim.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

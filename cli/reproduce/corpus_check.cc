@@ -1,5 +1,6 @@
 #include "cli/reproduce/corpus_check.h"
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 

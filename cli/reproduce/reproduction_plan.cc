@@ -111,7 +111,7 @@ std::string PlannedRun::name() const {
                       seed);
 }
 
-ReproductionPlan QuickPlan() { return MakePlan("quick", 480, 64, 1); }
+ReproductionPlan QuickPlan() { return MakePlan("quick", 800, 64, 1); }
 
 ReproductionPlan FullPlan() { return MakePlan("full", 2800, 256, 3); }
 

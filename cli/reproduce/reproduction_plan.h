@@ -70,9 +70,9 @@ struct ReproductionPlan {
   }
 };
 
-// One seed, 1.0 M tokens a run; about 10 minutes on 2 cores.
+// One seed, 1.6 M tokens a run; under 10 minutes on 2 cores.
 ReproductionPlan QuickPlan();
-// Three seeds, 5.7 M tokens a run; about 90 minutes on 2 cores.
+// Three seeds, 5.7 M tokens a run; under 90 minutes on 2 cores.
 ReproductionPlan FullPlan();
 // The same plan with another number of seeds, from 0.
 ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds);

@@ -117,7 +117,7 @@ TEST(ClaimsTest, AnMoeBelowDenseIsShownWithItsGain) {
   ASSERT_TRUE(tokens.estimate) << tokens.missing;
   EXPECT_LT(tokens.estimate->effect, 0.7);
   EXPECT_GT(tokens.estimate->effect, 0.3);
-  EXPECT_EQ(Part(claim, "held-out, 16 experts").missing, "no run of 16-experts");
+  EXPECT_EQ(Part(claim, "held-out, 16 experts").missing, "no run of experts-16");
 }
 
 TEST(ClaimsTest, AnMoeAboveDenseIsNotShown) {

@@ -35,7 +35,7 @@ TEST(CorpusCheckTest, SaysHowMuchIsNeeded) {
   EXPECT_EQ(findings[0].kind, FindingKind::kTooSmall);
   const absl::Status status = CorpusStatus(findings);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_NE(status.message().find("got 0.1 MB of text, needed at least 1.6 MB"), std::string::npos)
+  EXPECT_NE(status.message().find("got 0.1 MB of text, needed at least 1.3 MB"), std::string::npos)
       << status;
 }
 
@@ -45,16 +45,16 @@ TEST(CorpusCheckTest, TheNeededSizeIsEnough) {
   const auto fatal = [&](int64_t documents) {
     return !CorpusStatus(CheckCorpus(Corpus({"a", "b"}, documents, 500), needs)).ok();
   };
-  // 5,734,400 / 4 passes / 0.97 * 3 bytes a token.
-  EXPECT_TRUE(fatal(4433));
-  EXPECT_FALSE(fatal(4435));
+  // 5,734,400 / 4 passes / 0.97 * 2.3 bytes a token.
+  EXPECT_TRUE(fatal(3399));
+  EXPECT_FALSE(fatal(3400));
 }
 
 TEST(CorpusCheckTest, TellsHowOftenTextIsRepeated) {
   const auto findings = CheckCorpus(Corpus({"a", "b"}, 2000, 450), kNeeds);
   ASSERT_EQ(KindsOf(findings).front(), FindingKind::kRepeats);
   EXPECT_FALSE(findings[0].fatal);
-  EXPECT_NE(findings[0].message.find("sees the corpus 1.7 times"), std::string::npos)
+  EXPECT_NE(findings[0].message.find("sees the corpus 1.3 times"), std::string::npos)
       << findings[0].message;
 }
 

@@ -28,7 +28,7 @@ TEST(ReproductionPlanTest, EverySeedHasEveryArm) {
   for (const PlannedRun& run : full.runs) names.insert(run.name());
   EXPECT_EQ(names.size(), full.runs.size());
   EXPECT_TRUE(names.contains("moe-random-seed-2"));
-  EXPECT_TRUE(names.contains("16-experts-similarity-seed-0"));
+  EXPECT_TRUE(names.contains("experts-16-similarity-seed-0"));
 }
 
 TEST(ReproductionPlanTest, RunsOfASeedDifferInTheModelAlone) {

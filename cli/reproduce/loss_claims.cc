@@ -29,7 +29,8 @@ std::vector<SignedArm> GainOfOrder() {
 
 std::optional<double> ShareOfTokens(const ArmResult& moe, const ArmResult& dense) {
   if (moe.metrics.empty() || dense.metrics.empty()) return std::nullopt;
-  const int64_t half_width = static_cast<int64_t>(moe.metrics.size()) / 80;
+  // Over as many steps as FinalLoss averages: hard batches raise both alike.
+  const int64_t half_width = static_cast<int64_t>(moe.metrics.size()) / 20;
   const auto tokens = TokensToReach(moe.metrics, FinalLoss(dense.metrics), half_width);
   if (!tokens) return std::nullopt;
   return static_cast<double>(*tokens) / static_cast<double>(dense.metrics.back().num_tokens());

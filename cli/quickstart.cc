@@ -16,6 +16,7 @@
 #include "cli/progress_board.h"
 #include "cli/quickstart_plan.h"
 #include "cli/quickstart_summary.h"
+#include "cli/repeatable_request_id.h"
 #include "cli/tables.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"

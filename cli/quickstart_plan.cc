@@ -1,9 +1,6 @@
 #include "cli/quickstart_plan.h"
 
-#include <xxhash.h>
-
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 
 namespace braid {
 
@@ -43,11 +40,6 @@ v1::RunSpec QuickstartRunSpec(const QuickstartRun& run, const std::string& datas
   spec.set_world_size(1);
   spec.set_threads_per_rank(1);
   return spec;
-}
-
-std::string RepeatableRequestId(const std::string& name, const google::protobuf::Message& spec) {
-  const std::string bytes = spec.SerializeAsString();
-  return absl::StrFormat("%s-%016x", name, XXH3_64bits(bytes.data(), bytes.size()));
 }
 
 }  // namespace braid

@@ -10,7 +10,6 @@
 
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
-#include "google/protobuf/message.h"
 
 namespace braid {
 
@@ -37,10 +36,6 @@ v1::CorpusSpec QuickstartCorpus(const std::vector<std::string>& paths, v1::Order
 // expert; seed, data order and every other setting are the same for all.
 v1::RunSpec QuickstartRunSpec(const QuickstartRun& run, const std::string& dataset_dir,
                               int64_t num_steps);
-
-// A request id that is the same for the same settings, so that repeating the
-// command finds the work it already did.
-std::string RepeatableRequestId(const std::string& name, const google::protobuf::Message& spec);
 
 }  // namespace braid
 

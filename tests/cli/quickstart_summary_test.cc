@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "cli/quickstart_plan.h"
+#include "cli/repeatable_request_id.h"
 
 namespace braid {
 namespace {

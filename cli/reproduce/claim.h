@@ -1,0 +1,91 @@
+// One claim of the paper: what was measured for it, and the verdict.
+#ifndef BRAID_CLI_REPRODUCE_CLAIM_H_
+#define BRAID_CLI_REPRODUCE_CLAIM_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/reproduce/contrasts.h"
+#include "cli/reproduce/paired_bootstrap.h"
+#include "cli/reproduce/verdict.h"
+
+namespace braid {
+
+// One effect. Those that are judged decide the claim; the others are told beside them.
+struct ClaimPart {
+  std::string name = {};
+  // "nats per token", "share of experts", "nats".
+  std::string unit = {};
+  // What is expected of the effect; nullopt: only told.
+  std::optional<VerdictRule> rule = {};
+  // nullopt when not measured, for the reason in `missing`.
+  std::optional<EffectEstimate> estimate = {};
+  std::string missing = {};
+  Verdict verdict = Verdict::kNotMeasured;
+};
+
+// A curve or a row of numbers, averaged over seeds.
+struct ClaimSeries {
+  std::string name = {};
+  std::vector<std::string> labels = {};
+  std::vector<double> values = {};
+};
+
+struct Claim {
+  // As docs/reproduction.md numbers them.
+  int number = 0;
+  std::string name = {};
+  // Where in arXiv 2405.03133v2, and what it reports; empty for claims of our own.
+  std::string source = {};
+  std::string paper_result = {};
+  // The first is the headline.
+  std::vector<ClaimPart> parts = {};
+  std::vector<ClaimSeries> series = {};
+  Verdict verdict = Verdict::kNotMeasured;
+  // One sentence with the numbers.
+  std::string sentence = {};
+};
+
+struct ClaimSettings {
+  PairedBootstrapOptions bootstrap;
+  // Positions of a window that main numbers leave out: the segment length of the main arm.
+  int32_t segment_length = 64;
+};
+
+// Gathers the parts of one claim.
+class ClaimBuilder {
+ public:
+  ClaimBuilder(const Evidence& evidence, const ClaimSettings& settings, Claim claim)
+      : evidence_(evidence), settings_(settings), claim_(std::move(claim)) {}
+
+  // In nats per token. A contrast's first_positions are those of the settings.
+  void AddHeldout(const std::string& name, std::optional<VerdictRule> rule,
+                  HeldoutContrast contrast);
+  void AddTraining(const std::string& name, std::optional<VerdictRule> rule,
+                   const TrainingContrast& contrast);
+  void AddStatistic(const std::string& name, const std::string& unit,
+                    std::optional<VerdictRule> rule, const std::vector<SignedArm>& arms,
+                    const std::function<std::optional<double>(const ArmResult&)>& statistic);
+  void AddPart(const std::string& name, const std::string& unit, std::optional<VerdictRule> rule,
+               const absl::StatusOr<EffectEstimate>& estimate);
+  void AddSeries(ClaimSeries series);
+  // Judges the parts and writes the sentence.
+  Claim Finish();
+
+  const Evidence& evidence() const { return evidence_; }
+  const ClaimSettings& settings() const { return settings_; }
+
+ private:
+  const Evidence& evidence_;
+  const ClaimSettings& settings_;
+  Claim claim_;
+};
+
+// "0.106 [0.090, 0.122] nats per token"; without brackets where there is no interval.
+std::string EffectText(const EffectEstimate& estimate, const std::string& unit);
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_REPRODUCE_CLAIM_H_

@@ -1,0 +1,77 @@
+// Whether a corpus can answer the questions that `braid reproduce` puts, told before anything is
+// trained on it.
+#ifndef BRAID_CLI_REPRODUCE_CORPUS_CHECK_H_
+#define BRAID_CLI_REPRODUCE_CORPUS_CHECK_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace braid {
+
+// Where the domains of documents come from.
+enum class DomainSource {
+  // A field of the records.
+  kLabels,
+  // Files and sub-directories.
+  kPaths,
+  // Clusters of the documents' embeddings.
+  kClusters,
+};
+
+struct CorpusDomain {
+  std::string name;
+  int64_t num_documents = 0;
+  int64_t num_bytes = 0;
+};
+
+// What reading a corpus shows.
+struct CorpusSummary {
+  std::vector<CorpusDomain> domains;
+  DomainSource domain_source = DomainSource::kLabels;
+  // Bytes of text of each document, before anything is cut; in any order.
+  std::vector<int64_t> document_bytes;
+};
+
+// What the experiment does with it.
+struct CorpusNeeds {
+  int64_t sequence_length = 512;
+  // Tokens that a run trains on.
+  int64_t tokens_of_run = 0;
+  double heldout_fraction = 0.03;
+  // Documents are cut to this many bytes; 0: left whole.
+  int64_t split_bytes = 0;
+  // With a vocabulary of 2,048 pieces; measured on mixed text, and higher on prose.
+  double bytes_per_token = 2.3;
+};
+
+enum class FindingKind { kTooSmall, kRepeats, kFewHeldout, kOneDomain, kClustered, kLongDocuments };
+
+struct CorpusFinding {
+  FindingKind kind;
+  // Nothing can be measured.
+  bool fatal = false;
+  // What was found, what is needed, what to do.
+  std::string message;
+};
+
+// In the order of FindingKind; empty for a corpus that suits.
+std::vector<CorpusFinding> CheckCorpus(const CorpusSummary& corpus, const CorpusNeeds& needs);
+
+// FAILED_PRECONDITION with the messages of the fatal findings.
+absl::Status CorpusStatus(const std::vector<CorpusFinding>& findings);
+
+// kClusters when the corpus names fewer than two domains, else what it says. Clustering
+// (k-means over the documents' embeddings) calls the domains "cluster-0" to "cluster-7" and
+// replaces labels altogether.
+DomainSource ChooseDomainSource(const CorpusSummary& corpus);
+inline constexpr int32_t kNumClusters = 8;
+
+// Share of the corpus' bytes that is in documents longer than `bytes`.
+double ShareInDocumentsOver(const CorpusSummary& corpus, int64_t bytes);
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_REPRODUCE_CORPUS_CHECK_H_

@@ -1,0 +1,217 @@
+#include "cli/reproduce/reproduction_plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/progress_board.h"
+#include "cli/repeatable_request_id.h"
+#include "cli/reproduce/claims.h"
+#include "cli/tables.h"
+
+namespace braid {
+namespace {
+
+// Measured for both orders together on 2 cores: 24 MB took 23 s.
+constexpr double kSecondsOfPreparation = 5;
+constexpr double kSecondsOfPreparationPerMb = 0.75;
+// Starting a trainer, reading data, the last checkpoint.
+constexpr double kSecondsOfStart = 2;
+// One-thread scoring of windows of 512 tokens, and the windows of a corpus of eight domains.
+constexpr double kWindowsPerSecond = 150;
+constexpr double kDomainsExpected = 8;
+
+bool IsMain(const PlannedRun& run) {
+  return run.order == v1::SIMILARITY && (run.arm.name == arm::kDense || run.arm.name == arm::kMoe);
+}
+
+double RunSeconds(const ReproductionPlan& plan, const PlannedRun& run) {
+  return kSecondsOfStart +
+         static_cast<double>(plan.num_tokens_of_run()) / run.arm.tokens_per_second;
+}
+
+double ScoreSeconds(const ReproductionPlan& plan, const PlannedRun& run) {
+  return static_cast<double>(PlannedScores(run).size()) * kDomainsExpected *
+         plan.max_windows_per_domain / kWindowsPerSecond;
+}
+
+ReproductionPlan MakePlan(std::string name, int64_t num_steps, int32_t max_windows, int num_seeds) {
+  return WithSeeds(
+      {.name = std::move(name), .num_steps = num_steps, .max_windows_per_domain = max_windows},
+      num_seeds);
+}
+
+void SetModel(const ArmDefinition& arm, v1::ModelConfig* model) {
+  model->set_preset("tiny");
+  v1::RoutingConfig* const routing = model->mutable_routing();
+  routing->set_router(arm.router);
+  routing->set_num_experts(arm.num_experts);
+  routing->set_segment_length(arm.segment_length);
+  routing->set_first_segment(arm.first_segment);
+}
+
+int64_t CountRuns(const ReproductionPlan& plan, const std::string& arm) {
+  return std::ranges::count_if(plan.runs, [&](const auto& run) { return run.arm.name == arm; });
+}
+
+}  // namespace
+
+const std::vector<ArmDefinition>& ArmDefinitions() {
+  static const auto* const arms = new std::vector<ArmDefinition>{
+      {.name = arm::kDense,
+       .description = "one FFN a layer, the shape of one expert",
+       .router = v1::DENSE,
+       .num_experts = 1,
+       .both_orders = true,
+       .tokens_per_second = 32000},
+      {.name = arm::kMoe,
+       .description = "8 soft experts, segments of 64, warm-up and upcycling",
+       .both_orders = true},
+      {.name = arm::kPrefix,
+       .description = "the first segment routes the rest",
+       .router = v1::PREFIX,
+       .tokens_per_second = 30000},
+      {.name = arm::kExpertChoiceSegment,
+       .description = "expert choice by segment, capacity 1",
+       .router = v1::EXPERT_CHOICE_SEGMENT,
+       .dense_warmup = false,
+       .tokens_per_second = 26000},
+      {.name = arm::kExpertChoiceToken,
+       .description = "expert choice by token, capacity 1",
+       .router = v1::EXPERT_CHOICE_TOKEN,
+       .dense_warmup = false,
+       .tokens_per_second = 22000},
+      {.name = arm::kNoWarmup,
+       .description = "as moe, experts with weights of their own from the start",
+       .dense_warmup = false},
+      {.name = arm::kUniformFirst,
+       .description = "as moe, first segment with equal weights: strictly causal",
+       .first_segment = v1::UNIFORM},
+      {.name = arm::kExperts4, .description = "as moe, 4 experts", .num_experts = 4},
+      {.name = arm::kExperts16,
+       .description = "as moe, 16 experts",
+       .num_experts = 16,
+       .tokens_per_second = 25000},
+      {.name = arm::kNoWarmup16,
+       .description = "as no-warmup, 16 experts",
+       .num_experts = 16,
+       .dense_warmup = false,
+       .tokens_per_second = 25000},
+      {.name = arm::kSegment32,
+       .description = "as moe, segments of 32",
+       .segment_length = 32,
+       .tokens_per_second = 25000},
+      {.name = arm::kSegment128, .description = "as moe, segments of 128", .segment_length = 128},
+  };
+  return *arms;
+}
+
+std::string PlannedRun::name() const {
+  return absl::StrCat(arm.name, order == v1::SIMILARITY ? "-similarity" : "-random", "-seed-",
+                      seed);
+}
+
+ReproductionPlan QuickPlan() { return MakePlan("quick", 800, 64, 1); }
+
+ReproductionPlan FullPlan() { return MakePlan("full", 2800, 256, 3); }
+
+ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds) {
+  plan.runs.clear();
+  for (int seed = 0; seed < num_seeds; ++seed) {
+    for (const ArmDefinition& arm : ArmDefinitions()) {
+      plan.runs.push_back({arm, v1::SIMILARITY, static_cast<uint64_t>(seed)});
+      if (arm.both_orders) plan.runs.push_back({arm, v1::RANDOM, static_cast<uint64_t>(seed)});
+    }
+  }
+  return plan;
+}
+
+v1::CorpusSpec PlannedCorpus(const std::vector<std::string>& paths, v1::OrderMode order,
+                             int64_t split_bytes) {
+  v1::CorpusSpec spec;
+  spec.set_name("reproduce");
+  for (const std::string& path : paths) spec.add_paths(path);
+  spec.mutable_ingest()->set_split_bytes(split_bytes);
+  spec.mutable_tokenizer()->set_vocab_size(2048);
+  spec.mutable_tokenizer()->set_sample_bytes(4 << 20);
+  spec.mutable_neighbors()->set_k(16);
+  spec.mutable_pack()->set_sequence_length(kReproductionSequenceLength);
+  spec.set_order(order);
+  return spec;
+}
+
+v1::RunSpec PlannedRunSpec(const ReproductionPlan& plan, const PlannedRun& run,
+                           const std::string& dataset_dir) {
+  v1::RunSpec spec;
+  spec.set_name(run.name());
+  spec.set_dataset_dir(dataset_dir);
+  SetModel(run.arm, spec.mutable_model());
+  spec.mutable_optimizer()->set_learning_rate(6e-3);
+  if (run.arm.num_experts > 1) {
+    spec.mutable_upcycling()->set_dense_fraction(run.arm.dense_warmup ? 0.05 : -1);
+  }
+  spec.mutable_batch()->set_global_batch_size(kReproductionBatchSize);
+  spec.set_num_steps(plan.num_steps);
+  spec.set_seed(run.seed);
+  spec.set_world_size(1);
+  spec.set_threads_per_rank(1);
+  return spec;
+}
+
+std::vector<PlannedScore> PlannedScores(const PlannedRun& run) {
+  if (run.arm.segment_length != 64) return {{ScoredRouting::kSegment, kLongestSegment}};
+  std::vector<PlannedScore> scores = {{}};
+  if (!IsMain(run)) return scores;
+  scores.push_back({ScoredRouting::kSegment, kLongestSegment});
+  if (run.arm.name != arm::kMoe) return scores;
+  for (const ScoredRouting routing : {ScoredRouting::kPrompt, ScoredRouting::kAverage,
+                                      ScoredRouting::kUniform, ScoredRouting::kOtherDomain}) {
+    scores.push_back({routing, run.arm.segment_length});
+  }
+  return scores;
+}
+
+std::string RunRequestId(const ReproductionPlan& plan, const PlannedRun& run,
+                         const std::string& dataset_dir) {
+  return RepeatableRequestId(run.name(), PlannedRunSpec(plan, run, dataset_dir));
+}
+
+double FinishTime(std::span<const double> durations, int lanes) {
+  std::vector<double> free_at(std::max(lanes, 1), 0.0);
+  for (const double duration : durations) *std::ranges::min_element(free_at) += duration;
+  return *std::ranges::max_element(free_at);
+}
+
+PlanTime EstimateTime(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes) {
+  std::vector<double> training;
+  std::vector<double> scoring;
+  for (const PlannedRun& run : plan.runs) {
+    training.push_back(RunSeconds(plan, run));
+    scoring.push_back(ScoreSeconds(plan, run));
+  }
+  return {.preparation = kSecondsOfPreparation +
+                         kSecondsOfPreparationPerMb * static_cast<double>(corpus_bytes) / 1e6,
+          .training = FinishTime(training, lanes),
+          .scoring = FinishTime(scoring, lanes)};
+}
+
+void PrintPlan(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes, std::ostream& out) {
+  std::vector<std::vector<std::string>> rows = {{"ARM", "RUNS", "EACH", "WHAT"}};
+  for (const ArmDefinition& arm : ArmDefinitions()) {
+    const int64_t runs = CountRuns(plan, arm.name);
+    if (runs == 0) continue;
+    rows.push_back({arm.name, absl::StrCat(runs), FormatDuration(RunSeconds(plan, {.arm = arm})),
+                    absl::StrCat(arm.description, arm.both_orders ? "; both orders" : "")});
+  }
+  PrintTable(rows, out);
+  const PlanTime time = EstimateTime(plan, lanes, corpus_bytes);
+  out << absl::StrFormat(
+      "\n%s: %d runs of %s steps (%s tokens), %d at a time on one thread each\n"
+      "estimated: %s to prepare the corpus, %s to train, %s to score; %s in all\n",
+      plan.name, static_cast<int>(plan.runs.size()), WithThousands(plan.num_steps),
+      CompactCount(static_cast<double>(plan.num_tokens_of_run())), lanes,
+      FormatDuration(time.preparation), FormatDuration(time.training), FormatDuration(time.scoring),
+      FormatDuration(time.total()));
+}
+
+}  // namespace braid

@@ -1,0 +1,110 @@
+// What `braid reproduce` runs, as data: the arms of the experiment, and which of them with which
+// seeds. Nothing here looks at a result.
+#ifndef BRAID_CLI_REPRODUCE_REPRODUCTION_PLAN_H_
+#define BRAID_CLI_REPRODUCE_REPRODUCTION_PLAN_H_
+
+#include <cstdint>
+#include <ostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/training.pb.h"
+#include "cli/reproduce/arm_result.h"
+
+namespace braid {
+
+// Documents are cut to about 150 tokens, well below the context: see corpus_check.h.
+inline constexpr int64_t kReproductionDocumentBytes = 450;
+inline constexpr int32_t kReproductionSequenceLength = 512;
+inline constexpr int32_t kReproductionBatchSize = 4;
+
+// A model and how it is trained. All arms share width, depth, data, seeds and every setting that
+// is not named here.
+struct ArmDefinition {
+  std::string name = {};
+  // For people.
+  std::string description = {};
+  v1::Router router = v1::CAUSAL_SEGMENT;
+  int32_t num_experts = 8;
+  int32_t segment_length = 64;
+  v1::FirstSegment first_segment = v1::SELF_STOP_GRADIENT;
+  // Dense warm-up, then upcycling; false: experts of their own from the first step.
+  bool dense_warmup = true;
+  // Trained on random order, too.
+  bool both_orders = false;
+  // Measured on one thread beside a second such run (2 cores with AVX-512); a guide only.
+  double tokens_per_second = 28000;
+};
+
+// The pairs that most claims rest on come first.
+const std::vector<ArmDefinition>& ArmDefinitions();
+
+struct PlannedRun {
+  ArmDefinition arm = {};
+  v1::OrderMode order = v1::SIMILARITY;
+  uint64_t seed = 0;
+
+  // "moe-similarity-seed-0", ...
+  std::string name() const;
+};
+
+// One scoring of the held-out split that a claim needs.
+struct PlannedScore {
+  ScoredRouting routing = ScoredRouting::kSegment;
+  int32_t first_positions = 64;
+};
+
+struct ReproductionPlan {
+  // "quick" or "full".
+  std::string name = {};
+  int64_t num_steps = 0;
+  // Held-out windows of a domain that are scored, at most.
+  int32_t max_windows_per_domain = 0;
+  // All runs of a seed before those of the next.
+  std::vector<PlannedRun> runs = {};
+
+  int64_t num_tokens_of_run() const {
+    return num_steps * kReproductionBatchSize * kReproductionSequenceLength;
+  }
+};
+
+// One seed, 1.6 M tokens a run; under 10 minutes on 2 cores.
+ReproductionPlan QuickPlan();
+// Three seeds, 5.7 M tokens a run; under 90 minutes on 2 cores.
+ReproductionPlan FullPlan();
+// The same plan with another number of seeds, from 0.
+ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds);
+
+// Cuts documents at `split_bytes`; 0 keeps them whole.
+v1::CorpusSpec PlannedCorpus(const std::vector<std::string>& paths, v1::OrderMode order,
+                             int64_t split_bytes);
+v1::RunSpec PlannedRunSpec(const ReproductionPlan& plan, const PlannedRun& run,
+                           const std::string& dataset_dir);
+// How the model of a run has to be scored.
+std::vector<PlannedScore> PlannedScores(const PlannedRun& run);
+
+// The same for the same run of the same settings: repeating the command finds what it did.
+std::string RunRequestId(const ReproductionPlan& plan, const PlannedRun& run,
+                         const std::string& dataset_dir);
+
+// Seconds, of which training takes the most.
+struct PlanTime {
+  double preparation = 0;
+  double training = 0;
+  double scoring = 0;
+
+  double total() const { return preparation + training + scoring; }
+};
+// `lanes` runs at a time, each on one thread; a free lane takes the next run.
+PlanTime EstimateTime(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes);
+// When the last of tasks of these durations ends that `lanes` workers take in turn.
+double FinishTime(std::span<const double> durations, int lanes);
+
+// --dry-run: arms, runs, estimated time.
+void PrintPlan(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes, std::ostream& out);
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_REPRODUCE_REPRODUCTION_PLAN_H_

@@ -1,0 +1,136 @@
+#include "cli/reproduce/reproduction_plan.h"
+
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "trainer/run_spec.h"
+
+namespace braid {
+namespace {
+
+TEST(ReproductionPlanTest, FitsIntoItsTimeOnTwoCores) {
+  EXPECT_LE(EstimateTime(QuickPlan(), 2, 24'000'000).total(), 600);
+  EXPECT_LE(EstimateTime(FullPlan(), 2, 72'000'000).total(), 5400);
+  EXPECT_GE(EstimateTime(FullPlan(), 2, 72'000'000).total(), 3600);
+}
+
+TEST(ReproductionPlanTest, EverySeedHasEveryArm) {
+  const ReproductionPlan full = FullPlan();
+  EXPECT_EQ(full.runs.size(), 3 * QuickPlan().runs.size());
+  EXPECT_EQ(WithSeeds(full, 2).runs.size(), 2 * QuickPlan().runs.size());
+  std::set<std::string> names;
+  for (const PlannedRun& run : full.runs) names.insert(run.name());
+  EXPECT_EQ(names.size(), full.runs.size());
+  EXPECT_TRUE(names.contains("moe-random-seed-2"));
+  EXPECT_TRUE(names.contains("experts-16-similarity-seed-0"));
+}
+
+TEST(ReproductionPlanTest, RunsOfASeedDifferInTheModelAlone) {
+  const ReproductionPlan plan = QuickPlan();
+  v1::RunSpec first = PlannedRunSpec(plan, plan.runs.front(), "/data");
+  for (const PlannedRun& run : plan.runs) {
+    v1::RunSpec spec = PlannedRunSpec(plan, run, "/data");
+    for (v1::RunSpec* each : {&spec, &first}) {
+      each->clear_name();
+      each->clear_model();
+      each->clear_upcycling();
+    }
+    EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(spec, first)) << run.name();
+  }
+}
+
+TEST(ReproductionPlanTest, EveryRunIsOneThatTheTrainerTakes) {
+  const std::filesystem::path dataset = std::filesystem::path(testing::TempDir()) / "planned";
+  std::filesystem::create_directories(dataset);
+  std::ofstream(dataset / "dataset.json")
+      << R"({"domains":["a"],"eos_id":2,"key":"0","name":"n","num_documents":9,)"
+      << R"("num_heldout_documents":1,"num_instances":5000,"num_tokens":2560000,)"
+      << R"("order":"SIMILARITY","seed":0,"sequence_length":512,"vocab_size":2048})";
+  for (const PlannedRun& run : QuickPlan().runs) {
+    const auto resolved = ResolveRunSpec(PlannedRunSpec(QuickPlan(), run, dataset.string()));
+    ASSERT_TRUE(resolved.ok()) << run.name() << ": " << resolved.status();
+    EXPECT_EQ(resolved->model().routing().router(), run.arm.router);
+    EXPECT_EQ(resolved->model().routing().num_experts(), run.arm.num_experts);
+    EXPECT_EQ(DenseSteps(*resolved) > 0, run.arm.dense_warmup && run.arm.num_experts > 1)
+        << run.name();
+  }
+}
+
+TEST(ReproductionPlanTest, RequestIdsNameTheSameWorkAgain) {
+  const ReproductionPlan plan = FullPlan();
+  std::set<std::string> ids;
+  for (const PlannedRun& run : plan.runs) {
+    ids.insert(RunRequestId(plan, run, "/data"));
+    EXPECT_EQ(RunRequestId(plan, run, "/data"), RunRequestId(plan, run, "/data"));
+    EXPECT_NE(RunRequestId(plan, run, "/data"), RunRequestId(plan, run, "/other"));
+  }
+  EXPECT_EQ(ids.size(), plan.runs.size());
+  EXPECT_NE(RunRequestId(QuickPlan(), plan.runs[0], "/data"),
+            RunRequestId(plan, plan.runs[0], "/data"));
+}
+
+TEST(ReproductionPlanTest, TheOrdersShareEverythingButTheOrder) {
+  v1::CorpusSpec similarity = PlannedCorpus({"a", "b"}, v1::SIMILARITY, 450);
+  EXPECT_EQ(similarity.ingest().split_bytes(), 450);
+  similarity.set_order(v1::RANDOM);
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(
+      similarity, PlannedCorpus({"a", "b"}, v1::RANDOM, 450)));
+}
+
+TEST(ReproductionPlanTest, ModelsAreScoredAsClaimsNeedThem) {
+  for (const PlannedRun& run : QuickPlan().runs) {
+    const size_t expected = run.name() == "moe-similarity-seed-0"     ? 6
+                            : run.name() == "dense-similarity-seed-0" ? 2
+                                                                      : 1;
+    EXPECT_EQ(PlannedScores(run).size(), expected) << run.name();
+  }
+}
+
+// Time in small steps, a worker at a time.
+double NaiveFinish(std::vector<double> durations, int lanes) {
+  std::vector<double> left(lanes, 0.0);
+  size_t next = 0;
+  double time = 0;
+  while (true) {
+    for (double& lane : left) {
+      if (lane <= 1e-9 && next < durations.size()) lane = durations[next++];
+    }
+    double shortest = 0;
+    for (const double lane : left) {
+      if (lane > 1e-9 && (shortest == 0 || lane < shortest)) shortest = lane;
+    }
+    if (shortest == 0) return time;
+    time += shortest;
+    for (double& lane : left) lane -= shortest;
+  }
+}
+
+TEST(ReproductionPlanTest, FinishTimeIsThatOfWorkersInTurn) {
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> duration(1, 10);
+  for (int lanes = 1; lanes <= 4; ++lanes) {
+    std::vector<double> durations(13);
+    for (double& value : durations) value = duration(random);
+    EXPECT_NEAR(FinishTime(durations, lanes), NaiveFinish(durations, lanes), 1e-6);
+  }
+  EXPECT_EQ(FinishTime({}, 2), 0);
+}
+
+TEST(ReproductionPlanTest, TheDryRunNamesArmsRunsAndTime) {
+  std::ostringstream out;
+  PrintPlan(FullPlan(), 2, 72'000'000, out);
+  EXPECT_NE(out.str().find("expert-choice-token"), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find("full: 42 runs of 2,800 steps (5.7M tokens), 2 at a time"),
+            std::string::npos)
+      << out.str();
+  EXPECT_NE(out.str().find("in all"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace braid

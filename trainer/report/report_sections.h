@@ -10,8 +10,9 @@
 
 namespace braid {
 
-// training_sections.cc
+// runs_section.cc
 std::string RunTableSection(std::span<const ReportRun> runs);
+// loss_section.cc
 // Dense against MoE at equal tokens, for the runs that differ only in that.
 std::string GainSection(std::span<const ReportRun> runs);
 std::string LossSection(std::span<const ReportRun> runs);
@@ -32,6 +33,8 @@ std::string RoutingSection(std::span<const ReportRun> runs);
 std::string SpeedSection(std::span<const ReportRun> runs);
 
 // life_section.cc
+// "a rank hung".
+const char* IncidentText(v1::IncidentKind kind);
 std::string LifeSection(std::span<const ReportRun> runs);
 
 // setup_sections.cc

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "trainer/report/html_text.h"
 #include "trainer/report/report_sections.h"
+#include "trainer/report/run_comparison.h"
 #include "trainer/report/run_curves.h"
 #include "trainer/report/svg_plot.h"
 

@@ -81,6 +81,10 @@ void NoteWhatIsMissing(ReportRun* report) {
     note(absl::StrCat("points of the loss: ", count, count == 1 ? " step has" : " steps have",
                       " a loss that is not finite"));
   }
+  if (!report->metrics.empty() &&
+      std::ranges::none_of(report->metrics, [](const auto& step) { return step.has_times(); })) {
+    note("where the time of a step went: no times in metrics.jsonl");
+  }
   if (!report->evaluation) {
     note("held-out perplexity and routing: no evaluation.json; braid eval makes it");
   }

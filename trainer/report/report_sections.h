@@ -57,6 +57,9 @@ std::string RunLabel(std::span<const ReportRun> runs, size_t run);
 // Plain text for plots: the run's name when no other has it, else its title.
 std::string RunName(std::span<const ReportRun> runs, size_t run);
 
+// Held-out, over all domains, without the first segment; NaN without an evaluation.
+double MainPerplexity(const ReportRun& run);
+
 // On everything that is drawn for one run, so that a reader can hide it.
 std::string RunClass(size_t run);
 

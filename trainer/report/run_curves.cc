@@ -126,7 +126,8 @@ double LateMean(std::span<const PlotPoint> points) {
 double Median(std::span<const v1::StepMetrics> metrics, double (v1::StepMetrics::*value)() const) {
   std::vector<double> values;
   for (const v1::StepMetrics& step : metrics) {
-    if (std::isfinite((step.*value)())) values.push_back((step.*value)());
+    const double number = (step.*value)();
+    if (std::isfinite(number) && number != 0) values.push_back(number);
   }
   if (values.empty()) return kNan;
   const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);

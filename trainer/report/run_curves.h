@@ -36,7 +36,8 @@ std::vector<PlotPoint> ForPlot(std::span<const PlotPoint> points);
 // Mean of y over the last tenth of the tokens (x); NaN without any finite y there.
 double LateMean(std::span<const PlotPoint> points);
 
-// Median of a field over the steps where it is finite; NaN without any.
+// Median of a field over the steps where it is finite and not zero, which stands for what was not
+// measured; NaN without any.
 double Median(std::span<const v1::StepMetrics> metrics, double (v1::StepMetrics::*value)() const);
 
 // Of tokens_per_second.

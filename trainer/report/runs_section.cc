@@ -10,62 +10,58 @@
 #include "trainer/report/run_comparison.h"
 #include "trainer/report/run_curves.h"
 
-    namespace braid {
-  namespace {
+namespace braid {
+namespace {
 
-  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-  struct ModelSize {
-    double total = kNan;
-    double active = kNan;
-  };
+struct ModelSize {
+  double total = kNan;
+  double active = kNan;
+};
 
-  ModelSize SizeOf(const v1::RunSpec& spec) {
-    const absl::StatusOr<v1::ModelConfig> model = ResolveModelConfig(spec.model());
-    if (!model.ok()) return {};
-    const v1::DescribeModelResponse description = DescribeModel(*model);
-    return {static_cast<double>(description.num_parameters()),
-            static_cast<double>(description.num_active_parameters())};
-  }
+ModelSize SizeOf(const v1::RunSpec& spec) {
+  const absl::StatusOr<v1::ModelConfig> model = ResolveModelConfig(spec.model());
+  if (!model.ok()) return {};
+  const v1::DescribeModelResponse description = DescribeModel(*model);
+  return {static_cast<double>(description.num_parameters()),
+          static_cast<double>(description.num_active_parameters())};
+}
 
-  double MainPerplexity(const ReportRun& run) {
-    return run.evaluation ? run.evaluation->total().perplexity_after_first_segment() : kNan;
-  }
+std::string StepsOf(std::span<const ReportRun> runs, size_t i) {
+  const ReportRun& run = runs[i];
+  const int64_t done = run.metrics.empty() ? 0 : run.metrics.back().step();
+  std::string text = absl::StrCat(done);
+  if (done != run.spec.num_steps()) absl::StrAppend(&text, " of ", run.spec.num_steps());
+  if (run.life.state == v1::RUN_FAILED) text += ", failed";
+  if (run.life.state == v1::RUN_STOPPED) text += ", stopped";
+  if (OutcomeOf(runs, i).diverged_at) text += ", diverged";
+  return text;
+}
 
-  std::string StepsOf(std::span<const ReportRun> runs, size_t i) {
-    const ReportRun& run = runs[i];
-    const int64_t done = run.metrics.empty() ? 0 : run.metrics.back().step();
-    std::string text = absl::StrCat(done);
-    if (done != run.spec.num_steps()) absl::StrAppend(&text, " of ", run.spec.num_steps());
-    if (run.life.state == v1::RUN_FAILED) text += ", failed";
-    if (run.life.state == v1::RUN_STOPPED) text += ", stopped";
-    if (OutcomeOf(runs, i).diverged_at) text += ", diverged";
-    return text;
-  }
+HtmlTable::Row RunRow(std::span<const ReportRun> runs, size_t i) {
+  const ReportRun& run = runs[i];
+  const ModelSize size = SizeOf(run.spec);
+  const double tokens =
+      run.metrics.empty() ? 0 : static_cast<double>(run.metrics.back().num_tokens());
+  return {{RunLabel(runs, i),
+           IsDense(run.spec) ? "dense" : absl::StrCat(run.spec.model().routing().num_experts()),
+           FormatCount(size.total), FormatCount(size.active), StepsOf(runs, i), FormatCount(tokens),
+           FormatFixed(LateMean(LossCurve(run.metrics)), 3), FormatFixed(MainPerplexity(run), 2),
+           FormatCount(MedianSpeed(run.metrics))}};
+}
 
-  HtmlTable::Row RunRow(std::span<const ReportRun> runs, size_t i) {
-    const ReportRun& run = runs[i];
-    const ModelSize size = SizeOf(run.spec);
-    const double tokens =
-        run.metrics.empty() ? 0 : static_cast<double>(run.metrics.back().num_tokens());
-    return {{RunLabel(runs, i),
-             IsDense(run.spec) ? "dense" : absl::StrCat(run.spec.model().routing().num_experts()),
-             FormatCount(size.total), FormatCount(size.active), StepsOf(runs, i),
-             FormatCount(tokens), FormatFixed(LateMean(LossCurve(run.metrics)), 3),
-             FormatFixed(MainPerplexity(run), 2), FormatCount(MedianSpeed(run.metrics))}};
-  }
+}  // namespace
 
-  }  // namespace
-
-  std::string RunTableSection(std::span<const ReportRun> runs) {
-    HtmlTable table{.header = {"run", "experts", "parameters", "active", "steps", "tokens",
-                               "train loss", "held-out perplexity", "tokens/s"},
-                    .rows = {}};
-    for (size_t i = 0; i < runs.size(); ++i) table.rows.push_back(RunRow(runs, i));
-    return Section("Runs",
-                   "Train loss is the mean of the last tenth of the run, in nats per token; "
-                   "perplexity is over all held-out domains. Both leave out the first segment.",
-                   RenderTable(table), "runs");
-  }
+std::string RunTableSection(std::span<const ReportRun> runs) {
+  HtmlTable table{.header = {"run", "experts", "parameters", "active", "steps", "tokens",
+                             "train loss", "held-out perplexity", "tokens/s"},
+                  .rows = {}};
+  for (size_t i = 0; i < runs.size(); ++i) table.rows.push_back(RunRow(runs, i));
+  return Section("Runs",
+                 "Train loss is the mean of the last tenth of the run, in nats per token; "
+                 "perplexity is over all held-out domains. Both leave out the first segment.",
+                 RenderTable(table), "runs");
+}
 
 }  // namespace braid

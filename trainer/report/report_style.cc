@@ -7,7 +7,7 @@ const char kReportStyle[] = R"css(
   color-scheme: light dark;
   --page: #ffffff; --text: #1d2430; --muted: #5c6572; --rule: #e3e6eb; --soft: #f5f6f8;
   --mark: #fff3d1; --heat: #2563c9; --link: #1f5bb8;
-  --shade: #8b93a1;
+  --shade: #c3c9d2;
   --c0: #2563c9; --c1: #e8650a; --c2: #0aa583; --c3: #7b043c;
   --c4: #8e86da; --c5: #ba1700; --c6: #2f3483; --c7: #8a537b;
 }
@@ -15,7 +15,7 @@ const char kReportStyle[] = R"css(
   :root {
     --page: #14171c; --text: #e4e7ec; --muted: #a0a9b7; --rule: #2b313a; --soft: #1c2027;
     --mark: #453a17; --heat: #4a80d6; --link: #8ab4f8;
-    --shade: #5c6676;
+    --shade: #3a4350;
     --c0: #6ea2f2; --c1: #f59a4c; --c2: #9cddaf; --c3: #8553c8;
     --c4: #bacaff; --c5: #388015; --c6: #b28b94; --c7: #447176;
   }
@@ -25,7 +25,7 @@ const char kReportStyle[] = R"css(
     color-scheme: light;
     --page: #ffffff; --text: #1d2430; --muted: #5c6572; --rule: #e3e6eb; --soft: #f5f6f8;
     --mark: #fff3d1; --heat: #2563c9; --link: #1d2430;
-    --shade: #8b93a1;
+    --shade: #c3c9d2;
     --c0: #2563c9; --c1: #e8650a; --c2: #0aa583; --c3: #7b043c;
     --c4: #8e86da; --c5: #ba1700; --c6: #2f3483; --c7: #8a537b;
   }
@@ -72,7 +72,8 @@ th:first-child, td:first-child { position: sticky; left: 0; background: var(--pa
 .numeric td:not(:first-child), .numeric th:not(:first-child) { text-align: right; }
 tr.total td:first-child { font-weight: 600; }
 tr.total td { background: var(--soft); }
-table:not(.numeric) td { overflow-wrap: anywhere; min-width: 3.5em; }
+#configuration td, #configuration th code { overflow-wrap: anywhere; }
+#configuration td { min-width: 8em; }
 tr.muted td { color: var(--muted); }
 details tr.differs td { background: var(--mark); }
 .interval { color: var(--muted); font-size: 11.5px; font-weight: 400; }

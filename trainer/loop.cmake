@@ -1,6 +1,6 @@
 # What a run is and what it leaves on disk: no tensor library, no MPI.
 braid_library(NAME run_directory
-  SRCS metrics_reader.cc run_directory.cc run_fence.cc control/process_identity.cc control/stop_request.cc
+  SRCS metrics_reader.cc run_directory.cc run_evaluation.cc run_fence.cc control/process_identity.cc control/stop_request.cc
   DEPS braid::proto braid::config braid::formats nlohmann_json::nlohmann_json)
 braid_library(NAME checkpoint
   SRCS

@@ -4,6 +4,7 @@ braid_library(NAME report
     report/bar_chart.cc
     report/configuration_section.cc
     report/dot_chart.cc
+    report/fast_metrics.cc
     report/heat_map.cc
     report/html_text.cc
     report/life_section.cc
@@ -11,7 +12,6 @@ braid_library(NAME report
     report/line_readout.cc
     report/loss_findings.cc
     report/loss_section.cc
-    report/metrics_reader.cc
     report/perplexity_section.cc
     report/plot_series.cc
     report/report_data.cc
@@ -20,6 +20,7 @@ braid_library(NAME report
     report/report_sections.cc
     report/report_style.cc
     report/routing_section.cc
+    report/run_comparison.cc
     report/run_curves.cc
     report/run_life.cc
     report/runs_section.cc

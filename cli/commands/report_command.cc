@@ -2,11 +2,14 @@
 #include <iostream>
 
 #include "cli/commands/command.h"
+#include "cli/terminal_text.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
 
 namespace braid {
 namespace {
+
+constexpr int kMaxCauseColumns = 1000;
 
 struct ReportOptions {
   std::vector<std::string> runs;
@@ -16,7 +19,10 @@ struct ReportOptions {
 
 absl::Status WritePage(const std::string& path, const v1::ReportResponse& response) {
   RETURN_IF_ERROR(WriteFileAtomically(path, response.html()));
-  for (const std::string& cause : response.left_out()) std::cerr << "left out: " << cause << "\n";
+  // Names of runs and files are whatever somebody wrote.
+  for (const std::string& cause : response.left_out()) {
+    std::cerr << "left out: " << ClipColumns(cause, kMaxCauseColumns) << "\n";
+  }
   std::cerr << std::flush;
   return absl::OkStatus();
 }

@@ -18,19 +18,6 @@ constexpr size_t kShownCurves = 8;
 // Layers whose matrices and texts are shown; a page has to stay small enough to open.
 constexpr size_t kShownLayers = 16;
 
-// From here on a cell's number has the colour of the page.
-constexpr double kStrongShare = 0.7;
-
-// At most `count` of `total` places, evenly spaced, the first and the last among them.
-std::vector<size_t> EvenlySpaced(size_t total, size_t count) {
-  std::vector<size_t> places;
-  count = std::min(total, count);
-  for (size_t i = 0; i < count; ++i) {
-    places.push_back(count == 1 ? 0 : i * (total - 1) / (count - 1));
-  }
-  return places;
-}
-
 // A number of every layer between 0 and `high`.
 struct LayerValue {
   std::string name, unit;
@@ -73,13 +60,13 @@ double SmallestCosine(const v1::RoutingAnalysis& analysis) {
 std::string MatrixCell(int row, int column, double cosine, double share, double left, double cell) {
   const double x = left + cell * column, y = 4 + cell * (row - 1);
   const double side = cell - std::min(1.0, 0.15 * cell);
-  std::string out = absl::StrCat("<rect class=\"heat\" x=\"", Pixel(x), "\" y=\"", Pixel(y),
-                                 "\" width=\"", Pixel(cell - 1), "\" height=\"", Pixel(side),
-                                 "\" fill-opacity=\"", FormatFixed(share, 2), "\"><title>", row,
-                                 ", ", column, ": ", FormatFixed(cosine, 3), "</title></rect>");
+  std::string out = absl::StrCat(
+      "<rect class=\"heat\" x=\"", Pixel(x), "\" y=\"", Pixel(y), "\" width=\"", Pixel(cell - 1),
+      "\" height=\"", Pixel(side), "\" fill-opacity=\"", FormatFixed(kFullShade * share, 2),
+      "\"><title>", row, ", ", column, ": ", FormatFixed(cosine, 3), "</title></rect>");
   if (cell >= 30) {
-    absl::StrAppend(&out, SvgText(x + cell / 2, y + cell / 2 + 4, "middle", FormatFixed(cosine, 2),
-                                  share > kStrongShare ? "cell strong" : "cell"));
+    absl::StrAppend(
+        &out, SvgText(x + cell / 2, y + cell / 2 + 4, "middle", FormatFixed(cosine, 2), "cell"));
   }
   return out;
 }
@@ -189,7 +176,8 @@ std::string SimilarityMatrices(const v1::RoutingAnalysis& analysis) {
                    ", the smallest of all (clear), to 1 (full). Upcycling starts from "
                    "copies, whose cosine is 1.",
                    ShownNote(analysis)),
-      "<div class=\"maps\">\n" + maps + "</div>\n");
+      "<div class=\"maps\">\n" + maps + "</div>\n" +
+          RenderHeatScale(low, {.high = 1}, std::nan(""), ""));
 }
 
 std::string ExcitingTexts(const v1::RoutingAnalysis& analysis) {

@@ -35,14 +35,20 @@ double MeanCosine(const v1::LayerRoutingAnalysis& layer, int num_experts) {
 }
 
 // All layers share one scale, so that a flat layer looks flat.
-double LargestWeight(const v1::RoutingAnalysis& analysis) {
-  double largest = 0;
+HeatTop TopOf(const v1::RoutingAnalysis& analysis) {
+  std::vector<double> weights;
   for (const v1::LayerRoutingAnalysis& layer : analysis.layers()) {
     for (const v1::DomainRouting& domain : layer.domains()) {
-      for (const double weight : domain.weights()) largest = std::max(largest, weight);
+      weights.insert(weights.end(), domain.weights().begin(), domain.weights().end());
     }
   }
-  return largest;
+  return HeatTopOf(std::move(weights));
+}
+
+// Ends the explanation of a scale.
+std::string TopText(const HeatTop& top) {
+  return absl::StrCat(FormatFixed(top.high, 2),
+                      top.capped ? " and more (full; outliers do not stretch it)" : " (full)");
 }
 
 HeatMap MapOf(const v1::LayerRoutingAnalysis& layer, int num_experts, double high) {
@@ -146,21 +152,22 @@ std::string RoutingOverview(const v1::RoutingAnalysis& analysis) {
 }
 
 std::string DomainHeatMaps(const v1::RoutingAnalysis& analysis) {
-  const double high = LargestWeight(analysis);
-  if (!(high > 0)) return "";
+  const HeatTop top = TopOf(analysis);
+  if (!(top.high > 0)) return "";
   std::string maps = "<div class=\"maps\">\n";
   for (const v1::LayerRoutingAnalysis& layer : analysis.layers()) {
     absl::StrAppend(&maps, "<figure><figcaption>", LayerName(layer), ", divergence ",
                     FormatFixed(layer.divergence(), 3), "</figcaption>",
-                    RenderHeatMap(MapOf(layer, analysis.num_experts(), high)), "</figure>\n");
+                    RenderHeatMap(MapOf(layer, analysis.num_experts(), top.high)), "</figure>\n");
   }
   return Section("Routing by domain",
                  absl::StrCat("Mean weight of each expert over the held-out decisions of a domain; "
                               "all layers share the scale from 0 (clear) to ",
-                              FormatFixed(high, 2),
-                              " (full). Rows that differ show experts that specialise; equal "
+                              TopText(top),
+                              ". Rows that differ show experts that specialise; equal "
                               "rows, a layer that does not look at the domain."),
-                 maps + "</div>\n");
+                 maps + "</div>\n" +
+                     RenderHeatScale(0, top, 1.0 / std::max(1, analysis.num_experts()), "uniform"));
 }
 
 std::string DivergenceByLayer(const v1::RoutingAnalysis& analysis) {
@@ -177,7 +184,7 @@ std::string DivergenceByLayer(const v1::RoutingAnalysis& analysis) {
   return Section("Divergence by layer",
                  "How far the mean weights of the domains are from one another, each domain "
                  "counting alike.",
-                 RenderBarChart(chart));
+                 RenderForBothWidths(std::move(chart)));
 }
 
 std::string EntropyByDomain(const v1::RoutingAnalysis& analysis) {
@@ -216,18 +223,22 @@ std::string ActiveShares(const v1::RoutingAnalysis& analysis) {
               .values = {},
               .low = 0,
               .high = 0};
+  std::vector<double> shares;
   for (const v1::LayerRoutingAnalysis& layer : analysis.layers()) {
     map.rows.push_back(LayerName(layer));
     map.values.emplace_back(layer.active_share().begin(), layer.active_share().end());
-    for (const double share : layer.active_share()) map.high = std::max(map.high, share);
+    shares.insert(shares.end(), layer.active_share().begin(), layer.active_share().end());
   }
+  const HeatTop top = HeatTopOf(std::move(shares));
+  map.high = top.high;
   if (!(map.high > 0)) return "";
   return Section("Active experts",
                  absl::StrCat("Share of decisions that give an expert more than 2/E = ",
                               FormatFixed(2.0 / std::max(1, analysis.num_experts()), 3),
-                              "; the scale ends at ", FormatFixed(map.high, 2),
+                              "; the scale goes from 0 (clear) to ", TopText(top),
                               ". A clear column is an expert that nothing excites."),
-                 RenderHeatMap(map));
+                 RenderHeatMap(map) +
+                     RenderHeatScale(0, top, 2.0 / std::max(1, analysis.num_experts()), "2/E"));
 }
 
 }  // namespace braid

@@ -55,26 +55,27 @@ std::string CsvTable::Header() {
   return absl::StrJoin(columns, ",") + kEndOfLine;
 }
 
-std::string CsvTable::Row(const v1::StepMetrics& metrics) const {
+absl::StatusOr<std::string> CsvTable::Row(const v1::StepMetrics& metrics) const {
   BRAID_CHECK(num_columns_ > 0) << "a row before the header";
   std::vector<std::string> cells(num_columns_);
   cells[0] = absl::StrCat(metrics.step());
   if (metrics.time() != 0) cells[1] = CsvNumber(metrics.time());
   for (const SeriesValue& value : ValuesOf(metrics)) {
-    cells[PositionOf(value.key)] = CsvNumber(value.value);
+    const std::optional<size_t> position = PositionOf(value.key);
+    if (!position) return absl::NotFoundError(ColumnOf(value.key) + " has no column");
+    cells[*position] = CsvNumber(value.value);
   }
   return absl::StrJoin(cells, ",") + kEndOfLine;
 }
 
-size_t CsvTable::PositionOf(const SeriesKey& key) const {
+std::optional<size_t> CsvTable::PositionOf(const SeriesKey& key) const {
   if (key.step != nullptr) return kFirstSeries + (key.step - AllStepSeries().data());
   const auto layer = layers_.find(key.layer);
-  BRAID_CHECK(layer != layers_.end() &&
-              key.expert < layer->second.num_experts + (key.layer_series != nullptr))
-      << ColumnOf(key) << " was not added";
+  if (layer == layers_.end()) return std::nullopt;
   if (key.layer_series != nullptr) {
     return layer->second.first + (key.layer_series - AllLayerSeries().data());
   }
+  if (key.expert >= layer->second.num_experts) return std::nullopt;
   return layer->second.first + AllLayerSeries().size() + key.expert;
 }
 

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
 #include "trainer/metrics_export/metric_series.h"
 
@@ -21,11 +23,12 @@ class CsvTable {
   // those of a layer and of its experts.
   std::string Header();
   // Empty where a step has no value; "nan", "inf", "-inf". Numbers read back as the same double.
-  // Requires Header() first, and no layer or expert that was not added.
-  std::string Row(const v1::StepMetrics& metrics) const;
+  // Requires Header() first. NotFound names a layer or expert that was not added.
+  absl::StatusOr<std::string> Row(const v1::StepMetrics& metrics) const;
 
  private:
-  size_t PositionOf(const SeriesKey& key) const;
+  // Absent when it was not added.
+  std::optional<size_t> PositionOf(const SeriesKey& key) const;
 
   // Its first column, and how many experts have one.
   struct Layer {

@@ -1,16 +1,11 @@
 #include "trainer/metrics_export/metrics_export.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <algorithm>
-#include <cmath>
-#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "formats/atomic_file.h"
 #include "formats/event_file.h"
 #include "formats/status_macros.h"
 #include "trainer/metrics_export/csv_table.h"
@@ -18,12 +13,16 @@
 #include "trainer/metrics_export/series_summary.h"
 #include "trainer/metrics_export/text_tables.h"
 #include "trainer/metrics_reader.h"
+#include "trainer/run_evaluation.h"
 
 namespace braid {
 namespace {
 
 // Far below what a message may hold, and large enough for calls not to count.
 constexpr size_t kChunkBytes = 256 << 10;
+
+// A directory's name may have 255 bytes on most file systems.
+constexpr size_t kMaxNameBytes = 200;
 
 // Gathers a file's parts into chunks.
 class ChunkedFile {
@@ -51,19 +50,30 @@ class ChunkedFile {
   v1::ExportMetricsChunk chunk_;
 };
 
-absl::StatusOr<std::string> ReadIfPresent(const std::filesystem::path& path) {
-  absl::StatusOr<std::string> text = ReadFile(path);
-  if (absl::IsNotFound(text.status())) return std::string();
-  return text;
+size_t NumOccurrences(std::string_view text, std::string_view part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + part.size())) {
+    ++count;
+  }
+  return count;
 }
 
-// Most lines measure no routing and name no column of their own: they need not be parsed.
-bool MayHaveRouting(const std::string& line) {
-  return line.find("\"routing\"") != std::string::npos &&
-         line.find("\"routing\":[]") == std::string::npos;
+// Most lines measure no routing and name no column of their own: they need not be parsed. True for
+// every line with some: the field is named, plainly or with escapes, and not each time empty.
+bool MayHaveRouting(std::string_view line) {
+  return line.find('\\') != line.npos ||
+         NumOccurrences(line, "\"routing\"") != NumOccurrences(line, "\"routing\":[]");
 }
 
-absl::Status ExportCsv(MetricsReader& reader, const std::string& name, const ChunkSink& sink) {
+// A line whose routing the first pass did not see: a resumed run has replaced it since.
+absl::Status NewColumn(const RunDirectory& run, int64_t line, const absl::Status& cause) {
+  return absl::DataLossError(absl::StrCat(run.metrics().string(), ": line ", line, ": ",
+                                          cause.message(),
+                                          ": the file changed while it was read; export again"));
+}
+
+absl::Status ExportCsv(const RunDirectory& run, MetricsReader& reader, const std::string& name,
+                       const ChunkSink& sink) {
   CsvTable table;
   while (reader.NextLine()) {
     if (!MayHaveRouting(reader.line())) continue;
@@ -75,27 +85,17 @@ absl::Status ExportCsv(MetricsReader& reader, const std::string& name, const Chu
   reader.Rewind();
   while (reader.NextLine()) {
     ASSIGN_OR_RETURN(const v1::StepMetrics metrics, reader.Parse());
-    RETURN_IF_ERROR(file.Append(table.Row(metrics)));
+    const absl::StatusOr<std::string> row = table.Row(metrics);
+    if (!row.ok()) return NewColumn(run, reader.line_number(), row.status());
+    RETURN_IF_ERROR(file.Append(*row));
   }
   return file.Finish();
-}
-
-absl::StatusOr<std::optional<v1::Evaluation>> ReadEvaluation(const std::filesystem::path& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadIfPresent(path));
-  if (text.empty()) return std::nullopt;
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;
-  v1::Evaluation evaluation;
-  if (google::protobuf::util::JsonStringToMessage(text, &evaluation, options).ok()) {
-    return evaluation;
-  }
-  return absl::DataLossError(absl::StrCat(path.string(), ": not an evaluation; evaluate again"));
 }
 
 // What was found out about the run after its newest step.
 absl::Status AppendFindings(const RunDirectory& run, const v1::StepMetrics& newest,
                             ChunkedFile* file) {
-  ASSIGN_OR_RETURN(const auto evaluation, ReadEvaluation(run.evaluation()));
+  ASSIGN_OR_RETURN(const auto evaluation, ReadEvaluation(run));
   if (evaluation) {
     RETURN_IF_ERROR(file->Append(RecordOf(EvaluationEvent(newest.time(), *evaluation))));
     RETURN_IF_ERROR(file->Append(RecordOf(TextEvent(
@@ -107,19 +107,14 @@ absl::Status AppendFindings(const RunDirectory& run, const v1::StepMetrics& newe
       RecordOf(TextEvent(newest.time(), newest.step(), "run/sample", Verbatim(sample))));
 }
 
-// The same name for the same run, so that a later export replaces it.
-std::string NameOfEvents(const v1::StepMetrics& first) {
-  const double time = std::isfinite(first.time()) ? std::clamp(first.time(), 0.0, 9999999999.0) : 0;
-  return EventFileName(static_cast<int64_t>(time), "braid", 0);
-}
-
 absl::Status ExportEvents(const RunDirectory& run, const v1::RunSpec& spec, MetricsReader& reader,
                           const std::string& name, const ChunkSink& sink) {
   v1::StepMetrics metrics;
   if (reader.NextLine()) {
     ASSIGN_OR_RETURN(metrics, reader.Parse());
   }
-  ChunkedFile file(absl::StrCat(name, "/", NameOfEvents(metrics)), sink);
+  // The same name whatever the run has done since, so that a later export replaces this one.
+  ChunkedFile file(absl::StrCat(name, "/", EventFileName(0, "braid", 0)), sink);
   RETURN_IF_ERROR(file.Append(RecordOf(VersionEvent(metrics.time()))));
   RETURN_IF_ERROR(file.Append(RecordOf(
       TextEvent(metrics.time(), metrics.step(), "run/configuration", ConfigurationTable(spec)))));
@@ -148,6 +143,13 @@ bool IsPlain(unsigned char c) {
   return absl::ascii_isalnum(c) || c >= 0x80 || c == '-' || c == '_' || c == '.';
 }
 
+// At most `length` bytes of UTF-8, cut between characters.
+std::string Prefix(const std::string& text, size_t length) {
+  if (text.size() <= length) return text;
+  while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0) == 0x80) --length;
+  return text.substr(0, length);
+}
+
 }  // namespace
 
 std::string ExportName(const RunDirectory& run, const v1::RunSpec& spec) {
@@ -157,6 +159,7 @@ std::string ExportName(const RunDirectory& run, const v1::RunSpec& spec) {
   if (!spec.name().empty()) absl::StrAppend(&name, "-", spec.name());
   std::ranges::replace_if(
       name, [](unsigned char c) { return !IsPlain(c); }, '_');
+  name = Prefix(ValidUtf8(name), kMaxNameBytes);
   return name.find_first_not_of('.') == std::string::npos ? "run" : name;
 }
 
@@ -167,7 +170,7 @@ absl::Status ExportMetrics(const RunDirectory& run, v1::MetricsFormat format,
   MetricsReader reader(run.metrics());
   switch (format) {
     case v1::CSV:
-      return ExportCsv(reader, name, sink);
+      return ExportCsv(run, reader, name, sink);
     case v1::TENSORBOARD:
       return ExportEvents(run, spec, reader, name, sink);
     case v1::SUMMARY:

@@ -22,7 +22,7 @@ absl::Status ExportMetrics(const RunDirectory& run, v1::MetricsFormat format,
                            const ChunkSink& sink);
 
 // "run-000002-moe-similarity": the run's directory and name, of letters, digits, "-_." and
-// characters beyond ASCII only; never empty, "." or "..".
+// characters beyond ASCII only, valid UTF-8 of at most 200 bytes; never empty, "." or "..".
 std::string ExportName(const RunDirectory& run, const v1::RunSpec& spec);
 
 }  // namespace braid

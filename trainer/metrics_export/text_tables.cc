@@ -54,13 +54,6 @@ std::string EvaluationRow(const v1::DomainEvaluation& domain) {
                          domain.perplexity());
 }
 
-// Bytes that are not UTF-8 become U+FFFD.
-std::string ValidUtf8(std::string_view text) {
-  using Json = nlohmann::json;
-  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))
-      .get<std::string>();
-}
-
 }  // namespace
 
 std::string ConfigurationTable(const v1::RunSpec& spec) {
@@ -77,6 +70,12 @@ std::string EvaluationTable(const v1::Evaluation& evaluation) {
       "|---|---:|---:|---:|---:|\n");
   for (const v1::DomainEvaluation& domain : evaluation.domains()) rows += EvaluationRow(domain);
   return rows + EvaluationRow(evaluation.total());
+}
+
+std::string ValidUtf8(std::string_view text) {
+  using Json = nlohmann::json;
+  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))
+      .get<std::string>();
 }
 
 std::string Verbatim(std::string_view text) {

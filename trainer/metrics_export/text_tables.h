@@ -16,6 +16,9 @@ std::string ConfigurationTable(const v1::RunSpec& spec);
 // One row for each domain, then their total.
 std::string EvaluationTable(const v1::Evaluation& evaluation);
 
+// Bytes that are not UTF-8 become U+FFFD.
+std::string ValidUtf8(std::string_view text);
+
 // As an indented block, which keeps lines and shows no markup; what is not UTF-8 becomes U+FFFD.
 std::string Verbatim(std::string_view text);
 

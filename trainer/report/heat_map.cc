@@ -14,8 +14,7 @@ namespace {
 constexpr double kWidth = 426;
 constexpr double kCellHeight = 22;
 constexpr double kWidestCell = 48;
-// From here on the page's colour is easier to read on a cell than that of text.
-constexpr double kStrongShade = 0.75;
+constexpr double kOutlier = 2, kQuantile = 0.98;
 
 std::string Cell(const HeatMap& map, size_t row, int column, double x, double y, double width) {
   const double value = ValueOrNan(map.values[row], static_cast<size_t>(column));
@@ -23,11 +22,11 @@ std::string Cell(const HeatMap& map, size_t row, int column, double x, double y,
   const double share = std::clamp((value - map.low) / (map.high - map.low), 0.0, 1.0);
   std::string out = SvgRectangle(
       x, y, width - 1, kCellHeight - 1,
-      absl::StrCat("class=\"heat\" fill-opacity=\"", FormatFixed(share, 3), "\""),
+      absl::StrCat("class=\"heat\" fill-opacity=\"", FormatFixed(kFullShade * share, 3), "\""),
       absl::StrCat(map.rows[row], ", ", map.column_name, " ", column, ": ", FormatFixed(value, 3)));
   if (width >= 30) {
-    absl::StrAppend(&out, SvgText(x + width / 2 - 0.5, y + 15, "middle", FormatFixed(value, 2),
-                                  share > kStrongShade ? "cell strong" : "cell"));
+    absl::StrAppend(&out,
+                    SvgText(x + width / 2 - 0.5, y + 15, "middle", FormatFixed(value, 2), "cell"));
   }
   return out;
 }
@@ -59,20 +58,34 @@ std::string RenderHeatMap(const HeatMap& map) {
   return SvgElement(left + width * map.num_columns + 4, bottom + 36, map.description, content);
 }
 
-std::string RenderHeatScale(double low, double high, double mark, const std::string& mark_name) {
+HeatTop HeatTopOf(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return !std::isfinite(value); });
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  const double last = static_cast<double>(values.size() - 1);
+  const double quantile = values[static_cast<size_t>(std::floor(kQuantile * last))];
+  const bool capped = quantile > 0 && values.back() > kOutlier * quantile;
+  return {capped ? quantile : values.back(), capped};
+}
+
+std::string RenderHeatScale(double low, const HeatTop& top, double mark,
+                            const std::string& mark_name) {
+  const double high = top.high;
   constexpr int kSteps = 24;
   constexpr double kLeft = 40, kScaleWidth = 240, kBar = 12;
   if (!(high > low)) return "";
   std::string content;
   for (int i = 0; i < kSteps; ++i) {
-    content += SvgRectangle(
-        kLeft + kScaleWidth * i / kSteps, 2, kScaleWidth / kSteps, kBar,
-        absl::StrCat("class=\"heat\" fill-opacity=\"", FormatFixed((i + 0.5) / kSteps, 3), "\""),
-        "");
+    content += SvgRectangle(kLeft + kScaleWidth * i / kSteps, 2, kScaleWidth / kSteps, kBar,
+                            absl::StrCat("class=\"heat\" fill-opacity=\"",
+                                         FormatFixed(kFullShade * (i + 0.5) / kSteps, 3), "\""),
+                            "");
   }
   const PlotScale x = ScaleOf(low, high, kLeft, kLeft + kScaleWidth);
-  content += SvgText(kLeft - 5, 12, "end", FormatFixed(low, 2), "small") +
-             SvgText(kLeft + kScaleWidth + 5, 12, "start", FormatFixed(high, 2), "small");
+  content +=
+      SvgText(kLeft - 5, 12, "end", FormatFixed(low, 2), "small") +
+      SvgText(kLeft + kScaleWidth + 5, 12, "start",
+              absl::StrCat(top.capped ? "\xE2\x89\xA5 " : "", FormatFixed(high, 2)), "small");
   if (mark >= low && mark <= high) {
     content += SvgLine(x(mark), 0, x(mark), kBar + 6, "axis") +
                SvgText(x(mark), kBar + 17, "start",

@@ -38,23 +38,6 @@ StateStyle StyleOf(v1::RunState state) {
   }
 }
 
-const char* KindName(v1::IncidentKind kind) {
-  switch (kind) {
-    case v1::RANK_HUNG:
-      return "a rank hung";
-    case v1::TRAINER_DIED:
-      return "the trainer died";
-    case v1::TRAINER_FAILED:
-      return "the trainer failed";
-    case v1::LAUNCH_FAILED:
-      return "the launch failed";
-    case v1::LOST:
-      return "all processes were lost";
-    default:
-      return "unknown";
-  }
-}
-
 std::string HostsOf(const ReportRun& run) {
   std::set<std::string> hosts;
   for (const v1::Heartbeat& beat : run.heartbeats) hosts.insert(beat.host());
@@ -73,7 +56,7 @@ TimeLine::Row RowOf(std::span<const ReportRun> runs, size_t i) {
   }
   for (const v1::RunIncident& incident : life.incidents) {
     row.marks.push_back(
-        {incident.time() - life.started, absl::StrCat(KindName(incident.kind()), " at step ",
+        {incident.time() - life.started, absl::StrCat(IncidentText(incident.kind()), " at step ",
                                                       incident.step(), ": ", incident.cause())});
   }
   return row;
@@ -97,7 +80,7 @@ std::string IncidentTable(std::span<const ReportRun> runs) {
     for (const v1::RunIncident& incident : runs[i].life.incidents) {
       table.rows.push_back(
           {{RunLabel(runs, i), FormatDuration(incident.time() - runs[i].life.started),
-            KindName(incident.kind()), absl::StrCat(incident.step()),
+            IncidentText(incident.kind()), absl::StrCat(incident.step()),
             absl::StrCat(incident.resumed_step()), EscapeHtml(incident.cause())}});
     }
     for (const v1::SlowRank& slow : runs[i].life.slow_ranks) {
@@ -111,6 +94,23 @@ std::string IncidentTable(std::span<const ReportRun> runs) {
 }
 
 }  // namespace
+
+const char* IncidentText(v1::IncidentKind kind) {
+  switch (kind) {
+    case v1::RANK_HUNG:
+      return "a rank hung";
+    case v1::TRAINER_DIED:
+      return "the trainer died";
+    case v1::TRAINER_FAILED:
+      return "the trainer failed";
+    case v1::LAUNCH_FAILED:
+      return "the launch failed";
+    case v1::LOST:
+      return "all processes were lost";
+    default:
+      return "unknown";
+  }
+}
 
 std::string LifeSection(std::span<const ReportRun> runs) {
   TimeLine line{.description = "What each run was doing over the time since its start",

@@ -15,6 +15,8 @@ constexpr double kLeft = 56, kRight = 14, kTop = 26, kBottom = 44;
 // Of the labels at the ends of lines.
 constexpr size_t kLabelLength = 20;
 constexpr double kLabelHeight = 13;
+// Of points that no line joins; those at the ends of the axis show whole.
+constexpr double kDotRadius = 3;
 constexpr double kLabelReach = 60;
 constexpr int kNarrowWidth = 360, kNarrowHeight = 270;
 // Coordinates this far outside the plot are as good as any farther.
@@ -48,8 +50,8 @@ std::string DotsOf(const PlotSeries& series, const PlotScale& x, const PlotScale
     const bool after = i + 1 < points.size() && IsFinite(points[i + 1]);
     if (!IsFinite(points[i]) || before || after) continue;
     absl::StrAppend(&out, "<circle class=\"dot ", ColorClass(series.color, series.css_class),
-                    "\" cx=\"", Pixel(x(points[i].x)), "\" cy=\"", Pixel(y(points[i].y)),
-                    "\" r=\"3\"/>\n");
+                    "\" cx=\"", Pixel(x(points[i].x)), "\" cy=\"", Pixel(y(points[i].y)), "\" r=\"",
+                    kDotRadius, "\"/>\n");
   }
   return out;
 }
@@ -172,7 +174,7 @@ std::string RenderLinePlot(const LineChart& chart) {
   }
   std::string content = XAxis(x, kTop, bottom, chart.x_label) +
                         YAxis(y, kLeft, right, chart.y_label) + MarksOf(chart, x, y) +
-                        Clipped(kLeft, kTop, right, bottom, lines);
+                        Clipped(kLeft - kDotRadius, kTop, right + kDotRadius, bottom, lines);
   if (chart.direct_labels) content += EndLabels(chart, x, y);
   content += RenderReadout(chart, x, y);
   return SvgElement(chart.width, chart.height, chart.description, content);

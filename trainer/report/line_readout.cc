@@ -15,7 +15,9 @@ constexpr double kStripWidth = 11, kSmallStripWidth = 18, kSmallSpan = 400;
 constexpr double kRowHeight = 14;
 // More would not fit over a plot.
 constexpr size_t kMaxRows = 13;
-constexpr size_t kNameLength = 26;
+constexpr size_t kNameLength = 26, kSmallNameLength = 16;
+// Between a box and the edge of the drawing.
+constexpr double kEdge = 2;
 
 struct Reading {
   const PlotSeries* series;
@@ -56,15 +58,17 @@ std::string BoxOf(const LineChart& chart, const std::vector<Reading>& readings, 
                   const PlotScale& x, const PlotScale& y) {
   std::vector<std::string> rows = {
       absl::StrCat(FormatCount(readings.front().point.x), " ", chart.x_label)};
+  const size_t length = x.pixel_high - x.pixel_low > kSmallSpan ? kNameLength : kSmallNameLength;
   for (size_t i = 0; i < std::min(readings.size(), kMaxRows); ++i) {
-    rows.push_back(absl::StrCat(Shorten(readings[i].series->name, kNameLength), " ",
+    rows.push_back(absl::StrCat(Shorten(readings[i].series->name, length), " ",
                                 ValueText(chart, readings[i].point.y)));
   }
   double width = 0;
   for (const std::string& row : rows) width = std::max(width, TextWidth(row, 11));
   width += 26;
   const bool left = at > (x.pixel_low + x.pixel_high) / 2;
-  const double box = left ? std::max(0.0, at - 10 - width) : at + 10;
+  const double box =
+      std::max(kEdge, std::min(left ? at - 10 - width : at + 10, chart.width - kEdge - width));
   const double top = y.pixel_high + 2;
   // One text element for all rows: a page holds thousands of boxes.
   std::string swatches, text;

@@ -2,26 +2,37 @@
 #ifndef BRAID_TRAINER_REPORT_LOSS_FINDINGS_H_
 #define BRAID_TRAINER_REPORT_LOSS_FINDINGS_H_
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "trainer/report/report_run.h"
-#include "trainer/report/run_curves.h"
+#include "trainer/report/run_comparison.h"
 
 namespace braid {
 
-// Indices (base, other) of runs whose losses can be compared: the pairs of PairRuns; without any,
-// the first run with each later one that has its dataset and vocabulary.
-std::vector<std::pair<size_t, size_t>> ComparablePairs(std::span<const ReportRun> runs);
+// What a sentence needs to know of a run besides its losses.
+struct RunOutcome {
+  std::string name;  // plain text
+  double tokens = 0;
+  // It has not trained all its steps yet, and may.
+  bool in_progress = false;
+  // First of the steps without finite loss with which the run ends.
+  std::optional<int64_t> diverged_at = {};
+};
+RunOutcome OutcomeOf(std::span<const ReportRun> runs, size_t run);
 
-// "moe is 0.045 nats per token below dense at equal tokens (983k); it reaches the final loss
-// of dense at 78 % of its tokens." as HTML; the names are plain text.
-std::string LossSentence(const std::string& base, const std::string& other,
+// "moe is 0.045 ± 0.004 nats per token below dense at equal tokens (983k); it reaches the final
+// loss of dense at 78 % of its tokens." as HTML.
+std::string LossSentence(const RunOutcome& base, const RunOutcome& other,
                          const LossComparison& comparison);
 
-// A sentence for each comparable pair, as a list; empty without any.
+// "+0.045 ± 0.004", without the error where it is not finite.
+std::string WithError(double value, double standard_error);
+
+// A sentence for each run that diverged and for each comparable pair of others, as a list; empty
+// without any.
 std::string LossFindings(std::span<const ReportRun> runs);
 
 }  // namespace braid

@@ -5,6 +5,7 @@
 #include "trainer/report/html_text.h"
 #include "trainer/report/loss_findings.h"
 #include "trainer/report/report_sections.h"
+#include "trainer/report/run_comparison.h"
 #include "trainer/report/run_curves.h"
 #include "trainer/report/svg_plot.h"
 
@@ -21,14 +22,18 @@ constexpr int64_t kTableRows = 10;
 // Names at the ends of lines; more would run into one another.
 constexpr size_t kMaxDirectLabels = 16;
 
-double MainPerplexity(const ReportRun& run) {
-  return run.evaluation ? run.evaluation->total().perplexity_after_first_segment() : kNan;
-}
-
 double HeldOutGain(const ReportRun& dense, const ReportRun& moe) {
   if (!dense.evaluation || !moe.evaluation) return kNan;
   return dense.evaluation->total().loss_after_first_segment() -
          moe.evaluation->total().loss_after_first_segment();
+}
+
+// A dash when one diverged or has no loss.
+std::string TrainGain(std::span<const ReportRun> runs, size_t dense, size_t moe) {
+  const auto found = CompareLoss(LossCurve(runs[dense].metrics), LossCurve(runs[moe].metrics));
+  const bool diverged = OutcomeOf(runs, dense).diverged_at || OutcomeOf(runs, moe).diverged_at;
+  if (!found || diverged) return FormatSigned(kNan, 3);
+  return WithError(found->difference, found->standard_error);
 }
 
 std::string DifferenceChart(std::span<const ReportRun> runs,
@@ -69,7 +74,7 @@ std::vector<PlotMark> IncidentMarks(std::span<const ReportRun> runs) {
           incident.resumed_step() == 0 ? 0 : TokensAt(runs[i], incident.resumed_step());
       marks.push_back(
           {tokens,
-           absl::StrCat(RunName(runs, i), ": ", v1::IncidentKind_Name(incident.kind()), " at step ",
+           absl::StrCat(RunName(runs, i), ": ", IncidentText(incident.kind()), " at step ",
                         incident.step(), ", trained again from step ", incident.resumed_step()),
            static_cast<int>(i), RunClass(i)});
     }
@@ -130,13 +135,13 @@ std::string GainSection(std::span<const ReportRun> runs) {
   for (const auto& [dense, moe] : pairs) {
     table.rows.push_back(
         {{absl::StrCat(RunLabel(runs, dense), " \xE2\x88\x92 ", RunLabel(runs, moe)),
-          FormatSigned(LateMean(LossDifference(runs[dense].metrics, runs[moe].metrics)), 3),
-          FormatSigned(HeldOutGain(runs[dense], runs[moe]), 3),
+          TrainGain(runs, dense, moe), FormatSigned(HeldOutGain(runs[dense], runs[moe]), 3),
           absl::StrCat(FormatFixed(MainPerplexity(runs[dense]), 2), " \xE2\x86\x92 ",
                        FormatFixed(MainPerplexity(runs[moe]), 2))}});
   }
   return Section("Gain of the experts",
-                 "Dense minus MoE loss in nats per token, for runs that saw the same sequences in "
+                 "Dense minus MoE loss in nats per token (train: mean over the last tenth \xC2\xB1 "
+                 "standard error), for runs that saw the same sequences in "
                  "the same order and started from the same weights: above zero, the experts help. "
                  "Differences of a pair are comparable; losses of runs with other seeds or data "
                  "are not.",
@@ -146,15 +151,18 @@ std::string GainSection(std::span<const ReportRun> runs) {
 std::string LossSection(std::span<const ReportRun> runs) {
   const LineChart chart = LossChart(runs);
   const std::string plot = RenderForBothWidths(chart);
+  const std::string findings = LossFindings(runs);
+  const bool has_error = findings.find("\xC2\xB1") != std::string::npos;
   return Section(
       "Training loss",
-      absl::StrCat("Without the first segment of each sequence, smoothed over a fortieth "
-                   "of the run",
-                   runs.size() <= kMaxRawRuns ? "; single steps are faint" : "",
-                   ". Both axes are linear; the scale is that of the time after the "
-                   "first tenth. \xC2\xB1 is the standard error over the steps of the "
-                   "last tenth."),
-      plot.empty() ? "" : LossFindings(runs) + plot + LossTable(chart), "loss");
+      absl::StrCat(
+          "Without the first segment of each sequence, smoothed over a fortieth "
+          "of the run",
+          runs.size() <= kMaxRawRuns ? "; single steps are faint" : "",
+          ". Both axes are linear; the scale is that of the time after the "
+          "first tenth.",
+          has_error ? " \xC2\xB1 is the standard error over the steps of the last tenth." : ""),
+      plot.empty() ? "" : findings + plot + LossTable(chart), "loss");
 }
 
 }  // namespace braid

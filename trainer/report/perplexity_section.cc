@@ -91,20 +91,23 @@ Line LineOf(std::span<const ReportRun> runs, const std::string& label, const std
 std::vector<Line> Lines(std::span<const ReportRun> runs, const std::vector<std::string>& domains,
                         Score (*score)(const v1::DomainEvaluation&)) {
   std::vector<Line> lines;
+  // First, so that it shows however many domains there are.
+  lines.push_back(LineOf(runs, kAll, "", score, "total"));
   for (const std::string& domain : domains) {
     lines.push_back(LineOf(runs, EscapeHtml(domain), domain, score));
   }
-  lines.push_back(LineOf(runs, kAll, "", score, "total"));
   return lines;
 }
 
-// The least of a line is strong when there is something to compare it with.
+// The least of a line is strong when no other lies within its interval.
 std::string CellOf(const Line& line, size_t run, int digits) {
   const Score& score = line.scores[run];
   const std::string text = WithInterval(score.value, score.low, score.high, digits);
   const bool best = line.scores.size() > 1 &&
-                    std::none_of(line.scores.begin(), line.scores.end(),
-                                 [&](const Score& other) { return other.value < score.value; });
+                    std::none_of(line.scores.begin(), line.scores.end(), [&](const Score& other) {
+                      const double limit = std::isfinite(score.high) ? score.high : score.value;
+                      return &other != &score && other.value <= limit;
+                    });
   return best && std::isfinite(score.value) ? absl::StrCat("<strong>", text, "</strong>") : text;
 }
 
@@ -188,11 +191,15 @@ std::string PerplexitySection(std::span<const ReportRun> runs) {
   lines.push_back(LineOf(runs, "all, with the first segment", "", FullPerplexity, "muted"));
   const std::string chart =
       runs.size() <= kMaxBars ? ChartOf<BarChart>(runs, domains) : ChartOf<DotChart>(runs, domains);
-  return Section("Held-out perplexity by domain",
-                 absl::StrCat("On documents that were kept out of training, without the first "
-                              "segment of each window.<sup><a href=\"#first-segment\">1</a></sup>",
-                              HasIntervals(runs) ? " Whiskers: bootstrap over windows." : ""),
-                 chart + TableOf(runs, lines, 2) + BitsTable(runs, domains), "perplexity");
+  return Section(
+      "Held-out perplexity by domain",
+      absl::StrCat("On documents that were kept out of training, without the first "
+                   "segment of each window.<sup><a href=\"#first-segment\">1</a></sup>",
+                   HasIntervals(runs)
+                       ? " Whiskers and small print: 95\xC2\xA0% intervals from a bootstrap "
+                         "over windows."
+                       : ""),
+      chart + TableOf(runs, lines, 2) + BitsTable(runs, domains), "perplexity");
 }
 
 }  // namespace braid

@@ -19,6 +19,15 @@ double ValueOrNan(const std::vector<double>& values, size_t i) {
   return i < values.size() ? values[i] : std::numeric_limits<double>::quiet_NaN();
 }
 
+std::vector<size_t> EvenlySpaced(size_t total, size_t count) {
+  std::vector<size_t> places;
+  count = std::min(total, count);
+  for (size_t i = 0; i < count; ++i) {
+    places.push_back(count == 1 ? 0 : i * (total - 1) / (count - 1));
+  }
+  return places;
+}
+
 std::string ColorClass(int color, const std::string& extra) {
   constexpr std::array<const char*, 3> kDashes = {"", " dashed", " dotted"};
   return absl::StrCat("c", color % kNumColors, kDashes[color / kNumColors % 3],

@@ -41,6 +41,9 @@ struct PlotRange {
 // values[i]; NaN beyond the end.
 double ValueOrNan(const std::vector<double>& values, size_t i);
 
+// At most `count` of `total` places, evenly spaced, the first and the last among them.
+std::vector<size_t> EvenlySpaced(size_t total, size_t count);
+
 // "c3", "c3 dashed" or "c3 dotted", and `extra` behind it.
 std::string ColorClass(int color, const std::string& extra = "");
 

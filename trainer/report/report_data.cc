@@ -8,6 +8,7 @@
 #include "trainer/report/loss_findings.h"
 #include "trainer/report/report_page.h"
 #include "trainer/report/report_sections.h"
+#include "trainer/report/run_comparison.h"
 #include "trainer/report/run_curves.h"
 
 namespace braid {

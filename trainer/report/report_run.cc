@@ -11,20 +11,14 @@
 #include "absl/strings/str_cat.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
-#include "trainer/report/metrics_reader.h"
+#include "trainer/report/fast_metrics.h"
+#include "trainer/run_evaluation.h"
 
 namespace braid {
 namespace {
 
 // Samples are shown in full up to a page; hundreds of them would drown it.
 constexpr size_t kMaxSamples = 24;
-
-// Empty when there is no such file.
-absl::StatusOr<std::string> ReadIfPresent(const std::filesystem::path& path) {
-  absl::StatusOr<std::string> text = ReadFile(path);
-  if (!text.ok() && absl::IsNotFound(text.status())) return std::string();
-  return text;
-}
 
 template <class Message>
 std::optional<Message> ParseJson(const std::string& text) {
@@ -33,14 +27,6 @@ std::optional<Message> ParseJson(const std::string& text) {
   Message message;
   if (!google::protobuf::util::JsonStringToMessage(text, &message, options).ok()) return {};
   return message;
-}
-
-absl::StatusOr<std::optional<v1::Evaluation>> ReadEvaluation(const std::filesystem::path& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadIfPresent(path));
-  if (text.empty()) return std::nullopt;
-  std::optional<v1::Evaluation> evaluation = ParseJson<v1::Evaluation>(text);
-  if (evaluation) return evaluation;
-  return absl::DataLossError(absl::StrCat(path.string(), ": not an evaluation; evaluate again"));
 }
 
 void ReadTasks(const RunDirectory& run, ReportRun* report) {
@@ -95,6 +81,10 @@ void NoteWhatIsMissing(ReportRun* report) {
     note(absl::StrCat("points of the loss: ", count, count == 1 ? " step has" : " steps have",
                       " a loss that is not finite"));
   }
+  if (!report->metrics.empty() &&
+      std::ranges::none_of(report->metrics, [](const auto& step) { return step.has_times(); })) {
+    note("where the time of a step went: no times in metrics.jsonl");
+  }
   if (!report->evaluation) {
     note("held-out perplexity and routing: no evaluation.json; braid eval makes it");
   }
@@ -110,7 +100,7 @@ absl::StatusOr<ReportRun> ReadReportRun(const RunDirectory& run) {
   ReportRun report;
   ASSIGN_OR_RETURN(report.spec, run.ReadSpec());
   ASSIGN_OR_RETURN(report.metrics, ReadAllMetrics(run));
-  ASSIGN_OR_RETURN(report.evaluation, ReadEvaluation(run.root() / "evaluation.json"));
+  ASSIGN_OR_RETURN(report.evaluation, ReadEvaluation(run));
   ASSIGN_OR_RETURN(report.sample_text, ReadIfPresent(run.root() / "sample.txt"));
   const std::filesystem::path dataset = report.spec.dataset_dir();
   ASSIGN_OR_RETURN(report.ordering_report_json, ReadIfPresent(dataset / "ordering_report.json"));

@@ -29,6 +29,10 @@ std::string RunName(std::span<const ReportRun> runs, size_t run) {
   return name.empty() || same > 1 ? runs[run].title : name;
 }
 
+double MainPerplexity(const ReportRun& run) {
+  return run.evaluation ? run.evaluation->total().perplexity_after_first_segment() : std::nan("");
+}
+
 std::string RunClass(size_t run) { return absl::StrCat("run-", run); }
 
 std::string RunDetails(std::span<const ReportRun> runs, size_t run, const std::string& body,

@@ -10,8 +10,9 @@
 
 namespace braid {
 
-// training_sections.cc
+// runs_section.cc
 std::string RunTableSection(std::span<const ReportRun> runs);
+// loss_section.cc
 // Dense against MoE at equal tokens, for the runs that differ only in that.
 std::string GainSection(std::span<const ReportRun> runs);
 std::string LossSection(std::span<const ReportRun> runs);
@@ -32,6 +33,8 @@ std::string RoutingSection(std::span<const ReportRun> runs);
 std::string SpeedSection(std::span<const ReportRun> runs);
 
 // life_section.cc
+// "a rank hung".
+const char* IncidentText(v1::IncidentKind kind);
 std::string LifeSection(std::span<const ReportRun> runs);
 
 // setup_sections.cc
@@ -53,6 +56,9 @@ std::string RunLabel(std::span<const ReportRun> runs, size_t run);
 
 // Plain text for plots: the run's name when no other has it, else its title.
 std::string RunName(std::span<const ReportRun> runs, size_t run);
+
+// Held-out, over all domains, without the first segment; NaN without an evaluation.
+double MainPerplexity(const ReportRun& run);
 
 // On everything that is drawn for one run, so that a reader can hide it.
 std::string RunClass(size_t run);

@@ -7,13 +7,15 @@ const char kReportStyle[] = R"css(
   color-scheme: light dark;
   --page: #ffffff; --text: #1d2430; --muted: #5c6572; --rule: #e3e6eb; --soft: #f5f6f8;
   --mark: #fff3d1; --heat: #2563c9; --link: #1f5bb8;
+  --shade: #c3c9d2;
   --c0: #2563c9; --c1: #e8650a; --c2: #0aa583; --c3: #7b043c;
   --c4: #8e86da; --c5: #ba1700; --c6: #2f3483; --c7: #8a537b;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --page: #14171c; --text: #e4e7ec; --muted: #a0a9b7; --rule: #2b313a; --soft: #1c2027;
-    --mark: #453a17; --heat: #5b95ee; --link: #8ab4f8;
+    --mark: #453a17; --heat: #4a80d6; --link: #8ab4f8;
+    --shade: #3a4350;
     --c0: #6ea2f2; --c1: #f59a4c; --c2: #9cddaf; --c3: #8553c8;
     --c4: #bacaff; --c5: #388015; --c6: #b28b94; --c7: #447176;
   }
@@ -23,6 +25,7 @@ const char kReportStyle[] = R"css(
     color-scheme: light;
     --page: #ffffff; --text: #1d2430; --muted: #5c6572; --rule: #e3e6eb; --soft: #f5f6f8;
     --mark: #fff3d1; --heat: #2563c9; --link: #1d2430;
+    --shade: #c3c9d2;
     --c0: #2563c9; --c1: #e8650a; --c2: #0aa583; --c3: #7b043c;
     --c4: #8e86da; --c5: #ba1700; --c6: #2f3483; --c7: #8a537b;
   }
@@ -50,7 +53,16 @@ nav a:hover, nav a:focus-visible { text-decoration: underline; }
 .switches input { margin: 0 6px 0 0; vertical-align: -2px; accent-color: var(--muted); }
 .note { color: var(--muted); margin: 0 0 12px; max-width: 46em; }
 .findings { margin: 10px 0 14px; padding-left: 20px; max-width: 50em; }
-.scroll { overflow-x: auto; margin: 10px 0 16px; }
+.scroll {
+  overflow-x: auto; margin: 10px 0 16px;
+  /* A shadow at an edge beyond which there is more. */
+  background:
+    linear-gradient(to right, var(--page) 50%, transparent) 0 0 / 48px 100% no-repeat local,
+    linear-gradient(to left, var(--page) 50%, transparent) 100% 0 / 48px 100% no-repeat local,
+    linear-gradient(to left, var(--shade), transparent) 100% 0 / 18px 100% no-repeat scroll;
+}
+.scroll::-webkit-scrollbar { height: 8px; }
+.scroll::-webkit-scrollbar-thumb { background: var(--rule); border-radius: 4px; }
 table { border-collapse: separate; border-spacing: 0; font-size: 14px; }
 th, td { text-align: left; padding: 5px 14px 5px 0; border-bottom: 1px solid var(--rule); }
 th { font-weight: 600; color: var(--muted); vertical-align: bottom; }
@@ -58,7 +70,10 @@ td { vertical-align: top; }
 th:first-child, td:first-child { position: sticky; left: 0; background: var(--page); }
 .numeric td:not(:first-child) { font-variant-numeric: tabular-nums; white-space: nowrap; }
 .numeric td:not(:first-child), .numeric th:not(:first-child) { text-align: right; }
-tr.total td { font-weight: 600; }
+tr.total td:first-child { font-weight: 600; }
+tr.total td { background: var(--soft); }
+#configuration td, #configuration th code { overflow-wrap: anywhere; }
+#configuration td { min-width: 8em; }
 tr.muted td { color: var(--muted); }
 details tr.differs td { background: var(--mark); }
 .interval { color: var(--muted); font-size: 11.5px; font-weight: 400; }
@@ -91,7 +106,6 @@ svg text { fill: var(--muted); font-size: 12px; }
 svg text.small { font-size: 10px; }
 svg text.label { font-size: 11px; fill: var(--text); }
 svg text.cell { font-size: 10px; fill: var(--text); }
-svg text.strong { fill: var(--page); }
 .scale { max-width: 340px; }
 .grid { stroke: var(--rule); stroke-width: 1; }
 .axis { stroke: var(--muted); stroke-width: 1; }
@@ -152,10 +166,12 @@ footer {
   nav, .switches, .tip, .strip { display: none; }
   h2, h3, summary, .note, .legend { break-after: avoid; }
   svg.plot, figure, tr, pre { break-inside: avoid; }
-  .scroll { overflow: visible; }
+  .scroll { overflow: visible; background: none; }
+  details::details-content { content-visibility: visible; display: block; height: auto; }
   table { font-size: 11px; }
   th, td { padding-right: 8px; }
-  .numeric td:not(:first-child), .run { white-space: normal; }
+  .run { white-space: normal; }
+  thead { display: table-header-group; }
   * { -webkit-print-color-adjust: exact; print-color-adjust: exact; }
 }
 )css";

@@ -1,39 +1,35 @@
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "trainer/report/html_text.h"
 #include "trainer/report/report_sections.h"
-#include "trainer/report/run_curves.h"
+#include "trainer/report/run_comparison.h"
 #include "trainer/report/svg_plot.h"
 
 namespace braid {
 namespace {
 
-constexpr int kShownLayers = 8;
+constexpr size_t kShownLayers = 8;
 
-// Places of the layers in a run's routing, at most kShownLayers of them evenly spaced.
-std::vector<int> ShownLayers(const ReportRun& run) {
+// Places of the layers in a run's routing, at most kShownLayers of them.
+std::vector<size_t> ShownLayers(const ReportRun& run) {
   int num_layers = 0;
   for (const v1::DomainEvaluation& domain : run.evaluation->domains()) {
     num_layers = std::max(num_layers, domain.routing_size());
   }
-  std::vector<int> layers;
-  const int count = std::min(num_layers, kShownLayers);
-  for (int i = 0; i < count; ++i) {
-    layers.push_back(count == 1 ? 0 : i * (num_layers - 1) / (count - 1));
-  }
-  return layers;
+  return EvenlySpaced(num_layers, kShownLayers);
 }
 
 // All layers of a run share one scale, so that a flat layer looks flat.
-double LargestWeight(const ReportRun& run) {
-  double largest = 0;
+HeatTop TopOf(const ReportRun& run) {
+  std::vector<double> weights;
   for (const v1::DomainEvaluation& domain : run.evaluation->domains()) {
     for (const v1::LayerWeights& layer : domain.routing()) {
-      for (const double weight : layer.weights()) largest = std::max(largest, weight);
+      weights.insert(weights.end(), layer.weights().begin(), layer.weights().end());
     }
   }
-  return largest;
+  return HeatTopOf(std::move(weights));
 }
 
 // The layer behind place `i` of the run's routing; layers without experts have none.
@@ -64,17 +60,18 @@ HeatMap MapOf(const ReportRun& run, int i, double high) {
 }
 
 std::string MapsOf(const ReportRun& run) {
-  const double high = LargestWeight(run);
-  if (!(high > 0)) return "";
+  const HeatTop top = TopOf(run);
+  if (!(top.high > 0)) return "";
   std::string out = "<div class=\"maps\">\n";
   int num_experts = 1;
-  for (const int place : ShownLayers(run)) {
-    const HeatMap map = MapOf(run, place, high);
+  for (const size_t at : ShownLayers(run)) {
+    const int place = static_cast<int>(at);
+    const HeatMap map = MapOf(run, place, top.high);
     num_experts = std::max(num_experts, map.num_columns);
     absl::StrAppend(&out, "<figure><figcaption>layer ", LayerAt(run, place), "</figcaption>",
                     RenderHeatMap(map), "</figure>\n");
   }
-  return absl::StrCat(out, "</div>\n", RenderHeatScale(0, high, 1.0 / num_experts, "uniform"));
+  return absl::StrCat(out, "</div>\n", RenderHeatScale(0, top, 1.0 / num_experts, "uniform"));
 }
 
 }  // namespace
@@ -85,11 +82,13 @@ std::string RoutingSection(std::span<const ReportRun> runs) {
     if (!runs[i].evaluation || IsDense(runs[i].spec)) continue;
     body += RunDetails(runs, i, MapsOf(runs[i]), body.empty() || runs.size() <= 4);
   }
-  return Section("Routing by domain",
-                 "Mean routing weight of each expert over the held-out segments of a domain. Rows "
-                 "that differ show experts that specialise; equal rows, a layer that does not look "
-                 "at the domain. All maps of a run share one scale.",
-                 body, "routing");
+  return Section(
+      "Routing by domain",
+      "Mean routing weight of each expert over the held-out segments of a domain. Rows "
+      "that differ show experts that specialise; equal rows, a layer that does not look "
+      "at the domain. All maps of a run share one scale; where single weights are far above all "
+      "others, it ends below them (\xE2\x89\xA5).",
+      body, "routing");
 }
 
 }  // namespace braid

@@ -5,7 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "trainer/model_config.h"
 #include "trainer/report/html_text.h"
+#include "trainer/report/loss_findings.h"
 #include "trainer/report/report_sections.h"
+#include "trainer/report/run_comparison.h"
 #include "trainer/report/run_curves.h"
 
 namespace braid {
@@ -26,16 +28,14 @@ ModelSize SizeOf(const v1::RunSpec& spec) {
           static_cast<double>(description.num_active_parameters())};
 }
 
-double MainPerplexity(const ReportRun& run) {
-  return run.evaluation ? run.evaluation->total().perplexity_after_first_segment() : kNan;
-}
-
-std::string StepsOf(const ReportRun& run) {
+std::string StepsOf(std::span<const ReportRun> runs, size_t i) {
+  const ReportRun& run = runs[i];
   const int64_t done = run.metrics.empty() ? 0 : run.metrics.back().step();
   std::string text = absl::StrCat(done);
   if (done != run.spec.num_steps()) absl::StrAppend(&text, " of ", run.spec.num_steps());
   if (run.life.state == v1::RUN_FAILED) text += ", failed";
   if (run.life.state == v1::RUN_STOPPED) text += ", stopped";
+  if (OutcomeOf(runs, i).diverged_at) text += ", diverged";
   return text;
 }
 
@@ -46,7 +46,7 @@ HtmlTable::Row RunRow(std::span<const ReportRun> runs, size_t i) {
       run.metrics.empty() ? 0 : static_cast<double>(run.metrics.back().num_tokens());
   return {{RunLabel(runs, i),
            IsDense(run.spec) ? "dense" : absl::StrCat(run.spec.model().routing().num_experts()),
-           FormatCount(size.total), FormatCount(size.active), StepsOf(run), FormatCount(tokens),
+           FormatCount(size.total), FormatCount(size.active), StepsOf(runs, i), FormatCount(tokens),
            FormatFixed(LateMean(LossCurve(run.metrics)), 3), FormatFixed(MainPerplexity(run), 2),
            FormatCount(MedianSpeed(run.metrics))}};
 }

@@ -33,11 +33,12 @@ constexpr std::array<TimeColumn, 10> kTimeColumns = {{{"FFN", &Times::ffn},
                                                       {"other", &Times::other}}};
 
 bool HasTimes(const ReportRun& run) {
-  return !run.metrics.empty() && run.metrics.back().has_times();
+  return std::any_of(run.metrics.begin(), run.metrics.end(),
+                     [](const v1::StepMetrics& step) { return step.has_times(); });
 }
 
 std::string Percent(double share) {
-  return std::isfinite(share) ? FormatFixed(100 * share, 1) + " %" : FormatFixed(share, 1);
+  return std::isfinite(share) ? FormatFixed(100 * share, 1) + "\xC2\xA0%" : FormatFixed(share, 1);
 }
 
 double TotalOf(const ReportRun& run, double (Times::*seconds)() const) {
@@ -46,12 +47,26 @@ double TotalOf(const ReportRun& run, double (Times::*seconds)() const) {
   return total;
 }
 
+// NaN where it was never measured.
+double Most(const ReportRun& run, double (v1::StepMetrics::*value)() const) {
+  PlotRange range;
+  for (const v1::StepMetrics& step : run.metrics) {
+    if ((step.*value)() > 0) range.Include((step.*value)());
+  }
+  return range.empty() ? std::nan("") : range.high;
+}
+
 HtmlTable::Row SpeedRow(std::span<const ReportRun> runs, size_t i) {
   const ReportRun& run = runs[i];
-  HtmlTable::Row row{{RunLabel(runs, i), FormatCount(MedianSpeed(run.metrics)),
-                      FormatFixed(Median(run.metrics, &v1::StepMetrics::gflops), 1),
-                      Percent(Median(run.metrics, &v1::StepMetrics::model_flops_utilization)),
-                      FormatFixed(run.metrics.back().peak_resident_mb(), 0)}};
+  return {{RunLabel(runs, i), FormatCount(MedianSpeed(run.metrics)),
+           FormatFixed(Median(run.metrics, &v1::StepMetrics::gflops), 1),
+           Percent(Median(run.metrics, &v1::StepMetrics::model_flops_utilization)),
+           FormatFixed(Most(run, &v1::StepMetrics::peak_resident_mb), 0)}};
+}
+
+HtmlTable::Row TimesRow(std::span<const ReportRun> runs, size_t i) {
+  const ReportRun& run = runs[i];
+  HtmlTable::Row row{{RunLabel(runs, i)}};
   double all = 0;
   for (const TimeColumn& column : kTimeColumns) all += TotalOf(run, column.seconds);
   for (const TimeColumn& column : kTimeColumns) {
@@ -73,7 +88,9 @@ std::string TimesChart(std::span<const ReportRun> runs) {
   for (const TimeColumn& column : kTimeColumns) bars.parts.push_back(column.label);
   for (size_t i = 0; i < runs.size(); ++i) {
     if (!HasTimes(runs[i])) continue;
-    const double steps = static_cast<double>(runs[i].metrics.size());
+    const double steps = static_cast<double>(
+        std::count_if(runs[i].metrics.begin(), runs[i].metrics.end(),
+                      [](const v1::StepMetrics& step) { return step.has_times(); }));
     bars.labels.push_back(RunName(runs, i));
     bars.css_classes.push_back(RunClass(i));
     std::vector<double>& values = bars.values.emplace_back();
@@ -125,17 +142,21 @@ std::string Curves(std::span<const ReportRun> runs) {
 std::string SpeedSection(std::span<const ReportRun> runs) {
   HtmlTable table{.header = {"run", "tokens/s", "GFLOP/s", "utilisation", "memory, MiB"},
                   .rows = {}};
-  for (const TimeColumn& column : kTimeColumns) table.header.push_back(column.label);
+  HtmlTable times{.header = {"share of a step"}, .rows = {}};
+  for (const TimeColumn& column : kTimeColumns) times.header.push_back(column.label);
   for (size_t i = 0; i < runs.size(); ++i) {
-    if (HasTimes(runs[i])) table.rows.push_back(SpeedRow(runs, i));
+    if (!runs[i].metrics.empty()) table.rows.push_back(SpeedRow(runs, i));
+    if (HasTimes(runs[i])) times.rows.push_back(TimesRow(runs, i));
   }
   if (table.rows.empty()) return "";
   return Section("Speed",
                  "Medians over the steps, and where the time of rank 0 went. GFLOP/s count the "
                  "matrix products of a token's parameters, attention and merging; utilisation is "
                  "their share of what the same cores reach in matrix products alone. Memory is "
-                 "the most that rank 0 had resident.",
-                 Curves(runs) + TimesChart(runs) + RenderTable(table), "speed");
+                 "the most that rank 0 had resident. A dash: not measured.",
+                 Curves(runs) + RenderTable(table) + TimesChart(runs) +
+                     (times.rows.empty() ? "" : RenderTable(times)),
+                 "speed");
 }
 
 }  // namespace braid

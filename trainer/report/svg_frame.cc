@@ -1,6 +1,7 @@
 #include "trainer/report/svg_frame.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -12,23 +13,32 @@ namespace {
 
 constexpr double kPixelsPerXTick = 60;
 constexpr int kYTicks = 5;
+constexpr std::array<const char*, 5> kSuffixes = {"", "k", "M", "B", "T"};
 // Of a plot on a wide page.
 constexpr double kLargestZoom = 1.3;
 // Of a sans-serif font, in units of its size.
 constexpr double kCharacterWidth = 0.58;
 
-// As many digits as tell neighbouring ticks apart.
-std::string TickText(double value, double step) {
-  if (std::abs(value) >= 1000 || step >= 1000) return FormatCount(value);
+int DigitsOf(double step) {
   const int digits =
       step > 0 ? std::clamp(static_cast<int>(std::ceil(-std::log10(step) - 1e-9)), 0, 6) : 0;
   // 2.5 needs one digit more than its power of ten says.
   const double scaled = step * std::pow(10, digits);
-  return FormatFixed(value, std::abs(scaled - std::round(scaled)) > 1e-6 ? digits + 1 : digits);
+  return std::abs(scaled - std::round(scaled)) > 1e-6 ? digits + 1 : digits;
 }
 
 double StepOf(const std::vector<double>& ticks) {
   return ticks.size() > 1 ? ticks[1] - ticks[0] : 1;
+}
+
+// With as many digits as tell neighbours apart, the same unit and digits for all: "1.0k", "1.2k".
+std::string TickText(double value, const std::vector<double>& ticks) {
+  const double largest = std::max(std::abs(ticks.front()), std::abs(ticks.back()));
+  double unit = 1;
+  size_t suffix = 0;
+  for (; largest >= 1000 * unit && suffix + 1 < kSuffixes.size(); ++suffix) unit *= 1000;
+  if (value == 0 && suffix > 0) return "0";
+  return FormatFixed(value / unit, DigitsOf(StepOf(ticks) / unit)) + kSuffixes[suffix];
 }
 
 }  // namespace
@@ -104,7 +114,7 @@ std::string XAxis(const PlotScale& x, double top, double bottom, const std::stri
   std::string out;
   for (const double tick : ticks) {
     absl::StrAppend(&out, SvgLine(x(tick), top, x(tick), bottom, "grid"),
-                    SvgText(x(tick), bottom + 17, "middle", TickText(tick, StepOf(ticks))));
+                    SvgText(x(tick), bottom + 17, "middle", TickText(tick, ticks)));
   }
   absl::StrAppend(&out, SvgText((x.pixel_low + x.pixel_high) / 2, bottom + 36, "middle", label),
                   "\n");
@@ -116,7 +126,7 @@ std::string YAxis(const PlotScale& y, double left, double right, const std::stri
   std::string out;
   for (const double tick : ticks) {
     absl::StrAppend(&out, SvgLine(left, y(tick), right, y(tick), "grid"),
-                    SvgText(left - 6, y(tick) + 4, "end", TickText(tick, StepOf(ticks))));
+                    SvgText(left - 6, y(tick) + 4, "end", TickText(tick, ticks)));
   }
   absl::StrAppend(&out, SvgText(4, 13, "start", label), "\n");
   return out;

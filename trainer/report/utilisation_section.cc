@@ -5,25 +5,16 @@
 #include "absl/strings/str_cat.h"
 #include "trainer/report/html_text.h"
 #include "trainer/report/report_sections.h"
+#include "trainer/report/run_comparison.h"
 #include "trainer/report/run_curves.h"
 #include "trainer/report/svg_plot.h"
 
 namespace braid {
 namespace {
 
-constexpr int kShownLayers = 8;
+constexpr size_t kShownLayers = 8;
 // With more runs only the first is unfolded.
 constexpr size_t kMaxOpen = 2;
-
-// Evenly spaced layers, the first and the last among them.
-std::vector<int> ShownLayers(int num_layers) {
-  std::vector<int> layers;
-  const int count = std::min(num_layers, kShownLayers);
-  for (int i = 0; i < count; ++i) {
-    layers.push_back(count == 1 ? 0 : i * (num_layers - 1) / (count - 1));
-  }
-  return layers;
-}
 
 // The layer behind place `i` of the run's measurements; layers without experts have none.
 int LayerAt(const ReportRun& run, int i) {
@@ -54,7 +45,8 @@ LineChart LayerChart(const ReportRun& run, const LayerValue& value) {
                   .y_max = value.high,
                   .width = 420,
                   .height = 230};
-  for (const int i : ShownLayers(num_layers)) {
+  for (const size_t at : EvenlySpaced(num_layers, kShownLayers)) {
+    const int i = static_cast<int>(at);
     PlotSeries series{
         absl::StrCat("layer ", LayerAt(run, i)), static_cast<int>(chart.series.size()), {}};
     for (const v1::StepMetrics& step : run.metrics) {

@@ -126,5 +126,23 @@ TEST(RoutingPageTest, ValuesThatAreNotFiniteAreLeftOut) {
   ExpectGoodPage(RenderRoutingPage(analysis, "model"));
 }
 
+TEST(RoutingPageTest, ScalesAreBesideTheMapsAndNotStretchedByOneWeight) {
+  v1::RoutingAnalysis analysis = Analysis(16, 4);
+  const std::string even = RenderRoutingPage(analysis, "model");
+  EXPECT_THAT(even, AllOf(HasSubstr("aria-label=\"Shades from 0.00 to 0.25\""),
+                          HasSubstr("uniform 0.250"), Not(HasSubstr("\xE2\x89\xA5 0.25"))));
+  analysis.mutable_layers(3)->mutable_domains(1)->set_weights(2, 0.97);
+  const std::string html = RenderRoutingPage(analysis, "model");
+  ExpectGoodPage(html);
+  EXPECT_THAT(html, AllOf(HasSubstr("\xE2\x89\xA5 0.25"), HasSubstr("0.25 and more")));
+}
+
+TEST(RoutingPageTest, DivergenceHasADrawingForNarrowPages) {
+  const std::string html = RenderRoutingPage(Analysis(4, 4), "model");
+  const size_t start = html.find("<h2>Divergence by layer");
+  EXPECT_THAT(html.substr(start, html.find("</section>", start) - start),
+              HasSubstr("<div class=\"narrow\">"));
+}
+
 }  // namespace
 }  // namespace braid

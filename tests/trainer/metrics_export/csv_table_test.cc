@@ -63,10 +63,24 @@ TEST(CsvTableTest, AbsentIsEmpty) {
   without.set_loss(std::nan(""));
   table.Add(with);
   table.Header();
-  EXPECT_EQ(table.Row(with).substr(0, 8), "1,,2.5,0");
-  EXPECT_TRUE(table.Row(with).ends_with(",0.25,0,0,0\r\n"));
-  EXPECT_EQ(table.Row(without).substr(0, 8), "2,,nan,0");
-  EXPECT_TRUE(table.Row(without).ends_with(",,,,\r\n"));
+  EXPECT_EQ(table.Row(with)->substr(0, 8), "1,,2.5,0");
+  EXPECT_TRUE(table.Row(with)->ends_with(",0.25,0,0,0\r\n"));
+  EXPECT_EQ(table.Row(without)->substr(0, 8), "2,,nan,0");
+  EXPECT_TRUE(table.Row(without)->ends_with(",,,,\r\n"));
+}
+
+TEST(CsvTableTest, WhatWasNotAddedIsNamed) {
+  CsvTable table;
+  v1::StepMetrics added, layer, expert;
+  added.add_routing()->add_mean_weights(1);
+  layer.add_routing()->set_layer(7);
+  expert.add_routing()->add_mean_weights(1);
+  expert.mutable_routing(0)->add_mean_weights(1);
+  table.Add(added);
+  table.Header();
+  EXPECT_TRUE(table.Row(added).ok());
+  EXPECT_EQ(table.Row(layer).status().message(), "routing.layer_7.entropy has no column");
+  EXPECT_EQ(table.Row(expert).status().message(), "routing.layer_0.mean_weights.1 has no column");
 }
 
 }  // namespace

@@ -119,6 +119,16 @@ TEST_F(MetricsExportTest, LinesOfAnOlderTrainer) {
   ExpectEventsOfTheMetrics();
 }
 
+// Routing is found by what a line holds, however it is spelt and whatever stands before it.
+TEST_F(MetricsExportTest, RoutingIsFoundHoweverItIsWritten) {
+  const std::string layer = R"([{"layer":3,"entropy":0.5,"effective_experts":2,"active_experts":2,)"
+                            R"("expert_cosine":1,"mean_weights":[0.5,0.5]}])";
+  Measured(R"({"step":"1","extra":{"routing":[]},"routing":)" + layer + "}\n" +
+           R"({"step":"2","\u0072outing":)" + layer + "}\n" +
+           R"({"step":"3","note":"\"routing\":[]","routing":[]})" + "\n");
+  ExpectCsvOfTheMetrics();
+}
+
 TEST_F(MetricsExportTest, LineThatIsBeingWrittenIsLeftOut) {
   const std::string lines = RandomLines(1, 12, 1);
   Measured(lines + "{\"step\":\"13\",\"lo");
@@ -160,6 +170,13 @@ TEST_F(MetricsExportTest, SameRunSameBytes) {
   EXPECT_EQ(*Export(v1::TENSORBOARD), *Export(v1::TENSORBOARD));
 }
 
+TEST_F(MetricsExportTest, ALaterExportReplacesAnEarlierOne) {
+  ASSERT_OK_AND_ASSIGN(const auto before, Export(v1::TENSORBOARD));
+  Measured(RandomLines(1, 12, 1));
+  ASSERT_OK_AND_ASSIGN(const auto after, Export(v1::TENSORBOARD));
+  EXPECT_EQ(before.begin()->first, after.begin()->first);
+}
+
 TEST_F(MetricsExportTest, WhatIsNotARunIsNotFound) {
   const absl::Status status = ExportMetrics(RunDirectory(scratch_ / "none"), v1::CSV,
                                             [](const auto&) { return absl::OkStatus(); });
@@ -193,6 +210,12 @@ TEST(ExportNameTest, IsSafeForADirectory) {
   EXPECT_EQ(name("/data/run-1", "../../etc"), "run-1-.._.._etc");
   EXPECT_EQ(name("/data/run-1", "gr\xC3\xBCn"), "run-1-gr\xC3\xBCn");
   EXPECT_EQ(name("/", ""), "run");
+  EXPECT_EQ(name("/data/run-\xFF", ""), "run-\xEF\xBF\xBD");
+  EXPECT_EQ(name("/data/run-1", std::string(300, 'x')), "run-1-" + std::string(194, 'x'));
+  // Cut between the two bytes of a character otherwise.
+  std::string umlauts;
+  for (int i = 0; i < 150; ++i) umlauts += "\xC3\xBC";
+  EXPECT_EQ(name("/data/run-10", umlauts), "run-10-" + umlauts.substr(0, 192));
   EXPECT_EQ(name("/data/..", ""), "run");
 }
 

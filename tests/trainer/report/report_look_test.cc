@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -82,6 +83,29 @@ TEST(ReportLookTest, ColoursStandOutFromThePageInEveryTheme) {
   EXPECT_EQ(themes[0].at("c1"), themes[2].at("c1")) << "paper is light";
 }
 
+// Of the background with the colour of cells over it.
+std::string Blend(const std::string& over, const std::string& page, double opacity) {
+  std::string out = "#";
+  for (int i = 0; i < 3; ++i) {
+    const double a = std::stoi(over.substr(1 + 2 * i, 2), nullptr, 16);
+    const double b = std::stoi(page.substr(1 + 2 * i, 2), nullptr, 16);
+    char hex[3];
+    std::snprintf(hex, sizeof(hex), "%02x",
+                  static_cast<int>(std::lround(opacity * a + (1 - opacity) * b)));
+    out += hex;
+  }
+  return out;
+}
+
+TEST(ReportLookTest, NumbersStandOutFromCellsOfEveryShade) {
+  for (auto theme : Themes()) {
+    for (double share = 0; share <= 1; share += 0.05) {
+      const std::string cell = Blend(theme["heat"], theme["page"], kFullShade * share);
+      EXPECT_GE(Contrast(theme["text"], cell), 4.5) << cell;
+    }
+  }
+}
+
 struct Box {
   double left, right, top, bottom;
   std::string text;
@@ -139,6 +163,28 @@ void ExpectNoOverlap(const std::vector<ReportRun>& runs) {
 TEST(ReportLookTest, TextsOfAPlotDoNotOverlap) {
   ExpectNoOverlap(SyntheticRuns());
   ExpectNoOverlap(TwelveRuns());
+}
+
+TEST(ReportLookTest, ReadOutsStayWithinTheirDrawings) {
+  std::vector<ReportRun> runs = TwelveRuns();
+  for (ReportRun& run : runs) run.spec.set_name("a name as long as that - " + run.spec.name());
+  int num_boxes = 0;
+  for (const std::string& plot : PlotsOf(RenderReport(runs))) {
+    double x, y, width, height;
+    ASSERT_EQ(
+        std::sscanf(Attribute(plot, "viewBox").c_str(), "%lf %lf %lf %lf", &x, &y, &width, &height),
+        4);
+    const std::string kBox = "<rect class=\"box\"";
+    for (size_t at = plot.find(kBox); at != std::string::npos; at = plot.find(kBox, at + 1)) {
+      const std::string tag = plot.substr(at, plot.find('>', at) - at);
+      const double left = std::stod(Attribute(tag, "x")), top = std::stod(Attribute(tag, "y"));
+      EXPECT_GE(left, 0);
+      EXPECT_LE(left + std::stod(Attribute(tag, "width")), width);
+      EXPECT_LE(top + std::stod(Attribute(tag, "height")), height);
+      ++num_boxes;
+    }
+  }
+  EXPECT_GT(num_boxes, 100);
 }
 
 TEST(ReportLookTest, EachLegendOfRunsNamesEveryRunOnce) {

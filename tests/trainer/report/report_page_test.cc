@@ -112,6 +112,50 @@ TEST(ReportPageTest, MarksWhereConfigurationsDiffer) {
   EXPECT_THAT(html, Not(HasSubstr("<tr class=\"differs\"><td><code>optimizer.beta1</code>")));
 }
 
+TEST(ReportPageTest, ConfigurationHoldsRepeatedFields) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  for (const int layer : {1, 3})
+    runs[1].spec.mutable_model()->mutable_routing()->add_moe_layers(layer);
+  runs[1].spec.mutable_launch()->add_hosts()->set_host("node-7");
+  const std::string html = RenderReport(std::span(runs).first(2));
+  EXPECT_THAT(html, AllOf(HasSubstr("model.routing.moe_layers</code></td><td>none</td><td>1, 3<"),
+                          HasSubstr("host: &quot;node-7&quot;")));
+  EXPECT_THAT(RenderReport(runs), HasSubstr("<th scope=\"col\"><code>model.routing.moe_layers<"))
+      << "a row a run";
+}
+
+TEST(ReportPageTest, SpeedOfARunWithoutTimesInItsLastStep) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  runs[0].metrics.back().clear_times();
+  EXPECT_THAT(RenderReport(std::span(runs).first(1)), HasSubstr("75.0\xC2\xA0%"));
+  for (v1::StepMetrics& step : runs[0].metrics) {
+    step.clear_times();
+    step.clear_gflops();
+    step.clear_model_flops_utilization();
+    step.clear_peak_resident_mb();
+  }
+  const std::string html = RenderReport(std::span(runs).first(1));
+  EXPECT_THAT(html, AllOf(HasSubstr("<h2>Speed</h2>"), Not(HasSubstr("share of a step")),
+                          HasSubstr("<td>\xE2\x80\x93</td><td>\xE2\x80\x93</td>"
+                                    "<td>\xE2\x80\x93</td></tr>")));
+}
+
+TEST(ReportPageTest, OnlyABestBeyondTheNoiseIsMarked) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  runs.resize(2);
+  const auto total = [&](int run, double value, double low, double high) {
+    v1::DomainEvaluation* all = runs[run].evaluation->mutable_total();
+    all->set_perplexity_after_first_segment(value);
+    all->mutable_perplexity_after_first_segment_interval()->set_low(low);
+    all->mutable_perplexity_after_first_segment_interval()->set_high(high);
+  };
+  total(0, 31.5, 31, 32);
+  total(1, 30.5, 30, 31);
+  EXPECT_THAT(RenderReport(runs), HasSubstr("<td><strong>30.50<"));
+  total(1, 30.5, 29, 32);
+  EXPECT_THAT(RenderReport(runs), Not(HasSubstr("<td><strong>30.50<")));
+}
+
 TEST(ReportPageTest, OneDenseRunHasNoExpertSections) {
   const std::vector<ReportRun> runs = SyntheticRuns();
   const std::string html = RenderReport(std::span(runs).first(1));

@@ -11,7 +11,7 @@
 #include <random>
 
 #include "tests/trainer/report/synthetic_run.h"
-#include "trainer/report/metrics_reader.h"
+#include "trainer/report/fast_metrics.h"
 
 namespace braid {
 namespace {

@@ -1,20 +1,15 @@
 #include "trainer/report/run_curves.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <random>
-
-#include "tests/trainer/report/synthetic_run.h"
+#include <string>
+#include <vector>
 
 namespace braid {
 namespace {
-
-using testing::ElementsAre;
-using testing::Pair;
 
 std::vector<PlotPoint> Points(const std::vector<double>& ys) {
   std::vector<PlotPoint> points;
@@ -27,10 +22,23 @@ TEST(SmoothTest, KeepsAStraightLineToItsEnds) {
   for (const PlotPoint& point : Smooth(line, 5)) EXPECT_DOUBLE_EQ(point.y, point.x);
 }
 
-TEST(SmoothTest, LeavesOutWhatIsNotFinite) {
-  const std::vector<PlotPoint> smooth = Smooth(Points({1, std::nan(""), 3, 3, 3}), 3);
-  EXPECT_DOUBLE_EQ(smooth[1].y, 2);
-  EXPECT_TRUE(std::isnan(Smooth(Points({std::nan("")}), 3)[0].y));
+TEST(SmoothTest, WindowsStaySymmetricAroundWhatIsNotFinite) {
+  const std::vector<PlotPoint> smooth = Smooth(Points({9, 8, std::nan(""), 6, 5, 4, 3}), 5);
+  for (const PlotPoint& point : smooth) {
+    if (point.x == 2) continue;
+    EXPECT_DOUBLE_EQ(point.y, 9 - point.x) << "a straight line stays one";
+  }
+  EXPECT_TRUE(std::isnan(smooth[2].y));
+}
+
+TEST(ForPlotTest, DrawsNothingBeyondTheLastFiniteStep) {
+  for (const int64_t steps : {300, 5000}) {
+    std::vector<double> ys;
+    for (int64_t i = 0; i < steps; ++i) ys.push_back(i < steps / 2 ? 3.0 : NAN);
+    for (const PlotPoint& point : ForPlot(Points(ys))) {
+      EXPECT_EQ(std::isfinite(point.y), point.x < static_cast<double>(steps / 2)) << point.x;
+    }
+  }
 }
 
 TEST(ThinTest, KeepsTheMean) {
@@ -76,69 +84,6 @@ TEST(ThinExtremesTest, APieceWithoutFiniteValueIsOneNan) {
   EXPECT_TRUE(std::isnan(thin[1].y));
 }
 
-// Every window and every sum anew.
-std::optional<double> NaiveShare(const std::vector<PlotPoint>& base,
-                                 const std::vector<PlotPoint>& other) {
-  const double tokens = base.back().x;
-  const auto mean = [&](const std::vector<PlotPoint>& points, double end) {
-    double sum = 0, count = 0;
-    for (const PlotPoint& p : points) {
-      if (p.x > end - tokens / 10 && p.x <= end) sum += p.y, ++count;
-    }
-    return sum / count;
-  };
-  for (const PlotPoint& p : other) {
-    if (p.x >= tokens / 10 && mean(other, p.x) <= mean(base, tokens)) return p.x / tokens;
-  }
-  return std::nullopt;
-}
-
-TEST(CompareLossTest, AgreesWithTheObviousComputationOnRandomCurves) {
-  std::mt19937 random(5);
-  std::normal_distribution<double> noise(0, 0.05);
-  for (int trial = 0; trial < 50; ++trial) {
-    std::vector<PlotPoint> base, other;
-    const double gain = 0.3 * noise(random) + 0.01;
-    for (int step = 1; step <= 300; ++step) {
-      const double loss = 3 + 2 * std::exp(-step / 80.0) + noise(random);
-      base.push_back({2048.0 * step, loss});
-      other.push_back({2048.0 * step, loss - gain + 0.1 * noise(random)});
-    }
-    std::vector<double> differences;
-    for (int i = 0; i < 300; ++i) {
-      if (base[i].x >= 0.9 * base[299].x) differences.push_back(base[i].y - other[i].y);
-    }
-    double sum = 0, squares = 0;
-    for (const double d : differences) sum += d;
-    const double n = differences.size(), mean = sum / n;
-    for (const double d : differences) squares += (d - mean) * (d - mean);
-    const auto comparison = CompareLoss(base, other);
-    ASSERT_TRUE(comparison.has_value());
-    EXPECT_DOUBLE_EQ(comparison->common_tokens, base.back().x);
-    EXPECT_NEAR(comparison->difference, mean, 1e-12);
-    EXPECT_NEAR(comparison->standard_error, std::sqrt(squares / (n - 1) / n), 1e-12);
-    const std::optional<double> share = NaiveShare(base, other);
-    ASSERT_EQ(comparison->share_of_tokens.has_value(), share.has_value());
-    EXPECT_NEAR(comparison->share_of_tokens.value_or(0), share.value_or(0), 1e-9);
-  }
-}
-
-TEST(CompareLossTest, InterpolatesTheBaseWhereStepsHoldOtherNumbersOfTokens) {
-  std::vector<PlotPoint> base, other;
-  for (int i = 1; i <= 100; ++i) base.push_back({10.0 * i, 5 - 0.01 * i});
-  for (int i = 1; i <= 40; ++i) other.push_back({25.0 * i, 4.5 - 0.025 * i});
-  const auto comparison = CompareLoss(base, other);
-  ASSERT_TRUE(comparison.has_value());
-  EXPECT_DOUBLE_EQ(comparison->common_tokens, 1000);
-  EXPECT_NEAR(comparison->difference, 0.5, 1e-12);
-}
-
-TEST(CompareLossTest, WithoutFinitePointsThereIsNothingToSay) {
-  EXPECT_FALSE(CompareLoss({}, Points({1, 2})).has_value());
-  EXPECT_FALSE(CompareLoss(Points({1, 2}), Points({NAN, NAN})).has_value());
-  EXPECT_FALSE(CompareLoss(Points({1, 2, 2}), Points({3, 3, 3}))->share_of_tokens.has_value());
-}
-
 TEST(LossDifferenceTest, ComparesTheSameSteps) {
   std::vector<v1::StepMetrics> dense(3), moe(2);
   for (int i = 0; i < 3; ++i) {
@@ -157,19 +102,14 @@ TEST(LossDifferenceTest, ComparesTheSameSteps) {
   EXPECT_DOUBLE_EQ(difference[1].y, 1.5);
 }
 
-TEST(PairRunsTest, PairsWhatDiffersOnlyInTheExperts) {
-  std::vector<ReportRun> runs = SyntheticRuns();
-  EXPECT_THAT(PairRuns(runs), ElementsAre(Pair(0, 1), Pair(2, 3)));
-  runs[1].spec.set_seed(7);
-  EXPECT_THAT(PairRuns(runs), ElementsAre(Pair(2, 3)));
-}
-
 TEST(LateMeanTest, IsOfTheLastTenth) {
   std::vector<double> ys(90, 100.0);
   for (int i = 0; i < 10; ++i) ys.push_back(2);
   EXPECT_DOUBLE_EQ(LateMean(Points(ys)), 2);
   EXPECT_DOUBLE_EQ(LateMean(Points({3})), 3);
   EXPECT_TRUE(std::isnan(LateMean({})));
+  EXPECT_DOUBLE_EQ(LateMean(std::vector<PlotPoint>{{1, 9}, {50, 9}, {91, 3}, {100, 5}}), 4)
+      << "of tokens, not of points";
 }
 
 TEST(MedianSpeedTest, IgnoresSlowSteps) {

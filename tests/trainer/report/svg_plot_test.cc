@@ -137,9 +137,30 @@ TEST(HeatMapTest, ShadesFromLowToHigh) {
                     .values = {{0, 0.5}, {0.25}},
                     .high = 0.5};
   const std::string svg = RenderHeatMap(map);
-  EXPECT_THAT(svg, HasSubstr("fill-opacity=\"1.000\"><title>code, expert 1: 0.500"));
-  EXPECT_THAT(svg, HasSubstr("fill-opacity=\"0.500\"><title>law, expert 0: 0.250"));
+  EXPECT_THAT(svg, HasSubstr("fill-opacity=\"0.740\"><title>code, expert 1: 0.500"));
+  EXPECT_THAT(svg, HasSubstr("fill-opacity=\"0.370\"><title>law, expert 0: 0.250"));
   EXPECT_THAT(svg, Not(HasSubstr("law, expert 1")));
+}
+
+TEST(AxisTest, TicksOfAnAxisHaveTheSameUnitAndDigits) {
+  const std::string axis = XAxis(ScaleOf(1000, 2000, 0, 360), 0, 100, "tokens");
+  for (const char* tick : {">1.0k<", ">1.2k<", ">1.8k<", ">2.0k<"}) {
+    EXPECT_NE(axis.find(tick), std::string::npos) << axis;
+  }
+  EXPECT_NE(XAxis(ScaleOf(0, 1000000, 0, 300), 0, 100, "").find(">0.2M<"), std::string::npos);
+  EXPECT_NE(XAxis(ScaleOf(0, 400000, 0, 300), 0, 100, "").find(">0<"), std::string::npos);
+}
+
+TEST(HeatTopTest, AnOutlierDoesNotStretchTheScale) {
+  std::vector<double> values(200, 0.125);
+  values[7] = 0.2;
+  EXPECT_DOUBLE_EQ(HeatTopOf(values).high, 0.2);
+  values[9] = 0.95;
+  EXPECT_DOUBLE_EQ(HeatTopOf(values).high, 0.125);
+  EXPECT_TRUE(HeatTopOf(values).capped);
+  values[9] = NAN;
+  EXPECT_FALSE(HeatTopOf(values).capped);
+  EXPECT_EQ(HeatTopOf({}).high, 0);
 }
 
 }  // namespace

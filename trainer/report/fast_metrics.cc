@@ -1,4 +1,4 @@
-#include "trainer/report/metrics_reader.h"
+#include "trainer/report/fast_metrics.h"
 
 #include <simdjson.h>
 

@@ -1,6 +1,6 @@
 // metrics.jsonl of long runs.
-#ifndef BRAID_TRAINER_REPORT_METRICS_READER_H_
-#define BRAID_TRAINER_REPORT_METRICS_READER_H_
+#ifndef BRAID_TRAINER_REPORT_FAST_METRICS_H_
+#define BRAID_TRAINER_REPORT_FAST_METRICS_H_
 
 #include <vector>
 
@@ -16,4 +16,4 @@ absl::StatusOr<std::vector<v1::StepMetrics>> ReadAllMetrics(const RunDirectory& 
 
 }  // namespace braid
 
-#endif  // BRAID_TRAINER_REPORT_METRICS_READER_H_
+#endif  // BRAID_TRAINER_REPORT_FAST_METRICS_H_

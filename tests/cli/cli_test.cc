@@ -407,6 +407,9 @@ class CliServerTest : public CliTest {};
 INSTANTIATE_TEST_SUITE_P(BehindBraidd, CliServerTest, ::testing::Values(true));
 
 TEST_P(CliServerTest, MetricsHaveTheFiguresOfTheJob) {
+#ifdef BRAID_ASAN
+  GTEST_SKIP() << "the threads of civetweb, which serves them, have 100 KiB of stack: too little";
+#endif
   EXPECT_EQ(Scrape().at("braid_jobs{state=\"running\"}"), 0);
   const Outcome outcome = Submit({Corpus(), "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;

@@ -2,6 +2,7 @@
 // tokens, scoring or the model's arithmetic change.
 #include <cmath>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "tests/formats/scratch_directory.h"
 #include "tests/formats/status_matchers.h"
@@ -32,7 +33,7 @@ std::unique_ptr<LanguageModel> Model() {
 struct Pinned {
   const char* task;
   // ln p of all choices of the first two examples, summed, by segment and by prompt routing; of
-  // free answers 0.
+  // free answers 0: their texts are pinned below.
   double segment;
   double prompt;
   // The main figure.
@@ -68,11 +69,12 @@ bool Agree(const Pinned& a, const Pinned& b) {
 }
 
 double LogProbs(const LoadedTask& task, v1::InferenceRouting routing, const AskedModel& model) {
+  const DemonstrationSet shots(task, 1, 0, model.codec);
   const std::unique_ptr<Decoder> decoder = model.new_decoder(routing);
+  const Asking asking = {shots, model.codec, model.context_length, *decoder, *decoder};
   double sum = 0;
   for (int64_t example = 0; example < 2; ++example) {
-    const ExampleAnswer answer =
-        AnswerExample(task, example, {1, 0, model.context_length}, model.codec, *decoder).value();
+    const ExampleAnswer answer = AnswerExample(task, example, asking).value();
     for (const ChoiceScore& choice : answer.choices) sum += choice.log_prob;
   }
   return sum;
@@ -107,6 +109,25 @@ TEST(TaskScoresTest, OfARandomModelArePinned) {
         << absl::StreamFormat("{\"%s\", %.4f, %.4f, %.17g, %.17g},", got.task, got.segment,
                               got.prompt, got.figure_segment, got.figure_prompt);
   }
+}
+
+// Under segment routing.
+TEST(TaskScoresTest, FreeAnswersOfARandomModelArePinned) {
+  const std::unique_ptr<LanguageModel> language_model = Model();
+  const TextCodec codec = ByteCodec();
+  const auto written = [&](const char* name) {
+    const LoadedTask task = SampleTask(name);
+    const DemonstrationSet shots(task, 1, 0, codec);
+    const auto decoder = language_model->NewDecoder(MergeMode::kSegment);
+    const Asking asking = {shots, codec, 512, *decoder, *decoder};
+    std::vector<std::string> texts;
+    for (int64_t example = 0; example < 2; ++example) {
+      texts.push_back(absl::CEscape(AnswerExample(task, example, asking).value().text));
+    }
+    return texts;
+  };
+  EXPECT_THAT(written("nq"), testing::ElementsAre("", ""));
+  EXPECT_THAT(written("triviaqa"), testing::ElementsAre("", ""));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "cli/tasks_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 #include <utility>
@@ -39,11 +40,17 @@ std::vector<const v1::TaskResult*> ByRouting(const v1::TasksResult& result, cons
   return found;
 }
 
+// "5", or "2.4" where not all were shown that were asked for.
+std::string ShotsShown(const v1::TaskResult& result) {
+  const double shown = result.mean_shots();
+  return absl::StrFormat(shown == std::floor(shown) ? "%.0f" : "%.1f", shown);
+}
+
 Row FigureRow(const v1::TaskResult& first, int figure,
               const std::vector<const v1::TaskResult*>& columns) {
   const bool leads = figure == 0;
   Row row = {leads ? first.task() : "", leads ? WithThousands(first.num_examples()) : "",
-             leads ? absl::StrCat(first.num_shots()) : "", first.metrics(figure).name(),
+             leads ? ShotsShown(first) : "", first.metrics(figure).name(),
              leads && first.chance() > 0 ? Percent(first.chance()) : ""};
   for (const v1::TaskResult* column : columns) {
     row.push_back(column == nullptr ? "-" : WithInterval(column->metrics(figure)));

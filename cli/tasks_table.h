@@ -12,7 +12,7 @@
 namespace braid {
 
 // A row for each task and figure, the routings side by side; shares in percent with their
-// intervals. Then the tasks that were left out, and why.
+// intervals, SHOTS the mean of those shown. Then the tasks that were left out, and why.
 void PrintTasksResult(const v1::TasksResult& result, std::ostream& out);
 
 // Every task with its figures, shots, chance and files; whether they are in `data_dir`, unless

@@ -25,7 +25,7 @@ WALLS = {
     r"<grpc(pp)?/": r"(_service|_client)\.(h|cc)$|/grpc_[a-z_]+\.(h|cc)$",
     r"<faiss/": r"^retrieval/faiss_[a-z_]+\.cc$",
     r"<prometheus/": r"^cli/prometheus_[a-z_]+\.(h|cc)$",
-    r"<unicode/": r"^retrieval/(bert_characters|wordpiece_[a-z]+)\.cc$",
+    r"<unicode/": r"^(retrieval/(bert_characters|wordpiece_[a-z]+)|trainer/evaluation/tasks/answer_text)\.cc$",
     r"<sentencepiece": r"^formats/sentencepiece_module\.cc$",
 }
 

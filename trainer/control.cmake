@@ -66,4 +66,5 @@ braid_library(NAME control
     control/serving_child.cc
     control/training_service.cc
   DEPS braid::proto braid::grpc_status braid::formats braid::launch braid::metrics_export braid::model_config braid::report
+    braid::tasks
     braid::routing_page braid::run_directory braid::run_spec braid::supervision SQLiteCpp nlohmann_json::nlohmann_json Threads::Threads)

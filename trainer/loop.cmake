@@ -37,6 +37,7 @@ braid_library(NAME trainer
     evaluation/evaluation_plan.cc
     evaluation/evaluation_text.cc
     evaluation/heldout_split.cc
+    evaluation/inference_routings.cc
     evaluation/perplexity.cc
     evaluation/score_summary.cc
     evaluation/tasks/evaluate_tasks.cc

@@ -17,8 +17,10 @@ braid_library(NAME tasks
     evaluation/tasks/answer_log.cc
     evaluation/tasks/answer_text.cc
     evaluation/tasks/delimited_text.cc
+    evaluation/tasks/demonstration_set.cc
     evaluation/tasks/example_answer.cc
     evaluation/tasks/field_rule.cc
+    evaluation/tasks/random_order.cc
     evaluation/tasks/task_evaluation.cc
     evaluation/tasks/task_examples.cc
     evaluation/tasks/task_figures.cc
@@ -29,4 +31,4 @@ braid_library(NAME tasks
     evaluation/tasks/text_template.cc
   DEPS braid::bootstrap braid::config braid::formats braid::nearest_word braid::proto
     nlohmann_json::nlohmann_json absl::str_format)
-target_link_libraries(braid_tasks PRIVATE PkgConfig::RE2)
+target_link_libraries(braid_tasks PRIVATE PkgConfig::ICU PkgConfig::RE2)

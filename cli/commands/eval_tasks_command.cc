@@ -132,7 +132,7 @@ void AddTasks(CLI::App* command, TasksOptions* options) {
 
 void AddAsking(CLI::App* command, TasksOptions* options) {
   command->add_option("--shots", options->shots, "Demonstrations (default: what the task says)")
-      ->check(IntegerBetween(0, 1000));
+      ->check(IntegerBetween(0, 256));
   command->add_option("--routing", options->routing, "segment, prompt or both")
       ->check(CLI::IsMember({"segment", "prompt", "both"}))
       ->capture_default_str();

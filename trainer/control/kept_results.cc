@@ -1,6 +1,7 @@
 #include "trainer/control/kept_results.h"
 
 #include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/message_differencer.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
 #include "trainer/control/model_directory.h"
+#include "trainer/evaluation/tasks/task_spec.h"
 #include "trainer/run_directory.h"
 
 namespace braid {
@@ -56,6 +58,22 @@ v1::TasksResult KeptTasks(const fs::path& path, int64_t step) {
   return kept;
 }
 
+// Not a task of a user's own, of whatever name.
+bool HasBuiltinTasks(const v1::EvaluateTasksRequest& request) {
+  return std::ranges::all_of(request.tasks(), [](const v1::TaskSpec& asked) {
+    v1::TaskSpec name_only;
+    name_only.set_name(asked.name());
+    const absl::StatusOr<v1::TaskSpec> builtin = BuiltinTask(asked.name());
+    return builtin.ok() && (google::protobuf::util::MessageDifferencer::Equals(asked, name_only) ||
+                            google::protobuf::util::MessageDifferencer::Equals(asked, *builtin));
+  });
+}
+
+bool HasUsualShots(const v1::TaskResult& result) {
+  const absl::StatusOr<v1::TaskSpec> builtin = BuiltinTask(result.task());
+  return builtin.ok() && result.num_shots() == builtin->num_shots();
+}
+
 void PutResult(const v1::TaskResult& result, v1::TasksResult* kept) {
   const auto same = std::ranges::find_if(*kept->mutable_results(), [&](const auto& other) {
     return other.task() == result.task() && other.routing() == result.routing();
@@ -78,15 +96,18 @@ absl::Status KeepEvaluations(const v1::EvaluateRequest& request,
 
 absl::Status KeepTasks(const v1::EvaluateTasksRequest& request, const v1::TasksResult& result) {
   const fs::path run_dir = request.model(), tasks = run_dir / "tasks";
-  if (!request.answers_dir().empty() || !IsRunDirectory(run_dir) || !IsWritable(tasks)) {
-    return absl::OkStatus();
-  }
+  const bool standard = request.answers_dir().empty() && request.max_examples() == 0 &&
+                        request.seed() == 0 && HasBuiltinTasks(request);
+  if (!standard || !IsRunDirectory(run_dir) || !IsWritable(tasks)) return absl::OkStatus();
   const fs::path path = tasks / "result.json";
   v1::TasksResult kept = KeptTasks(path, result.step());
+  if (std::ranges::none_of(result.results(), HasUsualShots)) return absl::OkStatus();
   kept.set_model(result.model());
   kept.set_step(result.step());
   *kept.mutable_skipped() = result.skipped();
-  for (const v1::TaskResult& task : result.results()) PutResult(task, &kept);
+  for (const v1::TaskResult& task : result.results()) {
+    if (HasUsualShots(task)) PutResult(task, &kept);
+  }
   return WriteJson(kept, path);
 }
 

@@ -13,8 +13,9 @@ namespace braid {
 absl::Status KeepEvaluations(const v1::EvaluateRequest& request,
                              const v1::EvaluationResult& result);
 
-// RUN_DIR/tasks/result.json when the answers are kept there too. Scores of the same step that it
-// holds of other tasks and routings stay.
+// RUN_DIR/tasks/result.json with the scores of a standard request in `result`: built-in tasks as
+// they are, their own number of shots, seed 0, all examples, and answers kept beside the run.
+// Scores of the same step that the file holds of other tasks and routings stay.
 absl::Status KeepTasks(const v1::EvaluateTasksRequest& request, const v1::TasksResult& result);
 
 }  // namespace braid

@@ -8,8 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
 #include "formats/tokenizer.h"
+#include "trainer/evaluation/heldout_split.h"
+#include "trainer/evaluation/inference_routings.h"
 #include "trainer/model_config.h"
-#include "trainer/run_directory.h"
 #include "trainer/run_spec.h"
 
 namespace braid {
@@ -40,38 +41,6 @@ absl::StatusOr<BootstrapOptions> ResolveBootstrap(const v1::EvaluateRequest& req
   return options;
 }
 
-// In the order asked for, each once.
-absl::StatusOr<std::vector<v1::InferenceRouting>> ResolveRoutings(
-    const v1::EvaluateRequest& request) {
-  std::vector<v1::InferenceRouting> routings;
-  for (const int value : request.routings()) {
-    if (!v1::InferenceRouting_IsValid(value)) {
-      return Invalid("routings: got ", value, ", expected SEGMENT_ROUTING or PROMPT_ROUTING");
-    }
-    const auto routing = value == v1::INFERENCE_ROUTING_UNSPECIFIED
-                             ? v1::SEGMENT_ROUTING
-                             : static_cast<v1::InferenceRouting>(value);
-    if (std::ranges::find(routings, routing) == routings.end()) routings.push_back(routing);
-  }
-  if (routings.empty()) routings.push_back(v1::SEGMENT_ROUTING);
-  return routings;
-}
-
-absl::StatusOr<fs::path> DatasetOf(const v1::EvaluateRequest& request, const ModelPath& first) {
-  if (!request.dataset_dir().empty()) return fs::path(request.dataset_dir());
-  if (!first.run.has_value()) {
-    return Invalid(first.checkpoint.string(),
-                   " is not in a run directory, so its data is unknown; name a dataset "
-                   "(dataset_dir, --data) or files (paths, --text)");
-  }
-  ASSIGN_OR_RETURN(const v1::RunSpec spec, RunDirectory(*first.run).ReadSpec());
-  return fs::path(spec.dataset_dir());
-}
-
-bool SameFile(const FileSummary& a, const FileSummary& b) {
-  return a.crc32c == b.crc32c && a.bytes == b.bytes;
-}
-
 class Planner {
  public:
   Planner(const v1::EvaluateRequest& request, const DocumentReader& reader)
@@ -84,7 +53,7 @@ class Planner {
                      ", expected 0 (all) or more");
     }
     ASSIGN_OR_RETURN(plan_.bootstrap, ResolveBootstrap(request_));
-    ASSIGN_OR_RETURN(routings_, ResolveRoutings(request_));
+    ASSIGN_OR_RETURN(routings_, ResolveRoutings(request_.routings(), {v1::SEGMENT_ROUTING}));
     for (const std::string& name : request_.models()) RETURN_IF_ERROR(AddModel(name));
     RETURN_IF_ERROR(CheckLimit());
     SetFirstSegments();
@@ -107,16 +76,22 @@ class Planner {
                        .routings = routings_};
     if (!UsesExperts(model.config)) model.routings.resize(1);
     if (plan_.models.empty() && request_.paths().empty()) {
-      ASSIGN_OR_RETURN(plan_.dataset_dir, DatasetOf(request_, path));
+      ASSIGN_OR_RETURN(plan_.dataset_dir, DatasetOfFirst(path));
     }
     plan_.models.push_back(std::move(model));
     return absl::OkStatus();
   }
 
+  absl::StatusOr<fs::path> DatasetOfFirst(const ModelPath& path) const {
+    absl::StatusOr<fs::path> dataset_dir = DatasetOf(request_.dataset_dir(), path);
+    if (!absl::IsInvalidArgument(dataset_dir.status())) return dataset_dir;
+    return Invalid(dataset_dir.status().message(), " or files (paths, --text)");
+  }
+
   size_t CutFor(const FileSummary& tokenizer, int64_t window_length) {
     for (size_t i = 0; i < plan_.cuts.size(); ++i) {
       const TextCut& cut = plan_.cuts[i];
-      if (SameFile(cut.tokenizer, tokenizer) && cut.window_length == window_length) return i;
+      if (SameTokenizer(cut.tokenizer, tokenizer) && cut.window_length == window_length) return i;
     }
     plan_.cuts.emplace_back();
     plan_.cuts.back().tokenizer = tokenizer;
@@ -159,7 +134,7 @@ class Planner {
 
   absl::Status CheckDataset(const ModelToScore& model) const {
     if (plan_.dataset_dir.empty()) return absl::OkStatus();
-    if (!SameFile(plan_.cuts[model.cut].tokenizer, tokenizer_)) {
+    if (!SameTokenizer(plan_.cuts[model.cut].tokenizer, tokenizer_)) {
       return absl::FailedPreconditionError(absl::StrCat(
           plan_.dataset_dir.string(), " was made with another tokenizer than ",
           model.checkpoint.string(),

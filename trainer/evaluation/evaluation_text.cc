@@ -9,6 +9,7 @@
 #include "formats/indexed_dataset.h"
 #include "formats/status_macros.h"
 #include "formats/word_encoder.h"
+#include "trainer/evaluation/heldout_split.h"
 
 namespace braid {
 namespace {
@@ -27,10 +28,11 @@ void Shorten(int64_t max_tokens, DomainText* domain) {
   domain->bytes.resize(std::min<size_t>(domain->bytes.size(), max_tokens));
 }
 
-// Bytes of every document of a stream, the last of which may be cut.
+// Beginnings and bytes of the documents of a stream, the last of which may be cut.
 void MeasureDocuments(const TokenBytes& table, int32_t eos, DomainText* domain) {
   auto begin = domain->tokens.begin();
   while (begin != domain->tokens.end()) {
+    domain->documents.push_back(begin - domain->tokens.begin());
     const auto end = std::find(begin, domain->tokens.end(), eos);
     AppendBytes(table, {begin, end}, std::nullopt, &domain->bytes);
     if (end == domain->tokens.end()) break;
@@ -49,8 +51,8 @@ absl::Status CheckTokens(const fs::path& prefix, const DatasetInfo& info,
   return absl::OkStatus();
 }
 
-absl::StatusOr<DomainText> HeldoutDomain(const fs::path& prefix, const DatasetInfo& info,
-                                         const TokenBytes& bytes, int64_t max_tokens) {
+absl::StatusOr<DomainText> ReadHeldoutDomain(const fs::path& prefix, const DatasetInfo& info,
+                                             const TokenBytes& bytes, int64_t max_tokens) {
   ASSIGN_OR_RETURN(const IndexedDataset windows, IndexedDataset::Open(prefix));
   DomainText domain;
   domain.name = prefix.filename().string();
@@ -75,6 +77,7 @@ class TextBuilder {
   void Add(std::string_view name, std::string_view text) {
     DomainText& domain = DomainNamed(std::string(name));
     if (IsFull(domain, max_tokens_)) return;
+    domain.documents.push_back(static_cast<int64_t>(domain.tokens.size()));
     document_.clear();
     encoder_.Encode(text, &document_);
     domain.tokens.insert(domain.tokens.end(), document_.begin(), document_.end());
@@ -89,7 +92,7 @@ class TextBuilder {
  private:
   DomainText& DomainNamed(const std::string& name) {
     const auto [it, added] = index_.try_emplace(name, domains_.size());
-    if (added) domains_.push_back({.name = name, .tokens = {}, .bytes = {}});
+    if (added) domains_.push_back({.name = name, .tokens = {}, .bytes = {}, .documents = {}});
     return domains_[it->second];
   }
 
@@ -132,13 +135,10 @@ absl::StatusOr<EvaluationText> HeldoutText(const fs::path& dataset_dir, const Da
   EvaluationText text{.domains = {}, .eos_id = info.eos_id};
   for (const std::string& name : info.domains) {
     ASSIGN_OR_RETURN(text.domains.emplace_back(),
-                     HeldoutDomain(dataset_dir / "heldout" / name, info, bytes, max_tokens));
+                     ReadHeldoutDomain(dataset_dir / "heldout" / name, info, bytes, max_tokens));
   }
-  if (!text.domains.empty()) return text;
-  return absl::FailedPreconditionError(
-      absl::StrCat(dataset_dir.string(),
-                   " has no held-out split to score; pack the corpus with "
-                   "a positive pack.heldout_fraction"));
+  if (text.domains.empty()) return NoHeldoutSplit(dataset_dir);
+  return text;
 }
 
 absl::StatusOr<EvaluationText> TextOfFiles(std::span<const std::string> paths,

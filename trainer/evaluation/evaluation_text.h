@@ -27,6 +27,9 @@ struct DomainText {
   std::vector<int32_t> tokens;
   // Bytes of text that each token stands for; 0 for EOS.
   std::vector<int32_t> bytes;
+  // Index of the first token of each document, ascending. Not told from EOS where documents are
+  // known: a text may itself hold what a tokenizer takes for EOS.
+  std::vector<int64_t> documents;
 
   int64_t num_windows(int64_t length) const;
 };

@@ -4,13 +4,19 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "formats/atomic_file.h"
 #include "formats/status_macros.h"
 #include "trainer/run_directory.h"
 
 namespace braid {
 
 namespace fs = std::filesystem;
+
+absl::Status NoHeldoutSplit(const fs::path& dataset_dir) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(dataset_dir.string(),
+                   " has no held-out split to score; pack the corpus with "
+                   "a positive pack.heldout_fraction"));
+}
 
 absl::StatusOr<std::vector<HeldoutDomain>> OpenDomains(const fs::path& dataset_dir,
                                                        const DatasetInfo& info,
@@ -22,12 +28,7 @@ absl::StatusOr<std::vector<HeldoutDomain>> OpenDomains(const fs::path& dataset_d
     if (max_windows > 0) count = std::min(count, max_windows);
     domains.push_back({name, std::move(windows), count});
   }
-  if (domains.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(dataset_dir.string(),
-                     " has no held-out split to score; pack the corpus with "
-                     "a positive pack.heldout_fraction"));
-  }
+  if (domains.empty()) return NoHeldoutSplit(dataset_dir);
   return domains;
 }
 
@@ -42,10 +43,14 @@ absl::Status CheckFits(const v1::ModelConfig& model, const DatasetInfo& info,
       model.sequence_length(), "; score it on data packed for it"));
 }
 
+bool SameTokenizer(const FileSummary& a, const FileSummary& b) {
+  return a.crc32c == b.crc32c && a.bytes == b.bytes;
+}
+
 absl::Status CheckTokenizer(const fs::path& checkpoint, const fs::path& dataset_dir) {
   ASSIGN_OR_RETURN(const FileSummary mine, SummarizeFile(checkpoint / "tokenizer.model"));
   ASSIGN_OR_RETURN(const FileSummary theirs, SummarizeFile(dataset_dir / "tokenizer.model"));
-  if (mine.crc32c == theirs.crc32c && mine.bytes == theirs.bytes) return absl::OkStatus();
+  if (SameTokenizer(mine, theirs)) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(dataset_dir.string(), " was made with another tokenizer than ",
                    checkpoint.string(), "; its tokens would mean something else"));
@@ -56,8 +61,8 @@ absl::StatusOr<fs::path> DatasetOf(const std::string& dataset_dir, const ModelPa
   if (!path.run.has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat(path.checkpoint.string(),
-                     " is not in a run directory, so its data is unknown; set "
-                     "dataset_dir"));
+                     " is not in a run directory, so its data is unknown; name a "
+                     "dataset (dataset_dir, --data)"));
   }
   ASSIGN_OR_RETURN(const v1::RunSpec spec, RunDirectory(*path.run).ReadSpec());
   return fs::path(spec.dataset_dir());

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/model.pb.h"
+#include "formats/atomic_file.h"
 #include "trainer/data_loader.h"
 #include "trainer/model_path.h"
 #include "trainer/run_spec.h"
@@ -23,6 +24,9 @@ struct HeldoutDomain {
   int64_t num_windows;  // to use, from the first
 };
 
+// FailedPrecondition: nothing of the dataset was held out.
+absl::Status NoHeldoutSplit(const std::filesystem::path& dataset_dir);
+
 // At most `max_windows` (0: all) of each domain. FailedPrecondition when the
 // dataset has no held-out split.
 absl::StatusOr<std::vector<HeldoutDomain>> OpenDomains(const std::filesystem::path& dataset_dir,
@@ -32,6 +36,9 @@ absl::StatusOr<std::vector<HeldoutDomain>> OpenDomains(const std::filesystem::pa
 // FailedPrecondition when the dataset's windows are no input of the model.
 absl::Status CheckFits(const v1::ModelConfig& model, const DatasetInfo& info,
                        const std::filesystem::path& dataset_dir);
+
+// Whether two tokenizer files hold the same bytes.
+bool SameTokenizer(const FileSummary& a, const FileSummary& b);
 
 // FailedPrecondition when the tokenizers of the two are not the same file.
 absl::Status CheckTokenizer(const std::filesystem::path& checkpoint,

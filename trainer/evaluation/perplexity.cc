@@ -7,6 +7,7 @@
 
 #include "formats/status_macros.h"
 #include "trainer/evaluation/evaluation_plan.h"
+#include "trainer/evaluation/heldout_split.h"
 #include "trainer/evaluation/score_summary.h"
 #include "trainer/evaluation/text_score.h"
 #include "trainer/training_state.h"
@@ -79,7 +80,7 @@ class Evaluator {
     const FileSummary& a = plan_.cuts[first.cut].tokenizer;
     const FileSummary& b = plan_.cuts[model.cut].tokenizer;
     const Pairing pairing = {.same_windows = first.cut == model.cut,
-                             .same_tokenizer = a.crc32c == b.crc32c && a.bytes == b.bytes};
+                             .same_tokenizer = SameTokenizer(a, b)};
     v1::EvaluationComparison* comparison = result_.add_comparisons();
     *comparison = CompareScores(*baseline_, score, pairing, plan_.bootstrap);
     comparison->set_evaluation(result_.evaluations_size() - 1);

@@ -13,9 +13,8 @@ constexpr int64_t kTokensPerPass = 4096;
 // Gathers the losses of one domain, window after window.
 class DomainScorer {
  public:
-  DomainScorer(const DomainText& text, int32_t eos, const v1::ModelConfig& config,
-               int64_t first_segment_length)
-      : text_(text), eos_(eos), config_(config), first_segment_length_(first_segment_length) {
+  DomainScorer(const DomainText& text, const v1::ModelConfig& config, int64_t first_segment_length)
+      : text_(text), config_(config), first_segment_length_(first_segment_length) {
     score_.name = text.name;
   }
 
@@ -37,7 +36,11 @@ class DomainScorer {
  private:
   // The next token of the text, at position t of the last window.
   void AddToken(int64_t t, double loss) {
-    if (position_ == 0 || text_.tokens[position_ - 1] == eos_) score_.documents.emplace_back();
+    const size_t document = score_.documents.size();
+    if (document < text_.documents.size() &&
+        static_cast<size_t>(text_.documents[document]) == position_) {
+      score_.documents.emplace_back();
+    }
     for (UnitScore* unit : {&score_.windows.back(), &score_.documents.back()}) {
       unit->all.Add(text_.bytes[position_], loss);
       if (t >= first_segment_length_) {
@@ -48,7 +51,6 @@ class DomainScorer {
   }
 
   const DomainText& text_;
-  const int32_t eos_;
   const v1::ModelConfig& config_;
   const int64_t first_segment_length_;
   size_t position_ = 0;  // of the next token
@@ -60,7 +62,7 @@ absl::StatusOr<DomainScore> ScoreDomain(LanguageModel& model, const DomainText& 
   const int64_t length = model.config().sequence_length();
   const int64_t per_pass = std::max<int64_t>(kTokensPerPass / length, 1);
   const int64_t windows = text.num_windows(length);
-  DomainScorer scorer(text, eos, model.config(), options.first_segment_length);
+  DomainScorer scorer(text, model.config(), options.first_segment_length);
   for (int64_t begin = 0; begin < windows; begin += per_pass) {
     const int64_t count = std::min(per_pass, windows - begin);
     const Batch batch = LoadWindows(text, begin, count, length, eos);

@@ -168,12 +168,13 @@ TEST_F(AnalysisServiceTest, RefusedRoutingAnalysisIsItsMessage) {
   EXPECT_EQ(status.error_message(), "layers: layer 9 does not exist");
 }
 
-TEST_F(AnalysisServiceTest, KeepsTheScoresOfTasksBesideTheRun) {
-  const auto ask = [&](const char* task, int examples) {
+TEST_F(AnalysisServiceTest, KeepsStandardScoresOfTasksBesideTheRun) {
+  const auto ask = [&](const char* task, int mark, const auto& change) {
     v1::EvaluateTasksRequest request;
     request.set_model("run-000001");
     request.add_tasks()->set_name(task);
-    request.set_max_examples(examples);
+    request.set_num_threads(mark);
+    change(&request);
     grpc::ClientContext context;
     auto reader = stub_->EvaluateTasks(&context, request);
     v1::EvaluateTasksEvent event;
@@ -181,9 +182,17 @@ TEST_F(AnalysisServiceTest, KeepsTheScoresOfTasksBesideTheRun) {
     EXPECT_TRUE(reader->Finish().ok());
     EXPECT_EQ(event.result().results(0).task(), task);
   };
-  ask("piqa", 10);
-  ask("boolq", 20);
-  ask("piqa", 30);
+  using Request = v1::EvaluateTasksRequest;
+  ask("piqa", 10, [](Request*) {});
+  ask("boolq", 20, [](Request*) {});
+  ask("piqa", 30, [](Request*) {});
+  // What is no standard request leaves all as it is.
+  ask("piqa", 41, [](Request* request) { request->set_max_examples(5); });
+  ask("piqa", 42, [](Request* request) { request->set_num_shots(3); });
+  ask("piqa", 43, [](Request* request) { request->set_seed(1); });
+  ask("piqa", 44, [](Request* request) { request->mutable_tasks(0)->set_prompt("{goal}"); });
+  ask("mine", 45, [](Request*) {});
+  ask("agnews", 46, [](Request*) {});  // not with its own number of shots
   v1::TasksResult kept;
   const std::string text = ReadFile(run_dir_ / "tasks/result.json").value();
   ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(text, &kept).ok()) << text;

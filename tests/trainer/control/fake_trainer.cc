@@ -114,14 +114,15 @@ int Evaluate(const std::string& path) {
   return 0;
 }
 
+// Threads are what tells one result from another.
 int EvaluateTasks(const std::string& path) {
   const auto request = ReadRequest<v1::EvaluateTasksRequest>(path);
   const std::string task = request.tasks_size() > 0 ? request.tasks(0).name() : "piqa";
   std::filesystem::create_directories(request.model() + "/tasks");
   std::cout << "{\"task\":\"" << task << "\",\"done\":1,\"total\":1}\n{\"result\":{\"model\":\""
             << request.model() << "\",\"step\":7,\"results\":[{\"task\":\"" << task
-            << "\",\"routing\":\"SEGMENT_ROUTING\",\"num_examples\":\"" << request.max_examples()
-            << "\"}]}}\n";
+            << "\",\"routing\":\"SEGMENT_ROUTING\",\"num_examples\":\"" << request.num_threads()
+            << "\",\"num_shots\":" << request.num_shots() << "}]}}\n";
   return 0;
 }
 

@@ -19,6 +19,22 @@ TEST(AnswerTextTest, SquadNormalisation) {
   EXPECT_EQ(NormalizeAnswer("the", v1::ANSWER_NORMALIZATION_UNSPECIFIED), "");
 }
 
+// Expected values are what the authors' scripts give.
+TEST(AnswerTextTest, ArticlesEndAtAnyCharacterOfNoWord) {
+  EXPECT_EQ(NormalizeAnswer("The–end", v1::SQUAD), "–end");
+  EXPECT_EQ(NormalizeAnswer("“The Stone” of the—a", v1::SQUAD), "“ stone” of —");
+  EXPECT_EQ(NormalizeAnswer("a½ the² thé aé", v1::SQUAD), "a½ the² thé aé");
+  EXPECT_EQ(NormalizeAnswer("the_a", v1::SQUAD), "thea");
+  EXPECT_EQ(NormalizeAnswer("the_a", v1::TRIVIAQA), "");
+  EXPECT_EQ(NormalizeAnswer("un\u00A0café", v1::SQUAD), "un café");
+}
+
+TEST(AnswerTextTest, LowerCaseIsUnicodes) {
+  EXPECT_EQ(NormalizeAnswer("ŠKODA Łódź ŐRSÉG İ", v1::SQUAD), "škoda łódź őrség i̇");
+  EXPECT_EQ(NormalizeAnswer("ΟΔΟΣ ẞ Ⴀ", v1::TRIVIAQA), "οδος ß ⴀ");
+  EXPECT_EQ(NormalizeAnswer("\xFFx", v1::SQUAD), "\uFFFDx");
+}
+
 TEST(AnswerTextTest, TriviaQaNormalisation) {
   EXPECT_EQ(NormalizeAnswer("The_Beatles\xE2\x80\x99 song", v1::TRIVIAQA), "beatles song");
   EXPECT_EQ(NormalizeAnswer("Rock'n'roll", v1::TRIVIAQA), "rock n roll");

@@ -16,10 +16,11 @@ namespace {
 // One demonstration, so that delimiter and separator show.
 std::string Shown(const LoadedTask& task, int64_t index) {
   const TaskExample& example = task.examples[static_cast<size_t>(index)];
-  const std::vector<int64_t> shots = DrawDemonstrations(task, index, 1, 0);
+  const DemonstrationSet set(task, 1, 0, ByteCodec());
+  const auto shots = set.For(example);
   std::string text;
   for (const std::string& prompt : example.prompts) {
-    absl::StrAppend(&text, "<prompt>", PromptText(task, shots, prompt), "</prompt>\n");
+    absl::StrAppend(&text, "<prompt>", PromptText(task.spec, shots, prompt), "</prompt>\n");
   }
   for (const std::string& choice : example.continuations) {
     absl::StrAppend(&text, "<choice>", DelimiterOf(task.spec), choice, "</choice>\n");
@@ -35,7 +36,7 @@ TEST(BuiltinTasksTest, PromptsAreAsWritten) {
   ASSERT_OK_AND_ASSIGN(const std::vector<v1::TaskSpec> specs, BuiltinTasks());
   for (const v1::TaskSpec& spec : specs) {
     SCOPED_TRACE(spec.name());
-    ASSERT_OK_AND_ASSIGN(const LoadedTask task, LoadTask(spec, SampleDirectory()));
+    ASSERT_OK_AND_ASSIGN(const LoadedTask task, LoadTask(spec, SampleDirectory(), 1));
     ASSERT_GE(task.examples.size(), 2u);
     const std::string shown = Shown(task, 0) + "\n" + Shown(task, 1);
     if (std::getenv("BRAID_UPDATE_GOLDEN") != nullptr) PutFile(GoldenPath(spec.name()), shown);
@@ -58,12 +59,13 @@ TEST(BuiltinTasksTest, ReadsOtherFormats) {
       "text,label1,label2\nFine.,Business Category: Bars,Review Stars: 3.0\n"
       "\"Good, really.\",Business Category: Bars,Review Stars: 5.0\n");
   put("amazon/amazon_cells_labelled.txt", "\"Nice, \"\"loud\"\" one.\"\t1\nBad.\t0\n");
+  put("ag_news/test.csv", R"("3","S #39;s &lt;b&gt; up","5\\\\6, #36;7 &amp;quot;")");
   put("sst2/dev.tsv", "a fine film\t1\n");
   put("triviaqa/test.jsonl",
       R"({"id": "1", "question": "\"Who said \"\"go\"\"?\"", "golden_answers": ["A", "B"]})");
   put("fever/fever_labelled_dev.json", R"([{"claim": "C.", "label": "SUPPORTS"}])");
   const auto load = [&](const std::string& name) {
-    return LoadTask(BuiltinTask(name).value(), scratch.path()).value();
+    return LoadTask(BuiltinTask(name).value(), scratch.path(), 0).value();
   };
   const LoadedTask arc = load("arc_e");
   EXPECT_EQ(arc.examples[0].prompts[0], "Question: What melts ice?\nAnswer:");
@@ -75,6 +77,12 @@ TEST(BuiltinTasksTest, ReadsOtherFormats) {
   EXPECT_EQ(yelp.examples[0].gold, 1);
   EXPECT_THAT(load("amazon").examples[0].prompts[0], testing::StartsWith("Nice, \"loud\" one.\n"));
   EXPECT_EQ(load("amazon").examples[1].gold, 0);
+  std::filesystem::remove(scratch / "amazon/amazon_cells_labelled.txt");
+  put("amazon/test.csv", R"("2","Nice","A \""loud\"" one.\nGo.")");
+  EXPECT_THAT(load("amazon").examples[0].prompts[0],
+              testing::StartsWith("Nice. A \"loud\" one. Go.\n"));
+  EXPECT_THAT(load("agnews").examples[0].prompts[0],
+              testing::StartsWith("S's <b> up\n5 6, $7 &quot;\nQuestion"));
   EXPECT_EQ(load("sst2").examples[0].gold, 1);
   EXPECT_EQ(load("triviaqa").examples[0].prompts[0], "Question: Who said \"go\"?\nAnswer:");
   EXPECT_EQ(load("fever").examples[0].gold, 0);
@@ -88,7 +96,7 @@ TEST(BuiltinTasksTest, OddRecordsNameTheirPlace) {
                                           "\n" +
                                               record + "\n");
     PutFile(scratch / "piqa/valid-labels.lst", "0\n" + label + "\n");
-    return LoadTask(BuiltinTask("piqa").value(), scratch.path()).status();
+    return LoadTask(BuiltinTask("piqa").value(), scratch.path(), 0).status();
   };
   EXPECT_FAILS(load(R"({"goal": "g", "sol1": "a", "sol2": "b"})", "2"),
                absl::StatusCode::kInvalidArgument, "valid.jsonl:2", "got \"2\"", "0, 1");
@@ -96,8 +104,8 @@ TEST(BuiltinTasksTest, OddRecordsNameTheirPlace) {
                absl::StatusCode::kInvalidArgument, "valid.jsonl:2", "empty");
   EXPECT_FAILS(load(R"({"aim": "g", "sol1": "a", "sol2": "b"})", "1"),
                absl::StatusCode::kInvalidArgument, "valid.jsonl:2", "no field \"goal\"", "aim");
-  EXPECT_FAILS(LoadTask(BuiltinTask("siqa").value(), scratch.path()), absl::StatusCode::kNotFound,
-               "siqa/dev.jsonl + dev-labels.lst");
+  EXPECT_FAILS(LoadTask(BuiltinTask("siqa").value(), scratch.path(), 0),
+               absl::StatusCode::kNotFound, "siqa/dev.jsonl + dev-labels.lst");
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/strings/str_cat.h"
+#include "formats/tokenizer.h"
+#include "tests/formats/scratch_directory.h"
 #include "tests/formats/status_matchers.h"
 #include "tests/trainer/tasks/fake_decoder.h"
 #include "tests/trainer/tasks/sample_tasks.h"
@@ -25,7 +28,9 @@ std::vector<int32_t> AfterEos(const std::string& text) {
 
 ExampleAnswer Ask(const LoadedTask& task, int64_t example, int shots, int64_t context = kContext) {
   FakeDecoder decoder(kVocabulary, context);
-  return AnswerExample(task, example, {shots, 5, context}, ByteCodec(), decoder).value();
+  const TextCodec codec = ByteCodec();
+  const DemonstrationSet set(task, shots, 5, codec);
+  return AnswerExample(task, example, {set, codec, context, decoder, decoder}).value();
 }
 
 TEST(ExampleAnswerTest, ScoresAreThoseOfTokensOneByOne) {
@@ -40,7 +45,8 @@ TEST(ExampleAnswerTest, ScoresAreThoseOfTokensOneByOne) {
       ASSERT_EQ(answer.choices.size(), example.continuations.size());
       for (size_t i = 0; i < example.continuations.size(); ++i) {
         const std::string& prompt = example.prompts[example.prompts.size() == 1 ? 0 : i];
-        const std::string text = PromptText(task, DrawDemonstrations(task, 1, shots, 5), prompt);
+        const DemonstrationSet set(task, shots, 5, ByteCodec());
+        const std::string text = PromptText(task.spec, set.For(example), prompt);
         const std::vector<int32_t> choice = Tokens(" " + example.continuations[i]);
         EXPECT_NEAR(answer.choices[i].log_prob, SlowScore(AfterEos(text), choice, kVocabulary),
                     1e-3);
@@ -68,36 +74,84 @@ TEST(ExampleAnswerTest, SpacesAtTheEndOfTheContextGoToTheContinuation) {
   EXPECT_EQ(EncodePair(ByteCodec(), "", continuations).context, AfterEos(""));
 }
 
-TEST(ExampleAnswerTest, DemonstrationsAreSeededAndNeverTheExampleItself) {
-  const LoadedTask task = SampleTask("piqa");
-  ASSERT_TRUE(task.demonstrations_are_examples);
-  std::set<std::vector<int64_t>> seen;
-  for (uint64_t seed = 0; seed < 40; ++seed) {
-    for (int64_t example = 0; example < 3; ++example) {
-      const auto drawn = DrawDemonstrations(task, example, 9, seed);
-      EXPECT_EQ(drawn.size(), 2u);
-      EXPECT_NE(drawn[0], drawn[1]);
-      EXPECT_EQ(std::ranges::count(drawn, example), 0);
-      EXPECT_EQ(drawn, DrawDemonstrations(task, example, 9, seed));
-      EXPECT_EQ(DrawDemonstrations(task, example, 1, seed)[0], drawn[0]);
-      seen.insert(drawn);
+// SentencePiece keeps a space with the word behind it: context and continuation together are what
+// the tokenizer makes of the whole text.
+TEST(ExampleAnswerTest, PairsOfSentencePieceAreTheTokensOfTheWholeText) {
+  ScratchDirectory scratch;
+  std::vector<std::string> texts;
+  for (int i = 0; i < 200; ++i)
+    texts.push_back(absl::StrCat("the answer ", i, " is red or blue\n"));
+  ASSERT_OK(TrainTokenizer(texts, {.vocab_size = 300}, scratch / "tokenizer.model"));
+  ASSERT_OK_AND_ASSIGN(const auto tokenizer, Tokenizer::Load(scratch / "tokenizer.model"));
+  TextCodec codec;
+  codec.encode = [&](std::string_view text) { return tokenizer->Encode(text); };
+  codec.eos_id = tokenizer->eos_id();
+  const std::vector<std::string> continuations = {" blue", " red or blue"};
+  for (const char* context : {"the answer 7 is", "the answer 7 is \n"}) {
+    const ScoredPrompt prompt = EncodePair(codec, context, continuations);
+    EXPECT_EQ(prompt.context[0], tokenizer->eos_id());
+    for (size_t i = 0; i < continuations.size(); ++i) {
+      std::vector<int32_t> whole(prompt.context.begin() + 1, prompt.context.end());
+      whole.insert(whole.end(), prompt.continuations[i].begin(), prompt.continuations[i].end());
+      EXPECT_EQ(whole, tokenizer->Encode(context + continuations[i]));
+      EXPECT_EQ(tokenizer->Decode(whole), context + continuations[i]);
     }
   }
-  EXPECT_EQ(seen.size(), 6u);
 }
 
 TEST(ExampleAnswerTest, DemonstrationsThatDoNotFitAreLeftOut) {
   const LoadedTask task = SampleTask("piqa");
-  const Question whole = MakeQuestion(task, 0, 2, 5, ByteCodec(), kContext);
+  const auto make = [&](int shots, int64_t context) {
+    return MakeQuestion(task, 0, DemonstrationSet(task, shots, 5, ByteCodec()), ByteCodec(),
+                        context);
+  };
+  const Question whole = make(2, kContext);
   EXPECT_FALSE(whole.shortened);
   EXPECT_EQ(whole.num_shots, 2);
-  const Question one = MakeQuestion(task, 0, 1, 5, ByteCodec(), kContext);
+  const Question one = make(1, kContext);
   const auto longest = static_cast<int64_t>(one.prompts[0].continuations[0].size());
   const int64_t room = static_cast<int64_t>(one.prompts[0].context.size()) + longest;
-  const Question cut = MakeQuestion(task, 0, 2, 5, ByteCodec(), room);
+  const Question cut = make(2, room);
   EXPECT_TRUE(cut.shortened);
   EXPECT_EQ(cut.num_shots, 1);
   EXPECT_EQ(cut.prompts[0].context, one.prompts[0].context);
+}
+
+// However many tokens demonstrations have by themselves: the tokens of this codec are pairs of
+// bytes, so that they depend on what stands before.
+TEST(ExampleAnswerTest, AsManyDemonstrationsAsFitAreShown) {
+  TextCodec codec = ByteCodec();
+  codec.encode = [](std::string_view text) {
+    std::vector<int32_t> tokens;
+    for (size_t i = 0; i < text.size(); i += 2) tokens.push_back(text[i] % 100 + 1);
+    return tokens;
+  };
+  LoadedTask task = SampleTask("piqa");
+  task.demonstrations_are_examples = false;
+  for (int i = 0; i < 40; ++i) {
+    TaskExample other = task.examples[1];
+    other.prompts[0] += std::string(static_cast<size_t>(i), 'x');
+    task.others.push_back(other);
+  }
+  for (int64_t context = 50; context < 4000; context += 37) {
+    int most = 0;  // slowly: the last number that fits
+    for (int shots = 1; shots <= 40; ++shots) {
+      const DemonstrationSet set(task, shots, 5, codec);
+      if (MakeQuestion(task, 0, set, codec, context).num_shots == shots) most = shots;
+    }
+    const DemonstrationSet all(task, 40, 5, codec);
+    EXPECT_EQ(MakeQuestion(task, 0, all, codec, context).num_shots, most) << context;
+  }
+}
+
+TEST(ExampleAnswerTest, AContinuationOfNoTokensIsAnErrorWithItsPlace) {
+  const LoadedTask task = SampleTask("piqa");
+  TextCodec codec = ByteCodec();
+  codec.encode = [](std::string_view) { return std::vector<int32_t>(); };
+  const DemonstrationSet set(task, 0, 0, codec);
+  FakeDecoder decoder(kVocabulary, kContext);
+  EXPECT_FAILS(AnswerExample(task, 1, {set, codec, kContext, decoder, decoder}),
+               absl::StatusCode::kInvalidArgument, "piqa", task.examples[1].where);
 }
 
 TEST(ExampleAnswerTest, TooLongAContextKeepsItsRightEnd) {
@@ -116,7 +170,9 @@ TEST(ExampleAnswerTest, FreeAnswersEndAtAStop) {
   const auto say = [&](const std::string& text, int64_t context) {
     FakeDecoder decoder(kVocabulary, context);
     decoder.Say(Tokens(text));
-    return AnswerExample(task, 0, {0, 0, context}, ByteCodec(), decoder).value().text;
+    const TextCodec codec = ByteCodec();
+    const DemonstrationSet none(task, 0, 0, codec);
+    return AnswerExample(task, 0, {none, codec, context, decoder, decoder}).value().text;
   };
   EXPECT_EQ(say(" Ada Stone. She lived", kContext), "Ada Stone");
   EXPECT_EQ(say(" Ada Stone", kContext), "Ada Stone");  // EOS

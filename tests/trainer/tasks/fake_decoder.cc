@@ -1,5 +1,6 @@
 #include "tests/trainer/tasks/fake_decoder.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "trainer/splitmix.h"
@@ -42,6 +43,10 @@ absl::StatusOr<std::vector<float>> FakeDecoder::Prefill(std::span<const int32_t>
   }
   ++prefills_;
   said_ = 0;
+  if (reused_ != nullptr) {
+    const auto differ = std::ranges::mismatch(sequence_, prompt);
+    reused_->push_back(differ.in1 - sequence_.begin());
+  }
   sequence_.assign(prompt.begin(), prompt.end());
   return Next();
 }
@@ -56,6 +61,7 @@ absl::StatusOr<std::vector<float>> FakeDecoder::Step(int32_t token) {
 }
 
 std::vector<float> FakeDecoder::Next() const {
+  if (nan_) return std::vector<float>(static_cast<size_t>(vocab_size_), std::nanf(""));
   if (script_.empty()) return FakeLogits(sequence_, vocab_size_);
   std::vector<float> logits(static_cast<size_t>(vocab_size_), 0);
   logits[said_ < script_.size() ? static_cast<size_t>(script_[said_]) : 0] = 1;
@@ -75,6 +81,7 @@ absl::StatusOr<std::vector<std::vector<float>>> FakeDecoder::ScoreContinuations(
     for (const int32_t token : continuation) {
       const std::vector<float> logits = FakeLogits(sequence, vocab_size_);
       one.push_back(static_cast<float>(logits[static_cast<size_t>(token)] - LogSum(logits)));
+      if (nan_) one.back() = std::nanf("");
       sequence.push_back(token);
     }
     scores.push_back(one);

@@ -33,6 +33,10 @@ class FakeDecoder final : public Decoder {
 
   // What it writes next, in place of its formula; then EOS.
   void Say(const std::vector<int32_t>& tokens) { script_ = tokens; }
+  // From now on all it says is not a number.
+  void SayNaN() { nan_ = true; }
+  // Appends, with every Prefill, how many tokens at its beginning the decoder held already.
+  void RecordReused(std::vector<int64_t>* reused) { reused_ = reused; }
   int64_t prefills() const { return prefills_; }
 
  private:
@@ -44,6 +48,8 @@ class FakeDecoder final : public Decoder {
   std::vector<int32_t> script_;
   size_t said_ = 0;
   int64_t prefills_ = 0;
+  bool nan_ = false;
+  std::vector<int64_t>* reused_ = nullptr;
 };
 
 }  // namespace braid

@@ -13,7 +13,7 @@ std::filesystem::path GoldenPath(const std::string& task) {
 }
 
 LoadedTask SampleTask(const std::string& name) {
-  return LoadTask(BuiltinTask(name).value(), SampleDirectory()).value();
+  return LoadTask(BuiltinTask(name).value(), SampleDirectory(), 1).value();
 }
 
 TextCodec ByteCodec() {

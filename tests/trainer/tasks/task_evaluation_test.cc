@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <set>
 
 #include "tests/formats/scratch_directory.h"
@@ -67,8 +68,21 @@ TEST_F(TaskEvaluationTest, MoreExamplesGoOnFromFewer) {
   options.max_examples = 0;
   EXPECT_EQ(Evaluate(task, options).num_examples(), 3);
   EXPECT_EQ(asked_, 1);
-  EXPECT_EQ(SpreadExamples(10, 4), (std::vector<int64_t>{0, 2, 5, 7}));
-  EXPECT_EQ(SpreadExamples(2, 4), (std::vector<int64_t>{0, 1}));
+}
+
+TEST_F(TaskEvaluationTest, FewerExamplesAreAmongMore) {
+  for (const int64_t total : {1, 2, 7, 100}) {
+    std::vector<int64_t> fewer;
+    for (int64_t count = 1; count <= total; ++count) {
+      const std::vector<int64_t> more = SampleExamples(total, count);
+      EXPECT_EQ(static_cast<int64_t>(std::set(more.begin(), more.end()).size()), count);
+      EXPECT_TRUE(std::ranges::includes(more, fewer)) << count << " of " << total;
+      EXPECT_TRUE(more.front() >= 0 && more.back() < total);
+      fewer = more;
+    }
+    EXPECT_EQ(SampleExamples(total, 0), fewer);
+    EXPECT_EQ(SampleExamples(total, total + 1), fewer);
+  }
 }
 
 TEST_F(TaskEvaluationTest, OtherSettingsHaveOtherAnswers) {
@@ -117,10 +131,91 @@ TEST_F(TaskEvaluationTest, ADamagedLineIsAnError) {
                absl::StatusCode::kDataLoss, path.string() + ":2");
 }
 
+TEST_F(TaskEvaluationTest, AnAnswerThatDoesNotFitItsTaskIsAnError) {
+  const LoadedTask task = SampleTask("piqa");
+  const std::filesystem::path path = AnswersPath(task, Model(), Options());
+  const std::string good = R"("log_prob":[-1,-2],"shots":0,"tokens":[1,2],"unconditional":[0,0]})";
+  const auto status = [&](const std::string& line) {
+    PutFile(path, "{}\n" + line + "\n");
+    return EvaluateTask(task, Model(), Options(), [](int64_t, int64_t) {}).status();
+  };
+  EXPECT_OK(status(R"({"example":2,)" + good));
+  for (const std::string& line :
+       {R"({"example":3,)" + good, R"({"example":-1,)" + good,
+        std::string(R"({"example":0,"log_prob":[-1],"shots":0,"tokens":[1],"unconditional":[0]})"),
+        std::string(R"({"example":0,"log_prob":[-1,-2],"shots":0,"tokens":[1],)"
+                    R"("unconditional":[0,0]})"),
+        std::string(R"({"example":0,"log_prob":[-1,null],"shots":0,"tokens":[1,1],)"
+                    R"("unconditional":[0,0]})"),
+        std::string(R"({"example":0,"shots":0,"text":"x"})")}) {
+    EXPECT_FAILS(status(line), absl::StatusCode::kDataLoss, path.string() + ":2");
+  }
+}
+
+// Where the fake says NaN, nothing is kept.
+TEST_F(TaskEvaluationTest, AModelWithoutFiniteScoresFailsAndKeepsNothing) {
+  for (const char* name : {"piqa", "nq"}) {
+    const LoadedTask task = SampleTask(name);
+    AskedModel model = Model();
+    model.new_decoder = [](v1::InferenceRouting) {
+      auto decoder = std::make_unique<FakeDecoder>(257, kContext);
+      decoder->SayNaN();
+      return decoder;
+    };
+    EXPECT_FAILS(EvaluateTask(task, model, Options(), [](int64_t, int64_t) {}),
+                 absl::StatusCode::kInternal, name, task.examples[0].where, "nan");
+    const std::string log = GetFile(AnswersPath(task, model, Options()));
+    EXPECT_EQ(log.find('\n'), log.size() - 1);
+  }
+}
+
+// After the first question a decoder holds the demonstrations: all but the tokens of the question
+// itself is there already, unconditional contexts in between or not.
+TEST_F(TaskEvaluationTest, DemonstrationsAreSharedByAllExamples) {
+  for (const char* name : {"agnews", "race_h", "winogrande", "nq"}) {
+    SCOPED_TRACE(name);
+    LoadedTask task = SampleTask(name);
+    if (task.demonstrations_are_examples) task.others = SampleTask("piqa").examples;
+    task.demonstrations_are_examples = false;
+    if (task.spec.has_free()) {
+      for (TaskExample& other : task.others) other.references = {"x"};
+    }
+    const DemonstrationSet shots(task, 2, 0, ByteCodec());
+    int64_t demonstrations = 1;  // EOS
+    for (const Demonstration* shot : shots.For(task.examples[0]))
+      demonstrations += shot->num_tokens;
+    AskedModel model = Model();
+    model.context_length = 1 << 16;
+    std::vector<int64_t> reused;
+    model.new_decoder = [&](v1::InferenceRouting) {
+      auto decoder = std::make_unique<FakeDecoder>(257, 1 << 16);
+      decoder->RecordReused(&reused);
+      return decoder;
+    };
+    TaskEvaluationOptions options = Options();
+    options.num_shots = 2;
+    ASSERT_OK(EvaluateTask(task, model, options, [](int64_t, int64_t) {}));
+    int64_t fresh = 0;
+    for (const int64_t tokens : reused) fresh += tokens == 0;
+    EXPECT_LE(fresh, 2);  // the first of both decoders
+    EXPECT_GE(std::ranges::count_if(reused, [&](int64_t n) { return n >= demonstrations; }),
+              static_cast<int64_t>(task.examples.size()) - 1);
+  }
+}
+
+TEST_F(TaskEvaluationTest, ShownDemonstrationsAreCounted) {
+  LoadedTask task = SampleTask("piqa");
+  TaskEvaluationOptions options = Options();
+  options.num_shots = 5;  // of three examples two others
+  EXPECT_EQ(Evaluate(task, options).mean_shots(), 2);
+  EXPECT_EQ(Evaluate(task, options).num_shots(), 5);
+}
+
 TEST_F(TaskEvaluationTest, OneEvaluationWritesAtATime) {
   const LoadedTask task = SampleTask("piqa");
   const std::filesystem::path path = AnswersPath(task, Model(), Options());
-  ASSERT_OK_AND_ASSIGN(const auto log, AnswerLog::Open(path, "{}"));
+  ASSERT_OK_AND_ASSIGN(const auto log,
+                       AnswerLog::Open(path, "{}", [](const auto&) { return true; }));
   EXPECT_FAILS(EvaluateTask(task, Model(), Options(), [](int64_t, int64_t) {}),
                absl::StatusCode::kFailedPrecondition, "another evaluation");
 }

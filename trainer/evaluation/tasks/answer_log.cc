@@ -20,7 +20,7 @@ namespace {
 using nlohmann::json;
 
 json ToJson(const ExampleAnswer& answer) {
-  json line = {{"example", answer.example}};
+  json line = {{"example", answer.example}, {"shots", answer.num_shots}};
   if (answer.shortened) line["shortened"] = true;
   if (answer.choices.empty()) {
     line["text"] = answer.text;
@@ -39,10 +39,13 @@ std::optional<ExampleAnswer> FromJson(const std::string& text) {
     const json line = json::parse(text);
     ExampleAnswer answer;
     answer.example = line.at("example").get<int64_t>();
+    answer.num_shots = line.at("shots").get<int>();
     answer.shortened = line.value("shortened", false);
     answer.text = line.value("text", "");
     if (!line.contains("log_prob")) return answer;
-    for (size_t i = 0; i < line.at("log_prob").size(); ++i) {
+    const size_t count = line.at("log_prob").size();
+    if (line.at("tokens").size() != count || line.at("unconditional").size() != count) return {};
+    for (size_t i = 0; i < count; ++i) {
       answer.choices.push_back({line.at("log_prob").at(i).get<double>(),
                                 line.at("tokens").at(i).get<int64_t>(),
                                 line.at("unconditional").at(i).get<double>()});
@@ -61,7 +64,8 @@ AnswerLog::AnswerLog(std::filesystem::path path, int descriptor)
 AnswerLog::~AnswerLog() { close(descriptor_); }
 
 absl::StatusOr<std::unique_ptr<AnswerLog>> AnswerLog::Open(const std::filesystem::path& path,
-                                                           const std::string& header) {
+                                                           const std::string& header,
+                                                           const AnswerFits& fits) {
   const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor < 0) return SystemError("open", path, errno);
   std::unique_ptr<AnswerLog> log(new AnswerLog(path, descriptor));
@@ -71,20 +75,22 @@ absl::StatusOr<std::unique_ptr<AnswerLog>> AnswerLog::Open(const std::filesystem
                      " is being written by another evaluation; wait for it, or choose another "
                      "directory for the answers"));
   }
-  RETURN_IF_ERROR(log->Load(header));
+  RETURN_IF_ERROR(log->Load(header, fits));
   return log;
 }
 
-absl::Status AnswerLog::Load(const std::string& header) {
+absl::Status AnswerLog::Load(const std::string& header, const AnswerFits& fits) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path_));
   size_t begin = 0;
   int64_t number = 0;
   for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
     if (++number == 1) continue;
     std::optional<ExampleAnswer> answer = FromJson(text.substr(begin, end - begin));
-    if (!answer) {
+    if (!answer || !fits(*answer)) {
       return absl::DataLossError(
-          absl::StrCat(path_.string(), ":", number, ": no answer; remove the file to ask again"));
+          absl::StrCat(path_.string(), ":", number,
+                       answer ? ": no answer to an example of the task" : ": no answer",
+                       "; remove the file to ask again"));
     }
     const int64_t example = answer->example;
     answers_[example] = *std::move(answer);

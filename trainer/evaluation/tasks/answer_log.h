@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,13 +20,17 @@
 
 namespace braid {
 
+// Whether an answer may be one to the task that is asked.
+using AnswerFits = std::function<bool(const ExampleAnswer&)>;
+
 class AnswerLog {
  public:
   // Creates the file with `header` (a line without its end), or reads what is there and cuts off
-  // a torn line. DataLoss, with the line, for another that is no answer; FailedPrecondition when
-  // another process writes it.
+  // a torn line. DataLoss, with the line, for another that is no answer or does not fit;
+  // FailedPrecondition when another process writes it.
   static absl::StatusOr<std::unique_ptr<AnswerLog>> Open(const std::filesystem::path& path,
-                                                         const std::string& header);
+                                                         const std::string& header,
+                                                         const AnswerFits& fits);
   ~AnswerLog();
   AnswerLog(const AnswerLog&) = delete;
   AnswerLog& operator=(const AnswerLog&) = delete;
@@ -36,7 +41,7 @@ class AnswerLog {
 
  private:
   AnswerLog(std::filesystem::path path, int descriptor);
-  absl::Status Load(const std::string& header);
+  absl::Status Load(const std::string& header, const AnswerFits& fits);
   absl::Status WriteLine(const std::string& line);
 
   const std::filesystem::path path_;

@@ -1,74 +1,93 @@
 #include "trainer/evaluation/tasks/answer_text.h"
 
+#include <unicode/locid.h>
+#include <unicode/uchar.h>
+#include <unicode/unistr.h>
+
 #include <algorithm>
 #include <map>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 
 namespace braid {
 namespace {
 
-// The second byte's letter of the two-byte characters that have a lower case in this
-// function's alphabets; 0 for others.
-int LowerTwoBytes(int code) {
-  const bool latin = code >= 0xC0 && code <= 0xDE && code != 0xD7;
-  const bool greek = code >= 0x391 && code <= 0x3A9 && code != 0x3A2;
-  const bool cyrillic = code >= 0x410 && code <= 0x42F;
-  if (latin || greek || cyrillic) return code + 0x20;
-  return code >= 0x400 && code <= 0x40F ? code + 0x50 : code;
+using icu::UnicodeString;
+
+// As Python's \w, by which the authors' scripts find words.
+bool IsWordCharacter(UChar32 c) {
+  const int type = u_charType(c);
+  return u_isalnum(c) || c == '_' || type == U_OTHER_NUMBER || type == U_LETTER_NUMBER;
 }
 
-std::string Lower(absl::string_view text) {
-  std::string result;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if ((byte & 0xE0) != 0xC0 || i + 1 == text.size()) {
-      result += absl::ascii_tolower(byte);
-      continue;
+bool IsAsciiPunctuation(UChar32 c) {
+  return c < 0x80 && absl::ascii_ispunct(static_cast<unsigned char>(c));
+}
+
+bool IsQuotationMark(UChar32 c) { return c == 0x2018 || c == 0x2019 || c == 0xB4; }
+
+// ASCII punctuation goes; for TriviaQA, spaces take its place and that of quotation marks.
+UnicodeString ReplacePunctuation(const UnicodeString& text, bool trivia_qa) {
+  UnicodeString result;
+  for (int32_t i = 0; i < text.length(); i = text.moveIndex32(i, 1)) {
+    const UChar32 c = text.char32At(i);
+    if (!IsAsciiPunctuation(c) && !(trivia_qa && IsQuotationMark(c))) {
+      result.append(c);
+    } else if (trivia_qa) {
+      result.append(static_cast<UChar32>(' '));
     }
-    const int code = LowerTwoBytes((byte & 0x1F) << 6 | (text[++i] & 0x3F));
-    result += static_cast<char>(0xC0 | code >> 6);
-    result += static_cast<char>(0x80 | (code & 0x3F));
   }
   return result;
 }
 
-// Every ASCII punctuation character replaced.
-std::string ReplacePunctuation(absl::string_view text, const char* with) {
-  std::string result;
-  for (const char c : text) {
-    if (absl::ascii_ispunct(static_cast<unsigned char>(c))) {
-      result += with;
+bool IsArticle(const UnicodeString& word) {
+  return word == u"a" || word == u"an" || word == u"the";
+}
+
+// A space in place of each \b(a|an|the)\b: also of "a" between characters that are of no word,
+// such as dashes that are not ASCII.
+UnicodeString ReplaceArticles(const UnicodeString& text) {
+  UnicodeString result, word;
+  const auto end_word = [&] {
+    result.append(IsArticle(word) ? UnicodeString(u" ") : word);
+    word.remove();
+  };
+  for (int32_t i = 0; i < text.length(); i = text.moveIndex32(i, 1)) {
+    const UChar32 c = text.char32At(i);
+    if (IsWordCharacter(c)) {
+      word.append(c);
     } else {
-      result += c;
+      end_word();
+      result.append(c);
     }
   }
+  end_word();
   return result;
 }
 
-std::vector<std::string> WordsWithoutArticles(absl::string_view text) {
-  std::vector<std::string> words =
-      absl::StrSplit(text, absl::ByAnyChar(" \t\n\r\f\v"), absl::SkipEmpty());
-  std::erase_if(
-      words, [](const std::string& word) { return word == "a" || word == "an" || word == "the"; });
+std::vector<std::string> SplitWords(const UnicodeString& text) {
+  std::vector<std::string> words(1);
+  for (int32_t i = 0; i < text.length(); i = text.moveIndex32(i, 1)) {
+    const UChar32 c = text.char32At(i);
+    if (!u_isUWhiteSpace(c)) {
+      UnicodeString(c).toUTF8String(words.back());
+    } else if (!words.back().empty()) {
+      words.emplace_back();
+    }
+  }
+  if (words.back().empty()) words.pop_back();
   return words;
 }
 
 std::vector<std::string> NormalizedWords(absl::string_view text,
                                          v1::AnswerNormalization normalization) {
-  if (normalization == v1::VERBATIM) {
-    return absl::StrSplit(text, absl::ByAnyChar(" \t\n\r\f\v"), absl::SkipEmpty());
-  }
-  const std::string lower = Lower(text);
-  if (normalization != v1::TRIVIAQA) {
-    return WordsWithoutArticles(ReplacePunctuation(lower, ""));
-  }
-  return WordsWithoutArticles(
-      absl::StrReplaceAll(ReplacePunctuation(lower, " "), {{"‘", " "}, {"’", " "}, {"´", " "}}));
+  UnicodeString whole =
+      UnicodeString::fromUTF8(icu::StringPiece(text.data(), static_cast<int32_t>(text.size())));
+  if (normalization == v1::VERBATIM) return SplitWords(whole);
+  whole.toLower(icu::Locale::getRoot());
+  return SplitWords(ReplaceArticles(ReplacePunctuation(whole, normalization == v1::TRIVIAQA)));
 }
 
 double WordF1(const std::vector<std::string>& a, const std::vector<std::string>& b) {

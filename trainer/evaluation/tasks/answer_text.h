@@ -11,9 +11,11 @@
 namespace braid {
 
 // SQUAD (Rajpurkar et al. 2016, as DPR and papers on open questions use it): lower case, ASCII
-// punctuation removed, the words a, an and the removed, words separated by single spaces.
-// TRIVIAQA (Joshi et al. 2017): '_', ASCII punctuation and the quotation marks ‘ ’ ´ ` become
-// spaces, then the same. Lower case is that of ASCII, Latin-1, Greek and Cyrillic letters.
+// punctuation removed, the words a, an and the replaced by spaces, words separated by single
+// spaces. A word ends at any character that is no letter, digit or '_' (the script's \b). TRIVIAQA
+// (Joshi et al. 2017): ASCII punctuation, '_' with it, and the quotation marks ‘ ’ ´ ` become
+// spaces, then the same. Letters, digits, spaces and lower case are those of Unicode. Text that is
+// not UTF-8 has U+FFFD for what is not.
 std::string NormalizeAnswer(absl::string_view text, v1::AnswerNormalization normalization);
 
 // Whether the answer equals a reference, both normalised.

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -18,6 +20,7 @@
 #include "formats/status_macros.h"
 #include "formats/tokenizer.h"
 #include "trainer/checkpoint.h"
+#include "trainer/evaluation/inference_routings.h"
 #include "trainer/evaluation/tasks/task_evaluation.h"
 #include "trainer/evaluation/tasks/task_examples.h"
 #include "trainer/evaluation/tasks/task_spec.h"
@@ -32,6 +35,8 @@ namespace {
 namespace fs = std::filesystem;
 using Emit = std::function<void(const v1::EvaluateTasksEvent&)>;
 
+constexpr int64_t kMaxShots = 256;
+
 // A name alone stands for the built-in task.
 absl::StatusOr<v1::TaskSpec> ResolveTask(const v1::TaskSpec& asked) {
   v1::TaskSpec name_only;
@@ -41,34 +46,45 @@ absl::StatusOr<v1::TaskSpec> ResolveTask(const v1::TaskSpec& asked) {
   return asked;
 }
 
-absl::StatusOr<std::vector<LoadedTask>> LoadNamedTasks(const v1::EvaluateTasksRequest& request) {
-  std::vector<LoadedTask> tasks;
-  for (const v1::TaskSpec& asked : request.tasks()) {
-    ASSIGN_OR_RETURN(const v1::TaskSpec spec, ResolveTask(asked));
-    ASSIGN_OR_RETURN(LoadedTask task, LoadTask(spec, request.data_dir()));
-    tasks.push_back(std::move(task));
+// Answers and results are kept by name.
+absl::Status CheckNames(const std::vector<v1::TaskSpec>& specs) {
+  std::set<std::string> names;
+  for (const v1::TaskSpec& spec : specs) {
+    if (!names.insert(spec.name()).second) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tasks: \"", spec.name(), "\" is named twice; give each task a name of its own"));
+    }
   }
-  return tasks;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<LoadedTask>> LoadTasks(const v1::EvaluateTasksRequest& request,
-                                                  v1::TasksResult* result) {
-  if (request.data_dir().empty()) {
-    return absl::InvalidArgumentError("data_dir: name the directory with the files of the tasks");
+// Whose files have to be there.
+absl::StatusOr<std::vector<v1::TaskSpec>> NamedTasks(const v1::EvaluateTasksRequest& request) {
+  std::vector<v1::TaskSpec> specs;
+  for (const v1::TaskSpec& asked : request.tasks()) {
+    ASSIGN_OR_RETURN(v1::TaskSpec spec, ResolveTask(asked));
+    RETURN_IF_ERROR(FindExamples(spec, request.data_dir()).status());
+    specs.push_back(std::move(spec));
   }
-  if (!request.tasks().empty()) return LoadNamedTasks(request);
-  std::vector<LoadedTask> tasks;
+  RETURN_IF_ERROR(CheckNames(specs));
+  return specs;
+}
+
+// The tasks to load, one at a time.
+absl::StatusOr<std::vector<v1::TaskSpec>> TasksToAsk(const v1::EvaluateTasksRequest& request,
+                                                     v1::TasksResult* result) {
+  if (!request.tasks().empty()) return NamedTasks(request);
+  std::vector<v1::TaskSpec> there;
   ASSIGN_OR_RETURN(const std::vector<v1::TaskSpec> specs, BuiltinTasks());
   for (const v1::TaskSpec& spec : specs) {
-    absl::StatusOr<LoadedTask> task = LoadTask(spec, request.data_dir());
-    if (absl::IsNotFound(task.status())) {
-      (*result->mutable_skipped())[spec.name()] = std::string(task.status().message());
-      continue;
+    const absl::Status found = FindExamples(spec, request.data_dir()).status();
+    if (found.ok()) {
+      there.push_back(spec);
+    } else {
+      (*result->mutable_skipped())[spec.name()] = std::string(found.message());
     }
-    if (!task.ok()) return task.status();
-    tasks.push_back(*std::move(task));
   }
-  if (!tasks.empty()) return tasks;
+  if (!there.empty()) return there;
   return absl::NotFoundError(
       absl::StrCat(request.data_dir(),
                    " has files of no task; braid eval tasks --list tells what "
@@ -94,18 +110,13 @@ absl::StatusOr<std::string> IdentityOf(const fs::path& checkpoint) {
   return absl::StrCat(checkpoint.filename().string(), " ", manifest.bytes, " ", manifest.crc32c);
 }
 
-std::vector<v1::InferenceRouting> Routings(const v1::EvaluateTasksRequest& request,
-                                           const v1::ModelConfig& model) {
-  std::vector<v1::InferenceRouting> routings;
-  for (const int routing : request.routings()) {
-    if (routing != v1::INFERENCE_ROUTING_UNSPECIFIED) {
-      routings.push_back(static_cast<v1::InferenceRouting>(routing));
-    }
-  }
-  if (!routings.empty()) return routings;
+absl::StatusOr<std::vector<v1::InferenceRouting>> Routings(const v1::EvaluateTasksRequest& request,
+                                                           const v1::ModelConfig& model) {
+  ASSIGN_OR_RETURN(std::vector<v1::InferenceRouting> routings,
+                   ResolveRoutings(request.routings(), {v1::SEGMENT_ROUTING, v1::PROMPT_ROUTING}));
   // Without experts they are the same.
-  if (!UsesExperts(model)) return {v1::SEGMENT_ROUTING};
-  return {v1::SEGMENT_ROUTING, v1::PROMPT_ROUTING};
+  if (!UsesExperts(model)) routings.resize(1);
+  return routings;
 }
 
 AskedModel Ask(LanguageModel& model, const Tokenizer& tokenizer, std::string identity) {
@@ -146,23 +157,63 @@ class ProgressEvents {
   std::chrono::steady_clock::time_point told_;
 };
 
-absl::Status Run(const v1::EvaluateTasksRequest& request, const std::vector<LoadedTask>& tasks,
-                 const AskedModel& model, const std::vector<v1::InferenceRouting>& routings,
-                 const fs::path& answers_dir, const Emit& emit, v1::TasksResult* result) {
-  TaskEvaluationOptions options;
-  options.num_shots = request.has_num_shots() ? request.num_shots() : -1;
-  options.seed = request.seed();
-  options.max_examples = request.max_examples();
-  options.answers_dir = answers_dir;
-  for (const LoadedTask& task : tasks) {
-    for (const v1::InferenceRouting routing : routings) {
-      options.routing = routing;
-      ProgressEvents progress(task.spec.name(), routing, emit);
-      ASSIGN_OR_RETURN(*result->add_results(), EvaluateTask(task, model, options, progress));
-    }
-  }
-  return absl::OkStatus();
+absl::Status CheckRange(const char* field, int64_t got, int64_t most) {
+  if (got >= 0 && got <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, ": got ", got, ", expected 0 to ", most));
 }
+
+absl::Status CheckRequest(const v1::EvaluateTasksRequest& request) {
+  if (request.data_dir().empty()) {
+    return absl::InvalidArgumentError("data_dir: name the directory with the files of the tasks");
+  }
+  RETURN_IF_ERROR(CheckRange("num_shots", request.num_shots(), kMaxShots));
+  return CheckRange("max_examples", request.max_examples(), std::numeric_limits<int32_t>::max());
+}
+
+class TaskRun {
+ public:
+  TaskRun(const v1::EvaluateTasksRequest& request, const AskedModel& model,
+          std::vector<v1::InferenceRouting> routings, const fs::path& answers_dir, const Emit& emit)
+      : request_(request), model_(model), routings_(std::move(routings)), emit_(emit) {
+    options_.num_shots = request.has_num_shots() ? request.num_shots() : -1;
+    options_.seed = request.seed();
+    options_.max_examples = request.max_examples();
+    options_.answers_dir = answers_dir;
+  }
+
+  absl::Status AskAll(const std::vector<v1::TaskSpec>& specs, v1::TasksResult* result) {
+    absl::Status malformed;
+    for (const v1::TaskSpec& spec : specs) {
+      const absl::StatusOr<LoadedTask> task =
+          LoadTask(spec, request_.data_dir(), ShotsOf(spec, options_.num_shots));
+      if (task.ok()) {
+        RETURN_IF_ERROR(Ask(*task, result));
+        continue;
+      }
+      if (!request_.tasks().empty()) return task.status();
+      malformed = task.status();
+      (*result->mutable_skipped())[spec.name()] =
+          absl::StrCat(spec.name(), ": ", malformed.message());
+    }
+    return result->results().empty() ? malformed : absl::OkStatus();
+  }
+
+ private:
+  absl::Status Ask(const LoadedTask& task, v1::TasksResult* result) {
+    for (const v1::InferenceRouting routing : routings_) {
+      options_.routing = routing;
+      ProgressEvents progress(task.spec.name(), routing, emit_);
+      ASSIGN_OR_RETURN(*result->add_results(), EvaluateTask(task, model_, options_, progress));
+    }
+    return absl::OkStatus();
+  }
+
+  const v1::EvaluateTasksRequest& request_;
+  const AskedModel& model_;
+  const std::vector<v1::InferenceRouting> routings_;
+  const Emit& emit_;
+  TaskEvaluationOptions options_;
+};
 
 }  // namespace
 
@@ -170,23 +221,22 @@ absl::Status EvaluateTasks(const v1::EvaluateTasksRequest& request, const Emit& 
   SetModelThreads(request.num_threads() > 0
                       ? request.num_threads()
                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
-  if (request.has_num_shots() && request.num_shots() < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("num_shots: got ", request.num_shots(), ", expected at least 0"));
-  }
+  RETURN_IF_ERROR(CheckRequest(request));
   v1::EvaluateTasksEvent last;
+  v1::TasksResult* result = last.mutable_result();
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), std::cerr));
-  ASSIGN_OR_RETURN(const std::vector<LoadedTask> tasks, LoadTasks(request, last.mutable_result()));
+  ASSIGN_OR_RETURN(const std::vector<v1::TaskSpec> specs, TasksToAsk(request, result));
   ASSIGN_OR_RETURN(const fs::path answers_dir, AnswersDirectory(request, path));
   ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(path.checkpoint));
   ASSIGN_OR_RETURN(std::string identity, IdentityOf(path.checkpoint));
+  ASSIGN_OR_RETURN(auto routings, Routings(request, state.model));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(path.checkpoint / "tokenizer.model"));
-  last.mutable_result()->set_model(request.model());
-  last.mutable_result()->set_step(state.step);
-  RETURN_IF_ERROR(Run(request, tasks, Ask(*model, *tokenizer, std::move(identity)),
-                      Routings(request, model->config()), answers_dir, emit,
-                      last.mutable_result()));
+  result->set_model(request.model());
+  result->set_step(state.step);
+  const AskedModel asked = Ask(*model, *tokenizer, std::move(identity));
+  RETURN_IF_ERROR(
+      TaskRun(request, asked, std::move(routings), answers_dir, emit).AskAll(specs, result));
   emit(last);
   return absl::OkStatus();
 }

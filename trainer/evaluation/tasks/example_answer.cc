@@ -1,10 +1,12 @@
 #include "trainer/evaluation/tasks/example_answer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
 
 namespace braid {
@@ -16,6 +18,13 @@ struct Sum {
   int64_t num_tokens = 0;
 };
 
+absl::Status CheckFinite(double value) {
+  if (std::isfinite(value)) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("the model gives ", value,
+                                          ", expected a finite number; its weights are damaged "
+                                          "or its training diverged"));
+}
+
 absl::StatusOr<std::vector<Sum>> Score(const ScoredPrompt& prompt, Decoder& decoder) {
   RETURN_IF_ERROR(decoder.Prefill(prompt.context).status());
   ASSIGN_OR_RETURN(const auto scores, decoder.ScoreContinuations(prompt.continuations));
@@ -23,6 +32,7 @@ absl::StatusOr<std::vector<Sum>> Score(const ScoredPrompt& prompt, Decoder& deco
   for (const std::vector<float>& tokens : scores) {
     sums.push_back(
         {std::accumulate(tokens.begin(), tokens.end(), 0.0), static_cast<int64_t>(tokens.size())});
+    RETURN_IF_ERROR(CheckFinite(sums.back().log_prob));
   }
   return sums;
 }
@@ -61,10 +71,10 @@ size_t FindStop(const v1::FreeAnswer& free, const std::string& text) {
 }
 
 absl::StatusOr<std::string> Write(const LoadedTask& task, const std::vector<int32_t>& context,
-                                  int64_t context_length, const TextCodec& codec,
-                                  Decoder& decoder) {
-  ASSIGN_OR_RETURN(std::vector<float> logits, decoder.Prefill(context));
-  const int64_t room = context_length - static_cast<int64_t>(context.size());
+                                  const Asking& asking) {
+  const TextCodec& codec = asking.codec;
+  ASSIGN_OR_RETURN(std::vector<float> logits, asking.decoder.Prefill(context));
+  const int64_t room = asking.context_length - static_cast<int64_t>(context.size());
   const int64_t most = std::min<int64_t>(MaxAnswerTokens(task.spec), room);
   // The first word of a text loses its space; behind the prompt's last token it keeps it.
   std::vector<int32_t> tokens = {context.back()};
@@ -72,6 +82,7 @@ absl::StatusOr<std::string> Write(const LoadedTask& task, const std::vector<int3
   std::string text;
   for (int64_t i = 0; i < most; ++i) {
     const int32_t token = MostLikely(logits);
+    RETURN_IF_ERROR(CheckFinite(logits[static_cast<size_t>(token)]));
     if (token == codec.eos_id) break;
     tokens.push_back(token);
     text = codec.decode(tokens).substr(begin);
@@ -81,33 +92,43 @@ absl::StatusOr<std::string> Write(const LoadedTask& task, const std::vector<int3
       break;
     }
     if (i + 1 < most) {
-      ASSIGN_OR_RETURN(logits, decoder.Step(token));
+      ASSIGN_OR_RETURN(logits, asking.decoder.Step(token));
     }
   }
   return std::string(absl::StripAsciiWhitespace(text));
 }
 
+absl::StatusOr<ExampleAnswer> Answer(const LoadedTask& task, int64_t example,
+                                     const Asking& asking) {
+  const Question question =
+      MakeQuestion(task, example, asking.shots, asking.codec, asking.context_length);
+  ExampleAnswer answer;
+  answer.example = example;
+  answer.num_shots = question.num_shots;
+  answer.shortened = question.shortened;
+  if (task.spec.has_free()) {
+    ASSIGN_OR_RETURN(answer.text, Write(task, question.prompts[0].context, asking));
+    return answer;
+  }
+  RETURN_IF_ERROR(ScoreChoices(question, asking.decoder, &answer));
+  if (NeedsUnconditional(task.spec)) {
+    RETURN_IF_ERROR(ScoreUnconditionally(
+        UnconditionalPrompt(task, example, asking.codec, asking.context_length),
+        asking.unconditional, &answer));
+  }
+  return answer;
+}
+
 }  // namespace
 
 absl::StatusOr<ExampleAnswer> AnswerExample(const LoadedTask& task, int64_t example,
-                                            const TaskSettings& settings, const TextCodec& codec,
-                                            Decoder& decoder) {
-  const Question question = MakeQuestion(task, example, settings.num_shots, settings.seed, codec,
-                                         settings.context_length);
-  ExampleAnswer answer;
-  answer.example = example;
-  answer.shortened = question.shortened;
-  if (task.spec.has_free()) {
-    ASSIGN_OR_RETURN(answer.text, Write(task, question.prompts[0].context, settings.context_length,
-                                        codec, decoder));
-    return answer;
-  }
-  RETURN_IF_ERROR(ScoreChoices(question, decoder, &answer));
-  if (NeedsUnconditional(task.spec)) {
-    RETURN_IF_ERROR(ScoreUnconditionally(
-        UnconditionalPrompt(task, example, codec, settings.context_length), decoder, &answer));
-  }
-  return answer;
+                                            const Asking& asking) {
+  absl::StatusOr<ExampleAnswer> answer = Answer(task, example, asking);
+  if (answer.ok()) return answer;
+  return absl::Status(answer.status().code(),
+                      absl::StrCat("task \"", task.spec.name(), "\", ",
+                                   task.examples[static_cast<size_t>(example)].where, ": ",
+                                   answer.status().message()));
 }
 
 }  // namespace braid

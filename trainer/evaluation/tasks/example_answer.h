@@ -25,6 +25,9 @@ struct ChoiceScore {
 struct ExampleAnswer {
   // Index of the example.
   int64_t example = 0;
+  // Demonstrations that were shown.
+  int num_shots = 0;
+  // Some, or the beginning of the text, did not fit.
   bool shortened = false;
   std::vector<ChoiceScore> choices;
   // What the model wrote, up to a stop and without white space around it.
@@ -33,18 +36,21 @@ struct ExampleAnswer {
   friend bool operator==(const ExampleAnswer&, const ExampleAnswer&) = default;
 };
 
-// What examples are asked with; the same for every example.
-struct TaskSettings {
-  int num_shots = 0;
-  uint64_t seed = 0;
+// What examples are asked with; the same for every example of a task.
+struct Asking {
+  const DemonstrationSet& shots;
+  const TextCodec& codec;
   // The model's.
   int64_t context_length = 0;
+  Decoder& decoder;
+  // For unconditional contexts. One of its own, so that `decoder` keeps the demonstrations.
+  Decoder& unconditional;
 };
 
-// All choices of a prompt are one batch over its context.
+// All choices of a prompt are one batch over its context. Errors name task and example: Internal
+// when a score is not a finite number (a model with NaN weights), else those of the decoder.
 absl::StatusOr<ExampleAnswer> AnswerExample(const LoadedTask& task, int64_t example,
-                                            const TaskSettings& settings, const TextCodec& codec,
-                                            Decoder& decoder);
+                                            const Asking& asking);
 
 }  // namespace braid
 

@@ -8,15 +8,18 @@
 #include "absl/strings/str_format.h"
 #include "formats/status_macros.h"
 #include "trainer/evaluation/tasks/answer_log.h"
+#include "trainer/evaluation/tasks/demonstration_set.h"
+#include "trainer/evaluation/tasks/random_order.h"
 #include "trainer/evaluation/tasks/task_figures.h"
 #include "trainer/splitmix.h"
 
 namespace braid {
 namespace {
 
-int ShotsOf(const LoadedTask& task, const TaskEvaluationOptions& options) {
-  return options.num_shots >= 0 ? options.num_shots : task.spec.num_shots();
-}
+// Of how examples are asked and scored. Answers of another version are not taken for the same.
+constexpr uint64_t kProtocol = 2;
+// Of the order in which examples are chosen.
+constexpr uint64_t kSampleStream = 0x5A3D1E;
 
 const char* RoutingName(v1::InferenceRouting routing) {
   return routing == v1::PROMPT_ROUTING ? "prompt" : "segment";
@@ -27,10 +30,25 @@ std::string Header(const LoadedTask& task, const AskedModel& model,
                    const TaskEvaluationOptions& options) {
   const nlohmann::json header = {{"task", task.spec.name()},
                                  {"routing", RoutingName(options.routing)},
-                                 {"shots", ShotsOf(task, options)},
+                                 {"shots", ShotsOf(task.spec, options.num_shots)},
                                  {"seed", options.seed},
                                  {"model", model.identity}};
   return header.dump();
+}
+
+bool Fits(const LoadedTask& task, const ExampleAnswer& answer) {
+  if (answer.example < 0 || answer.example >= static_cast<int64_t>(task.examples.size())) {
+    return false;
+  }
+  const TaskExample& example = task.examples[static_cast<size_t>(answer.example)];
+  return answer.choices.size() == example.continuations.size() &&
+         std::ranges::all_of(answer.choices, [](const auto& one) { return one.num_tokens > 0; });
+}
+
+double MeanShots(const std::vector<ExampleAnswer>& answers) {
+  double sum = 0;
+  for (const ExampleAnswer& answer : answers) sum += answer.num_shots;
+  return answers.empty() ? 0 : sum / static_cast<double>(answers.size());
 }
 
 // Ascending by example.
@@ -46,7 +64,8 @@ v1::TaskResult Summarize(const LoadedTask& task, const TaskEvaluationOptions& op
   result.set_task(task.spec.name());
   result.set_routing(options.routing);
   result.set_num_examples(static_cast<int64_t>(answers.size()));
-  result.set_num_shots(ShotsOf(task, options));
+  result.set_num_shots(ShotsOf(task.spec, options.num_shots));
+  result.set_mean_shots(MeanShots(answers));
   for (v1::TaskMetric& metric : TaskFigures(task, answers)) *result.add_metrics() = metric;
   result.set_num_shortened(std::ranges::count_if(answers, &ExampleAnswer::shortened));
   result.set_chance(ChanceLevel(task, answers));
@@ -55,18 +74,25 @@ v1::TaskResult Summarize(const LoadedTask& task, const TaskEvaluationOptions& op
 
 }  // namespace
 
-std::vector<int64_t> SpreadExamples(int64_t total, int64_t count) {
+std::vector<int64_t> SampleExamples(int64_t total, int64_t count) {
   if (count <= 0 || count > total) count = total;
+  RandomOrder order(total, kSampleStream);
   std::vector<int64_t> indices;
-  for (int64_t i = 0; i < count; ++i) indices.push_back(i * total / count);
+  for (int64_t i = 0; i < count; ++i) indices.push_back(order.Next());
+  std::ranges::sort(indices);
   return indices;
+}
+
+int ShotsOf(const v1::TaskSpec& spec, int num_shots) {
+  return num_shots >= 0 ? num_shots : spec.num_shots();
 }
 
 std::filesystem::path AnswersPath(const LoadedTask& task, const AskedModel& model,
                                   const TaskEvaluationOptions& options) {
-  uint64_t digest = Mix64(task.files_digest, task.spec.SerializeAsString());
+  uint64_t digest = Mix64(Mix64(kProtocol, task.files_digest), task.spec.SerializeAsString());
   digest = Mix64(digest, model.identity);
-  digest = Mix64(Mix64(digest, static_cast<uint64_t>(ShotsOf(task, options))), options.seed);
+  digest = Mix64(Mix64(digest, static_cast<uint64_t>(ShotsOf(task.spec, options.num_shots))),
+                 options.seed);
   return options.answers_dir / absl::StrFormat("%s-%s-%016x.jsonl", task.spec.name(),
                                                RoutingName(options.routing), digest);
 }
@@ -76,18 +102,21 @@ absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedM
                                             const TaskProgress& progress) {
   ASSIGN_OR_RETURN(
       const std::unique_ptr<AnswerLog> log,
-      AnswerLog::Open(AnswersPath(task, model, options), Header(task, model, options)));
+      AnswerLog::Open(AnswersPath(task, model, options), Header(task, model, options),
+                      [&](const ExampleAnswer& answer) { return Fits(task, answer); }));
   const std::vector<int64_t> examples =
-      SpreadExamples(static_cast<int64_t>(task.examples.size()), options.max_examples);
-  const TaskSettings settings = {ShotsOf(task, options), options.seed, model.context_length};
+      SampleExamples(static_cast<int64_t>(task.examples.size()), options.max_examples);
+  const DemonstrationSet shots(task, ShotsOf(task.spec, options.num_shots), options.seed,
+                               model.codec);
+  const std::unique_ptr<Decoder> unconditional = model.new_decoder(options.routing);
   const std::unique_ptr<Decoder> decoder = model.new_decoder(options.routing);
+  const Asking asking = {shots, model.codec, model.context_length, *decoder, *unconditional};
   const auto total = static_cast<int64_t>(examples.size());
   for (int64_t done = 0; done < total; ++done) {
     progress(done, total);
     const int64_t example = examples[static_cast<size_t>(done)];
     if (log->answers().contains(example)) continue;
-    ASSIGN_OR_RETURN(const ExampleAnswer answer,
-                     AnswerExample(task, example, settings, model.codec, *decoder));
+    ASSIGN_OR_RETURN(const ExampleAnswer answer, AnswerExample(task, example, asking));
     RETURN_IF_ERROR(log->Append(answer));
   }
   progress(total, total);

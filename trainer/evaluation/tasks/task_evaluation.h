@@ -32,7 +32,7 @@ struct TaskEvaluationOptions {
   // Negative: what the task says.
   int num_shots = -1;
   uint64_t seed = 0;
-  // At most this many examples, evenly spread over all; 0: all.
+  // At most this many examples, those of a smaller number among them; 0: all.
   int64_t max_examples = 0;
   // An existing directory for the answers.
   std::filesystem::path answers_dir;
@@ -41,14 +41,20 @@ struct TaskEvaluationOptions {
 // Examples answered and to answer.
 using TaskProgress = std::function<void(int64_t done, int64_t total)>;
 
-// `count` of `total` indices, evenly spread, ascending; all when count is 0 or too large.
-std::vector<int64_t> SpreadExamples(int64_t total, int64_t count);
+// Indices of `count` of `total` examples, ascending; all when count is 0 or too large. Those of a
+// smaller count are among them: they are the first of one fixed random order.
+std::vector<int64_t> SampleExamples(int64_t total, int64_t count);
 
-// ANSWERS/TASK-ROUTING-DIGEST.jsonl. The digest covers specification, files, model, routing, shots
-// and seed, but not how many examples are asked.
+// Demonstrations to show: what the options say, else the task.
+int ShotsOf(const v1::TaskSpec& spec, int num_shots);
+
+// ANSWERS/TASK-ROUTING-DIGEST.jsonl. The digest covers specification, files, model, shots, seed and
+// the version of the protocol of docs/tasks.md, but not how many examples are asked.
 std::filesystem::path AnswersPath(const LoadedTask& task, const AskedModel& model,
                                   const TaskEvaluationOptions& options);
 
+// DataLoss for a kept answer that does not fit the task; else errors of AnswerLog and
+// AnswerExample.
 absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedModel& model,
                                             const TaskEvaluationOptions& options,
                                             const TaskProgress& progress);

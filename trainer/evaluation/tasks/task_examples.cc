@@ -39,10 +39,11 @@ class ExampleMaker {
     return maker;
   }
 
-  absl::StatusOr<TaskExample> Make(const TaskRecord& record) const {
+  // Of a demonstration only the right choice is checked.
+  absl::StatusOr<TaskExample> Make(const TaskRecord& record, bool demonstration) const {
     TaskExample example;
     example.where = record.where;
-    RETURN_IF_ERROR(spec_.has_choice() ? AddChoices(record, &example)
+    RETURN_IF_ERROR(spec_.has_choice() ? AddChoices(record, demonstration, &example)
                                        : AddReferences(record, &example));
     return example;
   }
@@ -86,19 +87,22 @@ class ExampleMaker {
                                             absl::StrJoin(labels, ", ")));
   }
 
-  absl::Status AddChoices(const TaskRecord& record, TaskExample* example) const {
+  absl::Status AddChoices(const TaskRecord& record, bool demonstration,
+                          TaskExample* example) const {
     ASSIGN_OR_RETURN(const Texts choices, Choices(record));
+    ASSIGN_OR_RETURN(example->gold, Gold(record, choices.size()));
     const bool partial = prompt_.Uses("choice");
-    for (const std::string& choice : choices) {
-      if (choice.empty()) return RecordError(record, "a choice is empty");
-      ASSIGN_OR_RETURN(std::string continuation, continuation_.Render(record, choice));
-      if (continuation.empty()) return RecordError(record, "there is nothing to score");
+    for (size_t i = 0; i < choices.size(); ++i) {
+      ASSIGN_OR_RETURN(std::string continuation, continuation_.Render(record, choices[i]));
+      if (!demonstration || static_cast<int>(i) == example->gold) {
+        if (choices[i].empty()) return RecordError(record, "a choice is empty");
+        if (continuation.empty()) return RecordError(record, "there is nothing to score");
+      }
       example->continuations.push_back(std::move(continuation));
       if (!partial && !example->prompts.empty()) continue;
-      ASSIGN_OR_RETURN(std::string prompt, prompt_.Render(record, choice));
+      ASSIGN_OR_RETURN(std::string prompt, prompt_.Render(record, choices[i]));
       example->prompts.push_back(std::move(prompt));
     }
-    ASSIGN_OR_RETURN(example->gold, Gold(record, choices.size()));
     ASSIGN_OR_RETURN(example->unconditional_context, unconditional_.Render(record));
     return absl::OkStatus();
   }
@@ -132,18 +136,32 @@ absl::StatusOr<uint64_t> DigestOf(const v1::TaskFile& file, const fs::path& fold
 
 absl::StatusOr<std::vector<TaskExample>> ReadExamples(const v1::TaskSpec& spec,
                                                       const v1::TaskFile& file,
-                                                      const fs::path& folder) {
+                                                      const fs::path& folder, bool demonstrations) {
   ASSIGN_OR_RETURN(const ExampleMaker maker, ExampleMaker::Create(spec));
   ASSIGN_OR_RETURN(const std::vector<TaskRecord> records,
                    ReadTaskFile(file, spec.fields(), folder));
   std::vector<TaskExample> examples;
   for (const TaskRecord& record : records) {
-    ASSIGN_OR_RETURN(TaskExample example, maker.Make(record));
+    ASSIGN_OR_RETURN(TaskExample example, maker.Make(record, demonstrations));
     examples.push_back(std::move(example));
   }
   if (!examples.empty()) return examples;
   return absl::InvalidArgumentError(
       absl::StrCat((folder / file.path()).string(), ": holds no example"));
+}
+
+// Where there is no other file, the examples show each other.
+absl::Status LoadDemonstrations(const v1::TaskFile& examples, const fs::path& folder,
+                                LoadedTask* task) {
+  ASSIGN_OR_RETURN(const v1::TaskFile* file, FindTaskFile(task->spec.demonstrations(), folder));
+  if (file == nullptr) return absl::OkStatus();
+  if (MatchingFiles(folder, file->path()) == MatchingFiles(folder, examples.path())) {
+    return absl::OkStatus();
+  }
+  task->demonstrations_are_examples = false;
+  ASSIGN_OR_RETURN(task->others, ReadExamples(task->spec, *file, folder, true));
+  ASSIGN_OR_RETURN(task->files_digest, DigestOf(*file, folder, task->files_digest));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -158,7 +176,7 @@ std::string SeparatorOf(const v1::TaskSpec& spec) {
 
 absl::StatusOr<TaskExample> MakeExample(const v1::TaskSpec& spec, const TaskRecord& record) {
   ASSIGN_OR_RETURN(const ExampleMaker maker, ExampleMaker::Create(spec));
-  return maker.Make(record);
+  return maker.Make(record, false);
 }
 
 std::string DemonstrationText(const v1::TaskSpec& spec, const TaskExample& example) {
@@ -170,27 +188,24 @@ std::string DemonstrationText(const v1::TaskSpec& spec, const TaskExample& examp
                       example.continuations[gold]);
 }
 
-absl::StatusOr<LoadedTask> LoadTask(const v1::TaskSpec& spec, const fs::path& data_dir) {
+absl::StatusOr<const v1::TaskFile*> FindExamples(const v1::TaskSpec& spec,
+                                                 const fs::path& data_dir) {
+  ASSIGN_OR_RETURN(const v1::TaskFile* file,
+                   FindTaskFile(spec.examples(), data_dir / TaskFolder(spec)));
+  if (file != nullptr) return file;
+  return absl::NotFoundError(absl::StrCat("no files of task \"", spec.name(), "\" in ",
+                                          data_dir.string(), "; expected ", ExpectedFiles(spec)));
+}
+
+absl::StatusOr<LoadedTask> LoadTask(const v1::TaskSpec& spec, const fs::path& data_dir,
+                                    int num_shots) {
   const fs::path folder = data_dir / TaskFolder(spec);
-  ASSIGN_OR_RETURN(const v1::TaskFile* file, FindTaskFile(spec.examples(), folder));
-  if (file == nullptr) {
-    return absl::NotFoundError(absl::StrCat("no files of task \"", spec.name(), "\" in ",
-                                            data_dir.string(), "; expected ", ExpectedFiles(spec)));
-  }
+  ASSIGN_OR_RETURN(const v1::TaskFile* file, FindExamples(spec, data_dir));
   LoadedTask task;
   task.spec = spec;
-  ASSIGN_OR_RETURN(task.examples, ReadExamples(spec, *file, folder));
+  ASSIGN_OR_RETURN(task.examples, ReadExamples(spec, *file, folder, false));
   ASSIGN_OR_RETURN(task.files_digest, DigestOf(*file, folder, 0));
-  ASSIGN_OR_RETURN(const v1::TaskFile* shots, FindTaskFile(spec.demonstrations(), folder));
-  task.demonstrations_are_examples = shots == nullptr;
-  std::vector<TaskExample> others;
-  if (shots != nullptr) {
-    ASSIGN_OR_RETURN(others, ReadExamples(spec, *shots, folder));
-    ASSIGN_OR_RETURN(task.files_digest, DigestOf(*shots, folder, task.files_digest));
-  }
-  for (const TaskExample& example : shots == nullptr ? task.examples : others) {
-    task.demonstrations.push_back(DemonstrationText(spec, example));
-  }
+  if (num_shots > 0) RETURN_IF_ERROR(LoadDemonstrations(*file, folder, &task));
   return task;
 }
 

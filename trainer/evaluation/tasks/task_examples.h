@@ -43,18 +43,27 @@ std::string DemonstrationText(const v1::TaskSpec& spec, const TaskExample& examp
 struct LoadedTask {
   v1::TaskSpec spec;
   std::vector<TaskExample> examples;
-  // Texts to draw demonstrations from. Those of the examples themselves, in their order,
-  // when there is no file of them.
-  std::vector<std::string> demonstrations;
-  bool demonstrations_are_examples = false;
-  // Of the bytes of all files.
+  // What demonstrations are drawn from, unless they are the examples themselves: when there is no
+  // file of them, or it is that of the examples. Empty unless asked for.
+  std::vector<TaskExample> others;
+  bool demonstrations_are_examples = true;
+  // Of the bytes of all files that were read.
   uint64_t files_digest = 0;
+
+  const std::vector<TaskExample>& Demonstrations() const {
+    return demonstrations_are_examples ? examples : others;
+  }
 };
 
-// Reads a task that CheckTaskSpec accepts. NotFound, with the files looked for, when none is in
-// data_dir; InvalidArgument for what MakeExample and ReadTaskFile refuse, and no examples at all.
-absl::StatusOr<LoadedTask> LoadTask(const v1::TaskSpec& spec,
-                                    const std::filesystem::path& data_dir);
+// The entry that fits the files in data_dir. NotFound, with the files looked for, when none does.
+absl::StatusOr<const v1::TaskFile*> FindExamples(const v1::TaskSpec& spec,
+                                                 const std::filesystem::path& data_dir);
+
+// Reads a task that CheckTaskSpec accepts, and what demonstrations are drawn from when there are to
+// be any. Errors of FindExamples; InvalidArgument for what MakeExample and ReadTaskFile refuse, and
+// no examples at all. Of a demonstration only prompt and right answer have to be in order.
+absl::StatusOr<LoadedTask> LoadTask(const v1::TaskSpec& spec, const std::filesystem::path& data_dir,
+                                    int num_shots);
 
 }  // namespace braid
 

@@ -66,7 +66,9 @@ absl::StatusOr<std::vector<TaskRecord>> ReadJson(absl::string_view text, const s
     if (!value->is_object() || !value->contains(key)) {
       return Malformed(name, absl::StrCat("no key \"", key, "\", which should hold the records"));
     }
-    *value = json((*value)[key]);
+    // By way of another object: what is assigned lies inside of what is replaced.
+    json inner = std::move((*value)[key]);
+    *value = std::move(inner);
   }
   if (value->is_object()) return std::vector<TaskRecord>{{*std::move(value), name}};
   if (!value->is_array()) return Malformed(name, "expected an array of objects");

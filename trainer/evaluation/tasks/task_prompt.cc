@@ -1,11 +1,10 @@
 #include "trainer/evaluation/tasks/task_prompt.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "trainer/splitmix.h"
-
 namespace braid {
 namespace {
 
@@ -53,6 +52,32 @@ bool Fits(const std::vector<ScoredPrompt>& prompts, int64_t reserved, int64_t co
   });
 }
 
+using Prompts = std::vector<ScoredPrompt>;
+using Shots = std::span<const Demonstration* const>;
+
+Prompts EncodeQuestion(const v1::TaskSpec& spec, const TaskExample& example, Shots shots,
+                       const TextCodec& codec) {
+  const std::vector<std::string> continuations = WithDelimiter(spec, example);
+  Prompts prompts;
+  for (size_t i = 0; i < example.prompts.size(); ++i) {
+    prompts.push_back(EncodePair(codec, PromptText(spec, shots, example.prompts[i]),
+                                 ContinuationsOf(continuations, example.prompts.size(), i)));
+  }
+  return prompts;
+}
+
+// How many demonstrations should fit before a bare question, by their own tokens.
+size_t GuessShots(Shots shots, const Prompts& bare, int64_t reserved, int64_t context_length) {
+  int64_t room = context_length;
+  for (const ScoredPrompt& prompt : bare) {
+    const auto size = static_cast<int64_t>(prompt.context.size());
+    room = std::min(room, context_length - size - LongestContinuation(prompt, reserved));
+  }
+  size_t count = 0;
+  while (count < shots.size() && (room -= shots[count]->num_tokens) >= 0) ++count;
+  return count;
+}
+
 int64_t Reserved(const v1::TaskSpec& spec) { return spec.has_free() ? MaxAnswerTokens(spec) : 0; }
 
 }  // namespace
@@ -61,28 +86,9 @@ int MaxAnswerTokens(const v1::TaskSpec& spec) {
   return spec.free().max_tokens() > 0 ? spec.free().max_tokens() : kDefaultMaxTokens;
 }
 
-std::vector<int64_t> DrawDemonstrations(const LoadedTask& task, int64_t example, int num_shots,
-                                        uint64_t seed) {
-  const int64_t pool = static_cast<int64_t>(task.demonstrations.size());
-  const int64_t available = pool - (task.demonstrations_are_examples ? 1 : 0);
-  const int64_t count = std::min<int64_t>(num_shots, available);
-  const uint64_t stream = Mix64(Mix64(seed, task.spec.name()), static_cast<uint64_t>(example));
-  std::vector<int64_t> drawn;
-  for (uint64_t i = 0; static_cast<int64_t>(drawn.size()) < count; ++i) {
-    const double place = UnitInterval(Mix64(stream, i));
-    const auto candidate = static_cast<int64_t>(place * static_cast<double>(pool));
-    const bool own = task.demonstrations_are_examples && candidate == example;
-    if (!own && std::ranges::find(drawn, candidate) == drawn.end()) drawn.push_back(candidate);
-  }
-  return drawn;
-}
-
-std::string PromptText(const LoadedTask& task, std::span<const int64_t> demonstrations,
-                       absl::string_view prompt) {
-  std::string text = task.spec.description();
-  for (const int64_t i : demonstrations) {
-    absl::StrAppend(&text, task.demonstrations[static_cast<size_t>(i)], SeparatorOf(task.spec));
-  }
+std::string PromptText(const v1::TaskSpec& spec, Shots shots, absl::string_view prompt) {
+  std::string text = spec.description();
+  for (const Demonstration* shot : shots) text += shot->text;
   absl::StrAppend(&text, prompt);
   return text;
 }
@@ -98,34 +104,35 @@ ScoredPrompt EncodePair(const TextCodec& codec, absl::string_view context,
   for (const std::string& continuation : continuations) {
     std::vector<int32_t> whole = codec.encode(absl::StrCat(kept, moved, continuation));
     // A tokenizer that joins everything into the context's tokens leaves the last one.
-    const size_t begin = std::min(tokens.size(), whole.size() - 1);
+    const size_t begin = std::min(tokens.size(), whole.empty() ? 0 : whole.size() - 1);
     whole.erase(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(begin));
     prompt.continuations.push_back(std::move(whole));
   }
   return prompt;
 }
 
-Question MakeQuestion(const LoadedTask& task, int64_t index, int num_shots, uint64_t seed,
+Question MakeQuestion(const LoadedTask& task, int64_t index, const DemonstrationSet& set,
                       const TextCodec& codec, int64_t context_length) {
   const TaskExample& example = task.examples[static_cast<size_t>(index)];
-  const std::vector<std::string> continuations = WithDelimiter(task.spec, example);
-  std::vector<int64_t> shots = DrawDemonstrations(task, index, num_shots, seed);
-  Question question;
-  while (true) {
-    question.prompts.clear();
-    for (size_t i = 0; i < example.prompts.size(); ++i) {
-      question.prompts.push_back(
-          EncodePair(codec, PromptText(task, shots, example.prompts[i]),
-                     ContinuationsOf(continuations, example.prompts.size(), i)));
-    }
-    if (shots.empty() || Fits(question.prompts, Reserved(task.spec), context_length)) break;
-    shots.pop_back();
-    question.shortened = true;
+  const std::vector<const Demonstration*> shots = set.For(example);
+  const int64_t reserved = Reserved(task.spec);
+  const auto encode = [&](size_t count) {
+    return EncodeQuestion(task.spec, example, Shots(shots).first(count), codec);
+  };
+  Prompts prompts = encode(0);
+  size_t count = GuessShots(shots, prompts, reserved, context_length);
+  if (count > 0) prompts = encode(count);
+  while (count > 0 && !Fits(prompts, reserved, context_length)) prompts = encode(--count);
+  while (count < shots.size()) {
+    Prompts more = encode(count + 1);
+    if (!Fits(more, reserved, context_length)) break;
+    prompts = std::move(more);
+    ++count;
   }
+  Question question = {std::move(prompts), static_cast<int>(count), count < shots.size()};
   for (ScoredPrompt& prompt : question.prompts) {
-    question.shortened |= Cut(context_length, Reserved(task.spec), &prompt);
+    question.shortened |= Cut(context_length, reserved, &prompt);
   }
-  question.num_shots = static_cast<int>(shots.size());
   return question;
 }
 

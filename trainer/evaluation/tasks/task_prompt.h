@@ -8,18 +8,14 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "trainer/evaluation/tasks/demonstration_set.h"
 #include "trainer/evaluation/tasks/task_examples.h"
 #include "trainer/evaluation/tasks/text_codec.h"
 
 namespace braid {
 
-// Indices of up to `num_shots` different demonstrations for an example, never of the example
-// itself. The same task, seed and example give the same ones, and fewer shots the first of them.
-std::vector<int64_t> DrawDemonstrations(const LoadedTask& task, int64_t example, int num_shots,
-                                        uint64_t seed);
-
 // Description, demonstrations, prompt.
-std::string PromptText(const LoadedTask& task, std::span<const int64_t> demonstrations,
+std::string PromptText(const v1::TaskSpec& spec, std::span<const Demonstration* const> shots,
                        absl::string_view prompt);
 
 // A context and the continuations of it that are scored.
@@ -31,7 +27,7 @@ struct ScoredPrompt {
 // EOS and the tokens of `context`; of each continuation the tokens that encode(context +
 // continuation) has beyond encode(context). White space at the end of the context goes to the
 // continuations, since tokenizers keep it with the word behind it (the rule of
-// lm-evaluation-harness, HFLM._encode_pair).
+// lm-evaluation-harness, HFLM._encode_pair). A continuation that the tokenizer drops is empty.
 ScoredPrompt EncodePair(const TextCodec& codec, absl::string_view context,
                         std::span<const std::string> continuations);
 
@@ -46,7 +42,7 @@ struct Question {
 // Context and continuation (free answers: the tokens that may be written) fit into
 // `context_length` tokens: demonstrations are left out, the last drawn first; then the right end
 // of the context is kept, at least one token, then that of the continuation.
-Question MakeQuestion(const LoadedTask& task, int64_t example, int num_shots, uint64_t seed,
+Question MakeQuestion(const LoadedTask& task, int64_t example, const DemonstrationSet& shots,
                       const TextCodec& codec, int64_t context_length);
 
 // The continuations of an example after its unconditional context, cut like the above.

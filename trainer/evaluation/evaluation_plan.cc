@@ -52,6 +52,10 @@ class Planner {
       return Invalid("max_windows_per_domain: got ", request_.max_windows_per_domain(),
                      ", expected 0 (all) or more");
     }
+    if (request_.first_positions() < 0) {
+      return Invalid("first_positions: got ", request_.first_positions(), ", expected 0 or more");
+    }
+    plan_.want_windows = request_.want_windows();
     ASSIGN_OR_RETURN(plan_.bootstrap, ResolveBootstrap(request_));
     ASSIGN_OR_RETURN(routings_, ResolveRoutings(request_.routings(), {v1::SEGMENT_ROUTING}));
     for (const std::string& name : request_.models()) RETURN_IF_ERROR(AddModel(name));
@@ -117,7 +121,10 @@ class Planner {
         of_all = std::max(of_all, length);
         if (UsesExperts(model.config)) of_experts = std::max(of_experts, length);
       }
-      plan_.cuts[i].first_segment_length = of_experts > 0 ? of_experts : of_all;
+      plan_.cuts[i].first_segment_length = request_.first_positions() > 0
+                                               ? request_.first_positions()
+                                           : of_experts > 0 ? of_experts
+                                                            : of_all;
     }
   }
 

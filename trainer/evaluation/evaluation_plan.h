@@ -44,6 +44,7 @@ struct EvaluationPlan {
   std::vector<ModelToScore> models;
   std::vector<TextCut> cuts;
   BootstrapOptions bootstrap;
+  bool want_windows = false;
   // Empty for files.
   std::filesystem::path dataset_dir;
   // Of files.

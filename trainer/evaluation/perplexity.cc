@@ -61,6 +61,7 @@ class Evaluator {
                        emit_(event_);
                      }));
     v1::Evaluation evaluation = SummarizeScore(score, to_score.config, plan_.bootstrap);
+    if (plan_.want_windows) AddWindows(score, &evaluation);
     evaluation.set_model(to_score.name);
     evaluation.set_step(to_score.step);
     evaluation.set_routing(routing);

@@ -181,6 +181,19 @@ v1::Evaluation SummarizeScore(const TextScore& score, const v1::ModelConfig& con
   return evaluation;
 }
 
+void AddWindows(const TextScore& score, v1::Evaluation* evaluation) {
+  for (size_t i = 0; i < score.size(); ++i) {
+    v1::DomainEvaluation* domain = evaluation->mutable_domains(static_cast<int>(i));
+    for (const UnitScore& window : score[i].windows) {
+      v1::WindowScore* sums = domain->add_windows();
+      sums->set_loss(window.all.nats);
+      sums->set_num_tokens(window.all.tokens);
+      sums->set_loss_after_first_segment(window.after_first_segment.nats);
+      sums->set_num_tokens_after_first_segment(window.after_first_segment.tokens);
+    }
+  }
+}
+
 v1::EvaluationComparison CompareScores(const TextScore& baseline, const TextScore& score,
                                        const Pairing& pairing, const BootstrapOptions& options) {
   BRAID_CHECK(baseline.size() == score.size()) << baseline.size() << " and " << score.size();

@@ -14,6 +14,9 @@ namespace braid {
 v1::Evaluation SummarizeScore(const TextScore& score, const v1::ModelConfig& config,
                               const BootstrapOptions& options);
 
+// The sums of every window, to the domains of an evaluation made of `score`.
+void AddWindows(const TextScore& score, v1::Evaluation* evaluation);
+
 // How two scores of one text belong together.
 struct Pairing {
   // The texts are cut into the same windows, which are then the pairs; else documents are.

@@ -122,6 +122,32 @@ Sums NaiveSums(LanguageModel& model, const Tokenizer& tokenizer,
   return sums;
 }
 
+TEST_F(EvaluationTest, WindowsAreToldWhenAskedForAndLeaveOutThePositionsNamed) {
+  v1::EvaluateRequest request = Request({models_->experts});
+  request.add_paths(WriteDocuments().string());
+  const v1::EvaluationResult plain = Result(request);
+  EXPECT_EQ(plain.evaluations(0).domains(0).windows_size(), 0);
+  request.set_want_windows(true);
+  request.set_first_positions(kLength / 2);
+  const v1::EvaluationResult result = Result(request);
+  EXPECT_EQ(result.evaluations(0).first_segment_length(), kLength / 2);
+  const v1::DomainEvaluation& news = result.evaluations(0).domains(0);
+  EXPECT_EQ(news.loss(), plain.evaluations(0).domains(0).loss());
+  ASSERT_EQ(news.windows_size(), news.num_windows());
+  double nats = 0, nats_after = 0;
+  for (const v1::WindowScore& window : news.windows()) {
+    EXPECT_EQ(window.num_tokens_after_first_segment(),
+              std::max<int64_t>(window.num_tokens() - kLength / 2, 0));
+    nats += window.loss();
+    nats_after += window.loss_after_first_segment();
+  }
+  EXPECT_NEAR(nats, news.loss() * news.num_tokens(), 1e-9);
+  EXPECT_NEAR(nats_after, news.loss_after_first_segment() * news.num_tokens_after_first_segment(),
+              1e-9);
+  request.set_first_positions(-1);
+  ExpectError(request, absl::StatusCode::kInvalidArgument, "first_positions");
+}
+
 TEST_F(EvaluationTest, FilesAreScoredTokenByTokenInBothRoutings) {
   v1::EvaluateRequest request = Request({models_->experts});
   request.add_paths(WriteDocuments().string());

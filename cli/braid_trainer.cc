@@ -1,6 +1,6 @@
-// braid-trainer: trains, scores, analyses, samples, exports and imports one model; docs/training.md.
-// Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 not found, 75 stopped on a signal after
-// saving, 76 another attempt to train the run has begun.
+// braid-trainer: trains, scores, analyses, samples, exports and imports one model;
+// docs/training.md. Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 not found, 75 stopped on
+// a signal after saving, 76 another attempt to train the run has begun.
 #include <signal.h>
 #include <unistd.h>
 
@@ -106,6 +106,8 @@ int Main(int argc, char** argv) {
   CLI::App* serve = app.add_subcommand("serve", "Sample text for braidd, which starts this");
   serve->add_option("MODEL", path, "run or checkpoint directory")->required();
   serve->add_option("--threads", num_threads, "threads (all cores)");
+  bool together = false;
+  serve->add_flag("--together", together, "one step for all texts (braidd --generate-together)");
   CLI::App* export_model = app.add_subcommand("export", "Write a Hugging Face directory");
   export_model->add_option("REQUEST", path, "an ExportRequest as textproto")->required();
   CLI::App* import_model = app.add_subcommand("import", "Read a Hugging Face directory");
@@ -132,7 +134,8 @@ int Main(int argc, char** argv) {
   if (*serve) {
     // For our parent, in the same terminal, it may mean no more than the end of one text.
     signal(SIGINT, SIG_IGN);
-    return Report(ServeModel(path, num_threads, STDIN_FILENO, PrintLine));
+    return Report(ServeModel(path, {.num_threads = num_threads, .together = together}, STDIN_FILENO,
+                             PrintLine));
   }
   return Report(AnswerFile<v1::GenerateRequest>(path, Generate));
 }

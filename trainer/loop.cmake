@@ -47,10 +47,12 @@ braid_library(NAME trainer
     generation/generation.cc
     generation/generation_turns.cc
     generation/loaded_model.cc
+    generation/prompt.cc
     generation/sampler.cc
     generation/serving_loop.cc
     generation/text_generation.cc
     generation/text_stream.cc
+    generation/token_text.cc
     gradient_buckets.cc
     gradient_clip.cc
     gradient_pass.cc

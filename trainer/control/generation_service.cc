@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "formats/status_macros.h"
@@ -12,12 +13,20 @@
 namespace braid {
 namespace {
 
-// What a client has not been sent yet, in one event: texts one after the other, and the newest of
-// everything else.
+// What a client has not been sent yet, in one event: texts and changes of routing one after the
+// other, and the newest of everything else.
 void Merge(v1::GenerateEvent event, v1::GenerateEvent* pending) {
   event.mutable_text()->insert(0, pending->text());
-  if (event.routing_size() == 0) event.mutable_routing()->Swap(pending->mutable_routing());
+  event.mutable_routing()->Swap(pending->mutable_routing());
+  event.mutable_routing()->MergeFrom(pending->routing());
   pending->Swap(&event);
+}
+
+// The same for all paths to it: a model in memory is known by this.
+std::filesystem::path Canonical(const std::filesystem::path& directory) {
+  std::error_code error;
+  std::filesystem::path canonical = std::filesystem::canonical(directory, error);
+  return error ? directory : canonical;
 }
 
 // One call. Two events at most are in memory: the one on its way, and what came meanwhile, which
@@ -58,12 +67,12 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateEvent>,
  private:
   absl::Status Submit(const absl::StatusOr<std::filesystem::path>& model,
                       const v1::GenerateRequest& request) {
-    if (!model.ok()) return model.status();
+    RETURN_IF_ERROR(model.status());
     const auto self = shared_from_this();
     ASSIGN_OR_RETURN(
         const uint64_t id,
         server_->Submit(
-            *model, request,
+            Canonical(*model), request,
             {.on_event = [self](v1::GenerateEvent event) { self->Add(std::move(event)); },
              .on_end = [self](const absl::Status& status) { self->End(status); }}));
     const std::lock_guard lock(mutex_);

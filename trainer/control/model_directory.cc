@@ -19,7 +19,10 @@ bool IsCheckpoint(const std::filesystem::path& path) { return Exists(path / "mod
 bool IsRunDirectory(const std::filesystem::path& path) { return Exists(path / "run.textproto"); }
 
 std::string AbsolutePath(const std::string& path) {
-  return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
+  if (path.empty()) return path;
+  const std::filesystem::path normal = std::filesystem::absolute(path).lexically_normal();
+  // "/runs/a/" is "/runs/a".
+  return (normal.has_filename() ? normal : normal.parent_path()).string();
 }
 
 absl::StatusOr<std::filesystem::path> ModelDirectory(const RunStore& runs,

@@ -174,7 +174,8 @@ absl::StatusOr<ModelServer::ModelPtr> ModelServer::Load(const Request& request) 
                                         }};
   ASSIGN_OR_RETURN(model->child, ServingChild::Start({.trainer = options_.trainer,
                                                       .model = request.directory,
-                                                      .num_threads = options_.num_threads},
+                                                      .num_threads = options_.num_threads,
+                                                      .together = options_.together},
                                                      std::move(callbacks)));
   models_.push_back(model);
   return model;

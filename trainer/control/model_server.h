@@ -35,6 +35,8 @@ struct ModelServerOptions {
   std::chrono::milliseconds idle = std::chrono::seconds(300);
   // Of a child; 0: all cores.
   int num_threads = 0;
+  // A child makes all its texts in one step (braidd --generate-together).
+  bool together = false;
 };
 
 // Requests start in the order in which they came. The first of them waits while max_active are

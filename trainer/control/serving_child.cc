@@ -7,10 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "formats/check.h"
@@ -64,6 +66,13 @@ int WaitForExit(pid_t pid, int patience_ms) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+std::vector<std::string> Arguments(const ServingChildSpec& spec) {
+  std::vector<std::string> arguments = {spec.trainer, "serve", spec.model.string(), "--threads",
+                                        absl::StrCat(spec.num_threads)};
+  if (spec.together) arguments.push_back("--together");
+  return arguments;
+}
+
 }  // namespace
 
 struct ServingChild::Streams {
@@ -101,9 +110,25 @@ void ServingChild::Send(const v1::ServingCommand& command) {
   BRAID_CHECK(status.ok()) << std::string(status.message());
   {
     const std::lock_guard lock(mutex_);
-    absl::StrAppend(&commands_, line, "\n");
+    if (command.cancel() && ForgetUnsent(command.id())) return;
+    unsent_.push_back({command.id(), absl::StrCat(line, "\n")});
   }
   Wake();
+}
+
+// Whether the child knows nothing of the request. With mutex_ held.
+bool ServingChild::ForgetUnsent(uint64_t id) {
+  const auto found = std::ranges::find(unsent_, id, &Unsent::id);
+  if (found == unsent_.end() || (found == unsent_.begin() && written_ > 0)) return false;
+  unsent_.erase(found);
+  return true;
+}
+
+size_t ServingChild::unsent_bytes() const {
+  const std::lock_guard lock(mutex_);
+  size_t bytes = 0;
+  for (const Unsent& command : unsent_) bytes += command.line.size();
+  return bytes;
 }
 
 void ServingChild::End() {
@@ -127,7 +152,7 @@ bool ServingChild::ending() const {
 
 bool ServingChild::has_commands() const {
   const std::lock_guard lock(mutex_);
-  return !commands_.empty();
+  return !unsent_.empty();
 }
 
 void ServingChild::Run() {
@@ -148,8 +173,7 @@ absl::Status ServingChild::Serve() {
   // From this thread, which lives as long as the child: that is whose death the child notices.
   ASSIGN_OR_RETURN(ChildProgram child,
                    ChildProgram::Fork({.program = spec_.trainer,
-                                       .arguments = {spec_.trainer, "serve", spec_.model.string(),
-                                                     "--threads", absl::StrCat(spec_.num_threads)},
+                                       .arguments = Arguments(spec_),
                                        .environment = ModelChildEnvironment(spec_.num_threads),
                                        .standard_input = streams.in.read_end(),
                                        .standard_output = streams.out.write_end(),
@@ -172,7 +196,8 @@ absl::Status ServingChild::Converse(pid_t pid, Streams& streams) {
   if (!status.ok()) return status;
   const absl::Status failure = ModelChildFailure(
       "serve", {.exit_code = exit_code, .killed = false, .error_output = streams.error_output});
-  if (!loaded_) return failure;
+  const bool killed = exit_code > 128;
+  if (!loaded_ && !killed) return failure;
   return absl::UnavailableError(
       absl::StrCat(failure.message(), exit_code == 128 + SIGKILL ? "; was memory short?" : "",
                    "; ask again, which starts it anew"));
@@ -214,10 +239,14 @@ absl::Status ServingChild::Deliver(std::string_view line) {
 
 void ServingChild::Write(Streams& streams) {
   const std::lock_guard lock(mutex_);
-  const ssize_t n = write(streams.in.write_end(), commands_.data(), commands_.size());
+  const std::string& line = unsent_.front().line;
+  const ssize_t n = write(streams.in.write_end(), line.data() + written_, line.size() - written_);
+  if (n > 0) written_ += static_cast<size_t>(n);
   // Nobody reads any more: its standard output tells.
-  if (n < 0 && errno == EPIPE) commands_.clear();
-  if (n > 0) commands_.erase(0, static_cast<size_t>(n));
+  const bool lost = n < 0 && errno == EPIPE;
+  if (!lost && written_ < line.size()) return;
+  unsent_.pop_front();
+  written_ = 0;
 }
 
 }  // namespace braid

@@ -2,6 +2,8 @@
 #ifndef BRAID_TRAINER_CONTROL_SERVING_CHILD_H_
 #define BRAID_TRAINER_CONTROL_SERVING_CHILD_H_
 
+#include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <mutex>
@@ -22,6 +24,8 @@ struct ServingChildSpec {
   std::filesystem::path model;
   // Of the child; 0: all cores.
   int num_threads = 0;
+  // One step for all texts (braidd --generate-together).
+  bool together = false;
 };
 
 // One thread starts the child, moves what goes to and comes from it, and waits for it: a child
@@ -30,7 +34,8 @@ struct ServingChildSpec {
 class ServingChild {
  public:
   // Both are called from the child's thread. `on_end` comes last, once: OK after End(), else why
-  // the child ended. UNAVAILABLE when it had the model in memory; before, what was wrong with it.
+  // the child ended. UNAVAILABLE when it had the model in memory or was killed; else what was wrong
+  // with the model.
   struct Callbacks {
     std::function<void(v1::ServingReport)> on_report;
     std::function<void(const absl::Status&)> on_end;
@@ -41,14 +46,22 @@ class ServingChild {
   // Ends the child and waits for it. Not from a callback.
   ~ServingChild();
 
-  // Never waits. Dropped when the child has ended.
+  // Never waits. Dropped when the child has ended. A request that is given up before the child has
+  // taken any of it is forgotten, so a child that does not read holds no more memory here than the
+  // requests that still wait for it.
   void Send(const v1::ServingCommand& command);
+  // Of commands that the child has not taken.
+  size_t unsent_bytes() const;
 
   // Kills the child, soon; it has nothing to save.
   void End();
 
  private:
   struct Streams;
+  struct Unsent {
+    uint64_t id = 0;
+    std::string line;
+  };
   ServingChild(ServingChildSpec spec, Callbacks callbacks, Pipe wake);
 
   void Run();
@@ -57,6 +70,7 @@ class ServingChild {
   absl::Status Move(Streams& streams);
   absl::Status Deliver(std::string_view line);
   void Write(Streams& streams);
+  bool ForgetUnsent(uint64_t id);
   void Wake();
   bool ending() const;
   bool has_commands() const;
@@ -67,7 +81,8 @@ class ServingChild {
   bool loaded_ = false;  // the thread's
 
   mutable std::mutex mutex_;
-  std::string commands_;  // not written yet
+  std::deque<Unsent> unsent_;
+  size_t written_ = 0;  // of the first's line
   bool ending_ = false;
   std::thread thread_;  // last: it uses the others
 };

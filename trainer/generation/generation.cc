@@ -1,9 +1,7 @@
 #include "trainer/generation/generation.h"
 
-#include <algorithm>
 #include <iostream>
 #include <memory>
-#include <thread>
 
 #include "formats/status_macros.h"
 #include "trainer/generation/loaded_model.h"
@@ -13,8 +11,7 @@ namespace braid {
 
 absl::Status Generate(const v1::GenerateRequest& request,
                       const std::function<void(const v1::GenerateEvent&)>& emit) {
-  const auto cores = static_cast<int32_t>(std::max(1U, std::thread::hardware_concurrency()));
-  SetModelThreads(request.num_threads() > 0 ? request.num_threads() : cores);
+  SetModelThreads(GenerationThreads(request.num_threads()));
   ASSIGN_OR_RETURN(const LoadedModel loaded, LoadedModel::Load(request.model(), std::cerr));
   ASSIGN_OR_RETURN(const std::unique_ptr<TextGeneration> text,
                    TextGeneration::Create(request, *loaded.model, *loaded.tokenizer));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "formats/check.h"
 
@@ -28,8 +29,23 @@ void GenerationTurns::Take(const v1::ServingCommand& command) {
 
 void GenerationTurns::Turn() {
   BRAID_CHECK(!idle()) << "no text to continue";
+  if (together_ && (left_in_round_ > 0 || new_.empty())) return TurnOfAll();
   Text text = NextText();
   const absl::StatusOr<v1::GenerateEvent> event = text.generation->Advance();
+  Tell(std::move(text), event);
+}
+
+void GenerationTurns::TurnOfAll() {
+  left_in_round_ = 0;
+  std::vector<TextGeneration*> texts;
+  for (const Text& text : begun_) texts.push_back(text.generation.get());
+  const auto events = TextGeneration::AdvanceTogether(texts);
+  std::deque<Text> round = std::exchange(begun_, {});
+  for (size_t i = 0; i < events.size(); ++i) Tell(std::move(round[i]), events[i]);
+}
+
+// Passes on what came of a turn; a text that goes on gets another.
+void GenerationTurns::Tell(Text text, const absl::StatusOr<v1::GenerateEvent>& event) {
   if (!event.ok()) return Fail(text.id, event.status());
   if (event->done() || !event->text().empty() || event->routing_size() > 0) {
     v1::ServingReport report;

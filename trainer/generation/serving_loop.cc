@@ -4,12 +4,10 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <iostream>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -73,13 +71,12 @@ v1::ServingReport LoadedReport(const std::filesystem::path& path, LoadedModel& l
 
 }  // namespace
 
-absl::Status ServeModel(const std::filesystem::path& path, int num_threads, int commands,
-                        const std::function<void(const v1::ServingReport&)>& emit) {
-  const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  SetModelThreads(num_threads > 0 ? num_threads : cores);
+absl::Status ServeModel(const std::filesystem::path& path, const ServingLoopOptions& options,
+                        int commands, const std::function<void(const v1::ServingReport&)>& emit) {
+  SetModelThreads(GenerationThreads(options.num_threads));
   ASSIGN_OR_RETURN(LoadedModel loaded, LoadedModel::Load(path, std::cerr));
   emit(LoadedReport(path, loaded));
-  GenerationTurns turns(*loaded.model, *loaded.tokenizer, emit);
+  GenerationTurns turns(*loaded.model, *loaded.tokenizer, emit, options.together);
   CommandInbox inbox(commands);
   for (bool ended = false; !ended;) {
     ASSIGN_OR_RETURN(const auto arrived, inbox.Take(/*wait=*/turns.idle(), &ended));

@@ -10,12 +10,18 @@
 
 namespace braid {
 
+struct ServingLoopOptions {
+  int num_threads = 0;  // 0: all cores
+  // See GenerationTurns.
+  bool together = false;
+};
+
 // Loads the model at `path` (as LoadedModel::Load, whose errors these are), emits `loaded`, and
 // then obeys the v1::ServingCommand of each line that comes from the descriptor, until it
-// ends. What is still being sampled then is dropped: nobody is there to read it. `num_threads` 0:
-// all cores. A line that is no command is InvalidArgument.
-absl::Status ServeModel(const std::filesystem::path& path, int num_threads, int commands,
-                        const std::function<void(const v1::ServingReport&)>& emit);
+// ends. What is still being sampled then is dropped: nobody is there to read it. A line that is no
+// command is InvalidArgument.
+absl::Status ServeModel(const std::filesystem::path& path, const ServingLoopOptions& options,
+                        int commands, const std::function<void(const v1::ServingReport&)>& emit);
 
 }  // namespace braid
 

@@ -5,14 +5,15 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/generation.pb.h"
 #include "formats/tokenizer.h"
-#include "trainer/generation/text_stream.h"
+#include "trainer/generation/token_text.h"
 #include "trainer/model/language_model.h"
 
 namespace braid {
@@ -32,24 +33,37 @@ absl::Status CheckVocabulary(const Tokenizer& tokenizer, const v1::ModelConfig& 
 //   }
 class TextGeneration {
  public:
-  // InvalidArgument for a prompt that does not fit or a setting out of range. Reads nothing of
-  // the model but its configuration; `model` and `tokenizer` must outlive the result.
+  // InvalidArgument for a setting out of range. Looks at neither prompt nor model, so that requests
+  // can come in at any time; `model` and `tokenizer` must outlive the result.
   static absl::StatusOr<std::unique_ptr<TextGeneration>> Create(const v1::GenerateRequest& request,
                                                                 LanguageModel& model,
                                                                 const Tokenizer& tokenizer);
 
   // Samples one token, the first time after reading the prompt. The event has the characters
   // that are whole by now, perhaps none; the mixtures, when asked for and changed; and done at the
-  // end. Requires !done().
+  // end. InvalidArgument for a prompt that does not fit, DataLoss for a model whose logits are no
+  // numbers. Requires !done().
   absl::StatusOr<v1::GenerateEvent> Advance();
 
+  // Advance of several that have begun, of one model, which computes their logits together
+  // (LanguageModel::StepTogether): more tokens a second, and each text depends on its company by
+  // what rounding does to its logits. One result each; one that fails does not end the others.
+  static std::vector<absl::StatusOr<v1::GenerateEvent>> AdvanceTogether(
+      std::span<TextGeneration* const> texts);
+
+  // Whether the prompt has been read.
+  bool begun() const { return decoder_ != nullptr; }
   bool done() const { return event_.done(); }
 
  private:
-  TextGeneration(v1::GenerateRequest request, LanguageModel& model, const Tokenizer& tokenizer,
-                 std::vector<int32_t> prompt);
+  using Seconds = std::chrono::duration<double>;
+  using Logits = absl::StatusOr<std::vector<float>>;
 
-  absl::StatusOr<std::vector<float>> NextLogits();
+  TextGeneration(v1::GenerateRequest request, LanguageModel& model, const Tokenizer& tokenizer);
+
+  Logits NextLogits();
+  Logits ReadPrompt();
+  absl::StatusOr<v1::GenerateEvent> Take(const std::vector<float>& logits, Seconds spent);
   bool Append(int32_t token);
   void AddRouting();
 
@@ -57,10 +71,11 @@ class TextGeneration {
   LanguageModel& model_;
   const Tokenizer& tokenizer_;
   std::unique_ptr<Decoder> decoder_;  // from the first turn on: it has memory of the whole context
-  std::vector<int32_t> tokens_;
-  TextStream text_;
+  std::optional<TokenText> text_;     // likewise
+  int64_t num_tokens_ = 0;            // the prompt's too
+  int32_t newest_ = 0;
   std::vector<ExpertMixture> mixtures_;  // told last
-  std::chrono::duration<double> working_{0};
+  Seconds working_{0};
   v1::GenerateEvent event_;
 };
 

@@ -15,6 +15,7 @@
 
 #include "braid/v1/analysis.pb.h"
 #include "braid/v1/embedding.pb.h"
+#include "braid/v1/generation.pb.h"
 #include "braid/v1/neighbors.pb.h"
 #include "braid/v1/pipeline.grpc.pb.h"
 #include "braid/v1/training.pb.h"
@@ -40,8 +41,8 @@ std::vector<std::string> EveryMethod() {
                                       "/grpc.health.v1.Health/Watch", kReflection};
   for (const auto* file :
        {v1::Job::descriptor()->file(), v1::Run::descriptor()->file(),
-        v1::Forecast::descriptor()->file(), v1::EmbedRequest::descriptor()->file(),
-        v1::SearchRequest::descriptor()->file()}) {
+        v1::Forecast::descriptor()->file(), v1::GenerateRequest::descriptor()->file(),
+        v1::EmbedRequest::descriptor()->file(), v1::SearchRequest::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       for (int m = 0; m < file->service(s)->method_count(); ++m) {
         methods.push_back("/" + std::string(file->service(s)->full_name()) + "/" +
@@ -294,7 +295,7 @@ TEST_F(EveryMethodTest, HealthIsToldOfEachServiceByItsName) {
   };
   for (const char* service :
        {"", "braid.v1.PipelineService", "braid.v1.TrainingService", "braid.v1.AnalysisService",
-        "braid.v1.EmbeddingService", "braid.v1.NeighborService"}) {
+        "braid.v1.GenerationService", "braid.v1.EmbeddingService", "braid.v1.NeighborService"}) {
     std::string answer;
     EXPECT_EQ(check(service, &answer), StatusCode::OK) << service;
     EXPECT_EQ(answer, "\x08\x01") << service;  // SERVING

@@ -151,6 +151,9 @@ void Tell(uint64_t id, const std::string& text, int num_tokens, bool done) {
   report.mutable_event()->set_text(text);
   report.mutable_event()->set_num_tokens(num_tokens);
   report.mutable_event()->set_done(done);
+  v1::RoutingMixture* const mixture = report.mutable_event()->add_routing();
+  mixture->set_before_token(num_tokens);
+  mixture->add_weights(1);
   Print(report);
 }
 
@@ -164,8 +167,8 @@ std::string NewestCheckpoint(const std::string& model) {
 }
 
 // Prompts: "endless" is told one word and no end, until it is cancelled; "crash" kills the process;
-// "flood" is told 20000 words; "refuse" is an error; "which" is told the checkpoint; "pid" the
-// process; others are echoed.
+// "flood" is told 20000 words, each with a routing of its own; "deaf" reads no more; "refuse" is an
+// error; "which" is told the checkpoint; "pid" the process; others are echoed.
 void Serve(const v1::ServingCommand& command, const std::string& checkpoint) {
   const std::string& prompt = command.generate().prompt();
   const uint64_t id = command.id();
@@ -181,6 +184,10 @@ void Serve(const v1::ServingCommand& command, const std::string& checkpoint) {
     report.mutable_error()->set_message("prompt: refused");
     return Print(report);
   }
+  if (prompt == "deaf") {
+    Tell(id, prompt, 1, false);
+    while (true) pause();
+  }
   if (prompt == "endless") return Tell(id, prompt, 1, false);
   if (prompt == "which") return Tell(id, checkpoint, 1, true);
   if (prompt == "pid") return Tell(id, std::to_string(getpid()), 1, true);
@@ -191,6 +198,10 @@ void Serve(const v1::ServingCommand& command, const std::string& checkpoint) {
 
 int Serve(const std::string& model) {
   const std::string checkpoint = NewestCheckpoint(model);
+  if (RunDirectory(model).ReadSpec()->name() == "crashing") {
+    std::cerr << "out of <imaginary> memory" << std::endl;
+    raise(SIGKILL);
+  }
   if (RunDirectory(model).ReadSpec()->name() == "failing") {
     std::cerr << "braid-trainer: " << model << " holds no checkpoint yet" << std::endl;
     return 3;

@@ -7,8 +7,10 @@
 #include <atomic>
 #include <cstdlib>
 #include <thread>
+#include <vector>
 
 #include "tests/trainer/control/control_fixture.h"
+#include "trainer/control/serving_child.h"
 #include "trainer/run_directory.h"
 
 namespace braid {
@@ -20,6 +22,7 @@ using testing::HasSubstr;
 struct Answer {
   grpc::Status status;
   std::string text;
+  std::vector<int> routed;  // before which tokens
   v1::GenerateEvent last;
 };
 
@@ -38,7 +41,12 @@ class GenerationServiceTest : public ControlFixture {
     }
     Answer Finish() {
       Answer answer;
-      while (reader->Read(&answer.last)) answer.text += answer.last.text();
+      while (reader->Read(&answer.last)) {
+        answer.text += answer.last.text();
+        for (const auto& mixture : answer.last.routing()) {
+          answer.routed.push_back(mixture.before_token());
+        }
+      }
       answer.status = reader->Finish();
       return answer;
     }
@@ -120,7 +128,54 @@ TEST_F(GenerationServiceTest, ErrorsOfARequestAndOfAModelAreTheirs) {
   const Answer empty = Ask("hello", NewRun("failing"));
   EXPECT_EQ(empty.status.error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_THAT(empty.status.error_message(), HasSubstr("holds no checkpoint yet"));
+  const Answer killed = Ask("hello", NewRun("crashing"));  // while it loads
+  EXPECT_EQ(killed.status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(killed.status.error_message(), HasSubstr("imaginary"));
+  EXPECT_THAT(killed.status.error_message(), HasSubstr("was memory short?"));
   EXPECT_EQ(Ask("hello").text, "hello world");
+}
+
+TEST_F(GenerationServiceTest, AModelIsOneByWhateverPathItIsCalled) {
+  Start();
+  const std::filesystem::path run =
+      RunStore::Open(root_ / "home").value()->Get("run-000001")->run_dir;
+  std::filesystem::create_symlink(run, root_ / "link");
+  const std::string pid = Ask("pid").text;
+  for (const std::string& path : {run.string(), run.string() + "/", (root_ / "link").string(),
+                                  (root_ / "home/../link/").string()}) {
+    EXPECT_EQ(Ask("pid", path).text, pid) << path;
+  }
+  EXPECT_EQ(Describe().models_size(), 1);
+}
+
+// A child that reads nothing costs no memory for what was given up meanwhile.
+TEST_F(GenerationServiceTest, CommandsThatAreGivenUpUnsentAreForgotten) {
+  const std::filesystem::path run =
+      RunStore::Open(root_ / "home").value()->Get("run-000001")->run_dir;
+  std::atomic<int> reports = 0;
+  const auto child = ServingChild::Start({.trainer = BRAID_FAKE_TRAINER, .model = run},
+                                         {.on_report = [&](const v1::ServingReport&) { ++reports; },
+                                          .on_end = [](const absl::Status&) {}})
+                         .value();
+  v1::ServingCommand command;
+  command.set_id(1);
+  command.mutable_generate()->set_prompt("deaf");
+  child->Send(command);
+  ASSERT_TRUE(Eventually([&] { return reports == 2; }));
+  for (uint64_t id = 2; id < 100; ++id) {
+    command.set_id(id);
+    command.mutable_generate()->set_prompt(std::string(1 << 20, 'x'));
+    child->Send(command);
+    // The first is on its way.
+    if (id == 2) {
+      ASSERT_TRUE(Eventually([&] { return child->unsent_bytes() > 0; }));
+    }
+    v1::ServingCommand cancel;
+    cancel.set_id(id);
+    cancel.set_cancel(true);
+    child->Send(cancel);
+  }
+  EXPECT_LT(child->unsent_bytes(), size_t{2} << 20);
 }
 
 TEST_F(GenerationServiceTest, BeyondTheQueueIsRefusedAtOnce) {
@@ -235,6 +290,8 @@ TEST_F(GenerationServiceTest, AClientThatDoesNotReadHoldsUpNobodyAndLosesNothing
   EXPECT_TRUE(late.status.ok());
   EXPECT_EQ(late.text.size(), 20000 * 5 + 6);
   EXPECT_EQ(late.last.num_tokens(), 20001);
+  ASSERT_EQ(late.routed.size(), 20001);
+  for (int i = 0; i < 20001; ++i) ASSERT_EQ(late.routed[i], i + 1);
 }
 
 TEST_F(GenerationServiceTest, ManyAtOnceAllEnd) {

@@ -1,5 +1,6 @@
 #include "trainer/generation/generation_turns.h"
 
+#include <cmath>
 #include <iostream>
 #include <map>
 #include <string>
@@ -115,16 +116,52 @@ TEST_F(GenerationTurnsTest, GivenUpTextsLeaveAndErrorsAreTheRequests) {
   Begin(1, Request(1));
   Begin(2, Request(2));
   Begin(3, Request(3, std::string(400, 'x')));
-  EXPECT_NE(errors_[3].find("expected at most 32"), std::string::npos) << errors_[3];
+  v1::GenerateRequest cold = Request(5);
+  cold.set_temperature(INFINITY);
+  Begin(5, cold);
+  EXPECT_NE(errors_[5].find("temperature"), std::string::npos) << errors_[5];
   turns_.Turn();
-  Cancel(1);  // has begun
-  Cancel(2);  // has not
-  Cancel(7);  // is unknown
+  EXPECT_TRUE(errors_[3].empty());  // a prompt is looked at in its turn
+  Cancel(1);                        // has begun
+  Cancel(2);                        // has not
+  Cancel(7);                        // is unknown
+  turns_.Turn();
+  EXPECT_NE(errors_[3].find("expected at most 32"), std::string::npos) << errors_[3];
   EXPECT_TRUE(turns_.idle());
   Begin(4, Request(4));
   Finish();
   EXPECT_EQ(texts_[4], Alone(Request(4)));
   EXPECT_EQ(ended_, std::vector<uint64_t>{4});
+}
+
+// In one step; greedy, so that the last digits of the logits do not matter.
+TEST_F(GenerationTurnsTest, TogetherMakesTheSameTextsAndErrorsAreEachOnes) {
+  GenerationTurns together(
+      *loaded_.model, *loaded_.tokenizer,
+      [this](const v1::ServingReport& report) { Record(report); }, /*together=*/true);
+  const auto request = [](uint64_t id) {
+    v1::GenerateRequest asked = Request(id, std::string(id, 'a'));
+    asked.set_temperature(0);
+    asked.set_max_tokens(static_cast<int32_t>(4 + 3 * id));
+    if (id == 3) asked.set_prompt(std::string(400, 'x'));  // does not fit
+    return asked;
+  };
+  for (uint64_t id = 1; id <= 6; ++id) {
+    v1::ServingCommand command;
+    command.set_id(id);
+    *command.mutable_generate() = request(id);
+    together.Take(command);
+    if (id % 2 == 0) together.Turn();
+  }
+  v1::ServingCommand cancel;
+  cancel.set_id(5);
+  cancel.set_cancel(true);
+  together.Take(cancel);
+  while (!together.idle()) together.Turn();
+  for (const uint64_t id : {1, 2, 4, 6}) EXPECT_EQ(texts_[id], Alone(request(id))) << id;
+  EXPECT_NE(errors_[3].find("expected at most 32"), std::string::npos) << errors_[3];
+  EXPECT_EQ(errors_.size(), 1u);
+  EXPECT_EQ(ended_.size(), 4u);
 }
 
 Weights WeightsOf(const std::vector<ExpertMixture>& mixtures) {
@@ -145,7 +182,7 @@ std::vector<Weights> MixturesOneByOne(LoadedModel& loaded, const v1::GenerateReq
     const Weights now = WeightsOf(decoder->Mixtures());
     if (changes.empty() || changes.back() != now) changes.push_back(now);
     const uint64_t bits = Mix64(request.seed(), static_cast<uint64_t>(i));
-    const int32_t token = SampleToken(logits, request.temperature(), 1, UnitInterval(bits));
+    const int32_t token = *SampleToken(logits, request.temperature(), 1, UnitInterval(bits));
     if (token == loaded.tokenizer->eos_id() || i + 1 == request.max_tokens()) break;
     logits = *decoder->Step(token);
   }
@@ -161,6 +198,7 @@ TEST_F(GenerationTurnsTest, RoutingIsToldWheneverItChanges) {
                   if (event.routing_size() == 0) return;
                   Weights weights;
                   for (const auto& layer : event.routing()) {
+                    EXPECT_GE(layer.before_token(), event.num_tokens());
                     EXPECT_EQ(layer.layer(), static_cast<int>(weights.size()));
                     weights.emplace_back(layer.weights().begin(), layer.weights().end());
                   }

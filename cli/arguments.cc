@@ -2,6 +2,7 @@
 
 #include <simdjson.h>
 
+#include <cmath>
 #include <cstring>
 #include <iostream>
 #include <limits>
@@ -112,6 +113,18 @@ CLI::Validator ByteSize() {
           return std::string();
         }
         return absl::StrCat("got \"", text, "\", expected a size such as 5GB or 512MiB");
+      },
+      "");
+}
+
+CLI::Validator AtLeastZero() {
+  return CLI::Validator(
+      [](std::string& text) {
+        double value = 0;
+        if (absl::SimpleAtod(text, &value) && std::isfinite(value) && value >= 0) {
+          return std::string();
+        }
+        return absl::StrCat("got \"", text, "\", expected a finite number of at least 0");
       },
       "");
 }

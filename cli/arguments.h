@@ -24,6 +24,8 @@ CLI::Validator PositiveInt64();
 CLI::Validator Seed();
 // "5GB", "512MiB", "1000": bytes, at least 1; transformed to a plain number.
 CLI::Validator ByteSize();
+// A finite number of at least 0.
+CLI::Validator AtLeastZero();
 // A finite number in (0, maximum].
 CLI::Validator PositiveUpTo(double maximum);
 

@@ -8,6 +8,7 @@
 #include "cli/commands/command.h"
 #include "cli/executable_path.h"
 #include "cli/interrupt.h"
+#include "cli/terminal_text.h"
 
 namespace {
 
@@ -75,6 +76,6 @@ int main(int argc, char** argv) {
   if (const auto end = braid::ParseArguments(program.app, "braid", argc, argv)) return *end;
   const absl::Status status = program.action();
   if (status.ok()) return braid::exit_code::kOk;
-  std::cerr << "braid: " << status.message() << std::endl;
+  std::cerr << "braid: " << braid::ErrorText(status) << std::endl;
   return braid::Interrupted() ? braid::exit_code::kInterrupted : braid::ExitCodeOf(status);
 }

@@ -64,6 +64,10 @@ void AddServing(CLI::App& app, braid::Serving& serving) {
   add("--generate-active", serving.active, 1, "Texts that are generated at a time");
   add("--generate-queue", serving.queue, 0, "Requests for texts that may wait for their turn");
   add("--generate-threads", serving.num_threads, 0, "Threads of a served model; 0: all cores");
+  app.add_flag(
+      "--generate-together", serving.together,
+      "Make all texts of a model in one step: more tokens a second, and texts that depend on "
+      "what else is made by what rounding does");
 }
 
 void AddOptions(CLI::App& app, Options& options) {

@@ -20,9 +20,11 @@ class GenerationClient {
   explicit GenerationClient(std::shared_ptr<grpc::Channel> channel)
       : channel_(std::move(channel)) {}
 
-  // Ends the call when `on_event` returns false.
+  // Ends the call when `on_event` returns false, and soon after `given_up` (from another thread)
+  // returns true: Cancelled.
   absl::Status Generate(const v1::GenerateRequest& request,
-                        const std::function<bool(const v1::GenerateEvent&)>& on_event);
+                        const std::function<bool(const v1::GenerateEvent&)>& on_event,
+                        std::function<bool()> given_up = nullptr);
 
   absl::StatusOr<v1::DescribeServingResponse> DescribeServing();
 

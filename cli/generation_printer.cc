@@ -1,23 +1,14 @@
 #include "cli/generation_printer.h"
 
-#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "cli/routing_bars.h"
+#include "cli/terminal_text.h"
 
 namespace braid {
-
-std::string PrintableText(std::string_view text) {
-  std::string printable(text);
-  std::ranges::replace_if(
-      printable,
-      [](char c) {
-        const auto byte = static_cast<unsigned char>(c);
-        return (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F;
-      },
-      '?');
-  return printable;
-}
 
 void GenerationPrinter::Print(std::string_view text) {
   if (text.empty()) return;
@@ -26,7 +17,11 @@ void GenerationPrinter::Print(std::string_view text) {
 }
 
 bool GenerationPrinter::Add(const v1::GenerateEvent& event) {
-  if (event.routing_size() > 0) PrintRouting(event);
+  if (std::exchange(options_.routing_asked, false) && event.routing_size() == 0) {
+    if (options_.terminal) EndLine();
+    notes_ << "[no layer has experts to merge: no routing weights]" << std::endl;
+  }
+  PrintRouting(event);
   Print(event.text());
   if (event.done()) {
     out_ << std::endl;
@@ -44,10 +39,16 @@ void GenerationPrinter::EndLine() {
 }
 
 void GenerationPrinter::PrintRouting(const v1::GenerateEvent& event) {
-  if (options_.terminal) EndLine();
-  notes_ << absl::StrFormat("[routing before token %d]\n", std::max(1, event.num_tokens()));
-  for (const std::string& line : RoutingLines(event.routing(), options_.blocks)) {
-    notes_ << "  " << line << "\n";
+  if (event.routing_size() > 0 && options_.terminal) EndLine();
+  std::map<int32_t, std::vector<const v1::RoutingMixture*>> changes;
+  for (const v1::RoutingMixture& mixture : event.routing()) {
+    changes[mixture.before_token()].push_back(&mixture);
+  }
+  for (const auto& [token, mixtures] : changes) {
+    notes_ << absl::StrFormat("[routing before token %d]\n", token);
+    for (const std::string& line : RoutingLines(mixtures, options_.blocks)) {
+      notes_ << "  " << line << "\n";
+    }
   }
   notes_.flush();
 }

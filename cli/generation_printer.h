@@ -3,16 +3,11 @@
 #define BRAID_CLI_GENERATION_PRINTER_H_
 
 #include <ostream>
-#include <string>
 #include <string_view>
 
 #include "braid/v1/generation.pb.h"
 
 namespace braid {
-
-// Text for a terminal, which a control character other than a line break or a tab could confuse:
-// '?' instead.
-std::string PrintableText(std::string_view text);
 
 // The text goes to `out` as it comes, and what is told about it to `notes`: the routing weights in
 // use, whenever they change, and at the end how many tokens there were and how fast.
@@ -23,6 +18,8 @@ class GenerationPrinter {
     bool terminal = false;
     // See RoutingBar.
     bool blocks = false;
+    // Tells when there is none.
+    bool routing_asked = false;
   };
 
   GenerationPrinter(const Options& options, std::ostream& out, std::ostream& notes)
@@ -37,7 +34,7 @@ class GenerationPrinter {
  private:
   void PrintRouting(const v1::GenerateEvent& event);
 
-  const Options options_;
+  Options options_;
   std::ostream& out_;
   std::ostream& notes_;
   bool line_begun_ = false;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "cli/interrupt.h"
@@ -44,15 +45,16 @@ absl::StatusOr<Response> Call(Stub& stub,
   return response;
 }
 
-// Ends a call soon after Ctrl-C, however long its stream stays silent.
+// Ends a call soon after Ctrl-C, or after `given_up` says so, however long its stream stays silent.
 class CancelOnInterrupt {
  public:
-  explicit CancelOnInterrupt(grpc::ClientContext& context)
-      : thread_([&context](std::stop_token ended) {
-          while (!ended.stop_requested() && !Interrupted()) {
+  explicit CancelOnInterrupt(grpc::ClientContext& context, std::function<bool()> given_up = nullptr)
+      : thread_([&context, given_up = std::move(given_up)](std::stop_token ended) {
+          const auto over = [&] { return Interrupted() || (given_up && given_up()); };
+          while (!ended.stop_requested() && !over()) {
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
           }
-          if (Interrupted()) context.TryCancel();
+          if (over()) context.TryCancel();
         }) {}
 
  private:
@@ -75,17 +77,19 @@ absl::StatusOr<Response> LongCall(Stub& stub,
 }
 
 // Reads a server stream to its end or until `on_message` returns false. Cancelled
-// on Ctrl-C where it is caught (cli/interrupt.h).
+// on Ctrl-C where it is caught (cli/interrupt.h), and when `given_up`, which is asked from another
+// thread.
 template <class Message, class Stub, class Request>
 absl::Status ReadStream(Stub& stub,
                         std::unique_ptr<grpc::ClientReader<Message>> (Stub::*method)(
                             grpc::ClientContext*, const Request&),
                         const Request& request,
-                        const std::function<bool(const Message&)>& on_message) {
+                        const std::function<bool(const Message&)>& on_message,
+                        std::function<bool()> given_up = nullptr) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kStreamDeadline);
   auto reader = (stub.*method)(&context, request);
-  const CancelOnInterrupt cancel(context);
+  const CancelOnInterrupt cancel(context, std::move(given_up));
   Message message;
   while (reader->Read(&message)) {
     if (on_message(message)) continue;

@@ -70,6 +70,7 @@ ControlOptions ControlOptionsFor(const HostOptions& options) {
   control.serving.max_waiting = options.serving.queue;
   control.serving.idle = std::chrono::seconds(options.serving.idle_seconds);
   control.serving.num_threads = options.serving.num_threads;
+  control.serving.together = options.serving.together;
   return control;
 }
 

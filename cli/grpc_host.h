@@ -53,6 +53,7 @@ struct Serving {
   int queue = 64;
   int idle_seconds = 300;
   int num_threads = 0;  // of a model; 0: all cores
+  bool together = false;
 };
 
 struct HostOptions {

@@ -7,23 +7,22 @@
 namespace braid {
 namespace {
 
-std::atomic<bool> interrupted = false;
+std::atomic<int> newest_signal = 0;
 
 }  // namespace
 
 void CatchInterrupts() {
   struct sigaction action = {};
-  action.sa_handler = [](int) { interrupted = true; };
+  action.sa_handler = [](int number) { newest_signal = number; };
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }
 
-bool Interrupted() { return interrupted; }
+bool Interrupted() { return newest_signal != 0; }
 
-void ForgetInterrupt() {
-  interrupted = false;
-  CatchInterrupts();
-}
+bool Terminated() { return newest_signal == SIGTERM; }
+
+void ForgetInterrupt() { newest_signal = 0; }
 
 }  // namespace braid

@@ -7,8 +7,10 @@ namespace braid {
 
 void CatchInterrupts();
 bool Interrupted();
+// Whether the interrupt was no Ctrl-C but SIGTERM, which is to end the program.
+bool Terminated();
 
-// Begins anew, for a program that an interrupt does not end.
+// For a program that an interrupt does not end.
 void ForgetInterrupt();
 
 }  // namespace braid

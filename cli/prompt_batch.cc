@@ -1,14 +1,19 @@
 #include "cli/prompt_batch.h"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cli/generation_json.h"
 #include "cli/interrupt.h"
+#include "cli/terminal_text.h"
 
 namespace braid {
 namespace {
@@ -29,32 +34,34 @@ bool EndsBatch(const absl::Status& status) {
 }
 
 // Prompts are taken in their order by `parallel` threads, and their events given to `on_event` in
-// that order, as they come for the first that is not complete.
+// that order, as they come for the first that is not complete. The threads are at most kWindow
+// prompts for each of them ahead of what has been given. A server that is full is asked again.
 class Workers {
  public:
-  Workers(GenerationClient& client, const PromptBatch& batch)
-      : client_(client), batch_(batch), results_(batch.prompts.size()) {
+  Workers(GenerationClient& client, const PromptBatch& batch, std::ostream& notes)
+      : client_(client), batch_(batch), notes_(notes), results_(batch.prompts.size()) {
     const size_t count = std::min(static_cast<size_t>(batch.parallel), batch.prompts.size());
     for (size_t i = 0; i < count; ++i) threads_.emplace_back([this] { Work(); });
   }
-  ~Workers() { stopped_ = true; }  // and the threads are joined
+  ~Workers() { Stop(); }  // ends their requests, and the threads are joined
 
-  // Blocks until the prompt is done with; false from `on_event` ends all.
+  // Blocks until the prompt is done with; false from `on_event` ends all. Once, in their order.
   absl::Status Follow(size_t index, const OnEvent& on_event) {
-    for (size_t seen = 0;;) {
+    while (true) {
       std::vector<Event> events;
       bool complete = false;
       {
         std::unique_lock lock(mutex_);
+        followed_ = index;
+        changed_.notify_all();
         Continuation& result = results_[index];
         changed_.wait(lock, [&] { return result.complete || !result.events.empty(); });
         events.swap(result.events);
         complete = result.complete;
       }
       for (const Event& event : events) {
-        if (!on_event(event)) stopped_ = true;
+        if (!on_event(event)) Stop();
       }
-      seen += events.size();
       if (stopped_) return absl::OkStatus();
       if (complete) return results_[index].status;
     }
@@ -62,10 +69,20 @@ class Workers {
   bool stopped() const { return stopped_; }
 
  private:
+  static constexpr size_t kWindow = 4;
+
+  void Stop() {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    changed_.notify_all();
+  }
+  bool GivenUp() const { return stopped_ || Interrupted(); }
+
   void Work() {
     for (size_t index; (index = next_++) < batch_.prompts.size();) {
-      absl::Status status = absl::CancelledError("not begun");
-      if (!stopped_ && !Interrupted()) status = Continue(index);
+      WaitForTurn(index);
+      const absl::Status status =
+          GivenUp() ? absl::CancelledError("not begun") : ContinueWhenThereIsRoom(index);
       const std::lock_guard lock(mutex_);
       results_[index].status = status;
       results_[index].complete = true;
@@ -73,24 +90,64 @@ class Workers {
     }
   }
 
+  void WaitForTurn(size_t index) {
+    std::unique_lock lock(mutex_);
+    const size_t window = kWindow * static_cast<size_t>(batch_.parallel);
+    while (index >= followed_ + window && !GivenUp()) changed_.wait_for(lock, kLook);
+  }
+
+  absl::Status ContinueWhenThereIsRoom(size_t index) {
+    absl::Status status = Continue(index);
+    std::chrono::milliseconds pause = batch_.first_pause;
+    for (int again = 0; again < kAttempts && absl::IsResourceExhausted(status); ++again) {
+      TellFull(status);
+      std::unique_lock lock(mutex_);
+      const auto until = std::chrono::steady_clock::now() + pause;
+      while (!GivenUp() && std::chrono::steady_clock::now() < until) {
+        changed_.wait_for(lock, std::min(kLook, pause));
+      }
+      lock.unlock();
+      if (GivenUp()) break;
+      pause = std::min(2 * pause, kLongestPause);
+      status = Continue(index);
+    }
+    return status;
+  }
+
+  // Once: prompts wait side by side.
+  void TellFull(const absl::Status& status) {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(told_full_, true)) return;
+    notes_ << "braid: the server is full and is asked again: " << ErrorText(status)
+           << std::endl;
+  }
+
   absl::Status Continue(size_t index) {
     v1::GenerateRequest request = batch_.request;
     request.set_prompt(batch_.prompts[index]);
-    return client_.Generate(request, [&](const Event& event) {
+    const auto on_event = [&](const Event& event) {
       const std::lock_guard lock(mutex_);
       results_[index].events.push_back(event);
       changed_.notify_all();
-      return !stopped_ && !Interrupted();
-    });
+      return !GivenUp();
+    };
+    return client_.Generate(request, on_event, [this] { return stopped_.load(); });
   }
+
+  static constexpr std::chrono::milliseconds kLook{50};
+  static constexpr std::chrono::milliseconds kLongestPause{5000};
+  static constexpr int kAttempts = 30;  // some two minutes
 
   GenerationClient& client_;
   const PromptBatch& batch_;
+  std::ostream& notes_;
   std::atomic<size_t> next_ = 0;
   std::atomic<bool> stopped_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Continuation> results_;
+  size_t followed_ = 0;
+  bool told_full_ = false;
   std::vector<std::jthread> threads_;  // last: they use the others
 };
 
@@ -98,36 +155,40 @@ class Workers {
 struct Sink {
   std::function<void(size_t)> begin;
   std::function<bool(size_t, const Event&)> add;
-  std::function<void(size_t, const absl::Status&)> fail;
+  // `tell`: on the notes too; else the caller of all tells it.
+  std::function<void(size_t, const absl::Status&, bool tell)> fail;
 };
 
-absl::Status FollowAll(GenerationClient& client, const PromptBatch& batch, const Sink& sink) {
-  Workers workers(client, batch);
+absl::Status FollowAll(GenerationClient& client, const PromptBatch& batch, std::ostream& notes,
+                       const Sink& sink) {
+  Workers workers(client, batch, notes);
   absl::Status first;
+  int64_t failed = 0;
   for (size_t i = 0; i < batch.prompts.size() && !workers.stopped() && !Interrupted(); ++i) {
     sink.begin(i);
     const absl::Status status =
         workers.Follow(i, [&](const Event& event) { return sink.add(i, event); });
     if (status.ok() || Interrupted()) continue;
-    sink.fail(i, status);
+    if (EndsBatch(status)) {
+      sink.fail(i, status, /*tell=*/false);
+      return status;
+    }
+    sink.fail(i, status, /*tell=*/true);
     first.Update(status);
-    if (EndsBatch(status)) break;
+    ++failed;
   }
-  return first;
+  if (first.ok()) return first;
+  return absl::Status(first.code(), absl::StrCat(failed, " of ", batch.prompts.size(),
+                                                 " prompts could not be continued"));
 }
 
 std::string Position(size_t index, const PromptBatch& batch) {
   return absl::StrCat(index + 1, "/", batch.prompts.size());
 }
 
-nlohmann::json RoutingJson(const Event& event) {
-  nlohmann::json layers = nlohmann::json::array();
-  for (const v1::RoutingMixture& mixture : event.routing()) {
-    layers.push_back(
-        {{"layer", mixture.layer()},
-         {"weights", std::vector<double>(mixture.weights().begin(), mixture.weights().end())}});
-  }
-  return {{"before_token", std::max(1, event.num_tokens())}, {"layers", layers}};
+void Tell(size_t index, const PromptBatch& batch, const absl::Status& status, std::ostream& notes) {
+  notes << "braid: prompt " << Position(index, batch) << ": " << ErrorText(status)
+        << std::endl;
 }
 
 }  // namespace
@@ -139,11 +200,11 @@ absl::Status ContinueAsText(GenerationClient& client, const PromptBatch& batch,
     printer.Print(batch.prompts[i]);
   };
   const auto add = [&](size_t, const Event& event) { return printer.Add(event); };
-  const auto fail = [&](size_t i, const absl::Status& status) {
+  const auto fail = [&](size_t i, const absl::Status& status, bool tell) {
     printer.EndLine();
-    notes << "braid: prompt " << Position(i, batch) << ": " << status.message() << std::endl;
+    if (tell) Tell(i, batch, status, notes);
   };
-  return FollowAll(client, batch, {begin, add, fail});
+  return FollowAll(client, batch, notes, {begin, add, fail});
 }
 
 absl::Status ContinueAsJson(GenerationClient& client, const PromptBatch& batch, std::ostream& out,
@@ -156,7 +217,7 @@ absl::Status ContinueAsJson(GenerationClient& client, const PromptBatch& batch, 
   };
   const auto add = [&](size_t, const Event& event) {
     text += event.text();
-    if (event.routing_size() > 0) line["routing"].push_back(RoutingJson(event));
+    for (auto& mixture : RoutingJson(event)) line["routing"].push_back(std::move(mixture));
     if (!event.done()) return true;
     line["text"] = text;
     line["num_tokens"] = event.num_tokens();
@@ -164,12 +225,12 @@ absl::Status ContinueAsJson(GenerationClient& client, const PromptBatch& batch, 
     out << line.dump() << std::endl;
     return out.good();
   };
-  const auto fail = [&](size_t i, const absl::Status& status) {
+  const auto fail = [&](size_t i, const absl::Status& status, bool tell) {
     line["error"] = std::string(status.message());
     out << line.dump() << std::endl;
-    notes << "braid: prompt " << Position(i, batch) << ": " << status.message() << std::endl;
+    if (tell) Tell(i, batch, status, notes);
   };
-  return FollowAll(client, batch, {begin, add, fail});
+  return FollowAll(client, batch, notes, {begin, add, fail});
 }
 
 }  // namespace braid

@@ -1,6 +1,9 @@
 #include "cli/prompt_editor.h"
 
 #include <histedit.h>
+#include <langinfo.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <clocale>
 #include <cstdio>
@@ -38,6 +41,26 @@ unsigned char InsertPaste(EditLine* editor, int /*key*/) {
   return !text.empty() && el_winsertstr(editor, text.c_str()) == 0 ? CC_REFRESH : CC_ERROR;
 }
 
+// While a line is edited, SIGTERM leaves the terminal as it was. (libedit has its own handler,
+// which passes it on.)
+class TidyEnd {
+ public:
+  TidyEnd() {
+    struct sigaction action = {};
+    action.sa_handler = [](int number) {
+      [[maybe_unused]] const ssize_t n = write(STDERR_FILENO, kTidy, sizeof(kTidy) - 1);
+      raise(number);
+    };
+    action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_NODEFER;
+    sigaction(SIGTERM, &action, &before_);
+  }
+  ~TidyEnd() { sigaction(SIGTERM, &before_, nullptr); }
+
+ private:
+  static constexpr char kTidy[] = "\x1b[?2004l\n";
+  struct sigaction before_ = {};
+};
+
 }  // namespace
 
 struct PromptEditor::State {
@@ -46,7 +69,9 @@ struct PromptEditor::State {
 };
 
 PromptEditor::PromptEditor() : state_(std::make_unique<State>()) {
-  std::setlocale(LC_CTYPE, "");  // which bytes make a character
+  // Which bytes make a character: prompts are UTF-8, whatever the locale.
+  std::setlocale(LC_CTYPE, "");
+  if (std::string_view(nl_langinfo(CODESET)) != "UTF-8") std::setlocale(LC_CTYPE, "C.UTF-8");
   EditLine* const editor = state_->editor = el_init("braid", stdin, stderr, stderr);
   state_->history = history_init();
   HistEvent event;
@@ -70,13 +95,17 @@ PromptEditor::~PromptEditor() {
 }
 
 std::optional<std::string> PromptEditor::Read() {
+  const TidyEnd tidy;
   while (true) {
     line_given_up = false;
     std::fputs(kMarkPastes, stderr);
     int length = 0;
     const char* const typed = el_gets(state_->editor, &length);
     std::fputs(kMarkNoPastes, stderr);
-    if (typed == nullptr || length <= 0) return std::nullopt;
+    if (typed == nullptr || length <= 0) {
+      std::fputs("\n", stderr);
+      return std::nullopt;
+    }
     if (line_given_up) {
       std::fputs("\n", stderr);
       continue;

@@ -1,5 +1,6 @@
 #include "cli/prompt_list.h"
 
+#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr size_t kMaxLineBytes = size_t{4} << 20;
+
 bool IsJsonObject(const std::string& line) {
   return Json::parse(line, nullptr, /*allow_exceptions=*/false).is_object();
 }
@@ -26,14 +29,29 @@ std::optional<std::string> PromptOf(const std::string& line) {
   return prompt.is_string() ? std::optional(prompt.get<std::string>()) : std::nullopt;
 }
 
+// False at the end of the file. No more than kMaxLineBytes + 1 of it are read.
+bool ReadLine(std::istream& in, std::string* line) {
+  line->clear();
+  int byte = 0;
+  while (line->size() <= kMaxLineBytes && (byte = in.get()) != EOF && byte != '\n') {
+    line->push_back(static_cast<char>(byte));
+  }
+  return !line->empty() || byte == '\n';
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ReadPrompts(std::istream& in, const std::string& name) {
   std::vector<std::string> prompts;
   std::optional<bool> json;
   int64_t number = 0;
-  for (std::string line; std::getline(in, line);) {
+  for (std::string line; ReadLine(in, &line);) {
     ++number;
+    if (line.size() > kMaxLineBytes) {
+      return absl::InvalidArgumentError(absl::StrCat(name, ":", number,
+                                                     ": got a line of more than ", kMaxLineBytes,
+                                                     " bytes, expected a prompt"));
+    }
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (absl::StripAsciiWhitespace(line).empty()) continue;
     if (!json.has_value()) json = IsJsonObject(line);

@@ -1,17 +1,14 @@
 #include "cli/routing_bars.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <numeric>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
+#include "cli/terminal_text.h"
 
 namespace braid {
 namespace {
 
-constexpr const char* kBlocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr const char* kDigits[] = {".", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
 constexpr size_t kNumNamed = 3;
 
@@ -26,16 +23,6 @@ std::vector<size_t> Largest(std::span<const double> weights) {
 
 }  // namespace
 
-bool ShowsBlocks() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const char* const value = std::getenv(name);
-    if (value == nullptr || *value == '\0') continue;
-    const std::string locale = absl::AsciiStrToLower(value);
-    return absl::StrContains(locale, "utf-8") || absl::StrContains(locale, "utf8");
-  }
-  return false;
-}
-
 std::string RoutingBar(std::span<const double> weights, bool blocks) {
   if (weights.empty()) return "";
   const double even = 1 / static_cast<double>(weights.size());
@@ -45,19 +32,19 @@ std::string RoutingBar(std::span<const double> weights, bool blocks) {
   for (const double weight : weights) {
     // With blocks an expert without weight has the lowest, so that each is seen to be there.
     const int level = std::clamp(static_cast<int>(weight / full * levels + 0.5), 0, levels);
-    bar += blocks ? kBlocks[std::max(level, 1)] : kDigits[level];
+    bar += blocks ? kBlocks[std::max(level, 1) - 1] : kDigits[level];
   }
   return bar;
 }
 
-std::vector<std::string> RoutingLines(
-    const google::protobuf::RepeatedPtrField<v1::RoutingMixture>& routing, bool blocks) {
+std::vector<std::string> RoutingLines(std::span<const v1::RoutingMixture* const> routing,
+                                      bool blocks) {
   std::vector<std::string> lines;
-  for (const v1::RoutingMixture& mixture : routing) {
-    const std::span<const double> weights(mixture.weights().data(),
-                                          static_cast<size_t>(mixture.weights_size()));
+  for (const v1::RoutingMixture* const mixture : routing) {
+    const std::span<const double> weights(mixture->weights().data(),
+                                          static_cast<size_t>(mixture->weights_size()));
     std::string line =
-        absl::StrFormat("layer %2d  %s", mixture.layer(), RoutingBar(weights, blocks));
+        absl::StrFormat("layer %2d  %s", mixture->layer(), RoutingBar(weights, blocks));
     for (const size_t expert : Largest(weights)) {
       absl::StrAppendFormat(&line, "  e%d %.2f", expert, weights[expert]);
     }

@@ -10,9 +10,6 @@
 
 namespace braid {
 
-// Whether the environment's locale is UTF-8, so that block characters can be shown.
-bool ShowsBlocks();
-
 // One character for each expert, its height the weight: full at the largest, or at twice 1/E
 // where none is as large, so that even routing is half high. "." and digits 1 to 9 without
 // `blocks`.
@@ -21,8 +18,8 @@ std::string RoutingBar(std::span<const double> weights, bool blocks);
 // One line a layer: its number, the bar, and the experts with the largest weights.
 //
 //   layer  2  ▂▁█▁▁▃▁▁  e2 0.51  e5 0.18  e0 0.12
-std::vector<std::string> RoutingLines(
-    const google::protobuf::RepeatedPtrField<v1::RoutingMixture>& routing, bool blocks);
+std::vector<std::string> RoutingLines(std::span<const v1::RoutingMixture* const> routing,
+                                      bool blocks);
 
 }  // namespace braid
 

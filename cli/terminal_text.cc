@@ -14,12 +14,24 @@
 namespace braid {
 namespace {
 
-constexpr const char* kBlocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-constexpr int kNumBlocks = 8;
+constexpr int kNumBlocks = static_cast<int>(kBlocks.size());
 
 bool ContinuesCharacter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
 bool IsControl(char byte) { return static_cast<unsigned char>(byte) < 0x20 || byte == 0x7F; }
+
+// Whether the character of two or three bytes is a C1 control, or one of U+061C, U+200E, U+200F,
+// U+202A to U+202E and U+2066 to U+2069.
+bool MisleadsReaders(std::string_view character) {
+  if (character.size() == 2) {
+    return (character[0] == '\xC2' && static_cast<unsigned char>(character[1]) < 0xA0) ||
+           character == "\xD8\x9C";
+  }
+  if (!character.starts_with("\xE2\x80") && !character.starts_with("\xE2\x81")) return false;
+  const auto last = static_cast<unsigned char>(character[2]);
+  if (character[1] == '\x81') return last >= 0xA6 && last <= 0xA9;
+  return last == 0x8E || last == 0x8F || (last >= 0xAA && last <= 0xAE);
+}
 
 }  // namespace
 
@@ -39,6 +51,26 @@ bool ShowsUnicode() {
     return absl::StrContains(locale, "utf-8") || absl::StrContains(locale, "utf8");
   }
   return false;
+}
+
+std::string PrintableText(std::string_view text) {
+  std::string printable;
+  for (size_t begin = 0, end; begin < text.size(); begin = end) {
+    end = begin + 1;
+    while (end < text.size() && ContinuesCharacter(text[end])) ++end;
+    const std::string_view character = text.substr(begin, end - begin);
+    const char first = character.front();
+    const bool bad =
+        (IsControl(first) && first != '\n' && first != '\t') ||
+        ((character.size() == 2 || character.size() == 3) && MisleadsReaders(character));
+    printable += bad ? "?" : character;
+  }
+  return printable;
+}
+
+std::string ErrorText(const absl::Status& status) {
+  const std::string message(status.message());
+  return IsTerminal(STDERR_FILENO) ? PrintableText(message) : message;
 }
 
 std::string ClipColumns(std::string_view text, int columns) {

@@ -2,11 +2,14 @@
 #ifndef BRAID_CLI_TERMINAL_TEXT_H_
 #define BRAID_CLI_TERMINAL_TEXT_H_
 
+#include <array>
 #include <ostream>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "absl/status/status.h"
 
 namespace braid {
 
@@ -18,6 +21,16 @@ int TerminalWidth(int file_descriptor, int otherwise = 80);
 // Whether block characters may be printed: the locale of the environment (LC_ALL, else
 // LC_CTYPE, else LANG) is one of UTF-8.
 bool ShowsUnicode();
+
+// From the lowest to the full block.
+inline constexpr std::array<const char*, 8> kBlocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+
+// UTF-8 text for a terminal, without what could confuse it or its reader: control characters (C0
+// but for line breaks and tabs, DEL, C1) and those that change the direction of writing are '?'.
+std::string PrintableText(std::string_view text);
+// An error's message, which a server may have written, for standard error: PrintableText where that
+// is a terminal.
+std::string ErrorText(const absl::Status& status);
 
 // The first `columns` characters of UTF-8 text, each of which is taken to be one column wide;
 // control characters, which could move the cursor, become '?'.

@@ -33,7 +33,8 @@ absl::Status ConfigOptions::Apply(google::protobuf::Message* message) const {
 
 std::string ModelReference(const std::string& model) {
   if (absl::StartsWith(model, "run-")) return model;
-  return std::filesystem::absolute(model).lexically_normal().string();
+  const std::filesystem::path path = std::filesystem::absolute(model).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).string();
 }
 
 std::string NewRequestId() {

@@ -7,15 +7,16 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "cli/arguments.h"
 #include "cli/commands/command.h"
+#include "cli/generation_json.h"
 #include "cli/generation_printer.h"
 #include "cli/interrupt.h"
 #include "cli/prompt_batch.h"
 #include "cli/prompt_dialogue.h"
 #include "cli/prompt_editor.h"
 #include "cli/prompt_list.h"
-#include "cli/routing_bars.h"
 #include "cli/terminal_text.h"
 #include "formats/status_macros.h"
 
@@ -24,7 +25,7 @@ namespace {
 
 struct GenerateOptions {
   std::string model, prompt, prompts, routing;
-  bool has_prompt = false, show_routing = false;
+  bool has_prompt = false, show_routing = false, together = false;
   int32_t max_tokens = 128, threads = 0, parallel = 1;
   double temperature = 0, top_p = 1;
   uint64_t seed = 0;
@@ -43,8 +44,10 @@ absl::StatusOr<v1::GenerateRequest> RequestOf(const GenerateOptions& options) {
   return request;
 }
 
-GenerationPrinter NewPrinter() {
-  return GenerationPrinter({.terminal = IsTerminal(STDOUT_FILENO), .blocks = ShowsBlocks()},
+GenerationPrinter NewPrinter(const v1::GenerateRequest& request) {
+  return GenerationPrinter({.terminal = IsTerminal(STDOUT_FILENO),
+                            .blocks = ShowsUnicode(),
+                            .routing_asked = request.want_routing()},
                            std::cout, std::cerr);
 }
 
@@ -58,11 +61,11 @@ absl::Status ContinueOne(Session& session, const GenerateOptions& options,
   }
   ASSIGN_OR_RETURN(GenerationClient client, session.Generation());
   CatchInterrupts();
-  GenerationPrinter printer = NewPrinter();
+  GenerationPrinter printer = NewPrinter(request);
   bool first = true;
   const absl::Status status = client.Generate(request, [&](const v1::GenerateEvent& event) {
     if (session.json) {
-      std::cout << ToJson(event) << std::endl;
+      std::cout << EventJson(event).dump() << std::endl;
     } else {
       // Not earlier: before a failure it would only hide the message.
       if (std::exchange(first, false)) printer.Print(request.prompt());
@@ -82,23 +85,26 @@ absl::Status ContinueMany(Session& session, const GenerateOptions& options,
   CatchInterrupts();
   const PromptBatch batch{prompts, request, options.parallel};
   if (session.json) return ContinueAsJson(client, batch, std::cout, std::cerr);
-  return ContinueAsText(client, batch, NewPrinter(), std::cout, std::cerr);
+  return ContinueAsText(client, batch, NewPrinter(request), std::cout, std::cerr);
 }
 
-// One prompt of the dialogue: its failure is told, and the dialogue goes on.
-void ContinueTyped(GenerationClient& client, const v1::GenerateRequest& request) {
-  ForgetInterrupt();
-  GenerationPrinter printer = NewPrinter();
+// One prompt of the dialogue: its failure is told, and the dialogue goes on, unless SIGTERM ends
+// it: then false.
+bool ContinueTyped(GenerationClient& client, const v1::GenerateRequest& request) {
+  GenerationPrinter printer = NewPrinter(request);
   const absl::Status status = client.Generate(request, [&](const v1::GenerateEvent& event) {
     printer.Add(event);
     return !Interrupted();
   });
   printer.EndLine();
+  if (Terminated()) return false;
   if (Interrupted()) {
     std::cerr << "[stopped]" << std::endl;
   } else if (!status.ok()) {
-    std::cerr << "braid: " << status.message() << std::endl;
+    std::cerr << "braid: " << ErrorText(status) << std::endl;
   }
+  ForgetInterrupt();  // it was the text's
+  return true;
 }
 
 // False at its end.
@@ -118,7 +124,11 @@ absl::Status Converse(Session& session, v1::GenerateRequest request) {
   ASSIGN_OR_RETURN(GenerationClient client, session.Generation());
   std::cerr << DialogueSettings(request) << "\n:help tells more\n";
   PromptEditor editor;
-  while (const std::optional<std::string> line = editor.Read()) {
+  while (true) {
+    // From now on: Ctrl-C is the editor's key until a line is complete, and then the text's.
+    CatchInterrupts();
+    const std::optional<std::string> line = editor.Read();
+    if (!line.has_value()) break;
     if (line->empty()) continue;
     if (line->front() == ':') {
       if (!ObeyTyped(*line, &request)) break;
@@ -129,11 +139,9 @@ absl::Status Converse(Session& session, v1::GenerateRequest request) {
       continue;
     }
     request.set_prompt(*line);
-    ContinueTyped(client, request);
-    // From here on they are keys of the editor, and end the program otherwise.
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
+    if (!ContinueTyped(client, request)) return absl::OkStatus();
   }
+  ForgetInterrupt();
   return absl::OkStatus();
 }
 
@@ -143,13 +151,22 @@ absl::Status Choose(Session& session, const GenerateOptions& options) {
     return absl::InvalidArgumentError(
         "--threads: with --server, its own setting holds (braidd --generate-threads)");
   }
+  if (options.together && !session.embedded()) {
+    return absl::InvalidArgumentError(
+        "--together: with --server, its own setting holds (braidd --generate-together)");
+  }
   session.options.serving.num_threads = options.threads;
+  session.options.serving.together = options.together;
   if (options.has_prompt) return ContinueOne(session, options, request);
   if (!options.prompts.empty()) return ContinueMany(session, options, request);
-  if (IsTerminal(STDIN_FILENO) && !session.json) return Converse(session, request);
-  return absl::InvalidArgumentError(
-      "got no prompt; give --prompt TEXT, --prompt - for standard input, or --prompts FILE (at a "
-      "terminal, braid asks for prompts)");
+  // What is typed shows on standard error.
+  const bool at_terminal = IsTerminal(STDIN_FILENO) && IsTerminal(STDERR_FILENO);
+  if (at_terminal && !session.json) return Converse(session, request);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "got no prompt; give --prompt TEXT, --prompt - for standard input, or --prompts FILE (",
+      session.json
+          ? "--json asks for none)"
+          : "where standard input and standard error are a terminal, braid asks for prompts)"));
 }
 
 // Of a pipe.
@@ -173,7 +190,8 @@ void AddSampling(CLI::App* command, GenerateOptions& options) {
       ->capture_default_str()
       ->check(PositiveInt32());
   command->add_option("--temperature", options.temperature, "0 takes the most likely token")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(AtLeastZero());
   command->add_option("--top-p", options.top_p, "Nucleus sampling mass")
       ->capture_default_str()
       ->check(PositiveUpTo(1));
@@ -204,6 +222,11 @@ void AddGenerateCommand(Program& program) {
   command->add_option("--parallel", options->parallel, "Prompts of a file to work on at a time")
       ->capture_default_str()
       ->check(IntegerBetween(1, 64))
+      ->needs(prompts);
+  command
+      ->add_flag("--together", options->together,
+                 "Make them in one step: quicker, and rounding then depends on which are made at a "
+                 "time; not with --server")
       ->needs(prompts);
   AddSampling(command, *options);
   command->add_option("--threads", options->threads, "Threads (all cores); not with --server")

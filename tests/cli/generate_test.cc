@@ -5,8 +5,10 @@
 #include <pty.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -93,7 +95,33 @@ class GenerateCommandTest : public testing::Test {
   }
 
   static fs::path* run_;
+  // At a terminal of its own, in the environment of the test and `variable`.
+  pid_t StartAtTerminal(const Arguments& more, const char* variable, const char* value) {
+    const pid_t pid = forkpty(&terminal_, nullptr, nullptr, nullptr);
+    if (pid == 0) {
+      setenv("TERM", "xterm", 1);
+      if (variable != nullptr) setenv(variable, value, 1);
+      Execute(Command(more));
+    }
+    return pid;
+  }
+  void Type(const std::string& keys) {
+    EXPECT_EQ(write(terminal_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+  }
+
+  // Waits for that: not while a line is edited.
+  bool KeysMakeSignals(bool expected) {
+    for (int i = 0; i < 3000; ++i) {
+      termios settings = {};
+      if (tcgetattr(terminal_, &settings) == 0 && ((settings.c_lflag & ISIG) != 0) == expected)
+        return true;
+      poll(nullptr, 0, 1);
+    }
+    return false;
+  }
+
   const fs::path root_;
+  int terminal_ = -1;
 };
 
 fs::path* GenerateCommandTest::run_ = nullptr;
@@ -188,6 +216,106 @@ TEST_F(GenerateCommandTest, AtATerminalPromptsAreAskedFor) {
   type("\x04");
   EXPECT_EQ(WaitFor(pid), 0) << seen;
   close(terminal);
+}
+
+TEST_F(GenerateCommandTest, CtrlCStopsATextAndSigtermTheProgram) {
+  for (const bool terminated : {false, true}) {
+    const pid_t pid = StartAtTerminal({}, nullptr, nullptr);
+    std::string seen;
+    ASSERT_TRUE(ReadUntil(terminal_, "> ", &seen)) << seen;
+    ASSERT_TRUE(KeysMakeSignals(false)) << seen;
+    Type("the cat\r");
+    ASSERT_TRUE(KeysMakeSignals(true))
+        << seen;  // the model is loaded, which takes longer than we do
+    if (terminated) {
+      kill(pid, SIGTERM);
+      EXPECT_EQ(WaitFor(pid), 130);
+    } else {
+      Type("\x03");
+      ASSERT_TRUE(ReadUntil(terminal_, "[stopped]", &seen)) << seen;
+      ASSERT_TRUE(ReadUntil(terminal_, "> ", &seen)) << seen;
+      Type("\x04");
+      EXPECT_EQ(WaitFor(pid), 0);
+    }
+    close(terminal_);
+  }
+}
+
+TEST_F(GenerateCommandTest, SigtermAtThePromptLeavesTheTerminalAsItWas) {
+  const pid_t pid = StartAtTerminal({}, nullptr, nullptr);
+  std::string seen;
+  ASSERT_TRUE(ReadUntil(terminal_, "> ", &seen)) << seen;
+  kill(pid, SIGTERM);
+  EXPECT_TRUE(ReadUntil(terminal_, "\x1b[?2004l", &seen)) << seen;
+  EXPECT_EQ(WaitFor(pid), 128 + SIGTERM);
+  close(terminal_);
+}
+
+TEST_F(GenerateCommandTest, WhatIsTypedIsUtf8InAnyLocale) {
+  const pid_t pid = StartAtTerminal({}, "LC_ALL", "C");
+  std::string seen;
+  ASSERT_TRUE(ReadUntil(terminal_, "> ", &seen)) << seen;
+  Type(":s\xC3\xA9t\r");
+  EXPECT_TRUE(ReadUntil(terminal_, "got \":s\xC3\xA9t\"", &seen)) << seen;
+  Type("\x04");
+  EXPECT_EQ(WaitFor(pid), 0);
+  close(terminal_);
+}
+
+std::vector<std::vector<double>> Figures(const nlohmann::json& routing) {
+  std::vector<std::vector<double>> all;
+  for (const auto& mixture : routing) {
+    all.push_back({mixture["layer"].get<double>(), mixture["before_token"].get<double>()});
+    for (const auto& weight : mixture["weights"]) all.back().push_back(weight.get<double>());
+  }
+  return all;
+}
+
+// The way through the service, which merges events, loses none.
+TEST_F(GenerateCommandTest, RoutingIsTheLibrarys) {
+  v1::GenerateRequest request;
+  request.set_model(run_->string());
+  request.set_prompt("the cat");
+  request.set_max_tokens(12);
+  request.set_temperature(1);
+  request.set_num_threads(1);
+  request.set_want_routing(true);
+  request.set_routing(v1::SEGMENT_ROUTING);
+  std::vector<std::vector<double>> expected, told;
+  ASSERT_TRUE(Generate(request, [&](const v1::GenerateEvent& event) {
+                for (const auto& mixture : event.routing()) {
+                  expected.push_back({static_cast<double>(mixture.layer()),
+                                      static_cast<double>(mixture.before_token())});
+                  expected.back().insert(expected.back().end(), mixture.weights().begin(),
+                                         mixture.weights().end());
+                }
+              }).ok());
+  ASSERT_GT(expected.size(), 2u);
+  const Arguments routing = {"--show-routing", "--routing", "segment", "--json"};
+  Arguments one = routing;
+  one.insert(one.end(), {"--prompt", "the cat"});
+  ASSERT_EQ(Run(one), 0) << err();
+  std::istringstream lines(out());
+  for (std::string line; std::getline(lines, line);) {
+    const auto event = nlohmann::json::parse(line);
+    EXPECT_TRUE(event.contains("num_tokens")) << line;
+    for (auto& figures : Figures(event.value("routing", nlohmann::json::array()))) {
+      told.push_back(figures);
+    }
+  }
+  EXPECT_EQ(told, expected);
+  Arguments many = routing;
+  many.insert(many.end(), {"--prompts", "-"});
+  ASSERT_EQ(Run(many, "the cat\n"), 0) << err();
+  EXPECT_EQ(Figures(nlohmann::json::parse(out())["routing"]), expected);
+}
+
+TEST_F(GenerateCommandTest, TogetherMakesAllTexts) {
+  ASSERT_EQ(Run({"--prompts", "-", "--parallel", "3", "--together", "--json"}, "the\na\nthe dog\n"),
+            0)
+      << err();
+  EXPECT_EQ(std::ranges::count(out(), '\n'), 3);
+  EXPECT_EQ(Run({"--prompt", "a", "--temperature", "inf"}), 2);
 }
 
 }  // namespace

@@ -42,6 +42,23 @@ TEST(RoutingBarsTest, HeightsFollowTheWeights) {
   EXPECT_EQ(RoutingBar(std::vector<double>(32, 1.0 / 32), false), std::string(32, '5'));
 }
 
+TEST(RoutingBarsTest, OneExpertAndNoneAreShownToo) {
+  EXPECT_EQ(RoutingBar({}, true), "");
+  EXPECT_EQ(RoutingBar(std::vector<double>{1}, true), "▄");  // half of twice 1/E
+  EXPECT_EQ(RoutingBar(std::vector<double>{0, 0}, false), "..");
+}
+
+TEST(GenerationPrinterTest, AModelWithoutExpertsIsToldOnce) {
+  std::ostringstream out, notes;
+  GenerationPrinter printer({.routing_asked = true}, out, notes);
+  v1::GenerateEvent event;
+  event.set_text("a");
+  printer.Add(event);
+  printer.Add(event);
+  EXPECT_EQ(out.str(), "aa");
+  EXPECT_EQ(notes.str(), "[no layer has experts to merge: no routing weights]\n");
+}
+
 TEST(GenerationPrinterTest, RoutingStandsOnLinesOfItsOwn) {
   std::ostringstream out, notes;
   GenerationPrinter printer({.terminal = true, .blocks = false}, out, notes);
@@ -51,10 +68,18 @@ TEST(GenerationPrinterTest, RoutingStandsOnLinesOfItsOwn) {
   event.set_num_tokens(5);
   auto* const mixture = event.add_routing();
   mixture->set_layer(1);
+  mixture->set_before_token(5);
   for (const double weight : {0.5, 0.3, 0.2}) mixture->add_weights(weight);
   EXPECT_TRUE(printer.Add(event));
   EXPECT_EQ(out.str(), "ab\nc?[2J");
-  EXPECT_EQ(notes.str(), "[routing before token 5]\n  layer  1  743  e0 0.50  e1 0.30  e2 0.20\n");
+  const std::string first =
+      "[routing before token 5]\n  layer  1  743  e0 0.50  e1 0.30  e2 0.20\n";
+  EXPECT_EQ(notes.str(), first);
+  // Several changes in one event.
+  *event.add_routing() = event.routing(0);
+  event.mutable_routing(1)->set_before_token(7);
+  printer.Add(event);
+  EXPECT_EQ(notes.str(), first + first + "[routing before token 7]" + first.substr(24));
 }
 
 }  // namespace

@@ -42,5 +42,14 @@ TEST(ScreenBlockTest, DrawsOverTheBlockBefore) {
   EXPECT_EQ(out.str(), "one\ntwo\n\x1b[1A\x1b[2K\x1b[1A\x1b[2Kthree\n");
 }
 
+TEST(TerminalTextTest, PrintableTextHasNoControls) {
+  EXPECT_EQ(PrintableText("a\tb\nc\r\x1b[2J\x7f"), "a\tb\nc??[2J?");
+  EXPECT_EQ(PrintableText("\xC2\x80\xC2\x9B\xC2\x9F\xC2\xA0"), "???\xC2\xA0");  // C1
+  EXPECT_EQ(PrintableText("\xE2\x80\xAE\xE2\x81\xA6\xD8\x9C\xE2\x80\x8F"),
+            "????");  // bidirectional
+  const std::string good = "\xC3\xA9\xE2\x82\xAC\xE2\x80\x99\xE2\x81\xA4\xF0\x9F\x98\x80\xD7\x90";
+  EXPECT_EQ(PrintableText(good), good);
+}
+
 }  // namespace
 }  // namespace braid

@@ -200,7 +200,7 @@ void PrintPlan(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes, st
   for (const ArmDefinition& arm : ArmDefinitions()) {
     const int64_t runs = CountRuns(plan, arm.name);
     if (runs == 0) continue;
-    rows.push_back({arm.name, absl::StrCat(runs), FormatDuration(RunSeconds(plan, {.arm = arm})),
+    rows.push_back({arm.name, absl::StrCat(runs), FormatClock(RunSeconds(plan, {.arm = arm})),
                     absl::StrCat(arm.description, arm.both_orders ? "; both orders" : "")});
   }
   PrintTable(rows, out);
@@ -210,8 +210,8 @@ void PrintPlan(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes, st
       "estimated: %s to prepare the corpus, %s to train, %s to score; %s in all\n",
       plan.name, static_cast<int>(plan.runs.size()), WithThousands(plan.num_steps),
       CompactCount(static_cast<double>(plan.num_tokens_of_run())), lanes,
-      FormatDuration(time.preparation), FormatDuration(time.training), FormatDuration(time.scoring),
-      FormatDuration(time.total()));
+      FormatClock(time.preparation), FormatClock(time.training), FormatClock(time.scoring),
+      FormatClock(time.total()));
 }
 
 }  // namespace braid

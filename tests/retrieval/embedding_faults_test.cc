@@ -153,7 +153,9 @@ TEST(EmbeddingFaultsTest, AClientThatDoesNotReadCostsBoundedMemory) {
     done = true;
   }
   EXPECT_LT(written, 1000) << "writing blocks";
-  if (kFreedMemoryIsReturned) EXPECT_LT(most - before, 16 * kMebibyte);
+  if (kFreedMemoryIsReturned) {
+    EXPECT_LT(most - before, 16 * kMebibyte);
+  }
   RecordProperty("grown_bytes", std::to_string(most - before));
   RecordProperty("batches_taken", written);
 }
@@ -172,7 +174,9 @@ TEST(EmbeddingFaultsTest, TenMegabytesThroughASmallWindowCostBoundedMemory) {
   const int64_t before = server.ResidentBytes();
   ASSERT_TRUE((*client)->Embed(texts, vectors).ok());
   EXPECT_TRUE(vectors == expected);
-  if (kFreedMemoryIsReturned) EXPECT_LT(server.ResidentBytes() - before, 8 * kMebibyte);
+  if (kFreedMemoryIsReturned) {
+    EXPECT_LT(server.ResidentBytes() - before, 8 * kMebibyte);
+  }
 }
 
 }  // namespace

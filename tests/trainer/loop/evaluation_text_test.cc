@@ -112,7 +112,8 @@ TEST_F(EvaluationTextTest, FilesAreDocumentsBetweenEos) {
 }
 
 TEST_F(EvaluationTextTest, WindowsPredictEveryTokenOnce) {
-  const DomainText domain = {.name = "d", .tokens = {5, 6, 2, 7, 8, 9, 2}, .bytes = {}};
+  const DomainText domain = {
+      .name = "d", .tokens = {5, 6, 2, 7, 8, 9, 2}, .bytes = {}, .documents = {}};
   EXPECT_EQ(domain.num_windows(3), 3);
   EXPECT_EQ(domain.num_windows(7), 1);
   const Batch batch = LoadWindows(domain, 0, 3, 3, 2);
@@ -120,7 +121,8 @@ TEST_F(EvaluationTextTest, WindowsPredictEveryTokenOnce) {
   EXPECT_THAT(batch.targets, ElementsAre(5, 6, 2, 7, 8, 9, 2, -1, -1));
   EXPECT_THAT(batch.lengths, ElementsAre(3, 3, 1));
   EXPECT_THAT(LoadWindows(domain, 1, 1, 3, 2).inputs, ElementsAre(2, 7, 8));
-  EXPECT_EQ((DomainText{.name = "e", .tokens = {}, .bytes = {}}.num_windows(3)), 0);
+  EXPECT_EQ((DomainText{.name = "e", .tokens = {}, .bytes = {}, .documents = {}}.num_windows(3)),
+            0);
 }
 
 // A dataset's windows hold one token more than they predict; joined they are the text.

@@ -271,6 +271,15 @@ std::vector<std::vector<double>> Figures(const nlohmann::json& routing) {
   return all;
 }
 
+// The service has other threads, and so other last digits.
+void ExpectNear(const std::vector<std::vector<double>>& told,
+                const std::vector<std::vector<double>>& expected) {
+  ASSERT_EQ(told.size(), expected.size());
+  for (size_t i = 0; i < told.size(); ++i) {
+    EXPECT_THAT(told[i], testing::Pointwise(testing::DoubleNear(1e-4), expected[i]));
+  }
+}
+
 // The way through the service, which merges events, loses none.
 TEST_F(GenerateCommandTest, RoutingIsTheLibrarys) {
   v1::GenerateRequest request;
@@ -303,11 +312,11 @@ TEST_F(GenerateCommandTest, RoutingIsTheLibrarys) {
       told.push_back(figures);
     }
   }
-  EXPECT_EQ(told, expected);
+  ExpectNear(told, expected);
   Arguments many = routing;
   many.insert(many.end(), {"--prompts", "-"});
   ASSERT_EQ(Run(many, "the cat\n"), 0) << err();
-  EXPECT_EQ(Figures(nlohmann::json::parse(out())["routing"]), expected);
+  ExpectNear(Figures(nlohmann::json::parse(out())["routing"]), expected);
 }
 
 TEST_F(GenerateCommandTest, TogetherMakesAllTexts) {

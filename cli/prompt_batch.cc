@@ -118,8 +118,7 @@ class Workers {
   void TellFull(const absl::Status& status) {
     const std::lock_guard lock(mutex_);
     if (std::exchange(told_full_, true)) return;
-    notes_ << "braid: the server is full and is asked again: " << ErrorText(status)
-           << std::endl;
+    notes_ << "braid: the server is full and is asked again: " << ErrorText(status) << std::endl;
   }
 
   absl::Status Continue(size_t index) {
@@ -187,8 +186,7 @@ std::string Position(size_t index, const PromptBatch& batch) {
 }
 
 void Tell(size_t index, const PromptBatch& batch, const absl::Status& status, std::ostream& notes) {
-  notes << "braid: prompt " << Position(index, batch) << ": " << ErrorText(status)
-        << std::endl;
+  notes << "braid: prompt " << Position(index, batch) << ": " << ErrorText(status) << std::endl;
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ constexpr std::array<std::string_view, 81> kTexts = {
     "TaskFile.columns",
     "TaskFile.each",
     "TaskFile.labels",  // within data_dir (CheckTaskSpec)
-    "TaskFile.path",  // within data_dir (CheckTaskSpec)
+    "TaskFile.path",    // within data_dir (CheckTaskSpec)
     "TaskFile.records",
     "TaskSpec.delimiter",
     "TaskSpec.description",

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "trainer/control/run_event_log.h"
 #include "trainer/control/process_identity.h"
+#include "trainer/control/run_event_log.h"
 
 namespace braid {
 namespace {

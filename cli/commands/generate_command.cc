@@ -139,6 +139,10 @@ absl::Status Converse(Session& session, v1::GenerateRequest request) {
       continue;
     }
     request.set_prompt(*line);
+    if (Terminated()) break;
+    // One before the line was complete was not for its text.
+    ForgetInterrupt();
+    CatchInterrupts();
     if (!ContinueTyped(client, request)) return absl::OkStatus();
   }
   ForgetInterrupt();

@@ -190,32 +190,27 @@ bool ReadUntil(int terminal, const std::string& text, std::string* seen) {
 }
 
 TEST_F(GenerateCommandTest, AtATerminalPromptsAreAskedFor) {
-  int terminal = -1;
-  const pid_t pid = forkpty(&terminal, nullptr, nullptr, nullptr);
-  if (pid == 0) {
-    setenv("TERM", "xterm", 1);
-    Execute(Command({}));
-  }
+  const pid_t pid = StartAtTerminal({}, nullptr, nullptr);
   std::string seen;
   const auto type = [&](const std::string& keys) {
-    EXPECT_EQ(write(terminal, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+    EXPECT_TRUE(ReadUntil(terminal_, "> ", &seen)) << seen;
+    EXPECT_TRUE(KeysMakeSignals(false)) << seen;
+    Type(keys);
   };
-  ASSERT_TRUE(ReadUntil(terminal, "> ", &seen)) << seen;
   type(
       "the cot\x08\x08"
       "at\x04\r");  // as an editor has it: back twice, "at", delete
-  ASSERT_TRUE(ReadUntil(terminal, " tokens/s]", &seen)) << seen;
+  ASSERT_TRUE(ReadUntil(terminal_, " tokens/s]", &seen)) << seen;
   type(":set temperature 0.5\r");
-  ASSERT_TRUE(ReadUntil(terminal, "[temperature 0.5,", &seen)) << seen;
+  ASSERT_TRUE(ReadUntil(terminal_, "[temperature 0.5,", &seen)) << seen;
   type("never mind\x03");  // Ctrl-C gives up the line
   type(":nonsense\r");
-  ASSERT_TRUE(ReadUntil(terminal, "expected one of :help", &seen)) << seen;
+  ASSERT_TRUE(ReadUntil(terminal_, "expected one of :help", &seen)) << seen;
   type("\x1b[200~two\rlines\x1b[201~\r");  // a paste is one prompt
-  ASSERT_TRUE(ReadUntil(terminal, " tokens/s]", &seen)) << seen;
-  ASSERT_TRUE(ReadUntil(terminal, "> ", &seen)) << seen;
+  ASSERT_TRUE(ReadUntil(terminal_, " tokens/s]", &seen)) << seen;
   type("\x04");
   EXPECT_EQ(WaitFor(pid), 0) << seen;
-  close(terminal);
+  close(terminal_);
 }
 
 TEST_F(GenerateCommandTest, CtrlCStopsATextAndSigtermTheProgram) {

@@ -86,7 +86,7 @@ void NoteWhatIsMissing(ReportRun* report) {
     note("where the time of a step went: no times in metrics.jsonl");
   }
   if (!report->evaluation) {
-    note("held-out perplexity and routing: no evaluation.json; braid eval makes it");
+    note("held-out perplexity and routing: no evaluation.json; braid eval perplexity makes it");
   }
   if (report->ordering_report_json.empty()) {
     note("order of the documents: no ordering_report.json in the dataset");

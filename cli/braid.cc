@@ -59,6 +59,8 @@ void AddCommands(braid::Program& program) {
   braid::AddMetricsCommand(program);
   braid::AddModelCommands(program);
   braid::AddExportCommands(program);
+  braid::AddReproduceCommand(program);
+  braid::AddGatherCommand(program);
   braid::AddDoctorCommand(program);
   braid::AddTokenCommand(program);
   braid::AddHealthCommand(program);

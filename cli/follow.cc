@@ -85,6 +85,19 @@ absl::StatusOr<v1::Run> FollowRun(TrainingClient& client, const std::string& id,
   return run;
 }
 
+absl::StatusOr<v1::Job> CompleteJob(PipelineClient& client, const v1::SubmitCorpusRequest& request,
+                                    ProgressBoard& board) {
+  ASSIGN_OR_RETURN(v1::Job job, client.SubmitCorpus(request));
+  if (job.state() == v1::JOB_FAILED || job.state() == v1::JOB_CANCELLED) {
+    ASSIGN_OR_RETURN(job, client.ResumeJob(job.id()));
+  }
+  if (job.state() != v1::JOB_SUCCEEDED) {
+    ASSIGN_OR_RETURN(job, FollowJob(client, job.id(), board));
+  }
+  RETURN_IF_ERROR(JobOutcome(job));
+  return job;
+}
+
 absl::Status JobOutcome(const v1::Job& job) {
   switch (job.state()) {
     case v1::JOB_SUCCEEDED:

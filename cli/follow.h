@@ -21,6 +21,11 @@ absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
 absl::StatusOr<v1::Run> FollowRun(TrainingClient& client, const std::string& id,
                                   const std::string& label, ProgressBoard& board);
 
+// The job of this request, new or found again, queued again where it was ended without success, and
+// followed to its success.
+absl::StatusOr<v1::Job> CompleteJob(PipelineClient& client, const v1::SubmitCorpusRequest& request,
+                                    ProgressBoard& board);
+
 // OK for success, otherwise an error that says how to go on.
 absl::Status JobOutcome(const v1::Job& job);
 absl::Status RunOutcome(const v1::Run& run);

@@ -12,7 +12,9 @@
 #include "absl/strings/str_format.h"
 #include "cli/executable_path.h"
 #include "cli/follow.h"
+#include "cli/gathered_corpus.h"
 #include "cli/interrupt.h"
+#include "cli/lane_screen.h"
 #include "cli/progress_board.h"
 #include "cli/quickstart_plan.h"
 #include "cli/quickstart_summary.h"
@@ -20,13 +22,10 @@
 #include "cli/tables.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
-#include "pipeline/machine_corpus.h"
-#include "trainer/control/run_state.h"
 
 namespace braid {
 namespace {
 
-constexpr auto kPollInterval = std::chrono::milliseconds(300);
 constexpr char kSamplePrompt[] = "The following example shows how to";
 
 class Quickstart {
@@ -58,17 +57,7 @@ class Quickstart {
  private:
   absl::StatusOr<std::string> GatherCorpus() {
     const std::filesystem::path corpus = options_.workdir / "corpus.jsonl";
-    if (std::filesystem::exists(corpus)) {
-      board_.Finish("gather", "already done");
-      return corpus.string();
-    }
-    MachineCorpusOptions gather;
-    gather.split_bytes = kQuickstartDocumentBytes;
-    ASSIGN_OR_RETURN(const MachineCorpusSummary summary, GatherMachineCorpus(gather, corpus));
-    board_.Finish("gather",
-                  absl::StrFormat("%s documents, %.1f MB of this machine's text in %d domains",
-                                  WithThousands(summary.num_documents), summary.num_bytes / 1e6,
-                                  static_cast<int>(summary.domains.size())));
+    RETURN_IF_ERROR(GatherOnce({.split_bytes = kQuickstartDocumentBytes}, corpus, board_));
     return corpus.string();
   }
 
@@ -78,14 +67,7 @@ class Quickstart {
     v1::SubmitCorpusRequest request;
     *request.mutable_spec() = QuickstartCorpus(paths, order);
     request.set_request_id(RepeatableRequestId("quickstart", request.spec()));
-    ASSIGN_OR_RETURN(v1::Job job, client.SubmitCorpus(request));
-    if (job.state() == v1::JOB_FAILED || job.state() == v1::JOB_CANCELLED) {
-      ASSIGN_OR_RETURN(job, client.ResumeJob(job.id()));
-    }
-    if (job.state() != v1::JOB_SUCCEEDED) {
-      ASSIGN_OR_RETURN(job, FollowJob(client, job.id(), board_));
-    }
-    RETURN_IF_ERROR(JobOutcome(job));
+    ASSIGN_OR_RETURN(v1::Job job, CompleteJob(client, request, board_));
     board_.Finish(job.id(), absl::StrFormat("%s order: %s instances, adjacent cosine %.3f",
                                             order == v1::SIMILARITY ? "similarity" : "random",
                                             WithThousands(job.result().num_instances()),
@@ -96,57 +78,22 @@ class Quickstart {
   // Keeps as many runs going as there are cores; each uses one thread.
   absl::Status TrainAll() {
     ASSIGN_OR_RETURN(TrainingClient client, session_.Training());
-    const std::vector<QuickstartRun> plan = QuickstartRuns();
-    const size_t slots = std::max(1u, std::thread::hardware_concurrency());
-    size_t next = 0;
-    std::map<std::string, std::string> active;  // name -> run id
-    while (next < plan.size() || !active.empty()) {
-      while (next < plan.size() && active.size() < slots) {
-        RETURN_IF_ERROR(Launch(client, plan[next], active));
-        ++next;
-      }
-      RETURN_IF_ERROR(Poll(client, active));
-      if (Interrupted()) {
-        return absl::CancelledError(
-            "interrupted; runs already started go on, and the same "
-            "command takes everything up again");
-      }
-      std::this_thread::sleep_for(kPollInterval);
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status Launch(TrainingClient& client, const QuickstartRun& planned,
-                      std::map<std::string, std::string>& active) {
-    v1::LaunchRunRequest request;
-    *request.mutable_spec() =
-        QuickstartRunSpec(planned, jobs_[planned.order].result().dataset_dir(), options_.num_steps);
-    request.set_request_id(RepeatableRequestId(planned.name(), request.spec()));
-    ASSIGN_OR_RETURN(v1::Run run, client.LaunchRun(request));
-    if (HasEnded(run.state()) && run.state() != v1::RUN_SUCCEEDED) {
-      ASSIGN_OR_RETURN(run, client.ResumeRun(run.id()));
-    }
-    active[planned.name()] = run.id();
-    return absl::OkStatus();
-  }
-
-  absl::Status Poll(TrainingClient& client, std::map<std::string, std::string>& active) {
-    for (auto it = active.begin(); it != active.end();) {
-      ASSIGN_OR_RETURN(const v1::Run run, client.GetRun(it->second));
-      if (!HasEnded(run.state())) {
-        board_.Update(it->first,
-                      RunProgress(run.latest(), run.spec().num_steps(), run.eta_seconds()));
-        ++it;
-        continue;
-      }
+    LanePlan plan{.lanes = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))};
+    for (const QuickstartRun& run : QuickstartRuns()) plan.tasks.push_back(TaskOf(run));
+    ASSIGN_OR_RETURN(const std::vector<v1::Run> runs, FollowLanes(client, plan, board_));
+    for (const v1::Run& run : runs) {
       RETURN_IF_ERROR(RunOutcome(run));
-      board_.Finish(it->first, absl::StrFormat("%s: %d steps, last loss %.3f, %s tokens/s",
-                                               run.id(), run.latest().step(), run.latest().loss(),
-                                               CompactCount(run.latest().tokens_per_second())));
-      results_[it->first].run = run;
-      it = active.erase(it);
+      results_[run.spec().name()].run = run;
     }
     return absl::OkStatus();
+  }
+
+  LaneTask TaskOf(const QuickstartRun& run) {
+    LaneTask task{.request = {}, .planned_seconds = 0.1 * static_cast<double>(options_.num_steps)};
+    *task.request.mutable_spec() =
+        QuickstartRunSpec(run, jobs_[run.order].result().dataset_dir(), options_.num_steps);
+    task.request.set_request_id(RepeatableRequestId(run.name(), task.request.spec()));
+    return task;
   }
 
   absl::Status CollectAll() {

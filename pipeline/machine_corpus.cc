@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
 #include "pipeline/document_splitter.h"
@@ -80,10 +81,11 @@ class Gatherer {
 
   void Add(const MachineTextFile& file) {
     // A header's domain is known only once it is read.
-    const bool may_be_cpp = file.form == MachineTextForm::kHeader && !IsFull("cpp_headers");
-    if (IsFull(file.domain) && !may_be_cpp) return;
+    const bool may_be_cpp =
+        file.form == MachineTextForm::kHeader && IsWanted("cpp_headers") && !IsFull("cpp_headers");
+    if ((!IsWanted(file.domain) || IsFull(file.domain)) && !may_be_cpp) return;
     const MachineText text = ReadMachineText(options_.root, file, kMaxFileTextBytes);
-    if (IsFull(text.domain)) return;
+    if (!IsWanted(text.domain) || IsFull(text.domain)) return;
     TakenFile taken = {.path = file.path, .domain = text.domain, .documents = {}, .num_bytes = 0};
     for (const std::string& one : text.texts) AddDocuments(one, &taken);
     if (taken.documents.empty()) return;
@@ -101,6 +103,11 @@ class Gatherer {
   }
 
  private:
+  bool IsWanted(const std::string& domain) const {
+    return options_.domains.empty() ||
+           std::ranges::find(options_.domains, domain) != options_.domains.end();
+  }
+
   bool IsFull(const std::string& domain) const {
     const auto found = bytes_.find(domain);
     return found != bytes_.end() && found->second >= domain_limit_;
@@ -142,13 +149,17 @@ MachineCorpusSummary Summarize(const std::vector<TakenFile>& files) {
 absl::Status CheckEnough(const MachineCorpusOptions& options, const MachineCorpusSummary& summary) {
   const int64_t wanted_bytes = std::min(options.min_bytes, options.target_bytes);
   const auto num_domains = static_cast<int64_t>(summary.domains.size());
-  if (num_domains >= options.min_domains && summary.num_bytes >= wanted_bytes) {
+  const int64_t wanted_domains =
+      options.domains.empty()
+          ? options.min_domains
+          : std::min(options.min_domains, static_cast<int64_t>(options.domains.size()));
+  if (num_domains >= wanted_domains && summary.num_bytes >= wanted_bytes) {
     return absl::OkStatus();
   }
   std::string message = absl::StrCat(
       "machine corpus: too little text below ", options.root.string(), ": got ", num_domains,
-      " domains and ", summary.num_bytes, " bytes, expected at least ", options.min_domains,
-      " and ", wanted_bytes, ". Bytes found (packages that add more):");
+      " domains and ", summary.num_bytes, " bytes, expected at least ", wanted_domains, " and ",
+      wanted_bytes, ". Bytes found (packages that add more):");
   for (const MachineTextDomain& domain : MachineTextDomains()) {
     const auto found = std::ranges::find(summary.domains, domain.name, &MachineCorpusDomain::name);
     absl::StrAppend(&message, "\n  ", domain.name, ": ",
@@ -171,7 +182,20 @@ absl::Status WriteFile(const TakenFile& file, AtomicFile* output) {
   return absl::OkStatus();
 }
 
+absl::Status CheckDomains(const MachineCorpusOptions& options) {
+  std::vector<std::string> known;
+  for (const MachineTextDomain& domain : MachineTextDomains()) known.push_back(domain.name);
+  for (const std::string& domain : options.domains) {
+    if (std::ranges::find(known, domain) != known.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("machine corpus: got domain \"", domain,
+                                                   "\", expected one of ",
+                                                   absl::StrJoin(known, ", ")));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckOptions(const MachineCorpusOptions& options) {
+  RETURN_IF_ERROR(CheckDomains(options));
   if (options.target_bytes > 0 && options.max_domain_share > 0 && options.max_domain_share <= 1) {
     return absl::OkStatus();
   }

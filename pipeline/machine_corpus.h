@@ -26,7 +26,9 @@ struct MachineCorpusOptions {
   int64_t split_bytes = 0;
   // Decides which files are taken where there are more than enough.
   uint64_t seed = 0;
-  // Fewer domains or bytes than this is an error.
+  // Only these domains of MachineTextDomains; empty: all.
+  std::vector<std::string> domains = {};
+  // Fewer domains (of those asked for) or bytes than this is an error.
   int64_t min_domains = 5;
   int64_t min_bytes = 20'000'000;
 };
@@ -51,6 +53,7 @@ struct MachineCorpusSummary {
 // that is not UTF-8, shorter than 200 bytes or the same as an earlier document is left out. The
 // same machine and options give the same bytes. FAILED_PRECONDITION when the machine has too
 // little text: the message lists what was found and which packages would add more.
+// INVALID_ARGUMENT for a domain that there is not.
 absl::StatusOr<MachineCorpusSummary> GatherMachineCorpus(const MachineCorpusOptions& options,
                                                          const std::filesystem::path& output_jsonl);
 

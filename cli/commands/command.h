@@ -53,6 +53,8 @@ void AddModelCommands(Program& program);      // model describe
 void AddExplainCommand(Program& program);     // explain
 void AddExportCommands(Program& program);     // export, import
 void AddQuickstartCommand(Program& program);  // quickstart
+void AddReproduceCommand(Program& program);   // reproduce
+void AddGatherCommand(Program& program);      // gather
 void AddDoctorCommand(Program& program);      // doctor
 void AddTokenCommand(Program& program);       // token create, list, revoke
 void AddHealthCommand(Program& program);      // health

@@ -16,9 +16,23 @@ WindowLoss WindowLossOf(const v1::WindowScore& score) {
 
 }  // namespace
 
-HeldoutScore HeldoutScoreOf(const v1::Evaluation& evaluation, ScoredRouting routing,
-                            int32_t first_positions) {
-  HeldoutScore score{.routing = routing, .first_positions = first_positions};
+ScoredRouting ScoredRoutingOf(const v1::Evaluation& evaluation) {
+  switch (evaluation.fixed_weights()) {
+    case v1::AVERAGE_WEIGHTS:
+      return ScoredRouting::kAverage;
+    case v1::UNIFORM_WEIGHTS:
+      return ScoredRouting::kUniform;
+    case v1::NEXT_DOMAIN_WEIGHTS:
+      return ScoredRouting::kOtherDomain;
+    default:
+      return evaluation.routing() == v1::PROMPT_ROUTING ? ScoredRouting::kPrompt
+                                                        : ScoredRouting::kSegment;
+  }
+}
+
+HeldoutScore HeldoutScoreOf(const v1::Evaluation& evaluation) {
+  HeldoutScore score{.routing = ScoredRoutingOf(evaluation),
+                     .first_positions = evaluation.first_segment_length()};
   for (const v1::DomainEvaluation& domain : evaluation.domains()) {
     DomainWindows& windows = score.domains.emplace_back();
     windows.domain = domain.domain();
@@ -40,6 +54,14 @@ std::vector<DomainWeights> DomainWeightsOf(const v1::Evaluation& evaluation) {
     }
   }
   return all;
+}
+
+void AddEvaluations(const std::vector<v1::Evaluation>& evaluations, ArmResult* result) {
+  for (const v1::Evaluation& evaluation : evaluations) {
+    result->heldout.push_back(HeldoutScoreOf(evaluation));
+    if (ScoredRoutingOf(evaluation) != ScoredRouting::kSegment) continue;
+    if (result->routing.empty()) result->routing = DomainWeightsOf(evaluation);
+  }
 }
 
 const HeldoutScore* FindScore(const ArmResult& result, ScoredRouting routing,

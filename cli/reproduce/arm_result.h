@@ -84,10 +84,14 @@ struct ArmResult {
   std::vector<DomainWeights> routing = {};
 };
 
+// Whose weights merged the experts.
+ScoredRouting ScoredRoutingOf(const v1::Evaluation& evaluation);
 // The scoring of an evaluation that was asked for its windows.
-HeldoutScore HeldoutScoreOf(const v1::Evaluation& evaluation, ScoredRouting routing,
-                            int32_t first_positions);
+HeldoutScore HeldoutScoreOf(const v1::Evaluation& evaluation);
 std::vector<DomainWeights> DomainWeightsOf(const v1::Evaluation& evaluation);
+
+// Fills heldout, and routing with the weights of the model's own routing by segment.
+void AddEvaluations(const std::vector<v1::Evaluation>& evaluations, ArmResult* result);
 
 // nullptr when there is none.
 const HeldoutScore* FindScore(const ArmResult& result, ScoredRouting routing,

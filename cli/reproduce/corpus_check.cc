@@ -22,13 +22,9 @@ constexpr int64_t kFewestWindows = 32;
 // long documents.
 constexpr double kMostLong = 0.25;
 
-double TotalBytes(const CorpusSummary& corpus) {
-  return static_cast<double>(
-      std::accumulate(corpus.document_bytes.begin(), corpus.document_bytes.end(), int64_t{0}));
-}
-
 double TrainingTokens(const CorpusSummary& corpus, const CorpusNeeds& needs) {
-  return TotalBytes(corpus) / needs.bytes_per_token * (1 - needs.heldout_fraction);
+  return static_cast<double>(corpus.num_bytes) / needs.bytes_per_token *
+         (1 - needs.heldout_fraction);
 }
 
 int64_t HeldoutWindows(double bytes, const CorpusNeeds& needs) {
@@ -50,7 +46,7 @@ double BytesForWindows(const CorpusNeeds& needs, int64_t windows) {
 }
 
 std::optional<CorpusFinding> CheckSize(const CorpusSummary& corpus, const CorpusNeeds& needs) {
-  const double bytes = TotalBytes(corpus);
+  const double bytes = static_cast<double>(corpus.num_bytes);
   const double needed =
       std::max(BytesFor(needs, kMostPasses), BytesForWindows(needs, kFewestWindows));
   if (bytes >= needed) return std::nullopt;
@@ -70,7 +66,8 @@ std::optional<CorpusFinding> CheckPasses(const CorpusSummary& corpus, const Corp
       FindingKind::kRepeats, /*fatal=*/false,
       absl::StrFormat("each run sees the corpus %.1f times: %s of text, where one pass needs %s; "
                       "training losses then fall further than held-out ones, for all arms alike",
-                      passes, Megabytes(TotalBytes(corpus)), Megabytes(BytesFor(needs, 1)))};
+                      passes, Megabytes(static_cast<double>(corpus.num_bytes)),
+                      Megabytes(BytesFor(needs, 1)))};
 }
 
 std::optional<CorpusFinding> CheckHeldout(const CorpusSummary& corpus, const CorpusNeeds& needs) {
@@ -113,22 +110,50 @@ std::optional<CorpusFinding> CheckLabels(const CorpusSummary& corpus) {
                    "or directory for each domain")};
 }
 
+int64_t ContextBytes(const CorpusNeeds& needs) {
+  return static_cast<int64_t>(static_cast<double>(needs.sequence_length) * needs.bytes_per_token);
+}
+
+std::string WhatIsDoneAboutLength(const CorpusNeeds& needs) {
+  if (needs.split_bytes > 0 && 2 * needs.split_bytes <= ContextBytes(needs)) {
+    return absl::StrFormat(
+        "they are cut at paragraph and line ends to %s bytes (--split-bytes 0 keeps "
+        "them whole)",
+        WithThousands(needs.split_bytes));
+  }
+  return "--split-bytes 450 cuts them at paragraph and line ends to about 150 tokens";
+}
+
 std::optional<CorpusFinding> CheckLengths(const CorpusSummary& corpus, const CorpusNeeds& needs) {
-  const int64_t context_bytes =
-      static_cast<int64_t>(static_cast<double>(needs.sequence_length) * needs.bytes_per_token);
-  if (needs.split_bytes > 0 && 2 * needs.split_bytes <= context_bytes) return std::nullopt;
-  const double share = ShareInDocumentsOver(corpus, context_bytes / 2);
-  if (share <= kMostLong) return std::nullopt;
+  const double share =
+      static_cast<double>(corpus.num_long_bytes) / static_cast<double>(corpus.num_bytes);
+  if (!(share > kMostLong)) return std::nullopt;
   return CorpusFinding{
       FindingKind::kLongDocuments, /*fatal=*/false,
       absl::StrFormat("%.0f %% of the text is in documents longer than half the context of %d "
-                      "tokens (about %s bytes): they fill training instances on their own, in any "
-                      "order, so that similarity order cannot matter (claim 3); --cut 450 cuts "
-                      "documents at paragraph and line ends to about 150 tokens",
-                      100 * share, needs.sequence_length, WithThousands(context_bytes / 2))};
+                      "tokens (about %s bytes): whole, they would fill training instances on their "
+                      "own, in any order, so that similarity order could not matter (claim 3); %s",
+                      100 * share, needs.sequence_length, WithThousands(LongDocumentBytes(needs)),
+                      WhatIsDoneAboutLength(needs))};
+}
+
+DomainSource DomainSourceOf(v1::DomainSource source) {
+  return source == v1::DOMAIN_FROM_FIELD ? DomainSource::kLabels : DomainSource::kPaths;
 }
 
 }  // namespace
+
+CorpusSummary CorpusSummaryOf(const v1::CorpusDescription& description) {
+  CorpusSummary corpus{.domain_source = DomainSourceOf(description.domain_source()),
+                       .num_bytes = description.num_bytes(),
+                       .num_long_bytes = description.num_long_bytes()};
+  for (const v1::CorpusDomain& domain : description.domains()) {
+    corpus.domains.push_back({domain.name(), domain.num_documents(), domain.num_bytes()});
+  }
+  return corpus;
+}
+
+int64_t LongDocumentBytes(const CorpusNeeds& needs) { return ContextBytes(needs) / 2; }
 
 std::vector<CorpusFinding> CheckCorpus(const CorpusSummary& corpus, const CorpusNeeds& needs) {
   std::vector<CorpusFinding> findings;
@@ -151,14 +176,6 @@ absl::Status CorpusStatus(const std::vector<CorpusFinding>& findings) {
 
 DomainSource ChooseDomainSource(const CorpusSummary& corpus) {
   return corpus.domains.size() < 2 ? DomainSource::kClusters : corpus.domain_source;
-}
-
-double ShareInDocumentsOver(const CorpusSummary& corpus, int64_t bytes) {
-  double over = 0;
-  for (const int64_t document : corpus.document_bytes) {
-    if (document > bytes) over += static_cast<double>(document);
-  }
-  return over > 0 ? over / TotalBytes(corpus) : 0;
 }
 
 }  // namespace braid

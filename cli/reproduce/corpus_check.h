@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "braid/v1/pipeline.pb.h"
 
 namespace braid {
 
@@ -27,13 +28,17 @@ struct CorpusDomain {
   int64_t num_bytes = 0;
 };
 
-// What reading a corpus shows.
+// What reading a corpus shows, before anything is cut.
 struct CorpusSummary {
-  std::vector<CorpusDomain> domains;
+  std::vector<CorpusDomain> domains = {};
   DomainSource domain_source = DomainSource::kLabels;
-  // Bytes of text of each document, before anything is cut; in any order.
-  std::vector<int64_t> document_bytes;
+  // Of text: in all, and in documents of more than LongDocumentBytes.
+  int64_t num_bytes = 0;
+  int64_t num_long_bytes = 0;
 };
+
+// What a service says of a corpus that was asked for documents over LongDocumentBytes.
+CorpusSummary CorpusSummaryOf(const v1::CorpusDescription& description);
 
 // What the experiment does with it.
 struct CorpusNeeds {
@@ -57,6 +62,9 @@ struct CorpusFinding {
   std::string message;
 };
 
+// About half a context of text: longer documents leave little room for others beside them.
+int64_t LongDocumentBytes(const CorpusNeeds& needs);
+
 // In the order of FindingKind; empty for a corpus that suits.
 std::vector<CorpusFinding> CheckCorpus(const CorpusSummary& corpus, const CorpusNeeds& needs);
 
@@ -68,9 +76,6 @@ absl::Status CorpusStatus(const std::vector<CorpusFinding>& findings);
 // replaces labels altogether.
 DomainSource ChooseDomainSource(const CorpusSummary& corpus);
 inline constexpr int32_t kNumClusters = 8;
-
-// Share of the corpus' bytes that is in documents longer than `bytes`.
-double ShareInDocumentsOver(const CorpusSummary& corpus, int64_t bytes);
 
 }  // namespace braid
 

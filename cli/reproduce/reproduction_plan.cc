@@ -1,6 +1,7 @@
 #include "cli/reproduce/reproduction_plan.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -25,16 +26,6 @@ bool IsMain(const PlannedRun& run) {
   return run.order == v1::SIMILARITY && (run.arm.name == arm::kDense || run.arm.name == arm::kMoe);
 }
 
-double RunSeconds(const ReproductionPlan& plan, const PlannedRun& run) {
-  return kSecondsOfStart +
-         static_cast<double>(plan.num_tokens_of_run()) / run.arm.tokens_per_second;
-}
-
-double ScoreSeconds(const ReproductionPlan& plan, const PlannedRun& run) {
-  return static_cast<double>(PlannedScores(run).size()) * kDomainsExpected *
-         plan.max_windows_per_domain / kWindowsPerSecond;
-}
-
 ReproductionPlan MakePlan(std::string name, int64_t num_steps, int32_t max_windows, int num_seeds) {
   return WithSeeds(
       {.name = std::move(name), .num_steps = num_steps, .max_windows_per_domain = max_windows},
@@ -48,6 +39,35 @@ void SetModel(const ArmDefinition& arm, v1::ModelConfig* model) {
   routing->set_num_experts(arm.num_experts);
   routing->set_segment_length(arm.segment_length);
   routing->set_first_segment(arm.first_segment);
+}
+
+v1::EvaluateRequest EvaluationOf(const ReproductionPlan& plan, const std::string& run_id,
+                                 const std::string& dataset_dir, int32_t first_positions) {
+  v1::EvaluateRequest request;
+  request.add_models(run_id);
+  request.set_dataset_dir(dataset_dir);
+  request.set_max_windows_per_domain(plan.max_windows_per_domain);
+  request.set_num_threads(1);
+  request.set_want_windows(true);
+  request.set_first_positions(first_positions);
+  // Its intervals are of no use here.
+  request.set_bootstrap_samples(1);
+  return request;
+}
+
+void AddRouting(ScoredRouting routing, v1::EvaluateRequest* request) {
+  switch (routing) {
+    case ScoredRouting::kSegment:
+      return request->add_routings(v1::SEGMENT_ROUTING);
+    case ScoredRouting::kPrompt:
+      return request->add_routings(v1::PROMPT_ROUTING);
+    case ScoredRouting::kAverage:
+      return request->add_fixed_weights(v1::AVERAGE_WEIGHTS);
+    case ScoredRouting::kUniform:
+      return request->add_fixed_weights(v1::UNIFORM_WEIGHTS);
+    case ScoredRouting::kOtherDomain:
+      return request->add_fixed_weights(v1::NEXT_DOMAIN_WEIGHTS);
+  }
 }
 
 int64_t CountRuns(const ReproductionPlan& plan, const std::string& arm) {
@@ -126,16 +146,16 @@ ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds) {
   return plan;
 }
 
-v1::CorpusSpec PlannedCorpus(const std::vector<std::string>& paths, v1::OrderMode order,
-                             int64_t split_bytes) {
+v1::CorpusSpec PlannedCorpus(const CorpusSource& source, v1::OrderMode order) {
   v1::CorpusSpec spec;
   spec.set_name("reproduce");
-  for (const std::string& path : paths) spec.add_paths(path);
-  spec.mutable_ingest()->set_split_bytes(split_bytes);
+  for (const std::string& path : source.paths) spec.add_paths(path);
+  *spec.mutable_ingest() = source.ingest;
   spec.mutable_tokenizer()->set_vocab_size(2048);
   spec.mutable_tokenizer()->set_sample_bytes(4 << 20);
   spec.mutable_neighbors()->set_k(16);
   spec.mutable_pack()->set_sequence_length(kReproductionSequenceLength);
+  spec.mutable_pack()->set_domain_clusters(source.domain_clusters);
   spec.set_order(order);
   return spec;
 }
@@ -171,9 +191,34 @@ std::vector<PlannedScore> PlannedScores(const PlannedRun& run) {
   return scores;
 }
 
+std::vector<v1::EvaluateRequest> PlannedEvaluations(const ReproductionPlan& plan,
+                                                    const PlannedRun& run,
+                                                    const std::string& run_id,
+                                                    const std::string& dataset_dir) {
+  std::map<int32_t, v1::EvaluateRequest> by_positions;
+  for (const PlannedScore& score : PlannedScores(run)) {
+    const auto [entry, is_new] = by_positions.try_emplace(score.first_positions);
+    if (is_new) entry->second = EvaluationOf(plan, run_id, dataset_dir, score.first_positions);
+    AddRouting(score.routing, &entry->second);
+  }
+  std::vector<v1::EvaluateRequest> requests;
+  for (auto& [positions, request] : by_positions) requests.push_back(std::move(request));
+  return requests;
+}
+
 std::string RunRequestId(const ReproductionPlan& plan, const PlannedRun& run,
                          const std::string& dataset_dir) {
   return RepeatableRequestId(run.name(), PlannedRunSpec(plan, run, dataset_dir));
+}
+
+double PlannedTrainingSeconds(const ReproductionPlan& plan, const PlannedRun& run) {
+  return kSecondsOfStart +
+         static_cast<double>(plan.num_tokens_of_run()) / run.arm.tokens_per_second;
+}
+
+double PlannedScoringSeconds(const ReproductionPlan& plan, const PlannedRun& run) {
+  return static_cast<double>(PlannedScores(run).size()) * kDomainsExpected *
+         plan.max_windows_per_domain / kWindowsPerSecond;
 }
 
 double FinishTime(std::span<const double> durations, int lanes) {
@@ -186,8 +231,8 @@ PlanTime EstimateTime(const ReproductionPlan& plan, int lanes, int64_t corpus_by
   std::vector<double> training;
   std::vector<double> scoring;
   for (const PlannedRun& run : plan.runs) {
-    training.push_back(RunSeconds(plan, run));
-    scoring.push_back(ScoreSeconds(plan, run));
+    training.push_back(PlannedTrainingSeconds(plan, run));
+    scoring.push_back(PlannedScoringSeconds(plan, run));
   }
   return {.preparation = kSecondsOfPreparation +
                          kSecondsOfPreparationPerMb * static_cast<double>(corpus_bytes) / 1e6,
@@ -200,7 +245,8 @@ void PrintPlan(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes, st
   for (const ArmDefinition& arm : ArmDefinitions()) {
     const int64_t runs = CountRuns(plan, arm.name);
     if (runs == 0) continue;
-    rows.push_back({arm.name, absl::StrCat(runs), FormatClock(RunSeconds(plan, {.arm = arm})),
+    rows.push_back({arm.name, absl::StrCat(runs),
+                    FormatClock(PlannedTrainingSeconds(plan, {.arm = arm})),
                     absl::StrCat(arm.description, arm.both_orders ? "; both orders" : "")});
   }
   PrintTable(rows, out);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "braid/v1/analysis.pb.h"
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
 #include "cli/reproduce/arm_result.h"
@@ -77,17 +78,35 @@ ReproductionPlan FullPlan();
 // The same plan with another number of seeds, from 0.
 ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds);
 
-// Cuts documents at `split_bytes`; 0 keeps them whole.
-v1::CorpusSpec PlannedCorpus(const std::vector<std::string>& paths, v1::OrderMode order,
-                             int64_t split_bytes);
+// The text of an experiment.
+struct CorpusSource {
+  // As the service that reads them knows them.
+  std::vector<std::string> paths = {};
+  // Which records become documents, and where they are cut.
+  v1::IngestConfig ingest = {};
+  // Domains are as many clusters of documents instead of what the corpus says; 0: what it says.
+  int32_t domain_clusters = 0;
+};
+
+v1::CorpusSpec PlannedCorpus(const CorpusSource& source, v1::OrderMode order);
 v1::RunSpec PlannedRunSpec(const ReproductionPlan& plan, const PlannedRun& run,
                            const std::string& dataset_dir);
 // How the model of a run has to be scored.
 std::vector<PlannedScore> PlannedScores(const PlannedRun& run);
 
+// The requests that score the model of a run on the held-out split of `dataset_dir`.
+std::vector<v1::EvaluateRequest> PlannedEvaluations(const ReproductionPlan& plan,
+                                                    const PlannedRun& run,
+                                                    const std::string& run_id,
+                                                    const std::string& dataset_dir);
+
 // The same for the same run of the same settings: repeating the command finds what it did.
 std::string RunRequestId(const ReproductionPlan& plan, const PlannedRun& run,
                          const std::string& dataset_dir);
+
+// Seconds on one thread beside another such run; guesses, good for the length of a progress bar.
+double PlannedTrainingSeconds(const ReproductionPlan& plan, const PlannedRun& run);
+double PlannedScoringSeconds(const ReproductionPlan& plan, const PlannedRun& run);
 
 // Seconds, of which training takes the most.
 struct PlanTime {

@@ -5,7 +5,6 @@
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -144,9 +143,7 @@ absl::StatusOr<v1::RoutingAnalysis> AnalyzeModelRouting(
 
 absl::Status AnalyzeRouting(const v1::AnalyzeRoutingRequest& request,
                             const std::function<void(const v1::AnalyzeRoutingEvent&)>& emit) {
-  SetModelThreads(request.num_threads() > 0
-                      ? request.num_threads()
-                      : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  SetModelThreads(request.num_threads());
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), std::cerr));
   ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(path.checkpoint));
   ASSIGN_OR_RETURN(

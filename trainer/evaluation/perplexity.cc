@@ -1,8 +1,6 @@
 #include "trainer/evaluation/perplexity.h"
 
-#include <algorithm>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "formats/status_macros.h"
@@ -98,9 +96,7 @@ class Evaluator {
 
 absl::Status Evaluate(const v1::EvaluateRequest& request, const DocumentReader& reader,
                       const Emit& emit) {
-  SetModelThreads(request.num_threads() > 0
-                      ? request.num_threads()
-                      : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  SetModelThreads(request.num_threads());
   ASSIGN_OR_RETURN(const EvaluationPlan plan, PlanEvaluation(request, reader));
   return Evaluator(plan, emit).Run();
 }

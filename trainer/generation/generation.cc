@@ -11,7 +11,7 @@ namespace braid {
 
 absl::Status Generate(const v1::GenerateRequest& request,
                       const std::function<void(const v1::GenerateEvent&)>& emit) {
-  SetModelThreads(GenerationThreads(request.num_threads()));
+  SetModelThreads(request.num_threads());
   ASSIGN_OR_RETURN(const LoadedModel loaded, LoadedModel::Load(request.model(), std::cerr));
   ASSIGN_OR_RETURN(const std::unique_ptr<TextGeneration> text,
                    TextGeneration::Create(request, *loaded.model, *loaded.tokenizer));

@@ -1,18 +1,11 @@
 #include "trainer/generation/loaded_model.h"
 
-#include <algorithm>
-#include <thread>
-
 #include "formats/status_macros.h"
 #include "trainer/generation/text_generation.h"
 #include "trainer/model_path.h"
 #include "trainer/training_state.h"
 
 namespace braid {
-
-int GenerationThreads(int asked) {
-  return asked > 0 ? asked : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-}
 
 absl::StatusOr<LoadedModel> LoadedModel::Load(const std::filesystem::path& path,
                                               std::ostream& warnings) {

@@ -12,9 +12,6 @@
 
 namespace braid {
 
-// What SetModelThreads is to be called with: as asked for, or all cores when that is 0.
-int GenerationThreads(int asked);
-
 struct LoadedModel {
   std::filesystem::path checkpoint;
   std::unique_ptr<LanguageModel> model;

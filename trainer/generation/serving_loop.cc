@@ -73,7 +73,7 @@ v1::ServingReport LoadedReport(const std::filesystem::path& path, LoadedModel& l
 
 absl::Status ServeModel(const std::filesystem::path& path, const ServingLoopOptions& options,
                         int commands, const std::function<void(const v1::ServingReport&)>& emit) {
-  SetModelThreads(GenerationThreads(options.num_threads));
+  SetModelThreads(options.num_threads);
   ASSIGN_OR_RETURN(LoadedModel loaded, LoadedModel::Load(path, std::cerr));
   emit(LoadedReport(path, loaded));
   GenerationTurns turns(*loaded.model, *loaded.tokenizer, emit, options.together);

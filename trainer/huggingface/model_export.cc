@@ -1,6 +1,5 @@
 #include "trainer/huggingface/model_export.h"
 
-#include <algorithm>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -8,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "formats/atomic_file.h"
@@ -213,9 +211,7 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::p
 }
 
 absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
-  SetModelThreads(request.num_threads() > 0
-                      ? request.num_threads()
-                      : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  SetModelThreads(request.num_threads());
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), std::cerr));
   const fs::path tokenizer = path.checkpoint / kTokenizerFile;
   ASSIGN_OR_RETURN(const ExportOptions options, OptionsOf(request, tokenizer));

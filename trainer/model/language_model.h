@@ -135,8 +135,9 @@ class LanguageModel {
   std::unique_ptr<Impl> impl_;
 };
 
-// Threads of every later computation (tensor library and BLAS), and allocator
-// settings that keep large tensors from going back to the kernel. Process-wide.
+// Threads of every later computation (tensor library and BLAS; all cores when less than
+// 1), and allocator settings that keep large tensors from going back to the kernel.
+// Process-wide.
 void SetModelThreads(int num_threads);
 
 }  // namespace braid

@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "trainer/model/language_model.h"
 
@@ -28,7 +29,9 @@ void KeepFreedMemory() {
 }  // namespace
 
 void SetModelThreads(int num_threads) {
-  num_threads = std::max(1, num_threads);
+  if (num_threads < 1) {
+    num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  }
   at::set_num_threads(num_threads);
   SetBlasThreads(num_threads);
   KeepFreedMemory();

@@ -118,11 +118,20 @@ std::string CellOf(const v1::TaskResult* result) {
                       metric.has_interval() ? 100 * metric.interval().high() : kNan, 1);
 }
 
+// Demonstrations asked for, and shown on average where some did not fit or are not there.
+std::string ShotsOf(const v1::TaskResult& result) {
+  const double shown = result.mean_shots();
+  if (result.num_shots() == 0 || shown > result.num_shots() - 0.05) {
+    return absl::StrCat(result.num_shots());
+  }
+  return absl::StrCat(FormatFixed(shown, 1), " of ", result.num_shots());
+}
+
 HtmlTable::Row RowOf(std::span<const ReportRun> runs, const std::vector<Contender>& contenders,
                      const std::string& task) {
   const v1::TaskResult* any = FindAny(runs, contenders, task);
   HtmlTable::Row row{{EscapeHtml(task), any ? EscapeHtml(any->metrics(0).name()) : "",
-                      absl::StrCat(any ? any->num_shots() : 0),
+                      any ? ShotsOf(*any) : "",
                       absl::StrCat(any ? any->num_examples() : 0), FormatFixed(ChanceOf(any), 1)}};
   for (const Contender& contender : contenders) {
     row.cells.push_back(CellOf(Find(runs[contender.run], task, contender.routing)));

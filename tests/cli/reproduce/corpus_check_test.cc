@@ -7,17 +7,18 @@
 namespace braid {
 namespace {
 
+const CorpusNeeds kNeeds = {.tokens_of_run = 983040};
+
 // `count` documents of `bytes` in each domain.
 CorpusSummary Corpus(const std::vector<std::string>& domains, int64_t count, int64_t bytes) {
   CorpusSummary corpus;
   for (const std::string& name : domains) {
     corpus.domains.push_back({name, count, count * bytes});
-    corpus.document_bytes.insert(corpus.document_bytes.end(), count, bytes);
+    corpus.num_bytes += count * bytes;
+    if (bytes > LongDocumentBytes(kNeeds)) corpus.num_long_bytes += count * bytes;
   }
   return corpus;
 }
-
-const CorpusNeeds kNeeds = {.tokens_of_run = 983040};
 
 std::vector<FindingKind> KindsOf(const std::vector<CorpusFinding>& findings) {
   std::vector<FindingKind> kinds;
@@ -85,19 +86,40 @@ TEST(CorpusCheckTest, LongDocumentsAreExplainedAndCuttingIsOffered) {
   const CorpusSummary corpus = Corpus({"a", "b"}, 500, 12000);
   const auto findings = CheckCorpus(corpus, kNeeds);
   ASSERT_EQ(KindsOf(findings), std::vector{FindingKind::kLongDocuments});
-  EXPECT_NE(findings[0].message.find("similarity order cannot matter"), std::string::npos);
-  EXPECT_NE(findings[0].message.find("--cut 450"), std::string::npos);
+  EXPECT_NE(findings[0].message.find("similarity order could not matter"), std::string::npos);
+  EXPECT_NE(findings[0].message.find("--split-bytes 450 cuts them"), std::string::npos);
   CorpusNeeds cut = kNeeds;
   cut.split_bytes = 450;
-  EXPECT_TRUE(CheckCorpus(corpus, cut).empty());
+  EXPECT_NE(CheckCorpus(corpus, cut)[0].message.find("are cut at paragraph and line ends to 450"),
+            std::string::npos);
 }
 
 TEST(CorpusCheckTest, LongDocumentsAreCountedByTheirText) {
-  CorpusSummary corpus;
-  corpus.document_bytes = {100, 100, 100, 700};
-  EXPECT_DOUBLE_EQ(ShareInDocumentsOver(corpus, 100), 0.7);
-  EXPECT_DOUBLE_EQ(ShareInDocumentsOver(corpus, 700), 0);
-  EXPECT_DOUBLE_EQ(ShareInDocumentsOver({}, 0), 0);
+  CorpusSummary corpus = Corpus({"a", "b"}, 4000, 450);
+  corpus.num_long_bytes = corpus.num_bytes / 4;
+  EXPECT_TRUE(CheckCorpus(corpus, kNeeds).empty());
+  ++corpus.num_long_bytes;
+  EXPECT_EQ(KindsOf(CheckCorpus(corpus, kNeeds)), std::vector{FindingKind::kLongDocuments});
+  EXPECT_EQ(LongDocumentBytes(kNeeds), 588);
+}
+
+TEST(CorpusCheckTest, ADescriptionIsTakenOver) {
+  v1::CorpusDescription description;
+  v1::CorpusDomain& domain = *description.add_domains();
+  domain.set_name("law");
+  domain.set_num_documents(3);
+  domain.set_num_bytes(70);
+  description.set_domain_source(v1::DOMAIN_FROM_PATH);
+  description.set_num_bytes(70);
+  description.set_num_long_bytes(40);
+  const CorpusSummary corpus = CorpusSummaryOf(description);
+  ASSERT_EQ(corpus.domains.size(), 1);
+  EXPECT_EQ(corpus.domains[0].name, "law");
+  EXPECT_EQ(corpus.domains[0].num_documents, 3);
+  EXPECT_EQ(corpus.domains[0].num_bytes, 70);
+  EXPECT_EQ(corpus.domain_source, DomainSource::kPaths);
+  EXPECT_EQ(corpus.num_bytes, 70);
+  EXPECT_EQ(corpus.num_long_bytes, 40);
 }
 
 }  // namespace

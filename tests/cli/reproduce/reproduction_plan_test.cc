@@ -76,11 +76,14 @@ TEST(ReproductionPlanTest, RequestIdsNameTheSameWorkAgain) {
 }
 
 TEST(ReproductionPlanTest, TheOrdersShareEverythingButTheOrder) {
-  v1::CorpusSpec similarity = PlannedCorpus({"a", "b"}, v1::SIMILARITY, 450);
+  CorpusSource source{.paths = {"a", "b"}, .domain_clusters = 8};
+  source.ingest.set_split_bytes(450);
+  v1::CorpusSpec similarity = PlannedCorpus(source, v1::SIMILARITY);
   EXPECT_EQ(similarity.ingest().split_bytes(), 450);
+  EXPECT_EQ(similarity.pack().domain_clusters(), 8);
   similarity.set_order(v1::RANDOM);
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(
-      similarity, PlannedCorpus({"a", "b"}, v1::RANDOM, 450)));
+      similarity, PlannedCorpus(source, v1::RANDOM)));
 }
 
 TEST(ReproductionPlanTest, ModelsAreScoredAsClaimsNeedThem) {
@@ -89,6 +92,33 @@ TEST(ReproductionPlanTest, ModelsAreScoredAsClaimsNeedThem) {
                             : run.name() == "dense-similarity-seed-0" ? 2
                                                                       : 1;
     EXPECT_EQ(PlannedScores(run).size(), expected) << run.name();
+  }
+}
+
+TEST(ReproductionPlanTest, RequestsOfARunAskForAllItsScores) {
+  for (const PlannedRun& run : QuickPlan().runs) {
+    std::multiset<std::pair<int32_t, int>> planned;
+    for (const PlannedScore& score : PlannedScores(run)) {
+      planned.emplace(score.first_positions, static_cast<int>(score.routing));
+    }
+    std::multiset<std::pair<int32_t, int>> asked;
+    for (const auto& request : PlannedEvaluations(QuickPlan(), run, "run-1", "/data")) {
+      EXPECT_TRUE(request.want_windows());
+      EXPECT_EQ(request.models(0), "run-1");
+      EXPECT_EQ(request.dataset_dir(), "/data");
+      v1::Evaluation evaluation;
+      evaluation.set_first_segment_length(request.first_positions());
+      for (const int routing : request.routings()) {
+        evaluation.set_routing(static_cast<v1::InferenceRouting>(routing));
+        asked.emplace(request.first_positions(), static_cast<int>(ScoredRoutingOf(evaluation)));
+      }
+      evaluation.clear_routing();
+      for (const int weights : request.fixed_weights()) {
+        evaluation.set_fixed_weights(static_cast<v1::FixedWeights>(weights));
+        asked.emplace(request.first_positions(), static_cast<int>(ScoredRoutingOf(evaluation)));
+      }
+    }
+    EXPECT_EQ(asked, planned) << run.name();
   }
 }
 

@@ -221,6 +221,8 @@ TEST(ReportLookTest, TasksShowBothRoutingsWithIntervalsAndChance) {
     result->set_task("piqa");
     result->set_routing(routing);
     result->set_chance(0.5);
+    result->set_num_shots(5);
+    result->set_mean_shots(2.25);
     v1::TaskMetric* metric = result->add_metrics();
     metric->set_name("acc");
     metric->set_value(routing == v1::PROMPT_ROUTING ? 0.612 : 0.634);
@@ -232,6 +234,7 @@ TEST(ReportLookTest, TasksShowBothRoutingsWithIntervalsAndChance) {
   EXPECT_THAT(html, HasSubstr("61.2<br/><span class=\"interval\">60.0 to 65.0</span>"));
   EXPECT_THAT(html, HasSubstr("63.4 (60.0 to 65.0)"));
   EXPECT_THAT(html, HasSubstr("piqa, chance: 50.0"));
+  EXPECT_THAT(html, HasSubstr(">2.2 of 5<"));
 }
 
 TEST(ReportDataTest, HoldsTheCurvesAndComparisonsOfThePage) {

@@ -1,6 +1,5 @@
 #include "trainer/evaluation/tasks/evaluate_tasks.h"
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -11,7 +10,6 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -218,9 +216,7 @@ class TaskRun {
 }  // namespace
 
 absl::Status EvaluateTasks(const v1::EvaluateTasksRequest& request, const Emit& emit) {
-  SetModelThreads(request.num_threads() > 0
-                      ? request.num_threads()
-                      : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  SetModelThreads(request.num_threads());
   RETURN_IF_ERROR(CheckRequest(request));
   v1::EvaluateTasksEvent last;
   v1::TasksResult* result = last.mutable_result();

@@ -1,0 +1,150 @@
+// reproduce
+#include <xxhash.h>
+
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "cli/arguments.h"
+#include "cli/commands/command.h"
+#include "cli/reproduce/reproduction.h"
+
+namespace braid {
+namespace {
+
+struct ReproduceOptions {
+  std::vector<std::string> paths;
+  std::string output, text_field, domain_field;
+  bool quick = false, full = false, dry_run = false;
+  int num_seeds = 0, lanes = 0;
+  int64_t num_steps = 0, split_bytes = kReproductionDocumentBytes;
+};
+
+ReproductionPlan PlanOf(const ReproduceOptions& options) {
+  ReproductionPlan plan = options.full ? FullPlan() : QuickPlan();
+  if (options.num_seeds > 0) plan = WithSeeds(std::move(plan), options.num_seeds);
+  if (options.num_steps > 0) plan.num_steps = options.num_steps;
+  return plan;
+}
+
+CorpusSource SourceOf(const ReproduceOptions& options) {
+  CorpusSource source;
+  for (const std::string& path : options.paths) {
+    source.paths.push_back(std::filesystem::absolute(path).lexically_normal().string());
+  }
+  source.ingest.set_text_field(options.text_field);
+  source.ingest.set_domain_field(options.domain_field);
+  source.ingest.set_split_bytes(options.split_bytes);
+  return source;
+}
+
+// What the experiment was, for the record: enough to ask for the same again.
+std::string CommandLine(const ReproduceOptions& options) {
+  std::vector<std::string> words = {"braid", "reproduce"};
+  words.insert(words.end(), options.paths.begin(), options.paths.end());
+  words.push_back(options.full ? "--full" : "--quick");
+  if (options.num_seeds > 0) words.push_back(absl::StrCat("--seeds ", options.num_seeds));
+  if (options.num_steps > 0) words.push_back(absl::StrCat("--steps ", options.num_steps));
+  if (options.split_bytes != kReproductionDocumentBytes) {
+    words.push_back(absl::StrCat("--split-bytes ", options.split_bytes));
+  }
+  if (!options.text_field.empty()) words.push_back("--text-field " + options.text_field);
+  if (!options.domain_field.empty()) words.push_back("--domain-field " + options.domain_field);
+  return absl::StrJoin(words, " ");
+}
+
+// One directory for each experiment of a home.
+std::filesystem::path OutputDirectory(const std::filesystem::path& home,
+                                      const ReproductionOptions& options) {
+  const std::string corpus =
+      absl::StrCat(absl::StrJoin(options.source.paths, "\n"), "\n",
+                   options.source.ingest.SerializeAsString(), options.plan.num_steps);
+  return home / "reproductions" /
+         absl::StrFormat("%s-%08x", options.plan.name,
+                         static_cast<uint32_t>(XXH3_64bits(corpus.data(), corpus.size())));
+}
+
+absl::Status Reproduce(Session& session, const ReproduceOptions& options,
+                       const std::string& version) {
+  if (!session.embedded() && options.paths.empty()) {
+    return absl::InvalidArgumentError(
+        "PATH: with --server name files or directories of the server; the text of this machine is "
+        "gathered only where the experiment runs here");
+  }
+  ReproductionOptions experiment{.plan = PlanOf(options),
+                                 .source = SourceOf(options),
+                                 .lanes = options.lanes,
+                                 .output_dir = options.output,
+                                 .command = CommandLine(options),
+                                 .version = version};
+  if (options.dry_run) return PlanReproduction(session, experiment);
+  if (options.output.empty()) {
+    experiment.output_dir = OutputDirectory(session.options.home, experiment);
+  }
+  experiment.output_dir = std::filesystem::absolute(experiment.output_dir).lexically_normal();
+  return RunReproduction(session, experiment);
+}
+
+void AddPlan(CLI::App* command, ReproduceOptions* options) {
+  CLI::Option* quick = command->add_flag(
+      "--quick", options->quick, "One seed, 1.6 M tokens a run: about 10 minutes on 2 cores");
+  command
+      ->add_flag("--full", options->full,
+                 "Three seeds, 5.7 M tokens a run: about 90 minutes on 2 cores")
+      ->excludes(quick);
+  command->add_option("--seeds", options->num_seeds, "Another number of seeds")
+      ->check(IntegerBetween(1, 100));
+  command
+      ->add_option("--steps", options->num_steps, "Another number of steps of 2,048 tokens a run")
+      ->check(IntegerBetween(10, 10'000'000));
+  command->add_option("--lanes", options->lanes, "Runs at a time, one thread each (one a core)")
+      ->check(IntegerBetween(1, 10'000));
+  command->add_flag("--dry-run", options->dry_run,
+                    "Check the corpus, and print the runs and the time they take");
+}
+
+void AddCorpus(CLI::App* command, ReproduceOptions* options) {
+  command->add_option("paths", options->paths,
+                      "Files (.jsonl, .jsonl.gz, .jsonl.zst, .txt) or directories of text; "
+                      "without any, this machine's own text");
+  command->add_option("--text-field", options->text_field, "JSON field with the text");
+  command->add_option("--domain-field", options->domain_field,
+                      "JSON field with the domain (domain)");
+  command
+      ->add_option("--split-bytes", options->split_bytes,
+                   "Cut longer documents at paragraph or line boundaries; 0 keeps them whole")
+      ->capture_default_str()
+      ->check(IntegerBetween(0, int64_t{1} << 40));
+  command->add_option("-o,--output", options->output,
+                      "Directory of reproduction.html and reproduction.json "
+                      "(HOME/reproductions/...)");
+}
+
+}  // namespace
+
+void AddReproduceCommand(Program& program) {
+  auto options = std::make_shared<ReproduceOptions>();
+  options->lanes = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  CLI::App* command = program.app.add_subcommand(
+      "reproduce", "Which of the paper's claims hold on your text, and by how much");
+  AddCorpus(command, options.get());
+  AddPlan(command, options.get());
+  command->footer(
+      "Prepares the corpus in two orders, trains dense models and mixtures of every kind on it,\n"
+      "and puts ten claims of arXiv 2405.03133 to the test; docs/reproduction.md has the claims\n"
+      "and the rule for verdicts. The same command goes on after any interruption.\n\n"
+      "Examples:\n"
+      "  braid reproduce\n"
+      "  braid reproduce corpus/ --dry-run\n"
+      "  braid reproduce books.jsonl.zst code.jsonl --full --seeds 5");
+  command->callback([&program, options] {
+    program.action = [&program, options] {
+      return Reproduce(program.session, *options, program.app.version());
+    };
+  });
+}
+
+}  // namespace braid

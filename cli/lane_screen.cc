@@ -1,0 +1,121 @@
+#include "cli/lane_screen.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_format.h"
+#include "cli/follow.h"
+#include "cli/interrupt.h"
+#include "cli/run_view.h"
+#include "formats/status_macros.h"
+#include "trainer/control/run_state.h"
+
+namespace braid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPollInterval = std::chrono::milliseconds(300);
+// How long a service may be away.
+constexpr auto kPatience = std::chrono::minutes(5);
+
+class ClientLauncher : public RunLauncher {
+ public:
+  explicit ClientLauncher(TrainingClient& client) : client_(client) {}
+
+  absl::StatusOr<v1::Run> Launch(const v1::LaunchRunRequest& request) override {
+    return client_.LaunchRun(request);
+  }
+  absl::StatusOr<v1::Run> Get(const std::string& id) override { return client_.GetRun(id); }
+  absl::StatusOr<v1::Run> Resume(const std::string& id) override { return client_.ResumeRun(id); }
+
+ private:
+  TrainingClient& client_;
+};
+
+std::string Ending(const v1::Run& run) {
+  if (run.state() != v1::RUN_SUCCEEDED) {
+    return absl::StrFormat("%s: %s %s", run.id(), StateName(run.state()), run.error());
+  }
+  return absl::StrFormat("%s: %d steps, last loss %.3f, %s tokens/s", run.id(), run.latest().step(),
+                         run.latest().loss(), CompactCount(run.latest().tokens_per_second()));
+}
+
+class LaneScreen {
+ public:
+  LaneScreen(TrainingClient& client, const LanePlan& plan, ProgressBoard& board)
+      : plan_(plan),
+        launcher_(client),
+        lanes_(launcher_, plan.tasks, plan.lanes),
+        shown_(plan.tasks.size(), false),
+        board_(board) {}
+
+  absl::StatusOr<std::vector<v1::Run>> Follow() {
+    while (!lanes_.done()) {
+      RETURN_IF_ERROR(Advance());
+      Show();
+      if (Interrupted()) {
+        return absl::CancelledError(
+            "interrupted; runs already started go on (braid runs, braid stop), and the same "
+            "command takes everything up again");
+      }
+      if (!lanes_.done()) std::this_thread::sleep_for(kPollInterval);
+    }
+    board_.Finish("runs", absl::StrFormat("%d trained", static_cast<int>(NumShown())));
+    std::vector<v1::Run> runs;
+    for (size_t task = 0; task < plan_.tasks.size(); ++task) runs.push_back(lanes_.run(task));
+    return runs;
+  }
+
+ private:
+  absl::Status Advance() {
+    const absl::Status status = lanes_.Advance();
+    if (!absl::IsUnavailable(status)) {
+      last_answer_ = Clock::now();
+      return status;
+    }
+    return Clock::now() - last_answer_ < kPatience ? absl::OkStatus() : status;
+  }
+
+  void Show() {
+    for (size_t task = 0; task < plan_.tasks.size(); ++task) ShowTask(task);
+    Progress progress;
+    progress.done = NumShown();
+    progress.total = static_cast<int64_t>(plan_.tasks.size());
+    progress.unit = "runs";
+    progress.rate = 0;
+    progress.eta_seconds = lanes_.SecondsLeft() + plan_.seconds_afterwards;
+    if (progress.done < progress.total) board_.Update("runs", progress);
+  }
+
+  void ShowTask(size_t task) {
+    const v1::Run& run = lanes_.run(task);
+    const std::string& name = plan_.tasks[task].request.spec().name();
+    if (lanes_.active().contains(task)) {
+      board_.Update(name, RunProgress(run.latest(), run.spec().num_steps(), run.eta_seconds()));
+    } else if (!shown_[task] && HasEnded(run.state())) {
+      shown_[task] = true;
+      board_.Finish(name, Ending(run));
+    }
+  }
+
+  int64_t NumShown() const { return std::ranges::count(shown_, true); }
+
+  const LanePlan& plan_;
+  ClientLauncher launcher_;
+  TrainingLanes lanes_;
+  std::vector<bool> shown_;
+  ProgressBoard& board_;
+  Clock::time_point last_answer_ = Clock::now();
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<v1::Run>> FollowLanes(TrainingClient& client, const LanePlan& plan,
+                                                 ProgressBoard& board) {
+  return LaneScreen(client, plan, board).Follow();
+}
+
+}  // namespace braid

@@ -1,0 +1,31 @@
+// Takes the runs of a plan to their ends on a training service, a few at a time, and shows how far
+// they are.
+#ifndef BRAID_CLI_LANE_SCREEN_H_
+#define BRAID_CLI_LANE_SCREEN_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/progress_board.h"
+#include "cli/reproduce/training_lanes.h"
+#include "cli/training_client.h"
+
+namespace braid {
+
+struct LanePlan {
+  std::vector<LaneTask> tasks = {};
+  // Runs at a time.
+  int lanes = 1;
+  // Work that follows the runs, for the time left.
+  double seconds_afterwards = 0;
+};
+
+// The ended runs, in the order of the tasks, whatever way they ended. A row for each run that goes,
+// by its name, and one for all. A service that is away for some minutes is waited for.
+// CancelledError on Ctrl-C: runs that go are left alone, and the same tasks find them again.
+absl::StatusOr<std::vector<v1::Run>> FollowLanes(TrainingClient& client, const LanePlan& plan,
+                                                 ProgressBoard& board);
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_LANE_SCREEN_H_

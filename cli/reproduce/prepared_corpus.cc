@@ -1,0 +1,84 @@
+#include "cli/reproduce/prepared_corpus.h"
+
+#include "absl/strings/str_format.h"
+#include "cli/follow.h"
+#include "cli/repeatable_request_id.h"
+#include "cli/tables.h"
+#include "formats/status_macros.h"
+
+namespace braid {
+namespace {
+
+CorpusNeeds NeedsOf(const ReproductionPlan& plan, const CorpusSource& source) {
+  return {.sequence_length = kReproductionSequenceLength,
+          .tokens_of_run = plan.num_tokens_of_run(),
+          .split_bytes = source.ingest.split_bytes()};
+}
+
+absl::StatusOr<v1::CorpusDescription> Describe(PipelineClient& client, const CorpusSource& source,
+                                               int64_t long_document_bytes, ProgressBoard& board) {
+  v1::DescribeCorpusRequest request;
+  for (const std::string& path : source.paths) request.add_paths(path);
+  *request.mutable_ingest() = source.ingest;
+  request.set_long_document_bytes(long_document_bytes);
+  ASSIGN_OR_RETURN(const v1::CorpusDescription corpus,
+                   client.DescribeCorpus(request, [&](const v1::DescribeCorpusEvent& event) {
+                     Progress progress;
+                     progress.done = event.done();
+                     progress.total = event.total();
+                     progress.unit = "bytes";
+                     board.Update("read", progress);
+                   }));
+  board.Finish(
+      "read",
+      absl::StrFormat("%s documents, %.1f MB in %d domains", WithThousands(corpus.num_documents()),
+                      static_cast<double>(corpus.num_bytes()) / 1e6, corpus.domains_size()));
+  return corpus;
+}
+
+absl::StatusOr<v1::Job> Prepare(PipelineClient& client, const CorpusSource& source,
+                                v1::OrderMode order, ProgressBoard& board) {
+  v1::SubmitCorpusRequest request;
+  *request.mutable_spec() = PlannedCorpus(source, order);
+  request.set_request_id(RepeatableRequestId("reproduce", request.spec()));
+  ASSIGN_OR_RETURN(v1::Job job, CompleteJob(client, request, board));
+  board.Finish(job.id(), absl::StrFormat("%s order: %s instances, adjacent cosine %.3f",
+                                         order == v1::SIMILARITY ? "similarity" : "random",
+                                         WithThousands(job.result().num_instances()),
+                                         job.result().adjacent_cosine()));
+  return job;
+}
+
+}  // namespace
+
+absl::StatusOr<CheckedCorpus> CheckSource(PipelineClient& client, const ReproductionPlan& plan,
+                                          CorpusSource source, ProgressBoard& board) {
+  const CorpusNeeds needs = NeedsOf(plan, source);
+  ASSIGN_OR_RETURN(const v1::CorpusDescription description,
+                   Describe(client, source, LongDocumentBytes(needs), board));
+  CheckedCorpus corpus{.summary = CorpusSummaryOf(description), .source = std::move(source)};
+  const std::vector<CorpusFinding> findings = CheckCorpus(corpus.summary, needs);
+  RETURN_IF_ERROR(CorpusStatus(findings));
+  for (const CorpusFinding& finding : findings) corpus.notes.push_back(finding.message);
+  if (ChooseDomainSource(corpus.summary) == DomainSource::kClusters) {
+    corpus.source.domain_clusters = kNumClusters;
+  }
+  return corpus;
+}
+
+absl::StatusOr<PreparedCorpus> PrepareOrders(PipelineClient& client, const CorpusSource& source,
+                                             ProgressBoard& board) {
+  PreparedCorpus prepared;
+  for (const v1::OrderMode order : {v1::SIMILARITY, v1::RANDOM}) {
+    ASSIGN_OR_RETURN(const v1::Job job, Prepare(client, source, order, board));
+    prepared.dataset_dirs[order] = job.result().dataset_dir();
+    if (order != v1::SIMILARITY) continue;
+    for (const v1::DomainSummary& domain : job.result().domains()) {
+      prepared.domains.push_back({domain.name(), domain.num_tokens(), domain.similarity()});
+      if (domain.num_heldout_documents() > 0) ++prepared.num_heldout_domains;
+    }
+  }
+  return prepared;
+}
+
+}  // namespace braid

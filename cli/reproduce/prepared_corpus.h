@@ -1,0 +1,45 @@
+// The corpus of an experiment on a service: described, checked, and prepared once per order.
+#ifndef BRAID_CLI_REPRODUCE_PREPARED_CORPUS_H_
+#define BRAID_CLI_REPRODUCE_PREPARED_CORPUS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/pipeline_client.h"
+#include "cli/progress_board.h"
+#include "cli/reproduce/contrasts.h"
+#include "cli/reproduce/corpus_check.h"
+#include "cli/reproduce/reproduction_plan.h"
+
+namespace braid {
+
+// A corpus as it is before anything is done to it.
+struct CheckedCorpus {
+  CorpusSummary summary = {};
+  // As asked for, with clusters for domains where the corpus names none.
+  CorpusSource source = {};
+  // What the check found, for people.
+  std::vector<std::string> notes = {};
+};
+
+// Reads the corpus once. FailedPrecondition, with what is needed, for one that is too small.
+absl::StatusOr<CheckedCorpus> CheckSource(PipelineClient& client, const ReproductionPlan& plan,
+                                          CorpusSource source, ProgressBoard& board);
+
+struct PreparedCorpus {
+  std::map<v1::OrderMode, std::string> dataset_dirs;
+  // By name.
+  std::vector<DomainProfile> domains;
+  // Domains of which something was held out.
+  int num_heldout_domains = 0;
+};
+
+// Both orders as jobs of the service, found again where they were made before.
+absl::StatusOr<PreparedCorpus> PrepareOrders(PipelineClient& client, const CorpusSource& source,
+                                             ProgressBoard& board);
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_REPRODUCE_PREPARED_CORPUS_H_

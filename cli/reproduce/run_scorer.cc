@@ -1,0 +1,105 @@
+#include "cli/reproduce/run_scorer.h"
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/interrupt.h"
+#include "cli/repeatable_request_id.h"
+#include "formats/atomic_file.h"
+#include "formats/status_macros.h"
+
+namespace braid {
+namespace {
+
+class RunScorer {
+ public:
+  RunScorer(const AnalysisClient& client, const std::vector<ScoringTask>& tasks,
+            const std::filesystem::path& directory, ProgressBoard& board)
+      : client_(client), tasks_(tasks), directory_(directory), board_(board) {}
+
+  std::vector<TaskScores> Run(int lanes) {
+    scores_.assign(tasks_.size(), absl::CancelledError("interrupted"));
+    Show();
+    {
+      std::vector<std::jthread> threads;
+      for (int lane = 0; lane < lanes; ++lane) threads.emplace_back([this] { Work(); });
+    }
+    return std::move(scores_);
+  }
+
+ private:
+  void Work() {
+    for (size_t task = next_++; task < tasks_.size() && !Interrupted(); task = next_++) {
+      scores_[task] = ScoreTask(tasks_[task]);
+      ++num_done_;
+      Show();
+    }
+  }
+
+  void Show() {
+    const std::lock_guard lock(mutex_);
+    Progress progress;
+    progress.done = num_done_;
+    progress.total = static_cast<int64_t>(tasks_.size());
+    progress.unit = "models";
+    board_.Update("score", progress);
+  }
+
+  TaskScores ScoreTask(const ScoringTask& task) {
+    std::vector<v1::Evaluation> evaluations;
+    for (const v1::EvaluateRequest& request : task.requests) {
+      ASSIGN_OR_RETURN(const v1::EvaluationResult result, Score(task.run, request));
+      evaluations.insert(evaluations.end(), result.evaluations().begin(),
+                         result.evaluations().end());
+    }
+    return evaluations;
+  }
+
+  // A run id alone would name another run once the service's files are gone.
+  std::filesystem::path FileOf(const v1::Run& run, const v1::EvaluateRequest& request) const {
+    const std::string name =
+        absl::StrFormat("%s-%s-%.0f", run.spec().name(), run.id(), run.created_at());
+    return directory_ / absl::StrCat(RepeatableRequestId(name, request), ".binpb");
+  }
+
+  absl::StatusOr<v1::EvaluationResult> Score(const v1::Run& run,
+                                             const v1::EvaluateRequest& request) {
+    const std::filesystem::path file = FileOf(run, request);
+    const absl::StatusOr<std::string> kept = ReadFile(file);
+    v1::EvaluationResult result;
+    if (kept.ok() && result.ParseFromString(*kept) && result.evaluations_size() > 0) return result;
+    AnalysisClient client = client_;
+    ASSIGN_OR_RETURN(result, client.Evaluate(request, [](const v1::EvaluateEvent&) {}));
+    RETURN_IF_ERROR(WriteFileAtomically(file, result.SerializeAsString()));
+    return result;
+  }
+
+  const AnalysisClient& client_;
+  const std::vector<ScoringTask>& tasks_;
+  const std::filesystem::path& directory_;
+  std::mutex mutex_;
+  ProgressBoard& board_;  // one thread at a time
+  std::atomic<size_t> next_ = 0;
+  std::atomic<int64_t> num_done_ = 0;
+  std::vector<TaskScores> scores_;  // each by the thread that took its task
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<TaskScores>> ScoreRuns(const AnalysisClient& client,
+                                                  const std::vector<ScoringTask>& tasks, int lanes,
+                                                  const std::filesystem::path& directory,
+                                                  ProgressBoard& board) {
+  RETURN_IF_ERROR(MakeDirectories(directory));
+  std::vector<TaskScores> scores = RunScorer(client, tasks, directory, board).Run(lanes);
+  if (Interrupted()) {
+    return absl::CancelledError("interrupted; the same command goes on where it was");
+  }
+  board.Finish("score", absl::StrFormat("%d models", static_cast<int>(tasks.size())));
+  return scores;
+}
+
+}  // namespace braid

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -10,24 +11,32 @@
 #include "absl/strings/str_join.h"
 #include "cli/arguments.h"
 #include "cli/commands/command.h"
+#include "cli/launch_options.h"
 #include "cli/reproduce/reproduction.h"
+#include "formats/status_macros.h"
 
 namespace braid {
 namespace {
 
 struct ReproduceOptions {
   std::vector<std::string> paths;
-  std::string output, text_field, domain_field;
+  std::string output, text_field, domain_field, hosts;
   bool quick = false, full = false, dry_run = false;
   int num_seeds = 0, lanes = 0;
   int64_t num_steps = 0, split_bytes = kReproductionDocumentBytes;
 };
 
-ReproductionPlan PlanOf(const ReproduceOptions& options) {
+ReproductionPlan PlanOf(const ReproduceOptions& options, std::span<const v1::HostSlots> hosts) {
   ReproductionPlan plan = options.full ? FullPlan() : QuickPlan();
   if (options.num_seeds > 0) plan = WithSeeds(std::move(plan), options.num_seeds);
   if (options.num_steps > 0) plan.num_steps = options.num_steps;
-  return plan;
+  return hosts.empty() ? plan : OnHosts(std::move(plan), hosts);
+}
+
+int LanesOf(const ReproduceOptions& options, std::span<const v1::HostSlots> hosts) {
+  if (options.lanes > 0) return options.lanes;
+  if (!hosts.empty()) return NumSlots(hosts);
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
 CorpusSource SourceOf(const ReproduceOptions& options) {
@@ -53,6 +62,7 @@ std::string CommandLine(const ReproduceOptions& options) {
   }
   if (!options.text_field.empty()) words.push_back("--text-field " + options.text_field);
   if (!options.domain_field.empty()) words.push_back("--domain-field " + options.domain_field);
+  if (!options.hosts.empty()) words.push_back("--hosts " + options.hosts);
   return absl::StrJoin(words, " ");
 }
 
@@ -74,9 +84,13 @@ absl::Status Reproduce(Session& session, const ReproduceOptions& options,
         "PATH: with --server name files or directories of the server; the text of this machine is "
         "gathered only where the experiment runs here");
   }
-  ReproductionOptions experiment{.plan = PlanOf(options),
+  std::vector<v1::HostSlots> hosts;
+  if (!options.hosts.empty()) {
+    ASSIGN_OR_RETURN(hosts, ParseHostList(options.hosts));
+  }
+  ReproductionOptions experiment{.plan = PlanOf(options, hosts),
                                  .source = SourceOf(options),
-                                 .lanes = options.lanes,
+                                 .lanes = LanesOf(options, hosts),
                                  .output_dir = options.output,
                                  .command = CommandLine(options),
                                  .version = version};
@@ -102,6 +116,9 @@ void AddPlan(CLI::App* command, ReproduceOptions* options) {
       ->check(IntegerBetween(10, 10'000'000));
   command->add_option("--lanes", options->lanes, "Runs at a time, one thread each (one a core)")
       ->check(IntegerBetween(1, 10'000));
+  command->add_option("--hosts", options->hosts,
+                      "HOST:SLOTS,... that runs are dealt out to, one a slot; they see this "
+                      "machine's files");
   command->add_flag("--dry-run", options->dry_run,
                     "Check the corpus, and print the runs and the time they take");
 }
@@ -127,7 +144,6 @@ void AddCorpus(CLI::App* command, ReproduceOptions* options) {
 
 void AddReproduceCommand(Program& program) {
   auto options = std::make_shared<ReproduceOptions>();
-  options->lanes = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   CLI::App* command = program.app.add_subcommand(
       "reproduce", "Which of the paper's claims hold on your text, and by how much");
   AddCorpus(command, options.get());
@@ -139,6 +155,7 @@ void AddReproduceCommand(Program& program) {
       "Examples:\n"
       "  braid reproduce\n"
       "  braid reproduce corpus/ --dry-run\n"
+      "  braid --server head:7000 reproduce /data/corpus --full --hosts a:16,b:16\n"
       "  braid reproduce books.jsonl.zst code.jsonl --full --seeds 5");
   command->callback([&program, options] {
     program.action = [&program, options] {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -146,6 +147,21 @@ ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds) {
   return plan;
 }
 
+int NumSlots(std::span<const v1::HostSlots> hosts) {
+  return std::accumulate(hosts.begin(), hosts.end(), 0, [](int sum, const v1::HostSlots& host) {
+    return sum + std::max(host.slots(), 1);
+  });
+}
+
+ReproductionPlan OnHosts(ReproductionPlan plan, std::span<const v1::HostSlots> hosts) {
+  std::vector<std::string> slots;
+  for (const v1::HostSlots& host : hosts) {
+    slots.insert(slots.end(), std::max(host.slots(), 1), host.host());
+  }
+  for (size_t i = 0; i < plan.runs.size(); ++i) plan.runs[i].host = slots[i % slots.size()];
+  return plan;
+}
+
 v1::CorpusSpec PlannedCorpus(const CorpusSource& source, v1::OrderMode order) {
   v1::CorpusSpec spec;
   spec.set_name("reproduce");
@@ -175,6 +191,11 @@ v1::RunSpec PlannedRunSpec(const ReproductionPlan& plan, const PlannedRun& run,
   spec.set_seed(run.seed);
   spec.set_world_size(1);
   spec.set_threads_per_rank(1);
+  if (!run.host.empty()) {
+    v1::HostSlots* const host = spec.mutable_launch()->add_hosts();
+    host->set_host(run.host);
+    host->set_slots(1);
+  }
   return spec;
 }
 

@@ -46,6 +46,8 @@ struct PlannedRun {
   ArmDefinition arm = {};
   v1::OrderMode order = v1::SIMILARITY;
   uint64_t seed = 0;
+  // Where it is trained; empty: where the service is.
+  std::string host = {};
 
   // "moe-similarity-seed-0", ...
   std::string name() const;
@@ -77,6 +79,11 @@ ReproductionPlan QuickPlan();
 ReproductionPlan FullPlan();
 // The same plan with another number of seeds, from 0.
 ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds);
+
+// The same plan with its runs dealt out to slots, each of which is one of a host. Requires a slot.
+ReproductionPlan OnHosts(ReproductionPlan plan, std::span<const v1::HostSlots> hosts);
+// Ranks that the hosts take together; a host without a number takes one.
+int NumSlots(std::span<const v1::HostSlots> hosts);
 
 // The text of an experiment.
 struct CorpusSource {

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <random>
 #include <set>
 #include <sstream>
@@ -93,6 +94,23 @@ TEST(ReproductionPlanTest, ModelsAreScoredAsClaimsNeedThem) {
                                                                       : 1;
     EXPECT_EQ(PlannedScores(run).size(), expected) << run.name();
   }
+}
+
+TEST(ReproductionPlanTest, RunsAreDealtOutToTheSlotsOfHosts) {
+  std::vector<v1::HostSlots> hosts(2);
+  hosts[0].set_host("a");
+  hosts[0].set_slots(2);
+  hosts[1].set_host("b");
+  EXPECT_EQ(NumSlots(hosts), 3);
+  const ReproductionPlan plan = OnHosts(FullPlan(), hosts);
+  std::map<std::string, int> runs;
+  for (const PlannedRun& run : plan.runs) {
+    const v1::RunSpec spec = PlannedRunSpec(plan, run, "/data");
+    ASSERT_EQ(spec.launch().hosts_size(), 1);
+    EXPECT_EQ(spec.launch().hosts(0).slots(), 1);
+    ++runs[spec.launch().hosts(0).host()];
+  }
+  EXPECT_EQ(runs, (std::map<std::string, int>{{"a", 28}, {"b", 14}}));
 }
 
 TEST(ReproductionPlanTest, RequestsOfARunAskForAllItsScores) {

@@ -6,6 +6,7 @@ braid_library(NAME report
     report/dot_chart.cc
     report/fast_metrics.cc
     report/heat_map.cc
+    report/html_page.cc
     report/html_text.cc
     report/life_section.cc
     report/line_chart.cc

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "trainer/report/html_page.h"
 #include "trainer/report/html_text.h"
 #include "trainer/report/report_sections.h"
-#include "trainer/report/report_style.h"
 
 namespace braid {
 namespace {
@@ -95,23 +95,20 @@ std::vector<std::string> LeftOut(std::span<const ReportRun> runs) {
 }
 
 std::string RenderReport(std::span<const ReportRun> runs) {
-  const std::string title = TitleOf(runs);
-  std::string links, sections;
+  std::vector<SectionLink> links;
+  std::string sections;
   for (const PageSection& section : kSections) {
     const std::string html = runs.empty() ? "" : section.render(runs);
     if (html.empty()) continue;
     sections += html;
-    absl::StrAppend(&links, "<a href=\"#", section.id, "\">", section.name, "</a>\n");
+    links.push_back({section.id, section.name});
   }
-  return absl::StrCat(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
-      title, "</title>\n<style>\n", kReportStyle, SwitchStyle(runs),
-      "</style>\n</head>\n<body>\n<main>\n<h1>", title, "</h1>\n",
-      runs.empty() ? "<p>There are no runs to report on.</p>\n"
-                   : absl::StrCat("<nav aria-label=\"Sections\">\n", links, "</nav>\n"),
-      RunSwitches(runs), sections, "<footer>\n", kFootnote, LeftOutList(runs),
-      "</footer>\n</main>\n</body>\n</html>\n");
+  const std::string contents =
+      runs.empty() ? "<p>There are no runs to report on.</p>\n" : RenderLinks(links);
+  return RenderHtmlPage({.title = TitleOf(runs),
+                         .style = SwitchStyle(runs),
+                         .body = absl::StrCat(contents, RunSwitches(runs), sections, "<footer>\n",
+                                              kFootnote, LeftOutList(runs), "</footer>\n")});
 }
 
 }  // namespace braid

@@ -9,14 +9,6 @@
 
 namespace braid {
 
-std::string Section(const std::string& heading, const std::string& explanation,
-                    const std::string& body, const std::string& id) {
-  if (body.empty()) return "";
-  return absl::StrCat(id.empty() ? "<section>" : absl::StrCat("<section id=\"", id, "\">"),
-                      "\n<h2>", heading, "</h2>\n<p class=\"note\">", explanation, "</p>\n", body,
-                      "</section>\n");
-}
-
 std::string RunLabel(std::span<const ReportRun> runs, size_t run) {
   return absl::StrCat("<span class=\"run\">", RenderSwatch(static_cast<int>(run)),
                       EscapeHtml(runs[run].title), "</span>");

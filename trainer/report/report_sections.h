@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "trainer/report/html_page.h"
 #include "trainer/report/report_run.h"
 
 namespace braid {
@@ -45,11 +46,6 @@ std::string SampleSection(std::span<const ReportRun> runs);
 std::string ConfigurationSection(std::span<const ReportRun> runs);
 
 // report_sections.cc
-
-// <section> with a heading, a sentence that says how to read it, and a body; empty
-// when the body is. `heading` and `explanation` are HTML; `id` is what links name.
-std::string Section(const std::string& heading, const std::string& explanation,
-                    const std::string& body, const std::string& id = "");
 
 // A run's escaped title behind its colour.
 std::string RunLabel(std::span<const ReportRun> runs, size_t run);

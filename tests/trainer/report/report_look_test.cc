@@ -4,12 +4,12 @@
 
 #include <cmath>
 #include <cstdio>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <string>
 #include <vector>
 
+#include "tests/trainer/report/page_checks.h"
 #include "tests/trainer/report/synthetic_run.h"
 #include "trainer/report/report_data.h"
 #include "trainer/report/report_page.h"
@@ -36,40 +36,8 @@ std::vector<ReportRun> TwelveRuns() {
   return runs;
 }
 
-// WCAG 2.1 relative luminance of "#rrggbb".
-double Luminance(const std::string& color) {
-  double luminance = 0;
-  const double weights[] = {0.2126, 0.7152, 0.0722};
-  for (int i = 0; i < 3; ++i) {
-    const double c = std::stoi(color.substr(1 + 2 * i, 2), nullptr, 16) / 255.0;
-    luminance += weights[i] * (c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4));
-  }
-  return luminance;
-}
-
-double Contrast(const std::string& a, const std::string& b) {
-  const double x = Luminance(a) + 0.05, y = Luminance(b) + 0.05;
-  return std::max(x, y) / std::min(x, y);
-}
-
-// The variables of each :root rule: light, dark, print.
-std::vector<std::map<std::string, std::string>> Themes() {
-  const std::string style = kReportStyle;
-  std::vector<std::map<std::string, std::string>> themes;
-  for (size_t at = style.find(":root {"); at != std::string::npos;
-       at = style.find(":root {", at + 1)) {
-    const std::string rule = style.substr(at, style.find('}', at) - at);
-    const std::regex variable("--([a-z0-9]+): (#[0-9a-f]{6})");
-    auto& theme = themes.emplace_back();
-    for (std::sregex_iterator i(rule.begin(), rule.end(), variable), end; i != end; ++i) {
-      theme[(*i)[1]] = (*i)[2];
-    }
-  }
-  return themes;
-}
-
 TEST(ReportLookTest, ColoursStandOutFromThePageInEveryTheme) {
-  const auto themes = Themes();
+  const auto themes = Themes(kReportStyle);
   ASSERT_EQ(themes.size(), 3u);
   for (auto theme : themes) {
     for (int color = 0; color < kNumColors; ++color) {
@@ -98,7 +66,7 @@ std::string Blend(const std::string& over, const std::string& page, double opaci
 }
 
 TEST(ReportLookTest, NumbersStandOutFromCellsOfEveryShade) {
-  for (auto theme : Themes()) {
+  for (auto theme : Themes(kReportStyle)) {
     for (double share = 0; share <= 1; share += 0.05) {
       const std::string cell = Blend(theme["heat"], theme["page"], kFullShade * share);
       EXPECT_GE(Contrast(theme["text"], cell), 4.5) << cell;
@@ -106,63 +74,9 @@ TEST(ReportLookTest, NumbersStandOutFromCellsOfEveryShade) {
   }
 }
 
-struct Box {
-  double left, right, top, bottom;
-  std::string text;
-};
-
-std::string Attribute(const std::string& tag, const std::string& name) {
-  const size_t at = tag.find(" " + name + "=\"");
-  if (at == std::string::npos) return "";
-  const size_t start = at + name.size() + 3;
-  return tag.substr(start, tag.find('"', start) - start);
-}
-
-// Texts of a plot that always show.
-std::vector<Box> BoxesOf(const std::string& svg) {
-  std::vector<Box> boxes;
-  for (size_t at = svg.find("<text x="); at != std::string::npos;
-       at = svg.find("<text x=", at + 1)) {
-    const size_t end = svg.find('>', at);
-    const std::string tag = svg.substr(at, end - at);
-    const std::string text = svg.substr(end + 1, svg.find('<', end) - end - 1);
-    const bool small = Attribute(tag, "class") == "small" || tag.find("cell") != std::string::npos;
-    // Mean rather than upper estimates: a real overlap is larger than their error.
-    const double size = small ? 10 : 12, width = 0.5 * size * NumCharacters(text);
-    const std::string anchor = Attribute(tag, "text-anchor");
-    const double x = std::stod(Attribute(tag, "x")), y = std::stod(Attribute(tag, "y"));
-    const double left = anchor == "end" ? x - width : anchor == "middle" ? x - width / 2 : x;
-    boxes.push_back({left, left + width, y - 0.6 * size, y, text});
-  }
-  return boxes;
-}
-
-std::vector<std::string> PlotsOf(const std::string& html) {
-  std::vector<std::string> plots;
-  for (size_t at = html.find("<svg class=\"plot\""); at != std::string::npos;
-       at = html.find("<svg class=\"plot\"", at + 1)) {
-    const size_t next = html.find("<svg class=\"plot\"", at + 1);
-    plots.push_back(html.substr(at, std::min(next, html.find("<h2>", at)) - at));
-  }
-  return plots;
-}
-
-void ExpectNoOverlap(const std::vector<ReportRun>& runs) {
-  for (const std::string& plot : PlotsOf(RenderReport(runs))) {
-    const std::vector<Box> boxes = BoxesOf(plot);
-    for (size_t i = 0; i < boxes.size(); ++i) {
-      for (size_t j = 0; j < i; ++j) {
-        const Box &a = boxes[i], &b = boxes[j];
-        EXPECT_FALSE(a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
-            << "'" << a.text << "' over '" << b.text << "' in " << plot.substr(0, 200);
-      }
-    }
-  }
-}
-
 TEST(ReportLookTest, TextsOfAPlotDoNotOverlap) {
-  ExpectNoOverlap(SyntheticRuns());
-  ExpectNoOverlap(TwelveRuns());
+  ExpectNoOverlap(RenderReport(SyntheticRuns()));
+  ExpectNoOverlap(RenderReport(TwelveRuns()));
 }
 
 TEST(ReportLookTest, ReadOutsStayWithinTheirDrawings) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/trainer/report/page_checks.h"
 #include "tests/trainer/report/synthetic_run.h"
 
 namespace braid {
@@ -16,38 +17,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-// Every element that is opened is closed, in order; else what is wrong.
-std::string FirstImbalance(const std::string& html) {
-  std::vector<std::string> open;
-  size_t position = html.find("<html");
-  while ((position = html.find('<', position)) != std::string::npos) {
-    const size_t end = html.find('>', position);
-    if (end == std::string::npos) return "unfinished tag";
-    std::string tag = html.substr(position + 1, end - position - 1);
-    position = end;
-    const bool closes = tag.front() == '/';
-    const bool empty = tag.back() == '/' || tag == "br";
-    const std::string name = tag.substr(closes, tag.find_first_of(" /", closes) - closes);
-    if (!closes && !empty) open.push_back(name);
-    if (!closes) continue;
-    if (open.empty() || open.back() != name) return "</" + name + "> without its start";
-    open.pop_back();
-  }
-  return open.empty() ? "" : "<" + open.back() + "> is never closed";
-}
-
-void ExpectGoodPage(const std::string& html) {
-  EXPECT_EQ(FirstImbalance(html), "");
-  EXPECT_THAT(html, Not(HasSubstr("https:")));
-  EXPECT_THAT(html, Not(HasSubstr("url(")));
-  EXPECT_THAT(html, Not(HasSubstr("<script")));
-  EXPECT_THAT(html, Not(HasSubstr("\"nan\"")));
-  const std::string allowed = "xmlns=\"http://www.w3.org/2000/svg\"";
-  for (size_t at = html.find("http:"); at != std::string::npos; at = html.find("http:", at + 1)) {
-    EXPECT_EQ(html.substr(at - 7, allowed.size()), allowed);
-  }
-}
 
 TEST(ReportPageTest, ShowsEverySectionOfFourRuns) {
   const std::string html = RenderReport(SyntheticRuns());

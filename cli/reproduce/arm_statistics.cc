@@ -22,12 +22,6 @@ double Entropy(std::span<const double> distribution) {
   return entropy;
 }
 
-double ActiveShareOf(const v1::StepMetrics& step, int32_t num_experts) {
-  int64_t active = 0;
-  for (const v1::LayerRouting& layer : step.routing()) active += layer.active_experts();
-  return static_cast<double>(active) / (num_experts * step.routing_size());
-}
-
 }  // namespace
 
 std::vector<double> SmoothedLosses(std::span<const v1::StepMetrics> metrics, int64_t half_width) {
@@ -82,6 +76,12 @@ std::vector<double> GainByTenths(std::span<const v1::StepMetrics> baseline,
   }
   for (int64_t i = 0; i < kParts; ++i) sums[i] /= static_cast<double>(counts[i]);
   return sums;
+}
+
+double ActiveShareOf(const v1::StepMetrics& step, int32_t num_experts) {
+  int64_t active = 0;
+  for (const v1::LayerRouting& layer : step.routing()) active += layer.active_experts();
+  return static_cast<double>(active) / (num_experts * step.routing_size());
 }
 
 std::optional<double> ActiveShare(const ArmResult& result) {

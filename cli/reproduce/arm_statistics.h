@@ -30,8 +30,11 @@ std::vector<double> GainByTenths(std::span<const v1::StepMetrics> baseline,
                                  std::span<const v1::StepMetrics> model);
 
 // Share of the experts in use (LayerRouting.active_experts: weight over 2/E at least once in 10
-// steps), averaged over layers and the measurements of the last tenth of the steps; nullopt
-// without measurements there.
+// steps), averaged over layers. Requires a step with routing.
+double ActiveShareOf(const v1::StepMetrics& step, int32_t num_experts);
+
+// The same averaged over the measurements of the last tenth of the steps; nullopt without
+// measurements there.
 std::optional<double> ActiveShare(const ArmResult& result);
 
 // Entropy of the mean minus the mean of the entropies, in nats: 0 when all distributions are the

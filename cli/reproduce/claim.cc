@@ -33,7 +33,7 @@ std::string Sentence(const Claim& claim) {
     one_seed = one_seed || OfOneSeed(part);
   }
   return absl::StrCat(Capitalized(VerdictName(claim.verdict)), ": ", claim.name, ". ",
-                      absl::StrJoin(parts, "; "), ".",
+                      Capitalized(absl::StrJoin(parts, "; ")), ".",
                       one_seed ? " One seed: how seeds differ is not in the intervals." : "");
 }
 
@@ -79,6 +79,8 @@ void ClaimBuilder::AddPart(const std::string& name, const std::string& unit,
 void ClaimBuilder::AddSeries(ClaimSeries series) {
   if (!series.values.empty()) claim_.series.push_back(std::move(series));
 }
+
+void ClaimBuilder::AddNote(std::string note) { claim_.notes.push_back(std::move(note)); }
 
 Claim ClaimBuilder::Finish() {
   std::vector<Verdict> verdicts;

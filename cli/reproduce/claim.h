@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cli/reproduce/claim_series.h"
 #include "cli/reproduce/contrasts.h"
 #include "cli/reproduce/paired_bootstrap.h"
 #include "cli/reproduce/verdict.h"
@@ -26,13 +27,6 @@ struct ClaimPart {
   Verdict verdict = Verdict::kNotMeasured;
 };
 
-// A curve or a row of numbers, averaged over seeds.
-struct ClaimSeries {
-  std::string name = {};
-  std::vector<std::string> labels = {};
-  std::vector<double> values = {};
-};
-
 struct Claim {
   // As docs/reproduction.md numbers them.
   int number = 0;
@@ -43,6 +37,8 @@ struct Claim {
   // The first is the headline.
   std::vector<ClaimPart> parts = {};
   std::vector<ClaimSeries> series = {};
+  // What a reader has to know of how it was measured; names of domains among it.
+  std::vector<std::string> notes = {};
   Verdict verdict = Verdict::kNotMeasured;
   // One sentence with the numbers.
   std::string sentence = {};
@@ -70,7 +66,9 @@ class ClaimBuilder {
                     const std::function<std::optional<double>(const ArmResult&)>& statistic);
   void AddPart(const std::string& name, const std::string& unit, std::optional<VerdictRule> rule,
                const absl::StatusOr<EffectEstimate>& estimate);
+  // Unless it has no values.
   void AddSeries(ClaimSeries series);
+  void AddNote(std::string note);
   // Judges the parts and writes the sentence.
   Claim Finish();
 

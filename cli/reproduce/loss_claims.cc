@@ -4,8 +4,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cli/reproduce/arm_statistics.h"
 #include "cli/reproduce/claims.h"
+#include "cli/reproduce/training_curves.h"
 
 namespace braid {
 namespace {
@@ -51,26 +53,34 @@ absl::StatusOr<EffectEstimate> TokensNeeded(const Evidence& evidence,
   return EstimateOverSeeds(shares, options);
 }
 
-ClaimSeries GainOverTraining(const Evidence& evidence, v1::OrderMode order,
-                             const std::string& name) {
-  ClaimSeries series{.name = name};
-  const auto runs = PairedRuns(evidence, Gain(arm::kDense, arm::kMoe, order));
-  if (!runs.ok()) return series;
-  series.values.assign(10, 0.0);
-  for (const auto& of_seed : *runs) {
-    const auto gains = GainByTenths(of_seed[0]->metrics, of_seed[1]->metrics);
-    for (size_t i = 0; i < gains.size(); ++i) {
-      series.values[i] += gains[i] / static_cast<double>(runs->size());
-    }
-  }
-  for (int part = 1; part <= 10; ++part) series.labels.push_back(absl::StrCat(10 * part, " %"));
-  return series;
+SeriesFigure LossFigure() {
+  return {.name = "Training loss", .x_label = "tokens", .y_label = "nats per token"};
 }
 
-// Baseline minus model on each domain, as parts that are not judged.
+SeriesFigure GainFigure(const std::string& name, const std::string& x_label) {
+  return {.name = name, .x_label = x_label, .y_label = "nats per token", .y_min = 0, .y_max = 0};
+}
+
+// Dense minus each of `arms` over training.
+void AddGainCurves(ClaimBuilder& builder, const std::vector<std::string>& arms) {
+  const SeriesFigure figure = GainFigure("Training loss, dense minus each", "tokens");
+  for (const std::string& name : arms) {
+    builder.AddSeries(GainCurveOf(builder.evidence(), arm::kDense, name, figure));
+  }
+}
+
+// Known before any run, and least like the training data first.
+std::vector<DomainProfile> BySimilarity(std::vector<DomainProfile> domains) {
+  std::ranges::sort(domains, {}, [](const DomainProfile& domain) {
+    return std::pair(domain.similarity, domain.name);
+  });
+  return domains;
+}
+
+// Baseline minus model on each domain, the least similar first, as parts that are not judged.
 void AddDomains(ClaimBuilder& builder, const std::string& prefix,
                 const std::vector<SignedArm>& arms) {
-  for (const DomainProfile& domain : builder.evidence().domains) {
+  for (const DomainProfile& domain : BySimilarity(builder.evidence().domains)) {
     HeldoutContrast contrast{.arms = arms, .groups = {{1, {domain.name}}}};
     builder.AddHeldout(absl::StrCat(prefix, domain.name), std::nullopt, contrast);
   }
@@ -85,6 +95,11 @@ void AddDomainContrast(ClaimBuilder& builder, const std::string& name,
                     absl::NotFoundError("fewer than two domains have held-out text"));
     return;
   }
+  builder.AddNote(
+      absl::StrCat("Domains are listed from least to most like the training text. "
+                   "Distinct: ",
+                   absl::StrJoin(domains.distinct, ", "),
+                   "; majority: ", absl::StrJoin(domains.majority, ", "), "."));
   builder.AddHeldout(name, kGain,
                      {.arms = arms, .groups = {{+1, domains.distinct}, {-1, domains.majority}}});
 }
@@ -109,11 +124,8 @@ DomainContrast ContrastDomains(const Evidence& evidence) {
       }
     }
   }
-  std::vector<DomainProfile> domains = evidence.domains;
+  std::vector<DomainProfile> domains = BySimilarity(evidence.domains);
   std::erase_if(domains, [&](const auto& domain) { return !heldout.contains(domain.name); });
-  std::ranges::sort(domains, {}, [](const DomainProfile& domain) {
-    return std::pair(domain.similarity, domain.name);
-  });
   DomainContrast contrast;
   if (domains.size() < 2) return contrast;
   const size_t third = std::max<size_t>(domains.size() / 3, 1);
@@ -144,6 +156,10 @@ Claim MoeBelowDense(const Evidence& evidence, const ClaimSettings& settings) {
   AddSegmentLength(builder, "held-out, segments of 32", arm::kSegment32);
   AddSegmentLength(builder, "held-out, segments of 64", arm::kMoe);
   AddSegmentLength(builder, "held-out, segments of 128", arm::kSegment128);
+  for (const char* name : {arm::kDense, arm::kMoe, arm::kExperts4, arm::kExperts16}) {
+    builder.AddSeries(LossCurveOf(evidence, name, LossFigure()));
+  }
+  AddGainCurves(builder, {arm::kMoe, arm::kExperts4, arm::kExperts16});
   return builder.Finish();
 }
 
@@ -157,6 +173,7 @@ Claim CausalAbovePrefix(const Evidence& evidence, const ClaimSettings& settings)
   builder.AddTraining("training, second half", kGain, {.arms = Gain(arm::kPrefix, arm::kMoe)});
   builder.AddHeldout("held-out, dense minus prefix", std::nullopt,
                      {.arms = Gain(arm::kDense, arm::kPrefix)});
+  AddGainCurves(builder, {arm::kMoe, arm::kPrefix});
   return builder.Finish();
 }
 
@@ -176,8 +193,12 @@ Claim SimilarityOrderMatters(const Evidence& evidence, const ClaimSettings& sett
       {.arms = Gain(arm::kDense, arm::kMoe), .ranges = {{+1, 0.8, 1.0}, {-1, 0.2, 0.4}}});
   builder.AddHeldout("held-out, random order", std::nullopt,
                      {.arms = Gain(arm::kDense, arm::kMoe, v1::RANDOM)});
-  builder.AddSeries(GainOverTraining(evidence, v1::SIMILARITY, "training gain, similarity order"));
-  builder.AddSeries(GainOverTraining(evidence, v1::RANDOM, "training gain, random order"));
+  const SeriesFigure figure =
+      GainFigure("Training loss, dense minus MoE by tenths", "per cent of training");
+  for (const auto& [order, name] :
+       {std::pair(v1::SIMILARITY, "similarity order"), std::pair(v1::RANDOM, "random order")}) {
+    builder.AddSeries(GainByTenthsOf(evidence, arm::kDense, arm::kMoe, order, name, figure));
+  }
   return builder.Finish();
 }
 

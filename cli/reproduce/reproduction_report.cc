@@ -52,6 +52,17 @@ json PartJson(const ClaimPart& part) {
   return object;
 }
 
+json SeriesJson(const ClaimSeries& series) {
+  json object = {{"figure", series.figure.name}, {"name", series.name}, {"values", series.values}};
+  if (series.figure.shape == SeriesShape::kCurve) {
+    object["x"] = series.x;
+    object["x_label"] = series.figure.x_label;
+  } else {
+    object["labels"] = series.labels;
+  }
+  return object;
+}
+
 json ClaimJson(const Claim& claim) {
   json object = {{"number", claim.number},
                  {"name", claim.name},
@@ -60,12 +71,10 @@ json ClaimJson(const Claim& claim) {
                  {"verdict", VerdictName(claim.verdict)},
                  {"sentence", claim.sentence},
                  {"parts", json::array()},
+                 {"notes", claim.notes},
                  {"series", json::array()}};
   for (const ClaimPart& part : claim.parts) object["parts"].push_back(PartJson(part));
-  for (const ClaimSeries& series : claim.series) {
-    object["series"].push_back(
-        {{"name", series.name}, {"labels", series.labels}, {"values", series.values}});
-  }
+  for (const ClaimSeries& series : claim.series) object["series"].push_back(SeriesJson(series));
   return object;
 }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/reproduce/arm_statistics.h"
 #include "cli/reproduce/claims.h"
+#include "cli/reproduce/training_curves.h"
 
 namespace braid {
 namespace {
@@ -35,25 +36,11 @@ std::optional<double> MeanDivergence(const ArmResult& result) {
   return MeanOf(layers);
 }
 
-// Active experts over training, averaged over layers.
-ClaimSeries Utilization(const Evidence& evidence, const std::string& name) {
-  ClaimSeries series{.name = absl::StrCat("share of experts in use, ", name)};
-  const auto found = std::ranges::find_if(evidence.results, [&](const ArmResult& result) {
-    return result.arm == name && result.order == v1::SIMILARITY;
-  });
-  if (found == evidence.results.end()) return series;
-  for (const v1::StepMetrics& step : found->metrics) {
-    if (step.routing().empty()) continue;
-    double active = 0;
-    for (const v1::LayerRouting& layer : step.routing()) active += layer.active_experts();
-    series.labels.push_back(absl::StrCat(step.step()));
-    series.values.push_back(active / (found->num_experts * step.routing_size()));
-  }
-  return series;
-}
-
 ClaimSeries Divergence(const Evidence& evidence, v1::OrderMode order, const std::string& name) {
-  ClaimSeries series{.name = name};
+  ClaimSeries series{.name = name,
+                     .figure = {.name = "Divergence of the domains' routing by layer",
+                                .shape = SeriesShape::kBars,
+                                .x_label = "nats"}};
   const auto runs = PairedRuns(evidence, {{1, arm::kMoe, order}});
   if (!runs.ok()) return series;
   for (const auto& of_seed : *runs) {
@@ -69,18 +56,28 @@ ClaimSeries Divergence(const Evidence& evidence, v1::OrderMode order, const std:
   return series;
 }
 
-// The heat map of the first seed: a row for each layer and domain.
-void AddHeatMap(ClaimBuilder& builder) {
+ClaimSeries HeatRow(const DomainWeights& domain, size_t layer) {
+  ClaimSeries row{.name = domain.domain,
+                  .values = domain.layers[layer],
+                  .figure = {.name = absl::StrCat("Routing weights, layer ", layer),
+                             .shape = SeriesShape::kHeatRow,
+                             .x_label = "expert"}};
+  for (size_t e = 0; e < row.values.size(); ++e) row.labels.push_back(absl::StrCat(e));
+  return row;
+}
+
+// Of the first seed, since experts are numbered anew in each: a figure a layer, a row a domain.
+void AddHeatMaps(ClaimBuilder& builder) {
   const auto runs = PairedRuns(builder.evidence(), {{1, arm::kMoe}});
-  if (!runs.ok()) return;
-  for (const DomainWeights& domain : runs->front().front()->routing) {
-    for (size_t layer = 0; layer < domain.layers.size(); ++layer) {
-      ClaimSeries row{.name = absl::StrCat("routing weights, layer ", layer, ", ", domain.domain),
-                      .values = domain.layers[layer]};
-      for (size_t e = 0; e < row.values.size(); ++e) row.labels.push_back(absl::StrCat(e));
-      builder.AddSeries(std::move(row));
-    }
+  if (!runs.ok() || runs->front().front()->routing.empty()) return;
+  const std::vector<DomainWeights>& domains = runs->front().front()->routing;
+  for (size_t layer = 0; layer < domains.front().layers.size(); ++layer) {
+    for (const DomainWeights& domain : domains) builder.AddSeries(HeatRow(domain, layer));
   }
+  builder.AddNote(
+      absl::StrCat("Routing weights: mean over the held-out segments of a domain, seed ",
+                   runs->front().front()->seed,
+                   " in similarity order. Experts are numbered anew in each layer."));
 }
 
 // A scoring of the MoE minus its own.
@@ -107,11 +104,16 @@ Claim ExpertsAreUsed(const Evidence& evidence, const ClaimSettings& settings) {
                        {{+1, arm::kMoe}, {-1, arm::kNoWarmup}}, ActiveShare);
   builder.AddStatistic("more with warm-up, 16 experts", kShareUnit, kHigherShare,
                        {{+1, arm::kExperts16}, {-1, arm::kNoWarmup16}}, ActiveShare);
+  const SeriesFigure in_use = {.name = "Experts in use over training",
+                               .x_label = "tokens",
+                               .y_label = "share of the experts",
+                               .y_min = 0,
+                               .y_max = 1};
   for (const char* name :
        {arm::kExperts4, arm::kMoe, arm::kExperts16, arm::kNoWarmup, arm::kNoWarmup16}) {
     builder.AddStatistic(absl::StrCat("in use at the end, ", name), kShareUnit, std::nullopt,
                          {{+1, name}}, ActiveShare);
-    builder.AddSeries(Utilization(evidence, name));
+    builder.AddSeries(UtilizationCurveOf(evidence, name, in_use));
   }
   builder.AddHeldout("held-out, without warm-up minus with", std::nullopt,
                      {.arms = {{+1, arm::kNoWarmup}, {-1, arm::kMoe}}});
@@ -131,9 +133,9 @@ Claim ExpertsSpecialize(const Evidence& evidence, const ClaimSettings& settings)
   builder.AddStatistic("divergence, similarity minus random order", kDivergenceUnit,
                        kHigherDivergence, {{+1, arm::kMoe}, {-1, arm::kMoe, v1::RANDOM}},
                        MeanDivergence);
-  builder.AddSeries(Divergence(evidence, v1::SIMILARITY, "divergence, similarity order"));
-  builder.AddSeries(Divergence(evidence, v1::RANDOM, "divergence, random order"));
-  AddHeatMap(builder);
+  builder.AddSeries(Divergence(evidence, v1::SIMILARITY, "similarity order"));
+  builder.AddSeries(Divergence(evidence, v1::RANDOM, "random order"));
+  AddHeatMaps(builder);
   return builder.Finish();
 }
 

@@ -118,6 +118,11 @@ TEST(ClaimsTest, AnMoeBelowDenseIsShownWithItsGain) {
   EXPECT_LT(tokens.estimate->effect, 0.7);
   EXPECT_GT(tokens.estimate->effect, 0.3);
   EXPECT_EQ(Part(claim, "held-out, 16 experts").missing, "no run of experts-16");
+  ASSERT_EQ(claim.series.size(), 3) << "losses of two arms, and the gain of one";
+  for (const ClaimSeries& series : claim.series) {
+    EXPECT_LE(series.values.size(), 100u);
+    EXPECT_EQ(series.values.size(), series.x.size());
+  }
 }
 
 TEST(ClaimsTest, AnMoeAboveDenseIsNotShown) {
@@ -256,6 +261,8 @@ TEST(ClaimsTest, DistinctDomainsGainMost) {
   const Claim claim = DistinctDomainsGainMost(experiment.evidence(), kSettings);
   EXPECT_EQ(claim.verdict, Verdict::kShown) << claim.sentence;
   EXPECT_NEAR(claim.parts[0].estimate->effect, 0.15, 0.01);
+  ASSERT_EQ(claim.notes.size(), 1);
+  EXPECT_NE(claim.notes[0].find("Distinct: code; majority: news."), std::string::npos);
 }
 
 TEST(ClaimsTest, RoutingIsComparedOnTheSameModel) {

@@ -28,7 +28,15 @@ Claim MeasuredClaim() {
           .source = "Figure 2",
           .paper_result = "0.118",
           .parts = {part, missing},
-          .series = {{"gain", {"10 %"}, {std::nan("")}}},
+          .series = {{.name = "gain",
+                      .values = {std::nan("")},
+                      .x = {5},
+                      .figure = {.name = "Gain", .x_label = "tokens"}},
+                     {.name = "code",
+                      .labels = {"0"},
+                      .values = {0.5},
+                      .figure = {.name = "Weights", .shape = SeriesShape::kHeatRow}}},
+          .notes = {"Distinct: code."},
           .verdict = Verdict::kShown,
           .sentence = "Shown."};
 }
@@ -53,6 +61,11 @@ TEST(ReproductionReportTest, JsonHoldsEffectsIntervalsAndVerdicts) {
   EXPECT_EQ(claim["parts"][1]["missing"], "no run");
   EXPECT_FALSE(claim["parts"][1].contains("verdict"));
   EXPECT_TRUE(claim["series"][0]["values"][0].is_null());
+  EXPECT_EQ(claim["series"][0]["x"][0], 5);
+  EXPECT_EQ(claim["series"][0]["figure"], "Gain");
+  EXPECT_FALSE(claim["series"][0].contains("labels"));
+  EXPECT_EQ(claim["series"][1]["labels"][0], "0");
+  EXPECT_EQ(claim["notes"][0], "Distinct: code.");
   EXPECT_EQ(json["runs"][0]["order"], "similarity");
   EXPECT_TRUE(json["runs"][0]["heldout_loss"].is_null());
 }

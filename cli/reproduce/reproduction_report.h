@@ -36,7 +36,7 @@ struct Reproduction {
   int64_t tokens_of_run = 0;
   double confidence = 0.95;
   std::vector<DomainProfile> domains = {};
-  // What the check of the corpus found.
+  // What the check of the corpus found; runs without a result.
   std::vector<std::string> notes = {};
   std::vector<ReproducedRun> runs = {};
   std::vector<Claim> claims = {};

@@ -1,0 +1,233 @@
+#include "cli/reproduce/page/forest_plot.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "cli/reproduce/page/effect_text.h"
+#include "cli/reproduce/page/verdict_mark.h"
+#include "trainer/report/html_text.h"
+#include "trainer/report/plot_series.h"
+#include "trainer/report/svg_frame.h"
+
+namespace braid {
+namespace {
+
+constexpr double kTop = 6, kBottom = 44, kGroupHeight = 24, kEdge = 8;
+constexpr double kLabelSize = 11;
+// Of the seeds' rings below the interval.
+constexpr double kSeedDrop = 7;
+
+// Where the parts of a row are. On wide pages the label is left of the plot and the numbers are
+// right of it; on narrow ones both are above.
+struct Layout {
+  bool wide = true;
+  double width = 0;
+  double row_height = 0;
+  // From the top of a row to its interval.
+  double dot = 0;
+  size_t label_length = 0;
+  double left = 0, right = 0;
+};
+
+bool IsMeasured(const ForestRow& row) {
+  return row.part.estimate && std::isfinite(row.part.estimate->effect);
+}
+
+double AllowanceOf(const ClaimPart& part) {
+  const bool of_one_seed = part.rule && part.estimate->by_seed.size() < 2;
+  return of_one_seed ? part.rule->single_seed_allowance : 0;
+}
+
+std::string NumbersOf(const ClaimPart& part) {
+  const std::string interval = IntervalText(*part.estimate);
+  return absl::StrCat(EffectNumber(part.estimate->effect), interval.empty() ? "" : " ", interval);
+}
+
+std::string VerdictText(const ClaimPart& part) {
+  return part.rule ? VerdictName(part.verdict) : "";
+}
+
+Layout WideLayout(const ForestPlot& plot) {
+  Layout layout{.width = 860, .row_height = 24, .dot = 10, .label_length = 48};
+  double labels = 0, numbers = 0, verdicts = 0;
+  for (const ForestRow& row : plot.rows) {
+    labels = std::max(labels, TextWidth(Shorten(row.part.name, layout.label_length), kLabelSize));
+    if (IsMeasured(row)) numbers = std::max(numbers, TextWidth(NumbersOf(row.part), kLabelSize));
+    verdicts = std::max(verdicts, TextWidth(VerdictText(row.part), kLabelSize));
+  }
+  layout.left = kEdge + labels + 14;
+  layout.right = layout.width - numbers - verdicts - 34;
+  return layout;
+}
+
+Layout NarrowLayout() {
+  return {.wide = false,
+          .width = 370,
+          .row_height = 36,
+          .dot = 22,
+          .label_length = 42,
+          .left = kEdge + 6,
+          .right = 370 - kEdge - 6};
+}
+
+void IncludeRule(const VerdictRule& rule, PlotRange* range) {
+  if (rule.kind != EffectRule::kNotInferior) range->Include(rule.margin);
+  if (rule.kind != EffectRule::kPositive) range->Include(-rule.margin);
+}
+
+PlotRange RangeOf(const ForestPlot& plot) {
+  PlotRange range;
+  for (const ForestRow& row : plot.rows) {
+    if (!IsMeasured(row)) continue;
+    const EffectEstimate& estimate = *row.part.estimate;
+    range.Include(0);
+    range.Include(estimate.effect);
+    for (const double value : estimate.by_seed) range.Include(value);
+    if (row.part.rule) IncludeRule(*row.part.rule, &range);
+    if (!HasInterval(estimate)) continue;
+    range.Include(estimate.low - AllowanceOf(row.part));
+    range.Include(estimate.high + AllowanceOf(row.part));
+  }
+  if (range.empty()) return range;
+  const double margin = 0.03 * (range.high - range.low);
+  return {range.low - margin, range.high + margin};
+}
+
+std::string Margin(const ClaimPart& part, const Layout& layout, const PlotScale& x, double top) {
+  if (!part.rule) return "";
+  PlotRange range;
+  range.Include(0);
+  IncludeRule(*part.rule, &range);
+  const double height = layout.wide ? layout.row_height : layout.row_height - 15;
+  return SvgRectangle(x(range.low), top + layout.row_height - height, x(range.high) - x(range.low),
+                      height, "class=\"margin\"", "");
+}
+
+std::string Interval(const ClaimPart& part, const PlotScale& x, double y) {
+  if (!HasInterval(*part.estimate)) return "";
+  const double low = part.estimate->low, high = part.estimate->high;
+  const double allowance = AllowanceOf(part);
+  std::string out = absl::StrCat("<path class=\"range\" d=\"M", Pixel(x(low)), " ", Pixel(y), "H",
+                                 Pixel(x(high)), "M", Pixel(x(low)), " ", Pixel(y - 3), "v6M",
+                                 Pixel(x(high)), " ", Pixel(y - 3), "v6\"/>");
+  if (allowance > 0) {
+    absl::StrAppend(&out, "<path class=\"allowance\" d=\"M", Pixel(x(low - allowance)), " ",
+                    Pixel(y), "H", Pixel(x(low)), "M", Pixel(x(high)), " ", Pixel(y), "H",
+                    Pixel(x(high + allowance)), "\"/>");
+  }
+  return out;
+}
+
+std::string Seeds(const EffectEstimate& estimate, const PlotScale& x, double y) {
+  std::string out;
+  if (estimate.by_seed.size() < 2) return out;
+  for (const double value : estimate.by_seed) {
+    if (!std::isfinite(value)) continue;
+    absl::StrAppend(&out, "<circle class=\"seed\" cx=\"", Pixel(x(value)), "\" cy=\"", Pixel(y),
+                    "\" r=\"2.2\"/>");
+  }
+  return out;
+}
+
+std::string TitleOf(const ClaimPart& part) {
+  std::string title = absl::StrCat(part.name, ": ", NumbersOf(part), " ", part.unit);
+  if (part.rule) absl::StrAppend(&title, ", ", VerdictName(part.verdict));
+  return absl::StrCat("<title>", EscapeHtml(title), "</title>");
+}
+
+std::string EffectOf(const ClaimPart& part, const Layout& layout, const PlotScale& x, double top) {
+  const double y = top + layout.dot;
+  const Verdict shape = part.rule ? part.verdict : Verdict::kShown;
+  return absl::StrCat("<g class=\"", part.rule ? VerdictClass(part.verdict) : "told", "\">",
+                      TitleOf(part), Interval(part, x, y), Seeds(*part.estimate, x, y + kSeedDrop),
+                      VerdictShape(shape, x(part.estimate->effect), y), "</g>");
+}
+
+std::string Texts(const ForestRow& row, const Layout& layout, double top) {
+  const double y = top + (layout.wide ? layout.dot + 4 : 12);
+  std::string out =
+      SvgText(kEdge, y, "start", Shorten(row.part.name, layout.label_length), "label over");
+  const bool measured = IsMeasured(row);
+  if (!layout.wide) {
+    const std::string number = measured ? EffectNumber(row.part.estimate->effect) : "not measured";
+    return out +
+           SvgText(layout.width - kEdge, y, "end", number, measured ? "label over" : "faint over");
+  }
+  if (!measured) return out + SvgText(layout.right + 14, y, "start", "not measured", "faint over");
+  absl::StrAppend(&out, SvgText(layout.right + 14, y, "start", NumbersOf(row.part), "label over"),
+                  SvgText(layout.width - kEdge, y, "end", VerdictText(row.part), "faint over"));
+  return out;
+}
+
+struct Rows {
+  std::string margins;  // behind the grid
+  std::string marks;
+  double bottom = kTop;
+};
+
+Rows PlaceRows(const ForestPlot& plot, const Layout& layout, const PlotScale& x) {
+  Rows rows;
+  std::string group;
+  for (const ForestRow& row : plot.rows) {
+    if (row.group != group) {
+      group = row.group;
+      const size_t length = layout.wide ? 110 : 48;
+      rows.marks += SvgText(kEdge, rows.bottom + 16, "start", Shorten(group, length), "group over");
+      rows.bottom += kGroupHeight;
+    }
+    rows.margins += Margin(row.part, layout, x, rows.bottom);
+    rows.marks += Texts(row, layout, rows.bottom);
+    if (IsMeasured(row)) rows.marks += EffectOf(row.part, layout, x, rows.bottom);
+    rows.marks += "\n";
+    rows.bottom += layout.row_height;
+  }
+  return rows;
+}
+
+std::string Draw(const ForestPlot& plot, const Layout& layout, const PlotRange& range) {
+  const PlotScale x = ScaleOf(range.low, range.high, layout.left, layout.right);
+  const Rows rows = PlaceRows(plot, layout, x);
+  return SvgElement(layout.width, rows.bottom + kBottom, plot.description,
+                    absl::StrCat(rows.margins, XAxis(x, kTop, rows.bottom, plot.x_label),
+                                 SvgLine(x(0), kTop, x(0), rows.bottom, "axis"), rows.marks));
+}
+
+std::string KeyItem(const std::string& svg, const std::string& text) {
+  return absl::StrCat("<span><svg aria-hidden=\"true\" viewBox=\"0 0 34 12\">", svg, "</svg>", text,
+                      "</span>\n");
+}
+
+}  // namespace
+
+std::string RenderForestPlot(const ForestPlot& plot) {
+  const PlotRange range = RangeOf(plot);
+  if (range.empty()) return "";
+  return ForWidth(Draw(plot, WideLayout(plot), range), Draw(plot, NarrowLayout(), range));
+}
+
+std::string RenderForestKey(bool one_seed) {
+  std::string out = "<p class=\"key\">";
+  for (const Verdict verdict : {Verdict::kShown, Verdict::kNotShown, Verdict::kInconclusive}) {
+    out += KeyItem(absl::StrCat("<g class=\"", VerdictClass(verdict),
+                                "\"><path class=\"range\" d=\"M3 6H31\"/>",
+                                VerdictShape(verdict, 17, 6), "</g>"),
+                   VerdictName(verdict));
+  }
+  out += KeyItem(
+      "<g class=\"told\"><path class=\"range\" d=\"M3 6H31\"/><circle class=\"dot\" cx=\"17\" "
+      "cy=\"6\" r=\"4\"/></g>",
+      "told, not judged");
+  out += one_seed ? KeyItem("<g class=\"told\"><path class=\"allowance\" d=\"M3 6H31\"/></g>",
+                            "allowance for one seed")
+                  : KeyItem(
+                        "<g class=\"told\"><circle class=\"seed\" cx=\"9\" cy=\"6\" r=\"2.2\"/>"
+                        "<circle class=\"seed\" cx=\"22\" cy=\"6\" r=\"2.2\"/></g>",
+                        "single seeds");
+  return absl::StrCat(out,
+                      KeyItem("<rect class=\"margin\" x=\"4\" y=\"0\" width=\"26\" height=\"12\"/>",
+                              "margin of the rule"),
+                      "</p>\n");
+}
+
+}  // namespace braid

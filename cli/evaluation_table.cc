@@ -188,12 +188,24 @@ std::string NameOf(const v1::EvaluationResult& result, const v1::Evaluation& eva
   return same.size() > 1 ? evaluation.model() : ShortName(evaluation.model());
 }
 
+const char* MergingOf(const v1::Evaluation& evaluation) {
+  switch (evaluation.fixed_weights()) {
+    case v1::AVERAGE_WEIGHTS:
+      return "average weights";
+    case v1::UNIFORM_WEIGHTS:
+      return "uniform weights";
+    case v1::NEXT_DOMAIN_WEIGHTS:
+      return "the next domain's weights";
+    default:
+      break;
+  }
+  return evaluation.routing() == v1::PROMPT_ROUTING ? "prompt routing" : "segment routing";
+}
+
 std::string Describe(const v1::EvaluationResult& result, const v1::Evaluation& evaluation) {
-  const std::string kind = !evaluation.moe() ? "dense"
-                           : evaluation.routing() == v1::PROMPT_ROUTING
-                               ? "experts, prompt routing"
-                               : "experts, segment routing";
-  return absl::StrCat(NameOf(result, evaluation), ", step ", evaluation.step(), ", ", kind);
+  return absl::StrCat(
+      NameOf(result, evaluation), ", step ", evaluation.step(), ", ",
+      evaluation.moe() ? absl::StrCat("experts, ", MergingOf(evaluation)) : "dense");
 }
 
 bool SameWindows(const v1::EvaluationResult& result) {

@@ -36,6 +36,7 @@ braid_library(NAME trainer
     data_loader.cc
     evaluation/evaluation_plan.cc
     evaluation/evaluation_text.cc
+    evaluation/fixed_weights.cc
     evaluation/heldout_split.cc
     evaluation/inference_routings.cc
     evaluation/perplexity.cc

@@ -68,6 +68,7 @@ braid_library(NAME model
     model/gradient_hooks.cc
     model/language_model.cc
     model/matrix_product_peak.cc
+    model/merged_model.cc
     model/model_threads.cc
     model/routing/expert_choice.cc
     model/routing/expert_choice_routers.cc

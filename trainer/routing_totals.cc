@@ -38,6 +38,18 @@ void AddBatch(std::span<const float> weights, std::span<const int64_t> lengths,
   }
 }
 
+RoutingTotals EqualDecisions(std::span<const double> weights, double num_decisions) {
+  RoutingTotals totals(static_cast<int>(weights.size()));
+  const double active = 2.0 / static_cast<double>(weights.size());
+  totals.sums[0] = num_decisions;
+  for (size_t e = 0; e < weights.size(); ++e) {
+    totals.sums[1] += num_decisions * EntropyTerm(weights[e]);
+    totals.sums[2 + e] = num_decisions * weights[e];
+    if (weights[e] > active) totals.sums[2 + weights.size() + e] = num_decisions;
+  }
+  return totals;
+}
+
 std::vector<double> MeanWeights(const RoutingTotals& totals) {
   std::vector<double> mean(totals.sums.begin() + 2, totals.sums.begin() + 2 + totals.num_experts());
   for (double& w : mean) w /= std::max(totals.num_decisions(), 1.0);

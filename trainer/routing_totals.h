@@ -35,6 +35,9 @@ void AddDecisions(std::span<const float> weights, RoutingTotals* totals);
 void AddBatch(std::span<const float> weights, std::span<const int64_t> lengths,
               int64_t tokens_per_decision, RoutingTotals* totals);
 
+// Totals of `num_decisions` decisions that all have the same weights [E].
+RoutingTotals EqualDecisions(std::span<const double> weights, double num_decisions);
+
 // Mean weight of each expert [E]; zeros when nothing was added.
 std::vector<double> MeanWeights(const RoutingTotals& totals);
 

@@ -28,8 +28,18 @@ const std::map<std::string, EvaluationMeasure>& Measures() {
   return *measures;
 }
 
+// What --fixed-weights takes.
+const std::map<std::string, v1::FixedWeights>& FixedWeightsByName() {
+  static const auto* const weights = new std::map<std::string, v1::FixedWeights>{
+      {"average", v1::AVERAGE_WEIGHTS},
+      {"uniform", v1::UNIFORM_WEIGHTS},
+      {"next-domain", v1::NEXT_DOMAIN_WEIGHTS},
+  };
+  return *weights;
+}
+
 struct PerplexityOptions {
-  std::vector<std::string> models, text;
+  std::vector<std::string> models, text, fixed_weights;
   std::string dataset, routing = "segment", show = "perplexity";
   int32_t max_windows = 0, bootstrap = 0, threads = 0;
   uint64_t seed = 0;
@@ -47,6 +57,9 @@ v1::EvaluateRequest RequestOf(const PerplexityOptions& options) {
   for (const std::string& path : options.text) request.add_paths(AbsolutePath(path));
   if (options.routing != "prompt") request.add_routings(v1::SEGMENT_ROUTING);
   if (options.routing != "segment") request.add_routings(v1::PROMPT_ROUTING);
+  for (const std::string& name : options.fixed_weights) {
+    request.add_fixed_weights(FixedWeightsByName().at(name));
+  }
   request.set_max_windows_per_domain(options.max_windows);
   request.set_num_threads(options.threads);
   request.set_bootstrap_samples(options.bootstrap);
@@ -111,6 +124,13 @@ void AddScoring(CLI::App* command, PerplexityOptions* options) {
   command->add_option("--routing", options->routing, "segment, prompt or both")
       ->check(CLI::IsMember({"segment", "prompt", "both"}))
       ->capture_default_str();
+  command
+      ->add_option("--fixed-weights", options->fixed_weights,
+                   "Score models that merge experts again with the same weights for all segments: "
+                   "average, uniform, next-domain (comma list)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(FixedWeightsByName()));
   command->add_option("--max-windows", options->max_windows, "At most so many windows a domain")
       ->check(PositiveInt32());
   command->add_option("--bootstrap", options->bootstrap, "Resamples of the intervals (1000)")
@@ -135,6 +155,8 @@ void AddEvalPerplexity(Program& program, CLI::App* eval) {
       "Examples:\n"
       "  braid eval perplexity run-000001\n"
       "  braid eval perplexity run-000001 run-000002 --routing both    # dense against experts\n"
+      "  braid eval perplexity run-000002 --fixed-weights average,uniform   # what routing is "
+      "worth\n"
       "  braid eval perplexity run-000002 --text books/ news.jsonl.zst --json");
   command->callback([&program, options] {
     program.action = [&program, options] { return EvalPerplexity(program.session, *options); };

@@ -110,6 +110,24 @@ TEST(EvaluationTableTest, DenseAndExpertsStandInOneTable) {
             "*: differs from A; the interval of the paired difference leaves out 0\n");
 }
 
+TEST(EvaluationTableTest, FixedWeightsAreNamed) {
+  v1::EvaluationResult result = Models(4, {"news"});
+  result.mutable_evaluations(0)->set_moe(true);
+  for (v1::Evaluation& evaluation : *result.mutable_evaluations()) {
+    evaluation.set_model("/home/runs/run-000001");
+  }
+  for (const auto weights : {v1::AVERAGE_WEIGHTS, v1::UNIFORM_WEIGHTS, v1::NEXT_DOMAIN_WEIGHTS}) {
+    result.mutable_evaluations(weights)->clear_routing();
+    result.mutable_evaluations(weights)->set_fixed_weights(weights);
+  }
+  const std::string text = Print(result);
+  EXPECT_THAT(text, HasSubstr("A  run-000001, step 400, experts, segment routing\n"
+                              "B  run-000001, step 400, experts, average weights\n"
+                              "C  run-000001, step 400, experts, uniform weights\n"
+                              "D  run-000001, step 400, experts, the next domain's weights\n"));
+  EXPECT_LE(Widest(text), 80u) << text;
+}
+
 TEST(EvaluationTableTest, ManyModelsGoOnInBlocksWithinTheWidth) {
   const std::string text =
       Print(Models(11, {"news", "a domain with a very long name, one", "書籍", "code"}));

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "formats/status_macros.h"
 #include "formats/tokenizer.h"
+#include "trainer/evaluation/fixed_weights.h"
 #include "trainer/evaluation/heldout_split.h"
 #include "trainer/evaluation/inference_routings.h"
 #include "trainer/model_config.h"
@@ -58,12 +59,14 @@ class Planner {
     plan_.want_windows = request_.want_windows();
     ASSIGN_OR_RETURN(plan_.bootstrap, ResolveBootstrap(request_));
     ASSIGN_OR_RETURN(routings_, ResolveRoutings(request_.routings(), {v1::SEGMENT_ROUTING}));
+    ASSIGN_OR_RETURN(fixed_weights_, ResolveFixedWeights(request_.fixed_weights(), routings_));
     for (const std::string& name : request_.models()) RETURN_IF_ERROR(AddModel(name));
     RETURN_IF_ERROR(CheckLimit());
     SetFirstSegments();
     RETURN_IF_ERROR(OpenDataset());
     for (const ModelToScore& model : plan_.models) RETURN_IF_ERROR(CheckDataset(model));
     for (size_t i = 0; i < plan_.cuts.size(); ++i) RETURN_IF_ERROR(CutText(CheckpointOf(i), i));
+    RETURN_IF_ERROR(CheckDomains(fixed_weights_, plan_.cuts[0].text));
     return std::move(plan_);
   }
 
@@ -77,8 +80,10 @@ class Planner {
                        .step = state.step,
                        .config = state.model,
                        .cut = CutFor(tokenizer, state.model.sequence_length()),
-                       .routings = routings_};
+                       .routings = routings_,
+                       .fixed_weights = fixed_weights_};
     if (!UsesExperts(model.config)) model.routings.resize(1);
+    if (!MergesExperts(model.config.routing())) model.fixed_weights.clear();
     if (plan_.models.empty() && request_.paths().empty()) {
       ASSIGN_OR_RETURN(plan_.dataset_dir, DatasetOfFirst(path));
     }
@@ -185,6 +190,7 @@ class Planner {
   const v1::EvaluateRequest& request_;
   const DocumentReader& reader_;
   std::vector<v1::InferenceRouting> routings_;
+  std::vector<v1::FixedWeights> fixed_weights_;
   DatasetInfo info_;       // of the dataset, if any
   FileSummary tokenizer_;  // of the dataset
   EvaluationPlan plan_;
@@ -196,8 +202,8 @@ int64_t EvaluationPlan::num_windows() const {
   int64_t windows = 0;
   for (const ModelToScore& model : models) {
     const TextCut& cut = cuts[model.cut];
-    windows +=
-        static_cast<int64_t>(model.routings.size()) * cut.text.num_windows(cut.window_length);
+    const size_t scorings = model.routings.size() + model.fixed_weights.size();
+    windows += static_cast<int64_t>(scorings) * cut.text.num_windows(cut.window_length);
   }
   return windows;
 }

@@ -38,6 +38,8 @@ struct ModelToScore {
   // Index into EvaluationPlan::cuts.
   size_t cut = 0;
   std::vector<v1::InferenceRouting> routings;
+  // Scored after the routings; none for a model that merges no experts.
+  std::vector<v1::FixedWeights> fixed_weights;
 };
 
 struct EvaluationPlan {
@@ -50,7 +52,7 @@ struct EvaluationPlan {
   // Of files.
   ReadSummary read;
 
-  // Of all models and routings.
+  // Of all models, routings and fixed weights.
   int64_t num_windows() const;
 };
 

@@ -5,6 +5,7 @@
 
 #include "formats/status_macros.h"
 #include "trainer/evaluation/evaluation_plan.h"
+#include "trainer/evaluation/fixed_weights.h"
 #include "trainer/evaluation/heldout_split.h"
 #include "trainer/evaluation/score_summary.h"
 #include "trainer/evaluation/text_score.h"
@@ -42,32 +43,38 @@ class Evaluator {
 
   absl::Status ScoreModel(const ModelToScore& to_score) {
     ASSIGN_OR_RETURN(const auto model, LoadModel(to_score.checkpoint));
+    const TextCut& cut = plan_.cuts[to_score.cut];
+    const WindowsScored scored = [this](int64_t windows) {
+      event_.set_done(event_.done() + windows);
+      emit_(event_);
+    };
+    ScoreOptions options = {.first_segment_length = cut.first_segment_length};
+    TextScore routed;
     for (const v1::InferenceRouting routing : to_score.routings) {
-      RETURN_IF_ERROR(ScoreRouting(to_score, routing, *model));
+      options.mode = routing == v1::PROMPT_ROUTING ? MergeMode::kPrompt : MergeMode::kSegment;
+      ASSIGN_OR_RETURN(TextScore score, ScoreText(*model, cut.text, options, scored));
+      if (routing == v1::SEGMENT_ROUTING) routed = score;
+      AddEvaluation(to_score, std::move(score))->set_routing(routing);
+    }
+    for (const v1::FixedWeights weights : to_score.fixed_weights) {
+      ASSIGN_OR_RETURN(TextScore score,
+                       ScoreWithFixedWeights(*model, cut.text, weights, routed, options, scored));
+      AddEvaluation(to_score, std::move(score))->set_fixed_weights(weights);
     }
     return absl::OkStatus();
   }
 
-  absl::Status ScoreRouting(const ModelToScore& to_score, v1::InferenceRouting routing,
-                            LanguageModel& model) {
+  v1::Evaluation* AddEvaluation(const ModelToScore& to_score, TextScore score) {
     const TextCut& cut = plan_.cuts[to_score.cut];
-    const ScoreOptions options = {
-        .mode = routing == v1::PROMPT_ROUTING ? MergeMode::kPrompt : MergeMode::kSegment,
-        .first_segment_length = cut.first_segment_length};
-    ASSIGN_OR_RETURN(TextScore score, ScoreText(model, cut.text, options, [&](int64_t windows) {
-                       event_.set_done(event_.done() + windows);
-                       emit_(event_);
-                     }));
-    v1::Evaluation evaluation = SummarizeScore(score, to_score.config, plan_.bootstrap);
-    if (plan_.want_windows) AddWindows(score, &evaluation);
-    evaluation.set_model(to_score.name);
-    evaluation.set_step(to_score.step);
-    evaluation.set_routing(routing);
-    evaluation.set_first_segment_length(static_cast<int32_t>(cut.first_segment_length));
-    evaluation.set_window_length(static_cast<int32_t>(cut.window_length));
-    *result_.add_evaluations() = std::move(evaluation);
+    v1::Evaluation* evaluation = result_.add_evaluations();
+    *evaluation = SummarizeScore(score, to_score.config, plan_.bootstrap);
+    if (plan_.want_windows) AddWindows(score, evaluation);
+    evaluation->set_model(to_score.name);
+    evaluation->set_step(to_score.step);
+    evaluation->set_first_segment_length(static_cast<int32_t>(cut.first_segment_length));
+    evaluation->set_window_length(static_cast<int32_t>(cut.window_length));
     CompareWithBaseline(to_score, std::move(score));
-    return absl::OkStatus();
+    return evaluation;
   }
 
   void CompareWithBaseline(const ModelToScore& model, TextScore score) {

@@ -132,16 +132,6 @@ void AddRouting(const std::vector<RoutingTotals>& from, std::vector<RoutingTotal
   }
 }
 
-DomainScore AllDomains(const TextScore& score) {
-  DomainScore all{.name = "all", .windows = {}, .documents = {}, .routing = {}};
-  for (const DomainScore& domain : score) {
-    all.windows.insert(all.windows.end(), domain.windows.begin(), domain.windows.end());
-    all.documents.insert(all.documents.end(), domain.documents.begin(), domain.documents.end());
-    AddRouting(domain.routing, &all.routing);
-  }
-  return all;
-}
-
 // The estimate is the ratio of all units of one minus that of the other.
 v1::DomainDifference Compare(const DomainScore& baseline, const DomainScore& score,
                              const Pairing& pairing, const BootstrapOptions& options) {
@@ -169,6 +159,16 @@ v1::DomainDifference Compare(const DomainScore& baseline, const DomainScore& sco
 }
 
 }  // namespace
+
+DomainScore AllDomains(const TextScore& score) {
+  DomainScore all{.name = "all", .windows = {}, .documents = {}, .routing = {}};
+  for (const DomainScore& domain : score) {
+    all.windows.insert(all.windows.end(), domain.windows.begin(), domain.windows.end());
+    all.documents.insert(all.documents.end(), domain.documents.begin(), domain.documents.end());
+    AddRouting(domain.routing, &all.routing);
+  }
+  return all;
+}
 
 v1::Evaluation SummarizeScore(const TextScore& score, const v1::ModelConfig& config,
                               const BootstrapOptions& options) {

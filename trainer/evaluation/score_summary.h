@@ -8,6 +8,9 @@
 
 namespace braid {
 
+// The domains together, under the name "all".
+DomainScore AllDomains(const TextScore& score);
+
 // Figures of every domain and of all: ratios of sums, with intervals by a bootstrap over
 // windows, those of "all" over the windows of all domains together. `config` names the
 // layers of the routing. Leaves model, step, routing and lengths to the caller.

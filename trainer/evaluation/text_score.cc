@@ -57,6 +57,20 @@ class DomainScorer {
   DomainScore score_;
 };
 
+}  // namespace
+
+void LossSums::Add(int64_t token_bytes, double loss) {
+  ++tokens;
+  bytes += token_bytes;
+  nats += loss;
+}
+
+void LossSums::Add(const LossSums& other) {
+  tokens += other.tokens;
+  bytes += other.bytes;
+  nats += other.nats;
+}
+
 absl::StatusOr<DomainScore> ScoreDomain(LanguageModel& model, const DomainText& text, int32_t eos,
                                         const ScoreOptions& options, const WindowsScored& scored) {
   const int64_t length = model.config().sequence_length();
@@ -73,20 +87,6 @@ absl::StatusOr<DomainScore> ScoreDomain(LanguageModel& model, const DomainText& 
     scored(count);
   }
   return scorer.Finish();
-}
-
-}  // namespace
-
-void LossSums::Add(int64_t token_bytes, double loss) {
-  ++tokens;
-  bytes += token_bytes;
-  nats += loss;
-}
-
-void LossSums::Add(const LossSums& other) {
-  tokens += other.tokens;
-  bytes += other.bytes;
-  nats += other.nats;
 }
 
 absl::StatusOr<TextScore> ScoreText(LanguageModel& model, const EvaluationText& text,

@@ -55,6 +55,8 @@ using WindowsScored = std::function<void(int64_t windows)>;
 
 // Scores all windows of the model's sequence_length. Requires tokens of the model's
 // vocabulary.
+absl::StatusOr<DomainScore> ScoreDomain(LanguageModel& model, const DomainText& text, int32_t eos,
+                                        const ScoreOptions& options, const WindowsScored& scored);
 absl::StatusOr<TextScore> ScoreText(LanguageModel& model, const EvaluationText& text,
                                     const ScoreOptions& options, const WindowsScored& scored);
 

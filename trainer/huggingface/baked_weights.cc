@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "formats/check.h"
 #include "formats/status_macros.h"
+#include "trainer/model/merged_model.h"
 #include "trainer/model/parameter_layout.h"
 #include "trainer/model_config.h"
 
@@ -59,17 +59,6 @@ absl::StatusOr<std::span<const float>> BakedWeights::Values(const std::string& n
     return merged_;
   }
   return absl::NotFoundError(absl::StrCat("no parameter ", name));
-}
-
-void MergeMatrices(std::span<const float> experts, std::span<const float> weights,
-                   std::span<float> merged) {
-  BRAID_CHECK(experts.size() == weights.size() * merged.size())
-      << experts.size() << " " << weights.size() << " " << merged.size();
-  std::fill(merged.begin(), merged.end(), 0.0f);
-  for (size_t i = 0; i < weights.size(); ++i) {
-    const float* const expert = experts.data() + i * merged.size();
-    for (size_t j = 0; j < merged.size(); ++j) merged[j] += weights[i] * expert[j];
-  }
 }
 
 }  // namespace braid

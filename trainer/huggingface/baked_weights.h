@@ -39,11 +39,6 @@ class BakedWeights {
   std::vector<float> merged_;
 };
 
-// sum_i weights[i] * experts[i], where `experts` holds weights.size() matrices
-// one after the other.
-void MergeMatrices(std::span<const float> experts, std::span<const float> weights,
-                   std::span<float> merged);
-
 }  // namespace braid
 
 #endif  // BRAID_TRAINER_HUGGINGFACE_BAKED_WEIGHTS_H_

@@ -79,13 +79,14 @@ TEST_F(AnalysisServiceTest, ForwardsEvaluationAndKeepsItBesideTheRun) {
 TEST_F(AnalysisServiceTest, OtherEvaluationsAreNotTheRuns) {
   v1::EvaluateRequest standard;
   standard.add_models(run_dir_.string());
-  std::vector<v1::EvaluateRequest> others(6, standard);
+  std::vector<v1::EvaluateRequest> others(7, standard);
   others[0].set_dataset_dir((root_ / "other").string());
   others[1].add_paths("/some/text");
   others[2].set_max_windows_per_domain(3);
   others[3].add_routings(v1::PROMPT_ROUTING);
   others[4].set_confidence(0.5);
   others[5].set_bootstrap_seed(1);
+  others[6].add_fixed_weights(v1::AVERAGE_WEIGHTS);
   for (const v1::EvaluateRequest& request : others) {
     std::vector<v1::EvaluateEvent> events;
     ASSERT_TRUE(Evaluate(request, &events).ok()) << request.DebugString();

@@ -108,13 +108,6 @@ TEST_F(ModelExportTest, BakedRoutingIsThatOfPromptRoutedDecoding) {
   }
 }
 
-TEST_F(ModelExportTest, MergeMatricesIsTheWeightedSum) {
-  const std::vector<float> experts = {1, 2, 3, 10, 20, 30}, weights = {0.25f, 0.5f};
-  std::vector<float> merged(3, -1);
-  MergeMatrices(experts, weights, merged);
-  EXPECT_EQ(merged, (std::vector<float>{5.25f, 10.5f, 15.75f}));
-}
-
 TEST_F(ModelExportTest, TransposesMatrices) {
   const int64_t rows = 70, columns = 41;
   std::vector<float> from(2 * rows * columns), to(from.size());

@@ -71,6 +71,15 @@ TEST(RoutingTotalsTest, WhatIsNotFiniteIsNeverActive) {
   EXPECT_THAT(ActiveCounts(totals), Each(0));
 }
 
+TEST(RoutingTotalsTest, EqualDecisionsAreAsManyOfOneKind) {
+  const std::vector<float> weights = {0.625f, 0.25f, 0.125f, 0};
+  RoutingTotals one_by_one(4);
+  for (int i = 0; i < 5; ++i) AddDecisions(weights, &one_by_one);
+  const RoutingTotals totals =
+      EqualDecisions(std::vector<double>(weights.begin(), weights.end()), 5);
+  EXPECT_THAT(totals.sums, testing::Pointwise(testing::DoubleNear(1e-12), one_by_one.sums));
+}
+
 TEST(RoutingTotalsTest, NothingAddedGivesZeros) {
   EXPECT_THAT(MeanWeights(RoutingTotals(2)), ElementsAre(0, 0));
   EXPECT_EQ(Summarize(0, RoutingTotals(2)).entropy(), 0);

@@ -18,7 +18,8 @@ std::filesystem::path NewTextDataset(const std::filesystem::path& tokenizer,
                                      int64_t sequence_length = 32);
 
 // A run of two steps on it; dense with one expert.
-RunDirectory NewTextRun(const std::filesystem::path& dataset, int num_experts);
+RunDirectory NewTextRun(const std::filesystem::path& dataset, int num_experts,
+                        v1::Router router = v1::CAUSAL_SEGMENT);
 
 }  // namespace braid
 

@@ -6,7 +6,9 @@ braid_library(NAME pipeline
   SRCS
     corpus_spec.cc
     deduplicate_stage.cc
+    document_domains.cc
     document_store.cc
+    domain_summary.cc
     embed_stage.cc
     heldout_overlap.cc
     ingest_stage.cc

@@ -1,4 +1,4 @@
-// submit, jobs, cancel
+// submit, jobs, cancel, corpus
 #include <unistd.h>
 
 #include <filesystem>
@@ -173,6 +173,9 @@ void AddSubmit(Program& program) {
 
 void AddCorpusCommands(Program& program) {
   AddSubmit(program);
+  CLI::App* corpus = program.app.add_subcommand("corpus", "About corpora");
+  corpus->require_subcommand(1);
+  AddCorpusDescribe(program, corpus);
   CLI::App* jobs = program.app.add_subcommand("jobs", "List corpus jobs, newest first");
   jobs->callback([&program] { program.action = [&program] { return ListJobs(program.session); }; });
 

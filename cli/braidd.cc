@@ -52,6 +52,7 @@ void AddQuotas(CLI::App& app, braid::Quotas& quotas) {
   add("--quota-runs", quotas.runs, "Runs that have not ended");
   add("--quota-ranks", quotas.ranks, "Ranks of such runs");
   add("--quota-watches", quotas.watches, "Open watches of jobs, and of runs,");
+  add("--quota-descriptions", quotas.descriptions, "Corpora being described");
 }
 
 void AddServing(CLI::App& app, braid::Serving& serving) {

@@ -112,6 +112,7 @@ absl::StatusOr<std::unique_ptr<grpc::Service>> MakeService(ServiceName name,
       if (options.listen.empty()) pipeline.retry_seconds = 1;
       pipeline.max_jobs = options.quotas.jobs;
       pipeline.max_watches = options.quotas.watches;
+      pipeline.max_descriptions = options.quotas.descriptions;
       return MakePipelineService(pipeline);
     }
     case ServiceName::kTraining:

@@ -40,10 +40,11 @@ struct TlsFiles {
 
 // What one principal may have at a time; 0: no limit.
 struct Quotas {
-  int64_t jobs = 1000;     // queued or running
-  int64_t runs = 64;       // that have not ended
-  int64_t ranks = 4096;    // of those runs
-  int64_t watches = 2000;  // open, of jobs and of runs each
+  int64_t jobs = 1000;       // queued or running
+  int64_t runs = 64;         // that have not ended
+  int64_t ranks = 4096;      // of those runs
+  int64_t watches = 2000;    // open, of jobs and of runs each
+  int64_t descriptions = 8;  // corpora being described
 };
 
 // Of the generation service: models in memory, and requests; docs/generation.md.

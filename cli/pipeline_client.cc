@@ -1,7 +1,11 @@
 #include "cli/pipeline_client.h"
 
+#include <optional>
+#include <utility>
+
 #include "braid/v1/pipeline.grpc.pb.h"
 #include "cli/grpc_call.h"
+#include "formats/status_macros.h"
 
 namespace braid {
 
@@ -46,6 +50,22 @@ absl::Status PipelineClient::WatchJob(const std::string& id,
                                       const std::function<bool(const v1::JobEvent&)>& on_event) {
   return WatchEvents<v1::JobEvent>(*v1::PipelineService::NewStub(channel_), &Stub::WatchJob,
                                    WithId<v1::WatchJobRequest>(id), on_event);
+}
+
+absl::StatusOr<v1::CorpusDescription> PipelineClient::DescribeCorpus(
+    const v1::DescribeCorpusRequest& request,
+    const std::function<void(const v1::DescribeCorpusEvent&)>& on_progress) {
+  std::optional<v1::CorpusDescription> result;
+  RETURN_IF_ERROR(ReadStream<v1::DescribeCorpusEvent>(*v1::PipelineService::NewStub(channel_),
+                                                      &Stub::DescribeCorpus, request,
+                                                      [&](const v1::DescribeCorpusEvent& event) {
+                                                        on_progress(event);
+                                                        if (event.has_result())
+                                                          result = event.result();
+                                                        return true;
+                                                      }));
+  if (!result) return absl::InternalError("the description ended without a result");
+  return *std::move(result);
 }
 
 }  // namespace braid

@@ -32,6 +32,10 @@ class PipelineClient {
   // restarts of the server.
   absl::Status WatchJob(const std::string& id,
                         const std::function<bool(const v1::JobEvent&)>& on_event);
+  // Reports progress and returns the result of the last event.
+  absl::StatusOr<v1::CorpusDescription> DescribeCorpus(
+      const v1::DescribeCorpusRequest& request,
+      const std::function<void(const v1::DescribeCorpusEvent&)>& on_progress);
 
  private:
   std::shared_ptr<grpc::Channel> channel_;

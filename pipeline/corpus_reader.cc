@@ -301,8 +301,9 @@ Document CorpusReader::MakeDocument(std::string_view text, int64_t offset) const
   document.id = record_.Label(FieldOr(config_.id_field(), "id"))
                     .value_or(absl::StrCat(file().name, ":", offset));
   document.text = std::string(text);
-  document.domain =
-      DomainName(record_.Label(FieldOr(config_.domain_field(), "domain")).value_or(file().domain));
+  const auto domain = record_.Label(FieldOr(config_.domain_field(), "domain"));
+  document.domain = DomainName(domain.value_or(file().domain));
+  document.has_domain_field = domain.has_value();
   document.file = file().path.string();
   document.offset = offset;
   return document;
@@ -331,7 +332,8 @@ void CorpusReader::AddPieces(const Document& document) {
                      .text = std::string(piece),
                      .domain = document.domain,
                      .file = document.file,
-                     .offset = document.offset};
+                     .offset = document.offset,
+                     .has_domain_field = document.has_domain_field};
     ready_.push_back(std::move(part));
   }
 }

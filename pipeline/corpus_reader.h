@@ -51,6 +51,8 @@ struct Document {
   std::string file;
   // Byte of the decompressed file at which the record starts.
   int64_t offset = 0;
+  // A field of the record has the domain, not the file's name.
+  bool has_domain_field = false;
 };
 
 enum class CorpusStep {

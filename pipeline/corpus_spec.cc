@@ -197,6 +197,7 @@ absl::Status ResolveOrder(v1::CorpusSpec* spec) {
 absl::Status ResolvePack(v1::PackConfig* pack) {
   pack->set_sequence_length(OrDefault(pack->sequence_length(), 4096));
   RETURN_IF_ERROR(CheckRange("pack.sequence_length", pack->sequence_length(), 2, 1 << 24));
+  RETURN_IF_ERROR(CheckRange("pack.domain_clusters", pack->domain_clusters(), 0, 64));
   const double fraction = OrDefault(pack->heldout_fraction(), 0.03);
   if (!(fraction < 1)) {
     return Wrong("pack.heldout_fraction", absl::StrCat(fraction),

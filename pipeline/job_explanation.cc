@@ -97,13 +97,15 @@ absl::Status CheckCounterparts(const StoredDuplicates& duplicates, const StoredO
 }  // namespace
 
 JobExplanation::JobExplanation(v1::CorpusSpec spec, std::filesystem::path ingest,
-                               DocumentStore documents, IndexedDataset tokens,
-                               NpyArray<float> embeddings, StoredDuplicates duplicates,
-                               StoredOrder order, IndexedDataset instances, Provenance provenance,
+                               DocumentStore documents, DocumentDomains domains,
+                               IndexedDataset tokens, NpyArray<float> embeddings,
+                               StoredDuplicates duplicates, StoredOrder order,
+                               IndexedDataset instances, Provenance provenance,
                                std::unique_ptr<Tokenizer> tokenizer)
     : spec_(std::move(spec)),
       ingest_(std::move(ingest)),
       documents_(std::move(documents)),
+      domains_(std::move(domains)),
       tokens_(std::move(tokens)),
       embeddings_(std::move(embeddings)),
       duplicates_(std::move(duplicates)),
@@ -127,6 +129,7 @@ absl::StatusOr<JobExplanation> JobExplanation::Open(const v1::Job& job, const St
   ASSIGN_OR_RETURN(const std::filesystem::path order, Output(job, store, "order"));
   ASSIGN_OR_RETURN(const std::filesystem::path dataset, Output(job, store, "pack"));
   ASSIGN_OR_RETURN(DocumentStore documents, DocumentStore::Open(ingest));
+  ASSIGN_OR_RETURN(DocumentDomains domains, DomainsOfDataset(job.spec(), documents, dataset));
   ASSIGN_OR_RETURN(IndexedDataset tokens, IndexedDataset::Open(tokenize / "tokens"));
   ASSIGN_OR_RETURN(auto embeddings, NpyArray<float>::Open(embed / "embeddings.npy"));
   ASSIGN_OR_RETURN(StoredDuplicates duplicates, StoredDuplicates::Open(deduplicate));
@@ -142,9 +145,10 @@ absl::StatusOr<JobExplanation> JobExplanation::Open(const v1::Job& job, const St
   }
   RETURN_IF_ERROR(CheckSpans(provenance, instances, dataset));
   RETURN_IF_ERROR(CheckCounterparts(duplicates, stored_order, documents.size(), dataset));
-  return JobExplanation(job.spec(), ingest, std::move(documents), std::move(tokens),
-                        std::move(embeddings), std::move(duplicates), std::move(stored_order),
-                        std::move(instances), std::move(provenance), std::move(tokenizer));
+  return JobExplanation(job.spec(), ingest, std::move(documents), std::move(domains),
+                        std::move(tokens), std::move(embeddings), std::move(duplicates),
+                        std::move(stored_order), std::move(instances), std::move(provenance),
+                        std::move(tokenizer));
 }
 
 double JobExplanation::Cosine(uint32_t a, uint32_t b) const {
@@ -190,8 +194,7 @@ v1::DocumentSpan JobExplanation::Describe(const ProvenanceSpan& span, int64_t ex
   described.set_document_number(span.document);
   described.set_document_offset(span.document_offset);
   described.set_length(span.length);
-  described.set_domain(
-      documents_.domain_names()[static_cast<size_t>(documents_.domain(span.document))]);
+  described.set_domain(domains_.name_of(span.document));
   described.set_source_file(SourceFile(id));
   described.set_excerpt(Excerpt(span, excerpt_bytes));
   return described;
@@ -258,7 +261,7 @@ absl::StatusOr<v1::ExplainDocumentResponse> JobExplanation::Document(const std::
   v1::ExplainDocumentResponse response;
   response.set_document(id);
   response.set_document_number(*found);
-  response.set_domain(documents_.domain_names()[static_cast<size_t>(documents_.domain(*found))]);
+  response.set_domain(domains_.name_of(*found));
   response.set_source_file(SourceFile(id));
   response.set_num_bytes(static_cast<int64_t>(text.size()));
   response.set_num_tokens(tokens_.sequence_length(*found));

@@ -18,6 +18,7 @@
 #include "formats/npy.h"
 #include "formats/tokenizer.h"
 #include "pipeline/deduplicate_stage.h"
+#include "pipeline/document_domains.h"
 #include "pipeline/document_store.h"
 #include "pipeline/order_stage.h"
 #include "pipeline/provenance.h"
@@ -41,9 +42,9 @@ class JobExplanation {
 
  private:
   JobExplanation(v1::CorpusSpec spec, std::filesystem::path ingest, DocumentStore documents,
-                 IndexedDataset tokens, NpyArray<float> embeddings, StoredDuplicates duplicates,
-                 StoredOrder order, IndexedDataset instances, Provenance provenance,
-                 std::unique_ptr<Tokenizer> tokenizer);
+                 DocumentDomains domains, IndexedDataset tokens, NpyArray<float> embeddings,
+                 StoredDuplicates duplicates, StoredOrder order, IndexedDataset instances,
+                 Provenance provenance, std::unique_ptr<Tokenizer> tokenizer);
 
   v1::DocumentSpan Describe(const ProvenanceSpan& span, int64_t excerpt_bytes) const;
   std::string Excerpt(const ProvenanceSpan& span, int64_t max_bytes) const;
@@ -56,6 +57,7 @@ class JobExplanation {
   v1::CorpusSpec spec_;
   std::filesystem::path ingest_;
   DocumentStore documents_;
+  DocumentDomains domains_;
   IndexedDataset tokens_;
   NpyArray<float> embeddings_;  // [documents, dimension]
   StoredDuplicates duplicates_;

@@ -12,6 +12,7 @@
 #include "formats/status_macros.h"
 #include "pipeline/deduplicate_stage.h"
 #include "pipeline/document_store.h"
+#include "pipeline/domain_summary.h"
 #include "pipeline/embed_stage.h"
 #include "pipeline/ingest_stage.h"
 #include "pipeline/json_file.h"
@@ -25,6 +26,9 @@
 
 namespace braid {
 namespace {
+
+// Of a result, which has to fit into a message many times.
+constexpr size_t kMaxDomains = 1024;
 
 double SteadySeconds() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -195,6 +199,7 @@ absl::StatusOr<v1::JobResult> JobRun::Summarize() const {
   ASSIGN_OR_RETURN(const nlohmann::json dataset, ReadJsonFile(dataset_ / "dataset.json"));
   ASSIGN_OR_RETURN(const nlohmann::json ordering, ReadJsonFile(dataset_ / "ordering_report.json"));
   ASSIGN_OR_RETURN(const int64_t num_truncated, ReadNumTruncated(embed_));
+  ASSIGN_OR_RETURN(std::vector<v1::DomainSummary> domains, ReadDomainSummaries(dataset_));
   v1::JobResult result;
   result.set_num_truncated(num_truncated);
   result.set_dataset_dir(dataset_.string());
@@ -216,6 +221,9 @@ absl::StatusOr<v1::JobResult> JobRun::Summarize() const {
   result.set_recall_at_k(neighbors_->recall_at_k);
   result.set_adjacent_cosine(ordering.value("adjacent_cosine", 0.0));
   result.set_random_adjacent_cosine(ordering.value("random_adjacent_cosine", 0.0));
+  for (v1::DomainSummary& domain : LargestDomains(std::move(domains), kMaxDomains)) {
+    *result.add_domains() = std::move(domain);
+  }
   return result;
 }
 

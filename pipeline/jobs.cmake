@@ -4,9 +4,12 @@ braid_library(NAME pipeline_partition
   DEPS braid::pipeline_core braid::retrieval absl::statusor)
 braid_library(NAME pipeline
   SRCS
+    corpus_description.cc
     corpus_spec.cc
     deduplicate_stage.cc
+    document_domains.cc
     document_store.cc
+    domain_summary.cc
     embed_stage.cc
     heldout_overlap.cc
     ingest_stage.cc
@@ -23,6 +26,7 @@ braid_library(NAME pipeline
     order_stage.cc
     pack_stage.cc
     pipeline_service.cc
+    principal_quota.cc
     resume_point.cc
     retry_policy.cc
     stage_key.cc

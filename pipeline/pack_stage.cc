@@ -14,6 +14,8 @@
 #include "formats/status_macros.h"
 #include "formats/tokenizer.h"
 #include "pipeline/corpus_spec.h"
+#include "pipeline/document_domains.h"
+#include "pipeline/domain_summary.h"
 #include "pipeline/instance_layout.h"
 #include "pipeline/json_file.h"
 #include "pipeline/ordering_report.h"
@@ -25,7 +27,7 @@
 namespace braid {
 namespace {
 
-constexpr int32_t kFormatVersion = 1;
+constexpr int32_t kFormatVersion = 2;
 constexpr int64_t kInstancesPerAdvance = 256;
 constexpr size_t kDocumentsPerAdvance = 1024;
 constexpr int64_t kTextBytesPerToken = 4;  // about
@@ -40,11 +42,13 @@ struct PackedInstances {
 
 class DatasetPacker {
  public:
-  DatasetPacker(const PackInputs& inputs, const v1::CorpusSpec& resolved, IndexedDataset tokens,
+  DatasetPacker(const PackInputs& inputs, const v1::CorpusSpec& resolved,
+                const DocumentDomains& domains, const IndexedDataset& tokens,
                 const Tokenizer& tokenizer, const StageAdvance& advance, StageWriter* stage)
       : inputs_(inputs),
         resolved_(resolved),
-        tokens_(std::move(tokens)),
+        domains_(domains),
+        tokens_(tokens),
         tokenizer_(tokenizer),
         advance_(advance),
         stage_(stage) {}
@@ -66,7 +70,8 @@ class DatasetPacker {
 
   const PackInputs& inputs_;
   const v1::CorpusSpec& resolved_;
-  const IndexedDataset tokens_;
+  const DocumentDomains& domains_;
+  const IndexedDataset& tokens_;
   const Tokenizer& tokenizer_;
   const StageAdvance& advance_;
   StageWriter* const stage_;
@@ -166,10 +171,10 @@ absl::StatusOr<int64_t> DatasetPacker::PackDomain(std::span<const uint32_t> docu
 
 absl::StatusOr<std::vector<std::string>> DatasetPacker::PackHeldout() {
   RETURN_IF_ERROR(MakeDirectories(Path("heldout")));
-  const std::vector<std::string>& names = inputs_.documents.domain_names();
+  const std::vector<std::string>& names = domains_.names;
   std::vector<std::vector<uint32_t>> by_domain(names.size());
   for (const uint32_t document : inputs_.order.heldout) {
-    by_domain[static_cast<size_t>(inputs_.documents.domain(document))].push_back(document);
+    by_domain[static_cast<size_t>(domains_.numbers[document])].push_back(document);
   }
   std::vector<std::string> present;
   for (size_t domain = 0; domain < names.size(); ++domain) {
@@ -204,16 +209,15 @@ absl::Status StoreProvenance(const DocumentStore& documents, std::span<const Pro
 }
 
 absl::Status StoreOrderingReport(const PackInputs& inputs, const v1::CorpusSpec& resolved,
+                                 const DocumentVectors& embeddings, const DocumentDomains& domains,
                                  std::span<const ProvenanceSpan> spans, const StageAdvance& advance,
                                  StageWriter* stage) {
-  ASSIGN_OR_RETURN(const auto embeddings,
-                   NpyArray<float>::Open(inputs.embed_directory / "embeddings.npy"));
   const OrderingReportInput input = {
       .order_name = v1::OrderMode_Name(resolved.order()),
       .order = inputs.order.training,
-      .embeddings = embeddings.values(),
-      .dimension = static_cast<int32_t>(embeddings.row_size()),
-      .domains = inputs.documents.domains(),
+      .embeddings = embeddings.values,
+      .dimension = embeddings.d,
+      .domains = domains.numbers,
       .spans = spans,
       .sequence_length = resolved.pack().sequence_length(),
       .recall_at_k = inputs.neighbors.recall_at_k,
@@ -224,6 +228,37 @@ absl::Status StoreOrderingReport(const PackInputs& inputs, const v1::CorpusSpec&
   ASSIGN_OR_RETURN(const OrderingReport report,
                    MeasureOrdering(input, [&] { return advance(n, n); }));
   return stage->AddText("ordering_report.json", ToJson(report), 1);
+}
+
+absl::StatusOr<DocumentDomains> FindDomains(const PackInputs& inputs,
+                                            const v1::CorpusSpec& resolved,
+                                            const DocumentVectors& embeddings,
+                                            const StageAdvance& advance) {
+  const int32_t num_clusters = resolved.pack().domain_clusters();
+  if (num_clusters == 0) return RecordedDomains(inputs.documents);
+  const std::vector<uint32_t>& training = inputs.order.training.order;
+  return ClusterDomains(embeddings, training, num_clusters, resolved.seed(),
+                        [&] { return advance(0, static_cast<int64_t>(training.size())); });
+}
+
+absl::Status StoreDomains(const PackInputs& inputs, const v1::CorpusSpec& resolved,
+                          const DocumentVectors& embeddings, const DocumentDomains& domains,
+                          const IndexedDataset& tokens, const StageAdvance& advance,
+                          StageWriter* stage) {
+  const std::vector<uint32_t>& training = inputs.order.training.order;
+  const auto n = static_cast<int64_t>(training.size());
+  const PackedDocuments packed = {
+      .domains = domains,
+      .training = training,
+      .heldout = inputs.order.heldout,
+      .embeddings = embeddings,
+      .num_tokens = [&](uint32_t document) { return tokens.sequence_length(document) + 1; },
+  };
+  ASSIGN_OR_RETURN(const auto summaries, SummarizeDomains(packed, [&] { return advance(n, n); }));
+  RETURN_IF_ERROR(stage->AddText("domains.json", DomainSummariesJson(summaries),
+                                 static_cast<int64_t>(summaries.size())));
+  if (resolved.pack().domain_clusters() == 0) return absl::OkStatus();
+  return StoreDocumentDomains(domains, stage);
 }
 
 absl::Status DescribeDataset(const PackInputs& inputs, const v1::CorpusSpec& resolved,
@@ -256,6 +291,7 @@ std::string PackKey(const v1::CorpusSpec& resolved, const std::string& tokenize_
       .Add("order", order_key)
       .Add("name", resolved.name())
       .Add("sequence_length", resolved.pack().sequence_length())
+      .Add("domain_clusters", resolved.pack().domain_clusters())
       .Add("seed", static_cast<uint64_t>(resolved.seed()))
       .Hex();
 }
@@ -264,15 +300,23 @@ absl::Status Pack(const PackInputs& inputs, const v1::CorpusSpec& resolved, cons
                   const StageAdvance& advance, StageWriter* stage) {
   ASSIGN_OR_RETURN(const auto tokenizer,
                    Tokenizer::Load(inputs.tokenize_directory / "tokenizer.model"));
-  ASSIGN_OR_RETURN(IndexedDataset tokens,
+  ASSIGN_OR_RETURN(const IndexedDataset tokens,
                    IndexedDataset::Open(inputs.tokenize_directory / "tokens"));
-  DatasetPacker packer(inputs, resolved, std::move(tokens), *tokenizer, advance, stage);
+  ASSIGN_OR_RETURN(const auto vectors,
+                   NpyArray<float>::Open(inputs.embed_directory / "embeddings.npy"));
+  const DocumentVectors embeddings{vectors.values(), vectors.num_rows(),
+                                   static_cast<int32_t>(vectors.row_size())};
+  ASSIGN_OR_RETURN(const DocumentDomains domains,
+                   FindDomains(inputs, resolved, embeddings, advance));
+  DatasetPacker packer(inputs, resolved, domains, tokens, *tokenizer, advance, stage);
   ASSIGN_OR_RETURN(const PackedInstances packed, packer.PackInstances());
-  ASSIGN_OR_RETURN(const std::vector<std::string> domains, packer.PackHeldout());
+  ASSIGN_OR_RETURN(const std::vector<std::string> heldout_domains, packer.PackHeldout());
   RETURN_IF_ERROR(CopyTokenizer(inputs.tokenize_directory, stage));
   RETURN_IF_ERROR(StoreProvenance(inputs.documents, packed.spans, stage));
-  RETURN_IF_ERROR(StoreOrderingReport(inputs, resolved, packed.spans, advance, stage));
-  return DescribeDataset(inputs, resolved, key, *tokenizer, packed, domains, stage);
+  RETURN_IF_ERROR(
+      StoreOrderingReport(inputs, resolved, embeddings, domains, packed.spans, advance, stage));
+  RETURN_IF_ERROR(StoreDomains(inputs, resolved, embeddings, domains, tokens, advance, stage));
+  return DescribeDataset(inputs, resolved, key, *tokenizer, packed, heldout_domains, stage);
 }
 
 }  // namespace braid

@@ -2,7 +2,8 @@
 // its reference.
 //
 // Output: instances.bin/.idx, heldout/<domain>.bin/.idx, tokenizer.model,
-// dataset.json, ordering_report.json, provenance/.
+// dataset.json, domains.json, ordering_report.json, provenance/; document_domains.npy with
+// pack.domain_clusters.
 #ifndef BRAID_PIPELINE_PACK_STAGE_H_
 #define BRAID_PIPELINE_PACK_STAGE_H_
 
@@ -34,7 +35,7 @@ struct PackInputs {
 
 // `key`: of this output, recorded in dataset.json. Units: training documents.
 // Errors: FAILED_PRECONDITION when the training documents do not fill one
-// instance; CANCELLED.
+// instance or are fewer than pack.domain_clusters; CANCELLED.
 absl::Status Pack(const PackInputs& inputs, const v1::CorpusSpec& resolved, const std::string& key,
                   const StageAdvance& advance, StageWriter* stage);
 

@@ -15,11 +15,13 @@
 #include "absl/strings/str_cat.h"
 #include "braid/v1/pipeline.grpc.pb.h"
 #include "formats/status_macros.h"
+#include "pipeline/corpus_description.h"
 #include "pipeline/corpus_spec.h"
 #include "pipeline/job_event_source.h"
 #include "pipeline/job_explanation.h"
 #include "pipeline/job_store.h"
 #include "pipeline/job_worker.h"
+#include "pipeline/principal_quota.h"
 #include "pipeline/stage_store.h"
 #include "proto/grpc_caller.h"
 #include "proto/grpc_event_stream.h"
@@ -30,6 +32,9 @@ namespace {
 
 // Other processes may change a job, and tell this one nothing.
 constexpr std::chrono::milliseconds kPollInterval{200};
+
+// Between two events of DescribeCorpus.
+constexpr std::chrono::milliseconds kProgressInterval{250};
 
 // Of ListJobs. Bytes, so that a page stays well below gRPC's limit on messages.
 constexpr int32_t kMaxPageSize = 1000;
@@ -53,6 +58,23 @@ std::string NewRequestId() {
     id += word;
   }
   return id;
+}
+
+// Sends how far a corpus is read, so often as a client wants to see it. An error once the client
+// is gone.
+ReadProgress SendProgress(const grpc::ServerContext& context,
+                          grpc::ServerWriter<v1::DescribeCorpusEvent>* writer) {
+  using Clock = std::chrono::steady_clock;
+  return [&context, writer, due = Clock::now()](int64_t done, int64_t total) mutable {
+    const absl::Status gone = absl::CancelledError("the client is gone");
+    if (context.IsCancelled()) return gone;
+    if (Clock::now() < due) return absl::OkStatus();
+    due = Clock::now() + kProgressInterval;
+    v1::DescribeCorpusEvent event;
+    event.set_done(done);
+    event.set_total(total);
+    return writer->Write(event) ? absl::OkStatus() : gone;
+  };
 }
 
 template <class Message>
@@ -86,6 +108,8 @@ class PipelineServiceImpl final : public PipelineServiceBase {
         jobs_(std::move(jobs)),
         stages_(options.home / "store"),
         worker_(options.home, jobs_.get(), &stages_, options.num_workers, options.retry_seconds),
+        descriptions_("corpora being described", options.max_descriptions,
+                      "wait for one to end, or ask for a higher --quota-descriptions"),
         watches_([this](const std::string& id) { return OpenJobEvents(id, jobs_.get(), &worker_); },
                  {.poll_interval = kPollInterval, .max_per_principal = options.max_watches}) {
     jobs_->SetListener([this] { watches_.Notify(); });
@@ -133,6 +157,12 @@ class PipelineServiceImpl final : public PipelineServiceBase {
   grpc::Status ExplainDocument(grpc::ServerContext*, const v1::ExplainDocumentRequest* request,
                                v1::ExplainDocumentResponse* response) override {
     return Reply(Document(*request), response);
+  }
+
+  grpc::Status DescribeCorpus(grpc::ServerContext* context,
+                              const v1::DescribeCorpusRequest* request,
+                              grpc::ServerWriter<v1::DescribeCorpusEvent>* writer) override {
+    return ToGrpc(Describe(*request, *context, writer));
   }
 
  private:
@@ -199,10 +229,26 @@ class PipelineServiceImpl final : public PipelineServiceBase {
     return explanation.Document(request.document(), ExcerptBytes(request.excerpt_bytes()));
   }
 
+  absl::Status Describe(const v1::DescribeCorpusRequest& request,
+                        const grpc::ServerContext& context,
+                        grpc::ServerWriter<v1::DescribeCorpusEvent>* writer) {
+    ASSIGN_OR_RETURN(const PrincipalQuota::Place place, descriptions_.Take(PrincipalOf(context)));
+    v1::DescribeCorpusEvent last;
+    ASSIGN_OR_RETURN(*last.mutable_result(),
+                     braid::DescribeCorpus(request, [&, send = SendProgress(context, writer)](
+                                                        int64_t done, int64_t total) {
+                       last.set_done(done);
+                       last.set_total(total);
+                       return send(done, total);
+                     }));
+    return writer->Write(last) ? absl::OkStatus() : absl::CancelledError("the client is gone");
+  }
+
   const PipelineOptions options_;
   const std::unique_ptr<JobStore> jobs_;
   StageStore stages_;
-  JobWorker worker_;                    // its threads use those above
+  JobWorker worker_;  // its threads use those above
+  PrincipalQuota descriptions_;
   EventStreams<v1::JobEvent> watches_;  // its thread uses those above
 };
 

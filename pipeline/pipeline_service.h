@@ -24,6 +24,8 @@ struct PipelineOptions {
   // Queued and running jobs, and open watches, of one principal; 0: no limit.
   int64_t max_jobs = 0;
   int64_t max_watches = 0;
+  // Corpora being described, likewise; each takes a thread.
+  int64_t max_descriptions = 0;
   // Pause of a job after its first failure that may pass (retry_policy.h).
   double retry_seconds = 5;
 };

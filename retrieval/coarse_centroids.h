@@ -19,6 +19,20 @@ namespace braid {
 absl::StatusOr<std::vector<float>> TrainCentroids(const DocumentVectors& vectors, int64_t num_lists,
                                                   uint64_t seed, const StopCheck& check);
 
+// What k-means begins with.
+struct CentroidStart {
+  int64_t num_centroids = 0;
+  int num_iterations = 0;
+  // [num_centroids, d], or none: points chosen at random, always the same.
+  std::vector<float> centroids = {};
+};
+
+// The same k-means on all `points` [n, d], each of norm 1. Errors: those of `check`.
+// Requires n >= num_centroids.
+absl::StatusOr<std::vector<float>> ClusterPoints(std::span<const float> points, int32_t d,
+                                                 const CentroidStart& start,
+                                                 const StopCheck& check);
+
 // For each of `rows` [m, d] the `count` centroids [num_lists, d] of largest inner
 // product, in no order: `nearest` is [m, count]. One thread.
 // Requires: 1 <= count <= num_lists, BLAS set to one thread.

@@ -60,9 +60,9 @@ class BlockwiseAssignment final : public faiss::Index {
   mutable absl::Status status_;
 };
 
-faiss::ClusteringParameters Parameters() {
+faiss::ClusteringParameters Parameters(int num_iterations) {
   faiss::ClusteringParameters parameters;
-  parameters.niter = kIterations;
+  parameters.niter = num_iterations;
   parameters.spherical = true;
   // Neither a warning on standard error nor another sample: ours is drawn already.
   parameters.min_points_per_centroid = 1;
@@ -71,6 +71,23 @@ faiss::ClusteringParameters Parameters() {
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<float>> ClusterPoints(std::span<const float> points, int32_t d,
+                                                 const CentroidStart& start,
+                                                 const StopCheck& check) {
+  const int64_t k = start.num_centroids;
+  faiss::Clustering clustering(d, static_cast<int>(k), Parameters(start.num_iterations));
+  clustering.centroids = start.centroids;
+  BlockwiseAssignment assignment(d, check);
+  const absl::Status trained = FaissCall(
+      absl::StatusCode::kInternal, absl::StrCat("training ", k, " centroids of ", d, " dimensions"),
+      RetrievalThreads(), [&] {
+        clustering.train(static_cast<int64_t>(points.size()) / d, points.data(), assignment);
+      });
+  RETURN_IF_ERROR(assignment.status());
+  RETURN_IF_ERROR(trained);
+  return std::move(clustering.centroids);
+}
 
 absl::StatusOr<std::vector<float>> TrainCentroids(const DocumentVectors& vectors, int64_t num_lists,
                                                   uint64_t seed, const StopCheck& check) {
@@ -81,18 +98,8 @@ absl::StatusOr<std::vector<float>> TrainCentroids(const DocumentVectors& vectors
   }
   std::vector<float> sample;
   GatherRows(vectors, SampleDocuments(vectors.n, num_lists * kVectorsPerList, seed), &sample);
-  faiss::Clustering clustering(vectors.d, static_cast<int>(num_lists), Parameters());
-  BlockwiseAssignment assignment(vectors.d, check);
-  const absl::Status trained =
-      FaissCall(absl::StatusCode::kInternal,
-                absl::StrCat("training ", num_lists, " centroids of ", vectors.d, " dimensions"),
-                RetrievalThreads(), [&] {
-                  clustering.train(static_cast<int64_t>(sample.size()) / vectors.d, sample.data(),
-                                   assignment);
-                });
-  RETURN_IF_ERROR(assignment.status());
-  RETURN_IF_ERROR(trained);
-  return std::move(clustering.centroids);
+  return ClusterPoints(sample, vectors.d,
+                       {.num_centroids = num_lists, .num_iterations = kIterations}, check);
 }
 
 }  // namespace braid

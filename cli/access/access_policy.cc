@@ -18,6 +18,7 @@ constexpr std::array kPolicies = {
     MethodPolicy{"/braid.v1.PipelineService/ExplainInstances", kViewer},
     MethodPolicy{"/braid.v1.PipelineService/ExplainDocument", kViewer},
     MethodPolicy{"/braid.v1.PipelineService/SubmitCorpus", kSubmitter},
+    MethodPolicy{"/braid.v1.PipelineService/DescribeCorpus", kSubmitter},
     MethodPolicy{"/braid.v1.PipelineService/CancelJob", kSubmitter},
     MethodPolicy{"/braid.v1.PipelineService/ResumeJob", kSubmitter},
 

@@ -18,8 +18,9 @@ using google::protobuf::Message;
 using Cancelled = std::function<bool()>;
 
 // By full name without "braid.v1.".
-constexpr std::array<std::string_view, 13> kPaths = {
+constexpr std::array<std::string_view, 14> kPaths = {
     "CorpusSpec.paths",
+    "DescribeCorpusRequest.paths",
     "TokenizerConfig.model_path",
     "EmbedderConfig.model_dir",
     "RunSpec.dataset_dir",

@@ -41,7 +41,7 @@ absl::StatusOr<v1::InferenceRouting> ParseRouting(const std::string& name);
 // An id unlikely to repeat, for requests without one.
 std::string NewRequestId();
 
-void AddCorpusCommands(Program& program);     // submit, jobs, cancel
+void AddCorpusCommands(Program& program);     // submit, jobs, cancel, corpus describe
 void AddRunCommands(Program& program);        // train, runs, stop
 void AddStatusCommands(Program& program);     // status, resume
 void AddEvalCommand(Program& program);        // eval
@@ -59,8 +59,9 @@ void AddDoctorCommand(Program& program);      // doctor
 void AddTokenCommand(Program& program);       // token create, list, revoke
 void AddHealthCommand(Program& program);      // health
 
-// Commands of the group `eval`: tasks.
+// Commands of groups.
 void AddEvalTasks(Program& program, CLI::App* eval);
+void AddCorpusDescribe(Program& program, CLI::App* corpus);
 
 }  // namespace braid
 

@@ -1,4 +1,4 @@
-// submit, jobs, cancel
+// submit, jobs, cancel, corpus
 #include <unistd.h>
 
 #include <filesystem>
@@ -19,9 +19,10 @@ namespace {
 
 struct SubmitOptions {
   std::vector<std::string> paths;
-  std::string name, order, text_field, tokenizer, request_id, embedder, embedder_model;
+  std::string name, order, text_field, domain_field, tokenizer, request_id, embedder,
+      embedder_model;
   std::vector<std::string> embedding_servers, neighbor_servers;
-  int32_t vocab_size = 0, sequence_length = 0;
+  int32_t vocab_size = 0, sequence_length = 0, domain_clusters = 0;
   int64_t split_bytes = 0;
   uint64_t seed = 0;
   bool wait = false, strict = false;
@@ -38,6 +39,7 @@ absl::StatusOr<v1::CorpusSpec> SpecFrom(const SubmitOptions& options) {
   if (!options.name.empty()) spec.set_name(options.name);
   if (!options.order.empty()) RETURN_IF_ERROR(SetField(&spec, "order=" + options.order));
   if (!options.text_field.empty()) spec.mutable_ingest()->set_text_field(options.text_field);
+  if (!options.domain_field.empty()) spec.mutable_ingest()->set_domain_field(options.domain_field);
   if (options.split_bytes > 0) spec.mutable_ingest()->set_split_bytes(options.split_bytes);
   if (options.strict) spec.mutable_ingest()->set_strict(true);
   if (!options.tokenizer.empty()) {
@@ -52,6 +54,9 @@ absl::StatusOr<v1::CorpusSpec> SpecFrom(const SubmitOptions& options) {
   }
   if (options.sequence_length > 0) {
     spec.mutable_pack()->set_sequence_length(options.sequence_length);
+  }
+  if (options.domain_clusters > 0) {
+    spec.mutable_pack()->set_domain_clusters(options.domain_clusters);
   }
   if (options.seed > 0) spec.set_seed(options.seed);
   if (!options.embedding_servers.empty()) spec.mutable_embedder()->set_kind("remote");
@@ -114,6 +119,8 @@ void AddSubmit(Program& program) {
   command->add_option("--name", options->name, "Name for people");
   command->add_option("--order", options->order, "SIMILARITY (default), RANDOM or SOURCE");
   command->add_option("--text-field", options->text_field, "JSON field with the text");
+  command->add_option("--domain-field", options->domain_field,
+                      "JSON field with the domain (domain)");
   command
       ->add_option("--split-bytes", options->split_bytes,
                    "Cut longer documents at paragraph or line boundaries")
@@ -131,6 +138,11 @@ void AddSubmit(Program& program) {
                       "model.safetensors, vocab.txt)");
   command->add_option("--sequence-length", options->sequence_length, "Tokens of an instance (4096)")
       ->check(PositiveInt32());
+  command
+      ->add_option("--domain-clusters", options->domain_clusters,
+                   "Take so many clusters of similar documents for domains, instead of what the "
+                   "records say")
+      ->check(IntegerBetween(1, 64));
   command->add_option("--seed", options->seed, "Seed of every random choice (0)")->check(Seed());
   command
       ->add_option("--embedding-servers", options->embedding_servers,
@@ -148,6 +160,7 @@ void AddSubmit(Program& program) {
       "Examples:\n"
       "  braid submit corpus.jsonl.zst --wait\n"
       "  braid submit notes/ --vocab-size 4096 --sequence-length 512 --split-bytes 600\n"
+      "  braid submit unlabelled/ --domain-clusters 8 --wait\n"
       "  braid submit corpus.jsonl --set neighbors.k=10 --set order=RANDOM\n"
       "  braid submit corpus.jsonl --embedder contriever --embedder-model models/contriever\n"
       "  braid submit corpus.jsonl --neighbor-servers 10.0.0.1:7077,10.0.0.2:7077");
@@ -160,6 +173,9 @@ void AddSubmit(Program& program) {
 
 void AddCorpusCommands(Program& program) {
   AddSubmit(program);
+  CLI::App* corpus = program.app.add_subcommand("corpus", "About corpora");
+  corpus->require_subcommand(1);
+  AddCorpusDescribe(program, corpus);
   CLI::App* jobs = program.app.add_subcommand("jobs", "List corpus jobs, newest first");
   jobs->callback([&program] { program.action = [&program] { return ListJobs(program.session); }; });
 

@@ -251,6 +251,34 @@ TEST_P(CliTest, WrongFieldNameSuggestsTheFieldThatIsThere) {
   ExpectError(Submit({Corpus(), "--text-field", "txt"}), 1, {"\"txt\"", "\"text\""});
 }
 
+TEST_P(CliTest, DescribesACorpus) {
+  const std::string corpus = File("mixed.jsonl",
+                                  "{\"text\": \"abc\", \"kind\": \"x\"}\n"
+                                  "{\"text\": \"defghi\", \"kind\": \"y\"}\n"
+                                  "no json\n");
+  const Outcome table =
+      Braid({"corpus", "describe", corpus, "--domain-field", "kind", "--long-bytes", "4"});
+  EXPECT_EQ(table.exit_code, 0) << table.errors;
+  EXPECT_THAT(table.output, AllOf(HasSubstr("x               1  0.00  33.3 %"),
+                                  HasSubstr("a field of each record"),
+                                  HasSubstr("1 documents of more than 4 bytes: 0.00 MB, 66.7 %"),
+                                  HasSubstr("invalid json  1")));
+  const Outcome json =
+      Braid({"--json", "corpus", "describe", corpus, "--set", "ingest.id_field=x"});
+  EXPECT_EQ(json.exit_code, 0) << json.errors;
+  const auto description = nlohmann::json::parse(json.output);
+  EXPECT_EQ(description["num_documents"], "2");
+  EXPECT_EQ(description["domain_source"], "DOMAIN_FROM_PATH");
+  EXPECT_EQ(description["domains"][0]["name"], "mixed");
+  const std::string missing = (root_ / "no-such.txt").string();
+  ExpectError(Braid({"corpus", "describe", missing}), 3, {missing, "no such file"});
+  ExpectError(Braid({"corpus", "describe", corpus, "--strict"}), 2, {"invalid json", "strict"});
+  ExpectError(Braid({"corpus", "describe"}), 2, {"paths"});
+  for (const char* value : {"0", "65", "x"}) {
+    ExpectError(Submit({corpus, "--domain-clusters", value}), 2, {"--domain-clusters", value});
+  }
+}
+
 TEST_P(CliTest, UnknownSettingsSuggestTheNearest) {
   ExpectError(Submit({Corpus(), "--set", "neighbours.k=3"}), 2,
               {"\"neighbours\"", "did you mean \"neighbors\"?"});

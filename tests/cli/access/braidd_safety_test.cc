@@ -256,6 +256,8 @@ TEST_F(BraiddSafetyTest, ClientsNameOnlyWhatIsAllowed) {
   for (const std::string& path :
        {In("secret.txt"), In("corpora/../secret.txt"), In("corpora/link.txt"), In("home/tokens"),
         std::string("/etc/passwd"), std::string("/proc/self/environ")}) {
+    const Outcome described = Braid({"--token-file", In("ann.token"), "corpus", "describe", path});
+    EXPECT_THAT(described.errors, HasSubstr("--allow")) << path;
     const Outcome outcome = Braid({"--token-file", In("ann.token"), "submit", path});
     EXPECT_EQ(outcome.exit_code, 1) << path << outcome.errors;
     EXPECT_THAT(outcome.errors, HasSubstr("--allow")) << path;

@@ -70,6 +70,11 @@ TEST_F(RequestPathsTest, EachFieldThatNamesAFileIsChecked) {
   corpus.mutable_spec()->mutable_tokenizer()->clear_model_path();
   corpus.mutable_spec()->mutable_embedder()->set_model_dir("/etc");
   refused(corpus, "model_dir");
+  v1::DescribeCorpusRequest description;
+  description.add_paths(in);
+  EXPECT_OK(CheckPaths(description, roots_));
+  description.add_paths("/etc/passwd");
+  refused(description, "paths: /etc/passwd");
   v1::LaunchRunRequest run;
   run.mutable_spec()->set_dataset_dir("/etc");
   refused(run, "dataset_dir");

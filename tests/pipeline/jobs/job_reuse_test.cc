@@ -74,6 +74,7 @@ TEST_F(JobReuseTest, RedoesOnlyWhatDependsOnAChangedSetting) {
       {"order", [](auto& spec) { spec.mutable_deduplicate()->set_max_heldout_cosine(0.95); }},
       {"order", [](auto& spec) { spec.mutable_pack()->set_heldout_fraction(0.2); }},
       {"pack", [](auto& spec) { spec.mutable_pack()->set_sequence_length(64); }},
+      {"pack", [](auto& spec) { spec.mutable_pack()->set_domain_clusters(3); }},
   };
   Home home(finished_home());
   for (const auto& [first, change] : changes) {

@@ -174,6 +174,23 @@ TEST_F(JobRunnerTest, DescribesTheDataset) {
   EXPECT_EQ(num_files, manifest->files.size() + 1) << "every file but the manifest is listed";
 }
 
+TEST_F(JobRunnerTest, SumsUpTheDomainsOfTheRecords) {
+  std::vector<std::string> names;
+  int64_t num_documents = 0, num_tokens = 0, num_heldout = 0;
+  for (const v1::DomainSummary& domain : Result().domains()) {
+    names.push_back(domain.name());
+    num_documents += domain.num_documents();
+    num_tokens += domain.num_tokens();
+    num_heldout += domain.num_heldout_documents();
+    EXPECT_GT(domain.similarity(), 0.3);
+    EXPECT_LT(domain.similarity(), 0.9);
+  }
+  EXPECT_EQ(names, std::vector<std::string>({"code", "law", "prose"}));
+  EXPECT_EQ(num_documents, Result().num_documents());
+  EXPECT_EQ(num_tokens, Result().num_tokens());
+  EXPECT_EQ(num_heldout, Result().num_heldout());
+}
+
 TEST_F(JobRunnerTest, PutsSimilarDocumentsTogether) {
   EXPECT_GT(Result().adjacent_cosine(), Result().random_adjacent_cosine() + 0.2);
   EXPECT_GT(Result().recall_at_k(), 0.99);

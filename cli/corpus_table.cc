@@ -1,0 +1,65 @@
+#include "cli/corpus_table.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "cli/explanation_tables.h"
+#include "cli/tables.h"
+
+namespace braid {
+namespace {
+
+std::string Megabytes(int64_t bytes) {
+  return absl::StrFormat("%.2f", static_cast<double>(bytes) / 1e6);
+}
+
+// Of the bytes of all text.
+std::string Share(int64_t bytes, const v1::CorpusDescription& corpus) {
+  const auto all = static_cast<double>(std::max<int64_t>(corpus.num_bytes(), 1));
+  return absl::StrFormat("%.1f %%", 100 * static_cast<double>(bytes) / all);
+}
+
+void PrintDomains(const v1::CorpusDescription& corpus, std::ostream& out) {
+  std::vector<std::vector<std::string>> rows = {{"DOMAIN", "DOCUMENTS", "MB", "SHARE"}};
+  for (const v1::CorpusDomain& domain : corpus.domains()) {
+    rows.push_back({OneLine(domain.name()), WithThousands(domain.num_documents()),
+                    Megabytes(domain.num_bytes()), Share(domain.num_bytes(), corpus)});
+  }
+  rows.push_back({"all", WithThousands(corpus.num_documents()), Megabytes(corpus.num_bytes()), ""});
+  PrintTable(rows, out);
+}
+
+void PrintRejects(const v1::CorpusDescription& corpus, std::ostream& out) {
+  if (corpus.rejects().empty()) {
+    out << "no records left out\n";
+    return;
+  }
+  out << "records left out\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::RejectCount& reject : corpus.rejects()) {
+    rows.push_back({"  " + reject.reason(), WithThousands(reject.count())});
+  }
+  PrintTable(rows, out);
+}
+
+}  // namespace
+
+void PrintCorpus(const v1::CorpusDescription& corpus, int64_t long_document_bytes,
+                 std::ostream& out) {
+  PrintDomains(corpus, out);
+  out << "\ndomains from "
+      << (corpus.domain_source() == v1::DOMAIN_FROM_FIELD ? "a field of each record"
+                                                          : "names of files and directories")
+      << "\n";
+  if (long_document_bytes > 0) {
+    out << absl::StrFormat("%s documents of more than %s bytes: %s MB, %s\n",
+                           WithThousands(corpus.num_long_documents()),
+                           WithThousands(long_document_bytes), Megabytes(corpus.num_long_bytes()),
+                           Share(corpus.num_long_bytes(), corpus));
+  }
+  PrintRejects(corpus, out);
+}
+
+}  // namespace braid

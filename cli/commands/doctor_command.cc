@@ -45,7 +45,7 @@ void AddRankFindings(const LauncherPrograms& programs, const v1::RunSpec& spec,
                      const std::filesystem::path& shared, Findings& findings) {
   const auto ranks = AskRanks(programs, spec, shared);
   if (!ranks.ok()) {
-    findings.push_back({Verdict::kBad, "ranks", std::string(ranks.status().message()),
+    findings.push_back({Grade::kBad, "ranks", std::string(ranks.status().message()),
                         "a run would fail in the same way"});
     return;
   }
@@ -87,7 +87,7 @@ absl::Status Doctor(Session& session, const DoctorOptions& options) {
     PrintFindings(findings, std::cout);
   }
   const bool bad = std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
-    return finding.verdict == Verdict::kBad;
+    return finding.verdict == Grade::kBad;
   });
   return bad ? absl::FailedPreconditionError("not ready; see what is bad above") : absl::OkStatus();
 }

@@ -7,13 +7,13 @@
 
 namespace braid {
 
-std::string VerdictName(Verdict verdict) {
+std::string GradeName(Grade verdict) {
   switch (verdict) {
-    case Verdict::kGood:
+    case Grade::kGood:
       return "good";
-    case Verdict::kDoubtful:
+    case Grade::kDoubtful:
       return "doubtful";
-    case Verdict::kBad:
+    case Grade::kBad:
       return "bad";
   }
   return "unknown";
@@ -23,9 +23,9 @@ void PrintFindings(const Findings& findings, std::ostream& out) {
   size_t width = 0;
   for (const Finding& finding : findings) width = std::max(width, finding.what.size());
   for (const Finding& finding : findings) {
-    out << absl::StrFormat("%-8s  %-*s  %s\n", VerdictName(finding.verdict),
-                           static_cast<int>(width), finding.what, finding.found);
-    if (finding.verdict == Verdict::kGood || finding.hint.empty()) continue;
+    out << absl::StrFormat("%-8s  %-*s  %s\n", GradeName(finding.verdict), static_cast<int>(width),
+                           finding.what, finding.found);
+    if (finding.verdict == Grade::kGood || finding.hint.empty()) continue;
     out << std::string(12 + width, ' ') << finding.hint << "\n";
   }
 }
@@ -33,10 +33,10 @@ void PrintFindings(const Findings& findings, std::ostream& out) {
 std::string FindingsToJson(const Findings& findings) {
   nlohmann::json array = nlohmann::json::array();
   for (const Finding& finding : findings) {
-    array.push_back({{"verdict", VerdictName(finding.verdict)},
+    array.push_back({{"verdict", GradeName(finding.verdict)},
                      {"what", finding.what},
                      {"found", finding.found},
-                     {"hint", finding.verdict == Verdict::kGood ? "" : finding.hint}});
+                     {"hint", finding.verdict == Grade::kGood ? "" : finding.hint}});
   }
   return array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }

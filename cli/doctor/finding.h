@@ -8,7 +8,7 @@
 
 namespace braid {
 
-enum class Verdict {
+enum class Grade {
   kGood,
   // Works, but slowly, or not for long.
   kDoubtful,
@@ -16,7 +16,7 @@ enum class Verdict {
 };
 
 struct Finding {
-  Verdict verdict = Verdict::kGood;
+  Grade verdict = Grade::kGood;
   std::string what;   // "mpirun"
   std::string found;  // "/usr/bin/mpirun"
   std::string hint;   // what to do unless it is good
@@ -25,7 +25,7 @@ struct Finding {
 using Findings = std::vector<Finding>;
 
 // "good", "doubtful", "bad".
-std::string VerdictName(Verdict verdict);
+std::string GradeName(Grade verdict);
 
 // A line for each finding, those that ask for something with their hint below.
 void PrintFindings(const Findings& findings, std::ostream& out);

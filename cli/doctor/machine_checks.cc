@@ -31,9 +31,9 @@ std::string FirstLine(const std::vector<std::string>& arguments) {
 
 Finding CheckMpirun() {
   const std::optional<std::string> path = FindProgram("mpirun");
-  if (!path) return {Verdict::kBad, "mpirun", "not found", "apt-get install openmpi-bin"};
+  if (!path) return {Grade::kBad, "mpirun", "not found", "apt-get install openmpi-bin"};
   const std::string version = FirstLine({*path, "--version"});
-  return {version.empty() ? Verdict::kBad : Verdict::kGood, "mpirun",
+  return {version.empty() ? Grade::kBad : Grade::kGood, "mpirun",
           version.empty() ? *path + " does not start" : absl::StrCat(version, ", ", *path),
           "reinstall openmpi-bin"};
 }
@@ -41,18 +41,18 @@ Finding CheckMpirun() {
 Finding CheckSibling(const std::string& name) {
   const std::filesystem::path program = SiblingProgram(name);
   const bool there = access(program.c_str(), X_OK) == 0;
-  return {there ? Verdict::kGood : Verdict::kBad, name,
+  return {there ? Grade::kGood : Grade::kBad, name,
           there ? program.string() : absl::StrCat("not at ", program.string()),
           absl::StrCat("build it: ninja -C build ", name)};
 }
 
 void CheckSlurm(Findings& findings) {
   if (!FindProgram("sbatch")) {
-    findings.push_back({Verdict::kGood, "Slurm", "not installed here; not needed without it", ""});
+    findings.push_back({Grade::kGood, "Slurm", "not installed here; not needed without it", ""});
     return;
   }
   const std::string partitions = FirstLine({"sinfo", "--noheader", "--format=%P %a %D nodes"});
-  findings.push_back({partitions.empty() ? Verdict::kDoubtful : Verdict::kGood, "Slurm",
+  findings.push_back({partitions.empty() ? Grade::kDoubtful : Grade::kGood, "Slurm",
                       partitions.empty() ? "sbatch is here, but no controller answers sinfo"
                                          : "partition " + partitions,
                       "check slurmctld, or SLURM_CONF"});
@@ -65,11 +65,11 @@ Finding CheckHome(const std::filesystem::path& home) {
   std::error_code error;
   std::filesystem::remove(probe, error);
   if (!written.ok()) {
-    return {Verdict::kBad, "home", std::string(written.message()), "choose another with --home"};
+    return {Grade::kBad, "home", std::string(written.message()), "choose another with --home"};
   }
   const auto space = std::filesystem::space(home, error);
   const double free_gib = error ? 0 : static_cast<double>(space.available) / kGiB;
-  return {free_gib > 1 ? Verdict::kGood : Verdict::kBad, "home",
+  return {free_gib > 1 ? Grade::kGood : Grade::kBad, "home",
           absl::StrFormat("%s is writable, %.1f GiB free", home.string(), free_gib),
           "make room, or choose another with --home"};
 }
@@ -77,7 +77,7 @@ Finding CheckHome(const std::filesystem::path& home) {
 Finding CheckOpenFiles() {
   rlimit limit = {};
   getrlimit(RLIMIT_NOFILE, &limit);
-  return {limit.rlim_cur >= kOpenFiles ? Verdict::kGood : Verdict::kDoubtful, "open files",
+  return {limit.rlim_cur >= kOpenFiles ? Grade::kGood : Grade::kDoubtful, "open files",
           absl::StrCat(limit.rlim_cur, " at most"), absl::StrCat("ulimit -n ", kOpenFiles)};
 }
 
@@ -85,7 +85,7 @@ Finding CheckSharedMemory() {
   std::error_code error;
   const auto space = std::filesystem::space("/dev/shm", error);
   const double free_gib = error ? 0 : static_cast<double>(space.available) / kGiB;
-  return {free_gib > kSharedMemoryGiB ? Verdict::kGood : Verdict::kDoubtful, "/dev/shm",
+  return {free_gib > kSharedMemoryGiB ? Grade::kGood : Grade::kDoubtful, "/dev/shm",
           absl::StrFormat("%.2f GiB free", free_gib),
           "ranks of one machine talk through it; for a container, --shm-size 1g"};
 }

@@ -24,7 +24,7 @@ std::string Size(int64_t bytes) {
 
 Finding Compare(const std::string& what, const std::string& why, int64_t need, int64_t free,
                 const std::string& hint) {
-  return {need <= free ? Verdict::kGood : Verdict::kBad, what,
+  return {need <= free ? Grade::kGood : Grade::kBad, what,
           absl::StrCat(why, ": ", Size(need), " needed, ", Size(free), " free"), hint};
 }
 

@@ -31,7 +31,7 @@ std::string Names(const std::set<std::string>& names) { return absl::StrJoin(nam
 Finding JudgeStart(const std::vector<RankFindings>& ranks) {
   std::map<std::string, int> hosts;
   for (const RankFindings& rank : ranks) ++hosts[rank.host];
-  return {Verdict::kGood, "ranks",
+  return {Grade::kGood, "ranks",
           absl::StrCat(ranks.size(), " started and heard of each other: ",
                        absl::StrJoin(hosts, ", ",
                                      [](std::string* out, const auto& host) {
@@ -56,13 +56,13 @@ Finding JudgeCores(const std::vector<RankFindings>& ranks, int threads_per_rank)
     }
   }
   if (!bound.empty()) {
-    return {Verdict::kBad, "binding",
+    return {Grade::kBad, "binding",
             absl::StrCat(Names(bound),
                          " may use fewer cores than threads_per_rank = ", threads_per_rank),
             "unset what binds ranks (OMPI_MCA_hwloc_base_binding_policy), or take fewer threads"};
   }
   return {
-      crowded.empty() ? Verdict::kGood : Verdict::kDoubtful, "cores",
+      crowded.empty() ? Grade::kGood : Grade::kDoubtful, "cores",
       crowded.empty() ? absl::StrFormat("%d threads a rank fit", threads_per_rank) : Names(crowded),
       "take fewer ranks or threads: more than cores only slow each other"};
 }
@@ -74,9 +74,9 @@ Finding JudgeBlas(const std::vector<RankFindings>& ranks) {
     if (rank.blas_core == "Prescott") slow.insert(rank.host);
   }
   const bool differ = names.size() > 1;
-  return {!slow.empty() ? Verdict::kBad
-          : differ      ? Verdict::kDoubtful
-                        : Verdict::kGood,
+  return {!slow.empty() ? Grade::kBad
+          : differ      ? Grade::kDoubtful
+                        : Grade::kGood,
           "BLAS kernels", Names(names),
           !slow.empty() ? absl::StrCat("set OPENBLAS_CORETYPE (Haswell, SkylakeX, Zen) on ",
                                        Names(slow), ": Prescott is a fifth of the speed")
@@ -89,7 +89,7 @@ Finding JudgeOpenMp(const std::vector<RankFindings>& ranks) {
     runtimes.insert(rank.openmp_runtimes.begin(), rank.openmp_runtimes.end());
     if (rank.openmp_runtimes.size() > 1) several.insert(rank.host);
   }
-  return {several.empty() ? Verdict::kGood : Verdict::kBad, "OpenMP runtimes", Names(runtimes),
+  return {several.empty() ? Grade::kGood : Grade::kBad, "OpenMP runtimes", Names(runtimes),
           absl::StrCat("more than one in a process on ", Names(several),
                        ": threads fight or deadlock; link LibTorch and BLAS with the same one")};
 }
@@ -100,7 +100,7 @@ Finding JudgeClocks(const std::vector<RankFindings>& ranks) {
     if (std::abs(rank.clock_offset_seconds) > std::abs(worst->clock_offset_seconds)) worst = &rank;
   }
   const double offset = worst->clock_offset_seconds;
-  return {std::abs(offset) < kClockSeconds ? Verdict::kGood : Verdict::kBad, "clocks",
+  return {std::abs(offset) < kClockSeconds ? Grade::kGood : Grade::kBad, "clocks",
           absl::StrFormat("within %.3f s of rank 0%s", std::abs(offset),
                           std::abs(offset) < kClockSeconds ? "" : ", furthest on " + worst->host),
           "run chrony or ntpd on every host: heartbeats are compared by time"};
@@ -115,12 +115,12 @@ Finding JudgeShared(const std::vector<RankFindings>& ranks) {
     skew = std::max(skew, std::abs(rank.file_clock_offset_seconds));
   }
   if (!blind.empty()) {
-    return {Verdict::kBad, "shared directory",
+    return {Grade::kBad, "shared directory",
             absl::StrCat("files of other ranks are not seen on ", Names(blind)),
             "the home and the datasets must be on a file system that all hosts share"};
   }
   const bool good = slowest < kSlowVisibilitySeconds && skew < kClockSeconds;
-  return {good ? Verdict::kGood : Verdict::kDoubtful, "shared directory",
+  return {good ? Grade::kGood : Grade::kDoubtful, "shared directory",
           absl::StrFormat("all ranks see each other's files after %.3f s; file times %.3f s off",
                           slowest, skew),
           "attribute caching or the server's clock: mount with actimeo=1, run ntpd on the server"};

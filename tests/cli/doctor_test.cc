@@ -39,14 +39,14 @@ const Finding& Named(const Findings& findings, const std::string& what) {
 
 TEST(JudgeRanksTest, GoodRanksAreGood) {
   for (const Finding& finding : JudgeRanks(TwoHosts(), 4)) {
-    EXPECT_EQ(finding.verdict, Verdict::kGood) << finding.what << ": " << finding.found;
+    EXPECT_EQ(finding.verdict, Grade::kGood) << finding.what << ": " << finding.found;
   }
   EXPECT_THAT(Named(JudgeRanks(TwoHosts(), 4), "ranks").found, HasSubstr("2 on nd1, 2 on nd2"));
 }
 
 TEST(JudgeRanksTest, MoreThreadsThanCoresAreDoubtful) {
   const Finding cores = Named(JudgeRanks(TwoHosts(), 5), "cores");
-  EXPECT_EQ(cores.verdict, Verdict::kDoubtful);
+  EXPECT_EQ(cores.verdict, Grade::kDoubtful);
   EXPECT_THAT(cores.found, HasSubstr("nd1: 10 threads on 8 cores"));
 }
 
@@ -54,7 +54,7 @@ TEST(JudgeRanksTest, ARankBoundToFewerCoresThanItsThreadsIsNamed) {
   std::vector<RankFindings> ranks = TwoHosts();
   ranks[2].allowed_cores = 1;
   const Finding binding = Named(JudgeRanks(ranks, 4), "binding");
-  EXPECT_EQ(binding.verdict, Verdict::kBad);
+  EXPECT_EQ(binding.verdict, Grade::kBad);
   EXPECT_THAT(binding.found, HasSubstr("rank 2"));
 }
 
@@ -64,11 +64,11 @@ TEST(JudgeRanksTest, SlowKernelsTwoRuntimesAndSkewedClocksNameTheHost) {
   ranks[3].openmp_runtimes = {"/a/libgomp.so", "/b/libiomp5.so"};
   ranks[3].clock_offset_seconds = -40;
   const Findings findings = JudgeRanks(ranks, 4);
-  EXPECT_EQ(Named(findings, "BLAS kernels").verdict, Verdict::kBad);
+  EXPECT_EQ(Named(findings, "BLAS kernels").verdict, Grade::kBad);
   EXPECT_THAT(Named(findings, "BLAS kernels").hint, HasSubstr("nd2"));
-  EXPECT_EQ(Named(findings, "OpenMP runtimes").verdict, Verdict::kBad);
+  EXPECT_EQ(Named(findings, "OpenMP runtimes").verdict, Grade::kBad);
   EXPECT_THAT(Named(findings, "OpenMP runtimes").hint, HasSubstr("nd2"));
-  EXPECT_EQ(Named(findings, "clocks").verdict, Verdict::kBad);
+  EXPECT_EQ(Named(findings, "clocks").verdict, Grade::kBad);
   EXPECT_THAT(Named(findings, "clocks").found, HasSubstr("40.000 s of rank 0, furthest on nd2"));
 }
 
@@ -76,10 +76,10 @@ TEST(JudgeRanksTest, AHostThatDoesNotSeeTheFilesIsNamed) {
   std::vector<RankFindings> ranks = TwoHosts();
   ranks[2].visible_after_seconds = ranks[3].visible_after_seconds = -1;
   const Finding shared = Named(JudgeRanks(ranks, 4), "shared directory");
-  EXPECT_EQ(shared.verdict, Verdict::kBad);
+  EXPECT_EQ(shared.verdict, Grade::kBad);
   EXPECT_THAT(shared.found, HasSubstr("nd2"));
   ranks[2].visible_after_seconds = ranks[3].visible_after_seconds = 3;
-  EXPECT_EQ(Named(JudgeRanks(ranks, 4), "shared directory").verdict, Verdict::kDoubtful);
+  EXPECT_EQ(Named(JudgeRanks(ranks, 4), "shared directory").verdict, Grade::kDoubtful);
 }
 
 TEST(JudgeNeedTest, MemoryCountsTheRanksOfThisHostAndDiskTheCheckpoints) {
@@ -88,11 +88,11 @@ TEST(JudgeNeedTest, MemoryCountsTheRanksOfThisHostAndDiskTheCheckpoints) {
   model.mutable_forecast()->set_total_bytes_zero_1(int64_t{4} << 30);
   Resources free{.memory_bytes = int64_t{9} << 30, .disk_bytes = int64_t{37'000'000'000}};
   const Findings fits = JudgeModelNeed(model, 2, 2, free);
-  EXPECT_EQ(fits[0].verdict, Verdict::kGood) << fits[0].found;
-  EXPECT_EQ(fits[1].verdict, Verdict::kGood) << fits[1].found;
+  EXPECT_EQ(fits[0].verdict, Grade::kGood) << fits[0].found;
+  EXPECT_EQ(fits[1].verdict, Grade::kGood) << fits[1].found;
   const Findings too_much = JudgeModelNeed(model, 3, 3, free);
-  EXPECT_EQ(too_much[0].verdict, Verdict::kBad) << too_much[0].found;
-  EXPECT_EQ(too_much[1].verdict, Verdict::kBad) << too_much[1].found;
+  EXPECT_EQ(too_much[0].verdict, Grade::kBad) << too_much[0].found;
+  EXPECT_EQ(too_much[1].verdict, Grade::kBad) << too_much[1].found;
 }
 
 TEST(JudgeNeedTest, CorpusCountsDirectoriesAndWhatCompressedFilesExpandTo) {
@@ -103,20 +103,20 @@ TEST(JudgeNeedTest, CorpusCountsDirectoriesAndWhatCompressedFilesExpandTo) {
   EXPECT_EQ(CorpusBytes({folder.path().string()}).value(), 1400);
   EXPECT_EQ(CorpusBytes({(folder.path() / "no").string()}).status().code(),
             absl::StatusCode::kNotFound);
-  EXPECT_EQ(JudgeCorpusNeed(1400, {.disk_bytes = 5599}).verdict, Verdict::kBad);
-  EXPECT_EQ(JudgeCorpusNeed(1400, {.disk_bytes = 5600}).verdict, Verdict::kGood);
+  EXPECT_EQ(JudgeCorpusNeed(1400, {.disk_bytes = 5599}).verdict, Grade::kBad);
+  EXPECT_EQ(JudgeCorpusNeed(1400, {.disk_bytes = 5600}).verdict, Grade::kGood);
 }
 
 TEST(FindingsTest, HintsStandBelowWhatIsNotGood) {
   std::ostringstream out;
-  PrintFindings({{Verdict::kGood, "a", "fine", "never shown"},
-                 {Verdict::kBad, "long name", "broken", "mend it"}},
+  PrintFindings({{Grade::kGood, "a", "fine", "never shown"},
+                 {Grade::kBad, "long name", "broken", "mend it"}},
                 out);
   EXPECT_EQ(out.str(),
             "good      a          fine\n"
             "bad       long name  broken\n"
             "                     mend it\n");
-  EXPECT_THAT(FindingsToJson({{Verdict::kDoubtful, "x", "y\xff", "z"}}),
+  EXPECT_THAT(FindingsToJson({{Grade::kDoubtful, "x", "y\xff", "z"}}),
               HasSubstr("\"verdict\": \"doubtful\""));
 }
 

@@ -1,6 +1,7 @@
 // braid: the command line.
 #include <signal.h>
 
+#include <filesystem>
 #include <iostream>
 
 #include "cli/arguments.h"
@@ -66,6 +67,15 @@ void AddCommands(braid::Program& program) {
   braid::AddHealthCommand(program);
 }
 
+// Every command; what the file system refuses where nobody looked is an error like others.
+absl::Status Act(const braid::Program& program) {
+  try {
+    return program.action();
+  } catch (const std::filesystem::filesystem_error& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -76,7 +86,7 @@ int main(int argc, char** argv) {
   AddGlobalOptions(program);
   AddCommands(program);
   if (const auto end = braid::ParseArguments(program.app, "braid", argc, argv)) return *end;
-  const absl::Status status = program.action();
+  const absl::Status status = Act(program);
   if (status.ok()) return braid::exit_code::kOk;
   std::cerr << "braid: " << braid::ErrorText(status) << std::endl;
   return braid::Interrupted() ? braid::exit_code::kInterrupted : braid::ExitCodeOf(status);

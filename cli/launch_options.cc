@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/arguments.h"
 #include "cli/executable_path.h"
+#include "cli/terminal_text.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
 #include "trainer/control/launcher.h"
@@ -68,17 +69,6 @@ absl::Status SetHosts(const LaunchOptions& options, v1::LaunchConfig* launch) {
 }
 
 bool IsSet(const google::protobuf::Message& message) { return message.ByteSizeLong() > 0; }
-
-// The arguments as a shell would take them, for people to read; no shell ever does.
-std::string ForReading(const std::vector<std::string>& arguments) {
-  std::string line;
-  for (const std::string& argument : arguments) {
-    const bool plain = argument.find_first_of(" \t\n\"'\\$;&|<>*?()") == std::string::npos;
-    absl::StrAppend(&line, line.empty() ? "" : " ",
-                    plain ? argument : absl::StrCat("'", absl::CHexEscape(argument), "'"));
-  }
-  return line;
-}
 
 }  // namespace
 
@@ -212,14 +202,14 @@ absl::Status PrintLaunch(const ConnectionOptions& options, const v1::RunSpec& sp
                                    ? ""
                                    : "braid-run-nnnnnn-0123456789abcdef";
   ASSIGN_OR_RETURN(const LaunchPlan plan, PlanLaunch(programs, site, run_dir, resolved, job_name));
-  out << "# executed\n" << ForReading(plan.start) << "\n\n";
+  out << "# executed\n" << ShellText(plan.start) << "\n\n";
   if (!plan.submission.empty()) {
     out << "# " << plan.submission.string() << "\n" << plan.submission_text << "\n";
   }
   if (!plan.hostfile.empty()) {
     out << "# " << HostfileOf(run_dir).string() << "\n" << plan.hostfile << "\n";
   }
-  out << "# executed by braid-supervisor\n" << ForReading(plan.mpirun.arguments) << "\n\n";
+  out << "# executed by braid-supervisor\n" << ShellText(plan.mpirun.arguments) << "\n\n";
   out << "# variables of mpirun\n";
   for (const auto& [name, value] : plan.mpirun.variables) {
     out << name << "=" << absl::CHexEscape(value) << "\n";

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
@@ -71,6 +72,17 @@ std::string PrintableText(std::string_view text) {
 std::string ErrorText(const absl::Status& status) {
   const std::string message(status.message());
   return IsTerminal(STDERR_FILENO) ? PrintableText(message) : message;
+}
+
+std::string ShellText(const std::vector<std::string>& arguments) {
+  std::string line;
+  for (const std::string& argument : arguments) {
+    const bool plain =
+        !argument.empty() && argument.find_first_of(" \t\n\"'\\$;&|<>*?()") == std::string::npos;
+    absl::StrAppend(&line, line.empty() ? "" : " ",
+                    plain ? argument : absl::StrCat("'", absl::CHexEscape(argument), "'"));
+  }
+  return line;
 }
 
 std::string ClipColumns(std::string_view text, int columns) {

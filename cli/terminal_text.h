@@ -32,6 +32,9 @@ std::string PrintableText(std::string_view text);
 // is a terminal.
 std::string ErrorText(const absl::Status& status);
 
+// Arguments as a shell would take them, for people to read; no shell ever does.
+std::string ShellText(const std::vector<std::string>& arguments);
+
 // The first `columns` characters of UTF-8 text, each of which is taken to be one column wide;
 // control characters, which could move the cursor, become '?'.
 std::string ClipColumns(std::string_view text, int columns);

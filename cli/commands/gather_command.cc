@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -19,7 +20,31 @@ struct GatherOptions {
   MachineCorpusOptions corpus = {.min_domains = 1, .min_bytes = 1};
 };
 
-absl::Status Gather(GatherOptions options) {
+std::string SummaryJson(const MachineCorpusSummary& summary) {
+  nlohmann::json domains = nlohmann::json::array();
+  for (const MachineCorpusDomain& domain : summary.domains) {
+    domains.push_back({{"name", domain.name},
+                       {"num_files", domain.num_files},
+                       {"num_documents", domain.num_documents},
+                       {"num_bytes", domain.num_bytes}});
+  }
+  const nlohmann::json object = {{"num_documents", summary.num_documents},
+                                 {"num_bytes", summary.num_bytes},
+                                 {"domains", domains}};
+  return object.dump(2);
+}
+
+void PrintSummary(const MachineCorpusSummary& summary) {
+  std::vector<std::vector<std::string>> rows = {{"DOMAIN", "FILES", "DOCUMENTS", "MB"}};
+  for (const MachineCorpusDomain& domain : summary.domains) {
+    rows.push_back({domain.name, WithThousands(domain.num_files),
+                    WithThousands(domain.num_documents),
+                    absl::StrFormat("%.1f", static_cast<double>(domain.num_bytes) / 1e6)});
+  }
+  PrintTable(rows, std::cout);
+}
+
+absl::Status Gather(const Session& session, GatherOptions options) {
   if (std::filesystem::exists(options.output)) {
     return absl::AlreadyExistsError(
         absl::StrCat(options.output, " is there already; remove it, or name another file"));
@@ -28,13 +53,11 @@ absl::Status Gather(GatherOptions options) {
   if (!options.corpus.domains.empty()) options.corpus.max_domain_share = 1;
   ASSIGN_OR_RETURN(const MachineCorpusSummary summary,
                    GatherMachineCorpus(options.corpus, options.output));
-  std::vector<std::vector<std::string>> rows = {{"DOMAIN", "FILES", "DOCUMENTS", "MB"}};
-  for (const MachineCorpusDomain& domain : summary.domains) {
-    rows.push_back({domain.name, WithThousands(domain.num_files),
-                    WithThousands(domain.num_documents),
-                    absl::StrFormat("%.1f", static_cast<double>(domain.num_bytes) / 1e6)});
+  if (session.json) {
+    std::cout << SummaryJson(summary) << std::endl;
+    return absl::OkStatus();
   }
-  PrintTable(rows, std::cout);
+  PrintSummary(summary);
   std::cout << "wrote " << options.output << ": " << GatheredText(summary) << std::endl;
   return absl::OkStatus();
 }
@@ -63,8 +86,9 @@ void AddGatherCommand(Program& program) {
       "Examples:\n"
       "  braid gather text.jsonl\n"
       "  braid gather code.jsonl --domains python,c_headers --bytes 5MB");
-  command->callback(
-      [&program, options] { program.action = [options] { return Gather(*options); }; });
+  command->callback([&program, options] {
+    program.action = [&program, options] { return Gather(program.session, *options); };
+  });
 }
 
 }  // namespace braid

@@ -1,6 +1,7 @@
 // reproduce
 #include <xxhash.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -13,6 +14,7 @@
 #include "cli/commands/command.h"
 #include "cli/launch_options.h"
 #include "cli/reproduce/reproduction.h"
+#include "cli/terminal_text.h"
 #include "formats/status_macros.h"
 
 namespace braid {
@@ -51,39 +53,50 @@ CorpusSource SourceOf(const ReproduceOptions& options) {
 }
 
 // What the experiment was, for the record: enough to ask for the same again.
-std::string CommandLine(const ReproduceOptions& options) {
+std::string CommandLine(const Session& session, const ReproduceOptions& options) {
   std::vector<std::string> words = {"braid", "reproduce"};
+  const auto add = [&](const std::string& name, const std::string& value) {
+    words.insert(words.end(), {name, value});
+  };
+  if (!session.embedded()) add("--server", session.options.server);
   words.insert(words.end(), options.paths.begin(), options.paths.end());
   words.push_back(options.full ? "--full" : "--quick");
-  if (options.num_seeds > 0) words.push_back(absl::StrCat("--seeds ", options.num_seeds));
-  if (options.num_steps > 0) words.push_back(absl::StrCat("--steps ", options.num_steps));
+  if (options.num_seeds > 0) add("--seeds", absl::StrCat(options.num_seeds));
+  if (options.num_steps > 0) add("--steps", absl::StrCat(options.num_steps));
   if (options.split_bytes != kReproductionDocumentBytes) {
-    words.push_back(absl::StrCat("--split-bytes ", options.split_bytes));
+    add("--split-bytes", absl::StrCat(options.split_bytes));
   }
-  if (!options.text_field.empty()) words.push_back("--text-field " + options.text_field);
-  if (!options.domain_field.empty()) words.push_back("--domain-field " + options.domain_field);
-  if (!options.hosts.empty()) words.push_back("--hosts " + options.hosts);
-  return absl::StrJoin(words, " ");
+  if (!options.text_field.empty()) add("--text-field", options.text_field);
+  if (!options.domain_field.empty()) add("--domain-field", options.domain_field);
+  if (!options.hosts.empty()) add("--hosts", options.hosts);
+  return ShellText(words);
 }
 
-// One directory for each experiment of a home.
+// One directory for each experiment of a home: what the command line says, with whole paths.
 std::filesystem::path OutputDirectory(const std::filesystem::path& home,
                                       const ReproductionOptions& options) {
-  const std::string corpus =
-      absl::StrCat(absl::StrJoin(options.source.paths, "\n"), "\n",
-                   options.source.ingest.SerializeAsString(), options.plan.num_steps);
+  const std::string experiment =
+      absl::StrCat(options.command, "\n", absl::StrJoin(options.source.paths, "\n"));
   return home / "reproductions" /
          absl::StrFormat("%s-%08x", options.plan.name,
-                         static_cast<uint32_t>(XXH3_64bits(corpus.data(), corpus.size())));
+                         static_cast<uint32_t>(XXH3_64bits(experiment.data(), experiment.size())));
 }
 
-absl::Status Reproduce(Session& session, const ReproduceOptions& options,
-                       const std::string& version) {
+absl::Status CheckPaths(const Session& session, const ReproduceOptions& options) {
   if (!session.embedded() && options.paths.empty()) {
     return absl::InvalidArgumentError(
         "PATH: with --server name files or directories of the server; the text of this machine is "
         "gathered only where the experiment runs here");
   }
+  if (std::ranges::find(options.paths, "") != options.paths.end()) {
+    return absl::InvalidArgumentError("PATH: got an empty one, expected a file or a directory");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Reproduce(Session& session, const ReproduceOptions& options,
+                       const std::string& version) {
+  RETURN_IF_ERROR(CheckPaths(session, options));
   std::vector<v1::HostSlots> hosts;
   if (!options.hosts.empty()) {
     ASSIGN_OR_RETURN(hosts, ParseHostList(options.hosts));
@@ -92,7 +105,7 @@ absl::Status Reproduce(Session& session, const ReproduceOptions& options,
                                  .source = SourceOf(options),
                                  .lanes = LanesOf(options, hosts),
                                  .output_dir = options.output,
-                                 .command = CommandLine(options),
+                                 .command = CommandLine(session, options),
                                  .version = version};
   if (options.dry_run) return PlanReproduction(session, experiment);
   if (options.output.empty()) {
@@ -114,7 +127,9 @@ void AddPlan(CLI::App* command, ReproduceOptions* options) {
   command
       ->add_option("--steps", options->num_steps, "Another number of steps of 2,048 tokens a run")
       ->check(IntegerBetween(10, 10'000'000));
-  command->add_option("--lanes", options->lanes, "Runs at a time, one thread each (one a core)")
+  command
+      ->add_option("--lanes", options->lanes,
+                   "Runs at a time, one thread each (one a core of this machine)")
       ->check(IntegerBetween(1, 10'000));
   command->add_option("--hosts", options->hosts,
                       "HOST:SLOTS,... that runs are dealt out to, one a slot; they see this "
@@ -134,7 +149,7 @@ void AddCorpus(CLI::App* command, ReproduceOptions* options) {
       ->add_option("--split-bytes", options->split_bytes,
                    "Cut longer documents at paragraph or line boundaries; 0 keeps them whole")
       ->capture_default_str()
-      ->check(IntegerBetween(0, int64_t{1} << 40));
+      ->check(CLI::IsMember({int64_t{0}}) | IntegerBetween(64, int64_t{1} << 40));
   command->add_option("-o,--output", options->output,
                       "Directory of reproduction.html and reproduction.json "
                       "(HOME/reproductions/...)");

@@ -27,6 +27,8 @@ struct DomainProfile {
   // Cosine of the mean embedding of its documents and that of all training documents, tokens
   // weighted: low for what is both rare and unlike the rest.
   double similarity = 0;
+  // Of its held-out documents.
+  int64_t num_heldout_tokens = 0;
 };
 
 struct Evidence {

@@ -32,7 +32,18 @@ int64_t HeldoutWindows(double bytes, const CorpusNeeds& needs) {
                               static_cast<double>(needs.sequence_length));
 }
 
-std::string Megabytes(double bytes) { return absl::StrFormat("%.1f MB", bytes / 1e6); }
+std::string Size(double bytes) {
+  return bytes < 1e6 ? absl::StrFormat("%.0f kB", bytes / 1e3)
+                     : absl::StrFormat("%.1f MB", bytes / 1e6);
+}
+
+// A few of them, and how many more there are.
+std::string SomeOf(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 6;
+  if (names.size() <= kMost) return absl::StrJoin(names, ", ");
+  return absl::StrCat(absl::StrJoin(names.begin(), names.begin() + kMost, ", "), " and ",
+                      names.size() - kMost, " more");
+}
 
 // Bytes of which `passes` passes give a run its tokens.
 double BytesFor(const CorpusNeeds& needs, double passes) {
@@ -52,10 +63,11 @@ std::optional<CorpusFinding> CheckSize(const CorpusSummary& corpus, const Corpus
   if (bytes >= needed) return std::nullopt;
   return CorpusFinding{
       FindingKind::kTooSmall, /*fatal=*/true,
-      absl::StrFormat("the corpus is too small: got %s of text, needed at least %s for runs of %s "
-                      "tokens and %d held-out windows; add text, or ask for less with --quick",
-                      Megabytes(bytes), Megabytes(needed),
-                      CompactCount(static_cast<double>(needs.tokens_of_run)), kFewestWindows)};
+      absl::StrFormat(
+          "the corpus is too small: got %s of text, needed at least %s for runs of %s "
+          "tokens and %d held-out windows; add text, or train less with --quick or --steps",
+          Size(bytes), Size(needed), CompactCount(static_cast<double>(needs.tokens_of_run)),
+          kFewestWindows)};
 }
 
 std::optional<CorpusFinding> CheckPasses(const CorpusSummary& corpus, const CorpusNeeds& needs) {
@@ -66,8 +78,8 @@ std::optional<CorpusFinding> CheckPasses(const CorpusSummary& corpus, const Corp
       FindingKind::kRepeats, /*fatal=*/false,
       absl::StrFormat("each run sees the corpus %.1f times: %s of text, where one pass needs %s; "
                       "training losses then fall further than held-out ones, for all arms alike",
-                      passes, Megabytes(static_cast<double>(corpus.num_bytes)),
-                      Megabytes(BytesFor(needs, 1)))};
+                      passes, Size(static_cast<double>(corpus.num_bytes)),
+                      Size(BytesFor(needs, 1)))};
 }
 
 std::optional<CorpusFinding> CheckHeldout(const CorpusSummary& corpus, const CorpusNeeds& needs) {
@@ -82,8 +94,8 @@ std::optional<CorpusFinding> CheckHeldout(const CorpusSummary& corpus, const Cor
       FindingKind::kFewHeldout, /*fatal=*/false,
       absl::StrFormat("too little held-out text for a number of its own in %s: under %d windows of "
                       "%d tokens; a domain needs about %s",
-                      absl::StrJoin(few, ", "), kFewestDomainWindows, needs.sequence_length,
-                      Megabytes(BytesForWindows(needs, kFewestDomainWindows)))};
+                      SomeOf(few), kFewestDomainWindows, needs.sequence_length,
+                      Size(BytesForWindows(needs, kFewestDomainWindows)))};
 }
 
 std::optional<CorpusFinding> CheckDomains(const CorpusSummary& corpus) {

@@ -12,6 +12,7 @@ namespace {
 CorpusNeeds NeedsOf(const ReproductionPlan& plan, const CorpusSource& source) {
   return {.sequence_length = kReproductionSequenceLength,
           .tokens_of_run = plan.num_tokens_of_run(),
+          .heldout_fraction = source.heldout_fraction,
           .split_bytes = source.ingest.split_bytes()};
 }
 
@@ -36,11 +37,13 @@ absl::StatusOr<v1::CorpusDescription> Describe(PipelineClient& client, const Cor
   return corpus;
 }
 
-absl::StatusOr<v1::Job> Prepare(PipelineClient& client, const CorpusSource& source,
+absl::StatusOr<v1::Job> Prepare(PipelineClient& client, const CheckedCorpus& corpus,
                                 v1::OrderMode order, ProgressBoard& board) {
   v1::SubmitCorpusRequest request;
-  *request.mutable_spec() = PlannedCorpus(source, order);
-  request.set_request_id(RepeatableRequestId("reproduce", request.spec()));
+  *request.mutable_spec() = PlannedCorpus(corpus.source, order);
+  // Files of the same names may hold other text by now.
+  const std::string text = RepeatableRequestId("reproduce", corpus.description);
+  request.set_request_id(RepeatableRequestId(text, request.spec()));
   ASSIGN_OR_RETURN(v1::Job job, CompleteJob(client, request, board));
   board.Finish(job.id(), absl::StrFormat("%s order: %s instances, adjacent cosine %.3f",
                                          order == v1::SIMILARITY ? "similarity" : "random",
@@ -53,28 +56,30 @@ absl::StatusOr<v1::Job> Prepare(PipelineClient& client, const CorpusSource& sour
 
 absl::StatusOr<CheckedCorpus> CheckSource(PipelineClient& client, const ReproductionPlan& plan,
                                           CorpusSource source, ProgressBoard& board) {
-  const CorpusNeeds needs = NeedsOf(plan, source);
-  ASSIGN_OR_RETURN(const v1::CorpusDescription description,
-                   Describe(client, source, LongDocumentBytes(needs), board));
-  CheckedCorpus corpus{.summary = CorpusSummaryOf(description), .source = std::move(source)};
-  const std::vector<CorpusFinding> findings = CheckCorpus(corpus.summary, needs);
+  CheckedCorpus corpus{.source = std::move(source)};
+  const int64_t long_bytes = LongDocumentBytes(NeedsOf(plan, corpus.source));
+  ASSIGN_OR_RETURN(corpus.description, Describe(client, corpus.source, long_bytes, board));
+  corpus.source.heldout_fraction = HeldoutFraction(plan, corpus.description.num_bytes());
+  const CorpusSummary summary = CorpusSummaryOf(corpus.description);
+  const std::vector<CorpusFinding> findings = CheckCorpus(summary, NeedsOf(plan, corpus.source));
   RETURN_IF_ERROR(CorpusStatus(findings));
   for (const CorpusFinding& finding : findings) corpus.notes.push_back(finding.message);
-  if (ChooseDomainSource(corpus.summary) == DomainSource::kClusters) {
+  if (ChooseDomainSource(summary) == DomainSource::kClusters) {
     corpus.source.domain_clusters = kNumClusters;
   }
   return corpus;
 }
 
-absl::StatusOr<PreparedCorpus> PrepareOrders(PipelineClient& client, const CorpusSource& source,
+absl::StatusOr<PreparedCorpus> PrepareOrders(PipelineClient& client, const CheckedCorpus& corpus,
                                              ProgressBoard& board) {
   PreparedCorpus prepared;
   for (const v1::OrderMode order : {v1::SIMILARITY, v1::RANDOM}) {
-    ASSIGN_OR_RETURN(const v1::Job job, Prepare(client, source, order, board));
+    ASSIGN_OR_RETURN(const v1::Job job, Prepare(client, corpus, order, board));
     prepared.dataset_dirs[order] = job.result().dataset_dir();
     if (order != v1::SIMILARITY) continue;
     for (const v1::DomainSummary& domain : job.result().domains()) {
-      prepared.domains.push_back({domain.name(), domain.num_tokens(), domain.similarity()});
+      prepared.domains.push_back(
+          {domain.name(), domain.num_tokens(), domain.similarity(), domain.num_heldout_tokens()});
       if (domain.num_heldout_documents() > 0) ++prepared.num_heldout_domains;
     }
   }

@@ -17,8 +17,8 @@ namespace braid {
 
 // A corpus as it is before anything is done to it.
 struct CheckedCorpus {
-  CorpusSummary summary = {};
-  // As asked for, with clusters for domains where the corpus names none.
+  v1::CorpusDescription description = {};
+  // As asked for, with the share to hold out, and clusters for domains where the corpus names none.
   CorpusSource source = {};
   // What the check found, for people.
   std::vector<std::string> notes = {};
@@ -36,8 +36,8 @@ struct PreparedCorpus {
   int num_heldout_domains = 0;
 };
 
-// Both orders as jobs of the service, found again where they were made before.
-absl::StatusOr<PreparedCorpus> PrepareOrders(PipelineClient& client, const CorpusSource& source,
+// Both orders as jobs of the service, found again where they were made of the same text before.
+absl::StatusOr<PreparedCorpus> PrepareOrders(PipelineClient& client, const CheckedCorpus& corpus,
                                              ProgressBoard& board);
 
 }  // namespace braid

@@ -4,13 +4,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <iostream>
+#include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/follow.h"
 #include "cli/gathered_corpus.h"
 #include "cli/interrupt.h"
 #include "cli/lane_screen.h"
@@ -22,6 +26,7 @@
 #include "cli/reproduce/run_scorer.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
+#include "pipeline/worker_lock.h"
 #include "trainer/control/run_state.h"
 
 namespace braid {
@@ -30,16 +35,13 @@ namespace {
 // Bytes of text that an experiment without a corpus of its own takes from the machine.
 constexpr int64_t kMachineCorpusBytes = int64_t{24} << 20;
 
-// Wall seconds over all calls for one experiment, kept in a file.
+// Wall seconds over all calls for one experiment, kept in a file that is never far behind.
 class KeptSeconds {
  public:
   explicit KeptSeconds(std::filesystem::path file) : file_(std::move(file)) {
     const absl::StatusOr<std::string> kept = ReadFile(file_);
     if (!kept.ok() || !absl::SimpleAtod(*kept, &before_)) before_ = 0;
-  }
-  ~KeptSeconds() {
-    // At worst the report tells fewer.
-    WriteFileAtomically(file_, absl::StrCat(seconds(), "\n")).IgnoreError();
+    writer_ = std::jthread([this](const std::stop_token& stop) { KeepWriting(stop); });
   }
   KeptSeconds(const KeptSeconds&) = delete;
   KeptSeconds& operator=(const KeptSeconds&) = delete;
@@ -50,9 +52,22 @@ class KeptSeconds {
   }
 
  private:
+  void KeepWriting(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any ended;
+    std::unique_lock lock(mutex);
+    while (true) {
+      ended.wait_for(lock, stop, std::chrono::seconds(5), [] { return false; });
+      // At worst the report tells fewer.
+      WriteFileAtomically(file_, absl::StrCat(seconds(), "\n")).IgnoreError();
+      if (stop.stop_requested()) return;
+    }
+  }
+
   const std::filesystem::path file_;
   double before_ = 0;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  std::jthread writer_;
 };
 
 absl::StatusOr<std::vector<v1::StepMetrics>> MetricsOf(TrainingClient& client,
@@ -64,6 +79,10 @@ absl::StatusOr<std::vector<v1::StepMetrics>> MetricsOf(TrainingClient& client,
   }));
   if (Interrupted()) return absl::CancelledError("interrupted");
   return metrics;
+}
+
+void PrintNotes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) std::cerr << "note: " << PrintableText(note) << "\n";
 }
 
 class Experiment {
@@ -90,14 +109,14 @@ class Experiment {
     ASSIGN_OR_RETURN(PipelineClient client, session_.Pipeline(/*run_jobs=*/true));
     CorpusSource source = options_.source;
     if (source.paths.empty()) {
-      const std::filesystem::path corpus = options_.output_dir / "corpus.jsonl";
+      const std::filesystem::path corpus = options_.output_dir / "text-of-this-machine.jsonl";
       RETURN_IF_ERROR(GatherOnce({.target_bytes = kMachineCorpusBytes}, corpus, board_));
       source.paths = {corpus.string()};
     }
     ASSIGN_OR_RETURN(CheckedCorpus corpus, CheckSource(client, plan_, std::move(source), board_));
-    for (const std::string& note : corpus.notes) std::cerr << "note: " << note << "\n";
+    PrintNotes(corpus.notes);
     notes_ = std::move(corpus.notes);
-    ASSIGN_OR_RETURN(corpus_, PrepareOrders(client, corpus.source, board_));
+    ASSIGN_OR_RETURN(corpus_, PrepareOrders(client, corpus, board_));
     return absl::OkStatus();
   }
 
@@ -128,8 +147,7 @@ class Experiment {
     ScoringTask task{.run = runs_[i]};
     if (runs_[i].state() != v1::RUN_SUCCEEDED) return task;
     // All models are scored on one copy of the held-out text, which both orders share.
-    task.requests =
-        PlannedEvaluations(plan_, plan_.runs[i], runs_[i].id(), DatasetOf(v1::SIMILARITY));
+    task.requests = PlannedEvaluations(plan_.runs[i], runs_[i].id(), DatasetOf(v1::SIMILARITY));
     if (corpus_.num_heldout_domains >= 2) return task;
     for (v1::EvaluateRequest& request : task.requests) {
       auto* weights = request.mutable_fixed_weights();
@@ -154,9 +172,8 @@ class Experiment {
   }
 
   absl::Status CollectRun(TrainingClient& training, size_t i, const TaskScores& scores) {
-    const absl::Status outcome = runs_[i].state() == v1::RUN_SUCCEEDED
-                                     ? scores.status()
-                                     : absl::AbortedError(runs_[i].error());
+    const absl::Status outcome =
+        runs_[i].state() == v1::RUN_SUCCEEDED ? scores.status() : RunOutcome(runs_[i]);
     if (!outcome.ok()) {
       failures_.push_back(absl::StrFormat("%s (%s): %s", plan_.runs[i].name(), runs_[i].id(),
                                           std::string(outcome.message())));
@@ -236,6 +253,13 @@ absl::Status OutcomeOf(const std::vector<std::string>& failures, size_t num_runs
 
 absl::Status RunReproduction(Session& session, const ReproductionOptions& options) {
   RETURN_IF_ERROR(MakeDirectories(options.output_dir));
+  WorkerLock lock(options.output_dir);
+  ASSIGN_OR_RETURN(const bool alone, lock.TryAcquire());
+  if (!alone) {
+    return absl::FailedPreconditionError(absl::StrCat("another braid reproduce is at work on ",
+                                                      options.output_dir.string(),
+                                                      "; wait for it, or name another --output"));
+  }
   CatchInterrupts();
   Experiment experiment(session, options);
   ASSIGN_OR_RETURN(const Reproduction reproduction, experiment.Run());
@@ -245,15 +269,21 @@ absl::Status RunReproduction(Session& session, const ReproductionOptions& option
 
 absl::Status PlanReproduction(Session& session, const ReproductionOptions& options) {
   int64_t num_bytes = kMachineCorpusBytes;
+  std::vector<std::string> notes;
   if (!options.source.paths.empty()) {
     CatchInterrupts();
     ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
     ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline());
     ASSIGN_OR_RETURN(const CheckedCorpus corpus,
                      CheckSource(client, options.plan, options.source, board));
-    for (const std::string& note : corpus.notes) std::cerr << "note: " << note << "\n";
-    num_bytes = corpus.summary.num_bytes;
+    num_bytes = corpus.description.num_bytes();
+    notes = corpus.notes;
   }
+  if (session.json) {
+    std::cout << PlanJson(options.plan, options.lanes, num_bytes, notes) << std::flush;
+    return absl::OkStatus();
+  }
+  PrintNotes(notes);
   PrintPlan(options.plan, options.lanes, num_bytes, std::cout);
   return absl::OkStatus();
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "cli/progress_board.h"
 #include "cli/repeatable_request_id.h"
 #include "cli/reproduce/claims.h"
+#include "cli/reproduce/corpus_check.h"
 #include "cli/tables.h"
 
 namespace braid {
@@ -19,17 +21,18 @@ constexpr double kSecondsOfPreparation = 5;
 constexpr double kSecondsOfPreparationPerMb = 0.75;
 // Starting a trainer, reading data, the last checkpoint.
 constexpr double kSecondsOfStart = 2;
-// One-thread scoring of windows of 512 tokens, and the windows of a corpus of eight domains.
+// One-thread scoring of windows of 512 tokens.
 constexpr double kWindowsPerSecond = 150;
-constexpr double kDomainsExpected = 8;
+constexpr double kMostHeldout = 0.03;
 
 bool IsMain(const PlannedRun& run) {
   return run.order == v1::SIMILARITY && (run.arm.name == arm::kDense || run.arm.name == arm::kMoe);
 }
 
-ReproductionPlan MakePlan(std::string name, int64_t num_steps, int32_t max_windows, int num_seeds) {
+ReproductionPlan MakePlan(std::string name, int64_t num_steps, int64_t heldout_windows,
+                          int num_seeds) {
   return WithSeeds(
-      {.name = std::move(name), .num_steps = num_steps, .max_windows_per_domain = max_windows},
+      {.name = std::move(name), .num_steps = num_steps, .heldout_windows = heldout_windows},
       num_seeds);
 }
 
@@ -42,12 +45,11 @@ void SetModel(const ArmDefinition& arm, v1::ModelConfig* model) {
   routing->set_first_segment(arm.first_segment);
 }
 
-v1::EvaluateRequest EvaluationOf(const ReproductionPlan& plan, const std::string& run_id,
-                                 const std::string& dataset_dir, int32_t first_positions) {
+v1::EvaluateRequest EvaluationOf(const std::string& run_id, const std::string& dataset_dir,
+                                 int32_t first_positions) {
   v1::EvaluateRequest request;
   request.add_models(run_id);
   request.set_dataset_dir(dataset_dir);
-  request.set_max_windows_per_domain(plan.max_windows_per_domain);
   request.set_num_threads(1);
   request.set_want_windows(true);
   request.set_first_positions(first_positions);
@@ -132,9 +134,9 @@ std::string PlannedRun::name() const {
                       seed);
 }
 
-ReproductionPlan QuickPlan() { return MakePlan("quick", 800, 64, 1); }
+ReproductionPlan QuickPlan() { return MakePlan("quick", 800, 1024, 1); }
 
-ReproductionPlan FullPlan() { return MakePlan("full", 2800, 256, 3); }
+ReproductionPlan FullPlan() { return MakePlan("full", 2800, 2048, 3); }
 
 ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds) {
   plan.runs.clear();
@@ -145,6 +147,12 @@ ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds) {
     }
   }
   return plan;
+}
+
+double HeldoutFraction(const ReproductionPlan& plan, int64_t corpus_bytes) {
+  const double wanted = static_cast<double>(plan.heldout_windows * kReproductionSequenceLength) *
+                        CorpusNeeds().bytes_per_token;
+  return std::min(kMostHeldout, wanted / static_cast<double>(std::max<int64_t>(corpus_bytes, 1)));
 }
 
 int NumSlots(std::span<const v1::HostSlots> hosts) {
@@ -172,6 +180,7 @@ v1::CorpusSpec PlannedCorpus(const CorpusSource& source, v1::OrderMode order) {
   spec.mutable_neighbors()->set_k(16);
   spec.mutable_pack()->set_sequence_length(kReproductionSequenceLength);
   spec.mutable_pack()->set_domain_clusters(source.domain_clusters);
+  spec.mutable_pack()->set_heldout_fraction(source.heldout_fraction);
   spec.set_order(order);
   return spec;
 }
@@ -212,14 +221,13 @@ std::vector<PlannedScore> PlannedScores(const PlannedRun& run) {
   return scores;
 }
 
-std::vector<v1::EvaluateRequest> PlannedEvaluations(const ReproductionPlan& plan,
-                                                    const PlannedRun& run,
+std::vector<v1::EvaluateRequest> PlannedEvaluations(const PlannedRun& run,
                                                     const std::string& run_id,
                                                     const std::string& dataset_dir) {
   std::map<int32_t, v1::EvaluateRequest> by_positions;
   for (const PlannedScore& score : PlannedScores(run)) {
     const auto [entry, is_new] = by_positions.try_emplace(score.first_positions);
-    if (is_new) entry->second = EvaluationOf(plan, run_id, dataset_dir, score.first_positions);
+    if (is_new) entry->second = EvaluationOf(run_id, dataset_dir, score.first_positions);
     AddRouting(score.routing, &entry->second);
   }
   std::vector<v1::EvaluateRequest> requests;
@@ -238,8 +246,8 @@ double PlannedTrainingSeconds(const ReproductionPlan& plan, const PlannedRun& ru
 }
 
 double PlannedScoringSeconds(const ReproductionPlan& plan, const PlannedRun& run) {
-  return static_cast<double>(PlannedScores(run).size()) * kDomainsExpected *
-         plan.max_windows_per_domain / kWindowsPerSecond;
+  return static_cast<double>(PlannedScores(run).size()) *
+         static_cast<double>(plan.heldout_windows) / kWindowsPerSecond;
 }
 
 double FinishTime(std::span<const double> durations, int lanes) {
@@ -259,6 +267,24 @@ PlanTime EstimateTime(const ReproductionPlan& plan, int lanes, int64_t corpus_by
                          kSecondsOfPreparationPerMb * static_cast<double>(corpus_bytes) / 1e6,
           .training = FinishTime(training, lanes),
           .scoring = FinishTime(scoring, lanes)};
+}
+
+std::string PlanJson(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes,
+                     const std::vector<std::string>& notes) {
+  const PlanTime time = EstimateTime(plan, lanes, corpus_bytes);
+  nlohmann::json runs = nlohmann::json::array();
+  for (const PlannedRun& run : plan.runs) runs.push_back(run.name());
+  const nlohmann::json object = {{"plan", plan.name},
+                                 {"num_steps", plan.num_steps},
+                                 {"tokens_of_run", plan.num_tokens_of_run()},
+                                 {"runs", runs},
+                                 {"lanes", lanes},
+                                 {"notes", notes},
+                                 {"seconds",
+                                  {{"preparation", time.preparation},
+                                   {"training", time.training},
+                                   {"scoring", time.scoring}}}};
+  return object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 void PrintPlan(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes, std::ostream& out) {

@@ -63,8 +63,9 @@ struct ReproductionPlan {
   // "quick" or "full".
   std::string name = {};
   int64_t num_steps = 0;
-  // Held-out windows of a domain that are scored, at most.
-  int32_t max_windows_per_domain = 0;
+  // About how many windows are held out, of all domains together: a larger corpus holds out a
+  // smaller share of its documents, all of which are scored.
+  int64_t heldout_windows = 0;
   // All runs of a seed before those of the next.
   std::vector<PlannedRun> runs = {};
 
@@ -73,9 +74,9 @@ struct ReproductionPlan {
   }
 };
 
-// One seed, 1.6 M tokens a run; under 10 minutes on 2 cores.
+// One seed, 1.6 M tokens a run; about 10 minutes on 2 cores.
 ReproductionPlan QuickPlan();
-// Three seeds, 5.7 M tokens a run; under 90 minutes on 2 cores.
+// Three seeds, 5.7 M tokens a run; about 90 minutes on 2 cores.
 ReproductionPlan FullPlan();
 // The same plan with another number of seeds, from 0.
 ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds);
@@ -93,7 +94,13 @@ struct CorpusSource {
   v1::IngestConfig ingest = {};
   // Domains are as many clusters of documents instead of what the corpus says; 0: what it says.
   int32_t domain_clusters = 0;
+  // Share of the documents that is held out.
+  double heldout_fraction = 0.03;
 };
+
+// The share of a corpus of this size that gives the plan's windows; at most 0.03. Documents are
+// drawn by hash, so every domain keeps its share.
+double HeldoutFraction(const ReproductionPlan& plan, int64_t corpus_bytes);
 
 v1::CorpusSpec PlannedCorpus(const CorpusSource& source, v1::OrderMode order);
 v1::RunSpec PlannedRunSpec(const ReproductionPlan& plan, const PlannedRun& run,
@@ -102,8 +109,7 @@ v1::RunSpec PlannedRunSpec(const ReproductionPlan& plan, const PlannedRun& run,
 std::vector<PlannedScore> PlannedScores(const PlannedRun& run);
 
 // The requests that score the model of a run on the held-out split of `dataset_dir`.
-std::vector<v1::EvaluateRequest> PlannedEvaluations(const ReproductionPlan& plan,
-                                                    const PlannedRun& run,
+std::vector<v1::EvaluateRequest> PlannedEvaluations(const PlannedRun& run,
                                                     const std::string& run_id,
                                                     const std::string& dataset_dir);
 
@@ -128,6 +134,9 @@ PlanTime EstimateTime(const ReproductionPlan& plan, int lanes, int64_t corpus_by
 // When the last of tasks of these durations ends that `lanes` workers take in turn.
 double FinishTime(std::span<const double> durations, int lanes);
 
+// The same for programs.
+std::string PlanJson(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes,
+                     const std::vector<std::string>& notes);
 // --dry-run: arms, runs, estimated time.
 void PrintPlan(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes, std::ostream& out);
 

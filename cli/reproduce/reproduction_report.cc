@@ -147,6 +147,7 @@ std::string ReproductionJson(const Reproduction& reproduction) {
   for (const DomainProfile& domain : reproduction.domains) {
     object["domains"].push_back({{"name", domain.name},
                                  {"num_tokens", domain.num_tokens},
+                                 {"num_heldout_tokens", domain.num_heldout_tokens},
                                  {"similarity", domain.similarity}});
   }
   for (const ReproducedRun& run : reproduction.runs) object["runs"].push_back(RunJson(run));

@@ -1,7 +1,9 @@
 // `braid reproduce` in a miniature: real corpus jobs, trainers and evaluations, with models too
 // young to show anything.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -111,10 +113,19 @@ class ReproduceCommandTest : public ::testing::Test {
 
   Outcome Run(const Arguments& arguments) const { return Finish(Start(arguments)); }
 
-  int NumRuns() const {
-    const Outcome listed = Run({"runs", "--json"});
-    const json runs = json::parse(listed.output, nullptr, /*allow_exceptions=*/false);
-    return runs.contains("runs") ? static_cast<int>(runs["runs"].size()) : 0;
+  // What `braid runs` or `braid jobs` lists.
+  int NumOf(const std::string& kind) const {
+    const Outcome listed = Run({kind, "--json"});
+    const json all = json::parse(listed.output, nullptr, /*allow_exceptions=*/false);
+    return all.contains(kind) ? static_cast<int>(all[kind].size()) : 0;
+  }
+  int NumRuns() const { return NumOf("runs"); }
+
+  void WaitForRun(const std::string& id) const {
+    for (int tries = 0; tries < 3000 && !fs::exists(home() + "/runs/" + id); ++tries) {
+      usleep(20'000);
+    }
+    ASSERT_TRUE(fs::exists(home() + "/runs/" + id)) << Contents(root_ / "err");
   }
 
   std::string home() const { return (root_ / "home").string(); }
@@ -160,15 +171,30 @@ TEST_F(ReproduceCommandTest, AnswersEveryClaimAndRepeatsForNothing) {
   reproduction.erase("seconds");
   EXPECT_EQ(repeated, reproduction);
   EXPECT_EQ(NumRuns(), 14);
+
+  // Other text in the file of that name is another experiment.
+  EXPECT_EQ(NumOf("jobs"), 2);
+  std::ofstream(corpus, std::ios::app) << R"({"text": "one more", "domain": "kitchen"})"
+                                       << "\n";
+  const pid_t changed = Start(command);
+  WaitForRun("run-000015");
+  kill(changed, SIGKILL);
+  EXPECT_EQ(Finish(changed).exit_code, 128 + SIGKILL);
+  EXPECT_EQ(NumOf("jobs"), 4);
 }
 
 TEST_F(ReproduceCommandTest, GoesOnAfterBeingKilledAndClustersWhatHasNoLabels) {
   const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 2'000'000, /*labelled=*/false);
   const Arguments command = {"reproduce", corpus.string(), "--steps", "20"};
+  const pid_t interrupted = Start(command);
+  WaitForRun("run-000001");
+  kill(interrupted, SIGINT);
+  const Outcome left = Finish(interrupted);
+  EXPECT_EQ(left.exit_code, 130);
+  EXPECT_THAT(left.errors, HasSubstr("the same command takes everything up again"));
+
   const pid_t killed = Start(command);
-  for (int tries = 0; tries < 3000 && !fs::exists(home() + "/runs/run-000003"); ++tries) {
-    usleep(20'000);
-  }
+  WaitForRun("run-000003");
   kill(killed, SIGKILL);
   EXPECT_EQ(Finish(killed).exit_code, 128 + SIGKILL);
   EXPECT_LT(NumRuns(), 14);
@@ -188,10 +214,23 @@ TEST_F(ReproduceCommandTest, SaysWhatACorpusLacks) {
     if (dry_run) command.push_back("--dry-run");
     const Outcome small = Run(command);
     EXPECT_EQ(small.exit_code, 1);
-    EXPECT_THAT(small.errors, HasSubstr("the corpus is too small: got 0.0 MB of text, needed"));
+    EXPECT_THAT(small.errors, HasSubstr("the corpus is too small: kB of text, needed"));
   }
   EXPECT_EQ(NumRuns(), 0);
   EXPECT_EQ(Run({"reproduce", (root_ / "nothing").string()}).exit_code, 3);
+}
+
+TEST_F(ReproduceCommandTest, OneCommandAtATimeWorksOnAnExperiment) {
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 2'000'000, /*labelled=*/true);
+  const fs::path output = root_ / "result";
+  fs::create_directories(output);
+  const int lock = open((output / "worker.lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+  ASSERT_EQ(flock(lock, LOCK_EX), 0);
+  const Outcome second =
+      Run({"reproduce", corpus.string(), "--steps", "20", "--output", output.string()});
+  close(lock);
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_THAT(second.errors, HasSubstr("another braid reproduce is at work on"));
 }
 
 TEST_F(ReproduceCommandTest, TellsThePlanWithoutDoingIt) {
@@ -205,6 +244,8 @@ TEST_F(ReproduceCommandTest, TellsThePlanWithoutDoingIt) {
 TEST_F(ReproduceCommandTest, RefusesWhatMakesNoSense) {
   EXPECT_EQ(Run({"reproduce", "--quick", "--full"}).exit_code, 2);
   EXPECT_EQ(Run({"reproduce", "--seeds", "0"}).exit_code, 2);
+  EXPECT_EQ(Run({"reproduce", "--split-bytes", "10"}).exit_code, 2);
+  EXPECT_THAT(Run({"reproduce", ""}).errors, HasSubstr("PATH: got an empty one"));
   const Outcome remote = Run({"--server", "127.0.0.1:1", "reproduce"});
   EXPECT_NE(remote.exit_code, 0);
   EXPECT_THAT(remote.errors, HasSubstr("name files or directories of the server"));

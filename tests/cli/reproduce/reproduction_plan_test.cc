@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 #include <sstream>
@@ -96,6 +97,14 @@ TEST(ReproductionPlanTest, ModelsAreScoredAsClaimsNeedThem) {
   }
 }
 
+TEST(ReproductionPlanTest, LargeCorporaHoldOutASmallerShare) {
+  const ReproductionPlan plan = QuickPlan();
+  EXPECT_EQ(HeldoutFraction(plan, 1'000'000), 0.03);
+  EXPECT_EQ(HeldoutFraction(plan, 0), 0.03);
+  // 1,024 windows of 512 tokens of 2.3 bytes.
+  EXPECT_NEAR(HeldoutFraction(plan, 120'586'240), 0.01, 1e-12);
+}
+
 TEST(ReproductionPlanTest, RunsAreDealtOutToTheSlotsOfHosts) {
   std::vector<v1::HostSlots> hosts(2);
   hosts[0].set_host("a");
@@ -120,8 +129,9 @@ TEST(ReproductionPlanTest, RequestsOfARunAskForAllItsScores) {
       planned.emplace(score.first_positions, static_cast<int>(score.routing));
     }
     std::multiset<std::pair<int32_t, int>> asked;
-    for (const auto& request : PlannedEvaluations(QuickPlan(), run, "run-1", "/data")) {
+    for (const auto& request : PlannedEvaluations(run, "run-1", "/data")) {
       EXPECT_TRUE(request.want_windows());
+      EXPECT_EQ(request.max_windows_per_domain(), 0);
       EXPECT_EQ(request.models(0), "run-1");
       EXPECT_EQ(request.dataset_dir(), "/data");
       v1::Evaluation evaluation;
@@ -178,6 +188,10 @@ TEST(ReproductionPlanTest, TheDryRunNamesArmsRunsAndTime) {
             std::string::npos)
       << out.str();
   EXPECT_NE(out.str().find("in all"), std::string::npos);
+  const auto json = nlohmann::json::parse(PlanJson(FullPlan(), 2, 72'000'000, {"note"}));
+  EXPECT_EQ(json["runs"].size(), 42);
+  EXPECT_EQ(json["notes"][0], "note");
+  EXPECT_GT(json["seconds"]["training"], 3000);
 }
 
 }  // namespace

@@ -15,11 +15,7 @@
 namespace braid {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr auto kPollInterval = std::chrono::milliseconds(300);
-// How long a service may be away.
-constexpr auto kPatience = std::chrono::minutes(5);
 
 class ClientLauncher : public RunLauncher {
  public:
@@ -43,14 +39,21 @@ std::string Ending(const v1::Run& run) {
                          run.latest().loss(), CompactCount(run.latest().tokens_per_second()));
 }
 
+TrainingLanes LanesOf(const LanePlan& plan, RunLauncher& launcher) {
+  if (plan.lanes_of_hosts.empty()) return TrainingLanes(launcher, plan.tasks, plan.lanes);
+  return TrainingLanes(launcher, plan.tasks, plan.lanes_of_hosts);
+}
+
 class LaneScreen {
  public:
-  LaneScreen(TrainingClient& client, const LanePlan& plan, ProgressBoard& board)
+  LaneScreen(TrainingClient& client, const LanePlan& plan, ProgressBoard& board,
+             std::chrono::milliseconds patience)
       : plan_(plan),
         launcher_(client),
-        lanes_(launcher_, plan.tasks, plan.lanes),
+        lanes_(LanesOf(plan, launcher_)),
         shown_(plan.tasks.size(), false),
-        board_(board) {}
+        board_(board),
+        patience_(patience) {}
 
   absl::StatusOr<std::vector<v1::Run>> Follow() {
     while (!lanes_.done()) {
@@ -63,7 +66,7 @@ class LaneScreen {
       }
       if (!lanes_.done()) std::this_thread::sleep_for(kPollInterval);
     }
-    board_.Finish("runs", absl::StrFormat("%d trained", static_cast<int>(NumShown())));
+    board_.Finish("runs", Outcome());
     std::vector<v1::Run> runs;
     for (size_t task = 0; task < plan_.tasks.size(); ++task) runs.push_back(lanes_.run(task));
     return runs;
@@ -72,11 +75,14 @@ class LaneScreen {
  private:
   absl::Status Advance() {
     const absl::Status status = lanes_.Advance();
-    if (!absl::IsUnavailable(status)) {
-      last_answer_ = Clock::now();
-      return status;
-    }
-    return Clock::now() - last_answer_ < kPatience ? absl::OkStatus() : status;
+    return patience_.Waits(status) ? absl::OkStatus() : status;
+  }
+
+  std::string Outcome() const {
+    const int failed = static_cast<int>(lanes_.Failed().size());
+    const int trained = static_cast<int>(plan_.tasks.size()) - failed;
+    if (failed == 0) return absl::StrFormat("%d trained", trained);
+    return absl::StrFormat("%d trained, %d failed", trained, failed);
   }
 
   void Show() {
@@ -108,14 +114,15 @@ class LaneScreen {
   TrainingLanes lanes_;
   std::vector<bool> shown_;
   ProgressBoard& board_;
-  Clock::time_point last_answer_ = Clock::now();
+  ServicePatience patience_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::vector<v1::Run>> FollowLanes(TrainingClient& client, const LanePlan& plan,
-                                                 ProgressBoard& board) {
-  return LaneScreen(client, plan, board).Follow();
+                                                 ProgressBoard& board,
+                                                 std::chrono::milliseconds patience) {
+  return LaneScreen(client, plan, board, patience).Follow();
 }
 
 }  // namespace braid

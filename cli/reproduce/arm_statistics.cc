@@ -126,12 +126,10 @@ std::vector<DomainLoss> LossByDomain(const HeldoutScore& score) {
   std::vector<DomainLoss> losses;
   for (const DomainWindows& domain : score.domains) {
     DomainLoss& entry = losses.emplace_back(DomainLoss{.domain = domain.domain});
-    double sum = 0;
     for (const WindowLoss& window : domain.windows) {
-      sum += window.later_loss;
+      entry.nats += window.later_loss;
       entry.tokens += window.later_tokens;
     }
-    entry.loss = sum / static_cast<double>(entry.tokens);
   }
   return losses;
 }

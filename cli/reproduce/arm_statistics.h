@@ -44,10 +44,11 @@ double JensenShannonDivergence(std::span<const std::vector<double>> distribution
 // Of the domains' mean routing weights, by layer; empty with fewer than two domains.
 std::vector<double> DivergenceByLayer(const ArmResult& result);
 
-// Nats per token of each domain without first positions; NaN for a domain without such tokens.
+// The loss of each domain without first positions.
 struct DomainLoss {
   std::string domain = {};
-  double loss = 0;
+  // Sum over `tokens` tokens.
+  double nats = 0;
   int64_t tokens = 0;
 };
 std::vector<DomainLoss> LossByDomain(const HeldoutScore& score);

@@ -21,6 +21,9 @@ inline constexpr double kSmallestDivergence = 0.01;
 // pilot saw (0.016).
 inline constexpr double kSingleSeedAllowance = 0.02;
 
+// Of an effect that is to be a lower loss.
+inline constexpr VerdictRule kGain = {EffectRule::kPositive, kSmallestGain, kSingleSeedAllowance};
+
 // Claims 1 to 10, in order, whatever was measured.
 std::vector<Claim> EvaluateClaims(const Evidence& evidence, const ClaimSettings& settings);
 

@@ -12,7 +12,6 @@
 namespace braid {
 namespace {
 
-constexpr VerdictRule kGain = {EffectRule::kPositive, kSmallestGain, kSingleSeedAllowance};
 constexpr VerdictRule kNoWorse = {EffectRule::kNotInferior, kEqualLosses, kSingleSeedAllowance};
 
 // Baseline minus model.

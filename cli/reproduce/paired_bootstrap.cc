@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "cli/reproduce/collapsed_strata.h"
 #include "cli/reproduce/student_t.h"
 #include "formats/check.h"
 #include "trainer/splitmix.h"
@@ -160,9 +161,10 @@ EffectEstimate EstimateEffect(std::span<const SeedMeasurement> seeds,
     estimate.by_seed.push_back(EffectOf(seed));
   }
   estimate.effect = Mean(estimate.by_seed);
-  estimate.num_units = CountResampled(seeds.front());
+  const std::vector<SeedMeasurement> collapsed = CollapseSingleUnits(seeds);
+  estimate.num_units = CountResampled(collapsed.front());
   if (estimate.num_units == 0) return EstimateOverSeeds(estimate.by_seed, options);
-  const std::vector<double> resampled = ResampledEffects(seeds, options);
+  const std::vector<double> resampled = ResampledEffects(collapsed, options);
   if (!resampled.empty()) SetInterval(resampled, options, &estimate);
   return estimate;
 }

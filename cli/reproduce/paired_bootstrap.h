@@ -6,7 +6,8 @@
 //   * blocks of windows are drawn with replacement within each domain, and the same draw is
 //     applied to every arm and every seed (crossed or "pigeonhole" bootstrap; Owen, The
 //     pigeonhole bootstrap, Annals of Applied Statistics 2007). n - 1 of n blocks are drawn,
-//     which makes the variance of a mean unbiased for small n (Rao and Wu, JASA 1988);
+//     which makes the variance of a mean unbiased for small n (Rao and Wu, JASA 1988). Domains
+//     of one block are drawn as blocks of one stratum (collapsed_strata.h);
 //   * seeds, of which there are about three, are not resampled: three values have ten
 //     different resamples, whose percentiles cover far too little. Their mean has the error
 //     s / sqrt(n) T with n - 1 degrees of freedom.
@@ -60,8 +61,9 @@ struct EffectEstimate {
   int64_t num_units = 0;
 };
 
-// Requires at least one seed, and the same strata with the same numbers of units for all. Strata
-// with one unit keep it. Without a stratum of two units or a second seed there is no interval.
+// Requires at least one seed, and the same strata with the same numbers of units for all. A
+// stratum with one unit that no other can be collapsed with keeps it. Without a stratum of two
+// units or a second seed there is no interval.
 // The same arguments give the same bits.
 EffectEstimate EstimateEffect(std::span<const SeedMeasurement> seeds,
                               const PairedBootstrapOptions& options);

@@ -91,15 +91,13 @@ json RunJson(const ReproducedRun& run) {
 double HeldoutLoss(const ArmResult& result, int32_t first_positions) {
   const HeldoutScore* const score = FindScore(result, ScoredRouting::kSegment, first_positions);
   if (score == nullptr) return std::numeric_limits<double>::quiet_NaN();
-  double loss = 0;
+  double nats = 0;
   int64_t tokens = 0;
-  for (const DomainWindows& domain : score->domains) {
-    for (const WindowLoss& window : domain.windows) {
-      loss += window.later_loss;
-      tokens += window.later_tokens;
-    }
+  for (const DomainLoss& domain : LossByDomain(*score)) {
+    nats += domain.nats;
+    tokens += domain.tokens;
   }
-  return loss / static_cast<double>(tokens);
+  return nats / static_cast<double>(tokens);
 }
 
 std::string EffectCell(const ClaimPart& part) {

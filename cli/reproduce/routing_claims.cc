@@ -10,7 +10,6 @@
 namespace braid {
 namespace {
 
-constexpr VerdictRule kGain = {EffectRule::kPositive, kSmallestGain, kSingleSeedAllowance};
 constexpr VerdictRule kEqual = {EffectRule::kEquivalent, kEqualLosses, kSingleSeedAllowance};
 // One seed gives these no interval, so an allowance would do nothing.
 constexpr VerdictRule kHigherShare = {EffectRule::kPositive, kSmallestShare, 0};

@@ -1,5 +1,6 @@
 #include "cli/reproduce/run_scorer.h"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -14,25 +15,40 @@
 namespace braid {
 namespace {
 
+// Scoring takes a core each where the service is on this machine.
+size_t NumThreads(int lanes, size_t num_tasks) {
+  return std::min({static_cast<size_t>(std::max(lanes, 1)), num_tasks,
+                   static_cast<size_t>(std::max(std::thread::hardware_concurrency(), 1u))});
+}
+
 class RunScorer {
  public:
   RunScorer(const AnalysisClient& client, const std::vector<ScoringTask>& tasks,
-            const std::filesystem::path& directory, ProgressBoard& board)
-      : client_(client), tasks_(tasks), directory_(directory), board_(board) {}
+            const std::filesystem::path& directory, ProgressBoard& board,
+            std::chrono::milliseconds patience)
+      : client_(client), tasks_(tasks), directory_(directory), board_(board), patience_(patience) {}
 
-  std::vector<TaskScores> Run(int lanes) {
+  absl::StatusOr<std::vector<TaskScores>> Run(int lanes) {
     scores_.assign(tasks_.size(), absl::CancelledError("interrupted"));
     Show();
     {
       std::vector<std::jthread> threads;
-      for (int lane = 0; lane < lanes; ++lane) threads.emplace_back([this] { Work(); });
+      for (size_t i = NumThreads(lanes, tasks_.size()); i > 0; --i) {
+        threads.emplace_back([this] { Work(); });
+      }
     }
+    if (Interrupted()) {
+      return absl::CancelledError("interrupted; the same command goes on where it was");
+    }
+    RETURN_IF_ERROR(away_);
     return std::move(scores_);
   }
 
  private:
+  bool Ended() const { return Interrupted() || is_away_; }
+
   void Work() {
-    for (size_t task = next_++; task < tasks_.size() && !Interrupted(); task = next_++) {
+    for (size_t task = next_++; task < tasks_.size() && !Ended(); task = next_++) {
       scores_[task] = ScoreTask(tasks_[task]);
       ++num_done_;
       Show();
@@ -71,10 +87,33 @@ class RunScorer {
     const absl::StatusOr<std::string> kept = ReadFile(file);
     v1::EvaluationResult result;
     if (kept.ok() && result.ParseFromString(*kept) && result.evaluations_size() > 0) return result;
-    AnalysisClient client = client_;
-    ASSIGN_OR_RETURN(result, client.Evaluate(request, [](const v1::EvaluateEvent&) {}));
+    ASSIGN_OR_RETURN(result, Evaluate(request));
     RETURN_IF_ERROR(WriteFileAtomically(file, result.SerializeAsString()));
     return result;
+  }
+
+  absl::StatusOr<v1::EvaluationResult> Evaluate(const v1::EvaluateRequest& request) {
+    AnalysisClient client = client_;
+    ServicePatience patience(patience_);
+    while (true) {
+      auto result = client.Evaluate(request, [](const v1::EvaluateEvent&) {});
+      const bool waits = patience.Waits(result.status());
+      if (Ended() || !LostServer(result.status())) return result;
+      if (!waits) {
+        GiveUp(result.status());
+        return result;
+      }
+      std::this_thread::sleep_for(kReconnectPause);
+    }
+  }
+
+  void GiveUp(const absl::Status& last) {
+    const std::lock_guard lock(mutex_);
+    away_ = absl::UnavailableError(
+        absl::StrCat("the service that scores was lost and did not come back; the same command "
+                     "goes on where it was: ",
+                     last.message()));
+    is_away_ = true;
   }
 
   const AnalysisClient& client_;
@@ -82,6 +121,10 @@ class RunScorer {
   const std::filesystem::path& directory_;
   std::mutex mutex_;
   ProgressBoard& board_;  // one thread at a time
+  const std::chrono::milliseconds patience_;
+  // Why no task is taken any more.
+  absl::Status away_;
+  std::atomic<bool> is_away_ = false;
   std::atomic<size_t> next_ = 0;
   std::atomic<int64_t> num_done_ = 0;
   std::vector<TaskScores> scores_;  // each by the thread that took its task
@@ -92,12 +135,11 @@ class RunScorer {
 absl::StatusOr<std::vector<TaskScores>> ScoreRuns(const AnalysisClient& client,
                                                   const std::vector<ScoringTask>& tasks, int lanes,
                                                   const std::filesystem::path& directory,
-                                                  ProgressBoard& board) {
+                                                  ProgressBoard& board,
+                                                  std::chrono::milliseconds patience) {
   RETURN_IF_ERROR(MakeDirectories(directory));
-  std::vector<TaskScores> scores = RunScorer(client, tasks, directory, board).Run(lanes);
-  if (Interrupted()) {
-    return absl::CancelledError("interrupted; the same command goes on where it was");
-  }
+  ASSIGN_OR_RETURN(std::vector<TaskScores> scores,
+                   RunScorer(client, tasks, directory, board, patience).Run(lanes));
   board.Finish("score", absl::StrFormat("%d models", static_cast<int>(tasks.size())));
   return scores;
 }

@@ -2,6 +2,7 @@
 #ifndef BRAID_CLI_REPRODUCE_RUN_SCORER_H_
 #define BRAID_CLI_REPRODUCE_RUN_SCORER_H_
 
+#include <chrono>
 #include <filesystem>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "braid/v1/training.pb.h"
 #include "cli/analysis_client.h"
 #include "cli/progress_board.h"
+#include "cli/service_patience.h"
 
 namespace braid {
 
@@ -23,11 +25,13 @@ using TaskScores = absl::StatusOr<std::vector<v1::Evaluation>>;
 
 // In the order of the tasks. Each answer is kept as a file of `directory`, so that an interrupted
 // scoring goes on where it was; the file's name says of which run and request. `lanes` requests at
-// a time. CancelledError on Ctrl-C.
-absl::StatusOr<std::vector<TaskScores>> ScoreRuns(const AnalysisClient& client,
-                                                  const std::vector<ScoringTask>& tasks, int lanes,
-                                                  const std::filesystem::path& directory,
-                                                  ProgressBoard& board);
+// a time, but no more than there are tasks and cores. A service that is away is waited for;
+// UnavailableError, and no scores, when it stays away for longer than `patience`. Other errors are
+// those of a task. CancelledError on Ctrl-C.
+absl::StatusOr<std::vector<TaskScores>> ScoreRuns(
+    const AnalysisClient& client, const std::vector<ScoringTask>& tasks, int lanes,
+    const std::filesystem::path& directory, ProgressBoard& board,
+    std::chrono::milliseconds patience = kServicePatience);
 
 }  // namespace braid
 

@@ -1,6 +1,8 @@
 // Takes a list of runs to their ends, a few at a time.
 //
-//   TrainingLanes lanes(launcher, planned, 2);
+//   TrainingLanes lanes(launcher, tasks, 2);                                  // anywhere
+//   TrainingLanes lanes(launcher, tasks, HostLanes{{"node1", 16}, {"node2", 8}});
+//
 //   while (!lanes.done()) {
 //     RETURN_IF_ERROR(lanes.Advance());
 //     ... show lanes.active(), lanes.SecondsLeft(); wait a little ...
@@ -11,7 +13,7 @@
 #ifndef BRAID_CLI_REPRODUCE_TRAINING_LANES_H_
 #define BRAID_CLI_REPRODUCE_TRAINING_LANES_H_
 
-#include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -39,13 +41,20 @@ struct LaneTask {
   double planned_seconds = 0;
 };
 
+// Runs at a time of each host; "" is where the service is.
+using HostLanes = std::map<std::string, int>;
+
 class TrainingLanes {
  public:
-  // Requires lanes >= 1. `launcher` must outlive this.
+  // `lanes` runs at a time, wherever they are. Requires lanes >= 1. `launcher` must outlive this.
   TrainingLanes(RunLauncher& launcher, std::vector<LaneTask> tasks, int lanes);
+  // A lane takes runs of its host alone: the first of `spec.launch.hosts`, "" without one. Requires
+  // a lane or more for the host of every task.
+  TrainingLanes(RunLauncher& launcher, std::vector<LaneTask> tasks, HostLanes lanes);
 
-  // Asks after the runs that go, and starts the next ones in free lanes. A run that fails under
-  // way is not tried again, and the others go on; an error of the launcher itself is returned.
+  // Asks after the runs that go, and starts the next ones in free lanes, those of a host in the
+  // order of the tasks. A run that fails under way is not tried again, and the others go on; an
+  // error of the launcher itself is returned.
   absl::Status Advance();
 
   bool done() const;
@@ -56,22 +65,32 @@ class TrainingLanes {
   // Indices of tasks whose runs ended without success.
   std::vector<size_t> Failed() const;
 
-  // Until all are done: what runs say of themselves, and plans, scaled by how long finished runs
-  // took, for those that have not begun.
+  // Until the last host is done: what runs say of themselves, and plans, scaled by how long runs
+  // took that were begun here, for those that have not begun.
   double SecondsLeft() const;
 
  private:
+  TrainingLanes(RunLauncher& launcher, std::vector<LaneTask> tasks,
+                std::vector<std::string> host_of, HostLanes lanes);
+
   absl::Status Start(size_t task);
+  bool HasFreeLane(const std::string& host) const;
   // Seconds that runs take over the seconds planned for them.
   double Slowness() const;
+  double SecondsLeft(const std::string& host, int lanes) const;
 
   RunLauncher& launcher_;
   const std::vector<LaneTask> tasks_;
-  const size_t lanes_;
-  size_t next_ = 0;
+  // Of each task.
+  const std::vector<std::string> host_of_;
+  const HostLanes lanes_;
+  std::set<size_t> waiting_;
   std::set<size_t> active_;
   std::vector<v1::Run> runs_;
-  // Finished while this watched, so that their times tell how fast the machine is now.
+  // Begun here, so that their times are of training alone: a resumed run was created before its
+  // pause.
+  std::set<size_t> fresh_;
+  // Those of them that have succeeded.
   std::vector<size_t> timed_;
 };
 

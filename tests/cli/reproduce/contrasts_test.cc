@@ -106,6 +106,23 @@ TEST(ContrastsTest, DomainsAndPositionsCanBeSetAgainstEachOther) {
   }
 }
 
+TEST(ContrastsTest, DomainsOfOneWindowAddTheirError) {
+  std::mt19937_64 random(12);
+  Evidence evidence;
+  for (const char* name : {"dense", "moe"}) {
+    evidence.results.push_back(RandomRun(random, name, 0));
+    evidence.results.back().heldout = {RandomScore(random, {1, 1, 1})};
+  }
+  const HeldoutContrast contrast{.arms = {{+1, "dense"}, {-1, "moe"}},
+                                 .positions = {{+1, true}, {-1, false}}};
+  const auto estimate = HeldoutEffect(evidence, contrast, {});
+  ASSERT_TRUE(estimate.ok()) << estimate.status();
+  EXPECT_TRUE(estimate->has_interval);
+  EXPECT_EQ(estimate->num_units, 3);
+  EXPECT_LT(estimate->low, estimate->effect);
+  EXPECT_GT(estimate->high, estimate->effect);
+}
+
 TEST(ContrastsTest, TrainingEffectIsTheMeanDifferenceOfPairedSteps) {
   const Evidence evidence = RandomEvidence(3);
   const TrainingContrast contrast{.arms = {{+1, "dense"}, {-1, "moe"}},

@@ -35,10 +35,18 @@ ReproductionPlan PlanOf(const ReproduceOptions& options, std::span<const v1::Hos
   return hosts.empty() ? plan : OnHosts(std::move(plan), hosts);
 }
 
-int LanesOf(const ReproduceOptions& options, std::span<const v1::HostSlots> hosts) {
+HostLanes LanesOf(std::span<const v1::HostSlots> hosts) {
+  HostLanes lanes;
+  for (const v1::HostSlots& host : hosts) lanes[host.host()] += std::max(host.slots(), 1);
+  return lanes;
+}
+
+// All runs at a time.
+int NumLanes(const ReproduceOptions& options, const HostLanes& hosts) {
   if (options.lanes > 0) return options.lanes;
-  if (!hosts.empty()) return NumSlots(hosts);
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  int lanes = 0;
+  for (const auto& [host, slots] : hosts) lanes += slots;
+  return lanes > 0 ? lanes : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
 CorpusSource SourceOf(const ReproduceOptions& options) {
@@ -103,7 +111,8 @@ absl::Status Reproduce(Session& session, const ReproduceOptions& options,
   }
   ReproductionOptions experiment{.plan = PlanOf(options, hosts),
                                  .source = SourceOf(options),
-                                 .lanes = LanesOf(options, hosts),
+                                 .lanes = NumLanes(options, LanesOf(hosts)),
+                                 .lanes_of_hosts = LanesOf(hosts),
                                  .output_dir = options.output,
                                  .command = CommandLine(session, options),
                                  .version = version};
@@ -131,9 +140,11 @@ void AddPlan(CLI::App* command, ReproduceOptions* options) {
       ->add_option("--lanes", options->lanes,
                    "Runs at a time, one thread each (one a core of this machine)")
       ->check(IntegerBetween(1, 10'000));
-  command->add_option("--hosts", options->hosts,
-                      "HOST:SLOTS,... that runs are dealt out to, one a slot; they see this "
-                      "machine's files");
+  command
+      ->add_option("--hosts", options->hosts,
+                   "HOST:SLOTS,... that runs are dealt out to, one a slot; they see this "
+                   "machine's files")
+      ->excludes("--lanes");
   command->add_flag("--dry-run", options->dry_run,
                     "Check the corpus, and print the runs and the time they take");
 }

@@ -130,7 +130,7 @@ class Experiment {
   }
 
   absl::Status Train() {
-    LanePlan lanes{.lanes = options_.lanes};
+    LanePlan lanes{.lanes = options_.lanes, .lanes_of_hosts = options_.lanes_of_hosts};
     double scoring = 0;
     for (const PlannedRun& run : plan_.runs) {
       lanes.tasks.push_back(TaskOf(run));

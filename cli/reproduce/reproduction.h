@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "cli/reproduce/reproduction_plan.h"
+#include "cli/reproduce/training_lanes.h"
 #include "cli/session.h"
 
 namespace braid {
@@ -17,8 +18,10 @@ struct ReproductionOptions {
   ReproductionPlan plan;
   // Without paths: this machine's own text.
   CorpusSource source;
-  // Runs, and scorings, at a time.
+  // Runs at a time.
   int lanes = 1;
+  // Of each host that the plan's runs name; empty: they name none.
+  HostLanes lanes_of_hosts = {};
   // Of reproduction.html and reproduction.json.
   std::filesystem::path output_dir;
   // For the record: how the experiment was asked for, and by which program.

@@ -155,12 +155,6 @@ double HeldoutFraction(const ReproductionPlan& plan, int64_t corpus_bytes) {
   return std::min(kMostHeldout, wanted / static_cast<double>(std::max<int64_t>(corpus_bytes, 1)));
 }
 
-int NumSlots(std::span<const v1::HostSlots> hosts) {
-  return std::accumulate(hosts.begin(), hosts.end(), 0, [](int sum, const v1::HostSlots& host) {
-    return sum + std::max(host.slots(), 1);
-  });
-}
-
 ReproductionPlan OnHosts(ReproductionPlan plan, std::span<const v1::HostSlots> hosts) {
   std::vector<std::string> slots;
   for (const v1::HostSlots& host : hosts) {

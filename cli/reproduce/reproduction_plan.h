@@ -83,8 +83,6 @@ ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds);
 
 // The same plan with its runs dealt out to slots, each of which is one of a host. Requires a slot.
 ReproductionPlan OnHosts(ReproductionPlan plan, std::span<const v1::HostSlots> hosts);
-// Ranks that the hosts take together; a host without a number takes one.
-int NumSlots(std::span<const v1::HostSlots> hosts);
 
 // The text of an experiment.
 struct CorpusSource {

@@ -44,15 +44,23 @@ void PrintRejects(const v1::CorpusDescription& corpus, std::ostream& out) {
   PrintTable(rows, out);
 }
 
+std::string DomainSourceText(const v1::CorpusDescription& corpus) {
+  const int64_t from_field = corpus.num_field_documents();
+  const int64_t from_path = corpus.num_documents() - from_field;
+  if (from_path == 0) return "domains from a field of each record";
+  if (from_field == 0) return "domains from names of files and directories";
+  return absl::StrFormat(
+      "domains of %s documents from a field of their records, of %s from names of files and "
+      "directories",
+      WithThousands(from_field), WithThousands(from_path));
+}
+
 }  // namespace
 
 void PrintCorpus(const v1::CorpusDescription& corpus, int64_t long_document_bytes,
                  std::ostream& out) {
   PrintDomains(corpus, out);
-  out << "\ndomains from "
-      << (corpus.domain_source() == v1::DOMAIN_FROM_FIELD ? "a field of each record"
-                                                          : "names of files and directories")
-      << "\n";
+  out << "\n" << DomainSourceText(corpus) << "\n";
   if (long_document_bytes > 0) {
     out << absl::StrFormat("%s documents of more than %s bytes: %s MB, %s\n",
                            WithThousands(corpus.num_long_documents()),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "formats/field_digest.h"
 #include "formats/status_macros.h"
 #include "pipeline/corpus_reader.h"
 #include "pipeline/corpus_spec.h"
@@ -45,7 +46,8 @@ class DocumentCounts {
     domain.set_num_bytes(domain.num_bytes() + bytes);
     total_.set_num_documents(total_.num_documents() + 1);
     total_.set_num_bytes(total_.num_bytes() + bytes);
-    all_have_field_ = all_have_field_ && document.has_domain_field;
+    if (document.has_domain_field) total_.set_num_field_documents(num_field_documents() + 1);
+    for (const auto* field : {&document.id, &document.domain, &document.text}) digest_.Add(*field);
     if (long_bytes_ == 0 || bytes <= long_bytes_) return absl::OkStatus();
     total_.set_num_long_documents(total_.num_long_documents() + 1);
     total_.set_num_long_bytes(total_.num_long_bytes() + bytes);
@@ -59,7 +61,9 @@ class DocumentCounts {
       *domain = counts;
       domain->set_name(name);
     }
-    description.set_domain_source(all_have_field_ ? v1::DOMAIN_FROM_FIELD : v1::DOMAIN_FROM_PATH);
+    const bool all_have_field = num_field_documents() == num_documents();
+    description.set_domain_source(all_have_field ? v1::DOMAIN_FROM_FIELD : v1::DOMAIN_FROM_PATH);
+    description.set_digest(digest_.Hex());
     for (const auto& [reason, count] : rejects) {
       v1::RejectCount* reject = description.add_rejects();
       reject->set_reason(reason);
@@ -72,17 +76,25 @@ class DocumentCounts {
   int64_t num_bytes() const { return total_.num_bytes(); }
 
  private:
-  static absl::Status TooManyDomains() {
+  int64_t num_field_documents() const { return total_.num_field_documents(); }
+
+  absl::Status TooManyDomains() const {
+    const bool mostly_fields = 2 * num_field_documents() > num_documents();
     return absl::InvalidArgumentError(absl::StrCat(
-        "corpus: got more than ", kMaxDomains,
-        " domains, expected a few; set ingest.domain_field to a field that tells kinds "
-        "of text apart, or to one that no record has"));
+        "corpus: got more than ", kMaxDomains, " domains, expected a few. They come from ",
+        mostly_fields
+            ? "a field of the records: set ingest.domain_field to a field that tells kinds of text "
+              "apart, or to one that no record has"
+            : "names of files and of the sub-directories of the paths given: give a directory "
+              "above them as one path, or set ingest.domain_field to a field that tells kinds of "
+              "text apart",
+        ". A job that sets pack.domain_clusters needs neither."));
   }
 
   const int64_t long_bytes_;
   std::map<std::string, v1::CorpusDomain> domains_;
   v1::CorpusDescription total_;  // counts alone
-  bool all_have_field_ = true;
+  FieldDigest digest_;
 };
 
 // Counts all documents.
@@ -99,6 +111,7 @@ absl::Status Count(CorpusReader& reader, const ReadProgress& progress, DocumentC
     if (step == CorpusStep::kNoneYet || counts->num_documents() % kDocumentsPerReport == 0 ||
         counts->num_bytes() - reported_bytes >= kBytesPerReport) {
       reported_bytes = counts->num_bytes();
+      reader.TakeIdHashes();  // nobody resumes here
       RETURN_IF_ERROR(progress(reader.bytes_read(), reader.total_bytes()));
     }
   }
@@ -110,7 +123,8 @@ absl::StatusOr<v1::CorpusDescription> DescribeCorpus(const v1::DescribeCorpusReq
                                                      const ReadProgress& progress) {
   ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, Resolve(request));
   const std::vector<std::string> paths(resolved.paths().begin(), resolved.paths().end());
-  ASSIGN_OR_RETURN(const auto reader, CorpusReader::Open(paths, resolved.ingest()));
+  ASSIGN_OR_RETURN(const auto reader,
+                   CorpusReader::Open(paths, resolved.ingest(), [&] { return progress(0, 0); }));
   DocumentCounts counts(request.long_document_bytes());
   RETURN_IF_ERROR(Count(*reader, progress, &counts));
   return counts.Description(reader->reject_counts());

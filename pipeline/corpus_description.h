@@ -12,8 +12,8 @@
 
 namespace braid {
 
-// Told of the bytes of the files read, and to read, at least once a megabyte of text; an error
-// ends the reading.
+// Told of the bytes of the files read, and to read, at least once a megabyte of text; while
+// directories are listed both are 0. An error ends the reading.
 using ReadProgress = std::function<absl::Status(int64_t done, int64_t total)>;
 
 // Reads all documents as ingest does, but whole: split_bytes is ignored. In memory: what

@@ -24,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxDomainBytes = 80;
+constexpr int64_t kEntriesPerLook = 64;
 
 // "a/wiki.jsonl.zst" -> {"wiki", ".jsonl"}
 struct NameParts {
@@ -129,11 +130,13 @@ std::string SkipReason(const fs::directory_entry& entry) {
   return entry.is_regular_file(error) ? "" : "not a file";
 }
 
-absl::Status AddDirectory(const fs::path& directory, CorpusFiles* found) {
+absl::Status AddDirectory(const fs::path& directory, const KeepListing& next_entry,
+                          CorpusFiles* found) {
   std::vector<fs::path> paths;
   std::error_code error;
   fs::recursive_directory_iterator it(directory, error);
   for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    RETURN_IF_ERROR(next_entry());
     const std::string reason = SkipReason(*it);
     if (!reason.empty()) {
       found->skipped.push_back({it->path(), reason});
@@ -144,11 +147,15 @@ absl::Status AddDirectory(const fs::path& directory, CorpusFiles* found) {
   }
   if (error) return SystemError("read directory", directory, error.value());
   std::ranges::sort(paths);
-  for (const fs::path& path : paths) RETURN_IF_ERROR(AddDirectoryFile(directory, path, found));
+  for (const fs::path& path : paths) {
+    RETURN_IF_ERROR(next_entry());
+    RETURN_IF_ERROR(AddDirectoryFile(directory, path, found));
+  }
   return absl::OkStatus();
 }
 
-absl::Status AddPath(const std::string& given, CorpusFiles* found) {
+absl::Status AddPath(const std::string& given, const KeepListing& next_entry, CorpusFiles* found) {
+  RETURN_IF_ERROR(next_entry());
   fs::path path(given);
   if (!path.has_filename() && path.has_parent_path()) path = path.parent_path();  // "a/" -> "a"
   std::error_code error;
@@ -159,7 +166,7 @@ absl::Status AddPath(const std::string& given, CorpusFiles* found) {
                      fs::current_path(error).string(), "). Check the spelling of the path."));
   }
   if (error) return SystemError("read", path, error.value());
-  if (fs::is_directory(status)) return AddDirectory(path, found);
+  if (fs::is_directory(status)) return AddDirectory(path, next_entry, found);
   return AddFile(path, found);
 }
 
@@ -179,13 +186,18 @@ bool IsNameCharacter(char c) {
 
 }  // namespace
 
-absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths) {
+absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths,
+                                            const KeepListing& keep_listing) {
   if (paths.empty()) {
     return absl::InvalidArgumentError(
         "corpus: no paths given. Name JSON lines files, text files or directories.");
   }
+  const KeepListing next_entry = [&keep_listing, entries = int64_t{0}]() mutable {
+    const bool look = keep_listing && ++entries % kEntriesPerLook == 0;
+    return look ? keep_listing() : absl::OkStatus();
+  };
   CorpusFiles found;
-  for (const std::string& path : paths) RETURN_IF_ERROR(AddPath(path, &found));
+  for (const std::string& path : paths) RETURN_IF_ERROR(AddPath(path, next_entry, &found));
   if (found.files.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "corpus ", paths[0], paths.size() > 1 ? " and others" : "", ": no files to read: got ",

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pipeline/file_version.h"
 
@@ -41,11 +43,16 @@ struct CorpusFiles {
   std::vector<SkippedEntry> skipped;
 };
 
+// Asked every 64 entries whether to go on: what is not OK ends the listing. Null: never.
+using KeepListing = std::function<absl::Status()>;
+
 // Files in the order of `paths`, within a directory sorted by path, sub-directories included.
 // Inside directories .jsonl and .ndjson files (also .gz, .zst) are JSON lines and everything else
 // is text. Opens no file, so nothing can block. For a path given, NOT_FOUND, PERMISSION_DENIED, or
-// INVALID_ARGUMENT for a FIFO, socket or device, for an unknown extension and for no file.
-absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths);
+// INVALID_ARGUMENT for a FIFO, socket or device, for an unknown extension and for no file; errors
+// of `keep_listing`.
+absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths,
+                                            const KeepListing& keep_listing = {});
 
 // `label` as a name that any file system takes: ASCII letters, digits, "-+._" and non-ASCII
 // characters stay; others, a leading dot, an empty label and whatever is no UTF-8 become "_".

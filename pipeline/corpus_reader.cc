@@ -90,9 +90,10 @@ absl::Status CheckConfig(const v1::IngestConfig& config) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CorpusReader>> CorpusReader::Open(std::span<const std::string> paths,
-                                                                 const v1::IngestConfig& config) {
+                                                                 const v1::IngestConfig& config,
+                                                                 const KeepListing& keep_listing) {
   RETURN_IF_ERROR(CheckConfig(config));
-  ASSIGN_OR_RETURN(CorpusFiles files, FindCorpusFiles(paths));
+  ASSIGN_OR_RETURN(CorpusFiles files, FindCorpusFiles(paths, keep_listing));
   return std::unique_ptr<CorpusReader>(new CorpusReader(std::move(files), config));
 }
 

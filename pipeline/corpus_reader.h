@@ -75,10 +75,12 @@ struct CorpusPosition {
 
 class CorpusReader {
  public:
-  // Checks every path. NOT_FOUND for a missing one, PERMISSION_DENIED for an unreadable one,
-  // INVALID_ARGUMENT for a FIFO, socket or device, an unknown kind of file or no file at all.
+  // Checks every path, and lists every directory, while it asks `keep_listing`. NOT_FOUND for a
+  // missing one, PERMISSION_DENIED for an unreadable one, INVALID_ARGUMENT for a FIFO, socket or
+  // device, an unknown kind of file or no file at all; errors of `keep_listing`.
   static absl::StatusOr<std::unique_ptr<CorpusReader>> Open(std::span<const std::string> paths,
-                                                            const v1::IngestConfig& config);
+                                                            const v1::IngestConfig& config,
+                                                            const KeepListing& keep_listing = {});
 
   // The next document, unless it says otherwise. Appends the records rejected on the way to
   // `rejects`: of a damaged file or a decompression bomb what could not be read, as one. Of a file

@@ -76,7 +76,7 @@ absl::StatusOr<DocumentDomains> DomainsOfDataset(const v1::CorpusSpec& resolved,
   }
   return absl::DataLossError(absl::StrCat(
       (dataset / kFileName).string(), ": got ", domains.numbers.size(), " documents, expected ",
-      documents.size(), ", each in one of the ", num_names, " domains of domains.json"));
+      documents.size(), ", each in one of the ", num_names, " domains of ", kDomainSummariesName));
 }
 
 }  // namespace braid

@@ -37,7 +37,7 @@ absl::StatusOr<DocumentDomains> ClusterDomains(const DocumentVectors& embeddings
                                                std::vector<uint32_t> training, int64_t num_clusters,
                                                uint64_t seed, const StopCheck& check);
 
-// document_domains.npy: [documents] int32, rows of domains.json (domain_summary.h).
+// document_domains.npy: [documents] int32, rows of domain_summaries.json (domain_summary.h).
 absl::Status StoreDocumentDomains(const DocumentDomains& domains, StageWriter* stage);
 
 // The domains by which the dataset of a job is packed: those of the clusters where the spec asks

@@ -5,10 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
+#include "pipeline/heldout_split.h"
 #include "pipeline/json_file.h"
 
 namespace braid {
@@ -41,6 +43,22 @@ absl::StatusOr<Vector> WeightedSum(const PackedDocuments& documents, std::span<c
   return sum;
 }
 
+void CountHeldoutSources(const PackedDocuments& documents,
+                         std::vector<v1::DomainSummary>* summaries) {
+  std::vector<std::pair<int32_t, std::string_view>> sources;  // with their domains
+  for (const uint32_t document : documents.heldout) {
+    sources.emplace_back(documents.domains.numbers[document],
+                         SourceDocument(documents.id(document)));
+  }
+  std::ranges::sort(sources);
+  const auto repeated = std::ranges::unique(sources);
+  sources.erase(repeated.begin(), repeated.end());
+  for (const auto& [domain, source] : sources) {
+    v1::DomainSummary& summary = (*summaries)[static_cast<size_t>(domain)];
+    summary.set_num_heldout_sources(summary.num_heldout_sources() + 1);
+  }
+}
+
 std::vector<v1::DomainSummary> CountDomains(const PackedDocuments& documents) {
   std::vector<v1::DomainSummary> summaries(documents.domains.names.size());
   for (size_t i = 0; i < summaries.size(); ++i) summaries[i].set_name(documents.domains.names[i]);
@@ -57,6 +75,7 @@ std::vector<v1::DomainSummary> CountDomains(const PackedDocuments& documents) {
     summary.set_num_heldout_documents(summary.num_heldout_documents() + 1);
     summary.set_num_heldout_tokens(summary.num_heldout_tokens() + documents.num_tokens(document));
   }
+  CountHeldoutSources(documents, &summaries);
   return summaries;
 }
 
@@ -88,6 +107,7 @@ std::string DomainSummariesJson(std::span<const v1::DomainSummary> summaries) {
                     {"num_tokens", summary.num_tokens()},
                     {"num_heldout_documents", summary.num_heldout_documents()},
                     {"num_heldout_tokens", summary.num_heldout_tokens()},
+                    {"num_heldout_sources", summary.num_heldout_sources()},
                     {"similarity", summary.similarity()}});
   }
   return FormatJson(list);
@@ -95,7 +115,7 @@ std::string DomainSummariesJson(std::span<const v1::DomainSummary> summaries) {
 
 absl::StatusOr<std::vector<v1::DomainSummary>> ReadDomainSummaries(
     const std::filesystem::path& dataset) {
-  const std::filesystem::path path = dataset / "domains.json";
+  const std::filesystem::path path = dataset / kDomainSummariesName;
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   std::vector<v1::DomainSummary> summaries;
   try {
@@ -106,6 +126,7 @@ absl::StatusOr<std::vector<v1::DomainSummary>> ReadDomainSummaries(
       summary.set_num_tokens(domain.at("num_tokens").get<int64_t>());
       summary.set_num_heldout_documents(domain.at("num_heldout_documents").get<int64_t>());
       summary.set_num_heldout_tokens(domain.at("num_heldout_tokens").get<int64_t>());
+      summary.set_num_heldout_sources(domain.at("num_heldout_sources").get<int64_t>());
       summary.set_similarity(domain.at("similarity").get<double>());
     }
   } catch (const nlohmann::json::exception& error) {

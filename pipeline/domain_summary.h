@@ -8,6 +8,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -26,9 +27,12 @@ struct PackedDocuments {
   DocumentVectors embeddings;
   // Of a document, its EOS included.
   std::function<int64_t(uint32_t)> num_tokens;
+  // Stays where it is.
+  std::function<std::string_view(uint32_t)> id;
 };
 
-// One summary a name, in order of names. `similarity` is the cosine of the token-weighted mean
+// One summary a name, in order of names. Held-out sources are counted as heldout_split.h tells them
+// apart. `similarity` is the cosine of the token-weighted mean
 // embedding of the domain's training documents and that of all of them; 0 for a domain without
 // any or of zero vectors. Does not depend on the order of `training`. Reads each embedding twice
 // and holds two of them, so they may be memory-mapped.
@@ -36,7 +40,8 @@ struct PackedDocuments {
 absl::StatusOr<std::vector<v1::DomainSummary>> SummarizeDomains(
     const PackedDocuments& documents, const std::function<absl::Status()>& keep_going);
 
-// domains.json, a list of objects with the names of the fields of DomainSummary.
+inline constexpr char kDomainSummariesName[] = "domain_summaries.json";
+// The content of that file, a list of objects with the names of the fields of DomainSummary.
 std::string DomainSummariesJson(std::span<const v1::DomainSummary> summaries);
 // DATA_LOSS when the file in `dataset` is no such list; errors of ReadFile.
 absl::StatusOr<std::vector<v1::DomainSummary>> ReadDomainSummaries(

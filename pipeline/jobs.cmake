@@ -26,7 +26,6 @@ braid_library(NAME pipeline
     order_stage.cc
     pack_stage.cc
     pipeline_service.cc
-    principal_quota.cc
     resume_point.cc
     retry_policy.cc
     stage_key.cc

@@ -27,7 +27,7 @@
 namespace braid {
 namespace {
 
-constexpr int32_t kFormatVersion = 2;
+constexpr int32_t kFormatVersion = 3;
 constexpr int64_t kInstancesPerAdvance = 256;
 constexpr size_t kDocumentsPerAdvance = 1024;
 constexpr int64_t kTextBytesPerToken = 4;  // about
@@ -253,9 +253,10 @@ absl::Status StoreDomains(const PackInputs& inputs, const v1::CorpusSpec& resolv
       .heldout = inputs.order.heldout,
       .embeddings = embeddings,
       .num_tokens = [&](uint32_t document) { return tokens.sequence_length(document) + 1; },
+      .id = [&](uint32_t document) { return inputs.documents.id(document); },
   };
   ASSIGN_OR_RETURN(const auto summaries, SummarizeDomains(packed, [&] { return advance(n, n); }));
-  RETURN_IF_ERROR(stage->AddText("domains.json", DomainSummariesJson(summaries),
+  RETURN_IF_ERROR(stage->AddText(kDomainSummariesName, DomainSummariesJson(summaries),
                                  static_cast<int64_t>(summaries.size())));
   if (resolved.pack().domain_clusters() == 0) return absl::OkStatus();
   return StoreDocumentDomains(domains, stage);
@@ -277,6 +278,7 @@ absl::Status DescribeDataset(const PackInputs& inputs, const v1::CorpusSpec& res
       {"num_documents", inputs.order.training.order.size()},
       {"num_heldout_documents", inputs.order.heldout.size()},
       {"domains", heldout_domains},
+      {"domain_clusters", resolved.pack().domain_clusters()},
       {"seed", resolved.seed()},
   };
   return stage->AddText("dataset.json", FormatJson(dataset), 1);

@@ -2,7 +2,7 @@
 // its reference.
 //
 // Output: instances.bin/.idx, heldout/<domain>.bin/.idx, tokenizer.model,
-// dataset.json, domains.json, ordering_report.json, provenance/; document_domains.npy with
+// dataset.json, domain_summaries.json, ordering_report.json, provenance/; document_domains.npy with
 // pack.domain_clusters.
 #ifndef BRAID_PIPELINE_PACK_STAGE_H_
 #define BRAID_PIPELINE_PACK_STAGE_H_

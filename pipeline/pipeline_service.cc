@@ -21,11 +21,11 @@
 #include "pipeline/job_explanation.h"
 #include "pipeline/job_store.h"
 #include "pipeline/job_worker.h"
-#include "pipeline/principal_quota.h"
 #include "pipeline/stage_store.h"
 #include "proto/grpc_caller.h"
 #include "proto/grpc_event_stream.h"
 #include "proto/grpc_status.h"
+#include "proto/principal_quota.h"
 
 namespace braid {
 namespace {

@@ -37,6 +37,7 @@
 #include "proto/event_source.h"
 #include "proto/grpc_caller.h"
 #include "proto/grpc_status.h"
+#include "proto/principal_quota.h"
 
 namespace braid {
 
@@ -56,7 +57,11 @@ class EventStreams {
   using Opener = std::function<absl::StatusOr<std::unique_ptr<Source>>(const std::string& id)>;
 
   EventStreams(Opener open, const EventStreamOptions& options)
-      : open_(std::move(open)), options_(options), thread_([this] { Loop(); }) {}
+      : open_(std::move(open)),
+        poll_interval_(options.poll_interval),
+        quota_("watches", options.max_per_principal,
+               "end one, or ask for a higher --quota-watches"),
+        thread_([this] { Loop(); }) {}
   ~EventStreams();
 
   // Streams the events after `number` until the source's last one. Ends with the opener's
@@ -105,10 +110,12 @@ class EventStreams {
   absl::StatusOr<std::shared_ptr<const Batch>> Read(Topic& topic, int64_t after);
   void End(const StreamPtr& stream, const absl::Status& status);
 
-  absl::Status Admit(const std::string& principal, int64_t number);
+  // A place among the principal's streams, for one after event `number`.
+  absl::StatusOr<PrincipalQuota::Place> Admit(const std::string& principal, int64_t number);
 
   const Opener open_;
-  const EventStreamOptions options_;
+  const std::chrono::milliseconds poll_interval_;
+  PrincipalQuota quota_;
 
   // The thread's.
   std::map<std::string, Topic> topics_;
@@ -120,8 +127,7 @@ class EventStreams {
   std::vector<StreamPtr> ready_;
   bool notified_ = false;
   bool ending_ = false;
-  std::map<std::string, int64_t> num_streams_;  // by principal
-  std::thread thread_;                          // last: it uses the others
+  std::thread thread_;  // last: it uses the others
 };
 
 // One call. Keeps itself alive until gRPC is done with it.
@@ -129,8 +135,8 @@ template <class Event>
 class EventStreams<Event>::Stream final : public grpc::ServerWriteReactor<Event>,
                                           public std::enable_shared_from_this<Stream> {
  public:
-  Stream(EventStreams* owner, std::string the_id, std::string the_principal, int64_t after)
-      : id(std::move(the_id)), principal(std::move(the_principal)), cursor(after), owner_(owner) {}
+  Stream(EventStreams* owner, std::string the_id, int64_t after)
+      : id(std::move(the_id)), cursor(after), owner_(owner) {}
 
   void KeepAlive() { self_ = this->shared_from_this(); }
 
@@ -154,7 +160,8 @@ class EventStreams<Event>::Stream final : public grpc::ServerWriteReactor<Event>
   void OnDone() override { std::exchange(self_, nullptr).reset(); }
 
   const std::string id;
-  const std::string principal;
+  // Until it ends.
+  PrincipalQuota::Place place;
   // The thread's, and OnWriteDone's while a write is on its way.
   int64_t cursor;
   // The thread's.
@@ -186,16 +193,17 @@ EventStreams<Event>::~EventStreams() {
 template <class Event>
 grpc::ServerWriteReactor<Event>* EventStreams<Event>::Watch(grpc::CallbackServerContext* context,
                                                             const std::string& id, int64_t number) {
-  const std::string principal = PrincipalOf(*context);
   // There is a number after it, for sources to count with.
   const int64_t after = std::min(number, std::numeric_limits<int64_t>::max() - 1);
-  const auto stream = std::make_shared<Stream>(this, id, principal, after);
+  const auto stream = std::make_shared<Stream>(this, id, after);
   stream->KeepAlive();
-  if (const absl::Status admitted = Admit(principal, number); !admitted.ok()) {
+  absl::StatusOr<PrincipalQuota::Place> place = Admit(PrincipalOf(*context), number);
+  if (!place.ok()) {
     stream->ended = true;
-    stream->Finish(ToGrpc(admitted));
+    stream->Finish(ToGrpc(place.status()));
     return stream.get();
   }
+  stream->place = *std::move(place);
   // So that a client knows that it watches, though nothing happens.
   stream->StartSendInitialMetadata();
   std::lock_guard lock(mutex_);
@@ -204,20 +212,13 @@ grpc::ServerWriteReactor<Event>* EventStreams<Event>::Watch(grpc::CallbackServer
 }
 
 template <class Event>
-absl::Status EventStreams<Event>::Admit(const std::string& principal, int64_t number) {
+absl::StatusOr<PrincipalQuota::Place> EventStreams<Event>::Admit(const std::string& principal,
+                                                                 int64_t number) {
   if (number < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("after_event: got ", number, ", expected 0 or more"));
   }
-  std::lock_guard lock(mutex_);
-  int64_t& count = num_streams_[principal];
-  if (options_.max_per_principal > 0 && count >= options_.max_per_principal) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("watches of ", principal, ": ", count, " are open, the limit is ",
-                     options_.max_per_principal, "; end one, or ask for a higher --quota-watches"));
-  }
-  ++count;
-  return absl::OkStatus();
+  return quota_.Take(principal);
 }
 
 template <class Event>
@@ -326,7 +327,7 @@ void EventStreams<Event>::Poll() {
     topic.pending.insert(topic.pending.end(), topic.idle.begin(), topic.idle.end());
     topic.idle.clear();
   }
-  next_poll_ = Clock::now() + options_.poll_interval;
+  next_poll_ = Clock::now() + poll_interval_;
 }
 
 template <class Event>
@@ -377,11 +378,7 @@ void EventStreams<Event>::End(const StreamPtr& stream, const absl::Status& statu
     stream->topic->idle.erase(stream);
     --stream->topic->num_streams;
   }
-  {
-    std::lock_guard lock(mutex_);
-    const auto count = num_streams_.find(stream->principal);
-    if (--count->second == 0) num_streams_.erase(count);
-  }
+  stream->place.reset();
   stream->Finish(ToGrpc(status));
 }
 

@@ -1,14 +1,11 @@
 #include "retrieval/contriever_weights.h"
 
-#include <xxhash.h>
-
-#include <memory>
 #include <string_view>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "formats/field_digest.h"
 #include "formats/status_macros.h"
 
 namespace braid {
@@ -73,13 +70,6 @@ absl::Status CheckTensor(const TensorInfo& expected, const TensorInfo& got,
   return wrong("elements " + std::string(DTypeName(got.dtype)), "F32, F16 or BF16");
 }
 
-// As far as a hash goes, a field never runs into the next.
-void HashField(XXH3_state_t* state, std::string_view bytes) {
-  const uint64_t size = bytes.size();
-  XXH3_128bits_update(state, &size, sizeof(size));
-  XXH3_128bits_update(state, bytes.data(), bytes.size());
-}
-
 }  // namespace
 
 std::vector<TensorInfo> ContrieverTensors(const ContrieverConfig& config) {
@@ -131,19 +121,16 @@ absl::Status ContrieverWeights::Read(const std::string& name, std::span<float> v
 }
 
 absl::StatusOr<std::string> ContrieverWeights::Digest() const {
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
-                                                                       &XXH3_freeState);
-  XXH3_128bits_reset(state.get());
+  FieldDigest digest;
   for (const auto& [name, stored] : stored_) {
     const TensorInfo& tensor = *files_.Find(stored);
     ASSIGN_OR_RETURN(const std::string_view bytes, files_.Bytes(stored));
-    HashField(state.get(), name);
-    HashField(state.get(), DTypeName(tensor.dtype));
-    HashField(state.get(), ShapeText(tensor.shape));
-    HashField(state.get(), bytes);
+    digest.Add(name);
+    digest.Add(DTypeName(tensor.dtype));
+    digest.Add(ShapeText(tensor.shape));
+    digest.Add(bytes);
   }
-  const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
-  return absl::StrFormat("%016x%016x", hash.high64, hash.low64);
+  return digest.Hex();
 }
 
 }  // namespace braid

@@ -18,6 +18,7 @@ namespace braid {
 namespace {
 
 constexpr int64_t kDocumentsPerCluster = 1024;
+constexpr size_t kDocumentsPerLook = 4096;
 // K-means alone puts two groups into one cluster and splits a third where it begins badly, above
 // all when one group is many times another. So there are more at first, which then are joined.
 constexpr int64_t kPartsPerCluster = 4;
@@ -193,13 +194,17 @@ absl::StatusOr<std::vector<float>> FirstCentroids(const DocumentVectors& points,
   return merge.Centroids();
 }
 
-// Those with a direction.
-std::vector<uint32_t> NotZero(const DocumentVectors& vectors, std::span<const uint32_t> documents) {
+// Those with a direction. Reads all vectors, which may be a file's, for the first time.
+absl::StatusOr<std::vector<uint32_t>> NotZero(const DocumentVectors& vectors,
+                                              std::span<const uint32_t> documents,
+                                              const StopCheck& check) {
   std::vector<uint32_t> directed;
-  std::ranges::copy_if(documents, std::back_inserter(directed), [&](uint32_t document) {
-    const float* row = vectors.row(document);
-    return std::any_of(row, row + vectors.d, [](float value) { return value != 0; });
-  });
+  for (size_t i = 0; i < documents.size(); ++i) {
+    if (check && i % kDocumentsPerLook == 0) RETURN_IF_ERROR(check());
+    const float* row = vectors.row(documents[i]);
+    const bool zero = std::all_of(row, row + vectors.d, [](float value) { return value == 0; });
+    if (!zero) directed.push_back(documents[i]);
+  }
   return directed;
 }
 
@@ -233,7 +238,7 @@ absl::StatusOr<std::vector<uint32_t>> ClusterDocuments(const DocumentVectors& ve
                                                        std::span<const uint32_t> fitted,
                                                        int64_t num_clusters, uint64_t seed,
                                                        const StopCheck& check) {
-  const std::vector<uint32_t> directed = NotZero(vectors, fitted);
+  ASSIGN_OR_RETURN(const std::vector<uint32_t> directed, NotZero(vectors, fitted, check));
   const auto num_directed = static_cast<int64_t>(directed.size());
   if (num_directed < num_clusters) {
     return absl::FailedPreconditionError(

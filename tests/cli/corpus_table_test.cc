@@ -18,6 +18,7 @@ v1::CorpusDescription Description() {
   add("code", 1200, 7'500'000);
   add("prose", 30, 2'500'000);
   corpus.set_domain_source(v1::DOMAIN_FROM_FIELD);
+  corpus.set_num_field_documents(1230);
   corpus.set_num_documents(1230);
   corpus.set_num_bytes(10'000'000);
   return corpus;
@@ -43,6 +44,7 @@ TEST(CorpusTableTest, ShowsDomainsAndTheirSum) {
 TEST(CorpusTableTest, ShowsLongDocumentsAndRejects) {
   v1::CorpusDescription corpus = Description();
   corpus.set_domain_source(v1::DOMAIN_FROM_PATH);
+  corpus.set_num_field_documents(0);
   corpus.set_num_long_documents(4);
   corpus.set_num_long_bytes(1'000'000);
   for (const auto& [reason, count] : {std::pair("empty", 2), std::pair("invalid json", 1100)}) {
@@ -57,6 +59,17 @@ TEST(CorpusTableTest, ShowsLongDocumentsAndRejects) {
             "records left out\n"
             "  empty             2\n"
             "  invalid json  1,100\n");
+}
+
+TEST(CorpusTableTest, SaysHowManyDocumentsHaveTheField) {
+  v1::CorpusDescription corpus = Description();
+  corpus.set_domain_source(v1::DOMAIN_FROM_PATH);
+  corpus.set_num_field_documents(1229);
+  const std::string printed = Printed(corpus, 0);
+  EXPECT_EQ(printed.substr(printed.find("\n\n") + 2),
+            "domains of 1,229 documents from a field of their records, of 1 from names of files "
+            "and directories\n"
+            "no records left out\n");
 }
 
 }  // namespace

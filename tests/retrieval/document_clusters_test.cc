@@ -139,5 +139,19 @@ TEST(DocumentClustersTest, StopsWhenAskedTo) {
                absl::StatusCode::kCancelled, "stop");
 }
 
+TEST(DocumentClustersTest, StopsWhileItReadsTheVectors) {
+  Groups groups({}, 10);
+  for (int i = 0; i < 10'000; ++i) groups.Add(std::vector<float>(kDimension, 0.0f));
+  for (const int last : {1, 2, 3}) {
+    int asked = 0;
+    EXPECT_FAILS(
+        ClusterDocuments(
+            groups.vectors(), groups.All(), 4, 1,
+            [&] { return ++asked < last ? absl::OkStatus() : absl::CancelledError("stop"); }),
+        absl::StatusCode::kCancelled, "stop");
+    EXPECT_EQ(asked, last);
+  }
+}
+
 }  // namespace
 }  // namespace braid

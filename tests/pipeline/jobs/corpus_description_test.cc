@@ -75,6 +75,7 @@ class RandomCorpus {
       totals_.set_num_long_bytes(totals_.num_long_bytes() + bytes);
     }
     all_named_ = all_named_ && named;
+    totals_.set_num_field_documents(totals_.num_field_documents() + (named ? 1 : 0));
   }
 
   std::string Document(const std::string& stem) {
@@ -150,8 +151,10 @@ class RandomCorpus {
 TEST(CorpusDescriptionTest, EqualsAPlainCountOfRandomCorpora) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     const RandomCorpus corpus(seed, /*all_have_fields=*/seed % 2 == 0);
-    const auto description = Describe(corpus.request());
+    auto description = Describe(corpus.request());
     ASSERT_OK(description) << seed;
+    EXPECT_EQ(description->digest().size(), 32u);
+    description->clear_digest();
     EXPECT_EQ(description->DebugString(), corpus.Expected().DebugString()) << seed;
     EXPECT_EQ(description->domain_source(),
               seed % 2 == 0 ? v1::DOMAIN_FROM_FIELD : v1::DOMAIN_FROM_PATH);
@@ -163,9 +166,39 @@ TEST(CorpusDescriptionTest, CountsDocumentsBeforeTheyAreCut) {
   v1::DescribeCorpusRequest request = corpus.request();
   for (const int64_t bytes : {100, 1, -7}) {  // no bad value either
     request.mutable_ingest()->set_split_bytes(bytes);
-    const auto description = Describe(request);
+    auto description = Describe(request);
     ASSERT_OK(description);
+    EXPECT_EQ(description->digest(), Describe(corpus.request())->digest());
+    description->clear_digest();
     EXPECT_EQ(description->DebugString(), corpus.Expected().DebugString());
+  }
+}
+
+// Edits that leave every count as it was.
+TEST(CorpusDescriptionTest, AnyChangeOfTextIsAnotherDescription) {
+  const std::string first = R"({"id": "1", "domain": "x", "text": "one two"})";
+  const std::string second = R"({"id": "2", "domain": "y", "text": "one two"})";
+  const auto describe = [](const std::string& a, const std::string& b) {
+    const CraftedFiles files;
+    v1::DescribeCorpusRequest request;
+    request.add_paths(files.Write("corpus.jsonl", a + "\n" + b + "\n").string());
+    return *Describe(request);
+  };
+  const v1::CorpusDescription original = describe(first, second);
+  EXPECT_EQ(describe(first, second).DebugString(), original.DebugString());
+  EXPECT_EQ(describe(first, second + " ").DebugString(), original.DebugString());
+  const auto replaced = [&](const char* from, const char* to) {
+    std::string edited = first;
+    edited.replace(edited.find(from), std::string(from).size(), to);
+    return edited;
+  };
+  for (v1::CorpusDescription changed :
+       {describe(second, first), describe(replaced("one two", "one too"), second),
+        describe(replaced("one two", "two one"), second),
+        describe(replaced("\"1\"", "\"3\""), second)}) {
+    EXPECT_NE(changed.digest(), original.digest());
+    changed.set_digest(original.digest());
+    EXPECT_EQ(changed.DebugString(), original.DebugString()) << "equal but for the digest";
   }
 }
 
@@ -217,6 +250,28 @@ TEST(CorpusDescriptionTest, EndsWhenToldTo) {
   }
 }
 
+// Before the first file is read: each entry is looked at twice, in its directory and for itself.
+TEST(CorpusDescriptionTest, EndsWhileItLists) {
+  const CraftedFiles files;
+  for (int i = 0; i < 320; ++i) files.Write("many/" + std::to_string(i), "text");
+  v1::DescribeCorpusRequest request;
+  request.add_paths((files.directory() / "many").string());
+  const auto reports_until = [&](int last) {
+    int num_reports = 0;
+    const absl::Status status =
+        DescribeCorpus(request, [&](int64_t done, int64_t total) {
+          if (total > 0) return absl::InternalError("read");
+          EXPECT_EQ(done, 0);
+          ++num_reports;
+          return num_reports < last ? absl::OkStatus() : absl::CancelledError("enough");
+        }).status();
+    EXPECT_EQ(absl::IsCancelled(status), num_reports == last) << status;
+    return num_reports;
+  };
+  for (const int last : {1, 5, 6, 10}) EXPECT_EQ(reports_until(last), last);
+  EXPECT_EQ(reports_until(11), 10);
+}
+
 TEST(CorpusDescriptionTest, FailsAsIngestDoes) {
   const CraftedFiles files;
   const auto fails = [](const std::vector<std::string>& paths, StatusCode code, const char* text,
@@ -251,9 +306,20 @@ TEST(CorpusDescriptionTest, RefusesADomainForEachDocument) {
   }
   v1::DescribeCorpusRequest request;
   request.add_paths(files.Write("a.jsonl", lines).string());
-  EXPECT_FAILS(Describe(request), StatusCode::kInvalidArgument, "16384 domains", "domain_field");
+  EXPECT_FAILS(Describe(request), StatusCode::kInvalidArgument, "16384 domains",
+               "set ingest.domain_field", "one that no record has", "pack.domain_clusters");
   request.mutable_ingest()->set_domain_field("none");
   EXPECT_EQ(Describe(request)->domains_size(), 1);
+}
+
+TEST(CorpusDescriptionTest, RefusesADomainForEachFile) {
+  const CraftedFiles files;
+  v1::DescribeCorpusRequest each;
+  for (int i = 0; i <= 16384; ++i) {
+    each.add_paths(files.Write(std::to_string(i) + ".txt", "a").string());
+  }
+  EXPECT_FAILS(Describe(each), StatusCode::kInvalidArgument, "16384 domains", "names of files",
+               "a directory above them", "pack.domain_clusters");
 }
 
 }  // namespace

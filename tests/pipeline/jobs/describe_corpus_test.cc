@@ -12,7 +12,6 @@
 #include "braid/v1/pipeline.grpc.pb.h"
 #include "pipeline/corpus_description.h"
 #include "pipeline/pipeline_service.h"
-#include "pipeline/principal_quota.h"
 #include "tests/formats/status_matchers.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 #include "tests/pipeline/readers/crafted_files.h"
@@ -142,29 +141,6 @@ TEST_F(DescribeCorpusTest, EndsWhenTheServerDoes) {
   server_->Wait();
   EXPECT_FALSE(call.Finish().ok());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
-}
-
-TEST(PrincipalQuotaTest, CountsEachPrincipalForItself) {
-  PrincipalQuota quota("things", 2, "wait");
-  std::vector<PrincipalQuota::Place> places;
-  for (const char* who : {"ann", "bob", "ann"}) {
-    auto place = quota.Take(who);
-    ASSERT_OK(place);
-    places.push_back(*std::move(place));
-  }
-  EXPECT_FAILS(quota.Take("ann"), absl::StatusCode::kResourceExhausted, "things of ann",
-               "limit is 2", "wait");
-  EXPECT_OK(quota.Take("bob"));  // given back at once
-  EXPECT_OK(quota.Take("bob"));
-  places.clear();
-  for (int i = 0; i < 2; ++i) places.push_back(*quota.Take("ann"));
-  EXPECT_FAILS(quota.Take("ann"), absl::StatusCode::kResourceExhausted);
-}
-
-TEST(PrincipalQuotaTest, WithoutALimitGivesWhateverIsAsked) {
-  PrincipalQuota quota("things", 0, "");
-  std::vector<PrincipalQuota::Place> places;
-  for (int i = 0; i < 1000; ++i) places.push_back(*quota.Take("ann"));
 }
 
 }  // namespace

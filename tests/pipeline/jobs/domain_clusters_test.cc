@@ -181,6 +181,7 @@ TEST_F(DomainClustersTest, AreSummedUpAsTheDocumentsSay) {
     } else if (document->fate() == v1::DOCUMENT_HELD_OUT) {
       domain.set_num_heldout_documents(domain.num_heldout_documents() + 1);
       domain.set_num_heldout_tokens(domain.num_heldout_tokens() + tokens);
+      domain.set_num_heldout_sources(domain.num_heldout_sources() + 1);
     }
   }
   ASSERT_EQ(result_->domains_size(), 4);
@@ -191,6 +192,7 @@ TEST_F(DomainClustersTest, AreSummedUpAsTheDocumentsSay) {
     EXPECT_EQ(domain.num_tokens(), wanted.num_tokens());
     EXPECT_EQ(domain.num_heldout_documents(), wanted.num_heldout_documents());
     EXPECT_EQ(domain.num_heldout_tokens(), wanted.num_heldout_tokens());
+    EXPECT_EQ(domain.num_heldout_sources(), wanted.num_heldout_sources());
     EXPECT_NEAR(domain.similarity(), Cosine(sums[domain.name()], sums[""]), 1e-9);
     num_documents += domain.num_documents();
     num_tokens += domain.num_tokens();
@@ -219,6 +221,7 @@ TEST_F(DomainClustersTest, HaveHeldOutFilesOfTheirOwn) {
     EXPECT_EQ(num_tokens, domain.num_heldout_tokens());
   }
   EXPECT_EQ(json["domains"], with_windows);
+  EXPECT_EQ(json["domain_clusters"], 4);
   const auto report = nlohmann::json::parse(*ReadFile(dataset / "ordering_report.json"));
   EXPECT_GT(report["domain_purity"], 0.7) << "measured by the clusters";
   EXPECT_GT(report["domain_purity"], report["random_domain_purity"]);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "tests/formats/status_matchers.h"
@@ -24,6 +25,7 @@ struct Corpus {
     std::normal_distribution<float> normal;
     for (uint32_t i = 0; i < kDocuments; ++i) {
       domains.numbers.push_back(static_cast<int32_t>(random() % 3));
+      ids.push_back("d" + std::to_string(i / 5) + "#" + std::to_string(i % 5));
       tokens.push_back(1 + static_cast<int64_t>(random() % 90));
       for (int k = 0; k < kDimension; ++k) values.push_back(normal(random));
       const uint64_t side = random() % 10;
@@ -34,13 +36,14 @@ struct Corpus {
   }
 
   std::vector<v1::DomainSummary> Summarize() const {
-    const auto summaries =
-        SummarizeDomains({.domains = domains,
-                          .training = training,
-                          .heldout = heldout,
-                          .embeddings = {values, kDocuments, kDimension},
-                          .num_tokens = [this](uint32_t document) { return tokens[document]; }},
-                         [] { return absl::OkStatus(); });
+    const auto summaries = SummarizeDomains(
+        {.domains = domains,
+         .training = training,
+         .heldout = heldout,
+         .embeddings = {values, kDocuments, kDimension},
+         .num_tokens = [this](uint32_t document) { return tokens[document]; },
+         .id = [this](uint32_t document) -> std::string_view { return ids[document]; }},
+        [] { return absl::OkStatus(); });
     EXPECT_OK(summaries.status());
     return *summaries;
   }
@@ -63,6 +66,7 @@ struct Corpus {
   }
 
   DocumentDomains domains{{"a", "b", "c", "empty"}, {}};
+  std::vector<std::string> ids;  // five pieces of each source
   std::vector<int64_t> tokens;
   std::vector<float> values;
   std::vector<uint32_t> training, heldout;
@@ -87,6 +91,12 @@ TEST(DomainSummaryTest, EqualsWhatOneLoopForEachNumberFinds) {
     EXPECT_EQ(std::pair(summary.num_documents(), summary.num_tokens()), count(corpus.training));
     EXPECT_EQ(std::pair(summary.num_heldout_documents(), summary.num_heldout_tokens()),
               count(corpus.heldout));
+    std::set<uint32_t> sources;
+    for (const uint32_t i : corpus.heldout) {
+      if (corpus.domains.numbers[i] == d) sources.insert(i / 5);
+    }
+    EXPECT_EQ(summary.num_heldout_sources(), static_cast<int64_t>(sources.size()));
+    EXPECT_EQ(sources.size() < static_cast<size_t>(summary.num_heldout_documents()), d < 3);
     const double similarity = d < 3 ? corpus.Similarity(d) : 0;
     EXPECT_NEAR(summary.similarity(), similarity, 1e-9);
   }
@@ -108,7 +118,8 @@ TEST(DomainSummaryTest, ARareUnlikeDomainIsDistinct) {
       SummarizeDomains({.domains = domains,
                         .training = training,
                         .embeddings = {values, 3, 2},
-                        .num_tokens = [&](uint32_t document) { return tokens[document]; }},
+                        .num_tokens = [&](uint32_t document) { return tokens[document]; },
+                        .id = [](uint32_t) { return "x"; }},
                        [] { return absl::OkStatus(); });
   ASSERT_OK(summaries.status());
   EXPECT_LT((*summaries)[0].similarity(), 0.2);
@@ -119,7 +130,7 @@ TEST(DomainSummaryTest, ARareUnlikeDomainIsDistinct) {
 TEST(DomainSummaryTest, ReadsBackEveryBit) {
   const std::filesystem::path directory = NewDirectory();
   const auto summaries = Corpus().Summarize();
-  std::ofstream(directory / "domains.json") << DomainSummariesJson(summaries);
+  std::ofstream(directory / "domain_summaries.json") << DomainSummariesJson(summaries);
   const auto read = ReadDomainSummaries(directory);
   ASSERT_OK(read.status());
   ASSERT_EQ(read->size(), summaries.size());
@@ -130,11 +141,13 @@ TEST(DomainSummaryTest, ReadsBackEveryBit) {
 
 TEST(DomainSummaryTest, RefusesAnythingButAListOfDomains) {
   const std::filesystem::path directory = NewDirectory();
-  EXPECT_FAILS(ReadDomainSummaries(directory), absl::StatusCode::kNotFound, "domains.json");
+  EXPECT_FAILS(ReadDomainSummaries(directory), absl::StatusCode::kNotFound,
+               "domain_summaries.json");
   for (const char* text : {"", "[", "[1]", "7", R"([{"name": "a"}])",
                            R"([{"name": 1, "num_documents": 1, "num_tokens": 1}])"}) {
-    std::ofstream(directory / "domains.json") << text;
-    EXPECT_FAILS(ReadDomainSummaries(directory), absl::StatusCode::kDataLoss, "domains.json");
+    std::ofstream(directory / "domain_summaries.json") << text;
+    EXPECT_FAILS(ReadDomainSummaries(directory), absl::StatusCode::kDataLoss,
+                 "domain_summaries.json");
   }
 }
 
@@ -159,7 +172,8 @@ TEST(DomainSummaryTest, StopsWhenAskedTo) {
   const PackedDocuments documents = {.domains = corpus.domains,
                                      .training = corpus.training,
                                      .embeddings = {corpus.values, kDocuments, kDimension},
-                                     .num_tokens = [](uint32_t) { return 1; }};
+                                     .num_tokens = [](uint32_t) { return 1; },
+                                     .id = [](uint32_t) { return "x"; }};
   EXPECT_FAILS(SummarizeDomains(documents, [] { return absl::CancelledError("stop"); }),
                absl::StatusCode::kCancelled, "stop");
 }

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "formats/manifest.h"
 #include "formats/npy.h"
 #include "formats/tokenizer.h"
+#include "pipeline/document_store.h"
 #include "pipeline/embed_stage.h"
 #include "pipeline/provenance.h"
 #include "tests/pipeline/jobs/finished_job.h"
@@ -189,6 +192,30 @@ TEST_F(JobRunnerTest, SumsUpTheDomainsOfTheRecords) {
   EXPECT_EQ(num_documents, Result().num_documents());
   EXPECT_EQ(num_tokens, Result().num_tokens());
   EXPECT_EQ(num_heldout, Result().num_heldout());
+}
+
+TEST_F(JobRunnerTest, CountsHeldoutSourcesBeforeTheyAreCut) {
+  v1::CorpusSpec spec = Spec();
+  spec.mutable_ingest()->set_split_bytes(100);
+  Home home;
+  const auto result = home.Run(spec);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const auto documents = DocumentStore::Open(home.StageDirectory("ingest"));
+  const auto heldout = NpyArray<uint32_t>::Open(home.StageDirectory("order") / "heldout.npy");
+  ASSERT_TRUE(documents.ok() && heldout.ok());
+  std::map<std::string, std::set<std::string>> sources;
+  for (const uint32_t document : heldout->values()) {
+    const auto domain = static_cast<size_t>(documents->domains()[document]);
+    const std::string id(documents->id(document));
+    sources[documents->domain_names()[domain]].insert(id.substr(0, id.find('#')));
+  }
+  int64_t num_sources = 0;
+  for (const v1::DomainSummary& domain : result->domains()) {
+    EXPECT_EQ(domain.num_heldout_sources(), static_cast<int64_t>(sources[domain.name()].size()));
+    num_sources += domain.num_heldout_sources();
+  }
+  EXPECT_GT(num_sources, 0);
+  EXPECT_GT(result->num_heldout(), 2 * num_sources) << "documents are cut into several";
 }
 
 TEST_F(JobRunnerTest, PutsSimilarDocumentsTogether) {

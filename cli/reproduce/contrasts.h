@@ -29,6 +29,8 @@ struct DomainProfile {
   double similarity = 0;
   // Of its held-out documents.
   int64_t num_heldout_tokens = 0;
+  // Documents, before they were cut, of which something was held out.
+  int64_t num_heldout_sources = 0;
 };
 
 struct Evidence {

@@ -18,6 +18,8 @@ constexpr double kMostPasses = 4;
 // Windows that a domain needs to be resampled at all, and that the whole corpus needs.
 constexpr int64_t kFewestDomainWindows = 8;
 constexpr int64_t kFewestWindows = 32;
+// Source documents that its held-out text should come from.
+constexpr int64_t kFewestDomainSources = 20;
 // Above this share of its bytes in documents longer than half the context, a corpus is one of
 // long documents.
 constexpr double kMostLong = 0.25;
@@ -25,11 +27,6 @@ constexpr double kMostLong = 0.25;
 double TrainingTokens(const CorpusSummary& corpus, const CorpusNeeds& needs) {
   return static_cast<double>(corpus.num_bytes) / needs.bytes_per_token *
          (1 - needs.heldout_fraction);
-}
-
-int64_t HeldoutWindows(double bytes, const CorpusNeeds& needs) {
-  return static_cast<int64_t>(bytes / needs.bytes_per_token * needs.heldout_fraction /
-                              static_cast<double>(needs.sequence_length));
 }
 
 std::string Size(double bytes) {
@@ -82,20 +79,14 @@ std::optional<CorpusFinding> CheckPasses(const CorpusSummary& corpus, const Corp
                       Size(BytesFor(needs, 1)))};
 }
 
-std::optional<CorpusFinding> CheckHeldout(const CorpusSummary& corpus, const CorpusNeeds& needs) {
-  std::vector<std::string> few;
+// Text of the domains that will have too few held-out windows for a number of their own.
+int64_t BytesOfSmallDomains(const CorpusSummary& corpus, const CorpusNeeds& needs) {
+  const double fewest = BytesForWindows(needs, kFewestDomainWindows);
+  int64_t bytes = 0;
   for (const CorpusDomain& domain : corpus.domains) {
-    if (HeldoutWindows(static_cast<double>(domain.num_bytes), needs) < kFewestDomainWindows) {
-      few.push_back(domain.name);
-    }
+    if (static_cast<double>(domain.num_bytes) < fewest) bytes += domain.num_bytes;
   }
-  if (few.empty() || ChooseDomainSource(corpus) == DomainSource::kClusters) return std::nullopt;
-  return CorpusFinding{
-      FindingKind::kFewHeldout, /*fatal=*/false,
-      absl::StrFormat("too little held-out text for a number of its own in %s: under %d windows of "
-                      "%d tokens; a domain needs about %s",
-                      SomeOf(few), kFewestDomainWindows, needs.sequence_length,
-                      Size(BytesForWindows(needs, kFewestDomainWindows)))};
+  return bytes;
 }
 
 std::optional<CorpusFinding> CheckDomains(const CorpusSummary& corpus) {
@@ -110,11 +101,23 @@ std::optional<CorpusFinding> CheckDomains(const CorpusSummary& corpus) {
                    "nothing to compare")};
 }
 
-std::optional<CorpusFinding> CheckLabels(const CorpusSummary& corpus) {
-  if (ChooseDomainSource(corpus) != DomainSource::kClusters) return std::nullopt;
+// What is said where clusters replace the domains of paths.
+std::string WhyNotPaths(const CorpusSummary& corpus, const CorpusNeeds& needs) {
+  if (corpus.domains.size() < 2) return "";
+  return absl::StrFormat(
+      "%.0f %% of the text is in files or directories of under %s, too little for %d held-out "
+      "windows of %d tokens each, so these %d are not taken for domains: ",
+      100 * static_cast<double>(BytesOfSmallDomains(corpus, needs)) /
+          static_cast<double>(corpus.num_bytes),
+      Size(BytesForWindows(needs, kFewestDomainWindows)), kFewestDomainWindows,
+      needs.sequence_length, corpus.domains.size());
+}
+
+std::optional<CorpusFinding> CheckLabels(const CorpusSummary& corpus, const CorpusNeeds& needs) {
+  if (ChooseDomainSource(corpus, needs) != DomainSource::kClusters) return std::nullopt;
   return CorpusFinding{
       FindingKind::kClustered, /*fatal=*/false,
-      absl::StrCat("domains are ", kNumClusters,
+      absl::StrCat(WhyNotPaths(corpus, needs), "domains are ", kNumClusters,
                    " clusters of the documents' embeddings, named cluster-0 to cluster-",
                    kNumClusters - 1,
                    ": the embeddings that order the documents also name the domains, so claims 6 "
@@ -149,14 +152,16 @@ std::optional<CorpusFinding> CheckLengths(const CorpusSummary& corpus, const Cor
                       WhatIsDoneAboutLength(needs))};
 }
 
-DomainSource DomainSourceOf(v1::DomainSource source) {
-  return source == v1::DOMAIN_FROM_FIELD ? DomainSource::kLabels : DomainSource::kPaths;
+// A few records without the field do not make files the domains.
+DomainSource DomainSourceOf(const v1::CorpusDescription& description) {
+  const bool labelled = 2 * description.num_field_documents() >= description.num_documents();
+  return labelled ? DomainSource::kLabels : DomainSource::kPaths;
 }
 
 }  // namespace
 
 CorpusSummary CorpusSummaryOf(const v1::CorpusDescription& description) {
-  CorpusSummary corpus{.domain_source = DomainSourceOf(description.domain_source()),
+  CorpusSummary corpus{.domain_source = DomainSourceOf(description),
                        .num_bytes = description.num_bytes(),
                        .num_long_bytes = description.num_long_bytes()};
   for (const v1::CorpusDomain& domain : description.domains()) {
@@ -170,8 +175,8 @@ int64_t LongDocumentBytes(const CorpusNeeds& needs) { return ContextBytes(needs)
 std::vector<CorpusFinding> CheckCorpus(const CorpusSummary& corpus, const CorpusNeeds& needs) {
   std::vector<CorpusFinding> findings;
   for (std::optional<CorpusFinding> finding :
-       {CheckSize(corpus, needs), CheckPasses(corpus, needs), CheckHeldout(corpus, needs),
-        CheckDomains(corpus), CheckLabels(corpus), CheckLengths(corpus, needs)}) {
+       {CheckSize(corpus, needs), CheckPasses(corpus, needs), CheckDomains(corpus),
+        CheckLabels(corpus, needs), CheckLengths(corpus, needs)}) {
     if (finding) findings.push_back(*std::move(finding));
   }
   return findings;
@@ -186,8 +191,43 @@ absl::Status CorpusStatus(const std::vector<CorpusFinding>& findings) {
   return absl::FailedPreconditionError(absl::StrJoin(messages, "; "));
 }
 
-DomainSource ChooseDomainSource(const CorpusSummary& corpus) {
-  return corpus.domains.size() < 2 ? DomainSource::kClusters : corpus.domain_source;
+DomainSource ChooseDomainSource(const CorpusSummary& corpus, const CorpusNeeds& needs) {
+  if (corpus.domains.size() < 2) return DomainSource::kClusters;
+  const bool mostly_small = 2 * BytesOfSmallDomains(corpus, needs) > corpus.num_bytes;
+  return corpus.domain_source == DomainSource::kPaths && mostly_small ? DomainSource::kClusters
+                                                                      : corpus.domain_source;
+}
+
+int64_t HeldoutWindows(int64_t num_heldout_tokens, int64_t sequence_length) {
+  const int64_t whole = num_heldout_tokens / (sequence_length + 1);
+  // A last window needs an input and a target.
+  return whole + (num_heldout_tokens % (sequence_length + 1) >= 2 ? 1 : 0);
+}
+
+std::vector<std::string> HeldoutNotes(const std::vector<DomainProfile>& domains,
+                                      int64_t sequence_length) {
+  std::vector<std::string> few_windows, few_sources;
+  for (const DomainProfile& domain : domains) {
+    const int64_t windows = HeldoutWindows(domain.num_heldout_tokens, sequence_length);
+    if (windows < kFewestDomainWindows) {
+      few_windows.push_back(absl::StrCat(domain.name, " (", windows, ")"));
+    } else if (domain.num_heldout_sources < kFewestDomainSources) {
+      few_sources.push_back(absl::StrCat(domain.name, " (", domain.num_heldout_sources, ")"));
+    }
+  }
+  std::vector<std::string> notes;
+  if (!few_windows.empty()) {
+    notes.push_back(absl::StrFormat(
+        "too little held-out text for a number of its own, under %d windows of %d tokens: %s",
+        kFewestDomainWindows, sequence_length, SomeOf(few_windows)));
+  }
+  if (!few_sources.empty()) {
+    notes.push_back(absl::StrFormat(
+        "held-out text from under %d source documents, so that numbers of the domain are those of "
+        "a few documents: %s",
+        kFewestDomainSources, SomeOf(few_sources)));
+  }
+  return notes;
 }
 
 }  // namespace braid

@@ -9,12 +9,13 @@
 
 #include "absl/status/status.h"
 #include "braid/v1/pipeline.pb.h"
+#include "cli/reproduce/contrasts.h"
 
 namespace braid {
 
 // Where the domains of documents come from.
 enum class DomainSource {
-  // A field of the records.
+  // A field of the records, of half of them at least.
   kLabels,
   // Files and sub-directories.
   kPaths,
@@ -52,7 +53,7 @@ struct CorpusNeeds {
   double bytes_per_token = 2.3;
 };
 
-enum class FindingKind { kTooSmall, kRepeats, kFewHeldout, kOneDomain, kClustered, kLongDocuments };
+enum class FindingKind { kTooSmall, kRepeats, kOneDomain, kClustered, kLongDocuments };
 
 struct CorpusFinding {
   FindingKind kind;
@@ -71,11 +72,20 @@ std::vector<CorpusFinding> CheckCorpus(const CorpusSummary& corpus, const Corpus
 // FAILED_PRECONDITION with the messages of the fatal findings.
 absl::Status CorpusStatus(const std::vector<CorpusFinding>& findings);
 
-// kClusters when the corpus names fewer than two domains, else what it says. Clustering
+// kClusters when the corpus names fewer than two domains, and when paths name them and more than
+// half of the text is in domains too small for 8 held-out windows; else what it says. Clustering
 // (k-means over the documents' embeddings) calls the domains "cluster-0" to "cluster-7" and
 // replaces labels altogether.
-DomainSource ChooseDomainSource(const CorpusSummary& corpus);
+DomainSource ChooseDomainSource(const CorpusSummary& corpus, const CorpusNeeds& needs);
 inline constexpr int32_t kNumClusters = 8;
+
+// Windows of `sequence_length` targets that a domain with this many held-out tokens has.
+int64_t HeldoutWindows(int64_t num_heldout_tokens, int64_t sequence_length);
+
+// For people: which domains of the prepared corpus have under 8 held-out windows, and which of the
+// others have them from under 20 source documents. Names a few of them; empty for none.
+std::vector<std::string> HeldoutNotes(const std::vector<DomainProfile>& domains,
+                                      int64_t sequence_length);
 
 }  // namespace braid
 

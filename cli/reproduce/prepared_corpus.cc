@@ -61,10 +61,11 @@ absl::StatusOr<CheckedCorpus> CheckSource(PipelineClient& client, const Reproduc
   ASSIGN_OR_RETURN(corpus.description, Describe(client, corpus.source, long_bytes, board));
   corpus.source.heldout_fraction = HeldoutFraction(plan, corpus.description.num_bytes());
   const CorpusSummary summary = CorpusSummaryOf(corpus.description);
-  const std::vector<CorpusFinding> findings = CheckCorpus(summary, NeedsOf(plan, corpus.source));
+  const CorpusNeeds needs = NeedsOf(plan, corpus.source);
+  const std::vector<CorpusFinding> findings = CheckCorpus(summary, needs);
   RETURN_IF_ERROR(CorpusStatus(findings));
   for (const CorpusFinding& finding : findings) corpus.notes.push_back(finding.message);
-  if (ChooseDomainSource(summary) == DomainSource::kClusters) {
+  if (ChooseDomainSource(summary, needs) == DomainSource::kClusters) {
     corpus.source.domain_clusters = kNumClusters;
   }
   return corpus;
@@ -78,11 +79,12 @@ absl::StatusOr<PreparedCorpus> PrepareOrders(PipelineClient& client, const Check
     prepared.dataset_dirs[order] = job.result().dataset_dir();
     if (order != v1::SIMILARITY) continue;
     for (const v1::DomainSummary& domain : job.result().domains()) {
-      prepared.domains.push_back(
-          {domain.name(), domain.num_tokens(), domain.similarity(), domain.num_heldout_tokens()});
+      prepared.domains.push_back({domain.name(), domain.num_tokens(), domain.similarity(),
+                                  domain.num_heldout_tokens(), domain.num_heldout_sources()});
       if (domain.num_heldout_documents() > 0) ++prepared.num_heldout_domains;
     }
   }
+  prepared.notes = HeldoutNotes(prepared.domains, kReproductionSequenceLength);
   return prepared;
 }
 

@@ -34,6 +34,8 @@ struct PreparedCorpus {
   std::vector<DomainProfile> domains;
   // Domains of which something was held out.
   int num_heldout_domains = 0;
+  // Domains with little held-out text, for people.
+  std::vector<std::string> notes = {};
 };
 
 // Both orders as jobs of the service, found again where they were made of the same text before.

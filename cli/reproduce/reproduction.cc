@@ -117,6 +117,8 @@ class Experiment {
     PrintNotes(corpus.notes);
     notes_ = std::move(corpus.notes);
     ASSIGN_OR_RETURN(corpus_, PrepareOrders(client, corpus, board_));
+    PrintNotes(corpus_.notes);
+    notes_.insert(notes_.end(), corpus_.notes.begin(), corpus_.notes.end());
     return absl::OkStatus();
   }
 

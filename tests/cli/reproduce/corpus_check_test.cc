@@ -59,12 +59,36 @@ TEST(CorpusCheckTest, TellsHowOftenTextIsRepeated) {
       << findings[0].message;
 }
 
+TEST(CorpusCheckTest, CountsWindowsAsThePackerCutsThem) {
+  for (int64_t tokens = 0; tokens < 40; ++tokens) {
+    int64_t windows = 0;
+    for (int64_t left = tokens; left >= 2; left -= 8) ++windows;
+    EXPECT_EQ(HeldoutWindows(tokens, 7), windows) << tokens;
+  }
+}
+
 TEST(CorpusCheckTest, NamesDomainsWithTooLittleHeldoutText) {
-  CorpusSummary corpus = Corpus({"a", "b"}, 6000, 450);
-  corpus.domains.push_back({"tiny", 10, 4500});
-  const auto findings = CheckCorpus(corpus, kNeeds);
-  ASSERT_EQ(KindsOf(findings), std::vector{FindingKind::kFewHeldout});
-  EXPECT_NE(findings[0].message.find("of its own in tiny:"), std::string::npos);
+  const int64_t enough = 7 * 513 + 2;  // 8 windows
+  const auto notes = HeldoutNotes({{"fine", 9, 1, enough, 20},
+                                   {"one short", 9, 1, enough - 1, 500},
+                                   {"few files", 9, 1, enough, 19},
+                                   {"cluster-7", 9, 1, 0, 0}},
+                                  512);
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_NE(notes[0].find("under 8 windows of 512 tokens: one short (7), cluster-7 (0)"),
+            std::string::npos)
+      << notes[0];
+  EXPECT_NE(notes[1].find("under 20 source documents"), std::string::npos) << notes[1];
+  EXPECT_TRUE(notes[1].ends_with(": few files (19)")) << notes[1];
+  EXPECT_TRUE(HeldoutNotes({{"fine", 9, 1, enough, 20}}, 512).empty());
+}
+
+TEST(CorpusCheckTest, NamesSixOfManyDomains) {
+  std::vector<DomainProfile> domains;
+  for (int i = 0; i < 99; ++i) domains.push_back({"d" + std::to_string(i), 9, 1, 600, 3});
+  const auto notes = HeldoutNotes(domains, 512);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_TRUE(notes[0].ends_with("d4 (2), d5 (2) and 93 more")) << notes[0];
 }
 
 TEST(CorpusCheckTest, OneLabelledDomainIsClustered) {
@@ -76,10 +100,46 @@ TEST(CorpusCheckTest, OneLabelledDomainIsClustered) {
 TEST(CorpusCheckTest, WithoutLabelsDomainsAreClusters) {
   CorpusSummary corpus = Corpus({"corpus"}, 9000, 450);
   corpus.domain_source = DomainSource::kPaths;
-  EXPECT_EQ(ChooseDomainSource(corpus), DomainSource::kClusters);
+  EXPECT_EQ(ChooseDomainSource(corpus, kNeeds), DomainSource::kClusters);
   EXPECT_EQ(KindsOf(CheckCorpus(corpus, kNeeds)), std::vector{FindingKind::kClustered});
   corpus.domains.push_back({"second file", 1, 1});
-  EXPECT_EQ(ChooseDomainSource(corpus), DomainSource::kPaths);
+  EXPECT_EQ(ChooseDomainSource(corpus, kNeeds), DomainSource::kPaths);
+}
+
+// 8 windows of 512 tokens of 2.3 bytes, of 3 % held out.
+TEST(CorpusCheckTest, ManySmallDirectoriesAreNoDomains) {
+  const int64_t enough = 314'027;
+  ASSERT_EQ(static_cast<int64_t>(8 * 512 / 0.03 * 2.3), enough - 1);
+  CorpusSummary corpus{.domain_source = DomainSource::kPaths, .num_bytes = 20 * enough - 10};
+  for (int i = 0; i < 20; ++i) {
+    corpus.domains.push_back({"d" + std::to_string(i), 700, i < 10 ? enough - 1 : enough});
+  }
+  EXPECT_EQ(ChooseDomainSource(corpus, kNeeds), DomainSource::kPaths) << "half of the text";
+  --corpus.domains[10].num_bytes;
+  --corpus.num_bytes;
+  EXPECT_EQ(ChooseDomainSource(corpus, kNeeds), DomainSource::kClusters);
+  const auto findings = CheckCorpus(corpus, kNeeds);
+  ASSERT_EQ(KindsOf(findings), std::vector{FindingKind::kClustered});
+  EXPECT_NE(findings[0].message.find("55 % of the text is in files or directories of under 314 kB"),
+            std::string::npos)
+      << findings[0].message;
+  EXPECT_NE(findings[0].message.find("these 20 are not taken for domains: domains are 8 clusters"),
+            std::string::npos)
+      << findings[0].message;
+  corpus.domain_source = DomainSource::kLabels;
+  EXPECT_EQ(ChooseDomainSource(corpus, kNeeds), DomainSource::kLabels) << "what records say stays";
+}
+
+TEST(CorpusCheckTest, AFewRecordsWithoutTheFieldAreNoMatter) {
+  v1::CorpusDescription description;
+  description.set_domain_source(v1::DOMAIN_FROM_PATH);
+  description.set_num_documents(100);
+  for (const int labelled : {100, 99, 50}) {
+    description.set_num_field_documents(labelled);
+    EXPECT_EQ(CorpusSummaryOf(description).domain_source, DomainSource::kLabels) << labelled;
+  }
+  description.set_num_field_documents(49);
+  EXPECT_EQ(CorpusSummaryOf(description).domain_source, DomainSource::kPaths);
 }
 
 TEST(CorpusCheckTest, LongDocumentsAreExplainedAndCuttingIsOffered) {
@@ -110,6 +170,7 @@ TEST(CorpusCheckTest, ADescriptionIsTakenOver) {
   domain.set_num_documents(3);
   domain.set_num_bytes(70);
   description.set_domain_source(v1::DOMAIN_FROM_PATH);
+  description.set_num_documents(3);
   description.set_num_bytes(70);
   description.set_num_long_bytes(40);
   const CorpusSummary corpus = CorpusSummaryOf(description);

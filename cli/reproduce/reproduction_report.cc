@@ -146,6 +146,7 @@ std::string ReproductionJson(const Reproduction& reproduction) {
     object["domains"].push_back({{"name", domain.name},
                                  {"num_tokens", domain.num_tokens},
                                  {"num_heldout_tokens", domain.num_heldout_tokens},
+                                 {"num_heldout_sources", domain.num_heldout_sources},
                                  {"similarity", domain.similarity}});
   }
   for (const ReproducedRun& run : reproduction.runs) object["runs"].push_back(RunJson(run));

@@ -239,6 +239,7 @@ absl::Status ServingChild::Deliver(std::string_view line) {
 
 void ServingChild::Write(Streams& streams) {
   const std::lock_guard lock(mutex_);
+  if (unsent_.empty()) return;  // given up since the pipe was looked at
   const std::string& line = unsent_.front().line;
   const ssize_t n = write(streams.in.write_end(), line.data() + written_, line.size() - written_);
   if (n > 0) written_ += static_cast<size_t>(n);

@@ -18,6 +18,13 @@ constexpr std::array<const char*, 5> kSuffixes = {"", "k", "M", "B", "T"};
 constexpr double kLargestZoom = 1.3;
 // Of a sans-serif font, in units of its size.
 constexpr double kCharacterWidth = 0.58;
+// Of the larger end of a range: what is narrower differs by rounding alone, and round numbers
+// inside could not be told apart.
+constexpr double kNarrowestRange = 1e-12;
+
+bool HasRange(double low, double high) {
+  return high - low > kNarrowestRange * std::max(std::abs(low), std::abs(high));
+}
 
 int DigitsOf(double step) {
   const int digits =
@@ -44,7 +51,7 @@ std::string TickText(double value, const std::vector<double>& ticks) {
 }  // namespace
 
 PlotScale ScaleOf(double low, double high, double pixel_low, double pixel_high) {
-  if (!(high > low)) {
+  if (!HasRange(low, high)) {
     const double margin = std::max(1e-3, std::abs(low) * 0.05);
     low -= margin;
     high = low + 2 * margin;
@@ -54,7 +61,7 @@ PlotScale ScaleOf(double low, double high, double pixel_low, double pixel_high) 
 
 std::vector<double> RoundTicks(double low, double high, int count) {
   const double raw = (high - low) / count;
-  if (!(raw > 0) || !std::isfinite(raw)) return {low};
+  if (!HasRange(low, high) || !std::isfinite(raw)) return {low};
   const double power = std::pow(10, std::floor(std::log10(raw)));
   double step = 10 * power;
   for (const double factor : {5.0, 2.5, 2.0, 1.0}) {

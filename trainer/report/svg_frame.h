@@ -16,11 +16,11 @@ struct PlotScale {
   }
 };
 
-// A scale whose range is never empty.
+// A scale whose range is never empty: values that differ by rounding alone are one.
 PlotScale ScaleOf(double low, double high, double pixel_low, double pixel_high);
 
 // At most `count` + 1 round numbers (1, 2, 2.5 or 5 times a power of ten) that
-// cover the range from the inside.
+// cover the range from the inside; `low` alone where the range is empty.
 std::vector<double> RoundTicks(double low, double high, int count);
 
 // <svg class="plot"> ... </svg> of this size around `content`; `description` is plain text.

@@ -178,6 +178,34 @@ TEST_F(GenerationServiceTest, CommandsThatAreGivenUpUnsentAreForgotten) {
   EXPECT_LT(child->unsent_bytes(), size_t{2} << 20);
 }
 
+// Now the child has taken the command, now it has not: also between the look at the pipe and the
+// write.
+TEST_F(GenerationServiceTest, CommandsThatAreGivenUpAtOnceHarmNobody) {
+  const std::filesystem::path run =
+      RunStore::Open(root_ / "home").value()->Get("run-000001")->run_dir;
+  std::atomic<int> ended = 0;
+  std::atomic<bool> failed = false;
+  const auto on_report = [&](const v1::ServingReport& report) { ended += report.event().done(); };
+  const auto child =
+      ServingChild::Start({.trainer = BRAID_FAKE_TRAINER, .model = run},
+                          {.on_report = on_report,
+                           .on_end = [&](const absl::Status& status) { failed = !status.ok(); }})
+          .value();
+  v1::ServingCommand command, cancel;
+  command.mutable_generate()->set_prompt("endless");
+  cancel.set_cancel(true);
+  for (uint64_t id = 1; id < 20000; ++id) {
+    command.set_id(id);
+    cancel.set_id(id);
+    child->Send(command);
+    child->Send(cancel);
+  }
+  command.mutable_generate()->set_prompt("hello");
+  child->Send(command);
+  EXPECT_TRUE(Eventually([&] { return ended == 1; }));
+  EXPECT_FALSE(failed);
+}
+
 TEST_F(GenerationServiceTest, BeyondTheQueueIsRefusedAtOnce) {
   Start({.max_active = 1, .max_waiting = 2});
   const auto active = Begin("endless");

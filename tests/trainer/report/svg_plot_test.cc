@@ -41,6 +41,19 @@ TEST(RoundTicksTest, CoverAnyRangeWithoutTooMany) {
   }
 }
 
+// Smoothing a constant leaves such ranges.
+TEST(RoundTicksTest, ARangeOfRoundingAloneIsNone) {
+  for (const double low : {0.7, -0.7, 1e-300, 3e15, 1e300}) {
+    double high = low;
+    for (int ulps = 1; ulps <= 100; ++ulps) {
+      high = std::nextafter(high, INFINITY);
+      EXPECT_THAT(RoundTicks(low, high, 5), testing::SizeIs(1)) << low << " " << ulps;
+      const PlotScale scale = ScaleOf(low, high, 0, 100);
+      EXPECT_LE(RoundTicks(scale.low, scale.high, 5).size(), 6u) << low << " " << ulps;
+    }
+  }
+}
+
 TEST(LineChartTest, EscapesNamesAndShowsValuesOnHover) {
   const std::string svg = RenderLineChart(ChartOf({{0, 2.5}, {1000, 2.25}}));
   EXPECT_THAT(svg, HasSubstr("a &lt;chart&gt;"));
@@ -57,6 +70,7 @@ TEST(LineChartTest, BreaksTheLineWhereAValueIsMissing) {
 }
 
 TEST(LineChartTest, SurvivesWhatHasNoRange) {
+  EXPECT_NE(RenderLineChart(ChartOf({{0, 0.7}, {1, std::nextafter(0.7, 1)}})), "");
   EXPECT_EQ(RenderLineChart(ChartOf({})), "");
   EXPECT_EQ(RenderLineChart(ChartOf({{0, std::nan("")}})), "");
   for (const std::vector<PlotPoint>& points :

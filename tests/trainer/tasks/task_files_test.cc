@@ -98,6 +98,14 @@ TEST_F(TaskFilesTest, EachElementOfListsThatBelongTogetherIsARecord) {
   EXPECT_FAILS(Read(file), absl::StatusCode::kInvalidArgument, "p2.txt", "\"o\" has 0 elements");
 }
 
+TEST_F(TaskFilesTest, ListsOfElementsAreFieldsOfTheRecord) {
+  PutFile(scratch_ / "a.json", R"([{"p": {"q": ["a", "b"]}, "t": "T"}])");
+  const std::string file = "path: 'a.json' format: JSON_FILE each: ";
+  EXPECT_FAILS(Read(file + "'p.q'"), absl::StatusCode::kInvalidArgument, "a.json: record 1",
+               "no field \"p.q\" for each");
+  EXPECT_FAILS(Read(file + "'t'"), absl::StatusCode::kInvalidArgument, "\"t\" is no list");
+}
+
 TEST_F(TaskFilesTest, TheFirstFormatThatFitsIsTaken) {
   TaskFiles files;
   *files.Add() = File("path: 'a.tsv' format: TSV_FILE header: true columns: ['s', 'l']");

@@ -130,22 +130,34 @@ absl::Status AddLabels(const fs::path& path, std::vector<TaskRecord>* records) {
   return absl::OkStatus();
 }
 
+// The list that a field of the record itself holds: an element will stand in its place, which no
+// path names.
+absl::StatusOr<const json*> ListOf(const TaskRecord& record, const std::string& field) {
+  const auto list = record.fields.find(field);
+  if (list == record.fields.end()) {
+    return RecordError(
+        record, absl::StrCat("no field \"", field, "\" for each, which takes names and no paths"));
+  }
+  if (!list->is_array()) return RecordError(record, absl::StrCat("\"", field, "\" is no list"));
+  return &*list;
+}
+
 // One record for each element of the lists that belong together.
 absl::Status AddElements(const TaskRecord& record, const v1::TaskFile& file,
                          std::vector<TaskRecord>* records) {
-  size_t count = 0;
-  for (const std::string& list : file.each()) {
-    ASSIGN_OR_RETURN(const json values, FindField(record, list));
-    if (!values.is_array()) return RecordError(record, absl::StrCat("\"", list, "\" is no list"));
-    if (list != file.each(0) && values.size() != count) {
-      return RecordError(record, absl::StrCat("\"", list, "\" has ", values.size(), " elements, \"",
-                                              file.each(0), "\" has ", count));
-    }
-    count = values.size();
+  std::vector<const json*> lists;
+  for (const std::string& field : file.each()) {
+    ASSIGN_OR_RETURN(lists.emplace_back(), ListOf(record, field));
+    if (lists.back()->size() == lists[0]->size()) continue;
+    return RecordError(record,
+                       absl::StrCat("\"", field, "\" has ", lists.back()->size(), " elements, \"",
+                                    file.each(0), "\" has ", lists[0]->size()));
   }
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < lists[0]->size(); ++i) {
     TaskRecord element{record.fields, absl::StrCat(record.where, ": element ", i + 1)};
-    for (const std::string& list : file.each()) element.fields[list] = record.fields[list][i];
+    for (size_t list = 0; list < lists.size(); ++list) {
+      element.fields[file.each(static_cast<int>(list))] = (*lists[list])[i];
+    }
     records->push_back(std::move(element));
   }
   return absl::OkStatus();

@@ -4,56 +4,89 @@
 #include <cctype>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "cli/reproduce/claims.h"
+#include "cli/reproduce/effect_text.h"
+#include "trainer/report/html_text.h"
 
 namespace braid {
 namespace {
-
-constexpr char kNatsPerToken[] = "nats per token";
-
-std::string PartText(const ClaimPart& part) {
-  if (!part.estimate) return absl::StrCat(part.name, " not measured (", part.missing, ")");
-  return absl::StrCat(part.name, " ", EffectText(*part.estimate, part.unit));
-}
 
 std::string Capitalized(std::string text) {
   text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   return text;
 }
 
-bool OfOneSeed(const ClaimPart& part) { return part.estimate && part.estimate->by_seed.size() < 2; }
+// What one seed means for the judged parts.
+std::string SeedRemark(const Claim& claim) {
+  bool intervals = false, bare = false;
+  for (const ClaimPart& part : claim.parts) {
+    if (!part.rule || !OfOneSeed(part)) continue;
+    (HasInterval(*part.estimate) ? intervals : bare) = true;
+  }
+  return absl::StrCat(
+      intervals ? " One seed: how other seeds would differ is not in the intervals." : "",
+      bare ? " One seed: without a second one there is no interval, and nothing to judge by." : "");
+}
 
 std::string Sentence(const Claim& claim) {
   std::vector<std::string> parts;
-  bool one_seed = false;
   for (const ClaimPart& part : claim.parts) {
-    if (!part.rule) continue;
-    parts.push_back(PartText(part));
-    one_seed = one_seed || OfOneSeed(part);
+    if (part.rule) parts.push_back(absl::StrCat(part.name, ": ", PartText(part)));
   }
   return absl::StrCat(Capitalized(VerdictName(claim.verdict)), ": ", claim.name, ". ",
-                      Capitalized(absl::StrJoin(parts, "; ")), ".",
-                      one_seed ? " One seed: how seeds differ is not in the intervals." : "");
+                      Capitalized(absl::StrJoin(parts, "; ")), ".", SeedRemark(claim));
 }
 
 }  // namespace
 
-std::string EffectText(const EffectEstimate& estimate, const std::string& unit) {
-  const std::string interval =
-      estimate.has_interval ? absl::StrFormat(" [%.3f, %.3f]", estimate.low, estimate.high) : "";
-  return absl::StrFormat("%.3f%s %s", estimate.effect, interval, unit);
+bool OfOneSeed(const ClaimPart& part) { return part.estimate && part.estimate->by_seed.size() < 2; }
+
+double SeedAllowance(const ClaimPart& part) {
+  if (!part.estimate || !HasInterval(*part.estimate)) return 0;
+  if (part.rule) return SeedAllowance(*part.estimate, *part.rule);
+  return OfOneSeed(part) && part.unit == kLossUnit ? kSingleSeedAllowance : 0;
 }
 
-void ClaimBuilder::AddHeldout(const std::string& name, std::optional<VerdictRule> rule,
-                              HeldoutContrast contrast) {
+bool WantsSecondSeed(const Claim& claim) {
+  bool wants = false;
+  for (const ClaimPart& part : claim.parts) {
+    if (!part.rule || part.verdict == Verdict::kShown) continue;
+    if (!OfOneSeed(part) || part.estimate->has_interval) return false;
+    wants = true;
+  }
+  return wants && claim.verdict == Verdict::kInconclusive;
+}
+
+std::string SeedText(const ClaimPart& part) {
+  if (!part.estimate) return "";
+  const bool one_seed = OfOneSeed(part);
+  if (!HasInterval(*part.estimate)) return one_seed ? "(one seed, no interval)" : "(no interval)";
+  const double allowance = SeedAllowance(part);
+  if (allowance > 0) {
+    return absl::StrCat("(\xC2\xB1", FormatFixed(allowance, 2), " for one seed)");
+  }
+  return one_seed ? "(one seed)" : "";
+}
+
+std::string PartText(const ClaimPart& part) {
+  if (!part.estimate) return absl::StrCat("not measured (", part.missing, ")");
+  const std::string seeds = SeedText(part);
+  return absl::StrCat(EffectText(*part.estimate, part.unit), seeds.empty() ? "" : " ", seeds);
+}
+
+std::optional<double> ClaimBuilder::AddHeldout(const std::string& name,
+                                               std::optional<VerdictRule> rule,
+                                               HeldoutContrast contrast) {
   contrast.first_positions = settings_.segment_length;
-  AddPart(name, kNatsPerToken, rule, HeldoutEffect(evidence_, contrast, settings_.bootstrap));
+  const auto estimate = HeldoutEffect(evidence_, contrast, settings_.bootstrap);
+  AddPart(name, kLossUnit, rule, estimate);
+  return estimate.ok() ? std::optional(estimate->effect) : std::nullopt;
 }
 
 void ClaimBuilder::AddTraining(const std::string& name, std::optional<VerdictRule> rule,
                                const TrainingContrast& contrast) {
-  AddPart(name, kNatsPerToken, rule, TrainingEffect(evidence_, contrast, settings_.bootstrap));
+  AddPart(name, kLossUnit, rule, TrainingEffect(evidence_, contrast, settings_.bootstrap));
 }
 
 void ClaimBuilder::AddStatistic(
@@ -76,11 +109,21 @@ void ClaimBuilder::AddPart(const std::string& name, const std::string& unit,
   claim_.parts.push_back(std::move(part));
 }
 
+void ClaimBuilder::AddShare(const std::string& name, const std::string& unit,
+                            const absl::StatusOr<EffectEstimate>& estimate) {
+  AddPart(name, unit, std::nullopt, estimate);
+  claim_.parts.back().is_difference = false;
+}
+
 void ClaimBuilder::AddSeries(ClaimSeries series) {
   if (!series.values.empty()) claim_.series.push_back(std::move(series));
 }
 
 void ClaimBuilder::AddNote(std::string note) { claim_.notes.push_back(std::move(note)); }
+
+void ClaimBuilder::AddCaution(std::string caution) {
+  claim_.cautions.push_back(std::move(caution));
+}
 
 Claim ClaimBuilder::Finish() {
   std::vector<Verdict> verdicts;

@@ -25,6 +25,8 @@ struct ClaimPart {
   std::optional<EffectEstimate> estimate = {};
   std::string missing = {};
   Verdict verdict = Verdict::kNotMeasured;
+  // Whether 0 is no effect; false for a share, which has no place on the scale of effects.
+  bool is_difference = true;
 };
 
 struct Claim {
@@ -39,10 +41,14 @@ struct Claim {
   std::vector<ClaimSeries> series = {};
   // What a reader has to know of how it was measured; names of domains among it.
   std::vector<std::string> notes = {};
+  // What the verdict alone would hide; told wherever it is.
+  std::vector<std::string> cautions = {};
   Verdict verdict = Verdict::kNotMeasured;
   // One sentence with the numbers.
   std::string sentence = {};
 };
+
+inline constexpr char kLossUnit[] = "nats per token";
 
 struct ClaimSettings {
   PairedBootstrapOptions bootstrap;
@@ -56,9 +62,10 @@ class ClaimBuilder {
   ClaimBuilder(const Evidence& evidence, const ClaimSettings& settings, Claim claim)
       : evidence_(evidence), settings_(settings), claim_(std::move(claim)) {}
 
-  // In nats per token. A contrast's first_positions are those of the settings.
-  void AddHeldout(const std::string& name, std::optional<VerdictRule> rule,
-                  HeldoutContrast contrast);
+  // In nats per token. A contrast's first_positions are those of the settings. Returns the effect;
+  // nullopt when it was not measured.
+  std::optional<double> AddHeldout(const std::string& name, std::optional<VerdictRule> rule,
+                                   HeldoutContrast contrast);
   void AddTraining(const std::string& name, std::optional<VerdictRule> rule,
                    const TrainingContrast& contrast);
   void AddStatistic(const std::string& name, const std::string& unit,
@@ -66,9 +73,13 @@ class ClaimBuilder {
                     const std::function<std::optional<double>(const ArmResult&)>& statistic);
   void AddPart(const std::string& name, const std::string& unit, std::optional<VerdictRule> rule,
                const absl::StatusOr<EffectEstimate>& estimate);
+  // Told, and no difference of anything.
+  void AddShare(const std::string& name, const std::string& unit,
+                const absl::StatusOr<EffectEstimate>& estimate);
   // Unless it has no values.
   void AddSeries(ClaimSeries series);
   void AddNote(std::string note);
+  void AddCaution(std::string caution);
   // Judges the parts and writes the sentence.
   Claim Finish();
 
@@ -81,8 +92,22 @@ class ClaimBuilder {
   Claim claim_;
 };
 
-// "0.106 [0.090, 0.122] nats per token"; without brackets where there is no interval.
-std::string EffectText(const EffectEstimate& estimate, const std::string& unit);
+bool OfOneSeed(const ClaimPart& part);
+
+// What the interval of one seed is widened by on both sides before it is judged. Told losses have
+// that of judged ones, so that the same number looks equally sure. 0 without such an interval.
+double SeedAllowance(const ClaimPart& part);
+
+// Whether a claim is inconclusive for nothing but want of a second seed, without which numbers that
+// a run has one of have no interval.
+bool WantsSecondSeed(const Claim& claim);
+
+// What is told behind the numbers of an effect: "(+-0.02 for one seed)", with the sign of plus and
+// minus, "(one seed, no interval)", "(no interval)" or nothing.
+std::string SeedText(const ClaimPart& part);
+
+// "0.106 [0.090, 0.122] nats per token (+-0.02 for one seed)"; "not measured (no run of prefix)".
+std::string PartText(const ClaimPart& part);
 
 }  // namespace braid
 

@@ -40,7 +40,7 @@ Claim FirstSegmentLeaks(const Evidence& evidence, const ClaimSettings& settings)
 
 // The third of the domains (at least one) that is least, and the third that is most, like the
 // training data, by DomainProfile.similarity; ties by name. Only domains with held-out windows.
-// Both empty with fewer than two.
+// Both empty with fewer than two. "Majority" is by likeness, not by size.
 struct DomainContrast {
   std::set<std::string> distinct;
   std::set<std::string> majority;

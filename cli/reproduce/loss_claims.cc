@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/reproduce/arm_statistics.h"
 #include "cli/reproduce/claims.h"
+#include "cli/reproduce/effect_text.h"
 #include "cli/reproduce/training_curves.h"
 
 namespace braid {
@@ -85,20 +86,37 @@ void AddDomains(ClaimBuilder& builder, const std::string& prefix,
   }
 }
 
-// `arms` on the distinct domains minus the same on the majority domains.
+// "code (0.231), wiki (0.316)": with their cosines, in the order of `domains`.
+std::string WithSimilarity(const std::vector<DomainProfile>& domains,
+                           const std::set<std::string>& names) {
+  std::vector<std::string> texts;
+  for (const DomainProfile& domain : domains) {
+    if (!names.contains(domain.name)) continue;
+    texts.push_back(absl::StrCat(domain.name, " (", EffectNumber(domain.similarity), ")"));
+  }
+  return absl::StrJoin(texts, ", ");
+}
+
+std::string DomainNote(const Evidence& evidence, const DomainContrast& contrast) {
+  const std::vector<DomainProfile> domains = BySimilarity(evidence.domains);
+  return absl::StrCat(
+      "Domains are listed from least to most like the training text, by the cosine of a domain's "
+      "mean embedding with that of all training text (tokens weighted). Least like it, the lowest "
+      "third: ",
+      WithSimilarity(domains, contrast.distinct),
+      ". Most like it, the highest third: ", WithSimilarity(domains, contrast.majority), ".");
+}
+
+// `arms` on the domains least like the training text minus the same on those most like it.
 void AddDomainContrast(ClaimBuilder& builder, const std::string& name,
                        const std::vector<SignedArm>& arms) {
   const DomainContrast domains = ContrastDomains(builder.evidence());
   if (domains.distinct.empty()) {
-    builder.AddPart(name, "nats per token", kGain,
+    builder.AddPart(name, kLossUnit, kGain,
                     absl::NotFoundError("fewer than two domains have held-out text"));
     return;
   }
-  builder.AddNote(
-      absl::StrCat("Domains are listed from least to most like the training text. "
-                   "Distinct: ",
-                   absl::StrJoin(domains.distinct, ", "),
-                   "; majority: ", absl::StrJoin(domains.majority, ", "), "."));
+  builder.AddNote(DomainNote(builder.evidence(), domains));
   builder.AddHeldout(name, kGain,
                      {.arms = arms, .groups = {{+1, domains.distinct}, {-1, domains.majority}}});
 }
@@ -108,8 +126,50 @@ void AddDomainContrast(ClaimBuilder& builder, const std::string& name,
 void AddSegmentLength(ClaimBuilder& builder, const std::string& name, const std::string& model) {
   const HeldoutContrast contrast{.arms = Gain(arm::kDense, model),
                                  .first_positions = kLongestSegment};
-  builder.AddPart(name, "nats per token", std::nullopt,
+  builder.AddPart(name, kLossUnit, std::nullopt,
                   HeldoutEffect(builder.evidence(), contrast, builder.settings().bootstrap));
+}
+
+// A model in random minus the same in similarity order: above 0 where similarity order helps it.
+std::vector<SignedArm> HelpOfOrder(const std::string& model) {
+  return {{+1, model, v1::RANDOM}, {-1, model, v1::SIMILARITY}};
+}
+
+// Which model the order moves, told: their difference, which is judged, does not say.
+void AddHelpOfOrder(ClaimBuilder& builder) {
+  const auto dense = builder.AddHeldout("held-out, dense, random minus similarity order",
+                                        std::nullopt, {.arms = HelpOfOrder(arm::kDense)});
+  const auto moe = builder.AddHeldout("held-out, MoE, random minus similarity order", std::nullopt,
+                                      {.arms = HelpOfOrder(arm::kMoe)});
+  builder.AddHeldout("held-out, dense in random minus MoE in similarity order", std::nullopt,
+                     {.arms = {{+1, arm::kDense, v1::RANDOM}, {-1, arm::kMoe, v1::SIMILARITY}}});
+  if (!dense || !moe) return;
+  builder.AddCaution(absl::StrCat(
+      "On held-out text, similarity order in place of random changes the loss of the dense model "
+      "by ",
+      SignedEffectNumber(-*dense), " nats per token and that of the MoE by ",
+      SignedEffectNumber(-*moe), ". The gain from the order is the first minus the second: ",
+      std::abs(*dense) > std::abs(*moe) ? "the dense model moved more" : "the MoE moved more",
+      *dense <= 0 && *moe <= 0 ? ", and neither is better for it." : "."));
+}
+
+// What it is worth to have a lower loss than expert choice.
+void AddExpertChoiceBelowDense(ClaimBuilder& builder) {
+  std::string worse;
+  for (const auto& [name, model] : {std::pair("by segment", arm::kExpertChoiceSegment),
+                                    std::pair("by token", arm::kExpertChoiceToken)}) {
+    const auto gain = builder.AddHeldout(absl::StrCat("dense minus expert choice ", name),
+                                         std::nullopt, {.arms = Gain(arm::kDense, model)});
+    if (gain && *gain < 0) {
+      absl::StrAppend(&worse, worse.empty() ? "" : " and ", EffectNumber(-*gain), " (", name, ")");
+    }
+  }
+  builder.AddCaution(absl::StrCat(
+      "Expert choice is not tuned: all arms have the learning rate that was chosen for the dense "
+      "model and the MoE.",
+      worse.empty() ? ""
+                    : absl::StrCat(" Here its loss is above that of the dense model by ", worse,
+                                   " nats per token, and to be below that is little.")));
 }
 
 }  // namespace
@@ -146,8 +206,8 @@ Claim MoeBelowDense(const Evidence& evidence, const ClaimSettings& settings) {
                        "experts the dense loss with fewer than half of the tokens"});
   builder.AddHeldout("held-out", kGain, {.arms = Gain(arm::kDense, arm::kMoe)});
   builder.AddTraining("training, second half", kGain, {.arms = Gain(arm::kDense, arm::kMoe)});
-  builder.AddPart("tokens for the dense model's final loss", "of all tokens", std::nullopt,
-                  TokensNeeded(evidence, settings.bootstrap));
+  builder.AddShare("tokens for the dense model's final loss", "of all tokens",
+                   TokensNeeded(evidence, settings.bootstrap));
   builder.AddHeldout("held-out, 4 experts", std::nullopt,
                      {.arms = Gain(arm::kDense, arm::kExperts4)});
   builder.AddHeldout("held-out, 16 experts", std::nullopt,
@@ -192,6 +252,7 @@ Claim SimilarityOrderMatters(const Evidence& evidence, const ClaimSettings& sett
       {.arms = Gain(arm::kDense, arm::kMoe), .ranges = {{+1, 0.8, 1.0}, {-1, 0.2, 0.4}}});
   builder.AddHeldout("held-out, random order", std::nullopt,
                      {.arms = Gain(arm::kDense, arm::kMoe, v1::RANDOM)});
+  AddHelpOfOrder(builder);
   const SeriesFigure figure =
       GainFigure("Training loss, dense minus MoE by tenths", "per cent of training");
   for (const auto& [order, name] :
@@ -206,7 +267,7 @@ Claim SoftMergingOrExpertChoice(const Evidence& evidence, const ClaimSettings& s
       evidence, settings,
       {.number = 4,
        .name = "soft merging beats expert choice by segment, is no worse than by token, and better "
-               "outside the majority domains",
+               "in the domains least like the training text",
        .source = "Figure 5, Table 2",
        .paper_result = "expert choice by segment above by 0.065, 0.095, 0.132, 0.058, 0.120 nats "
                        "per token (arXiv, Books, Wikipedia, C4, Python), by token by 0.013, 0.061, "
@@ -215,7 +276,8 @@ Claim SoftMergingOrExpertChoice(const Evidence& evidence, const ClaimSettings& s
   const auto token = Gain(arm::kExpertChoiceToken, arm::kMoe);
   builder.AddHeldout("below expert choice by segment", kGain, {.arms = segment});
   builder.AddHeldout("below expert choice by token", kNoWorse, {.arms = token});
-  AddDomainContrast(builder, "by token, distinct minus majority domains", token);
+  AddDomainContrast(builder, "by token, least minus most like the training text", token);
+  AddExpertChoiceBelowDense(builder);
   AddDomains(builder, "by segment, ", segment);
   AddDomains(builder, "by token, ", token);
   return builder.Finish();
@@ -231,7 +293,7 @@ Claim DistinctDomainsGainMost(const Evidence& evidence, const ClaimSettings& set
            "0.3B/8E: 0.196 nats per token on Python, 0.113 to 0.127 on arXiv, Books and "
            "Wikipedia, 0.037 on C4"});
   const auto gain = Gain(arm::kDense, arm::kMoe);
-  AddDomainContrast(builder, "held-out, distinct minus majority domains", gain);
+  AddDomainContrast(builder, "held-out, least minus most like the training text", gain);
   AddDomains(builder, "", gain);
   return builder.Finish();
 }

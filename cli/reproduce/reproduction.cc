@@ -115,6 +115,7 @@ class Experiment {
     }
     ASSIGN_OR_RETURN(CheckedCorpus corpus, CheckSource(client, plan_, std::move(source), board_));
     PrintNotes(corpus.notes);
+    corpus_paths_ = corpus.source.paths;
     notes_ = std::move(corpus.notes);
     ASSIGN_OR_RETURN(corpus_, PrepareOrders(client, corpus, board_));
     PrintNotes(corpus_.notes);
@@ -194,6 +195,14 @@ class Experiment {
     return absl::OkStatus();
   }
 
+  // As the service made it complete.
+  v1::RunSpec MainSpec() const {
+    const auto run = std::ranges::find(plan_.runs, std::string(arm::kMoe),
+                                       [](const PlannedRun& planned) { return planned.arm.name; });
+    if (run == plan_.runs.end()) return {};
+    return runs_[static_cast<size_t>(run - plan_.runs.begin())].spec();
+  }
+
   Reproduction Conclude() {
     evidence_.domains = corpus_.domains;
     Reproduction reproduction{.plan = plan_.name,
@@ -201,6 +210,10 @@ class Experiment {
                               .version = options_.version,
                               .num_steps = plan_.num_steps,
                               .tokens_of_run = plan_.num_tokens_of_run(),
+                              .corpus_paths = corpus_paths_,
+                              .dataset_dirs = corpus_.dataset_dirs,
+                              .heldout_windows = HeldoutWindows(evidence_.results),
+                              .spec = MainSpec(),
                               .domains = corpus_.domains,
                               .notes = notes_,
                               .runs = std::move(reproduced_)};
@@ -217,6 +230,7 @@ class Experiment {
   const ReproductionPlan& plan_;
   ProgressBoard board_;
   const KeptSeconds seconds_;
+  std::vector<std::string> corpus_paths_;
   std::vector<std::string> notes_;
   PreparedCorpus corpus_;
   // Of each planned run.

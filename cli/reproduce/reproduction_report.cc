@@ -1,7 +1,10 @@
 #include "cli/reproduce/reproduction_report.h"
 
+#include <google/protobuf/util/json_util.h>
+
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/reproduce/arm_statistics.h"
+#include "cli/reproduce/claims.h"
+#include "trainer/report/html_text.h"
+#include "trainer/report/svg_frame.h"
 
 namespace braid {
 namespace {
@@ -72,6 +78,7 @@ json ClaimJson(const Claim& claim) {
                  {"sentence", claim.sentence},
                  {"parts", json::array()},
                  {"notes", claim.notes},
+                 {"cautions", claim.cautions},
                  {"series", json::array()}};
   for (const ClaimPart& part : claim.parts) object["parts"].push_back(PartJson(part));
   for (const ClaimSeries& series : claim.series) object["series"].push_back(SeriesJson(series));
@@ -100,20 +107,57 @@ double HeldoutLoss(const ArmResult& result, int32_t first_positions) {
   return nats / static_cast<double>(tokens);
 }
 
-std::string EffectCell(const ClaimPart& part) {
-  if (!part.estimate) return absl::StrCat("not measured: ", part.missing);
-  return EffectText(*part.estimate, part.unit);
+// Every field of a message, by the names of the proto.
+json MessageJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  const auto status = google::protobuf::util::MessageToJsonString(message, &text, options);
+  return status.ok() ? json::parse(text, nullptr, /*allow_exceptions=*/false) : json();
 }
 
-// Columns that the names of judged parts need.
-size_t NameWidth(std::span<const Claim> claims) {
+json DomainJson(const Reproduction& reproduction, const DomainProfile& domain) {
+  json object = {{"name", domain.name},
+                 {"num_tokens", domain.num_tokens},
+                 {"num_heldout_tokens", domain.num_heldout_tokens},
+                 {"num_heldout_sources", domain.num_heldout_sources},
+                 {"similarity", domain.similarity}};
+  const auto windows = reproduction.heldout_windows.find(domain.name);
+  if (windows != reproduction.heldout_windows.end()) {
+    object["num_heldout_windows"] = windows->second;
+  }
+  return object;
+}
+
+json DatasetsJson(const Reproduction& reproduction) {
+  json object = json::object();
+  for (const auto& [order, dir] : reproduction.dataset_dirs) object[OrderName(order)] = dir;
+  return object;
+}
+
+// Columns that texts of judged parts need.
+int Width(std::span<const Claim> claims, const std::function<std::string(const ClaimPart&)>& text) {
   size_t width = 0;
   for (const Claim& claim : claims) {
     for (const ClaimPart& part : claim.parts) {
-      if (part.rule) width = std::max(width, part.name.size());
+      // What is said of missing ones ends a row.
+      if (part.rule && part.estimate) width = std::max(width, NumCharacters(text(part)));
     }
   }
-  return width;
+  return static_cast<int>(width);
+}
+
+std::string Padded(std::string text, int width) {
+  const size_t length = NumCharacters(text);
+  if (length < static_cast<size_t>(width)) text.append(static_cast<size_t>(width) - length, ' ');
+  return text;
+}
+
+bool AnyOfOneSeed(std::span<const Claim> claims) {
+  return std::ranges::any_of(claims, [](const Claim& claim) {
+    return std::ranges::any_of(claim.parts,
+                               [](const ClaimPart& part) { return part.rule && OfOneSeed(part); });
+  });
 }
 
 }  // namespace
@@ -130,6 +174,17 @@ ReproducedRun ReproducedRunOf(const ArmResult& result, const std::string& name,
           .heldout_loss = HeldoutLoss(result, first_positions)};
 }
 
+std::map<std::string, int64_t> HeldoutWindows(std::span<const ArmResult> results) {
+  std::map<std::string, int64_t> windows;
+  const auto scored = std::ranges::find_if(
+      results, [](const ArmResult& result) { return !result.heldout.empty(); });
+  if (scored == results.end()) return windows;
+  for (const DomainWindows& domain : scored->heldout.front().domains) {
+    windows[domain.domain] = static_cast<int64_t>(domain.windows.size());
+  }
+  return windows;
+}
+
 std::string ReproductionJson(const Reproduction& reproduction) {
   json object = {{"plan", reproduction.plan},
                  {"command", reproduction.command},
@@ -137,17 +192,16 @@ std::string ReproductionJson(const Reproduction& reproduction) {
                  {"num_steps", reproduction.num_steps},
                  {"tokens_of_run", reproduction.tokens_of_run},
                  {"confidence", reproduction.confidence},
+                 {"corpus", reproduction.corpus_paths},
+                 {"datasets", DatasetsJson(reproduction)},
+                 {"spec", MessageJson(reproduction.spec)},
                  {"notes", reproduction.notes},
                  {"seconds", reproduction.seconds},
                  {"domains", json::array()},
                  {"runs", json::array()},
                  {"claims", json::array()}};
   for (const DomainProfile& domain : reproduction.domains) {
-    object["domains"].push_back({{"name", domain.name},
-                                 {"num_tokens", domain.num_tokens},
-                                 {"num_heldout_tokens", domain.num_heldout_tokens},
-                                 {"num_heldout_sources", domain.num_heldout_sources},
-                                 {"similarity", domain.similarity}});
+    object["domains"].push_back(DomainJson(reproduction, domain));
   }
   for (const ReproducedRun& run : reproduction.runs) object["runs"].push_back(RunJson(run));
   for (const Claim& claim : reproduction.claims) object["claims"].push_back(ClaimJson(claim));
@@ -156,17 +210,26 @@ std::string ReproductionJson(const Reproduction& reproduction) {
 }
 
 void PrintClaims(std::span<const Claim> claims, std::ostream& out) {
-  const int width = static_cast<int>(NameWidth(claims));
+  if (AnyOfOneSeed(claims)) {
+    out << "One seed: intervals hold for it alone, and losses are judged with intervals that are\n"
+           "wider by \xC2\xB1"
+        << FormatFixed(kSingleSeedAllowance, 2)
+        << "; numbers without an interval cannot be judged.\n\n";
+  }
+  const int names = Width(claims, [](const ClaimPart& part) { return part.name; });
+  const int effects = Width(claims, PartText);
   for (const Claim& claim : claims) {
-    out << absl::StrFormat("%2d. %s: %s\n", claim.number, claim.name,
-                           absl::AsciiStrToUpper(VerdictName(claim.verdict)));
+    out << absl::StrFormat("%2d. %s: %s%s\n", claim.number, claim.name,
+                           absl::AsciiStrToUpper(VerdictName(claim.verdict)),
+                           WantsSecondSeed(claim) ? " for want of a second seed" : "");
     for (const ClaimPart& part : claim.parts) {
       if (!part.rule) continue;
-      const std::string verdict = part.estimate ? VerdictName(part.verdict) : "";
       const std::string line =
-          absl::StrFormat("    %-*s  %-36s  %s", width, part.name, EffectCell(part), verdict);
+          absl::StrCat("    ", Padded(part.name, names), "  ", Padded(PartText(part), effects),
+                       "  ", part.estimate ? VerdictName(part.verdict) : "");
       out << absl::StripTrailingAsciiWhitespace(line) << "\n";
     }
+    for (const std::string& caution : claim.cautions) out << "    " << caution << "\n";
   }
 }
 

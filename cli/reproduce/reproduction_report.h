@@ -3,6 +3,7 @@
 #define BRAID_CLI_REPRODUCE_REPRODUCTION_REPORT_H_
 
 #include <cstdint>
+#include <map>
 #include <ostream>
 #include <span>
 #include <string>
@@ -35,6 +36,14 @@ struct Reproduction {
   int64_t num_steps = 0;
   int64_t tokens_of_run = 0;
   double confidence = 0.95;
+  // Files and directories, as the service that read them names them.
+  std::vector<std::string> corpus_paths = {};
+  // What it became, by order, and how much of it was held out: windows, by domain.
+  std::map<v1::OrderMode, std::string> dataset_dirs = {};
+  std::map<std::string, int64_t> heldout_windows = {};
+  // Of the first run of the main arm, with every default filled in; ArmDefinitions say what others
+  // have instead. Without a dataset when nothing was launched.
+  v1::RunSpec spec = {};
   std::vector<DomainProfile> domains = {};
   // What the check of the corpus found; runs without a result.
   std::vector<std::string> notes = {};
@@ -48,10 +57,14 @@ struct Reproduction {
 ReproducedRun ReproducedRunOf(const ArmResult& result, const std::string& name,
                               const std::string& id, int32_t first_positions);
 
+// Windows of the held-out split by domain, which all models are scored on; empty without a score.
+std::map<std::string, int64_t> HeldoutWindows(std::span<const ArmResult> results);
+
 // reproduction.json; docs/reproduction.md lists the fields. Numbers that are not finite are null.
 std::string ReproductionJson(const Reproduction& reproduction);
 
-// Each claim with its verdict, and below it a row for each judged effect with its interval.
+// Each claim with its verdict, and below it a row for each judged effect with its interval and what
+// the verdict alone would hide. Says above where there is one seed.
 void PrintClaims(std::span<const Claim> claims, std::ostream& out);
 
 }  // namespace braid

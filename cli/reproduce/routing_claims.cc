@@ -110,8 +110,8 @@ Claim ExpertsAreUsed(const Evidence& evidence, const ClaimSettings& settings) {
                                .y_max = 1};
   for (const char* name :
        {arm::kExperts4, arm::kMoe, arm::kExperts16, arm::kNoWarmup, arm::kNoWarmup16}) {
-    builder.AddStatistic(absl::StrCat("in use at the end, ", name), kShareUnit, std::nullopt,
-                         {{+1, name}}, ActiveShare);
+    builder.AddShare(absl::StrCat("in use at the end, ", name), kShareUnit,
+                     StatisticEffect(evidence, {{+1, name}}, ActiveShare, settings.bootstrap));
     builder.AddSeries(UtilizationCurveOf(evidence, name, in_use));
   }
   builder.AddHeldout("held-out, without warm-up minus with", std::nullopt,

@@ -28,10 +28,14 @@ std::string VerdictName(Verdict verdict) {
   return "";
 }
 
+double SeedAllowance(const EffectEstimate& estimate, const VerdictRule& rule) {
+  return estimate.by_seed.size() < 2 ? rule.single_seed_allowance : 0;
+}
+
 Verdict Judge(const EffectEstimate& estimate, const VerdictRule& rule) {
   BRAID_CHECK(rule.margin > 0) << "margin " << rule.margin;
   if (!estimate.has_interval) return Verdict::kInconclusive;
-  const double allowance = estimate.by_seed.size() < 2 ? rule.single_seed_allowance : 0;
+  const double allowance = SeedAllowance(estimate, rule);
   const double low = estimate.low - allowance;
   const double high = estimate.high + allowance;
   switch (rule.kind) {

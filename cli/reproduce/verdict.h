@@ -41,6 +41,9 @@ struct VerdictRule {
   double single_seed_allowance = 0;
 };
 
+// The rule's allowance where the estimate is of one seed, else 0.
+double SeedAllowance(const EffectEstimate& estimate, const VerdictRule& rule);
+
 // Inconclusive when neither condition holds, or without an interval.
 Verdict Judge(const EffectEstimate& estimate, const VerdictRule& rule);
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "cli/reproduce/page/effect_text.h"
+#include "cli/reproduce/effect_text.h"
 #include "cli/reproduce/page/forest_plot.h"
 #include "cli/reproduce/page/page_sections.h"
 #include "cli/reproduce/page/series_figures.h"
@@ -37,16 +37,27 @@ std::string SeedsText(const EffectEstimate& estimate) {
   });
 }
 
+std::string RuleCell(const ClaimPart& part) {
+  if (part.rule) return RuleText(*part.rule);
+  return part.is_difference ? "told" : "told, a share";
+}
+
+std::string IntervalCell(const EffectEstimate& estimate) {
+  return HasInterval(estimate) ? IntervalText(estimate) : "none";
+}
+
 HtmlTable::Row PartRow(const ClaimPart& part) {
   std::string effect = EffectNumber(std::nan(""));
   std::string interval, seeds;
   if (part.estimate) {
     effect = EffectNumber(part.estimate->effect);
-    interval = HasInterval(*part.estimate) ? IntervalText(*part.estimate) : "none";
+    interval = IntervalCell(*part.estimate);
+    const double allowance = SeedAllowance(part);
+    if (allowance > 0) absl::StrAppend(&interval, " \xC2\xB1", FormatFixed(allowance, 2));
     seeds = SeedsText(*part.estimate);
   }
   return {{EscapeHtml(part.name), effect, interval, part.rule ? VerdictBadge(part.verdict) : "",
-           part.rule ? RuleText(*part.rule) : "told", seeds, EscapeHtml(part.unit)}};
+           RuleCell(part), seeds, EscapeHtml(part.unit)}};
 }
 
 std::string PartsTable(const Claim& claim) {
@@ -77,11 +88,11 @@ std::string MissingList(const Claim& claim) {
   return absl::StrCat("<p>Not measured:</p>\n<ul class=\"findings\">\n", items, "</ul>\n");
 }
 
-// One a unit.
+// One a unit, of what is a difference.
 std::vector<ForestPlot> PlotsOf(const Claim& claim) {
   std::vector<ForestPlot> plots;
   for (const ClaimPart& part : claim.parts) {
-    if (!part.estimate) continue;
+    if (!part.estimate || !part.is_difference) continue;
     auto plot = plots.begin();
     while (plot != plots.end() && plot->x_label != part.unit) ++plot;
     if (plot == plots.end()) {
@@ -96,6 +107,9 @@ std::vector<ForestPlot> PlotsOf(const Claim& claim) {
 
 std::string Notes(const Claim& claim) {
   std::string out;
+  for (const std::string& caution : claim.cautions) {
+    absl::StrAppend(&out, "<p class=\"sentence\"><strong>", EscapeHtml(caution), "</strong></p>\n");
+  }
   for (const std::string& note : claim.notes) {
     absl::StrAppend(&out, "<p class=\"sentence\">", EscapeHtml(note), "</p>\n");
   }

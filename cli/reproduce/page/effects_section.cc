@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cli/reproduce/page/forest_plot.h"
 #include "cli/reproduce/page/page_sections.h"
 #include "trainer/report/html_page.h"
@@ -19,6 +21,7 @@ constexpr double kLarge = 4;
 
 // The judged effects of a claim in one unit.
 struct JudgedEffects {
+  int claim = 0;
   std::string unit;
   std::vector<ForestRow> rows;
   // How far from zero they reach.
@@ -42,7 +45,8 @@ std::vector<JudgedEffects> AllEffects(const Reproduction& reproduction) {
       if (!part.rule) continue;
       auto effects = std::find_if(all.begin() + static_cast<int64_t>(first), all.end(),
                                   [&](const auto& known) { return known.unit == part.unit; });
-      if (effects == all.end()) effects = all.insert(all.end(), {.unit = part.unit, .rows = {}});
+      if (effects == all.end())
+        effects = all.insert(all.end(), {.claim = claim.number, .unit = part.unit, .rows = {}});
       effects->rows.push_back({.part = part, .group = ClaimTitle(claim)});
       effects->extent = std::max(effects->extent, ExtentOf(part));
     }
@@ -61,18 +65,33 @@ double LargeExtent(const std::vector<JudgedEffects>& all, const std::string& uni
   return kLarge * extents[extents.size() / 2];
 }
 
+// "Claims 4 and 9".
+std::string ClaimsText(const std::vector<int>& numbers) {
+  const size_t last = numbers.size() - 1;
+  std::string text = absl::StrJoin(std::span(numbers).first(last), ", ");
+  return absl::StrCat(last > 0 ? "Claims " : "Claim ", text, last > 0 ? " and " : "",
+                      numbers[last]);
+}
+
 // Of one unit: claims with usual effects, then those with large ones.
 std::vector<ForestPlot> PlotsOfUnit(const std::vector<JudgedEffects>& all,
                                     const std::string& unit) {
   const double large = LargeExtent(all, unit);
   std::vector<ForestPlot> plots = {
-      {.description = absl::StrCat("Effects, ", unit), .x_label = unit},
-      {.description = absl::StrCat("Larger effects, ", unit), .x_label = unit}};
+      {.description = absl::StrCat("Effects, ", unit), .x_label = unit}, {.x_label = unit}};
+  std::vector<int> apart;
   for (const JudgedEffects& effects : all) {
     if (effects.unit != unit) continue;
+    if (effects.extent > large) apart.push_back(effects.claim);
     std::vector<ForestRow>& rows = plots[effects.extent > large ? 1 : 0].rows;
     rows.insert(rows.end(), effects.rows.begin(), effects.rows.end());
   }
+  if (apart.empty()) {
+    plots.pop_back();
+    return plots;
+  }
+  plots[1].description = absl::StrCat(ClaimsText(apart), ", on ",
+                                      apart.size() > 1 ? "their" : "its", " own scale, ", unit);
   return plots;
 }
 
@@ -82,6 +101,17 @@ std::vector<std::string> UnitsOf(const std::vector<JudgedEffects>& all) {
     if (std::ranges::find(units, effects.unit) == units.end()) units.push_back(effects.unit);
   }
   return units;
+}
+
+ForestKey KeyOf(const std::vector<JudgedEffects>& all) {
+  ForestKey key;
+  for (const JudgedEffects& effects : all) {
+    for (const ForestRow& row : effects.rows) {
+      if (SeedAllowance(row.part) > 0) key.allowance = true;
+      if (row.part.estimate && !OfOneSeed(row.part)) key.single_seeds = true;
+    }
+  }
+  return key;
 }
 
 }  // namespace
@@ -97,12 +127,14 @@ std::string EffectsSection(const Reproduction& reproduction) {
                       "</figure>\n");
     }
   }
-  return Section("Judged effects",
-                 absl::StrCat("Each effect with its ", ConfidenceText(reproduction),
-                              " interval; right of zero is as claimed. The shaded strip is the "
-                              "margin of that effect's rule."),
-                 plots.empty() ? "" : RenderForestKey(NumSeeds(reproduction) == 1) + plots,
-                 "effects");
+  return Section(
+      "Judged effects",
+      absl::StrCat("Each effect with its ", ConfidenceText(reproduction),
+                   " interval. Right of zero is as claimed, with two exceptions: where two losses "
+                   "are claimed to be about equal (claim 8), near zero is, inside the strip; where "
+                   "one is claimed to be not much higher (claim 4, by token), left of zero inside "
+                   "the strip is, too. The shaded strip is the margin of that effect's rule."),
+      plots.empty() ? "" : RenderForestKey(KeyOf(all)) + plots, "effects");
 }
 
 }  // namespace braid

@@ -4,7 +4,8 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "cli/reproduce/page/effect_text.h"
+#include "absl/strings/str_split.h"
+#include "cli/reproduce/effect_text.h"
 #include "cli/reproduce/page/verdict_mark.h"
 #include "trainer/report/html_text.h"
 #include "trainer/report/plot_series.h"
@@ -14,7 +15,10 @@ namespace braid {
 namespace {
 
 constexpr double kTop = 6, kBottom = 44, kGroupHeight = 24, kEdge = 8;
-constexpr double kLabelSize = 11;
+constexpr double kLabelSize = 11, kGroupSize = 12;
+// Of labels and names of groups that take several lines.
+constexpr double kLineHeight = 14;
+constexpr size_t kMostLines = 3;
 // Of the seeds' rings below the interval.
 constexpr double kSeedDrop = 7;
 
@@ -26,7 +30,8 @@ struct Layout {
   double row_height = 0;
   // From the top of a row to its interval.
   double dot = 0;
-  size_t label_length = 0;
+  // Of a label, which is broken into lines.
+  double label_width = 0;
   double left = 0, right = 0;
 };
 
@@ -34,9 +39,27 @@ bool IsMeasured(const ForestRow& row) {
   return row.part.estimate && std::isfinite(row.part.estimate->effect);
 }
 
-double AllowanceOf(const ClaimPart& part) {
-  const bool of_one_seed = part.rule && part.estimate->by_seed.size() < 2;
-  return of_one_seed ? part.rule->single_seed_allowance : 0;
+// Characters of which a line takes at most `width`.
+size_t LineLength(double width, double font_size) {
+  return static_cast<size_t>(width / TextWidth("x", font_size));
+}
+
+// Lines of whole words, no wider than `width`; the last has what is left, shortened.
+std::vector<std::string> Lines(const std::string& text, double width, double font_size) {
+  std::vector<std::string> lines;
+  std::string line;
+  for (const absl::string_view word : absl::StrSplit(text, ' ')) {
+    const std::string longer = absl::StrCat(line, line.empty() ? "" : " ", word);
+    const bool fits = line.empty() || TextWidth(longer, font_size) <= width;
+    if (!fits && lines.size() + 1 < kMostLines) {
+      lines.push_back(Shorten(line, LineLength(width, font_size)));
+      line = std::string(word);
+    } else {
+      line = longer;
+    }
+  }
+  lines.push_back(Shorten(line, LineLength(width, font_size)));
+  return lines;
 }
 
 std::string NumbersOf(const ClaimPart& part) {
@@ -49,10 +72,12 @@ std::string VerdictText(const ClaimPart& part) {
 }
 
 Layout WideLayout(const ForestPlot& plot) {
-  Layout layout{.width = 860, .row_height = 24, .dot = 10, .label_length = 48};
+  Layout layout{.width = 860, .row_height = 24, .dot = 10, .label_width = 330};
   double labels = 0, numbers = 0, verdicts = 0;
   for (const ForestRow& row : plot.rows) {
-    labels = std::max(labels, TextWidth(Shorten(row.part.name, layout.label_length), kLabelSize));
+    for (const std::string& line : Lines(row.part.name, layout.label_width, kLabelSize)) {
+      labels = std::max(labels, TextWidth(line, kLabelSize));
+    }
     if (IsMeasured(row)) numbers = std::max(numbers, TextWidth(NumbersOf(row.part), kLabelSize));
     verdicts = std::max(verdicts, TextWidth(VerdictText(row.part), kLabelSize));
   }
@@ -66,7 +91,7 @@ Layout NarrowLayout() {
           .width = 370,
           .row_height = 36,
           .dot = 22,
-          .label_length = 42,
+          .label_width = 270,
           .left = kEdge + 6,
           .right = 370 - kEdge - 6};
 }
@@ -86,28 +111,49 @@ PlotRange RangeOf(const ForestPlot& plot) {
     for (const double value : estimate.by_seed) range.Include(value);
     if (row.part.rule) IncludeRule(*row.part.rule, &range);
     if (!HasInterval(estimate)) continue;
-    range.Include(estimate.low - AllowanceOf(row.part));
-    range.Include(estimate.high + AllowanceOf(row.part));
+    range.Include(estimate.low - SeedAllowance(row.part));
+    range.Include(estimate.high + SeedAllowance(row.part));
   }
   if (range.empty()) return range;
   const double margin = 0.03 * (range.high - range.low);
   return {range.low - margin, range.high + margin};
 }
 
-std::string Margin(const ClaimPart& part, const Layout& layout, const PlotScale& x, double top) {
-  if (!part.rule) return "";
+// A row where it is drawn.
+struct PlacedRow {
+  const ForestRow& row;
+  std::vector<std::string> label;
+  double top = 0;
+  // Of its lines beyond the first.
+  double more = 0;
+};
+
+PlacedRow Place(const ForestRow& row, const Layout& layout, double top) {
+  PlacedRow placed{
+      .row = row, .label = Lines(row.part.name, layout.label_width, kLabelSize), .top = top};
+  placed.more = kLineHeight * static_cast<double>(placed.label.size() - 1);
+  return placed;
+}
+
+// Of the interval: below the label on narrow pages, at its middle on wide ones.
+double MiddleOf(const PlacedRow& placed, const Layout& layout) {
+  return placed.top + layout.dot + (layout.wide ? placed.more / 2 : placed.more);
+}
+
+std::string Margin(const PlacedRow& placed, const Layout& layout, const PlotScale& x) {
+  if (!placed.row.part.rule) return "";
   PlotRange range;
   range.Include(0);
-  IncludeRule(*part.rule, &range);
-  const double height = layout.wide ? layout.row_height : layout.row_height - 15;
-  return SvgRectangle(x(range.low), top + layout.row_height - height, x(range.high) - x(range.low),
-                      height, "class=\"margin\"", "");
+  IncludeRule(*placed.row.part.rule, &range);
+  const double above = layout.wide ? 0 : 15 + placed.more;
+  return SvgRectangle(x(range.low), placed.top + above, x(range.high) - x(range.low),
+                      layout.row_height + placed.more - above, "class=\"margin\"", "");
 }
 
 std::string Interval(const ClaimPart& part, const PlotScale& x, double y) {
   if (!HasInterval(*part.estimate)) return "";
   const double low = part.estimate->low, high = part.estimate->high;
-  const double allowance = AllowanceOf(part);
+  const double allowance = SeedAllowance(part);
   std::string out = absl::StrCat("<path class=\"range\" d=\"M", Pixel(x(low)), " ", Pixel(y), "H",
                                  Pixel(x(high)), "M", Pixel(x(low)), " ", Pixel(y - 3), "v6M",
                                  Pixel(x(high)), " ", Pixel(y - 3), "v6\"/>");
@@ -136,28 +182,39 @@ std::string TitleOf(const ClaimPart& part) {
   return absl::StrCat("<title>", EscapeHtml(title), "</title>");
 }
 
-std::string EffectOf(const ClaimPart& part, const Layout& layout, const PlotScale& x, double top) {
-  const double y = top + layout.dot;
+std::string EffectOf(const ClaimPart& part, const PlotScale& x, double y) {
   const Verdict shape = part.rule ? part.verdict : Verdict::kShown;
   return absl::StrCat("<g class=\"", part.rule ? VerdictClass(part.verdict) : "told", "\">",
                       TitleOf(part), Interval(part, x, y), Seeds(*part.estimate, x, y + kSeedDrop),
                       VerdictShape(shape, x(part.estimate->effect), y), "</g>");
 }
 
-std::string Texts(const ForestRow& row, const Layout& layout, double top) {
-  const double y = top + (layout.wide ? layout.dot + 4 : 12);
-  std::string out =
-      SvgText(kEdge, y, "start", Shorten(row.part.name, layout.label_length), "label over");
+std::string TextLines(const std::vector<std::string>& lines, double first,
+                      const std::string& css_class) {
+  std::string out;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    out +=
+        SvgText(kEdge, first + kLineHeight * static_cast<double>(i), "start", lines[i], css_class);
+  }
+  return out;
+}
+
+std::string Texts(const PlacedRow& placed, const Layout& layout) {
+  const ForestRow& row = placed.row;
+  const double first = placed.top + (layout.wide ? layout.dot + 4 : 12);
+  const std::string label = TextLines(placed.label, first, "label over");
   const bool measured = IsMeasured(row);
   if (!layout.wide) {
     const std::string number = measured ? EffectNumber(row.part.estimate->effect) : "not measured";
-    return out +
-           SvgText(layout.width - kEdge, y, "end", number, measured ? "label over" : "faint over");
+    return label + SvgText(layout.width - kEdge, first, "end", number,
+                           measured ? "label over" : "faint over");
   }
-  if (!measured) return out + SvgText(layout.right + 14, y, "start", "not measured", "faint over");
-  absl::StrAppend(&out, SvgText(layout.right + 14, y, "start", NumbersOf(row.part), "label over"),
-                  SvgText(layout.width - kEdge, y, "end", VerdictText(row.part), "faint over"));
-  return out;
+  const double y = MiddleOf(placed, layout) + 4;
+  if (!measured)
+    return label + SvgText(layout.right + 14, y, "start", "not measured", "faint over");
+  return absl::StrCat(label,
+                      SvgText(layout.right + 14, y, "start", NumbersOf(row.part), "label over"),
+                      SvgText(layout.width - kEdge, y, "end", VerdictText(row.part), "faint over"));
 }
 
 struct Rows {
@@ -166,21 +223,26 @@ struct Rows {
   double bottom = kTop;
 };
 
+void AddGroup(const std::string& group, const Layout& layout, Rows* rows) {
+  const auto lines = Lines(group, layout.width - 2 * kEdge, kGroupSize);
+  rows->marks += TextLines(lines, rows->bottom + 16, "group over");
+  rows->bottom += kGroupHeight + kLineHeight * static_cast<double>(lines.size() - 1);
+}
+
 Rows PlaceRows(const ForestPlot& plot, const Layout& layout, const PlotScale& x) {
   Rows rows;
   std::string group;
   for (const ForestRow& row : plot.rows) {
     if (row.group != group) {
       group = row.group;
-      const size_t length = layout.wide ? 110 : 48;
-      rows.marks += SvgText(kEdge, rows.bottom + 16, "start", Shorten(group, length), "group over");
-      rows.bottom += kGroupHeight;
+      AddGroup(group, layout, &rows);
     }
-    rows.margins += Margin(row.part, layout, x, rows.bottom);
-    rows.marks += Texts(row, layout, rows.bottom);
-    if (IsMeasured(row)) rows.marks += EffectOf(row.part, layout, x, rows.bottom);
+    const PlacedRow placed = Place(row, layout, rows.bottom);
+    rows.margins += Margin(placed, layout, x);
+    rows.marks += Texts(placed, layout);
+    if (IsMeasured(row)) rows.marks += EffectOf(row.part, x, MiddleOf(placed, layout));
     rows.marks += "\n";
-    rows.bottom += layout.row_height;
+    rows.bottom += layout.row_height + placed.more;
   }
   return rows;
 }
@@ -206,7 +268,7 @@ std::string RenderForestPlot(const ForestPlot& plot) {
   return ForWidth(Draw(plot, WideLayout(plot), range), Draw(plot, NarrowLayout(), range));
 }
 
-std::string RenderForestKey(bool one_seed) {
+std::string RenderForestKey(const ForestKey& key) {
   std::string out = "<p class=\"key\">";
   for (const Verdict verdict : {Verdict::kShown, Verdict::kNotShown, Verdict::kInconclusive}) {
     out += KeyItem(absl::StrCat("<g class=\"", VerdictClass(verdict),
@@ -218,12 +280,16 @@ std::string RenderForestKey(bool one_seed) {
       "<g class=\"told\"><path class=\"range\" d=\"M3 6H31\"/><circle class=\"dot\" cx=\"17\" "
       "cy=\"6\" r=\"4\"/></g>",
       "told, not judged");
-  out += one_seed ? KeyItem("<g class=\"told\"><path class=\"allowance\" d=\"M3 6H31\"/></g>",
-                            "allowance for one seed")
-                  : KeyItem(
-                        "<g class=\"told\"><circle class=\"seed\" cx=\"9\" cy=\"6\" r=\"2.2\"/>"
-                        "<circle class=\"seed\" cx=\"22\" cy=\"6\" r=\"2.2\"/></g>",
-                        "single seeds");
+  if (key.allowance) {
+    out += KeyItem("<g class=\"told\"><path class=\"allowance\" d=\"M3 6H31\"/></g>",
+                   "allowance for one seed");
+  }
+  if (key.single_seeds) {
+    out += KeyItem(
+        "<g class=\"told\"><circle class=\"seed\" cx=\"9\" cy=\"6\" r=\"2.2\"/>"
+        "<circle class=\"seed\" cx=\"22\" cy=\"6\" r=\"2.2\"/></g>",
+        "single seeds");
+  }
   return absl::StrCat(out,
                       KeyItem("<rect class=\"margin\" x=\"4\" y=\"0\" width=\"26\" height=\"12\"/>",
                               "margin of the rule"),

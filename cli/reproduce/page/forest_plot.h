@@ -24,12 +24,17 @@ struct ForestPlot {
 
 // Twice, for wide and for narrow pages. A row has the effect in the shape of its verdict
 // (verdict_mark.h; a disc where none is judged), its interval, the values of single seeds as small
-// rings below it, and the margin of its rule as a shaded strip. A row that was not measured says
-// so. Empty when no row has an effect.
+// rings below it, what is added to an interval of one seed as dots, and the margin of its rule as a
+// shaded strip. A row that was not measured says so. Empty when no row has an effect.
 std::string RenderForestPlot(const ForestPlot& plot);
 
-// What the signs mean, as HTML. Intervals of one seed have an allowance, and no single seeds.
-std::string RenderForestKey(bool one_seed);
+// Signs that some plots have.
+struct ForestKey {
+  bool allowance = false;
+  bool single_seeds = false;
+};
+// What the signs mean, as HTML.
+std::string RenderForestKey(const ForestKey& key);
 
 }  // namespace braid
 

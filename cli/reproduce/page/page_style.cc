@@ -37,6 +37,7 @@ svg text.faint { font-size: 11px; }
 .claim h3 a:hover, .claim h3 a:focus-visible { text-decoration: underline; }
 .claim ul { list-style: none; padding: 0; font-size: 14px; }
 .claim li { padding-left: 1.2em; text-indent: -1.2em; overflow-wrap: anywhere; }
+.claim .caution { padding-left: 1.2em; text-indent: 0; margin-top: 2px; max-width: 50em; }
 .measured { white-space: nowrap; }
 .claim .paper { color: var(--muted); font-size: 13px; overflow-wrap: anywhere; }
 .sentence { margin: 6px 0; max-width: 50em; overflow-wrap: anywhere; }

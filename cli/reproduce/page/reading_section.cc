@@ -17,7 +17,8 @@ constexpr char kRule[] =
     "claim is "
     "shown when all its judged effects are, and not shown when one is not. With one seed, "
     "intervals "
-    "of losses are widened before they are judged (dotted in the plots).</p>\n";
+    "of losses are widened before they are judged (\xC2\xB1, dotted in the plots, of told losses "
+    "as well).</p>\n";
 
 constexpr char kLimits[] =
     "<p><strong>Limits.</strong> The models are hundreds of times smaller than those of the paper "
@@ -36,13 +37,19 @@ std::string ConfidenceText(const Reproduction& reproduction) {
 
 std::string ReadingSection(const Reproduction& reproduction) {
   const std::string intervals = absl::StrCat(
-      "<p><strong>Numbers.</strong> Nats per token on text that no model has seen, without the "
-      "first segment of each window, which routes on itself; every effect compares models on the "
-      "same windows or at the same steps, within a seed.</p>\n<p><strong>Intervals</strong> (",
+      "<p><strong>Numbers</strong> are of three kinds. Held-out losses: nats per token on text "
+      "that "
+      "no model has trained on. Training losses: nats per token of the batches of the run itself, "
+      "each before the step that learns from it. Both are without the first segment of each "
+      "sequence, which routes on itself, unless a name says so. Numbers of which a run has one: "
+      "shares of experts or tokens, and divergences of routing in nats. Every effect compares "
+      "models "
+      "on the same windows, or at the same steps, within a seed; shares that are told are no "
+      "differences and stand in tables alone.</p>\n<p><strong>Intervals</strong> (",
       ConfidenceText(reproduction),
-      ") hold two errors: that of the held-out text, by a bootstrap over blocks of windows that "
-      "all "
-      "arms and seeds share, and that of the seeds, by Student\xE2\x80\x99s t. Numbers of which a "
+      ") hold two errors: that of the text, by a bootstrap over blocks of held-out windows or of "
+      "training steps that all arms share, and that of the seeds, by Student\xE2\x80\x99s t. "
+      "Numbers of which a "
       "run has one have the second alone.</p>\n");
   return Section("How to read it", "What the numbers mean, and what they cannot say.",
                  absl::StrCat("<div class=\"reading\">\n", intervals, kRule, kLimits, "</div>\n"),

@@ -140,7 +140,48 @@ TEST(ClaimsTest, OneSeedSaysSo) {
   experiment.Simple(arm::kMoe, 0, 3.9);
   const Claim claim = CausalAbovePrefix(experiment.evidence(), kSettings);
   EXPECT_EQ(claim.verdict, Verdict::kShown) << claim.sentence;
-  EXPECT_NE(claim.sentence.find("One seed"), std::string::npos) << claim.sentence;
+  EXPECT_NE(claim.sentence.find("nats per token (\xC2\xB1"
+                                "0.02 for one seed); training"),
+            std::string::npos)
+      << claim.sentence;
+  EXPECT_TRUE(claim.sentence.ends_with("how other seeds would differ is not in the intervals."));
+  EXPECT_FALSE(WantsSecondSeed(claim));
+  EXPECT_EQ(SeedAllowance(claim.parts[0]), kSingleSeedAllowance);
+  const ClaimPart& told = Part(claim, "held-out, dense minus prefix");
+  EXPECT_EQ(SeedAllowance(told), 0) << "it was not measured";
+}
+
+TEST(ClaimsTest, ToldLossesOfOneSeedHaveTheAllowanceOfJudgedOnes) {
+  Experiment experiment(3);
+  for (const char* name : {arm::kDense, arm::kPrefix, arm::kMoe}) experiment.Simple(name, 0, 4.0);
+  const ClaimPart told =
+      Part(CausalAbovePrefix(experiment.evidence(), kSettings), "held-out, dense minus prefix");
+  EXPECT_FALSE(told.rule);
+  EXPECT_EQ(SeedAllowance(told), kSingleSeedAllowance);
+  for (const char* name : {arm::kDense, arm::kPrefix, arm::kMoe}) experiment.Simple(name, 1, 4.0);
+  EXPECT_EQ(SeedAllowance(Part(CausalAbovePrefix(experiment.evidence(), kSettings),
+                               "held-out, dense minus prefix")),
+            0);
+}
+
+TEST(ClaimsTest, NumbersOfOneRunWantASecondSeed) {
+  Experiment experiment(6);
+  for (const auto& [name, experts] :
+       {std::pair(arm::kMoe, 8), std::pair(arm::kNoWarmup, 8), std::pair(arm::kExperts16, 16),
+        std::pair(arm::kNoWarmup16, 16)}) {
+    ArmResult& run = experiment.Run(name, v1::SIMILARITY, 0);
+    run.num_experts = experts;
+    run.metrics.emplace_back().set_step(10);
+    run.metrics.back().add_routing()->set_active_experts(4);
+  }
+  const Claim claim = ExpertsAreUsed(experiment.evidence(), kSettings);
+  EXPECT_EQ(claim.verdict, Verdict::kInconclusive);
+  EXPECT_TRUE(WantsSecondSeed(claim));
+  EXPECT_EQ(PartText(claim.parts[0]), "0.000 of the experts (one seed, no interval)");
+  EXPECT_NE(claim.sentence.find("there is no interval, and nothing to judge by"), std::string::npos)
+      << claim.sentence;
+  EXPECT_EQ(claim.sentence.find("not in the intervals"), std::string::npos);
+  EXPECT_FALSE(Part(claim, "in use at the end, moe").is_difference);
 }
 
 TEST(ClaimsTest, WithoutAnEffectAClaimIsShownNoMoreOftenThanItSays) {
@@ -187,7 +228,32 @@ TEST(ClaimsTest, OrderMattersByTheDifferenceOfGains) {
   EXPECT_EQ(claim.series[0].values.size(), 10);
 }
 
-TEST(ClaimsTest, ExpertChoiceIsComparedInAndOutOfTheMajority) {
+TEST(ClaimsTest, WhichModelTheOrderMovesIsTold) {
+  Experiment experiment(12);
+  for (uint64_t seed = 0; seed < 2; ++seed) {
+    const auto score = [&](const char* name, v1::OrderMode order, double loss) {
+      experiment.Score(name, order, ScoredRouting::kSegment, seed, loss, loss);
+    };
+    score(arm::kDense, v1::SIMILARITY, 4.22);
+    score(arm::kDense, v1::RANDOM, 4.14);
+    score(arm::kMoe, v1::SIMILARITY, 4.12);
+    score(arm::kMoe, v1::RANDOM, 4.11);
+  }
+  const Claim claim = SimilarityOrderMatters(experiment.evidence(), kSettings);
+  const auto effect = [&](const char* name) { return Part(claim, name).estimate->effect; };
+  const double dense = effect("held-out, dense, random minus similarity order");
+  const double moe = effect("held-out, MoE, random minus similarity order");
+  EXPECT_NEAR(dense, -0.08, 0.01);
+  EXPECT_NEAR(moe, -0.01, 0.01);
+  EXPECT_NEAR(effect("held-out, dense in random minus MoE in similarity order"), 0.02, 0.01);
+  EXPECT_NEAR(claim.parts[1].estimate->effect, moe - dense, 1e-9) << "the judged one";
+  ASSERT_EQ(claim.cautions.size(), 1u);
+  EXPECT_TRUE(
+      claim.cautions[0].ends_with(": the dense model moved more, and neither is better for it."))
+      << claim.cautions[0];
+}
+
+TEST(ClaimsTest, ExpertChoiceIsComparedInDomainsUnlikeAndLikeTheText) {
   Experiment experiment(5);
   experiment.Shift(arm::kExpertChoiceToken, "code", 0.1);
   for (uint64_t seed = 0; seed < 3; ++seed) {
@@ -200,6 +266,23 @@ TEST(ClaimsTest, ExpertChoiceIsComparedInAndOutOfTheMajority) {
   EXPECT_NEAR(Part(claim, "by token, code").estimate->effect, 0.08, 0.01);
   EXPECT_NEAR(Part(claim, "by token, news").estimate->effect, -0.02, 0.01);
   EXPECT_NEAR(claim.parts[2].estimate->effect, 0.1, 0.01);
+  ASSERT_EQ(claim.cautions.size(), 1u);
+  EXPECT_TRUE(claim.cautions[0].starts_with("Expert choice is not tuned"));
+  EXPECT_EQ(claim.cautions[0].find("above that of the dense model"), std::string::npos)
+      << "there is no dense model";
+}
+
+TEST(ClaimsTest, ExpertChoiceAboveDenseIsSaid) {
+  Experiment experiment(13);
+  experiment.Simple(arm::kExpertChoiceSegment, 0, 4.5);
+  experiment.Simple(arm::kExpertChoiceToken, 0, 3.95);
+  experiment.Simple(arm::kMoe, 0, 3.9);
+  experiment.Simple(arm::kDense, 0, 4.0);
+  const Claim claim = SoftMergingOrExpertChoice(experiment.evidence(), kSettings);
+  EXPECT_NEAR(Part(claim, "dense minus expert choice by segment").estimate->effect, -0.5, 0.01);
+  EXPECT_NEAR(Part(claim, "dense minus expert choice by token").estimate->effect, 0.05, 0.01);
+  EXPECT_NE(claim.cautions[0].find("(by segment) nats"), std::string::npos) << claim.cautions[0];
+  EXPECT_EQ(claim.cautions[0].find("(by token)"), std::string::npos) << claim.cautions[0];
 }
 
 TEST(ClaimsTest, UtilizationIsComparedOverSeeds) {
@@ -262,7 +345,9 @@ TEST(ClaimsTest, DistinctDomainsGainMost) {
   EXPECT_EQ(claim.verdict, Verdict::kShown) << claim.sentence;
   EXPECT_NEAR(claim.parts[0].estimate->effect, 0.15, 0.01);
   ASSERT_EQ(claim.notes.size(), 1);
-  EXPECT_NE(claim.notes[0].find("Distinct: code; majority: news."), std::string::npos);
+  EXPECT_NE(claim.notes[0].find(
+                "lowest third: code (0.200). Most like it, the highest third: news (0.800)."),
+            std::string::npos);
 }
 
 TEST(ClaimsTest, RoutingIsComparedOnTheSameModel) {

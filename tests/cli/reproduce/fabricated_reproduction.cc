@@ -47,8 +47,8 @@ class Fabricator {
     const double count = static_cast<double>(fabrication.domains.size());
     for (size_t d = 0; d < fabrication.domains.size(); ++d) {
       const double place = static_cast<double>((3 * d) % fabrication.domains.size()) / count;
-      evidence_.domains.push_back(
-          {fabrication.domains[d], static_cast<int64_t>(1e5 + 9e5 * place), 0.3 + 0.6 * place});
+      evidence_.domains.push_back({fabrication.domains[d], static_cast<int64_t>(1e5 + 9e5 * place),
+                                   0.3 + 0.6 * place, kWindows * kLength});
     }
     for (size_t w = 0; w < kWindows * fabrication.domains.size(); ++w) {
       windows_.push_back(Normal(0.3));
@@ -145,6 +145,19 @@ class Fabricator {
   std::vector<double> windows_;
 };
 
+// As a service makes it complete.
+v1::RunSpec ResolvedSpec() {
+  v1::RunSpec spec = PlannedRunSpec(QuickPlan(), {.arm = {.name = arm::kMoe}}, "/data");
+  spec.mutable_model()->set_num_layers(kLayers);
+  spec.mutable_model()->set_d_model(64);
+  spec.mutable_model()->set_d_ff(256);
+  spec.mutable_model()->set_sequence_length(kLength);
+  spec.mutable_model()->set_vocab_size(2048);
+  spec.mutable_optimizer()->set_warmup_fraction(0.05);
+  spec.mutable_optimizer()->set_final_lr_ratio(0.1);
+  return spec;
+}
+
 }  // namespace
 
 Reproduction FabricateReproduction(const Fabrication& fabrication) {
@@ -155,6 +168,11 @@ Reproduction FabricateReproduction(const Fabrication& fabrication) {
       .version = "0.1.0",
       .num_steps = fabrication.num_steps,
       .tokens_of_run = 5734400,
+      .corpus_paths = {"/data/corpus.jsonl"},
+      .dataset_dirs = {{v1::SIMILARITY, "/home/datasets/similarity"},
+                       {v1::RANDOM, "/home/datasets/random"}},
+      .heldout_windows = HeldoutWindows(evidence.results),
+      .spec = ResolvedSpec(),
       .domains = evidence.domains,
       .notes = {"held-out text of 2 domains is short: intervals there are wide"},
       .claims = EvaluateClaims(evidence, {.bootstrap = {.samples = 300}}),

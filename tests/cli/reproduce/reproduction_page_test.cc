@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/reproduce/claims.h"
-#include "cli/reproduce/page/effect_text.h"
+#include "cli/reproduce/effect_text.h"
 #include "cli/reproduce/page/page_sections.h"
 #include "cli/reproduce/page/page_style.h"
 #include "tests/cli/reproduce/fabricated_reproduction.h"
@@ -91,7 +91,7 @@ TEST(ReproductionPageTest, CountsVerdicts) {
 
 TEST(ReproductionPageTest, EffectsFarBeyondTheOthersHaveAScaleOfTheirOwn) {
   const std::string effects = SectionOf(RenderReproduction(Fabricated()), "effects");
-  const std::string heading = "<h3>Larger effects, nats per token</h3>";
+  const std::string heading = "<h3>Claim 9, on its own scale, nats per token</h3>";
   const size_t start = effects.find(heading);
   ASSERT_NE(start, std::string::npos);
   const std::string larger = effects.substr(start, effects.find("</figure>", start) - start);
@@ -128,7 +128,11 @@ TEST(ReproductionPageTest, ShowsWhatWasRun) {
   const std::string setup = SectionOf(RenderReproduction(reproduction), "setup");
   EXPECT_THAT(setup, AllOf(HasSubstr(EscapeHtml(reproduction.command)), HasSubstr("1 h 23 min"),
                            HasSubstr("42 with 3 seeds"), HasSubstr("5.73M tokens"),
-                           HasSubstr(EscapeHtml(reproduction.notes[0]))));
+                           HasSubstr(EscapeHtml(reproduction.notes[0])),
+                           HasSubstr("<code>/data/corpus.jsonl</code>"),
+                           HasSubstr("<code>/home/datasets/similarity</code>"),
+                           HasSubstr("FFN width F</th><td>256<"), HasSubstr("<td>40</td>"),
+                           HasSubstr("0.006 after a linear warm-up of 5\xC2\xA0% of")));
   for (const ReproducedRun& run : reproduction.runs) EXPECT_THAT(setup, HasSubstr(run.name));
   for (const DomainProfile& domain : reproduction.domains) {
     EXPECT_THAT(setup, HasSubstr("<td>" + domain.name + "</td>"));
@@ -162,6 +166,10 @@ TEST(ReproductionPageTest, NumbersThatAreNotFiniteAreDashes) {
     part.estimate->effect = part.estimate->by_seed[0] = std::nan("");
     part.estimate->high = std::numeric_limits<double>::infinity();
     for (ClaimSeries& series : claim.series) series.values[0] = std::nan("");
+    // As the sentence of the claim has the part.
+    claim.sentence = absl::StrCat(part.name, ": ", PartText(part));
+    EXPECT_THAT(claim.sentence, AllOf(HasSubstr(absl::StrCat(": ", kDash, " ", part.unit)),
+                                      Not(HasSubstr("nan")), Not(HasSubstr("inf "))));
   }
   const std::string html = RenderReproduction(reproduction);
   ExpectGoodReproduction(html);
@@ -188,10 +196,50 @@ TEST(ReproductionPageTest, OneSeedIsSaidPlainly) {
   const std::string one = RenderReproduction(FabricateReproduction({.num_seeds = 1}));
   ExpectGoodReproduction(one);
   EXPECT_THAT(one, AllOf(HasSubstr("There is one seed."), HasSubstr("class=\"allowance\""),
-                         HasSubstr("14 with 1 seed<")));
+                         HasSubstr("14 with 1 seed<"),
+                         HasSubstr(", 2 of them for want of a second seed<")));
   EXPECT_THAT(RenderReproduction(Fabricated()),
               AllOf(Not(HasSubstr("There is one seed.")), HasSubstr("class=\"seed\""),
                     Not(HasSubstr("class=\"allowance\""))));
+}
+
+TEST(ReproductionPageTest, EffectsOfOneSeedAmongOthersAreNamed) {
+  Reproduction reproduction = Fabricated();
+  reproduction.claims[2].parts[1].estimate->by_seed.resize(1);
+  const std::string html = RenderReproduction(reproduction);
+  ExpectGoodReproduction(html);
+  EXPECT_THAT(html, AllOf(HasSubstr("with one seed (in claims 3)"), HasSubstr("42 with 3 seeds"),
+                          HasSubstr("allowance for one seed"), HasSubstr("single seeds<")));
+}
+
+TEST(ReproductionPageTest, SharesAreInTablesAlone) {
+  const std::string section = SectionOf(RenderReproduction(Fabricated()), "claim-5");
+  EXPECT_THAT(section, AllOf(HasSubstr("<td>in use at the end, moe</td>"),
+                             HasSubstr("<title>more with warm-up, 8 experts:"),
+                             Not(HasSubstr("<title>in use at the end, moe:"))));
+}
+
+TEST(ReproductionPageTest, TitlesOfClaimsAreWrappedNotCut) {
+  const Reproduction& reproduction = Fabricated();
+  const std::string effects = SectionOf(RenderReproduction(reproduction), "effects");
+  const std::regex group("class=\"group over\">([^<]*)</text>");
+  std::string titles;
+  for (std::sregex_iterator i(effects.begin(), effects.end(), group), end; i != end; ++i) {
+    titles += (*i)[1].str() + " ";
+  }
+  for (const Claim& claim : reproduction.claims) {
+    EXPECT_THAT(titles, HasSubstr(EscapeHtml(ClaimTitle(claim)))) << "of all lines together";
+  }
+  EXPECT_THAT(titles, Not(HasSubstr("\xE2\x80\xA6")));
+}
+
+TEST(ReproductionPageTest, CautionsStandBesideTheVerdict) {
+  Reproduction reproduction = Fabricated();
+  reproduction.claims[3].cautions = {"Expert choice <is> not tuned."};
+  const std::string html = RenderReproduction(reproduction);
+  for (const char* id : {"verdicts", "claim-4"}) {
+    EXPECT_THAT(SectionOf(html, id), HasSubstr("Expert choice &lt;is&gt; not tuned.")) << id;
+  }
 }
 
 TEST(ReproductionPageTest, NothingAtAllIsStillAPage) {

@@ -42,8 +42,14 @@ Claim MeasuredClaim() {
 }
 
 TEST(ReproductionReportTest, JsonHoldsEffectsIntervalsAndVerdicts) {
+  v1::RunSpec spec;
+  spec.mutable_model()->set_num_layers(4);
   const Reproduction reproduction{.plan = "full",
-                                  .domains = {{"caf\xe9", 12, 0.5}},
+                                  .corpus_paths = {"/text"},
+                                  .dataset_dirs = {{v1::RANDOM, "/home/datasets/2"}},
+                                  .heldout_windows = {{"law", 40}},
+                                  .spec = spec,
+                                  .domains = {{"caf\xe9", 12, 0.5}, {"law", 10, 0.4, 20000}},
                                   .runs = {{.name = "moe-similarity-seed-0",
                                             .arm = "moe",
                                             .id = "run-000002",
@@ -67,6 +73,12 @@ TEST(ReproductionReportTest, JsonHoldsEffectsIntervalsAndVerdicts) {
   EXPECT_EQ(claim["series"][1]["labels"][0], "0");
   EXPECT_EQ(claim["notes"][0], "Distinct: code.");
   EXPECT_EQ(json["runs"][0]["order"], "similarity");
+  EXPECT_EQ(json["corpus"][0], "/text");
+  EXPECT_EQ(json["datasets"]["random"], "/home/datasets/2");
+  EXPECT_EQ(json["spec"]["model"]["num_layers"], 4);
+  EXPECT_FALSE(json["domains"][0].contains("num_heldout_windows"));
+  EXPECT_EQ(json["domains"][1]["num_heldout_windows"], 40);
+  EXPECT_EQ(json["domains"][1]["num_heldout_tokens"], 20000);
   EXPECT_TRUE(json["runs"][0]["heldout_loss"].is_null());
 }
 
@@ -82,7 +94,33 @@ TEST(ReproductionReportTest, TheTableShowsWhatIsJudged) {
   PrintClaims(std::vector{MeasuredClaim()}, out);
   EXPECT_EQ(out.str(),
             " 1. MoE below dense: SHOWN\n"
-            "    held-out  0.106 [0.090, 0.120] nats per token   shown\n");
+            "    held-out  0.106 [0.090, 0.120] nats per token  shown\n");
+}
+
+TEST(ReproductionReportTest, TheTableSaysWhatOneSeedMeans) {
+  Claim claim = MeasuredClaim();
+  claim.parts[0].estimate->by_seed = {0.1};
+  ClaimPart bare = claim.parts[0];
+  bare.name = "share";
+  bare.unit = "of the experts";
+  bare.estimate->has_interval = false;
+  bare.verdict = claim.verdict = Verdict::kInconclusive;
+  Claim wanting = claim;
+  wanting.parts = {bare};
+  claim.cautions = {"Mind this."};
+  std::ostringstream out;
+  PrintClaims(std::vector{claim, wanting}, out);
+  EXPECT_EQ(
+      out.str(),
+      "One seed: intervals hold for it alone, and losses are judged with intervals that are\n"
+      "wider by \xC2\xB1"
+      "0.02; numbers without an interval cannot be judged.\n\n"
+      " 1. MoE below dense: INCONCLUSIVE\n"
+      "    held-out  0.106 [0.090, 0.120] nats per token (\xC2\xB1"
+      "0.02 for one seed)  shown\n"
+      "    Mind this.\n"
+      " 1. MoE below dense: INCONCLUSIVE for want of a second seed\n"
+      "    share     0.106 of the experts (one seed, no interval)              inconclusive\n");
 }
 
 TEST(ReproductionReportTest, ARunIsReportedByItsLosses) {
@@ -96,6 +134,8 @@ TEST(ReproductionReportTest, ARunIsReportedByItsLosses) {
   EXPECT_DOUBLE_EQ(run.heldout_loss, 2);
   EXPECT_DOUBLE_EQ(run.training_loss, 10);
   EXPECT_TRUE(std::isnan(ReproducedRunOf({}, "", "", 64).heldout_loss));
+  EXPECT_EQ(HeldoutWindows(std::vector{ArmResult(), result}),
+            (std::map<std::string, int64_t>{{"a", 2}}));
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ std::string FormatProgress(const std::string& name, const Progress& progress,
                   progress.total > 0 ? absl::StrCat("/", CompactCount(progress.total)) : "", " ",
                   progress.unit);
   if (!progress.detail.empty()) absl::StrAppend(&line, "  ", progress.detail);
-  if (progress.rate < 0 && rate > 0) absl::StrAppend(&line, "  ", CompactCount(rate), "/s");
+  if (progress.rate < 0 && rate >= 0.5) absl::StrAppend(&line, "  ", CompactCount(rate), "/s");
   double eta = progress.eta_seconds;
   if (eta < 0 && rate > 0 && progress.total > 0) eta = (progress.total - progress.done) / rate;
   if (eta >= 0) absl::StrAppend(&line, "  ETA ", FormatClock(eta));

@@ -32,7 +32,7 @@ absl::StatusOr<v1::CorpusDescription> Describe(PipelineClient& client, const Cor
                    }));
   board.Finish(
       "read",
-      absl::StrFormat("%s documents, %.1f MB in %d domains", WithThousands(corpus.num_documents()),
+      absl::StrFormat("%s documents, %.2f MB in %d domains", WithThousands(corpus.num_documents()),
                       static_cast<double>(corpus.num_bytes()) / 1e6, corpus.domains_size()));
   return corpus;
 }

@@ -85,6 +85,9 @@ void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) std::cerr << "note: " << PrintableText(note) << "\n";
 }
 
+// Scorings at a time are no more than these.
+int NumCores() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+
 class Experiment {
  public:
   Experiment(Session& session, const ReproductionOptions& options)
@@ -139,7 +142,7 @@ class Experiment {
       lanes.tasks.push_back(TaskOf(run));
       scoring += PlannedScoringSeconds(plan_, run);
     }
-    lanes.seconds_afterwards = scoring / options_.lanes;
+    lanes.seconds_afterwards = scoring / std::min(options_.lanes, NumCores());
     ASSIGN_OR_RETURN(TrainingClient client, session_.Training());
     ASSIGN_OR_RETURN(runs_, FollowLanes(client, lanes, board_));
     return absl::OkStatus();

@@ -218,7 +218,7 @@ TEST_F(ReproduceCommandTest, SaysWhatACorpusLacks) {
     if (dry_run) command.push_back("--dry-run");
     const Outcome small = Run(command);
     EXPECT_EQ(small.exit_code, 1);
-    EXPECT_THAT(small.errors, HasSubstr("the corpus is too small: kB of text, needed"));
+    EXPECT_THAT(small.errors, HasSubstr("kB of text, needed at least 1.3 MB"));
   }
   EXPECT_EQ(NumRuns(), 0);
   EXPECT_EQ(Run({"reproduce", (root_ / "nothing").string()}).exit_code, 3);

@@ -109,9 +109,9 @@ TEST(JudgeNeedTest, CorpusCountsDirectoriesAndWhatCompressedFilesExpandTo) {
 
 TEST(FindingsTest, HintsStandBelowWhatIsNotGood) {
   std::ostringstream out;
-  PrintFindings({{Grade::kGood, "a", "fine", "never shown"},
-                 {Grade::kBad, "long name", "broken", "mend it"}},
-                out);
+  PrintFindings(
+      {{Grade::kGood, "a", "fine", "never shown"}, {Grade::kBad, "long name", "broken", "mend it"}},
+      out);
   EXPECT_EQ(out.str(),
             "good      a          fine\n"
             "bad       long name  broken\n"

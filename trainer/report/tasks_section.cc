@@ -131,8 +131,8 @@ HtmlTable::Row RowOf(std::span<const ReportRun> runs, const std::vector<Contende
                      const std::string& task) {
   const v1::TaskResult* any = FindAny(runs, contenders, task);
   HtmlTable::Row row{{EscapeHtml(task), any ? EscapeHtml(any->metrics(0).name()) : "",
-                      any ? ShotsOf(*any) : "",
-                      absl::StrCat(any ? any->num_examples() : 0), FormatFixed(ChanceOf(any), 1)}};
+                      any ? ShotsOf(*any) : "", absl::StrCat(any ? any->num_examples() : 0),
+                      FormatFixed(ChanceOf(any), 1)}};
   for (const Contender& contender : contenders) {
     row.cells.push_back(CellOf(Find(runs[contender.run], task, contender.routing)));
   }

@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/interrupt.h"
 #include "cli/stage_figures.h"
+#include "cli/tables.h"
 #include "formats/status_macros.h"
 
 namespace braid {
@@ -96,6 +97,13 @@ absl::StatusOr<v1::Job> CompleteJob(PipelineClient& client, const v1::SubmitCorp
   }
   RETURN_IF_ERROR(JobOutcome(job));
   return job;
+}
+
+std::string OrderText(const v1::Job& job) {
+  return absl::StrFormat("%s order: %s instances, adjacent cosine %.3f",
+                         job.spec().order() == v1::SIMILARITY ? "similarity" : "random",
+                         WithThousands(job.result().num_instances()),
+                         job.result().adjacent_cosine());
 }
 
 absl::Status JobOutcome(const v1::Job& job) {

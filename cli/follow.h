@@ -26,6 +26,9 @@ absl::StatusOr<v1::Run> FollowRun(TrainingClient& client, const std::string& id,
 absl::StatusOr<v1::Job> CompleteJob(PipelineClient& client, const v1::SubmitCorpusRequest& request,
                                     ProgressBoard& board);
 
+// "similarity order: 55,094 instances, adjacent cosine 0.271", of a job that succeeded.
+std::string OrderText(const v1::Job& job);
+
 // OK for success, otherwise an error that says how to go on.
 absl::Status JobOutcome(const v1::Job& job);
 absl::Status RunOutcome(const v1::Run& run);

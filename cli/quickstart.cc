@@ -19,7 +19,6 @@
 #include "cli/quickstart_plan.h"
 #include "cli/quickstart_summary.h"
 #include "cli/repeatable_request_id.h"
-#include "cli/tables.h"
 #include "formats/atomic_file.h"
 #include "formats/status_macros.h"
 
@@ -68,10 +67,7 @@ class Quickstart {
     *request.mutable_spec() = QuickstartCorpus(paths, order);
     request.set_request_id(RepeatableRequestId("quickstart", request.spec()));
     ASSIGN_OR_RETURN(v1::Job job, CompleteJob(client, request, board_));
-    board_.Finish(job.id(), absl::StrFormat("%s order: %s instances, adjacent cosine %.3f",
-                                            order == v1::SIMILARITY ? "similarity" : "random",
-                                            WithThousands(job.result().num_instances()),
-                                            job.result().adjacent_cosine()));
+    board_.Finish(job.id(), OrderText(job));
     return job;
   }
 

@@ -45,10 +45,7 @@ absl::StatusOr<v1::Job> Prepare(PipelineClient& client, const CheckedCorpus& cor
   const std::string text = RepeatableRequestId("reproduce", corpus.description);
   request.set_request_id(RepeatableRequestId(text, request.spec()));
   ASSIGN_OR_RETURN(v1::Job job, CompleteJob(client, request, board));
-  board.Finish(job.id(), absl::StrFormat("%s order: %s instances, adjacent cosine %.3f",
-                                         order == v1::SIMILARITY ? "similarity" : "random",
-                                         WithThousands(job.result().num_instances()),
-                                         job.result().adjacent_cosine()));
+  board.Finish(job.id(), OrderText(job));
   return job;
 }
 

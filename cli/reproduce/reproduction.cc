@@ -85,9 +85,6 @@ void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) std::cerr << "note: " << PrintableText(note) << "\n";
 }
 
-// Scorings at a time are no more than these.
-int NumCores() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
-
 class Experiment {
  public:
   Experiment(Session& session, const ReproductionOptions& options)
@@ -142,7 +139,7 @@ class Experiment {
       lanes.tasks.push_back(TaskOf(run));
       scoring += PlannedScoringSeconds(plan_, run);
     }
-    lanes.seconds_afterwards = scoring / std::min(options_.lanes, NumCores());
+    lanes.seconds_afterwards = scoring / ScoringThreads(options_.lanes);
     ASSIGN_OR_RETURN(TrainingClient client, session_.Training());
     ASSIGN_OR_RETURN(runs_, FollowLanes(client, lanes, board_));
     return absl::OkStatus();

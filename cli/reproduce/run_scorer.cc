@@ -15,12 +15,6 @@
 namespace braid {
 namespace {
 
-// Scoring takes a core each where the service is on this machine.
-size_t NumThreads(int lanes, size_t num_tasks) {
-  return std::min({static_cast<size_t>(std::max(lanes, 1)), num_tasks,
-                   static_cast<size_t>(std::max(std::thread::hardware_concurrency(), 1u))});
-}
-
 class RunScorer {
  public:
   RunScorer(const AnalysisClient& client, const std::vector<ScoringTask>& tasks,
@@ -33,7 +27,8 @@ class RunScorer {
     Show();
     {
       std::vector<std::jthread> threads;
-      for (size_t i = NumThreads(lanes, tasks_.size()); i > 0; --i) {
+      const auto most = static_cast<size_t>(ScoringThreads(lanes));
+      for (size_t i = std::min(most, tasks_.size()); i > 0; --i) {
         threads.emplace_back([this] { Work(); });
       }
     }
@@ -131,6 +126,11 @@ class RunScorer {
 };
 
 }  // namespace
+
+int ScoringThreads(int lanes) {
+  const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return std::clamp(lanes, 1, cores);
+}
 
 absl::StatusOr<std::vector<TaskScores>> ScoreRuns(const AnalysisClient& client,
                                                   const std::vector<ScoringTask>& tasks, int lanes,

@@ -23,6 +23,9 @@ struct ScoringTask {
 // The evaluations of all requests of one task, or why there are none.
 using TaskScores = absl::StatusOr<std::vector<v1::Evaluation>>;
 
+// Requests at a time: each takes a core where the service is on this machine.
+int ScoringThreads(int lanes);
+
 // In the order of the tasks. Each answer is kept as a file of `directory`, so that an interrupted
 // scoring goes on where it was; the file's name says of which run and request. `lanes` requests at
 // a time, but no more than there are tasks and cores. A service that is away is waited for;

@@ -134,9 +134,9 @@ std::string PlannedRun::name() const {
                       seed);
 }
 
-ReproductionPlan QuickPlan() { return MakePlan("quick", 800, 1024, 1); }
+ReproductionPlan QuickPlan() { return MakePlan("quick", 600, 1024, 1); }
 
-ReproductionPlan FullPlan() { return MakePlan("full", 2800, 2048, 3); }
+ReproductionPlan FullPlan() { return MakePlan("full", 2000, 2048, 3); }
 
 ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds) {
   plan.runs.clear();

@@ -241,7 +241,7 @@ TEST_F(ReproduceCommandTest, TellsThePlanWithoutDoingIt) {
   const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 4'000'000, /*labelled=*/true);
   const Outcome plan = Run({"reproduce", corpus.string(), "--dry-run", "--seeds", "2"});
   EXPECT_EQ(plan.exit_code, 0) << plan.errors;
-  EXPECT_THAT(plan.output, HasSubstr("quick: 28 runs of 800 steps"));
+  EXPECT_THAT(plan.output, HasSubstr("quick: 28 runs of 600 steps"));
   EXPECT_EQ(NumRuns(), 0);
 }
 

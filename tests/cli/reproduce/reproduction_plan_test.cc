@@ -183,7 +183,7 @@ TEST(ReproductionPlanTest, TheDryRunNamesArmsRunsAndTime) {
   std::ostringstream out;
   PrintPlan(FullPlan(), 2, 72'000'000, out);
   EXPECT_NE(out.str().find("expert-choice-token"), std::string::npos) << out.str();
-  EXPECT_NE(out.str().find("full: 42 runs of 2,800 steps (5.7M tokens), 2 at a time"),
+  EXPECT_NE(out.str().find("full: 42 runs of 2,000 steps (4.1M tokens), 2 at a time"),
             std::string::npos)
       << out.str();
   EXPECT_NE(out.str().find("in all"), std::string::npos);

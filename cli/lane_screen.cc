@@ -91,6 +91,7 @@ class LaneScreen {
     progress.done = NumShown();
     progress.total = static_cast<int64_t>(plan_.tasks.size());
     progress.unit = "runs";
+    if (patience_.is_lost()) progress.detail = kServiceAwayText;
     progress.rate = 0;
     progress.eta_seconds = lanes_.SecondsLeft() + plan_.seconds_afterwards;
     if (progress.done < progress.total) board_.Update("runs", progress);

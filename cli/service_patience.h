@@ -15,11 +15,16 @@ namespace braid {
 
 // How long a service may be away while an experiment has runs or scorings that it can go on with.
 inline constexpr std::chrono::milliseconds kServicePatience = std::chrono::minutes(5);
+// What progress says meanwhile.
+inline constexpr char kServiceAwayText[] = "the service is away; waiting for it";
 
 // Not thread-safe.
 class ServicePatience {
  public:
   explicit ServicePatience(std::chrono::milliseconds limit) : limit_(limit) {}
+
+  // Whether the last call lost the service.
+  bool is_lost() const { return is_lost_; }
 
   // Whether to ask again after a call that ended so: the service was lost (LostServer), and of the
   // calls in a row that lost it the first ended less than the limit ago. Any other ending is an

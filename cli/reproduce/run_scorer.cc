@@ -56,6 +56,7 @@ class RunScorer {
     progress.done = num_done_;
     progress.total = static_cast<int64_t>(tasks_.size());
     progress.unit = "models";
+    if (num_waiting_ > 0) progress.detail = kServiceAwayText;
     board_.Update("score", progress);
   }
 
@@ -98,8 +99,15 @@ class RunScorer {
         GiveUp(result.status());
         return result;
       }
-      std::this_thread::sleep_for(kReconnectPause);
+      Pause();
     }
+  }
+
+  void Pause() {
+    ++num_waiting_;
+    Show();
+    std::this_thread::sleep_for(kReconnectPause);
+    --num_waiting_;
   }
 
   void GiveUp(const absl::Status& last) {
@@ -122,7 +130,8 @@ class RunScorer {
   std::atomic<bool> is_away_ = false;
   std::atomic<size_t> next_ = 0;
   std::atomic<int64_t> num_done_ = 0;
-  std::vector<TaskScores> scores_;  // each by the thread that took its task
+  std::atomic<int> num_waiting_ = 0;  // for the service
+  std::vector<TaskScores> scores_;    // each by the thread that took its task
 };
 
 }  // namespace

@@ -128,10 +128,14 @@ TEST_F(LaneScreenTest, ALaneTakesRunsOfItsHostAlone) {
 TEST_F(LaneScreenTest, AServiceThatComesBackIsWaitedFor) {
   service_.lost_after = 1;
   service_.lost = 2;
-  const auto runs = Follow({.tasks = {TaskOf("dense")}});
+  ProgressBoard screen(told_, /*terminal=*/true);
+  TrainingClient client(server_->InProcessChannel({}));
+  const LanePlan plan{.tasks = {TaskOf("dense")}};
+  const auto runs = FollowLanes(client, plan, screen, milliseconds(5000));
   ASSERT_TRUE(runs.ok()) << runs.status();
   EXPECT_EQ(runs->front().state(), v1::RUN_SUCCEEDED);
   EXPECT_LE(service_.lost, 0);
+  EXPECT_THAT(told_.str(), HasSubstr(kServiceAwayText));
 }
 
 TEST_F(LaneScreenTest, AServiceThatStaysAwayIsAnError) {

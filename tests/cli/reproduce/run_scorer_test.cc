@@ -152,6 +152,15 @@ TEST_F(RunScorerTest, AServiceThatComesBackIsWaitedFor) {
   EXPECT_EQ(service_.calls, 2 * (4 + 2));
 }
 
+TEST_F(RunScorerTest, SaysThatItWaits) {
+  service_.lost = 1;
+  ProgressBoard screen(told_, /*terminal=*/true);
+  const AnalysisClient client(server_->InProcessChannel({}));
+  const std::vector<ScoringTask> tasks = {TaskOf({"a"})};
+  ASSERT_TRUE(ScoreRuns(client, tasks, 1, directory_, screen, milliseconds(5000)).ok());
+  EXPECT_THAT(told_.str(), HasSubstr(kServiceAwayText));
+}
+
 TEST_F(RunScorerTest, AServiceThatStaysAwayEndsAllWithoutAResult) {
   std::vector<ScoringTask> tasks = {TaskOf({"a"})};
   ASSERT_TRUE(Score(tasks).ok());

@@ -11,6 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace braid {
 namespace {
@@ -18,6 +19,10 @@ namespace {
 constexpr int kNumBlocks = static_cast<int>(kBlocks.size());
 
 bool ContinuesCharacter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
+int NumColumns(const std::string& text) {
+  return static_cast<int>(text.size() - std::ranges::count_if(text, ContinuesCharacter));
+}
 
 bool IsControl(char byte) { return static_cast<unsigned char>(byte) < 0x20 || byte == 0x7F; }
 
@@ -92,6 +97,25 @@ std::string ClipColumns(std::string_view text, int columns) {
     clipped.push_back(IsControl(byte) ? '?' : byte);
   }
   return clipped;
+}
+
+std::string HangingText(const std::string& prefix, const std::string& text, int columns) {
+  const int indent = NumColumns(prefix);
+  std::string lines = prefix;
+  int used = indent;
+  const std::vector<std::string> words = absl::StrSplit(text, ' ', absl::SkipEmpty());
+  for (const std::string& word : words) {
+    const int length = NumColumns(word);
+    const bool is_first = used == indent;
+    if (!is_first && used + 1 + length > columns) {
+      absl::StrAppend(&lines, "\n", std::string(static_cast<size_t>(indent), ' '), word);
+      used = indent + length;
+    } else {
+      absl::StrAppend(&lines, is_first ? "" : " ", word);
+      used += length + (is_first ? 0 : 1);
+    }
+  }
+  return lines + "\n";
 }
 
 std::string Bar(double fraction, int width) {

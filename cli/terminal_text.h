@@ -39,6 +39,11 @@ std::string ShellText(const std::vector<std::string>& arguments);
 // control characters, which could move the cursor, become '?'.
 std::string ClipColumns(std::string_view text, int columns);
 
+// `prefix` and `text`, broken at its spaces into lines of at most `columns` characters, each with a
+// line break; those after the first are indented as far as the prefix reaches. A longer word has a
+// line of its own.
+std::string HangingText(const std::string& prefix, const std::string& text, int columns = 80);
+
 // "[#####...............]" for a fraction of 0.25.
 std::string Bar(double fraction, int width = 20);
 

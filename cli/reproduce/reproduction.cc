@@ -20,6 +20,7 @@
 #include "cli/lane_screen.h"
 #include "cli/progress_board.h"
 #include "cli/reproduce/claims.h"
+#include "cli/reproduce/claims_table.h"
 #include "cli/reproduce/prepared_corpus.h"
 #include "cli/reproduce/reproduction_page.h"
 #include "cli/reproduce/reproduction_report.h"

@@ -4,17 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "cli/reproduce/arm_statistics.h"
-#include "cli/reproduce/claims.h"
-#include "trainer/report/html_text.h"
-#include "trainer/report/svg_frame.h"
 
 namespace braid {
 namespace {
@@ -135,31 +130,6 @@ json DatasetsJson(const Reproduction& reproduction) {
   return object;
 }
 
-// Columns that texts of judged parts need.
-int Width(std::span<const Claim> claims, const std::function<std::string(const ClaimPart&)>& text) {
-  size_t width = 0;
-  for (const Claim& claim : claims) {
-    for (const ClaimPart& part : claim.parts) {
-      // What is said of missing ones ends a row.
-      if (part.rule && part.estimate) width = std::max(width, NumCharacters(text(part)));
-    }
-  }
-  return static_cast<int>(width);
-}
-
-std::string Padded(std::string text, int width) {
-  const size_t length = NumCharacters(text);
-  if (length < static_cast<size_t>(width)) text.append(static_cast<size_t>(width) - length, ' ');
-  return text;
-}
-
-bool AnyOfOneSeed(std::span<const Claim> claims) {
-  return std::ranges::any_of(claims, [](const Claim& claim) {
-    return std::ranges::any_of(claim.parts,
-                               [](const ClaimPart& part) { return part.rule && OfOneSeed(part); });
-  });
-}
-
 }  // namespace
 
 ReproducedRun ReproducedRunOf(const ArmResult& result, const std::string& name,
@@ -207,30 +177,6 @@ std::string ReproductionJson(const Reproduction& reproduction) {
   for (const Claim& claim : reproduction.claims) object["claims"].push_back(ClaimJson(claim));
   // Names of domains come from outside.
   return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
-}
-
-void PrintClaims(std::span<const Claim> claims, std::ostream& out) {
-  if (AnyOfOneSeed(claims)) {
-    out << "One seed: intervals hold for it alone, and losses are judged with intervals that are\n"
-           "wider by \xC2\xB1"
-        << FormatFixed(kSingleSeedAllowance, 2)
-        << "; numbers without an interval cannot be judged.\n\n";
-  }
-  const int names = Width(claims, [](const ClaimPart& part) { return part.name; });
-  const int effects = Width(claims, PartText);
-  for (const Claim& claim : claims) {
-    out << absl::StrFormat("%2d. %s: %s%s\n", claim.number, claim.name,
-                           absl::AsciiStrToUpper(VerdictName(claim.verdict)),
-                           WantsSecondSeed(claim) ? " for want of a second seed" : "");
-    for (const ClaimPart& part : claim.parts) {
-      if (!part.rule) continue;
-      const std::string line =
-          absl::StrCat("    ", Padded(part.name, names), "  ", Padded(PartText(part), effects),
-                       "  ", part.estimate ? VerdictName(part.verdict) : "");
-      out << absl::StripTrailingAsciiWhitespace(line) << "\n";
-    }
-    for (const std::string& caution : claim.cautions) out << "    " << caution << "\n";
-  }
 }
 
 }  // namespace braid

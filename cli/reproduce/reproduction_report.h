@@ -1,10 +1,9 @@
-// What an experiment ends with, for people and for programs.
+// What an experiment ends with, and how programs read it.
 #ifndef BRAID_CLI_REPRODUCE_REPRODUCTION_REPORT_H_
 #define BRAID_CLI_REPRODUCE_REPRODUCTION_REPORT_H_
 
 #include <cstdint>
 #include <map>
-#include <ostream>
 #include <span>
 #include <string>
 #include <vector>
@@ -62,10 +61,6 @@ std::map<std::string, int64_t> HeldoutWindows(std::span<const ArmResult> results
 
 // reproduction.json; docs/reproduction.md lists the fields. Numbers that are not finite are null.
 std::string ReproductionJson(const Reproduction& reproduction);
-
-// Each claim with its verdict, and below it a row for each judged effect with its interval and what
-// the verdict alone would hide. Says above where there is one seed.
-void PrintClaims(std::span<const Claim> claims, std::ostream& out);
 
 }  // namespace braid
 

@@ -27,6 +27,15 @@ TEST(TerminalTextTest, BarShowsTheShareAndStaysInItsWidth) {
   EXPECT_EQ(Bar(7, 4), "[####]");
 }
 
+TEST(TerminalTextTest, HangingTextBreaksAtSpacesAndIndents) {
+  EXPECT_EQ(HangingText("1. ", "one two three", 12), "1. one two\n   three\n");
+  EXPECT_EQ(HangingText("1. ", "one two three", 16), "1. one two three\n");
+  EXPECT_EQ(HangingText("1. ", "one two three", 15), "1. one two\n   three\n");
+  EXPECT_EQ(HangingText("1. ", "unbreakable a", 8), "1. unbreakable\n   a\n");
+  EXPECT_EQ(HangingText("", "\u00B1\u00B1 \u00B1", 4), "\u00B1\u00B1 \u00B1\n");
+  EXPECT_EQ(HangingText("1. ", "  "), "1. \n");
+}
+
 TEST(TerminalTextTest, SparklineSpansTheValuesAndSkipsWhatIsNotANumber) {
   EXPECT_EQ(Sparkline(std::vector<double>{0, 7, 3.5}), "▁█▅");
   EXPECT_EQ(Sparkline(std::vector<double>{1, std::nan(""), 2}), "▁ █");

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "cli/reproduce/claims.h"
 
@@ -87,40 +86,6 @@ TEST(ReproductionReportTest, EveryClaimWithoutRunsIsValidJson) {
   const auto json = nlohmann::json::parse(ReproductionJson(reproduction));
   EXPECT_EQ(json["claims"].size(), 10);
   EXPECT_EQ(json["claims"][9]["verdict"], "not measured");
-}
-
-TEST(ReproductionReportTest, TheTableShowsWhatIsJudged) {
-  std::ostringstream out;
-  PrintClaims(std::vector{MeasuredClaim()}, out);
-  EXPECT_EQ(out.str(),
-            " 1. MoE below dense: SHOWN\n"
-            "    held-out  0.106 [0.090, 0.120] nats per token  shown\n");
-}
-
-TEST(ReproductionReportTest, TheTableSaysWhatOneSeedMeans) {
-  Claim claim = MeasuredClaim();
-  claim.parts[0].estimate->by_seed = {0.1};
-  ClaimPart bare = claim.parts[0];
-  bare.name = "share";
-  bare.unit = "of the experts";
-  bare.estimate->has_interval = false;
-  bare.verdict = claim.verdict = Verdict::kInconclusive;
-  Claim wanting = claim;
-  wanting.parts = {bare};
-  claim.cautions = {"Mind this."};
-  std::ostringstream out;
-  PrintClaims(std::vector{claim, wanting}, out);
-  EXPECT_EQ(
-      out.str(),
-      "One seed: intervals hold for it alone, and losses are judged with intervals that are\n"
-      "wider by \xC2\xB1"
-      "0.02; numbers without an interval cannot be judged.\n\n"
-      " 1. MoE below dense: INCONCLUSIVE\n"
-      "    held-out  0.106 [0.090, 0.120] nats per token (\xC2\xB1"
-      "0.02 for one seed)  shown\n"
-      "    Mind this.\n"
-      " 1. MoE below dense: INCONCLUSIVE for want of a second seed\n"
-      "    share     0.106 of the experts (one seed, no interval)              inconclusive\n");
 }
 
 TEST(ReproductionReportTest, ARunIsReportedByItsLosses) {

@@ -47,7 +47,10 @@ class CancelPoll {
 
 JobWorker::JobWorker(const std::filesystem::path& home, JobStore* jobs, StageStore* stages,
                      int num_jobs, double retry_seconds)
-    : jobs_(jobs), stages_(stages), retry_seconds_(retry_seconds), lock_(home) {
+    : lock_file_(home / kWorkerLockFile),
+      jobs_(jobs),
+      stages_(stages),
+      retry_seconds_(retry_seconds) {
   for (int i = 0; i < num_jobs; ++i) threads_.emplace_back([this] { Loop(); });
 }
 
@@ -77,16 +80,14 @@ void JobWorker::Loop() {
 }
 
 absl::StatusOr<bool> JobWorker::HoldLock() {
-  if (lock_.held()) return true;
+  if (lock_) return true;
   ASSIGN_OR_RETURN(const bool unfinished, jobs_->HasUnfinished());
   if (!unfinished) return false;
-  ASSIGN_OR_RETURN(const bool acquired, lock_.TryAcquire());
-  if (!acquired) return false;
+  ASSIGN_OR_RETURN(std::optional<FileLock> lock, FileLock::TryTake(lock_file_));
+  if (!lock) return false;
   // The last holder is gone, so nobody runs what is marked as running.
-  if (absl::Status status = jobs_->RequeueOrphans(); !status.ok()) {
-    lock_.Release();
-    return status;
-  }
+  RETURN_IF_ERROR(jobs_->RequeueOrphans());
+  lock_.emplace(*std::move(lock));
   return true;
 }
 
@@ -98,7 +99,7 @@ absl::StatusOr<std::optional<v1::Job>> JobWorker::Claim() {
   if (job.ok() && job->has_value()) {
     ++num_running_;
   } else if (num_running_ == 0) {
-    lock_.Release();
+    lock_.reset();
   }
   return job;
 }
@@ -106,7 +107,7 @@ absl::StatusOr<std::optional<v1::Job>> JobWorker::Claim() {
 void JobWorker::Release() {
   std::lock_guard guard(mutex_);
   --num_running_;
-  if (num_running_ == 0) lock_.Release();
+  if (num_running_ == 0) lock_.reset();
 }
 
 absl::StatusOr<v1::JobResult> JobWorker::RunStages(const v1::Job& job) {

@@ -14,11 +14,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/pipeline.pb.h"
+#include "formats/file_lock.h"
 #include "pipeline/job_store.h"
 #include "pipeline/stage_store.h"
-#include "pipeline/worker_lock.h"
 
 namespace braid {
+
+// In a home: a FileLock, so that one process at a time runs its jobs.
+inline constexpr char kWorkerLockFile[] = "worker.lock";
 
 // Holds the home's worker lock while it has something to run; on taking it, jobs
 // that a dead process left RUNNING are queued again. Waits for jobs without
@@ -46,12 +49,13 @@ class JobWorker {
   absl::StatusOr<v1::JobResult> RunStages(const v1::Job& job);
   absl::Status Record(const v1::Job& job, const absl::StatusOr<v1::JobResult>& result);
 
+  const std::filesystem::path lock_file_;
   JobStore* const jobs_;
   StageStore* const stages_;
   const double retry_seconds_;
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;  // guards lock_, num_running_, unrecorded_
-  WorkerLock lock_;
+  std::optional<FileLock> lock_;
   int num_running_ = 0;
   std::map<std::string, absl::Status> unrecorded_;
   std::vector<std::jthread> threads_;

@@ -32,7 +32,6 @@ braid_library(NAME pipeline
     stage_meter.cc
     stage_store.cc
     tokenize_stage.cc
-    worker_lock.cc
   DEPS braid::pipeline_core braid::pipeline_partition braid::corpus braid::tokenizer
     braid::contriever_files braid::retrieval braid::retrieval_services braid::proto braid::nearest_word braid::formats
     braid::grpc_status gRPC::grpc++

@@ -24,6 +24,7 @@ braid_library(NAME supervision
     control/subprocess.cc
     control/supervisor.cc
     control/supervisor_lock.cc
+    control/supervisor_process.cc
   DEPS braid::proto braid::formats braid::run_directory braid::run_spec braid::run_state
     nlohmann_json::nlohmann_json Threads::Threads)
 

@@ -5,7 +5,6 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +22,7 @@
 #include "formats/atomic_file.h"
 #include "formats/check.h"
 #include "formats/file_error.h"
+#include "formats/file_lock.h"
 #include "formats/status_macros.h"
 
 namespace braid {
@@ -142,28 +142,9 @@ absl::Status WriteTokens(const std::filesystem::path& home,
 }
 
 // Two `braid token` at once must not undo each other.
-class FileLock {
- public:
-  static absl::StatusOr<FileLock> Take(const std::filesystem::path& path) {
-    const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kMode);
-    if (descriptor < 0) return SystemError("open", path, errno);
-    FileLock lock(descriptor);
-    if (flock(descriptor, LOCK_EX) != 0) return SystemError("lock", path, errno);
-    return lock;
-  }
-  FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  ~FileLock() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-
- private:
-  explicit FileLock(int descriptor) : descriptor_(descriptor) {}
-  int descriptor_;
-};
-
 absl::StatusOr<FileLock> LockTokens(const std::filesystem::path& home) {
   RETURN_IF_ERROR(MakeDirectories(home));
-  return FileLock::Take(home / "tokens.lock");
+  return FileLock::Take(home / "tokens.lock", kMode);
 }
 
 absl::Status CheckPrivate(const std::filesystem::path& path) {

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <iostream>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -26,8 +27,8 @@
 #include "cli/reproduce/reproduction_report.h"
 #include "cli/reproduce/run_scorer.h"
 #include "formats/atomic_file.h"
+#include "formats/file_lock.h"
 #include "formats/status_macros.h"
-#include "pipeline/worker_lock.h"
 #include "trainer/control/run_state.h"
 
 namespace braid {
@@ -270,9 +271,9 @@ absl::Status OutcomeOf(const std::vector<std::string>& failures, size_t num_runs
 
 absl::Status RunReproduction(Session& session, const ReproductionOptions& options) {
   RETURN_IF_ERROR(MakeDirectories(options.output_dir));
-  WorkerLock lock(options.output_dir);
-  ASSIGN_OR_RETURN(const bool alone, lock.TryAcquire());
-  if (!alone) {
+  ASSIGN_OR_RETURN(const std::optional<FileLock> lock,
+                   FileLock::TryTake(options.output_dir / "reproduction.lock"));
+  if (!lock) {
     return absl::FailedPreconditionError(absl::StrCat("another braid reproduce is at work on ",
                                                       options.output_dir.string(),
                                                       "; wait for it, or name another --output"));

@@ -1,18 +1,13 @@
 #include "trainer/control/adoption.h"
 
-#include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <thread>
 
-#include "formats/file_error.h"
 #include "formats/status_macros.h"
 #include "trainer/control/child_program.h"
 #include "trainer/control/process_identity.h"
@@ -22,6 +17,7 @@
 #include "trainer/control/run_state.h"
 #include "trainer/control/subprocess.h"
 #include "trainer/control/supervisor_lock.h"
+#include "trainer/control/supervisor_process.h"
 #include "trainer/control/unix_time.h"
 
 namespace braid {
@@ -88,7 +84,7 @@ bool IsOrphan(const RunDirectory& run) {
   const v1::LaunchBackend backend = spec->launch().backend();
   if (backend == v1::SLURM || backend == v1::KUBERNETES) return false;
   // One that is just starting has not recorded itself yet.
-  return SupervisorLock::Take(run).ok();
+  return TakeSupervisorLock(run).ok();
 }
 
 }  // namespace
@@ -101,26 +97,9 @@ bool IsLaunchedAnew(const RunDirectory& run, const std::string& known_nonce) {
 absl::StatusOr<bool> EnsureSupervised(const std::string& supervisor, const RunDirectory& run) {
   if (!Limit().Allows(run.root()) || !IsOrphan(run)) return false;
   ASSIGN_OR_RETURN(const std::string program, RequireProgram(supervisor, ""));
-  const std::string path = (run.root() / "supervisor.log").string();
-  const int log = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (log < 0) return SystemError("open", path, errno);
-  absl::StatusOr<ChildProgram> child =
-      ChildProgram::Fork({.program = program,
-                          .arguments = {program, "--adopt", run.root().string()},
-                          .environment = TrainerEnvironment(),
-                          .directory = run.root().string(),
-                          .standard_output = log,
-                          .standard_error = log,
-                          .new_session = true});
-  close(log);
-  RETURN_IF_ERROR(child.status());
+  ASSIGN_OR_RETURN(ChildProgram child, ForkSupervisor(program, run, {"--adopt"}));
   Limit().Started(run.root());
-  RETURN_IF_ERROR(child->Execute());
-  // So that it does not stay a zombie for as long as we live.
-  std::thread([pid = child->pid()] {
-    while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
-  }).detach();
+  RETURN_IF_ERROR(ExecuteSupervisor(child));
   return true;
 }
 

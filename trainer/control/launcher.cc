@@ -1,11 +1,6 @@
 #include "trainer/control/launcher.h"
 
-#include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "formats/atomic_file.h"
@@ -18,6 +13,7 @@
 #include "trainer/control/scheduled_run.h"
 #include "trainer/control/slurm_script.h"
 #include "trainer/control/subprocess.h"
+#include "trainer/control/supervisor_process.h"
 #include "trainer/control/unix_time.h"
 #include "trainer/launch_config.h"
 
@@ -25,15 +21,6 @@ namespace braid {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Waits for the child so that it does not stay a zombie for as long as we live;
-// without a SIGCHLD handler, which would belong to the whole program.
-void ReapInBackground(pid_t pid) {
-  std::thread([pid] {
-    while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
-  }).detach();
-}
 
 bool IsLocalHost(const std::string& host) {
   return host == "localhost" || host == "127.0.0.1" || host == HostName();
@@ -96,26 +83,14 @@ absl::Status WritePlan(const RunDirectory& run, const LaunchPlan& plan) {
   return WriteFileAtomically(run.launch(), LaunchJson(plan.mpirun));
 }
 
-absl::StatusOr<ProcessRecord> ForkSupervisor(const std::string& supervisor,
-                                             const RunDirectory& run) {
-  ASSIGN_OR_RETURN(const Descriptor log,
-                   Descriptor::Open(run.root() / "supervisor.log", O_WRONLY | O_CREAT | O_APPEND));
-  ASSIGN_OR_RETURN(ChildProgram child,
-                   ChildProgram::Fork({.program = supervisor,
-                                       .arguments = {supervisor, run.root().string()},
-                                       .environment = TrainerEnvironment(),
-                                       .directory = run.root().string(),
-                                       .standard_output = log.fd(),
-                                       .standard_error = log.fd(),
-                                       .new_session = true}));
+absl::Status StartSupervisor(const std::string& supervisor, const RunDirectory& run) {
+  ASSIGN_OR_RETURN(ChildProgram child, ForkSupervisor(supervisor, run));
   ProcessRecord record;
   record.nonce = NewNonce();
   record.launched_at = UnixTime();
   ASSIGN_OR_RETURN(record.identity, IdentifyProcess(child.pid()));
   RETURN_IF_ERROR(WriteProcessRecord(run.process(), record));
-  RETURN_IF_ERROR(child.Execute());
-  ReapInBackground(child.pid());
-  return record;
+  return ExecuteSupervisor(child);
 }
 
 absl::Status AliveAlready(const RunDirectory& run) {
@@ -191,7 +166,7 @@ std::string JobName(const fs::path& run_dir, const std::string& nonce) {
 }
 
 absl::Status StartRun(const LauncherPrograms& programs, const RunDirectory& run) {
-  ASSIGN_OR_RETURN(const Descriptor lock, LockLaunch(run));
+  ASSIGN_OR_RETURN(const FileLock lock, LockLaunch(run));
   return StartLockedRun(programs, run);
 }
 
@@ -211,7 +186,7 @@ absl::Status StartLockedRun(const LauncherPrograms& programs, const RunDirectory
   if (scheduler != nullptr) return SubmitRun(*scheduler, run, plan.submission, record);
   // Until here, whoever looks sees the end of the earlier attempt.
   RETURN_IF_ERROR(run.RemoveExit());
-  return ForkSupervisor(found.supervisor, run).status();
+  return StartSupervisor(found.supervisor, run);
 }
 
 bool WasStarted(const RunDirectory& run) {

@@ -47,7 +47,7 @@ void RunKeeper::Settle(const RunRecord& record) {
   // A launch that ended before its directory was made has nothing to lock.
   if (!MakeDirectories(run.root()).ok()) return;
   // Whoever holds it starts the run; what was seen before they began says nothing any more.
-  const absl::StatusOr<Descriptor> lock = TryLockLaunch(run);
+  const absl::StatusOr<FileLock> lock = TryLockLaunch(run);
   if (!lock.ok() || !HasEnded(DescribeRun(record, UnixTime()).state())) return;
   store_->Settle(record).IgnoreError();
   complaints_.erase(record.id);

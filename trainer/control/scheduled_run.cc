@@ -171,7 +171,7 @@ std::string SchedulerJobOf(const RunDirectory& run) {
 absl::StatusOr<bool> CancelQueuedRun(const RunDirectory& run) {
   // Most runs have no scheduler, and a launch may hold the lock for a minute.
   if (!ReadSchedulerRecord(run) || HasBegun(run)) return false;
-  ASSIGN_OR_RETURN(const Descriptor lock, LockLaunch(run));
+  ASSIGN_OR_RETURN(const FileLock lock, LockLaunch(run));
   std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
   if (!record || record->job.empty() || HasBegun(run)) return false;
   Scheduler* const scheduler = SchedulerOf(record->backend);
@@ -197,7 +197,7 @@ absl::Status EndScheduledJob(const RunDirectory& run) {
 absl::Status EndOverdueJob(const RunDirectory& run, double now) {
   const std::optional<StopRequest> stop = ReadStopRequest(run);
   if (!stop || !ReadSchedulerRecord(run)) return absl::OkStatus();
-  const absl::StatusOr<Descriptor> lock = TryLockLaunch(run);
+  const absl::StatusOr<FileLock> lock = TryLockLaunch(run);
   if (!lock.ok()) return absl::OkStatus();  // somebody starts or cancels it
   std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
   if (!record || record->job.empty()) return absl::OkStatus();

@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Open(const RunDirectory&
                                                              const SupervisorOptions& options) {
   ASSIGN_OR_RETURN(v1::RunSpec spec, run.ReadSpec());
   RETURN_IF_ERROR(FillSupervision(spec.mutable_supervision()));
-  ASSIGN_OR_RETURN(SupervisorLock lock, SupervisorLock::Take(run));
+  ASSIGN_OR_RETURN(FileLock lock, TakeSupervisorLock(run));
   auto supervisor = absl::WrapUnique(new Supervisor(run, options, std::move(lock)));
   supervisor->spec_ = std::move(spec);
   ASSIGN_OR_RETURN(supervisor->journal_, RunJournal::Open(run, options.write_patience_seconds));

@@ -54,7 +54,7 @@ class Supervisor {
   absl::StatusOr<v1::RunState> Run(const std::function<bool()>& stop_requested);
 
  private:
-  Supervisor(RunDirectory run, SupervisorOptions options, SupervisorLock lock)
+  Supervisor(RunDirectory run, SupervisorOptions options, FileLock lock)
       : run_(std::move(run)), options_(options), lock_(std::move(lock)) {}
 
   absl::Status Claim();
@@ -85,7 +85,7 @@ class Supervisor {
 
   const RunDirectory run_;
   const SupervisorOptions options_;
-  const SupervisorLock lock_;
+  const FileLock lock_;
   v1::RunSpec spec_;
   std::string nonce_;  // of the launch
   std::unique_ptr<RunJournal> journal_;

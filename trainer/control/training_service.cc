@@ -138,7 +138,7 @@ absl::Status TrainingServiceImpl::Start(const RunRecord& record, const v1::RunSp
                                         const RunOwner& limits) {
   const RunDirectory run(record.run_dir);
   RETURN_IF_ERROR(MakeDirectories(run.root()));
-  ASSIGN_OR_RETURN(const Descriptor lock, LockLaunch(run));
+  ASSIGN_OR_RETURN(const FileLock lock, LockLaunch(run));
   if (first == nullptr) {
     RETURN_IF_ERROR(RequireResumable(DescribeRun(record, UnixTime())));
   } else {

@@ -1,9 +1,7 @@
 // `braid reproduce` in a miniature: real corpus jobs, trainers and evaluations, with models too
 // young to show anything.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +14,8 @@
 #include <random>
 #include <string>
 #include <vector>
+
+#include "formats/file_lock.h"
 
 namespace braid {
 namespace {
@@ -228,11 +228,10 @@ TEST_F(ReproduceCommandTest, OneCommandAtATimeWorksOnAnExperiment) {
   const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 2'000'000, /*labelled=*/true);
   const fs::path output = root_ / "result";
   fs::create_directories(output);
-  const int lock = open((output / "worker.lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-  ASSERT_EQ(flock(lock, LOCK_EX), 0);
+  auto lock = FileLock::TryTake(output / "reproduction.lock");
+  ASSERT_TRUE(lock.ok() && lock->has_value());
   const Outcome second =
       Run({"reproduce", corpus.string(), "--steps", "20", "--output", output.string()});
-  close(lock);
   EXPECT_EQ(second.exit_code, 1);
   EXPECT_THAT(second.errors, HasSubstr("another braid reproduce is at work on"));
 }

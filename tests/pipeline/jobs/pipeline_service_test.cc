@@ -14,10 +14,11 @@
 #include <vector>
 
 #include "braid/v1/pipeline.grpc.pb.h"
+#include "formats/file_lock.h"
 #include "formats/manifest.h"
 #include "pipeline/job_runner.h"
 #include "pipeline/job_store.h"
-#include "pipeline/worker_lock.h"
+#include "pipeline/job_worker.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 
 namespace braid {
@@ -287,8 +288,8 @@ TEST_F(PipelineServiceTest, RunsAgainWhatAKilledProcessLeftRunning) {
 }
 
 TEST_F(PipelineServiceTest, LeavesJobsToTheProcessThatHoldsTheLock) {
-  auto lock = std::make_optional<WorkerLock>(home_);
-  ASSERT_TRUE(*lock->TryAcquire());
+  auto lock = FileLock::TryTake(home_ / kWorkerLockFile).value();
+  ASSERT_TRUE(lock.has_value());
   Server server(home_);
   Server onlooker(home_, 0);
   const std::string id = MustSubmit(onlooker, SmallSpec(corpus_));

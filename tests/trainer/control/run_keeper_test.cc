@@ -60,7 +60,7 @@ TEST_F(RunKeeperTest, AdoptsWhatHasNotEndedAndSettlesTheRest) {
   keeper.Look();
   EXPECT_EQ(store_->Active().value().size(), 1u);
   // As a launch does; the keeper would see that it has ended.
-  const Descriptor lock = LockLaunch(RunDirectory(late.run_dir)).value();
+  const FileLock lock = LockLaunch(RunDirectory(late.run_dir)).value();
   EXPECT_EQ(store_->Relaunch(late.id).value().launches, 2);
   EXPECT_TRUE(store_->Settle(late).ok());
   EXPECT_EQ(store_->Active().value().size(), 2u) << "a relaunch meanwhile is not undone";

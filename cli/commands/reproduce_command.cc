@@ -126,10 +126,10 @@ absl::Status Reproduce(Session& session, const ReproduceOptions& options,
 
 void AddPlan(CLI::App* command, ReproduceOptions* options) {
   CLI::Option* quick = command->add_flag(
-      "--quick", options->quick, "One seed, 1.6 M tokens a run: about 10 minutes on 2 cores");
+      "--quick", options->quick, "One seed, 1.2 M tokens a run: about 11 minutes on 2 cores");
   command
       ->add_flag("--full", options->full,
-                 "Three seeds, 5.7 M tokens a run: about 90 minutes on 2 cores")
+                 "Three seeds, 4.1 M tokens a run: about 95 minutes on 2 cores")
       ->excludes(quick);
   command->add_option("--seeds", options->num_seeds, "Another number of seeds")
       ->check(IntegerBetween(1, 100));

@@ -161,7 +161,8 @@ void AddExpertChoiceBelowDense(ClaimBuilder& builder) {
     const auto gain = builder.AddHeldout(absl::StrCat("dense minus expert choice ", name),
                                          std::nullopt, {.arms = Gain(arm::kDense, model)});
     if (gain && *gain < 0) {
-      absl::StrAppend(&worse, worse.empty() ? "" : " and ", EffectNumber(-*gain), " (", name, ")");
+      absl::StrAppend(&worse, worse.empty() ? "" : " and ", EffectNumber(-*gain),
+                      " nats per token (", name, ")");
     }
   }
   builder.AddCaution(absl::StrCat(
@@ -169,7 +170,7 @@ void AddExpertChoiceBelowDense(ClaimBuilder& builder) {
       "model and the MoE.",
       worse.empty() ? ""
                     : absl::StrCat(" Here its loss is above that of the dense model by ", worse,
-                                   " nats per token, and to be below that is little.")));
+                                   ", and to be below that is little.")));
 }
 
 }  // namespace

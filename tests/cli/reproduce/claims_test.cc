@@ -281,7 +281,8 @@ TEST(ClaimsTest, ExpertChoiceAboveDenseIsSaid) {
   const Claim claim = SoftMergingOrExpertChoice(experiment.evidence(), kSettings);
   EXPECT_NEAR(Part(claim, "dense minus expert choice by segment").estimate->effect, -0.5, 0.01);
   EXPECT_NEAR(Part(claim, "dense minus expert choice by token").estimate->effect, 0.05, 0.01);
-  EXPECT_NE(claim.cautions[0].find("(by segment) nats"), std::string::npos) << claim.cautions[0];
+  EXPECT_NE(claim.cautions[0].find("nats per token (by segment)"), std::string::npos)
+      << claim.cautions[0];
   EXPECT_EQ(claim.cautions[0].find("(by token)"), std::string::npos) << claim.cautions[0];
 }
 

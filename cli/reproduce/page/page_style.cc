@@ -50,11 +50,13 @@ table.facts th { vertical-align: top; white-space: nowrap; }
 .reading p { max-width: 50em; }
 .key { display: flex; flex-wrap: wrap; gap: 2px 18px; font-size: 13px; margin: 8px 0 4px; }
 .key svg { height: 12px; width: 34px; margin-right: 6px; vertical-align: -1px; }
+/* A figure on its own is as large as one of two. */
+.grid2 { grid-template-columns: repeat(auto-fill, minmax(min(100%, 400px), 1fr)); }
 @media screen and (max-width: 640px) {
   .claim { display: block; }
   .claim .outcome { margin: 2px 0 4px; }
   .measured { white-space: nowrap; }
-.claim .paper { margin-top: 4px; }
+  .claim .paper { margin-top: 4px; }
   .parts td:first-child { min-width: 9em; }
 }
 @media print {

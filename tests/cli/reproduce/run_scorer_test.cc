@@ -153,7 +153,7 @@ TEST_F(RunScorerTest, AServiceThatComesBackIsWaitedFor) {
 }
 
 TEST_F(RunScorerTest, SaysThatItWaits) {
-  service_.lost = 1;
+  service_.lost = 2;  // the board draws no two lines of a row within 100 ms
   ProgressBoard screen(told_, /*terminal=*/true);
   const AnalysisClient client(server_->InProcessChannel({}));
   const std::vector<ScoringTask> tasks = {TaskOf({"a"})};

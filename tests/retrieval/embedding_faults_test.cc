@@ -154,7 +154,8 @@ TEST(EmbeddingFaultsTest, AClientThatDoesNotReadCostsBoundedMemory) {
   }
   EXPECT_LT(written, 1000) << "writing blocks";
   if (kFreedMemoryIsReturned) {
-    EXPECT_LT(most - before, 16 * kMebibyte);
+    // Of 1 GB. 4 to 22 MiB were seen: threads of gRPC come and go, each with an arena of malloc.
+    EXPECT_LT(most - before, 64 * kMebibyte);
   }
   RecordProperty("grown_bytes", std::to_string(most - before));
   RecordProperty("batches_taken", written);

@@ -154,7 +154,7 @@ TEST(EmbeddingFaultsTest, AClientThatDoesNotReadCostsBoundedMemory) {
   }
   EXPECT_LT(written, 1000) << "writing blocks";
   if (kFreedMemoryIsReturned) {
-    // Of 1 GB. 4 to 22 MiB were seen: threads of gRPC come and go, each with an arena of malloc.
+    // Of 1 GB; 4 to 22 MiB were seen.
     EXPECT_LT(most - before, 64 * kMebibyte);
   }
   RecordProperty("grown_bytes", std::to_string(most - before));

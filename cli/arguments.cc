@@ -12,8 +12,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "cli/session.h"
-#include "proto/nearest_word.h"
+#include "base/nearest_word.h"
+#include "client/session.h"
 
 namespace braid {
 namespace {

@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <iostream>
 
+#include "base/blas_core.h"
 #include "cli/arguments.h"
-#include "cli/blas_core.h"
-#include "cli/commands/command.h"
-#include "cli/executable_path.h"
-#include "cli/interrupt.h"
-#include "cli/terminal_text.h"
+#include "cli/command.h"
+#include "client/terminal/terminal_text.h"
+#include "rpc/executable_path.h"
+#include "rpc/interrupt.h"
 
 namespace {
 

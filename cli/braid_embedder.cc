@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "cli/blas_core.h"
+#include "base/blas_core.h"
 #include "retrieval/contriever_embedder.h"
 #include "retrieval/embedder_pipe.h"
 

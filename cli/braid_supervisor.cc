@@ -5,7 +5,7 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
-#include "trainer/control/supervisor.h"
+#include "control/supervision/supervisor.h"
 
 namespace braid {
 namespace {

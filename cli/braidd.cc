@@ -13,19 +13,19 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cli/access/call_log.h"
-#include "cli/access/client_token.h"
+#include "base/atomic_file.h"
+#include "base/blas_core.h"
+#include "base/path_roots.h"
 #include "cli/arguments.h"
-#include "cli/blas_core.h"
-#include "cli/executable_path.h"
-#include "cli/exit_limit.h"
-#include "cli/grpc_credentials.h"
-#include "cli/grpc_host.h"
-#include "cli/prometheus_call_metrics.h"
-#include "cli/prometheus_exporter.h"
-#include "cli/session.h"
-#include "formats/atomic_file.h"
-#include "formats/path_roots.h"
+#include "client/session.h"
+#include "rpc/client_token.h"
+#include "rpc/executable_path.h"
+#include "rpc/grpc_credentials.h"
+#include "server/access/call_log.h"
+#include "server/exit_limit.h"
+#include "server/grpc_host.h"
+#include "server/prometheus_call_metrics.h"
+#include "server/prometheus_exporter.h"
 
 namespace {
 

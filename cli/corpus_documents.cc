@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "formats/status_macros.h"
-#include "pipeline/corpus_reader.h"
+#include "base/status_macros.h"
+#include "pipeline/corpus/corpus_reader.h"
 
 namespace braid {
 namespace {

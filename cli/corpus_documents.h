@@ -1,12 +1,12 @@
 // Corpus files as the documents of an evaluation.
-#ifndef BRAID_CLI_CORPUS_DOCUMENTS_H_
-#define BRAID_CLI_CORPUS_DOCUMENTS_H_
+#ifndef BRAID_CLIENT_CORPUS_DOCUMENTS_H_
+#define BRAID_CLIENT_CORPUS_DOCUMENTS_H_
 
 #include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "trainer/evaluation/document_reader.h"
+#include "evaluation/document_reader.h"
 
 namespace braid {
 
@@ -17,4 +17,4 @@ absl::StatusOr<ReadSummary> ReadCorpusDocuments(std::span<const std::string> pat
 
 }  // namespace braid
 
-#endif  // BRAID_CLI_CORPUS_DOCUMENTS_H_
+#endif  // BRAID_CLIENT_CORPUS_DOCUMENTS_H_

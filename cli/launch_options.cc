@@ -7,14 +7,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
 #include "cli/arguments.h"
-#include "cli/executable_path.h"
-#include "cli/terminal_text.h"
-#include "formats/atomic_file.h"
-#include "formats/status_macros.h"
-#include "trainer/control/launcher.h"
-#include "trainer/control/scheduler.h"
-#include "trainer/run_spec.h"
+#include "client/terminal/terminal_text.h"
+#include "control/launch/launcher.h"
+#include "control/launch/scheduler.h"
+#include "rpc/executable_path.h"
+#include "runs/run_spec.h"
 
 namespace braid {
 namespace {

@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
-#include "cli/grpc_connection.h"
-#include "trainer/control/launcher.h"
+#include "client/grpc_connection.h"
+#include "control/launch/launcher.h"
 
 namespace braid {
 

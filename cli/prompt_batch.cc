@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/generation_json.h"
-#include "cli/interrupt.h"
-#include "cli/terminal_text.h"
+#include "client/terminal/terminal_text.h"
+#include "rpc/interrupt.h"
 
 namespace braid {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "braid/v1/generation.pb.h"
-#include "cli/generation_client.h"
-#include "cli/generation_printer.h"
+#include "client/terminal/generation_printer.h"
+#include "rpc/generation_client.h"
 
 namespace braid {
 

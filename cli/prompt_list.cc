@@ -8,8 +8,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cli/arguments.h"
-#include "formats/status_macros.h"
 
 namespace braid {
 namespace {

@@ -10,17 +10,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "cli/executable_path.h"
-#include "cli/follow.h"
-#include "cli/gathered_corpus.h"
-#include "cli/interrupt.h"
-#include "cli/lane_screen.h"
-#include "cli/progress_board.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
 #include "cli/quickstart_plan.h"
 #include "cli/quickstart_summary.h"
-#include "cli/repeatable_request_id.h"
-#include "formats/atomic_file.h"
-#include "formats/status_macros.h"
+#include "client/follow.h"
+#include "client/gathered_corpus.h"
+#include "client/lane_screen.h"
+#include "client/repeatable_request_id.h"
+#include "client/terminal/progress_board.h"
+#include "rpc/executable_path.h"
+#include "rpc/interrupt.h"
 
 namespace braid {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "cli/session.h"
+#include "client/session.h"
 
 namespace braid {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
-#include "cli/tables.h"
+#include "client/terminal/tables.h"
 
 namespace braid {
 namespace {

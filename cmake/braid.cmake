@@ -5,7 +5,9 @@ add_library(braid_plain_flags INTERFACE)
 target_include_directories(braid_plain_flags INTERFACE ${CMAKE_SOURCE_DIR})
 # -Wno-restrict: GCC 12 gives false alarms on string concatenation (GCC bug 105651).
 target_compile_options(braid_plain_flags INTERFACE -Wall -Wextra -Wshadow -Werror
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+  # In a batch GCC takes every .cc file for a header.
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${BRAID_UNITY}>>:-Wno-subobject-linkage>)
 
 add_library(braid_flags INTERFACE)
 target_link_libraries(braid_flags INTERFACE braid_plain_flags)
@@ -28,32 +30,59 @@ elseif(BRAID_TSAN)
   target_compile_definitions(braid_flags INTERFACE BRAID_TSAN=1)
 endif()
 
-# braid_library(NAME <name> SRCS ... [DEPS ...]): static library braid_<name>,
-# linked as braid::<name>.
+# braid_library(NAME <name> SRCS ... [DEPS ...]): the static library braid_<name>, linked as
+# braid::<name>. Its files are compiled in batches of BRAID_BATCH_SIZE: names in anonymous
+# namespaces must be unique within a room.
+set(BRAID_BATCH_SIZE 10 CACHE STRING "Source files in a translation unit of BRAID_UNITY")
 function(braid_library)
   cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS" ${ARGN})
   add_library(braid_${ARG_NAME} STATIC ${ARG_SRCS})
   add_library(braid::${ARG_NAME} ALIAS braid_${ARG_NAME})
   target_link_libraries(braid_${ARG_NAME} PUBLIC braid_flags ${ARG_DEPS})
+  set_target_properties(braid_${ARG_NAME} PROPERTIES
+    UNITY_BUILD ${BRAID_UNITY} UNITY_BUILD_BATCH_SIZE ${BRAID_BATCH_SIZE})
 endfunction()
 
-# braid_test(NAME <name> SRCS ... [DEPS ...] [LABELS fast|slow|nightly]): a
-# GoogleTest program that ctest runs whole.
-function(braid_test)
-  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS;LABELS" ${ARGN})
-  if(NOT ARG_LABELS)
-    set(ARG_LABELS fast)
-  endif()
+# braid_tests(NAME <program> SRCS ... [DEPS ...] [SLOW <file stem>...] [ENVIRONMENT ...]): one
+# GoogleTest program, and one ctest entry for each file x_test.cc in it, named x_test, that runs
+# the suites defined there. Each file has a namespace of its own, so that files can be compiled in
+# batches.
+function(braid_tests)
+  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS;SLOW;ENVIRONMENT" ${ARGN})
   add_executable(${ARG_NAME} ${ARG_SRCS})
   set_target_properties(${ARG_NAME} PROPERTIES
-    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests
+    UNITY_BUILD ${BRAID_UNITY} UNITY_BUILD_BATCH_SIZE ${BRAID_BATCH_SIZE})
   target_link_libraries(${ARG_NAME} PRIVATE braid_flags ${ARG_DEPS} GTest::gmock GTest::gtest_main)
-  add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME})
-  set_tests_properties(${ARG_NAME} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600)
-  if(BRAID_ASAN_UBSAN)
-    set_property(TEST ${ARG_NAME} PROPERTY ENVIRONMENT_MODIFICATION
-      "LSAN_OPTIONS=set:suppressions=${CMAKE_SOURCE_DIR}/tests/leak_suppressions.txt")
-  endif()
+  target_compile_options(${ARG_NAME} PRIVATE $<$<CONFIG:Release>:-O1>)
+  foreach(source ${ARG_SRCS})
+    get_filename_component(stem ${source} NAME_WE)
+    if(NOT stem MATCHES "_test$")
+      continue()
+    endif()
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+    file(STRINGS ${source} cases REGEX "^(TYPED_)?TEST(_F|_P)?\\(")
+    set(suites)
+    foreach(case ${cases})
+      string(REGEX REPLACE "^[A-Z_]+\\(([A-Za-z0-9_]+).*" "\\1" suite "${case}")
+      list(APPEND suites "${suite}.*" "*/${suite}.*" "${suite}/*")
+    endforeach()
+    list(REMOVE_DUPLICATES suites)
+    list(JOIN suites ":" filter)
+    add_test(NAME ${stem} COMMAND ${ARG_NAME} --gtest_filter=${filter})
+    set(label fast)
+    if(stem IN_LIST ARG_SLOW)
+      set(label slow)
+    endif()
+    set_tests_properties(${stem} PROPERTIES LABELS ${label} TIMEOUT 600)
+    if(ARG_ENVIRONMENT)
+      set_tests_properties(${stem} PROPERTIES ENVIRONMENT "${ARG_ENVIRONMENT}")
+    endif()
+    if(BRAID_ASAN_UBSAN)
+      set_property(TEST ${stem} PROPERTY ENVIRONMENT_MODIFICATION
+        "LSAN_OPTIONS=set:suppressions=${CMAKE_SOURCE_DIR}/tests/leak_suppressions.txt")
+    endif()
+  endforeach()
 endfunction()
 
 # braid_starts_mpi_ranks(<test>...): Open MPI's plug-ins leak what they allocated when they are
@@ -65,28 +94,42 @@ function(braid_starts_mpi_ranks)
   endif()
 endfunction()
 
-# braid_proto(NAME <name> PROTOS a/b.proto ...): messages and gRPC stubs of
-# .proto files below the current folder; include as "a/b.pb.h".
+# braid_proto(NAME <name> PROTOS ... SERVICES ...): the library braid_<name> of the messages in the
+# .proto files below the current folder, and braid_<name>_services of the gRPC stubs of SERVICES.
+# Include as "a/b.pb.h" and "a/b.grpc.pb.h".
 function(braid_proto)
-  cmake_parse_arguments(ARG "" "NAME" "PROTOS" ${ARGN})
-  set(generated)
-  foreach(proto ${ARG_PROTOS})
-    string(REGEX REPLACE "\\.proto$" "" stem ${proto})
-    set(outputs)
-    foreach(suffix .pb.cc .pb.h .grpc.pb.cc .grpc.pb.h)
-      list(APPEND outputs ${CMAKE_CURRENT_BINARY_DIR}/${stem}${suffix})
-    endforeach()
+  cmake_parse_arguments(ARG "" "NAME" "PROTOS;SERVICES" ${ARGN})
+  set(messages)
+  set(stubs)
+  foreach(proto ${ARG_PROTOS} ${ARG_SERVICES})
+    string(REGEX REPLACE "\\.proto$" "" stem ${CMAKE_CURRENT_BINARY_DIR}/${proto})
+    set(outputs ${stem}.pb.cc ${stem}.pb.h)
+    set(grpc)
+    list(APPEND messages ${outputs})
+    if(proto IN_LIST ARG_SERVICES)
+      set(grpc --grpc_out=${CMAKE_CURRENT_BINARY_DIR}
+        --plugin=protoc-gen-grpc=$<TARGET_FILE:gRPC::grpc_cpp_plugin>)
+      list(APPEND outputs ${stem}.grpc.pb.cc ${stem}.grpc.pb.h)
+      list(APPEND stubs ${stem}.grpc.pb.cc ${stem}.grpc.pb.h)
+    endif()
     add_custom_command(
       OUTPUT ${outputs}
       COMMAND protobuf::protoc -I ${CMAKE_CURRENT_SOURCE_DIR}
-        --cpp_out=${CMAKE_CURRENT_BINARY_DIR} --grpc_out=${CMAKE_CURRENT_BINARY_DIR}
-        --plugin=protoc-gen-grpc=$<TARGET_FILE:gRPC::grpc_cpp_plugin> ${proto}
+        --cpp_out=${CMAKE_CURRENT_BINARY_DIR} ${grpc} ${proto}
       WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}
-      DEPENDS ${ARG_PROTOS})
-    list(APPEND generated ${outputs})
+      DEPENDS ${ARG_PROTOS} ${ARG_SERVICES})
   endforeach()
-  add_library(braid_${ARG_NAME} STATIC ${generated})
+  # Generated messages repeat names, so they cannot share a translation unit; stubs can.
+  add_library(braid_${ARG_NAME} STATIC ${messages})
   add_library(braid::${ARG_NAME} ALIAS braid_${ARG_NAME})
-  target_include_directories(braid_${ARG_NAME} SYSTEM PUBLIC ${CMAKE_CURRENT_BINARY_DIR})
-  target_link_libraries(braid_${ARG_NAME} PUBLIC protobuf::libprotobuf gRPC::grpc++)
+  add_library(braid_${ARG_NAME}_services STATIC ${stubs})
+  add_library(braid::${ARG_NAME}_services ALIAS braid_${ARG_NAME}_services)
+  set_target_properties(braid_${ARG_NAME}_services PROPERTIES
+    UNITY_BUILD ${BRAID_UNITY} UNITY_BUILD_BATCH_SIZE 0)
+  foreach(library braid_${ARG_NAME} braid_${ARG_NAME}_services)
+    target_include_directories(${library} SYSTEM PUBLIC ${CMAKE_CURRENT_BINARY_DIR})
+    target_compile_options(${library} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endforeach()
+  target_link_libraries(braid_${ARG_NAME} PUBLIC protobuf::libprotobuf)
+  target_link_libraries(braid_${ARG_NAME}_services PUBLIC braid_${ARG_NAME} gRPC::grpc++)
 endfunction()

@@ -7,7 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
-#include "formats/crc32c.h"
+#include "base/crc32c.h"
 
 namespace braid {
 namespace {

@@ -8,17 +8,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "formats/check.h"
-#include "formats/file_error.h"
-#include "formats/status_macros.h"
+#include "base/check.h"
+#include "base/file_error.h"
+#include "base/status_macros.h"
 
 namespace braid {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "integers are copied as they lie");
 
-constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
-constexpr uint64_t kVersion = 1;
+constexpr std::string_view kIndexedDatasetMagic("MMIDIDX\0\0", 9);
+constexpr uint64_t kIndexedDatasetVersion = 1;
 constexpr int64_t kUint16VocabLimit = 65500;
 // Byte offsets in the .idx; the arrays that follow the header are unaligned.
 constexpr int64_t kVersionOffset = 9;
@@ -77,7 +77,7 @@ int64_t PointersOffset(int64_t num_sequences) { return kLengthsOffset + 4 * num_
 int64_t DocumentEndsOffset(int64_t num_sequences) { return kLengthsOffset + 12 * num_sequences; }
 
 absl::Status CheckHeader(std::string_view index, const std::filesystem::path& path) {
-  if (index.substr(0, kMagic.size()) != kMagic) {
+  if (index.substr(0, kIndexedDatasetMagic.size()) != kIndexedDatasetMagic) {
     return CorruptFile(
         path, {"magic", 0, "other bytes", "MMIDIDX\\0\\0", "Is this a Megatron-LM .idx file?"});
   }
@@ -85,7 +85,8 @@ absl::Status CheckHeader(std::string_view index, const std::filesystem::path& pa
     return CorruptFile(path, {"length", 0, absl::StrCat(index.size(), " bytes"),
                               absl::StrCat("at least ", kLengthsOffset, " bytes")});
   }
-  if (const auto version = Load<uint64_t>(index, kVersionOffset); version != kVersion) {
+  if (const auto version = Load<uint64_t>(index, kVersionOffset);
+      version != kIndexedDatasetVersion) {
     return CorruptFile(path, {"version", kVersionOffset, absl::StrCat(version), "1"});
   }
   const uint8_t code = Load<uint8_t>(index, kTypeOffset);
@@ -227,8 +228,8 @@ absl::Status IndexedDatasetWriter::AddSequence(std::span<const int32_t> tokens) 
 void IndexedDatasetWriter::EndDocument() { document_ends_.push_back(num_sequences()); }
 
 std::string IndexedDatasetWriter::FormatIndex() const {
-  std::string index(kMagic);
-  AppendRaw(&index, kVersion);
+  std::string index(kIndexedDatasetMagic);
+  AppendRaw(&index, kIndexedDatasetVersion);
   AppendRaw(&index, type_);
   AppendRaw(&index, uint64_t{lengths_.size()});
   AppendRaw(&index, uint64_t{document_ends_.size()});

@@ -21,8 +21,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "formats/atomic_file.h"
-#include "formats/mapped_file.h"
+#include "base/atomic_file.h"
+#include "base/mapped_file.h"
 
 namespace braid {
 

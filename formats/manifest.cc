@@ -9,16 +9,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "formats/crc32c.h"
-#include "formats/file_error.h"
-#include "formats/status_macros.h"
+#include "base/crc32c.h"
+#include "base/file_error.h"
+#include "base/status_macros.h"
 
 namespace braid {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kManifestVersion = 1;
 constexpr char kCrcKey[] = "manifest_crc32c";
 
 // A relative path that stays inside its directory.
@@ -40,7 +40,7 @@ std::optional<std::string> FaultOf(const std::vector<ManifestEntry>& files) {
   return std::nullopt;
 }
 
-Json ToJson(const ManifestEntry& entry) {
+OrderedJson ToJson(const ManifestEntry& entry) {
   return {{"name", entry.name},
           {"bytes", entry.bytes},
           {"crc32c", Crc32cToHex(entry.crc32c)},
@@ -48,10 +48,10 @@ Json ToJson(const ManifestEntry& entry) {
 }
 
 // Without the CRC of the manifest itself.
-Json ToJson(const Manifest& manifest) {
-  Json files = Json::array();
+OrderedJson ToJson(const Manifest& manifest) {
+  OrderedJson files = OrderedJson::array();
   for (const ManifestEntry& entry : manifest.files) files.push_back(ToJson(entry));
-  return {{"version", kVersion},
+  return {{"version", kManifestVersion},
           {"kind", manifest.kind},
           {"key", manifest.key},
           {"files", std::move(files)},
@@ -73,9 +73,9 @@ uint32_t CrcFromHex(const std::string& text) {
 }
 
 // Throws on a missing key or a wrong type.
-Manifest FromJson(const Json& json) {
+Manifest FromJson(const OrderedJson& json) {
   Manifest manifest{json.at("kind").get<std::string>(), json.at("key").get<std::string>(), {}, {}};
-  for (const Json& file : json.at("files")) {
+  for (const OrderedJson& file : json.at("files")) {
     manifest.files.push_back({file.at("name").get<std::string>(), file.at("bytes").get<int64_t>(),
                               CrcFromHex(file.at("crc32c").get<std::string>()),
                               file.at("records").get<int64_t>()});
@@ -88,7 +88,7 @@ Manifest FromJson(const Json& json) {
 
 // The whole file: a pure function of the content.
 std::string TextOf(const Manifest& manifest) {
-  Json json = ToJson(manifest);
+  OrderedJson json = ToJson(manifest);
   json[kCrcKey] = OwnCrc(manifest);
   return json.dump(2) + "\n";
 }
@@ -96,9 +96,10 @@ std::string TextOf(const Manifest& manifest) {
 absl::StatusOr<Manifest> Parse(const std::string& text, const std::filesystem::path& path) {
   constexpr char kHint[] = "Delete the directory and make it again";
   try {
-    const Json json = Json::parse(text);
-    if (const int64_t version = json.at("version").get<int64_t>(); version != kVersion) {
-      return UnsuitableFile(path, {"version", 0, absl::StrCat(version), absl::StrCat(kVersion)});
+    const OrderedJson json = OrderedJson::parse(text);
+    if (const int64_t version = json.at("version").get<int64_t>(); version != kManifestVersion) {
+      return UnsuitableFile(path,
+                            {"version", 0, absl::StrCat(version), absl::StrCat(kManifestVersion)});
     }
     Manifest manifest = FromJson(json);
     const std::string got = OwnCrc(manifest), expected = json.at(kCrcKey).get<std::string>();

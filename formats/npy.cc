@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "formats/check.h"
-#include "formats/file_error.h"
+#include "base/check.h"
+#include "base/file_error.h"
+#include "base/status_macros.h"
 #include "formats/npy_header.h"
-#include "formats/status_macros.h"
 
 namespace braid {
 namespace {

@@ -5,13 +5,13 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "formats/file_error.h"
-#include "formats/status_macros.h"
+#include "base/file_error.h"
+#include "base/status_macros.h"
 
 namespace braid {
 namespace {
 
-constexpr char kMagic[] = "\x93NUMPY";
+constexpr char kNpyHeaderMagic[] = "\x93NUMPY";
 constexpr size_t kMagicBytes = 6;
 constexpr size_t kAlignment = 64;
 constexpr size_t kGrowthDigits = 21;  // numpy's GROWTH_AXIS_MAX_DIGITS
@@ -121,7 +121,7 @@ struct Extent {
 };
 
 absl::StatusOr<Extent> FindDict(std::string_view file, const std::filesystem::path& path) {
-  if (file.substr(0, kMagicBytes) != std::string_view(kMagic, kMagicBytes)) {
+  if (file.substr(0, kMagicBytes) != std::string_view(kNpyHeaderMagic, kMagicBytes)) {
     return CorruptFile(path, {"magic", 0, "other bytes", "\\x93NUMPY", "Is this a .npy file?"});
   }
   const int major = file.size() > kMagicBytes ? static_cast<uint8_t>(file[kMagicBytes]) : -1;
@@ -153,7 +153,7 @@ std::string FormatNpyHeader(std::string_view descr, std::span<const int64_t> sha
   const size_t prefix = kMagicBytes + 2 + length_bytes;
   dict.append(kAlignment - (prefix + dict.size() + 1) % kAlignment, ' ');
   dict += '\n';
-  return std::string(kMagic, kMagicBytes) + static_cast<char>(length_bytes / 2) + '\0' +
+  return std::string(kNpyHeaderMagic, kMagicBytes) + static_cast<char>(length_bytes / 2) + '\0' +
          LittleEndian(dict.size(), length_bytes) + dict;
 }
 

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "formats/check.h"
-#include "formats/file_error.h"
-#include "formats/status_macros.h"
-#include "formats/strict_json.h"
+#include "base/check.h"
+#include "base/file_error.h"
+#include "base/status_macros.h"
+#include "base/strict_json.h"
 
 namespace braid {
 namespace {
@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 constexpr int64_t kLengthBytes = 8;
 constexpr int64_t kHeaderLimit = 100'000'000;
 constexpr char kMetadataKey[] = "__metadata__";
-constexpr int kDeepestLevel = 4;
+constexpr int kSafetensorsHeaderDeepestLevel = 4;
 
 struct DTypeEntry {
   DType dtype;
@@ -96,7 +96,7 @@ PlacedTensor TensorFromJson(const std::string& name, const Json& json) {
 // Throws on anything that is not a header; offsets are not checked here.
 SafetensorsHeader HeaderFromJson(std::string_view text) {
   SafetensorsHeader header;
-  const absl::StatusOr<Json> parsed = ParseStrictJson(text, kDeepestLevel);
+  const absl::StatusOr<Json> parsed = ParseStrictJson(text, kSafetensorsHeaderDeepestLevel);
   if (!parsed.ok()) throw std::invalid_argument(std::string(parsed.status().message()));
   const Json& json = *parsed;
   if (!json.is_object()) throw std::invalid_argument("not an object");

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "formats/status_macros.h"
+#include "base/status_macros.h"
 
 namespace braid {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "formats/file_error.h"
+#include "base/file_error.h"
 #include "formats/protobuf_wire.h"
 
 namespace braid {
@@ -16,7 +16,7 @@ constexpr int kTrainerSpec = 2;
 constexpr int kNormalizerSpec = 3;
 constexpr int kLastField = 5;
 // Every top-level field is a message: wire type 2, a length and that many bytes.
-constexpr int kLengthDelimited = 2;
+constexpr int kLengthDelimitedType = 2;
 
 absl::Status NotAModel(const std::filesystem::path& path, size_t offset, std::string got) {
   return UnsuitableFile(path, {.what = "SentencePiece model",
@@ -43,7 +43,7 @@ absl::Status CheckSentencePieceModel(const std::filesystem::path& path, std::str
     const size_t start = position;
     const std::optional<uint64_t> tag = ReadVarint(bytes, &position);
     const uint64_t field = tag.value_or(0) >> 3;
-    if (!tag || (*tag & 7) != kLengthDelimited || field < 1 || field > kLastField) {
+    if (!tag || (*tag & 7) != kLengthDelimitedType || field < 1 || field > kLastField) {
       return NotAModel(path, start, "bytes that begin no known field");
     }
     const std::optional<uint64_t> length = ReadVarint(bytes, &position);

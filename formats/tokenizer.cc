@@ -5,17 +5,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "formats/atomic_file.h"
-#include "formats/check.h"
+#include "base/atomic_file.h"
+#include "base/check.h"
+#include "base/status_macros.h"
 #include "formats/sentencepiece_library.h"
 #include "formats/sentencepiece_model_check.h"
-#include "formats/status_macros.h"
 
 namespace braid {
 namespace {
 
 // U+2581, which SentencePiece writes for a space inside pieces.
-constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
+constexpr std::string_view kTokenizerSpaceSymbol = "\xE2\x96\x81";
 
 // Receives a text, or the message of a call that failed.
 void AssignText(void* context, const char* text, size_t size) {
@@ -65,7 +65,7 @@ Tokenizer::Tokenizer(const SentencePieceApi* api, void* model,
       eos_id_(api->eos_id(model)),
       word_boundaries_(word_boundaries) {
   newline_ = EncodePlain("\n");
-  space_symbol_ = BytePieces(kSpaceSymbol);
+  space_symbol_ = BytePieces(kTokenizerSpaceSymbol);
 }
 
 Tokenizer::~Tokenizer() { api_->free(model_); }
@@ -81,12 +81,12 @@ std::vector<int32_t> Tokenizer::EncodePlain(std::string_view text) const {
 // A literal U+2581 would come back as a space, so it is spelled in bytes. The text after one is
 // encoded behind a newline, which no piece crosses, to keep the dummy space out of it.
 std::vector<int32_t> Tokenizer::Encode(std::string_view text) const {
-  size_t symbol = text.find(kSpaceSymbol);
+  size_t symbol = text.find(kTokenizerSpaceSymbol);
   if (symbol == std::string_view::npos || !space_symbol_) return EncodePlain(text);
   std::vector<int32_t> ids = EncodePlain(text.substr(0, symbol));
   while (symbol != std::string_view::npos) {
-    const size_t start = symbol + kSpaceSymbol.size();
-    symbol = text.find(kSpaceSymbol, start);
+    const size_t start = symbol + kTokenizerSpaceSymbol.size();
+    symbol = text.find(kTokenizerSpaceSymbol, start);
     ids.insert(ids.end(), space_symbol_->begin(), space_symbol_->end());
     const auto part =
         EncodePlain(absl::StrCat("\n", std::string(text.substr(start, symbol - start))));

@@ -15,11 +15,11 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "formats/atomic_file.h"
-#include "formats/check.h"
-#include "formats/file_error.h"
+#include "base/atomic_file.h"
+#include "base/check.h"
+#include "base/file_error.h"
+#include "base/status_macros.h"
 #include "formats/sentencepiece_library.h"
-#include "formats/status_macros.h"
 
 namespace braid {
 namespace {

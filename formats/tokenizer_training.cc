@@ -4,8 +4,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "formats/atomic_file.h"
-#include "formats/status_macros.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
 #include "formats/tokenizer.h"
 #include "formats/tokenizer_process.h"
 

@@ -11,10 +11,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "formats/check.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "base/strict_json.h"
 #include "formats/half_float.h"
-#include "formats/status_macros.h"
-#include "formats/strict_json.h"
 
 namespace braid {
 namespace {
@@ -24,7 +24,7 @@ using Json = nlohmann::json;
 
 constexpr char kSingleFile[] = "model.safetensors";
 constexpr char kIndexFile[] = "model.safetensors.index.json";
-constexpr int kDeepestLevel = 8;
+constexpr int kWeightFilesDeepestLevel = 8;
 // Elements converted to 16 bits at a time.
 constexpr size_t kChunk = size_t{1} << 20;
 
@@ -45,7 +45,7 @@ bool IsPlainName(const std::string& name) {
 
 absl::StatusOr<std::map<std::string, std::string>> ReadWeightMap(const fs::path& index) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(index));
-  const absl::StatusOr<Json> json = ParseStrictJson(text, kDeepestLevel);
+  const absl::StatusOr<Json> json = ParseStrictJson(text, kWeightFilesDeepestLevel);
   if (!json.ok()) return BadIndex(index, std::string(json.status().message()));
   if (!json->is_object() || !json->contains("weight_map") || !(*json)["weight_map"].is_object()) {
     return BadIndex(index, "expected an object with weight_map");

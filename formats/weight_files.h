@@ -17,7 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "formats/atomic_file.h"
+#include "base/atomic_file.h"
 #include "formats/safetensors.h"
 
 namespace braid {

@@ -10,7 +10,7 @@
 namespace braid {
 namespace {
 
-constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
+constexpr std::string_view kWordBoundariesSpaceSymbol = "\xE2\x96\x81";
 // What texts seldom hold beside each other; the first that stands alone is taken.
 constexpr std::string_view kMarks = "\n\t\r\x01\x02\x03";
 
@@ -64,9 +64,9 @@ bool Allows(const Settings& settings) {
 std::string Spelled(std::string_view piece) {
   std::string text;
   while (!piece.empty()) {
-    const bool space = piece.starts_with(kSpaceSymbol);
+    const bool space = piece.starts_with(kWordBoundariesSpaceSymbol);
     text += space ? ' ' : piece.front();
-    piece.remove_prefix(space ? kSpaceSymbol.size() : 1);
+    piece.remove_prefix(space ? kWordBoundariesSpaceSymbol.size() : 1);
   }
   return text;
 }
@@ -87,7 +87,8 @@ void AddPiece(const Piece& piece, int32_t id, WordBoundaries* boundaries) {
   // The other types are not spelled in texts. Unused pieces are merged, and taken apart later.
   constexpr uint64_t kNormal = 1, kUserDefined = 4, kUnused = 5;
   if (piece.type != kNormal && piece.type != kUserDefined && piece.type != kUnused) return;
-  if (piece.text == kSpaceSymbol && piece.type != kUnused) boundaries->space_token = id;
+  if (piece.text == kWordBoundariesSpaceSymbol && piece.type != kUnused)
+    boundaries->space_token = id;
   const std::string text = Spelled(piece.text);
   for (size_t i = 1; i < text.size(); ++i) {
     const auto before = static_cast<uint8_t>(text[i - 1]), after = static_cast<uint8_t>(text[i]);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMaxWordBytes = 64;   // longer ones seldom repeat
 constexpr size_t kBytesPerEntry = 80;  // of the table, about
-constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
+constexpr std::string_view kWordEncoderSpaceSymbol = "\xE2\x96\x81";
 
 }  // namespace
 
@@ -26,7 +26,7 @@ WordEncoder::WordEncoder(const Tokenizer& tokenizer, size_t max_bytes)
 void WordEncoder::Encode(std::string_view text, std::vector<int32_t>* ids) {
   // A literal U+2581 has rules of its own, and no text has no dummy space.
   const bool cut = tokenizer_.word_boundaries().known && !text.empty() &&
-                   text.find(kSpaceSymbol) == std::string_view::npos;
+                   text.find(kWordEncoderSpaceSymbol) == std::string_view::npos;
   if (cut) return EncodeCut(text, ids);
   const std::vector<int32_t> whole = tokenizer_.Encode(text);
   ids->insert(ids->end(), whole.begin(), whole.end());

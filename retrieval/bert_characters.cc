@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "formats/check.h"
+#include "base/check.h"
 
 namespace braid {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "formats/check.h"
+#include "base/check.h"
 #include "retrieval/best_scores.h"
 #include "retrieval/block_product.h"
 

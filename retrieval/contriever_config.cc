@@ -3,16 +3,16 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "formats/atomic_file.h"
-#include "formats/status_macros.h"
-#include "formats/strict_json.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+#include "base/strict_json.h"
 
 namespace braid {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kDeepestLevel = 16;
+constexpr int kContrieverConfigDeepestLevel = 16;
 
 // Reads fields of an object; the first problem is kept.
 class Fields {
@@ -81,7 +81,7 @@ void RequireSupported(Fields* fields) {
 
 absl::StatusOr<ContrieverConfig> ParseContrieverConfig(std::string_view text,
                                                        const std::filesystem::path& path) {
-  const absl::StatusOr<Json> json = ParseStrictJson(text, kDeepestLevel);
+  const absl::StatusOr<Json> json = ParseStrictJson(text, kContrieverConfigDeepestLevel);
   if (!json.ok() || !json->is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(
         path.string(), ": ", json.ok() ? "not a JSON object" : json.status().message()));

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "formats/status_macros.h"
+#include "base/status_macros.h"
 #include "retrieval/contriever_directory.h"
 
 namespace braid {

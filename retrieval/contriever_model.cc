@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "formats/check.h"
-#include "formats/status_macros.h"
+#include "base/check.h"
+#include "base/status_macros.h"
 
 namespace braid {
 namespace {

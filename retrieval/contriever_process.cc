@@ -18,8 +18,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "formats/file_error.h"
-#include "formats/status_macros.h"
+#include "base/file_error.h"
+#include "base/status_macros.h"
 
 namespace braid {
 namespace {

@@ -5,8 +5,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "formats/field_digest.h"
-#include "formats/status_macros.h"
+#include "base/field_digest.h"
+#include "base/status_macros.h"
 
 namespace braid {
 namespace {
@@ -37,7 +37,7 @@ std::string ShapeText(const Shape& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
-absl::Status Wrong(const std::filesystem::path& directory, const std::string& problem) {
+absl::Status WeightsError(const std::filesystem::path& directory, const std::string& problem) {
   return absl::InvalidArgumentError(absl::StrCat(directory.string(), ": ", problem));
 }
 
@@ -49,8 +49,8 @@ absl::StatusOr<std::map<std::string, std::string>> NameTensors(
     if (canonical.empty()) continue;
     const auto [found, added] = stored.emplace(canonical, name);
     if (added) continue;
-    return Wrong(directory, absl::StrCat("got tensor ", canonical, " twice, as ", found->second,
-                                         " and as ", name));
+    return WeightsError(directory, absl::StrCat("got tensor ", canonical, " twice, as ",
+                                                found->second, " and as ", name));
   }
   return stored;
 }
@@ -58,8 +58,8 @@ absl::StatusOr<std::map<std::string, std::string>> NameTensors(
 absl::Status CheckTensor(const TensorInfo& expected, const TensorInfo& got,
                          const std::filesystem::path& directory) {
   const auto wrong = [&](const std::string& what, const std::string& wanted) {
-    return Wrong(directory,
-                 absl::StrCat("tensor ", got.name, ": got ", what, ", expected ", wanted));
+    return WeightsError(directory,
+                        absl::StrCat("tensor ", got.name, ": got ", what, ", expected ", wanted));
   };
   if (got.shape != expected.shape) {
     return wrong("shape " + ShapeText(got.shape), ShapeText(expected.shape) + " by config.json");
@@ -101,8 +101,9 @@ absl::StatusOr<ContrieverWeights> ContrieverWeights::Open(const std::filesystem:
   for (const TensorInfo& tensor : expected) {
     const auto found = stored.find(tensor.name);
     if (found == stored.end()) {
-      return Wrong(directory, absl::StrCat("no tensor ", tensor.name, ", expected one of shape ",
-                                           ShapeText(tensor.shape), " by config.json"));
+      return WeightsError(directory,
+                          absl::StrCat("no tensor ", tensor.name, ", expected one of shape ",
+                                       ShapeText(tensor.shape), " by config.json"));
     }
     RETURN_IF_ERROR(CheckTensor(tensor, *files.Find(found->second), directory));
   }
@@ -110,10 +111,10 @@ absl::StatusOr<ContrieverWeights> ContrieverWeights::Open(const std::filesystem:
     return ContrieverWeights(std::move(files), std::move(stored));
   }
   for (const TensorInfo& tensor : expected) stored.erase(tensor.name);
-  return Wrong(directory,
-               absl::StrCat("got ", stored.size(), " tensors that are none of a BERT of ",
-                            config.num_hidden_layers, " layers, such as ", stored.begin()->second,
-                            "; expected those of config.json"));
+  return WeightsError(
+      directory, absl::StrCat("got ", stored.size(), " tensors that are none of a BERT of ",
+                              config.num_hidden_layers, " layers, such as ", stored.begin()->second,
+                              "; expected those of config.json"));
 }
 
 absl::Status ContrieverWeights::Read(const std::string& name, std::span<float> values) const {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "formats/status_macros.h"
+#include "base/status_macros.h"
 #include "retrieval/coarse_centroids.h"
 #include "retrieval/document_sample.h"
 #include "retrieval/inner_product.h"
@@ -23,7 +23,7 @@ constexpr size_t kDocumentsPerLook = 4096;
 // all when one group is many times another. So there are more at first, which then are joined.
 constexpr int64_t kPartsPerCluster = 4;
 constexpr int kIterationsOfParts = 8;
-constexpr int kIterations = 25;
+constexpr int kDocumentClustersIterations = 25;
 // Points drawn for each centroid.
 constexpr int kNumTrials = 3;
 // Below it two vectors of norm 1 are one, but for rounding.
@@ -248,7 +248,7 @@ absl::StatusOr<std::vector<uint32_t>> ClusterDocuments(const DocumentVectors& ve
   const std::vector<float> points =
       SamplePoints(vectors, directed, num_clusters * kDocumentsPerCluster, seed);
   const DocumentVectors sample{points, static_cast<int64_t>(points.size()) / vectors.d, vectors.d};
-  CentroidStart start{.num_iterations = kIterations};
+  CentroidStart start{.num_iterations = kDocumentClustersIterations};
   ASSIGN_OR_RETURN(start.centroids, FirstCentroids(sample, num_clusters, seed, check));
   start.num_centroids = static_cast<int64_t>(start.centroids.size()) / vectors.d;
   ASSIGN_OR_RETURN(std::vector<float> centroids, ClusterPoints(points, vectors.d, start, check));

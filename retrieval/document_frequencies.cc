@@ -9,16 +9,16 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "formats/check.h"
+#include "base/check.h"
+#include "base/status_macros.h"
 #include "formats/npy.h"
-#include "formats/status_macros.h"
 #include "retrieval/parallel_for.h"
 #include "retrieval/word_ngrams.h"
 
 namespace braid {
 namespace {
 
-constexpr int64_t kDocumentsPerBlock = 16;
+constexpr int64_t kDocumentFrequenciesDocumentsPerBlock = 16;
 constexpr size_t kNumHeaderValues = 2;
 
 std::vector<int64_t> DistinctBuckets(std::string_view text, int32_t max_ngram) {
@@ -50,7 +50,7 @@ void DocumentFrequencies::Add(std::string_view text) { AddAll({&text, 1}); }
 void DocumentFrequencies::AddAll(std::span<const std::string_view> texts) {
   num_documents_ += static_cast<int64_t>(texts.size());
   BRAID_CHECK(num_documents_ <= std::numeric_limits<uint32_t>::max()) << num_documents_;
-  ParallelFor(static_cast<int64_t>(texts.size()), kDocumentsPerBlock,
+  ParallelFor(static_cast<int64_t>(texts.size()), kDocumentFrequenciesDocumentsPerBlock,
               [&](int64_t begin, int64_t end) {
                 for (int64_t i = begin; i < end; ++i) {
                   for (int64_t bucket : DistinctBuckets(texts[i], max_ngram_)) {

@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "formats/status_macros.h"
+#include "base/status_macros.h"
 
 namespace braid {
 

@@ -11,7 +11,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "formats/status_macros.h"
+#include "base/status_macros.h"
 #include "retrieval/embedding_batch.h"
 #include "retrieval/grpc_channel.h"
 #include "retrieval/grpc_embedding_stream.h"
@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 // What passes, or passes elsewhere: the batch is sent again.
-bool IsTransient(const absl::Status& status) {
+bool IsTransientEmbeddingError(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
          absl::IsCancelled(status) || absl::IsResourceExhausted(status) || status.ok();
 }
@@ -269,7 +269,7 @@ absl::Status EmbeddingClient::Replicas::TakeEnd(const absl::Status& status, Repl
     if (work_.attempts[batch] >= options_.max_attempts) return replica->Locate(replica->problem);
     work_.pending.push_front(batch);
   }
-  return IsTransient(status) ? absl::OkStatus() : replica->Locate(status);
+  return IsTransientEmbeddingError(status) ? absl::OkStatus() : replica->Locate(status);
 }
 
 void EmbeddingClient::Replicas::CheckDeadlines() {

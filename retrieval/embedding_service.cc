@@ -14,12 +14,12 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
 #include "braid/v1/embedding.grpc.pb.h"
-#include "formats/check.h"
-#include "formats/status_macros.h"
-#include "proto/grpc_status.h"
 #include "retrieval/embedding_batch.h"
 #include "retrieval/work_slots.h"
+#include "rpc/grpc_status.h"
 
 namespace braid {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "formats/status_macros.h"
+#include "base/status_macros.h"
 #include "retrieval/coarse_centroids.h"
 #include "retrieval/document_sample.h"
 #include "retrieval/faiss_call.h"
@@ -14,7 +14,7 @@ namespace braid {
 namespace {
 
 constexpr int64_t kVectorsPerList = 32;
-constexpr int kIterations = 8;
+constexpr int kFaissClusteringIterations = 8;
 constexpr int64_t kVectorsPerBlock = 1024;
 
 struct Stopped : std::exception {};
@@ -99,7 +99,8 @@ absl::StatusOr<std::vector<float>> TrainCentroids(const DocumentVectors& vectors
   std::vector<float> sample;
   GatherRows(vectors, SampleDocuments(vectors.n, num_lists * kVectorsPerList, seed), &sample);
   return ClusterPoints(sample, vectors.d,
-                       {.num_centroids = num_lists, .num_iterations = kIterations}, check);
+                       {.num_centroids = num_lists, .num_iterations = kFaissClusteringIterations},
+                       check);
 }
 
 }  // namespace braid

@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
-#include "formats/check.h"
-#include "formats/status_macros.h"
+#include "base/check.h"
+#include "base/status_macros.h"
 #include "retrieval/faiss_call.h"
 #include "retrieval/parallel_for.h"
 #include "retrieval/vector_index.h"

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "formats/status_macros.h"
+#include "base/status_macros.h"
 #include "retrieval/shard_index.h"
 
 namespace braid {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "proto/grpc_status.h"
 #include "retrieval/embedding_service.h"
+#include "rpc/grpc_status.h"
 
 namespace braid {
 

@@ -6,16 +6,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "formats/status_macros.h"
+#include "base/status_macros.h"
 #include "retrieval/parallel_for.h"
 #include "retrieval/word_ngrams.h"
 
 namespace braid {
 namespace {
 
-constexpr int32_t kMaxDimension = 65536;
+constexpr int32_t kHashingEmbedderMaxDimension = 65536;
 constexpr int32_t kMaxNgram = 8;
-constexpr int64_t kDocumentsPerBlock = 16;
+constexpr int64_t kHashingEmbedderDocumentsPerBlock = 16;
 
 absl::Status CheckRange(const char* field, int32_t got, int32_t max) {
   if (got >= 1 && got <= max) return absl::OkStatus();
@@ -34,7 +34,7 @@ void Normalize(std::span<const double> sums, std::span<float> vector) {
 
 absl::StatusOr<std::unique_ptr<HashingEmbedder>> HashingEmbedder::Create(
     const HashingOptions& options, std::optional<DocumentFrequencies> frequencies) {
-  RETURN_IF_ERROR(CheckRange("dimension", options.dimension, kMaxDimension));
+  RETURN_IF_ERROR(CheckRange("dimension", options.dimension, kHashingEmbedderMaxDimension));
   RETURN_IF_ERROR(CheckRange("max_ngram", options.max_ngram, kMaxNgram));
   if (frequencies && frequencies->max_ngram() != options.max_ngram) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -52,7 +52,7 @@ absl::Status HashingEmbedder::Embed(std::span<const std::string_view> texts,
                                                    " values, expected ", texts.size(), " x ",
                                                    dimension));
   }
-  ParallelFor(static_cast<int64_t>(texts.size()), kDocumentsPerBlock,
+  ParallelFor(static_cast<int64_t>(texts.size()), kHashingEmbedderDocumentsPerBlock,
               [&](int64_t begin, int64_t end) {
                 for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
                   EmbedOne(texts[i], vectors.subspan(i * dimension, dimension));

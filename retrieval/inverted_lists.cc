@@ -3,8 +3,8 @@
 #include <numeric>
 #include <utility>
 
-#include "formats/check.h"
-#include "formats/status_macros.h"
+#include "base/check.h"
+#include "base/status_macros.h"
 #include "retrieval/coarse_centroids.h"
 #include "retrieval/faiss_call.h"
 

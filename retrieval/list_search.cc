@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "formats/check.h"
+#include "base/check.h"
 #include "retrieval/best_scores.h"
 #include "retrieval/byte_product.h"
 #include "retrieval/coarse_centroids.h"

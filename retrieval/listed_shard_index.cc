@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "formats/npy.h"
-#include "formats/status_macros.h"
 #include "retrieval/coarse_centroids.h"
 #include "retrieval/inverted_lists.h"
 #include "retrieval/list_search.h"

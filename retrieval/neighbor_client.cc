@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "braid/v1/neighbors.grpc.pb.h"
-#include "formats/status_macros.h"
-#include "proto/grpc_status.h"
 #include "retrieval/grpc_channel.h"
 #include "retrieval/retry_delay.h"
+#include "rpc/grpc_status.h"
 
 namespace braid {
 namespace {
@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kStopInterval{50};
 
-bool IsTransient(const absl::Status& status) {
+bool IsTransientSearchError(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
 
@@ -83,7 +83,7 @@ struct NeighborClient::Connection {
       const absl::Status status =
           CallOnce(stub.get(), method, request, response, limit, failures > 0, stop);
       if (Stops(stop)) return absl::CancelledError("stopped on request");
-      if (!IsTransient(status)) return status;
+      if (!IsTransientSearchError(status)) return status;
       if (problem.ok() || absl::IsUnavailable(status)) problem = status;
       Wait(RetryDelay(failures), stop);
       if (Clock::now() >= give_up) return GivenUp(problem);

@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "formats/status_macros.h"
+#include "base/status_macros.h"
 #include "retrieval/coarse_centroids.h"
 #include "retrieval/document_sample.h"
 #include "retrieval/list_search.h"

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <vector>
 
-#include "formats/check.h"
-#include "formats/status_macros.h"
+#include "base/check.h"
+#include "base/status_macros.h"
 #include "retrieval/inner_product.h"
 #include "retrieval/neighbor_ranking.h"
 #include "retrieval/parallel_for.h"
@@ -13,7 +13,7 @@
 namespace braid {
 namespace {
 
-constexpr int64_t kDocumentsPerBlock = 64;
+constexpr int64_t kNeighborSearchDocumentsPerBlock = 64;
 
 // What a search proposed for a block of documents, [documents, depth].
 struct Candidates {
@@ -50,7 +50,7 @@ void RankRows(const DocumentVectors& vectors, const NeighborQueries& queries, si
       WriteRow(ranked, queries.excluded(i), k, i, rows);
     }
   };
-  ParallelFor(static_cast<int64_t>(queries.size()), kDocumentsPerBlock, rank_block);
+  ParallelFor(static_cast<int64_t>(queries.size()), kNeighborSearchDocumentsPerBlock, rank_block);
 }
 
 // The `count` documents closest to `query`, itself included if it is one.

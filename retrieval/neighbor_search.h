@@ -8,7 +8,7 @@
 #include <span>
 
 #include "absl/status/status.h"
-#include "formats/check.h"
+#include "base/check.h"
 #include "retrieval/document_vectors.h"
 #include "retrieval/parallel_for.h"
 #include "retrieval/vector_index.h"

@@ -7,13 +7,13 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
 #include "braid/v1/neighbors.grpc.pb.h"
-#include "formats/atomic_file.h"
-#include "formats/status_macros.h"
-#include "proto/grpc_status.h"
 #include "retrieval/neighbor_shard.h"
 #include "retrieval/shard_table.h"
 #include "retrieval/work_slots.h"
+#include "rpc/grpc_status.h"
 
 namespace braid {
 namespace {

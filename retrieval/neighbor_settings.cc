@@ -6,7 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "formats/status_macros.h"
+#include "base/status_macros.h"
 
 namespace braid {
 namespace {
@@ -15,7 +15,7 @@ constexpr int64_t kMaxExactDocuments = 100'000;
 constexpr int64_t kMaxUncompressedDocuments = 20'000'000;
 constexpr int64_t kMaxLists = 10'000'000;
 constexpr int32_t kDefaultNeighbors = 20;
-constexpr int32_t kMaxNeighbors = 10'000;
+constexpr int32_t kNeighborSettingsMaxNeighbors = 10'000;
 constexpr int32_t kDefaultRecallSample = 1000;
 
 absl::Status CheckNotNegative(const char* field, int64_t got) {
@@ -35,9 +35,9 @@ absl::StatusOr<NeighborSettings> NeighborSettings::Resolve(const v1::NeighborCon
   RETURN_IF_ERROR(CheckNotNegative("k", config.k()));
   RETURN_IF_ERROR(CheckNotNegative("recall_sample", config.recall_sample()));
   RETURN_IF_ERROR(CheckNotNegative("nprobe", config.nprobe()));
-  if (config.k() > kMaxNeighbors) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("neighbors.k is ", config.k(), ", expected at most ", kMaxNeighbors));
+  if (config.k() > kNeighborSettingsMaxNeighbors) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "neighbors.k is ", config.k(), ", expected at most ", kNeighborSettingsMaxNeighbors));
   }
   return NeighborSettings{
       .k = config.k() > 0 ? config.k() : kDefaultNeighbors,

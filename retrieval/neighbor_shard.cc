@@ -8,8 +8,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "formats/atomic_file.h"
-#include "formats/status_macros.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
 #include "retrieval/document_vectors.h"
 #include "retrieval/neighbor_settings.h"
 
@@ -18,8 +18,8 @@ namespace {
 
 constexpr char kManifestKind[] = "neighbor-shard";
 constexpr char kDimensionKey[] = "dimension";
-constexpr int32_t kMaxDimension = 65'536;
-constexpr int32_t kMaxNeighbors = 10'000;
+constexpr int32_t kNeighborShardMaxDimension = 65'536;
+constexpr int32_t kNeighborShardMaxNeighbors = 10'000;
 // Of 12 bytes each, below gRPC's 4 MiB.
 constexpr size_t kMaxResults = 300'000;
 
@@ -36,9 +36,9 @@ std::optional<int64_t> ListsOf(const std::string& index) {
 }
 
 absl::Status CheckDimension(int32_t dimension) {
-  if (dimension >= 1 && dimension <= kMaxDimension) return absl::OkStatus();
+  if (dimension >= 1 && dimension <= kNeighborShardMaxDimension) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("dimension is ", dimension, ", expected 1 to ", kMaxDimension));
+      absl::StrCat("dimension is ", dimension, ", expected 1 to ", kNeighborShardMaxDimension));
 }
 
 }  // namespace
@@ -185,10 +185,10 @@ absl::StatusOr<NeighborShard::Found> NeighborShard::Search(std::span<const float
   RETURN_IF_ERROR(CheckVectors(queries));
   const size_t num_results =
       queries.size() / static_cast<size_t>(dimension_) * static_cast<size_t>(std::max(k, 0));
-  if (k < 1 || k > kMaxNeighbors || num_results > kMaxResults) {
-    return absl::InvalidArgumentError(absl::StrCat("k is ", k, " (", num_results,
-                                                   " results), expected 1 to ", kMaxNeighbors,
-                                                   " and at most ", kMaxResults, " results"));
+  if (k < 1 || k > kNeighborShardMaxNeighbors || num_results > kMaxResults) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("k is ", k, " (", num_results, " results), expected 1 to ",
+                     kNeighborShardMaxNeighbors, " and at most ", kMaxResults, " results"));
   }
   if (num_probes < 0 || num_probes > index_->num_lists()) {
     return absl::InvalidArgumentError(

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "formats/check.h"
+#include "base/check.h"
 
 namespace braid {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "formats/status_macros.h"
+#include "base/status_macros.h"
 #include "retrieval/document_sample.h"
 
 namespace braid {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "formats/manifest.h"
-#include "formats/status_macros.h"
 
 namespace braid {
 namespace {

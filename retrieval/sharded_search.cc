@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "formats/check.h"
-#include "formats/crc32c.h"
-#include "formats/status_macros.h"
+#include "base/check.h"
+#include "base/crc32c.h"
+#include "base/status_macros.h"
 #include "retrieval/best_scores.h"
 #include "retrieval/neighbor_ranking.h"
 #include "retrieval/neighbor_settings.h"

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "formats/atomic_file.h"
+#include "base/atomic_file.h"
 #include "formats/manifest.h"
 #include "retrieval/parallel_for.h"
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "formats/check.h"
+#include "base/check.h"
 
 namespace braid {
 namespace {

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "formats/atomic_file.h"
-#include "formats/check.h"
-#include "formats/status_macros.h"
-#include "formats/strict_json.h"
+#include "base/atomic_file.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "base/strict_json.h"
 #include "retrieval/bert_characters.h"
 
 namespace braid {
@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kDeepestLevel = 16;
+constexpr int kWordpieceTokenizerDeepestLevel = 16;
 constexpr int kMaxWordCharacters = 100;  // longer words are [UNK]
 constexpr size_t kMaxWordBytes = 4 * kMaxWordCharacters;
 
@@ -167,7 +167,7 @@ absl::StatusOr<Json> ReadSettings(const std::filesystem::path& path) {
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (absl::IsNotFound(text.status())) return Json::object();
   RETURN_IF_ERROR(text.status());
-  absl::StatusOr<Json> json = ParseStrictJson(*text, kDeepestLevel);
+  absl::StatusOr<Json> json = ParseStrictJson(*text, kWordpieceTokenizerDeepestLevel);
   if (json.ok() && json->is_object()) return json;
   return absl::InvalidArgumentError(
       absl::StrCat(path.string(), ": ", json.ok() ? "not a JSON object" : json.status().message()));

@@ -12,7 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "formats/status_macros.h"
+#include "base/status_macros.h"
 
 namespace braid {
 namespace {
@@ -21,7 +21,7 @@ constexpr size_t kMaxBytes = size_t{64} << 20;
 constexpr size_t kMaxPieces = size_t{1} << 20;
 constexpr std::string_view kContinuation = "##";
 
-absl::Status Wrong(const std::filesystem::path& path, std::string_view problem) {
+absl::Status VocabularyError(const std::filesystem::path& path, std::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat(path.string(), ": ", std::string(problem)));
 }
 
@@ -37,8 +37,8 @@ bool IsUtf8(std::string_view text) {
 absl::StatusOr<std::vector<std::string_view>> SplitLines(std::string_view text,
                                                          const std::filesystem::path& path) {
   if (text.size() > kMaxBytes) {
-    return Wrong(path, absl::StrCat("got ", text.size(), " bytes, expected at most ", kMaxBytes,
-                                    "; is it a vocab.txt?"));
+    return VocabularyError(path, absl::StrCat("got ", text.size(), " bytes, expected at most ",
+                                              kMaxBytes, "; is it a vocab.txt?"));
   }
   std::vector<std::string_view> lines;
   while (!text.empty()) {
@@ -49,7 +49,8 @@ absl::StatusOr<std::vector<std::string_view>> SplitLines(std::string_view text,
     lines.push_back(line);
   }
   if (lines.size() <= kMaxPieces) return lines;
-  return Wrong(path, absl::StrCat("got ", lines.size(), " pieces, expected at most ", kMaxPieces));
+  return VocabularyError(
+      path, absl::StrCat("got ", lines.size(), " pieces, expected at most ", kMaxPieces));
 }
 
 using Ids = absl::flat_hash_map<std::string, int32_t>;
@@ -60,12 +61,14 @@ absl::StatusOr<Ids> NumberPieces(const std::vector<std::string_view>& lines,
   ids.reserve(lines.size());
   for (size_t i = 0; i < lines.size(); ++i) {
     const std::string where = absl::StrCat("line ", i + 1, ": ");
-    if (lines[i].empty()) return Wrong(path, where + "got an empty line, expected a piece");
-    if (!IsUtf8(lines[i])) return Wrong(path, where + "got bytes that are not UTF-8");
+    if (lines[i].empty())
+      return VocabularyError(path, where + "got an empty line, expected a piece");
+    if (!IsUtf8(lines[i])) return VocabularyError(path, where + "got bytes that are not UTF-8");
     const auto [found, added] = ids.emplace(lines[i], static_cast<int32_t>(i));
     if (added) continue;
-    return Wrong(path, absl::StrCat(where, "got \"", found->first, "\" again, which is on line ",
-                                    found->second + 1, "; expected each piece once"));
+    return VocabularyError(
+        path, absl::StrCat(where, "got \"", found->first, "\" again, which is on line ",
+                           found->second + 1, "; expected each piece once"));
   }
   return ids;
 }
@@ -79,8 +82,8 @@ absl::StatusOr<int32_t> RequirePiece(const Ids& ids, const char* piece,
                                      const std::filesystem::path& path) {
   const auto found = ids.find(piece);
   if (found != ids.end()) return found->second;
-  return Wrong(path, absl::StrCat("got no piece ", piece,
-                                  ", expected the vocab.txt of a BERT model with one"));
+  return VocabularyError(path, absl::StrCat("got no piece ", piece,
+                                            ", expected the vocab.txt of a BERT model with one"));
 }
 
 }  // namespace

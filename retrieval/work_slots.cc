@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "formats/status_macros.h"
+#include "base/status_macros.h"
 
 namespace braid {
 

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <vector>
 
-#include "formats/check.h"
+#include "base/check.h"
 
 namespace braid {
 namespace {
 
 // What a thread takes at a time.
-constexpr size_t kBlock = 1 << 15;
+constexpr size_t kAdamwBlock = 1 << 15;
 
 // The constants of one update, in the precision it is computed in.
 struct Constants {
@@ -53,8 +53,8 @@ void CutIntoBlocks(const AdamwParameter& p, std::vector<AdamwParameter>* blocks)
   const size_t n = p.value.size();
   BRAID_CHECK(p.gradient.size() == n && p.m.size() == n && p.v.size() == n)
       << n << " " << p.gradient.size() << " " << p.m.size() << " " << p.v.size();
-  for (size_t begin = 0; begin < n; begin += kBlock) {
-    const size_t size = std::min(kBlock, n - begin);
+  for (size_t begin = 0; begin < n; begin += kAdamwBlock) {
+    const size_t size = std::min(kAdamwBlock, n - begin);
     blocks->push_back({p.value.subspan(begin, size), p.gradient.subspan(begin, size),
                        p.m.subspan(begin, size), p.v.subspan(begin, size), p.decay});
   }

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "formats/atomic_file.h"
-#include "formats/check.h"
+#include "base/atomic_file.h"
+#include "base/check.h"
+#include "base/status_macros.h"
 #include "formats/safetensors.h"
-#include "formats/status_macros.h"
 #include "google/protobuf/text_format.h"
 #include "nlohmann/json.hpp"
 

@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "formats/manifest.h"
-#include "trainer/checkpoint.h"
+#include "runs/checkpoint.h"
 
 namespace braid {
 

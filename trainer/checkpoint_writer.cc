@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "formats/atomic_file.h"
-#include "formats/status_macros.h"
-#include "trainer/checkpoint_directory.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+#include "runs/checkpoint_directory.h"
 
 namespace braid {
 namespace {

@@ -20,9 +20,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "formats/manifest.h"
-#include "trainer/background_task.h"
 #include "trainer/checkpoint_share.h"
-#include "trainer/communicator.h"
+#include "trainer/parallel/background_task.h"
+#include "trainer/parallel/communicator.h"
 
 namespace braid {
 

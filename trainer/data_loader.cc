@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "formats/check.h"
-#include "formats/status_macros.h"
+#include "base/check.h"
+#include "base/status_macros.h"
 
 namespace braid {
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "formats/indexed_dataset.h"
-#include "trainer/run_spec.h"
+#include "runs/run_spec.h"
 
 namespace braid {
 

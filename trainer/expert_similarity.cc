@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "formats/check.h"
-#include "trainer/model/parameter_layout.h"
+#include "base/check.h"
+#include "model/config/parameter_layout.h"
 
 namespace braid {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 // Independent sums, so that additions need not wait for one another.
 constexpr size_t kLanes = 8;
 // Elements of every expert that are added up at a time; their sums stay in the first-level cache.
-constexpr size_t kBlock = 1024;
+constexpr size_t kExpertSimilarityBlock = 1024;
 
 // Of two equally long vectors.
 double DotProduct(std::span<const float> a, std::span<const float> b) {
@@ -50,10 +50,10 @@ std::vector<double> InverseNorms(std::span<const std::span<const float>> matrice
 // Squared length of this matrix's part of the sum of all unit vectors.
 double SquaredSumOfUnits(std::span<const float> matrix, std::span<const double> scales) {
   const size_t size = matrix.size() / scales.size();
-  std::array<double, kBlock> sums;
+  std::array<double, kExpertSimilarityBlock> sums;
   double total = 0;
-  for (size_t begin = 0; begin < size; begin += kBlock) {
-    const size_t count = std::min(kBlock, size - begin);
+  for (size_t begin = 0; begin < size; begin += kExpertSimilarityBlock) {
+    const size_t count = std::min(kExpertSimilarityBlock, size - begin);
     std::fill_n(sums.begin(), count, 0.0);
     for (size_t e = 0; e < scales.size(); ++e) {
       const float* const values = matrix.data() + e * size + begin;

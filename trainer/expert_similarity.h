@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "trainer/model/language_model.h"
+#include "model/language_model.h"
 
 namespace braid {
 

@@ -9,7 +9,7 @@ namespace braid {
 namespace {
 
 // Partial sums are of fixed blocks, not of a thread's share.
-constexpr int64_t kBlock = 1 << 16;
+constexpr int64_t kGradientClipBlock = 1 << 16;
 
 double BlockSum(std::span<const float> values) {
   double sum = 0;
@@ -24,11 +24,12 @@ double BlockSum(std::span<const float> values) {
 
 double SumOfSquares(std::span<const float> gradients) {
   const int64_t size = static_cast<int64_t>(gradients.size());
-  const int64_t blocks = (size + kBlock - 1) / kBlock;
+  const int64_t blocks = (size + kGradientClipBlock - 1) / kGradientClipBlock;
   std::vector<double> sums(blocks);
 #pragma omp parallel for schedule(static) if (blocks > 1)
   for (int64_t b = 0; b < blocks; ++b) {
-    sums[b] = BlockSum(gradients.subspan(b * kBlock, std::min(kBlock, size - b * kBlock)));
+    sums[b] = BlockSum(gradients.subspan(
+        b * kGradientClipBlock, std::min(kGradientClipBlock, size - b * kGradientClipBlock)));
   }
   double total = 0;
   for (double sum : sums) total += sum;

@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "formats/status_macros.h"
+#include "base/status_macros.h"
+#include "model/config/model_config.h"
+#include "model/config/shard.h"
+#include "model/kernels/phase_times.h"
 #include "trainer/gradient_clip.h"
-#include "trainer/model_config.h"
-#include "trainer/phase_times.h"
-#include "trainer/shard.h"
 
 namespace braid {
 namespace {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "trainer/communicator.h"
+#include "model/language_model.h"
 #include "trainer/data_loader.h"
-#include "trainer/gradient_reducer.h"
-#include "trainer/model/language_model.h"
+#include "trainer/parallel/communicator.h"
+#include "trainer/parallel/gradient_reducer.h"
 #include "trainer/routing_totals.h"
 
 namespace braid {

@@ -14,9 +14,9 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "formats/atomic_file.h"
-#include "formats/status_macros.h"
-#include "trainer/control/process_identity.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+#include "runs/process_identity.h"
 
 namespace braid {
 

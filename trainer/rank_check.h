@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "trainer/communicator.h"
-#include "trainer/rank_findings.h"
+#include "runs/rank_findings.h"
+#include "trainer/parallel/communicator.h"
 
 namespace braid {
 

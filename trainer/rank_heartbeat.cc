@@ -6,8 +6,8 @@
 #include <numeric>
 #include <utility>
 
-#include "trainer/control/process_identity.h"
-#include "trainer/phase_times.h"
+#include "model/kernels/phase_times.h"
+#include "runs/process_identity.h"
 
 namespace braid {
 namespace {

@@ -19,7 +19,7 @@
 
 #include "absl/status/status.h"
 #include "braid/v1/training.pb.h"
-#include "trainer/run_directory.h"
+#include "runs/run_directory.h"
 
 namespace braid {
 

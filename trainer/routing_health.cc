@@ -4,10 +4,10 @@
 #include <span>
 #include <utility>
 
-#include "formats/check.h"
-#include "formats/status_macros.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "model/config/model_config.h"
 #include "trainer/expert_similarity.h"
-#include "trainer/model_config.h"
 
 namespace braid {
 namespace {

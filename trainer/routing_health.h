@@ -11,8 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
-#include "trainer/communicator.h"
-#include "trainer/model/language_model.h"
+#include "model/language_model.h"
+#include "trainer/parallel/communicator.h"
 #include "trainer/routing_totals.h"
 
 namespace braid {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "formats/check.h"
+#include "base/check.h"
 
 namespace braid {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "formats/status_macros.h"
-#include "trainer/model_config.h"
-#include "trainer/run_spec.h"
+#include "base/status_macros.h"
+#include "model/config/model_config.h"
+#include "runs/run_spec.h"
 #include "trainer/training_state.h"
 
 namespace braid {

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
-#include "trainer/model/language_model.h"
+#include "model/language_model.h"
 
 namespace braid {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "formats/process_memory.h"
-#include "trainer/model_flops.h"
+#include "base/process_memory.h"
+#include "model/config/model_flops.h"
 
 namespace braid {
 namespace {

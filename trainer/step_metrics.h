@@ -8,7 +8,7 @@
 
 #include "braid/v1/model.pb.h"
 #include "braid/v1/training.pb.h"
-#include "trainer/phase_times.h"
+#include "model/kernels/phase_times.h"
 
 namespace braid {
 

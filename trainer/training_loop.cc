@@ -10,12 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "formats/atomic_file.h"
-#include "formats/check.h"
-#include "formats/status_macros.h"
-#include "trainer/checkpoint_directory.h"
-#include "trainer/model_config.h"
-#include "trainer/phase_times.h"
+#include "base/atomic_file.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "model/config/model_config.h"
+#include "model/kernels/phase_times.h"
+#include "runs/checkpoint_directory.h"
+#include "trainer/checkpoint_agreement.h"
 #include "trainer/progress_line.h"
 #include "trainer/schedule.h"
 #include "trainer/weight_update.h"
@@ -155,8 +156,8 @@ absl::Status TrainingLoop::BeforePublish() const {
 absl::Status TrainingLoop::Restore() {
   ClearLeftovers();
   ASSIGN_OR_RETURN(const auto checkpoint,
-                   NewestGoodCheckpoint(*environment_.communicator, directory_.checkpoints(),
-                                        *environment_.warnings));
+                   AgreeOnNewestGoodCheckpoint(*environment_.communicator, directory_.checkpoints(),
+                                               *environment_.warnings));
   const int rank = environment_.communicator->rank();
   auto state = checkpoint.has_value() ? RestoreState(*checkpoint, spec_, dataset_.key, rank)
                                       : InitialState(spec_, rank);

@@ -9,12 +9,12 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "formats/status_macros.h"
-#include "trainer/control/stop_request.h"
-#include "trainer/metrics_export/tensorboard_log.h"
-#include "trainer/model/matrix_product_peak.h"
-#include "trainer/run_fence.h"
-#include "trainer/run_spec.h"
+#include "base/status_macros.h"
+#include "model/matrix_product_peak.h"
+#include "runs/metrics_export/tensorboard_log.h"
+#include "runs/run_fence.h"
+#include "runs/run_spec.h"
+#include "runs/stop_request.h"
 #include "trainer/training_loop.h"
 
 namespace braid {

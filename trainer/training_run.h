@@ -5,8 +5,8 @@
 
 #include <functional>
 
-#include "trainer/communicator.h"
-#include "trainer/run_directory.h"
+#include "runs/run_directory.h"
+#include "trainer/parallel/communicator.h"
 
 namespace braid {
 

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "formats/status_macros.h"
+#include "base/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "model/config/model_config.h"
+#include "model/upcycling.h"
+#include "runs/run_spec.h"
 #include "trainer/checkpoint_writer.h"
-#include "trainer/model/upcycling.h"
-#include "trainer/model_config.h"
-#include "trainer/run_spec.h"
 #include "trainer/starting_model.h"
 
 namespace braid {

@@ -12,10 +12,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
+#include "model/config/shard.h"
+#include "model/language_model.h"
 #include "trainer/checkpoint_share.h"
-#include "trainer/communicator.h"
-#include "trainer/model/language_model.h"
-#include "trainer/shard.h"
+#include "trainer/parallel/communicator.h"
 
 namespace braid {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "trainer/communicator.h"
-#include "trainer/model/language_model.h"
-#include "trainer/shard.h"
+#include "model/config/shard.h"
+#include "model/language_model.h"
+#include "trainer/parallel/communicator.h"
 #include "trainer/training_state.h"
 
 namespace braid {

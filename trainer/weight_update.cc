@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
+#include "model/kernels/phase_times.h"
 #include "trainer/adamw.h"
 #include "trainer/gradient_clip.h"
-#include "trainer/phase_times.h"
 
 namespace braid {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "braid/v1/training.pb.h"
-#include "trainer/communicator.h"
+#include "trainer/parallel/communicator.h"
 #include "trainer/training_state.h"
 
 namespace braid {

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "cli/blas_core.h"
-#include "formats/status_macros.h"
+#include "base/blas_core.h"
+#include "base/status_macros.h"
+#include "model/config/model_config.h"
 #include "proto/config_text.h"
-#include "tests/trainer/loop/tiny_run.h"
-#include "trainer/checkpoint_directory.h"
-#include "trainer/model_config.h"
-#include "trainer/run_spec.h"
+#include "runs/checkpoint_directory.h"
+#include "runs/run_spec.h"
+#include "tests/trainer/tiny_run.h"
 
 namespace braid {
 namespace {

@@ -17,11 +17,11 @@
 #include <thread>
 #include <vector>
 
-#include "cli/blas_core.h"
-#include "formats/check.h"
+#include "base/blas_core.h"
+#include "base/check.h"
+#include "model/config/model_config.h"
+#include "model/language_model.h"
 #include "nlohmann/json.hpp"
-#include "trainer/model/language_model.h"
-#include "trainer/model_config.h"
 
 namespace braid {
 namespace {

@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "cli/blas_core.h"
-#include "formats/atomic_file.h"
+#include "base/atomic_file.h"
+#include "base/blas_core.h"
 #include "retrieval/contriever_embedder.h"
 #include "tests/retrieval/tiny_bert.h"
 

@@ -8,16 +8,16 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "formats/atomic_file.h"
-#include "formats/check.h"
-#include "tests/trainer/loop/tiny_run.h"
-#include "trainer/control/child_program.h"
-#include "trainer/control/process_identity.h"
-#include "trainer/control/run_status.h"
-#include "trainer/control/stop_request.h"
-#include "trainer/control/subprocess.h"
-#include "trainer/control/unix_time.h"
-#include "trainer/run_spec.h"
+#include "base/atomic_file.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "control/run_status.h"
+#include "control/supervision/child_program.h"
+#include "control/supervision/subprocess.h"
+#include "runs/process_identity.h"
+#include "runs/run_spec.h"
+#include "runs/stop_request.h"
+#include "tests/trainer/tiny_run.h"
 
 namespace braid {
 namespace {

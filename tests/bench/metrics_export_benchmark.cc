@@ -10,11 +10,11 @@
 #include <iostream>
 
 #include "absl/strings/str_format.h"
-#include "formats/process_memory.h"
-#include "tests/formats/scratch_directory.h"
-#include "trainer/metrics_export/metrics_export.h"
-#include "trainer/metrics_export/tensorboard_log.h"
-#include "trainer/metrics_log.h"
+#include "base/process_memory.h"
+#include "runs/metrics_export/metrics_export.h"
+#include "runs/metrics_export/tensorboard_log.h"
+#include "runs/metrics_log.h"
+#include "tests/base/scratch_directory.h"
 #include "trainer/step_metrics.h"
 
 namespace braid {

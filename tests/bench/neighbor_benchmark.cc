@@ -20,7 +20,7 @@
 #include <numeric>
 #include <random>
 
-#include "cli/blas_core.h"
+#include "base/blas_core.h"
 #include "formats/npy.h"
 #include "retrieval/coarse_centroids.h"
 #include "retrieval/faiss_call.h"

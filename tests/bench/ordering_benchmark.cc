@@ -28,9 +28,9 @@
 #include <vector>
 
 #include "formats/npy.h"
-#include "pipeline/document_partition.h"
-#include "pipeline/partitioned_order.h"
-#include "pipeline/similarity_order.h"
+#include "pipeline/ordering/document_partition.h"
+#include "pipeline/ordering/partitioned_order.h"
+#include "pipeline/ordering/similarity_order.h"
 #include "retrieval/inner_product.h"
 
 namespace braid {

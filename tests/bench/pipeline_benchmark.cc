@@ -19,13 +19,13 @@
 #include <string>
 #include <vector>
 
-#include "cli/blas_core.h"
-#include "formats/check.h"
-#include "pipeline/corpus_spec.h"
-#include "pipeline/document_store.h"
-#include "pipeline/job_runner.h"
-#include "pipeline/machine_corpus.h"
-#include "pipeline/stage_store.h"
+#include "base/blas_core.h"
+#include "base/check.h"
+#include "pipeline/corpus/corpus_spec.h"
+#include "pipeline/corpus/machine_corpus.h"
+#include "pipeline/jobs/job_runner.h"
+#include "pipeline/store/document_store.h"
+#include "pipeline/store/stage_store.h"
 
 namespace braid {
 namespace {

@@ -17,15 +17,15 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "cli/blas_core.h"
-#include "formats/status_macros.h"
+#include "base/blas_core.h"
+#include "base/splitmix.h"
+#include "base/status_macros.h"
+#include "model/config/model_config.h"
+#include "model/kernels/phase_times.h"
 #include "proto/config_text.h"
+#include "runs/instance_schedule.h"
 #include "trainer/gradient_pass.h"
-#include "trainer/instance_schedule.h"
-#include "trainer/model_config.h"
-#include "trainer/mpi_communicator.h"
-#include "trainer/phase_times.h"
-#include "trainer/splitmix.h"
+#include "trainer/parallel/mpi_communicator.h"
 #include "trainer/training_state.h"
 #include "trainer/weight_update.h"
 

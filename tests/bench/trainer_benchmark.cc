@@ -22,16 +22,16 @@
 #include <thread>
 #include <vector>
 
-#include "cli/blas_core.h"
-#include "formats/check.h"
+#include "base/blas_core.h"
+#include "base/check.h"
+#include "model/config/model_config.h"
+#include "model/config/model_flops.h"
+#include "model/kernels/fused_ffn.h"
+#include "model/kernels/phase_times.h"
+#include "model/language_model.h"
 #include "nlohmann/json.hpp"
-#include "trainer/communicator.h"
 #include "trainer/gradient_clip.h"
-#include "trainer/kernels/fused_ffn.h"
-#include "trainer/model/language_model.h"
-#include "trainer/model_config.h"
-#include "trainer/model_flops.h"
-#include "trainer/phase_times.h"
+#include "trainer/parallel/communicator.h"
 #include "trainer/training_state.h"
 #include "trainer/weight_update.h"
 

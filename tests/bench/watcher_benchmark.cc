@@ -26,12 +26,12 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "braid/v1/training.grpc.pb.h"
-#include "cli/executable_path.h"
-#include "tests/cli/real_braidd.h"
-#include "trainer/control/run_event_log.h"
-#include "trainer/control/run_store.h"
-#include "trainer/control/unix_time.h"
+#include "control/run_store.h"
+#include "control/supervision/run_event_log.h"
+#include "rpc/executable_path.h"
+#include "tests/server/real_braidd.h"
 
 namespace braid {
 namespace {

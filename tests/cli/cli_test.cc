@@ -21,7 +21,7 @@
 #include <vector>
 
 namespace braid {
-namespace {
+namespace cli_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -544,5 +544,5 @@ TEST_P(CliAloneTest, BadAddresses) {
   }
 }
 
-}  // namespace
+}  // namespace cli_test
 }  // namespace braid

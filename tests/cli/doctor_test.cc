@@ -4,13 +4,13 @@
 #include <fstream>
 #include <sstream>
 
-#include "cli/doctor/need_checks.h"
-#include "cli/doctor/rank_checks.h"
-#include "tests/formats/scratch_directory.h"
-#include "tests/formats/status_matchers.h"
+#include "cli/need_checks.h"
+#include "cli/rank_checks.h"
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
 
 namespace braid {
-namespace {
+namespace doctor_test {
 
 using ::testing::HasSubstr;
 
@@ -120,5 +120,5 @@ TEST(FindingsTest, HintsStandBelowWhatIsNotGood) {
               HasSubstr("\"verdict\": \"doubtful\""));
 }
 
-}  // namespace
+}  // namespace doctor_test
 }  // namespace braid

@@ -14,13 +14,13 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "formats/atomic_file.h"
-#include "tests/trainer/loop/text_run.h"
-#include "tests/trainer/loop/tiny_run.h"
-#include "trainer/generation/generation.h"
+#include "base/atomic_file.h"
+#include "inference/generation.h"
+#include "tests/trainer/text_run.h"
+#include "tests/trainer/tiny_run.h"
 
 namespace braid {
-namespace {
+namespace generate_test {
 
 namespace fs = std::filesystem;
 using Arguments = std::vector<std::string>;
@@ -327,5 +327,5 @@ TEST_F(GenerateCommandTest, TogetherMakesAllTexts) {
   EXPECT_EQ(Run({"--prompt", "a", "--temperature", "inf"}), 2);
 }
 
-}  // namespace
+}  // namespace generate_test
 }  // namespace braid

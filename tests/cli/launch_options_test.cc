@@ -2,10 +2,10 @@
 
 #include <gmock/gmock.h>
 
-#include "trainer/launch_config.h"
+#include "runs/launch_config.h"
 
 namespace braid {
-namespace {
+namespace launch_options_test {
 
 using testing::HasSubstr;
 
@@ -69,5 +69,5 @@ TEST(LaunchOptionsTest, UnknownBackendsAndTwoListsAreUsageErrors) {
   EXPECT_THROW(Parse({"--nodes", "0"}), CLI::ParseError);
 }
 
-}  // namespace
+}  // namespace launch_options_test
 }  // namespace braid

@@ -12,7 +12,7 @@
 #include "cli/prompt_list.h"
 
 namespace braid {
-namespace {
+namespace prompt_batch_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -160,5 +160,5 @@ TEST(PromptListTest, ALineWithoutEndIsRefused) {
               HasSubstr("zero:1: got a line"));
 }
 
-}  // namespace
+}  // namespace prompt_batch_test
 }  // namespace braid

@@ -7,10 +7,10 @@
 #include <sstream>
 
 #include "cli/quickstart_plan.h"
-#include "cli/repeatable_request_id.h"
+#include "client/repeatable_request_id.h"
 
 namespace braid {
-namespace {
+namespace quickstart_summary_test {
 
 std::vector<v1::StepMetrics> Losses(const std::vector<double>& losses) {
   std::vector<v1::StepMetrics> metrics(losses.size());
@@ -90,5 +90,5 @@ TEST(QuickstartPlanTest, RequestIdFollowsTheSettings) {
             RepeatableRequestId("q", QuickstartCorpus({"a"}, v1::RANDOM)));
 }
 
-}  // namespace
+}  // namespace quickstart_summary_test
 }  // namespace braid

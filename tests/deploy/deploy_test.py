@@ -110,8 +110,8 @@ class FilesTest(unittest.TestCase):
         self.assertIn("deploy/install-dependencies.sh", text)
 
     def test_the_image_is_what_the_manifest_of_a_run_expects(self):
-        header = (ROOT / "trainer/control/kubernetes_manifest.h").read_text()
-        source = (ROOT / "trainer/control/kubernetes_manifest.cc").read_text()
+        header = (ROOT / "control/launch/kubernetes_manifest.h").read_text()
+        source = (ROOT / "control/launch/kubernetes_manifest.cc").read_text()
         text = (DEPLOY / "Dockerfile").read_text()
         self.assertIn('kImageTrainer = "/usr/local/bin/braid-trainer"', header)
         self.assertIn("build/bin/ /usr/local/bin/", text)
@@ -134,7 +134,7 @@ class FilesTest(unittest.TestCase):
             self.assertEqual(used - known, set(), path)
 
     def test_states_in_alerts_are_label_values(self):
-        families = (ROOT / "cli/prometheus_families.cc").read_text()
+        families = (ROOT / "server/prometheus_families.cc").read_text()
         self.assertIn("StateLabel", families)
         states = set()
         for proto in ("pipeline", "training"):

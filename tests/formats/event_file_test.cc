@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "formats/crc32c.h"
-#include "tests/formats/scratch_directory.h"
+#include "base/crc32c.h"
+#include "tests/base/scratch_directory.h"
 
 namespace braid {
-namespace {
+namespace event_file_test {
 
 TEST(EventFileTest, MasksChecksums) {
   EXPECT_EQ(Crc32c("123456789"), 0xE3069283u);
@@ -55,5 +55,5 @@ TEST(EventFileTest, OtherFilesDoNotCount) {
   EXPECT_EQ(SecondsBehindOthers(scratch.path(), 100), 100);
 }
 
-}  // namespace
+}  // namespace event_file_test
 }  // namespace braid

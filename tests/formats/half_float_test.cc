@@ -9,7 +9,7 @@
 #include <random>
 
 namespace braid {
-namespace {
+namespace half_float_test {
 
 // By the definition of the format: sign, exponent of 5 bits, mantissa of 10.
 double F16Value(uint16_t bits) {
@@ -85,5 +85,5 @@ TEST(HalfFloatTest, Bf16RoundsToTheNearestEven) {
   EXPECT_TRUE(std::isnan(FloatFromBf16(Bf16FromFloat(std::bit_cast<float>(0x7f800001u)))));
 }
 
-}  // namespace
+}  // namespace half_float_test
 }  // namespace braid

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "formats/crc32c.h"
-#include "tests/formats/scratch_directory.h"
-#include "tests/formats/status_matchers.h"
+#include "base/crc32c.h"
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
 
 namespace braid {
-namespace {
+namespace indexed_dataset_test {
 
 using absl::StatusCode;
 using Sequences = std::vector<std::vector<int32_t>>;
@@ -226,5 +226,5 @@ TEST_F(IndexedDatasetDeathTest, ReadingPastTheEndIsABrokenInvariant) {
   EXPECT_DEATH(dataset.Read(-1), "-1 of 1");
 }
 
-}  // namespace
+}  // namespace indexed_dataset_test
 }  // namespace braid

@@ -4,12 +4,12 @@
 
 #include <string>
 
-#include "formats/crc32c.h"
-#include "tests/formats/scratch_directory.h"
-#include "tests/formats/status_matchers.h"
+#include "base/crc32c.h"
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
 
 namespace braid {
-namespace {
+namespace manifest_test {
 
 using absl::StatusCode;
 
@@ -113,5 +113,5 @@ TEST_F(ManifestTest, SaysWhenThereIsNoneOrGarbage) {
   }
 }
 
-}  // namespace
+}  // namespace manifest_test
 }  // namespace braid

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "formats/crc32c.h"
+#include "base/crc32c.h"
 #include "formats/npy_header.h"
-#include "tests/formats/scratch_directory.h"
-#include "tests/formats/status_matchers.h"
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
 
 namespace braid {
-namespace {
+namespace npy_test {
 
 using absl::StatusCode;
 
@@ -203,5 +203,5 @@ TEST(NpyWriterTest, RefusesPartialRowsAndEmptyDimensions) {
                "got 3 values, expected 4");
 }
 
-}  // namespace
+}  // namespace npy_test
 }  // namespace braid

@@ -11,11 +11,11 @@
 #include "formats/indexed_dataset.h"
 #include "formats/npy.h"
 #include "formats/safetensors.h"
-#include "tests/formats/scratch_directory.h"
-#include "tests/formats/status_matchers.h"
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
 
 namespace braid {
-namespace {
+namespace numpy_interop_test {
 
 struct NamedShape {
   std::string name;
@@ -33,7 +33,7 @@ std::vector<T> Values(std::span<const int64_t> shape) {
 }
 
 int RunPython(const std::string& command, const std::filesystem::path& directory = "") {
-  const std::string line = std::string("'") + BRAID_PYTHON + "' '" + BRAID_NUMPY_INTEROP + "' " +
+  const std::string line = std::string("'") + BRAID_PYTHON + "' '" + BRAID_TESTS_DIR "/formats/numpy_interop.py" + "' " +
                            command + " '" + directory.string() + "'";
   return std::system(line.c_str());
 }
@@ -118,5 +118,5 @@ TEST_F(NumpyInteropTest, NumpyReadsWhatWeWrite) {
   EXPECT_EQ(RunPython("check", scratch.path()), 0);
 }
 
-}  // namespace
+}  // namespace numpy_interop_test
 }  // namespace braid

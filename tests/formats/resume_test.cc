@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "formats/atomic_file.h"
+#include "base/atomic_file.h"
 #include "formats/indexed_dataset.h"
 #include "formats/npy.h"
-#include "tests/formats/scratch_directory.h"
-#include "tests/formats/status_matchers.h"
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
 
 namespace braid {
-namespace {
+namespace resume_test {
 
 namespace fs = std::filesystem;
 
@@ -177,5 +177,5 @@ TEST(ResumeTest, IndexedDatasetRefusesLengthsThatDoNotFit) {
   EXPECT_TRUE(IsUnresumable(IndexedDatasetWriter::Resume(scratch / "x", 10, second).status()));
 }
 
-}  // namespace
+}  // namespace resume_test
 }  // namespace braid

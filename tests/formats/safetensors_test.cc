@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "formats/crc32c.h"
-#include "tests/formats/scratch_directory.h"
-#include "tests/formats/status_matchers.h"
+#include "base/crc32c.h"
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
 
 namespace braid {
-namespace {
+namespace safetensors_test {
 
 using absl::StatusCode;
 
@@ -220,5 +220,5 @@ TEST_F(SafetensorsTest, EscapesNames) {
   EXPECT_EQ(file.metadata().at(name), name);
 }
 
-}  // namespace
+}  // namespace safetensors_test
 }  // namespace braid

@@ -6,7 +6,7 @@
 #include <random>
 
 namespace braid {
-namespace {
+namespace weight_files_test {
 
 TEST(PlanWeightFilesTest, FillsFilesInOrder) {
   EXPECT_EQ(PlanWeightFiles(std::vector<int64_t>{4, 4, 4, 1}, 8), (std::vector<size_t>{2, 2}));
@@ -37,5 +37,5 @@ TEST(PlanWeightFilesTest, NoFileIsTooLargeAndNoTwoNeighboursFitInOne) {
   }
 }
 
-}  // namespace
+}  // namespace weight_files_test
 }  // namespace braid

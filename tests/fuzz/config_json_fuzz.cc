@@ -1,8 +1,8 @@
 // config.json of a Hugging Face directory.
-#include "formats/check.h"
+#include "base/check.h"
+#include "inference/huggingface/config_json.h"
+#include "model/config/model_config.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "trainer/huggingface/config_json.h"
-#include "trainer/model_config.h"
 
 namespace braid {
 namespace {

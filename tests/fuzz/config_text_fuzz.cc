@@ -1,7 +1,7 @@
 // CorpusSpec and RunSpec as text and as "path=value", and what resolving makes of them.
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
-#include "pipeline/corpus_spec.h"
+#include "pipeline/corpus/corpus_spec.h"
 #include "proto/config_text.h"
 #include "tests/fuzz/fuzz_target.h"
 

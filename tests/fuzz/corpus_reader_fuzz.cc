@@ -1,10 +1,10 @@
 // A whole corpus file of any kind: as it is, or compressed first so that the bytes get through.
 #include <simdjson.h>
 
-#include "formats/check.h"
-#include "pipeline/corpus_reader.h"
+#include "base/check.h"
+#include "pipeline/corpus/corpus_reader.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/pipeline/readers/crafted_files.h"
+#include "tests/base/crafted_files.h"
 
 namespace braid {
 namespace {

@@ -1,7 +1,7 @@
 // dataset.json and a checkpoint's state.json with model.textproto, in three parts.
+#include "runs/checkpoint.h"
+#include "runs/run_spec.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "trainer/checkpoint.h"
-#include "trainer/run_spec.h"
 
 namespace braid {
 

@@ -1,7 +1,7 @@
 // Parts: the six files of the document store.
-#include "formats/check.h"
+#include "base/check.h"
 #include "formats/npy_header.h"
-#include "pipeline/document_store.h"
+#include "pipeline/store/document_store.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace braid {

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "formats/check.h"
+#include "base/check.h"
 
 namespace braid {
 

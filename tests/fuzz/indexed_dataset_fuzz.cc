@@ -1,5 +1,5 @@
 // Parts: .idx, .bin.
-#include "formats/check.h"
+#include "base/check.h"
 #include "formats/indexed_dataset.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -1,8 +1,8 @@
 #include <simdjson.h>
 
-#include "formats/check.h"
-#include "pipeline/json_record.h"
-#include "pipeline/line_reader.h"
+#include "base/check.h"
+#include "pipeline/corpus/json_record.h"
+#include "pipeline/corpus/line_reader.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace braid {

@@ -1,6 +1,6 @@
 // Lines of a plain text source, against splitting the whole text.
-#include "formats/check.h"
-#include "pipeline/line_reader.h"
+#include "base/check.h"
+#include "pipeline/corpus/line_reader.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace braid {

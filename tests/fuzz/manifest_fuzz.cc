@@ -1,6 +1,6 @@
 // manifest.json of stages, datasets and checkpoints.
-#include "formats/check.h"
-#include "formats/crc32c.h"
+#include "base/check.h"
+#include "base/crc32c.h"
 #include "formats/manifest.h"
 #include "tests/fuzz/fuzz_target.h"
 

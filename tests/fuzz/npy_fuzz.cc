@@ -1,4 +1,4 @@
-#include "formats/check.h"
+#include "base/check.h"
 #include "formats/npy.h"
 #include "formats/npy_header.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -1,7 +1,7 @@
 // Parts: the five tables.
-#include "formats/check.h"
+#include "base/check.h"
 #include "formats/npy_header.h"
-#include "pipeline/provenance.h"
+#include "pipeline/stages/provenance.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace braid {

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <random>
 
-#include "formats/check.h"
+#include "base/check.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace braid {

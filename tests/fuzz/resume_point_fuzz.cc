@@ -1,6 +1,6 @@
 // What an interrupted stage left.
-#include "formats/check.h"
-#include "pipeline/resume_point.h"
+#include "base/check.h"
+#include "pipeline/store/resume_point.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace braid {

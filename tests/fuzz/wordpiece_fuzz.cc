@@ -1,5 +1,5 @@
 // vocab.txt and a text to be cut into its pieces.
-#include "formats/check.h"
+#include "base/check.h"
 #include "retrieval/wordpiece_tokenizer.h"
 #include "tests/fuzz/fuzz_target.h"
 

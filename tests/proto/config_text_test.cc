@@ -7,7 +7,7 @@
 #include "braid/v1/training.pb.h"
 
 namespace braid {
-namespace {
+namespace config_text_test {
 
 using ::testing::HasSubstr;
 
@@ -65,5 +65,5 @@ TEST(ConfigTextTest, ParseErrorsNameFileLineAndNearestKey) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("did you mean \"d_model\""));
 }
 
-}  // namespace
+}  // namespace config_text_test
 }  // namespace braid

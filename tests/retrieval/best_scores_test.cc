@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace braid {
-namespace {
+namespace best_scores_test {
 
 TEST(BestScoresTest, KeepsWhatSortingKeeps) {
   std::mt19937 random(1);
@@ -49,5 +49,5 @@ TEST(BestScoresTest, LeavesOutWhatIsNotANumber) {
   EXPECT_EQ(best.Take().size(), 2u);
 }
 
-}  // namespace
+}  // namespace best_scores_test
 }  // namespace braid

@@ -9,7 +9,7 @@
 #include "retrieval/byte_lists.h"
 
 namespace braid {
-namespace {
+namespace byte_product_test {
 
 TEST(ByteProductTest, EqualsThePortableOneForEveryShape) {
   std::mt19937 random(1);
@@ -65,5 +65,5 @@ TEST(ByteListsTest, RoundsZeroToZero) {
   EXPECT_EQ(bytes, std::vector<int8_t>(8, 0));
 }
 
-}  // namespace
+}  // namespace byte_product_test
 }  // namespace braid

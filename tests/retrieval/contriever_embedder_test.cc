@@ -13,13 +13,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "retrieval/contriever_directory.h"
-#include "tests/formats/scratch_directory.h"
-#include "tests/formats/status_matchers.h"
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
 #include "tests/retrieval/plain_bert.h"
 #include "tests/retrieval/tiny_bert.h"
 
 namespace braid {
-namespace {
+namespace contriever_embedder_test {
 
 constexpr double kTolerance = 1e-5;
 using Vectors = std::vector<std::vector<float>>;
@@ -230,7 +230,7 @@ TEST_F(ContrieverEmbedderTest, HasAFingerprintOfEverythingThatDecidesAVector) {
 class BertReferenceTest : public ContrieverEmbedderTest {
  protected:
   static bool RunReference(const std::vector<std::string>& arguments) {
-    std::string line = std::string("'") + BRAID_PYTHON + "' '" + BRAID_BERT_REFERENCE + "'";
+    std::string line = std::string("'") + BRAID_PYTHON + "' '" + BRAID_TESTS_DIR "/retrieval/bert_reference.py" + "'";
     for (const std::string& argument : arguments) line += " '" + argument + "'";
     return std::system((line + (arguments.size() == 1 ? " 2>/dev/null" : "")).c_str()) == 0;
   }
@@ -312,5 +312,5 @@ TEST(PlanBatchesTest, KeepsPaddedTokensWithinTheBound) {
   }
 }
 
-}  // namespace
+}  // namespace contriever_embedder_test
 }  // namespace braid

@@ -7,12 +7,12 @@
 
 #include "retrieval/contriever_config.h"
 #include "retrieval/contriever_directory.h"
-#include "tests/formats/scratch_directory.h"
-#include "tests/formats/status_matchers.h"
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
 #include "tests/retrieval/tiny_bert.h"
 
 namespace braid {
-namespace {
+namespace contriever_files_test {
 
 using Json = nlohmann::json;
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
@@ -131,5 +131,5 @@ TEST_F(ContrieverDirectoryTest, RefusesDamagedWeights) {
   EXPECT_FAILS(Open(), absl::StatusCode::kDataLoss, "model.safetensors");
 }
 
-}  // namespace
+}  // namespace contriever_files_test
 }  // namespace braid

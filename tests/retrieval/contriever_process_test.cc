@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "retrieval/embedder_pipe.h"
-#include "tests/formats/scratch_directory.h"
-#include "tests/formats/status_matchers.h"
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
 #include "tests/retrieval/tiny_bert.h"
 
 namespace braid {
-namespace {
+namespace contriever_process_test {
 
 using Clock = std::chrono::steady_clock;
 
@@ -211,5 +211,5 @@ TEST(EmbedderPipeTest, CarriesTextsVectorsAndErrors) {
   close(ends[1]);
 }
 
-}  // namespace
+}  // namespace contriever_process_test
 }  // namespace braid

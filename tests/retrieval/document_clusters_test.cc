@@ -7,10 +7,10 @@
 #include <set>
 #include <vector>
 
-#include "tests/formats/status_matchers.h"
+#include "tests/base/status_matchers.h"
 
 namespace braid {
-namespace {
+namespace document_clusters_test {
 
 constexpr int32_t kDimension = 24;
 
@@ -153,5 +153,5 @@ TEST(DocumentClustersTest, StopsWhileItReadsTheVectors) {
   }
 }
 
-}  // namespace
+}  // namespace document_clusters_test
 }  // namespace braid

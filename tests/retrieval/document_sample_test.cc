@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace braid {
-namespace {
+namespace document_sample_test {
 
 TEST(SampleDocumentsTest, TakesAllWhenTooFew) {
   EXPECT_EQ(SampleDocuments(3, 10, 1), (std::vector<uint32_t>{0, 1, 2}));
@@ -35,5 +35,5 @@ TEST(SampleDocumentsTest, ChoosesEachDocumentEquallyOften) {
   for (int count : chosen) EXPECT_NEAR(count, kRounds * 3 / 10, 150);
 }
 
-}  // namespace
+}  // namespace document_sample_test
 }  // namespace braid

@@ -17,7 +17,7 @@
 #include "tests/retrieval/retrieval_server.h"
 
 namespace braid {
-namespace {
+namespace embedding_faults_test {
 
 constexpr int64_t kMebibyte = int64_t{1} << 20;
 // A sanitizer keeps freed memory for a while.
@@ -180,5 +180,5 @@ TEST(EmbeddingFaultsTest, TenMegabytesThroughASmallWindowCostBoundedMemory) {
   }
 }
 
-}  // namespace
+}  // namespace embedding_faults_test
 }  // namespace braid

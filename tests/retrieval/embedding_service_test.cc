@@ -19,7 +19,7 @@
 #include "tests/retrieval/retrieval_server.h"
 
 namespace braid {
-namespace {
+namespace embedding_service_test {
 
 class Server : public LocalServer {
  public:
@@ -396,5 +396,5 @@ TEST(EmbeddingClientTest, ReportsAServerThatIsNotThere) {
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr(address));
 }
 
-}  // namespace
+}  // namespace embedding_service_test
 }  // namespace braid

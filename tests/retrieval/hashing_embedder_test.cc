@@ -17,7 +17,7 @@
 #include "retrieval/parallel_for.h"
 
 namespace braid {
-namespace {
+namespace hashing_embedder_test {
 
 using Texts = std::vector<std::string_view>;
 
@@ -255,5 +255,5 @@ TEST_F(DocumentFrequenciesTest, RefusesAnotherArray) {
   EXPECT_TRUE(absl::IsNotFound(DocumentFrequencies::Load(path_.string() + ".missing").status()));
 }
 
-}  // namespace
+}  // namespace hashing_embedder_test
 }  // namespace braid

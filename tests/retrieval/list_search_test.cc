@@ -18,7 +18,7 @@
 #include "retrieval/neighbor_ranking.h"
 
 namespace braid {
-namespace {
+namespace list_search_test {
 
 // Unit vectors around ten directions, with `copies` of earlier ones and zeros in
 // between.
@@ -268,5 +268,5 @@ TEST_P(ListSearchTest, RefusesMoreListsThanDocuments) {
 INSTANTIATE_TEST_SUITE_P(Arithmetic, ListSearchTest,
                          testing::Values(ListArithmetic::kFloats, ListArithmetic::kBytes));
 
-}  // namespace
+}  // namespace list_search_test
 }  // namespace braid

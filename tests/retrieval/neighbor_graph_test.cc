@@ -11,7 +11,7 @@
 #include "retrieval/inner_product.h"
 
 namespace braid {
-namespace {
+namespace neighbor_graph_test {
 
 struct Vectors {
   int64_t n;
@@ -275,5 +275,5 @@ TEST(AutomaticIndexTest, GrowsWithTheCorpus) {
   EXPECT_EQ(AutomaticIndex(100'000'000, 7), "IVF40000,PQ1");
 }
 
-}  // namespace
+}  // namespace neighbor_graph_test
 }  // namespace braid

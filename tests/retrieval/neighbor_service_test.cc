@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "braid/v1/neighbors.grpc.pb.h"
-#include "formats/atomic_file.h"
 #include "retrieval/vector_index.h"
 
 namespace braid {
-namespace {
+namespace neighbor_service_test {
 
 constexpr int32_t kDimension = 8;
 
@@ -405,5 +405,5 @@ TEST_F(NeighborServiceTest, RefusesImpossibleSearches) {
   EXPECT_EQ(Search("s", {1, 2, 3}, 1), grpc::INVALID_ARGUMENT);
 }
 
-}  // namespace
+}  // namespace neighbor_service_test
 }  // namespace braid

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace braid {
-namespace {
+namespace parallel_for_test {
 
 class ParallelForTest : public testing::Test {
  protected:
@@ -48,5 +48,5 @@ TEST_F(ParallelForTest, ThrowsWhatTheBodyThrows) {
       std::runtime_error);
 }
 
-}  // namespace
+}  // namespace parallel_for_test
 }  // namespace braid

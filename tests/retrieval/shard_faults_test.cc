@@ -19,7 +19,7 @@
 #include "tests/retrieval/retrieval_server.h"
 
 namespace braid {
-namespace {
+namespace shard_faults_test {
 
 namespace fs = std::filesystem;
 
@@ -139,5 +139,5 @@ TEST_F(ShardFaultsTest, AServerThatLostItsDiskIsFilledAgain) {
   EXPECT_TRUE(fs::is_empty(servers_[1].home() / "neighbors"));
 }
 
-}  // namespace
+}  // namespace shard_faults_test
 }  // namespace braid

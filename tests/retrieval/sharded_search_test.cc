@@ -19,7 +19,7 @@
 #include "tests/retrieval/retrieval_server.h"
 
 namespace braid {
-namespace {
+namespace sharded_search_test {
 
 namespace fs = std::filesystem;
 
@@ -282,5 +282,5 @@ TEST(ShardedCorpusTest, RefusesUselessAddresses) {
   EXPECT_TRUE(absl::IsInvalidArgument(ShardedCorpus::Make("x", {}).status()));
 }
 
-}  // namespace
+}  // namespace sharded_search_test
 }  // namespace braid

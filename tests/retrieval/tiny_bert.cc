@@ -9,7 +9,7 @@
 
 #include "formats/weight_files.h"
 #include "retrieval/contriever_weights.h"
-#include "tests/formats/scratch_directory.h"
+#include "tests/base/scratch_directory.h"
 
 namespace braid {
 namespace {

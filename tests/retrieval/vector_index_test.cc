@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace braid {
-namespace {
+namespace vector_index_test {
 
 std::vector<float> RandomValues(size_t count, uint32_t seed) {
   std::mt19937 random(seed);
@@ -137,5 +137,5 @@ TEST(VectorIndexTest, ShowsFaissNoByteThatIsNotAsItWasSaved) {
   EXPECT_TRUE(absl::IsNotFound(VectorIndex::Load(path.parent_path(), entry).status()));
 }
 
-}  // namespace
+}  // namespace vector_index_test
 }  // namespace braid

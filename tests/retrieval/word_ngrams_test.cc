@@ -8,7 +8,7 @@
 #include <string>
 
 namespace braid {
-namespace {
+namespace word_ngrams_test {
 
 TEST(NormalizeWordsTest, LowerCasesAsciiAndJoinsWithSingleSpaces) {
   EXPECT_EQ(NormalizeWords("  The QUICK,\n\tbrown-fox_2 (jumps)!"), "the quick brown fox_2 jumps");
@@ -54,5 +54,5 @@ TEST(WordNgramHashesTest, HashesEveryRunOfWords) {
 
 TEST(WordNgramHashesTest, IsEmptyForNoWords) { EXPECT_TRUE(WordNgramHashes("...", 3).empty()); }
 
-}  // namespace
+}  // namespace word_ngrams_test
 }  // namespace braid

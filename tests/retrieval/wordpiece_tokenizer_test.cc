@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "tests/formats/scratch_directory.h"
-#include "tests/formats/status_matchers.h"
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
 
 namespace braid {
-namespace {
+namespace wordpiece_tokenizer_test {
 
 using std::string_literals::operator""s;
 using testing::ElementsAreArray;
@@ -296,7 +296,7 @@ class WordPieceReferenceTest : public testing::Test {
  protected:
   static bool RunReference(const std::filesystem::path& vocabulary,
                            const std::filesystem::path& texts, const std::filesystem::path& ids) {
-    const std::string line = std::string("'") + BRAID_PYTHON + "' '" + BRAID_WORDPIECE_REFERENCE +
+    const std::string line = std::string("'") + BRAID_PYTHON + "' '" + BRAID_TESTS_DIR "/retrieval/wordpiece_reference.py" +
                              "' '" + vocabulary.string() + "' '" + texts.string() + "' '" +
                              ids.string() + "'";
     return std::system(line.c_str()) == 0;
@@ -365,10 +365,10 @@ TEST_F(WordPieceReferenceTest, AgreesWithThePublishedVocabulary) {
   const char* path = std::getenv("BRAID_BERT_VOCABULARY");
   if (path == nullptr) GTEST_SKIP() << "BRAID_BERT_VOCABULARY is not set";
   RandomTexts texts(8);
-  std::vector<std::string> all = {GetFile(BRAID_WORDPIECE_REFERENCE)};
+  std::vector<std::string> all = {GetFile(BRAID_TESTS_DIR "/retrieval/wordpiece_reference.py")};
   for (int i = 0; i < 3000; ++i) all.push_back(texts.Next());
   Compare(GetFile(path), all);
 }
 
-}  // namespace
+}  // namespace wordpiece_tokenizer_test
 }  // namespace braid

@@ -19,16 +19,16 @@
 #include <thread>
 #include <vector>
 
-#include "formats/atomic_file.h"
-#include "formats/crc32c.h"
+#include "base/atomic_file.h"
+#include "base/crc32c.h"
 #include "formats/manifest.h"
-#include "pipeline/corpus_spec.h"
-#include "pipeline/job_runner.h"
-#include "pipeline/stage_store.h"
+#include "pipeline/corpus/corpus_spec.h"
+#include "pipeline/jobs/job_runner.h"
+#include "pipeline/store/stage_store.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 
 namespace braid {
-namespace {
+namespace artefact_damage_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -297,5 +297,5 @@ TEST_F(ArtefactDamageTest, AStageOfAnotherKeyIsNotTakenForOurs) {
   }
 }
 
-}  // namespace
+}  // namespace artefact_damage_test
 }  // namespace braid

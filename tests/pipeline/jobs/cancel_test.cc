@@ -13,13 +13,13 @@
 #include <string>
 #include <thread>
 
-#include "pipeline/corpus_spec.h"
-#include "pipeline/job_runner.h"
-#include "pipeline/stage_store.h"
+#include "pipeline/corpus/corpus_spec.h"
+#include "pipeline/jobs/job_runner.h"
+#include "pipeline/store/stage_store.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 
 namespace braid {
-namespace {
+namespace cancel_test {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
@@ -103,5 +103,5 @@ TEST(CancelTest, StopsWithinTwoSecondsInEveryStageAndGoesOn) {
   EXPECT_TRUE(last.status.ok()) << last.status;
 }
 
-}  // namespace
+}  // namespace cancel_test
 }  // namespace braid

@@ -10,21 +10,21 @@
 #include <vector>
 
 #include "formats/npy.h"
-#include "pipeline/corpus_spec.h"
-#include "pipeline/document_store.h"
-#include "pipeline/job_runner.h"
-#include "pipeline/stage_store.h"
+#include "pipeline/corpus/corpus_spec.h"
+#include "pipeline/jobs/job_runner.h"
+#include "pipeline/store/document_store.h"
+#include "pipeline/store/stage_store.h"
 #include "retrieval/contriever_process.h"
 #include "retrieval/embedding_service.h"
-#include "tests/formats/scratch_directory.h"
-#include "tests/formats/status_matchers.h"
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
 #include "tests/pipeline/jobs/finished_job.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 #include "tests/retrieval/retrieval_server.h"
 #include "tests/retrieval/tiny_bert.h"
 
 namespace braid {
-namespace {
+namespace contriever_job_test {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -154,5 +154,5 @@ TEST_F(ContrieverJobTest, SaysWhatIsWrongWithTheModel) {
   EXPECT_FAILS(Home().Run(spec), absl::StatusCode::kInvalidArgument, "embed", "max_tokens", "300");
 }
 
-}  // namespace
+}  // namespace contriever_job_test
 }  // namespace braid

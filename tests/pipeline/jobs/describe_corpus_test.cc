@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "braid/v1/pipeline.grpc.pb.h"
-#include "pipeline/corpus_description.h"
-#include "pipeline/pipeline_service.h"
-#include "tests/formats/status_matchers.h"
+#include "pipeline/corpus/corpus_description.h"
+#include "pipeline/jobs/pipeline_service.h"
+#include "tests/base/status_matchers.h"
+#include "tests/base/crafted_files.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
-#include "tests/pipeline/readers/crafted_files.h"
 
 namespace braid {
-namespace {
+namespace describe_corpus_test {
 
 using testing::HasSubstr;
 
@@ -143,5 +143,5 @@ TEST_F(DescribeCorpusTest, EndsWhenTheServerDoes) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
-}  // namespace
+}  // namespace describe_corpus_test
 }  // namespace braid

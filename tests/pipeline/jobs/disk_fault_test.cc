@@ -16,13 +16,13 @@
 #include <string>
 #include <utility>
 
-#include "formats/check.h"
+#include "base/check.h"
 #include "tests/pipeline/jobs/faulty_job.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 #include "tests/pipeline/jobs/uninterrupted_job_test.h"
 
 namespace braid {
-namespace {
+namespace disk_fault_test {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -165,5 +165,5 @@ TEST_F(DiskFaultTest, SmallFileSystemThatGrows) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-}  // namespace
+}  // namespace disk_fault_test
 }  // namespace braid

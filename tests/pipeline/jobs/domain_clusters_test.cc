@@ -13,19 +13,19 @@
 #include <string>
 #include <vector>
 
-#include "formats/atomic_file.h"
+#include "base/atomic_file.h"
 #include "formats/indexed_dataset.h"
 #include "formats/npy.h"
-#include "pipeline/corpus_spec.h"
-#include "pipeline/domain_summary.h"
-#include "pipeline/job_explanation.h"
-#include "pipeline/job_runner.h"
-#include "tests/formats/status_matchers.h"
+#include "pipeline/corpus/corpus_spec.h"
+#include "pipeline/jobs/job_explanation.h"
+#include "pipeline/jobs/job_runner.h"
+#include "pipeline/stages/domain_summary.h"
+#include "tests/base/status_matchers.h"
 #include "tests/pipeline/jobs/finished_job.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 
 namespace braid {
-namespace {
+namespace domain_clusters_test {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -332,5 +332,5 @@ TEST_F(DomainClustersTest, AreNotExplainedFromFilesThatDoNotFit) {
   }
 }
 
-}  // namespace
+}  // namespace domain_clusters_test
 }  // namespace braid

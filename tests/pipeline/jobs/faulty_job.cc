@@ -16,11 +16,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "formats/check.h"
-#include "pipeline/corpus_spec.h"
-#include "pipeline/job_runner.h"
-#include "pipeline/stage_store.h"
-#include "tests/formats/file_calls.h"
+#include "base/check.h"
+#include "pipeline/corpus/corpus_spec.h"
+#include "pipeline/jobs/job_runner.h"
+#include "pipeline/store/stage_store.h"
+#include "tests/base/file_calls.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 
 namespace braid {

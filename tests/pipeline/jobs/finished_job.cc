@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "formats/atomic_file.h"
+#include "base/atomic_file.h"
 #include "formats/npy.h"
-#include "pipeline/corpus_spec.h"
-#include "pipeline/job_runner.h"
+#include "pipeline/corpus/corpus_spec.h"
+#include "pipeline/jobs/job_runner.h"
 
 namespace braid {
 

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "braid/v1/pipeline.pb.h"
 #include "formats/manifest.h"
-#include "pipeline/stage_store.h"
+#include "pipeline/store/stage_store.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 
 namespace braid {

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/job_state.h"
-#include "pipeline/job_store.h"
-#include "pipeline/retry_policy.h"
+#include "pipeline/jobs/job_state.h"
+#include "pipeline/jobs/job_store.h"
+#include "pipeline/jobs/retry_policy.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 
 namespace braid {
-namespace {
+namespace job_attempts_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -265,5 +265,5 @@ TEST_F(JobAttemptsTest, DataBaseOfVersionOneIsTakenOver) {
   EXPECT_EQ((*(*JobStore::Open(home))->ClaimNext())->attempts(), 1);
 }
 
-}  // namespace
+}  // namespace job_attempts_test
 }  // namespace braid

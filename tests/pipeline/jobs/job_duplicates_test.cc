@@ -8,16 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "formats/atomic_file.h"
-#include "pipeline/deduplicate.h"
-#include "pipeline/deduplicate_stage.h"
-#include "pipeline/document_store.h"
-#include "pipeline/order_stage.h"
+#include "base/atomic_file.h"
+#include "pipeline/ordering/deduplicate.h"
+#include "pipeline/stages/deduplicate_stage.h"
+#include "pipeline/stages/order_stage.h"
+#include "pipeline/store/document_store.h"
 #include "tests/pipeline/jobs/finished_job.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 
 namespace braid {
-namespace {
+namespace job_duplicates_test {
 
 namespace fs = std::filesystem;
 
@@ -122,5 +122,5 @@ TEST_F(JobDuplicatesTest, ReportsEveryDuplicate) {
   EXPECT_GE(pair->cosine, 0.9);
 }
 
-}  // namespace
+}  // namespace job_duplicates_test
 }  // namespace braid

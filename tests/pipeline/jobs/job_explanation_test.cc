@@ -1,4 +1,4 @@
-#include "pipeline/job_explanation.h"
+#include "pipeline/jobs/job_explanation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/corpus_spec.h"
-#include "pipeline/job_runner.h"
+#include "pipeline/corpus/corpus_spec.h"
+#include "pipeline/jobs/job_runner.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 
 namespace braid {
-namespace {
+namespace job_explanation_test {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -258,5 +258,5 @@ TEST_F(JobExplanationTest, NeedsAFinishedJobAndItsOutputs) {
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("embed"), HasSubstr("submit")));
 }
 
-}  // namespace
+}  // namespace job_explanation_test
 }  // namespace braid

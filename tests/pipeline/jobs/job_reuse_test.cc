@@ -11,14 +11,14 @@
 #include <utility>
 #include <vector>
 
-#include "formats/atomic_file.h"
-#include "pipeline/corpus_spec.h"
-#include "pipeline/job_runner.h"
+#include "base/atomic_file.h"
+#include "pipeline/corpus/corpus_spec.h"
+#include "pipeline/jobs/job_runner.h"
 #include "tests/pipeline/jobs/finished_job.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 
 namespace braid {
-namespace {
+namespace job_reuse_test {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -190,5 +190,5 @@ TEST_F(JobReuseTest, SaysWhereSpaceIsMissing) {
               AllOf(HasSubstr("ingest"), HasSubstr("texts.bin")));
 }
 
-}  // namespace
+}  // namespace job_reuse_test
 }  // namespace braid

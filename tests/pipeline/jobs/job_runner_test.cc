@@ -1,4 +1,4 @@
-#include "pipeline/job_runner.h"
+#include "pipeline/jobs/job_runner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,19 +12,19 @@
 #include <string>
 #include <vector>
 
-#include "formats/atomic_file.h"
+#include "base/atomic_file.h"
 #include "formats/indexed_dataset.h"
 #include "formats/manifest.h"
 #include "formats/npy.h"
 #include "formats/tokenizer.h"
-#include "pipeline/document_store.h"
-#include "pipeline/embed_stage.h"
-#include "pipeline/provenance.h"
+#include "pipeline/stages/embed_stage.h"
+#include "pipeline/stages/provenance.h"
+#include "pipeline/store/document_store.h"
 #include "tests/pipeline/jobs/finished_job.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 
 namespace braid {
-namespace {
+namespace job_runner_test {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -277,5 +277,5 @@ TEST_F(JobRunnerTest, SaysWhatIsWrongWithTheInput) {
   EXPECT_THAT(message(spec), HasSubstr("pack.heldout_fraction"));
 }
 
-}  // namespace
+}  // namespace job_runner_test
 }  // namespace braid

@@ -1,4 +1,4 @@
-#include "pipeline/job_store.h"
+#include "pipeline/jobs/job_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,12 +10,12 @@
 #include <thread>
 #include <vector>
 
-#include "pipeline/job_state.h"
-#include "pipeline/progress_throttle.h"
+#include "pipeline/jobs/job_state.h"
+#include "pipeline/store/progress_throttle.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 
 namespace braid {
-namespace {
+namespace job_store_test {
 
 using testing::HasSubstr;
 
@@ -251,5 +251,5 @@ TEST(ProgressThrottleTest, AdmitsFourASecondAndEveryStartAndEnd) {
   EXPECT_TRUE(throttle.Admit(progress, 11));
 }
 
-}  // namespace
+}  // namespace job_store_test
 }  // namespace braid

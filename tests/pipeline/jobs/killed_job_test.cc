@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/job_runner.h"
+#include "pipeline/jobs/job_runner.h"
 #include "tests/pipeline/jobs/faulty_job.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 #include "tests/pipeline/jobs/uninterrupted_job_test.h"
 
 namespace braid {
-namespace {
+namespace killed_job_test {
 
 namespace fs = std::filesystem;
 using testing::Contains;
@@ -121,5 +121,5 @@ TEST_F(KilledJobTest, ReachesTheSameBytesKilledAtAnyTime) {
   }
 }
 
-}  // namespace
+}  // namespace killed_job_test
 }  // namespace braid

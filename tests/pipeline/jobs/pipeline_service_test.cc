@@ -1,4 +1,4 @@
-#include "pipeline/pipeline_service.h"
+#include "pipeline/jobs/pipeline_service.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
@@ -13,16 +13,16 @@
 #include <thread>
 #include <vector>
 
+#include "base/file_lock.h"
 #include "braid/v1/pipeline.grpc.pb.h"
-#include "formats/file_lock.h"
 #include "formats/manifest.h"
-#include "pipeline/job_runner.h"
-#include "pipeline/job_store.h"
-#include "pipeline/job_worker.h"
+#include "pipeline/jobs/job_runner.h"
+#include "pipeline/jobs/job_store.h"
+#include "pipeline/jobs/job_worker.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 
 namespace braid {
-namespace {
+namespace pipeline_service_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -322,5 +322,5 @@ TEST(MakePipelineServiceTest, NamesAHomeThatCannotBe) {
   EXPECT_THAT(std::string(service.status().message()), HasSubstr("/proc/nothing"));
 }
 
-}  // namespace
+}  // namespace pipeline_service_test
 }  // namespace braid

@@ -8,18 +8,18 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/corpus_spec.h"
-#include "pipeline/job_runner.h"
+#include "pipeline/corpus/corpus_spec.h"
+#include "pipeline/jobs/job_runner.h"
 #include "retrieval/embedding_service.h"
 #include "retrieval/hashing_embedder.h"
 #include "retrieval/neighbor_service.h"
-#include "tests/formats/status_matchers.h"
+#include "tests/base/status_matchers.h"
 #include "tests/pipeline/jobs/faulty_job.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 #include "tests/retrieval/retrieval_server.h"
 
 namespace braid {
-namespace {
+namespace sharded_job_test {
 
 namespace fs = std::filesystem;
 
@@ -141,5 +141,5 @@ TEST_F(ShardedJobTest, GoesOnFromEveryPointAtWhichItWasStopped) {
   EXPECT_TRUE(fs::is_empty(shards / "1"));
 }
 
-}  // namespace
+}  // namespace sharded_job_test
 }  // namespace braid

@@ -1,0 +1,36 @@
+// A whole file, read only, as bytes in memory without copying.
+#ifndef BRAID_BASE_MAPPED_FILE_H_
+#define BRAID_BASE_MAPPED_FILE_H_
+
+#include <cstddef>
+#include <filesystem>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace braid {
+
+// Guarantees: bytes() starts on a page boundary (or is empty for an empty file)
+// and stays valid while this object, or the one it was moved to, lives. Thread-safe.
+// Requires: nobody shortens the file meanwhile (files committed by AtomicFile are
+// replaced, never shortened; the mapping keeps showing the old bytes).
+class MappedFile {
+ public:
+  // NOT_FOUND, PERMISSION_DENIED, or INVALID_ARGUMENT when not a regular file.
+  static absl::StatusOr<MappedFile> Open(const std::filesystem::path& path);
+
+  MappedFile() = default;
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  std::string_view bytes() const { return {data_, size_}; }
+
+ private:
+  const char* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_BASE_MAPPED_FILE_H_

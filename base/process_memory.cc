@@ -1,0 +1,34 @@
+#include "base/process_memory.h"
+
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace braid {
+namespace {
+
+// The number of "NAME:   123 kB", in bytes; 0 without such a line.
+int64_t BytesOf(std::string_view status, std::string_view name) {
+  size_t at = status.find(name);
+  if (at == status.npos) return 0;
+  at = status.find_first_of("0123456789\n", at);
+  if (at == status.npos) return 0;
+  int64_t kibibytes = 0;
+  std::from_chars(status.data() + at, status.data() + status.size(), kibibytes);
+  return kibibytes * 1024;
+}
+
+}  // namespace
+
+ProcessMemory ParseProcessMemory(std::string_view status) {
+  return {BytesOf(status, "VmRSS:"), BytesOf(status, "VmHWM:")};
+}
+
+ProcessMemory ReadProcessMemory() {
+  std::ifstream file("/proc/self/status");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  return ParseProcessMemory(text);
+}
+
+}  // namespace braid

@@ -1,0 +1,31 @@
+#include "base/strict_json.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace braid {
+
+using Json = nlohmann::json;
+
+absl::StatusOr<Json> ParseStrictJson(std::string_view text, int deepest_level) {
+  std::vector<std::set<std::string>> keys;  // of the objects being read
+  const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > deepest_level) throw std::invalid_argument("nested too deep");
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(parsed).second) {
+      throw std::invalid_argument("repeated key " + parsed.dump());
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text.begin(), text.end(), check);
+  } catch (const std::exception& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
+}
+
+}  // namespace braid

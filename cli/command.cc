@@ -1,0 +1,53 @@
+#include "cli/command.h"
+
+#include <filesystem>
+#include <random>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+#include "proto/config_text.h"
+
+namespace braid {
+
+void ConfigOptions::AddTo(CLI::App* command, const std::string& message_name) {
+  command->add_option("--config", file, "Settings in protobuf text format (" + message_name + ")");
+  command
+      ->add_option("--set", assignments,
+                   "KEY=VALUE, a field of " + message_name + "; may be repeated")
+      ->allow_extra_args(false);
+}
+
+absl::Status ConfigOptions::Apply(google::protobuf::Message* message) const {
+  if (!file.empty()) {
+    ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
+    RETURN_IF_ERROR(ParseConfig(text, file, message));
+  }
+  for (const std::string& assignment : assignments) {
+    RETURN_IF_ERROR(SetField(message, assignment));
+  }
+  return absl::OkStatus();
+}
+
+std::string ModelReference(const std::string& model) {
+  if (absl::StartsWith(model, "run-")) return model;
+  const std::filesystem::path path = std::filesystem::absolute(model).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).string();
+}
+
+std::string NewRequestId() {
+  std::random_device random;
+  return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
+}
+
+absl::StatusOr<v1::InferenceRouting> ParseRouting(const std::string& name) {
+  if (name.empty()) return v1::INFERENCE_ROUTING_UNSPECIFIED;
+  if (name == "prompt") return v1::PROMPT_ROUTING;
+  if (name == "segment") return v1::SEGMENT_ROUTING;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--routing: got \"", name, "\", expected prompt or segment"));
+}
+
+}  // namespace braid

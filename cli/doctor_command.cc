@@ -1,0 +1,129 @@
+// doctor: what this machine, or a cluster, lacks or does badly, before a run finds out
+#include <algorithm>
+#include <iostream>
+#include <thread>
+
+#include "base/status_macros.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "cli/launch_options.h"
+#include "cli/machine_checks.h"
+#include "cli/need_checks.h"
+#include "cli/rank_checks.h"
+#include "runs/launch_config.h"
+
+namespace braid {
+namespace {
+
+struct DoctorOptions {
+  int32_t ranks = 0, threads = 0, ranks_per_host = 0;
+  std::string model, shared, hosts, interface;
+  std::vector<std::string> corpus;
+};
+
+constexpr int kCheckpointsKept = 2;
+constexpr int kRanks = 2;
+
+// What a run would say of where it is launched.
+absl::StatusOr<v1::RunSpec> SpecOf(const DoctorOptions& options) {
+  v1::RunSpec spec;
+  std::vector<v1::HostSlots> hosts;
+  if (!options.hosts.empty()) {
+    ASSIGN_OR_RETURN(hosts, ParseHostList(options.hosts));
+  }
+  spec.mutable_launch()->mutable_hosts()->Assign(hosts.begin(), hosts.end());
+  spec.mutable_launch()->set_network_interface(options.interface);
+  spec.set_world_size(options.ranks > 0 ? options.ranks : hosts.empty() ? kRanks : 0);
+  RETURN_IF_ERROR(ResolveLaunch(&spec));
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  spec.set_threads_per_rank(options.threads > 0 ? options.threads
+                                                : std::max(1, cores / RanksPerMachine(spec)));
+  return spec;
+}
+
+void AddRankFindings(const LauncherPrograms& programs, const v1::RunSpec& spec,
+                     const std::filesystem::path& shared, Findings& findings) {
+  const auto ranks = AskRanks(programs, spec, shared);
+  if (!ranks.ok()) {
+    findings.push_back({Grade::kBad, "ranks", std::string(ranks.status().message()),
+                        "a run would fail in the same way"});
+    return;
+  }
+  const Findings judged = JudgeRanks(*ranks, spec.threads_per_rank());
+  findings.insert(findings.end(), judged.begin(), judged.end());
+}
+
+absl::Status AddNeedFindings(Session& session, const DoctorOptions& options, int world_size,
+                             Findings& findings) {
+  const Resources free = FreeResources(session.options.home);
+  if (!options.model.empty()) {
+    v1::DescribeModelRequest request;
+    request.mutable_model()->set_preset(options.model);
+    request.mutable_forecast()->set_world_size(world_size);
+    ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
+    ASSIGN_OR_RETURN(const v1::DescribeModelResponse model, client.DescribeModel(request));
+    const int here = options.ranks_per_host > 0 ? options.ranks_per_host : world_size;
+    const Findings judged = JudgeModelNeed(model, here, kCheckpointsKept, free);
+    findings.insert(findings.end(), judged.begin(), judged.end());
+  }
+  if (!options.corpus.empty()) {
+    ASSIGN_OR_RETURN(const int64_t bytes, CorpusBytes(options.corpus));
+    findings.push_back(JudgeCorpusNeed(bytes, free));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Doctor(Session& session, const DoctorOptions& options) {
+  ASSIGN_OR_RETURN(const v1::RunSpec spec, SpecOf(options));
+  const std::filesystem::path home = session.options.home;
+  const std::filesystem::path shared = std::filesystem::absolute(
+      options.shared.empty() ? home : std::filesystem::path(options.shared));
+  Findings findings = CheckMachine(home);
+  AddRankFindings(ProgramsOf(session.options), spec, shared, findings);
+  RETURN_IF_ERROR(AddNeedFindings(session, options, spec.world_size(), findings));
+  if (session.json) {
+    std::cout << FindingsToJson(findings) << std::endl;
+  } else {
+    PrintFindings(findings, std::cout);
+  }
+  const bool bad = std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
+    return finding.verdict == Grade::kBad;
+  });
+  return bad ? absl::FailedPreconditionError("not ready; see what is bad above") : absl::OkStatus();
+}
+
+}  // namespace
+
+void AddDoctorCommand(Program& program) {
+  auto options = std::make_shared<DoctorOptions>();
+  CLI::App* command =
+      program.app.add_subcommand("doctor", "Check that this machine, or a cluster, is ready");
+  command
+      ->add_option("--ranks", options->ranks,
+                   "Start so many ranks and ask what they find (2, or the hosts' slots)")
+      ->check(PositiveInt32());
+  command->add_option("--hosts", options->hosts, "Start them on these: HOST[:SLOTS],...");
+  command->add_option("--interface", options->interface, "Network interface between them");
+  command->add_option("--threads", options->threads, "Threads of a rank (cores / ranks)")
+      ->check(PositiveInt32());
+  command
+      ->add_option("--ranks-per-host", options->ranks_per_host,
+                   "With --model: ranks that share this machine's memory (all)")
+      ->check(PositiveInt32());
+  command->add_option("--shared", options->shared,
+                      "Directory that all ranks should see (default: the home)");
+  command->add_option("--model", options->model,
+                      "Preset: does training it fit into memory, and its checkpoints on disk?");
+  command->add_option("--corpus", options->corpus, "Files: does a job on them fit on disk?");
+  command->footer(
+      "Examples:\n"
+      "  braid doctor\n"
+      "  braid doctor --model 0.3B/8E --ranks 8 --ranks-per-host 2\n"
+      "  braid doctor --hosts node1:2,node2:2 --shared /mnt/braid\n"
+      "  braid doctor --corpus corpus.jsonl.zst --json");
+  command->callback([&program, options] {
+    program.action = [&program, options] { return Doctor(program.session, *options); };
+  });
+}
+
+}  // namespace braid

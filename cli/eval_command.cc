@@ -1,0 +1,172 @@
+// eval perplexity
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <memory>
+
+#include "base/path_roots.h"
+#include "base/status_macros.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "client/terminal/evaluation_table.h"
+#include "client/terminal/progress_board.h"
+#include "client/terminal/tables.h"
+#include "client/terminal/terminal_text.h"
+#include "rpc/interrupt.h"
+
+namespace braid {
+namespace {
+
+// What --show takes.
+const std::map<std::string, EvaluationMeasure>& Measures() {
+  static const auto* const measures = new std::map<std::string, EvaluationMeasure>{
+      {"perplexity", EvaluationMeasure::kPerplexity},
+      {"bits-per-byte", EvaluationMeasure::kBitsPerByte},
+      {"with-first-segment", EvaluationMeasure::kWithFirstSegment},
+  };
+  return *measures;
+}
+
+// What --fixed-weights takes.
+const std::map<std::string, v1::FixedWeights>& FixedWeightsByName() {
+  static const auto* const weights = new std::map<std::string, v1::FixedWeights>{
+      {"average", v1::AVERAGE_WEIGHTS},
+      {"uniform", v1::UNIFORM_WEIGHTS},
+      {"next-domain", v1::NEXT_DOMAIN_WEIGHTS},
+  };
+  return *weights;
+}
+
+struct PerplexityOptions {
+  std::vector<std::string> models, text, fixed_weights;
+  std::string dataset, routing = "segment", show = "perplexity";
+  int32_t max_windows = 0, bootstrap = 0, threads = 0;
+  uint64_t seed = 0;
+  double confidence = 0;
+};
+
+v1::EvaluateRequest RequestOf(const PerplexityOptions& options) {
+  v1::EvaluateRequest request;
+  for (const std::string& model : options.models) request.add_models(ModelReference(model));
+  if (!options.dataset.empty()) request.set_dataset_dir(AbsolutePath(options.dataset));
+  for (const std::string& path : options.text) request.add_paths(AbsolutePath(path));
+  if (options.routing != "prompt") request.add_routings(v1::SEGMENT_ROUTING);
+  if (options.routing != "segment") request.add_routings(v1::PROMPT_ROUTING);
+  for (const std::string& name : options.fixed_weights) {
+    request.add_fixed_weights(FixedWeightsByName().at(name));
+  }
+  request.set_max_windows_per_domain(options.max_windows);
+  request.set_num_threads(options.threads);
+  request.set_bootstrap_samples(options.bootstrap);
+  request.set_bootstrap_seed(options.seed);
+  request.set_confidence(options.confidence);
+  return request;
+}
+
+// Records that were left out would otherwise go unnoticed.
+void WarnOfRejects(const v1::EvaluationResult& result) {
+  if (result.num_rejected() == 0) return;
+  std::cerr << "braid: " << WithThousands(result.num_rejected()) << " of "
+            << WithThousands(result.num_rejected() + result.num_documents())
+            << " records were left out:\n";
+  for (const std::string& reject : result.rejected()) std::cerr << "  " << reject << "\n";
+  if (result.num_rejected() > result.rejected_size()) std::cerr << "  ...\n";
+}
+
+int WidthOfOutput() {
+  return IsTerminal(STDOUT_FILENO) ? TerminalWidth(STDOUT_FILENO) : TerminalWidth(-1);
+}
+
+absl::Status EvalPerplexity(Session& session, const PerplexityOptions& options) {
+  ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
+  ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
+  CatchInterrupts();
+  const absl::StatusOr<v1::EvaluationResult> result =
+      client.Evaluate(RequestOf(options), [&](const v1::EvaluateEvent& event) {
+        Progress progress;
+        progress.done = event.done();
+        progress.total = event.total();
+        progress.unit = "windows";
+        board.Update("evaluate", progress);
+      });
+  if (Interrupted()) return absl::CancelledError("interrupted");
+  RETURN_IF_ERROR(result.status());
+  WarnOfRejects(*result);
+  if (session.json) {
+    std::cout << ToPrettyJson(*result) << std::endl;
+  } else {
+    PrintEvaluation(*result, Measures().at(options.show), WidthOfOutput(), std::cout);
+  }
+  return absl::OkStatus();
+}
+
+void AddText(CLI::App* command, PerplexityOptions* options) {
+  command
+      ->add_option("models", options->models,
+                   "Run ids, run directories or checkpoint directories; each later one is "
+                   "compared with the first")
+      ->required();
+  CLI::Option* data = command->add_option("--data", options->dataset,
+                                          "Dataset whose held-out split is scored (default: the "
+                                          "first run's own)");
+  command
+      ->add_option("--text", options->text,
+                   "Files and directories to score instead, read as `braid submit` reads them")
+      ->excludes(data);
+}
+
+void AddScoring(CLI::App* command, PerplexityOptions* options) {
+  command->add_option("--routing", options->routing, "segment, prompt or both")
+      ->check(CLI::IsMember({"segment", "prompt", "both"}))
+      ->capture_default_str();
+  command
+      ->add_option("--fixed-weights", options->fixed_weights,
+                   "Score models that merge experts again with the same weights for all segments: "
+                   "average, uniform, next-domain (comma list)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(FixedWeightsByName()));
+  command->add_option("--max-windows", options->max_windows, "At most so many windows a domain")
+      ->check(PositiveInt32());
+  command->add_option("--bootstrap", options->bootstrap, "Resamples of the intervals (1000)")
+      ->check(IntegerBetween(1, 1000000));
+  command->add_option("--seed", options->seed, "Seed of the resamples (0)")->check(Seed());
+  command->add_option("--confidence", options->confidence, "Of the intervals (0.95)")
+      ->check(CLI::Range(0.01, 0.9999));
+  command->add_option("--show", options->show, "What the table of several models has by domain")
+      ->check(CLI::IsMember({"perplexity", "bits-per-byte", "with-first-segment"}))
+      ->capture_default_str();
+  command->add_option("--threads", options->threads, "Threads (all cores)")
+      ->check(IntegerBetween(1, 1024));
+}
+
+void AddEvalPerplexity(Program& program, CLI::App* eval) {
+  auto options = std::make_shared<PerplexityOptions>();
+  CLI::App* command =
+      eval->add_subcommand("perplexity", "Perplexity and bits per byte of held-out text by domain");
+  AddText(command, options.get());
+  AddScoring(command, options.get());
+  command->footer(
+      "Examples:\n"
+      "  braid eval perplexity run-000001\n"
+      "  braid eval perplexity run-000001 run-000002 --routing both    # dense against experts\n"
+      "  braid eval perplexity run-000002 --fixed-weights average,uniform   # what routing is "
+      "worth\n"
+      "  braid eval perplexity run-000002 --text books/ news.jsonl.zst --json");
+  command->callback([&program, options] {
+    program.action = [&program, options] { return EvalPerplexity(program.session, *options); };
+  });
+}
+
+}  // namespace
+
+void AddEvalCommand(Program& program) {
+  CLI::App* eval = program.app.add_subcommand("eval", "What a model is worth");
+  eval->require_subcommand(1);
+  AddEvalPerplexity(program, eval);
+  AddEvalTasks(program, eval);
+}
+
+}  // namespace braid

@@ -1,0 +1,163 @@
+// eval tasks
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/path_roots.h"
+#include "base/status_macros.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "client/terminal/progress_board.h"
+#include "client/terminal/tasks_table.h"
+#include "evaluation/tasks/task_spec.h"
+#include "rpc/interrupt.h"
+
+namespace braid {
+namespace {
+
+struct TasksOptions {
+  std::string model, data, answers, routing = "both";
+  std::vector<std::string> tasks, task_files;
+  int32_t shots = -1, max_examples = 0, threads = 0;
+  uint64_t seed = 0;
+  bool list = false;
+};
+
+// Those of --task and --task-file, whole; empty without either.
+absl::StatusOr<std::vector<v1::TaskSpec>> NamedTasks(const TasksOptions& options) {
+  std::vector<v1::TaskSpec> specs;
+  for (const std::string& name : options.tasks) {
+    ASSIGN_OR_RETURN(v1::TaskSpec spec, BuiltinTask(name));
+    specs.push_back(std::move(spec));
+  }
+  for (const std::string& file : options.task_files) {
+    ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
+    ASSIGN_OR_RETURN(v1::TaskSpec spec, ParseTaskSpec(text, file));
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+absl::Status List(const Session& session, const TasksOptions& options) {
+  ASSIGN_OR_RETURN(std::vector<v1::TaskSpec> specs, NamedTasks(options));
+  if (specs.empty()) {
+    ASSIGN_OR_RETURN(specs, BuiltinTasks());
+  }
+  if (!session.json) {
+    PrintTaskList(specs, options.data, std::cout);
+    return absl::OkStatus();
+  }
+  nlohmann::json list = nlohmann::json::array();
+  for (const v1::TaskSpec& spec : specs) list.push_back(nlohmann::json::parse(ToJson(spec)));
+  std::cout << list.dump(2) << std::endl;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::EvaluateTasksRequest> MakeRequest(const TasksOptions& options) {
+  if (options.model.empty()) {
+    return absl::InvalidArgumentError(
+        "MODEL is required: a run id, a run directory or a "
+        "checkpoint directory; --list needs none");
+  }
+  if (options.data.empty()) {
+    return absl::InvalidArgumentError(
+        "--data is required: the directory with a folder of files "
+        "for each task; --list tells which");
+  }
+  v1::EvaluateTasksRequest request;
+  ASSIGN_OR_RETURN(const std::vector<v1::TaskSpec> specs, NamedTasks(options));
+  request.mutable_tasks()->Assign(specs.begin(), specs.end());
+  request.set_model(ModelReference(options.model));
+  request.set_data_dir(AbsolutePath(options.data));
+  request.set_answers_dir(AbsolutePath(options.answers));
+  if (options.shots >= 0) request.set_num_shots(options.shots);
+  if (options.routing == "segment") request.add_routings(v1::SEGMENT_ROUTING);
+  if (options.routing == "prompt") request.add_routings(v1::PROMPT_ROUTING);
+  request.set_max_examples(options.max_examples);
+  request.set_seed(options.seed);
+  request.set_num_threads(options.threads);
+  return request;
+}
+
+void Show(const v1::EvaluateTasksEvent& event, ProgressBoard& board) {
+  if (event.task().empty()) return;
+  Progress progress;
+  progress.done = event.done();
+  progress.total = event.total();
+  progress.unit = "examples";
+  const char* routing = event.routing() == v1::PROMPT_ROUTING ? "prompt" : "segment";
+  board.Update(absl::StrCat(event.task(), " ", routing), progress);
+}
+
+absl::Status EvalTasks(Session& session, const TasksOptions& options) {
+  if (options.list) return List(session, options);
+  ASSIGN_OR_RETURN(const v1::EvaluateTasksRequest request, MakeRequest(options));
+  ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
+  CatchInterrupts();
+  absl::StatusOr<v1::TasksResult> result;
+  {
+    ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
+    result = client.EvaluateTasks(request, [&](const auto& event) { Show(event, board); });
+  }
+  if (Interrupted()) {
+    return absl::CancelledError("interrupted; the same command goes on where it was");
+  }
+  RETURN_IF_ERROR(result.status());
+  if (session.json) {
+    std::cout << ToPrettyJson(*result) << std::endl;
+  } else {
+    PrintTasksResult(*result, std::cout);
+  }
+  return absl::OkStatus();
+}
+
+void AddTasks(CLI::App* command, TasksOptions* options) {
+  command->add_option("model", options->model, "Run id, run directory or checkpoint directory");
+  command->add_option("--data", options->data, "Directory with a folder of files for each task");
+  command
+      ->add_option("--task", options->tasks, "A built-in task (default: all whose files are there)")
+      ->allow_extra_args(false);
+  command->add_option("--task-file", options->task_files, "A task of your own, as textproto")
+      ->allow_extra_args(false);
+  command->add_flag("--list", options->list, "Show the tasks, and which files they look for");
+}
+
+void AddAsking(CLI::App* command, TasksOptions* options) {
+  command->add_option("--shots", options->shots, "Demonstrations (default: what the task says)")
+      ->check(IntegerBetween(0, 256));
+  command->add_option("--routing", options->routing, "segment, prompt or both")
+      ->check(CLI::IsMember({"segment", "prompt", "both"}))
+      ->capture_default_str();
+  command->add_option("--max-examples", options->max_examples, "At most so many of each task")
+      ->check(PositiveInt32());
+  command->add_option("--seed", options->seed, "Chooses the demonstrations (0)")->check(Seed());
+  command->add_option("--threads", options->threads, "Threads (all cores)")
+      ->check(IntegerBetween(1, 1024));
+  command->add_option("--answers", options->answers,
+                      "Directory that keeps the answers, to go on from (the run's \"tasks\")");
+}
+
+}  // namespace
+
+void AddEvalTasks(Program& program, CLI::App* eval) {
+  auto options = std::make_shared<TasksOptions>();
+  CLI::App* command = eval->add_subcommand("tasks", "Questions asked in context, with k shots");
+  AddTasks(command, options.get());
+  AddAsking(command, options.get());
+  command->footer(
+      "Examples:\n"
+      "  braid eval tasks --list --data downstream/\n"
+      "  braid eval tasks run-000002 --data downstream/ --max-examples 200\n"
+      "  braid eval tasks run-000002 --data downstream/ --task piqa --shots 5 --routing both\n"
+      "  braid eval tasks run-000002 --data my/ --task-file my/capitals.textproto --json");
+  command->callback([&program, options] {
+    program.action = [&program, options] { return EvalTasks(program.session, *options); };
+  });
+}
+
+}  // namespace braid

@@ -1,0 +1,155 @@
+// export, import
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
+#include "base/path_roots.h"
+#include "base/status_macros.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "rpc/interrupt.h"
+
+namespace braid {
+namespace {
+
+// What the answer of an interrupted call is called.
+template <class Response>
+absl::StatusOr<Response> UnlessInterrupted(absl::StatusOr<Response> response) {
+  if (Interrupted()) return absl::CancelledError("interrupted before the directory was complete");
+  return response;
+}
+
+struct ExportOptions {
+  std::string model, output, dtype = "float32", bake;
+  int64_t max_shard_bytes = 5'000'000'000;
+  int32_t threads = 0;
+  bool force = false;
+};
+
+// "@FILE" stands for the text in it.
+absl::StatusOr<std::string> PromptText(const std::string& prompt) {
+  if (!absl::StartsWith(prompt, "@")) return prompt;
+  return ReadFile(prompt.substr(1));
+}
+
+void PrintExport(const v1::ExportResponse& response, std::ostream& out) {
+  out << "wrote " << response.output_dir() << ": " << response.architecture() << ", "
+      << response.num_parameters() << " parameters\n";
+  for (const v1::ExportedFile& file : response.files()) {
+    out << absl::StrFormat("  %-34s %15d bytes\n", file.name(), file.bytes());
+  }
+}
+
+absl::Status Export(Session& session, const ExportOptions& options, bool bake) {
+  v1::ExportRequest request;
+  request.set_model(ModelReference(options.model));
+  request.set_output_dir(AbsolutePath(options.output));
+  request.set_force(options.force);
+  request.set_dtype(options.dtype);
+  request.set_max_shard_bytes(options.max_shard_bytes);
+  request.set_num_threads(options.threads);
+  if (bake) {
+    ASSIGN_OR_RETURN(*request.mutable_bake_prompt(), PromptText(options.bake));
+    if (!IsUtf8(request.bake_prompt())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--bake: ", options.bake.substr(1), " is not UTF-8; see iconv --help"));
+    }
+  }
+  ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
+  CatchInterrupts();
+  ASSIGN_OR_RETURN(const v1::ExportResponse response, UnlessInterrupted(client.Export(request)));
+  if (session.json) {
+    std::cout << ToPrettyJson(response) << std::endl;
+  } else {
+    PrintExport(response, std::cout);
+  }
+  return absl::OkStatus();
+}
+
+struct ImportOptions {
+  std::string source, output, tokenizer;
+  bool force = false;
+};
+
+absl::Status Import(Session& session, const ImportOptions& options) {
+  v1::ImportRequest request;
+  request.set_source_dir(AbsolutePath(options.source));
+  request.set_output_dir(AbsolutePath(options.output));
+  request.set_tokenizer(AbsolutePath(options.tokenizer));
+  request.set_force(options.force);
+  ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
+  CatchInterrupts();
+  ASSIGN_OR_RETURN(const v1::ImportResponse response, UnlessInterrupted(client.Import(request)));
+  if (session.json) {
+    std::cout << ToPrettyJson(response) << std::endl;
+  } else {
+    std::cout << "wrote checkpoint " << response.output_dir() << ": " << response.num_parameters()
+              << " parameters\nuse it: braid train --init-from " << response.output_dir()
+              << " --data JOB, braid generate " << response.output_dir() << " --prompt TEXT"
+              << std::endl;
+  }
+  return absl::OkStatus();
+}
+
+void AddExport(Program& program) {
+  auto options = std::make_shared<ExportOptions>();
+  CLI::App* command = program.app.add_subcommand("export", "Write a model as Hugging Face files");
+  command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
+      ->required();
+  command->add_option("-o,--output", options->output, "Directory to make")->required();
+  const CLI::Option* bake = command->add_option(
+      "--bake", options->bake,
+      "Write the dense model that the routing decision on this text makes; @FILE reads it");
+  command->add_option("--dtype", options->dtype, "float32, bfloat16 or float16")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  command->add_option("--max-shard-size", options->max_shard_bytes, "Tensors in a file (5GB)")
+      ->transform(ByteSize());
+  command->add_flag("--force", options->force, "Replace an export that is there");
+  command->add_option("--threads", options->threads, "Threads (all cores)")
+      ->check(IntegerBetween(1, 1024));
+  command->footer(
+      "A dense model is a stock LLaMA; docs/formats/export.md describes the others.\n"
+      "Examples:\n"
+      "  braid export run-000001 --output llama --dtype bfloat16\n"
+      "  braid export run-000001 --output licence-llama --bake 'The licence'\n"
+      "  braid export run-000001 --output code-llama --bake @main.cc --json");
+  command->callback([&program, options, bake] {
+    program.action = [&program, options, bake] {
+      return Export(program.session, *options, bake->count() > 0);
+    };
+  });
+}
+
+void AddImport(Program& program) {
+  auto options = std::make_shared<ImportOptions>();
+  CLI::App* command =
+      program.app.add_subcommand("import", "Read a Hugging Face LLaMA as a checkpoint");
+  command->add_option("source", options->source, "Directory with config.json and safetensors")
+      ->required();
+  command->add_option("-o,--output", options->output, "Checkpoint directory to make")->required();
+  command->add_option("--tokenizer", options->tokenizer,
+                      "SentencePiece model (default: tokenizer.model of the source)");
+  command->add_flag("--force", options->force, "Replace a checkpoint that is there");
+  command->footer(
+      "Examples:\n"
+      "  braid import llama --output llama-checkpoint\n"
+      "  braid submit corpus.jsonl.zst --set tokenizer.model_path=llama/tokenizer.model --wait\n"
+      "  braid train --data job-000001 --init-from llama-checkpoint --experts 8");
+  command->callback([&program, options] {
+    program.action = [&program, options] { return Import(program.session, *options); };
+  });
+}
+
+}  // namespace
+
+void AddExportCommands(Program& program) {
+  AddExport(program);
+  AddImport(program);
+}
+
+}  // namespace braid

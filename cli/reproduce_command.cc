@@ -1,0 +1,193 @@
+// reproduce
+#include <xxhash.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "cli/launch_options.h"
+#include "client/terminal/terminal_text.h"
+#include "reproduce/reproduction.h"
+
+namespace braid {
+namespace {
+
+struct ReproduceOptions {
+  std::vector<std::string> paths;
+  std::string output, text_field, domain_field, hosts;
+  bool quick = false, full = false, dry_run = false;
+  int num_seeds = 0, lanes = 0;
+  int64_t num_steps = 0, split_bytes = kReproductionDocumentBytes;
+};
+
+ReproductionPlan PlanOf(const ReproduceOptions& options, std::span<const v1::HostSlots> hosts) {
+  ReproductionPlan plan = options.full ? FullPlan() : QuickPlan();
+  if (options.num_seeds > 0) plan = WithSeeds(std::move(plan), options.num_seeds);
+  if (options.num_steps > 0) plan.num_steps = options.num_steps;
+  return hosts.empty() ? plan : OnHosts(std::move(plan), hosts);
+}
+
+HostLanes LanesOf(std::span<const v1::HostSlots> hosts) {
+  HostLanes lanes;
+  for (const v1::HostSlots& host : hosts) lanes[host.host()] += std::max(host.slots(), 1);
+  return lanes;
+}
+
+// All runs at a time.
+int NumLanes(const ReproduceOptions& options, const HostLanes& hosts) {
+  if (options.lanes > 0) return options.lanes;
+  int lanes = 0;
+  for (const auto& [host, slots] : hosts) lanes += slots;
+  return lanes > 0 ? lanes : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+CorpusSource SourceOf(const ReproduceOptions& options) {
+  CorpusSource source;
+  for (const std::string& path : options.paths) {
+    source.paths.push_back(std::filesystem::absolute(path).lexically_normal().string());
+  }
+  source.ingest.set_text_field(options.text_field);
+  source.ingest.set_domain_field(options.domain_field);
+  source.ingest.set_split_bytes(options.split_bytes);
+  return source;
+}
+
+// What the experiment was, for the record: enough to ask for the same again.
+std::string CommandLine(const Session& session, const ReproduceOptions& options) {
+  std::vector<std::string> words = {"braid", "reproduce"};
+  const auto add = [&](const std::string& name, const std::string& value) {
+    words.insert(words.end(), {name, value});
+  };
+  if (!session.embedded()) add("--server", session.options.server);
+  words.insert(words.end(), options.paths.begin(), options.paths.end());
+  words.push_back(options.full ? "--full" : "--quick");
+  if (options.num_seeds > 0) add("--seeds", absl::StrCat(options.num_seeds));
+  if (options.num_steps > 0) add("--steps", absl::StrCat(options.num_steps));
+  if (options.split_bytes != kReproductionDocumentBytes) {
+    add("--split-bytes", absl::StrCat(options.split_bytes));
+  }
+  if (!options.text_field.empty()) add("--text-field", options.text_field);
+  if (!options.domain_field.empty()) add("--domain-field", options.domain_field);
+  if (!options.hosts.empty()) add("--hosts", options.hosts);
+  return ShellText(words);
+}
+
+// One directory for each experiment of a home: what the command line says, with whole paths.
+std::filesystem::path OutputDirectory(const std::filesystem::path& home,
+                                      const ReproductionOptions& options) {
+  const std::string experiment =
+      absl::StrCat(options.command, "\n", absl::StrJoin(options.source.paths, "\n"));
+  return home / "reproductions" /
+         absl::StrFormat("%s-%08x", options.plan.name,
+                         static_cast<uint32_t>(XXH3_64bits(experiment.data(), experiment.size())));
+}
+
+absl::Status CheckPaths(const Session& session, const ReproduceOptions& options) {
+  if (!session.embedded() && options.paths.empty()) {
+    return absl::InvalidArgumentError(
+        "PATH: with --server name files or directories of the server; the text of this machine is "
+        "gathered only where the experiment runs here");
+  }
+  if (std::ranges::find(options.paths, "") != options.paths.end()) {
+    return absl::InvalidArgumentError("PATH: got an empty one, expected a file or a directory");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Reproduce(Session& session, const ReproduceOptions& options,
+                       const std::string& version) {
+  RETURN_IF_ERROR(CheckPaths(session, options));
+  std::vector<v1::HostSlots> hosts;
+  if (!options.hosts.empty()) {
+    ASSIGN_OR_RETURN(hosts, ParseHostList(options.hosts));
+  }
+  ReproductionOptions experiment{.plan = PlanOf(options, hosts),
+                                 .source = SourceOf(options),
+                                 .lanes = NumLanes(options, LanesOf(hosts)),
+                                 .lanes_of_hosts = LanesOf(hosts),
+                                 .output_dir = options.output,
+                                 .command = CommandLine(session, options),
+                                 .version = version};
+  if (options.dry_run) return PlanReproduction(session, experiment);
+  if (options.output.empty()) {
+    experiment.output_dir = OutputDirectory(session.options.home, experiment);
+  }
+  experiment.output_dir = std::filesystem::absolute(experiment.output_dir).lexically_normal();
+  return RunReproduction(session, experiment);
+}
+
+void AddPlan(CLI::App* command, ReproduceOptions* options) {
+  CLI::Option* quick = command->add_flag(
+      "--quick", options->quick, "One seed, 1.2 M tokens a run: about 11 minutes on 2 cores");
+  command
+      ->add_flag("--full", options->full,
+                 "Three seeds, 4.1 M tokens a run: about 95 minutes on 2 cores")
+      ->excludes(quick);
+  command->add_option("--seeds", options->num_seeds, "Another number of seeds")
+      ->check(IntegerBetween(1, 100));
+  command
+      ->add_option("--steps", options->num_steps, "Another number of steps of 2,048 tokens a run")
+      ->check(IntegerBetween(10, 10'000'000));
+  command
+      ->add_option("--lanes", options->lanes,
+                   "Runs at a time, one thread each (one a core of this machine)")
+      ->check(IntegerBetween(1, 10'000));
+  command
+      ->add_option("--hosts", options->hosts,
+                   "HOST:SLOTS,... that runs are dealt out to, one a slot; they see this "
+                   "machine's files")
+      ->excludes("--lanes");
+  command->add_flag("--dry-run", options->dry_run,
+                    "Check the corpus, and print the runs and the time they take");
+}
+
+void AddCorpus(CLI::App* command, ReproduceOptions* options) {
+  command->add_option("paths", options->paths,
+                      "Files (.jsonl, .jsonl.gz, .jsonl.zst, .txt) or directories of text; "
+                      "without any, this machine's own text");
+  command->add_option("--text-field", options->text_field, "JSON field with the text");
+  command->add_option("--domain-field", options->domain_field,
+                      "JSON field with the domain (domain)");
+  command
+      ->add_option("--split-bytes", options->split_bytes,
+                   "Cut longer documents at paragraph or line boundaries; 0 keeps them whole")
+      ->capture_default_str()
+      ->check(CLI::IsMember({int64_t{0}}) | IntegerBetween(64, int64_t{1} << 40));
+  command->add_option("-o,--output", options->output,
+                      "Directory of reproduction.html and reproduction.json "
+                      "(HOME/reproductions/...)");
+}
+
+}  // namespace
+
+void AddReproduceCommand(Program& program) {
+  auto options = std::make_shared<ReproduceOptions>();
+  CLI::App* command = program.app.add_subcommand(
+      "reproduce", "Which of the paper's claims hold on your text, and by how much");
+  AddCorpus(command, options.get());
+  AddPlan(command, options.get());
+  command->footer(
+      "Prepares the corpus in two orders, trains dense models and mixtures of every kind on it,\n"
+      "and puts ten claims of arXiv 2405.03133 to the test; docs/reproduction.md has the claims\n"
+      "and the rule for verdicts. The same command goes on after any interruption.\n\n"
+      "Examples:\n"
+      "  braid reproduce\n"
+      "  braid reproduce corpus/ --dry-run\n"
+      "  braid --server head:7000 reproduce /data/corpus --full --hosts a:16,b:16\n"
+      "  braid reproduce books.jsonl.zst code.jsonl --full --seeds 5");
+  command->callback([&program, options] {
+    program.action = [&program, options] {
+      return Reproduce(program.session, *options, program.app.version());
+    };
+  });
+}
+
+}  // namespace braid

@@ -1,0 +1,47 @@
+#include "client/data_order.h"
+
+#include "absl/strings/str_cat.h"
+#include "runs/instance_schedule.h"
+
+namespace braid {
+namespace {
+
+InstanceSchedule ScheduleOf(const DataOrder& order) {
+  return InstanceSchedule(order.dataset_key, order.seed, order.num_instances,
+                          order.global_batch_size);
+}
+
+}  // namespace
+
+absl::StatusOr<DataOrder> DataOrderOf(const v1::Job& job) {
+  for (const v1::StageProgress& stage : job.stages()) {
+    if (job.state() != v1::JOB_SUCCEEDED || stage.stage() != "pack" || stage.key().empty())
+      continue;
+    return DataOrder{.dataset_key = stage.key(), .num_instances = job.result().num_instances()};
+  }
+  return absl::FailedPreconditionError(absl::StrCat(job.id(), " has no dataset (state ",
+                                                    v1::JobState_Name(job.state()),
+                                                    "); see: braid status ", job.id()));
+}
+
+int64_t NumSteps(const DataOrder& order) {
+  if (order.num_steps > 0) return order.num_steps;
+  return (order.num_instances + order.global_batch_size - 1) / order.global_batch_size;
+}
+
+absl::StatusOr<std::vector<int64_t>> InstancesOfStep(const DataOrder& order, int64_t step) {
+  if (step < 1 || (order.num_steps > 0 && step > order.num_steps)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "step: got ", step, ", expected 1 to ", NumSteps(order), ", the steps of ",
+        order.run.empty() ? "--steps" : order.run, "; they count from 1 as in metrics.jsonl"));
+  }
+  return ScheduleOf(order).Instances(step - 1, /*rank=*/0, /*world_size=*/1);
+}
+
+std::vector<int64_t> StepsOfInstance(const DataOrder& order, int64_t instance) {
+  std::vector<int64_t> steps = ScheduleOf(order).StepsOf(instance, NumSteps(order));
+  for (int64_t& step : steps) ++step;
+  return steps;
+}
+
+}  // namespace braid

@@ -1,0 +1,138 @@
+#include "client/follow.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "client/terminal/stage_figures.h"
+#include "client/terminal/tables.h"
+#include "rpc/interrupt.h"
+
+namespace braid {
+namespace {
+
+void ShowStage(const v1::StageProgress& stage, ProgressBoard& board) {
+  if (stage.complete()) {
+    board.Finish(stage.stage(), stage.reused()
+                                    ? "already done"
+                                    : absl::StrCat("done in ", FormatClock(stage.seconds()), "  ",
+                                                   StageFigures(stage)));
+    return;
+  }
+  Progress progress;
+  progress.done = stage.done();
+  progress.total = stage.total();
+  progress.unit = stage.unit();
+  progress.detail = StageFigures(stage);
+  progress.rate = 0;  // it is among the figures
+  board.Update(stage.stage(), progress);
+}
+
+double EtaSeconds(const v1::StepMetrics& metrics, int64_t num_steps) {
+  if (metrics.tokens_per_second() <= 0 || metrics.step() <= 0) return -1;
+  const double tokens_per_step = static_cast<double>(metrics.num_tokens()) / metrics.step();
+  return (num_steps - metrics.step()) * tokens_per_step / metrics.tokens_per_second();
+}
+
+}  // namespace
+
+Progress RunProgress(const v1::StepMetrics& metrics, int64_t num_steps, double eta_seconds) {
+  Progress progress;
+  progress.done = metrics.step();
+  progress.total = num_steps;
+  progress.unit = "steps";
+  progress.rate = metrics.tokens_per_second();
+  progress.eta_seconds = eta_seconds;
+  progress.detail = absl::StrFormat("loss %.3f  %s tokens/s", metrics.loss(),
+                                    CompactCount(metrics.tokens_per_second()));
+  return progress;
+}
+
+absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
+                                  ProgressBoard& board) {
+  const absl::Status watched = client.WatchJob(id, [&](const v1::JobEvent& event) {
+    if (event.has_progress()) ShowStage(event.progress(), board);
+    return !Interrupted();
+  });
+  if (Interrupted()) {
+    return absl::CancelledError(
+        absl::StrCat("interrupted; go on with: braid resume ", id, " --wait"));
+  }
+  RETURN_IF_ERROR(watched);
+  return client.GetJob(id);
+}
+
+absl::StatusOr<v1::Run> FollowRun(TrainingClient& client, const std::string& id,
+                                  const std::string& label, ProgressBoard& board) {
+  ASSIGN_OR_RETURN(v1::Run run, client.GetRun(id));
+  const absl::Status watched = client.WatchRun(id, [&](const v1::RunEvent& event) {
+    if (event.has_metrics()) {
+      const double eta = EtaSeconds(event.metrics(), run.spec().num_steps());
+      board.Update(label, RunProgress(event.metrics(), run.spec().num_steps(), eta));
+    }
+    return !Interrupted();
+  });
+  if (Interrupted()) {
+    return absl::CancelledError(absl::StrCat("stopped watching; ", id,
+                                             " goes on. Watch: braid status ", id,
+                                             " --watch   Stop: braid stop ", id));
+  }
+  RETURN_IF_ERROR(watched);
+  ASSIGN_OR_RETURN(run, client.GetRun(id));
+  if (run.state() == v1::RUN_SUCCEEDED) {
+    board.Finish(label, absl::StrFormat("done: %d steps, loss %.3f, %s tokens/s",
+                                        run.latest().step(), run.latest().loss(),
+                                        CompactCount(run.latest().tokens_per_second())));
+  }
+  return run;
+}
+
+absl::StatusOr<v1::Job> CompleteJob(PipelineClient& client, const v1::SubmitCorpusRequest& request,
+                                    ProgressBoard& board) {
+  ASSIGN_OR_RETURN(v1::Job job, client.SubmitCorpus(request));
+  if (job.state() == v1::JOB_FAILED || job.state() == v1::JOB_CANCELLED) {
+    ASSIGN_OR_RETURN(job, client.ResumeJob(job.id()));
+  }
+  if (job.state() != v1::JOB_SUCCEEDED) {
+    ASSIGN_OR_RETURN(job, FollowJob(client, job.id(), board));
+  }
+  RETURN_IF_ERROR(JobOutcome(job));
+  return job;
+}
+
+std::string OrderText(const v1::Job& job) {
+  return absl::StrFormat("%s order: %s instances, adjacent cosine %.3f",
+                         job.spec().order() == v1::SIMILARITY ? "similarity" : "random",
+                         WithThousands(job.result().num_instances()),
+                         job.result().adjacent_cosine());
+}
+
+absl::Status JobOutcome(const v1::Job& job) {
+  switch (job.state()) {
+    case v1::JOB_SUCCEEDED:
+      return absl::OkStatus();
+    case v1::JOB_FAILED:
+      return absl::AbortedError(absl::StrCat(job.id(), " failed: ", job.error()));
+    case v1::JOB_CANCELLED:
+      return absl::CancelledError(
+          absl::StrCat(job.id(), " was cancelled; go on with: braid resume ", job.id()));
+    default:
+      return absl::UnavailableError(absl::StrCat(job.id(), " has not ended yet"));
+  }
+}
+
+absl::Status RunOutcome(const v1::Run& run) {
+  switch (run.state()) {
+    case v1::RUN_SUCCEEDED:
+      return absl::OkStatus();
+    case v1::RUN_FAILED:
+      return absl::AbortedError(absl::StrCat(run.id(), " failed: ", run.error()));
+    case v1::RUN_STOPPED:
+      return absl::CancelledError(absl::StrCat(run.id(), " was stopped at step ",
+                                               run.latest().step(), "; go on with: braid resume ",
+                                               run.id()));
+    default:
+      return absl::UnavailableError(absl::StrCat(run.id(), " has not ended yet"));
+  }
+}
+
+}  // namespace braid

@@ -1,0 +1,92 @@
+#include "client/grpc_connection.h"
+
+#include <grpcpp/create_channel.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "rpc/client_token.h"
+#include "rpc/executable_path.h"
+#include "rpc/grpc_call_identity.h"
+#include "rpc/grpc_credentials.h"
+#include "rpc/grpc_keepalive.h"
+
+namespace braid {
+namespace {
+
+constexpr auto kConnectTimeout = std::chrono::seconds(5);
+
+absl::Status NoAnswer(const ConnectionOptions& options) {
+  const char* hint = options.tls.any()
+                         ? "check that it runs with certificates of the same authority"
+                         : "start one; or it may want TLS: --tls-ca, --tls-certificate, "
+                           "--tls-key";
+  return absl::UnavailableError(absl::StrCat("no braidd answers at ", options.server,
+                                             options.tls.any() ? " over TLS" : "", "; ", hint,
+                                             ": braidd --listen ", options.server));
+}
+
+absl::StatusOr<std::string> FindToken(const ConnectionOptions& options) {
+  const bool tls = options.tls.any();
+  const std::filesystem::path own = tls ? DefaultHome() / "token" : std::filesystem::path();
+  ASSIGN_OR_RETURN(std::string token, ReadClientToken(options.token_file, own));
+  if (options.server.empty()) return token;
+  if (token.empty() || tls || IsLoopback(options.server)) return token;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the token would cross the network to ", options.server,
+                   " in the clear; give --tls-ca, --tls-certificate and --tls-key"));
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const ConnectionOptions& options) {
+  RETURN_IF_ERROR(CheckAddress(options.server));
+  ASSIGN_OR_RETURN(auto credentials,
+                   MakeChannelCredentials(options.server, options.tls, options.insecure));
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  // A watch may be silent for hours: the machine at the other end may have gone without a word.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  // $http_proxy is not this machine.
+  if (IsLoopback(options.server)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  ASSIGN_OR_RETURN(std::string token, FindToken(options));
+  auto channel = grpc::experimental::CreateCustomChannelWithInterceptors(
+      options.server, credentials, arguments, CallIdentity(std::move(token)));
+  if (!channel->WaitForConnected(std::chrono::system_clock::now() + kConnectTimeout)) {
+    return NoAnswer(options);
+  }
+  return channel;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const ConnectionOptions& options,
+                                                             std::set<ServiceName> services,
+                                                             bool run_jobs) {
+  std::unique_ptr<Connection> connection(new Connection);
+  if (!options.server.empty()) {
+    ASSIGN_OR_RETURN(connection->channel_, Dial(options));
+    return connection;
+  }
+  HostOptions host;
+  host.home = options.home;
+  host.services = std::move(services);
+  host.run_jobs = run_jobs;
+  host.tls = options.tls;
+  if (host.services.contains(ServiceName::kPipeline)) {
+    ASSIGN_OR_RETURN(host.services_token, FindToken(options));
+  }
+  host.mpirun = options.mpirun;
+  host.remote_agent = options.remote_agent;
+  host.serving = options.serving;
+  ASSIGN_OR_RETURN(connection->host_, ServiceHost::Start(host));
+  connection->channel_ = connection->host_->InProcessChannel();
+  return connection;
+}
+
+Connection::~Connection() {
+  // The in-process channel must not outlive its server.
+  channel_.reset();
+}
+
+}  // namespace braid

@@ -1,0 +1,129 @@
+#include "client/lane_screen.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "client/follow.h"
+#include "client/terminal/run_view.h"
+#include "rpc/interrupt.h"
+#include "runs/run_state.h"
+
+namespace braid {
+namespace {
+
+constexpr auto kPollInterval = std::chrono::milliseconds(300);
+
+class ClientLauncher : public RunLauncher {
+ public:
+  explicit ClientLauncher(TrainingClient& client) : client_(client) {}
+
+  absl::StatusOr<v1::Run> Launch(const v1::LaunchRunRequest& request) override {
+    return client_.LaunchRun(request);
+  }
+  absl::StatusOr<v1::Run> Get(const std::string& id) override { return client_.GetRun(id); }
+  absl::StatusOr<v1::Run> Resume(const std::string& id) override { return client_.ResumeRun(id); }
+
+ private:
+  TrainingClient& client_;
+};
+
+std::string Ending(const v1::Run& run) {
+  if (run.state() != v1::RUN_SUCCEEDED) {
+    return absl::StrFormat("%s: %s %s", run.id(), StateName(run.state()), run.error());
+  }
+  return absl::StrFormat("%s: %d steps, last loss %.3f, %s tokens/s", run.id(), run.latest().step(),
+                         run.latest().loss(), CompactCount(run.latest().tokens_per_second()));
+}
+
+TrainingLanes LanesOf(const LanePlan& plan, RunLauncher& launcher) {
+  if (plan.lanes_of_hosts.empty()) return TrainingLanes(launcher, plan.tasks, plan.lanes);
+  return TrainingLanes(launcher, plan.tasks, plan.lanes_of_hosts);
+}
+
+class LaneScreen {
+ public:
+  LaneScreen(TrainingClient& client, const LanePlan& plan, ProgressBoard& board,
+             std::chrono::milliseconds patience)
+      : plan_(plan),
+        launcher_(client),
+        lanes_(LanesOf(plan, launcher_)),
+        shown_(plan.tasks.size(), false),
+        board_(board),
+        patience_(patience) {}
+
+  absl::StatusOr<std::vector<v1::Run>> Follow() {
+    while (!lanes_.done()) {
+      RETURN_IF_ERROR(Advance());
+      Show();
+      if (Interrupted()) {
+        return absl::CancelledError(
+            "interrupted; runs already started go on (braid runs, braid stop), and the same "
+            "command takes everything up again");
+      }
+      if (!lanes_.done()) std::this_thread::sleep_for(kPollInterval);
+    }
+    board_.Finish("runs", Outcome());
+    std::vector<v1::Run> runs;
+    for (size_t task = 0; task < plan_.tasks.size(); ++task) runs.push_back(lanes_.run(task));
+    return runs;
+  }
+
+ private:
+  absl::Status Advance() {
+    const absl::Status status = lanes_.Advance();
+    return patience_.Waits(status) ? absl::OkStatus() : status;
+  }
+
+  std::string Outcome() const {
+    const int failed = static_cast<int>(lanes_.Failed().size());
+    const int trained = static_cast<int>(plan_.tasks.size()) - failed;
+    if (failed == 0) return absl::StrFormat("%d trained", trained);
+    return absl::StrFormat("%d trained, %d failed", trained, failed);
+  }
+
+  void Show() {
+    for (size_t task = 0; task < plan_.tasks.size(); ++task) ShowTask(task);
+    Progress progress;
+    progress.done = NumShown();
+    progress.total = static_cast<int64_t>(plan_.tasks.size());
+    progress.unit = "runs";
+    if (patience_.is_lost()) progress.detail = kServiceAwayText;
+    progress.rate = 0;
+    progress.eta_seconds = lanes_.SecondsLeft() + plan_.seconds_afterwards;
+    if (progress.done < progress.total) board_.Update("runs", progress);
+  }
+
+  void ShowTask(size_t task) {
+    const v1::Run& run = lanes_.run(task);
+    const std::string& name = plan_.tasks[task].request.spec().name();
+    if (lanes_.active().contains(task)) {
+      board_.Update(name, RunProgress(run.latest(), run.spec().num_steps(), run.eta_seconds()));
+    } else if (!shown_[task] && HasEnded(run.state())) {
+      shown_[task] = true;
+      board_.Finish(name, Ending(run));
+    }
+  }
+
+  int64_t NumShown() const { return std::ranges::count(shown_, true); }
+
+  const LanePlan& plan_;
+  ClientLauncher launcher_;
+  TrainingLanes lanes_;
+  std::vector<bool> shown_;
+  ProgressBoard& board_;
+  ServicePatience patience_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<v1::Run>> FollowLanes(TrainingClient& client, const LanePlan& plan,
+                                                 ProgressBoard& board,
+                                                 std::chrono::milliseconds patience) {
+  return LaneScreen(client, plan, board, patience).Follow();
+}
+
+}  // namespace braid

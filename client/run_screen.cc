@@ -1,0 +1,98 @@
+#include "client/run_screen.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "client/session.h"
+#include "client/terminal/run_view.h"
+#include "client/terminal/terminal_text.h"
+#include "rpc/interrupt.h"
+#include "runs/run_state.h"
+
+namespace braid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kInterval = std::chrono::milliseconds(500);
+constexpr int64_t kEventsOfHistory = 200;
+constexpr auto kPatience = std::chrono::minutes(2);
+
+double UnixNow() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()); }
+
+absl::Status StoppedWatching(const std::string& id) {
+  return absl::CancelledError(absl::StrCat("stopped watching; ", id,
+                                           " goes on. Watch: braid status ", id,
+                                           " --watch   Stop: braid stop ", id));
+}
+
+// What was told of the run so far, as much of it as a curve shows.
+LossHistory HistoryOf(TrainingClient& client, const std::string& id) {
+  LossHistory history;
+  const absl::StatusOr<v1::Run> run = client.GetRun(id);
+  if (!run.ok() || run->last_event() == 0) return history;
+  const auto add = [&](const v1::RunEvent& event) {
+    if (event.has_metrics()) history.Add(event.metrics());
+    return event.number() < run->last_event() && !Interrupted();
+  };
+  // Without it the curve only begins later.
+  client.WatchRun(id, add, std::max<int64_t>(0, run->last_event() - kEventsOfHistory))
+      .IgnoreError();
+  return history;
+}
+
+// The run without what changes by itself.
+std::string Essence(v1::Run run) {
+  run.clear_eta_seconds();
+  run.clear_effective_training_time();
+  for (v1::Heartbeat& beat : *run.mutable_heartbeats()) beat.clear_time();
+  return ToJson(run);
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Run> PollRun(TrainingClient& client, const std::string& id,
+                                const std::function<void(const v1::Run&)>& show) {
+  Clock::time_point answered = Clock::now();
+  while (!Interrupted()) {
+    absl::StatusOr<v1::Run> run = client.GetRun(id);
+    if (run.ok()) {
+      answered = Clock::now();
+      show(*run);
+      if (HasEnded(run->state())) return run;
+    } else if (!absl::IsUnavailable(run.status()) || Clock::now() - answered > kPatience) {
+      return run.status();
+    }
+    std::this_thread::sleep_for(kInterval);
+  }
+  return StoppedWatching(id);
+}
+
+absl::StatusOr<v1::Run> ShowRunOnScreen(TrainingClient& client, const std::string& id) {
+  LossHistory history = HistoryOf(client, id);
+  ScreenBlock screen(std::cout);
+  return PollRun(client, id, [&](const v1::Run& run) {
+    if (run.has_latest()) history.Add(run.latest());
+    // A line that fills the last column could wrap.
+    screen.Draw(RunLines(run, history, UnixNow(), TerminalWidth(STDOUT_FILENO) - 1));
+  });
+}
+
+absl::StatusOr<v1::Run> PrintRunChanges(TrainingClient& client, const std::string& id) {
+  std::string shown;
+  return PollRun(client, id, [&](const v1::Run& run) {
+    std::string essence = Essence(run);
+    if (essence == shown) return;
+    shown = std::move(essence);
+    std::cout << ToJson(run) << std::endl;
+  });
+}
+
+}  // namespace braid

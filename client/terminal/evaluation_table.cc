@@ -1,0 +1,323 @@
+#include "client/terminal/evaluation_table.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/terminal/tables.h"
+#include "client/terminal/terminal_text.h"
+
+namespace braid {
+namespace {
+
+constexpr size_t kMaxLabelColumns = 20;
+constexpr char kGap[] = "  ";
+constexpr size_t kGapColumns = 2;
+
+// A figure, what it may be off by, and whether it differs from the baseline's.
+struct Cell {
+  std::string value;
+  std::string spread = {};
+  bool marked = false;
+};
+
+struct EvaluationRow {
+  std::string label;
+  std::vector<Cell> cells;
+};
+
+// Characters of UTF-8, each taken to be a column wide.
+size_t Columns(std::string_view text) {
+  return std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; });
+}
+
+std::string Spaces(size_t count) { return std::string(count, ' '); }
+
+// "beginning~end" of a label that is too long, so that names with a common front stay apart.
+std::string ShortLabel(const std::string& label) {
+  if (Columns(label) <= kMaxLabelColumns) return ClipColumns(label, kMaxLabelColumns);
+  constexpr size_t kFront = kMaxLabelColumns / 2;
+  size_t back = label.size(), kept = 0;
+  while (kept < kMaxLabelColumns - kFront - 1) kept += (label[--back] & 0xC0) != 0x80;
+  return ClipColumns(label, kFront) + "~" + ClipColumns(label.substr(back), kMaxLabelColumns);
+}
+
+// Rows of cells that are aligned by value and spread, in blocks no wider than `width`.
+class Grid {
+ public:
+  explicit Grid(std::vector<EvaluationRow> rows) : rows_(std::move(rows)) {
+    for (EvaluationRow& row : rows_) {
+      row.label = ShortLabel(row.label);
+      label_width_ = std::max(label_width_, Columns(row.label));
+      widths_.resize(std::max(widths_.size(), row.cells.size()));
+      for (size_t i = 0; i < row.cells.size(); ++i) Widen(row.cells[i], &widths_[i]);
+    }
+  }
+
+  void Print(size_t width, std::ostream& out) const {
+    for (size_t begin = 0; begin < widths_.size();) {
+      size_t end = begin, used = label_width_;
+      do {
+        used += kGapColumns + widths_[end].value + widths_[end].spread;
+        ++end;
+      } while (end < widths_.size() &&
+               used + kGapColumns + widths_[end].value + widths_[end].spread <= width);
+      if (begin > 0) out << "\n";
+      for (const EvaluationRow& row : rows_) out << Line(row, begin, end) << "\n";
+      begin = end;
+    }
+  }
+
+ private:
+  struct Width {
+    size_t value = 0, spread = 0;
+  };
+
+  // The spread with a space before it and, where the mark would be, behind it.
+  static std::string SpreadText(const Cell& cell) {
+    if (cell.spread.empty() && !cell.marked) return "";
+    return absl::StrCat(cell.spread.empty() ? "" : " ", cell.spread, cell.marked ? "*" : " ");
+  }
+
+  static void Widen(const Cell& cell, Width* width) {
+    width->value = std::max(width->value, Columns(cell.value));
+    width->spread = std::max(width->spread, Columns(SpreadText(cell)));
+  }
+
+  std::string Line(const EvaluationRow& row, size_t begin, size_t end) const {
+    std::string line = row.label + Spaces(label_width_ - Columns(row.label));
+    for (size_t i = begin; i < std::min(end, row.cells.size()); ++i) {
+      const Cell& cell = row.cells[i];
+      const std::string spread = SpreadText(cell);
+      absl::StrAppend(&line, kGap, Spaces(widths_[i].value - Columns(cell.value)), cell.value,
+                      spread, Spaces(widths_[i].spread - Columns(spread)));
+    }
+    return line.substr(0, line.find_last_not_of(' ') + 1);
+  }
+
+  std::vector<EvaluationRow> rows_;
+  size_t label_width_ = 0;
+  std::vector<Width> widths_;
+};
+
+// About four digits.
+int Decimals(double value) { return value >= 1000 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3; }
+
+Cell Figure(double value, int64_t of, bool has_interval, const v1::Interval& interval) {
+  if (of == 0) return {"-"};
+  const int decimals = Decimals(value);
+  Cell cell{absl::StrFormat("%.*f", decimals, value)};
+  if (has_interval) {
+    cell.spread = absl::StrFormat("±%.*f", decimals, (interval.high() - interval.low()) / 2);
+  }
+  return cell;
+}
+
+Cell CellOf(const v1::DomainEvaluation& domain, EvaluationMeasure measure) {
+  switch (measure) {
+    case EvaluationMeasure::kPerplexity:
+      return Figure(domain.perplexity_after_first_segment(),
+                    domain.num_tokens_after_first_segment(),
+                    domain.has_perplexity_after_first_segment_interval(),
+                    domain.perplexity_after_first_segment_interval());
+    case EvaluationMeasure::kBitsPerByte:
+      return Figure(domain.bits_per_byte_after_first_segment(),
+                    domain.num_bytes_after_first_segment(),
+                    domain.has_bits_per_byte_after_first_segment_interval(),
+                    domain.bits_per_byte_after_first_segment_interval());
+    case EvaluationMeasure::kWithFirstSegment:
+      break;
+  }
+  return Figure(domain.perplexity(), domain.num_tokens(), domain.has_perplexity_interval(),
+                domain.perplexity_interval());
+}
+
+std::string Percent(double confidence) { return absl::StrFormat("%.4g %%", 100 * confidence); }
+
+bool LeavesOutZero(const v1::Interval& interval) {
+  return interval.low() > 0 || interval.high() < 0;
+}
+
+// By the loss where tokens can be compared, else by bytes.
+bool Differs(const v1::DomainDifference& difference) {
+  return difference.has_loss_difference()
+             ? difference.has_loss_difference_interval() &&
+                   LeavesOutZero(difference.loss_difference_interval())
+             : difference.has_bits_per_byte_difference_interval() &&
+                   LeavesOutZero(difference.bits_per_byte_difference_interval());
+}
+
+Cell Gain(const v1::DomainDifference& total, bool in_nats) {
+  const double gain = in_nats ? total.loss_difference() : total.bits_per_byte_difference();
+  const v1::Interval& interval =
+      in_nats ? total.loss_difference_interval() : total.bits_per_byte_difference_interval();
+  const bool known = in_nats ? total.has_loss_difference_interval()
+                             : total.has_bits_per_byte_difference_interval();
+  Cell cell{absl::StrFormat("%.4f", gain)};
+  if (known) {
+    cell.spread = absl::StrFormat("±%.4f", (interval.high() - interval.low()) / 2);
+    cell.marked = LeavesOutZero(interval);
+  }
+  return cell;
+}
+
+// A, B, ... Z, 27, 28, ...
+std::string Letter(int index) {
+  return index < 26 ? std::string(1, static_cast<char>('A' + index)) : absl::StrCat(index + 1);
+}
+
+// A run by its id, a checkpoint of a run by both names.
+std::string ShortName(const std::string& model) {
+  const std::filesystem::path path = model;
+  const std::filesystem::path parent = path.parent_path();
+  if (parent.filename() != "checkpoints") return path.filename().string();
+  return (parent.parent_path().filename() / path.filename()).string();
+}
+
+std::string NameOf(const v1::EvaluationResult& result, const v1::Evaluation& evaluation) {
+  std::set<std::string> same;
+  for (const v1::Evaluation& other : result.evaluations()) {
+    if (ShortName(other.model()) == ShortName(evaluation.model())) same.insert(other.model());
+  }
+  return same.size() > 1 ? evaluation.model() : ShortName(evaluation.model());
+}
+
+const char* MergingOf(const v1::Evaluation& evaluation) {
+  switch (evaluation.fixed_weights()) {
+    case v1::AVERAGE_WEIGHTS:
+      return "average weights";
+    case v1::UNIFORM_WEIGHTS:
+      return "uniform weights";
+    case v1::NEXT_DOMAIN_WEIGHTS:
+      return "the next domain's weights";
+    default:
+      break;
+  }
+  return evaluation.routing() == v1::PROMPT_ROUTING ? "prompt routing" : "segment routing";
+}
+
+std::string Describe(const v1::EvaluationResult& result, const v1::Evaluation& evaluation) {
+  return absl::StrCat(
+      NameOf(result, evaluation), ", step ", evaluation.step(), ", ",
+      evaluation.moe() ? absl::StrCat("experts, ", MergingOf(evaluation)) : "dense");
+}
+
+bool SameWindows(const v1::EvaluationResult& result) {
+  return std::ranges::none_of(result.comparisons(),
+                              [](const auto& c) { return c.paired_by_document(); });
+}
+
+void PrintNotes(const v1::EvaluationResult& result, std::ostream& out) {
+  const v1::Evaluation& first = result.evaluations(0);
+  out << absl::StrFormat("windows of %d tokens; main figures without the first %d of each\n",
+                         first.window_length(), first.first_segment_length());
+  out << "±: half of the " << Percent(result.confidence())
+      << " interval, by a bootstrap over windows\n";
+  if (result.comparisons().empty()) return;
+  out << "*: differs from A; the interval of the paired difference leaves out 0\n";
+  if (!SameWindows(result)) out << "differences of models that cut text otherwise pair documents\n";
+}
+
+void PrintOne(const v1::EvaluationResult& result, int width, std::ostream& out) {
+  const v1::Evaluation& evaluation = result.evaluations(0);
+  std::vector<EvaluationRow> rows = {
+      {"DOMAIN", {{"TOKENS"}, {"PERPLEXITY"}, {"BITS/BYTE"}, {"WITH 1ST SEGMENT"}}}};
+  const auto add = [&](const v1::DomainEvaluation& domain) {
+    rows.push_back({domain.domain(),
+                    {{WithThousands(domain.num_tokens_after_first_segment())},
+                     CellOf(domain, EvaluationMeasure::kPerplexity),
+                     CellOf(domain, EvaluationMeasure::kBitsPerByte),
+                     CellOf(domain, EvaluationMeasure::kWithFirstSegment)}});
+  };
+  for (const v1::DomainEvaluation& domain : evaluation.domains()) add(domain);
+  add(evaluation.total());
+  out << Describe(result, evaluation) << "\n\n";
+  Grid(std::move(rows)).Print(width, out);
+  out << "\n";
+  PrintNotes(result, out);
+}
+
+const char* Title(EvaluationMeasure measure) {
+  switch (measure) {
+    case EvaluationMeasure::kPerplexity:
+      return "PERPLEXITY";
+    case EvaluationMeasure::kBitsPerByte:
+      return "BITS PER BYTE";
+    case EvaluationMeasure::kWithFirstSegment:
+      break;
+  }
+  return "WITH 1ST SEGMENT";
+}
+
+// Domain number d, or all of them when there are no more.
+const v1::DomainEvaluation& DomainAt(const v1::Evaluation& evaluation, int d) {
+  return d < evaluation.domains_size() ? evaluation.domains(d) : evaluation.total();
+}
+
+EvaluationRow DomainRow(const v1::EvaluationResult& result, int d, EvaluationMeasure measure) {
+  const v1::DomainEvaluation& first = DomainAt(result.evaluations(0), d);
+  EvaluationRow row{first.domain(), {{WithThousands(first.num_tokens_after_first_segment())}}};
+  for (const v1::Evaluation& evaluation : result.evaluations()) {
+    row.cells.push_back(CellOf(DomainAt(evaluation, d), measure));
+  }
+  // Differences are those of the figures without first segments.
+  if (measure == EvaluationMeasure::kWithFirstSegment) return row;
+  for (const v1::EvaluationComparison& comparison : result.comparisons()) {
+    row.cells[1 + comparison.evaluation()].marked = Differs(comparison.domains(d));
+  }
+  return row;
+}
+
+// The gain of every model over the first, with all text.
+EvaluationRow GainRow(const v1::EvaluationResult& result) {
+  bool in_nats = true;
+  for (const v1::EvaluationComparison& comparison : result.comparisons()) {
+    in_nats = in_nats && comparison.domains().rbegin()->has_loss_difference();
+  }
+  EvaluationRow row{in_nats ? "gain, nats/token" : "gain, bits/byte", {{""}, {""}}};
+  for (const v1::EvaluationComparison& comparison : result.comparisons()) {
+    row.cells.push_back(Gain(*comparison.domains().rbegin(), in_nats));
+  }
+  return row;
+}
+
+void PrintSeveral(const v1::EvaluationResult& result, EvaluationMeasure measure, int width,
+                  std::ostream& out) {
+  EvaluationRow header{Title(measure), {{"TOKENS"}}};
+  for (int i = 0; i < result.evaluations_size(); ++i) {
+    out << Letter(i) << kGap << Describe(result, result.evaluations(i)) << "\n";
+    header.cells.push_back({Letter(i)});
+  }
+  std::vector<EvaluationRow> rows = {header};
+  const int domains = result.evaluations(0).domains_size();
+  for (int d = 0; d <= domains; ++d) rows.push_back(DomainRow(result, d, measure));
+  for (const auto other : {EvaluationMeasure::kPerplexity, EvaluationMeasure::kBitsPerByte,
+                           EvaluationMeasure::kWithFirstSegment}) {
+    if (other == measure) continue;
+    EvaluationRow row = DomainRow(result, domains, other);
+    row.label = absl::AsciiStrToLower(Title(other));
+    row.cells[0].value.clear();
+    rows.push_back(std::move(row));
+  }
+  rows.push_back(GainRow(result));
+  out << "\n";
+  Grid(std::move(rows)).Print(width, out);
+  out << "\n";
+  PrintNotes(result, out);
+}
+
+}  // namespace
+
+void PrintEvaluation(const v1::EvaluationResult& result, EvaluationMeasure measure, int width,
+                     std::ostream& out) {
+  if (result.evaluations_size() == 1) return PrintOne(result, width, out);
+  PrintSeveral(result, measure, width, out);
+}
+
+}  // namespace braid

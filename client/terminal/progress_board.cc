@@ -1,0 +1,106 @@
+#include "client/terminal/progress_board.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/terminal/terminal_text.h"
+
+namespace braid {
+namespace {
+
+constexpr int kLineWidth = 100;  // of a terminal that does not say
+constexpr int kLogWidth = 160;
+constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
+constexpr auto kPlainInterval = std::chrono::seconds(10);
+// Activities shorter than this leave only their final line in a log.
+constexpr auto kFirstPlainLine = std::chrono::seconds(2);
+// Before this, a rate says nothing.
+constexpr double kMinRateSeconds = 0.5;
+
+double Seconds(ProgressBoard::Clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+std::string FormatClock(double seconds) {
+  const int64_t whole = std::llround(std::max(seconds, 0.0));
+  if (whole < 3600) return absl::StrFormat("%d:%02d", whole / 60, whole % 60);
+  return absl::StrFormat("%d:%02d:%02d", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+std::string CompactCount(double value) {
+  if (value < 1000) return absl::StrFormat("%.0f", value);
+  if (value < 1e6) return absl::StrFormat("%.1fk", value / 1e3);
+  if (value < 1e9) return absl::StrFormat("%.1fM", value / 1e6);
+  return absl::StrFormat("%.1fG", value / 1e9);
+}
+
+std::string FormatProgress(const std::string& name, const Progress& progress,
+                           double elapsed_seconds, int width) {
+  double rate = progress.rate;
+  if (rate < 0) rate = elapsed_seconds > kMinRateSeconds ? progress.done / elapsed_seconds : 0;
+  std::string line = absl::StrFormat("%-18s ", name);
+  if (progress.total > 0) {
+    const double fraction = static_cast<double>(progress.done) / progress.total;
+    absl::StrAppendFormat(&line, "%s %3.0f%% ", Bar(fraction), 100 * fraction);
+  }
+  absl::StrAppend(&line, CompactCount(progress.done),
+                  progress.total > 0 ? absl::StrCat("/", CompactCount(progress.total)) : "", " ",
+                  progress.unit);
+  if (!progress.detail.empty()) absl::StrAppend(&line, "  ", progress.detail);
+  if (progress.rate < 0 && rate >= 0.5) absl::StrAppend(&line, "  ", CompactCount(rate), "/s");
+  double eta = progress.eta_seconds;
+  if (eta < 0 && rate > 0 && progress.total > 0) eta = (progress.total - progress.done) / rate;
+  if (eta >= 0) absl::StrAppend(&line, "  ETA ", FormatClock(eta));
+  if (static_cast<int>(line.size()) > width) line.resize(width);
+  return line;
+}
+
+ProgressBoard::ProgressBoard(std::ostream& out, bool terminal)
+    : out_(out), terminal_(terminal), screen_(out) {}
+
+ProgressBoard::~ProgressBoard() { Draw(); }
+
+void ProgressBoard::Update(const std::string& name, const Progress& progress) {
+  Row& row = FindOrAdd(name);
+  const Clock::time_point now = Clock::now();
+  row.line = FormatProgress(name, progress, Seconds(now - row.started),
+                            terminal_ ? TerminalWidth(STDERR_FILENO, kLineWidth) : kLogWidth);
+  if (!terminal_) {
+    if (now - row.printed < kPlainInterval) return;
+    row.printed = now;
+    out_ << row.line << std::endl;
+  } else if (now - last_draw_ >= kRedrawInterval) {
+    last_draw_ = now;
+    Draw();
+  }
+}
+
+void ProgressBoard::Finish(const std::string& name, const std::string& message) {
+  if (terminal_) screen_.Erase();
+  std::erase_if(rows_, [&](const Row& row) { return row.name == name; });
+  out_ << absl::StrFormat("%-18s ", name) << message << std::endl;
+  Draw();
+}
+
+ProgressBoard::Row& ProgressBoard::FindOrAdd(const std::string& name) {
+  const auto found =
+      std::find_if(rows_.begin(), rows_.end(), [&](const Row& row) { return row.name == name; });
+  if (found != rows_.end()) return *found;
+  const Clock::time_point now = Clock::now();
+  return rows_.emplace_back(Row{name, "", now, now - kPlainInterval + kFirstPlainLine});
+}
+
+void ProgressBoard::Draw() {
+  if (!terminal_) return;
+  std::vector<std::string> lines;
+  for (const Row& row : rows_) lines.push_back(row.line);
+  screen_.Draw(lines);
+}
+
+}  // namespace braid

@@ -1,0 +1,192 @@
+#include "client/terminal/tables.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "client/terminal/progress_board.h"
+#include "client/terminal/run_view.h"
+#include "client/terminal/stage_figures.h"
+
+namespace braid {
+namespace {
+
+// Of text that may go into a file.
+constexpr int kUnlimitedWidth = 10000;
+
+std::string StateName(v1::JobState state) {
+  return std::string(v1::JobState_Name(state)).substr(sizeof("JOB_") - 1);
+}
+
+std::string When(double unix_seconds) {
+  return absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::UnixEpoch() + absl::Seconds(unix_seconds),
+                          absl::LocalTimeZone());
+}
+
+bool LooksNumeric(const std::string& cell) {
+  return !cell.empty() && (std::isdigit(static_cast<unsigned char>(cell[0])) || cell[0] == '-');
+}
+
+void Field(const std::string& name, const std::string& value, std::ostream& out) {
+  out << absl::StrFormat("%-18s %s\n", name, value);
+}
+
+// How far a stage is, with its figures.
+std::string StageLine(const v1::StageProgress& stage) {
+  if (stage.reused()) return "already done";
+  const std::string total = stage.total() > 0 ? absl::StrCat("/", stage.total()) : "";
+  const std::string state = stage.complete()
+                                ? absl::StrCat("done in ", FormatClock(stage.seconds()))
+                                : absl::StrCat(stage.done(), total, " ", stage.unit());
+  const std::string figures = StageFigures(stage);
+  return figures.empty() ? state : absl::StrCat(state, "  ", figures);
+}
+
+// "1,000 read = 900 packed + ...", each term of which is shown.
+std::string DocumentSum(const v1::JobResult& result) {
+  const std::string overlaps =
+      result.num_heldout_overlaps() == 0
+          ? ""
+          : absl::StrCat(" + ", WithThousands(result.num_heldout_overlaps()),
+                         " like held-out ones");
+  return absl::StrFormat(
+      "%s read = %s packed + %s held out%s + %s duplicates (%s exact) + %s rejected",
+      WithThousands(result.num_documents_read()), WithThousands(result.num_documents()),
+      WithThousands(result.num_heldout()), overlaps, WithThousands(result.num_duplicates()),
+      WithThousands(result.num_exact_duplicates()), WithThousands(result.num_rejected()));
+}
+
+}  // namespace
+
+void PrintTable(const std::vector<std::vector<std::string>>& rows, std::ostream& out) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string padding(widths[i] - row[i].size(), ' ');
+      absl::StrAppend(
+          &line, i > 0 ? "  " : "",
+          LooksNumeric(row[i]) ? absl::StrCat(padding, row[i]) : absl::StrCat(row[i], padding));
+    }
+    out << line.substr(0, line.find_last_not_of(' ') + 1) << "\n";
+  }
+}
+
+std::string WithThousands(int64_t value) {
+  std::string digits = absl::StrCat(value);
+  const int first = value < 0 ? 1 : 0;
+  for (int i = static_cast<int>(digits.size()) - 3; i > first; i -= 3)
+    digits.insert(digits.begin() + i, ',');
+  return digits;
+}
+
+void PrintJob(const v1::Job& job, std::ostream& out) {
+  Field("job", absl::StrCat(job.id(), "  ", job.spec().name()), out);
+  Field("state", StateName(job.state()), out);
+  if (!job.error().empty()) Field("error", job.error(), out);
+  for (const v1::StageProgress& stage : job.stages()) {
+    Field(absl::StrCat("  ", stage.stage()), StageLine(stage), out);
+  }
+  if (!job.has_result()) return;
+  const v1::JobResult& result = job.result();
+  Field("documents", DocumentSum(result), out);
+  if (result.num_truncated() > 0) {
+    Field("embedded in part",
+          WithThousands(result.num_truncated()) + " documents, longer than the embedder reads",
+          out);
+  }
+  Field("instances",
+        absl::StrFormat("%s with %s tokens", WithThousands(result.num_instances()),
+                        WithThousands(result.num_tokens())),
+        out);
+  Field("adjacent cosine",
+        absl::StrFormat("%.3f (random order %.3f)", result.adjacent_cosine(),
+                        result.random_adjacent_cosine()),
+        out);
+  Field("recall@k", absl::StrFormat("%.3f", result.recall_at_k()), out);
+  Field("dataset", result.dataset_dir(), out);
+}
+
+void PrintJobs(const v1::ListJobsResponse& jobs, std::ostream& out) {
+  std::vector<std::vector<std::string>> rows = {
+      {"JOB", "NAME", "STATE", "ORDER", "DOCUMENTS", "TOKENS", "CREATED"}};
+  for (const v1::Job& job : jobs.jobs()) {
+    rows.push_back({job.id(), job.spec().name(), StateName(job.state()),
+                    std::string(v1::OrderMode_Name(job.spec().order())),
+                    WithThousands(job.result().num_documents()),
+                    WithThousands(job.result().num_tokens()), When(job.created_at())});
+  }
+  if (rows.size() == 1) out << "no jobs yet; start one with: braid submit PATH\n";
+  if (rows.size() > 1) PrintTable(rows, out);
+}
+
+void PrintRun(const v1::Run& run, std::ostream& out) {
+  const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+  for (const std::string& line : RunLines(run, {}, now, kUnlimitedWidth)) out << line << "\n";
+}
+
+void PrintRuns(const v1::ListRunsResponse& runs, std::ostream& out) {
+  std::vector<std::vector<std::string>> rows = {
+      {"RUN", "NAME", "STATE", "STEP", "LOSS", "TOKENS/S", "CREATED"}};
+  for (const v1::Run& run : runs.runs()) {
+    rows.push_back({run.id(), run.spec().name(), StateName(run.state()),
+                    absl::StrFormat("%d/%d", run.latest().step(), run.spec().num_steps()),
+                    run.has_latest() ? absl::StrFormat("%.3f", run.latest().loss()) : "-",
+                    CompactCount(run.latest().tokens_per_second()), When(run.created_at())});
+  }
+  if (rows.size() == 1) out << "no runs yet; start one with: braid train --data JOB\n";
+  if (rows.size() > 1) PrintTable(rows, out);
+}
+
+void PrintModel(const v1::DescribeModelResponse& model, std::ostream& out) {
+  std::vector<std::vector<std::string>> rows = {{"PARAMETERS", ""}};
+  for (const v1::ParameterGroup& group : model.groups()) {
+    rows.push_back({group.name(), WithThousands(group.num_parameters())});
+  }
+  rows.push_back({"total", WithThousands(model.num_parameters())});
+  rows.push_back({"active per token", WithThousands(model.num_active_parameters())});
+  PrintTable(rows, out);
+  out << absl::StrFormat(
+      "\nweights, gradients and AdamW moments (fp32): %.2f GiB\n"
+      "training FLOPs per token: %.4g, and %.1f %% more to merge experts\n",
+      model.training_state_bytes() / double{1 << 30}, model.flops_per_token(),
+      100 * model.merge_flops_per_token() / std::max(model.flops_per_token(), 1.0));
+  if (!model.has_forecast()) return;
+  out << "\n";
+  PrintForecast(model.forecast(), out);
+}
+
+void PrintForecast(const v1::Forecast& f, std::ostream& out) {
+  const auto gib = [](int64_t bytes) {
+    return absl::StrFormat("%.2f GiB", bytes / double{1 << 30});
+  };
+  const auto gigabytes = [](double bytes) { return absl::StrFormat("%.3f GB", bytes / 1e9); };
+  std::vector<std::vector<std::string>> rows = {
+      {absl::StrFormat("EACH OF %d RANKS", f.request().world_size()), "REPLICATED", "ZERO-1"},
+      {"weights", gib(f.weight_bytes()), gib(f.weight_bytes())},
+      {"gradients", gib(f.gradient_bytes()), gib(f.gradient_bytes())},
+      {"moments", gib(f.moment_bytes()), gib(f.moment_bytes_zero_1())},
+      {absl::StrFormat("activations (%d x L)", f.request().micro_batch_size()),
+       gib(f.activation_bytes()), gib(f.activation_bytes())},
+      {"together", gib(f.total_bytes()), gib(f.total_bytes_zero_1())},
+      {"sent in a step", gigabytes(f.all_reduce_bytes()), gigabytes(f.zero_1_bytes())}};
+  PrintTable(rows, out);
+  out << absl::StrFormat("\na step of %d sequences: %.4g FLOPs a rank, %.1f %% of them merging\n",
+                         f.request().global_batch_size(), f.step_flops(),
+                         100 * f.step_merge_flops() / f.step_flops());
+  if (f.step_seconds() == 0) {
+    out << "with --gflops and --link: how long it takes\n";
+    return;
+  }
+  out << absl::StrFormat("arithmetic %.3f s, communication %.3f s, step %.3f s\n",
+                         f.compute_seconds(), f.communication_seconds(), f.step_seconds());
+}
+
+}  // namespace braid

@@ -1,0 +1,132 @@
+#include "client/terminal/tasks_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "client/terminal/tables.h"
+#include "evaluation/tasks/task_figures.h"
+#include "evaluation/tasks/task_files.h"
+#include "evaluation/tasks/task_spec.h"
+
+namespace braid {
+namespace {
+
+using Row = std::vector<std::string>;
+
+std::string Percent(double share) { return absl::StrFormat("%.1f", 100 * share); }
+
+std::string WithInterval(const v1::TaskMetric& metric) {
+  const std::string value = Percent(metric.value());
+  if (!metric.has_interval()) return value;
+  return absl::StrFormat("%s [%.1f, %.1f]", value, 100 * metric.interval().low(),
+                         100 * metric.interval().high());
+}
+
+// The results of one task, in the order of the columns; nullptr where a routing was not asked.
+std::vector<const v1::TaskResult*> ByRouting(const v1::TasksResult& result, const std::string& task,
+                                             const std::vector<v1::InferenceRouting>& routings) {
+  std::vector<const v1::TaskResult*> found(routings.size(), nullptr);
+  for (const v1::TaskResult& one : result.results()) {
+    if (one.task() != task) continue;
+    const auto column = std::ranges::find(routings, one.routing()) - routings.begin();
+    found[static_cast<size_t>(column)] = &one;
+  }
+  return found;
+}
+
+// "5", or "2.4" where not all were shown that were asked for.
+std::string ShotsShown(const v1::TaskResult& result) {
+  const double shown = result.mean_shots();
+  return absl::StrFormat(shown == std::floor(shown) ? "%.0f" : "%.1f", shown);
+}
+
+Row FigureRow(const v1::TaskResult& first, int figure,
+              const std::vector<const v1::TaskResult*>& columns) {
+  const bool leads = figure == 0;
+  Row row = {leads ? first.task() : "", leads ? WithThousands(first.num_examples()) : "",
+             leads ? ShotsShown(first) : "", first.metrics(figure).name(),
+             leads && first.chance() > 0 ? Percent(first.chance()) : ""};
+  for (const v1::TaskResult* column : columns) {
+    row.push_back(column == nullptr ? "-" : WithInterval(column->metrics(figure)));
+  }
+  row.push_back(leads && first.num_shortened() > 0 ? WithThousands(first.num_shortened()) : "");
+  return row;
+}
+
+std::string ChanceOf(const v1::TaskSpec& task) {
+  const double chance = UsualChance(task);
+  return chance > 0 ? Percent(chance) : "-";
+}
+
+std::string Figures(const v1::TaskSpec& task) {
+  std::vector<std::string> names;
+  for (const int figure : task.figures()) {
+    names.push_back(FigureName(static_cast<v1::TaskFigure>(figure)));
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+std::string Presence(const v1::TaskSpec& task, const std::filesystem::path& data_dir) {
+  const auto file = FindTaskFile(task.examples(), data_dir / TaskFolder(task));
+  if (!file.ok() || *file == nullptr) return "missing";
+  return absl::StrCat(TaskFolder(task), "/", (*file)->path());
+}
+
+}  // namespace
+
+void PrintTasksResult(const v1::TasksResult& result, std::ostream& out) {
+  std::vector<std::string> tasks;
+  std::vector<v1::InferenceRouting> routings;
+  for (const v1::TaskResult& one : result.results()) {
+    if (std::ranges::find(tasks, one.task()) == tasks.end()) tasks.push_back(one.task());
+    if (std::ranges::find(routings, one.routing()) == routings.end()) {
+      routings.push_back(one.routing());
+    }
+  }
+  Row header = {"TASK", "EXAMPLES", "SHOTS", "FIGURE", "CHANCE"};
+  for (const v1::InferenceRouting routing : routings) {
+    header.push_back(routing == v1::PROMPT_ROUTING ? "PROMPT ROUTING" : "SEGMENT ROUTING");
+  }
+  header.push_back("SHORTENED");
+  std::vector<Row> rows = {header};
+  for (const std::string& task : tasks) {
+    const auto columns = ByRouting(result, task, routings);
+    const v1::TaskResult& first = **std::ranges::find_if(columns, [](auto* one) { return one; });
+    for (int figure = 0; figure < first.metrics_size(); ++figure) {
+      rows.push_back(FigureRow(first, figure, columns));
+    }
+  }
+  PrintTable(rows, out);
+  out << absl::StrFormat("\n%s at step %d; percent, with 95 %% intervals over examples\n",
+                         result.model(), result.step());
+  const std::map<std::string, std::string> skipped(result.skipped().begin(),
+                                                   result.skipped().end());
+  for (const auto& [task, cause] : skipped) out << "skipped: " << cause << "\n";
+}
+
+void PrintTaskList(const std::vector<v1::TaskSpec>& tasks, const std::filesystem::path& data_dir,
+                   std::ostream& out) {
+  std::vector<Row> rows = {{"TASK", "SHOTS", "CHANCE", "FIGURES", "TITLE"}};
+  for (const v1::TaskSpec& task : tasks) {
+    rows.push_back(
+        {task.name(), absl::StrCat(task.num_shots()), ChanceOf(task), Figures(task), task.title()});
+  }
+  PrintTable(rows, out);
+  out << "\n";
+  std::vector<Row> files = {{"TASK", "FILES, BELOW --data"}};
+  if (!data_dir.empty()) files[0].insert(files[0].begin() + 1, "THERE");
+  for (const v1::TaskSpec& task : tasks) {
+    Row row = {task.name(), ExpectedFiles(task)};
+    if (!data_dir.empty()) row.insert(row.begin() + 1, Presence(task, data_dir));
+    files.push_back(std::move(row));
+  }
+  PrintTable(files, out);
+}
+
+}  // namespace braid

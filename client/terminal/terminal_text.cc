@@ -1,0 +1,154 @@
+#include "client/terminal/terminal_text.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace braid {
+namespace {
+
+constexpr int kNumBlocks = static_cast<int>(kBlocks.size());
+
+bool ContinuesCharacter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
+int NumColumns(const std::string& text) {
+  return static_cast<int>(text.size() - std::ranges::count_if(text, ContinuesCharacter));
+}
+
+bool IsControl(char byte) { return static_cast<unsigned char>(byte) < 0x20 || byte == 0x7F; }
+
+// Whether the character of two or three bytes is a C1 control, or one of U+061C, U+200E, U+200F,
+// U+202A to U+202E and U+2066 to U+2069.
+bool MisleadsReaders(std::string_view character) {
+  if (character.size() == 2) {
+    return (character[0] == '\xC2' && static_cast<unsigned char>(character[1]) < 0xA0) ||
+           character == "\xD8\x9C";
+  }
+  if (!character.starts_with("\xE2\x80") && !character.starts_with("\xE2\x81")) return false;
+  const auto last = static_cast<unsigned char>(character[2]);
+  if (character[1] == '\x81') return last >= 0xA6 && last <= 0xA9;
+  return last == 0x8E || last == 0x8F || (last >= 0xAA && last <= 0xAE);
+}
+
+}  // namespace
+
+bool IsTerminal(int file_descriptor) { return isatty(file_descriptor) == 1; }
+
+int TerminalWidth(int file_descriptor, int otherwise) {
+  winsize size = {};
+  if (ioctl(file_descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return otherwise;
+  return size.ws_col;
+}
+
+bool ShowsUnicode() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    const std::string locale = absl::AsciiStrToLower(value);
+    return absl::StrContains(locale, "utf-8") || absl::StrContains(locale, "utf8");
+  }
+  return false;
+}
+
+std::string PrintableText(std::string_view text) {
+  std::string printable;
+  for (size_t begin = 0, end; begin < text.size(); begin = end) {
+    end = begin + 1;
+    while (end < text.size() && ContinuesCharacter(text[end])) ++end;
+    const std::string_view character = text.substr(begin, end - begin);
+    const char first = character.front();
+    const bool bad =
+        (IsControl(first) && first != '\n' && first != '\t') ||
+        ((character.size() == 2 || character.size() == 3) && MisleadsReaders(character));
+    printable += bad ? "?" : character;
+  }
+  return printable;
+}
+
+std::string ErrorText(const absl::Status& status) {
+  const std::string message(status.message());
+  return IsTerminal(STDERR_FILENO) ? PrintableText(message) : message;
+}
+
+std::string ShellText(const std::vector<std::string>& arguments) {
+  std::string line;
+  for (const std::string& argument : arguments) {
+    const bool plain =
+        !argument.empty() && argument.find_first_of(" \t\n\"'\\$;&|<>*?()") == std::string::npos;
+    absl::StrAppend(&line, line.empty() ? "" : " ",
+                    plain ? argument : absl::StrCat("'", absl::CHexEscape(argument), "'"));
+  }
+  return line;
+}
+
+std::string ClipColumns(std::string_view text, int columns) {
+  std::string clipped;
+  for (const char byte : text) {
+    if (!ContinuesCharacter(byte) && columns-- <= 0) break;
+    clipped.push_back(IsControl(byte) ? '?' : byte);
+  }
+  return clipped;
+}
+
+std::string HangingText(const std::string& prefix, const std::string& text, int columns) {
+  const int indent = NumColumns(prefix);
+  std::string lines = prefix;
+  int used = indent;
+  const std::vector<std::string> words = absl::StrSplit(text, ' ', absl::SkipEmpty());
+  for (const std::string& word : words) {
+    const int length = NumColumns(word);
+    const bool is_first = used == indent;
+    if (!is_first && used + 1 + length > columns) {
+      absl::StrAppend(&lines, "\n", std::string(static_cast<size_t>(indent), ' '), word);
+      used = indent + length;
+    } else {
+      absl::StrAppend(&lines, is_first ? "" : " ", word);
+      used += length + (is_first ? 0 : 1);
+    }
+  }
+  return lines + "\n";
+}
+
+std::string Bar(double fraction, int width) {
+  const int filled = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * width);
+  return absl::StrCat("[", std::string(filled, '#'), std::string(width - filled, '.'), "]");
+}
+
+std::string Sparkline(std::span<const double> values) {
+  double low = INFINITY, high = -INFINITY;
+  for (const double value : values) {
+    if (!std::isfinite(value)) continue;
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  std::string line;
+  for (const double value : values) {
+    const double height = high > low ? (value - low) / (high - low) : 0.5;
+    const int block = std::min(kNumBlocks - 1, static_cast<int>(height * kNumBlocks));
+    line += std::isfinite(value) ? kBlocks[block] : " ";
+  }
+  return line;
+}
+
+void ScreenBlock::Draw(const std::vector<std::string>& lines) {
+  Erase();
+  for (const std::string& line : lines) out_ << line << "\n";
+  lines_drawn_ = static_cast<int>(lines.size());
+  out_.flush();
+}
+
+void ScreenBlock::Erase() {
+  for (; lines_drawn_ > 0; --lines_drawn_) out_ << "\x1b[1A\x1b[2K";
+  out_.flush();
+}
+
+}  // namespace braid

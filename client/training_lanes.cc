@@ -1,0 +1,134 @@
+#include "client/training_lanes.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "runs/run_state.h"
+
+namespace braid {
+
+namespace {
+
+std::string HostOf(const LaneTask& task) {
+  const v1::LaunchConfig& launch = task.request.spec().launch();
+  return launch.hosts().empty() ? "" : launch.hosts(0).host();
+}
+
+std::vector<std::string> HostsOf(const std::vector<LaneTask>& tasks) {
+  std::vector<std::string> hosts;
+  for (const LaneTask& task : tasks) hosts.push_back(HostOf(task));
+  return hosts;
+}
+
+}  // namespace
+
+TrainingLanes::TrainingLanes(RunLauncher& launcher, std::vector<LaneTask> tasks, int lanes)
+    : TrainingLanes(launcher, tasks, std::vector<std::string>(tasks.size()), {{"", lanes}}) {}
+
+TrainingLanes::TrainingLanes(RunLauncher& launcher, std::vector<LaneTask> tasks, HostLanes lanes)
+    : TrainingLanes(launcher, tasks, HostsOf(tasks), std::move(lanes)) {}
+
+TrainingLanes::TrainingLanes(RunLauncher& launcher, std::vector<LaneTask> tasks,
+                             std::vector<std::string> host_of, HostLanes lanes)
+    : launcher_(launcher),
+      tasks_(std::move(tasks)),
+      host_of_(std::move(host_of)),
+      lanes_(std::move(lanes)),
+      runs_(tasks_.size()) {
+  for (size_t task = 0; task < tasks_.size(); ++task) {
+    const auto of_host = lanes_.find(host_of_[task]);
+    BRAID_CHECK(of_host != lanes_.end() && of_host->second >= 1)
+        << "no lane for host '" << host_of_[task] << "'";
+    waiting_.insert(task);
+  }
+}
+
+absl::Status TrainingLanes::Advance() {
+  for (auto task = active_.begin(); task != active_.end();) {
+    ASSIGN_OR_RETURN(runs_[*task], launcher_.Get(runs_[*task].id()));
+    if (!HasEnded(runs_[*task].state())) {
+      ++task;
+      continue;
+    }
+    if (runs_[*task].state() == v1::RUN_SUCCEEDED && fresh_.contains(*task)) {
+      timed_.push_back(*task);
+    }
+    task = active_.erase(task);
+  }
+  for (auto task = waiting_.begin(); task != waiting_.end();) {
+    if (!HasFreeLane(host_of_[*task])) {
+      ++task;
+      continue;
+    }
+    RETURN_IF_ERROR(Start(*task));
+    task = waiting_.erase(task);
+  }
+  return absl::OkStatus();
+}
+
+bool TrainingLanes::HasFreeLane(const std::string& host) const {
+  return std::ranges::count(active_, host, [&](size_t task) { return host_of_[task]; }) <
+         lanes_.at(host);
+}
+
+absl::Status TrainingLanes::Start(size_t task) {
+  ASSIGN_OR_RETURN(runs_[task], launcher_.Launch(tasks_[task].request));
+  if (HasEnded(runs_[task].state()) && runs_[task].state() != v1::RUN_SUCCEEDED) {
+    ASSIGN_OR_RETURN(runs_[task], launcher_.Resume(runs_[task].id()));
+  } else if (runs_[task].latest().step() == 0) {
+    fresh_.insert(task);
+  }
+  if (!HasEnded(runs_[task].state())) active_.insert(task);
+  return absl::OkStatus();
+}
+
+bool TrainingLanes::done() const { return waiting_.empty() && active_.empty(); }
+
+std::vector<size_t> TrainingLanes::Failed() const {
+  std::vector<size_t> failed;
+  for (size_t task = 0; task < tasks_.size(); ++task) {
+    const v1::RunState state = runs_[task].state();
+    if (HasEnded(state) && state != v1::RUN_SUCCEEDED) failed.push_back(task);
+  }
+  return failed;
+}
+
+double TrainingLanes::Slowness() const {
+  double planned = 0;
+  double taken = 0;
+  for (const size_t task : timed_) {
+    planned += tasks_[task].planned_seconds;
+    taken += runs_[task].finished_at() - runs_[task].created_at();
+  }
+  return planned > 0 ? taken / planned : 1;
+}
+
+double TrainingLanes::SecondsLeft() const {
+  double seconds = 0;
+  for (const auto& [host, lanes] : lanes_) seconds = std::max(seconds, SecondsLeft(host, lanes));
+  return seconds;
+}
+
+double TrainingLanes::SecondsLeft(const std::string& host, int lanes) const {
+  const double slowness = Slowness();
+  // Those that go come first and take a lane each.
+  std::vector<double> durations;
+  for (const size_t task : active_) {
+    if (host_of_[task] != host) continue;
+    const double eta = runs_[task].eta_seconds();
+    durations.push_back(eta > 0 ? eta : slowness * tasks_[task].planned_seconds);
+  }
+  for (const size_t task : waiting_) {
+    if (host_of_[task] == host) durations.push_back(slowness * tasks_[task].planned_seconds);
+  }
+  return FinishTime(durations, lanes);
+}
+
+double FinishTime(std::span<const double> durations, int lanes) {
+  std::vector<double> free_at(std::max(lanes, 1), 0.0);
+  for (const double duration : durations) *std::ranges::min_element(free_at) += duration;
+  return *std::ranges::max_element(free_at);
+}
+
+}  // namespace braid

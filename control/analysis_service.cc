@@ -1,0 +1,223 @@
+#include "control/analysis_service.h"
+
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/path_roots.h"
+#include "base/status_macros.h"
+#include "control/child_event.h"
+#include "control/kept_results.h"
+#include "control/model_directory.h"
+#include "model/config/model_config.h"
+#include "report/report_data.h"
+#include "report/report_page.h"
+#include "report/report_run.h"
+#include "report/routing_page.h"
+#include "rpc/grpc_status.h"
+#include "runs/forecast.h"
+#include "runs/metrics_export/metrics_export.h"
+#include "runs/run_directory.h"
+
+namespace braid {
+namespace {
+
+// The last part of a path, which names a run or a checkpoint.
+std::string TitleOf(const std::string& model) {
+  const std::filesystem::path path = std::filesystem::path(model).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<grpc::Service>> MakeAnalysisService(const ControlOptions& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<RunStore> store, RunStore::Open(options.home));
+  return std::make_unique<AnalysisServiceImpl>(options, std::move(store));
+}
+
+AnalysisServiceImpl::AnalysisServiceImpl(const ControlOptions& options,
+                                         std::unique_ptr<RunStore> store)
+    : store_(std::move(store)),
+      child_(options.trainer_binary.string(),
+             std::filesystem::absolute(options.home) / "requests") {}
+
+absl::StatusOr<std::filesystem::path> AnalysisServiceImpl::DirectoryOf(
+    const std::string& model) const {
+  return ModelDirectory(*store_, model);
+}
+
+absl::Status AnalysisServiceImpl::Evaluate(v1::EvaluateRequest request,
+                                           grpc::ServerContext* context,
+                                           grpc::ServerWriter<v1::EvaluateEvent>* writer) {
+  if (request.models().empty()) return absl::InvalidArgumentError("models: name at least one");
+  for (std::string& model : *request.mutable_models()) {
+    ASSIGN_OR_RETURN(const std::filesystem::path directory, DirectoryOf(model));
+    model = directory.string();
+  }
+  request.set_dataset_dir(AbsolutePath(request.dataset_dir()));
+  for (std::string& path : *request.mutable_paths()) path = AbsolutePath(path);
+  return StreamChild<v1::EvaluateEvent>(
+      "evaluate", request, request.num_threads(), context, writer,
+      [&](const v1::EvaluateEvent& event) { return KeepEvaluations(request, event.result()); });
+}
+
+absl::Status AnalysisServiceImpl::EvaluateTasks(
+    v1::EvaluateTasksRequest request, grpc::ServerContext* context,
+    grpc::ServerWriter<v1::EvaluateTasksEvent>* writer) {
+  ASSIGN_OR_RETURN(const std::filesystem::path model, DirectoryOf(request.model()));
+  request.set_model(model.string());
+  request.set_data_dir(AbsolutePath(request.data_dir()));
+  request.set_answers_dir(AbsolutePath(request.answers_dir()));
+  return StreamChild<v1::EvaluateTasksEvent>(
+      "evaluate-tasks", request, request.num_threads(), context, writer,
+      [&](const v1::EvaluateTasksEvent& event) { return KeepTasks(request, event.result()); });
+}
+
+absl::Status AnalysisServiceImpl::AnalyzeRouting(
+    v1::AnalyzeRoutingRequest request, grpc::ServerContext* context,
+    grpc::ServerWriter<v1::AnalyzeRoutingEvent>* writer) {
+  const std::string title = TitleOf(request.model());
+  ASSIGN_OR_RETURN(const std::filesystem::path directory, DirectoryOf(request.model()));
+  request.set_model(directory.string());
+  request.set_dataset_dir(AbsolutePath(request.dataset_dir()));
+  return StreamChild<v1::AnalyzeRoutingEvent>(
+      "analyze-routing", request, request.num_threads(), context, writer,
+      [&](v1::AnalyzeRoutingEvent& event) {
+        event.set_html(RenderRoutingPage(event.result(), title));
+        return absl::OkStatus();
+      });
+}
+
+template <class Event, class Request>
+absl::Status AnalysisServiceImpl::StreamChild(
+    const char* command, const Request& request, int num_threads, grpc::ServerContext* context,
+    grpc::ServerWriter<Event>* writer, const std::function<absl::Status(Event&)>& on_result) {
+  bool has_result = false;
+  const auto forward = [&](std::string_view line) -> absl::Status {
+    ASSIGN_OR_RETURN(Event event, ParseChildEvent<Event>(line));
+    if (event.has_result()) {
+      has_result = true;
+      RETURN_IF_ERROR(on_result(event));
+    }
+    return writer->Write(event) ? absl::OkStatus() : absl::CancelledError("the client is gone");
+  };
+  RETURN_IF_ERROR(child_.Run({.command = command,
+                              .request = request,
+                              .num_threads = num_threads,
+                              .on_event = forward,
+                              .cancelled = [&] { return context->IsCancelled(); }}));
+  return has_result ? absl::OkStatus()
+                    : absl::InternalError(
+                          absl::StrCat("braid-trainer ", command, " ended without a result"));
+}
+
+template <class Request, class Response>
+absl::Status AnalysisServiceImpl::AskChild(const char* command, const Request& request,
+                                           int num_threads, grpc::ServerContext* context,
+                                           Response* response) {
+  bool answered = false;
+  const auto keep = [&](std::string_view line) -> absl::Status {
+    ASSIGN_OR_RETURN(*response, ParseChildEvent<Response>(line));
+    answered = true;
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(child_.Run({.command = command,
+                              .request = request,
+                              .num_threads = num_threads,
+                              .on_event = keep,
+                              .cancelled = [&] { return context->IsCancelled(); }}));
+  return answered ? absl::OkStatus()
+                  : absl::InternalError(
+                        absl::StrCat("braid-trainer ", command, " ended without an answer"));
+}
+
+absl::StatusOr<v1::ReportResponse> AnalysisServiceImpl::RenderRuns(
+    const v1::ReportRequest& request) const {
+  if (request.runs().empty()) return absl::InvalidArgumentError("runs: name at least one run");
+  std::vector<std::filesystem::path> directories;
+  for (const std::string& name : request.runs()) {
+    ASSIGN_OR_RETURN(directories.emplace_back(), DirectoryOf(name));
+  }
+  ASSIGN_OR_RETURN(const std::vector<ReportRun> runs, ReadReportRuns(directories));
+  v1::ReportResponse response;
+  response.set_html(RenderReport(runs));
+  for (std::string& cause : LeftOut(runs)) response.add_left_out(std::move(cause));
+  if (request.with_data()) response.set_data(ReportData(runs));
+  return response;
+}
+
+grpc::Status AnalysisServiceImpl::DescribeModel(grpc::ServerContext*,
+                                                const v1::DescribeModelRequest* request,
+                                                v1::DescribeModelResponse* response) {
+  const absl::StatusOr<v1::ModelConfig> model = ResolveModelConfig(request->model());
+  if (!model.ok()) return ToGrpc(model.status());
+  *response = braid::DescribeModel(*model);
+  if (request->has_forecast()) {
+    const absl::StatusOr<v1::Forecast> forecast = ForecastTraining(*model, request->forecast());
+    if (!forecast.ok()) return ToGrpc(forecast.status());
+    *response->mutable_forecast() = *forecast;
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status AnalysisServiceImpl::Evaluate(grpc::ServerContext* context,
+                                           const v1::EvaluateRequest* request,
+                                           grpc::ServerWriter<v1::EvaluateEvent>* writer) {
+  return ToGrpc(Evaluate(*request, context, writer));
+}
+
+grpc::Status AnalysisServiceImpl::ExportMetrics(
+    grpc::ServerContext*, const v1::ExportMetricsRequest* request,
+    grpc::ServerWriter<v1::ExportMetricsChunk>* writer) {
+  const absl::StatusOr<std::filesystem::path> run = DirectoryOf(request->run());
+  if (!run.ok()) return ToGrpc(run.status());
+  return ToGrpc(braid::ExportMetrics(
+      RunDirectory(*run), request->format(), [&](const v1::ExportMetricsChunk& chunk) {
+        return writer->Write(chunk) ? absl::OkStatus() : absl::CancelledError("the client is gone");
+      }));
+}
+
+grpc::Status AnalysisServiceImpl::EvaluateTasks(
+    grpc::ServerContext* context, const v1::EvaluateTasksRequest* request,
+    grpc::ServerWriter<v1::EvaluateTasksEvent>* writer) {
+  return ToGrpc(EvaluateTasks(*request, context, writer));
+}
+
+grpc::Status AnalysisServiceImpl::AnalyzeRouting(
+    grpc::ServerContext* context, const v1::AnalyzeRoutingRequest* request,
+    grpc::ServerWriter<v1::AnalyzeRoutingEvent>* writer) {
+  return ToGrpc(AnalyzeRouting(*request, context, writer));
+}
+
+grpc::Status AnalysisServiceImpl::Report(grpc::ServerContext*, const v1::ReportRequest* request,
+                                         v1::ReportResponse* response) {
+  absl::StatusOr<v1::ReportResponse> report = RenderRuns(*request);
+  if (!report.ok()) return ToGrpc(report.status());
+  *response = *std::move(report);
+  return grpc::Status::OK;
+}
+
+grpc::Status AnalysisServiceImpl::Export(grpc::ServerContext* context,
+                                         const v1::ExportRequest* request,
+                                         v1::ExportResponse* response) {
+  v1::ExportRequest resolved = *request;
+  const absl::StatusOr<std::filesystem::path> model = DirectoryOf(request->model());
+  if (!model.ok()) return ToGrpc(model.status());
+  resolved.set_model(model->string());
+  resolved.set_output_dir(AbsolutePath(request->output_dir()));
+  return ToGrpc(AskChild("export", resolved, request->num_threads(), context, response));
+}
+
+grpc::Status AnalysisServiceImpl::Import(grpc::ServerContext* context,
+                                         const v1::ImportRequest* request,
+                                         v1::ImportResponse* response) {
+  v1::ImportRequest resolved = *request;
+  resolved.set_source_dir(AbsolutePath(request->source_dir()));
+  resolved.set_output_dir(AbsolutePath(request->output_dir()));
+  resolved.set_tokenizer(AbsolutePath(request->tokenizer()));
+  return ToGrpc(AskChild("import", resolved, 0, context, response));
+}
+
+}  // namespace braid

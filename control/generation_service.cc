@@ -1,0 +1,161 @@
+#include "control/generation_service.h"
+
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "control/model_directory.h"
+#include "rpc/grpc_status.h"
+
+namespace braid {
+namespace {
+
+// What a client has not been sent yet, in one event: texts and changes of routing one after the
+// other, and the newest of everything else.
+void Merge(v1::GenerateEvent event, v1::GenerateEvent* pending) {
+  event.mutable_text()->insert(0, pending->text());
+  event.mutable_routing()->Swap(pending->mutable_routing());
+  event.mutable_routing()->MergeFrom(pending->routing());
+  pending->Swap(&event);
+}
+
+// The same for all paths to it: a model in memory is known by this.
+std::filesystem::path Canonical(const std::filesystem::path& directory) {
+  std::error_code error;
+  std::filesystem::path canonical = std::filesystem::canonical(directory, error);
+  return error ? directory : canonical;
+}
+
+// One call. Two events at most are in memory: the one on its way, and what came meanwhile, which
+// is no longer than a text; so a client that does not read holds up nobody. Keeps itself
+// alive until gRPC is done with it.
+class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateEvent>,
+                           public std::enable_shared_from_this<GenerateCall> {
+ public:
+  explicit GenerateCall(ModelServer* server) : server_(server) {}
+
+  void Begin(const absl::StatusOr<std::filesystem::path>& model,
+             const v1::GenerateRequest& request) {
+    self_ = shared_from_this();
+    if (const absl::Status submitted = Submit(model, request); !submitted.ok()) {
+      const std::lock_guard lock(mutex_);
+      FinishOnce(submitted);
+    }
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    writing_ = false;
+    if (!ok) end_ = absl::CancelledError("the client is gone");
+    if (!ok) pending_.reset();
+    Continue();
+  }
+
+  void OnCancel() override {
+    server_->Cancel(id());
+    const std::lock_guard lock(mutex_);
+    end_ = absl::CancelledError("the client ended the call");
+    pending_.reset();
+    Continue();
+  }
+
+  void OnDone() override { std::exchange(self_, nullptr).reset(); }
+
+ private:
+  absl::Status Submit(const absl::StatusOr<std::filesystem::path>& model,
+                      const v1::GenerateRequest& request) {
+    RETURN_IF_ERROR(model.status());
+    const auto self = shared_from_this();
+    ASSIGN_OR_RETURN(
+        const uint64_t id,
+        server_->Submit(
+            Canonical(*model), request,
+            {.on_event = [self](v1::GenerateEvent event) { self->Add(std::move(event)); },
+             .on_end = [self](const absl::Status& status) { self->End(status); }}));
+    const std::lock_guard lock(mutex_);
+    id_ = id;
+    return absl::OkStatus();
+  }
+
+  uint64_t id() const {
+    const std::lock_guard lock(mutex_);
+    return id_;
+  }
+
+  void Add(v1::GenerateEvent event) {
+    const std::lock_guard lock(mutex_);
+    if (end_.has_value()) return;
+    if (!pending_.has_value()) pending_.emplace();
+    Merge(std::move(event), &*pending_);
+    Continue();
+  }
+
+  void End(const absl::Status& status) {
+    const std::lock_guard lock(mutex_);
+    if (!end_.has_value()) end_ = status;
+    Continue();
+  }
+
+  // The next write, or the end, unless a write is on its way. With mutex_ held.
+  void Continue() {
+    if (writing_ || finished_) return;
+    if (pending_.has_value()) {
+      current_ = *std::exchange(pending_, std::nullopt);
+      writing_ = true;
+      return StartWrite(&current_);
+    }
+    if (end_.has_value()) FinishOnce(*end_);
+  }
+
+  void FinishOnce(const absl::Status& status) {
+    if (!std::exchange(finished_, true)) Finish(ToGrpc(status));
+  }
+
+  ModelServer* const server_;
+  std::shared_ptr<GenerateCall> self_;
+
+  mutable std::mutex mutex_;
+  uint64_t id_ = 0;
+  std::optional<v1::GenerateEvent> pending_;
+  v1::GenerateEvent current_;  // gRPC's while writing_
+  std::optional<absl::Status> end_;
+  bool writing_ = false;
+  bool finished_ = false;
+};
+
+ModelServerOptions ServingOptions(const ControlOptions& options) {
+  ModelServerOptions serving = options.serving;
+  serving.trainer = options.trainer_binary.string();
+  return serving;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<grpc::Service>> MakeGenerationService(
+    const ControlOptions& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<RunStore> store, RunStore::Open(options.home));
+  return std::make_unique<GenerationServiceImpl>(options, std::move(store));
+}
+
+GenerationServiceImpl::GenerationServiceImpl(const ControlOptions& options,
+                                             std::unique_ptr<RunStore> store)
+    : store_(std::move(store)), server_(ServingOptions(options)) {}
+
+grpc::ServerWriteReactor<v1::GenerateEvent>* GenerationServiceImpl::Generate(
+    grpc::CallbackServerContext* /*context*/, const v1::GenerateRequest* request) {
+  const auto call = std::make_shared<GenerateCall>(&server_);
+  call->Begin(ModelDirectory(*store_, request->model()), *request);
+  return call.get();
+}
+
+grpc::Status GenerationServiceImpl::DescribeServing(grpc::ServerContext* /*context*/,
+                                                    const v1::DescribeServingRequest* /*request*/,
+                                                    v1::DescribeServingResponse* response) {
+  *response = server_.Describe();
+  return grpc::Status::OK;
+}
+
+}  // namespace braid

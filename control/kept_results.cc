@@ -1,0 +1,115 @@
+#include "control/kept_results.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+#include "control/model_directory.h"
+#include "evaluation/tasks/task_spec.h"
+#include "runs/run_directory.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = google::protobuf::util;
+
+bool MayBelongToRuns(const v1::EvaluateRequest& request) {
+  return request.paths().empty() && request.max_windows_per_domain() == 0 &&
+         request.first_positions() == 0 && !request.want_windows() &&
+         request.fixed_weights().empty() && request.bootstrap_samples() == 0 &&
+         request.bootstrap_seed() == 0 && request.confidence() == 0;
+}
+
+bool BelongsToRun(const v1::Evaluation& evaluation, const std::string& dataset_dir) {
+  const fs::path model = evaluation.model();
+  if (evaluation.routing() == v1::PROMPT_ROUTING || !IsRunDirectory(model)) return false;
+  const absl::StatusOr<v1::RunSpec> spec = RunDirectory(model).ReadSpec();
+  return spec.ok() && spec->dataset_dir() == dataset_dir &&
+         spec->model().routing().segment_length() == evaluation.first_segment_length();
+}
+
+bool IsWritable(const fs::path& directory) { return access(directory.c_str(), W_OK) == 0; }
+
+absl::Status WriteJson(const google::protobuf::Message& message, const fs::path& path) {
+  json::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.add_whitespace = true;
+  std::string text;
+  if (!json::MessageToJsonString(message, &text, options).ok()) {
+    return absl::InternalError(
+        absl::StrCat(path.string(), ": the result is not to be had as JSON"));
+  }
+  return WriteFileAtomically(path, text);
+}
+
+// Empty when there is none, or none of this step.
+v1::TasksResult KeptTasks(const fs::path& path, int64_t step) {
+  v1::TasksResult kept;
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok() || !json::JsonStringToMessage(*text, &kept).ok() || kept.step() != step) return {};
+  return kept;
+}
+
+// Not a task of a user's own, of whatever name.
+bool HasBuiltinTasks(const v1::EvaluateTasksRequest& request) {
+  return std::ranges::all_of(request.tasks(), [](const v1::TaskSpec& asked) {
+    v1::TaskSpec name_only;
+    name_only.set_name(asked.name());
+    const absl::StatusOr<v1::TaskSpec> builtin = BuiltinTask(asked.name());
+    return builtin.ok() && (google::protobuf::util::MessageDifferencer::Equals(asked, name_only) ||
+                            google::protobuf::util::MessageDifferencer::Equals(asked, *builtin));
+  });
+}
+
+bool HasUsualShots(const v1::TaskResult& result) {
+  const absl::StatusOr<v1::TaskSpec> builtin = BuiltinTask(result.task());
+  return builtin.ok() && result.num_shots() == builtin->num_shots();
+}
+
+void PutResult(const v1::TaskResult& result, v1::TasksResult* kept) {
+  const auto same = std::ranges::find_if(*kept->mutable_results(), [&](const auto& other) {
+    return other.task() == result.task() && other.routing() == result.routing();
+  });
+  (same != kept->mutable_results()->end() ? *same : *kept->add_results()) = result;
+}
+
+}  // namespace
+
+absl::Status KeepEvaluations(const v1::EvaluateRequest& request,
+                             const v1::EvaluationResult& result) {
+  if (!MayBelongToRuns(request)) return absl::OkStatus();
+  for (const v1::Evaluation& evaluation : result.evaluations()) {
+    const fs::path run_dir = evaluation.model();
+    if (!BelongsToRun(evaluation, result.dataset_dir()) || !IsWritable(run_dir)) continue;
+    RETURN_IF_ERROR(WriteJson(evaluation, RunDirectory(run_dir).evaluation()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KeepTasks(const v1::EvaluateTasksRequest& request, const v1::TasksResult& result) {
+  const fs::path run_dir = request.model(), tasks = run_dir / "tasks";
+  const bool standard = request.answers_dir().empty() && request.max_examples() == 0 &&
+                        request.seed() == 0 && HasBuiltinTasks(request);
+  if (!standard || !IsRunDirectory(run_dir) || !IsWritable(tasks)) return absl::OkStatus();
+  const fs::path path = tasks / "result.json";
+  v1::TasksResult kept = KeptTasks(path, result.step());
+  if (std::ranges::none_of(result.results(), HasUsualShots)) return absl::OkStatus();
+  kept.set_model(result.model());
+  kept.set_step(result.step());
+  *kept.mutable_skipped() = result.skipped();
+  for (const v1::TaskResult& task : result.results()) {
+    if (HasUsualShots(task)) PutResult(task, &kept);
+  }
+  return WriteJson(kept, path);
+}
+
+}  // namespace braid

@@ -1,0 +1,44 @@
+// MPIJobs, through kubectl. Runs have jobs of their own names, so applying one again changes
+// nothing.
+#ifndef BRAID_CONTROL_LAUNCH_KUBERNETES_JOBS_H_
+#define BRAID_CONTROL_LAUNCH_KUBERNETES_JOBS_H_
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "control/launch/background_answer.h"
+#include "control/launch/scheduler.h"
+
+namespace braid {
+
+// Of what `kubectl get mpijob --output=json` prints: the newest condition that is true decides.
+// Unavailable when it is no MPIJob.
+absl::StatusOr<JobStatus> ReadMpiJobStatus(const std::string& json);
+// The same of a list of them, by name.
+absl::StatusOr<std::map<std::string, JobStatus>> ReadMpiJobStatuses(const std::string& json);
+
+class KubernetesJobs final : public Scheduler {
+ public:
+  absl::Status Check() const override;
+  absl::StatusOr<SchedulerRecord> Submit(const std::filesystem::path& file,
+                                         const SchedulerRecord& record) override;
+  absl::StatusOr<std::optional<SchedulerRecord>> Find(const SchedulerRecord& record) override;
+  // One kubectl a second and namespace serves all runs.
+  absl::StatusOr<JobStatus> Look(const SchedulerRecord& record) override;
+  absl::Status Cancel(const SchedulerRecord& record) override;
+
+ private:
+  using Statuses = BackgroundAnswer<std::map<std::string, JobStatus>>;
+  Statuses& StatusesIn(const std::string& place);
+
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<Statuses>> statuses_;  // by namespace
+};
+
+}  // namespace braid
+
+#endif  // BRAID_CONTROL_LAUNCH_KUBERNETES_JOBS_H_

@@ -1,0 +1,212 @@
+#include "control/launch/scheduled_run.h"
+
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "control/launch/launch_lock.h"
+#include "control/launch/launcher.h"
+#include "control/supervision/attempt_process.h"
+#include "control/supervision/run_event_log.h"
+#include "runs/process_identity.h"
+#include "runs/run_state.h"
+#include "runs/stop_request.h"
+
+namespace braid {
+namespace {
+
+// From a request to stop until the scheduler is asked to end the job: the supervisor has ended
+// everything by then, unless it is gone or its node is.
+constexpr double kJobGraceSeconds = kStopGraceSeconds + kKillGraceSeconds + 5;
+constexpr double kCancelAgainSeconds = 30;
+// From the request to the scheduler's answer: the program that asks it is given a minute, and a
+// scheduler may act on a request whose program has been ended for another.
+constexpr double kSubmissionSeconds = 120;
+// Between two looks for a job that may be on its way.
+constexpr absl::Duration kSecondLook = absl::Seconds(2);
+
+bool HasBegun(const RunDirectory& run) { return ReadProcessRecord(run.process()).ok(); }
+
+// A supervisor's record is its own: it does not outlive its job in the directory.
+absl::Status RemoveProcess(const RunDirectory& run) {
+  std::error_code error;
+  std::filesystem::remove(run.process(), error);
+  if (!error) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot remove ", run.process().string(), ": ", error.message()));
+}
+
+SchedulerRecord NewSubmission(const RunDirectory& run, const v1::RunSpec& spec) {
+  SchedulerRecord record;
+  record.backend = spec.launch().backend();
+  record.job_name = JobName(run.root(), NewNonce());
+  record.place = spec.launch().kubernetes().namespace_();
+  record.submitted_at = UnixTime();
+  return record;
+}
+
+bool HasToldItsEnd(const RunDirectory& run) {
+  const std::optional<v1::RunEvent> newest = ReadNewestRunEvent(run.events());
+  return newest && HasEnded(newest->state());
+}
+
+// A supervisor that lives here; of one on another machine nothing is known.
+bool HasSupervisorHere(const RunDirectory& run) {
+  const absl::StatusOr<ProcessRecord> process = ReadProcessRecord(run.process());
+  return process.ok() && IsAlive(process->identity);
+}
+
+ScheduledState JobEnded(const RunDirectory& run, const SchedulerRecord& record,
+                        const std::string& description) {
+  if (record.cancelled_at > 0 || ReadStopRequest(run)) return {v1::RUN_STOPPED, ""};
+  const char* when = HasBegun(run) ? " ended, and the run's supervisor with it: "
+                                   : " ended before the run began: ";
+  return {v1::RUN_FAILED,
+          absl::StrCat("job ", record.job, when, description, "; see supervisor.log")};
+}
+
+// The job of a submission without an answer, if there is one. One that was not refused and may
+// be on its way yet is looked for twice.
+absl::StatusOr<std::optional<SchedulerRecord>> FindSubmission(Scheduler& scheduler,
+                                                              SchedulerRecord record) {
+  const bool on_its_way =
+      record.refusal.empty() && UnixTime() - record.submitted_at < kSubmissionSeconds;
+  record.refusal.clear();
+  ASSIGN_OR_RETURN(std::optional<SchedulerRecord> found, scheduler.Find(record));
+  if (found || !on_its_way) return found;
+  absl::SleepFor(kSecondLook);
+  return scheduler.Find(record);
+}
+
+// Records why, when the scheduler has plainly not taken it; else that is not known yet.
+absl::Status SubmissionFailed(Scheduler& scheduler, const RunDirectory& run, SchedulerRecord record,
+                              const absl::Status& error) {
+  if (absl::IsDeadlineExceeded(error)) return error;
+  // It may have failed after the scheduler had the job.
+  const absl::StatusOr<std::optional<SchedulerRecord>> found = scheduler.Find(record);
+  if (!found.ok()) return error;
+  if (*found) return WriteSchedulerRecord(run, **found);
+  record.refusal = std::string(error.message());
+  RETURN_IF_ERROR(WriteSchedulerRecord(run, record));
+  return error;
+}
+
+// Of a submission without a job, and of which no supervisor has been heard.
+ScheduledState Unanswered(const SchedulerRecord& record) {
+  if (!record.refusal.empty()) return {v1::RUN_FAILED, record.refusal};
+  if (UnixTime() - record.submitted_at < kSubmissionSeconds) {
+    return {v1::RUN_STARTING, "being submitted"};
+  }
+  return {v1::RUN_FAILED,
+          "the scheduler gave no answer when the run was submitted; resume the run to look for its "
+          "job, and to submit it if there is none"};
+}
+
+}  // namespace
+
+absl::StatusOr<SchedulerRecord> NextSubmission(Scheduler& scheduler, const RunDirectory& run,
+                                               const v1::RunSpec& spec) {
+  const std::optional<SchedulerRecord> last = ReadSchedulerRecord(run);
+  if (!last) return NewSubmission(run, spec);
+  if (last->job.empty() && !HasBegun(run)) return *last;
+  if (last->job.empty()) return NewSubmission(run, spec);
+  // Its job may be ending yet; there is nothing left in it to wait for.
+  if (HasBegun(run) && HasToldItsEnd(run)) return NewSubmission(run, spec);
+  ASSIGN_OR_RETURN(const JobStatus status, scheduler.Look(*last));
+  if (status.phase == JobPhase::kEnded) return NewSubmission(run, spec);
+  return absl::FailedPreconditionError(
+      absl::StrCat(run.root().string(), " has job ", last->job, " already: ", status.description));
+}
+
+absl::Status SubmitRun(Scheduler& scheduler, const RunDirectory& run,
+                       const std::filesystem::path& file, const SchedulerRecord& record) {
+  const std::optional<SchedulerRecord> last = ReadSchedulerRecord(run);
+  SchedulerRecord next = record;
+  next.refusal.clear();
+  if (last && last->job_name == record.job_name) {
+    ASSIGN_OR_RETURN(const std::optional<SchedulerRecord> found, FindSubmission(scheduler, *last));
+    if (found) return WriteSchedulerRecord(run, *found);
+  }
+  next.submitted_at = UnixTime();
+  RETURN_IF_ERROR(WriteSchedulerRecord(run, next));
+  RETURN_IF_ERROR(RemoveProcess(run));
+  RETURN_IF_ERROR(run.RemoveExit());
+  const absl::StatusOr<SchedulerRecord> submitted = scheduler.Submit(file, next);
+  if (submitted.ok()) return WriteSchedulerRecord(run, *submitted);
+  return SubmissionFailed(scheduler, run, next, submitted.status());
+}
+
+std::optional<ScheduledState> LookAtScheduledRun(const RunDirectory& run) {
+  const std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
+  if (!record) return std::nullopt;
+  const bool begun = HasBegun(run);
+  if (begun && (HasToldItsEnd(run) || HasSupervisorHere(run))) return std::nullopt;
+  Scheduler* const scheduler = SchedulerOf(record->backend);
+  if (record->job.empty() || scheduler == nullptr) {
+    if (begun) return std::nullopt;
+    return Unanswered(*record);
+  }
+  const absl::StatusOr<JobStatus> status = scheduler->Look(*record);
+  if (!status.ok()) {
+    if (begun) return std::nullopt;
+    return ScheduledState{v1::RUN_QUEUED, std::string(status.status().message())};
+  }
+  // It may have begun, or have come to its end, since we looked.
+  if (HasBegun(run) && (status->phase == JobPhase::kStarted || HasToldItsEnd(run))) {
+    return std::nullopt;
+  }
+  if (status->phase == JobPhase::kEnded) return JobEnded(run, *record, status->description);
+  const bool queued = status->phase == JobPhase::kQueued;
+  return ScheduledState{queued ? v1::RUN_QUEUED : v1::RUN_STARTING, status->description};
+}
+
+std::string SchedulerJobOf(const RunDirectory& run) {
+  const std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
+  return record ? record->job : "";
+}
+
+absl::StatusOr<bool> CancelQueuedRun(const RunDirectory& run) {
+  // Most runs have no scheduler, and a launch may hold the lock for a minute.
+  if (!ReadSchedulerRecord(run) || HasBegun(run)) return false;
+  ASSIGN_OR_RETURN(const FileLock lock, LockLaunch(run));
+  std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
+  if (!record || record->job.empty() || HasBegun(run)) return false;
+  Scheduler* const scheduler = SchedulerOf(record->backend);
+  if (scheduler == nullptr) return false;
+  // First, so that its end is known for what it is whatever happens to us.
+  record->cancelled_at = UnixTime();
+  RETURN_IF_ERROR(WriteSchedulerRecord(run, *record));
+  const absl::Status cancelled = scheduler->Cancel(*record);
+  if (cancelled.ok()) return true;
+  // It waits or runs as before, and its end will not be this.
+  record->cancelled_at = 0;
+  RETURN_IF_ERROR(WriteSchedulerRecord(run, *record));
+  return cancelled;
+}
+
+absl::Status EndScheduledJob(const RunDirectory& run) {
+  const std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
+  if (!record || record->job.empty()) return absl::OkStatus();
+  Scheduler* const scheduler = SchedulerOf(record->backend);
+  return scheduler == nullptr ? absl::OkStatus() : scheduler->Cancel(*record);
+}
+
+absl::Status EndOverdueJob(const RunDirectory& run, double now) {
+  const std::optional<StopRequest> stop = ReadStopRequest(run);
+  if (!stop || !ReadSchedulerRecord(run)) return absl::OkStatus();
+  const absl::StatusOr<FileLock> lock = TryLockLaunch(run);
+  if (!lock.ok()) return absl::OkStatus();  // somebody starts or cancels it
+  std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
+  if (!record || record->job.empty()) return absl::OkStatus();
+  if (now - stop->requested_at < kJobGraceSeconds) return absl::OkStatus();
+  if (now - record->cancelled_at < kCancelAgainSeconds) return absl::OkStatus();
+  // First, so that any number of programs that look ask once.
+  record->cancelled_at = now;
+  RETURN_IF_ERROR(WriteSchedulerRecord(run, *record));
+  return EndScheduledJob(run);
+}
+
+}  // namespace braid

@@ -1,0 +1,130 @@
+#include "control/launch/slurm_jobs.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/status_macros.h"
+#include "control/supervision/subprocess.h"
+
+namespace braid {
+namespace {
+
+constexpr char kFormat[] = "%i|%T|%r|%j";
+
+bool IsJobId(const std::string& text) {
+  return !text.empty() && text.size() <= 19 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+absl::StatusOr<std::vector<SlurmJob>> AskQueue(const std::vector<std::string>& options) {
+  std::vector<std::string> arguments = {"squeue", "--noheader", "--states=all",
+                                        absl::StrCat("--format=", kFormat)};
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  ASSIGN_OR_RETURN(const std::vector<std::string> lines, AskScheduler(std::move(arguments)));
+  std::vector<SlurmJob> jobs;
+  for (const std::string& line : lines) {
+    if (std::optional<SlurmJob> job = ParseSlurmJob(line)) jobs.push_back(*std::move(job));
+  }
+  return jobs;
+}
+
+// The job of that name which slurmctld has forgotten, from the accounting data base. Many
+// clusters have none; then nothing is found.
+std::optional<std::string> FindAccounted(const std::string& name) {
+  if (!FindProgram("sacct")) return std::nullopt;
+  const absl::StatusOr<std::vector<std::string>> lines =
+      AskScheduler({"sacct", "--noheader", "--parsable2", "--allocations", "--format=JobID",
+                    "--starttime=now-30days", absl::StrCat("--name=", name)});
+  if (!lines.ok()) return std::nullopt;
+  const auto found = std::find_if(lines->begin(), lines->end(), IsJobId);
+  return found == lines->end() ? std::nullopt : std::optional<std::string>(*found);
+}
+
+}  // namespace
+
+std::optional<SlurmJob> ParseSlurmJob(std::string_view line) {
+  const std::vector<std::string> fields =
+      absl::StrSplit(absl::string_view(line.data(), line.size()), '|');
+  if (fields.size() != 4 || !IsJobId(fields[0])) return std::nullopt;
+  return SlurmJob{.id = fields[0], .state = fields[1], .reason = fields[2], .name = fields[3]};
+}
+
+JobPhase PhaseOfSlurmState(std::string_view state) {
+  static const auto* const queued =
+      new std::set<std::string_view>{"PENDING",     "CONFIGURING",  "REQUEUED",     "REQUEUE_HOLD",
+                                     "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"};
+  static const auto* const started = new std::set<std::string_view>{
+      "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"};
+  if (queued->contains(state)) return JobPhase::kQueued;
+  return started->contains(state) ? JobPhase::kStarted : JobPhase::kEnded;
+}
+
+absl::Status ReadSbatchAnswer(const std::vector<std::string>& lines, SchedulerRecord* record) {
+  // Plugins of a cluster may print before it.
+  const std::string answer =
+      lines.empty() ? "" : std::string(absl::StripAsciiWhitespace(lines.back()));
+  const size_t semicolon = answer.find(';');
+  if (!IsJobId(answer.substr(0, semicolon))) {
+    return absl::UnavailableError(
+        absl::StrCat("sbatch: got \"", answer, "\", expected the number of a job"));
+  }
+  record->job = answer.substr(0, semicolon);
+  record->place = semicolon == std::string::npos ? "" : answer.substr(semicolon + 1);
+  return absl::OkStatus();
+}
+
+SlurmJobs::SlurmJobs() : queue_([] { return AskQueue({absl::StrCat("--user=", geteuid())}); }) {}
+
+absl::Status SlurmJobs::Check() const {
+  for (const char* program : {"sbatch", "squeue", "scancel"}) {
+    RETURN_IF_ERROR(
+        RequireProgram(program, "install Slurm's commands (apt-get install slurm-client)")
+            .status());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SchedulerRecord> SlurmJobs::Submit(const std::filesystem::path& file,
+                                                  const SchedulerRecord& record) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> lines,
+                   AskScheduler({"sbatch", "--parsable", file.string()}));
+  SchedulerRecord submitted = record;
+  RETURN_IF_ERROR(ReadSbatchAnswer(lines, &submitted));
+  queue_.Forget();  // what is known does not hold this job
+  return submitted;
+}
+
+absl::StatusOr<std::optional<SchedulerRecord>> SlurmJobs::Find(const SchedulerRecord& record) {
+  ASSIGN_OR_RETURN(const std::vector<SlurmJob> jobs,
+                   AskQueue({absl::StrCat("--name=", record.job_name)}));
+  SchedulerRecord found = record;
+  for (const SlurmJob& job : jobs) {
+    if (job.name == record.job_name) found.job = job.id;
+  }
+  if (found.job.empty()) found.job = FindAccounted(record.job_name).value_or("");
+  if (found.job.empty()) return std::nullopt;
+  queue_.Forget();
+  return found;
+}
+
+absl::StatusOr<JobStatus> SlurmJobs::Look(const SchedulerRecord& record) {
+  ASSIGN_OR_RETURN(const std::vector<SlurmJob> jobs, queue_.Newest());
+  const auto job = std::find_if(jobs.begin(), jobs.end(),
+                                [&](const SlurmJob& each) { return each.id == record.job; });
+  if (job == jobs.end()) return JobStatus{JobPhase::kEnded, "no longer known to Slurm"};
+  const std::string reason = job->reason == "None" ? "" : absl::StrCat(" (", job->reason, ")");
+  return JobStatus{PhaseOfSlurmState(job->state), job->state + reason};
+}
+
+absl::Status SlurmJobs::Cancel(const SchedulerRecord& record) {
+  const absl::Status cancelled = AskScheduler({"scancel", record.job}).status();
+  queue_.Forget();
+  return cancelled;
+}
+
+}  // namespace braid

@@ -1,0 +1,51 @@
+// Slurm, through sbatch, squeue, sacct and scancel.
+#ifndef BRAID_CONTROL_LAUNCH_SLURM_JOBS_H_
+#define BRAID_CONTROL_LAUNCH_SLURM_JOBS_H_
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "control/launch/background_answer.h"
+#include "control/launch/scheduler.h"
+
+namespace braid {
+
+// A line of squeue --format=%i|%T|%r|%j.
+struct SlurmJob {
+  std::string id;
+  std::string state;   // such as PENDING
+  std::string reason;  // such as Resources; "None" without one
+  std::string name;
+};
+
+// Absent for a line of another form.
+std::optional<SlurmJob> ParseSlurmJob(std::string_view line);
+
+// By the states that squeue and sacct print.
+JobPhase PhaseOfSlurmState(std::string_view state);
+
+// "1234" or "1234;cluster", as sbatch --parsable prints; the record gets both. Unavailable
+// for anything else.
+absl::Status ReadSbatchAnswer(const std::vector<std::string>& lines, SchedulerRecord* record);
+
+class SlurmJobs final : public Scheduler {
+ public:
+  SlurmJobs();
+  absl::Status Check() const override;
+  absl::StatusOr<SchedulerRecord> Submit(const std::filesystem::path& file,
+                                         const SchedulerRecord& record) override;
+  absl::StatusOr<std::optional<SchedulerRecord>> Find(const SchedulerRecord& record) override;
+  // One squeue a second serves all runs.
+  absl::StatusOr<JobStatus> Look(const SchedulerRecord& record) override;
+  absl::Status Cancel(const SchedulerRecord& record) override;
+
+ private:
+  BackgroundAnswer<std::vector<SlurmJob>> queue_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_CONTROL_LAUNCH_SLURM_JOBS_H_

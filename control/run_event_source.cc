@@ -1,0 +1,105 @@
+#include "control/run_event_source.h"
+
+#include <optional>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "control/run_event_follower.h"
+#include "control/supervision/run_event_log.h"
+#include "runs/run_state.h"
+
+namespace braid {
+namespace {
+
+constexpr double kLookSeconds = 1;
+
+class RunEventSource final : public EventSource<v1::RunEvent> {
+ public:
+  RunEventSource(const RunDirectory& run, std::function<v1::Run()> describe,
+                 std::function<bool()> is_settled)
+      : path_(run.events()),
+        describe_(std::move(describe)),
+        is_settled_(std::move(is_settled)),
+        follower_(path_) {}
+
+  uint64_t Version() override {
+    const int64_t size = follower_.SizeBytes();
+    // One who writes is alive, whatever was found before.
+    if (std::exchange(size_, size) != size) silent_end_.reset();
+    if (const double now = UnixTime(); now - looked_at_ >= kLookSeconds) {
+      looked_at_ = now;
+      LookForSilentEnd();
+    }
+    return silent_end_ ? ~static_cast<uint64_t>(size) : static_cast<uint64_t>(size);
+  }
+
+  absl::StatusOr<EventBatch<v1::RunEvent>> After(int64_t number) override {
+    // First: events that come between the two looks then show that it was not the last.
+    const std::optional<v1::RunEvent> newest = ReadNewestRunEvent(path_);
+    const int64_t told = newest ? newest->number() : 0;
+    EventBatch<v1::RunEvent> batch;
+    if (newest) {
+      ASSIGN_OR_RETURN(batch.events, follower_.After(number, kEventBatchBytes));
+    }
+    const bool all_told =
+        batch.events.empty() ? number >= told : batch.events.back().number() == told;
+    if (!all_told) return batch;
+    if (newest && HasEnded(newest->state())) {
+      Close(&batch);
+    } else if (silent_end_ && is_settled_()) {
+      if (number <= told) batch.events.push_back(SilentEnd(told + 1));
+      batch.last = true;
+    }
+    return batch;
+  }
+
+ private:
+  // After the event of an end, unless the run is starting again and has not told so yet.
+  void Close(EventBatch<v1::RunEvent>* batch) const {
+    v1::Run run = describe_();
+    batch->last = HasEnded(run.state());
+    if (!batch->last || batch->events.empty()) return;
+    v1::RunEvent& end = batch->events.back();
+    run.set_state(end.state());
+    *end.mutable_final() = std::move(run);
+  }
+
+  // Once per end: what was found stays until the log grows or the run is launched again.
+  void LookForSilentEnd() {
+    if (!is_settled_()) return silent_end_.reset();
+    if (silent_end_) return;
+    const std::optional<v1::RunEvent> newest = ReadNewestRunEvent(path_);
+    if (newest && HasEnded(newest->state())) return;
+    if (v1::Run run = describe_(); HasEnded(run.state())) silent_end_ = std::move(run);
+  }
+
+  v1::RunEvent SilentEnd(int64_t number) const {
+    v1::RunEvent event;
+    event.set_number(number);
+    event.set_time(silent_end_->finished_at());
+    event.set_state(silent_end_->state());
+    event.set_message(silent_end_->error());
+    *event.mutable_final() = *silent_end_;
+    return event;
+  }
+
+  const std::filesystem::path path_;
+  const std::function<v1::Run()> describe_;
+  const std::function<bool()> is_settled_;
+  RunEventFollower follower_;
+  int64_t size_ = 0;      // of the log
+  double looked_at_ = 0;  // Unix seconds
+  // The run as it is when it has ended and its log does not say so.
+  std::optional<v1::Run> silent_end_;
+};
+
+}  // namespace
+
+std::unique_ptr<EventSource<v1::RunEvent>> OpenRunEvents(const RunDirectory& run,
+                                                         std::function<v1::Run()> describe,
+                                                         std::function<bool()> is_settled) {
+  return std::make_unique<RunEventSource>(run, std::move(describe), std::move(is_settled));
+}
+
+}  // namespace braid

@@ -1,0 +1,279 @@
+#include "control/run_store.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+
+namespace braid {
+namespace {
+
+constexpr int kBusyTimeoutMs = 10000;
+// Version 1 did not say its number.
+constexpr char kVersion1[] =
+    "CREATE TABLE IF NOT EXISTS runs ("
+    "number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, request_id TEXT UNIQUE,"
+    "spec BLOB NOT NULL, run_dir TEXT NOT NULL, created REAL NOT NULL)";
+// All runs are active until somebody has seen that they have ended.
+constexpr char kVersion2[] =
+    "ALTER TABLE runs ADD COLUMN principal TEXT NOT NULL DEFAULT 'local';"
+    "ALTER TABLE runs ADD COLUMN ranks INTEGER NOT NULL DEFAULT 1;"
+    "ALTER TABLE runs ADD COLUMN launches INTEGER NOT NULL DEFAULT 1;"
+    "ALTER TABLE runs ADD COLUMN active INTEGER NOT NULL DEFAULT 1;"
+    "CREATE INDEX runs_by_active ON runs(active, number);"
+    "PRAGMA user_version=2";
+constexpr int kSchemaVersion = 2;
+
+std::string IdOf(int64_t number) { return absl::StrFormat("run-%06d", number); }
+
+RunRecord RecordOf(SQLite::Statement& row) {
+  return {.id = row.getColumn("id").getString(),
+          .run_dir = row.getColumn("run_dir").getString(),
+          .created = row.getColumn("created").getDouble(),
+          .principal = row.getColumn("principal").getString(),
+          .launches = row.getColumn("launches").getInt64(),
+          .active = row.getColumn("active").getInt() != 0};
+}
+
+// BEGIN IMMEDIATE takes the write lock first, so two programs that launch at once
+// queue up instead of failing at their first write.
+class WriteTransaction {
+ public:
+  explicit WriteTransaction(SQLite::Database& database) : database_(database) {
+    database_.exec("BEGIN IMMEDIATE");
+  }
+  ~WriteTransaction() {
+    if (!done_) database_.tryExec("ROLLBACK");
+  }
+  void Commit() {
+    database_.exec("COMMIT");
+    done_ = true;
+  }
+
+ private:
+  SQLite::Database& database_;
+  bool done_ = false;
+};
+
+}  // namespace
+
+class RunStore::Impl {
+ public:
+  Impl(std::filesystem::path home_path)
+      : home(std::move(home_path)),
+        file(home / "runs.sqlite"),
+        database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyTimeoutMs) {
+    database.exec("PRAGMA journal_mode=WAL");
+    database.exec("PRAGMA synchronous=FULL");
+    CreateTables();
+  }
+
+  // Runs `body` under the lock, and turns what SQLite throws into a status.
+  template <class Body>
+  auto Guarded(Body body) -> decltype(body()) {
+    std::lock_guard lock(mutex);
+    try {
+      return body();
+    } catch (const SQLite::Exception& error) {
+      return absl::UnavailableError(absl::StrCat(file.string(), ": ", error.what()));
+    }
+  }
+
+  void CreateTables();
+  absl::StatusOr<RunRecord> Create(const std::string& request_id, const std::string& spec,
+                                   double now, const RunOwner& owner);
+  absl::StatusOr<RunRecord> Relaunch(const std::string& id, const RunOwner& limits);
+  absl::StatusOr<RunRecord> Get(const std::string& id);
+  std::vector<RunRecord> Rows(SQLite::Statement& query);
+  absl::Status CheckQuota(const RunOwner& owner);
+  std::optional<RunRecord> OfRequest(const std::string& request_id, std::string* spec);
+  int64_t UnusedNumber();
+
+  const std::filesystem::path home;
+  const std::filesystem::path file;
+  std::mutex mutex;
+  SQLite::Database database;
+};
+
+std::optional<RunRecord> RunStore::Impl::OfRequest(const std::string& request_id,
+                                                   std::string* spec) {
+  SQLite::Statement query(database, "SELECT * FROM runs WHERE request_id = ?");
+  query.bind(1, request_id);
+  if (!query.executeStep()) return std::nullopt;
+  *spec = query.getColumn("spec").getString();
+  return RecordOf(query);
+}
+
+// Skips the directories of runs that a lost data base knew.
+int64_t RunStore::Impl::UnusedNumber() {
+  int64_t number = database.execAndGet("SELECT COALESCE(MAX(number), 0) + 1 FROM runs").getInt64();
+  std::error_code error;
+  while (std::filesystem::exists(home / "runs" / IdOf(number), error)) ++number;
+  return number;
+}
+
+void RunStore::Impl::CreateTables() {
+  WriteTransaction transaction(database);
+  const int version = database.execAndGet("PRAGMA user_version").getInt();
+  if (version > kSchemaVersion) {
+    throw SQLite::Exception(absl::StrCat("schema version ", version, ", this program knows ",
+                                         kSchemaVersion, "; use a newer braid"));
+  }
+  if (version < 1) database.exec(kVersion1);
+  if (version < 2) database.exec(kVersion2);
+  transaction.Commit();
+}
+
+absl::Status RunStore::Impl::CheckQuota(const RunOwner& owner) {
+  SQLite::Statement query(database,
+                          "SELECT COUNT(*), COALESCE(SUM(ranks), 0) FROM runs"
+                          " WHERE active = 1 AND principal = ?");
+  query.bind(1, owner.principal);
+  query.executeStep();
+  const int64_t runs = query.getColumn(0).getInt64(), ranks = query.getColumn(1).getInt64();
+  if (owner.max_runs > 0 && runs >= owner.max_runs) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("runs of ", owner.principal, ": ", runs, " are active, the limit is ",
+                     owner.max_runs, "; wait for one, stop one, or ask for a higher --quota-runs"));
+  }
+  if (owner.max_ranks > 0 && ranks + owner.ranks > owner.max_ranks) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "ranks of ", owner.principal, ": ", ranks, " are active and ", owner.ranks,
+        " asked for, the limit is ", owner.max_ranks,
+        "; use a smaller world_size, wait, stop a run, or ask for a higher --quota-ranks"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RunRecord> RunStore::Impl::Create(const std::string& request_id,
+                                                 const std::string& spec, double now,
+                                                 const RunOwner& owner) {
+  WriteTransaction transaction(database);
+  std::string first_spec;
+  if (std::optional<RunRecord> record =
+          request_id.empty() ? std::nullopt : OfRequest(request_id, &first_spec)) {
+    if (first_spec == spec) return *std::move(record);
+    return absl::AlreadyExistsError(
+        absl::StrCat("request_id \"", request_id, "\" belongs to ", record->id,
+                     ", which has another spec; use a new request_id for a new run"));
+  }
+  RETURN_IF_ERROR(CheckQuota(owner));
+  const int64_t number = UnusedNumber();
+  SQLite::Statement insert(database,
+                           "INSERT INTO runs(number, id, request_id, spec, run_dir, created,"
+                           " principal, ranks) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+  insert.bind(1, number);
+  insert.bind(2, IdOf(number));
+  if (!request_id.empty()) insert.bind(3, request_id);
+  insert.bind(4, spec.data(), static_cast<int>(spec.size()));
+  insert.bind(5, (home / "runs" / IdOf(number)).string());
+  insert.bind(6, now);
+  insert.bind(7, owner.principal);
+  insert.bind(8, owner.ranks);
+  insert.exec();
+  transaction.Commit();
+  return Get(IdOf(number));
+}
+
+absl::StatusOr<RunRecord> RunStore::Impl::Get(const std::string& id) {
+  SQLite::Statement query(database, "SELECT * FROM runs WHERE id = ?");
+  query.bind(1, id);
+  if (query.executeStep()) return RecordOf(query);
+  return absl::NotFoundError(
+      absl::StrCat("there is no run \"", id, "\" in ", home.string(), "; `braid runs` lists them"));
+}
+
+absl::StatusOr<RunRecord> RunStore::Impl::Relaunch(const std::string& id, const RunOwner& limits) {
+  WriteTransaction transaction(database);
+  ASSIGN_OR_RETURN(const RunRecord record, Get(id));
+  if (!record.active) {
+    SQLite::Statement query(database, "SELECT ranks FROM runs WHERE id = ?");
+    query.bind(1, id);
+    query.executeStep();
+    RunOwner owner = limits;
+    owner.principal = record.principal;
+    owner.ranks = query.getColumn(0).getInt64();
+    RETURN_IF_ERROR(CheckQuota(owner));
+  }
+  SQLite::Statement update(database,
+                           "UPDATE runs SET active = 1, launches = launches + 1 WHERE id = ?");
+  update.bind(1, id);
+  update.exec();
+  transaction.Commit();
+  return Get(id);
+}
+
+std::vector<RunRecord> RunStore::Impl::Rows(SQLite::Statement& query) {
+  std::vector<RunRecord> records;
+  while (query.executeStep()) records.push_back(RecordOf(query));
+  return records;
+}
+
+absl::StatusOr<std::unique_ptr<RunStore>> RunStore::Open(const std::filesystem::path& home) {
+  const std::filesystem::path absolute = std::filesystem::absolute(home).lexically_normal();
+  RETURN_IF_ERROR(MakeDirectories(absolute / "runs"));
+  try {
+    return std::unique_ptr<RunStore>(new RunStore(std::make_unique<Impl>(absolute)));
+  } catch (const SQLite::Exception& error) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        (absolute / "runs.sqlite").string(), ": cannot open the list of runs: ", error.what(),
+        "; check that the directory can be written, or pass --home"));
+  }
+}
+
+RunStore::RunStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+RunStore::~RunStore() = default;
+
+absl::StatusOr<RunRecord> RunStore::Create(const std::string& request_id, const std::string& spec,
+                                           double now, const RunOwner& owner) {
+  return impl_->Guarded([&] { return impl_->Create(request_id, spec, now, owner); });
+}
+
+absl::StatusOr<RunRecord> RunStore::Relaunch(const std::string& id, const RunOwner& limits) {
+  return impl_->Guarded([&] { return impl_->Relaunch(id, limits); });
+}
+
+absl::Status RunStore::Settle(const RunRecord& record) {
+  return impl_->Guarded([&] {
+    SQLite::Statement update(impl_->database,
+                             "UPDATE runs SET active = 0 WHERE id = ? AND launches = ?");
+    update.bind(1, record.id);
+    update.bind(2, record.launches);
+    update.exec();
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<RunRecord> RunStore::Get(const std::string& id) const {
+  return impl_->Guarded([&] { return impl_->Get(id); });
+}
+
+absl::StatusOr<std::vector<RunRecord>> RunStore::Active() const {
+  return impl_->Guarded([&]() -> absl::StatusOr<std::vector<RunRecord>> {
+    SQLite::Statement query(impl_->database, "SELECT * FROM runs WHERE active = 1 ORDER BY number");
+    return impl_->Rows(query);
+  });
+}
+
+absl::StatusOr<std::vector<RunRecord>> RunStore::List(const std::string& before,
+                                                      int64_t limit) const {
+  return impl_->Guarded([&]() -> absl::StatusOr<std::vector<RunRecord>> {
+    SQLite::Statement query(impl_->database,
+                            "SELECT * FROM runs WHERE number < COALESCE((SELECT number FROM runs"
+                            " WHERE id = ?), ?) ORDER BY number DESC LIMIT ?");
+    query.bind(1, before);
+    query.bind(2, std::numeric_limits<int64_t>::max());
+    query.bind(3, limit);
+    return impl_->Rows(query);
+  });
+}
+
+}  // namespace braid

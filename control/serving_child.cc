@@ -1,0 +1,253 @@
+#include "control/serving_child.h"
+
+#include <fcntl.h>
+#include <google/protobuf/util/json_util.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "control/child_event.h"
+#include "control/model_child.h"
+#include "control/supervision/subprocess.h"
+
+namespace braid {
+namespace {
+
+constexpr size_t kErrorTailBytes = 4096;
+// A report has the text of a few tokens.
+constexpr size_t kMaxLineBytes = size_t{16} << 20;
+// For a child that has closed its streams to end by itself.
+constexpr int kEndMs = 5000;
+
+void DoNotBlock(int descriptor) {
+  fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
+}
+
+// Whether there may be more; `bytes` gets what is there.
+bool ReadSome(int descriptor, std::string* bytes) {
+  std::array<char, 65536> buffer;
+  const ssize_t n = read(descriptor, buffer.data(), buffer.size());
+  bytes->append(buffer.data(), n > 0 ? static_cast<size_t>(n) : 0);
+  return n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
+}
+
+void KeepTail(std::string* text) {
+  if (text->size() > kErrorTailBytes) text->erase(0, text->size() - kErrorTailBytes);
+}
+
+// What a child that has ended left in a pipe.
+void ReadRest(int descriptor, std::string* tail) {
+  DoNotBlock(descriptor);
+  std::array<char, 4096> buffer;
+  for (ssize_t n; (n = read(descriptor, buffer.data(), buffer.size())) > 0;) {
+    tail->append(buffer.data(), static_cast<size_t>(n));
+    KeepTail(tail);
+  }
+}
+
+// As a shell counts; killed when it does not end within `patience_ms`.
+int WaitForExit(pid_t pid, int patience_ms) {
+  int status = 0;
+  for (int waited_ms = 0; waitpid(pid, &status, WNOHANG) == 0; waited_ms += 2) {
+    if (waited_ms >= patience_ms) kill(pid, SIGKILL);
+    poll(nullptr, 0, 2);
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::vector<std::string> Arguments(const ServingChildSpec& spec) {
+  std::vector<std::string> arguments = {spec.trainer, "serve", spec.model.string(), "--threads",
+                                        absl::StrCat(spec.num_threads)};
+  if (spec.together) arguments.push_back("--together");
+  return arguments;
+}
+
+}  // namespace
+
+struct ServingChild::Streams {
+  Pipe in, out, err;
+  std::string line;          // of standard output, unfinished
+  std::string error_output;  // its tail
+  bool open = true;
+};
+
+absl::StatusOr<std::unique_ptr<ServingChild>> ServingChild::Start(const ServingChildSpec& spec,
+                                                                  Callbacks callbacks) {
+  ServingChildSpec found = spec;
+  ASSIGN_OR_RETURN(found.trainer,
+                   RequireProgram(spec.trainer, "build it (ninja braid-trainer) beside braid"));
+  ASSIGN_OR_RETURN(Pipe wake, Pipe::Open());
+  DoNotBlock(wake.read_end());
+  DoNotBlock(wake.write_end());
+  std::unique_ptr<ServingChild> child(
+      new ServingChild(std::move(found), std::move(callbacks), std::move(wake)));
+  child->thread_ = std::thread(&ServingChild::Run, child.get());
+  return child;
+}
+
+ServingChild::ServingChild(ServingChildSpec spec, Callbacks callbacks, Pipe wake)
+    : spec_(std::move(spec)), callbacks_(std::move(callbacks)), wake_(std::move(wake)) {}
+
+ServingChild::~ServingChild() {
+  End();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ServingChild::Send(const v1::ServingCommand& command) {
+  std::string line;
+  const auto status = google::protobuf::util::MessageToJsonString(command, &line);
+  BRAID_CHECK(status.ok()) << std::string(status.message());
+  {
+    const std::lock_guard lock(mutex_);
+    if (command.cancel() && ForgetUnsent(command.id())) return;
+    unsent_.push_back({command.id(), absl::StrCat(line, "\n")});
+  }
+  Wake();
+}
+
+// Whether the child knows nothing of the request. With mutex_ held.
+bool ServingChild::ForgetUnsent(uint64_t id) {
+  const auto found = std::ranges::find(unsent_, id, &Unsent::id);
+  if (found == unsent_.end() || (found == unsent_.begin() && written_ > 0)) return false;
+  unsent_.erase(found);
+  return true;
+}
+
+size_t ServingChild::unsent_bytes() const {
+  const std::lock_guard lock(mutex_);
+  size_t bytes = 0;
+  for (const Unsent& command : unsent_) bytes += command.line.size();
+  return bytes;
+}
+
+void ServingChild::End() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  Wake();
+}
+
+void ServingChild::Wake() {
+  const char byte = 1;
+  // A full pipe wakes as well.
+  [[maybe_unused]] const ssize_t n = write(wake_.write_end(), &byte, 1);
+}
+
+bool ServingChild::ending() const {
+  const std::lock_guard lock(mutex_);
+  return ending_;
+}
+
+bool ServingChild::has_commands() const {
+  const std::lock_guard lock(mutex_);
+  return !unsent_.empty();
+}
+
+void ServingChild::Run() {
+  // A child that is gone fails the write, not the process.
+  sigset_t broken_pipe;
+  sigemptyset(&broken_pipe);
+  sigaddset(&broken_pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
+  const absl::Status status = Serve();
+  callbacks_.on_end(ending() ? absl::OkStatus() : status);
+}
+
+absl::Status ServingChild::Serve() {
+  ASSIGN_OR_RETURN(Pipe in, Pipe::Open());
+  ASSIGN_OR_RETURN(Pipe out, Pipe::Open());
+  ASSIGN_OR_RETURN(Pipe err, Pipe::Open());
+  Streams streams{std::move(in), std::move(out), std::move(err), {}, {}, true};
+  // From this thread, which lives as long as the child: that is whose death the child notices.
+  ASSIGN_OR_RETURN(ChildProgram child,
+                   ChildProgram::Fork({.program = spec_.trainer,
+                                       .arguments = Arguments(spec_),
+                                       .environment = ModelChildEnvironment(spec_.num_threads),
+                                       .standard_input = streams.in.read_end(),
+                                       .standard_output = streams.out.write_end(),
+                                       .standard_error = streams.err.write_end(),
+                                       .die_with_parent = true}));
+  RETURN_IF_ERROR(child.Execute());
+  streams.in.CloseReadEnd();
+  streams.out.CloseWriteEnd();
+  streams.err.CloseWriteEnd();
+  DoNotBlock(streams.in.write_end());
+  return Converse(child.pid(), streams);
+}
+
+// Until the child has ended.
+absl::Status ServingChild::Converse(pid_t pid, Streams& streams) {
+  absl::Status status;
+  while (status.ok() && streams.open && !ending()) status = Move(streams);
+  const int exit_code = WaitForExit(pid, streams.open ? 0 : kEndMs);
+  ReadRest(streams.err.read_end(), &streams.error_output);
+  if (!status.ok()) return status;
+  const absl::Status failure = ModelChildFailure(
+      "serve", {.exit_code = exit_code, .killed = false, .error_output = streams.error_output});
+  const bool killed = exit_code > 128;
+  if (!loaded_ && !killed) return failure;
+  return absl::UnavailableError(
+      absl::StrCat(failure.message(), exit_code == 128 + SIGKILL ? "; was memory short?" : "",
+                   "; ask again, which starts it anew"));
+}
+
+absl::Status ServingChild::Move(Streams& streams) {
+  std::array<pollfd, 4> ready = {pollfd{streams.out.read_end(), POLLIN, 0},
+                                 pollfd{streams.err.read_end(), POLLIN, 0},
+                                 pollfd{wake_.read_end(), POLLIN, 0},
+                                 pollfd{has_commands() ? streams.in.write_end() : -1, POLLOUT, 0}};
+  if (poll(ready.data(), ready.size(), -1) <= 0) return absl::OkStatus();
+  std::string woken;
+  if (ready[2].revents != 0) ReadSome(wake_.read_end(), &woken);
+  if (ready[3].revents != 0) Write(streams);
+  if (ready[1].revents != 0 && ready[0].revents == 0) {
+    // The end of standard error alone would make poll return at once for ever.
+    if (!ReadSome(streams.err.read_end(), &streams.error_output)) streams.open = false;
+    KeepTail(&streams.error_output);
+  }
+  if (ready[0].revents == 0) return absl::OkStatus();
+  streams.open &= ReadSome(streams.out.read_end(), &streams.line);
+  size_t start = 0;
+  for (size_t end; (end = streams.line.find('\n', start)) != std::string::npos; start = end + 1) {
+    RETURN_IF_ERROR(Deliver(std::string_view(streams.line).substr(start, end - start)));
+  }
+  streams.line.erase(0, start);
+  if (streams.line.size() <= kMaxLineBytes) return absl::OkStatus();
+  return absl::InternalError("braid-trainer serve wrote a line without end");
+}
+
+absl::Status ServingChild::Deliver(std::string_view line) {
+  // Libraries below may print; reports are the lines that hold an object.
+  if (line.empty() || line.front() != '{') return absl::OkStatus();
+  ASSIGN_OR_RETURN(v1::ServingReport report, ParseChildEvent<v1::ServingReport>(line));
+  loaded_ |= report.has_loaded();
+  callbacks_.on_report(std::move(report));
+  return absl::OkStatus();
+}
+
+void ServingChild::Write(Streams& streams) {
+  const std::lock_guard lock(mutex_);
+  if (unsent_.empty()) return;  // given up since the pipe was looked at
+  const std::string& line = unsent_.front().line;
+  const ssize_t n = write(streams.in.write_end(), line.data() + written_, line.size() - written_);
+  if (n > 0) written_ += static_cast<size_t>(n);
+  // Nobody reads any more: its standard output tells.
+  const bool lost = n < 0 && errno == EPIPE;
+  if (!lost && written_ < line.size()) return;
+  unsent_.pop_front();
+  written_ = 0;
+}
+
+}  // namespace braid

@@ -1,0 +1,83 @@
+#include "control/supervision/attempt_end.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "control/supervision/log_tail.h"
+#include "control/supervision/mpirun_notice.h"
+#include "control/supervision/rank_hosts.h"
+
+namespace braid {
+namespace {
+
+constexpr char kMarker[] = "braid-supervisor: attempt ";
+constexpr int64_t kNoticeBytes = 1 << 15;
+
+std::string LogOfAttempt(const RunDirectory& run, int64_t max_bytes) {
+  std::string log = LogTail(run, max_bytes);
+  const size_t marker = log.rfind(kMarker);
+  if (marker == std::string::npos) return log;
+  const size_t end = log.find('\n', marker);
+  return end == std::string::npos ? "" : log.substr(end + 1);
+}
+
+void AddRanks(const MpirunNotice& notice, const v1::LaunchConfig& launch,
+              std::span<const v1::Heartbeat> beats, std::vector<v1::Heartbeat>* ranks) {
+  if (notice.rank < 0) {
+    const std::vector<v1::Heartbeat> lost = RanksOnNode(launch, beats, notice.node);
+    ranks->insert(ranks->end(), lost.begin(), lost.end());
+  }
+  for (const v1::Heartbeat& beat : beats) {
+    if (beat.rank() == notice.rank) ranks->push_back(beat);
+  }
+}
+
+}  // namespace
+
+std::string AttemptMarker(const std::string& nonce) { return absl::StrCat(kMarker, nonce, "\n"); }
+
+AttemptEnd DescribeEnd(const RunDirectory& run, const v1::LaunchConfig& launch,
+                       std::span<const v1::Heartbeat> beats,
+                       std::span<const v1::Heartbeat> silent_first, std::optional<int> exit_code) {
+  AttemptEnd end;
+  std::vector<std::string> texts;
+  for (const MpirunNotice& notice : ParseMpirunNotices(LogOfAttempt(run, kNoticeBytes))) {
+    AddRanks(notice, launch, beats, &end.ranks);
+    texts.push_back(TextOf(notice));
+  }
+  // mpirun does not always say who it was.
+  if (end.ranks.empty()) {
+    for (const v1::Heartbeat& beat : silent_first) {
+      end.ranks.push_back(beat);
+      texts.push_back(absl::StrCat("rank ", beat.rank(), " on ", beat.host(),
+                                   " fell silent before the others"));
+    }
+  }
+  end.retryable = !exit_code || (*exit_code != kExitUsage && *exit_code != kExitNotFound);
+  end.cause = absl::StrCat("the trainer ended without a result",
+                           exit_code ? absl::StrCat(" (mpirun: code ", *exit_code, ")") : "",
+                           texts.empty() ? "" : ": ", absl::StrJoin(texts, ", "));
+  if (!texts.empty()) return end;
+  const std::string log = LogOfAttempt(run, 2048);
+  absl::StrAppend(&end.cause, "; ",
+                  log.empty() ? absl::StrCat(run.log().string(), " has no word of it")
+                              : absl::StrCat("the end of trainer.log:\n", log));
+  return end;
+}
+
+std::string StoryOf(const google::protobuf::RepeatedPtrField<v1::RunIncident>& earlier,
+                    const v1::RunIncident& last, int32_t restarts) {
+  std::string story = last.cause();
+  const int count = std::min<int>(earlier.size(), restarts);
+  if (count == 0) return story;
+  absl::StrAppend(&story, "\nNot started again, since ", restarts, " restarts from step ",
+                  last.resumed_step(), " came to no new checkpoint:");
+  for (int i = earlier.size() - count; i < earlier.size(); ++i) {
+    absl::StrAppend(&story, "\n  attempt ", earlier[i].attempt(), ", step ", earlier[i].step(),
+                    ": ", earlier[i].cause().substr(0, earlier[i].cause().find('\n')));
+  }
+  return story;
+}
+
+}  // namespace braid

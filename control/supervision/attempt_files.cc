@@ -1,0 +1,57 @@
+#include "control/supervision/attempt_files.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "control/supervision/run_event_log.h"
+#include "runs/process_identity.h"
+
+namespace braid {
+namespace {
+
+// Of the end of the log that is looked at.
+constexpr int64_t kRecentEvents = 1000;
+
+}  // namespace
+
+int64_t NewestCheckpointStep(const RunDirectory& run) {
+  constexpr std::string_view kPrefix = "step-";
+  int64_t newest = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(run.checkpoints(), error)) {
+    const std::string name = entry.path().filename();
+    int64_t step = 0;
+    if (name.compare(0, kPrefix.size(), kPrefix) != 0) continue;
+    const char* const end = name.data() + name.size();
+    const auto [rest, parsed] = std::from_chars(name.data() + kPrefix.size(), end, step);
+    if (parsed == std::errc() && rest == end) newest = std::max(newest, step);
+  }
+  return newest;
+}
+
+std::optional<ExitRecord> ExitOfAttempt(const RunDirectory& run) {
+  std::optional<ExitRecord> exit = run.ReadExit();
+  const absl::StatusOr<ProcessRecord> attempt = ReadProcessRecord(run.attempt());
+  const bool foreign =
+      exit && !exit->nonce.empty() && attempt.ok() && exit->nonce != attempt->nonce;
+  return foreign ? std::nullopt : exit;
+}
+
+bool HasBegunAttempt(const RunDirectory& run, int64_t last_event) {
+  const absl::StatusOr<ProcessRecord> attempt = ReadProcessRecord(run.attempt());
+  const absl::StatusOr<std::vector<v1::RunEvent>> events =
+      ReadRunEvents(run.events(), std::max<int64_t>(0, last_event - kRecentEvents));
+  if (!attempt.ok() || !events.ok()) return attempt.ok();
+  const auto before = std::find_if(events->rbegin(), events->rend(), [](const auto& event) {
+    return event.state() != v1::RUN_STARTING;
+  });
+  return before.base() == events->end() || attempt->launched_at >= before.base()->time();
+}
+
+}  // namespace braid

@@ -1,0 +1,160 @@
+#include "control/supervision/attempt_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/file_error.h"
+#include "base/status_macros.h"
+#include "control/supervision/child_program.h"
+#include "control/supervision/run_process.h"
+#include "control/supervision/subprocess.h"
+
+namespace braid {
+namespace {
+
+constexpr double kAskSeconds = 1;
+constexpr double kKillSeconds = 10;
+
+std::string NameOfVariable(const std::string& variable) {
+  return variable.substr(0, variable.find('=') + 1);
+}
+
+// What surrounds us, such as a scheduler's variables; over it the launch's, and the nonce.
+std::vector<std::string> EnvironmentOf(const LaunchCommand& command, const std::string& nonce) {
+  std::vector<std::string> environment = TrainerEnvironment();
+  std::vector<std::string> over = command.variables;
+  over.push_back(absl::StrCat(kNonceVariable, "=", nonce));
+  for (const std::string& variable : over) {
+    std::erase_if(environment, [&](const std::string& known) {
+      return NameOfVariable(known) == NameOfVariable(variable);
+    });
+    environment.push_back(variable);
+  }
+  return environment;
+}
+
+// Open for as long as the child is being started.
+struct LogFile {
+  explicit LogFile(const RunDirectory& run)
+      : descriptor(open(run.log().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {}
+  ~LogFile() {
+    if (descriptor >= 0) close(descriptor);
+  }
+  const int descriptor;
+};
+
+void KillRanks(const RunDirectory& run) {
+  for (const int64_t pid : RankProcesses(run)) kill(static_cast<pid_t>(pid), SIGKILL);
+}
+
+}  // namespace
+
+absl::StatusOr<LaunchCommand> ReadLaunchCommand(const RunDirectory& run) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(run.launch()));
+  LaunchCommand command;
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    json.at("arguments").get_to(command.arguments);
+    for (const auto& [name, value] : json.at("variables").items()) {
+      command.variables.push_back(name + "=" + value.get<std::string>());
+    }
+  } catch (const nlohmann::json::exception& error) {
+    return absl::DataLossError(
+        absl::StrCat(run.launch().string(), ": not a launch command: ", error.what()));
+  }
+  if (command.arguments.empty()) {
+    return absl::DataLossError(absl::StrCat(run.launch().string(), ": got no arguments"));
+  }
+  return command;
+}
+
+std::string NewNonce() {
+  std::random_device entropy;
+  return absl::StrFormat("%08x%08x", entropy(), entropy());
+}
+
+absl::StatusOr<AttemptProcess> AttemptProcess::Start(const RunDirectory& run,
+                                                     const LaunchCommand& command,
+                                                     const std::string& nonce, double now,
+                                                     double fence_seconds) {
+  ASSIGN_OR_RETURN(const std::string program, RequireProgram(command.arguments.front(), ""));
+  const LogFile log(run);
+  if (log.descriptor < 0) return SystemError("open", run.log(), errno);
+  ASSIGN_OR_RETURN(ChildProgram child,
+                   ChildProgram::Fork({.program = program,
+                                       .arguments = command.arguments,
+                                       .environment = EnvironmentOf(command, nonce),
+                                       .directory = run.root().string(),
+                                       .standard_output = log.descriptor,
+                                       .standard_error = log.descriptor,
+                                       .new_session = true}));
+  ProcessRecord record;
+  record.nonce = nonce;
+  record.launched_at = now;
+  ASSIGN_OR_RETURN(record.identity, IdentifyProcess(child.pid()));
+  RETURN_IF_ERROR(WriteProcessRecord(run.attempt(), record));
+  RETURN_IF_ERROR(run.RemoveExit());
+  SleepSeconds(fence_seconds);
+  RETURN_IF_ERROR(child.Execute());
+  return AttemptProcess(std::move(record), /*is_child=*/true);
+}
+
+std::optional<AttemptProcess> AttemptProcess::Adopt(const RunDirectory& run) {
+  absl::StatusOr<ProcessRecord> record = ReadProcessRecord(run.attempt());
+  if (!record.ok() || !IsAlive(record->identity)) return std::nullopt;
+  return AttemptProcess(*std::move(record), /*is_child=*/false);
+}
+
+bool AttemptProcess::IsRunning() {
+  if (exit_code_) return false;
+  if (!is_child_) return IsAlive(record_.identity);
+  int status = 0;
+  const pid_t ended = waitpid(static_cast<pid_t>(record_.identity.pid), &status, WNOHANG);
+  if (ended == 0) return true;
+  if (ended > 0) exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return false;
+}
+
+void AttemptProcess::Terminate() const {
+  if (IsAlive(record_.identity)) kill(static_cast<pid_t>(record_.identity.pid), SIGTERM);
+}
+
+bool AttemptProcess::WaitUntilGone(const RunDirectory& run, double seconds) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (IsRunning() || !RankProcesses(run).empty()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    SleepSeconds(0.02);
+  }
+  return true;
+}
+
+absl::Status AttemptProcess::End(const RunDirectory& run) {
+  // Asked first: an mpirun whose ranks are gone believes that it was they who failed. Its daemons
+  // elsewhere end their ranks when they are told, or lose the connection to it.
+  Terminate();
+  KillRanks(run);
+  if (WaitUntilGone(run, kAskSeconds)) return absl::OkStatus();
+  if (IsRunning()) kill(static_cast<pid_t>(record_.identity.pid), SIGKILL);
+  // Ranks that mpirun was just starting are killed too.
+  KillRanks(run);
+  if (WaitUntilGone(run, kKillSeconds)) return absl::OkStatus();
+  return absl::DeadlineExceededError(
+      absl::StrCat("processes of ", run.root().string(), " outlive SIGKILL for ", kKillSeconds,
+                   " s: a file system that hangs? They are fenced off by attempt.json"));
+}
+
+}  // namespace braid

@@ -1,0 +1,164 @@
+#include "control/supervision/child_program.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace braid {
+namespace {
+
+void CloseEnd(int* end) {
+  if (*end >= 0) close(*end);
+  *end = -1;
+}
+
+std::vector<char*> PointersTo(const std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (const std::string& string : strings) pointers.push_back(const_cast<char*>(string.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Everything the child needs, prepared before fork: afterwards only
+// async-signal-safe calls are allowed, because another thread may have held the
+// allocator's lock.
+struct Preparation {
+  const ChildProgramSpec& spec;
+  std::vector<char*> arguments;
+  std::vector<char*> environment;
+  pid_t parent;
+};
+
+// What our program blocks or ignores, its threads' masks included, outlives exec.
+void ResetSignals() {
+  for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+// A copy that no stream's number can be: 0, 1 and 2 may belong to any file when we
+// were started with a stream closed.
+int AboveStreams(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 3); }
+
+bool RedirectStreams(const ChildProgramSpec& spec) {
+  const int null = AboveStreams(open("/dev/null", O_RDWR | O_CLOEXEC));
+  const int in = spec.standard_input >= 0 ? AboveStreams(spec.standard_input) : null;
+  const int out = spec.standard_output >= 0 ? AboveStreams(spec.standard_output) : null;
+  const int err = spec.standard_error >= 0 ? AboveStreams(spec.standard_error) : null;
+  return null >= 0 && dup2(in, 0) >= 0 && dup2(out, 1) >= 0 && dup2(err, 2) >= 0;
+}
+
+bool PrepareChild(const Preparation& preparation) {
+  const ChildProgramSpec& spec = preparation.spec;
+  if (spec.new_session && setsid() < 0) return false;
+  if (spec.die_with_parent) {
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return false;
+    // The parent may have died before the line above.
+    if (getppid() != preparation.parent) _exit(127);
+  }
+  // Descriptors opened elsewhere without O_CLOEXEC (listening sockets, data
+  // bases) must not live on in a run. Not an error on kernels before 5.11.
+  syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
+  return RedirectStreams(spec) && chdir(spec.directory.c_str()) == 0;
+}
+
+[[noreturn]] void RunChild(const Preparation& preparation, int gate, int outcome) {
+  ResetSignals();
+  char go = 0;
+  ssize_t n = 0;
+  while ((n = read(gate, &go, 1)) < 0 && errno == EINTR) {
+  }
+  if (n != 1) _exit(127);
+  if (PrepareChild(preparation)) {
+    execve(preparation.spec.program.c_str(), preparation.arguments.data(),
+           preparation.environment.data());
+  }
+  const int error = errno;
+  if (write(outcome, &error, sizeof(error)) != sizeof(error)) _exit(126);
+  _exit(127);
+}
+
+}  // namespace
+
+absl::StatusOr<Pipe> Pipe::Open() {
+  Pipe pipe;
+  if (pipe2(pipe.ends_, O_CLOEXEC) != 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot open a pipe: ", std::strerror(errno), "; see ulimit -n"));
+  }
+  // 0, 1 and 2 are replaced in a child; a pipe of ours must not be among them.
+  for (int& end : pipe.ends_) {
+    if (end > 2) continue;
+    const int moved = fcntl(end, F_DUPFD_CLOEXEC, 3);
+    if (moved < 0) return absl::ResourceExhaustedError("cannot open a pipe; see ulimit -n");
+    close(std::exchange(end, moved));
+  }
+  return pipe;
+}
+
+Pipe::Pipe(Pipe&& other) noexcept {
+  ends_[0] = std::exchange(other.ends_[0], -1);
+  ends_[1] = std::exchange(other.ends_[1], -1);
+}
+Pipe::~Pipe() {
+  CloseReadEnd();
+  CloseWriteEnd();
+}
+void Pipe::CloseReadEnd() { CloseEnd(&ends_[0]); }
+void Pipe::CloseWriteEnd() { CloseEnd(&ends_[1]); }
+
+absl::StatusOr<ChildProgram> ChildProgram::Fork(const ChildProgramSpec& spec) {
+  ASSIGN_OR_RETURN(Pipe gate, Pipe::Open());
+  ASSIGN_OR_RETURN(Pipe outcome, Pipe::Open());
+  const Preparation preparation{spec, PointersTo(spec.arguments), PointersTo(spec.environment),
+                                getpid()};
+  const pid_t pid = fork();
+  if (pid < 0) {
+    return absl::ResourceExhaustedError(absl::StrCat("cannot start a process for ", spec.program,
+                                                     ": ", std::strerror(errno),
+                                                     "; see ulimit -u"));
+  }
+  if (pid == 0) {
+    close(gate.write_end());
+    RunChild(preparation, gate.read_end(), outcome.write_end());
+  }
+  gate.CloseReadEnd();
+  outcome.CloseWriteEnd();
+  return ChildProgram(pid, spec.program, std::move(gate), std::move(outcome));
+}
+
+ChildProgram::~ChildProgram() {
+  // Only one that was never let go still has its gate open. Its end would not reach
+  // the child while another waiting child has a copy of it.
+  if (gate_.write_end() < 0) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+absl::Status ChildProgram::Execute() {
+  const char go = 1;
+  const bool told = write(gate_.write_end(), &go, 1) == 1;
+  gate_.CloseWriteEnd();
+  int error = 0;
+  ssize_t n = 0;
+  while ((n = read(outcome_.read_end(), &error, sizeof(error))) < 0 && errno == EINTR) {
+  }
+  if (told && n == 0) return absl::OkStatus();
+  waitpid(pid_, nullptr, 0);
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot execute ", program_, ": ", std::strerror(error != 0 ? error : ECHILD)));
+}
+
+}  // namespace braid

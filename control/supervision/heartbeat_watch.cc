@@ -1,0 +1,178 @@
+#include "control/supervision/heartbeat_watch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace braid {
+namespace {
+
+// A watcher that looks less often than this stood still itself, for the rest of the time.
+constexpr double kLongestPause = 3;
+// A rank beats once a second.
+constexpr double kLateBeat = 1.5;
+
+bool Waits(const v1::Heartbeat& beat) { return beat.phase() == "communication"; }
+
+std::string NameOf(const v1::Heartbeat& beat) {
+  return absl::StrCat("rank ", beat.rank(), " on ", beat.host());
+}
+
+std::string NamesOf(std::span<const v1::Heartbeat> beats) {
+  return absl::StrJoin(beats, ", ", [](std::string* out, const v1::Heartbeat& beat) {
+    absl::StrAppend(out, NameOf(beat));
+  });
+}
+
+std::string Seconds(double seconds) { return absl::StrFormat("%.1f s", seconds); }
+
+}  // namespace
+
+double HangLimit(const v1::SupervisionConfig& config, std::span<const double> step_seconds) {
+  if (step_seconds.empty()) return config.hang_seconds();
+  std::vector<double> sorted(step_seconds.begin(), step_seconds.end());
+  const double count = static_cast<double>(sorted.size());
+  const auto place = sorted.begin() + static_cast<int64_t>(std::ceil(0.99 * count)) - 1;
+  std::nth_element(sorted.begin(), place, sorted.end());
+  return std::max(config.hang_seconds(), config.hang_steps() * *place);
+}
+
+HeartbeatWatch::HeartbeatWatch(int world_size, std::string nonce, WatchLimits limits, double now)
+    : world_size_(world_size),
+      nonce_(std::move(nonce)),
+      limits_(limits),
+      begin_(now),
+      looked_at_(now),
+      progress_at_(now) {}
+
+void HeartbeatWatch::Look(std::span<const v1::Heartbeat> beats, double now) {
+  if (const double missed = now - looked_at_ - kLongestPause; missed > 0) {
+    begin_ += missed;
+    progress_at_ += missed;
+    for (auto& [number, rank] : ranks_) rank.changed_at += missed;
+  }
+  looked_at_ = now;
+  const bool was_opening = AnyOpening();
+  for (const v1::Heartbeat& beat : beats) {
+    if (beat.nonce() != nonce_) continue;
+    Rank& rank = ranks_[beat.rank()];
+    if (rank.changed_at != 0 && rank.beat.time() == beat.time()) continue;
+    rank = {beat, now};
+    if (beat.step() > newest_step_) {
+      newest_step_ = beat.step();
+      progress_at_ = now;
+    }
+  }
+  // A rank that opens goes from step 0 to that of its checkpoint: that is no step.
+  if (first_step_ < 0 || was_opening || AnyOpening()) first_step_ = newest_step_;
+}
+
+std::vector<v1::Heartbeat> HeartbeatWatch::beats() const {
+  std::vector<v1::Heartbeat> beats;
+  for (const auto& [number, rank] : ranks_) beats.push_back(rank.beat);
+  return beats;
+}
+
+std::vector<v1::Heartbeat> HeartbeatWatch::SilentFirst() const {
+  double first = looked_at_, last = 0;
+  for (const auto& [number, rank] : ranks_) {
+    first = std::min(first, rank.changed_at);
+    last = std::max(last, rank.changed_at);
+  }
+  std::vector<v1::Heartbeat> silent;
+  for (const auto& [number, rank] : ranks_) {
+    // Later ones were ended because of the first.
+    const bool among_first = rank.changed_at < first + kLateBeat;
+    if (among_first && rank.changed_at < last - kLateBeat) silent.push_back(rank.beat);
+  }
+  return silent;
+}
+
+std::optional<HeartbeatWatch::Hang> HeartbeatWatch::FindHang(double limit, double now) const {
+  if (std::optional<Hang> hang = FindSilent(limit, now)) return hang;
+  if (std::ssize(ranks_) < world_size_) return FindUnreported(now);
+  return FindStuck(limit, now);
+}
+
+std::optional<HeartbeatWatch::Hang> HeartbeatWatch::FindUnreported(double now) const {
+  if (now - begin_ <= limits_.launch_seconds) return std::nullopt;
+  std::vector<int> missing;
+  for (int rank = 0; rank < world_size_; ++rank) {
+    if (!ranks_.contains(rank)) missing.push_back(rank);
+  }
+  return Hang{{},
+              absl::StrCat("no heartbeat of ranks ", absl::StrJoin(missing, ", "), " in ",
+                           Seconds(now - begin_), " since mpirun was started")};
+}
+
+// A thread of its own beats in every rank: one that does not is stopped, cut off or dead.
+std::optional<HeartbeatWatch::Hang> HeartbeatWatch::FindSilent(double limit, double now) const {
+  Hang hang;
+  double age = 0;
+  for (const auto& [number, rank] : ranks_) {
+    if (now - rank.changed_at <= limit) continue;
+    hang.ranks.push_back(rank.beat);
+    age = std::max(age, now - rank.changed_at);
+  }
+  if (hang.ranks.empty()) return std::nullopt;
+  const size_t others = ranks_.size() - hang.ranks.size();
+  hang.cause = absl::StrCat(
+      "no heartbeat of ", NamesOf(hang.ranks), " for ", Seconds(age),
+      " (a rank beats once a second whatever it does), last at step ", hang.ranks.front().step(),
+      "; ",
+      others > 0 ? absl::StrCat(others, " other ranks report") : "no other rank reports either");
+  return hang;
+}
+
+double HeartbeatWatch::StepLimit(double limit) const {
+  for (const auto& [number, rank] : ranks_) {
+    if (rank.beat.phase() == "opening" || rank.beat.phase() == "checkpoint") {
+      return std::max(limit, limits_.long_phase_seconds);
+    }
+  }
+  const bool first = !saw_step_ && newest_step_ == first_step_;
+  return first ? std::max(limit, limits_.first_step_seconds) : limit;
+}
+
+bool HeartbeatWatch::AnyOpening() const {
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [](const auto& entry) { return entry.second.beat.phase() == "opening"; });
+}
+
+bool HeartbeatWatch::AllWait() const {
+  return std::ssize(ranks_) == world_size_ && world_size_ > 1 &&
+         std::all_of(ranks_.begin(), ranks_.end(),
+                     [](const auto& entry) { return Waits(entry.second.beat); });
+}
+
+double HeartbeatWatch::AllWaitingFor(double now) const {
+  return AllWait() ? now - progress_at_ : 0;
+}
+
+std::optional<HeartbeatWatch::Hang> HeartbeatWatch::FindStuck(double limit, double now) const {
+  const double age = now - progress_at_;
+  if (age <= StepLimit(limit)) return std::nullopt;
+  Hang hang;
+  hang.all_wait = AllWait();
+  if (hang.all_wait) {
+    hang.cause = absl::StrCat("no step after ", newest_step_, " for ", Seconds(age),
+                              ": every rank reports, and waits for the others");
+    return hang;
+  }
+  std::vector<std::string> phases;
+  for (const auto& [number, rank] : ranks_) {
+    if (Waits(rank.beat)) continue;
+    hang.ranks.push_back(rank.beat);
+    phases.push_back(absl::StrCat(NameOf(rank.beat), " in phase ", rank.beat.phase()));
+  }
+  hang.cause = absl::StrCat("no step after ", newest_step_, " for ", Seconds(age), ": ",
+                            absl::StrJoin(phases, ", "), ", while ",
+                            ranks_.size() - hang.ranks.size(), " other ranks wait");
+  return hang;
+}
+
+}  // namespace braid

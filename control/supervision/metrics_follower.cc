@@ -1,0 +1,63 @@
+#include "control/supervision/metrics_follower.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace braid {
+
+MetricsFollower::MetricsFollower(std::filesystem::path file, int64_t after_event)
+    : file_(std::move(file)), given_(after_event) {}
+
+void MetricsFollower::StartOver(uint64_t inode) {
+  inode_ = inode;
+  offset_ = 0;
+  line_ = 0;
+}
+
+absl::Status MetricsFollower::AddLine(const std::string& line, std::vector<v1::RunEvent>* events) {
+  if (line_ <= given_) return absl::OkStatus();
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  v1::RunEvent event;
+  given_ = line_;
+  if (!google::protobuf::util::JsonStringToMessage(line, event.mutable_metrics(), options).ok()) {
+    return absl::DataLossError(absl::StrCat(file_.string(), ":", line_, ": not a line of metrics"));
+  }
+  event.set_number(line_);
+  events->push_back(std::move(event));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<v1::RunEvent>> MetricsFollower::Next(int64_t limit) {
+  std::vector<v1::RunEvent> events;
+  struct stat status;
+  if (stat(file_.c_str(), &status) != 0) return events;
+  if (status.st_ino != inode_ || status.st_size < offset_) StartOver(status.st_ino);
+  if (status.st_size == offset_) return events;
+  std::ifstream in(file_, std::ios::binary);
+  in.seekg(offset_);
+  // A line that ends with the file, not with a newline, is still being written.
+  for (std::string line; std::ssize(events) < limit && std::getline(in, line) && !in.eof();) {
+    ++line_;
+    offset_ += std::ssize(line) + 1;
+    const int64_t given = given_;
+    const absl::Status added = AddLine(line, &events);
+    if (added.ok()) continue;
+    if (events.empty()) return added;
+    // What was read goes first; the next call complains.
+    --line_;
+    offset_ -= std::ssize(line) + 1;
+    given_ = given;
+    break;
+  }
+  return events;
+}
+
+}  // namespace braid

@@ -1,0 +1,75 @@
+#include "control/supervision/run_journal.h"
+
+#include <chrono>
+#include <iostream>
+#include <thread>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "base/clock.h"
+#include "base/file_error.h"
+#include "base/status_macros.h"
+
+namespace braid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSaveSeconds = 1;
+constexpr std::chrono::milliseconds kWriteRetry{500};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RunJournal>> RunJournal::Open(const RunDirectory& run,
+                                                             double patience_seconds) {
+  auto journal = absl::WrapUnique(new RunJournal(run, patience_seconds));
+  ASSIGN_OR_RETURN(journal->log_, RunEventLog::Open(run.events()));
+  ASSIGN_OR_RETURN(journal->history_, LoadRunHistory(run.supervision(), run.events()));
+  return journal;
+}
+
+absl::Status RunJournal::Tell(v1::RunState state, const std::string& message) {
+  v1::RunEvent event;
+  event.set_state(state);
+  event.set_message(message);
+  return Append(std::move(event));
+}
+
+absl::Status RunJournal::Append(v1::RunEvent event) {
+  event.set_time(UnixTime());
+  const bool is_step = event.has_metrics();
+  RETURN_IF_ERROR(Write(&event));
+  history_.Apply(event);
+  if (!is_step) Save(Durability::kRenamed);
+  return absl::OkStatus();
+}
+
+// A full disk is often emptied, a file server comes back.
+absl::Status RunJournal::Write(v1::RunEvent* event) {
+  const auto begin = Clock::now();
+  while (true) {
+    absl::Status status = log_->Append(event);
+    const std::chrono::duration<double> waited = Clock::now() - begin;
+    if (!IsSystemError(status) || waited.count() > patience_seconds_) return status;
+    Complain(status);
+    std::this_thread::sleep_for(kWriteRetry);
+  }
+}
+
+void RunJournal::SaveNowAndThen() {
+  if (UnixTime() - saved_at_ > kSaveSeconds) Save(Durability::kRenamed);
+}
+
+// A cache: without it the log is read.
+void RunJournal::Save(Durability durability) {
+  saved_at_ = UnixTime();
+  const absl::Status saved = WriteRunHistory(run_.supervision(), history_, durability);
+  if (!saved.ok()) Complain(saved);
+}
+
+void RunJournal::Complain(const absl::Status& status) {
+  const std::string complaint(status.message());
+  if (std::exchange(complaint_, complaint) != complaint) std::cerr << complaint << std::endl;
+}
+
+}  // namespace braid

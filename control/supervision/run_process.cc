@@ -1,0 +1,82 @@
+#include "control/supervision/run_process.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "runs/process_identity.h"
+
+namespace braid {
+namespace {
+
+bool HasFreshHeartbeat(const RunDirectory& run, double now) {
+  const std::optional<v1::StepMetrics> newest = run.ReadNewestMetrics();
+  const double step_seconds = newest ? newest->step_seconds() : 0;
+  const double timeout = kHeartbeatTimeoutSeconds + kHeartbeatTimeoutSteps * step_seconds;
+  const std::vector<v1::Heartbeat> heartbeats = run.ReadHeartbeats();
+  return std::any_of(heartbeats.begin(), heartbeats.end(), [&](const v1::Heartbeat& heartbeat) {
+    return now - heartbeat.time() < timeout;
+  });
+}
+
+bool IsLive(const RunDirectory& run, const std::filesystem::path& file, double now) {
+  const absl::StatusOr<ProcessRecord> record = ReadProcessRecord(file);
+  if (!record.ok()) return false;
+  if (IsLocal(record->identity)) return IsAlive(record->identity);
+  return !run.ReadExit().has_value() && HasFreshHeartbeat(run, now);
+}
+
+// mpirun names the trainer too, but further back in its arguments.
+bool IsRankOf(const std::vector<std::string>& arguments, const std::string& run_dir) {
+  for (const size_t train : {1, 2}) {  // 2: a script has its interpreter first
+    if (arguments.size() == train + 2 && arguments[train] == "train" &&
+        arguments[train + 1] == run_dir) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Anybody can call a program like a rank of ours.
+bool IsOwn(int64_t pid) {
+  struct stat status;
+  return stat(absl::StrCat("/proc/", pid).c_str(), &status) == 0 && status.st_uid == geteuid();
+}
+
+}  // namespace
+
+bool HasLiveProcess(const RunDirectory& run, double now) {
+  return IsLive(run, run.process(), now) || IsLive(run, run.attempt(), now);
+}
+
+bool HasLiveAttempt(const RunDirectory& run, double now) { return IsLive(run, run.attempt(), now); }
+
+std::vector<int64_t> RankProcesses(const RunDirectory& run) {
+  std::vector<int64_t> ranks;
+  for (const int64_t pid : ProcessIds()) {
+    if (IsRankOf(ProcessArguments(pid), run.root().string()) && IsOwn(pid)) ranks.push_back(pid);
+  }
+  return ranks;
+}
+
+absl::Status SignalRanks(const RunDirectory& run, std::set<int64_t>* signalled) {
+  for (const int64_t pid : RankProcesses(run)) {
+    if (signalled->contains(pid)) continue;
+    if (kill(static_cast<pid_t>(pid), SIGTERM) == 0) {
+      signalled->insert(pid);
+    } else if (errno == EPERM) {
+      return absl::PermissionDeniedError(
+          absl::StrCat("process ", pid, " of ", run.root().string(),
+                       " belongs to another user; stop the run as that user"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace braid

@@ -1,0 +1,203 @@
+#include "control/supervision/subprocess.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "control/supervision/child_program.h"
+
+namespace braid {
+namespace {
+
+constexpr size_t kErrorTailBytes = 4096;
+constexpr int kPollMs = 50;
+
+// Cuts a byte stream into lines; the unfinished last line waits in `rest`.
+class LineSplitter {
+ public:
+  explicit LineSplitter(const std::function<bool(std::string_view)>& on_line) : on_line_(on_line) {}
+
+  // False as soon as the receiver wants no more.
+  bool Add(std::string_view bytes) {
+    rest_.append(bytes);
+    size_t start = 0;
+    for (size_t end; (end = rest_.find('\n', start)) != std::string::npos; start = end + 1) {
+      if (!on_line_(std::string_view(rest_).substr(start, end - start))) return false;
+    }
+    rest_.erase(0, start);
+    return true;
+  }
+  bool Finish() { return rest_.empty() || on_line_(rest_); }
+
+ private:
+  const std::function<bool(std::string_view)>& on_line_;
+  std::string rest_;
+};
+
+void KeepTail(std::string_view bytes, std::string* tail) {
+  tail->append(bytes);
+  if (tail->size() > kErrorTailBytes) tail->erase(0, tail->size() - kErrorTailBytes);
+}
+
+// One read; false at the end of the stream.
+bool ReadSome(int fd, std::string* bytes) {
+  std::array<char, 65536> buffer;
+  const ssize_t n = read(fd, buffer.data(), buffer.size());
+  bytes->assign(buffer.data(), n > 0 ? n : 0);
+  return n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
+}
+
+// Reads both streams until the child closed them or is not wanted any more;
+// returns whether it has to be killed.
+bool ReadStreams(int out, int err, LineSplitter* lines, std::string* error_output,
+                 const std::function<bool()>& cancelled) {
+  std::array<pollfd, 2> streams = {pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0}};
+  std::string bytes;
+  while (streams[0].fd >= 0 || streams[1].fd >= 0) {
+    if (cancelled()) return true;
+    if (poll(streams.data(), streams.size(), kPollMs) <= 0) continue;
+    for (pollfd& stream : streams) {
+      if (stream.fd < 0 || stream.revents == 0) continue;
+      const bool more = ReadSome(stream.fd, &bytes);
+      if (stream.fd == err) {
+        KeepTail(bytes, error_output);
+      } else if (!lines->Add(bytes)) {
+        return true;
+      }
+      if (!more) stream.fd = -1;
+    }
+  }
+  return !lines->Finish();
+}
+
+int WaitForExit(pid_t pid, const std::function<bool()>& cancelled, bool* killed) {
+  int status = 0;
+  // A child may close its streams and live on, so cancelling still has to work.
+  for (pid_t waited = 0; waited != pid;) {
+    if (!*killed && cancelled()) {
+      *killed = true;
+      kill(pid, SIGKILL);
+    }
+    waited = waitpid(pid, &status, *killed ? 0 : WNOHANG);
+    if (waited == 0) poll(nullptr, 0, 2);
+    BRAID_CHECK(waited >= 0 || errno == EINTR) << "waitpid: " << std::strerror(errno);
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// SLURM_JWT and BRAID_TOKEN begin like settings.
+bool NamesASecret(const std::string& variable) {
+  const std::string name = variable.substr(0, variable.find('='));
+  constexpr std::array<const char*, 6> kWords = {"TOKEN",      "SECRET", "PASSWORD",
+                                                 "CREDENTIAL", "JWT",    "_KEY"};
+  return std::any_of(kWords.begin(), kWords.end(),
+                     [&](const char* word) { return absl::StrContains(name, word); });
+}
+
+}  // namespace
+
+absl::StatusOr<SubprocessResult> RunSubprocess(const SubprocessSpec& spec,
+                                               const std::function<bool(std::string_view)>& on_line,
+                                               const std::function<bool()>& cancelled) {
+  ASSIGN_OR_RETURN(const std::string program, RequireProgram(spec.arguments.at(0), ""));
+  ASSIGN_OR_RETURN(Pipe out, Pipe::Open());
+  ASSIGN_OR_RETURN(Pipe err, Pipe::Open());
+  ASSIGN_OR_RETURN(ChildProgram child, ChildProgram::Fork({.program = program,
+                                                           .arguments = spec.arguments,
+                                                           .environment = spec.environment,
+                                                           .standard_output = out.write_end(),
+                                                           .standard_error = err.write_end(),
+                                                           .die_with_parent = true}));
+  RETURN_IF_ERROR(child.Execute());
+  out.CloseWriteEnd();
+  err.CloseWriteEnd();
+
+  SubprocessResult result;
+  LineSplitter lines(on_line);
+  result.killed =
+      ReadStreams(out.read_end(), err.read_end(), &lines, &result.error_output, cancelled);
+  if (result.killed) kill(child.pid(), SIGKILL);
+  result.exit_code = WaitForExit(child.pid(), cancelled, &result.killed);
+  return result;
+}
+
+std::optional<std::string> FindProgram(const std::string& program) {
+  if (absl::StrContains(program, "/")) {
+    if (access(program.c_str(), X_OK) != 0) return std::nullopt;
+    return std::filesystem::absolute(program).string();
+  }
+  const char* path = std::getenv("PATH");
+  for (const auto& folder : absl::StrSplit(path ? path : "/usr/bin:/bin", ':')) {
+    const std::string candidate = absl::StrCat(folder, "/", program);
+    if (folder.empty() || access(candidate.c_str(), X_OK) != 0) continue;
+    return std::filesystem::absolute(candidate).string();
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::string> RequireProgram(const std::string& program, std::string_view hint) {
+  if (std::optional<std::string> found = FindProgram(program)) return *std::move(found);
+  const bool is_path = absl::StrContains(program, "/");
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot execute ", program, is_path ? ": no such program" : ": not in PATH",
+                   hint.empty() ? "" : "; ", absl::string_view(hint.data(), hint.size())));
+}
+
+std::vector<std::string> AllowedEnvironment(const std::vector<std::string>& environment) {
+  constexpr std::array<const char*, 16> kNames = {"PATH",
+                                                  "HOME",
+                                                  "USER",
+                                                  "LOGNAME",
+                                                  "LANG",
+                                                  "TZ",
+                                                  "TMPDIR",
+                                                  "TERM",
+                                                  "SHELL",
+                                                  "HOSTNAME",
+                                                  "GLIBC_TUNABLES",
+                                                  "LD_LIBRARY_PATH",
+                                                  "KMP_AFFINITY",
+                                                  "OMPI_ALLOW_RUN_AS_ROOT",
+                                                  "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+                                                  "K_MPI_JOB_ROLE"};
+  // Not OMPI_COMM_* and PMIX_RANK: we may be inside another MPI program's rank.
+  constexpr std::array<const char*, 16> kPrefixes = {
+      "LC_",  "OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_", "SLURM_", "CUDA_",  "NVIDIA_", "NCCL_",
+      "UCX_", "OPENBLAS_", "MKL_",      "GOMP_",     "OMP_",   "BRAID_", "ASAN_",   "TSAN_"};
+  std::vector<std::string> allowed;
+  for (const std::string& variable : environment) {
+    if (NamesASecret(variable)) continue;
+    const auto named = [&](const char* name) {
+      return absl::StartsWith(variable, absl::StrCat(name, "="));
+    };
+    const auto prefixed = [&](const char* prefix) { return absl::StartsWith(variable, prefix); };
+    if (std::any_of(kNames.begin(), kNames.end(), named) ||
+        std::any_of(kPrefixes.begin(), kPrefixes.end(), prefixed)) {
+      allowed.push_back(variable);
+    }
+  }
+  return allowed;
+}
+
+std::vector<std::string> TrainerEnvironment() {
+  std::vector<std::string> environment;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    environment.emplace_back(*variable);
+  }
+  return AllowedEnvironment(environment);
+}
+
+}  // namespace braid

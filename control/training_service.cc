@@ -1,0 +1,263 @@
+#include "control/training_service.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "control/launch/launch_lock.h"
+#include "control/launch/scheduled_run.h"
+#include "control/run_event_source.h"
+#include "control/supervision/adoption.h"
+#include "control/supervision/run_process.h"
+#include "rpc/grpc_caller.h"
+#include "rpc/grpc_status.h"
+#include "runs/run_spec.h"
+#include "runs/stop_request.h"
+
+namespace braid {
+namespace {
+
+// Runs are watched through files, which tell nobody that they grew.
+constexpr std::chrono::milliseconds kWatchInterval(25);
+// How long StopRun waits for the run to end before it answers that it has not yet.
+constexpr std::chrono::seconds kStopWait(10);
+// How long ResumeRun waits for what is left of a run that has ended.
+constexpr std::chrono::seconds kEndWait(5);
+constexpr std::chrono::milliseconds kStopPoll(100);
+// Of ListRuns. Bytes, so that a page stays well below gRPC's limit on messages.
+constexpr int32_t kMaxPageSize = 1000;
+constexpr size_t kMaxPageBytes = size_t{2} << 20;
+
+template <class Message>
+grpc::Status Answer(absl::StatusOr<Message> message, Message* response) {
+  if (!message.ok()) return ToGrpc(message.status());
+  *response = *std::move(message);
+  return grpc::Status::OK;
+}
+
+// The spec as asked for, not as resolved: defaults may be resolved differently when
+// the same request comes again.
+std::string SpecBytes(const v1::RunSpec& spec) {
+  std::string bytes;
+  spec.SerializeToString(&bytes);
+  return bytes;
+}
+
+absl::Status WriteRunDirectory(const RunDirectory& run, const v1::RunSpec& resolved) {
+  RETURN_IF_ERROR(run.WriteSpec(resolved));
+  const std::filesystem::path source =
+      std::filesystem::path(resolved.dataset_dir()) / "tokenizer.model";
+  ASSIGN_OR_RETURN(const std::string tokenizer, ReadFile(source));
+  return WriteFileAtomically(run.tokenizer(), tokenizer);
+}
+
+absl::Status RequireResumable(const v1::Run& run) {
+  if (run.state() == v1::RUN_STOPPED || run.state() == v1::RUN_FAILED) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      run.id(), run.state() == v1::RUN_SUCCEEDED
+                    ? " has finished; launch a new run to train longer"
+                    : " is running; stop it first, or watch it with braid status --watch"));
+}
+
+// A supervisor tells the end first, and then ends.
+void WaitUntilGone(const RunDirectory& run) {
+  const auto start = std::chrono::steady_clock::now();
+  while (HasLiveProcess(run, UnixTime()) && std::chrono::steady_clock::now() - start < kEndWait) {
+    std::this_thread::sleep_for(kWatchInterval);
+  }
+}
+
+}  // namespace
+
+LauncherPrograms ProgramsOf(const ControlOptions& options) {
+  return {.mpirun = options.mpirun,
+          .trainer = options.trainer_binary.string(),
+          .supervisor = options.supervisor_binary.string(),
+          .remote_agent = options.remote_agent};
+}
+
+absl::StatusOr<std::unique_ptr<grpc::Service>> MakeTrainingService(const ControlOptions& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<RunStore> store, RunStore::Open(options.home));
+  return std::make_unique<TrainingServiceImpl>(options, std::move(store));
+}
+
+TrainingServiceImpl::TrainingServiceImpl(const ControlOptions& options,
+                                         std::unique_ptr<RunStore> store)
+    : options_(options),
+      programs_(ProgramsOf(options)),
+      store_(std::move(store)),
+      keeper_(store_.get(), [this](const RunDirectory& run) { return Keep(run); }),
+      watches_([this](const std::string& id) { return OpenEvents(id); },
+               {.poll_interval = kWatchInterval, .max_per_principal = options.max_watches}) {}
+
+RunOwner TrainingServiceImpl::OwnerOf(const grpc::ServerContext& context, int64_t ranks) const {
+  return {.principal = PrincipalOf(context),
+          .ranks = ranks,
+          .max_runs = options_.max_runs,
+          .max_ranks = options_.max_ranks};
+}
+
+absl::Status TrainingServiceImpl::Keep(const RunDirectory& run) const {
+  RETURN_IF_ERROR(EndOverdueJob(run, UnixTime()));
+  return EnsureSupervised(options_.supervisor_binary.string(), run).status();
+}
+
+absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& request,
+                                                    const grpc::ServerContext& context) {
+  v1::RunSpec asked = request.spec();
+  if (const auto start = store_->Get(asked.init_from()); start.ok()) {
+    asked.set_init_from(start->run_dir.string());
+  }
+  ASSIGN_OR_RETURN(const v1::RunSpec resolved, ResolveRunSpec(asked));
+  RETURN_IF_ERROR(CheckLaunch(programs_, options_.home, resolved));
+  const auto create = [&] {
+    return store_->Create(request.request_id(), SpecBytes(request.spec()), UnixTime(),
+                          OwnerOf(context, resolved.world_size()));
+  };
+  absl::StatusOr<RunRecord> created = create();
+  if (absl::IsResourceExhausted(created.status())) {
+    keeper_.Look();  // runs that have just ended count no longer
+    created = create();
+  }
+  ASSIGN_OR_RETURN(const RunRecord record, std::move(created));
+  const RunDirectory run(record.run_dir);
+  // Present when the request came before, unless that call died half way: then it is
+  // completed here.
+  if (!WasStarted(run)) RETURN_IF_ERROR(Start(record, &resolved, OwnerOf(context, 0)));
+  return DescribeRun(record, UnixTime());
+}
+
+// The lock is held from the look at the run to its start, so that nobody settles it between.
+absl::Status TrainingServiceImpl::Start(const RunRecord& record, const v1::RunSpec* first,
+                                        const RunOwner& limits) {
+  const RunDirectory run(record.run_dir);
+  RETURN_IF_ERROR(MakeDirectories(run.root()));
+  ASSIGN_OR_RETURN(const FileLock lock, LockLaunch(run));
+  if (first == nullptr) {
+    RETURN_IF_ERROR(RequireResumable(DescribeRun(record, UnixTime())));
+  } else {
+    // The same request in two calls at once: one of them launched it.
+    if (WasStarted(run)) return absl::OkStatus();
+    RETURN_IF_ERROR(WriteRunDirectory(run, *first));
+  }
+  ASSIGN_OR_RETURN(RunRecord launch, store_->Get(record.id));
+  if (first == nullptr || !launch.active) {
+    ASSIGN_OR_RETURN(launch, store_->Relaunch(record.id, limits));
+  }
+  const absl::Status started = StartLockedRun(programs_, run);
+  if (started.ok()) return started;
+  // Refused by its scheduler, it is not active; of other errors the keeper finds out.
+  if (HasEnded(DescribeRun(launch, UnixTime()).state())) store_->Settle(launch).IgnoreError();
+  return {started.code(), absl::StrCat(record.id, ": ", started.message())};
+}
+
+absl::StatusOr<v1::Run> TrainingServiceImpl::Resume(const std::string& id,
+                                                    const grpc::ServerContext& context) {
+  ASSIGN_OR_RETURN(const RunRecord ended, store_->Get(id));
+  RETURN_IF_ERROR(CheckMayManage(context, id, ended.principal));
+  RETURN_IF_ERROR(RequireResumable(DescribeRun(ended, UnixTime())));
+  WaitUntilGone(RunDirectory(ended.run_dir));
+  absl::Status started = Start(ended, nullptr, OwnerOf(context, 0));
+  if (absl::IsResourceExhausted(started)) {
+    keeper_.Look();  // runs that have just ended count no longer
+    started = Start(ended, nullptr, OwnerOf(context, 0));
+  }
+  RETURN_IF_ERROR(started);
+  return DescribeRun(ended, UnixTime());
+}
+
+absl::StatusOr<v1::Run> TrainingServiceImpl::Stop(const std::string& id,
+                                                  grpc::ServerContext* context) {
+  ASSIGN_OR_RETURN(const RunRecord record, store_->Get(id));
+  RETURN_IF_ERROR(CheckMayManage(*context, id, record.principal));
+  v1::Run run = DescribeRun(record, UnixTime());
+  if (HasEnded(run.state())) return run;
+  ASSIGN_OR_RETURN(const bool cancelled, CancelQueuedRun(RunDirectory(record.run_dir)));
+  if (!cancelled) RETURN_IF_ERROR(RecordStopRequest(RunDirectory(record.run_dir), UnixTime()));
+  const auto start = std::chrono::steady_clock::now();
+  // Half of what the client allows, so that it gets an answer rather than its deadline.
+  const std::chrono::nanoseconds allowed = std::min<std::chrono::nanoseconds>(
+      kStopWait, (context->deadline() - std::chrono::system_clock::now()) / 2);
+  while (!HasEnded(run.state()) && !context->IsCancelled() &&
+         std::chrono::steady_clock::now() - start < allowed) {
+    std::this_thread::sleep_for(kStopPoll);
+    run = DescribeRun(record, UnixTime());
+  }
+  return run;
+}
+
+absl::StatusOr<v1::ListRunsResponse> TrainingServiceImpl::Page(const v1::ListRunsRequest& request) {
+  if (request.page_size() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("page_size: got ", request.page_size(), ", expected 0 or more"));
+  }
+  const int32_t size =
+      request.page_size() == 0 ? kMaxPageSize : std::min(request.page_size(), kMaxPageSize);
+  if (!request.page_token().empty()) RETURN_IF_ERROR(store_->Get(request.page_token()).status());
+  ASSIGN_OR_RETURN(const auto records, store_->List(request.page_token(), size + 1));
+  v1::ListRunsResponse page;
+  size_t bytes = 0;
+  for (const RunRecord& record : records) {
+    if (page.runs_size() == size || bytes > kMaxPageBytes) {
+      page.set_next_page_token(page.runs().rbegin()->id());
+      break;
+    }
+    *page.add_runs() = descriptions_.Of(record, UnixTime());
+    bytes += page.runs().rbegin()->ByteSizeLong();
+  }
+  return page;
+}
+
+absl::StatusOr<std::unique_ptr<TrainingServiceImpl::Source>> TrainingServiceImpl::OpenEvents(
+    const std::string& id) {
+  ASSIGN_OR_RETURN(const RunRecord record, store_->Get(id));
+  return OpenRunEvents(
+      RunDirectory(record.run_dir), [record] { return DescribeRun(record, UnixTime()); },
+      [this, id] {
+        const absl::StatusOr<RunRecord> now = store_->Get(id);
+        return now.ok() && !now->active;
+      });
+}
+
+grpc::Status TrainingServiceImpl::LaunchRun(grpc::ServerContext* context,
+                                            const v1::LaunchRunRequest* request,
+                                            v1::Run* response) {
+  return Answer(Launch(*request, *context), response);
+}
+
+grpc::Status TrainingServiceImpl::GetRun(grpc::ServerContext*, const v1::GetRunRequest* request,
+                                         v1::Run* response) {
+  const absl::StatusOr<RunRecord> record = store_->Get(request->id());
+  if (!record.ok()) return ToGrpc(record.status());
+  *response = DescribeRun(*record, UnixTime());
+  return grpc::Status::OK;
+}
+
+grpc::Status TrainingServiceImpl::ListRuns(grpc::ServerContext*, const v1::ListRunsRequest* request,
+                                           v1::ListRunsResponse* response) {
+  return Answer(Page(*request), response);
+}
+
+grpc::ServerWriteReactor<v1::RunEvent>* TrainingServiceImpl::WatchRun(
+    grpc::CallbackServerContext* context, const v1::WatchRunRequest* request) {
+  return watches_.Watch(context, request->id(), request->after_event());
+}
+
+grpc::Status TrainingServiceImpl::StopRun(grpc::ServerContext* context,
+                                          const v1::StopRunRequest* request, v1::Run* response) {
+  return Answer(Stop(request->id(), context), response);
+}
+
+grpc::Status TrainingServiceImpl::ResumeRun(grpc::ServerContext* context,
+                                            const v1::ResumeRunRequest* request,
+                                            v1::Run* response) {
+  return Answer(Resume(request->id(), *context), response);
+}
+
+}  // namespace braid

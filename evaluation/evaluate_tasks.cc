@@ -1,0 +1,240 @@
+#include "evaluation/evaluate_tasks.h"
+
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+#include "evaluation/inference_routings.h"
+#include "evaluation/tasks/task_evaluation.h"
+#include "evaluation/tasks/task_examples.h"
+#include "evaluation/tasks/task_spec.h"
+#include "formats/tokenizer.h"
+#include "model/config/model_config.h"
+#include "model/language_model.h"
+#include "runs/checkpoint.h"
+#include "runs/model_path.h"
+#include "trainer/training_state.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+using EmitTaskEvent = std::function<void(const v1::EvaluateTasksEvent&)>;
+
+constexpr int64_t kMaxShots = 256;
+
+// A name alone stands for the built-in task.
+absl::StatusOr<v1::TaskSpec> ResolveTask(const v1::TaskSpec& asked) {
+  v1::TaskSpec name_only;
+  name_only.set_name(asked.name());
+  if (asked.SerializeAsString() == name_only.SerializeAsString()) return BuiltinTask(asked.name());
+  RETURN_IF_ERROR(CheckTaskSpec(asked));
+  return asked;
+}
+
+// Answers and results are kept by name.
+absl::Status CheckNames(const std::vector<v1::TaskSpec>& specs) {
+  std::set<std::string> names;
+  for (const v1::TaskSpec& spec : specs) {
+    if (!names.insert(spec.name()).second) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tasks: \"", spec.name(), "\" is named twice; give each task a name of its own"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Whose files have to be there.
+absl::StatusOr<std::vector<v1::TaskSpec>> NamedTasks(const v1::EvaluateTasksRequest& request) {
+  std::vector<v1::TaskSpec> specs;
+  for (const v1::TaskSpec& asked : request.tasks()) {
+    ASSIGN_OR_RETURN(v1::TaskSpec spec, ResolveTask(asked));
+    RETURN_IF_ERROR(FindExamples(spec, request.data_dir()).status());
+    specs.push_back(std::move(spec));
+  }
+  RETURN_IF_ERROR(CheckNames(specs));
+  return specs;
+}
+
+// The tasks to load, one at a time.
+absl::StatusOr<std::vector<v1::TaskSpec>> TasksToAsk(const v1::EvaluateTasksRequest& request,
+                                                     v1::TasksResult* result) {
+  if (!request.tasks().empty()) return NamedTasks(request);
+  std::vector<v1::TaskSpec> there;
+  ASSIGN_OR_RETURN(const std::vector<v1::TaskSpec> specs, BuiltinTasks());
+  for (const v1::TaskSpec& spec : specs) {
+    const absl::Status found = FindExamples(spec, request.data_dir()).status();
+    if (found.ok()) {
+      there.push_back(spec);
+    } else {
+      (*result->mutable_skipped())[spec.name()] = std::string(found.message());
+    }
+  }
+  if (!there.empty()) return there;
+  return absl::NotFoundError(
+      absl::StrCat(request.data_dir(),
+                   " has files of no task; braid eval tasks --list tells what "
+                   "is looked for"));
+}
+
+absl::StatusOr<fs::path> AnswersDirectory(const v1::EvaluateTasksRequest& request,
+                                          const ModelPath& path) {
+  if (request.answers_dir().empty() && !path.run) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path.checkpoint.string(),
+                     " is not in a run directory, where answers are kept; set answers_dir"));
+  }
+  const fs::path directory =
+      request.answers_dir().empty() ? *path.run / "tasks" : fs::path(request.answers_dir());
+  RETURN_IF_ERROR(MakeDirectories(directory));
+  return directory;
+}
+
+// Weights and tokenizer, by the checkpoint's list of digests.
+absl::StatusOr<std::string> IdentityOf(const fs::path& checkpoint) {
+  ASSIGN_OR_RETURN(const FileSummary manifest, SummarizeFile(checkpoint / "manifest.json"));
+  return absl::StrCat(checkpoint.filename().string(), " ", manifest.bytes, " ", manifest.crc32c);
+}
+
+absl::StatusOr<std::vector<v1::InferenceRouting>> Routings(const v1::EvaluateTasksRequest& request,
+                                                           const v1::ModelConfig& model) {
+  ASSIGN_OR_RETURN(std::vector<v1::InferenceRouting> routings,
+                   ResolveRoutings(request.routings(), {v1::SEGMENT_ROUTING, v1::PROMPT_ROUTING}));
+  // Without experts they are the same.
+  if (!UsesExperts(model)) routings.resize(1);
+  return routings;
+}
+
+AskedModel Ask(LanguageModel& model, const Tokenizer& tokenizer, std::string identity) {
+  AskedModel asked;
+  asked.codec.encode = [&](std::string_view text) { return tokenizer.Encode(text); };
+  asked.codec.decode = [&](std::span<const int32_t> tokens) { return tokenizer.Decode(tokens); };
+  asked.codec.eos_id = tokenizer.eos_id();
+  asked.context_length = model.config().sequence_length();
+  asked.identity = std::move(identity);
+  asked.new_decoder = [&](v1::InferenceRouting routing) {
+    return model.NewDecoder(routing == v1::PROMPT_ROUTING ? MergeMode::kPrompt
+                                                          : MergeMode::kSegment);
+  };
+  return asked;
+}
+
+// Events of one task, at most ten a second but for its first and last.
+class ProgressEvents {
+ public:
+  ProgressEvents(const std::string& task, v1::InferenceRouting routing, const EmitTaskEvent& emit)
+      : emit_(emit) {
+    event_.set_task(task);
+    event_.set_routing(routing);
+  }
+
+  void operator()(int64_t done, int64_t total) {
+    const auto now = std::chrono::steady_clock::now();
+    if (done > 0 && done < total && now - told_ < std::chrono::milliseconds(100)) return;
+    told_ = now;
+    event_.set_done(done);
+    event_.set_total(total);
+    emit_(event_);
+  }
+
+ private:
+  const EmitTaskEvent& emit_;
+  v1::EvaluateTasksEvent event_;
+  std::chrono::steady_clock::time_point told_;
+};
+
+absl::Status CheckRange(const char* field, int64_t got, int64_t most) {
+  if (got >= 0 && got <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, ": got ", got, ", expected 0 to ", most));
+}
+
+absl::Status CheckRequest(const v1::EvaluateTasksRequest& request) {
+  if (request.data_dir().empty()) {
+    return absl::InvalidArgumentError("data_dir: name the directory with the files of the tasks");
+  }
+  RETURN_IF_ERROR(CheckRange("num_shots", request.num_shots(), kMaxShots));
+  return CheckRange("max_examples", request.max_examples(), std::numeric_limits<int32_t>::max());
+}
+
+class TaskRun {
+ public:
+  TaskRun(const v1::EvaluateTasksRequest& request, const AskedModel& model,
+          std::vector<v1::InferenceRouting> routings, const fs::path& answers_dir, const EmitTaskEvent& emit)
+      : request_(request), model_(model), routings_(std::move(routings)), emit_(emit) {
+    options_.num_shots = request.has_num_shots() ? request.num_shots() : -1;
+    options_.seed = request.seed();
+    options_.max_examples = request.max_examples();
+    options_.answers_dir = answers_dir;
+  }
+
+  absl::Status AskAll(const std::vector<v1::TaskSpec>& specs, v1::TasksResult* result) {
+    absl::Status malformed;
+    for (const v1::TaskSpec& spec : specs) {
+      const absl::StatusOr<LoadedTask> task =
+          LoadTask(spec, request_.data_dir(), ShotsOf(spec, options_.num_shots));
+      if (task.ok()) {
+        RETURN_IF_ERROR(Ask(*task, result));
+        continue;
+      }
+      if (!request_.tasks().empty()) return task.status();
+      malformed = task.status();
+      (*result->mutable_skipped())[spec.name()] =
+          absl::StrCat(spec.name(), ": ", malformed.message());
+    }
+    return result->results().empty() ? malformed : absl::OkStatus();
+  }
+
+ private:
+  absl::Status Ask(const LoadedTask& task, v1::TasksResult* result) {
+    for (const v1::InferenceRouting routing : routings_) {
+      options_.routing = routing;
+      ProgressEvents progress(task.spec.name(), routing, emit_);
+      ASSIGN_OR_RETURN(*result->add_results(), EvaluateTask(task, model_, options_, progress));
+    }
+    return absl::OkStatus();
+  }
+
+  const v1::EvaluateTasksRequest& request_;
+  const AskedModel& model_;
+  const std::vector<v1::InferenceRouting> routings_;
+  const EmitTaskEvent& emit_;
+  TaskEvaluationOptions options_;
+};
+
+}  // namespace
+
+absl::Status EvaluateTasks(const v1::EvaluateTasksRequest& request, const EmitTaskEvent& emit) {
+  SetModelThreads(request.num_threads());
+  RETURN_IF_ERROR(CheckRequest(request));
+  v1::EvaluateTasksEvent last;
+  v1::TasksResult* result = last.mutable_result();
+  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), std::cerr));
+  ASSIGN_OR_RETURN(const std::vector<v1::TaskSpec> specs, TasksToAsk(request, result));
+  ASSIGN_OR_RETURN(const fs::path answers_dir, AnswersDirectory(request, path));
+  ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(path.checkpoint));
+  ASSIGN_OR_RETURN(std::string identity, IdentityOf(path.checkpoint));
+  ASSIGN_OR_RETURN(auto routings, Routings(request, state.model));
+  ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));
+  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(path.checkpoint / "tokenizer.model"));
+  result->set_model(request.model());
+  result->set_step(state.step);
+  const AskedModel asked = Ask(*model, *tokenizer, std::move(identity));
+  RETURN_IF_ERROR(
+      TaskRun(request, asked, std::move(routings), answers_dir, emit).AskAll(specs, result));
+  emit(last);
+  return absl::OkStatus();
+}
+
+}  // namespace braid

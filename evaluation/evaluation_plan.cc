@@ -1,0 +1,216 @@
+#include "evaluation/evaluation_plan.h"
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "evaluation/fixed_weights.h"
+#include "evaluation/heldout_split.h"
+#include "evaluation/inference_routings.h"
+#include "formats/tokenizer.h"
+#include "model/config/model_config.h"
+#include "runs/run_spec.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kMaxBootstrapSamples = 1000000;
+constexpr char kTokenizerFile[] = "tokenizer.model";
+
+template <class... Parts>
+absl::Status Invalid(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+absl::StatusOr<BootstrapOptions> ResolveBootstrap(const v1::EvaluateRequest& request) {
+  BootstrapOptions options;
+  options.seed = request.bootstrap_seed();
+  if (request.bootstrap_samples() != 0) options.samples = request.bootstrap_samples();
+  if (request.confidence() != 0) options.confidence = request.confidence();
+  if (options.samples < 1 || options.samples > kMaxBootstrapSamples) {
+    return Invalid("bootstrap_samples: got ", options.samples, ", expected 1 to ",
+                   kMaxBootstrapSamples);
+  }
+  if (!(options.confidence > 0 && options.confidence < 1)) {
+    return Invalid("confidence: got ", options.confidence, ", expected between 0 and 1");
+  }
+  return options;
+}
+
+class Planner {
+ public:
+  Planner(const v1::EvaluateRequest& request, const DocumentReader& reader)
+      : request_(request), reader_(reader) {}
+
+  absl::StatusOr<EvaluationPlan> Plan() {
+    if (request_.models().empty()) return Invalid("models: name at least one");
+    if (request_.max_windows_per_domain() < 0) {
+      return Invalid("max_windows_per_domain: got ", request_.max_windows_per_domain(),
+                     ", expected 0 (all) or more");
+    }
+    if (request_.first_positions() < 0) {
+      return Invalid("first_positions: got ", request_.first_positions(), ", expected 0 or more");
+    }
+    plan_.want_windows = request_.want_windows();
+    ASSIGN_OR_RETURN(plan_.bootstrap, ResolveBootstrap(request_));
+    ASSIGN_OR_RETURN(routings_, ResolveRoutings(request_.routings(), {v1::SEGMENT_ROUTING}));
+    ASSIGN_OR_RETURN(fixed_weights_, ResolveFixedWeights(request_.fixed_weights(), routings_));
+    for (const std::string& name : request_.models()) RETURN_IF_ERROR(AddModel(name));
+    RETURN_IF_ERROR(CheckLimit());
+    SetFirstSegments();
+    RETURN_IF_ERROR(OpenDataset());
+    for (const ModelToScore& model : plan_.models) RETURN_IF_ERROR(CheckDataset(model));
+    for (size_t i = 0; i < plan_.cuts.size(); ++i) RETURN_IF_ERROR(CutText(CheckpointOf(i), i));
+    RETURN_IF_ERROR(CheckDomains(fixed_weights_, plan_.cuts[0].text));
+    return std::move(plan_);
+  }
+
+ private:
+  absl::Status AddModel(const std::string& name) {
+    ASSIGN_OR_RETURN(const ModelPath path, FindModel(name, std::cerr));
+    ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(path.checkpoint));
+    ASSIGN_OR_RETURN(const FileSummary tokenizer, SummarizeFile(path.checkpoint / kTokenizerFile));
+    ModelToScore model{.name = name,
+                       .checkpoint = path.checkpoint,
+                       .step = state.step,
+                       .config = state.model,
+                       .cut = CutFor(tokenizer, state.model.sequence_length()),
+                       .routings = routings_,
+                       .fixed_weights = fixed_weights_};
+    if (!UsesExperts(model.config)) model.routings.resize(1);
+    if (!MergesExperts(model.config.routing())) model.fixed_weights.clear();
+    if (plan_.models.empty() && request_.paths().empty()) {
+      ASSIGN_OR_RETURN(plan_.dataset_dir, DatasetOfFirst(path));
+    }
+    plan_.models.push_back(std::move(model));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<fs::path> DatasetOfFirst(const ModelPath& path) const {
+    absl::StatusOr<fs::path> dataset_dir = DatasetOf(request_.dataset_dir(), path);
+    if (!absl::IsInvalidArgument(dataset_dir.status())) return dataset_dir;
+    return Invalid(dataset_dir.status().message(), " or files (paths, --text)");
+  }
+
+  size_t CutFor(const FileSummary& tokenizer, int64_t window_length) {
+    for (size_t i = 0; i < plan_.cuts.size(); ++i) {
+      const TextCut& cut = plan_.cuts[i];
+      if (SameTokenizer(cut.tokenizer, tokenizer) && cut.window_length == window_length) return i;
+    }
+    plan_.cuts.emplace_back();
+    plan_.cuts.back().tokenizer = tokenizer;
+    plan_.cuts.back().window_length = window_length;
+    return plan_.cuts.size() - 1;
+  }
+
+  // So many windows of two models would be different text.
+  absl::Status CheckLimit() const {
+    if (request_.max_windows_per_domain() == 0 || plan_.cuts.size() == 1) return absl::OkStatus();
+    const auto other = std::ranges::find(plan_.models, size_t{1}, &ModelToScore::cut);
+    return Invalid("max_windows_per_domain: ", plan_.models[0].name, " and ", other->name,
+                   " cut text differently (their tokenizers or contexts differ), so that as many "
+                   "windows are not the same text; score all windows, or one model at a time");
+  }
+
+  void SetFirstSegments() {
+    for (size_t i = 0; i < plan_.cuts.size(); ++i) {
+      int64_t of_experts = 0, of_all = 0;
+      for (const ModelToScore& model : plan_.models) {
+        if (model.cut != i) continue;
+        const int64_t length = model.config.routing().segment_length();
+        of_all = std::max(of_all, length);
+        if (UsesExperts(model.config)) of_experts = std::max(of_experts, length);
+      }
+      plan_.cuts[i].first_segment_length = request_.first_positions() > 0
+                                               ? request_.first_positions()
+                                           : of_experts > 0 ? of_experts
+                                                            : of_all;
+    }
+  }
+
+  absl::Status OpenDataset() {
+    if (!request_.paths().empty()) {
+      if (request_.dataset_dir().empty()) return absl::OkStatus();
+      return Invalid("dataset_dir: got ", request_.dataset_dir(), " beside paths; expected one");
+    }
+    ASSIGN_OR_RETURN(info_, ReadDatasetInfo(plan_.dataset_dir));
+    RETURN_IF_ERROR(VerifyDataset(plan_.dataset_dir));
+    ASSIGN_OR_RETURN(tokenizer_, SummarizeFile(plan_.dataset_dir / kTokenizerFile));
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckDataset(const ModelToScore& model) const {
+    if (plan_.dataset_dir.empty()) return absl::OkStatus();
+    if (!SameTokenizer(plan_.cuts[model.cut].tokenizer, tokenizer_)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          plan_.dataset_dir.string(), " was made with another tokenizer than ",
+          model.checkpoint.string(),
+          "; perplexities would mean nothing. Score its text instead (paths, --text)"));
+    }
+    if (model.config.vocab_size() == info_.vocab_size) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        absl::StrCat(plan_.dataset_dir.string(), " has vocab_size ", info_.vocab_size, ", but ",
+                     model.checkpoint.string(), " has ", model.config.vocab_size(),
+                     "; score it on data packed for it"));
+  }
+
+  const fs::path& CheckpointOf(size_t cut) const {
+    return std::ranges::find(plan_.models, cut, &ModelToScore::cut)->checkpoint;
+  }
+
+  absl::Status CutText(const fs::path& checkpoint, size_t index) {
+    TextCut& cut = plan_.cuts[index];
+    ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(checkpoint / kTokenizerFile));
+    const int64_t max_tokens = request_.max_windows_per_domain() * cut.window_length;
+    if (!plan_.dataset_dir.empty()) {
+      ASSIGN_OR_RETURN(
+          cut.text, HeldoutText(plan_.dataset_dir, info_, MeasureTokens(*tokenizer), max_tokens));
+      return absl::OkStatus();
+    }
+    const std::vector<std::string> paths(request_.paths().begin(), request_.paths().end());
+    ASSIGN_OR_RETURN(cut.text, TextOfFiles(paths, reader_, *tokenizer, max_tokens, &plan_.read));
+    return CheckVocabulary(*tokenizer, index);
+  }
+
+  absl::Status CheckVocabulary(const Tokenizer& tokenizer, size_t index) const {
+    for (const ModelToScore& model : plan_.models) {
+      if (model.cut != index || model.config.vocab_size() >= tokenizer.vocab_size()) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat(model.checkpoint.string(), ": tokenizer.model has ", tokenizer.vocab_size(),
+                       " pieces, but the model's vocab_size is ", model.config.vocab_size()));
+    }
+    return absl::OkStatus();
+  }
+
+  const v1::EvaluateRequest& request_;
+  const DocumentReader& reader_;
+  std::vector<v1::InferenceRouting> routings_;
+  std::vector<v1::FixedWeights> fixed_weights_;
+  DatasetInfo info_;       // of the dataset, if any
+  FileSummary tokenizer_;  // of the dataset
+  EvaluationPlan plan_;
+};
+
+}  // namespace
+
+int64_t EvaluationPlan::num_windows() const {
+  int64_t windows = 0;
+  for (const ModelToScore& model : models) {
+    const TextCut& cut = cuts[model.cut];
+    const size_t scorings = model.routings.size() + model.fixed_weights.size();
+    windows += static_cast<int64_t>(scorings) * cut.text.num_windows(cut.window_length);
+  }
+  return windows;
+}
+
+absl::StatusOr<EvaluationPlan> PlanEvaluation(const v1::EvaluateRequest& request,
+                                              const DocumentReader& reader) {
+  return Planner(request, reader).Plan();
+}
+
+}  // namespace braid

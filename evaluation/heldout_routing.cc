@@ -1,0 +1,71 @@
+#include "evaluation/heldout_routing.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "evaluation/router_input.h"
+#include "evaluation/routing_divergence.h"
+#include "model/config/model_config.h"
+
+namespace braid {
+namespace {
+
+v1::DomainRouting ToProto(const std::string& domain, const RoutingTotals& totals) {
+  const v1::LayerRouting summary = braid::Summarize(0, totals);
+  v1::DomainRouting result;
+  result.set_domain(domain);
+  result.set_num_decisions(static_cast<int64_t>(totals.num_decisions()));
+  *result.mutable_weights() = summary.mean_weights();
+  result.set_entropy(summary.entropy());
+  return result;
+}
+
+}  // namespace
+
+HeldoutRouting::HeldoutRouting(const v1::ModelConfig& resolved, int layer, int num_domains,
+                               int texts_per_expert)
+    : config_(resolved),
+      layer_(layer),
+      totals_(static_cast<size_t>(num_domains), RoutingTotals(resolved.routing().num_experts())),
+      exciting_(resolved.routing().num_experts(), texts_per_expert) {}
+
+void HeldoutRouting::Add(int domain, int64_t first_window, const Batch& batch,
+                         std::span<const float> weights) {
+  const int64_t tokens = TokensPerDecision(config_);
+  AddBatch(weights, batch.lengths, tokens, &totals_[domain]);
+  const size_t experts = static_cast<size_t>(config_.routing().num_experts());
+  const size_t per_sequence = weights.size() / static_cast<size_t>(batch.batch_size);
+  for (int64_t b = 0; b < batch.batch_size; ++b) {
+    for (int64_t n = 0; n * tokens < batch.lengths[b]; ++n) {
+      const std::optional<RouterInput> input = RouterInputOf(config_, n);
+      if (!input) continue;
+      exciting_.Offer(domain, first_window + b, input->segment,
+                      weights.subspan(b * per_sequence + n * experts, experts));
+    }
+  }
+}
+
+v1::LayerRoutingAnalysis HeldoutRouting::Summarize(
+    std::span<const std::string> domain_names) const {
+  v1::LayerRoutingAnalysis result;
+  RoutingTotals all(config_.routing().num_experts());
+  std::vector<std::vector<double>> means;
+  for (size_t d = 0; d < totals_.size(); ++d) {
+    if (totals_[d].num_decisions() == 0) continue;
+    *result.add_domains() = ToProto(domain_names[d], totals_[d]);
+    means.push_back(MeanWeights(totals_[d]));
+    for (size_t i = 0; i < all.sums.size(); ++i) all.sums[i] += totals_[d].sums[i];
+  }
+  const v1::LayerRouting summary = braid::Summarize(layer_, all);
+  result.set_layer(layer_);
+  result.set_divergence(JensenShannonDivergence(means));
+  result.set_entropy(summary.entropy());
+  result.set_effective_experts(summary.effective_experts());
+  for (const double count : ActiveCounts(all)) {
+    result.add_active_share(all.num_decisions() > 0 ? count / all.num_decisions() : 0);
+  }
+  return result;
+}
+
+}  // namespace braid

@@ -1,0 +1,25 @@
+#include "evaluation/router_input.h"
+
+#include <algorithm>
+
+namespace braid {
+namespace {
+
+// A token is shown with what stands before it, itself the last.
+constexpr int64_t kShownTokens = 32;
+
+}  // namespace
+
+std::optional<RouterInput> RouterInputOf(const v1::ModelConfig& resolved, int64_t decision) {
+  const v1::RoutingConfig& routing = resolved.routing();
+  if (routing.router() == v1::EXPERT_CHOICE_TOKEN) {
+    return RouterInput{static_cast<int32_t>(decision),
+                       std::max<int64_t>(0, decision + 1 - kShownTokens), decision + 1};
+  }
+  if (decision == 0 && routing.first_segment() == v1::UNIFORM) return std::nullopt;
+  const int64_t segment = routing.router() == v1::PREFIX ? 0 : std::max<int64_t>(decision - 1, 0);
+  const int64_t begin = segment * routing.segment_length();
+  return RouterInput{static_cast<int32_t>(segment), begin, begin + routing.segment_length()};
+}
+
+}  // namespace braid

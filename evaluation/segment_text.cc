@@ -1,0 +1,74 @@
+#include "evaluation/segment_text.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "evaluation/router_input.h"
+
+namespace braid {
+namespace {
+
+constexpr int kShownCharacters = 200;
+
+// Sequence `b`, its last token included, which is only a target.
+std::vector<int32_t> TokensOf(const Batch& batch, int64_t b) {
+  const int64_t length = static_cast<int64_t>(batch.inputs.size()) / batch.batch_size;
+  const auto first = batch.inputs.begin() + b * length;
+  std::vector<int32_t> tokens(first, first + batch.lengths[b]);
+  if (batch.lengths[b] > 0) tokens.push_back(batch.targets[b * length + batch.lengths[b] - 1]);
+  return tokens;
+}
+
+// The input of some decision that looked at `segment`.
+RouterInput LookAt(const v1::ModelConfig& config, int32_t segment) {
+  const int64_t decision =
+      config.routing().router() == v1::EXPERT_CHOICE_TOKEN ? segment : segment + 1;
+  return *RouterInputOf(config, decision);
+}
+
+}  // namespace
+
+std::string CutText(std::string_view text, int characters) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool starts = (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
+    if (starts && characters-- == 0) return std::string(text.substr(0, i)) + "\xE2\x80\xA6";
+  }
+  return std::string(text);
+}
+
+SegmentTexts::SegmentTexts(const v1::ModelConfig& resolved, int32_t eos,
+                           std::span<const HeldoutDomain> domains, Decode decode)
+    : config_(resolved),
+      eos_(eos),
+      domains_(domains),
+      decode_(std::move(decode)),
+      ended_(domains.size(), std::vector<int64_t>(1)) {}
+
+void SegmentTexts::CountDocuments(int domain, const Batch& batch) {
+  std::vector<int64_t>& ended = ended_[domain];
+  for (int64_t b = 0; b < batch.batch_size; ++b) {
+    ended.push_back(ended.back() + std::ranges::count(TokensOf(batch, b), eos_));
+  }
+}
+
+absl::StatusOr<v1::ExpertText> SegmentTexts::Describe(const ExcitingSegment& segment) const {
+  const HeldoutDomain& domain = domains_[segment.domain];
+  ASSIGN_OR_RETURN(const Batch batch, domain.windows.Load(std::vector<int64_t>{segment.window}));
+  const std::vector<int32_t> tokens = TokensOf(batch, 0);
+  const RouterInput input = LookAt(config_, segment.segment);
+  const auto begin = tokens.begin() + input.begin;
+  const auto end = tokens.begin() + std::min(input.end, batch.lengths[0]);
+  v1::ExpertText text;
+  text.set_domain(domain.name);
+  text.set_window(segment.window);
+  text.set_segment(segment.segment);
+  text.set_weight(segment.weight);
+  text.set_text(CutText(decode_(std::span(begin, end)), kShownCharacters));
+  text.set_document_number(ended_[segment.domain][segment.window] +
+                           std::count(tokens.begin(), begin, eos_));
+  return text;
+}
+
+}  // namespace braid

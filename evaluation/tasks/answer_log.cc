@@ -1,0 +1,117 @@
+#include "evaluation/tasks/answer_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/file_error.h"
+#include "base/status_macros.h"
+
+namespace braid {
+namespace {
+
+using nlohmann::json;
+
+json ToJson(const ExampleAnswer& answer) {
+  json line = {{"example", answer.example}, {"shots", answer.num_shots}};
+  if (answer.shortened) line["shortened"] = true;
+  if (answer.choices.empty()) {
+    line["text"] = answer.text;
+    return line;
+  }
+  for (const ChoiceScore& choice : answer.choices) {
+    line["log_prob"].push_back(choice.log_prob);
+    line["tokens"].push_back(choice.num_tokens);
+    line["unconditional"].push_back(choice.unconditional_log_prob);
+  }
+  return line;
+}
+
+std::optional<ExampleAnswer> FromJson(const std::string& text) {
+  try {
+    const json line = json::parse(text);
+    ExampleAnswer answer;
+    answer.example = line.at("example").get<int64_t>();
+    answer.num_shots = line.at("shots").get<int>();
+    answer.shortened = line.value("shortened", false);
+    answer.text = line.value("text", "");
+    if (!line.contains("log_prob")) return answer;
+    const size_t count = line.at("log_prob").size();
+    if (line.at("tokens").size() != count || line.at("unconditional").size() != count) return {};
+    for (size_t i = 0; i < count; ++i) {
+      answer.choices.push_back({line.at("log_prob").at(i).get<double>(),
+                                line.at("tokens").at(i).get<int64_t>(),
+                                line.at("unconditional").at(i).get<double>()});
+    }
+    return answer;
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+AnswerLog::AnswerLog(std::filesystem::path path, int descriptor)
+    : path_(std::move(path)), descriptor_(descriptor) {}
+
+AnswerLog::~AnswerLog() { close(descriptor_); }
+
+absl::StatusOr<std::unique_ptr<AnswerLog>> AnswerLog::Open(const std::filesystem::path& path,
+                                                           const std::string& header,
+                                                           const AnswerFits& fits) {
+  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor < 0) return SystemError("open", path, errno);
+  std::unique_ptr<AnswerLog> log(new AnswerLog(path, descriptor));
+  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path.string(),
+                     " is being written by another evaluation; wait for it, or choose another "
+                     "directory for the answers"));
+  }
+  RETURN_IF_ERROR(log->Load(header, fits));
+  return log;
+}
+
+absl::Status AnswerLog::Load(const std::string& header, const AnswerFits& fits) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path_));
+  size_t begin = 0;
+  int64_t number = 0;
+  for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    if (++number == 1) continue;
+    std::optional<ExampleAnswer> answer = FromJson(text.substr(begin, end - begin));
+    if (!answer || !fits(*answer)) {
+      return absl::DataLossError(
+          absl::StrCat(path_.string(), ":", number,
+                       answer ? ": no answer to an example of the task" : ": no answer",
+                       "; remove the file to ask again"));
+    }
+    const int64_t example = answer->example;
+    answers_[example] = *std::move(answer);
+  }
+  if (begin < text.size() && ftruncate(descriptor_, static_cast<off_t>(begin)) != 0) {
+    return SystemError("truncate", path_, errno);
+  }
+  return begin == 0 ? WriteLine(header) : absl::OkStatus();
+}
+
+absl::Status AnswerLog::Append(const ExampleAnswer& answer) {
+  RETURN_IF_ERROR(WriteLine(ToJson(answer).dump(-1, ' ', false, json::error_handler_t::replace)));
+  answers_[answer.example] = answer;
+  return absl::OkStatus();
+}
+
+absl::Status AnswerLog::WriteLine(const std::string& line) {
+  const std::string whole = line + "\n";
+  const ssize_t written = write(descriptor_, whole.data(), whole.size());
+  if (written == static_cast<ssize_t>(whole.size())) return absl::OkStatus();
+  return SystemError("write", path_, written < 0 ? errno : ENOSPC);
+}
+
+}  // namespace braid

@@ -1,0 +1,32 @@
+// A seeded random order of 0 .. size - 1, as far as it is asked for.
+#ifndef BRAID_EVALUATION_TASKS_RANDOM_ORDER_H_
+#define BRAID_EVALUATION_TASKS_RANDOM_ORDER_H_
+
+#include <cstdint>
+#include <unordered_map>
+
+namespace braid {
+
+// Fisher and Yates's shuffle that remembers only what it moved: the first n numbers take time and
+// memory in n, whatever the size. The same size and stream give the same order on every machine.
+class RandomOrder {
+ public:
+  RandomOrder(int64_t size, uint64_t stream) : size_(size), stream_(stream) {}
+
+  bool done() const { return next_ == size_; }
+  // Requires !done().
+  int64_t Next();
+
+ private:
+  // What lies at a place now.
+  int64_t At(int64_t place) const;
+
+  const int64_t size_;
+  const uint64_t stream_;
+  int64_t next_ = 0;
+  std::unordered_map<int64_t, int64_t> moved_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_EVALUATION_TASKS_RANDOM_ORDER_H_

@@ -1,0 +1,126 @@
+#include "evaluation/tasks/task_evaluation.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/splitmix.h"
+#include "base/status_macros.h"
+#include "evaluation/tasks/answer_log.h"
+#include "evaluation/tasks/demonstration_set.h"
+#include "evaluation/tasks/random_order.h"
+#include "evaluation/tasks/task_figures.h"
+
+namespace braid {
+namespace {
+
+// Of how examples are asked and scored. Answers of another version are not taken for the same.
+constexpr uint64_t kProtocol = 2;
+// Of the order in which examples are chosen.
+constexpr uint64_t kSampleStream = 0x5A3D1E;
+
+const char* RoutingName(v1::InferenceRouting routing) {
+  return routing == v1::PROMPT_ROUTING ? "prompt" : "segment";
+}
+
+// For the people who open the file; the digest in its name is what counts.
+std::string Header(const LoadedTask& task, const AskedModel& model,
+                   const TaskEvaluationOptions& options) {
+  const nlohmann::json header = {{"task", task.spec.name()},
+                                 {"routing", RoutingName(options.routing)},
+                                 {"shots", ShotsOf(task.spec, options.num_shots)},
+                                 {"seed", options.seed},
+                                 {"model", model.identity}};
+  return header.dump();
+}
+
+bool Fits(const LoadedTask& task, const ExampleAnswer& answer) {
+  if (answer.example < 0 || answer.example >= static_cast<int64_t>(task.examples.size())) {
+    return false;
+  }
+  const TaskExample& example = task.examples[static_cast<size_t>(answer.example)];
+  return answer.choices.size() == example.continuations.size() &&
+         std::ranges::all_of(answer.choices, [](const auto& one) { return one.num_tokens > 0; });
+}
+
+double MeanShots(const std::vector<ExampleAnswer>& answers) {
+  double sum = 0;
+  for (const ExampleAnswer& answer : answers) sum += answer.num_shots;
+  return answers.empty() ? 0 : sum / static_cast<double>(answers.size());
+}
+
+// Ascending by example.
+std::vector<ExampleAnswer> AnswersTo(const std::vector<int64_t>& examples, const AnswerLog& log) {
+  std::vector<ExampleAnswer> answers;
+  for (const int64_t example : examples) answers.push_back(log.answers().at(example));
+  return answers;
+}
+
+v1::TaskResult Summarize(const LoadedTask& task, const TaskEvaluationOptions& options,
+                         const std::vector<ExampleAnswer>& answers) {
+  v1::TaskResult result;
+  result.set_task(task.spec.name());
+  result.set_routing(options.routing);
+  result.set_num_examples(static_cast<int64_t>(answers.size()));
+  result.set_num_shots(ShotsOf(task.spec, options.num_shots));
+  result.set_mean_shots(MeanShots(answers));
+  for (v1::TaskMetric& metric : TaskFigures(task, answers)) *result.add_metrics() = metric;
+  result.set_num_shortened(std::ranges::count_if(answers, &ExampleAnswer::shortened));
+  result.set_chance(ChanceLevel(task, answers));
+  return result;
+}
+
+}  // namespace
+
+std::vector<int64_t> SampleExamples(int64_t total, int64_t count) {
+  if (count <= 0 || count > total) count = total;
+  RandomOrder order(total, kSampleStream);
+  std::vector<int64_t> indices;
+  for (int64_t i = 0; i < count; ++i) indices.push_back(order.Next());
+  std::ranges::sort(indices);
+  return indices;
+}
+
+int ShotsOf(const v1::TaskSpec& spec, int num_shots) {
+  return num_shots >= 0 ? num_shots : spec.num_shots();
+}
+
+std::filesystem::path AnswersPath(const LoadedTask& task, const AskedModel& model,
+                                  const TaskEvaluationOptions& options) {
+  uint64_t digest = Mix64(Mix64(kProtocol, task.files_digest), task.spec.SerializeAsString());
+  digest = Mix64(digest, model.identity);
+  digest = Mix64(Mix64(digest, static_cast<uint64_t>(ShotsOf(task.spec, options.num_shots))),
+                 options.seed);
+  return options.answers_dir / absl::StrFormat("%s-%s-%016x.jsonl", task.spec.name(),
+                                               RoutingName(options.routing), digest);
+}
+
+absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedModel& model,
+                                            const TaskEvaluationOptions& options,
+                                            const TaskProgress& progress) {
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<AnswerLog> log,
+      AnswerLog::Open(AnswersPath(task, model, options), Header(task, model, options),
+                      [&](const ExampleAnswer& answer) { return Fits(task, answer); }));
+  const std::vector<int64_t> examples =
+      SampleExamples(static_cast<int64_t>(task.examples.size()), options.max_examples);
+  const DemonstrationSet shots(task, ShotsOf(task.spec, options.num_shots), options.seed,
+                               model.codec);
+  const std::unique_ptr<Decoder> unconditional = model.new_decoder(options.routing);
+  const std::unique_ptr<Decoder> decoder = model.new_decoder(options.routing);
+  const Asking asking = {shots, model.codec, model.context_length, *decoder, *unconditional};
+  const auto total = static_cast<int64_t>(examples.size());
+  for (int64_t done = 0; done < total; ++done) {
+    progress(done, total);
+    const int64_t example = examples[static_cast<size_t>(done)];
+    if (log->answers().contains(example)) continue;
+    ASSIGN_OR_RETURN(const ExampleAnswer answer, AnswerExample(task, example, asking));
+    RETURN_IF_ERROR(log->Append(answer));
+  }
+  progress(total, total);
+  return Summarize(task, options, AnswersTo(examples, *log));
+}
+
+}  // namespace braid

@@ -1,0 +1,120 @@
+#include "evaluation/tasks/task_figures.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "evaluation/statistics/bootstrap.h"
+#include "evaluation/tasks/answer_text.h"
+#include "evaluation/tasks/task_spec.h"
+
+namespace braid {
+namespace {
+
+double FigureOf(v1::TaskFigure figure, const ChoiceScore& score, const std::string& text) {
+  switch (figure) {
+    case v1::ACC_NORM:
+      return score.log_prob / static_cast<double>(std::max<int64_t>(CountCharacters(text), 1));
+    case v1::ACC_PER_TOKEN:
+      return score.log_prob / static_cast<double>(score.num_tokens);
+    case v1::ACC_PER_BYTE:
+      return score.log_prob / static_cast<double>(text.size());
+    case v1::ACC_UNCONDITIONAL:
+      return score.log_prob - score.unconditional_log_prob;
+    default:
+      return score.log_prob;
+  }
+}
+
+double IsRight(const LoadedTask& task, v1::TaskFigure figure, const ExampleAnswer& answer) {
+  const TaskExample& example = task.examples[static_cast<size_t>(answer.example)];
+  const v1::AnswerNormalization normalization = task.spec.free().normalization();
+  if (figure == v1::EXACT_MATCH)
+    return IsExactMatch(answer.text, example.references, normalization);
+  if (figure == v1::ANSWER_F1) return AnswerF1(answer.text, example.references, normalization);
+  return PredictedChoice(figure, answer, example.continuations) == example.gold;
+}
+
+v1::TaskMetric Share(const LoadedTask& task, v1::TaskFigure figure,
+                     std::span<const ExampleAnswer> answers) {
+  std::vector<RatioUnit> units;
+  double sum = 0;
+  for (const ExampleAnswer& answer : answers) {
+    units.push_back({IsRight(task, figure, answer), 1});
+    sum += units.back().numerator;
+  }
+  v1::TaskMetric metric;
+  metric.set_value(answers.empty() ? 0 : sum / static_cast<double>(answers.size()));
+  *metric.mutable_interval() = BootstrapRatio(units, {});
+  return metric;
+}
+
+int PositiveChoice(const v1::ChoiceAnswer& choice) {
+  const auto found = std::ranges::find(choice.labels(), choice.positive());
+  return static_cast<int>(found - choice.labels().begin());
+}
+
+// 2 TP / (2 TP + FP + FN), a ratio of sums over examples; 0 without positives.
+v1::TaskMetric PositiveF1(const LoadedTask& task, std::span<const ExampleAnswer> answers) {
+  const int positive = PositiveChoice(task.spec.choice());
+  std::vector<RatioUnit> units;
+  RatioUnit sum;
+  for (const ExampleAnswer& answer : answers) {
+    const TaskExample& example = task.examples[static_cast<size_t>(answer.example)];
+    const bool said = PredictedChoice(v1::F1, answer, example.continuations) == positive;
+    const bool is = example.gold == positive;
+    units.push_back({said && is ? 2.0 : 0.0, static_cast<double>(said) + static_cast<double>(is)});
+    sum.numerator += units.back().numerator;
+    sum.denominator += units.back().denominator;
+  }
+  v1::TaskMetric metric;
+  metric.set_value(sum.denominator > 0 ? sum.numerator / sum.denominator : 0);
+  if (sum.denominator > 0) *metric.mutable_interval() = BootstrapRatio(units, {});
+  return metric;
+}
+
+}  // namespace
+
+int64_t CountCharacters(absl::string_view text) {
+  return std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; });
+}
+
+int PredictedChoice(v1::TaskFigure figure, const ExampleAnswer& answer,
+                    std::span<const std::string> continuations) {
+  int best = 0;
+  double highest = 0;
+  for (size_t i = 0; i < answer.choices.size(); ++i) {
+    const double value = FigureOf(figure, answer.choices[i], continuations[i]);
+    if (i > 0 && !(value > highest)) continue;
+    best = static_cast<int>(i);
+    highest = value;
+  }
+  return best;
+}
+
+std::vector<v1::TaskMetric> TaskFigures(const LoadedTask& task,
+                                        std::span<const ExampleAnswer> answers) {
+  std::vector<v1::TaskMetric> metrics;
+  for (const int number : task.spec.figures()) {
+    const auto figure = static_cast<v1::TaskFigure>(number);
+    metrics.push_back(figure == v1::F1 ? PositiveF1(task, answers) : Share(task, figure, answers));
+    metrics.back().set_name(FigureName(figure));
+  }
+  return metrics;
+}
+
+double ChanceLevel(const LoadedTask& task, std::span<const ExampleAnswer> answers) {
+  if (task.spec.has_free() || answers.empty()) return 0;
+  double sum = 0;
+  for (const ExampleAnswer& answer : answers) {
+    sum += 1.0 / static_cast<double>(answer.choices.size());
+  }
+  return sum / static_cast<double>(answers.size());
+}
+
+double UsualChance(const v1::TaskSpec& spec) {
+  const int usual = spec.choice().usual_choices() > 0 ? spec.choice().usual_choices()
+                                                      : spec.choice().choices_size();
+  return usual > 0 ? 1.0 / usual : 0;
+}
+
+}  // namespace braid

@@ -1,0 +1,148 @@
+#include "evaluation/tasks/task_prompt.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+namespace braid {
+namespace {
+
+constexpr int kDefaultMaxTokens = 32;
+
+std::vector<std::string> WithDelimiter(const v1::TaskSpec& spec, const TaskExample& example) {
+  std::vector<std::string> texts;
+  for (const std::string& text : example.continuations) {
+    texts.push_back(absl::StrCat(DelimiterOf(spec), text));
+  }
+  return texts;
+}
+
+// The prompt of choice `i` alone where each has its own, else that of all.
+std::span<const std::string> ContinuationsOf(std::span<const std::string> all, size_t num_prompts,
+                                             size_t i) {
+  return num_prompts > 1 ? all.subspan(i, 1) : all;
+}
+
+int64_t LongestContinuation(const ScoredPrompt& prompt, int64_t reserved) {
+  for (const auto& continuation : prompt.continuations) {
+    reserved = std::max(reserved, static_cast<int64_t>(continuation.size()));
+  }
+  return reserved;
+}
+
+void KeepRightEnd(int64_t size, std::vector<int32_t>* tokens) {
+  if (static_cast<int64_t>(tokens->size()) > size)
+    tokens->erase(tokens->begin(), tokens->end() - size);
+}
+
+// True when something was cut.
+bool Cut(int64_t context_length, int64_t reserved, ScoredPrompt* prompt) {
+  const int64_t longest = LongestContinuation(*prompt, reserved);
+  if (static_cast<int64_t>(prompt->context.size()) + longest <= context_length) return false;
+  KeepRightEnd(std::max<int64_t>(context_length - longest, 1), &prompt->context);
+  for (auto& continuation : prompt->continuations) KeepRightEnd(context_length - 1, &continuation);
+  return true;
+}
+
+bool Fits(const std::vector<ScoredPrompt>& prompts, int64_t reserved, int64_t context_length) {
+  return std::ranges::all_of(prompts, [&](const ScoredPrompt& prompt) {
+    return static_cast<int64_t>(prompt.context.size()) + LongestContinuation(prompt, reserved) <=
+           context_length;
+  });
+}
+
+using Prompts = std::vector<ScoredPrompt>;
+using Shots = std::span<const Demonstration* const>;
+
+Prompts EncodeQuestion(const v1::TaskSpec& spec, const TaskExample& example, Shots shots,
+                       const TextCodec& codec) {
+  const std::vector<std::string> continuations = WithDelimiter(spec, example);
+  Prompts prompts;
+  for (size_t i = 0; i < example.prompts.size(); ++i) {
+    prompts.push_back(EncodePair(codec, PromptText(spec, shots, example.prompts[i]),
+                                 ContinuationsOf(continuations, example.prompts.size(), i)));
+  }
+  return prompts;
+}
+
+// How many demonstrations should fit before a bare question, by their own tokens.
+size_t GuessShots(Shots shots, const Prompts& bare, int64_t reserved, int64_t context_length) {
+  int64_t room = context_length;
+  for (const ScoredPrompt& prompt : bare) {
+    const auto size = static_cast<int64_t>(prompt.context.size());
+    room = std::min(room, context_length - size - LongestContinuation(prompt, reserved));
+  }
+  size_t count = 0;
+  while (count < shots.size() && (room -= shots[count]->num_tokens) >= 0) ++count;
+  return count;
+}
+
+int64_t Reserved(const v1::TaskSpec& spec) { return spec.has_free() ? MaxAnswerTokens(spec) : 0; }
+
+}  // namespace
+
+int MaxAnswerTokens(const v1::TaskSpec& spec) {
+  return spec.free().max_tokens() > 0 ? spec.free().max_tokens() : kDefaultMaxTokens;
+}
+
+std::string PromptText(const v1::TaskSpec& spec, Shots shots, absl::string_view prompt) {
+  std::string text = spec.description();
+  for (const Demonstration* shot : shots) text += shot->text;
+  absl::StrAppend(&text, prompt);
+  return text;
+}
+
+ScoredPrompt EncodePair(const TextCodec& codec, absl::string_view context,
+                        std::span<const std::string> continuations) {
+  const absl::string_view kept = absl::StripTrailingAsciiWhitespace(context);
+  const absl::string_view moved = context.substr(kept.size());
+  const std::vector<int32_t> tokens = codec.encode(std::string(kept));
+  ScoredPrompt prompt;
+  prompt.context.push_back(codec.eos_id);
+  prompt.context.insert(prompt.context.end(), tokens.begin(), tokens.end());
+  for (const std::string& continuation : continuations) {
+    std::vector<int32_t> whole = codec.encode(absl::StrCat(kept, moved, continuation));
+    // A tokenizer that joins everything into the context's tokens leaves the last one.
+    const size_t begin = std::min(tokens.size(), whole.empty() ? 0 : whole.size() - 1);
+    whole.erase(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(begin));
+    prompt.continuations.push_back(std::move(whole));
+  }
+  return prompt;
+}
+
+Question MakeQuestion(const LoadedTask& task, int64_t index, const DemonstrationSet& set,
+                      const TextCodec& codec, int64_t context_length) {
+  const TaskExample& example = task.examples[static_cast<size_t>(index)];
+  const std::vector<const Demonstration*> shots = set.For(example);
+  const int64_t reserved = Reserved(task.spec);
+  const auto encode = [&](size_t count) {
+    return EncodeQuestion(task.spec, example, Shots(shots).first(count), codec);
+  };
+  Prompts prompts = encode(0);
+  size_t count = GuessShots(shots, prompts, reserved, context_length);
+  if (count > 0) prompts = encode(count);
+  while (count > 0 && !Fits(prompts, reserved, context_length)) prompts = encode(--count);
+  while (count < shots.size()) {
+    Prompts more = encode(count + 1);
+    if (!Fits(more, reserved, context_length)) break;
+    prompts = std::move(more);
+    ++count;
+  }
+  Question question = {std::move(prompts), static_cast<int>(count), count < shots.size()};
+  for (ScoredPrompt& prompt : question.prompts) {
+    question.shortened |= Cut(context_length, reserved, &prompt);
+  }
+  return question;
+}
+
+ScoredPrompt UnconditionalPrompt(const LoadedTask& task, int64_t index, const TextCodec& codec,
+                                 int64_t context_length) {
+  const TaskExample& example = task.examples[static_cast<size_t>(index)];
+  ScoredPrompt prompt =
+      EncodePair(codec, example.unconditional_context, WithDelimiter(task.spec, example));
+  Cut(context_length, 0, &prompt);
+  return prompt;
+}
+
+}  // namespace braid

@@ -1,0 +1,186 @@
+#include "evaluation/tasks/task_spec.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/nearest_word.h"
+#include "base/status_macros.h"
+#include "evaluation/tasks/field_rule.h"
+#include "evaluation/tasks/task_files.h"
+#include "evaluation/tasks/text_template.h"
+#include "proto/config_text.h"
+
+namespace braid {
+namespace {
+
+absl::Status Refuse(const v1::TaskSpec& spec, absl::string_view message) {
+  return absl::InvalidArgumentError(absl::StrCat("task \"", spec.name(), "\": ", message));
+}
+
+bool IsName(absl::string_view name) {
+  return !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
+    return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_' || c == '-';
+  });
+}
+
+// A specification may come from a client: it names files of the data directory only.
+bool StaysInside(const std::string& name) {
+  const std::filesystem::path path = name;
+  return !path.is_absolute() &&
+         std::ranges::none_of(path, [](const auto& part) { return part == ".."; });
+}
+
+absl::Status CheckFile(const v1::TaskSpec& spec, const v1::TaskFile& file) {
+  if (file.path().empty()) return Refuse(spec, "a file has no path");
+  if (file.format() == v1::FILE_FORMAT_UNSPECIFIED) {
+    return Refuse(spec, absl::StrCat(file.path(), " has no format"));
+  }
+  for (const std::string& path : {file.path(), file.labels()}) {
+    if (!StaysInside(path)) {
+      return Refuse(spec, absl::StrCat("path ", path, ": expected a relative path without \"..\""));
+    }
+  }
+  const bool table = file.format() == v1::CSV_FILE || file.format() == v1::TSV_FILE;
+  if (table && !file.header() && file.columns().empty()) {
+    return Refuse(spec, absl::StrCat(file.path(), " has neither a header nor columns"));
+  }
+  for (const v1::TaskField& field : file.fields()) {
+    RETURN_IF_ERROR(FieldRule::Create(field, absl::StrCat("task \"", spec.name(), "\"")).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFiles(const v1::TaskSpec& spec) {
+  if (spec.examples().empty()) return Refuse(spec, "no examples { path: ... }");
+  if (!StaysInside(spec.folder())) return Refuse(spec, "folder: expected a name without \"..\"");
+  for (const TaskFiles* files : {&spec.examples(), &spec.demonstrations()}) {
+    for (const v1::TaskFile& file : *files) RETURN_IF_ERROR(CheckFile(spec, file));
+  }
+  for (const v1::TaskField& field : spec.fields()) {
+    RETURN_IF_ERROR(FieldRule::Create(field, absl::StrCat("task \"", spec.name(), "\"")).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTemplates(const v1::TaskSpec& spec) {
+  std::vector<std::string> texts = {spec.prompt(), spec.choice().gold(),
+                                    spec.choice().continuation(),
+                                    spec.choice().unconditional_context()};
+  texts.insert(texts.end(), spec.choice().choices().begin(), spec.choice().choices().end());
+  for (const std::string& text : texts) {
+    RETURN_IF_ERROR(TextTemplate::Parse(text, absl::StrCat("task \"", spec.name(), "\"")).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckChoice(const v1::TaskSpec& spec) {
+  const v1::ChoiceAnswer& choice = spec.choice();
+  if (choice.choices().empty() == choice.choices_from().empty()) {
+    return Refuse(spec, "choice: give either choices or choices_from");
+  }
+  if (choice.gold().empty()) return Refuse(spec, "choice: no gold");
+  if (!choice.labels().empty() && !choice.labels_from().empty()) {
+    return Refuse(spec, "choice: give either labels or labels_from");
+  }
+  if (!choice.labels().empty() && !choice.choices().empty() &&
+      choice.labels_size() != choice.choices_size()) {
+    return Refuse(spec, absl::StrCat("choice: ", choice.labels_size(), " labels for ",
+                                     choice.choices_size(), " choices"));
+  }
+  return absl::OkStatus();
+}
+
+bool FitsChoice(v1::TaskFigure figure) {
+  return figure != v1::EXACT_MATCH && figure != v1::ANSWER_F1;
+}
+
+bool HasPositive(const v1::ChoiceAnswer& choice) {
+  return std::ranges::find(choice.labels(), choice.positive()) != choice.labels().end();
+}
+
+absl::Status CheckFigures(const v1::TaskSpec& spec) {
+  if (spec.figures().empty()) return Refuse(spec, "no figures");
+  for (const int figure : spec.figures()) {
+    const auto value = static_cast<v1::TaskFigure>(figure);
+    if (!v1::TaskFigure_IsValid(figure) || figure == v1::TASK_FIGURE_UNSPECIFIED ||
+        FitsChoice(value) != spec.has_choice()) {
+      return Refuse(spec, absl::StrCat("figure ", FigureName(value), " is not one of ",
+                                       spec.has_choice() ? "choices" : "free answers"));
+    }
+    if (figure == v1::F1 && !HasPositive(spec.choice())) {
+      return Refuse(spec, "F1 needs choice.positive, one of choice.labels");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::TaskSpec> ParseTaskSpec(absl::string_view text, absl::string_view source) {
+  v1::TaskSpec spec;
+  RETURN_IF_ERROR(ParseConfig({text.data(), text.size()}, {source.data(), source.size()}, &spec));
+  const absl::Status checked = CheckTaskSpec(spec);
+  if (checked.ok()) return spec;
+  return absl::Status(checked.code(), absl::StrCat(source, ": ", checked.message()));
+}
+
+absl::Status CheckTaskSpec(const v1::TaskSpec& spec) {
+  if (!IsName(spec.name())) return Refuse(spec, "name: expected a-z, 0-9, _ and -");
+  if (spec.prompt().empty()) return Refuse(spec, "no prompt");
+  if (spec.num_shots() < 0) return Refuse(spec, "num_shots is negative");
+  RETURN_IF_ERROR(CheckFiles(spec));
+  RETURN_IF_ERROR(CheckTemplates(spec));
+  if (spec.has_choice()) {
+    RETURN_IF_ERROR(CheckChoice(spec));
+  } else if (spec.free().references_from().empty()) {
+    return Refuse(spec, "give choice { ... } or free { references_from: ... }");
+  }
+  return CheckFigures(spec);
+}
+
+absl::StatusOr<std::vector<v1::TaskSpec>> BuiltinTasks() {
+  std::vector<v1::TaskSpec> tasks;
+  for (const EmbeddedTask& embedded : EmbeddedTasks()) {
+    ASSIGN_OR_RETURN(v1::TaskSpec spec, ParseTaskSpec(embedded.text, embedded.file));
+    tasks.push_back(std::move(spec));
+  }
+  std::ranges::sort(tasks, {}, [](const v1::TaskSpec& spec) { return spec.name(); });
+  return tasks;
+}
+
+absl::StatusOr<v1::TaskSpec> BuiltinTask(const std::string& name) {
+  ASSIGN_OR_RETURN(const std::vector<v1::TaskSpec> tasks, BuiltinTasks());
+  std::vector<std::string> names;
+  for (const v1::TaskSpec& task : tasks) {
+    if (task.name() == name) return task;
+    names.push_back(task.name());
+  }
+  const std::string nearest = NearestWord(name, names);
+  return absl::NotFoundError(absl::StrCat(
+      "no built-in task \"", name, "\"",
+      nearest.empty() ? "" : absl::StrCat("; nearest: ", nearest),
+      "; braid eval tasks --list shows all, a task of your own comes with --task-file"));
+}
+
+std::string FigureName(v1::TaskFigure figure) {
+  return absl::AsciiStrToLower(v1::TaskFigure_Name(figure));
+}
+
+std::string TaskFolder(const v1::TaskSpec& spec) {
+  return spec.folder().empty() ? spec.name() : spec.folder();
+}
+
+std::string ExpectedFiles(const v1::TaskSpec& spec) {
+  std::vector<std::string> files;
+  for (const v1::TaskFile& file : spec.examples()) {
+    std::string name = absl::StrCat(TaskFolder(spec), "/", file.path());
+    if (!file.labels().empty()) absl::StrAppend(&name, " + ", file.labels());
+    if (std::ranges::find(files, name) == files.end()) files.push_back(name);
+  }
+  return absl::StrJoin(files, ", or ");
+}
+
+}  // namespace braid

@@ -1,0 +1,62 @@
+#include "evaluation/token_bytes.h"
+
+#include <numeric>
+#include <string>
+#include <string_view>
+
+namespace braid {
+namespace {
+
+// U+2581, which SentencePiece writes for a space.
+constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
+constexpr size_t kBytePieceSize = std::string_view("<0x0A>").size();
+
+int32_t BytesOfPiece(std::string_view piece) {
+  if (piece.size() == kBytePieceSize && piece.starts_with("<0x") && piece.ends_with(">")) return 1;
+  size_t bytes = piece.size();
+  for (size_t at = piece.find(kSpaceSymbol); at != std::string_view::npos;
+       at = piece.find(kSpaceSymbol, at + kSpaceSymbol.size())) {
+    bytes -= kSpaceSymbol.size() - 1;
+  }
+  return static_cast<int32_t>(bytes);
+}
+
+// Moves the running sum of `bytes` onto a line to `total`.
+void Scale(int64_t total, std::span<int32_t> bytes) {
+  const int64_t sum = std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
+  if (sum == total || sum == 0) return;
+  int64_t before = 0, scaled_before = 0;
+  for (int32_t& of_token : bytes) {
+    before += of_token;
+    const int64_t scaled = before * total / sum;
+    of_token = static_cast<int32_t>(scaled - scaled_before);
+    scaled_before = scaled;
+  }
+}
+
+}  // namespace
+
+TokenBytes MeasureTokens(const Tokenizer& tokenizer) {
+  TokenBytes table;
+  std::vector<bool> spaced;
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    const bool marker = id == tokenizer.eos_id() || id == tokenizer.bos_id();
+    const std::string piece = marker ? "" : tokenizer.Piece(id);
+    table.of_token.push_back(BytesOfPiece(piece));
+    spaced.push_back(piece.starts_with(kSpaceSymbol));
+  }
+  const std::vector<int32_t> letter = tokenizer.Encode("a");
+  if (!letter.empty() && spaced[letter[0]]) table.takes_dummy_space = std::move(spaced);
+  return table;
+}
+
+void AppendBytes(const TokenBytes& table, std::span<const int32_t> document,
+                 std::optional<int64_t> text_bytes, std::vector<int32_t>* bytes) {
+  const size_t first = bytes->size();
+  for (const int32_t token : document) bytes->push_back(table.of_token[token]);
+  if (document.empty()) return;
+  if (!table.takes_dummy_space.empty() && table.takes_dummy_space[document[0]]) --(*bytes)[first];
+  if (text_bytes) Scale(*text_bytes, std::span(*bytes).subspan(first));
+}
+
+}  // namespace braid

@@ -1,0 +1,252 @@
+#include "inference/huggingface/config_json.h"
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "base/strict_json.h"
+#include "model/config/model_config.h"
+
+namespace braid {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kLlama[] = "llama";
+constexpr char kSoftMoe[] = "braid_soft_moe";
+constexpr int kDeepestLevel = 16;
+// LLaMA's own defaults, for fields that old configurations leave out.
+constexpr double kDefaultRopeTheta = 10000;
+constexpr double kDefaultNormEpsilon = 1e-6;
+constexpr int kDefaultSegmentLength = 256;
+
+bool IsDense(const v1::ModelConfig& config) { return config.routing().router() == v1::DENSE; }
+
+std::string TorchName(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return "float16";
+    case DType::kBF16:
+      return "bfloat16";
+    default:
+      BRAID_CHECK(dtype == DType::kF32) << std::string(DTypeName(dtype));
+      return "float32";
+  }
+}
+
+void AddRouting(const v1::RoutingConfig& routing, nlohmann::ordered_json* json) {
+  (*json)["router"] = v1::Router_Name(routing.router());
+  (*json)["num_experts"] = routing.num_experts();
+  (*json)["segment_length"] = routing.segment_length();
+  (*json)["first_segment"] = v1::FirstSegment_Name(routing.first_segment());
+  (*json)["router_input"] = v1::RouterInput_Name(routing.router_input());
+  if (routing.moe_layers().empty()) return;
+  (*json)["moe_layers"] =
+      std::vector<int32_t>(routing.moe_layers().begin(), routing.moe_layers().end());
+}
+
+// Reads fields; the first problem is kept, and a default given from then on.
+class Fields {
+ public:
+  Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {}
+
+  // Null counts as absent, as in Python.
+  bool Has(const char* field) const { return object_.contains(field) && !object_[field].is_null(); }
+
+  int32_t Integer(const char* field, std::optional<int32_t> fallback = std::nullopt) {
+    if (!Has(field) && fallback.has_value()) return *fallback;
+    const bool good = Has(field) && object_[field].is_number_integer() &&
+                      object_[field] >= int64_t{0} && object_[field] <= int64_t{INT32_MAX};
+    return good ? object_[field].get<int32_t>() : (Refuse(field, "a count"), 0);
+  }
+
+  double Number(const char* field, double fallback) {
+    if (!Has(field)) return fallback;
+    return object_[field].is_number() ? object_[field].get<double>()
+                                      : (Refuse(field, "a number"), fallback);
+  }
+
+  bool Flag(const char* field) {
+    if (!Has(field)) return false;
+    return object_[field].is_boolean() ? object_[field].get<bool>()
+                                       : (Refuse(field, "true or false"), false);
+  }
+
+  std::string Text(const char* field, const std::string& fallback) {
+    if (!Has(field)) return fallback;
+    return object_[field].is_string() ? object_[field].get<std::string>()
+                                      : (Refuse(field, "a string"), fallback);
+  }
+
+  void Require(bool good, const char* field, const std::string& expected) {
+    if (!good) Refuse(field, expected);
+  }
+
+  const Json& operator[](const char* field) const { return object_[field]; }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  void Refuse(const char* field, const std::string& expected) {
+    if (!status_.ok()) return;
+    const std::string got = object_.contains(field) ? object_[field].dump() : "nothing";
+    status_ = absl::InvalidArgumentError(
+        absl::StrCat(path_, ": ", field, ": got ", got, ", expected ", expected));
+  }
+
+  const Json& object_;
+  std::string path_;
+  absl::Status status_;
+};
+
+// transformers 5 moved rope_theta and rope_scaling into one object.
+double RopeTheta(Fields* fields) {
+  fields->Require(!fields->Has("rope_scaling"), "rope_scaling",
+                  "null (scaled rotary embeddings are not supported)");
+  if (!fields->Has("rope_parameters")) return fields->Number("rope_theta", kDefaultRopeTheta);
+  const Json& rope = (*fields)["rope_parameters"];
+  const bool plain = rope.is_object() && rope.value("rope_type", Json("default")) == "default" &&
+                     rope.contains("rope_theta") && rope["rope_theta"].is_number();
+  fields->Require(plain, "rope_parameters", R"({"rope_type": "default", "rope_theta": ...})");
+  return plain ? rope["rope_theta"].get<double>() : kDefaultRopeTheta;
+}
+
+// What LLaMA configurations may say beyond what braid computes.
+void RequireSupported(const v1::ModelConfig& config, Fields* fields) {
+  const int32_t heads = config.num_heads();
+  fields->Require(fields->Integer("num_key_value_heads", heads) == heads, "num_key_value_heads",
+                  absl::StrCat(heads,
+                               ", as many as num_attention_heads (grouped-query attention "
+                               "is not supported)"));
+  const int32_t width = heads > 0 ? config.d_model() / heads : 0;
+  fields->Require(fields->Integer("head_dim", width) == width, "head_dim",
+                  absl::StrCat("hidden_size / num_attention_heads = ", width));
+  fields->Require(fields->Text("hidden_act", "silu") == "silu", "hidden_act", "\"silu\"");
+  fields->Require(!fields->Flag("attention_bias"), "attention_bias",
+                  "false (biases are not supported)");
+  fields->Require(!fields->Flag("mlp_bias"), "mlp_bias", "false (biases are not supported)");
+  fields->Require(!fields->Has("quantization_config"), "quantization_config",
+                  "nothing (quantised weights are not supported; save the model dequantised)");
+  fields->Require(fields->Number("partial_rotary_factor", 1) == 1, "partial_rotary_factor", "1");
+}
+
+template <class Enum>
+Enum Named(Fields* fields, const char* field, bool (*parse)(const std::string&, Enum*),
+           const std::string& (*name)(Enum), Enum fallback) {
+  Enum value = fallback;
+  const std::string text = fields->Text(field, name(fallback));
+  fields->Require(parse(text, &value), field, absl::StrCat("a name such as ", name(fallback)));
+  return value;
+}
+
+void ReadRouting(Fields* fields, v1::RoutingConfig* routing) {
+  routing->set_num_experts(fields->Integer("num_experts"));
+  routing->set_segment_length(fields->Integer("segment_length"));
+  const auto parse_router = [](const std::string& text, v1::Router* value) {
+    return v1::Router_Parse(text, value);
+  };
+  const auto parse_first = [](const std::string& text, v1::FirstSegment* value) {
+    return v1::FirstSegment_Parse(text, value);
+  };
+  const auto parse_input = [](const std::string& text, v1::RouterInput* value) {
+    return v1::RouterInput_Parse(text, value);
+  };
+  routing->set_router(Named<v1::Router>(fields, "router", parse_router, v1::Router_Name<v1::Router>,
+                                        v1::CAUSAL_SEGMENT));
+  routing->set_first_segment(Named<v1::FirstSegment>(fields, "first_segment", parse_first,
+                                                     v1::FirstSegment_Name<v1::FirstSegment>,
+                                                     v1::SELF_STOP_GRADIENT));
+  routing->set_router_input(Named<v1::RouterInput>(fields, "router_input", parse_input,
+                                                   v1::RouterInput_Name<v1::RouterInput>,
+                                                   v1::NORMALIZED_MEAN));
+  if (!fields->Has("moe_layers")) return;
+  for (const Json& layer : (*fields)["moe_layers"]) {
+    const bool good = layer.is_number_integer() && layer >= 0 && layer <= INT32_MAX;
+    fields->Require(good, "moe_layers", "a list of layer numbers");
+    if (good) routing->add_moe_layers(layer.get<int32_t>());
+  }
+}
+
+v1::ModelConfig ReadShape(Fields* fields) {
+  v1::ModelConfig config;
+  config.set_vocab_size(fields->Integer("vocab_size"));
+  config.set_d_model(fields->Integer("hidden_size"));
+  config.set_d_ff(fields->Integer("intermediate_size"));
+  config.set_num_layers(fields->Integer("num_hidden_layers"));
+  config.set_num_heads(fields->Integer("num_attention_heads"));
+  config.set_sequence_length(fields->Integer("max_position_embeddings"));
+  config.set_norm_epsilon(fields->Number("rms_norm_eps", kDefaultNormEpsilon));
+  config.set_tie_embeddings(fields->Flag("tie_word_embeddings"));
+  // Zero means "the default" to ResolveModelConfig.
+  for (const char* field : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+                            "num_attention_heads", "max_position_embeddings"}) {
+    fields->Require(fields->Integer(field) > 0, field, "at least 1");
+  }
+  fields->Require(config.norm_epsilon() > 0, "rms_norm_eps", "a positive number");
+  return config;
+}
+
+}  // namespace
+
+std::string ArchitectureOf(const v1::ModelConfig& resolved) {
+  return IsDense(resolved) ? "LlamaForCausalLM" : "BraidSoftMoeForCausalLM";
+}
+
+std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, int32_t eos_id) {
+  nlohmann::ordered_json json = {{"architectures", {ArchitectureOf(resolved)}},
+                                 {"model_type", IsDense(resolved) ? kLlama : kSoftMoe},
+                                 {"vocab_size", resolved.vocab_size()},
+                                 {"hidden_size", resolved.d_model()},
+                                 {"intermediate_size", resolved.d_ff()},
+                                 {"num_hidden_layers", resolved.num_layers()},
+                                 {"num_attention_heads", resolved.num_heads()},
+                                 {"num_key_value_heads", resolved.num_heads()},
+                                 {"hidden_act", "silu"},
+                                 {"max_position_embeddings", resolved.sequence_length()},
+                                 {"initializer_range", 0.02},
+                                 {"rms_norm_eps", resolved.norm_epsilon()},
+                                 {"rope_theta", resolved.rope_theta()},
+                                 {"rope_scaling", nullptr},
+                                 {"attention_bias", false},
+                                 {"mlp_bias", false},
+                                 {"tie_word_embeddings", resolved.tie_embeddings()},
+                                 {"use_cache", true},
+                                 {"bos_token_id", eos_id},
+                                 {"eos_token_id", eos_id},
+                                 {"torch_dtype", TorchName(dtype)}};
+  if (!IsDense(resolved)) AddRouting(resolved.routing(), &json);
+  return json.dump(2) + "\n";
+}
+
+absl::StatusOr<v1::ModelConfig> ParseConfigJson(std::string_view text,
+                                                const std::filesystem::path& path) {
+  const absl::StatusOr<Json> json = ParseStrictJson(text, kDeepestLevel);
+  if (!json.ok() || !json->is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path.string(), ": ", json.ok() ? "not a JSON object" : json.status().message()));
+  }
+  Fields fields(*json, path.string());
+  const std::string type = fields.Text("model_type", "");
+  fields.Require(type == kLlama || type == kSoftMoe, "model_type",
+                 absl::StrCat("\"", kLlama, "\" or \"", kSoftMoe, "\""));
+  RETURN_IF_ERROR(fields.status());
+  v1::ModelConfig config = ReadShape(&fields);
+  config.set_rope_theta(RopeTheta(&fields));
+  fields.Require(config.rope_theta() > 0, "rope_theta", "a positive number");
+  RequireSupported(config, &fields);
+  if (type == kSoftMoe) {
+    ReadRouting(&fields, config.mutable_routing());
+  } else {
+    config.mutable_routing()->set_segment_length(
+        std::gcd(kDefaultSegmentLength, config.sequence_length()));
+  }
+  RETURN_IF_ERROR(fields.status());
+  const absl::StatusOr<v1::ModelConfig> resolved = ResolveModelConfig(config);
+  if (resolved.ok()) return resolved;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path.string(), ", read as a braid model: ", resolved.status().message()));
+}
+
+}  // namespace braid

@@ -1,0 +1,222 @@
+#include "inference/huggingface/model_export.h"
+
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+#include "formats/tokenizer.h"
+#include "formats/weight_files.h"
+#include "inference/huggingface/baked_weights.h"
+#include "inference/huggingface/config_json.h"
+#include "inference/huggingface/file_tensor.h"
+#include "inference/huggingface/output_directory.h"
+#include "inference/prompt.h"
+#include "model/config/parameter_layout.h"
+#include "runs/model_path.h"
+#include "trainer/training_state.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr int32_t kUnknownId = 0;
+
+// What to write: a configuration and the values of its parameters.
+struct Source {
+  v1::ModelConfig config;
+  // By the parameter's name; needed until the next call only.
+  std::function<absl::StatusOr<std::span<const float>>(const std::string&)> values;
+};
+
+Source PlainSource(LanguageModel& model) {
+  std::map<std::string, std::span<const float>> values;
+  for (const Parameter& p : model.parameters()) values[p.name] = p.value;
+  return {model.config(),
+          [values](const std::string& name) -> absl::StatusOr<std::span<const float>> {
+            return values.at(name);
+          }};
+}
+
+// A parameter's values as the file has them; `transposed` holds them if need be.
+absl::StatusOr<std::span<const float>> FileValues(const Source& source,
+                                                  const ParameterSpec& parameter,
+                                                  std::vector<float>* transposed) {
+  ASSIGN_OR_RETURN(const std::span<const float> values, source.values(parameter.name));
+  if (!FileTensorOf(parameter).transposed) return values;
+  transposed->resize(values.size());
+  TransposeMatrices(values, parameter.shape.end()[-2], parameter.shape.end()[-1], *transposed);
+  return *transposed;
+}
+
+std::string GenerationConfig(int32_t eos_id) {
+  const OrderedJson json = {
+      {"_from_model_config", true}, {"bos_token_id", eos_id}, {"eos_token_id", eos_id}};
+  return json.dump(2) + "\n";
+}
+
+std::string TokenizerConfig(const Tokenizer& tokenizer, int32_t sequence_length) {
+  const std::string eos = tokenizer.Piece(tokenizer.eos_id());
+  const OrderedJson json = {{"tokenizer_class", "LlamaTokenizer"},
+                            {"add_bos_token", true},
+                            {"add_eos_token", false},
+                            {"bos_token", eos},
+                            {"eos_token", eos},
+                            {"unk_token", tokenizer.Piece(kUnknownId)},
+                            {"legacy", false},
+                            {"clean_up_tokenization_spaces", false},
+                            {"model_max_length", sequence_length}};
+  return json.dump(2) + "\n";
+}
+
+std::string SpecialTokens(const Tokenizer& tokenizer) {
+  const std::string eos = tokenizer.Piece(tokenizer.eos_id());
+  const OrderedJson json = {
+      {"bos_token", eos}, {"eos_token", eos}, {"unk_token", tokenizer.Piece(kUnknownId)}};
+  return json.dump(2) + "\n";
+}
+
+class Writer {
+ public:
+  Writer(const fs::path& directory, v1::ExportResponse* response)
+      : directory_(directory), response_(response) {}
+
+  absl::Status Text(const std::string& name, std::string_view text) {
+    ASSIGN_OR_RETURN(auto file, AtomicFile::Create(directory_ / name));
+    RETURN_IF_ERROR(file->Append(text));
+    ASSIGN_OR_RETURN(const FileSummary summary, file->Commit());
+    Add(summary);
+    return absl::OkStatus();
+  }
+
+  absl::Status Weights(const Source& source, const ExportOptions& options) {
+    std::map<std::string, ParameterSpec> parameters;  // by name in the file
+    std::vector<float> transposed;
+    WeightsToWrite weights;
+    weights.max_file_bytes = options.max_shard_bytes;
+    int64_t count = 0;
+    for (const ParameterSpec& spec : ParameterLayout(source.config)) {
+      const FileTensor tensor = FileTensorOf(spec);
+      weights.tensors.push_back({tensor.name, options.dtype, tensor.shape});
+      parameters[tensor.name] = spec;
+      count += spec.size;
+    }
+    weights.values = [&](const TensorInfo& tensor) {
+      return FileValues(source, parameters.at(tensor.name), &transposed);
+    };
+    ASSIGN_OR_RETURN(const std::vector<FileSummary> files, WriteWeightFiles(directory_, weights));
+    for (const FileSummary& file : files) Add(file);
+    response_->set_num_parameters(count);
+    return absl::OkStatus();
+  }
+
+ private:
+  void Add(const FileSummary& summary) {
+    v1::ExportedFile* file = response_->add_files();
+    file->set_name(summary.name);
+    file->set_bytes(summary.bytes);
+  }
+
+  const fs::path directory_;
+  v1::ExportResponse* response_;
+};
+
+absl::Status CheckVocabulary(const Tokenizer& tokenizer, const v1::ModelConfig& config,
+                             const fs::path& path) {
+  if (tokenizer.vocab_size() == config.vocab_size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path.string(), " has ", tokenizer.vocab_size(),
+                                                 " pieces, expected the model's ",
+                                                 config.vocab_size()));
+}
+
+absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
+                      const ExportOptions& options, const fs::path& directory,
+                      v1::ExportResponse* response) {
+  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(tokenizer_path));
+  RETURN_IF_ERROR(CheckVocabulary(*tokenizer, source.config, tokenizer_path));
+  ASSIGN_OR_RETURN(const std::string tokenizer_bytes, ReadFile(tokenizer_path));
+  const int32_t eos = tokenizer->eos_id();
+  Writer writer(directory, response);
+  RETURN_IF_ERROR(writer.Text("config.json", FormatConfigJson(source.config, options.dtype, eos)));
+  RETURN_IF_ERROR(writer.Text("generation_config.json", GenerationConfig(eos)));
+  RETURN_IF_ERROR(writer.Weights(source, options));
+  RETURN_IF_ERROR(writer.Text(kTokenizerFile, tokenizer_bytes));
+  RETURN_IF_ERROR(writer.Text("tokenizer_config.json",
+                              TokenizerConfig(*tokenizer, source.config.sequence_length())));
+  return writer.Text("special_tokens_map.json", SpecialTokens(*tokenizer));
+}
+
+void AddRouting(const std::vector<ExpertMixture>& mixtures, v1::ExportResponse* response) {
+  for (size_t layer = 0; layer < mixtures.size(); ++layer) {
+    const std::vector<float>& down = mixtures[layer].down;
+    if (down.empty()) continue;
+    v1::LayerWeights* weights = response->add_routing();
+    weights->set_layer(static_cast<int32_t>(layer));
+    weights->mutable_weights()->Add(down.begin(), down.end());
+  }
+}
+
+absl::StatusOr<DType> DTypeOf(const std::string& name) {
+  if (name.empty() || name == "float32") return DType::kF32;
+  if (name == "bfloat16") return DType::kBF16;
+  if (name == "float16") return DType::kF16;
+  return absl::InvalidArgumentError(
+      absl::StrCat("dtype: got \"", name, "\", expected float32, bfloat16 or float16"));
+}
+
+absl::StatusOr<ExportOptions> OptionsOf(const v1::ExportRequest& request,
+                                        const fs::path& tokenizer_path) {
+  ExportOptions options;
+  ASSIGN_OR_RETURN(options.dtype, DTypeOf(request.dtype()));
+  if (request.max_shard_bytes() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_shard_bytes: got ", request.max_shard_bytes(), ", expected at least 1"));
+  }
+  if (request.max_shard_bytes() > 0) options.max_shard_bytes = request.max_shard_bytes();
+  options.force = request.force();
+  if (!request.has_bake_prompt()) return options;
+  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(tokenizer_path));
+  options.bake_prompt = PromptTokens(*tokenizer, request.bake_prompt());
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::path& tokenizer,
+                                               const ExportOptions& options,
+                                               const fs::path& output) {
+  ASSIGN_OR_RETURN(const auto directory,
+                   OutputDirectory::Create({output, options.force, "config.json"}));
+  v1::ExportResponse response;
+  Source source = PlainSource(model);
+  std::optional<BakedWeights> baked;
+  if (options.bake_prompt.has_value()) {
+    ASSIGN_OR_RETURN(baked, BakedWeights::Create(model, *options.bake_prompt));
+    source = {baked->config(), [&](const std::string& name) { return baked->Values(name); }};
+    AddRouting(baked->mixtures(), &response);
+  }
+  RETURN_IF_ERROR(WriteAll(source, tokenizer, options, directory->staging(), &response));
+  RETURN_IF_ERROR(directory->Publish(directory->staging()));
+  response.set_output_dir(directory->path().string());
+  response.set_architecture(ArchitectureOf(source.config));
+  return response;
+}
+
+absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
+  SetModelThreads(request.num_threads());
+  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), std::cerr));
+  const fs::path tokenizer = path.checkpoint / kTokenizerFile;
+  ASSIGN_OR_RETURN(const ExportOptions options, OptionsOf(request, tokenizer));
+  ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));
+  return ExportModel(*model, tokenizer, options, request.output_dir());
+}
+
+}  // namespace braid

@@ -1,0 +1,82 @@
+#include "inference/huggingface/output_directory.h"
+
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/file_error.h"
+#include "base/status_macros.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path Absolute(const fs::path& path) {
+  const fs::path normal = fs::absolute(path).lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
+}
+
+fs::path Beside(const fs::path& path, const char* ending) {
+  fs::path name = path;
+  return name += ending;
+}
+
+absl::Status Remove(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  return error ? SystemError("remove", path, error.value()) : absl::OkStatus();
+}
+
+absl::Status CheckReplaceable(const fs::path& path, const OutputPlace& place) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(path, error))) return absl::OkStatus();
+  if (!fs::is_directory(path, error)) {
+    return absl::AlreadyExistsError(absl::StrCat(path.string(), " exists and is no directory"));
+  }
+  if (fs::is_empty(path, error) && !error) return absl::OkStatus();
+  if (!place.force) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(path.string(), " exists; choose another directory or use --force"));
+  }
+  if (fs::exists(path / place.marker, error) && !fs::is_symlink(path, error)) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(path.string(), " has no ", place.marker,
+                   ", so it is not what was written here before; remove it yourself"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Create(const OutputPlace& place) {
+  if (place.path.empty()) return absl::InvalidArgumentError("output_dir: name a directory");
+  const fs::path path = Absolute(place.path);
+  RETURN_IF_ERROR(CheckReplaceable(path, place));
+  std::unique_ptr<OutputDirectory> output(new OutputDirectory(path, Beside(path, ".tmp")));
+  RETURN_IF_ERROR(Remove(output->staging_));
+  RETURN_IF_ERROR(MakeDirectories(output->staging_));
+  return output;
+}
+
+OutputDirectory::~OutputDirectory() { (void)Remove(staging_); }
+
+absl::Status OutputDirectory::Publish(const fs::path& content) {
+  const fs::path aside = Beside(path_, ".old.tmp");
+  std::error_code error;
+  if (!fs::exists(path_, error) || fs::is_empty(path_, error)) {
+    return PublishDirectory(content, path_);
+  }
+  RETURN_IF_ERROR(Remove(aside));
+  fs::rename(path_, aside, error);
+  if (error) return SystemError("rename", path_, error.value());
+  const absl::Status status = PublishDirectory(content, path_);
+  if (!status.ok()) {
+    fs::rename(aside, path_, error);
+    return status;
+  }
+  return Remove(aside);
+}
+
+}  // namespace braid

@@ -1,0 +1,20 @@
+#include "inference/loaded_model.h"
+
+#include "base/status_macros.h"
+#include "inference/text_generation.h"
+#include "runs/model_path.h"
+#include "trainer/training_state.h"
+
+namespace braid {
+
+absl::StatusOr<LoadedModel> LoadedModel::Load(const std::filesystem::path& path,
+                                              std::ostream& warnings) {
+  ASSIGN_OR_RETURN(const ModelPath found, FindModel(path, warnings));
+  LoadedModel loaded{found.checkpoint, nullptr, nullptr};
+  ASSIGN_OR_RETURN(loaded.model, LoadModel(found.checkpoint));
+  ASSIGN_OR_RETURN(loaded.tokenizer, Tokenizer::Load(found.checkpoint / "tokenizer.model"));
+  RETURN_IF_ERROR(CheckVocabulary(*loaded.tokenizer, loaded.model->config()));
+  return loaded;
+}
+
+}  // namespace braid

@@ -1,0 +1,28 @@
+// A checkpoint in memory, ready to continue texts.
+#ifndef BRAID_INFERENCE_LOADED_MODEL_H_
+#define BRAID_INFERENCE_LOADED_MODEL_H_
+
+#include <filesystem>
+#include <memory>
+#include <ostream>
+
+#include "absl/status/statusor.h"
+#include "formats/tokenizer.h"
+#include "model/language_model.h"
+
+namespace braid {
+
+struct LoadedModel {
+  std::filesystem::path checkpoint;
+  std::unique_ptr<LanguageModel> model;
+  std::unique_ptr<Tokenizer> tokenizer;
+
+  // `path` as of FindModel, whose errors these are, and DataLoss for a checkpoint that does not
+  // fit together.
+  static absl::StatusOr<LoadedModel> Load(const std::filesystem::path& path,
+                                          std::ostream& warnings);
+};
+
+}  // namespace braid
+
+#endif  // BRAID_INFERENCE_LOADED_MODEL_H_

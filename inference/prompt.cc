@@ -1,0 +1,43 @@
+#include "inference/prompt.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace braid {
+namespace {
+
+// A little more than most tokenizers have.
+constexpr size_t kBytesPerToken = 8;
+// A cut changes the tokens next to it, so their number within this.
+constexpr int64_t kCutTokens = 64;
+
+absl::Status TooLong(const std::string& got, int64_t context) {
+  return absl::InvalidArgumentError(absl::StrCat("prompt: got ", got, " tokens, expected at most ",
+                                                 context, " (the model's sequence_length)"));
+}
+
+}  // namespace
+
+std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, const std::string& text) {
+  std::vector<int32_t> tokens = tokenizer.Encode(text);
+  tokens.insert(tokens.begin(), tokenizer.eos_id());
+  return tokens;
+}
+
+absl::StatusOr<std::vector<int32_t>> FittingPromptTokens(const Tokenizer& tokenizer,
+                                                         const std::string& text, int64_t context) {
+  const int64_t too_many = context + kCutTokens;
+  for (size_t bytes = static_cast<size_t>(too_many) * kBytesPerToken; bytes < text.size();
+       bytes *= 2) {
+    const size_t beginning = tokenizer.Encode(text.substr(0, bytes)).size();
+    if (static_cast<int64_t>(beginning) > too_many) {
+      return TooLong(absl::StrCat("more than ", context), context);
+    }
+  }
+  std::vector<int32_t> tokens = PromptTokens(tokenizer, text);
+  if (static_cast<int64_t>(tokens.size()) <= context) return tokens;
+  return TooLong(absl::StrCat(tokens.size()), context);
+}
+
+}  // namespace braid

@@ -1,0 +1,101 @@
+#include "model/advance.h"
+
+#include <ATen/ATen.h>
+
+#include "model/kernels/causal_attention.h"
+#include "model/kernels/rms_norm.h"
+
+namespace braid {
+namespace {
+
+at::Tensor Embed(const ModelTensors& model, std::span<const int32_t> tokens) {
+  const at::Tensor& table = model.weights.embedding;
+  return at::embedding(table,
+                       at::tensor(at::ArrayRef<int32_t>(tokens.data(), tokens.size()), at::kLong)
+                           .to(table.device()));
+}
+
+// Keeps keys and values of the positions from `position` on; qkv [n, 3D] -> [n, D].
+at::Tensor AttendCached(const ModelTensors& model, const at::Tensor& qkv, int64_t position,
+                        const LayerState& layer) {
+  const int64_t count = qkv.size(0), end = position + count;
+  const RotatedHeads heads = RotateHeads(qkv.unsqueeze(0), model.tables, position);
+  layer.keys.narrow(1, position, count).copy_(heads.k[0]);
+  layer.values.narrow(1, position, count).copy_(heads.v[0]);
+  return CausalAttend(heads.q[0], layer.keys.narrow(1, 0, end), layer.values.narrow(1, 0, end))
+      .transpose(0, 1)
+      .reshape({count, -1});
+}
+
+// Calls attend(layer, qkv) and ffn(layer, h, x) for the rows of all positions.
+template <class Attend, class Ffn>
+at::Tensor RunLayers(const ModelTensors& model, at::Tensor h, Attend attend, Ffn ffn) {
+  const double epsilon = model.config.norm_epsilon();
+  for (size_t i = 0; i < model.weights.layers.size(); ++i) {
+    const LayerWeights& w = model.weights.layers[i];
+    const at::Tensor qkv = at::mm(RmsNorm(h, w.attention_norm, epsilon), w.qkv.t());
+    h = at::addmm(h, attend(i, qkv), w.attention_output.t());
+    h = ffn(i, h, RmsNorm(h, w.ffn_norm, epsilon));
+  }
+  return h;
+}
+
+at::Tensor FinalNorm(const ModelTensors& model, const at::Tensor& h) {
+  return RmsNorm(h, model.weights.final_norm, model.config.norm_epsilon());
+}
+
+}  // namespace
+
+void Advance(const ModelTensors& model, std::span<const int32_t> tokens, SequenceState* sequence) {
+  const auto attend = [&](size_t layer, const at::Tensor& qkv) {
+    return AttendCached(model, qkv, sequence->position(), sequence->layers[layer]);
+  };
+  const auto ffn = [&](size_t layer, const at::Tensor& h, const at::Tensor& x) {
+    return sequence->layers[layer].ffn->AddFfn(h, x);
+  };
+  const at::Tensor h = RunLayers(model, Embed(model, tokens), attend, ffn);
+  sequence->last_hidden = FinalNorm(model, h.narrow(0, h.size(0) - 1, 1));
+  sequence->tokens.insert(sequence->tokens.end(), tokens.begin(), tokens.end());
+}
+
+std::vector<std::vector<float>> AdvanceTogether(const ModelTensors& model,
+                                                std::span<const int32_t> tokens,
+                                                std::span<SequenceState* const> sequences) {
+  const auto attend = [&](size_t layer, const at::Tensor& qkv) {
+    std::vector<at::Tensor> rows;
+    for (const SequenceState* s : sequences) {
+      const at::Tensor row = qkv.narrow(0, std::ssize(rows), 1);
+      rows.push_back(AttendCached(model, row, s->position(), s->layers[layer]));
+    }
+    return at::cat(rows);
+  };
+  const auto ffn = [&](size_t layer, const at::Tensor& h, const at::Tensor& x) {
+    IncrementalFfn& first = *sequences[0]->layers[layer].ffn;
+    if (first.IsPositionWise()) return first.AddFfn(h, x);
+    std::vector<at::Tensor> rows;
+    for (const SequenceState* s : sequences) {
+      const int64_t i = std::ssize(rows);
+      rows.push_back(s->layers[layer].ffn->AddFfn(h.narrow(0, i, 1), x.narrow(0, i, 1)));
+    }
+    return at::cat(rows);
+  };
+  const at::Tensor hidden = FinalNorm(model, RunLayers(model, Embed(model, tokens), attend, ffn));
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    sequences[i]->last_hidden = hidden.narrow(0, static_cast<int64_t>(i), 1);
+    sequences[i]->tokens.push_back(tokens[i]);
+  }
+  return LogitRows(model, hidden);
+}
+
+std::vector<std::vector<float>> LogitRows(const ModelTensors& model, const at::Tensor& hidden) {
+  const at::Tensor logits =
+      at::mm(hidden, model.weights.head.t()).to(at::kCPU, at::kFloat).contiguous();
+  const float* data = logits.data_ptr<float>();
+  std::vector<std::vector<float>> rows;
+  for (int64_t i = 0; i < logits.size(0); ++i, data += logits.size(1)) {
+    rows.emplace_back(data, data + logits.size(1));
+  }
+  return rows;
+}
+
+}  // namespace braid

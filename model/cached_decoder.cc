@@ -1,0 +1,163 @@
+#include "model/cached_decoder.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "model/advance.h"
+#include "model/continuation_scores.h"
+#include "model/routing/router.h"
+#include "model/tensor_guard.h"
+
+namespace braid {
+
+CachedDecoder::CachedDecoder(const v1::ModelConfig& config, const TransformerWeights& weights,
+                             const AttentionTables& tables, MergeMode mode)
+    : model_{config, weights, tables}, mode_(mode) {}
+
+absl::StatusOr<std::vector<float>> CachedDecoder::Prefill(std::span<const int32_t> prompt) {
+  if (prompt.empty()) {
+    return absl::InvalidArgumentError("prompt: no tokens, expected at least one");
+  }
+  const auto limit = static_cast<size_t>(model_.config.sequence_length());
+  if (prompt.size() > limit) {
+    return absl::InvalidArgumentError(absl::StrCat("prompt: ", prompt.size(),
+                                                   " tokens, expected at most sequence_length ",
+                                                   limit, "; shorten it"));
+  }
+  RETURN_IF_ERROR(CheckTokens(prompt));
+  reused_tokens_ = Reusable(prompt);
+  return Continue(reused_tokens_, prompt.subspan(reused_tokens_));
+}
+
+absl::StatusOr<std::vector<float>> CachedDecoder::Step(int32_t token) {
+  RETURN_IF_ERROR(CheckStep(token));
+  return Continue(sequence_.position(), {&token, 1});
+}
+
+absl::StatusOr<std::vector<std::vector<float>>> CachedDecoder::StepTogether(
+    std::span<CachedDecoder* const> decoders, std::span<const int32_t> tokens) {
+  std::vector<SequenceState*> sequences;
+  for (size_t i = 0; i < decoders.size(); ++i) {
+    const absl::Status status = decoders[i]->CheckStep(tokens[i]);
+    if (!status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("sequence ", i, ": ", status.message()));
+    }
+    sequences.push_back(&decoders[i]->sequence_);
+  }
+  if (sequences.empty()) return std::vector<std::vector<float>>();
+  auto logits = WithoutGradients<std::vector<std::vector<float>>>(
+      [&] { return AdvanceTogether(decoders[0]->model_, tokens, sequences); });
+  if (!logits.ok()) {
+    for (SequenceState* sequence : sequences) *sequence = {};
+  }
+  return logits;
+}
+
+absl::StatusOr<std::vector<std::vector<float>>> CachedDecoder::ScoreContinuations(
+    std::span<const std::vector<int32_t>> continuations) {
+  if (sequence_.tokens.empty()) {
+    return absl::FailedPreconditionError("ScoreContinuations before Prefill");
+  }
+  for (size_t i = 0; i < continuations.size(); ++i) {
+    const absl::Status status = CheckContinuation(continuations[i]);
+    if (status.ok()) continue;
+    return absl::Status(status.code(), absl::StrCat("continuation ", i, ": ", status.message()));
+  }
+  return WithoutGradients<std::vector<std::vector<float>>>(
+      [&] { return ContinuationScores(model_, sequence_, continuations); });
+}
+
+absl::Status CachedDecoder::CheckTokens(std::span<const int32_t> tokens) const {
+  for (int32_t token : tokens) {
+    if (token < 0 || token >= model_.config.vocab_size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("token id ", token, ", expected 0 to ", model_.config.vocab_size() - 1));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CachedDecoder::CheckStep(int32_t token) const {
+  const int64_t limit = model_.config.sequence_length();
+  if (sequence_.tokens.empty()) return absl::FailedPreconditionError("Step before Prefill");
+  if (sequence_.position() >= limit) {
+    return absl::OutOfRangeError(absl::StrCat("the sequence has reached sequence_length ", limit));
+  }
+  return CheckTokens({&token, 1});
+}
+
+absl::Status CachedDecoder::CheckContinuation(std::span<const int32_t> tokens) const {
+  if (tokens.empty()) return absl::InvalidArgumentError("no tokens, expected at least one");
+  const auto room = static_cast<size_t>(model_.config.sequence_length() - sequence_.position());
+  if (tokens.size() > room) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        tokens.size(), " tokens, expected at most ", room, ": the sequence has ",
+        sequence_.position(), " of sequence_length ", model_.config.sequence_length()));
+  }
+  return CheckTokens(tokens);
+}
+
+std::vector<ExpertMixture> CachedDecoder::Mixtures() const {
+  std::vector<ExpertMixture> mixtures;
+  for (const LayerState& state : sequence_.layers) mixtures.push_back(state.ffn->Mixture());
+  return mixtures;
+}
+
+int64_t CachedDecoder::Reusable(std::span<const int32_t> prompt) const {
+  const std::vector<int32_t>& held = sequence_.tokens;
+  const auto differ = std::mismatch(held.begin(), held.end(), prompt.begin(), prompt.end());
+  const int64_t common = differ.first - held.begin(), length = std::ssize(prompt);
+  int64_t kept = std::min(common, length - 1);
+  for (const LayerState& layer : sequence_.layers) {
+    kept = std::min(kept, layer.ffn->Reusable(common, length));
+  }
+  return kept;
+}
+
+absl::StatusOr<std::vector<float>> CachedDecoder::Continue(int64_t kept,
+                                                           std::span<const int32_t> tokens) {
+  auto logits = WithoutGradients<std::vector<float>>([&] {
+    if (kept == 0) {
+      Reset();
+    } else if (kept < sequence_.position()) {
+      Rewind(kept);
+    }
+    return Append(tokens);
+  });
+  if (!logits.ok()) sequence_ = {};
+  return logits;
+}
+
+void CachedDecoder::Rewind(int64_t position) {
+  sequence_.tokens.resize(position);
+  for (const LayerState& layer : sequence_.layers) layer.ffn->Rewind(position);
+}
+
+void CachedDecoder::Reset() {
+  const v1::ModelConfig& config = model_.config;
+  const int64_t heads = config.num_heads(), d = config.d_model();
+  const at::TensorOptions options = model_.weights.embedding.options().requires_grad(false);
+  const LayerRouters routers(config);
+  sequence_ = {};
+  for (int i = 0; i < config.num_layers(); ++i) {
+    const at::Tensor cache = at::empty({2, heads, config.sequence_length(), d / heads}, options);
+    sequence_.layers.push_back(
+        {cache[0], cache[1], routers.Of(i).Incremental(model_.weights.layers[i].ffn, mode_)});
+  }
+}
+
+std::vector<float> CachedDecoder::Append(std::span<const int32_t> tokens) {
+  const size_t segment = mode_ == MergeMode::kPrompt ? model_.config.sequence_length()
+                                                     : model_.config.routing().segment_length();
+  while (!tokens.empty()) {
+    const size_t count = std::min(tokens.size(), segment - sequence_.tokens.size() % segment);
+    Advance(model_, tokens.first(count), &sequence_);
+    tokens = tokens.subspan(count);
+  }
+  return LogitRows(model_, sequence_.last_hidden)[0];
+}
+
+}  // namespace braid

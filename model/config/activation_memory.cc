@@ -1,0 +1,76 @@
+#include "model/config/activation_memory.h"
+
+#include <algorithm>
+
+#include "model/config/model_config.h"
+#include "model/kernels/ffn_group_pass.h"
+
+namespace braid {
+namespace {
+
+constexpr int64_t kFloat = sizeof(float);
+// As in kernels/cross_entropy.cc.
+constexpr int64_t kChunkLogits = int64_t{512} << 10;
+constexpr int64_t kMinChunkRows = 512;
+
+struct LayerShape {
+  int64_t tokens, width, hidden, heads, vocabulary, segment, layers, moe_layers;
+};
+
+LayerShape ShapeOf(const v1::ModelConfig& config, int64_t batch_size) {
+  return {.tokens = batch_size * config.sequence_length(),
+          .width = config.d_model(),
+          .hidden = config.d_ff(),
+          .heads = config.num_heads(),
+          .vocabulary = config.vocab_size(),
+          .segment = config.routing().segment_length(),
+          .layers = config.num_layers(),
+          .moe_layers = static_cast<int64_t>(MoeLayers(config).size())};
+}
+
+// Two norms' inputs and outputs, q, k and v, the attention's output: eight times
+// D. Gate and up projections. A number each for the two norms and for the
+// softmax of every head.
+int64_t LayerFloats(const LayerShape& s) {
+  return s.tokens * (8 * s.width + 2 * s.hidden + s.heads + 2);
+}
+
+// Means of the segments and what the router's softmax and norm keep of them.
+int64_t RouterFloats(const LayerShape& s) { return s.tokens / s.segment * 2 * s.width; }
+
+// The embedded tokens (and their 64-bit numbers), the last norm's output.
+int64_t EndFloats(const LayerShape& s) { return s.tokens * (2 * s.width + 1) + 4 * s.tokens; }
+
+// The head's pass makes the gradients of its two inputs: with the logits of one
+// chunk; then once more, scaled. After that a layer's gradient and the
+// next one's exist together.
+int64_t TransientFloats(const LayerShape& s) {
+  const int64_t gradients = (s.tokens + s.vocabulary) * s.width;
+  const int64_t rows = std::min(s.tokens, std::max(kMinChunkRows, kChunkLogits / s.vocabulary));
+  return std::max(gradients + rows * s.vocabulary, 2 * gradients);
+}
+
+int64_t ScratchFloats(const LayerShape& s) {
+  const int64_t tokens = std::min(s.tokens, kMaxTokensPerGroup);
+  const int64_t segments =
+      s.moe_layers > 0 ? std::min(kMaxSegmentsPerGroup, std::max<int64_t>(1, tokens / s.segment))
+                       : 1;
+  const int64_t rows = std::min(s.hidden, kMaxTileRows);
+  const int64_t merged = std::min(kMergedBudget, segments * 3 * rows * s.width);
+  const int64_t ffn = 4 * tokens * s.width + 2 * merged + 3 * rows * tokens;
+  const int64_t attention = 3 * s.tokens * s.width;
+  return std::max(ffn, attention);
+}
+
+}  // namespace
+
+ActivationMemory ActivationsOf(const v1::ModelConfig& resolved, int64_t batch_size) {
+  const LayerShape shape = ShapeOf(resolved, batch_size);
+  const int64_t kept =
+      shape.layers * LayerFloats(shape) + shape.moe_layers * RouterFloats(shape) + EndFloats(shape);
+  return {.kept_bytes = kFloat * kept,
+          .transient_bytes = kFloat * TransientFloats(shape),
+          .scratch_bytes = kFloat * ScratchFloats(shape)};
+}
+
+}  // namespace braid

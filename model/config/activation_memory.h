@@ -1,0 +1,27 @@
+// Memory of one forward and backward pass beyond weights and their gradients.
+// Pure arithmetic that follows transformer.cc and the fused kernels of
+// processors; tests compare it with what the tensor library allocates.
+#ifndef BRAID_MODEL_CONFIG_ACTIVATION_MEMORY_H_
+#define BRAID_MODEL_CONFIG_ACTIVATION_MEMORY_H_
+
+#include <cstdint>
+
+#include "braid/v1/model.pb.h"
+
+namespace braid {
+
+struct ActivationMemory {
+  int64_t kept_bytes = 0;       // of all layers, for backward
+  int64_t transient_bytes = 0;  // beside them, at the most
+  int64_t scratch_bytes = 0;    // of the kernels; stays with the process
+
+  int64_t total_bytes() const { return kept_bytes + transient_bytes + scratch_bytes; }
+};
+
+// Of a micro-batch of `batch_size` sequences of full length, for dense models and
+// routers that merge experts (CAUSAL_SEGMENT, PREFIX).
+ActivationMemory ActivationsOf(const v1::ModelConfig& resolved, int64_t batch_size);
+
+}  // namespace braid
+
+#endif  // BRAID_MODEL_CONFIG_ACTIVATION_MEMORY_H_

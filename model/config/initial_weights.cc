@@ -1,0 +1,44 @@
+#include "model/config/initial_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/splitmix.h"
+
+namespace braid {
+namespace {
+
+uint64_t StreamKey(uint64_t seed, std::string_view name) {
+  uint64_t key = Mix64(seed);
+  for (unsigned char c : name) key = Scramble64(key ^ c) + kGolden64;
+  return key;
+}
+
+// Uniform in (0, 1), never an end point.
+double Uniform(uint64_t key, uint64_t counter) {
+  const uint64_t bits = Scramble64(key + counter * kGolden64);
+  return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
+}
+
+}  // namespace
+
+void FillInitialValues(const ParameterSpec& spec, uint64_t seed, std::span<float> values) {
+  BRAID_CHECK(static_cast<int64_t>(values.size()) == spec.size) << spec.name;
+  if (spec.initial_std == 0) {
+    std::fill(values.begin(), values.end(), 1.0f);
+    return;
+  }
+  const uint64_t key = StreamKey(seed, spec.name);
+  // Box-Muller: each pair of uniforms gives a pair of normals.
+  for (size_t i = 0; i < values.size(); i += 2) {
+    const double radius = spec.initial_std * std::sqrt(-2 * std::log(Uniform(key, i)));
+    const double angle = 2 * std::numbers::pi * Uniform(key, i + 1);
+    values[i] = static_cast<float>(radius * std::cos(angle));
+    if (i + 1 < values.size()) values[i + 1] = static_cast<float>(radius * std::sin(angle));
+  }
+}
+
+}  // namespace braid

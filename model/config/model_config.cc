@@ -1,0 +1,244 @@
+#include "model/config/model_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "model/config/model_flops.h"
+#include "model/config/model_presets.h"
+#include "model/config/parameter_layout.h"
+
+namespace braid {
+namespace {
+
+// 32-bit extents keep every product of two of them within 64 bits.
+constexpr int kMaxExtent = 1 << 24;
+constexpr int kMaxLayers = 4096;
+constexpr int kMaxExperts = 4096;
+
+template <class... Parts>
+absl::Status Invalid(absl::string_view field, Parts... parts) {
+  return absl::InvalidArgumentError(absl::StrCat("model.", field, ": ", parts...));
+}
+
+absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return Invalid(field, "got ", value, ", expected ", low, " to ", high);
+}
+
+absl::Status CheckPositive(absl::string_view field, double value) {
+  if (std::isfinite(value) && value > 0) return absl::OkStatus();
+  return Invalid(field, "got ", value, ", expected a positive number");
+}
+
+int DefaultFfnWidth(int64_t d_model) {
+  return static_cast<int>((8 * d_model / 3 + 255) / 256 * 256);
+}
+
+void FillRoutingDefaults(int sequence_length, v1::RoutingConfig* routing) {
+  if (routing->num_experts() == 0) routing->set_num_experts(1);
+  if (routing->router() == v1::ROUTER_UNSPECIFIED) {
+    routing->set_router(routing->num_experts() > 1 ? v1::CAUSAL_SEGMENT : v1::DENSE);
+  }
+  if (routing->segment_length() == 0) routing->set_segment_length(std::min(256, sequence_length));
+  if (routing->first_segment() == v1::FIRST_SEGMENT_UNSPECIFIED) {
+    routing->set_first_segment(v1::SELF_STOP_GRADIENT);
+  }
+  if (routing->router_input() == v1::ROUTER_INPUT_UNSPECIFIED) {
+    routing->set_router_input(v1::NORMALIZED_MEAN);
+  }
+  if (routing->router_init_std() == 0) routing->set_router_init_std(0.06);
+}
+
+// A list of every layer says the same as no list; one form, so that equal models compare equal.
+void DropCompleteLayerList(int num_layers, v1::RoutingConfig* routing) {
+  if (routing->moe_layers_size() == num_layers) routing->clear_moe_layers();
+}
+
+void FillDefaults(v1::ModelConfig* config) {
+  if (config->num_layers() == 0) config->set_num_layers(4);
+  if (config->d_model() == 0) config->set_d_model(64);
+  if (config->num_heads() == 0) config->set_num_heads(2);
+  if (config->d_ff() == 0) config->set_d_ff(DefaultFfnWidth(config->d_model()));
+  if (config->vocab_size() == 0) config->set_vocab_size(32000);
+  if (config->sequence_length() == 0) config->set_sequence_length(4096);
+  if (config->rope_theta() == 0) config->set_rope_theta(10000);
+  if (config->norm_epsilon() == 0) config->set_norm_epsilon(1e-5);
+  if (config->initialization() == v1::INITIALIZATION_UNSPECIFIED) {
+    config->set_initialization(v1::FAN_IN);
+  }
+  FillRoutingDefaults(config->sequence_length(), config->mutable_routing());
+}
+
+absl::Status CheckHeads(const v1::ModelConfig& config) {
+  if (config.d_model() % config.num_heads() != 0) {
+    return Invalid("num_heads", "got ", config.num_heads(), ", expected a divisor of d_model ",
+                   config.d_model());
+  }
+  if (config.d_model() / config.num_heads() % 2 != 0) {
+    return Invalid("num_heads", "heads of width ", config.d_model() / config.num_heads(),
+                   " got, expected an even width (RoPE rotates pairs)");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckShape(const v1::ModelConfig& config) {
+  RETURN_IF_ERROR(CheckRange("num_layers", config.num_layers(), 1, kMaxLayers));
+  RETURN_IF_ERROR(CheckRange("d_model", config.d_model(), 2, kMaxExtent));
+  RETURN_IF_ERROR(CheckRange("num_heads", config.num_heads(), 1, config.d_model()));
+  RETURN_IF_ERROR(CheckRange("d_ff", config.d_ff(), 1, kMaxExtent));
+  RETURN_IF_ERROR(CheckRange("vocab_size", config.vocab_size(), 2, kMaxExtent));
+  RETURN_IF_ERROR(CheckRange("sequence_length", config.sequence_length(), 1, kMaxExtent));
+  RETURN_IF_ERROR(CheckPositive("rope_theta", config.rope_theta()));
+  RETURN_IF_ERROR(CheckPositive("norm_epsilon", config.norm_epsilon()));
+  RETURN_IF_ERROR(CheckRange("initialization", config.initialization(), 1, v1::Initialization_MAX));
+  return CheckHeads(config);
+}
+
+absl::Status CheckRouter(const v1::RoutingConfig& routing) {
+  RETURN_IF_ERROR(CheckRange("routing.num_experts", routing.num_experts(), 1, kMaxExperts));
+  RETURN_IF_ERROR(CheckRange("routing.router", routing.router(), 1, v1::Router_MAX));
+  if ((routing.router() == v1::DENSE) != (routing.num_experts() == 1)) {
+    return Invalid("routing.router", v1::Router_Name(routing.router()), " does not go with ",
+                   routing.num_experts(), " expert(s)",
+                   "; DENSE needs num_experts 1, every other router 2 or more");
+  }
+  RETURN_IF_ERROR(
+      CheckRange("routing.first_segment", routing.first_segment(), 1, v1::FirstSegment_MAX));
+  RETURN_IF_ERROR(
+      CheckRange("routing.router_input", routing.router_input(), 1, v1::RouterInput_MAX));
+  return CheckPositive("routing.router_init_std", routing.router_init_std());
+}
+
+absl::Status CheckMoeLayers(const v1::ModelConfig& config) {
+  const auto& layers = config.routing().moe_layers();
+  if (!layers.empty() && config.routing().router() == v1::DENSE) {
+    return Invalid("routing.moe_layers", "got ", layers.size(),
+                   " layer(s), but the model is DENSE; set routing.num_experts to 2 or more");
+  }
+  for (int i = 0; i < layers.size(); ++i) {
+    RETURN_IF_ERROR(CheckRange("routing.moe_layers", layers[i], 0, config.num_layers() - 1));
+    if (i > 0 && layers[i] <= layers[i - 1]) {
+      return Invalid("routing.moe_layers", "got ", layers[i], " after ", layers[i - 1],
+                     ", expected ascending layers, each once");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSegments(const v1::ModelConfig& config) {
+  const int segment = config.routing().segment_length();
+  RETURN_IF_ERROR(CheckRange("routing.segment_length", segment, 1, config.sequence_length()));
+  if (config.sequence_length() % segment == 0) return absl::OkStatus();
+  int divisor = segment;
+  while (config.sequence_length() % divisor != 0) --divisor;
+  return Invalid("routing.segment_length", "got ", segment, ", expected a divisor of ",
+                 "sequence_length ", config.sequence_length(), ", such as ", divisor);
+}
+
+// Elements of the FFN matrices: of the dense layers, and of all experts.
+struct FfnSizes {
+  int64_t dense = 0;
+  int64_t experts = 0;
+};
+
+FfnSizes SumFfnSizes(const std::vector<ParameterSpec>& layout) {
+  FfnSizes sizes;
+  for (const ParameterSpec& spec : layout) {
+    if (spec.group != "ffn") continue;
+    (spec.name.find(".experts.") == spec.name.npos ? sizes.dense : sizes.experts) += spec.size;
+  }
+  return sizes;
+}
+
+}  // namespace
+
+bool UsesExperts(const v1::ModelConfig& resolved) {
+  return resolved.routing().router() != v1::DENSE;
+}
+
+bool MergesExperts(const v1::RoutingConfig& resolved) {
+  return resolved.router() == v1::CAUSAL_SEGMENT || resolved.router() == v1::PREFIX;
+}
+
+std::vector<int> MoeLayers(const v1::ModelConfig& resolved) {
+  const auto& listed = resolved.routing().moe_layers();
+  if (!UsesExperts(resolved)) return {};
+  if (!listed.empty()) return {listed.begin(), listed.end()};
+  std::vector<int> all(resolved.num_layers());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+bool IsMoeLayer(const v1::ModelConfig& resolved, int layer) {
+  const auto& listed = resolved.routing().moe_layers();
+  return UsesExperts(resolved) &&
+         (listed.empty() || std::find(listed.begin(), listed.end(), layer) != listed.end());
+}
+
+int64_t TokensPerDecision(const v1::ModelConfig& resolved) {
+  const bool by_token = resolved.routing().router() == v1::EXPERT_CHOICE_TOKEN;
+  return by_token ? 1 : resolved.routing().segment_length();
+}
+
+int64_t ExpertCapacity(int64_t decisions, int64_t num_experts) {
+  return (decisions + num_experts - 1) / num_experts;
+}
+
+std::vector<std::string> PresetNames() { return ListPresets(); }
+
+absl::StatusOr<v1::ModelConfig> ResolveModelConfig(const v1::ModelConfig& config) {
+  v1::ModelConfig resolved;
+  if (!config.preset().empty()) {
+    ASSIGN_OR_RETURN(resolved, FindPreset(config.preset()));
+  }
+  resolved.MergeFrom(config);
+  FillDefaults(&resolved);
+  RETURN_IF_ERROR(CheckShape(resolved));
+  RETURN_IF_ERROR(CheckRouter(resolved.routing()));
+  RETURN_IF_ERROR(CheckMoeLayers(resolved));
+  RETURN_IF_ERROR(CheckSegments(resolved));
+  DropCompleteLayerList(resolved.num_layers(), resolved.mutable_routing());
+  return resolved;
+}
+
+v1::ModelConfig DenseCounterpart(const v1::ModelConfig& resolved) {
+  v1::ModelConfig dense = resolved;
+  dense.set_preset(PresetSize(resolved.preset()));
+  dense.mutable_routing()->set_num_experts(1);
+  dense.mutable_routing()->set_router(v1::DENSE);
+  dense.mutable_routing()->clear_moe_layers();
+  return dense;
+}
+
+v1::DescribeModelResponse DescribeModel(const v1::ModelConfig& resolved) {
+  const std::vector<ParameterSpec> layout = ParameterLayout(resolved);
+  std::map<std::string, int64_t> sizes;
+  for (const ParameterSpec& spec : layout) sizes[spec.group] += spec.size;
+  v1::DescribeModelResponse response;
+  *response.mutable_model() = resolved;
+  int64_t total = 0;
+  for (const char* name : {"embedding", "attention", "ffn", "router", "norm", "head"}) {
+    if (!sizes.contains(name)) continue;
+    v1::ParameterGroup* group = response.add_groups();
+    group->set_name(name);
+    group->set_num_parameters(sizes[name]);
+    total += sizes[name];
+  }
+  const FfnSizes ffn = SumFfnSizes(layout);
+  const int64_t one_expert = ffn.experts / resolved.routing().num_experts();
+  response.set_num_parameters(total);
+  response.set_num_active_parameters(total - sizes["router"] - ffn.experts + one_expert);
+  // Weight, gradient and two moments of 4 bytes each.
+  response.set_training_state_bytes(16 * total);
+  const ModelFlops flops = FlopsPerToken(resolved);
+  response.set_flops_per_token(flops.active());
+  response.set_merge_flops_per_token(flops.merge());
+  return response;
+}
+
+}  // namespace braid

@@ -1,0 +1,88 @@
+#include "model/config/model_flops.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace braid {
+namespace {
+
+// Elements of the matrices that positions are multiplied with.
+struct MatrixSizes {
+  double shared = 0;   // attention, dense FFNs, head
+  double experts = 0;  // of all experts
+  double routers = 0;
+};
+
+int64_t NumMoeLayers(const v1::ModelConfig& config) {
+  if (config.routing().router() == v1::DENSE) return 0;
+  const int listed = config.routing().moe_layers_size();
+  return listed > 0 ? listed : config.num_layers();
+}
+
+MatrixSizes SumMatrices(const v1::ModelConfig& config) {
+  const double d = config.d_model(), ffn = 3 * d * config.d_ff();
+  const auto layers = static_cast<double>(config.num_layers());
+  const auto moe_layers = static_cast<double>(NumMoeLayers(config));
+  const double experts = moe_layers * config.routing().num_experts();
+  // The head, tied or not: looking up an embedding is no product.
+  return {.shared = d * config.vocab_size() + layers * 4 * d * d + (layers - moe_layers) * ffn,
+          .experts = experts * ffn,
+          .routers = experts * d};
+}
+
+// How a router spends: each rate times the size of all experts, or routers.
+struct RouterRates {
+  double passes = 0;  // experts that a position is multiplied with, over E
+  double merges = 0;  // averages of all experts, per position
+  // Routing decisions per position. Where one serves a whole segment it is
+  // nothing beside the segment's FFN, and is left out.
+  double routed = 0;
+};
+
+// Experts take ceil(decisions / E) each.
+double ChoicePasses(int64_t decisions, int64_t experts) {
+  const int64_t capacity = (decisions + experts - 1) / experts;
+  return static_cast<double>(capacity) / static_cast<double>(decisions);
+}
+
+RouterRates RatesOf(const v1::ModelConfig& config) {
+  const int64_t length = config.sequence_length(), experts = config.routing().num_experts();
+  const int64_t segments = length / config.routing().segment_length();
+  const auto per_position = [&](int64_t count) {
+    return static_cast<double>(count) / static_cast<double>(length);
+  };
+  switch (config.routing().router()) {
+    case v1::CAUSAL_SEGMENT:
+      return {1.0 / static_cast<double>(experts), per_position(segments), 0};
+    case v1::PREFIX: {
+      // The first segment has its own average, the rest share one.
+      const int64_t merges = std::min<int64_t>(2, segments);
+      return {1.0 / static_cast<double>(experts), per_position(merges), 0};
+    }
+    case v1::EXPERT_CHOICE_SEGMENT:
+      return {ChoicePasses(segments, experts), 0, 0};
+    case v1::EXPERT_CHOICE_TOKEN:
+      return {ChoicePasses(length, experts), 0, 1};
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+ModelFlops FlopsPerToken(const v1::ModelConfig& resolved) {
+  const MatrixSizes sizes = SumMatrices(resolved);
+  const RouterRates rates = RatesOf(resolved);
+  // Scores and their product with the values: half of L keys on average.
+  const double attention =
+      static_cast<double>(resolved.num_layers()) * resolved.d_model() * resolved.sequence_length();
+  ModelFlops flops;
+  flops.forward =
+      2 * (sizes.shared + rates.passes * sizes.experts + rates.routed * sizes.routers + attention);
+  flops.backward = 2 * flops.forward;
+  flops.merge_forward = 2 * rates.merges * sizes.experts;
+  flops.merge_backward = 3 * flops.merge_forward;
+  return flops;
+}
+
+}  // namespace braid

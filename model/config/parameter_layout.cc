@@ -1,0 +1,87 @@
+#include "model/config/parameter_layout.h"
+
+#include <cmath>
+#include <utility>
+
+#include "model/config/model_config.h"
+
+namespace braid {
+namespace {
+
+// Appends parameters one after the other.
+class LayoutBuilder {
+ public:
+  explicit LayoutBuilder(const v1::ModelConfig& config) : config_(config) {}
+
+  void AddNorm(const std::string& name) { Add(name, "norm", {config_.d_model()}, 0); }
+
+  // `fan_in` inputs; `residual` matrices add to the residual stream.
+  void AddMatrix(const std::string& name, const std::string& group, std::vector<int64_t> shape,
+                 double fan_in, bool residual = false) {
+    double std = 0.02;
+    if (config_.initialization() == v1::FAN_IN) {
+      std = 1 / std::sqrt(fan_in);
+      if (residual) std /= std::sqrt(2.0 * config_.num_layers());
+    }
+    Add(name, group, std::move(shape), std);
+  }
+
+  void Add(const std::string& name, const std::string& group, std::vector<int64_t> shape,
+           double std) {
+    int64_t size = 1;
+    for (int64_t extent : shape) size *= extent;
+    specs_.push_back({name, group, std::move(shape), offset_, size, std});
+    offset_ += size;
+  }
+
+  std::vector<ParameterSpec> Take() { return std::move(specs_); }
+
+ private:
+  const v1::ModelConfig& config_;
+  std::vector<ParameterSpec> specs_;
+  int64_t offset_ = 0;
+};
+
+void AddFfn(const v1::ModelConfig& config, int layer, LayoutBuilder* layout) {
+  const std::string prefix = LayerPrefix(layer) + "mlp.";
+  const int64_t d = config.d_model(), f = config.d_ff();
+  const int64_t e = config.routing().num_experts();
+  if (!IsMoeLayer(config, layer)) {
+    layout->AddMatrix(prefix + "gate_proj.weight", "ffn", {f, d}, d);
+    layout->AddMatrix(prefix + "up_proj.weight", "ffn", {f, d}, d);
+    layout->AddMatrix(prefix + "down_proj.weight_t", "ffn", {f, d}, f, /*residual=*/true);
+    return;
+  }
+  layout->Add(prefix + "router.weight", "router", {e, d}, config.routing().router_init_std());
+  layout->AddMatrix(prefix + "experts.gate_proj.weight", "ffn", {e, f, d}, d);
+  layout->AddMatrix(prefix + "experts.up_proj.weight", "ffn", {e, f, d}, d);
+  layout->AddMatrix(prefix + "experts.down_proj.weight_t", "ffn", {e, f, d}, f, /*residual=*/true);
+}
+
+void AddLayer(const v1::ModelConfig& config, int layer, LayoutBuilder* layout) {
+  const std::string prefix = LayerPrefix(layer);
+  const int64_t d = config.d_model();
+  layout->AddNorm(prefix + "input_layernorm.weight");
+  for (const char* name : {"q_proj", "k_proj", "v_proj"}) {
+    layout->AddMatrix(prefix + "self_attn." + name + ".weight", "attention", {d, d}, d);
+  }
+  layout->AddMatrix(prefix + "self_attn.o_proj.weight", "attention", {d, d}, d, /*residual=*/true);
+  layout->AddNorm(prefix + "post_attention_layernorm.weight");
+  AddFfn(config, layer, layout);
+}
+
+}  // namespace
+
+std::string LayerPrefix(int layer) { return "model.layers." + std::to_string(layer) + "."; }
+
+std::vector<ParameterSpec> ParameterLayout(const v1::ModelConfig& resolved) {
+  LayoutBuilder layout(resolved);
+  const int64_t d = resolved.d_model(), v = resolved.vocab_size();
+  layout.AddMatrix("model.embed_tokens.weight", "embedding", {v, d}, d);
+  for (int layer = 0; layer < resolved.num_layers(); ++layer) AddLayer(resolved, layer, &layout);
+  layout.AddNorm("model.norm.weight");
+  if (!resolved.tie_embeddings()) layout.AddMatrix("lm_head.weight", "head", {v, d}, d);
+  return layout.Take();
+}
+
+}  // namespace braid

@@ -1,0 +1,112 @@
+#include "model/continuation_scores.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "model/kernels/branch_attention.h"
+#include "model/kernels/cross_entropy.h"
+#include "model/kernels/rms_norm.h"
+
+namespace braid {
+namespace {
+
+using Continuations = std::span<const std::vector<int32_t>>;
+
+// These bound the activations of a group, and the scores of its attention.
+constexpr size_t kGroupPositions = 4096, kGroupContinuations = 256;
+
+at::Tensor OnDevice(const std::vector<int64_t>& values, const at::Tensor& like) {
+  return at::tensor(at::ArrayRef<int64_t>(values), at::kLong).to(like.device());
+}
+
+// Up to the last token of each, which nothing follows: [C, T], filled up with id 0.
+at::Tensor FedTokens(Continuations all, std::span<const size_t> group, int64_t length) {
+  std::vector<int64_t> ids(group.size() * length, 0);
+  for (size_t i = 0; i < group.size(); ++i) {
+    const std::vector<int32_t>& tokens = all[group[i]];
+    std::copy(tokens.begin(), tokens.end() - 1, ids.begin() + static_cast<int64_t>(i) * length);
+  }
+  return at::tensor(at::ArrayRef<int64_t>(ids), at::kLong)
+      .view({static_cast<int64_t>(group.size()), length});
+}
+
+at::Tensor Attend(const ModelTensors& model, const at::Tensor& qkv, const LayerState& layer,
+                  int64_t position) {
+  return BranchAttend(RotateHeads(qkv, model.tables, position), layer.keys.narrow(1, 0, position),
+                      layer.values.narrow(1, 0, position));
+}
+
+// Hidden states [C * T, D] after the final norm of tokens [C, T]. What fills up a
+// continuation comes after it, so it has no influence.
+at::Tensor RunBranches(const ModelTensors& model, const SequenceState& sequence,
+                       const at::Tensor& tokens) {
+  const int64_t d = model.config.d_model();
+  const double epsilon = model.config.norm_epsilon();
+  at::Tensor h = at::embedding(model.weights.embedding, tokens.flatten());
+  for (size_t i = 0; i < sequence.layers.size(); ++i) {
+    const LayerWeights& w = model.weights.layers[i];
+    const at::Tensor qkv = at::mm(RmsNorm(h, w.attention_norm, epsilon), w.qkv.t());
+    const at::Tensor mixed = Attend(model, qkv.view({tokens.size(0), tokens.size(1), 3 * d}),
+                                    sequence.layers[i], sequence.position());
+    h = at::addmm(h, mixed.view({-1, d}), w.attention_output.t());
+    const at::Tensor x = RmsNorm(h, w.ffn_norm, epsilon);
+    h = sequence.layers[i]
+            .ffn->AddBranchFfn(h.view(mixed.sizes()), x.view(mixed.sizes()))
+            .view({-1, d});
+  }
+  return RmsNorm(h, model.weights.final_norm, epsilon);
+}
+
+// Scores of the group's continuations, one after the other.
+at::Tensor GroupScores(const ModelTensors& model, const SequenceState& sequence, Continuations all,
+                       std::span<const size_t> group, int64_t length) {
+  at::Tensor hidden = sequence.last_hidden;
+  if (length > 0) {
+    const at::Tensor tokens = FedTokens(all, group, length).to(hidden.device());
+    hidden = at::cat({hidden, RunBranches(model, sequence, tokens)});
+  }
+  std::vector<int64_t> rows, targets;  // of `hidden`: the sequence's last, then [C, T]
+  for (size_t i = 0; i < group.size(); ++i) {
+    const std::vector<int32_t>& tokens = all[group[i]];
+    for (size_t t = 0; t < tokens.size(); ++t) {
+      rows.push_back(t == 0 ? 0 : static_cast<int64_t>(i) * length + static_cast<int64_t>(t));
+      targets.push_back(tokens[t]);
+    }
+  }
+  return TokenLosses(hidden.index_select(0, OnDevice(rows, hidden)), model.weights.head,
+                     OnDevice(targets, hidden))
+      .neg()
+      .to(at::kCPU, at::kFloat)
+      .contiguous();
+}
+
+}  // namespace
+
+std::vector<std::vector<float>> ContinuationScores(const ModelTensors& model,
+                                                   const SequenceState& sequence,
+                                                   Continuations continuations) {
+  std::vector<size_t> order(continuations.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](size_t i) { return continuations[i].size(); });
+  std::vector<std::vector<float>> scores(continuations.size());
+  for (size_t begin = 0; begin < order.size();) {
+    const size_t longest = continuations[order[begin]].size();
+    const size_t room = std::clamp<size_t>(kGroupPositions / longest, 1, kGroupContinuations);
+    const size_t count = std::min(order.size() - begin, room);
+    const std::span<const size_t> group = std::span(order).subspan(begin, count);
+    const at::Tensor values =
+        GroupScores(model, sequence, continuations, group, static_cast<int64_t>(longest) - 1);
+    const float* next = values.data_ptr<float>();
+    for (size_t i : group) {
+      scores[i].assign(next, next + continuations[i].size());
+      next += continuations[i].size();
+    }
+    begin += count;
+  }
+  return scores;
+}
+
+}  // namespace braid

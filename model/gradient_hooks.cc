@@ -1,0 +1,51 @@
+#include "model/gradient_hooks.h"
+
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <utility>
+
+namespace braid {
+namespace {
+
+using torch::autograd::variable_list;
+
+class ReadyHook final : public torch::autograd::FunctionPostHook {
+ public:
+  ReadyHook(std::shared_ptr<const GradientsReady*> target, Shard part)
+      : target_(std::move(target)), part_(part) {}
+
+  variable_list operator()(const variable_list& outputs, const variable_list&) override {
+    if (*target_ != nullptr) (**target_)(part_);
+    return outputs;
+  }
+
+ private:
+  std::shared_ptr<const GradientsReady*> target_;
+  Shard part_;
+};
+
+}  // namespace
+
+GradientHooks::GradientHooks(const TransformerWeights& weights, const at::Tensor& gradients) {
+  Watch(weights.embedding, gradients);
+  for (const LayerWeights& layer : weights.layers) {
+    for (const at::Tensor& leaf :
+         {layer.attention_norm, layer.qkv, layer.attention_output, layer.ffn_norm, layer.ffn.router,
+          layer.ffn.gate_up, layer.ffn.down}) {
+      if (leaf.defined()) Watch(leaf, gradients);
+    }
+  }
+  Watch(weights.final_norm, gradients);
+  if (!weights.head.is_same(weights.embedding)) Watch(weights.head, gradients);
+}
+
+void GradientHooks::Watch(const at::Tensor& leaf, const at::Tensor& gradients) {
+  const auto begin =
+      static_cast<size_t>(leaf.grad().data_ptr<float>() - gradients.data_ptr<float>());
+  const Shard part{begin, begin + static_cast<size_t>(leaf.numel())};
+  accumulators_.push_back(torch::autograd::impl::grad_accumulator(leaf));
+  accumulators_.back()->add_post_hook(std::make_unique<ReadyHook>(target_, part));
+}
+
+}  // namespace braid

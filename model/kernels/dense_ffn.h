@@ -1,0 +1,16 @@
+// The SwiGLU FFN of a dense layer.
+#ifndef BRAID_MODEL_KERNELS_DENSE_FFN_H_
+#define BRAID_MODEL_KERNELS_DENSE_FFN_H_
+
+#include <ATen/core/Tensor.h>
+
+namespace braid {
+
+// (silu(x G^T) * (x U^T)) down for x [T, D], gate_up [2F, D] (G, then U) and down
+// [F, D] -> [T, D]. Differentiable in all three; any floating type. A matrix that
+// has a gradient already gets its share added there.
+at::Tensor DenseFfn(const at::Tensor& x, const at::Tensor& gate_up, const at::Tensor& down);
+
+}  // namespace braid
+
+#endif  // BRAID_MODEL_KERNELS_DENSE_FFN_H_

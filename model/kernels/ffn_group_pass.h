@@ -1,0 +1,95 @@
+// What the fused FFN's forward and backward have in common: segments that are
+// worked on together, tiles of the matrices, merging one of them. Private to
+// fused_ffn.
+#ifndef BRAID_MODEL_KERNELS_FFN_GROUP_PASS_H_
+#define BRAID_MODEL_KERNELS_FFN_GROUP_PASS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "model/kernels/fused_ffn.h"
+#include "model/kernels/token_panels.h"
+#include "model/kernels/vector_kernels.h"
+
+namespace braid {
+
+inline constexpr int64_t kMatrices = 3;  // gate, up, down
+inline constexpr int64_t kMaxSegmentsPerGroup = 16;
+inline constexpr int64_t kMaxTokensPerGroup = 4096;
+inline constexpr int64_t kMaxTileRows = 64;
+// Floats of the merged rows of all segments of a group.
+inline constexpr int64_t kMergedBudget = int64_t{2} << 20;
+
+// Segments that are worked on together, and the arrays at their first token.
+struct FfnGroup {
+  FfnShape shape;
+  const float* x;
+  const float* routing;
+  float* kept;
+};
+
+// Rows [first, first + count) of every matrix.
+struct FfnTile {
+  int64_t first;
+  int64_t count;
+};
+
+// One group's pass over the tiles. The member functions that say so are called
+// by all threads of a team, and end with a barrier.
+class FfnGroupPass {
+ public:
+  FfnGroupPass(const FfnGroup& group, const FfnMatrices& matrices);
+
+  int64_t num_tiles() const { return (shape_.hidden + tile_rows_ - 1) / tile_rows_; }
+  FfnTile tile(int64_t index) const {
+    const int64_t first = index * tile_rows_;
+    return {first, std::min(tile_rows_, shape_.hidden - first)};
+  }
+
+ protected:
+  int64_t merged_size() const { return shape_.num_segments * kMatrices * tile_rows_ * row_stride_; }
+  int64_t tokens_size() const { return shape_.num_tokens() * shape_.width; }
+
+  // Of a segment's three matrices: gate's rows, then up's, then down's.
+  const float* Merged(int64_t segment, int64_t matrix) const {
+    return merged_ + (segment * kMatrices + matrix) * tile_rows_ * row_stride_;
+  }
+
+  // By all threads.
+  void MergeTile(const FfnTile& tile);
+
+  // Of the kept projections: [F, tokens] of gate, then of up.
+  float* Kept(const TokenPanel& panel, int64_t matrix, int64_t row) const {
+    return group_.kept + panel.first_token * 2 * shape_.hidden +
+           (matrix * shape_.hidden + row) * panel.num_tokens;
+  }
+
+  ExpertArray Experts(const float* first) const {
+    return {first, static_cast<size_t>(shape_.hidden * shape_.width),
+            static_cast<size_t>(shape_.num_experts)};
+  }
+  SegmentArray Segments(float* first, int64_t stride) const {
+    return {first, static_cast<size_t>(stride), static_cast<size_t>(shape_.num_segments)};
+  }
+
+  // out [rows, tokens] = merged rows [rows, D] columns [D, tokens].
+  void Project(const float* rows, int64_t count, const TokenPanel& panel, const float* columns,
+               float* out) const;
+
+  // columns [D, tokens] += merged rows [rows, D]^T values [rows, tokens].
+  void ProjectBack(const float* rows, int64_t count, const TokenPanel& panel, const float* values,
+                   float* columns) const;
+
+  const FfnShape shape_;
+  const FfnGroup group_;
+  const float* const matrices_[kMatrices];
+  const std::vector<TokenPanel> panels_;
+  const int64_t tile_rows_;
+  const int64_t row_stride_;
+  float* merged_ = nullptr;  // [N, 3, R, row stride]
+};
+
+}  // namespace braid
+
+#endif  // BRAID_MODEL_KERNELS_FFN_GROUP_PASS_H_

@@ -1,0 +1,98 @@
+#include "model/kernels/fused_ffn_function.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "model/kernels/fused_ffn.h"
+
+namespace braid {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Autograd takes no undefined tensor: a dense FFN's routing is an empty one.
+bool IsDense(const at::Tensor& routing) { return routing.numel() == 0; }
+
+FfnShape ShapeOf(const at::Tensor& x, const at::Tensor& routing, const at::Tensor& down) {
+  const int64_t segments = IsDense(routing) ? 1 : routing.size(0);
+  const int64_t experts = IsDense(routing) ? 1 : routing.size(1);
+  return {.num_segments = segments,
+          .segment_tokens = x.size(0) / segments,
+          .width = x.size(1),
+          .hidden = down.size(-2),
+          .num_experts = experts};
+}
+
+// nullptr of an empty one.
+float* Data(const at::Tensor& tensor) {
+  return tensor.numel() == 0 ? nullptr : tensor.data_ptr<float>();
+}
+
+FfnMatrices MatricesOf(const at::Tensor& gate_up, const at::Tensor& down) {
+  const float* gate = gate_up.data_ptr<float>();
+  return {gate, gate + gate_up.numel() / 2, down.data_ptr<float>()};
+}
+
+// Where the gradient of a weight is added up, and what autograd is told of it.
+struct Accumulator {
+  at::Tensor buffer;
+  at::Tensor report;  // undefined when the buffer is the leaf's own gradient
+};
+
+Accumulator AccumulatorOf(const at::Tensor& weight) {
+  if (weight.is_leaf() && weight.grad().defined() && weight.grad().is_contiguous()) {
+    return {weight.grad(), at::Tensor()};
+  }
+  const at::Tensor zeros = at::zeros_like(weight);
+  return {zeros, zeros};
+}
+
+class FusedFfnFunction : public torch::autograd::Function<FusedFfnFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& routing, const at::Tensor& gate_up,
+                            const at::Tensor& down, bool differentiate) {
+    const FfnShape shape = ShapeOf(x, routing, down);
+    at::Tensor y = at::empty_like(x);
+    const at::Tensor kept = at::empty({differentiate ? shape.kept_size() : 0}, x.options());
+    FusedFfnForward(shape, Data(x), Data(routing), MatricesOf(gate_up, down), Data(kept), Data(y),
+                    at::get_num_threads());
+    context->save_for_backward({x, routing, gate_up, down, kept});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list incoming) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &routing = saved[1], &kept = saved[4];
+    const at::Tensor dy = incoming[0].contiguous();
+    const at::Tensor dx = at::empty_like(x), drouting = at::empty_like(routing);
+    const Accumulator gate_up = AccumulatorOf(saved[2]), down = AccumulatorOf(saved[3]);
+    float* gate = gate_up.buffer.data_ptr<float>();
+    FusedFfnBackward(ShapeOf(x, routing, saved[3]), Data(x), Data(routing),
+                     MatricesOf(saved[2], saved[3]), Data(kept), Data(dy), Data(dx), Data(drouting),
+                     {gate, gate + gate_up.buffer.numel() / 2, down.buffer.data_ptr<float>()},
+                     at::get_num_threads());
+    return {dx, IsDense(routing) ? at::Tensor() : drouting, gate_up.report, down.report,
+            at::Tensor()};
+  }
+};
+
+}  // namespace
+
+bool CanFuseFfn(const at::Tensor& x) {
+  return x.device().is_cpu() && x.scalar_type() == at::kFloat && HasFusedFfn();
+}
+
+at::Tensor FusedFfn(const at::Tensor& x, const at::Tensor& routing, const at::Tensor& gate_up,
+                    const at::Tensor& down) {
+  const bool differentiate =
+      at::GradMode::is_enabled() && (x.requires_grad() || gate_up.requires_grad() ||
+                                     (routing.defined() && routing.requires_grad()));
+  const at::Tensor weights = routing.defined() ? routing.contiguous() : at::empty({0}, x.options());
+  return FusedFfnFunction::apply(x.contiguous(), weights, gate_up.contiguous(), down.contiguous(),
+                                 differentiate);
+}
+
+}  // namespace braid

@@ -1,0 +1,46 @@
+// Products of small matrices that stay in cache, through kernels that LIBXSMM
+// generates for this processor. The wall around that library.
+#ifndef BRAID_MODEL_KERNELS_SMALL_GEMM_H_
+#define BRAID_MODEL_KERNELS_SMALL_GEMM_H_
+
+#include <cstdint>
+
+namespace braid {
+
+// out [rows, columns] = left [rows, depth] right [depth, columns], all
+// row-major; a stride is the distance of two rows in floats.
+struct SmallGemmShape {
+  int64_t rows;
+  int64_t columns;
+  int64_t depth;
+  int64_t left_stride;
+  int64_t right_stride;
+  int64_t out_stride;
+  // `left` holds its transpose, [depth, rows].
+  bool left_transposed = false;
+  // Added to what is in `out`.
+  bool accumulate = false;
+};
+
+// One generated kernel. Copies are cheap, and all threads may share one.
+class SmallGemm {
+ public:
+  // The first call for a shape generates code; later ones look it up.
+  explicit SmallGemm(const SmallGemmShape& shape);
+
+  void operator()(const float* left, const float* right, float* out) const {
+    kernel_(right, left, out);
+  }
+
+ private:
+  // The library is column-major: its first matrix is our right one.
+  using Kernel = void (*)(const float* right, const float* left, float* out);
+  Kernel kernel_;
+};
+
+// Whether kernels can be generated for this processor.
+bool HasSmallGemm();
+
+}  // namespace braid
+
+#endif  // BRAID_MODEL_KERNELS_SMALL_GEMM_H_

@@ -1,0 +1,234 @@
+#include "model/language_model.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "model/cached_decoder.h"
+#include "model/config/initial_weights.h"
+#include "model/config/parameter_layout.h"
+#include "model/gradient_hooks.h"
+#include "model/kernels/cross_entropy.h"
+#include "model/kernels/scratch.h"
+#include "model/tensor_guard.h"
+#include "model/transformer.h"
+
+namespace braid {
+namespace {
+
+// In huge pages: kernels walk through many experts at once.
+at::Tensor LongLivedArray(int64_t size) {
+  void* memory = AllocateHuge(static_cast<size_t>(size) * sizeof(float));
+  return at::from_blob(
+      memory, {size}, [](void* block) { std::free(block); }, at::kFloat);
+}
+
+at::Tensor TokenTensor(std::span<const int32_t> tokens, int64_t batch_size) {
+  return at::tensor(at::ArrayRef<int32_t>(tokens.data(), tokens.size()), at::kLong)
+      .view({batch_size, -1});
+}
+
+template <class T>
+std::vector<T> ToVector(const at::Tensor& tensor) {
+  const at::Tensor host = tensor.detach().to(at::kCPU).contiguous();
+  return std::vector<T>(host.data_ptr<T>(), host.data_ptr<T>() + host.numel());
+}
+
+std::vector<LayerRoutingWeights> ToRouting(const std::vector<LayerRoutingTensor>& layers) {
+  std::vector<LayerRoutingWeights> routing;
+  for (const LayerRoutingTensor& layer : layers) {
+    routing.push_back({layer.layer, ToVector<float>(layer.weights)});
+  }
+  return routing;
+}
+
+void SumLosses(std::span<const float> losses, std::span<const int32_t> targets, int64_t length,
+               int64_t segment_length, TrainResult* result) {
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i] < 0) continue;
+    result->loss_sum += losses[i];
+    ++result->num_tokens;
+    if (static_cast<int64_t>(i) % length < segment_length) continue;
+    result->loss_sum_after_first_segment += losses[i];
+    ++result->num_tokens_after_first_segment;
+  }
+}
+
+absl::Status CheckIds(const char* name, std::span<const int32_t> ids, int32_t low, int32_t high) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < low || ids[i] > high) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, "[", i, "]: got ", ids[i], ", expected ", low, " to ", high));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+class LanguageModel::Impl {
+ public:
+  Impl(const v1::ModelConfig& config, uint64_t seed) : config_(config) {
+    const std::vector<ParameterSpec> layout = ParameterLayout(config_);
+    const int64_t size = layout.back().offset + layout.back().size;
+    values_ = LongLivedArray(size);
+    gradients_ = LongLivedArray(size).zero_();
+    for (const ParameterSpec& spec : layout) {
+      const std::span<float> value = values().subspan(spec.offset, spec.size);
+      parameters_.push_back({spec.name, spec.shape, value,
+                             gradients().subspan(spec.offset, spec.size), spec.shape.size() > 1});
+      FillInitialValues(spec, seed, value);
+    }
+    weights_ = BindWeights(config_, values_, gradients_);
+    hooks_ = std::make_unique<GradientHooks>(weights_, gradients_);
+    tables_ = TablesFor(config_, values_.options());
+  }
+
+  const v1::ModelConfig& config() const { return config_; }
+  std::span<Parameter> parameters() { return parameters_; }
+  std::span<float> values() { return Span(values_); }
+  std::span<float> gradients() { return Span(gradients_); }
+
+  absl::Status CheckTokens(std::span<const int32_t> inputs, int64_t batch_size) const {
+    const auto size = static_cast<int64_t>(inputs.size());
+    if (batch_size < 1 || size < batch_size || size % batch_size != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("inputs: ", size, " tokens do not make ", batch_size, " sequences"));
+    }
+    if (size / batch_size > config_.sequence_length()) {
+      return absl::InvalidArgumentError(absl::StrCat("inputs: sequences of ", size / batch_size,
+                                                     " tokens, expected at most sequence_length ",
+                                                     config_.sequence_length()));
+    }
+    return CheckIds("inputs", inputs, 0, config_.vocab_size() - 1);
+  }
+
+  absl::Status CheckBatch(std::span<const int32_t> inputs, std::span<const int32_t> targets,
+                          int64_t batch_size) const {
+    RETURN_IF_ERROR(CheckTokens(inputs, batch_size));
+    if (targets.size() != inputs.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "targets: got ", targets.size(), ", expected as many as inputs, ", inputs.size()));
+    }
+    return CheckIds("targets", targets, -1, config_.vocab_size() - 1);
+  }
+
+  HiddenStates Run(std::span<const int32_t> inputs, int64_t batch_size, MergeMode mode) const {
+    return RunTransformer(config_, weights_, tables_, TokenTensor(inputs, batch_size), mode);
+  }
+
+  TrainResult ForwardBackward(std::span<const int32_t> inputs, std::span<const int32_t> targets,
+                              int64_t batch_size, double gradient_scale, bool measure_routing,
+                              const GradientsReady& gradients_ready) {
+    const GradientHooks::Scope scope(hooks_.get(), gradients_ready);
+    const at::AutoGradMode with_gradients(true);
+    const HiddenStates states = Run(inputs, batch_size, MergeMode::kTraining);
+    const CrossEntropyResult loss =
+        CrossEntropy(states.hidden, weights_.head, TokenTensor(targets, 1)[0], gradient_scale);
+    loss.total.backward();
+    TrainResult result;
+    SumLosses(ToVector<float>(loss.token_loss), targets,
+              static_cast<int64_t>(inputs.size()) / batch_size, config_.routing().segment_length(),
+              &result);
+    if (measure_routing) result.routing = ToRouting(states.routing);
+    return result;
+  }
+
+  ForwardResult Evaluate(std::span<const int32_t> inputs, std::span<const int32_t> targets,
+                         int64_t batch_size, MergeMode mode, bool want_routing) const {
+    const HiddenStates states = Run(inputs, batch_size, mode);
+    const at::Tensor losses = TokenLosses(states.hidden, weights_.head, TokenTensor(targets, 1)[0]);
+    ForwardResult result{ToVector<float>(losses), {}};
+    if (want_routing) result.routing = ToRouting(states.routing);
+    return result;
+  }
+
+  std::vector<float> Logits(std::span<const int32_t> inputs, int64_t batch_size) const {
+    const HiddenStates states = Run(inputs, batch_size, MergeMode::kSegment);
+    return ToVector<float>(at::mm(states.hidden, weights_.head.t()));
+  }
+
+  std::unique_ptr<Decoder> NewDecoder(MergeMode mode) const {
+    return std::make_unique<CachedDecoder>(config_, weights_, tables_, mode);
+  }
+
+ private:
+  static std::span<float> Span(const at::Tensor& flat) {
+    return {flat.data_ptr<float>(), static_cast<size_t>(flat.numel())};
+  }
+
+  const v1::ModelConfig config_;
+  at::Tensor values_, gradients_;  // [number of parameters]
+  std::vector<Parameter> parameters_;
+  TransformerWeights weights_;
+  std::unique_ptr<GradientHooks> hooks_;
+  AttentionTables tables_;
+};
+
+LanguageModel::LanguageModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+LanguageModel::~LanguageModel() = default;
+
+absl::StatusOr<std::unique_ptr<LanguageModel>> LanguageModel::Create(
+    const v1::ModelConfig& resolved, uint64_t seed) {
+  return CatchTensorErrors<std::unique_ptr<LanguageModel>>([&] {
+    return std::unique_ptr<LanguageModel>(
+        new LanguageModel(std::make_unique<Impl>(resolved, seed)));
+  });
+}
+
+const v1::ModelConfig& LanguageModel::config() const { return impl_->config(); }
+std::span<Parameter> LanguageModel::parameters() { return impl_->parameters(); }
+std::span<float> LanguageModel::values() { return impl_->values(); }
+std::span<float> LanguageModel::gradients() { return impl_->gradients(); }
+
+absl::StatusOr<TrainResult> LanguageModel::ForwardBackward(
+    std::span<const int32_t> inputs, std::span<const int32_t> targets, int64_t batch_size,
+    double gradient_scale, bool measure_routing, const GradientsReady& gradients_ready) {
+  RETURN_IF_ERROR(impl_->CheckBatch(inputs, targets, batch_size));
+  return CatchTensorErrors<TrainResult>([&] {
+    return impl_->ForwardBackward(inputs, targets, batch_size, gradient_scale, measure_routing,
+                                  gradients_ready);
+  });
+}
+
+absl::StatusOr<ForwardResult> LanguageModel::Evaluate(std::span<const int32_t> inputs,
+                                                      std::span<const int32_t> targets,
+                                                      int64_t batch_size, MergeMode mode,
+                                                      bool want_routing) {
+  RETURN_IF_ERROR(impl_->CheckBatch(inputs, targets, batch_size));
+  return WithoutGradients<ForwardResult>(
+      [&] { return impl_->Evaluate(inputs, targets, batch_size, mode, want_routing); });
+}
+
+absl::StatusOr<std::vector<float>> LanguageModel::Logits(std::span<const int32_t> inputs,
+                                                         int64_t batch_size) {
+  RETURN_IF_ERROR(impl_->CheckTokens(inputs, batch_size));
+  return WithoutGradients<std::vector<float>>([&] { return impl_->Logits(inputs, batch_size); });
+}
+
+std::unique_ptr<Decoder> LanguageModel::NewDecoder(MergeMode mode) {
+  return impl_->NewDecoder(mode);
+}
+
+absl::StatusOr<std::vector<std::vector<float>>> LanguageModel::StepTogether(
+    std::span<Decoder* const> decoders, std::span<const int32_t> tokens) {
+  if (decoders.size() != tokens.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("tokens: got ", tokens.size(),
+                                                   ", expected one for each of ", decoders.size(),
+                                                   " decoders"));
+  }
+  std::vector<CachedDecoder*> cached;
+  for (Decoder* decoder : decoders) {
+    cached.push_back(dynamic_cast<CachedDecoder*>(decoder));
+    BRAID_CHECK(cached.back() != nullptr) << "not a decoder of NewDecoder";
+    BRAID_CHECK(std::ranges::count(decoders, decoder) == 1) << "a decoder that occurs twice";
+  }
+  return CachedDecoder::StepTogether(cached, tokens);
+}
+
+}  // namespace braid

@@ -1,0 +1,40 @@
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "model/language_model.h"
+
+namespace braid {
+namespace {
+
+// Whatever BLAS is loaded; nothing to do when it is not OpenBLAS.
+void SetBlasThreads(int num_threads) {
+  using SetThreads = void (*)(int);
+  if (auto set = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"))) {
+    set(num_threads);
+  }
+}
+
+// Keeps freed tensors in the process: by default glibc returns every large one
+// to the kernel, which must clear its pages again at the next use.
+void KeepFreedMemory() {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, 2000 << 20);
+  mallopt(M_TOP_PAD, 64 << 20);
+}
+
+}  // namespace
+
+void SetModelThreads(int num_threads) {
+  if (num_threads < 1) {
+    num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  }
+  at::set_num_threads(num_threads);
+  SetBlasThreads(num_threads);
+  KeepFreedMemory();
+}
+
+}  // namespace braid

@@ -1,0 +1,66 @@
+#include "model/routing/incremental_ffn.h"
+
+#include <ATen/ATen.h>
+
+#include "model/kernels/swiglu.h"
+#include "model/routing/expert_choice.h"
+#include "model/routing/routing_weights.h"
+#include "model/routing/sparse_ffn.h"
+
+namespace braid {
+namespace {
+
+class PositionWiseFfn : public IncrementalFfn {
+ public:
+  at::Tensor AddBranchFfn(const at::Tensor& h, const at::Tensor& x) const override {
+    return Apply(h.flatten(0, 1), x.flatten(0, 1)).view(h.sizes());
+  }
+
+  at::Tensor AddFfn(const at::Tensor& h, const at::Tensor& x) override { return Apply(h, x); }
+
+  bool IsPositionWise() const override { return true; }
+
+ private:
+  // h and x [T, D].
+  virtual at::Tensor Apply(const at::Tensor& h, const at::Tensor& x) const = 0;
+};
+
+class DenseIncremental final : public PositionWiseFfn {
+ public:
+  explicit DenseIncremental(const FfnWeights& weights) : weights_(weights) {}
+
+ private:
+  at::Tensor Apply(const at::Tensor& h, const at::Tensor& x) const override {
+    return at::addmm(h, SwiGluForward(at::mm(x, weights_.gate_up.t())), weights_.down);
+  }
+
+  const FfnWeights weights_;
+};
+
+class TokenIncremental final : public PositionWiseFfn {
+ public:
+  TokenIncremental(const v1::RoutingConfig& config, const FfnWeights& weights)
+      : config_(config), weights_(weights) {}
+
+ private:
+  at::Tensor Apply(const at::Tensor& h, const at::Tensor& x) const override {
+    const at::Tensor scores = RoutingWeights(x, weights_.router, config_);
+    return h + SparseFfn(x, scores, BestExperts(scores), weights_.experts());
+  }
+
+  const v1::RoutingConfig& config_;
+  const FfnWeights weights_;
+};
+
+}  // namespace
+
+std::unique_ptr<IncrementalFfn> DenseIncrementalFfn(const FfnWeights& weights) {
+  return std::make_unique<DenseIncremental>(weights);
+}
+
+std::unique_ptr<IncrementalFfn> TokenIncrementalFfn(const v1::RoutingConfig& config,
+                                                    const FfnWeights& weights) {
+  return std::make_unique<TokenIncremental>(config, weights);
+}
+
+}  // namespace braid

@@ -1,0 +1,114 @@
+#include "model/routing/merging_routers.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "model/kernels/phase_times.h"
+#include "model/kernels/soft_merge.h"
+#include "model/routing/routing_weights.h"
+#include "model/routing/segment_incremental_ffn.h"
+
+namespace braid {
+namespace {
+
+// Segments x [B, N, S, D] with weights [B, N, E] -> [B, N * S, D].
+at::Tensor MergeSegments(const at::Tensor& x, const at::Tensor& weights,
+                         const SoftExperts& experts) {
+  return SoftMergeFfn(x.flatten(0, 1), weights.flatten(0, 1), experts)
+      .view({x.size(0), x.size(1) * x.size(2), x.size(3)});
+}
+
+// What both do in prompt mode: one FFN a sequence.
+RoutedFfn AddPromptFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w,
+                       const v1::RoutingConfig& config) {
+  const at::Tensor weights = PrefixWeights(x, w.router, config);
+  const at::Tensor rows = weights.detach().unsqueeze(1).expand(
+      {x.size(0), NumSegments(x.size(1), config), w.router.size(0)});
+  return {h + SoftMergeFfn(x, weights, w.experts()), rows};
+}
+
+class MergingRouter : public Router {
+ public:
+  explicit MergingRouter(const v1::RoutingConfig& config) : config_(config) {}
+
+  std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights,
+                                              MergeMode mode) const override {
+    return SegmentIncrementalFfn(config_, weights, mode);
+  }
+
+ protected:
+  const v1::RoutingConfig& config_;
+};
+
+class CausalSegmentRouter final : public MergingRouter {
+ public:
+  using MergingRouter::MergingRouter;
+
+  RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w,
+                   MergeMode mode) const override {
+    if (mode == MergeMode::kPrompt) return AddPromptFfn(h, x, w, config_);
+    const at::Tensor weights = Weights(x, w.router);
+    const int64_t length = x.size(1), s = config_.segment_length();
+    const int64_t filling = weights.size(1) * s - length;
+    // What fills up the last segment is cut off again, and nothing routes on it.
+    const at::Tensor filled = filling == 0 ? x : at::constant_pad_nd(x, {0, 0, 0, filling});
+    const at::Tensor y =
+        MergeSegments(filled.view({x.size(0), -1, s, x.size(2)}), weights, w.experts());
+    return {h + y.narrow(1, 0, length), weights.detach()};
+  }
+
+ private:
+  at::Tensor Weights(const at::Tensor& x, const at::Tensor& router) const {
+    const ScopedPhase phase(Phase::kRouter);
+    return SegmentWeights(x, router, config_);
+  }
+};
+
+class PrefixRouter final : public MergingRouter {
+ public:
+  using MergingRouter::MergingRouter;
+
+  RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w,
+                   MergeMode mode) const override {
+    if (mode == MergeMode::kPrompt) return AddPromptFfn(h, x, w, config_);
+    const int64_t length = x.size(1), cut = std::min<int64_t>(config_.segment_length(), length);
+    const Weights weights = Decide(x, w.router);
+    at::Tensor y = SoftMergeFfn(x.narrow(1, 0, cut).contiguous(), weights.first, w.experts());
+    if (cut < length) {
+      const at::Tensor later = x.narrow(1, cut, length - cut).contiguous();
+      y = at::cat({y, SoftMergeFfn(later, weights.later, w.experts())}, 1);
+    }
+    return {h + y, Rows(weights, NumSegments(length, config_))};
+  }
+
+ private:
+  struct Weights {
+    at::Tensor first, later;  // [B, E]
+  };
+
+  Weights Decide(const at::Tensor& x, const at::Tensor& router) const {
+    const ScopedPhase phase(Phase::kRouter);
+    const at::Tensor later = PrefixWeights(x, router, config_);
+    return {FirstSegmentWeights(later, config_), later};
+  }
+
+  static at::Tensor Rows(const Weights& weights, int64_t segments) {
+    const at::Tensor later = weights.later.detach().unsqueeze(1);
+    return at::cat(
+        {weights.first.unsqueeze(1), later.expand({later.size(0), segments - 1, later.size(2)})},
+        1);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const Router> NewCausalSegmentRouter(const v1::RoutingConfig& config) {
+  return std::make_unique<CausalSegmentRouter>(config);
+}
+
+std::unique_ptr<const Router> NewPrefixRouter(const v1::RoutingConfig& config) {
+  return std::make_unique<PrefixRouter>(config);
+}
+
+}  // namespace braid

@@ -1,0 +1,56 @@
+#include "model/routing/router.h"
+
+#include <ATen/ATen.h>
+
+#include "base/check.h"
+#include "model/config/model_config.h"
+#include "model/kernels/dense_ffn.h"
+#include "model/routing/expert_choice_routers.h"
+#include "model/routing/merging_routers.h"
+
+namespace braid {
+namespace {
+
+class DenseRouter final : public Router {
+ public:
+  RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w,
+                   MergeMode) const override {
+    const at::Tensor y = DenseFfn(x.reshape({-1, x.size(2)}), w.gate_up, w.down);
+    return {h + y.view(h.sizes()), {}};
+  }
+
+  std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights, MergeMode) const override {
+    return DenseIncrementalFfn(weights);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const Router> NewRouter(const v1::RoutingConfig& config) {
+  switch (config.router()) {
+    case v1::DENSE:
+      return std::make_unique<DenseRouter>();
+    case v1::CAUSAL_SEGMENT:
+      return NewCausalSegmentRouter(config);
+    case v1::PREFIX:
+      return NewPrefixRouter(config);
+    case v1::EXPERT_CHOICE_SEGMENT:
+      return NewSegmentChoiceRouter(config);
+    case v1::EXPERT_CHOICE_TOKEN:
+      return NewTokenChoiceRouter(config);
+    default:
+      BRAID_CHECK(false) << "router " << config.router() << " of a resolved configuration";
+      return nullptr;
+  }
+}
+
+LayerRouters::LayerRouters(const v1::ModelConfig& config)
+    : config_(config),
+      dense_(std::make_unique<DenseRouter>()),
+      experts_(NewRouter(config.routing())) {}
+
+const Router& LayerRouters::Of(int layer) const {
+  return IsMoeLayer(config_, layer) ? *experts_ : *dense_;
+}
+
+}  // namespace braid

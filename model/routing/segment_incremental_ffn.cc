@@ -1,0 +1,183 @@
+#include "model/routing/segment_incremental_ffn.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "model/config/model_config.h"
+#include "model/kernels/soft_merge.h"
+#include "model/kernels/swiglu.h"
+#include "model/routing/expert_choice.h"
+#include "model/routing/routing_weights.h"
+#include "model/routing/sparse_ffn.h"
+
+namespace braid {
+namespace {
+
+std::vector<float> HostValues(const at::Tensor& tensor) {
+  const at::Tensor host = tensor.to(at::kCPU, at::kFloat).contiguous();
+  const float* const data = host.data_ptr<float>();
+  return std::vector<float>(data, data + host.numel());
+}
+
+class SegmentIncremental final : public IncrementalFfn {
+ public:
+  SegmentIncremental(const v1::RoutingConfig& config, const FfnWeights& weights, MergeMode mode)
+      : config_(config), weights_(weights), mode_(mode) {}
+
+  at::Tensor AddFfn(const at::Tensor& h, const at::Tensor& x) override {
+    if (position_ == 0) first_ = {x.size(0), x.mean(0)};
+    if (DecisionAt(position_) != decision_) {
+      ffn_ = Decide(DecisionAt(position_));
+      decision_ = DecisionAt(position_);
+    }
+    KeepInputs(x);
+    position_ += x.size(0);
+    return ffn_.Add(h, x);
+  }
+
+  at::Tensor AddBranchFfn(const at::Tensor& h, const at::Tensor& x) const override {
+    const int64_t length = x.size(1), shared = std::min(length, DecidedFor(position_));
+    std::vector<at::Tensor> parts = {AddSharedFfn(h.narrow(1, 0, shared), x.narrow(1, 0, shared))};
+    for (int64_t start = shared; start < length;) {
+      const int64_t n = std::min(length - start, DecidedFor(position_ + start));
+      const at::Tensor routing = RoutingWeights(SegmentMeans(x, start), weights_.router, config_);
+      parts.push_back(h.narrow(1, start, n) + OwnFfn(x.narrow(1, start, n).contiguous(), routing));
+      start += n;
+    }
+    return parts.size() == 1 ? parts[0] : at::cat(parts, 1);
+  }
+
+  // Decision 0 is right for a prompt that begins with the very tokens it was made from.
+  // All others follow from whole segments before them.
+  int64_t Reusable(int64_t common, int64_t prompt) const override {
+    if (BeginsUniform()) return common;
+    const int64_t deciding =
+        mode_ == MergeMode::kPrompt ? prompt : std::min<int64_t>(prompt, config_.segment_length());
+    return deciding == first_.length && deciding <= common ? common : 0;
+  }
+
+  // ffn_ may be that of a later segment now: AddFfn looks at the number.
+  void Rewind(int64_t position) override { position_ = position; }
+
+  ExpertMixture Mixture() const override { return ffn_.mixture; }
+
+ private:
+  struct Ffn {
+    at::Tensor gate_up, down;  // [2F, D] and [F, D]
+    ExpertMixture mixture;
+
+    // h + FFN(x) for h and x [n, D].
+    at::Tensor Add(const at::Tensor& h, const at::Tensor& x) const {
+      return at::addmm(h, SwiGluForward(at::mm(x, gate_up.t())), down);
+    }
+  };
+
+  // What decision 0 is made from.
+  struct FirstInputs {
+    int64_t length = 0;
+    at::Tensor mean;  // [D]
+  };
+
+  bool BeginsUniform() const {
+    return mode_ != MergeMode::kPrompt && config_.first_segment() == v1::UNIFORM;
+  }
+
+  bool IsLast(int64_t decision) const {
+    return mode_ == MergeMode::kPrompt || (config_.router() == v1::PREFIX && decision == 1);
+  }
+
+  // Decisions are counted: that for the first segment or prompt is 0, and number n > 0
+  // is made from the segment n - 1.
+  int64_t DecisionAt(int64_t position) const {
+    if (mode_ == MergeMode::kPrompt) return 0;
+    const int64_t segment = position / config_.segment_length();
+    return config_.router() == v1::PREFIX ? std::min<int64_t>(segment, 1) : segment;
+  }
+
+  // Positions from `position` on that share its decision.
+  int64_t DecidedFor(int64_t position) const {
+    if (IsLast(DecisionAt(position))) return std::numeric_limits<int64_t>::max();
+    return config_.segment_length() - position % config_.segment_length();
+  }
+
+  // [1, E]
+  at::Tensor Weights(int64_t decision) const {
+    if (decision > 0) {
+      return RoutingWeights(inputs_[decision - 1].mean(0).unsqueeze(0), weights_.router, config_);
+    }
+    if (BeginsUniform()) {
+      return UniformWeights({1, weights_.router.size(0)}, first_.mean.options());
+    }
+    return RoutingWeights(first_.mean.unsqueeze(0), weights_.router, config_);
+  }
+
+  Ffn Decide(int64_t decision) const {
+    const at::Tensor routing = Weights(decision);
+    if (MergesExperts(config_)) {
+      const MergedFfn merged = MergeExperts(routing, weights_.experts());
+      return {merged.gate_up[0], merged.down[0], {HostValues(routing), HostValues(routing)}};
+    }
+    const at::Tensor chosen = BestExperts(routing);
+    const int64_t best = chosen[0].nonzero().item<int64_t>();
+    return {weights_.gate_up.select(1, best).flatten(0, 1),
+            weights_.down[best] * routing[0][best],
+            {HostValues(chosen), HostValues(chosen * routing)}};
+  }
+
+  // For later decisions.
+  void KeepInputs(const at::Tensor& x) {
+    if (IsLast(decision_)) return;
+    const size_t segment = position_ / config_.segment_length();
+    if (segment == inputs_.size()) {
+      inputs_.push_back(at::empty({config_.segment_length(), x.size(1)}, x.options()));
+    }
+    inputs_[segment].narrow(0, position_ % config_.segment_length(), x.size(0)).copy_(x);
+  }
+
+  // What all branches begin with, h and x [C, n, D].
+  at::Tensor AddSharedFfn(const at::Tensor& h, const at::Tensor& x) const {
+    const int64_t due = DecisionAt(position_);
+    const Ffn ffn = due == decision_ ? ffn_ : Decide(due);
+    return ffn.Add(h.reshape({-1, h.size(2)}), x.reshape({-1, x.size(2)})).view(h.sizes());
+  }
+
+  // Mean inputs [C, D] of the segment that ends where branches x [C, T, D] are `start`
+  // long; it may begin in the sequence itself.
+  at::Tensor SegmentMeans(const at::Tensor& x, int64_t start) const {
+    const int64_t length = config_.segment_length(), own = std::min(start, length);
+    const at::Tensor sum = x.narrow(1, start - own, own).sum(1);
+    if (own == length) return sum / length;
+    const at::Tensor& begun = inputs_[(position_ + start) / length - 1];
+    return (sum + begun.narrow(0, 0, length - own).sum(0)) / length;
+  }
+
+  // Every branch its own: x [C, n, D] and routing [C, E] -> [C, n, D].
+  at::Tensor OwnFfn(const at::Tensor& x, const at::Tensor& routing) const {
+    if (MergesExperts(config_)) return SoftMergeFfn(x, routing, weights_.experts());
+    const at::Tensor gates = routing.repeat_interleave(x.size(1), 0);
+    return SparseFfn(x.flatten(0, 1), gates, BestExperts(gates), weights_.experts())
+        .view(x.sizes());
+  }
+
+  const v1::RoutingConfig& config_;
+  const FfnWeights weights_;
+  const MergeMode mode_;
+  int64_t position_ = 0;
+  int64_t decision_ = -1;  // the one that ffn_ is made of
+  Ffn ffn_;
+  FirstInputs first_;
+  std::vector<at::Tensor> inputs_;  // [S, D] of every segment that a decision is made from
+};
+
+}  // namespace
+
+std::unique_ptr<IncrementalFfn> SegmentIncrementalFfn(const v1::RoutingConfig& config,
+                                                      const FfnWeights& weights, MergeMode mode) {
+  return std::make_unique<SegmentIncremental>(config, weights, mode);
+}
+
+}  // namespace braid

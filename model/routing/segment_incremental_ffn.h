@@ -1,0 +1,24 @@
+// The FFN of a growing sequence whose router decides by the segment. Tensor code:
+// private to trainer/model.
+#ifndef BRAID_MODEL_ROUTING_SEGMENT_INCREMENTAL_FFN_H_
+#define BRAID_MODEL_ROUTING_SEGMENT_INCREMENTAL_FFN_H_
+
+#include <memory>
+
+#include "braid/v1/model.pb.h"
+#include "model/config/merge_mode.h"
+#include "model/routing/ffn_weights.h"
+#include "model/routing/incremental_ffn.h"
+
+namespace braid {
+
+// Decides at the first position, and in kSegment mode at segment starts (once,
+// at the second segment, for PREFIX): experts are merged, or the best one is
+// taken (EXPERT_CHOICE_SEGMENT). In between it is a dense FFN. `config` must
+// outlive the result.
+std::unique_ptr<IncrementalFfn> SegmentIncrementalFfn(const v1::RoutingConfig& config,
+                                                      const FfnWeights& weights, MergeMode mode);
+
+}  // namespace braid
+
+#endif  // BRAID_MODEL_ROUTING_SEGMENT_INCREMENTAL_FFN_H_

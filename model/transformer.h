@@ -1,0 +1,63 @@
+// The decoder as tensor arithmetic: bound weights and the full forward pass.
+// Tensor code: private to trainer/model. Any floating type and device.
+//
+// A layer, for the residual stream h [T, D]:
+//   h += attention(RmsNorm(h) Wqkv^T) Wo^T
+//   h += ffn(RmsNorm(h))      as the layer's router says (routing/router.h)
+#ifndef BRAID_MODEL_TRANSFORMER_H_
+#define BRAID_MODEL_TRANSFORMER_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "braid/v1/model.pb.h"
+#include "model/config/merge_mode.h"
+#include "model/kernels/causal_attention.h"
+#include "model/routing/ffn_weights.h"
+
+namespace braid {
+
+struct LayerWeights {
+  at::Tensor attention_norm;    // [D]
+  at::Tensor qkv;               // [3D, D]
+  at::Tensor attention_output;  // [D, D]
+  at::Tensor ffn_norm;          // [D]
+  FfnWeights ffn;
+};
+
+struct TransformerWeights {
+  at::Tensor embedding;  // [V, D]
+  std::vector<LayerWeights> layers;
+  at::Tensor final_norm;  // [D]
+  at::Tensor head;        // [V, D], the embedding itself when tied
+};
+
+// Views of a flat array in ParameterLayout order. With `gradients` defined (same
+// layout) the views are autograd leaves whose gradients accumulate there.
+TransformerWeights BindWeights(const v1::ModelConfig& config, const at::Tensor& values,
+                               const at::Tensor& gradients);
+
+// Attention tables for every position of a sequence.
+AttentionTables TablesFor(const v1::ModelConfig& config, const at::TensorOptions& options);
+
+// Routing weights of a layer with experts: RoutedFfn::weights, [B, R, E].
+struct LayerRoutingTensor {
+  int layer = 0;
+  at::Tensor weights;
+};
+
+struct HiddenStates {
+  at::Tensor hidden;  // [B * L, D] after the final norm
+  std::vector<LayerRoutingTensor> routing;
+};
+
+// tokens [B, L] int64. The last segment may be partial.
+HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeights& weights,
+                            const AttentionTables& tables, const at::Tensor& tokens,
+                            MergeMode mode);
+
+}  // namespace braid
+
+#endif  // BRAID_MODEL_TRANSFORMER_H_

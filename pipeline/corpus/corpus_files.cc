@@ -1,0 +1,224 @@
+#include "pipeline/corpus/corpus_files.h"
+
+#include <fcntl.h>
+#include <simdjson.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/file_error.h"
+#include "base/status_macros.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxDomainBytes = 80;
+constexpr int64_t kEntriesPerLook = 64;
+
+// "a/wiki.jsonl.zst" -> {"wiki", ".jsonl"}
+struct NameParts {
+  std::string stem;
+  std::string extension;
+};
+
+NameParts SplitName(const fs::path& path) {
+  fs::path name = path.filename();
+  if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
+  return {name.stem().string(), name.extension().string()};
+}
+
+std::optional<CorpusFileKind> KindOfFile(const fs::path& path) {
+  const std::string extension = SplitName(path).extension;
+  if (extension == ".jsonl" || extension == ".json" || extension == ".ndjson") {
+    return CorpusFileKind::kJsonLines;
+  }
+  if (extension == ".txt") return CorpusFileKind::kText;
+  return std::nullopt;
+}
+
+// A .json file among others is most likely a configuration, not a corpus.
+CorpusFileKind KindInDirectory(const fs::path& path) {
+  const std::string extension = SplitName(path).extension;
+  const bool lines = extension == ".jsonl" || extension == ".ndjson";
+  return lines ? CorpusFileKind::kJsonLines : CorpusFileKind::kText;
+}
+
+bool IsUtf8(std::string_view text) { return simdjson::validate_utf8(text.data(), text.size()); }
+
+// File names may have any encoding; ids and messages are UTF-8.
+std::string Utf8Name(const fs::path& path) {
+  if (IsUtf8(path.native())) return path.native();
+  std::string name;
+  for (const char c : path.native()) {
+    if ((c & 0x80) == 0) {
+      name += c;
+    } else {
+      absl::StrAppendFormat(&name, "%%%02X", static_cast<unsigned char>(c));
+    }
+  }
+  return name;
+}
+
+absl::Status AddFile(const fs::path& path, CorpusFiles* found) {
+  const std::optional<CorpusFileKind> kind = KindOfFile(path);
+  if (!kind) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "corpus path ", path.string(), ": unknown kind of file: got extension \"",
+        path.extension().string(),
+        "\", expected .jsonl, .json, .ndjson or .txt, with or without .gz or .zst, or a directory. "
+        "In a directory every UTF-8 file is read as a document."));
+  }
+  CorpusFile file;
+  file.path = path;
+  file.kind = *kind;
+  file.name = Utf8Name(path.filename());
+  file.domain = DomainName(SplitName(path).stem);
+  ASSIGN_OR_RETURN(file.version, ReadableFileVersion(path));
+  found->files.push_back(std::move(file));
+  return absl::OkStatus();
+}
+
+std::string DirectoryName(const fs::path& directory) {
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(directory, error);
+  return whole.has_filename() ? whole.filename().string() : "root";
+}
+
+absl::Status AddDirectoryFile(const fs::path& directory, const fs::path& path, CorpusFiles* found) {
+  const absl::StatusOr<FileVersion> version = ReadableFileVersion(path);
+  if (absl::IsPermissionDenied(version.status())) {
+    found->skipped.push_back({path, "unreadable"});
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(version.status());
+  const fs::path relative = path.lexically_relative(directory);
+  CorpusFile file;
+  file.path = path;
+  file.kind = KindInDirectory(path);
+  file.name = Utf8Name(relative);
+  file.in_directory = true;
+  file.domain = DomainName(relative.has_parent_path() ? relative.begin()->string()
+                                                      : DirectoryName(directory));
+  file.version = *version;
+  found->files.push_back(std::move(file));
+  return absl::OkStatus();
+}
+
+bool MayEnter(const fs::path& directory) {
+  return faccessat(AT_FDCWD, directory.c_str(), R_OK | X_OK, AT_EACCESS) == 0;
+}
+
+// Why an entry is not read, or "" when it is.
+std::string SkipReason(const fs::directory_entry& entry) {
+  std::error_code error;
+  if (entry.path().filename().string().starts_with(".")) return "hidden";
+  if (entry.is_directory(error)) {
+    if (entry.is_symlink(error)) return "directory link";
+    return MayEnter(entry.path()) ? "" : "unreadable";
+  }
+  return entry.is_regular_file(error) ? "" : "not a file";
+}
+
+absl::Status AddDirectory(const fs::path& directory, const KeepListing& next_entry,
+                          CorpusFiles* found) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  fs::recursive_directory_iterator it(directory, error);
+  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    RETURN_IF_ERROR(next_entry());
+    const std::string reason = SkipReason(*it);
+    if (!reason.empty()) {
+      found->skipped.push_back({it->path(), reason});
+      it.disable_recursion_pending();
+    } else if (!it->is_directory(error)) {
+      paths.push_back(it->path());
+    }
+  }
+  if (error) return SystemError("read directory", directory, error.value());
+  std::ranges::sort(paths);
+  for (const fs::path& path : paths) {
+    RETURN_IF_ERROR(next_entry());
+    RETURN_IF_ERROR(AddDirectoryFile(directory, path, found));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddPath(const std::string& given, const KeepListing& next_entry, CorpusFiles* found) {
+  RETURN_IF_ERROR(next_entry());
+  fs::path path(given);
+  if (!path.has_filename() && path.has_parent_path()) path = path.parent_path();  // "a/" -> "a"
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found) {
+    return absl::NotFoundError(
+        absl::StrCat("corpus path ", given, ": no such file or directory (working directory ",
+                     fs::current_path(error).string(), "). Check the spelling of the path."));
+  }
+  if (error) return SystemError("read", path, error.value());
+  if (fs::is_directory(status)) return AddDirectory(path, next_entry, found);
+  return AddFile(path, found);
+}
+
+// Names become ids, which must differ.
+void MakeNamesUnique(std::vector<CorpusFile>* files) {
+  std::map<std::string, int> uses;
+  for (const CorpusFile& file : *files) ++uses[file.name];
+  for (CorpusFile& file : *files) {
+    if (uses[file.name] > 1) file.name = Utf8Name(file.path);
+  }
+}
+
+bool IsNameCharacter(char c) {
+  return (c & 0x80) != 0 || std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+         std::string_view("-+._").find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths,
+                                            const KeepListing& keep_listing) {
+  if (paths.empty()) {
+    return absl::InvalidArgumentError(
+        "corpus: no paths given. Name JSON lines files, text files or directories.");
+  }
+  const KeepListing next_entry = [&keep_listing, entries = int64_t{0}]() mutable {
+    const bool look = keep_listing && ++entries % kEntriesPerLook == 0;
+    return look ? keep_listing() : absl::OkStatus();
+  };
+  CorpusFiles found;
+  for (const std::string& path : paths) RETURN_IF_ERROR(AddPath(path, next_entry, &found));
+  if (found.files.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "corpus ", paths[0], paths.size() > 1 ? " and others" : "", ": no files to read: got ",
+        found.skipped.size(), " hidden or special entries, expected at least one file."));
+  }
+  std::ranges::sort(found.skipped, {}, &SkippedEntry::path);
+  MakeNamesUnique(&found.files);
+  return found;
+}
+
+std::string DomainName(std::string_view label) {
+  size_t size = std::min(label.size(), kMaxDomainBytes);
+  while (size < label.size() && size > 0 && (label[size] & 0xC0) == 0x80) --size;
+  std::string name(label.substr(0, size));
+  // Directories may have names in any encoding; ours go into JSON.
+  const bool utf8 = IsUtf8(name);
+  std::ranges::replace_if(
+      name, [&](char c) { return !IsNameCharacter(c) || (!utf8 && (c & 0x80) != 0); }, '_');
+  if (name.empty()) return "_";
+  if (name.front() == '.') name.front() = '_';
+  return name;
+}
+
+}  // namespace braid

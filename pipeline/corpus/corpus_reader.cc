@@ -1,0 +1,375 @@
+#include "pipeline/corpus/corpus_reader.h"
+
+#include <simdjson.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/nearest_word.h"
+#include "base/status_macros.h"
+#include "pipeline/corpus/document_splitter.h"
+#include "pipeline/corpus/text_source.h"
+
+namespace braid {
+namespace {
+
+constexpr int64_t kDefaultMaxDocumentBytes = int64_t{64} << 20;
+constexpr const char* kTextFields[] = {"text", "raw_content", "content"};
+constexpr size_t kBinaryProbeBytes = 8192;
+// Between two looks at whether the job was cancelled.
+constexpr size_t kMaxRejectsAStep = 256;
+constexpr int64_t kMaxBytesAStep = int64_t{64} << 20;
+
+// The text and as much besides. JSON may spell a character in six bytes (\u0041), but lines are
+// held in memory, and the parser takes less than 4 GiB.
+int64_t MaxLineBytes(int64_t max_document_bytes) {
+  constexpr int64_t kMaxParsed = int64_t{3} << 30;
+  return std::min(max_document_bytes, kMaxParsed) + (int64_t{1} << 20);
+}
+
+ExpansionLimit ExpansionLimitOf(const v1::IngestConfig& config) {
+  ExpansionLimit limit;
+  if (config.max_expansion_ratio() > 0) limit.max_ratio = config.max_expansion_ratio();
+  if (config.max_expanded_bytes() > 0) limit.max_bytes = config.max_expanded_bytes();
+  return limit;
+}
+
+// UTF-16 and UTF-32 of either byte order start with these.
+bool HasWideByteOrderMark(std::string_view start) {
+  return start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF") ||
+         start.starts_with(std::string_view("\0\0\xFE\xFF", 4));
+}
+
+bool IsWhiteSpace(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
+}
+
+bool IsValidUtf8(std::string_view text) {
+  return simdjson::validate_utf8(text.data(), text.size());
+}
+
+std::string Quoted(const std::vector<std::string>& names) {
+  return absl::StrCat("\"", absl::StrJoin(names, "\", \""), "\"");
+}
+
+std::string FieldOr(const std::string& given, const char* fallback) {
+  return given.empty() ? fallback : given;
+}
+
+// "" when the text makes a document.
+std::string_view TextProblem(std::string_view text, int64_t max_document_bytes) {
+  if (static_cast<int64_t>(text.size()) > max_document_bytes) return "too long";
+  if (IsWhiteSpace(text)) return "empty";
+  return IsValidUtf8(text) ? "" : "invalid utf-8";
+}
+
+absl::Status CheckConfig(const v1::IngestConfig& config) {
+  const auto negative = [](const char* field, int64_t value) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ingest.", field, ": got ", value, ", expected 0 (default) or more"));
+  };
+  if (config.max_document_bytes() < 0) {
+    return negative("max_document_bytes", config.max_document_bytes());
+  }
+  if (config.split_bytes() < 0) return negative("split_bytes", config.split_bytes());
+  if (config.max_expansion_ratio() < 0) {
+    return negative("max_expansion_ratio", config.max_expansion_ratio());
+  }
+  if (config.max_expanded_bytes() < 0) {
+    return negative("max_expanded_bytes", config.max_expanded_bytes());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CorpusReader>> CorpusReader::Open(std::span<const std::string> paths,
+                                                                 const v1::IngestConfig& config,
+                                                                 const KeepListing& keep_listing) {
+  RETURN_IF_ERROR(CheckConfig(config));
+  ASSIGN_OR_RETURN(CorpusFiles files, FindCorpusFiles(paths, keep_listing));
+  return std::unique_ptr<CorpusReader>(new CorpusReader(std::move(files), config));
+}
+
+CorpusReader::CorpusReader(CorpusFiles files, const v1::IngestConfig& config)
+    : config_(config),
+      max_document_bytes_(config.max_document_bytes() > 0 ? config.max_document_bytes()
+                                                          : kDefaultMaxDocumentBytes),
+      expansion_limit_(ExpansionLimitOf(config)),
+      files_(std::move(files)) {
+  for (const CorpusFile& corpus_file : files_.files) total_bytes_ += corpus_file.version.bytes;
+  for (const SkippedEntry& entry : files_.skipped)
+    AddReject({entry.path.string(), 0, entry.reason});
+}
+
+absl::StatusOr<CorpusStep> CorpusReader::Next(Document* document, std::vector<Reject>* rejects) {
+  absl::Status status = StrictFailure();
+  const int64_t pause = bytes_read() + kMaxBytesAStep;
+  while (status.ok() && ready_.empty() && next_file_ < files_.files.size() &&
+         rejects_.size() < kMaxRejectsAStep && bytes_read() < pause) {
+    status = Advance();
+    status.Update(StrictFailure());
+  }
+  std::ranges::move(rejects_, std::back_inserter(*rejects));
+  rejects_.clear();
+  RETURN_IF_ERROR(status);
+  if (ready_.empty()) {
+    if (next_file_ < files_.files.size()) return CorpusStep::kNoneYet;
+    RETURN_IF_ERROR(CheckNotEmpty());
+    return CorpusStep::kEnd;
+  }
+  *document = std::move(ready_.front());
+  ready_.pop_front();
+  return CorpusStep::kDocument;
+}
+
+std::optional<CorpusPosition> CorpusReader::position() const {
+  if (!ready_.empty() || !rejects_.empty()) return std::nullopt;
+  return CorpusPosition{.file = static_cast<int64_t>(next_file_),
+                        .offset = lines_ == nullptr ? 0 : lines_->offset(),
+                        .inside_file = lines_ != nullptr,
+                        .text_field = text_field_,
+                        .seen_an_object = seen_an_object_,
+                        .num_accepted = num_accepted_,
+                        .rejects = reject_counts_};
+}
+
+absl::Status CorpusReader::Resume(const CorpusPosition& position,
+                                  std::span<const uint64_t> id_hashes,
+                                  const std::function<absl::Status()>& keep_going) {
+  const auto num_files = static_cast<int64_t>(files_.files.size());
+  if (position.file < 0 || position.file > num_files || position.offset < 0) {
+    return absl::OutOfRangeError(absl::StrCat("no file ", position.file, " of ", num_files));
+  }
+  while (static_cast<int64_t>(next_file_) < position.file) RETURN_IF_ERROR(CloseFile());
+  if (position.inside_file) {
+    if (position.file == num_files) return absl::OutOfRangeError("beyond the last file");
+    RETURN_IF_ERROR(OpenFile());
+    if (lines_ == nullptr) {
+      return absl::OutOfRangeError("a file that could be opened cannot be now");
+    }
+    RETURN_IF_ERROR(lines_->SkipTo(position.offset, keep_going));
+  }
+  text_field_ = position.text_field;
+  seen_an_object_ = position.seen_an_object;
+  id_hashes_.insert(id_hashes.begin(), id_hashes.end());
+  num_accepted_ = position.num_accepted;
+  reject_counts_ = position.rejects;
+  num_rejected_ = 0;
+  for (const auto& [reason, count] : reject_counts_) num_rejected_ += count;
+  rejects_.clear();
+  return absl::OkStatus();
+}
+
+int64_t CorpusReader::bytes_read() const {
+  return bytes_of_finished_files_ + (lines_ != nullptr ? lines_->bytes_read() : 0);
+}
+
+absl::Status CorpusReader::Advance() {
+  if (file().kind == CorpusFileKind::kText) return ReadTextFile();
+  if (lines_ == nullptr) return OpenFile();
+  return ReadRecord();
+}
+
+absl::Status CorpusReader::OpenFile() {
+  absl::StatusOr<std::unique_ptr<TextSource>> source =
+      TextSource::Open(file().path, expansion_limit_);
+  if (!source.ok()) return RejectRest(0, source.status());
+  lines_ = std::make_unique<LineReader>(*std::move(source), MaxLineBytes(max_document_bytes_));
+  text_field_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status CorpusReader::CloseFile() {
+  RETURN_IF_ERROR(CheckUnchanged(file().path, file().version));
+  lines_.reset();
+  bytes_of_finished_files_ += file().version.bytes;
+  ++next_file_;
+  return absl::OkStatus();
+}
+
+// What is wrong with a file costs its rest; what is wrong with the machine stops the job, which can
+// go on once that is mended.
+absl::Status CorpusReader::RejectRest(int64_t offset, const absl::Status& damage) {
+  // A file that was cut short meanwhile is also damaged, but that is not the cause.
+  RETURN_IF_ERROR(CheckUnchanged(file().path, file().version));
+  const bool bomb = IsDecompressionBomb(damage);
+  if (!bomb && !absl::IsDataLoss(damage) && !absl::IsInvalidArgument(damage)) return damage;
+  RejectAt(offset, bomb ? "decompression bomb" : "damaged", std::string(damage.message()));
+  return CloseFile();
+}
+
+absl::Status CorpusReader::ReadTextFile() {
+  const absl::StatusOr<std::optional<std::string>> text =
+      ReadText(file().path, max_document_bytes_, expansion_limit_);
+  if (!text.ok()) return RejectRest(0, text.status());
+  if (!text->has_value()) {
+    RejectAt(0, "too long");
+  } else if (HasWideByteOrderMark(**text)) {
+    RejectAt(0, "utf-16 or utf-32");
+  } else if ((*text)->substr(0, kBinaryProbeBytes).find('\0') != std::string::npos) {
+    RejectAt(0, "binary");
+  } else {
+    AddDocument({.id = file().name,
+                 .text = **text,
+                 .domain = file().domain,
+                 .file = file().path.string(),
+                 .offset = 0});
+  }
+  return CloseFile();
+}
+
+absl::Status CorpusReader::ReadRecord() {
+  Line line;
+  const absl::StatusOr<bool> more = lines_->Next(&line);
+  if (!more.ok()) return RejectRest(lines_->offset(), more.status());
+  if (!*more) return CloseFile();
+  if (line.offset == 0 && HasWideByteOrderMark(line.text)) {
+    RejectAt(0, "utf-16 or utf-32");
+    return CloseFile();
+  }
+  if (line.too_long) {
+    RejectAt(line.offset, "too long");
+  } else if (!IsWhiteSpace(line.text)) {
+    return AddRecord(line);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CorpusReader::AddRecord(const Line& line) {
+  if (const std::string_view problem = record_.Parse(line.text); !problem.empty()) {
+    if (num_accepted_ == 0 && line.offset == 0 && line.text.starts_with("[")) return IsAnArray();
+    RejectAt(line.offset, problem);
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const bool found, FindTextField(line.offset));
+  const std::optional<std::string_view> text = found ? record_.String(text_field_) : std::nullopt;
+  if (!text) {
+    RejectAt(line.offset, "missing text field");
+  } else {
+    AddDocument(MakeDocument(*text, line.offset));
+  }
+  return absl::OkStatus();
+}
+
+// Settles the text field of the file with its first record that has one. Only the very first record
+// of the corpus is an error without: late in a long job a reject is the smaller evil.
+absl::StatusOr<bool> CorpusReader::FindTextField(int64_t offset) {
+  const bool first = !std::exchange(seen_an_object_, true);
+  if (!text_field_.empty()) return true;
+  if (!config_.text_field().empty()) {
+    if (record_.Has(config_.text_field())) text_field_ = config_.text_field();
+  } else {
+    const auto* field =
+        std::ranges::find_if(kTextFields, [&](const char* name) { return record_.Has(name); });
+    if (field != std::end(kTextFields)) text_field_ = *field;
+  }
+  if (text_field_.empty() && first) return MissingTextField(offset);
+  return !text_field_.empty();
+}
+
+absl::Status CorpusReader::IsAnArray() const {
+  return absl::InvalidArgumentError(
+      absl::StrCat("corpus file ", file().path.string(),
+                   ": got a JSON array, expected one object a line. Convert it with: jq -c '.[]' "
+                   "FILE > FILE.jsonl"));
+}
+
+absl::Status CorpusReader::MissingTextField(int64_t offset) const {
+  const std::vector<std::string> seen = record_.FieldNames();
+  const bool given = !config_.text_field().empty();
+  std::string nearest = NearestWord(given ? config_.text_field() : kTextFields[0], seen);
+  for (const char* name : kTextFields) {
+    if (nearest.empty() && record_.Has(name)) nearest = name;
+  }
+  const std::string expected = given ? absl::StrCat("\"", config_.text_field(), "\"")
+                                     : "\"text\", \"raw_content\" or \"content\"";
+  return absl::InvalidArgumentError(
+      absl::StrCat("corpus file ", file().path.string(), ", record at byte ", offset,
+                   ": no text field: expected ", expected, ", got the fields ", Quoted(seen), ". ",
+                   nearest.empty() ? "" : absl::StrCat("Did you mean \"", nearest, "\"? "),
+                   "Set ingest.text_field to the field that holds the text."));
+}
+
+Document CorpusReader::MakeDocument(std::string_view text, int64_t offset) const {
+  Document document;
+  document.id = record_.Label(FieldOr(config_.id_field(), "id"))
+                    .value_or(absl::StrCat(file().name, ":", offset));
+  document.text = std::string(text);
+  const auto domain = record_.Label(FieldOr(config_.domain_field(), "domain"));
+  document.domain = DomainName(domain.value_or(file().domain));
+  document.has_domain_field = domain.has_value();
+  document.file = file().path.string();
+  document.offset = offset;
+  return document;
+}
+
+void CorpusReader::AddDocument(Document document) {
+  const std::string_view problem = TextProblem(document.text, max_document_bytes_);
+  if (!problem.empty()) return RejectAt(document.offset, problem);
+  const uint64_t id_hash = XXH3_64bits(document.id.data(), document.id.size());
+  if (!id_hashes_.insert(id_hash).second) return RejectAt(document.offset, "duplicate id");
+  new_id_hashes_.push_back(id_hash);
+  ++num_accepted_;
+  const auto size = static_cast<int64_t>(document.text.size());
+  if (config_.split_bytes() > 0 && size > config_.split_bytes()) {
+    AddPieces(document);
+  } else {
+    ready_.push_back(std::move(document));
+  }
+}
+
+void CorpusReader::AddPieces(const Document& document) {
+  int64_t number = 0;
+  for (const std::string_view piece : SplitDocument(document.text, config_.split_bytes())) {
+    if (IsWhiteSpace(piece)) continue;
+    Document part = {.id = absl::StrCat(document.id, "#", number++),
+                     .text = std::string(piece),
+                     .domain = document.domain,
+                     .file = document.file,
+                     .offset = document.offset,
+                     .has_domain_field = document.has_domain_field};
+    ready_.push_back(std::move(part));
+  }
+}
+
+void CorpusReader::RejectAt(int64_t offset, std::string_view reason, std::string_view detail) {
+  AddReject({file().path.string(), offset, std::string(reason), std::string(detail)});
+}
+
+void CorpusReader::AddReject(Reject reject) {
+  ++num_rejected_;
+  ++reject_counts_[reject.reason];
+  rejects_.push_back(std::move(reject));
+}
+
+absl::Status CorpusReader::StrictFailure() const {
+  if (!config_.strict() || rejects_.empty()) return absl::OkStatus();
+  const Reject& first = rejects_.front();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "corpus file ", first.file, ", record at byte ", first.offset, ": ", first.reason,
+      first.detail.empty() ? "" : absl::StrCat(" (", first.detail, ")"),
+      "; expected no reject in strict mode. Mend the record, or leave out ingest.strict to have "
+      "such records counted in rejects.jsonl."));
+}
+
+absl::Status CorpusReader::CheckNotEmpty() const {
+  if (num_accepted_ > 0) return absl::OkStatus();
+  const auto count = [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, entry.second, " ", entry.first);
+  };
+  const std::string rejected = absl::StrJoin(reject_counts_, ", ", count);
+  return absl::InvalidArgumentError(
+      absl::StrCat("empty corpus: got no document in ", files_.files.size(), " file(s) from ",
+                   files_.files.front().path.string(), " on (", num_records(), " records rejected",
+                   rejected.empty() ? "" : ": ", rejected,
+                   "), expected at least one with text. See docs/corpus.md for what is read."));
+}
+
+}  // namespace braid

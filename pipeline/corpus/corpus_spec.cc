@@ -1,0 +1,230 @@
+#include "pipeline/corpus/corpus_spec.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "retrieval/neighbor_settings.h"
+
+namespace braid {
+namespace {
+
+constexpr int64_t kMebibyte = int64_t{1} << 20;
+
+absl::Status Wrong(std::string_view field, const std::string& got, std::string_view expected) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(std::string(field), ": got ", got, ", expected ", std::string(expected)));
+}
+
+template <class T>
+absl::Status CheckRange(std::string_view field, T value, T low, T high) {
+  if (value >= low && value <= high) return absl::OkStatus();  // NaN fails too
+  return Wrong(field, absl::StrCat(value), absl::StrCat("a value from ", low, " to ", high));
+}
+
+// Proto3 numbers have no presence: 0 means "not set".
+template <class T>
+T OrDefault(T value, T fallback) {
+  return value == T{} ? fallback : value;
+}
+
+absl::Status MakeAbsolute(std::string_view field, std::string* path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(*path, error);
+  if (error) return Wrong(field, *path, absl::StrCat("a usable path: ", error.message()));
+  *path = absolute.lexically_normal().string();
+  if (path->size() > 1 && path->back() == '/') path->pop_back();
+  return absl::OkStatus();
+}
+
+absl::Status ResolvePaths(v1::CorpusSpec* spec) {
+  if (spec->paths().empty()) {
+    return Wrong("paths", "none",
+                 "at least one file (.jsonl, .jsonl.gz, .jsonl.zst, .txt) or directory");
+  }
+  for (std::string& path : *spec->mutable_paths()) {
+    if (path.empty()) return Wrong("paths", "an empty path", "a file or directory");
+    RETURN_IF_ERROR(MakeAbsolute("paths", &path));
+  }
+  if (spec->name().empty()) {
+    spec->set_name(std::filesystem::path(spec->paths(0)).filename().string());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ResolveIngest(v1::IngestConfig* ingest) {
+  ingest->set_max_document_bytes(OrDefault<int64_t>(ingest->max_document_bytes(), 64 * kMebibyte));
+  RETURN_IF_ERROR(CheckRange<int64_t>("ingest.max_document_bytes", ingest->max_document_bytes(), 1,
+                                      int64_t{1} << 30));
+  ingest->set_max_expansion_ratio(OrDefault<int64_t>(ingest->max_expansion_ratio(), 1000));
+  RETURN_IF_ERROR(CheckRange<int64_t>("ingest.max_expansion_ratio", ingest->max_expansion_ratio(),
+                                      1, int64_t{1} << 30));
+  ingest->set_max_expanded_bytes(
+      OrDefault<int64_t>(ingest->max_expanded_bytes(), int64_t{1} << 40));
+  RETURN_IF_ERROR(CheckRange<int64_t>("ingest.max_expanded_bytes", ingest->max_expanded_bytes(), 1,
+                                      int64_t{1} << 60));
+  if (ingest->split_bytes() == 0) return absl::OkStatus();
+  return CheckRange<int64_t>("ingest.split_bytes", ingest->split_bytes(), 64, int64_t{1} << 30);
+}
+
+absl::Status ResolveTokenizer(v1::TokenizerConfig* tokenizer) {
+  if (!tokenizer->model_path().empty()) {
+    if (tokenizer->vocab_size() != 0) {
+      return Wrong("tokenizer.vocab_size", absl::StrCat(tokenizer->vocab_size()),
+                   "none beside tokenizer.model_path, which has its own size");
+    }
+    std::error_code error;
+    const auto absolute = std::filesystem::absolute(tokenizer->model_path(), error);
+    if (!error) tokenizer->set_model_path(absolute.lexically_normal().string());
+    return absl::OkStatus();
+  }
+  tokenizer->set_sample_bytes(OrDefault<int64_t>(tokenizer->sample_bytes(), 16 * kMebibyte));
+  if (tokenizer->vocab_size() != 0) {
+    RETURN_IF_ERROR(CheckRange("tokenizer.vocab_size", tokenizer->vocab_size(), 260, 1 << 20));
+  }
+  return CheckRange<int64_t>("tokenizer.sample_bytes", tokenizer->sample_bytes(), 1,
+                             int64_t{1} << 34);
+}
+
+// Each is HOST:PORT, and none is named twice.
+absl::Status CheckAddresses(std::string_view field,
+                            const google::protobuf::RepeatedPtrField<std::string>& addresses) {
+  std::set<std::string> known;
+  for (const std::string& address : addresses) {
+    const size_t colon = address.rfind(':');
+    int port = 0;
+    if (colon == std::string::npos || colon == 0 ||
+        !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 1 || port > 65535) {
+      return Wrong(field, absl::StrCat("\"", address, "\""), "host:port, such as 127.0.0.1:7077");
+    }
+    if (!known.insert(address).second) {
+      return Wrong(field, absl::StrCat("\"", address, "\" twice"), "each server once");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ResolveContriever(v1::EmbedderConfig* embedder) {
+  if (embedder->model_dir().empty()) {
+    return Wrong("embedder.model_dir", "none",
+                 "a directory with config.json, model.safetensors and vocab.txt");
+  }
+  RETURN_IF_ERROR(MakeAbsolute("embedder.model_dir", embedder->mutable_model_dir()));
+  if (embedder->max_tokens() == 0) return absl::OkStatus();
+  return CheckRange("embedder.max_tokens", embedder->max_tokens(), 3, 1 << 16);
+}
+
+// Settings that another kind has.
+absl::Status RefuseOthers(const v1::EmbedderConfig& embedder) {
+  if (!embedder.addresses().empty() && embedder.kind() != "remote") {
+    return Wrong("embedder.addresses", embedder.addresses(0),
+                 "none unless embedder.kind is \"remote\"");
+  }
+  if (embedder.kind() == "contriever") return absl::OkStatus();
+  constexpr char kNone[] = "none unless embedder.kind is \"contriever\"";
+  if (!embedder.model_dir().empty()) {
+    return Wrong("embedder.model_dir", embedder.model_dir(), kNone);
+  }
+  if (embedder.max_tokens() == 0) return absl::OkStatus();
+  return Wrong("embedder.max_tokens", absl::StrCat(embedder.max_tokens()), kNone);
+}
+
+absl::Status CheckEmbeddingServers(const v1::EmbedderConfig& embedder) {
+  if (embedder.addresses().empty()) {
+    return Wrong("embedder.addresses", "none", "host:port of at least one embedding service");
+  }
+  return CheckAddresses("embedder.addresses", embedder.addresses());
+}
+
+absl::Status ResolveEmbedder(v1::EmbedderConfig* embedder) {
+  if (embedder->kind().empty()) embedder->set_kind("hashing");
+  RETURN_IF_ERROR(RefuseOthers(*embedder));
+  if (embedder->kind() == "remote") return CheckEmbeddingServers(*embedder);
+  if (embedder->kind() == "contriever") return ResolveContriever(embedder);
+  if (embedder->kind() != "hashing") {
+    return Wrong("embedder.kind", absl::StrCat("\"", embedder->kind(), "\""),
+                 "\"hashing\", \"contriever\" or \"remote\"");
+  }
+  embedder->set_max_ngram(OrDefault(embedder->max_ngram(), 2));
+  RETURN_IF_ERROR(CheckRange("embedder.dimension", embedder->dimension(), 0, 65536));
+  return CheckRange("embedder.max_ngram", embedder->max_ngram(), 1, 8);
+}
+
+// Servers search exactly or through lists.
+absl::Status CheckNeighborServers(const v1::NeighborConfig& neighbors) {
+  if (neighbors.addresses().empty()) return absl::OkStatus();
+  if (neighbors.index() != "auto" && neighbors.index() != kExactIndex &&
+      !PlainListsOf(neighbors.index())) {
+    return Wrong("neighbors.index", absl::StrCat("\"", neighbors.index(), "\""),
+                 "\"auto\", \"Flat\" or \"IVF<lists>,Flat\" with neighbors.addresses");
+  }
+  return CheckAddresses("neighbors.addresses", neighbors.addresses());
+}
+
+absl::Status ResolveNeighbors(v1::NeighborConfig* neighbors) {
+  if (neighbors->index().empty()) neighbors->set_index("auto");
+  RETURN_IF_ERROR(CheckNeighborServers(*neighbors));
+  neighbors->set_k(OrDefault(neighbors->k(), 20));
+  neighbors->set_recall_sample(OrDefault(neighbors->recall_sample(), 1000));
+  RETURN_IF_ERROR(CheckRange("neighbors.k", neighbors->k(), 1, 1024));
+  RETURN_IF_ERROR(CheckRange("neighbors.nprobe", neighbors->nprobe(), 0, 1 << 20));
+  return CheckRange("neighbors.recall_sample", neighbors->recall_sample(), 1, 10000000);
+}
+
+absl::Status ResolveDeduplicate(v1::DeduplicateConfig* deduplicate) {
+  deduplicate->set_min_cosine(OrDefault(deduplicate->min_cosine(), 0.9));
+  deduplicate->set_min_jaccard(OrDefault(deduplicate->min_jaccard(), 0.8));
+  deduplicate->set_max_heldout_cosine(OrDefault(deduplicate->max_heldout_cosine(), 0.9));
+  RETURN_IF_ERROR(CheckRange("deduplicate.min_cosine", deduplicate->min_cosine(), 0.0, 1.0));
+  RETURN_IF_ERROR(CheckRange("deduplicate.min_jaccard", deduplicate->min_jaccard(), 0.0, 1.0));
+  return CheckRange("deduplicate.max_heldout_cosine", deduplicate->max_heldout_cosine(), 0.0, 2.0);
+}
+
+absl::Status ResolveOrder(v1::CorpusSpec* spec) {
+  if (spec->order() == v1::ORDER_MODE_UNSPECIFIED) spec->set_order(v1::SIMILARITY);
+  RETURN_IF_ERROR(CheckRange("order_partitions", spec->order_partitions(), 0, 65'536));
+  if (v1::OrderMode_IsValid(spec->order())) return absl::OkStatus();
+  return Wrong("order", absl::StrCat(static_cast<int>(spec->order())),
+               "SIMILARITY, RANDOM or SOURCE");
+}
+
+absl::Status ResolvePack(v1::PackConfig* pack) {
+  pack->set_sequence_length(OrDefault(pack->sequence_length(), 4096));
+  RETURN_IF_ERROR(CheckRange("pack.sequence_length", pack->sequence_length(), 2, 1 << 24));
+  RETURN_IF_ERROR(CheckRange("pack.domain_clusters", pack->domain_clusters(), 0, 64));
+  const double fraction = OrDefault(pack->heldout_fraction(), 0.03);
+  if (!(fraction < 1)) {
+    return Wrong("pack.heldout_fraction", absl::StrCat(fraction),
+                 "a share below 1 (0.03 by default; a negative value holds out nothing)");
+  }
+  pack->set_heldout_fraction(fraction < 0 ? -1 : fraction);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::CorpusSpec> ResolveCorpusSpec(const v1::CorpusSpec& spec) {
+  v1::CorpusSpec resolved = spec;
+  RETURN_IF_ERROR(ResolvePaths(&resolved));
+  RETURN_IF_ERROR(ResolveIngest(resolved.mutable_ingest()));
+  RETURN_IF_ERROR(ResolveTokenizer(resolved.mutable_tokenizer()));
+  RETURN_IF_ERROR(ResolveEmbedder(resolved.mutable_embedder()));
+  RETURN_IF_ERROR(ResolveNeighbors(resolved.mutable_neighbors()));
+  RETURN_IF_ERROR(ResolveDeduplicate(resolved.mutable_deduplicate()));
+  RETURN_IF_ERROR(ResolveOrder(&resolved));
+  RETURN_IF_ERROR(ResolvePack(resolved.mutable_pack()));
+  RETURN_IF_ERROR(CheckRange("num_threads", resolved.num_threads(), 0, 4096));
+  return resolved;
+}
+
+double HeldoutFraction(const v1::CorpusSpec& resolved) {
+  return std::max(0.0, resolved.pack().heldout_fraction());
+}
+
+}  // namespace braid

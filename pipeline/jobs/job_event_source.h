@@ -1,0 +1,24 @@
+// The events of one job, for EventStreams.
+#ifndef BRAID_PIPELINE_JOBS_JOB_EVENT_SOURCE_H_
+#define BRAID_PIPELINE_JOBS_JOB_EVENT_SOURCE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "braid/v1/pipeline.pb.h"
+#include "pipeline/jobs/job_store.h"
+#include "pipeline/jobs/job_worker.h"
+#include "rpc/event_source.h"
+
+namespace braid {
+
+// Ends when the job has, and with JobWorker::Unrecorded. NOT_FOUND when there is no such job.
+// `jobs` and `worker` outlive the source.
+absl::StatusOr<std::unique_ptr<EventSource<v1::JobEvent>>> OpenJobEvents(const std::string& id,
+                                                                         JobStore* jobs,
+                                                                         JobWorker* worker);
+
+}  // namespace braid
+
+#endif  // BRAID_PIPELINE_JOBS_JOB_EVENT_SOURCE_H_

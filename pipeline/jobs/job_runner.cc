@@ -1,0 +1,251 @@
+#include "pipeline/jobs/job_runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/process_memory.h"
+#include "base/status_macros.h"
+#include "formats/npy.h"
+#include "pipeline/stages/deduplicate_stage.h"
+#include "pipeline/stages/domain_summary.h"
+#include "pipeline/stages/embed_stage.h"
+#include "pipeline/stages/ingest_stage.h"
+#include "pipeline/stages/neighbor_stage.h"
+#include "pipeline/stages/order_stage.h"
+#include "pipeline/stages/pack_stage.h"
+#include "pipeline/stages/tokenize_stage.h"
+#include "pipeline/store/document_store.h"
+#include "pipeline/store/json_file.h"
+#include "pipeline/store/stage_advance.h"
+#include "pipeline/store/stage_meter.h"
+#include "retrieval/parallel_for.h"
+
+namespace braid {
+namespace {
+
+// Of a result, which has to fit into a message many times.
+constexpr size_t kMaxDomains = 1024;
+
+absl::Status InStage(const std::string& stage, const absl::Status& status) {
+  if (status.ok() || absl::IsCancelled(status)) return status;
+  return absl::Status(status.code(), absl::StrCat(stage, ": ", status.message()));
+}
+
+class JobRun {
+ public:
+  JobRun(const v1::CorpusSpec& resolved, StageStore* store, const JobHooks& hooks)
+      : spec_(resolved), store_(store), hooks_(hooks) {}
+
+  absl::StatusOr<v1::JobResult> Run();
+
+ private:
+  using Work = std::function<absl::Status(const StageAdvance&, StageWriter*)>;
+
+  // Produces a stage under `key` and reports on it.
+  absl::StatusOr<std::filesystem::path> Stage(const std::string& name, const std::string& unit,
+                                              const absl::StatusOr<std::string>& key,
+                                              const Work& work);
+  StageMeter Meter(const std::string& stage, const std::string& unit) const;
+  absl::Status Report(const std::string& key, v1::StageProgress progress) const;
+
+  absl::Status RunIngest();
+  absl::Status RunTokenize();
+  absl::Status RunEmbed();
+  absl::Status RunNeighbors();
+  absl::Status RunDeduplicate();
+  absl::Status RunOrder();
+  absl::Status RunPack();
+  absl::StatusOr<v1::JobResult> Summarize() const;
+
+  const v1::CorpusSpec& spec_;
+  StageStore* const store_;
+  const JobHooks& hooks_;
+
+  std::string ingest_key_, tokenize_key_, embed_key_, neighbor_key_, deduplicate_key_, order_key_;
+  std::filesystem::path ingest_, tokenize_, embed_, dataset_;
+  std::optional<DocumentStore> documents_;
+  std::optional<StoredNeighbors> neighbors_;
+  std::optional<NpyArray<uint8_t>> keep_;
+  StoredOrder order_;
+  int64_t num_rejected_ = 0, num_exact_duplicates_ = 0, num_near_duplicates_ = 0;
+  double bytes_per_document_ = 0;
+};
+
+absl::Status JobRun::Report(const std::string& key, v1::StageProgress progress) const {
+  progress.set_key(key);
+  hooks_.report(progress);
+  return hooks_.stop() ? absl::CancelledError("stopped on request") : absl::OkStatus();
+}
+
+StageMeter JobRun::Meter(const std::string& stage, const std::string& unit) const {
+  return StageMeter({.stage = stage,
+                     .unit = unit,
+                     .bytes_per_document = bytes_per_document_,
+                     .rejects = num_rejected_,
+                     .clock = SteadySeconds,
+                     .resident_bytes = [] { return ReadProcessMemory().resident_bytes; }});
+}
+
+absl::StatusOr<std::filesystem::path> JobRun::Stage(const std::string& name,
+                                                    const std::string& unit,
+                                                    const absl::StatusOr<std::string>& key,
+                                                    const Work& work) {
+  if (!key.ok()) return InStage(name, key.status());
+  StageMeter meter = Meter(name, unit);
+  RETURN_IF_ERROR(Report(*key, meter.Started()));
+  const StageAdvance advance = [&](const StagePosition& position) {
+    return Report(*key, meter.At(position));
+  };
+  const auto stored =
+      store_->Produce(name, *key, [&](StageWriter& writer) { return work(advance, &writer); });
+  if (!stored.ok()) return InStage(name, stored.status());
+  RETURN_IF_ERROR(Report(*key, meter.Completed(stored->reused)));
+  return stored->directory;
+}
+
+absl::Status JobRun::RunIngest() {
+  const absl::StatusOr<std::string> key = IngestKey(spec_);
+  ASSIGN_OR_RETURN(ingest_, Stage("ingest", "bytes", key, [&](const auto& advance, auto* stage) {
+                     return Ingest(spec_, *key, advance, stage);
+                   }));
+  ingest_key_ = *key;
+  ASSIGN_OR_RETURN(documents_, DocumentStore::Open(ingest_));
+  ASSIGN_OR_RETURN(const IngestSummary summary, ReadIngestSummary(ingest_));
+  num_rejected_ = summary.num_rejected;
+  const auto num_documents = static_cast<double>(std::max<int64_t>(documents_->size(), 1));
+  bytes_per_document_ = static_cast<double>(documents_->num_text_bytes()) / num_documents;
+  return absl::OkStatus();
+}
+
+absl::Status JobRun::RunTokenize() {
+  const absl::StatusOr<std::string> key = TokenizeKey(spec_, ingest_key_);
+  ASSIGN_OR_RETURN(tokenize_,
+                   Stage("tokenize", "documents", key, [&](const auto& advance, auto* stage) {
+                     return Tokenize(*documents_, spec_, advance, stage);
+                   }));
+  tokenize_key_ = *key;
+  return absl::OkStatus();
+}
+
+absl::Status JobRun::RunEmbed() {
+  const absl::StatusOr<EmbedPlan> plan = PlanEmbedding(spec_, ingest_key_, [&] {
+    return hooks_.stop() ? absl::CancelledError("stopped on request") : absl::OkStatus();
+  });
+  if (!plan.ok()) return InStage("embed", plan.status());
+  ASSIGN_OR_RETURN(embed_,
+                   Stage("embed", "documents", plan->key, [&](const auto& advance, auto* stage) {
+                     return Embed(*documents_, spec_.embedder(), *plan, advance, stage);
+                   }));
+  embed_key_ = plan->key;
+  return absl::OkStatus();
+}
+
+absl::Status JobRun::RunNeighbors() {
+  neighbor_key_ = NeighborKey(spec_, embed_key_, documents_->size());
+  ASSIGN_OR_RETURN(
+      const std::filesystem::path directory,
+      Stage("neighbors", "documents", neighbor_key_, [&](const auto& advance, auto* stage) {
+        return FindNeighbors(embed_, spec_, advance, stage);
+      }));
+  ASSIGN_OR_RETURN(neighbors_, StoredNeighbors::Open(directory));
+  return absl::OkStatus();
+}
+
+absl::Status JobRun::RunDeduplicate() {
+  deduplicate_key_ = DeduplicateKey(spec_, neighbor_key_);
+  ASSIGN_OR_RETURN(
+      const std::filesystem::path directory,
+      Stage("deduplicate", "documents", deduplicate_key_, [&](const auto& advance, auto* stage) {
+        return Deduplicate(*documents_, *neighbors_, spec_.deduplicate(), advance, stage);
+      }));
+  ASSIGN_OR_RETURN(keep_, NpyArray<uint8_t>::Open(directory / "keep.npy"));
+  ASSIGN_OR_RETURN(const StoredDuplicates duplicates, StoredDuplicates::Open(directory));
+  num_exact_duplicates_ = duplicates.num_exact();
+  num_near_duplicates_ = duplicates.num_near();
+  return absl::OkStatus();
+}
+
+absl::Status JobRun::RunOrder() {
+  order_key_ = OrderKey(spec_, deduplicate_key_);
+  ASSIGN_OR_RETURN(const std::filesystem::path directory,
+                   Stage("order", "documents", order_key_, [&](const auto& advance, auto* stage) {
+                     return Order(*documents_, *neighbors_, keep_->values(), embed_, spec_, advance,
+                                  stage);
+                   }));
+  ASSIGN_OR_RETURN(order_, StoredOrder::Read(directory));
+  return absl::OkStatus();
+}
+
+absl::Status JobRun::RunPack() {
+  const std::string key = PackKey(spec_, tokenize_key_, order_key_);
+  const PackInputs inputs = {*documents_, *neighbors_, order_, tokenize_, embed_};
+  ASSIGN_OR_RETURN(dataset_, Stage("pack", "documents", key, [&](const auto& advance, auto* stage) {
+                     return Pack(inputs, spec_, key, advance, stage);
+                   }));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::JobResult> JobRun::Summarize() const {
+  ASSIGN_OR_RETURN(const IngestSummary ingest, ReadIngestSummary(ingest_));
+  ASSIGN_OR_RETURN(const nlohmann::json dataset, ReadJsonFile(dataset_ / "dataset.json"));
+  ASSIGN_OR_RETURN(const nlohmann::json ordering, ReadJsonFile(dataset_ / "ordering_report.json"));
+  ASSIGN_OR_RETURN(const int64_t num_truncated, ReadNumTruncated(embed_));
+  ASSIGN_OR_RETURN(std::vector<v1::DomainSummary> domains, ReadDomainSummaries(dataset_));
+  v1::JobResult result;
+  result.set_num_truncated(num_truncated);
+  result.set_dataset_dir(dataset_.string());
+  result.set_num_documents_read(documents_->size() + ingest.num_rejected);
+  result.set_num_rejected(ingest.num_rejected);
+  result.set_num_heldout(static_cast<int64_t>(order_.heldout.size()));
+  result.set_num_documents(static_cast<int64_t>(order_.training.order.size()));
+  result.set_num_heldout_overlaps(static_cast<int64_t>(order_.overlaps.size()));
+  result.set_num_exact_duplicates(num_exact_duplicates_);
+  result.set_num_near_duplicates(num_near_duplicates_);
+  result.set_num_duplicates(num_exact_duplicates_ + num_near_duplicates_);
+  result.set_num_tokens(dataset.value("num_tokens", int64_t{0}));
+  result.set_num_instances(dataset.value("num_instances", int64_t{0}));
+  for (const auto& [reason, count] : ingest.rejects) {
+    v1::RejectCount* reject = result.add_rejects();
+    reject->set_reason(reason);
+    reject->set_count(count);
+  }
+  result.set_recall_at_k(neighbors_->recall_at_k);
+  result.set_adjacent_cosine(ordering.value("adjacent_cosine", 0.0));
+  result.set_random_adjacent_cosine(ordering.value("random_adjacent_cosine", 0.0));
+  for (v1::DomainSummary& domain : LargestDomains(std::move(domains), kMaxDomains)) {
+    *result.add_domains() = std::move(domain);
+  }
+  return result;
+}
+
+absl::StatusOr<v1::JobResult> JobRun::Run() {
+  RETURN_IF_ERROR(RunIngest());
+  RETURN_IF_ERROR(RunTokenize());
+  RETURN_IF_ERROR(RunEmbed());
+  RETURN_IF_ERROR(RunNeighbors());
+  RETURN_IF_ERROR(RunDeduplicate());
+  RETURN_IF_ERROR(RunOrder());
+  RETURN_IF_ERROR(RunPack());
+  return Summarize();
+}
+
+}  // namespace
+
+const std::vector<std::string>& StageNames() {
+  static const auto* const names = new std::vector<std::string>{
+      "ingest", "tokenize", "embed", "neighbors", "deduplicate", "order", "pack"};
+  return *names;
+}
+
+absl::StatusOr<v1::JobResult> RunJob(const v1::CorpusSpec& resolved, StageStore* store,
+                                     const JobHooks& hooks) {
+  SetRetrievalThreads(resolved.num_threads());
+  return JobRun(resolved, store, hooks).Run();
+}
+
+}  // namespace braid

@@ -1,0 +1,382 @@
+#include "pipeline/jobs/job_store.h"
+
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Transaction.h>
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+#include "pipeline/jobs/job_id.h"
+#include "pipeline/jobs/job_state.h"
+#include "pipeline/jobs/retry_policy.h"
+
+namespace braid {
+namespace {
+
+constexpr int kBusyTimeoutMs = 10000;
+constexpr int64_t kEventsPerCall = 1000;
+
+absl::Status FromSqlite(const SQLite::Exception& error, const std::filesystem::path& path) {
+  const std::string message = absl::StrCat(path.string(), ": ", error.what());
+  switch (error.getErrorCode()) {
+    case SQLITE_FULL:
+      return absl::ResourceExhaustedError(absl::StrCat(message, "; free some disk space"));
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return absl::UnavailableError(absl::StrCat(message, "; another process holds it, retry"));
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return absl::DataLossError(absl::StrCat(message, "; move the file away to start afresh"));
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+      return absl::PermissionDeniedError(absl::StrCat(message, "; is the folder writable?"));
+    default:
+      return absl::InternalError(message);
+  }
+}
+
+// A database made by a newer program may mean other things by the same names.
+absl::Status CheckVersion(SQLite::Database& database, const std::filesystem::path& path) {
+  const int version = JobTable::SchemaVersion(database);
+  if (version <= JobTable::kSchemaVersion) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path.string(), ": schema version ", version, ", this program knows ",
+                   JobTable::kSchemaVersion, "; use a newer braid or another --home"));
+}
+
+// How far a job is, as a number that grows from stage to stage and from chunk to chunk.
+int64_t PlaceOf(const v1::StageProgress& progress, const v1::Job& job) {
+  int64_t stage = 0;
+  while (stage < job.stages_size() &&
+         job.stages(static_cast<int>(stage)).stage() != progress.stage()) {
+    ++stage;
+  }
+  return ((stage + 1) << 40) + progress.chunk();
+}
+
+std::string EndWithoutAWord(const v1::Job& job) {
+  const std::string stage =
+      job.stages().empty() ? "" : absl::StrCat(" in stage ", job.stages().rbegin()->stage());
+  return absl::StrCat("the process that ran it ended without a word", stage,
+                      ": killed, out of memory or crashed");
+}
+
+}  // namespace
+
+JobStore::Clock JobStore::SystemClock() {
+  return [] {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration<double>(now).count();
+  };
+}
+
+JobStore::JobStore(std::filesystem::path path, std::unique_ptr<SQLite::Database> database,
+                   Clock clock)
+    : path_(std::move(path)),
+      clock_(std::move(clock)),
+      database_(std::move(database)),
+      table_(database_.get()) {}
+
+JobStore::~JobStore() = default;
+
+absl::StatusOr<std::unique_ptr<JobStore>> JobStore::Open(const std::filesystem::path& home,
+                                                         Clock clock) {
+  RETURN_IF_ERROR(MakeDirectories(home));
+  const std::filesystem::path path = home / "jobs.sqlite";
+  try {
+    auto database = std::make_unique<SQLite::Database>(
+        path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyTimeoutMs);
+    database->exec("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON");
+    RETURN_IF_ERROR(CheckVersion(*database, path));
+    SQLite::Transaction transaction(*database, SQLite::TransactionBehavior::IMMEDIATE);
+    JobTable::CreateTables(*database);
+    transaction.commit();
+    return std::unique_ptr<JobStore>(new JobStore(path, std::move(database), std::move(clock)));
+  } catch (const SQLite::Exception& error) {
+    return FromSqlite(error, path);
+  }
+}
+
+template <class Body>
+auto JobStore::Guard(Body body) -> decltype(body()) {
+  std::lock_guard lock(mutex_);
+  try {
+    return body();
+  } catch (const SQLite::Exception& error) {
+    return FromSqlite(error, path_);
+  }
+}
+
+// Runs `body` as one transaction, committed when it returns OK.
+template <class Body>
+auto JobStore::Transact(Body body) -> decltype(body()) {
+  return Guard([&]() -> decltype(body()) {
+    SQLite::Transaction transaction(*database_, SQLite::TransactionBehavior::IMMEDIATE);
+    has_new_events_ = false;
+    auto result = body();
+    if (!result.ok()) return result;
+    transaction.commit();
+    // Else nothing happened that anybody waits for; those who look in vain would wake each other.
+    if (has_new_events_) Changed();
+    return result;
+  });
+}
+
+void JobStore::Changed() {
+  ++changes_;
+  changed_.notify_all();
+  if (listener_) listener_();
+}
+
+void JobStore::AppendEvent(int64_t number, v1::JobState state, const std::string& message,
+                           const v1::StageProgress* progress) {
+  v1::JobEvent event;
+  event.set_time(clock_());
+  event.set_state(state);
+  event.set_message(message);
+  if (progress != nullptr) *event.mutable_progress() = *progress;
+  table_.AppendEvent(number, std::move(event));
+  changed_at_[number] = changes_ + 1;
+  has_new_events_ = true;
+}
+
+absl::StatusOr<v1::Job> JobStore::Move(int64_t number, v1::JobState to, const std::string& message,
+                                       const std::string& error, const v1::JobResult* result,
+                                       double not_before) {
+  ASSIGN_OR_RETURN(const v1::Job job, table_.Read(number));
+  if (!IsLegalTransition(job.state(), to)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(job.id(), " is ", v1::JobState_Name(job.state()), " and cannot become ",
+                     v1::JobState_Name(to)));
+  }
+  // A new attempt reports its stages anew; what was committed shows as reused.
+  table_.Update(number, {.state = to,
+                         .error = error,
+                         .result = result,
+                         .finished = IsFinal(to) ? clock_() : 0.0,
+                         .not_before = not_before,
+                         .clear_stages = to == v1::JOB_QUEUED});
+  AppendEvent(number, to, message);
+  return table_.Read(number);
+}
+
+absl::Status JobStore::MoveById(const std::string& id, v1::JobState to, const std::string& message,
+                                const std::string& error, const v1::JobResult* result) {
+  return Transact([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
+    return Move(number, to, message, error, result).status();
+  });
+}
+
+absl::Status JobStore::CheckQuota(const Submitter& submitter) {
+  if (submitter.max_unfinished == 0) return absl::OkStatus();
+  const int64_t unfinished = table_.NumUnfinished(submitter.principal);
+  if (unfinished < submitter.max_unfinished) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "jobs of ", submitter.principal, ": ", unfinished, " are queued or running, the limit is ",
+      submitter.max_unfinished, "; wait for one, cancel one, or ask for a higher --quota-jobs"));
+}
+
+absl::StatusOr<v1::Job> JobStore::Submit(const v1::CorpusSpec& spec, const std::string& request_id,
+                                         const Submitter& submitter) {
+  return Transact([&]() -> absl::StatusOr<v1::Job> {
+    if (std::optional<v1::Job> known = table_.OfRequest(request_id)) {
+      if (SameSpec(known->spec(), spec)) return *std::move(known);
+      return absl::AlreadyExistsError(absl::StrCat("request id \"", request_id, "\" is ",
+                                                   known->id(),
+                                                   " with another spec; choose a new request id"));
+    }
+    RETURN_IF_ERROR(CheckQuota(submitter));
+    const int64_t number = table_.Insert(spec, request_id, submitter.principal, clock_());
+    AppendEvent(number, v1::JOB_QUEUED, "submitted");
+    return table_.Read(number);
+  });
+}
+
+absl::StatusOr<bool> JobStore::Knows(const std::string& request_id) {
+  return Guard([&]() -> absl::StatusOr<bool> { return table_.OfRequest(request_id).has_value(); });
+}
+
+absl::StatusOr<v1::Job> JobStore::Get(const std::string& id) {
+  ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
+  return Guard([&]() -> absl::StatusOr<v1::Job> { return table_.Read(number); });
+}
+
+absl::StatusOr<std::vector<v1::Job>> JobStore::List(const std::string& before, int64_t limit) {
+  int64_t first = kUnlimited;
+  if (!before.empty()) {
+    ASSIGN_OR_RETURN(first, JobNumber(before));
+  }
+  return Guard(
+      [&]() -> absl::StatusOr<std::vector<v1::Job>> { return table_.Before(first, limit); });
+}
+
+absl::StatusOr<std::vector<v1::JobEvent>> JobStore::EventsAfter(const std::string& id,
+                                                                int64_t after, int64_t max_bytes) {
+  ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
+  return Guard([&]() -> absl::StatusOr<std::vector<v1::JobEvent>> {
+    RETURN_IF_ERROR(table_.Read(number).status());
+    return table_.EventsAfter(number, after, kEventsPerCall, max_bytes);
+  });
+}
+
+absl::StatusOr<v1::Job> JobStore::RequestCancel(const std::string& id) {
+  return Transact([&]() -> absl::StatusOr<v1::Job> {
+    ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
+    ASSIGN_OR_RETURN(v1::Job job, table_.Read(number));
+    if (job.state() == v1::JOB_CANCELLED) return job;
+    if (job.state() != v1::JOB_RUNNING) return Move(number, v1::JOB_CANCELLED, "cancelled");
+    if (table_.MarkCancelRequested(number)) {
+      AppendEvent(number, v1::JOB_RUNNING, "cancel requested");
+    }
+    return table_.Read(number);
+  });
+}
+
+absl::StatusOr<bool> JobStore::CancelRequested(const std::string& id) {
+  ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
+  return Guard([&]() -> absl::StatusOr<bool> {
+    RETURN_IF_ERROR(table_.Read(number).status());
+    return table_.CancelRequested(number);
+  });
+}
+
+absl::StatusOr<v1::Job> JobStore::Resume(const std::string& id, int64_t max_unfinished) {
+  return Transact([&]() -> absl::StatusOr<v1::Job> {
+    ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
+    ASSIGN_OR_RETURN(v1::Job job, table_.Read(number));
+    if (job.state() == v1::JOB_QUEUED || job.state() == v1::JOB_RUNNING) return job;
+    RETURN_IF_ERROR(CheckQuota({.principal = job.principal(), .max_unfinished = max_unfinished}));
+    table_.ForgetAttempts(number);
+    return Move(number, v1::JOB_QUEUED, "resumed");
+  });
+}
+
+absl::StatusOr<bool> JobStore::HasUnfinished() {
+  return Guard([&]() -> absl::StatusOr<bool> {
+    return !table_.InState(v1::JOB_QUEUED).empty() || !table_.InState(v1::JOB_RUNNING).empty();
+  });
+}
+
+absl::StatusOr<std::optional<v1::Job>> JobStore::ClaimNext() {
+  return Transact([&]() -> absl::StatusOr<std::optional<v1::Job>> {
+    const std::optional<int64_t> number = table_.NextInTurn(clock_());
+    if (!number) return std::nullopt;
+    table_.CountStart(*number);
+    ASSIGN_OR_RETURN(const v1::Job job, table_.Read(*number));
+    const std::string message =
+        job.attempts() == 1 ? "started" : absl::StrCat("started, attempt ", job.attempts());
+    ASSIGN_OR_RETURN(v1::Job started, Move(*number, v1::JOB_RUNNING, message));
+    return started;
+  });
+}
+
+absl::Status JobStore::RequeueOrphans() {
+  return Transact([&]() -> absl::Status {
+    for (const int64_t number : table_.InState(v1::JOB_RUNNING)) {
+      if (table_.CancelRequested(number)) {
+        RETURN_IF_ERROR(Move(number, v1::JOB_CANCELLED, "cancelled").status());
+        continue;
+      }
+      ASSIGN_OR_RETURN(const v1::Job job, table_.Read(number));
+      RETURN_IF_ERROR(FailAttempt(number, EndWithoutAWord(job), 0));
+    }
+    return absl::OkStatus();
+  });
+}
+
+// Within a transaction.
+absl::Status JobStore::FailAttempt(int64_t number, const std::string& cause, double first_delay) {
+  ASSIGN_OR_RETURN(const v1::Job job, table_.Read(number));
+  const int failures = table_.CountFailure(number);
+  const std::string failed = absl::StrCat("attempt ", job.attempts(), " failed: ", cause);
+  if (failures >= kMaxFailures) {
+    const std::string error = absl::StrCat(
+        cause, "; gave up after ", failures,
+        " attempts that came no further. When the cause is mended: braid resume ", job.id());
+    return Move(number, v1::JOB_FAILED, absl::StrCat("attempt ", job.attempts(), ": ", error),
+                error)
+        .status();
+  }
+  const double delay = RetryDelaySeconds(failures, first_delay);
+  const std::string message =
+      absl::StrCat(failed, "; queued again", delay > 0 ? absl::StrCat(" in ", delay, " s") : "");
+  return Move(number, v1::JOB_QUEUED, message, failed, nullptr, clock_() + delay).status();
+}
+
+absl::Status JobStore::Retry(const std::string& id, const std::string& cause, double first_delay) {
+  return Transact([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
+    return FailAttempt(number, cause, first_delay);
+  });
+}
+
+absl::Status JobStore::RecordProgress(const std::string& id, const v1::StageProgress& progress) {
+  return Transact([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
+    ASSIGN_OR_RETURN(const v1::Job job, table_.Read(number));
+    table_.UpdateStage(job, number, progress);
+    table_.MarkReached(number, PlaceOf(progress, job));
+    AppendEvent(number, job.state(), "", &progress);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status JobStore::Succeed(const std::string& id, const v1::JobResult& result) {
+  return MoveById(id, v1::JOB_SUCCEEDED, "succeeded", "", &result);
+}
+
+absl::Status JobStore::Fail(const std::string& id, const std::string& error) {
+  return MoveById(id, v1::JOB_FAILED, error, error);
+}
+
+absl::Status JobStore::MarkCancelled(const std::string& id) {
+  return MoveById(id, v1::JOB_CANCELLED, "cancelled");
+}
+
+absl::Status JobStore::Requeue(const std::string& id, const std::string& why) {
+  return MoveById(id, v1::JOB_QUEUED, why);
+}
+
+uint64_t JobStore::changes() const {
+  std::lock_guard lock(mutex_);
+  return changes_;
+}
+
+void JobStore::WaitForChange(uint64_t seen, std::chrono::milliseconds timeout) const {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, timeout, [&] { return changes_ != seen; });
+}
+
+void JobStore::Wake() {
+  std::lock_guard lock(mutex_);
+  all_changed_at_ = changes_ + 1;
+  Changed();
+}
+
+uint64_t JobStore::VersionOf(const std::string& id) {
+  const absl::StatusOr<int64_t> number = JobNumber(id);
+  if (!number.ok()) return 0;
+  std::lock_guard lock(mutex_);
+  try {
+    if (const int64_t version = table_.DataVersion(); version != data_version_) {
+      data_version_ = version;
+      all_changed_at_ = ++changes_;
+    }
+  } catch (const SQLite::Exception&) {
+    all_changed_at_ = ++changes_;  // whoever looks closer is told
+  }
+  const auto found = changed_at_.find(*number);
+  return std::max(found == changed_at_.end() ? 0 : found->second, all_changed_at_);
+}
+
+void JobStore::SetListener(std::function<void()> listener) {
+  std::lock_guard lock(mutex_);
+  listener_ = std::move(listener);
+}
+
+}  // namespace braid

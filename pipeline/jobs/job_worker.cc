@@ -1,0 +1,165 @@
+#include "pipeline/jobs/job_worker.h"
+
+#include <chrono>
+#include <exception>
+#include <iostream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "pipeline/corpus/corpus_spec.h"
+#include "pipeline/jobs/job_runner.h"
+#include "pipeline/jobs/retry_policy.h"
+#include "pipeline/store/progress_throttle.h"
+
+namespace braid {
+namespace {
+
+constexpr std::chrono::milliseconds kJobWorkerPollInterval{200};
+constexpr double kCancelPollSeconds = 0.1;
+
+// Asks the store whether to cancel a job, but not at every chunk.
+class CancelPoll {
+ public:
+  CancelPoll(JobStore* jobs, std::string id) : jobs_(jobs), id_(std::move(id)) {}
+
+  bool Requested() {
+    const double now = SteadySeconds();
+    if (requested_ || now - asked_at_ < kCancelPollSeconds) return requested_;
+    asked_at_ = now;
+    requested_ = jobs_->CancelRequested(id_).value_or(false);
+    return requested_;
+  }
+
+ private:
+  JobStore* const jobs_;
+  const std::string id_;
+  bool requested_ = false;
+  double asked_at_ = -kCancelPollSeconds;
+};
+
+}  // namespace
+
+JobWorker::JobWorker(const std::filesystem::path& home, JobStore* jobs, StageStore* stages,
+                     int num_jobs, double retry_seconds)
+    : lock_file_(home / kWorkerLockFile),
+      jobs_(jobs),
+      stages_(stages),
+      retry_seconds_(retry_seconds) {
+  for (int i = 0; i < num_jobs; ++i) threads_.emplace_back([this] { Loop(); });
+}
+
+JobWorker::~JobWorker() {
+  stopping_ = true;
+  jobs_->Wake();
+  threads_.clear();
+}
+
+absl::Status JobWorker::Unrecorded(const std::string& id) {
+  std::lock_guard guard(mutex_);
+  const auto found = unrecorded_.find(id);
+  return found == unrecorded_.end() ? absl::OkStatus() : found->second;
+}
+
+void JobWorker::Loop() {
+  while (!stopping_) {
+    const uint64_t seen = jobs_->changes();
+    const absl::StatusOr<std::optional<v1::Job>> job = Claim();
+    if (job.ok() && job->has_value()) {
+      Run(**job);
+      Release();
+    } else if (!stopping_) {
+      jobs_->WaitForChange(seen, kJobWorkerPollInterval);
+    }
+  }
+}
+
+absl::StatusOr<bool> JobWorker::HoldLock() {
+  if (lock_) return true;
+  ASSIGN_OR_RETURN(const bool unfinished, jobs_->HasUnfinished());
+  if (!unfinished) return false;
+  ASSIGN_OR_RETURN(std::optional<FileLock> lock, FileLock::TryTake(lock_file_));
+  if (!lock) return false;
+  // The last holder is gone, so nobody runs what is marked as running.
+  RETURN_IF_ERROR(jobs_->RequeueOrphans());
+  lock_.emplace(*std::move(lock));
+  return true;
+}
+
+absl::StatusOr<std::optional<v1::Job>> JobWorker::Claim() {
+  std::lock_guard guard(mutex_);
+  ASSIGN_OR_RETURN(const bool held, HoldLock());
+  if (!held) return std::nullopt;
+  auto job = jobs_->ClaimNext();
+  if (job.ok() && job->has_value()) {
+    ++num_running_;
+  } else if (num_running_ == 0) {
+    lock_.reset();
+  }
+  return job;
+}
+
+void JobWorker::Release() {
+  std::lock_guard guard(mutex_);
+  --num_running_;
+  if (num_running_ == 0) lock_.reset();
+}
+
+absl::StatusOr<v1::JobResult> JobWorker::RunStages(const v1::Job& job) {
+  ProgressThrottle throttle;
+  CancelPoll cancel(jobs_, job.id());
+  JobHooks hooks;
+  hooks.report = [&](const v1::StageProgress& progress) {
+    if (!throttle.Admit(progress, SteadySeconds())) return;
+    // Progress is for people; a job does not fail for want of it.
+    jobs_->RecordProgress(job.id(), progress).IgnoreError();
+  };
+  hooks.stop = [&] { return stopping_ || cancel.Requested(); };
+  // Out of memory and whatever a library throws is this job's failure, not the
+  // end of a process that serves others.
+  try {
+    // Again: what was stored may come from a program that knew fewer settings.
+    ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, ResolveCorpusSpec(job.spec()));
+    return RunJob(resolved, stages_, hooks);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("out of memory; use a smaller corpus or more memory");
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("unexpected exception: ", error.what()));
+  }
+}
+
+absl::Status JobWorker::Record(const v1::Job& job, const absl::StatusOr<v1::JobResult>& result) {
+  if (result.ok()) return jobs_->Succeed(job.id(), *result);
+  if (absl::IsCancelled(result.status())) {
+    ASSIGN_OR_RETURN(const bool requested, jobs_->CancelRequested(job.id()));
+    if (requested) return jobs_->MarkCancelled(job.id());
+    if (stopping_) return jobs_->Requeue(job.id(), "interrupted; queued again");
+  }
+  const std::string cause(result.status().message());
+  return IsTransient(result.status()) ? jobs_->Retry(job.id(), cause, retry_seconds_)
+                                      : jobs_->Fail(job.id(), cause);
+}
+
+void JobWorker::Run(const v1::Job& job) {
+  {
+    std::lock_guard guard(mutex_);
+    unrecorded_.erase(job.id());
+  }
+  const absl::StatusOr<v1::JobResult> result = RunStages(job);
+  const absl::Status recorded = Record(job, result);
+  if (recorded.ok()) return;
+  // It stays RUNNING and is queued again by the next holder of the lock.
+  const std::string outcome = result.ok() ? "succeeded" : std::string(result.status().message());
+  const auto told = absl::ResourceExhaustedError(
+      absl::StrCat(job.id(), ": ", outcome, "; its end cannot be recorded: ", recorded.message(),
+                   ". Is there space? The job is taken up again when there is"));
+  std::cerr << told.message() << std::endl;
+  {
+    std::lock_guard guard(mutex_);
+    unrecorded_[job.id()] = told;
+  }
+  jobs_->Wake();
+}
+
+}  // namespace braid

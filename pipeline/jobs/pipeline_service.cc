@@ -1,0 +1,267 @@
+#include "pipeline/jobs/pipeline_service.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "braid/v1/pipeline.grpc.pb.h"
+#include "pipeline/corpus/corpus_description.h"
+#include "pipeline/corpus/corpus_spec.h"
+#include "pipeline/jobs/job_event_source.h"
+#include "pipeline/jobs/job_explanation.h"
+#include "pipeline/jobs/job_store.h"
+#include "pipeline/jobs/job_worker.h"
+#include "pipeline/store/stage_store.h"
+#include "rpc/grpc_caller.h"
+#include "rpc/grpc_event_stream.h"
+#include "rpc/grpc_status.h"
+#include "rpc/principal_quota.h"
+
+namespace braid {
+namespace {
+
+// Other processes may change a job, and tell this one nothing.
+constexpr std::chrono::milliseconds kPipelineServicePollInterval{200};
+
+// Between two events of DescribeCorpus.
+constexpr std::chrono::milliseconds kProgressInterval{250};
+
+// Of ListJobs. Bytes, so that a page stays well below gRPC's limit on messages.
+constexpr int32_t kMaxPageSize = 1000;
+constexpr size_t kMaxPageBytes = size_t{2} << 20;
+
+// Text of a span when a request does not say.
+constexpr int64_t kExcerptBytes = 160;
+constexpr int64_t kMaxExcerptBytes = int64_t{1} << 20;
+constexpr int kMaxInstances = 65536;
+
+int64_t ExcerptBytes(int32_t requested) {
+  return requested == 0 ? kExcerptBytes : std::min<int64_t>(requested, kMaxExcerptBytes);
+}
+
+std::string NewRequestId() {
+  std::random_device device;
+  std::string id;
+  for (int i = 0; i < 4; ++i) {
+    char word[9];
+    std::snprintf(word, sizeof word, "%08x", static_cast<unsigned>(device()));
+    id += word;
+  }
+  return id;
+}
+
+// Sends how far a corpus is read, so often as a client wants to see it. An error once the client
+// is gone.
+ReadProgress SendProgress(const grpc::ServerContext& context,
+                          grpc::ServerWriter<v1::DescribeCorpusEvent>* writer) {
+  using Clock = std::chrono::steady_clock;
+  return [&context, writer, due = Clock::now()](int64_t done, int64_t total) mutable {
+    const absl::Status gone = absl::CancelledError("the client is gone");
+    if (context.IsCancelled()) return gone;
+    if (Clock::now() < due) return absl::OkStatus();
+    due = Clock::now() + kProgressInterval;
+    v1::DescribeCorpusEvent event;
+    event.set_done(done);
+    event.set_total(total);
+    return writer->Write(event) ? absl::OkStatus() : gone;
+  };
+}
+
+template <class Message>
+grpc::Status Reply(absl::StatusOr<Message> message, Message* response) {
+  if (!message.ok()) return ToGrpc(message.status());
+  *response = *std::move(message);
+  return grpc::Status::OK;
+}
+
+// A mistyped path is told at once, not by a job that fails later.
+absl::Status CheckPathsExist(const v1::CorpusSpec& spec) {
+  std::error_code error;
+  for (const std::string& path : spec.paths()) {
+    if (std::filesystem::status(path, error).type() != std::filesystem::file_type::not_found) {
+      continue;
+    }
+    return absl::NotFoundError(
+        absl::StrCat("corpus path ", path, ": no such file or directory; check the spelling"));
+  }
+  return absl::OkStatus();
+}
+
+// Watches are calls that last: those do not hold a thread each.
+using PipelineServiceBase =
+    v1::PipelineService::WithCallbackMethod_WatchJob<v1::PipelineService::Service>;
+
+class PipelineServiceImpl final : public PipelineServiceBase {
+ public:
+  PipelineServiceImpl(const PipelineOptions& options, std::unique_ptr<JobStore> jobs)
+      : options_(options),
+        jobs_(std::move(jobs)),
+        stages_(options.home / "store"),
+        worker_(options.home, jobs_.get(), &stages_, options.num_workers, options.retry_seconds),
+        descriptions_("corpora being described", options.max_descriptions,
+                      "wait for one to end, or ask for a higher --quota-descriptions"),
+        watches_([this](const std::string& id) { return OpenJobEvents(id, jobs_.get(), &worker_); },
+                 {.poll_interval = kPipelineServicePollInterval,
+                  .max_per_principal = options.max_watches}) {
+    jobs_->SetListener([this] { watches_.Notify(); });
+  }
+  ~PipelineServiceImpl() override { jobs_->SetListener(nullptr); }
+
+  grpc::Status SubmitCorpus(grpc::ServerContext* context, const v1::SubmitCorpusRequest* request,
+                            v1::Job* response) override {
+    return Reply(Submit(*request, PrincipalOf(*context)), response);
+  }
+
+  grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest* request,
+                      v1::Job* response) override {
+    return Reply(jobs_->Get(request->id()), response);
+  }
+
+  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
+                        v1::ListJobsResponse* response) override {
+    return Reply(Page(*request), response);
+  }
+
+  grpc::ServerWriteReactor<v1::JobEvent>* WatchJob(grpc::CallbackServerContext* context,
+                                                   const v1::WatchJobRequest* request) override {
+    return watches_.Watch(context, request->id(), request->after_event());
+  }
+
+  grpc::Status CancelJob(grpc::ServerContext* context, const v1::CancelJobRequest* request,
+                         v1::Job* response) override {
+    const absl::Status allowed = CheckCaller(*context, request->id());
+    return allowed.ok() ? Reply(jobs_->RequestCancel(request->id()), response) : ToGrpc(allowed);
+  }
+
+  grpc::Status ResumeJob(grpc::ServerContext* context, const v1::ResumeJobRequest* request,
+                         v1::Job* response) override {
+    const absl::Status allowed = CheckCaller(*context, request->id());
+    return allowed.ok() ? Reply(jobs_->Resume(request->id(), options_.max_jobs), response)
+                        : ToGrpc(allowed);
+  }
+
+  grpc::Status ExplainInstances(grpc::ServerContext*, const v1::ExplainInstancesRequest* request,
+                                v1::ExplainInstancesResponse* response) override {
+    return Reply(Instances(*request), response);
+  }
+
+  grpc::Status ExplainDocument(grpc::ServerContext*, const v1::ExplainDocumentRequest* request,
+                               v1::ExplainDocumentResponse* response) override {
+    return Reply(Document(*request), response);
+  }
+
+  grpc::Status DescribeCorpus(grpc::ServerContext* context,
+                              const v1::DescribeCorpusRequest* request,
+                              grpc::ServerWriter<v1::DescribeCorpusEvent>* writer) override {
+    return ToGrpc(Describe(*request, *context, writer));
+  }
+
+ private:
+  // Whether the caller may change the job.
+  absl::Status CheckCaller(const grpc::ServerContext& context, const std::string& id) {
+    ASSIGN_OR_RETURN(const v1::Job job, jobs_->Get(id));
+    return CheckMayManage(context, id, job.principal());
+  }
+
+  absl::StatusOr<v1::Job> Submit(const v1::SubmitCorpusRequest& request,
+                                 const std::string& principal) {
+    ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, ResolveCorpusSpec(request.spec()));
+    const std::string id = request.request_id().empty() ? NewRequestId() : request.request_id();
+    // A repeated request finds its job even when the corpus has moved since.
+    ASSIGN_OR_RETURN(const bool known, jobs_->Knows(id));
+    if (!known) RETURN_IF_ERROR(CheckPathsExist(resolved));
+    return jobs_->Submit(resolved, id,
+                         {.principal = principal, .max_unfinished = options_.max_jobs});
+  }
+
+  absl::StatusOr<v1::ListJobsResponse> Page(const v1::ListJobsRequest& request) {
+    if (request.page_size() < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("page_size: got ", request.page_size(), ", expected 0 or more"));
+    }
+    const int32_t size =
+        request.page_size() == 0 ? kMaxPageSize : std::min(request.page_size(), kMaxPageSize);
+    ASSIGN_OR_RETURN(std::vector<v1::Job> jobs, jobs_->List(request.page_token(), size + 1));
+    v1::ListJobsResponse page;
+    size_t bytes = 0;
+    for (v1::Job& job : jobs) {
+      bytes += job.ByteSizeLong();
+      if (page.jobs_size() > 0 && (page.jobs_size() == size || bytes > kMaxPageBytes)) {
+        page.set_next_page_token(page.jobs().rbegin()->id());
+        break;
+      }
+      *page.add_jobs() = std::move(job);
+    }
+    return page;
+  }
+
+  absl::StatusOr<JobExplanation> Explanation(const std::string& id) {
+    ASSIGN_OR_RETURN(const v1::Job job, jobs_->Get(id));
+    return JobExplanation::Open(job, stages_);
+  }
+
+  absl::StatusOr<v1::ExplainInstancesResponse> Instances(
+      const v1::ExplainInstancesRequest& request) {
+    if (request.instances_size() > kMaxInstances) {
+      return absl::InvalidArgumentError(absl::StrCat("instances: got ", request.instances_size(),
+                                                     ", expected at most ", kMaxInstances));
+    }
+    ASSIGN_OR_RETURN(const JobExplanation explanation, Explanation(request.job_id()));
+    v1::ExplainInstancesResponse response;
+    for (const int64_t instance : request.instances()) {
+      ASSIGN_OR_RETURN(*response.add_instances(),
+                       explanation.Instance(instance, ExcerptBytes(request.excerpt_bytes())));
+    }
+    return response;
+  }
+
+  absl::StatusOr<v1::ExplainDocumentResponse> Document(const v1::ExplainDocumentRequest& request) {
+    ASSIGN_OR_RETURN(const JobExplanation explanation, Explanation(request.job_id()));
+    return explanation.Document(request.document(), ExcerptBytes(request.excerpt_bytes()));
+  }
+
+  absl::Status Describe(const v1::DescribeCorpusRequest& request,
+                        const grpc::ServerContext& context,
+                        grpc::ServerWriter<v1::DescribeCorpusEvent>* writer) {
+    ASSIGN_OR_RETURN(const PrincipalQuota::Place place, descriptions_.Take(PrincipalOf(context)));
+    v1::DescribeCorpusEvent last;
+    ASSIGN_OR_RETURN(*last.mutable_result(),
+                     braid::DescribeCorpus(request, [&, send = SendProgress(context, writer)](
+                                                        int64_t done, int64_t total) {
+                       last.set_done(done);
+                       last.set_total(total);
+                       return send(done, total);
+                     }));
+    return writer->Write(last) ? absl::OkStatus() : absl::CancelledError("the client is gone");
+  }
+
+  const PipelineOptions options_;
+  const std::unique_ptr<JobStore> jobs_;
+  StageStore stages_;
+  JobWorker worker_;  // its threads use those above
+  PrincipalQuota descriptions_;
+  EventStreams<v1::JobEvent> watches_;  // its thread uses those above
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<grpc::Service>> MakePipelineService(const PipelineOptions& options) {
+  if (options.num_workers < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_workers: got ", options.num_workers, ", expected 0 or more"));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<JobStore> jobs, JobStore::Open(options.home));
+  return std::make_unique<PipelineServiceImpl>(options, std::move(jobs));
+}
+
+}  // namespace braid

@@ -1,0 +1,239 @@
+#include "pipeline/ordering/deduplicate.h"
+
+// Grams are a few bytes each: calls into the library would take longer than they.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status_macros.h"
+
+namespace braid {
+namespace {
+
+struct TextHash {
+  uint64_t high = 0;
+  uint64_t low = 0;
+  auto operator<=>(const TextHash&) const = default;
+};
+
+TextHash HashOf(std::string_view normalized) {
+  const XXH128_hash_t hash = XXH3_128bits(normalized.data(), normalized.size());
+  return {hash.high64, hash.low64};
+}
+
+// first[i] is the first document whose normalised text is that of document i.
+absl::StatusOr<std::vector<uint32_t>> FirstOfEqualTexts(int64_t n, const TextAccess& text) {
+  std::vector<std::pair<TextHash, uint32_t>> hashes;
+  hashes.reserve(n);
+  for (int64_t i = 0; i < n; ++i) {
+    ASSIGN_OR_RETURN(const std::string content, text(static_cast<uint32_t>(i)));
+    hashes.emplace_back(HashOf(NormalizeText(content)), static_cast<uint32_t>(i));
+  }
+  std::sort(hashes.begin(), hashes.end());
+  std::vector<uint32_t> first(n);
+  for (size_t i = 0; i < hashes.size(); ++i) {
+    const bool repeats = i > 0 && hashes[i].first == hashes[i - 1].first;
+    first[hashes[i].second] = repeats ? first[hashes[i - 1].second] : hashes[i].second;
+  }
+  return first;
+}
+
+// Two documents that the graph joins with at least min_cosine.
+struct Candidate {
+  uint32_t later;
+  uint32_t earlier;
+  float cosine;
+};
+
+// Ascending by (later, earlier), each pair once with its higher score. Only
+// first documents of equal texts: the others are gone already.
+std::vector<Candidate> Candidates(const NeighborLists& lists, std::span<const uint32_t> first,
+                                  double min_cosine) {
+  std::vector<Candidate> candidates;
+  for (size_t i = 0; i < lists.ids.size(); ++i) {
+    const uint32_t id = lists.ids[i];
+    const auto lister = static_cast<uint32_t>(i / lists.k);
+    if (id == NeighborLists::kPadding || id == lister || !(lists.scores[i] >= min_cosine)) continue;
+    // Copies lend their edges to the first document of their text.
+    const auto [earlier, later] = std::minmax(first[id], first[lister]);
+    if (earlier != later) candidates.push_back({later, earlier, lists.scores[i]});
+  }
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tuple(a.later, a.earlier, -a.cosine) < std::tuple(b.later, b.earlier, -b.cosine);
+  });
+  const auto same_pair = [](const Candidate& a, const Candidate& b) {
+    return a.later == b.later && a.earlier == b.earlier;
+  };
+  candidates.erase(std::unique(candidates.begin(), candidates.end(), same_pair), candidates.end());
+  return candidates;
+}
+
+// 5-gram sets by document; forgets them all when they outgrow the budget, since
+// one original is often compared with many copies in a row.
+class NgramCache {
+ public:
+  explicit NgramCache(const TextAccess& text) : text_(text) {}
+
+  absl::StatusOr<std::vector<uint64_t>> Take(uint32_t document) {
+    if (const auto found = sets_.find(document); found != sets_.end()) return found->second;
+    ASSIGN_OR_RETURN(const std::string content, text_(document));
+    std::vector<uint64_t> set = CharacterNgrams(NormalizeText(content));
+    if (size_ + set.size() > kMaxGrams) {
+      sets_.clear();
+      size_ = 0;
+    }
+    size_ += set.size();
+    return sets_.emplace(document, std::move(set)).first->second;
+  }
+
+ private:
+  static constexpr size_t kMaxGrams = size_t{8} << 20;  // 64 MiB
+  const TextAccess& text_;
+  std::unordered_map<uint32_t, std::vector<uint64_t>> sets_;
+  size_t size_ = 0;
+};
+
+// The first kept earlier document that `candidates` (all of one later document)
+// near-duplicates, if any.
+absl::StatusOr<std::optional<DuplicatePair>> NearDuplicate(std::span<const Candidate> candidates,
+                                                           const std::vector<bool>& gone,
+                                                           double min_jaccard, NgramCache* ngrams,
+                                                           int64_t* num_compared) {
+  std::optional<std::vector<uint64_t>> later_set;
+  for (const Candidate& candidate : candidates) {
+    if (gone[candidate.earlier]) continue;
+    if (!later_set.has_value()) {
+      ASSIGN_OR_RETURN(later_set, ngrams->Take(candidate.later));
+    }
+    ASSIGN_OR_RETURN(const std::vector<uint64_t> earlier_set, ngrams->Take(candidate.earlier));
+    ++*num_compared;
+    const double jaccard = Jaccard(*later_set, earlier_set);
+    if (jaccard >= min_jaccard) {
+      return DuplicatePair{candidate.later, candidate.earlier, false, candidate.cosine, jaccard};
+    }
+  }
+  return std::nullopt;
+}
+
+// A document with the text of `first`, which may be gone itself.
+DuplicatePair CopyOf(uint32_t first, uint32_t document, const std::vector<DuplicatePair>& pairs) {
+  const auto found =
+      std::lower_bound(pairs.begin(), pairs.end(), first,
+                       [](const DuplicatePair& pair, uint32_t i) { return pair.removed < i; });
+  if (found == pairs.end() || found->removed != first) return {document, first, true, 1, 1};
+  DuplicatePair pair = *found;
+  pair.removed = document;
+  return pair;
+}
+
+void Remove(const DuplicatePair& pair, Duplicates* result) {
+  result->removed.push_back(pair.removed);
+  ++(pair.exact ? result->num_exact : result->num_near);
+  result->pairs.push_back(pair);
+}
+
+bool IsAsciiSpace(unsigned char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool IsAsciiPunctuation(unsigned char c) {
+  return (c > ' ' && c < '0') || (c > '9' && c < 'A') || (c > 'Z' && c < 'a') ||
+         (c > 'z' && c < 0x7F);
+}
+
+// Start of each code point, and the end of the text.
+std::vector<size_t> CodePointBorders(std::string_view text) {
+  std::vector<size_t> borders;
+  borders.reserve(text.size() + 1);
+  for (size_t i = 0; i < text.size(); ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) borders.push_back(i);
+  }
+  borders.push_back(text.size());
+  return borders;
+}
+
+}  // namespace
+
+absl::StatusOr<Duplicates> FindDuplicates(const NeighborLists& lists, int64_t num_documents,
+                                          const TextAccess& text,
+                                          const DeduplicateOptions& options) {
+  BRAID_CHECK(static_cast<int64_t>(lists.ids.size()) == num_documents * lists.k &&
+              lists.scores.size() == lists.ids.size())
+      << lists.ids.size() << " ids, " << lists.scores.size() << " scores, n " << num_documents;
+  ASSIGN_OR_RETURN(const std::vector<uint32_t> first, FirstOfEqualTexts(num_documents, text));
+  const std::vector<Candidate> candidates = Candidates(lists, first, options.min_cosine);
+  Duplicates result;
+  NgramCache ngrams(text);
+  std::vector<bool> gone(num_documents, false);
+  auto next = candidates.begin();
+  for (uint32_t document = 0; document < num_documents; ++document) {
+    const auto begin = next;
+    while (next != candidates.end() && next->later == document) ++next;
+    std::optional<DuplicatePair> pair;
+    if (first[document] != document) {
+      pair = CopyOf(first[document], document, result.pairs);
+    } else {
+      ASSIGN_OR_RETURN(pair, NearDuplicate({begin, next}, gone, options.min_jaccard, &ngrams,
+                                           &result.num_compared));
+    }
+    gone[document] = pair.has_value();
+    if (pair.has_value()) Remove(*pair, &result);
+  }
+  return result;
+}
+
+std::string NormalizeText(std::string_view text) {
+  std::string normalized;
+  normalized.reserve(text.size());
+  bool space = false;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (IsAsciiPunctuation(byte)) continue;
+    if (IsAsciiSpace(byte)) {
+      space = !normalized.empty();
+      continue;
+    }
+    if (std::exchange(space, false)) normalized.push_back(' ');
+    normalized.push_back(c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
+  }
+  return normalized.empty() ? std::string(text) : normalized;
+}
+
+void ListCharacterNgrams(std::string_view text, std::vector<uint64_t>* grams) {
+  constexpr size_t kLength = 5;
+  const std::vector<size_t> borders = CodePointBorders(text);
+  const size_t characters = borders.size() - 1;
+  grams->clear();
+  if (characters == 0) return;
+  const size_t length = std::min(characters, kLength);
+  grams->reserve(characters - length + 1);
+  for (size_t i = 0; i + length <= characters; ++i) {
+    grams->push_back(XXH3_64bits(text.data() + borders[i], borders[i + length] - borders[i]));
+  }
+}
+
+std::vector<uint64_t> CharacterNgrams(std::string_view text) {
+  std::vector<uint64_t> grams;
+  ListCharacterNgrams(text, &grams);
+  std::sort(grams.begin(), grams.end());
+  grams.erase(std::unique(grams.begin(), grams.end()), grams.end());
+  return grams;
+}
+
+double Jaccard(std::span<const uint64_t> a, std::span<const uint64_t> b) {
+  size_t common = 0;
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    common += a[i] == b[j];
+    const bool advance_a = a[i] <= b[j];
+    j += b[j] <= a[i];
+    i += advance_a;
+  }
+  const size_t all = a.size() + b.size() - common;
+  return all == 0 ? 1.0 : static_cast<double>(common) / static_cast<double>(all);
+}
+
+}  // namespace braid

@@ -1,0 +1,169 @@
+#include "pipeline/ordering/heldout_overlap.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "pipeline/ordering/deduplicate.h"
+#include "pipeline/ordering/near_duplicate_index.h"
+#include "retrieval/parallel_for.h"
+
+namespace braid {
+namespace {
+
+constexpr int64_t kDocumentsPerTask = 256;
+constexpr int64_t kDocumentsPerAdvance = 8192;
+
+// Found so far, by training document.
+using Overlaps = std::map<uint32_t, HeldoutOverlap>;
+
+class Search {
+ public:
+  Search(const DocumentStore& documents, std::span<const uint32_t> training,
+         const HeldoutOverlapOptions& options, const StageAdvance& advance)
+      : documents_(documents), training_(training), options_(options), advance_(advance) {}
+
+  // Training documents [begin, end) that nearly repeat one of `heldout`.
+  absl::Status FindAll(std::span<const uint32_t> heldout, int64_t pass, int64_t num_passes,
+                       Overlaps* overlaps) const;
+
+ private:
+  void FindSome(const NearDuplicateIndex& index, int64_t begin,
+                std::span<std::optional<NearDuplicateIndex::Match>> matches) const;
+
+  const DocumentStore& documents_;
+  const std::span<const uint32_t> training_;
+  const HeldoutOverlapOptions& options_;
+  const StageAdvance& advance_;
+};
+
+void Search::FindSome(const NearDuplicateIndex& index, int64_t begin,
+                      std::span<std::optional<NearDuplicateIndex::Match>> matches) const {
+  ParallelFor(static_cast<int64_t>(matches.size()), kDocumentsPerTask,
+              [&](int64_t from, int64_t to) {
+                NearDuplicateIndex::Scratch scratch(index);
+                for (int64_t i = from; i < to; ++i) {
+                  const uint32_t document = training_[static_cast<size_t>(begin + i)];
+                  matches[static_cast<size_t>(i)] = index.Find(documents_.text(document), &scratch);
+                }
+              });
+}
+
+absl::Status Search::FindAll(std::span<const uint32_t> heldout, int64_t pass, int64_t num_passes,
+                             Overlaps* overlaps) const {
+  std::vector<std::string_view> texts;
+  for (const uint32_t i : heldout) texts.push_back(documents_.text(i));
+  const NearDuplicateIndex index(texts, options_.min_jaccard);
+  const auto n = static_cast<int64_t>(training_.size());
+  std::vector<std::optional<NearDuplicateIndex::Match>> matches;
+  for (int64_t begin = 0; begin < n; begin += kDocumentsPerAdvance) {
+    RETURN_IF_ERROR(advance_((pass * n + begin) / num_passes, n));
+    matches.assign(static_cast<size_t>(std::min(kDocumentsPerAdvance, n - begin)), std::nullopt);
+    FindSome(index, begin, matches);
+    for (size_t i = 0; i < matches.size(); ++i) {
+      if (!matches[i].has_value()) continue;
+      const uint32_t document = training_[static_cast<size_t>(begin) + i];
+      overlaps->insert({document, {document, heldout[matches[i]->text], 0, matches[i]->jaccard}});
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Ends of the runs of held-out documents with at most max_index_bytes of text, at
+// least one document each.
+std::vector<size_t> Passes(const DocumentStore& documents, std::span<const uint32_t> heldout,
+                           int64_t max_bytes) {
+  std::vector<size_t> ends;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < heldout.size(); ++i) {
+    const auto size = static_cast<int64_t>(documents.text(heldout[i]).size());
+    if (bytes > 0 && bytes + size > max_bytes) {
+      ends.push_back(i);
+      bytes = 0;
+    }
+    bytes += size;
+  }
+  if (!heldout.empty()) ends.push_back(heldout.size());
+  return ends;
+}
+
+enum class Side : uint8_t { kNone, kTraining, kHeldout };
+
+std::vector<Side> Sides(int64_t num_documents, std::span<const uint32_t> training,
+                        std::span<const uint32_t> heldout) {
+  std::vector<Side> sides(static_cast<size_t>(num_documents), Side::kNone);
+  for (const uint32_t i : training) sides[i] = Side::kTraining;
+  for (const uint32_t i : heldout) sides[i] = Side::kHeldout;
+  return sides;
+}
+
+// Neighbours on both sides of the split; for each training document the most
+// similar first.
+std::vector<HeldoutOverlap> EdgesAcross(const NeighborLists& lists,
+                                        const std::vector<Side>& sides) {
+  std::vector<HeldoutOverlap> edges;
+  for (size_t at = 0; at < lists.ids.size(); ++at) {
+    auto training = static_cast<uint32_t>(at / static_cast<size_t>(lists.k));
+    uint32_t heldout = lists.ids[at];
+    if (heldout == NeighborLists::kPadding) continue;
+    if (sides[training] == Side::kHeldout) std::swap(training, heldout);
+    if (sides[training] != Side::kTraining || sides[heldout] != Side::kHeldout) continue;
+    edges.push_back({training, heldout, lists.scores[at], 0});
+  }
+  std::sort(edges.begin(), edges.end(), [](const HeldoutOverlap& a, const HeldoutOverlap& b) {
+    return std::tuple(a.document, -a.cosine, a.heldout) <
+           std::tuple(b.document, -b.cosine, b.heldout);
+  });
+  return edges;
+}
+
+double JaccardOf(const DocumentStore& documents, uint32_t a, uint32_t b) {
+  return Jaccard(CharacterNgrams(NormalizeText(documents.text(a))),
+                 CharacterNgrams(NormalizeText(documents.text(b))));
+}
+
+// An edge between a held-out and a training document: the cosine of a known
+// overlap, or an overlap of its own.
+void AddEdge(const DocumentStore& documents, double max_cosine, const HeldoutOverlap& edge,
+             Overlaps* overlaps) {
+  const auto known = overlaps->find(edge.document);
+  if (known != overlaps->end()) {
+    HeldoutOverlap& overlap = known->second;
+    if (overlap.heldout == edge.heldout) overlap.cosine = std::max(overlap.cosine, edge.cosine);
+  } else if (edge.cosine >= max_cosine) {
+    HeldoutOverlap overlap = edge;
+    overlap.jaccard = JaccardOf(documents, edge.document, edge.heldout);
+    overlaps->insert({edge.document, overlap});
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<HeldoutOverlap>> FindHeldoutOverlaps(
+    const DocumentStore& documents, const NeighborLists& lists, std::span<const uint32_t> training,
+    std::span<const uint32_t> heldout, const HeldoutOverlapOptions& options,
+    const StageAdvance& advance) {
+  const Search search(documents, training, options, advance);
+  const std::vector<size_t> passes = Passes(documents, heldout, options.max_index_bytes);
+  Overlaps overlaps;
+  size_t begin = 0;
+  for (size_t pass = 0; pass < passes.size(); ++pass) {
+    RETURN_IF_ERROR(search.FindAll(heldout.subspan(begin, passes[pass] - begin),
+                                   static_cast<int64_t>(pass), static_cast<int64_t>(passes.size()),
+                                   &overlaps));
+    begin = passes[pass];
+  }
+  for (const HeldoutOverlap& edge :
+       EdgesAcross(lists, Sides(documents.size(), training, heldout))) {
+    AddEdge(documents, options.max_cosine, edge, &overlaps);
+  }
+  std::vector<HeldoutOverlap> found;
+  for (const auto& [document, overlap] : overlaps) found.push_back(overlap);
+  return found;
+}
+
+}  // namespace braid

@@ -1,0 +1,29 @@
+#include "pipeline/ordering/heldout_split.h"
+
+#include <xxhash.h>
+
+#include <cmath>
+
+namespace braid {
+namespace {
+
+// Keeps the draw independent of others that hash the same ids with the same
+// seed, such as the choice of files for a corpus.
+constexpr uint64_t kHeldOutSalt = 0x68656c642d6f7574;
+
+}  // namespace
+
+std::string_view SourceDocument(std::string_view id) {
+  const size_t last = id.find_last_not_of("0123456789");
+  const bool is_piece = last != id.npos && id[last] == '#' && last + 1 < id.size();
+  return is_piece ? id.substr(0, last) : id;
+}
+
+bool IsHeldOut(std::string_view id, uint64_t seed, double fraction) {
+  const std::string_view source = SourceDocument(id);
+  const uint64_t hash = XXH3_64bits_withSeed(source.data(), source.size(), seed ^ kHeldOutSalt);
+  const double uniform = std::ldexp(static_cast<double>(hash >> 11), -53);  // in [0, 1)
+  return uniform < fraction;
+}
+
+}  // namespace braid

@@ -1,0 +1,41 @@
+#include "pipeline/ordering/random_permutation.h"
+
+#include <numeric>
+#include <utility>
+
+#include "base/check.h"
+
+namespace braid {
+namespace {
+
+// SplitMix64 (Steele, Lea and Flood 2014): passes BigCrush, any seed will do.
+uint64_t NextRandom(uint64_t* state) {
+  uint64_t z = (*state += 0x9E3779B97F4A7C15ull);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+  return z ^ (z >> 31);
+}
+
+// Uniform in [0, bound): draws below 2^64 mod bound are rejected, as they would
+// favour small values.
+uint64_t RandomBelow(uint64_t bound, uint64_t* state) {
+  const uint64_t rejected = (0 - bound) % bound;
+  uint64_t draw = NextRandom(state);
+  while (draw < rejected) draw = NextRandom(state);
+  return draw % bound;
+}
+
+}  // namespace
+
+std::vector<uint32_t> RandomPermutation(int64_t n, uint64_t seed) {
+  BRAID_CHECK(n >= 0 && n <= int64_t{0xFFFFFFFF}) << n;
+  std::vector<uint32_t> permutation(n);
+  std::iota(permutation.begin(), permutation.end(), 0u);
+  uint64_t state = seed;
+  for (int64_t i = n - 1; i > 0; --i) {
+    std::swap(permutation[i], permutation[RandomBelow(i + 1, &state)]);
+  }
+  return permutation;
+}
+
+}  // namespace braid

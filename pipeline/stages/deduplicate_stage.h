@@ -1,0 +1,57 @@
+// deduplicate: which documents stay.
+//
+// Output: keep.npy [n] uint8, 1 for a document that stays. What went, and why:
+// duplicate_pairs.npy uint32 [m, 3], columns removed, kept (in its place), exact
+// (0 or 1), ascending; duplicate_similarities.npy float32 [m, 2], columns cosine,
+// jaccard; duplicates.json: counts, also by domain, and examples with ids.
+#ifndef BRAID_PIPELINE_STAGES_DEDUPLICATE_STAGE_H_
+#define BRAID_PIPELINE_STAGES_DEDUPLICATE_STAGE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "braid/v1/pipeline.pb.h"
+#include "formats/npy.h"
+#include "pipeline/ordering/deduplicate.h"
+#include "pipeline/stages/neighbor_stage.h"
+#include "pipeline/store/document_store.h"
+#include "pipeline/store/stage_advance.h"
+#include "pipeline/store/stage_store.h"
+
+namespace braid {
+
+std::string DeduplicateKey(const v1::CorpusSpec& resolved, const std::string& neighbor_key);
+
+// Units: documents.
+absl::Status Deduplicate(const DocumentStore& documents, const StoredNeighbors& neighbors,
+                         const v1::DeduplicateConfig& config, const StageAdvance& advance,
+                         StageWriter* stage);
+
+// The stored pairs, memory-mapped.
+class StoredDuplicates {
+ public:
+  static absl::StatusOr<StoredDuplicates> Open(const std::filesystem::path& directory);
+
+  // nullopt for a document that stays.
+  std::optional<DuplicatePair> Find(uint32_t document) const;
+  // Whether every document named is one of the first `num_documents`.
+  bool AllBelow(int64_t num_documents) const;
+  int64_t num_exact() const;
+  int64_t num_near() const { return pairs_.num_rows() - num_exact(); }
+
+ private:
+  StoredDuplicates(NpyArray<uint32_t> pairs, NpyArray<float> similarities)
+      : pairs_(std::move(pairs)), similarities_(std::move(similarities)) {}
+
+  NpyArray<uint32_t> pairs_;      // [m, 3]
+  NpyArray<float> similarities_;  // [m, 2]
+};
+
+}  // namespace braid
+
+#endif  // BRAID_PIPELINE_STAGES_DEDUPLICATE_STAGE_H_

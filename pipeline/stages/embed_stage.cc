@@ -1,0 +1,283 @@
+#include "pipeline/stages/embed_stage.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+#include "formats/npy.h"
+#include "pipeline/store/json_file.h"
+#include "pipeline/store/resume_point.h"
+#include "pipeline/store/stage_key.h"
+#include "retrieval/contriever_config.h"
+#include "retrieval/contriever_directory.h"
+#include "retrieval/contriever_process.h"
+#include "retrieval/document_frequencies.h"
+#include "retrieval/embedder.h"
+#include "retrieval/embedding_client.h"
+#include "retrieval/hashing_embedder.h"
+#include "retrieval/parallel_for.h"
+
+namespace braid {
+namespace {
+
+constexpr int32_t kEmbedFormatVersion = 1;
+constexpr char kFrequenciesName[] = "document_frequencies.npy";
+constexpr char kVectorStep[] = "vectors";
+constexpr char kEmbedderName[] = "embedder.json";
+constexpr char kTruncatedField[] = "num_truncated";
+// Embedded at once; cancelling waits for it, unless the embedder is a process.
+constexpr int64_t kBatchBytes = int64_t{8} << 20;
+constexpr int64_t kEmbedBatchDocuments = 8192;  // 16 MiB of vectors of 512 floats
+
+// How much is embedded at once, and how much of other work a byte is worth.
+struct Pace {
+  int64_t batch_bytes, batch_documents;
+  int64_t weight = 1;
+};
+
+Pace PaceOf(const EmbedPlan& plan, const StageWriter& stage) {
+  // A BERT encoder takes some hundred times as long as anything else does, and rounds by
+  // what it embeds together: so batches are not by the size of a chunk.
+  if (plan.batch_texts > 0) return {kBatchBytes, plan.batch_texts, 64};
+  return {std::min(kBatchBytes, stage.chunk_bytes()), kEmbedBatchDocuments};
+}
+
+absl::StatusOr<std::unique_ptr<EmbeddingClient>> ConnectRemote(const v1::EmbedderConfig& config,
+                                                               const StopCheck& check) {
+  EmbeddingClientOptions options;
+  options.check = check;
+  options.addresses.assign(config.addresses().begin(), config.addresses().end());
+  return EmbeddingClient::Connect(options);
+}
+
+absl::StatusOr<FileSummary> SaveFrequencies(const DocumentFrequencies& frequencies,
+                                            const std::filesystem::path& path) {
+  RETURN_IF_ERROR(frequencies.Save(path));
+  return SummarizeFile(path);
+}
+
+// The first of two passes over the corpus. Its points name a snapshot of the counts.
+class FrequencyPass {
+ public:
+  FrequencyPass(const DocumentStore& documents, int32_t max_ngram, StageWriter* stage)
+      : documents_(documents), stage_(stage), frequencies_(max_ngram) {}
+
+  absl::StatusOr<DocumentFrequencies> Run(const StageAdvance& advance) {
+    RETURN_IF_ERROR(TakeUp());
+    const int64_t batch_bytes = std::min(kBatchBytes, stage_->chunk_bytes());
+    for (int64_t begin = stage_->resume_point().position; begin < documents_.size();) {
+      RETURN_IF_ERROR(advance(0, documents_.size()));
+      const int64_t end = documents_.ChunkEnd(begin, batch_bytes, kEmbedBatchDocuments);
+      frequencies_.AddAll(documents_.Texts(begin, end));
+      if (stage_->CountWork(documents_.TextBytes(begin, end))) RETURN_IF_ERROR(SavePoint(end));
+      begin = end;
+    }
+    if (!snapshot_.empty()) stage_->DropScratch(snapshot_);
+    return std::move(frequencies_);
+  }
+
+ private:
+  absl::Status TakeUp() {
+    if (stage_->resume_point().position == 0) return absl::OkStatus();
+    snapshot_ = stage_->resume_point().state.value("snapshot", "");
+    ASSIGN_OR_RETURN(frequencies_, DocumentFrequencies::Load(stage_->directory() / snapshot_));
+    return absl::OkStatus();
+  }
+
+  absl::Status SavePoint(int64_t position) {
+    if (!snapshot_.empty()) stage_->DropScratch(snapshot_);
+    snapshot_ = absl::StrCat("frequencies-", position, ".npy");
+    ASSIGN_OR_RETURN(const FileSummary summary,
+                     SaveFrequencies(frequencies_, stage_->directory() / snapshot_));
+    stage_->AddScratch(summary);
+    ResumePoint point{.position = position};
+    point.state["snapshot"] = snapshot_;
+    return stage_->SaveResumePoint(std::move(point));
+  }
+
+  const DocumentStore& documents_;
+  StageWriter* const stage_;
+  DocumentFrequencies frequencies_;
+  std::string snapshot_;  // file name; "" before the first point
+};
+
+absl::StatusOr<DocumentFrequencies> ProvideFrequencies(const DocumentStore& documents,
+                                                       int32_t max_ngram,
+                                                       const StageAdvance& advance,
+                                                       StageWriter* stage) {
+  const std::filesystem::path path = stage->directory() / kFrequenciesName;
+  if (stage->Has(kFrequenciesName)) return DocumentFrequencies::Load(path);
+  ASSIGN_OR_RETURN(DocumentFrequencies frequencies,
+                   FrequencyPass(documents, max_ngram, stage).Run(advance));
+  ASSIGN_OR_RETURN(const FileSummary summary, SaveFrequencies(frequencies, path));
+  stage->Add(summary, DocumentFrequencies::kNumBuckets);
+  RETURN_IF_ERROR(stage->SaveResumePoint({.step = kVectorStep}));
+  return frequencies;
+}
+
+absl::StatusOr<std::unique_ptr<Embedder>> FitHashing(const DocumentStore& documents,
+                                                     const v1::EmbedderConfig& config,
+                                                     const StageAdvance& advance,
+                                                     StageWriter* stage) {
+  ASSIGN_OR_RETURN(DocumentFrequencies frequencies,
+                   ProvideFrequencies(documents, config.max_ngram(), advance, stage));
+  const HashingOptions options = {.dimension = config.dimension() > 0
+                                                   ? config.dimension()
+                                                   : AutomaticDimension(documents.size()),
+                                  .max_ngram = config.max_ngram()};
+  return HashingEmbedder::Create(options, std::move(frequencies));
+}
+
+// `keep_going` is asked while a process embeds.
+absl::StatusOr<std::unique_ptr<Embedder>> MakeEmbedder(const DocumentStore& documents,
+                                                       const v1::EmbedderConfig& config,
+                                                       const StageAdvance& advance,
+                                                       const StopCheck& keep_going,
+                                                       StageWriter* stage) {
+  if (config.kind() == "remote") return ConnectRemote(config, keep_going);
+  if (config.kind() == "contriever") {
+    return ContrieverProcess::Start({.directory = config.model_dir(),
+                                     .max_tokens = config.max_tokens(),
+                                     .num_threads = RetrievalThreads(),
+                                     .keep_going = keep_going});
+  }
+  return FitHashing(documents, config, advance, stage);
+}
+
+// The second pass, for some embedders the only one.
+class VectorPass {
+ public:
+  VectorPass(const DocumentStore& documents, const v1::EmbedderConfig& config,
+             const EmbedPlan& plan, const StageAdvance& advance, StageWriter* stage)
+      : documents_(documents),
+        config_(config),
+        plan_(plan),
+        pace_(PaceOf(plan, *stage)),
+        advance_(advance),
+        stage_(stage) {
+    // A point of the first pass says nothing about this one.
+    if (stage->resume_point().step == kVectorStep) left_ = stage->resume_point();
+    if (left_.state.is_object()) num_truncated_ = left_.state.value(kTruncatedField, int64_t{0});
+    position_ = PositionAt(left_.position);
+  }
+
+  absl::Status Run() {
+    const auto keep_going = [this] { return advance_(position_); };
+    ASSIGN_OR_RETURN(embedder_, MakeEmbedder(documents_, config_, advance_, keep_going, stage_));
+    RETURN_IF_ERROR(CheckFingerprint());
+    ASSIGN_OR_RETURN(auto writer, NpyWriter<float>::Resume(stage_->directory() / "embeddings.npy",
+                                                           {embedder_->dimension()}, left_.files));
+    for (int64_t begin = left_.position; begin < documents_.size();) {
+      position_ = PositionAt(begin);
+      RETURN_IF_ERROR(advance_(position_));
+      const int64_t end = documents_.ChunkEnd(begin, pace_.batch_bytes, pace_.batch_documents);
+      RETURN_IF_ERROR(EmbedBatch(begin, end, &writer));
+      const int64_t work = documents_.TextBytes(begin, end) * pace_.weight;
+      if (stage_->CountWork(work)) RETURN_IF_ERROR(SavePoint(end, &writer));
+      begin = end;
+    }
+    ASSIGN_OR_RETURN(const FileSummary summary, writer.Commit());
+    stage_->Add(summary, documents_.size());
+    return plan_.fingerprint.empty() ? absl::OkStatus() : AddAbout();
+  }
+
+ private:
+  // Vectors of another embedder under this key would be taken for those of the plan's ever after.
+  absl::Status CheckFingerprint() const {
+    if (plan_.fingerprint.empty() || embedder_->fingerprint() == plan_.fingerprint) {
+      return absl::OkStatus();
+    }
+    return absl::FailedPreconditionError(
+        absl::StrCat("the embedder was exchanged meanwhile: got \"", embedder_->fingerprint(),
+                     "\", expected \"", plan_.fingerprint, "\" as it was before; resume the job"));
+  }
+
+  StagePosition PositionAt(int64_t done) const {
+    const int64_t chunk_bytes = std::max<int64_t>(1, stage_->chunk_bytes() / pace_.weight);
+    return DocumentPosition(documents_, done, chunk_bytes);
+  }
+
+  absl::Status EmbedBatch(int64_t begin, int64_t end, NpyWriter<float>* writer) {
+    vectors_.assign(static_cast<size_t>((end - begin) * embedder_->dimension()), 0);
+    ASSIGN_OR_RETURN(const int64_t num_cut,
+                     embedder_->EmbedAndCountCut(documents_.Texts(begin, end), vectors_));
+    num_truncated_ += num_cut;
+    return writer->AppendRows(vectors_);
+  }
+
+  absl::Status SavePoint(int64_t position, NpyWriter<float>* writer) {
+    ResumePoint point{.step = kVectorStep, .position = position};
+    if (num_truncated_ > 0) point.state[kTruncatedField] = num_truncated_;
+    RETURN_IF_ERROR(writer->Sync(&point.files));
+    return stage_->SaveResumePoint(std::move(point));
+  }
+
+  absl::Status AddAbout() {
+    const nlohmann::json about = {{"fingerprint", embedder_->fingerprint()},
+                                  {kTruncatedField, num_truncated_}};
+    return stage_->AddText(kEmbedderName, FormatJson(about), 1);
+  }
+
+  const DocumentStore& documents_;
+  const v1::EmbedderConfig& config_;
+  const EmbedPlan& plan_;
+  const Pace pace_;
+  const StageAdvance& advance_;
+  StageWriter* const stage_;
+  ResumePoint left_;
+  int64_t num_truncated_ = 0;  // by earlier attempts too
+  StagePosition position_;     // told again while others embed
+  std::unique_ptr<Embedder> embedder_;
+  std::vector<float> vectors_;
+};
+
+}  // namespace
+
+int32_t AutomaticDimension(int64_t num_documents) {
+  constexpr int64_t kMostDocuments = 500'000;
+  return num_documents <= kMostDocuments ? 512 : 256;
+}
+
+absl::StatusOr<EmbedPlan> PlanEmbedding(const v1::CorpusSpec& resolved,
+                                        const std::string& ingest_key, const StopCheck& check) {
+  const v1::EmbedderConfig& config = resolved.embedder();
+  EmbedPlan plan;
+  StageKey key("embed", kEmbedFormatVersion);
+  key.Add("ingest", ingest_key).Add("kind", config.kind());
+  if (config.kind() == "remote") {
+    ASSIGN_OR_RETURN(const auto client, ConnectRemote(config, check));
+    plan.fingerprint = client->fingerprint();
+    plan.batch_texts = client->preferred_batch_texts();
+  } else if (config.kind() == "contriever") {
+    ASSIGN_OR_RETURN(const ContrieverDirectory model,
+                     ContrieverDirectory::Open(config.model_dir(), config.max_tokens()));
+    ASSIGN_OR_RETURN(plan.fingerprint, model.Fingerprint());
+    plan.batch_texts = kContrieverBatchTexts;
+  } else {
+    key.Add("dimension", config.dimension()).Add("max_ngram", config.max_ngram());
+  }
+  if (!plan.fingerprint.empty()) key.Add("fingerprint", plan.fingerprint);
+  plan.key = key.Hex();
+  return plan;
+}
+
+absl::Status Embed(const DocumentStore& documents, const v1::EmbedderConfig& config,
+                   const EmbedPlan& plan, const StageAdvance& advance, StageWriter* stage) {
+  return VectorPass(documents, config, plan, advance, stage).Run();
+}
+
+absl::StatusOr<int64_t> ReadNumTruncated(const std::filesystem::path& directory) {
+  const auto about = ReadJsonFile(directory / kEmbedderName);
+  if (absl::IsNotFound(about.status())) return 0;
+  RETURN_IF_ERROR(about.status());
+  return about->value(kTruncatedField, int64_t{0});
+}
+
+}  // namespace braid

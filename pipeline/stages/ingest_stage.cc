@@ -1,0 +1,293 @@
+#include "pipeline/stages/ingest_stage.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/file_error.h"
+#include "base/status_macros.h"
+#include "pipeline/corpus/corpus_files.h"
+#include "pipeline/corpus/corpus_reader.h"
+#include "pipeline/store/document_store.h"
+#include "pipeline/store/json_file.h"
+#include "pipeline/store/resume_point.h"
+#include "pipeline/store/stage_key.h"
+
+namespace braid {
+namespace {
+
+constexpr int32_t kIngestFormatVersion = 1;
+constexpr char kIngestSummaryName[] = "ingest.json";
+constexpr int64_t kIngestDocumentsPerAdvance = 256;
+
+std::vector<std::string> Paths(const v1::CorpusSpec& resolved) {
+  return {resolved.paths().begin(), resolved.paths().end()};
+}
+
+absl::Status AddFile(const CorpusFile& file, StageKey* key) {
+  struct stat status;
+  if (stat(file.path.c_str(), &status) != 0) return SystemError("cannot read", file.path, errno);
+  key->Add("path", file.path.string())
+      .Add("name", file.name)
+      .Add("domain", file.domain)
+      .Add("bytes", static_cast<int64_t>(status.st_size))
+      .Add("seconds", static_cast<int64_t>(status.st_mtim.tv_sec))
+      .Add("nanoseconds", static_cast<int64_t>(status.st_mtim.tv_nsec));
+  return absl::OkStatus();
+}
+
+// Rejected records, counted by reason and written line by line.
+class RejectLog {
+ public:
+  static absl::StatusOr<RejectLog> Resume(const std::filesystem::path& path,
+                                          const CorpusReader& reader,
+                                          const DurablePrefixes& synced) {
+    ASSIGN_OR_RETURN(auto file, AtomicFile::Resume(path, synced));
+    return RejectLog(std::move(file), synced.empty() ? 0 : reader.num_rejected());
+  }
+
+  absl::Status Write(std::vector<Reject>* rejects) {
+    for (const Reject& reject : *rejects) {
+      ++num_rejects_;
+      nlohmann::json line = {
+          {"file", reject.file}, {"offset", reject.offset}, {"reason", reject.reason}};
+      if (!reject.detail.empty()) line["detail"] = reject.detail;
+      RETURN_IF_ERROR(file_->Append(
+          line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
+    }
+    rejects->clear();
+    return absl::OkStatus();
+  }
+
+  absl::Status Sync(DurablePrefixes* synced) { return file_->Sync(synced); }
+
+  absl::Status Commit(StageWriter* stage) {
+    ASSIGN_OR_RETURN(const FileSummary summary, file_->Commit());
+    stage->Add(summary, num_rejects_);
+    return absl::OkStatus();
+  }
+
+ private:
+  RejectLog(std::unique_ptr<AtomicFile> file, int64_t num_rejects)
+      : file_(std::move(file)), num_rejects_(num_rejects) {}
+
+  std::unique_ptr<AtomicFile> file_;
+  int64_t num_rejects_;
+};
+
+nlohmann::json ToJson(const CorpusPosition& position) {
+  return {{"file", position.file},
+          {"offset", position.offset},
+          {"inside_file", position.inside_file},
+          {"text_field", position.text_field},
+          {"seen_an_object", position.seen_an_object},
+          {"num_accepted", position.num_accepted},
+          {"rejects", position.rejects}};
+}
+
+// Of the point in `directory`.
+absl::StatusOr<CorpusPosition> PositionOf(const ResumePoint& point,
+                                          const std::filesystem::path& directory) {
+  try {
+    const nlohmann::json& json = point.state.at("position");
+    return CorpusPosition{.file = json.at("file").get<int64_t>(),
+                          .offset = json.at("offset").get<int64_t>(),
+                          .inside_file = json.at("inside_file").get<bool>(),
+                          .text_field = json.at("text_field").get<std::string>(),
+                          .seen_an_object = json.at("seen_an_object").get<bool>(),
+                          .num_accepted = json.at("num_accepted").get<int64_t>(),
+                          .rejects = json.at("rejects").get<std::map<std::string, int64_t>>()};
+  } catch (const nlohmann::json::exception& error) {
+    return Unresumable(directory / kResumePointName, error.what());
+  }
+}
+
+// Hashes of the ids read, so that a resumed reader still knows a duplicate. Not part of the output.
+class IdHashLog {
+ public:
+  static absl::StatusOr<IdHashLog> Resume(const std::filesystem::path& path,
+                                          const DurablePrefixes& synced) {
+    ASSIGN_OR_RETURN(auto file, AtomicFile::Resume(path, synced));
+    return IdHashLog(std::move(file));
+  }
+
+  absl::StatusOr<std::vector<uint64_t>> Read() {
+    ASSIGN_OR_RETURN(const std::string bytes, file_->ReadBack());
+    std::vector<uint64_t> hashes(bytes.size() / sizeof(uint64_t));
+    if (!hashes.empty()) {
+      std::memcpy(hashes.data(), bytes.data(), hashes.size() * sizeof(uint64_t));
+    }
+    return hashes;
+  }
+
+  absl::Status Append(std::span<const uint64_t> hashes) {
+    return file_->Append({reinterpret_cast<const char*>(hashes.data()), hashes.size_bytes()});
+  }
+
+  absl::Status Sync(DurablePrefixes* synced) { return file_->Sync(synced); }
+
+ private:
+  explicit IdHashLog(std::unique_ptr<AtomicFile> file) : file_(std::move(file)) {}
+
+  std::unique_ptr<AtomicFile> file_;
+};
+
+class IngestRun {
+ public:
+  static absl::StatusOr<IngestRun> Resume(const v1::CorpusSpec& resolved,
+                                          const StageAdvance& advance, StageWriter* stage);
+  absl::Status CopyDocuments(const StageAdvance& advance);
+  absl::Status Commit();
+
+ private:
+  IngestRun(StageWriter* stage, std::unique_ptr<CorpusReader> reader, DocumentStoreWriter documents,
+            RejectLog rejects, IdHashLog id_hashes)
+      : stage_(stage),
+        reader_(std::move(reader)),
+        documents_(std::move(documents)),
+        rejects_(std::move(rejects)),
+        id_hashes_(std::move(id_hashes)),
+        counted_bytes_(documents_.num_text_bytes()) {}
+  StagePosition PositionAt(int64_t bytes_read) const;
+  absl::Status SaveIfDue();
+
+  StageWriter* stage_;
+  std::unique_ptr<CorpusReader> reader_;
+  DocumentStoreWriter documents_;
+  RejectLog rejects_;
+  IdHashLog id_hashes_;
+  int64_t counted_bytes_;  // of the text, in CountWork()
+};
+
+absl::StatusOr<IngestRun> IngestRun::Resume(const v1::CorpusSpec& resolved,
+                                            const StageAdvance& advance, StageWriter* stage) {
+  const ResumePoint& left = stage->resume_point();
+  const std::filesystem::path& directory = stage->directory();
+  ASSIGN_OR_RETURN(auto reader, CorpusReader::Open(Paths(resolved), resolved.ingest()));
+  ASSIGN_OR_RETURN(auto id_hashes, IdHashLog::Resume(directory / "id_hashes", left.files));
+  if (stage->resumed()) {
+    ASSIGN_OR_RETURN(const std::vector<uint64_t> hashes, id_hashes.Read());
+    const auto keep_going = [&] { return advance(reader->bytes_read(), reader->total_bytes()); };
+    ASSIGN_OR_RETURN(const CorpusPosition position, PositionOf(left, directory));
+    const absl::Status resumed = reader->Resume(position, hashes, keep_going);
+    if (absl::IsOutOfRange(resumed)) return Unresumable(directory, std::string(resumed.message()));
+    RETURN_IF_ERROR(resumed);
+  }
+  ASSIGN_OR_RETURN(auto documents, DocumentStoreWriter::Resume(directory, left));
+  ASSIGN_OR_RETURN(auto rejects,
+                   RejectLog::Resume(directory / "rejects.jsonl", *reader, left.files));
+  return IngestRun(stage, std::move(reader), std::move(documents), std::move(rejects),
+                   std::move(id_hashes));
+}
+
+// How much text the input holds, and so how many chunks, shows only at its end.
+StagePosition IngestRun::PositionAt(int64_t bytes_read) const {
+  return {.done = bytes_read,
+          .total = reader_->total_bytes(),
+          .documents = documents_.num_documents(),
+          .rejects = reader_->num_rejected(),
+          .chunk = documents_.num_text_bytes() / stage_->chunk_bytes() + 1};
+}
+
+absl::Status IngestRun::CopyDocuments(const StageAdvance& advance) {
+  Document document;
+  std::vector<Reject> rejects;
+  RETURN_IF_ERROR(advance(PositionAt(reader_->bytes_read())));
+  while (true) {
+    ASSIGN_OR_RETURN(const CorpusStep step, reader_->Next(&document, &rejects));
+    RETURN_IF_ERROR(rejects_.Write(&rejects));
+    if (step == CorpusStep::kEnd) return advance(PositionAt(reader_->total_bytes()));
+    if (step == CorpusStep::kDocument) {
+      RETURN_IF_ERROR(documents_.Add(document.id, document.text, document.domain));
+      RETURN_IF_ERROR(SaveIfDue());
+    }
+    if (step == CorpusStep::kNoneYet ||
+        documents_.num_documents() % kIngestDocumentsPerAdvance == 0) {
+      RETURN_IF_ERROR(advance(PositionAt(reader_->bytes_read())));
+    }
+  }
+}
+
+absl::Status IngestRun::SaveIfDue() {
+  const int64_t bytes = documents_.num_text_bytes();
+  const bool chunk_is_done = stage_->CountWork(bytes - std::exchange(counted_bytes_, bytes));
+  const std::optional<CorpusPosition> position = reader_->position();
+  if (!chunk_is_done || !position) return absl::OkStatus();
+  ResumePoint point = {
+      .step = "", .position = documents_.num_documents(), .files = {}, .state = {}};
+  point.state["position"] = ToJson(*position);
+  RETURN_IF_ERROR(documents_.Sync(&point));
+  RETURN_IF_ERROR(rejects_.Sync(&point.files));
+  RETURN_IF_ERROR(id_hashes_.Append(reader_->TakeIdHashes()));
+  RETURN_IF_ERROR(id_hashes_.Sync(&point.files));
+  return stage_->SaveResumePoint(std::move(point));
+}
+
+absl::Status IngestRun::Commit() {
+  RETURN_IF_ERROR(documents_.Commit(stage_));
+  RETURN_IF_ERROR(rejects_.Commit(stage_));
+  const nlohmann::json summary = {{"num_records", reader_->num_records()},
+                                  {"num_rejected", reader_->num_rejected()},
+                                  {"num_documents", documents_.num_documents()},
+                                  {"num_text_bytes", documents_.num_text_bytes()},
+                                  {"rejects", reader_->reject_counts()}};
+  return stage_->AddText(kIngestSummaryName, FormatJson(summary), 1);
+}
+
+// What was read must be what the key stands for.
+absl::Status CheckUnchanged(const v1::CorpusSpec& resolved, const std::string& key) {
+  ASSIGN_OR_RETURN(const std::string now, IngestKey(resolved));
+  if (now == key) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "input files changed while they were read; resume the job when they are complete");
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> IngestKey(const v1::CorpusSpec& resolved) {
+  const v1::IngestConfig& config = resolved.ingest();
+  StageKey key("ingest", kIngestFormatVersion);
+  key.Add("text_field", config.text_field())
+      .Add("id_field", config.id_field())
+      .Add("domain_field", config.domain_field())
+      .Add("max_document_bytes", static_cast<int64_t>(config.max_document_bytes()))
+      .Add("split_bytes", static_cast<int64_t>(config.split_bytes()))
+      .Add("strict", config.strict())
+      .Add("max_expansion_ratio", static_cast<int64_t>(config.max_expansion_ratio()))
+      .Add("max_expanded_bytes", static_cast<int64_t>(config.max_expanded_bytes()));
+  ASSIGN_OR_RETURN(const CorpusFiles files, FindCorpusFiles(Paths(resolved)));
+  for (const CorpusFile& file : files.files) RETURN_IF_ERROR(AddFile(file, &key));
+  for (const SkippedEntry& entry : files.skipped) {
+    key.Add("skipped", entry.path.string()).Add("reason", entry.reason);
+  }
+  return key.Hex();
+}
+
+absl::Status Ingest(const v1::CorpusSpec& resolved, const std::string& key,
+                    const StageAdvance& advance, StageWriter* stage) {
+  ASSIGN_OR_RETURN(IngestRun run, IngestRun::Resume(resolved, advance, stage));
+  RETURN_IF_ERROR(run.CopyDocuments(advance));
+  RETURN_IF_ERROR(CheckUnchanged(resolved, key));
+  return run.Commit();
+}
+
+absl::StatusOr<IngestSummary> ReadIngestSummary(const std::filesystem::path& directory) {
+  ASSIGN_OR_RETURN(const nlohmann::json json, ReadJsonFile(directory / kIngestSummaryName));
+  IngestSummary summary;
+  summary.num_records = json.value("num_records", int64_t{0});
+  summary.num_rejected = json.value("num_rejected", int64_t{0});
+  summary.num_documents = json.value("num_documents", int64_t{0});
+  summary.num_text_bytes = json.value("num_text_bytes", int64_t{0});
+  summary.rejects = json.value("rejects", std::map<std::string, int64_t>{});
+  return summary;
+}
+
+}  // namespace braid

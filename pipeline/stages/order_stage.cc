@@ -1,0 +1,212 @@
+#include "pipeline/stages/order_stage.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "formats/npy.h"
+#include "pipeline/corpus/corpus_spec.h"
+#include "pipeline/ordering/document_partition.h"
+#include "pipeline/ordering/heldout_split.h"
+#include "pipeline/ordering/kept_neighbors.h"
+#include "pipeline/ordering/partitioned_order.h"
+#include "pipeline/store/json_file.h"
+#include "pipeline/store/stage_key.h"
+#include "retrieval/parallel_for.h"
+
+namespace braid {
+namespace {
+
+constexpr int32_t kOrderFormatVersion = 2;
+constexpr size_t kOrderMaxExamples = 20;
+
+struct Split {
+  std::vector<uint32_t> training;  // ascending
+  std::vector<uint32_t> heldout;   // ascending
+  std::vector<HeldoutOverlap> overlaps;
+};
+
+Split SplitDocuments(const DocumentStore& documents, std::span<const uint8_t> keep,
+                     const v1::CorpusSpec& resolved) {
+  Split split;
+  const double fraction = HeldoutFraction(resolved);
+  for (int64_t i = 0; i < documents.size(); ++i) {
+    if (keep[static_cast<size_t>(i)] == 0) continue;
+    const bool heldout = IsHeldOut(documents.id(i), resolved.seed(), fraction);
+    (heldout ? split.heldout : split.training).push_back(static_cast<uint32_t>(i));
+  }
+  return split;
+}
+
+// Takes what nearly repeats a held-out document out of the training documents:
+// the held-out side stays what it is for every order and threshold, so that runs
+// are evaluated on the same text.
+absl::Status SetOverlapsAside(const DocumentStore& documents, const StoredNeighbors& neighbors,
+                              const v1::DeduplicateConfig& config, const StageAdvance& advance,
+                              Split* split) {
+  if (config.disabled()) return absl::OkStatus();
+  HeldoutOverlapOptions options;
+  options.min_jaccard = config.min_jaccard();
+  options.max_cosine = config.max_heldout_cosine();
+  ASSIGN_OR_RETURN(split->overlaps,
+                   FindHeldoutOverlaps(documents, neighbors.lists(), split->training,
+                                       split->heldout, options, advance));
+  std::erase_if(split->training, [&](uint32_t document) {
+    return std::ranges::binary_search(split->overlaps, document, {}, &HeldoutOverlap::document);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status NothingToTrainOn(int64_t num_documents, const Split& split) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("no document is left to train on: of ", num_documents, " documents ",
+                   split.heldout.size(), " are held out, ", split.overlaps.size(),
+                   " nearly repeat a held-out one and the others are duplicates; lower "
+                   "pack.heldout_fraction or add documents"));
+}
+
+nlohmann::json Describe(const Split& split, const DocumentStore& documents,
+                        const v1::DeduplicateConfig& config) {
+  int64_t num_by_jaccard = 0;
+  nlohmann::json domains = nlohmann::json::object(), examples = nlohmann::json::array();
+  for (const HeldoutOverlap& overlap : split.overlaps) {
+    num_by_jaccard += overlap.jaccard >= config.min_jaccard() ? 1 : 0;
+    const auto domain = static_cast<size_t>(documents.domain(overlap.document));
+    nlohmann::json& count = domains[documents.domain_names()[domain]];
+    count = count.is_null() ? 1 : count.get<int64_t>() + 1;
+    if (examples.size() == kOrderMaxExamples) continue;
+    examples.push_back({{"document", std::string(documents.id(overlap.document))},
+                        {"heldout", std::string(documents.id(overlap.heldout))},
+                        {"cosine", overlap.cosine},
+                        {"jaccard", overlap.jaccard}});
+  }
+  return {{"checked", !config.disabled()},
+          {"num_heldout", split.heldout.size()},
+          {"num_overlaps", split.overlaps.size()},
+          {"num_by_jaccard", num_by_jaccard},
+          {"num_by_cosine_alone", static_cast<int64_t>(split.overlaps.size()) - num_by_jaccard},
+          {"domains", std::move(domains)},
+          {"examples", std::move(examples)}};
+}
+
+absl::Status StoreOverlaps(const Split& split, const DocumentStore& documents,
+                           const v1::DeduplicateConfig& config, StageWriter* stage) {
+  std::vector<uint32_t> pairs;
+  std::vector<float> similarities;
+  for (const HeldoutOverlap& overlap : split.overlaps) {
+    pairs.insert(pairs.end(), {overlap.document, overlap.heldout});
+    similarities.insert(similarities.end(),
+                        {static_cast<float>(overlap.cosine), static_cast<float>(overlap.jaccard)});
+  }
+  RETURN_IF_ERROR(stage->AddArray<uint32_t>("heldout_overlaps.npy", pairs, {2}));
+  RETURN_IF_ERROR(stage->AddArray<float>("heldout_overlap_similarities.npy", similarities, {2}));
+  return stage->AddText("heldout_overlaps.json", FormatJson(Describe(split, documents, config)),
+                        static_cast<int64_t>(split.overlaps.size()));
+}
+
+absl::StatusOr<std::vector<HeldoutOverlap>> ReadOverlaps(const std::filesystem::path& directory) {
+  ASSIGN_OR_RETURN(const auto pairs, NpyArray<uint32_t>::Open(directory / "heldout_overlaps.npy"));
+  ASSIGN_OR_RETURN(const auto similarities,
+                   NpyArray<float>::Open(directory / "heldout_overlap_similarities.npy"));
+  if (pairs.row_size() != 2 || similarities.row_size() != 2 ||
+      pairs.num_rows() != similarities.num_rows()) {
+    return absl::DataLossError(absl::StrCat(directory.string(),
+                                            ": heldout_overlaps.npy and "
+                                            "heldout_overlap_similarities.npy are not [m, 2]"));
+  }
+  std::vector<HeldoutOverlap> overlaps;
+  for (int64_t i = 0; i < pairs.num_rows(); ++i) {
+    overlaps.push_back(
+        {pairs.row(i)[0], pairs.row(i)[1], similarities.row(i)[0], similarities.row(i)[1]});
+  }
+  return overlaps;
+}
+
+// The part of each document; kNoPartition for those that do not train.
+absl::StatusOr<std::vector<uint32_t>> PartsOf(const std::filesystem::path& embed_directory,
+                                              std::span<const uint32_t> training,
+                                              int64_t num_partitions, uint64_t seed,
+                                              const StopCheck& check) {
+  ASSIGN_OR_RETURN(const auto embeddings,
+                   NpyArray<float>::Open(embed_directory / "embeddings.npy"));
+  const DocumentVectors vectors{embeddings.values(), embeddings.num_rows(),
+                                static_cast<int32_t>(embeddings.row_size())};
+  ASSIGN_OR_RETURN(const std::vector<uint32_t> all,
+                   PartitionDocuments(vectors, num_partitions, seed, check));
+  std::vector<uint32_t> parts(all.size(), kNoPartition);
+  for (uint32_t document : training) parts[document] = all[document];
+  return parts;
+}
+
+// The training documents in the order asked for, by their own numbers.
+absl::StatusOr<DocumentOrder> OrderDocuments(const StoredNeighbors& neighbors,
+                                             std::span<const uint32_t> training,
+                                             const std::filesystem::path& embed_directory,
+                                             const v1::CorpusSpec& resolved,
+                                             const StopCheck& check) {
+  const auto n = static_cast<int64_t>(training.size());
+  if (resolved.order() == v1::RANDOM) {
+    return OriginalNumbers(RandomOrder(n, resolved.seed()), training);
+  }
+  if (resolved.order() == v1::SOURCE) return OriginalNumbers(SourceOrder(n), training);
+  const int64_t num_partitions = NumOrderPartitions(resolved.order_partitions(), n);
+  if (num_partitions == 1) {
+    const KeptNeighbors graph =
+        RestrictNeighbors(neighbors.lists(), neighbors.num_documents(), training);
+    return OriginalNumbers(SimilarityOrder(graph.view(), n, RetrievalThreads()), training);
+  }
+  ASSIGN_OR_RETURN(const std::vector<uint32_t> parts,
+                   PartsOf(embed_directory, training, num_partitions, resolved.seed(), check));
+  return PartitionedOrder(neighbors.lists(), neighbors.num_documents(), parts, num_partitions,
+                          RetrievalThreads());
+}
+
+absl::StatusOr<std::vector<uint32_t>> ReadNumbers(const std::filesystem::path& path) {
+  ASSIGN_OR_RETURN(const auto array, NpyArray<uint32_t>::Open(path));
+  return std::vector<uint32_t>(array.values().begin(), array.values().end());
+}
+
+}  // namespace
+
+std::string OrderKey(const v1::CorpusSpec& resolved, const std::string& deduplicate_key) {
+  return StageKey("order", kOrderFormatVersion)
+      .Add("deduplicate", deduplicate_key)
+      .Add("order", v1::OrderMode_Name(resolved.order()))
+      .Add("partitions", resolved.order_partitions())
+      .Add("heldout_fraction", HeldoutFraction(resolved))
+      .Add("max_heldout_cosine", resolved.deduplicate().max_heldout_cosine())
+      .Add("seed", static_cast<uint64_t>(resolved.seed()))
+      .Hex();
+}
+
+absl::Status Order(const DocumentStore& documents, const StoredNeighbors& neighbors,
+                   std::span<const uint8_t> keep, const std::filesystem::path& embed_directory,
+                   const v1::CorpusSpec& resolved, const StageAdvance& advance,
+                   StageWriter* stage) {
+  const v1::DeduplicateConfig& config = resolved.deduplicate();
+  Split split = SplitDocuments(documents, keep, resolved);
+  RETURN_IF_ERROR(SetOverlapsAside(documents, neighbors, config, advance, &split));
+  const auto num_training = static_cast<int64_t>(split.training.size());
+  if (num_training == 0) return NothingToTrainOn(documents.size(), split);
+  RETURN_IF_ERROR(advance(0, num_training));
+  ASSIGN_OR_RETURN(const DocumentOrder order,
+                   OrderDocuments(neighbors, split.training, embed_directory, resolved,
+                                  [&] { return advance(0, num_training); }));
+  RETURN_IF_ERROR(advance(num_training, num_training));
+  RETURN_IF_ERROR(stage->AddArray<uint32_t>("order.npy", order.order));
+  RETURN_IF_ERROR(stage->AddArray<uint32_t>("path_starts.npy", order.path_starts));
+  RETURN_IF_ERROR(stage->AddArray<uint32_t>("heldout.npy", split.heldout));
+  return StoreOverlaps(split, documents, config, stage);
+}
+
+absl::StatusOr<StoredOrder> StoredOrder::Read(const std::filesystem::path& directory) {
+  StoredOrder stored;
+  ASSIGN_OR_RETURN(stored.training.order, ReadNumbers(directory / "order.npy"));
+  ASSIGN_OR_RETURN(stored.training.path_starts, ReadNumbers(directory / "path_starts.npy"));
+  ASSIGN_OR_RETURN(stored.heldout, ReadNumbers(directory / "heldout.npy"));
+  ASSIGN_OR_RETURN(stored.overlaps, ReadOverlaps(directory));
+  return stored;
+}
+
+}  // namespace braid

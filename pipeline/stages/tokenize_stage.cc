@@ -1,0 +1,185 @@
+#include "pipeline/stages/tokenize_stage.h"
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "base/atomic_file.h"
+#include "base/path_roots.h"
+#include "base/status_macros.h"
+#include "formats/indexed_dataset.h"
+#include "formats/tokenizer.h"
+#include "formats/word_encoder.h"
+#include "pipeline/ordering/random_permutation.h"
+#include "pipeline/store/stage_key.h"
+#include "retrieval/parallel_for.h"
+
+namespace braid {
+namespace {
+
+constexpr int32_t kTokenizeFormatVersion = 1;
+constexpr char kModelName[] = "tokenizer.model";
+// Encoded at once, within half a second or so: cancelling waits for it.
+constexpr int64_t kTokenizeBatchBytes = int64_t{8} << 20;
+constexpr int64_t kTokenizeBatchDocuments = 1 << 16;
+constexpr int64_t kDocumentsPerTask = 64;
+constexpr int64_t kWordBytes = int64_t{256} << 20;  // remembered by all threads together
+
+absl::Status CopyModel(const std::string& from, const std::filesystem::path& to) {
+  ASSIGN_OR_RETURN(const std::string bytes, ClientRoots().Read(from));
+  return WriteFileAtomically(to, bytes);
+}
+
+int64_t TotalBytes(const std::vector<std::string>& texts) {
+  int64_t bytes = 0;
+  for (const std::string& text : texts) bytes += static_cast<int64_t>(text.size());
+  return bytes;
+}
+
+absl::Status TrainModel(const DocumentStore& documents, const v1::CorpusSpec& resolved,
+                        const StageAdvance& advance, const std::filesystem::path& model) {
+  std::vector<std::string> texts;
+  for (const int64_t i :
+       SampleDocuments(documents, resolved.tokenizer().sample_bytes(), resolved.seed())) {
+    texts.emplace_back(documents.text(i));
+  }
+  TokenizerTrainingOptions options;
+  options.vocab_size = resolved.tokenizer().vocab_size();
+  if (options.vocab_size == 0) options.vocab_size = AutomaticVocabSize(TotalBytes(texts));
+  return TrainTokenizer(texts, options, model, [&] { return advance(0, documents.size()); });
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> ProvideTokenizer(const DocumentStore& documents,
+                                                            const v1::CorpusSpec& resolved,
+                                                            const StageAdvance& advance,
+                                                            StageWriter* stage) {
+  const std::filesystem::path model = stage->directory() / kModelName;
+  if (stage->Has(kModelName)) return Tokenizer::Load(model);
+  if (resolved.tokenizer().model_path().empty()) {
+    RETURN_IF_ERROR(TrainModel(documents, resolved, advance, model));
+  } else {
+    // Loaded from its own place first, so that an error names the user's file.
+    RETURN_IF_ERROR(Tokenizer::Load(resolved.tokenizer().model_path()).status());
+    RETURN_IF_ERROR(CopyModel(resolved.tokenizer().model_path(), model));
+  }
+  ASSIGN_OR_RETURN(const FileSummary summary, SummarizeFile(model));
+  stage->Add(summary, 1);
+  RETURN_IF_ERROR(stage->SaveResumePoint({}));
+  return Tokenizer::Load(model);
+}
+
+// Word encoders that threads borrow in turn, so that what they remember is kept from
+// chunk to chunk.
+class EncoderPool {
+ public:
+  explicit EncoderPool(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  std::unique_ptr<WordEncoder> Borrow() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) {
+      return std::make_unique<WordEncoder>(tokenizer_, kWordBytes / RetrievalThreads());
+    }
+    std::unique_ptr<WordEncoder> encoder = std::move(idle_.back());
+    idle_.pop_back();
+    return encoder;
+  }
+
+  void Return(std::unique_ptr<WordEncoder> encoder) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(encoder));
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<WordEncoder>> idle_;  // guarded by mutex_
+};
+
+std::vector<std::vector<int32_t>> EncodeAll(std::span<const std::string_view> texts,
+                                            EncoderPool* pool) {
+  std::vector<std::vector<int32_t>> tokens(texts.size());
+  ParallelFor(static_cast<int64_t>(texts.size()), kDocumentsPerTask,
+              [&](int64_t begin, int64_t end) {
+                std::unique_ptr<WordEncoder> encoder = pool->Borrow();
+                for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+                  encoder->Encode(texts[i], &tokens[i]);
+                }
+                pool->Return(std::move(encoder));
+              });
+  return tokens;
+}
+
+absl::Status SavePoint(int64_t position, IndexedDatasetWriter* writer, StageWriter* stage) {
+  ResumePoint point{.position = position};
+  RETURN_IF_ERROR(writer->Sync(&point.files));
+  return stage->SaveResumePoint(std::move(point));
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> TokenizeKey(const v1::CorpusSpec& resolved,
+                                        const std::string& ingest_key) {
+  const v1::TokenizerConfig& config = resolved.tokenizer();
+  StageKey key("tokenize", kTokenizeFormatVersion);
+  key.Add("ingest", ingest_key);
+  if (config.model_path().empty()) {
+    key.Add("vocab_size", config.vocab_size());
+    key.Add("sample_bytes", static_cast<int64_t>(config.sample_bytes()));
+    key.Add("seed", static_cast<uint64_t>(resolved.seed()));
+  } else {
+    ASSIGN_OR_RETURN(const std::string model, ClientRoots().Read(config.model_path()));
+    key.Add("model", model);
+  }
+  return key.Hex();
+}
+
+int32_t AutomaticVocabSize(int64_t sample_bytes) {
+  constexpr uint64_t kBytesPerPiece = 256, kSmallest = 512, kLargest = 32000;
+  const uint64_t affordable = std::bit_floor(static_cast<uint64_t>(sample_bytes) / kBytesPerPiece);
+  return static_cast<int32_t>(std::clamp(affordable, kSmallest, kLargest));
+}
+
+std::vector<int64_t> SampleDocuments(const DocumentStore& documents, int64_t sample_bytes,
+                                     uint64_t seed) {
+  std::vector<int64_t> sample;
+  int64_t bytes = 0;
+  for (const uint32_t i : RandomPermutation(documents.size(), seed)) {
+    if (bytes >= sample_bytes) break;
+    bytes += static_cast<int64_t>(documents.text(i).size());
+    sample.push_back(i);
+  }
+  std::sort(sample.begin(), sample.end());
+  return sample;
+}
+
+absl::Status Tokenize(const DocumentStore& documents, const v1::CorpusSpec& resolved,
+                      const StageAdvance& advance, StageWriter* stage) {
+  // From there, so that what an earlier attempt did is not taken for speed.
+  RETURN_IF_ERROR(advance(stage->resume_point().position, documents.size()));
+  ASSIGN_OR_RETURN(const auto tokenizer, ProvideTokenizer(documents, resolved, advance, stage));
+  const ResumePoint& left = stage->resume_point();
+  ASSIGN_OR_RETURN(const auto writer,
+                   IndexedDatasetWriter::Resume(stage->directory() / "tokens",
+                                                tokenizer->vocab_size(), left.files));
+  const int64_t batch_bytes = std::min(kTokenizeBatchBytes, stage->chunk_bytes());
+  EncoderPool encoders(*tokenizer);
+  for (int64_t begin = left.position; begin < documents.size();) {
+    RETURN_IF_ERROR(advance(DocumentPosition(documents, begin, stage->chunk_bytes())));
+    const int64_t end = documents.ChunkEnd(begin, batch_bytes, kTokenizeBatchDocuments);
+    for (const auto& tokens : EncodeAll(documents.Texts(begin, end), &encoders)) {
+      RETURN_IF_ERROR(writer->AddSequence(tokens));
+      writer->EndDocument();
+    }
+    if (stage->CountWork(documents.TextBytes(begin, end))) {
+      RETURN_IF_ERROR(SavePoint(end, writer.get(), stage));
+    }
+    begin = end;
+  }
+  ASSIGN_OR_RETURN(const std::vector<FileSummary> files, writer->Commit());
+  stage->Add(files, documents.size());
+  return absl::OkStatus();
+}
+
+}  // namespace braid

@@ -1,0 +1,134 @@
+// The corpus after ingest: texts, ids and domains of all documents, numbered
+// 0 .. n-1 in the order read. Written once, read by memory map.
+//
+//   texts.bin, text_offsets.npy   texts back to back; text i is bytes
+//                                 [offsets[i], offsets[i+1])
+//   ids.bin, id_offsets.npy       ids likewise
+//   domains.npy, domains.json     index of each document's domain in the list of
+//                                 domain names, which is sorted
+#ifndef BRAID_PIPELINE_STORE_DOCUMENT_STORE_H_
+#define BRAID_PIPELINE_STORE_DOCUMENT_STORE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/atomic_file.h"
+#include "base/mapped_file.h"
+#include "formats/npy.h"
+#include "pipeline/store/resume_point.h"
+#include "pipeline/store/stage_advance.h"
+#include "pipeline/store/stage_store.h"
+
+namespace braid {
+
+// Strings streamed to NAME.bin with their offsets in OFFSETS.npy.
+class StringColumnWriter {
+ public:
+  // Continues what was synced; an empty `synced` starts anew.
+  static absl::StatusOr<StringColumnWriter> Resume(const std::filesystem::path& strings,
+                                                   const std::filesystem::path& offsets,
+                                                   const DurablePrefixes& synced);
+  absl::Status Append(std::string_view value);
+  absl::Status Sync(DurablePrefixes* synced);
+  absl::Status Commit(StageWriter* stage);
+
+  int64_t num_bytes() const { return strings_->size(); }
+
+ private:
+  StringColumnWriter(std::unique_ptr<AtomicFile> strings, NpyWriter<int64_t> offsets)
+      : strings_(std::move(strings)), offsets_(std::move(offsets)) {}
+
+  std::unique_ptr<AtomicFile> strings_;
+  NpyWriter<int64_t> offsets_;
+};
+
+// Streams documents; holds 4 bytes a document in memory.
+class DocumentStoreWriter {
+ public:
+  // In the stage's directory.
+  static absl::StatusOr<DocumentStoreWriter> Create(const std::filesystem::path& directory);
+  // Continues behind what `point` holds of Sync(); from the start when it holds nothing.
+  static absl::StatusOr<DocumentStoreWriter> Resume(const std::filesystem::path& directory,
+                                                    const ResumePoint& point);
+
+  absl::Status Add(std::string_view id, std::string_view text, std::string_view domain);
+  // Makes the documents so far durable. Uses state["domains"] and the file
+  // domain_numbers, which is not part of the output.
+  absl::Status Sync(ResumePoint* point);
+  absl::Status Commit(StageWriter* stage);
+
+  int64_t num_documents() const { return static_cast<int64_t>(domains_.size()); }
+  int64_t num_text_bytes() const { return texts_.num_bytes(); }
+
+ private:
+  DocumentStoreWriter(StringColumnWriter texts, StringColumnWriter ids,
+                      std::unique_ptr<AtomicFile> synced_domains)
+      : texts_(std::move(texts)),
+        ids_(std::move(ids)),
+        synced_domains_(std::move(synced_domains)) {}
+  absl::Status ReadDomains(const nlohmann::json& names);
+
+  StringColumnWriter texts_;
+  StringColumnWriter ids_;
+  std::unique_ptr<AtomicFile> synced_domains_;
+  std::map<std::string, int32_t, std::less<>> domain_numbers_;  // by first appearance
+  std::vector<int32_t> domains_;
+};
+
+// Thread-safe. Views stay valid while the store lives.
+class DocumentStore {
+ public:
+  // Errors: NOT_FOUND, DATA_LOSS when the files do not fit together.
+  static absl::StatusOr<DocumentStore> Open(const std::filesystem::path& directory);
+
+  int64_t size() const { return static_cast<int64_t>(domains_.values().size()); }
+  int64_t num_text_bytes() const { return static_cast<int64_t>(texts_.bytes().size()); }
+  // Requires 0 <= i < size(), as below.
+  std::string_view text(int64_t i) const;
+  std::string_view id(int64_t i) const;
+  int32_t domain(int64_t i) const { return domains_.values()[static_cast<size_t>(i)]; }
+
+  // End of the longest run of documents from `begin` with at most max_bytes of
+  // text and max_documents documents; at least one. Requires begin < size().
+  int64_t ChunkEnd(int64_t begin, int64_t max_bytes, int64_t max_documents) const;
+  // Length of texts [begin, end) together.
+  int64_t TextBytes(int64_t begin, int64_t end) const {
+    return text_offsets_.values()[static_cast<size_t>(end)] -
+           text_offsets_.values()[static_cast<size_t>(begin)];
+  }
+  // Texts [begin, end).
+  std::vector<std::string_view> Texts(int64_t begin, int64_t end) const;
+
+  std::span<const int32_t> domains() const { return domains_.values(); }  // [n]
+  const std::vector<std::string>& domain_names() const { return domain_names_; }
+
+ private:
+  DocumentStore(MappedFile texts, NpyArray<int64_t> text_offsets, MappedFile ids,
+                NpyArray<int64_t> id_offsets, NpyArray<int32_t> domains,
+                std::vector<std::string> domain_names);
+  absl::Status Validate(const std::filesystem::path& directory) const;
+
+  MappedFile texts_;
+  NpyArray<int64_t> text_offsets_;  // [n + 1]
+  MappedFile ids_;
+  NpyArray<int64_t> id_offsets_;  // [n + 1]
+  NpyArray<int32_t> domains_;     // [n]
+  std::vector<std::string> domain_names_;
+};
+
+// Where a stage is that has done the documents before `begin`, in order, in chunks
+// of about chunk_bytes of text.
+StagePosition DocumentPosition(const DocumentStore& documents, int64_t begin, int64_t chunk_bytes);
+
+}  // namespace braid
+
+#endif  // BRAID_PIPELINE_STORE_DOCUMENT_STORE_H_

@@ -1,0 +1,32 @@
+// Which progress reports become durable events: the first and the last of each
+// stage, and in between at most four a second.
+#ifndef BRAID_PIPELINE_STORE_PROGRESS_THROTTLE_H_
+#define BRAID_PIPELINE_STORE_PROGRESS_THROTTLE_H_
+
+#include <string>
+
+#include "braid/v1/pipeline.pb.h"
+
+namespace braid {
+
+class ProgressThrottle {
+ public:
+  static constexpr double kMinSeconds = 0.25;
+
+  // `now`: seconds of a clock that does not go back.
+  bool Admit(const v1::StageProgress& progress, double now) {
+    const bool first = progress.stage() != stage_;
+    if (!first && !progress.complete() && now - admitted_at_ < kMinSeconds) return false;
+    stage_ = progress.stage();
+    admitted_at_ = now;
+    return true;
+  }
+
+ private:
+  std::string stage_;
+  double admitted_at_ = 0;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_PIPELINE_STORE_PROGRESS_THROTTLE_H_

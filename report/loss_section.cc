@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "report/html_text.h"
+#include "report/loss_findings.h"
+#include "report/plot_series.h"
+#include "report/report_sections.h"
+#include "report/run_comparison.h"
+#include "report/run_curves.h"
+#include "report/svg_plot.h"
+
+namespace braid {
+namespace {
+
+// The steep fall at the start would leave no room for the differences that matter.
+constexpr double kSettling = 0.1;
+// Behind more runs single steps would be a fog.
+constexpr size_t kLossMaxRawRuns = 4;
+constexpr int64_t kLossRawPieces = 400;
+constexpr int64_t kTableRows = 10;
+// Names at the ends of lines; more would run into one another.
+constexpr size_t kMaxDirectLabels = 16;
+
+double HeldOutGain(const ReportRun& dense, const ReportRun& moe) {
+  if (!dense.evaluation || !moe.evaluation) return kNan;
+  return dense.evaluation->total().loss_after_first_segment() -
+         moe.evaluation->total().loss_after_first_segment();
+}
+
+// A dash when one diverged or has no loss.
+std::string TrainGain(std::span<const ReportRun> runs, size_t dense, size_t moe) {
+  const auto found = CompareLoss(LossCurve(runs[dense].metrics), LossCurve(runs[moe].metrics));
+  const bool diverged = OutcomeOf(runs, dense).diverged_at || OutcomeOf(runs, moe).diverged_at;
+  if (!found || diverged) return FormatSigned(kNan, 3);
+  return WithError(found->difference, found->standard_error);
+}
+
+std::string DifferenceChart(std::span<const ReportRun> runs,
+                            const std::vector<std::pair<size_t, size_t>>& pairs) {
+  LineChart chart{.description = "Training loss of the dense model minus that of the MoE",
+                  .x_label = "tokens",
+                  .y_label = "dense \xE2\x88\x92 MoE, nats per token",
+                  .series = {},
+                  .y_min = 0,
+                  .width = 760,
+                  .height = 260};
+  for (const auto& [dense, moe] : pairs) {
+    chart.series.push_back(
+        {absl::StrCat(RunName(runs, dense), " \xE2\x88\x92 ", RunName(runs, moe)),
+         static_cast<int>(moe),
+         ForPlot(LossDifference(runs[dense].metrics, runs[moe].metrics)),
+         {},
+         RunClass(moe)});
+  }
+  return RenderForBothWidths(chart);
+}
+
+// Where tokens stood at a step; NaN when it is not among the metrics.
+double TokensAt(const ReportRun& run, int64_t step) {
+  const auto found = std::lower_bound(
+      run.metrics.begin(), run.metrics.end(), step,
+      [](const v1::StepMetrics& metrics, int64_t value) { return metrics.step() < value; });
+  return found == run.metrics.end() || found->step() != step
+             ? kNan
+             : static_cast<double>(found->num_tokens());
+}
+
+std::vector<PlotMark> IncidentMarks(std::span<const ReportRun> runs) {
+  std::vector<PlotMark> marks;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    for (const v1::RunIncident& incident : runs[i].life.incidents) {
+      const double tokens =
+          incident.resumed_step() == 0 ? 0 : TokensAt(runs[i], incident.resumed_step());
+      marks.push_back(
+          {tokens,
+           absl::StrCat(RunName(runs, i), ": ", IncidentText(incident.kind()), " at step ",
+                        incident.step(), ", trained again from step ", incident.resumed_step()),
+           static_cast<int>(i), RunClass(i)});
+    }
+  }
+  return marks;
+}
+
+LineChart LossChart(std::span<const ReportRun> runs) {
+  LineChart chart{.description = "Training loss of each run over the tokens it has seen",
+                  .x_label = "tokens",
+                  .y_label = "loss, nats per token",
+                  .series = {},
+                  .settling = kSettling,
+                  .width = 760,
+                  .height = 380,
+                  .marks = IncidentMarks(runs),
+                  .direct_labels = runs.size() > 1 && runs.size() <= kMaxDirectLabels};
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const std::vector<PlotPoint> curve = LossCurve(runs[i].metrics);
+    chart.series.push_back(
+        {RunName(runs, i), static_cast<int>(i), ForPlot(curve), {}, RunClass(i)});
+    if (runs.size() <= kLossMaxRawRuns)
+      chart.series.back().raw = ThinExtremes(curve, kLossRawPieces);
+  }
+  return chart;
+}
+
+// Smoothed losses at even distances: the values of the plot for those who cannot point at it.
+std::string LossTable(const LineChart& chart) {
+  double tokens = 0;
+  for (const PlotSeries& series : chart.series) {
+    if (!series.points.empty()) tokens = std::max(tokens, series.points.back().x);
+  }
+  HtmlTable table{.header = {"tokens"}, .rows = {}};
+  for (const PlotSeries& series : chart.series) {
+    table.header.push_back(absl::StrCat(RenderSwatch(series.color), EscapeHtml(series.name)));
+  }
+  for (int64_t i = 1; i <= kTableRows; ++i) {
+    const double at = tokens * static_cast<double>(i) / kTableRows;
+    HtmlTable::Row row{{FormatCount(at)}};
+    for (const PlotSeries& series : chart.series) {
+      const auto after = std::lower_bound(series.points.begin(), series.points.end(), at * 0.995,
+                                          [](const PlotPoint& p, double x) { return p.x < x; });
+      row.cells.push_back(FormatFixed(after == series.points.end() ? kNan : after->y, 3));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return absl::StrCat("<details><summary>Values</summary>\n", RenderTable(table), "</details>\n");
+}
+
+}  // namespace
+
+std::string GainSection(std::span<const ReportRun> runs) {
+  const std::vector<std::pair<size_t, size_t>> pairs = PairRuns(runs);
+  if (pairs.empty()) return "";
+  HtmlTable table{
+      .header = {"dense \xE2\x88\x92 MoE", "train gain", "held-out gain", "held-out perplexity"},
+      .rows = {}};
+  for (const auto& [dense, moe] : pairs) {
+    table.rows.push_back(
+        {{absl::StrCat(RunLabel(runs, dense), " \xE2\x88\x92 ", RunLabel(runs, moe)),
+          TrainGain(runs, dense, moe), FormatSigned(HeldOutGain(runs[dense], runs[moe]), 3),
+          absl::StrCat(FormatFixed(MainPerplexity(runs[dense]), 2), " \xE2\x86\x92 ",
+                       FormatFixed(MainPerplexity(runs[moe]), 2))}});
+  }
+  return Section("Gain of the experts",
+                 "Dense minus MoE loss in nats per token (train: mean over the last tenth \xC2\xB1 "
+                 "standard error), for runs that saw the same sequences in "
+                 "the same order and started from the same weights: above zero, the experts help. "
+                 "Differences of a pair are comparable; losses of runs with other seeds or data "
+                 "are not.",
+                 RenderTable(table) + DifferenceChart(runs, pairs), "gain");
+}
+
+std::string LossSection(std::span<const ReportRun> runs) {
+  const LineChart chart = LossChart(runs);
+  const std::string plot = RenderForBothWidths(chart);
+  const std::string findings = LossFindings(runs);
+  const bool has_error = findings.find("\xC2\xB1") != std::string::npos;
+  return Section(
+      "Training loss",
+      absl::StrCat(
+          "Without the first segment of each sequence, smoothed over a fortieth "
+          "of the run",
+          runs.size() <= kLossMaxRawRuns ? "; single steps are faint" : "",
+          ". Both axes are linear; the scale is that of the time after the "
+          "first tenth.",
+          has_error ? " \xC2\xB1 is the standard error over the steps of the last tenth." : ""),
+      plot.empty() ? "" : findings + plot + LossTable(chart), "loss");
+}
+
+}  // namespace braid

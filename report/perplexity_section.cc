@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "report/html_text.h"
+#include "report/plot_series.h"
+#include "report/report_sections.h"
+#include "report/svg_plot.h"
+
+namespace braid {
+namespace {
+
+// More bars in a group are hard to tell apart; dots on a closer scale then take their place.
+constexpr size_t kMaxBars = 4;
+// With more runs than this a table has a row a run, not a column.
+constexpr size_t kPerplexityMaxColumns = 5;
+// What the totals are called in tables.
+constexpr char kAll[] = "all";
+
+const v1::DomainEvaluation* FindDomain(const ReportRun& run, const std::string& domain) {
+  if (!run.evaluation) return nullptr;
+  for (const v1::DomainEvaluation& one : run.evaluation->domains()) {
+    if (one.domain() == domain) return &one;
+  }
+  return nullptr;
+}
+
+// In the order in which runs first name them.
+std::vector<std::string> AllDomains(std::span<const ReportRun> runs) {
+  std::vector<std::string> domains;
+  for (const ReportRun& run : runs) {
+    if (!run.evaluation) continue;
+    for (const v1::DomainEvaluation& one : run.evaluation->domains()) {
+      if (std::find(domains.begin(), domains.end(), one.domain()) == domains.end()) {
+        domains.push_back(one.domain());
+      }
+    }
+  }
+  return domains;
+}
+
+struct Score {
+  double value = kNan, low = kNan, high = kNan;
+};
+
+Score WithEnds(double value, const v1::Interval* interval) {
+  if (!interval) return {value};
+  return {value, interval->low(), interval->high()};
+}
+
+Score MainPerplexity(const v1::DomainEvaluation& domain) {
+  return WithEnds(domain.perplexity_after_first_segment(),
+                  domain.has_perplexity_after_first_segment_interval()
+                      ? &domain.perplexity_after_first_segment_interval()
+                      : nullptr);
+}
+
+Score MainBits(const v1::DomainEvaluation& domain) {
+  if (domain.num_bytes_after_first_segment() <= 0) return {};
+  return WithEnds(domain.bits_per_byte_after_first_segment(),
+                  domain.has_bits_per_byte_after_first_segment_interval()
+                      ? &domain.bits_per_byte_after_first_segment_interval()
+                      : nullptr);
+}
+
+Score FullPerplexity(const v1::DomainEvaluation& domain) {
+  return WithEnds(domain.perplexity(),
+                  domain.has_perplexity_interval() ? &domain.perplexity_interval() : nullptr);
+}
+
+// One line of numbers over the runs that were evaluated.
+struct Line {
+  std::string label;  // HTML
+  std::vector<Score> scores;
+  std::string css_class = {};
+};
+
+Line LineOf(std::span<const ReportRun> runs, const std::string& label, const std::string& domain,
+            Score (*score)(const v1::DomainEvaluation&), const std::string& css_class = "") {
+  Line line{label, {}, css_class};
+  for (const ReportRun& run : runs) {
+    if (!run.evaluation) continue;
+    const v1::DomainEvaluation* found =
+        domain.empty() ? &run.evaluation->total() : FindDomain(run, domain);
+    line.scores.push_back(found ? score(*found) : Score{});
+  }
+  return line;
+}
+
+std::vector<Line> Lines(std::span<const ReportRun> runs, const std::vector<std::string>& domains,
+                        Score (*score)(const v1::DomainEvaluation&)) {
+  std::vector<Line> lines;
+  // First, so that it shows however many domains there are.
+  lines.push_back(LineOf(runs, kAll, "", score, "total"));
+  for (const std::string& domain : domains) {
+    lines.push_back(LineOf(runs, EscapeHtml(domain), domain, score));
+  }
+  return lines;
+}
+
+// The least of a line is strong when no other lies within its interval.
+std::string CellOf(const Line& line, size_t run, int digits) {
+  const Score& score = line.scores[run];
+  const std::string text = WithInterval(score.value, score.low, score.high, digits);
+  const bool best = line.scores.size() > 1 &&
+                    std::none_of(line.scores.begin(), line.scores.end(), [&](const Score& other) {
+                      const double limit = std::isfinite(score.high) ? score.high : score.value;
+                      return &other != &score && other.value <= limit;
+                    });
+  return best && std::isfinite(score.value) ? absl::StrCat("<strong>", text, "</strong>") : text;
+}
+
+std::string TableOf(std::span<const ReportRun> runs, const std::vector<Line>& lines, int digits) {
+  std::vector<std::string> labels;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (runs[i].evaluation) labels.push_back(RunLabel(runs, i));
+  }
+  HtmlTable table{.header = {}, .rows = {}};
+  if (labels.size() <= kPerplexityMaxColumns) {
+    table.header = {"domain"};
+    table.header.insert(table.header.end(), labels.begin(), labels.end());
+    for (const Line& line : lines) {
+      HtmlTable::Row row{{line.label}, line.css_class};
+      for (size_t i = 0; i < labels.size(); ++i) row.cells.push_back(CellOf(line, i, digits));
+      table.rows.push_back(std::move(row));
+    }
+    return RenderTable(table);
+  }
+  table.header = {"run"};
+  for (const Line& line : lines) table.header.push_back(line.label);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    HtmlTable::Row row{{labels[i]}};
+    for (const Line& line : lines) row.cells.push_back(CellOf(line, i, digits));
+    table.rows.push_back(std::move(row));
+  }
+  return RenderTable(table);
+}
+
+// Bars or dots of the main perplexity.
+template <class Chart>
+std::string ChartOf(std::span<const ReportRun> runs, const std::vector<std::string>& domains) {
+  Chart chart{};
+  chart.description = "Held-out perplexity of each run by domain";
+  chart.x_label = "perplexity, less is better";
+  chart.labels = domains;
+  chart.width = 760;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i].evaluation) continue;
+    typename Chart::Series series{};
+    series.name = RunName(runs, i);
+    series.color = static_cast<int>(i);
+    series.css_class = RunClass(i);
+    for (const std::string& domain : domains) {
+      const v1::DomainEvaluation* found = FindDomain(runs[i], domain);
+      const Score score = found ? MainPerplexity(*found) : Score{};
+      series.values.push_back(score.value);
+      series.lows.push_back(score.low);
+      series.highs.push_back(score.high);
+    }
+    chart.series.push_back(std::move(series));
+  }
+  return RenderForBothWidths(std::move(chart));
+}
+
+std::string BitsTable(std::span<const ReportRun> runs, const std::vector<std::string>& domains) {
+  const std::vector<Line> lines = Lines(runs, domains, MainBits);
+  const bool any = std::any_of(lines.begin(), lines.end(), [](const Line& line) {
+    return std::any_of(line.scores.begin(), line.scores.end(),
+                       [](const Score& score) { return std::isfinite(score.value); });
+  });
+  if (!any) return "";
+  return absl::StrCat(
+      "<details><summary>Bits per byte, which do not depend on the "
+      "tokenizer</summary>\n",
+      TableOf(runs, lines, 3), "</details>\n");
+}
+
+bool HasIntervals(std::span<const ReportRun> runs) {
+  return std::any_of(runs.begin(), runs.end(), [](const ReportRun& run) {
+    return run.evaluation && run.evaluation->total().has_perplexity_after_first_segment_interval();
+  });
+}
+
+}  // namespace
+
+std::string PerplexitySection(std::span<const ReportRun> runs) {
+  const std::vector<std::string> domains = AllDomains(runs);
+  if (domains.empty()) return "";
+  std::vector<Line> lines = Lines(runs, domains, MainPerplexity);
+  lines.push_back(LineOf(runs, "all, with the first segment", "", FullPerplexity, "muted"));
+  const std::string chart =
+      runs.size() <= kMaxBars ? ChartOf<BarChart>(runs, domains) : ChartOf<DotChart>(runs, domains);
+  return Section(
+      "Held-out perplexity by domain",
+      absl::StrCat("On documents that were kept out of training, without the first "
+                   "segment of each window.<sup><a href=\"#first-segment\">1</a></sup>",
+                   HasIntervals(runs)
+                       ? " Whiskers and small print: 95\xC2\xA0% intervals from a bootstrap "
+                         "over windows."
+                       : ""),
+      chart + TableOf(runs, lines, 2) + BitsTable(runs, domains), "perplexity");
+}
+
+}  // namespace braid

@@ -1,0 +1,98 @@
+#include "report/report_data.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "report/loss_findings.h"
+#include "report/report_page.h"
+#include "report/report_sections.h"
+#include "report/run_comparison.h"
+#include "report/run_curves.h"
+
+namespace braid {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json Number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json CurveJson(const std::vector<PlotPoint>& points) {
+  Json tokens = Json::array(), values = Json::array();
+  for (const PlotPoint& point : points) {
+    tokens.push_back(Number(point.x));
+    values.push_back(Number(point.y));
+  }
+  return {{"tokens", tokens}, {"values", values}};
+}
+
+Json MessageJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) return nullptr;
+  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+std::vector<PlotPoint> SpeedCurve(const ReportRun& run) {
+  std::vector<PlotPoint> points;
+  for (const v1::StepMetrics& step : run.metrics) {
+    points.push_back({static_cast<double>(step.num_tokens()), step.tokens_per_second()});
+  }
+  return ForPlot(points);
+}
+
+Json RunJson(std::span<const ReportRun> runs, size_t i) {
+  const ReportRun& run = runs[i];
+  const std::vector<PlotPoint> loss = LossCurve(run.metrics);
+  Json json = {{"title", run.title},
+               {"name", RunName(runs, i)},
+               {"dense", IsDense(run.spec)},
+               {"steps", run.metrics.empty() ? 0 : run.metrics.back().step()},
+               {"tokens", run.metrics.empty() ? 0 : run.metrics.back().num_tokens()},
+               {"train_loss", Number(LateMean(loss))},
+               {"tokens_per_second", Number(MedianSpeed(run.metrics))},
+               {"effective_training_time", Number(EffectiveTrainingTime(run.life, run.metrics))},
+               {"loss", CurveJson(ForPlot(loss))},
+               {"speed", CurveJson(SpeedCurve(run))},
+               {"spec", MessageJson(run.spec)}};
+  if (run.evaluation) json["evaluation"] = MessageJson(*run.evaluation);
+  if (run.tasks) json["tasks"] = MessageJson(*run.tasks);
+  Json& incidents = json["incidents"] = Json::array();
+  for (const v1::RunIncident& incident : run.life.incidents) {
+    incidents.push_back(MessageJson(incident));
+  }
+  return json;
+}
+
+Json ComparisonsJson(std::span<const ReportRun> runs) {
+  Json comparisons = Json::array();
+  for (const auto& [base, other] : ComparablePairs(runs)) {
+    const auto found = CompareLoss(LossCurve(runs[base].metrics), LossCurve(runs[other].metrics));
+    if (!found) continue;
+    comparisons.push_back(
+        {{"base", runs[base].title},
+         {"run", runs[other].title},
+         {"common_tokens", Number(found->common_tokens)},
+         {"loss_difference", Number(found->difference)},
+         {"standard_error", Number(found->standard_error)},
+         {"share_of_tokens",
+          found->share_of_tokens ? Number(*found->share_of_tokens) : Json(nullptr)}});
+  }
+  return comparisons;
+}
+
+}  // namespace
+
+std::string ReportData(std::span<const ReportRun> runs) {
+  Json json;
+  json["runs"] = Json::array();
+  for (size_t i = 0; i < runs.size(); ++i) json["runs"].push_back(RunJson(runs, i));
+  json["comparisons"] = ComparisonsJson(runs);
+  json["left_out"] = LeftOut(runs);
+  // Names may hold bytes that are no UTF-8.
+  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace braid

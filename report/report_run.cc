@@ -1,0 +1,136 @@
+#include "report/report_run.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+#include "report/fast_metrics.h"
+#include "runs/run_evaluation.h"
+
+namespace braid {
+namespace {
+
+// Samples are shown in full up to a page; hundreds of them would drown it.
+constexpr size_t kMaxSamples = 24;
+
+template <class Message>
+std::optional<Message> ParseJson(const std::string& text) {
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  Message message;
+  if (!google::protobuf::util::JsonStringToMessage(text, &message, options).ok()) return {};
+  return message;
+}
+
+void ReadTasks(const RunDirectory& run, ReportRun* report) {
+  const absl::StatusOr<std::string> text = ReadIfPresent(run.root() / "tasks" / "result.json");
+  if (text.ok() && !text->empty()) report->tasks = ParseJson<v1::TasksResult>(*text);
+  if (!report->tasks) {
+    report->left_out.push_back(text.ok() && text->empty()
+                                   ? "task scores: no tasks/result.json; braid eval tasks makes it"
+                                   : "task scores: tasks/result.json is damaged");
+  }
+}
+
+void ReadLife(const RunDirectory& run, ReportRun* report) {
+  absl::StatusOr<RunLife> life = ReadRunLife(run.events());
+  if (life.ok()) report->life = *std::move(life);
+  if (report->life.started == 0) {
+    report->life = LifeOfSteps(report->metrics);
+    report->left_out.push_back(life.ok() ? "states and incidents: no events.jsonl"
+                                         : "states and incidents: events.jsonl is damaged");
+  }
+  report->heartbeats = run.ReadHeartbeats();
+}
+
+void ReadMoreSamples(const RunDirectory& run, ReportRun* report) {
+  std::error_code error;
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(run.root() / "samples", error)) {
+    if (entry.path().extension() == ".txt") paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  if (paths.size() > kMaxSamples) {
+    report->left_out.push_back(absl::StrCat("samples: ", paths.size() - kMaxSamples,
+                                            " files of samples/ beyond the first ", kMaxSamples));
+    paths.resize(kMaxSamples);
+  }
+  for (const std::filesystem::path& path : paths) {
+    absl::StatusOr<std::string> text = ReadFile(path);
+    if (text.ok()) report->more_samples.push_back({path.filename().string(), *std::move(text)});
+  }
+}
+
+int64_t NumNotFinite(const std::vector<v1::StepMetrics>& metrics) {
+  return std::count_if(metrics.begin(), metrics.end(),
+                       [](const v1::StepMetrics& step) { return !std::isfinite(step.loss()); });
+}
+
+void NoteWhatIsMissing(ReportRun* report) {
+  const auto note = [&](std::string text) { report->left_out.push_back(std::move(text)); };
+  if (report->metrics.empty()) {
+    note("curves and speed: no step in metrics.jsonl yet");
+  } else if (const int64_t count = NumNotFinite(report->metrics); count > 0) {
+    note(absl::StrCat("points of the loss: ", count, count == 1 ? " step has" : " steps have",
+                      " a loss that is not finite"));
+  }
+  if (!report->metrics.empty() &&
+      std::ranges::none_of(report->metrics, [](const auto& step) { return step.has_times(); })) {
+    note("where the time of a step went: no times in metrics.jsonl");
+  }
+  if (!report->evaluation) {
+    note("held-out perplexity and routing: no evaluation.json; braid eval perplexity makes it");
+  }
+  if (report->ordering_report_json.empty()) {
+    note("order of the documents: no ordering_report.json in the dataset");
+  }
+  if (report->sample_text.empty() && report->more_samples.empty()) note("samples: no sample.txt");
+}
+
+}  // namespace
+
+absl::StatusOr<ReportRun> ReadReportRun(const RunDirectory& run) {
+  ReportRun report;
+  ASSIGN_OR_RETURN(report.spec, run.ReadSpec());
+  ASSIGN_OR_RETURN(report.metrics, ReadAllMetrics(run));
+  ASSIGN_OR_RETURN(report.evaluation, ReadEvaluation(run));
+  ASSIGN_OR_RETURN(report.sample_text, ReadIfPresent(run.root() / "sample.txt"));
+  const std::filesystem::path dataset = report.spec.dataset_dir();
+  ASSIGN_OR_RETURN(report.ordering_report_json, ReadIfPresent(dataset / "ordering_report.json"));
+  ReadMoreSamples(run, &report);
+  NoteWhatIsMissing(&report);
+  ReadTasks(run, &report);
+  ReadLife(run, &report);
+  const std::string id = run.root().filename().string();
+  report.title = report.spec.name().empty() ? id : absl::StrCat(report.spec.name(), " (", id, ")");
+  return report;
+}
+
+absl::StatusOr<std::vector<ReportRun>> ReadReportRuns(
+    std::span<const std::filesystem::path> directories) {
+  std::vector<std::filesystem::path> roots;
+  std::vector<ReportRun> runs;
+  std::map<std::string, int> num_titled;
+  for (const std::filesystem::path& directory : directories) {
+    std::error_code error;
+    std::filesystem::path root = std::filesystem::weakly_canonical(directory, error);
+    if (error) root = directory;
+    if (std::find(roots.begin(), roots.end(), root) != roots.end()) continue;
+    ASSIGN_OR_RETURN(runs.emplace_back(), ReadReportRun(RunDirectory(root)));
+    roots.push_back(std::move(root));
+    ++num_titled[runs.back().title];
+  }
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (num_titled[runs[i].title] > 1) absl::StrAppend(&runs[i].title, " ", roots[i].string());
+  }
+  return runs;
+}
+
+}  // namespace braid

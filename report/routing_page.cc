@@ -1,0 +1,21 @@
+#include "report/routing_page.h"
+
+#include "absl/strings/str_cat.h"
+#include "report/html_page.h"
+#include "report/html_text.h"
+#include "report/routing_sections.h"
+
+namespace braid {
+
+std::string RenderRoutingPage(const v1::RoutingAnalysis& analysis, const std::string& title) {
+  std::string sections;
+  for (const auto section : {RoutingOverview, DomainHeatMaps, DivergenceByLayer, EntropyByDomain,
+                             ActiveShares, UtilizationCurves, SimilarityMatrices, ExcitingTexts}) {
+    sections += section(analysis);
+  }
+  return RenderHtmlPage({.title = absl::StrCat("Routing of ", EscapeHtml(title)),
+                         .style = kRoutingStyle,
+                         .body = sections});
+}
+
+}  // namespace braid

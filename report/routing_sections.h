@@ -1,0 +1,31 @@
+// The sections of the routing page. Each is a pure function to HTML, and empty
+// when the analysis lacks its data.
+#ifndef BRAID_REPORT_ROUTING_SECTIONS_H_
+#define BRAID_REPORT_ROUTING_SECTIONS_H_
+
+#include <string>
+
+#include "braid/v1/analysis.pb.h"
+
+namespace braid {
+
+// routing_sections.cc
+std::string RoutingOverview(const v1::RoutingAnalysis& analysis);
+// Arxiv 2405.03133, figure 7.
+std::string DomainHeatMaps(const v1::RoutingAnalysis& analysis);
+std::string DivergenceByLayer(const v1::RoutingAnalysis& analysis);
+std::string EntropyByDomain(const v1::RoutingAnalysis& analysis);
+std::string ActiveShares(const v1::RoutingAnalysis& analysis);
+
+// expert_sections.cc
+// Arxiv 2405.03133, figure 6.
+std::string UtilizationCurves(const v1::RoutingAnalysis& analysis);
+std::string SimilarityMatrices(const v1::RoutingAnalysis& analysis);
+std::string ExcitingTexts(const v1::RoutingAnalysis& analysis);
+
+// Style of these sections beside report_style.h.
+extern const char kRoutingStyle[];
+
+}  // namespace braid
+
+#endif  // BRAID_REPORT_ROUTING_SECTIONS_H_

@@ -1,0 +1,66 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "model/config/model_config.h"
+#include "report/html_text.h"
+#include "report/loss_findings.h"
+#include "report/plot_series.h"
+#include "report/report_sections.h"
+#include "report/run_comparison.h"
+#include "report/run_curves.h"
+
+namespace braid {
+namespace {
+
+struct ModelSize {
+  double total = kNan;
+  double active = kNan;
+};
+
+ModelSize SizeOf(const v1::RunSpec& spec) {
+  const absl::StatusOr<v1::ModelConfig> model = ResolveModelConfig(spec.model());
+  if (!model.ok()) return {};
+  const v1::DescribeModelResponse description = DescribeModel(*model);
+  return {static_cast<double>(description.num_parameters()),
+          static_cast<double>(description.num_active_parameters())};
+}
+
+std::string StepsOf(std::span<const ReportRun> runs, size_t i) {
+  const ReportRun& run = runs[i];
+  const int64_t done = run.metrics.empty() ? 0 : run.metrics.back().step();
+  std::string text = absl::StrCat(done);
+  if (done != run.spec.num_steps()) absl::StrAppend(&text, " of ", run.spec.num_steps());
+  if (run.life.state == v1::RUN_FAILED) text += ", failed";
+  if (run.life.state == v1::RUN_STOPPED) text += ", stopped";
+  if (OutcomeOf(runs, i).diverged_at) text += ", diverged";
+  return text;
+}
+
+HtmlTable::Row RunRow(std::span<const ReportRun> runs, size_t i) {
+  const ReportRun& run = runs[i];
+  const ModelSize size = SizeOf(run.spec);
+  const double tokens =
+      run.metrics.empty() ? 0 : static_cast<double>(run.metrics.back().num_tokens());
+  return {{RunLabel(runs, i),
+           IsDense(run.spec) ? "dense" : absl::StrCat(run.spec.model().routing().num_experts()),
+           FormatCount(size.total), FormatCount(size.active), StepsOf(runs, i), FormatCount(tokens),
+           FormatFixed(LateMean(LossCurve(run.metrics)), 3), FormatFixed(MainPerplexity(run), 2),
+           FormatCount(MedianSpeed(run.metrics))}};
+}
+
+}  // namespace
+
+std::string RunTableSection(std::span<const ReportRun> runs) {
+  HtmlTable table{.header = {"run", "experts", "parameters", "active", "steps", "tokens",
+                             "train loss", "held-out perplexity", "tokens/s"},
+                  .rows = {}};
+  for (size_t i = 0; i < runs.size(); ++i) table.rows.push_back(RunRow(runs, i));
+  return Section("Runs",
+                 "Train loss is the mean of the last tenth of the run, in nats per token; "
+                 "perplexity is over all held-out domains. Both leave out the first segment.",
+                 RenderTable(table), "runs");
+}
+
+}  // namespace braid

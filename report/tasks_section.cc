@@ -1,0 +1,179 @@
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "report/html_text.h"
+#include "report/plot_series.h"
+#include "report/report_sections.h"
+#include "report/svg_plot.h"
+
+namespace braid {
+namespace {
+
+// With more runs both routings of a run share a lane.
+constexpr size_t kMaxOwnLanes = 4;
+
+// A run under one routing: a column of the table, a series of the plot.
+struct Contender {
+  size_t run = 0;
+  v1::InferenceRouting routing = v1::PROMPT_ROUTING;
+};
+
+const char* RoutingName(v1::InferenceRouting routing) {
+  return routing == v1::SEGMENT_ROUTING ? "segment" : "prompt";
+}
+
+std::vector<Contender> ContendersOf(std::span<const ReportRun> runs) {
+  std::vector<Contender> contenders;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i].tasks) continue;
+    for (const v1::InferenceRouting routing : {v1::PROMPT_ROUTING, v1::SEGMENT_ROUTING}) {
+      const auto& results = runs[i].tasks->results();
+      if (std::any_of(results.begin(), results.end(),
+                      [&](const v1::TaskResult& result) { return result.routing() == routing; })) {
+        contenders.push_back({i, routing});
+      }
+    }
+  }
+  return contenders;
+}
+
+// In the order in which runs first name them.
+std::vector<std::string> TaskNames(std::span<const ReportRun> runs) {
+  std::vector<std::string> names;
+  for (const ReportRun& run : runs) {
+    if (!run.tasks) continue;
+    for (const v1::TaskResult& result : run.tasks->results()) {
+      if (std::find(names.begin(), names.end(), result.task()) == names.end()) {
+        names.push_back(result.task());
+      }
+    }
+  }
+  return names;
+}
+
+const v1::TaskResult* Find(const ReportRun& run, const std::string& task,
+                           v1::InferenceRouting routing) {
+  for (const v1::TaskResult& result : run.tasks->results()) {
+    if (result.task() == task && result.routing() == routing && result.metrics_size() > 0) {
+      return &result;
+    }
+  }
+  return nullptr;
+}
+
+// Any run's, for what does not depend on the model.
+const v1::TaskResult* FindAny(std::span<const ReportRun> runs,
+                              const std::vector<Contender>& contenders, const std::string& task) {
+  for (const Contender& contender : contenders) {
+    if (const auto* found = Find(runs[contender.run], task, contender.routing)) return found;
+  }
+  return nullptr;
+}
+
+double ChanceOf(const v1::TaskResult* result) {
+  return result && result->chance() > 0 ? 100 * result->chance() : kNan;
+}
+
+std::string Chart(std::span<const ReportRun> runs, const std::vector<Contender>& contenders,
+                  const std::vector<std::string>& tasks) {
+  DotChart chart{.description = "Score of each run on each task, with 95 % intervals",
+                 .x_label = "main metric, %",
+                 .labels = tasks,
+                 .series = {},
+                 .references = {},
+                 .reference_name = "chance",
+                 .width = 760};
+  for (const std::string& task : tasks) {
+    chart.references.push_back(ChanceOf(FindAny(runs, contenders, task)));
+  }
+  const bool shared = runs.size() > kMaxOwnLanes;
+  std::set<size_t> named;
+  for (const Contender& contender : contenders) {
+    DotChart::Series series{.name = RunName(runs, contender.run),
+                            .color = static_cast<int>(contender.run),
+                            .hollow = contender.routing == v1::SEGMENT_ROUTING,
+                            .values = {},
+                            .css_class = RunClass(contender.run),
+                            .lane = shared ? static_cast<int>(contender.run) : -1,
+                            .in_legend = named.insert(contender.run).second};
+    for (const std::string& task : tasks) {
+      const v1::TaskResult* found = Find(runs[contender.run], task, contender.routing);
+      const bool interval = found && found->metrics(0).has_interval();
+      series.values.push_back(found ? 100 * found->metrics(0).value() : kNan);
+      series.lows.push_back(interval ? 100 * found->metrics(0).interval().low() : kNan);
+      series.highs.push_back(interval ? 100 * found->metrics(0).interval().high() : kNan);
+    }
+    chart.series.push_back(std::move(series));
+  }
+  return RenderForBothWidths(std::move(chart));
+}
+
+std::string CellOf(const v1::TaskResult* result) {
+  if (!result) return FormatFixed(kNan, 1);
+  const v1::TaskMetric& metric = result->metrics(0);
+  return WithInterval(100 * metric.value(),
+                      metric.has_interval() ? 100 * metric.interval().low() : kNan,
+                      metric.has_interval() ? 100 * metric.interval().high() : kNan, 1);
+}
+
+// Demonstrations asked for, and shown on average where some did not fit or are not there.
+std::string ShotsOf(const v1::TaskResult& result) {
+  const double shown = result.mean_shots();
+  if (result.num_shots() == 0 || shown > result.num_shots() - 0.05) {
+    return absl::StrCat(result.num_shots());
+  }
+  return absl::StrCat(FormatFixed(shown, 1), " of ", result.num_shots());
+}
+
+HtmlTable::Row RowOf(std::span<const ReportRun> runs, const std::vector<Contender>& contenders,
+                     const std::string& task) {
+  const v1::TaskResult* any = FindAny(runs, contenders, task);
+  HtmlTable::Row row{{EscapeHtml(task), any ? EscapeHtml(any->metrics(0).name()) : "",
+                      any ? ShotsOf(*any) : "", absl::StrCat(any ? any->num_examples() : 0),
+                      FormatFixed(ChanceOf(any), 1)}};
+  for (const Contender& contender : contenders) {
+    row.cells.push_back(CellOf(Find(runs[contender.run], task, contender.routing)));
+  }
+  return row;
+}
+
+// Tasks that were left out, and why.
+std::string Skipped(std::span<const ReportRun> runs) {
+  std::string items;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i].tasks) continue;
+    for (const auto& [task, cause] : runs[i].tasks->skipped()) {
+      absl::StrAppend(&items, "<li>", EscapeHtml(task), ", ", EscapeHtml(RunName(runs, i)), ": ",
+                      EscapeHtml(cause), "</li>\n");
+    }
+  }
+  if (items.empty()) return "";
+  return absl::StrCat("<details><summary>Tasks left out</summary>\n<ul>\n", items,
+                      "</ul></details>\n");
+}
+
+}  // namespace
+
+std::string TasksSection(std::span<const ReportRun> runs) {
+  const std::vector<Contender> contenders = ContendersOf(runs);
+  const std::vector<std::string> tasks = TaskNames(runs);
+  if (contenders.empty() || tasks.empty()) return "";
+  HtmlTable table{.header = {"task", "metric", "shots", "examples", "chance"}, .rows = {}};
+  for (const Contender& contender : contenders) {
+    table.header.push_back(absl::StrCat(RunLabel(runs, contender.run), "<br/>",
+                                        RoutingName(contender.routing), " routing"));
+  }
+  for (const std::string& task : tasks) table.rows.push_back(RowOf(runs, contenders, task));
+  return Section(
+      "Tasks",
+      "In-context evaluation, in per cent, with 95 % intervals from a bootstrap over "
+      "examples. Prompt routing decides once for the whole prompt, segment routing anew "
+      "for each segment, as in training. An interval that holds chance has learnt "
+      "nothing that could be told from guessing. Filled: prompt routing; hollow: segment "
+      "routing; dashed: chance.",
+      Chart(runs, contenders, tasks) + RenderTable(table) + Skipped(runs), "tasks");
+}
+
+}  // namespace braid

@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "report/html_text.h"
+#include "report/report_sections.h"
+#include "report/run_comparison.h"
+#include "report/run_curves.h"
+#include "report/svg_plot.h"
+
+namespace braid {
+namespace {
+
+constexpr size_t kUtilisationShownLayers = 8;
+// With more runs only the first is unfolded.
+constexpr size_t kMaxOpen = 2;
+
+// The layer behind place `i` of the run's measurements; layers without experts have none.
+int MeasuredLayerAt(const ReportRun& run, int i) {
+  for (const v1::StepMetrics& step : run.metrics) {
+    if (i < step.routing_size()) return step.routing(i).layer();
+  }
+  return i;
+}
+
+// A number of every layer between 0 and `high`.
+struct LayerValue {
+  std::string name, unit;
+  double high;
+  double (*of)(const v1::LayerRouting&);
+};
+
+LineChart LayerChart(const ReportRun& run, const LayerValue& value) {
+  int num_layers = 0;
+  for (const v1::StepMetrics& step : run.metrics) {
+    num_layers = std::max(num_layers, step.routing_size());
+  }
+  LineChart chart{.description = absl::StrCat(value.name, " of each layer during ", run.title),
+                  .x_label = "tokens",
+                  .y_label = absl::StrCat(value.name, value.unit),
+                  .series = {},
+                  .digits = 2,
+                  .y_min = 0,
+                  .y_max = value.high,
+                  .width = 420,
+                  .height = 230};
+  for (const size_t at : EvenlySpaced(num_layers, kUtilisationShownLayers)) {
+    const int i = static_cast<int>(at);
+    PlotSeries series{
+        absl::StrCat("layer ", MeasuredLayerAt(run, i)), static_cast<int>(chart.series.size()), {}};
+    for (const v1::StepMetrics& step : run.metrics) {
+      if (i >= step.routing_size()) continue;
+      series.points.push_back({static_cast<double>(step.num_tokens()), value.of(step.routing(i))});
+    }
+    series.points = ForPlot(series.points);
+    chart.series.push_back(std::move(series));
+  }
+  return chart;
+}
+
+std::string UtilisationOf(const ReportRun& run) {
+  const double experts = run.spec.model().routing().num_experts();
+  const std::string of_experts = absl::StrCat(" of ", experts);
+  const LayerValue values[] = {
+      {"Effective experts", of_experts, experts,
+       [](const v1::LayerRouting& r) { return r.effective_experts(); }},
+      {"Active experts", of_experts, experts,
+       [](const v1::LayerRouting& r) { return static_cast<double>(r.active_experts()); }},
+      {"Routing entropy", ", nats", std::log(std::max(experts, 1.0)),
+       [](const v1::LayerRouting& r) { return r.entropy(); }},
+      {"Cosine of experts", "", 1, [](const v1::LayerRouting& r) { return r.expert_cosine(); }}};
+  std::string charts = "<div class=\"grid2\">";
+  for (const LayerValue& value : values) {
+    absl::StrAppend(&charts, "<div>", RenderLineChart(LayerChart(run, value)), "</div>");
+  }
+  charts += "</div>\n";
+  return charts.find("<svg") == std::string::npos ? "" : charts;
+}
+
+// "6.6 (3.8 to 7.4)": mean, least and largest over the layers of the newest measurement.
+std::string OverLayers(const v1::StepMetrics& step, int digits,
+                       double (*value)(const v1::LayerRouting&)) {
+  PlotRange range;
+  double sum = 0;
+  for (const v1::LayerRouting& layer : step.routing()) {
+    range.Include(value(layer));
+    sum += value(layer);
+  }
+  return WithInterval(sum / step.routing_size(), range.low, range.high, digits);
+}
+
+std::string NewestTable(std::span<const ReportRun> runs) {
+  HtmlTable table{.header = {"run", "layers", "effective experts", "active experts",
+                             "entropy, nats", "cosine of experts"},
+                  .rows = {}};
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const auto newest =
+        std::find_if(runs[i].metrics.rbegin(), runs[i].metrics.rend(),
+                     [](const v1::StepMetrics& step) { return step.routing_size() > 0; });
+    if (IsDense(runs[i].spec) || newest == runs[i].metrics.rend()) continue;
+    table.rows.push_back(
+        {{RunLabel(runs, i), absl::StrCat(newest->routing_size()),
+          OverLayers(*newest, 2, [](const v1::LayerRouting& r) { return r.effective_experts(); }),
+          OverLayers(
+              *newest, 1,
+              [](const v1::LayerRouting& r) { return static_cast<double>(r.active_experts()); }),
+          OverLayers(*newest, 2, [](const v1::LayerRouting& r) { return r.entropy(); }),
+          OverLayers(*newest, 3, [](const v1::LayerRouting& r) { return r.expert_cosine(); })}});
+  }
+  return table.rows.empty() ? "" : RenderTable(table);
+}
+
+}  // namespace
+
+std::string UtilisationSection(std::span<const ReportRun> runs) {
+  std::string facets;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (IsDense(runs[i].spec)) continue;
+    facets +=
+        RunDetails(runs, i, UtilisationOf(runs[i]), facets.empty() || runs.size() <= kMaxOpen);
+  }
+  return Section("Expert utilisation",
+                 "Effective experts: the exponential of the entropy of the mean routing weights of "
+                 "a batch; a layer that falls to one has collapsed. Active experts: those whose "
+                 "weight exceeded 2/E for some segment of the last ten steps. Cosine: of the "
+                 "parameters of two experts, over all pairs; it is 1 where the dense model was "
+                 "copied and falls as experts part. The table has the newest measurement: mean, "
+                 "least and largest over the layers.",
+                 facets.empty() ? "" : NewestTable(runs) + facets, "utilisation");
+}
+
+}  // namespace braid

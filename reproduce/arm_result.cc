@@ -1,0 +1,75 @@
+#include "reproduce/arm_result.h"
+
+#include <algorithm>
+
+namespace braid {
+namespace {
+
+WindowLoss WindowLossOf(const v1::WindowScore& score) {
+  WindowLoss window;
+  window.later_loss = score.loss_after_first_segment();
+  window.later_tokens = score.num_tokens_after_first_segment();
+  window.first_loss = score.loss() - window.later_loss;
+  window.first_tokens = score.num_tokens() - window.later_tokens;
+  return window;
+}
+
+}  // namespace
+
+ScoredRouting ScoredRoutingOf(const v1::Evaluation& evaluation) {
+  switch (evaluation.fixed_weights()) {
+    case v1::AVERAGE_WEIGHTS:
+      return ScoredRouting::kAverage;
+    case v1::UNIFORM_WEIGHTS:
+      return ScoredRouting::kUniform;
+    case v1::NEXT_DOMAIN_WEIGHTS:
+      return ScoredRouting::kOtherDomain;
+    default:
+      return evaluation.routing() == v1::PROMPT_ROUTING ? ScoredRouting::kPrompt
+                                                        : ScoredRouting::kSegment;
+  }
+}
+
+HeldoutScore HeldoutScoreOf(const v1::Evaluation& evaluation) {
+  HeldoutScore score{.routing = ScoredRoutingOf(evaluation),
+                     .first_positions = evaluation.first_segment_length()};
+  for (const v1::DomainEvaluation& domain : evaluation.domains()) {
+    DomainWindows& windows = score.domains.emplace_back();
+    windows.domain = domain.domain();
+    for (const v1::WindowScore& window : domain.windows()) {
+      windows.windows.push_back(WindowLossOf(window));
+    }
+  }
+  return score;
+}
+
+std::vector<DomainWeights> DomainWeightsOf(const v1::Evaluation& evaluation) {
+  std::vector<DomainWeights> all;
+  for (const v1::DomainEvaluation& domain : evaluation.domains()) {
+    if (domain.routing().empty()) continue;
+    DomainWeights& weights = all.emplace_back();
+    weights.domain = domain.domain();
+    for (const v1::LayerWeights& layer : domain.routing()) {
+      weights.layers.emplace_back(layer.weights().begin(), layer.weights().end());
+    }
+  }
+  return all;
+}
+
+void AddEvaluations(const std::vector<v1::Evaluation>& evaluations, ArmResult* result) {
+  for (const v1::Evaluation& evaluation : evaluations) {
+    result->heldout.push_back(HeldoutScoreOf(evaluation));
+    if (ScoredRoutingOf(evaluation) != ScoredRouting::kSegment) continue;
+    if (result->routing.empty()) result->routing = DomainWeightsOf(evaluation);
+  }
+}
+
+const HeldoutScore* FindScore(const ArmResult& result, ScoredRouting routing,
+                              int32_t first_positions) {
+  const auto found = std::ranges::find_if(result.heldout, [&](const HeldoutScore& score) {
+    return score.routing == routing && score.first_positions == first_positions;
+  });
+  return found == result.heldout.end() ? nullptr : &*found;
+}
+
+}  // namespace braid

@@ -1,0 +1,137 @@
+#include "reproduce/arm_statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "base/check.h"
+
+namespace braid {
+namespace {
+
+// Whether `step` is in the last tenth of `num_steps`.
+bool InLastTenth(int64_t step, int64_t num_steps) { return 10 * step > 9 * num_steps; }
+
+double Entropy(std::span<const double> distribution) {
+  double entropy = 0;
+  for (const double p : distribution) {
+    if (p > 0) entropy -= p * std::log(p);
+  }
+  return entropy;
+}
+
+}  // namespace
+
+std::vector<double> SmoothedLosses(std::span<const v1::StepMetrics> metrics, int64_t half_width) {
+  const int64_t count = static_cast<int64_t>(metrics.size());
+  std::vector<double> sums(count + 1, 0.0);
+  for (int64_t i = 0; i < count; ++i) sums[i + 1] = sums[i] + metrics[i].loss_after_first_segment();
+  std::vector<double> smoothed;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t begin = std::max<int64_t>(i - half_width, 0);
+    const int64_t end = std::min(i + half_width + 1, count);
+    smoothed.push_back((sums[end] - sums[begin]) / static_cast<double>(end - begin));
+  }
+  return smoothed;
+}
+
+double FinalLoss(std::span<const v1::StepMetrics> metrics) {
+  BRAID_CHECK(!metrics.empty()) << "the final loss of no step";
+  const int64_t num_steps = metrics.back().step();
+  double sum = 0;
+  int64_t count = 0;
+  for (const v1::StepMetrics& step : metrics) {
+    if (!InLastTenth(step.step(), num_steps)) continue;
+    sum += step.loss_after_first_segment();
+    ++count;
+  }
+  return sum / static_cast<double>(count);
+}
+
+std::optional<int64_t> TokensToReach(std::span<const v1::StepMetrics> metrics, double target_loss,
+                                     int64_t half_width) {
+  const std::vector<double> smoothed = SmoothedLosses(metrics, half_width);
+  const auto last_above = std::find_if(smoothed.rbegin(), smoothed.rend(),
+                                       [&](double loss) { return !(loss <= target_loss); });
+  const size_t first = static_cast<size_t>(smoothed.rend() - last_above);
+  if (first == smoothed.size()) return std::nullopt;
+  return metrics[first].num_tokens();
+}
+
+std::vector<double> GainByTenths(std::span<const v1::StepMetrics> baseline,
+                                 std::span<const v1::StepMetrics> model) {
+  constexpr int64_t kParts = 10;
+  std::map<int64_t, double> losses;
+  for (const auto& step : baseline) losses[step.step()] = step.loss_after_first_segment();
+  std::vector<double> sums(kParts, 0.0);
+  std::vector<int64_t> counts(kParts, 0);
+  for (const v1::StepMetrics& step : model) {
+    const auto paired = losses.find(step.step());
+    if (paired == losses.end()) continue;
+    const int64_t part = (step.step() - 1) * kParts / model.back().step();
+    sums[part] += paired->second - step.loss_after_first_segment();
+    ++counts[part];
+  }
+  for (int64_t i = 0; i < kParts; ++i) sums[i] /= static_cast<double>(counts[i]);
+  return sums;
+}
+
+double ActiveShareOf(const v1::StepMetrics& step, int32_t num_experts) {
+  int64_t active = 0;
+  for (const v1::LayerRouting& layer : step.routing()) active += layer.active_experts();
+  return static_cast<double>(active) / (num_experts * step.routing_size());
+}
+
+std::optional<double> ActiveShare(const ArmResult& result) {
+  if (result.metrics.empty() || result.num_experts < 2) return std::nullopt;
+  const int64_t num_steps = result.metrics.back().step();
+  double sum = 0;
+  int64_t count = 0;
+  for (const v1::StepMetrics& step : result.metrics) {
+    if (!InLastTenth(step.step(), num_steps) || step.routing().empty()) continue;
+    sum += ActiveShareOf(step, result.num_experts);
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return sum / static_cast<double>(count);
+}
+
+double JensenShannonDivergence(std::span<const std::vector<double>> distributions) {
+  BRAID_CHECK(!distributions.empty()) << "the divergence of no distribution";
+  const double share = 1.0 / static_cast<double>(distributions.size());
+  std::vector<double> mean(distributions.front().size(), 0.0);
+  double entropies = 0;
+  for (const std::vector<double>& distribution : distributions) {
+    BRAID_CHECK(distribution.size() == mean.size()) << distribution.size() << " " << mean.size();
+    for (size_t i = 0; i < mean.size(); ++i) mean[i] += share * distribution[i];
+    entropies += share * Entropy(distribution);
+  }
+  return std::max(Entropy(mean) - entropies, 0.0);
+}
+
+std::vector<double> DivergenceByLayer(const ArmResult& result) {
+  if (result.routing.size() < 2) return {};
+  std::vector<double> divergence;
+  for (size_t layer = 0; layer < result.routing.front().layers.size(); ++layer) {
+    std::vector<std::vector<double>> weights;
+    for (const DomainWeights& domain : result.routing) weights.push_back(domain.layers[layer]);
+    divergence.push_back(JensenShannonDivergence(weights));
+  }
+  return divergence;
+}
+
+std::vector<DomainLoss> LossByDomain(const HeldoutScore& score) {
+  std::vector<DomainLoss> losses;
+  for (const DomainWindows& domain : score.domains) {
+    DomainLoss& entry = losses.emplace_back(DomainLoss{.domain = domain.domain});
+    for (const WindowLoss& window : domain.windows) {
+      entry.nats += window.later_loss;
+      entry.tokens += window.later_tokens;
+    }
+  }
+  return losses;
+}
+
+}  // namespace braid

@@ -1,0 +1,71 @@
+#include "reproduce/claims_table.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/terminal/terminal_text.h"
+#include "report/html_text.h"
+#include "reproduce/claims.h"
+#include "reproduce/effect_text.h"
+
+namespace braid {
+namespace {
+
+constexpr int kVerdictColumns = 12;
+// "-0.106 [-0.122, -0.090]".
+constexpr int kEffectColumns = 23;
+
+bool JudgesOneSeed(const Claim& claim) {
+  return std::ranges::any_of(claim.parts,
+                             [](const ClaimPart& part) { return part.rule && OfOneSeed(part); });
+}
+
+// Without its unit, which stands with the name.
+std::string Effect(const ClaimPart& part) {
+  if (!part.estimate) return "";
+  const std::string interval = IntervalText(*part.estimate);
+  return absl::StrCat(EffectNumber(part.estimate->effect), " ",
+                      interval.empty() ? "(no interval)" : interval);
+}
+
+std::string Name(const ClaimPart& part) {
+  if (!part.estimate) return absl::StrCat(part.name, " (", part.missing, ")");
+  return part.unit == kLossUnit ? part.name : absl::StrCat(part.name, " (", part.unit, ")");
+}
+
+void PrintPart(const ClaimPart& part, std::ostream& out) {
+  const std::string front = absl::StrFormat(
+      "    %-*s  %-*s  ", kVerdictColumns, VerdictName(part.verdict), kEffectColumns, Effect(part));
+  out << HangingText(front, Name(part));
+}
+
+void PrintClaim(const Claim& claim, std::ostream& out) {
+  out << HangingText(
+      absl::StrFormat("%2d. ", claim.number),
+      absl::StrCat(claim.name, ": ", absl::AsciiStrToUpper(VerdictName(claim.verdict)),
+                   WantsSecondSeed(claim) ? " for want of a second seed" : ""));
+  for (const ClaimPart& part : claim.parts) {
+    if (part.rule) PrintPart(part, out);
+  }
+  for (const std::string& caution : claim.cautions) out << HangingText("    ", caution);
+}
+
+}  // namespace
+
+void PrintClaims(std::span<const Claim> claims, std::ostream& out) {
+  out << HangingText(
+      "", "Effects with their intervals, in nats per token unless another unit is named.");
+  if (std::ranges::any_of(claims, JudgesOneSeed)) {
+    out << HangingText(
+        "", absl::StrCat("One seed: intervals hold for it alone, and losses are judged with "
+                         "intervals that are wider by \xC2\xB1",
+                         FormatFixed(kSingleSeedAllowance, 2),
+                         "; numbers without an interval cannot be judged."));
+  }
+  out << "\n";
+  for (const Claim& claim : claims) PrintClaim(claim, out);
+}
+
+}  // namespace braid

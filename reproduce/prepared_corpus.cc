@@ -1,0 +1,88 @@
+#include "reproduce/prepared_corpus.h"
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "client/follow.h"
+#include "client/repeatable_request_id.h"
+#include "client/terminal/tables.h"
+
+namespace braid {
+namespace {
+
+CorpusNeeds NeedsOf(const ReproductionPlan& plan, const CorpusSource& source) {
+  return {.sequence_length = kReproductionSequenceLength,
+          .tokens_of_run = plan.num_tokens_of_run(),
+          .heldout_fraction = source.heldout_fraction,
+          .split_bytes = source.ingest.split_bytes()};
+}
+
+absl::StatusOr<v1::CorpusDescription> Describe(PipelineClient& client, const CorpusSource& source,
+                                               int64_t long_document_bytes, ProgressBoard& board) {
+  v1::DescribeCorpusRequest request;
+  for (const std::string& path : source.paths) request.add_paths(path);
+  *request.mutable_ingest() = source.ingest;
+  request.set_long_document_bytes(long_document_bytes);
+  ASSIGN_OR_RETURN(const v1::CorpusDescription corpus,
+                   client.DescribeCorpus(request, [&](const v1::DescribeCorpusEvent& event) {
+                     Progress progress;
+                     progress.done = event.done();
+                     progress.total = event.total();
+                     progress.unit = "bytes";
+                     board.Update("read", progress);
+                   }));
+  board.Finish(
+      "read",
+      absl::StrFormat("%s documents, %.2f MB in %d domains", WithThousands(corpus.num_documents()),
+                      static_cast<double>(corpus.num_bytes()) / 1e6, corpus.domains_size()));
+  return corpus;
+}
+
+absl::StatusOr<v1::Job> Prepare(PipelineClient& client, const CheckedCorpus& corpus,
+                                v1::OrderMode order, ProgressBoard& board) {
+  v1::SubmitCorpusRequest request;
+  *request.mutable_spec() = PlannedCorpus(corpus.source, order);
+  // Files of the same names may hold other text by now.
+  const std::string text = RepeatableRequestId("reproduce", corpus.description);
+  request.set_request_id(RepeatableRequestId(text, request.spec()));
+  ASSIGN_OR_RETURN(v1::Job job, CompleteJob(client, request, board));
+  board.Finish(job.id(), OrderText(job));
+  return job;
+}
+
+}  // namespace
+
+absl::StatusOr<CheckedCorpus> CheckSource(PipelineClient& client, const ReproductionPlan& plan,
+                                          CorpusSource source, ProgressBoard& board) {
+  CheckedCorpus corpus{.source = std::move(source)};
+  const int64_t long_bytes = LongDocumentBytes(NeedsOf(plan, corpus.source));
+  ASSIGN_OR_RETURN(corpus.description, Describe(client, corpus.source, long_bytes, board));
+  corpus.source.heldout_fraction = HeldoutFraction(plan, corpus.description.num_bytes());
+  const CorpusSummary summary = CorpusSummaryOf(corpus.description);
+  const CorpusNeeds needs = NeedsOf(plan, corpus.source);
+  const std::vector<CorpusFinding> findings = CheckCorpus(summary, needs);
+  RETURN_IF_ERROR(CorpusStatus(findings));
+  for (const CorpusFinding& finding : findings) corpus.notes.push_back(finding.message);
+  if (ChooseDomainSource(summary, needs) == DomainSource::kClusters) {
+    corpus.source.domain_clusters = kNumClusters;
+  }
+  return corpus;
+}
+
+absl::StatusOr<PreparedCorpus> PrepareOrders(PipelineClient& client, const CheckedCorpus& corpus,
+                                             ProgressBoard& board) {
+  PreparedCorpus prepared;
+  for (const v1::OrderMode order : {v1::SIMILARITY, v1::RANDOM}) {
+    ASSIGN_OR_RETURN(const v1::Job job, Prepare(client, corpus, order, board));
+    prepared.dataset_dirs[order] = job.result().dataset_dir();
+    if (order != v1::SIMILARITY) continue;
+    for (const v1::DomainSummary& domain : job.result().domains()) {
+      prepared.domains.push_back({domain.name(), domain.num_tokens(), domain.similarity(),
+                                  domain.num_heldout_tokens(), domain.num_heldout_sources()});
+      if (domain.num_heldout_documents() > 0) ++prepared.num_heldout_domains;
+    }
+  }
+  prepared.notes = HeldoutNotes(prepared.domains, kReproductionSequenceLength);
+  return prepared;
+}
+
+}  // namespace braid

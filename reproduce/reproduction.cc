@@ -1,0 +1,309 @@
+#include "reproduce/reproduction.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <iostream>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
+#include "base/file_lock.h"
+#include "base/status_macros.h"
+#include "client/follow.h"
+#include "client/gathered_corpus.h"
+#include "client/lane_screen.h"
+#include "client/terminal/progress_board.h"
+#include "reproduce/claims.h"
+#include "reproduce/claims_table.h"
+#include "reproduce/prepared_corpus.h"
+#include "reproduce/reproduction_page.h"
+#include "reproduce/reproduction_report.h"
+#include "reproduce/run_scorer.h"
+#include "rpc/interrupt.h"
+#include "runs/run_state.h"
+
+namespace braid {
+namespace {
+
+// Bytes of text that an experiment without a corpus of its own takes from the machine.
+constexpr int64_t kMachineCorpusBytes = int64_t{24} << 20;
+
+// Wall seconds over all calls for one experiment, kept in a file that is never far behind.
+class KeptSeconds {
+ public:
+  explicit KeptSeconds(std::filesystem::path file) : file_(std::move(file)) {
+    const absl::StatusOr<std::string> kept = ReadFile(file_);
+    if (!kept.ok() || !absl::SimpleAtod(*kept, &before_)) before_ = 0;
+    writer_ = std::jthread([this](const std::stop_token& stop) { KeepWriting(stop); });
+  }
+  KeptSeconds(const KeptSeconds&) = delete;
+  KeptSeconds& operator=(const KeptSeconds&) = delete;
+
+  double seconds() const {
+    return before_ +
+           std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  }
+
+ private:
+  void KeepWriting(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any ended;
+    std::unique_lock lock(mutex);
+    while (true) {
+      ended.wait_for(lock, stop, std::chrono::seconds(5), [] { return false; });
+      // At worst the report tells fewer.
+      WriteFileAtomically(file_, absl::StrCat(seconds(), "\n")).IgnoreError();
+      if (stop.stop_requested()) return;
+    }
+  }
+
+  const std::filesystem::path file_;
+  double before_ = 0;
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  std::jthread writer_;
+};
+
+absl::StatusOr<std::vector<v1::StepMetrics>> MetricsOf(TrainingClient& client,
+                                                       const std::string& run_id) {
+  std::vector<v1::StepMetrics> metrics;
+  RETURN_IF_ERROR(client.WatchRun(run_id, [&](const v1::RunEvent& event) {
+    if (event.has_metrics()) metrics.push_back(event.metrics());
+    return !Interrupted();
+  }));
+  if (Interrupted()) return absl::CancelledError("interrupted");
+  return metrics;
+}
+
+void PrintNotes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) std::cerr << "note: " << PrintableText(note) << "\n";
+}
+
+class Experiment {
+ public:
+  Experiment(Session& session, const ReproductionOptions& options)
+      : session_(session),
+        options_(options),
+        plan_(options.plan),
+        board_(std::cerr, IsTerminal(STDERR_FILENO)),
+        seconds_(options.output_dir / "seconds") {}
+
+  absl::StatusOr<Reproduction> Run() {
+    RETURN_IF_ERROR(Prepare());
+    RETURN_IF_ERROR(Train());
+    RETURN_IF_ERROR(Collect());
+    return Conclude();
+  }
+
+  // Runs without a result, with the cause.
+  const std::vector<std::string>& failures() const { return failures_; }
+
+ private:
+  absl::Status Prepare() {
+    ASSIGN_OR_RETURN(PipelineClient client, session_.Pipeline(/*run_jobs=*/true));
+    CorpusSource source = options_.source;
+    if (source.paths.empty()) {
+      const std::filesystem::path corpus = options_.output_dir / "text-of-this-machine.jsonl";
+      RETURN_IF_ERROR(GatherOnce({.target_bytes = kMachineCorpusBytes}, corpus, board_));
+      source.paths = {corpus.string()};
+    }
+    ASSIGN_OR_RETURN(CheckedCorpus corpus, CheckSource(client, plan_, std::move(source), board_));
+    PrintNotes(corpus.notes);
+    corpus_paths_ = corpus.source.paths;
+    notes_ = std::move(corpus.notes);
+    ASSIGN_OR_RETURN(corpus_, PrepareOrders(client, corpus, board_));
+    PrintNotes(corpus_.notes);
+    notes_.insert(notes_.end(), corpus_.notes.begin(), corpus_.notes.end());
+    return absl::OkStatus();
+  }
+
+  const std::string& DatasetOf(v1::OrderMode order) const { return corpus_.dataset_dirs.at(order); }
+
+  LaneTask TaskOf(const PlannedRun& run) const {
+    LaneTask task{.request = {}, .planned_seconds = PlannedTrainingSeconds(plan_, run)};
+    *task.request.mutable_spec() = PlannedRunSpec(plan_, run, DatasetOf(run.order));
+    task.request.set_request_id(RunRequestId(plan_, run, DatasetOf(run.order)));
+    return task;
+  }
+
+  absl::Status Train() {
+    LanePlan lanes{.lanes = options_.lanes, .lanes_of_hosts = options_.lanes_of_hosts};
+    double scoring = 0;
+    for (const PlannedRun& run : plan_.runs) {
+      lanes.tasks.push_back(TaskOf(run));
+      scoring += PlannedScoringSeconds(plan_, run);
+    }
+    lanes.seconds_afterwards = scoring / ScoringThreads(options_.lanes);
+    ASSIGN_OR_RETURN(TrainingClient client, session_.Training());
+    ASSIGN_OR_RETURN(runs_, FollowLanes(client, lanes, board_));
+    return absl::OkStatus();
+  }
+
+  // What is asked of the model of a run; nothing of one that has none.
+  ScoringTask ScoringOf(size_t i) const {
+    ScoringTask task{.run = runs_[i]};
+    if (runs_[i].state() != v1::RUN_SUCCEEDED) return task;
+    // All models are scored on one copy of the held-out text, which both orders share.
+    task.requests = PlannedEvaluations(plan_.runs[i], runs_[i].id(), DatasetOf(v1::SIMILARITY));
+    if (corpus_.num_heldout_domains >= 2) return task;
+    for (v1::EvaluateRequest& request : task.requests) {
+      auto* weights = request.mutable_fixed_weights();
+      weights->erase(std::remove(weights->begin(), weights->end(), v1::NEXT_DOMAIN_WEIGHTS),
+                     weights->end());
+    }
+    return task;
+  }
+
+  absl::Status Collect() {
+    ASSIGN_OR_RETURN(const AnalysisClient analysis, session_.Analysis());
+    std::vector<ScoringTask> tasks;
+    for (size_t i = 0; i < runs_.size(); ++i) tasks.push_back(ScoringOf(i));
+    ASSIGN_OR_RETURN(
+        const std::vector<TaskScores> scores,
+        ScoreRuns(analysis, tasks, options_.lanes, options_.output_dir / "scores", board_));
+    ASSIGN_OR_RETURN(TrainingClient training, session_.Training());
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      RETURN_IF_ERROR(CollectRun(training, i, scores[i]));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CollectRun(TrainingClient& training, size_t i, const TaskScores& scores) {
+    const absl::Status outcome =
+        runs_[i].state() == v1::RUN_SUCCEEDED ? scores.status() : RunOutcome(runs_[i]);
+    if (!outcome.ok()) {
+      failures_.push_back(absl::StrFormat("%s (%s): %s", plan_.runs[i].name(), runs_[i].id(),
+                                          std::string(outcome.message())));
+      return absl::OkStatus();
+    }
+    const PlannedRun& run = plan_.runs[i];
+    ArmResult result{.arm = run.arm.name,
+                     .order = run.order,
+                     .seed = run.seed,
+                     .num_experts = run.arm.num_experts};
+    AddEvaluations(*scores, &result);
+    ASSIGN_OR_RETURN(result.metrics, MetricsOf(training, runs_[i].id()));
+    reproduced_.push_back(ReproducedRunOf(result, run.name(), runs_[i].id(),
+                                          PlannedScores(run).front().first_positions));
+    evidence_.results.push_back(std::move(result));
+    return absl::OkStatus();
+  }
+
+  // As the service made it complete.
+  v1::RunSpec MainSpec() const {
+    const auto run = std::ranges::find(plan_.runs, std::string(arm::kMoe),
+                                       [](const PlannedRun& planned) { return planned.arm.name; });
+    if (run == plan_.runs.end()) return {};
+    return runs_[static_cast<size_t>(run - plan_.runs.begin())].spec();
+  }
+
+  Reproduction Conclude() {
+    evidence_.domains = corpus_.domains;
+    Reproduction reproduction{.plan = plan_.name,
+                              .command = options_.command,
+                              .version = options_.version,
+                              .num_steps = plan_.num_steps,
+                              .tokens_of_run = plan_.num_tokens_of_run(),
+                              .corpus_paths = corpus_paths_,
+                              .dataset_dirs = corpus_.dataset_dirs,
+                              .heldout_windows = HeldoutWindows(evidence_.results),
+                              .spec = MainSpec(),
+                              .domains = corpus_.domains,
+                              .notes = notes_,
+                              .runs = std::move(reproduced_)};
+    for (const std::string& failure : failures_) {
+      reproduction.notes.push_back(absl::StrCat("without a result: ", failure));
+    }
+    reproduction.claims = EvaluateClaims(evidence_, {});
+    reproduction.seconds = seconds_.seconds();
+    return reproduction;
+  }
+
+  Session& session_;
+  const ReproductionOptions& options_;
+  const ReproductionPlan& plan_;
+  ProgressBoard board_;
+  const KeptSeconds seconds_;
+  std::vector<std::string> corpus_paths_;
+  std::vector<std::string> notes_;
+  PreparedCorpus corpus_;
+  // Of each planned run.
+  std::vector<v1::Run> runs_;
+  std::vector<std::string> failures_;
+  std::vector<ReproducedRun> reproduced_;
+  Evidence evidence_;
+};
+
+absl::Status Tell(const Session& session, const ReproductionOptions& options,
+                  const Reproduction& reproduction) {
+  const std::string json = ReproductionJson(reproduction);
+  const std::filesystem::path page = options.output_dir / "reproduction.html";
+  RETURN_IF_ERROR(WriteFileAtomically(page, RenderReproduction(reproduction)));
+  RETURN_IF_ERROR(WriteFileAtomically(options.output_dir / "reproduction.json", json));
+  if (session.json) {
+    std::cout << json << std::flush;
+    return absl::OkStatus();
+  }
+  std::cout << "\n";
+  PrintClaims(reproduction.claims, std::cout);
+  std::cout << "\npage: " << page.string()
+            << "\njson: " << (options.output_dir / "reproduction.json").string() << std::endl;
+  return absl::OkStatus();
+}
+
+absl::Status OutcomeOf(const std::vector<std::string>& failures, size_t num_runs) {
+  if (failures.empty()) return absl::OkStatus();
+  return absl::AbortedError(absl::StrFormat(
+      "%d of %d runs gave no result, so that claims which need them were not measured; the same "
+      "command tries them again. The first: %s",
+      static_cast<int>(failures.size()), static_cast<int>(num_runs), failures.front()));
+}
+
+}  // namespace
+
+absl::Status RunReproduction(Session& session, const ReproductionOptions& options) {
+  RETURN_IF_ERROR(MakeDirectories(options.output_dir));
+  ASSIGN_OR_RETURN(const std::optional<FileLock> lock,
+                   FileLock::TryTake(options.output_dir / "reproduction.lock"));
+  if (!lock) {
+    return absl::FailedPreconditionError(absl::StrCat("another braid reproduce is at work on ",
+                                                      options.output_dir.string(),
+                                                      "; wait for it, or name another --output"));
+  }
+  CatchInterrupts();
+  Experiment experiment(session, options);
+  ASSIGN_OR_RETURN(const Reproduction reproduction, experiment.Run());
+  RETURN_IF_ERROR(Tell(session, options, reproduction));
+  return OutcomeOf(experiment.failures(), options.plan.runs.size());
+}
+
+absl::Status PlanReproduction(Session& session, const ReproductionOptions& options) {
+  int64_t num_bytes = kMachineCorpusBytes;
+  std::vector<std::string> notes;
+  if (!options.source.paths.empty()) {
+    CatchInterrupts();
+    ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
+    ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline());
+    ASSIGN_OR_RETURN(const CheckedCorpus corpus,
+                     CheckSource(client, options.plan, options.source, board));
+    num_bytes = corpus.description.num_bytes();
+    notes = corpus.notes;
+  }
+  if (session.json) {
+    std::cout << PlanJson(options.plan, options.lanes, num_bytes, notes) << std::flush;
+    return absl::OkStatus();
+  }
+  PrintNotes(notes);
+  PrintPlan(options.plan, options.lanes, num_bytes, std::cout);
+  return absl::OkStatus();
+}
+
+}  // namespace braid

@@ -1,0 +1,182 @@
+#include "reproduce/reproduction_report.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "reproduce/arm_statistics.h"
+
+namespace braid {
+namespace {
+
+using nlohmann::json;
+
+std::string OrderKey(v1::OrderMode order) {
+  return absl::AsciiStrToLower(v1::OrderMode_Name(order));
+}
+
+const char* RuleName(EffectRule rule) {
+  switch (rule) {
+    case EffectRule::kPositive:
+      return "positive";
+    case EffectRule::kEquivalent:
+      return "equivalent";
+    case EffectRule::kNotInferior:
+      return "not inferior";
+  }
+  return "";
+}
+
+json EstimateJson(const EffectEstimate& estimate) {
+  json object = {{"effect", estimate.effect},
+                 {"by_seed", estimate.by_seed},
+                 {"num_blocks", estimate.num_units}};
+  if (estimate.has_interval) object["interval"] = {estimate.low, estimate.high};
+  return object;
+}
+
+json PartJson(const ClaimPart& part) {
+  json object = part.estimate ? EstimateJson(*part.estimate) : json::object();
+  object["name"] = part.name;
+  object["unit"] = part.unit;
+  if (!part.estimate) object["missing"] = part.missing;
+  if (!part.rule) return object;
+  object["rule"] = {{"kind", RuleName(part.rule->kind)},
+                    {"margin", part.rule->margin},
+                    {"single_seed_allowance", part.rule->single_seed_allowance}};
+  object["verdict"] = VerdictName(part.verdict);
+  return object;
+}
+
+json SeriesJson(const ClaimSeries& series) {
+  json object = {{"figure", series.figure.name}, {"name", series.name}, {"values", series.values}};
+  if (series.figure.shape == SeriesShape::kCurve) {
+    object["x"] = series.x;
+    object["x_label"] = series.figure.x_label;
+  } else {
+    object["labels"] = series.labels;
+  }
+  return object;
+}
+
+json ClaimJson(const Claim& claim) {
+  json object = {{"number", claim.number},
+                 {"name", claim.name},
+                 {"source", claim.source},
+                 {"paper", claim.paper_result},
+                 {"verdict", VerdictName(claim.verdict)},
+                 {"sentence", claim.sentence},
+                 {"parts", json::array()},
+                 {"notes", claim.notes},
+                 {"cautions", claim.cautions},
+                 {"series", json::array()}};
+  for (const ClaimPart& part : claim.parts) object["parts"].push_back(PartJson(part));
+  for (const ClaimSeries& series : claim.series) object["series"].push_back(SeriesJson(series));
+  return object;
+}
+
+json RunJson(const ReproducedRun& run) {
+  return {{"name", run.name},
+          {"arm", run.arm},
+          {"order", OrderKey(run.order)},
+          {"seed", run.seed},
+          {"id", run.id},
+          {"training_loss", run.training_loss},
+          {"heldout_loss", run.heldout_loss}};
+}
+
+double HeldoutLoss(const ArmResult& result, int32_t first_positions) {
+  const HeldoutScore* const score = FindScore(result, ScoredRouting::kSegment, first_positions);
+  if (score == nullptr) return std::numeric_limits<double>::quiet_NaN();
+  double nats = 0;
+  int64_t tokens = 0;
+  for (const DomainLoss& domain : LossByDomain(*score)) {
+    nats += domain.nats;
+    tokens += domain.tokens;
+  }
+  return nats / static_cast<double>(tokens);
+}
+
+// Every field of a message, by the names of the proto.
+json MessageJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  const auto status = google::protobuf::util::MessageToJsonString(message, &text, options);
+  return status.ok() ? json::parse(text, nullptr, /*allow_exceptions=*/false) : json();
+}
+
+json DomainJson(const Reproduction& reproduction, const DomainProfile& domain) {
+  json object = {{"name", domain.name},
+                 {"num_tokens", domain.num_tokens},
+                 {"num_heldout_tokens", domain.num_heldout_tokens},
+                 {"num_heldout_sources", domain.num_heldout_sources},
+                 {"similarity", domain.similarity}};
+  const auto windows = reproduction.heldout_windows.find(domain.name);
+  if (windows != reproduction.heldout_windows.end()) {
+    object["num_heldout_windows"] = windows->second;
+  }
+  return object;
+}
+
+json DatasetsJson(const Reproduction& reproduction) {
+  json object = json::object();
+  for (const auto& [order, dir] : reproduction.dataset_dirs) object[OrderKey(order)] = dir;
+  return object;
+}
+
+}  // namespace
+
+ReproducedRun ReproducedRunOf(const ArmResult& result, const std::string& name,
+                              const std::string& id, int32_t first_positions) {
+  return {.name = name,
+          .arm = result.arm,
+          .order = result.order,
+          .seed = result.seed,
+          .id = id,
+          .training_loss = result.metrics.empty() ? std::numeric_limits<double>::quiet_NaN()
+                                                  : FinalLoss(result.metrics),
+          .heldout_loss = HeldoutLoss(result, first_positions)};
+}
+
+std::map<std::string, int64_t> HeldoutWindows(std::span<const ArmResult> results) {
+  std::map<std::string, int64_t> windows;
+  const auto scored = std::ranges::find_if(
+      results, [](const ArmResult& result) { return !result.heldout.empty(); });
+  if (scored == results.end()) return windows;
+  for (const DomainWindows& domain : scored->heldout.front().domains) {
+    windows[domain.domain] = static_cast<int64_t>(domain.windows.size());
+  }
+  return windows;
+}
+
+std::string ReproductionJson(const Reproduction& reproduction) {
+  json object = {{"plan", reproduction.plan},
+                 {"command", reproduction.command},
+                 {"version", reproduction.version},
+                 {"num_steps", reproduction.num_steps},
+                 {"tokens_of_run", reproduction.tokens_of_run},
+                 {"confidence", reproduction.confidence},
+                 {"corpus", reproduction.corpus_paths},
+                 {"datasets", DatasetsJson(reproduction)},
+                 {"spec", MessageJson(reproduction.spec)},
+                 {"notes", reproduction.notes},
+                 {"seconds", reproduction.seconds},
+                 {"domains", json::array()},
+                 {"runs", json::array()},
+                 {"claims", json::array()}};
+  for (const DomainProfile& domain : reproduction.domains) {
+    object["domains"].push_back(DomainJson(reproduction, domain));
+  }
+  for (const ReproducedRun& run : reproduction.runs) object["runs"].push_back(RunJson(run));
+  for (const Claim& claim : reproduction.claims) object["claims"].push_back(ClaimJson(claim));
+  // Names of domains come from outside.
+  return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace braid

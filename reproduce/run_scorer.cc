@@ -1,0 +1,156 @@
+#include "reproduce/run_scorer.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+#include "client/repeatable_request_id.h"
+#include "rpc/interrupt.h"
+
+namespace braid {
+namespace {
+
+class RunScorer {
+ public:
+  RunScorer(const AnalysisClient& client, const std::vector<ScoringTask>& tasks,
+            const std::filesystem::path& directory, ProgressBoard& board,
+            std::chrono::milliseconds patience)
+      : client_(client), tasks_(tasks), directory_(directory), board_(board), patience_(patience) {}
+
+  absl::StatusOr<std::vector<TaskScores>> Run(int lanes) {
+    scores_.assign(tasks_.size(), absl::CancelledError("interrupted"));
+    Show();
+    {
+      std::vector<std::jthread> threads;
+      const auto most = static_cast<size_t>(ScoringThreads(lanes));
+      for (size_t i = std::min(most, tasks_.size()); i > 0; --i) {
+        threads.emplace_back([this] { Work(); });
+      }
+    }
+    if (Interrupted()) {
+      return absl::CancelledError("interrupted; the same command goes on where it was");
+    }
+    RETURN_IF_ERROR(away_);
+    return std::move(scores_);
+  }
+
+ private:
+  bool Ended() const { return Interrupted() || is_away_; }
+
+  void Work() {
+    for (size_t task = next_++; task < tasks_.size() && !Ended(); task = next_++) {
+      scores_[task] = ScoreTask(tasks_[task]);
+      ++num_done_;
+      Show();
+    }
+  }
+
+  void Show() {
+    const std::lock_guard lock(mutex_);
+    Progress progress;
+    progress.done = num_done_;
+    progress.total = static_cast<int64_t>(tasks_.size());
+    progress.unit = "models";
+    if (num_waiting_ > 0) progress.detail = kServiceAwayText;
+    board_.Update("score", progress);
+  }
+
+  TaskScores ScoreTask(const ScoringTask& task) {
+    std::vector<v1::Evaluation> evaluations;
+    for (const v1::EvaluateRequest& request : task.requests) {
+      ASSIGN_OR_RETURN(const v1::EvaluationResult result, Score(task.run, request));
+      evaluations.insert(evaluations.end(), result.evaluations().begin(),
+                         result.evaluations().end());
+    }
+    return evaluations;
+  }
+
+  // A run id alone would name another run once the service's files are gone.
+  std::filesystem::path FileOf(const v1::Run& run, const v1::EvaluateRequest& request) const {
+    const std::string name =
+        absl::StrFormat("%s-%s-%.0f", run.spec().name(), run.id(), run.created_at());
+    return directory_ / absl::StrCat(RepeatableRequestId(name, request), ".binpb");
+  }
+
+  absl::StatusOr<v1::EvaluationResult> Score(const v1::Run& run,
+                                             const v1::EvaluateRequest& request) {
+    const std::filesystem::path file = FileOf(run, request);
+    const absl::StatusOr<std::string> kept = ReadFile(file);
+    v1::EvaluationResult result;
+    if (kept.ok() && result.ParseFromString(*kept) && result.evaluations_size() > 0) return result;
+    ASSIGN_OR_RETURN(result, Evaluate(request));
+    RETURN_IF_ERROR(WriteFileAtomically(file, result.SerializeAsString()));
+    return result;
+  }
+
+  absl::StatusOr<v1::EvaluationResult> Evaluate(const v1::EvaluateRequest& request) {
+    AnalysisClient client = client_;
+    ServicePatience patience(patience_);
+    while (true) {
+      auto result = client.Evaluate(request, [](const v1::EvaluateEvent&) {});
+      const bool waits = patience.Waits(result.status());
+      if (Ended() || !LostServer(result.status())) return result;
+      if (!waits) {
+        GiveUp(result.status());
+        return result;
+      }
+      Pause();
+    }
+  }
+
+  void Pause() {
+    ++num_waiting_;
+    Show();
+    std::this_thread::sleep_for(kReconnectPause);
+    --num_waiting_;
+  }
+
+  void GiveUp(const absl::Status& last) {
+    const std::lock_guard lock(mutex_);
+    away_ = absl::UnavailableError(
+        absl::StrCat("the service that scores was lost and did not come back; the same command "
+                     "goes on where it was: ",
+                     last.message()));
+    is_away_ = true;
+  }
+
+  const AnalysisClient& client_;
+  const std::vector<ScoringTask>& tasks_;
+  const std::filesystem::path& directory_;
+  std::mutex mutex_;
+  ProgressBoard& board_;  // one thread at a time
+  const std::chrono::milliseconds patience_;
+  // Why no task is taken any more.
+  absl::Status away_;
+  std::atomic<bool> is_away_ = false;
+  std::atomic<size_t> next_ = 0;
+  std::atomic<int64_t> num_done_ = 0;
+  std::atomic<int> num_waiting_ = 0;  // for the service
+  std::vector<TaskScores> scores_;    // each by the thread that took its task
+};
+
+}  // namespace
+
+int ScoringThreads(int lanes) {
+  const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return std::clamp(lanes, 1, cores);
+}
+
+absl::StatusOr<std::vector<TaskScores>> ScoreRuns(const AnalysisClient& client,
+                                                  const std::vector<ScoringTask>& tasks, int lanes,
+                                                  const std::filesystem::path& directory,
+                                                  ProgressBoard& board,
+                                                  std::chrono::milliseconds patience) {
+  RETURN_IF_ERROR(MakeDirectories(directory));
+  ASSIGN_OR_RETURN(std::vector<TaskScores> scores,
+                   RunScorer(client, tasks, directory, board, patience).Run(lanes));
+  board.Finish("score", absl::StrFormat("%d models", static_cast<int>(tasks.size())));
+  return scores;
+}
+
+}  // namespace braid

@@ -1,0 +1,207 @@
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "client/terminal/tables.h"
+#include "report/html_page.h"
+#include "report/html_text.h"
+#include "reproduce/page_sections.h"
+#include "reproduce/reproduction_plan.h"
+
+namespace braid {
+namespace {
+
+// Names and values, which are HTML.
+using FactList = std::vector<std::pair<std::string, std::string>>;
+
+std::string FactsTable(const FactList& facts) {
+  std::string rows;
+  for (const auto& [name, value] : facts) {
+    absl::StrAppend(&rows, "<tr><th scope=\"row\">", name, "</th><td>", value, "</td></tr>\n");
+  }
+  return absl::StrCat("<table class=\"facts\"><tbody>\n", rows, "</tbody></table>\n");
+}
+
+std::string Code(const std::string& text) {
+  return absl::StrCat("<code>", EscapeHtml(text), "</code>");
+}
+
+const char* OrderName(v1::OrderMode order) {
+  return order == v1::SIMILARITY ? "similarity" : "random";
+}
+
+std::string Facts(const Reproduction& reproduction) {
+  FactList facts = {
+      {"plan", EscapeHtml(reproduction.plan)},
+      {"command", Code(reproduction.command)},
+      {"version", EscapeHtml(reproduction.version)},
+      {"runs", absl::StrCat(reproduction.runs.size(), " with ", NumSeeds(reproduction),
+                            NumSeeds(reproduction) == 1 ? " seed" : " seeds")},
+      {"each",
+       absl::StrCat(WithThousands(reproduction.num_steps), " steps, ",
+                    FormatCount(static_cast<double>(reproduction.tokens_of_run)), " tokens")},
+      {"time", FormatDuration(reproduction.seconds)},
+  };
+  if (!reproduction.corpus_paths.empty()) {
+    std::vector<std::string> paths;
+    for (const std::string& path : reproduction.corpus_paths) paths.push_back(Code(path));
+    facts.emplace_back("corpus", absl::StrJoin(paths, "<br/>"));
+  }
+  for (const auto& [order, dir] : reproduction.dataset_dirs) {
+    facts.emplace_back(absl::StrCat("dataset, ", OrderName(order), " order"), Code(dir));
+  }
+  return FactsTable(facts);
+}
+
+// "5 %".
+std::string PerCent(double share) { return absl::StrFormat("%.4g\xC2\xA0%%", 100 * share); }
+
+FactList ModelFacts(const v1::ModelConfig& model) {
+  return {{"layers", absl::StrCat(model.num_layers())},
+          {"width D", absl::StrCat(model.d_model())},
+          {"attention heads H", absl::StrCat(model.num_heads())},
+          {"FFN width F", absl::StrCat(model.d_ff())},
+          {"experts E", absl::StrCat(model.routing().num_experts())},
+          {"segment length S", absl::StrCat(model.routing().segment_length(), " tokens")},
+          {"context L", absl::StrCat(model.sequence_length(), " tokens")},
+          {"vocabulary V", WithThousands(model.vocab_size())}};
+}
+
+FactList TrainingFacts(const v1::RunSpec& spec) {
+  const v1::OptimizerConfig& optimizer = spec.optimizer();
+  return {
+      {"batch", absl::StrCat(spec.batch().global_batch_size(), " sequences")},
+      {"optimiser",
+       absl::StrFormat("AdamW, \xCE\xB2 %g and %g, \xCE\xB5 %g, weight decay %g, gradient norm at "
+                       "most %g",
+                       optimizer.beta1(), optimizer.beta2(), optimizer.epsilon(),
+                       optimizer.weight_decay(), optimizer.clip_norm())},
+      {"learning rate",
+       absl::StrFormat("%g after a linear warm-up of %s of the steps, down to %s of it by a cosine",
+                       optimizer.learning_rate(), PerCent(optimizer.warmup_fraction()),
+                       PerCent(optimizer.final_lr_ratio()))},
+      {"dense warm-up",
+       absl::StrCat(PerCent(spec.upcycling().dense_fraction()), " of the steps, then upcycling")}};
+}
+
+std::string Configuration(const Reproduction& reproduction) {
+  if (reproduction.spec.dataset_dir().empty()) return "";
+  FactList facts = ModelFacts(reproduction.spec.model());
+  std::ranges::move(TrainingFacts(reproduction.spec), std::back_inserter(facts));
+  return absl::StrCat(
+      "<h3>Configuration</h3>\n<p class=\"note\">Of the arm <code>moe</code>; what "
+      "others have instead is in the table of arms. All settings are in "
+      "<code>reproduction.json</code>.</p>\n",
+      FactsTable(facts));
+}
+
+std::string Notes(const Reproduction& reproduction) {
+  std::string items;
+  for (const std::string& note : reproduction.notes) {
+    absl::StrAppend(&items, "<li>", EscapeHtml(note), "</li>\n");
+  }
+  if (items.empty()) return "";
+  return absl::StrCat("<h3>Notes</h3>\n<ul class=\"findings\">\n", items, "</ul>\n");
+}
+
+std::string WindowsText(const Reproduction& reproduction, const std::string& domain) {
+  const auto windows = reproduction.heldout_windows.find(domain);
+  if (windows == reproduction.heldout_windows.end()) return FormatFixed(std::nan(""), 0);
+  return WithThousands(windows->second);
+}
+
+std::string Domains(const Reproduction& reproduction) {
+  if (reproduction.domains.empty()) return "<p>The corpus has no domains.</p>\n";
+  double total = 0;
+  for (const DomainProfile& domain : reproduction.domains) {
+    total += static_cast<double>(domain.num_tokens);
+  }
+  HtmlTable table{.header = {"domain", "training tokens", "share", "held-out tokens",
+                             "held-out windows", "similarity"},
+                  .rows = {}};
+  for (const DomainProfile& domain : reproduction.domains) {
+    const double tokens = static_cast<double>(domain.num_tokens);
+    table.rows.push_back(
+        {{EscapeHtml(domain.name), FormatCount(tokens),
+          FormatFixed(total > 0 ? 100 * tokens / total : std::nan(""), 1) + " %",
+          FormatCount(static_cast<double>(domain.num_heldout_tokens)),
+          WindowsText(reproduction, domain.name), FormatFixed(domain.similarity, 3)}});
+  }
+  return absl::StrCat(
+      "<h3>Domains</h3>\n<p class=\"note\">Similarity: cosine of the mean embedding "
+      "of a domain with that of all training text. All models are scored on all held-out "
+      "windows.</p>\n",
+      RenderTable(table));
+}
+
+std::vector<std::string> ArmCells(const ArmDefinition& arm) {
+  const bool dense = arm.num_experts == 1;
+  return {EscapeHtml(arm.name), EscapeHtml(arm.description),
+          dense ? "" : absl::StrCat(arm.num_experts), dense ? "" : absl::StrCat(arm.segment_length),
+          dense              ? ""
+          : arm.dense_warmup ? "yes"
+                             : "no"};
+}
+
+// Arms that were run, in the order of the plan.
+std::string Arms(const Reproduction& reproduction) {
+  std::set<std::string> names;
+  for (const ReproducedRun& run : reproduction.runs) names.insert(run.arm);
+  HtmlTable table{.header = {"arm", "what it is", "experts", "segments of", "dense warm-up"},
+                  .rows = {},
+                  .numeric = false};
+  for (const ArmDefinition& arm : ArmDefinitions()) {
+    if (!names.contains(arm.name)) continue;
+    table.rows.push_back({ArmCells(arm)});
+  }
+  return table.rows.empty() ? "" : absl::StrCat("<h3>Arms</h3>\n", RenderTable(table));
+}
+
+std::string Runs(const Reproduction& reproduction) {
+  if (reproduction.runs.empty()) return "<p>No run was made.</p>\n";
+  HtmlTable table{.header = {"run", "order", "seed", "id", "training loss", "held-out loss"},
+                  .rows = {}};
+  for (const ReproducedRun& run : reproduction.runs) {
+    table.rows.push_back(
+        {{EscapeHtml(run.name), OrderName(run.order), absl::StrCat(run.seed), EscapeHtml(run.id),
+          FormatFixed(run.training_loss, 3), FormatFixed(run.heldout_loss, 3)}});
+  }
+  return absl::StrCat(
+      "<h3>Runs</h3>\n<p class=\"note\">Nats per token without first segments; the "
+      "training loss is the mean of the last tenth of the steps. Losses of "
+      "different seeds are never compared.</p>\n",
+      RenderTable(table));
+}
+
+}  // namespace
+
+size_t NumSeeds(const Reproduction& reproduction) {
+  std::set<uint64_t> seeds;
+  for (const ReproducedRun& run : reproduction.runs) seeds.insert(run.seed);
+  size_t most = seeds.size();
+  if (most > 0) return most;
+  for (const Claim& claim : reproduction.claims) {
+    for (const ClaimPart& part : claim.parts) {
+      if (part.estimate) most = std::max(most, part.estimate->by_seed.size());
+    }
+  }
+  return most;
+}
+
+std::string SetupSection(const Reproduction& reproduction) {
+  return Section("What was run",
+                 "One corpus in two orders; within a seed all arms of an order see the same "
+                 "sequences at every step and start from the same values in every weight they "
+                 "share.",
+                 absl::StrCat(Facts(reproduction), Configuration(reproduction), Notes(reproduction),
+                              Domains(reproduction), Arms(reproduction), Runs(reproduction)),
+                 "setup");
+}
+
+}  // namespace braid

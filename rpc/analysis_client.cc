@@ -1,0 +1,90 @@
+#include "rpc/analysis_client.h"
+
+#include <optional>
+
+#include "base/status_macros.h"
+#include "braid/v1/analysis.grpc.pb.h"
+#include "rpc/grpc_call.h"
+
+namespace braid {
+
+absl::StatusOr<v1::DescribeModelResponse> AnalysisClient::DescribeModel(
+    const v1::DescribeModelRequest& request) {
+  return Call<v1::DescribeModelResponse>(*v1::AnalysisService::NewStub(channel_),
+                                         &v1::AnalysisService::Stub::DescribeModel, request);
+}
+
+absl::StatusOr<v1::ReportResponse> AnalysisClient::Report(const v1::ReportRequest& request) {
+  return Call<v1::ReportResponse>(*v1::AnalysisService::NewStub(channel_),
+                                  &v1::AnalysisService::Stub::Report, request);
+}
+
+absl::StatusOr<v1::ExportResponse> AnalysisClient::Export(const v1::ExportRequest& request) {
+  return LongCall<v1::ExportResponse>(*v1::AnalysisService::NewStub(channel_),
+                                      &v1::AnalysisService::Stub::Export, request);
+}
+
+absl::StatusOr<v1::ImportResponse> AnalysisClient::Import(const v1::ImportRequest& request) {
+  return LongCall<v1::ImportResponse>(*v1::AnalysisService::NewStub(channel_),
+                                      &v1::AnalysisService::Stub::Import, request);
+}
+
+absl::StatusOr<v1::EvaluationResult> AnalysisClient::Evaluate(
+    const v1::EvaluateRequest& request,
+    const std::function<void(const v1::EvaluateEvent&)>& on_progress) {
+  std::optional<v1::EvaluationResult> result;
+  RETURN_IF_ERROR(ReadStream<v1::EvaluateEvent>(*v1::AnalysisService::NewStub(channel_),
+                                                &v1::AnalysisService::Stub::Evaluate, request,
+                                                [&](const v1::EvaluateEvent& event) {
+                                                  on_progress(event);
+                                                  if (event.has_result()) result = event.result();
+                                                  return true;
+                                                }));
+  if (!result) return absl::InternalError("the evaluation ended without a result");
+  return *result;
+}
+
+absl::Status AnalysisClient::ExportMetrics(
+    const v1::ExportMetricsRequest& request,
+    const std::function<absl::Status(const v1::ExportMetricsChunk&)>& on_chunk) {
+  absl::Status taken;
+  const absl::Status sent = ReadStream<v1::ExportMetricsChunk>(
+      *v1::AnalysisService::NewStub(channel_), &v1::AnalysisService::Stub::ExportMetrics, request,
+      [&](const v1::ExportMetricsChunk& chunk) {
+        taken = on_chunk(chunk);
+        return taken.ok();
+      });
+  return taken.ok() ? sent : taken;
+}
+
+absl::StatusOr<v1::TasksResult> AnalysisClient::EvaluateTasks(
+    const v1::EvaluateTasksRequest& request,
+    const std::function<void(const v1::EvaluateTasksEvent&)>& on_progress) {
+  std::optional<v1::TasksResult> result;
+  RETURN_IF_ERROR(ReadStream<v1::EvaluateTasksEvent>(
+      *v1::AnalysisService::NewStub(channel_), &v1::AnalysisService::Stub::EvaluateTasks, request,
+      [&](const v1::EvaluateTasksEvent& event) {
+        on_progress(event);
+        if (event.has_result()) result = event.result();
+        return true;
+      }));
+  if (!result) return absl::InternalError("the evaluation ended without a result");
+  return *result;
+}
+
+absl::StatusOr<v1::AnalyzeRoutingEvent> AnalysisClient::AnalyzeRouting(
+    const v1::AnalyzeRoutingRequest& request,
+    const std::function<void(const v1::AnalyzeRoutingEvent&)>& on_progress) {
+  std::optional<v1::AnalyzeRoutingEvent> last;
+  RETURN_IF_ERROR(ReadStream<v1::AnalyzeRoutingEvent>(
+      *v1::AnalysisService::NewStub(channel_), &v1::AnalysisService::Stub::AnalyzeRouting, request,
+      [&](const v1::AnalyzeRoutingEvent& event) {
+        on_progress(event);
+        if (event.has_result()) last = event;
+        return true;
+      }));
+  if (!last) return absl::InternalError("the analysis ended without a result");
+  return *std::move(last);
+}
+
+}  // namespace braid

@@ -1,0 +1,162 @@
+// The shape every client call shares: a deadline, and absl::Status out.
+#ifndef BRAID_RPC_GRPC_CALL_H_
+#define BRAID_RPC_GRPC_CALL_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/sync_stream.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "rpc/grpc_status.h"
+#include "rpc/interrupt.h"
+
+namespace braid {
+
+inline constexpr auto kUnaryDeadline = std::chrono::seconds(60);
+// Watches and long computations; a watch can be taken up again by event number.
+inline constexpr auto kStreamDeadline = std::chrono::hours(24 * 7);
+
+template <class Request>
+Request WithId(const std::string& id) {
+  Request request;
+  request.set_id(id);
+  return request;
+}
+
+// Call<Response>(*stub, &Stub::Method, request)
+template <class Response, class Stub, class Request>
+absl::StatusOr<Response> Call(Stub& stub,
+                              grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                           Response*),
+                              const Request& request) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kUnaryDeadline);
+  Response response;
+  const grpc::Status status = (stub.*method)(&context, request, &response);
+  if (!status.ok()) return FromGrpc(status);
+  return response;
+}
+
+// Ends a call soon after Ctrl-C, or after `given_up` says so, however long its stream stays silent.
+class CancelOnInterrupt {
+ public:
+  explicit CancelOnInterrupt(grpc::ClientContext& context, std::function<bool()> given_up = nullptr)
+      : thread_([&context, given_up = std::move(given_up)](std::stop_token ended) {
+          const auto over = [&] { return Interrupted() || (given_up && given_up()); };
+          while (!ended.stop_requested() && !over()) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          }
+          if (over()) context.TryCancel();
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+// Call for work that takes long; Cancelled on Ctrl-C where it is caught.
+template <class Response, class Stub, class Request>
+absl::StatusOr<Response> LongCall(Stub& stub,
+                                  grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                               Response*),
+                                  const Request& request) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kStreamDeadline);
+  const CancelOnInterrupt cancel(context);
+  Response response;
+  const grpc::Status status = (stub.*method)(&context, request, &response);
+  if (!status.ok()) return FromGrpc(status);
+  return response;
+}
+
+// Reads a server stream to its end or until `on_message` returns false. Cancelled
+// on Ctrl-C where it is caught (rpc/interrupt.h), and when `given_up`, which is asked from another
+// thread.
+template <class Message, class Stub, class Request>
+absl::Status ReadStream(Stub& stub,
+                        std::unique_ptr<grpc::ClientReader<Message>> (Stub::*method)(
+                            grpc::ClientContext*, const Request&),
+                        const Request& request,
+                        const std::function<bool(const Message&)>& on_message,
+                        std::function<bool()> given_up = nullptr) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kStreamDeadline);
+  auto reader = (stub.*method)(&context, request);
+  const CancelOnInterrupt cancel(context, std::move(given_up));
+  Message message;
+  while (reader->Read(&message)) {
+    if (on_message(message)) continue;
+    context.TryCancel();
+    while (reader->Read(&message)) {
+    }
+    reader->Finish();
+    return absl::OkStatus();
+  }
+  return FromGrpc(reader->Finish());
+}
+
+// How long a watch goes on trying to reach a server that has gone away.
+inline constexpr auto kReconnectFor = std::chrono::seconds(60);
+inline constexpr auto kReconnectPause = std::chrono::milliseconds(200);
+
+// Whether a watch that ended so can be taken up again: the server went away, or ended its calls
+// to go away.
+inline bool LostServer(const absl::Status& ended) {
+  return absl::IsUnavailable(ended) || absl::IsCancelled(ended);
+}
+
+// ReadStream of numbered events, from `request`'s after_event: when the server goes away the
+// watch is taken up again after the newest event, so `on_event` gets each event once. Gives up
+// when the server is away for `reconnect_for`, however long it had nothing to tell before. A call
+// that lasts half as long had a server: gRPC gives up an attempt to connect within 20 s.
+template <class Event, class Stub, class Request>
+absl::Status WatchEvents(Stub& stub,
+                         std::unique_ptr<grpc::ClientReader<Event>> (Stub::*method)(
+                             grpc::ClientContext*, const Request&),
+                         Request request, const std::function<bool(const Event&)>& on_event,
+                         std::chrono::milliseconds reconnect_for = kReconnectFor) {
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> lost;  // when the server was first found to be away
+  while (true) {
+    const Clock::time_point called = Clock::now();
+    bool told = false;
+    const absl::Status ended = ReadStream<Event>(
+        stub, method, request, std::function<bool(const Event&)>([&](const Event& event) {
+          told = true;
+          request.set_after_event(event.number());
+          return on_event(event);
+        }));
+    const Clock::time_point now = Clock::now();
+    if (!lost || told || now - called > reconnect_for / 2) lost = now;
+    if (!LostServer(ended) || Interrupted() || now - *lost > reconnect_for) return ended;
+    std::this_thread::sleep_for(kReconnectPause);
+  }
+}
+
+// All pages of a list, as one.
+template <class Response, class Stub, class Request>
+absl::StatusOr<Response> AllPages(Stub& stub,
+                                  grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                               Response*)) {
+  Response all;
+  Request request;
+  do {
+    const absl::StatusOr<Response> page = Call<Response>(stub, method, request);
+    if (!page.ok()) return page.status();
+    all.MergeFrom(*page);
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  all.clear_next_page_token();
+  return all;
+}
+
+}  // namespace braid
+
+#endif  // BRAID_RPC_GRPC_CALL_H_

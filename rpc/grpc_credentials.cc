@@ -1,0 +1,85 @@
+#include "rpc/grpc_credentials.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+
+namespace braid {
+namespace {
+
+struct Pem {
+  std::string certificate, key, ca;
+};
+
+absl::StatusOr<Pem> ReadPem(const TlsFiles& tls) {
+  if (tls.certificate.empty() || tls.key.empty() || tls.ca.empty()) {
+    return absl::InvalidArgumentError(
+        "TLS needs all three of --tls-certificate, --tls-key and --tls-ca");
+  }
+  Pem pem;
+  ASSIGN_OR_RETURN(pem.certificate, ReadFile(tls.certificate));
+  ASSIGN_OR_RETURN(pem.key, ReadFile(tls.key));
+  ASSIGN_OR_RETURN(pem.ca, ReadFile(tls.ca));
+  return pem;
+}
+
+absl::Status CheckPlaintext(const std::string& address, bool insecure) {
+  if (insecure || IsLoopback(address)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(address,
+                   " is not a loopback address: give --tls-certificate, --tls-key and --tls-ca, or "
+                   "--insecure to send everything in the clear"));
+}
+
+}  // namespace
+
+absl::Status CheckAddress(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  int port = -1;
+  if (colon != std::string::npos && colon > 0 &&
+      absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 0 && port <= 65535) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("bad address \"", address,
+                                                 "\": expected HOST:PORT, for example "
+                                                 "127.0.0.1:7077"));
+}
+
+bool IsLoopback(const std::string& address) {
+  const std::string host = address.substr(0, address.rfind(':'));
+  if (host == "localhost" || host == "[::1]") return true;
+  // A name such as 127.example.org is anybody's.
+  in_addr parsed = {};
+  return inet_pton(AF_INET, host.c_str(), &parsed) == 1 &&
+         (ntohl(parsed.s_addr) >> 24) == IN_LOOPBACKNET;
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
+    const std::string& address, const TlsFiles& tls, bool insecure) {
+  if (!tls.any()) {
+    RETURN_IF_ERROR(CheckPlaintext(address, insecure));
+    return grpc::InsecureServerCredentials();
+  }
+  ASSIGN_OR_RETURN(const Pem pem, ReadPem(tls));
+  grpc::SslServerCredentialsOptions options(
+      GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = pem.ca;
+  options.pem_key_cert_pairs = {{pem.key, pem.certificate}};
+  return grpc::SslServerCredentials(options);
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials(
+    const std::string& address, const TlsFiles& tls, bool insecure) {
+  if (!tls.any()) {
+    RETURN_IF_ERROR(CheckPlaintext(address, insecure));
+    return grpc::InsecureChannelCredentials();
+  }
+  ASSIGN_OR_RETURN(const Pem pem, ReadPem(tls));
+  return grpc::SslCredentials({pem.ca, pem.key, pem.certificate});
+}
+
+}  // namespace braid

@@ -1,0 +1,28 @@
+// Transport security: loopback needs none, any other address mutual TLS or an
+// explicit decision to do without.
+#ifndef BRAID_RPC_GRPC_CREDENTIALS_H_
+#define BRAID_RPC_GRPC_CREDENTIALS_H_
+
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "rpc/tls_files.h"
+
+namespace braid {
+
+// InvalidArgument unless `address` is HOST:PORT with a port in 0..65535.
+absl::Status CheckAddress(const std::string& address);
+bool IsLoopback(const std::string& address);
+
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
+    const std::string& address, const TlsFiles& tls, bool insecure);
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials(
+    const std::string& address, const TlsFiles& tls, bool insecure);
+
+}  // namespace braid
+
+#endif  // BRAID_RPC_GRPC_CREDENTIALS_H_

@@ -1,0 +1,46 @@
+// PipelineService as plain calls.
+#ifndef BRAID_RPC_PIPELINE_CLIENT_H_
+#define BRAID_RPC_PIPELINE_CLIENT_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "braid/v1/pipeline.pb.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace braid {
+
+class PipelineClient {
+ public:
+  explicit PipelineClient(std::shared_ptr<grpc::Channel> channel) : channel_(std::move(channel)) {}
+
+  absl::StatusOr<v1::Job> SubmitCorpus(const v1::SubmitCorpusRequest& request);
+  absl::StatusOr<v1::Job> GetJob(const std::string& id);
+  absl::StatusOr<v1::ListJobsResponse> ListJobs();
+  absl::StatusOr<v1::Job> CancelJob(const std::string& id);
+  absl::StatusOr<v1::Job> ResumeJob(const std::string& id);
+  absl::StatusOr<v1::ExplainInstancesResponse> ExplainInstances(
+      const v1::ExplainInstancesRequest& request);
+  absl::StatusOr<v1::ExplainDocumentResponse> ExplainDocument(
+      const v1::ExplainDocumentRequest& request);
+  // Calls `on_event` for every event until the job ends; false stops watching. Outlives
+  // restarts of the server.
+  absl::Status WatchJob(const std::string& id,
+                        const std::function<bool(const v1::JobEvent&)>& on_event);
+  // Reports progress and returns the result of the last event.
+  absl::StatusOr<v1::CorpusDescription> DescribeCorpus(
+      const v1::DescribeCorpusRequest& request,
+      const std::function<void(const v1::DescribeCorpusEvent&)>& on_progress);
+
+ private:
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_RPC_PIPELINE_CLIENT_H_

@@ -1,0 +1,212 @@
+#include "runs/checkpoint.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
+#include "base/check.h"
+#include "base/crc32c.h"
+#include "base/status_macros.h"
+#include "formats/manifest.h"
+#include "formats/safetensors.h"
+#include "nlohmann/json.hpp"
+#include "proto/config_text.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ShardedName(const char* stem, int rank, int world_size) {
+  if (world_size == 1) return absl::StrCat(stem, ".safetensors");
+  return absl::StrFormat("%s-%05d-of-%05d.safetensors", stem, rank + 1, world_size);
+}
+
+absl::Status ExpectListed(const fs::path& checkpoint, const Manifest& manifest,
+                          const std::string& name) {
+  if (manifest.Find(name) != nullptr) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(checkpoint.string(), ": manifest.json lacks ", name));
+}
+
+absl::StatusOr<int> WorldSizeOf(const fs::path& checkpoint, const Manifest& manifest) {
+  const auto setting = manifest.settings.find("world_size");
+  int world_size = 0;
+  if (setting == manifest.settings.end() || !absl::SimpleAtoi(setting->second, &world_size) ||
+      world_size < 1) {
+    return absl::DataLossError(
+        absl::StrCat(checkpoint.string(), ": manifest.json lacks the setting world_size"));
+  }
+  return world_size;
+}
+
+absl::Status CheckListing(const fs::path& checkpoint, const Manifest& manifest) {
+  if (manifest.kind != kCheckpointKind) {
+    return absl::InvalidArgumentError(absl::StrCat(checkpoint.string(), " is of kind '",
+                                                   manifest.kind, "', expected '", kCheckpointKind,
+                                                   "'"));
+  }
+  ASSIGN_OR_RETURN(const int world_size, WorldSizeOf(checkpoint, manifest));
+  for (int r = 0; r < world_size; ++r) {
+    RETURN_IF_ERROR(ExpectListed(checkpoint, manifest, ModelFileName(r, world_size)));
+    RETURN_IF_ERROR(ExpectListed(checkpoint, manifest, OptimizerFileName(r, world_size)));
+  }
+  for (const char* name : {kStateFile, kConfigFile, kTokenizerFile}) {
+    RETURN_IF_ERROR(ExpectListed(checkpoint, manifest, name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FillTensor(const fs::path& path, const SafetensorsFile& file,
+                        const CheckpointTensor& tensor) {
+  if (file.Find(tensor.name)->shape != tensor.shape) {
+    return absl::DataLossError(absl::StrCat(path.string(), " has another shape for tensor ",
+                                            tensor.name, " than model.textproto beside it"));
+  }
+  ASSIGN_OR_RETURN(const std::span<const float> values, file.Float(tensor.name));
+  std::copy(values.begin(), values.end(), tensor.value.begin());
+  return absl::OkStatus();
+}
+
+Shard Overlap(Shard a, Shard b) {
+  const size_t begin = std::max(a.begin, b.begin);
+  return {begin, std::max(begin, std::min(a.end, b.end))};
+}
+
+absl::Status CheckMetadata(const fs::path& path, const SafetensorsFile& file,
+                           const std::map<std::string, std::string>& expected) {
+  for (const auto& [key, value] : expected) {
+    const auto found = file.metadata().find(key);
+    const std::string got = found == file.metadata().end() ? "nothing" : found->second;
+    if (got == value) continue;
+    return absl::DataLossError(absl::StrCat(path.string(), ": metadata ", key, ": got ", got,
+                                            ", expected ", value,
+                                            ": written for other tensors or by another version"));
+  }
+  return absl::OkStatus();
+}
+
+// Copies elements `part` of tensor `name`, whose first element is number held.begin.
+absl::Status FillPart(const fs::path& path, const SafetensorsFile& file, const char* name,
+                      Shard held, Shard part, std::span<float> target) {
+  ASSIGN_OR_RETURN(const std::span<const float> values, file.Float(name));
+  if (values.size() != held.size()) {
+    return absl::DataLossError(absl::StrCat(path.string(), ": tensor ", name, " has ",
+                                            values.size(), " elements, expected ", held.size()));
+  }
+  std::copy_n(values.begin() + (part.begin - held.begin), part.size(), target.begin());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string ModelFileName(int rank, int world_size) {
+  return ShardedName("model", rank, world_size);
+}
+
+std::string OptimizerFileName(int rank, int world_size) {
+  return ShardedName("optimizer", rank, world_size);
+}
+
+std::string LayoutFingerprint(std::span<const CheckpointTensor> tensors) {
+  uint32_t crc = 0;
+  for (const CheckpointTensor& tensor : tensors) {
+    std::string line = tensor.name;
+    for (int64_t size : tensor.shape) absl::StrAppend(&line, " ", size);
+    crc = Crc32c(line + "\n", crc);
+  }
+  return Crc32cToHex(crc);
+}
+
+std::map<std::string, std::string> MomentsMetadata(Shard range, const std::string& layout) {
+  return {
+      {"begin", absl::StrCat(range.begin)}, {"end", absl::StrCat(range.end)}, {"layout", layout}};
+}
+
+size_t NumElements(std::span<const CheckpointTensor> tensors) {
+  size_t size = 0;
+  for (const CheckpointTensor& tensor : tensors) size += tensor.value.size();
+  return size;
+}
+
+absl::Status VerifyCheckpoint(const fs::path& checkpoint, int rank, int world_size) {
+  ASSIGN_OR_RETURN(const Manifest manifest, Manifest::Load(checkpoint));
+  RETURN_IF_ERROR(CheckListing(checkpoint, manifest));
+  for (size_t i = rank; i < manifest.files.size(); i += world_size) {
+    RETURN_IF_ERROR(VerifyFile(checkpoint, manifest.files[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CheckpointState> ReadCheckpointState(const fs::path& checkpoint) {
+  const fs::path path = checkpoint / kStateFile;
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto is = [&](const char* field, auto check) {
+    return json.is_object() && json.contains(field) && (json[field].*check)();
+  };
+  using J = nlohmann::json;
+  if (!is("step", &J::is_number_integer) || !is("num_tokens", &J::is_number_integer) ||
+      !is("upcycled", &J::is_boolean) || !is("world_size", &J::is_number_integer) ||
+      !is("dataset_key", &J::is_string)) {
+    return absl::DataLossError(absl::StrCat(
+        path.string(), ": expected step, num_tokens, upcycled, world_size and dataset_key"));
+  }
+  CheckpointState state;
+  state.step = json["step"];
+  state.num_tokens = json["num_tokens"];
+  state.upcycled = json["upcycled"];
+  state.world_size = json["world_size"];
+  if (state.world_size < 1) {
+    return absl::DataLossError(absl::StrCat(path.string(), ": world_size: got ", state.world_size,
+                                            ", expected at least 1"));
+  }
+  state.dataset_key = json["dataset_key"];
+  ASSIGN_OR_RETURN(const std::string config, ReadFile(checkpoint / kConfigFile));
+  RETURN_IF_ERROR(ParseConfig(config, (checkpoint / kConfigFile).string(), &state.model));
+  return state;
+}
+
+absl::Status ReadWeights(const fs::path& checkpoint, const CheckpointState& state,
+                         std::span<const CheckpointTensor> tensors) {
+  std::map<std::string, const CheckpointTensor*> missing;
+  for (const CheckpointTensor& tensor : tensors) missing[tensor.name] = &tensor;
+  for (int r = 0; r < state.world_size; ++r) {
+    const fs::path path = checkpoint / ModelFileName(r, state.world_size);
+    ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
+    for (const TensorInfo& info : file.tensors()) {
+      const auto found = missing.find(info.name);
+      if (found == missing.end()) continue;
+      RETURN_IF_ERROR(FillTensor(path, file, *found->second));
+      missing.erase(found);
+    }
+  }
+  if (missing.empty()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(checkpoint.string(), " lacks tensor ",
+                                          missing.begin()->first,
+                                          " that model.textproto in it asks for"));
+}
+
+absl::Status ReadMoments(const fs::path& checkpoint, const CheckpointState& state,
+                         std::span<const CheckpointTensor> tensors,
+                         const CheckpointMoments& wanted) {
+  BRAID_CHECK(wanted.m.size() == wanted.range.size() && wanted.v.size() == wanted.range.size());
+  const size_t size = NumElements(tensors);
+  for (int r = 0; r < state.world_size; ++r) {
+    const Shard held = ShardOf(size, r, state.world_size);
+    const Shard part = Overlap(held, wanted.range);
+    if (part.size() == 0) continue;
+    const fs::path path = checkpoint / OptimizerFileName(r, state.world_size);
+    ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
+    RETURN_IF_ERROR(CheckMetadata(path, file, MomentsMetadata(held, LayoutFingerprint(tensors))));
+    const size_t at = part.begin - wanted.range.begin;
+    RETURN_IF_ERROR(FillPart(path, file, "m", held, part, wanted.m.subspan(at)));
+    RETURN_IF_ERROR(FillPart(path, file, "v", held, part, wanted.v.subspan(at)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace braid

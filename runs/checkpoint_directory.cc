@@ -1,0 +1,159 @@
+#include "runs/checkpoint_directory.h"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
+#include "base/check.h"
+#include "base/file_error.h"
+#include "base/status_macros.h"
+#include "runs/checkpoint.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kPrefix[] = "step-";
+constexpr char kTemporary[] = ".tmp";
+
+absl::Status Remove(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  return error ? SystemError("remove", path, error.value()) : absl::OkStatus();
+}
+
+// Renamed first: a removal that is cut short leaves no half checkpoint that
+// looks like a whole one.
+absl::Status RemoveCheckpoint(const fs::path& checkpoint) {
+  fs::path aside = checkpoint;
+  aside += ".old";
+  aside += kTemporary;
+  RETURN_IF_ERROR(Remove(aside));
+  std::error_code error;
+  fs::rename(checkpoint, aside, error);
+  if (error) return SystemError("rename", checkpoint, error.value());
+  return Remove(aside);
+}
+
+bool IsCheckpointName(const std::string& name) {
+  return absl::StartsWith(name, kPrefix) && name.size() > sizeof(kPrefix) - 1 &&
+         std::all_of(name.begin() + sizeof(kPrefix) - 1, name.end(),
+                     [](unsigned char c) { return c >= '0' && c <= '9'; });
+}
+
+bool IsLeftoverName(const std::string& name) {
+  return absl::StartsWith(name, kPrefix) && absl::EndsWith(name, kTemporary);
+}
+
+// Names in `directory` that `wanted` is true for; none when it does not exist.
+absl::StatusOr<std::vector<std::string>> List(const fs::path& directory,
+                                              bool (*wanted)(const std::string&)) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator entry(directory, error), end;
+  if (error == std::errc::no_such_file_or_directory) return names;
+  for (; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (wanted(name)) names.push_back(name);
+  }
+  if (error) return SystemError("list", directory, error.value());
+  return names;
+}
+
+}  // namespace
+
+fs::path CheckpointPath(const fs::path& checkpoints, int64_t step) {
+  return checkpoints / absl::StrFormat("%s%08d", kPrefix, step);
+}
+
+fs::path StagingPath(const fs::path& checkpoints, int64_t step, const std::string& attempt) {
+  fs::path path = CheckpointPath(checkpoints, step);
+  path += absl::StrCat(".", attempt, kTemporary);
+  return path;
+}
+
+// Sorted by number: step numbers of more than eight digits make longer names.
+absl::StatusOr<std::vector<std::string>> ListCheckpoints(const fs::path& directory) {
+  ASSIGN_OR_RETURN(std::vector<std::string> names, List(directory, IsCheckpointName));
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(a.size(), a) > std::pair(b.size(), b);
+  });
+  return names;
+}
+
+bool IsCheckpointDamage(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsNotFound(status) || absl::IsInvalidArgument(status);
+}
+
+absl::StatusOr<std::optional<fs::path>> FirstGoodCheckpoint(const fs::path& checkpoints,
+                                                            const std::vector<std::string>& names,
+                                                            const VerifyCheckpointFn& verify,
+                                                            std::ostream& warnings) {
+  for (const std::string& name : names) {
+    absl::Status damage;
+    RETURN_IF_ERROR(verify(checkpoints / name, &damage));
+    if (damage.ok()) return checkpoints / name;
+    warnings << "checkpoint " << (checkpoints / name).string()
+             << " is damaged and not used: " << damage.message() << std::endl;
+  }
+  if (names.empty()) return std::nullopt;
+  return absl::DataLossError(absl::StrCat("none of the ", names.size(), " checkpoints in ",
+                                          checkpoints.string(),
+                                          " is good; remove them to start again from the first "
+                                          "step"));
+}
+
+absl::StatusOr<std::optional<fs::path>> NewestGoodCheckpoint(const fs::path& checkpoints,
+                                                             std::ostream& warnings) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, ListCheckpoints(checkpoints));
+  const auto verify = [](const fs::path& checkpoint, absl::Status* damage) {
+    const absl::Status status = VerifyCheckpoint(checkpoint);
+    if (!status.ok() && !IsCheckpointDamage(status)) return status;
+    *damage = status;
+    return absl::OkStatus();
+  };
+  return FirstGoodCheckpoint(checkpoints, names, verify, warnings);
+}
+
+absl::Status PublishCheckpoint(const fs::path& checkpoints, int64_t step, const fs::path& staging) {
+  const fs::path final_path = CheckpointPath(checkpoints, step);
+  std::error_code error;
+  if (fs::exists(final_path, error)) RETURN_IF_ERROR(RemoveCheckpoint(final_path));
+  return PublishDirectory(staging, final_path);
+}
+
+absl::Status RotateCheckpoints(const fs::path& checkpoints, int64_t step, int keep_last) {
+  BRAID_CHECK(keep_last >= 1) << keep_last;
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, ListCheckpoints(checkpoints));
+  const auto newest =
+      std::find(names.begin(), names.end(), CheckpointPath(checkpoints, step).filename().string());
+  BRAID_CHECK(newest != names.end()) << step;
+  for (auto it = newest; it != names.end(); ++it) {
+    if (it - newest >= keep_last) RETURN_IF_ERROR(RemoveCheckpoint(checkpoints / *it));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RemoveLaterCheckpoints(const fs::path& checkpoints, int64_t step) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, ListCheckpoints(checkpoints));
+  const std::string kept = CheckpointPath(checkpoints, step).filename();
+  for (const std::string& name : names) {
+    if (name == kept) break;
+    RETURN_IF_ERROR(RemoveCheckpoint(checkpoints / name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RemoveLeftovers(const fs::path& checkpoints) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, List(checkpoints, IsLeftoverName));
+  for (const std::string& name : names) RETURN_IF_ERROR(Remove(checkpoints / name));
+  return absl::OkStatus();
+}
+
+}  // namespace braid

@@ -1,0 +1,122 @@
+#include "runs/forecast.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "model/config/activation_memory.h"
+#include "model/config/model_config.h"
+#include "model/config/model_flops.h"
+#include "model/config/shard.h"
+
+namespace braid {
+namespace {
+
+constexpr int kForecastMaxRanks = 1 << 20;
+constexpr int kMaxMicroBatch = 1 << 10;
+constexpr int64_t kFloat = sizeof(float);
+
+absl::Status Check(bool good, absl::string_view field, double got, absl::string_view expected) {
+  if (good) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("forecast.", field, ": got ", got, ", expected ", expected));
+}
+
+absl::StatusOr<v1::ForecastRequest> Resolve(v1::ForecastRequest request) {
+  if (request.world_size() == 0) request.set_world_size(1);
+  RETURN_IF_ERROR(Check(request.world_size() > 0 && request.world_size() <= kForecastMaxRanks,
+                        "world_size", request.world_size(),
+                        absl::StrCat("1 to ", kForecastMaxRanks)));
+  if (request.micro_batch_size() == 0) request.set_micro_batch_size(1);
+  RETURN_IF_ERROR(
+      Check(request.micro_batch_size() > 0 && request.micro_batch_size() <= kMaxMicroBatch,
+            "micro_batch_size", request.micro_batch_size(), absl::StrCat("1 to ", kMaxMicroBatch)));
+  if (request.global_batch_size() == 0) {
+    request.set_global_batch_size(request.world_size() * request.micro_batch_size());
+  }
+  RETURN_IF_ERROR(Check(request.global_batch_size() >= request.world_size(), "global_batch_size",
+                        request.global_batch_size(), "at least one sequence a rank"));
+  RETURN_IF_ERROR(Check(std::isfinite(request.gflops_per_rank()) && request.gflops_per_rank() >= 0,
+                        "gflops_per_rank", request.gflops_per_rank(), "a positive number"));
+  RETURN_IF_ERROR(
+      Check(std::isfinite(request.link_bytes_per_second()) && request.link_bytes_per_second() >= 0,
+            "link_bytes_per_second", request.link_bytes_per_second(), "a positive number"));
+  return request;
+}
+
+// The rank with the most sequences.
+int64_t SequencesOfARank(const v1::ForecastRequest& request) {
+  return (request.global_batch_size() + request.world_size() - 1) / request.world_size();
+}
+
+void FillMemory(const v1::ModelConfig& model, const v1::ForecastRequest& request,
+                v1::Forecast* forecast) {
+  const int64_t parameters = DescribeModel(model).num_parameters();
+  const Shard shard = ShardOf(static_cast<size_t>(parameters), 0, request.world_size());
+  const int64_t micro_batch =
+      std::min<int64_t>(request.micro_batch_size(), SequencesOfARank(request));
+  forecast->set_weight_bytes(kFloat * parameters);
+  forecast->set_gradient_bytes(kFloat * parameters);
+  forecast->set_moment_bytes(2 * kFloat * parameters);
+  forecast->set_moment_bytes_zero_1(2 * kFloat * static_cast<int64_t>(shard.size()));
+  forecast->set_activation_bytes(ActivationsOf(model, micro_batch).total_bytes());
+  const int64_t others =
+      forecast->weight_bytes() + forecast->gradient_bytes() + forecast->activation_bytes();
+  forecast->set_total_bytes(others + forecast->moment_bytes());
+  forecast->set_total_bytes_zero_1(others + forecast->moment_bytes_zero_1());
+}
+
+void FillWork(const v1::ModelConfig& model, const v1::ForecastRequest& request,
+              v1::Forecast* forecast) {
+  const ModelFlops flops = FlopsPerToken(model);
+  const auto tokens = static_cast<double>(SequencesOfARank(request) * model.sequence_length());
+  forecast->set_step_flops(tokens * flops.total());
+  forecast->set_step_merge_flops(tokens * flops.merge());
+  const double sum = RingAllReduceBytes(forecast->gradient_bytes(), request.world_size());
+  const double spread = RingAllReduceBytes(forecast->weight_bytes(), request.world_size()) / 2;
+  forecast->set_all_reduce_bytes(sum);
+  forecast->set_zero_1_bytes(sum / 2 + spread);
+}
+
+// With ZeRO-1, the default: half of the bytes are gradients, which may travel
+// during the last backward pass, and half are weights, after the update.
+void FillTimes(const v1::ModelConfig& model, v1::Forecast* forecast) {
+  const v1::ForecastRequest& request = forecast->request();
+  if (request.gflops_per_rank() == 0) return;
+  forecast->set_compute_seconds(forecast->step_flops() / (1e9 * request.gflops_per_rank()));
+  forecast->set_step_seconds(forecast->compute_seconds());
+  if (request.link_bytes_per_second() == 0) return;
+  const double each_way = forecast->zero_1_bytes() / 2 / request.link_bytes_per_second();
+  const ModelFlops flops = FlopsPerToken(model);
+  const auto passes = static_cast<double>(
+      (SequencesOfARank(request) + request.micro_batch_size() - 1) / request.micro_batch_size());
+  const double last_backward = forecast->compute_seconds() / passes *
+                               (flops.backward + flops.merge_backward) / flops.total();
+  forecast->set_communication_seconds(2 * each_way);
+  forecast->set_step_seconds(forecast->compute_seconds() + each_way +
+                             std::max(0.0, each_way - last_backward));
+}
+
+}  // namespace
+
+double RingAllReduceBytes(int64_t bytes, int world_size) {
+  return 2.0 * (world_size - 1) / world_size * static_cast<double>(bytes);
+}
+
+absl::StatusOr<v1::Forecast> ForecastTraining(const v1::ModelConfig& resolved,
+                                              const v1::ForecastRequest& request) {
+  if (UsesExperts(resolved) && !MergesExperts(resolved.routing())) {
+    return absl::UnimplementedError(
+        absl::StrCat("forecast: got router ", v1::Router_Name(resolved.routing().router()),
+                     ", expected one that merges experts: CAUSAL_SEGMENT, PREFIX or DENSE"));
+  }
+  v1::Forecast forecast;
+  ASSIGN_OR_RETURN(*forecast.mutable_request(), Resolve(request));
+  FillMemory(resolved, forecast.request(), &forecast);
+  FillWork(resolved, forecast.request(), &forecast);
+  FillTimes(resolved, &forecast);
+  return forecast;
+}
+
+}  // namespace braid

@@ -1,0 +1,117 @@
+#include "runs/metrics_export/run_events.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "formats/event_file.h"
+#include "runs/metrics_export/metric_series.h"
+
+namespace braid {
+namespace {
+
+using tensorboard::Event;
+using tensorboard::Histogram;
+using tensorboard::Metadata;
+using tensorboard::Summary;
+using tensorboard::Tensor;
+
+Event NewEvent(double wall_time, int64_t step) {
+  Event event;
+  event.set_wall_time(wall_time);
+  event.set_step(step);
+  return event;
+}
+
+void AddScalar(std::string tag, double number, Summary* summary) {
+  Summary::Value* value = summary->add_value();
+  value->set_tag(std::move(tag));
+  value->set_simple_value(static_cast<float>(number));
+}
+
+// min and max are the outer edges of the buckets that are not empty: readers take them for the
+// edges of the outermost buckets that they keep.
+void AddBucket(int expert, double weight, Histogram* histogram) {
+  const double middle = expert + 0.5;
+  if (weight > 0) {
+    if (histogram->num() == 0) histogram->set_min(expert);
+    histogram->set_max(expert + 1);
+  }
+  histogram->set_num(histogram->num() + weight);
+  histogram->set_sum(histogram->sum() + weight * middle);
+  histogram->set_sum_squares(histogram->sum_squares() + weight * middle * middle);
+  histogram->add_bucket_limit(expert + 1);
+  histogram->add_bucket(weight);
+}
+
+void AddWeights(const v1::LayerRouting& layer, Summary* summary) {
+  const auto& weights = layer.mean_weights();
+  const auto is_weight = [](double w) { return std::isfinite(w) && w >= 0; };
+  if (weights.empty() || !std::ranges::all_of(weights, is_weight)) return;
+  Summary::Value* value = summary->add_value();
+  value->set_tag(absl::StrFormat("routing/layer_%02d/weight_by_expert", layer.layer()));
+  for (int e = 0; e < weights.size(); ++e) AddBucket(e, weights[e], value->mutable_histogram());
+}
+
+void AddDomain(const v1::DomainEvaluation& domain, const std::string& name, Summary* summary) {
+  const std::string group = absl::StrCat("heldout/", name, "/");
+  AddScalar(group + "perplexity", domain.perplexity_after_first_segment(), summary);
+  AddScalar(group + "loss", domain.loss_after_first_segment(), summary);
+  AddScalar(group + "perplexity_with_first_segment", domain.perplexity(), summary);
+  if (domain.bits_per_byte_after_first_segment() > 0) {
+    AddScalar(group + "bits_per_byte", domain.bits_per_byte_after_first_segment(), summary);
+  }
+}
+
+}  // namespace
+
+std::string RecordOf(const Event& event) { return EventRecord(event.SerializeAsString()); }
+
+Event VersionEvent(double wall_time) {
+  Event event = NewEvent(wall_time, 0);
+  event.set_file_version(std::string(kEventFileVersion));
+  return event;
+}
+
+Event StartEvent(double wall_time, int64_t step) {
+  Event event = NewEvent(wall_time, step);
+  event.mutable_session_log()->set_status(tensorboard::SessionLog::START);
+  return event;
+}
+
+Event StepEvent(const v1::StepMetrics& metrics) {
+  Event event = NewEvent(metrics.time(), metrics.step());
+  Summary* summary = event.mutable_summary();
+  for (const SeriesValue& value : ValuesOf(metrics)) {
+    const bool scalar = value.key.step != nullptr || value.key.layer_series != nullptr;
+    if (scalar) AddScalar(TagOf(value.key), value.value, summary);
+  }
+  for (const v1::LayerRouting& layer : metrics.routing()) AddWeights(layer, summary);
+  return event;
+}
+
+Event TextEvent(double wall_time, int64_t step, std::string_view tag, std::string_view markdown) {
+  Event event = NewEvent(wall_time, step);
+  Summary::Value* value = event.mutable_summary()->add_value();
+  value->set_tag(std::string(tag));
+  value->mutable_metadata()->mutable_plugin()->set_name("text");
+  value->mutable_metadata()->set_data_class(Metadata::TENSOR);
+  Tensor* tensor = value->mutable_tensor();
+  tensor->set_type(Tensor::STRING);
+  tensor->mutable_shape();
+  tensor->add_string_value(std::string(markdown));
+  return event;
+}
+
+Event EvaluationEvent(double wall_time, const v1::Evaluation& evaluation) {
+  Event event = NewEvent(wall_time, evaluation.step());
+  Summary* summary = event.mutable_summary();
+  for (const v1::DomainEvaluation& domain : evaluation.domains()) {
+    AddDomain(domain, domain.domain(), summary);
+  }
+  if (evaluation.has_total()) AddDomain(evaluation.total(), "all", summary);
+  return event;
+}
+
+}  // namespace braid

@@ -1,0 +1,69 @@
+#include "runs/metrics_export/tensorboard_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/file_error.h"
+#include "base/status_macros.h"
+#include "formats/event_file.h"
+#include "runs/metrics_export/run_events.h"
+#include "runs/metrics_export/text_tables.h"
+#include "runs/process_identity.h"
+
+namespace braid {
+
+TensorBoardLog::~TensorBoardLog() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void TensorBoardLog::Append(const v1::StepMetrics& metrics) {
+  const absl::Status status = TryToAppend(metrics);
+  if (status.ok() || warned_) return;
+  warned_ = true;
+  *warnings_ << absl::StrCat("step ", metrics.step(),
+                             " is missing for TensorBoard, as may be others: ", status.message(),
+                             ". Training goes on; `braid metrics --tensorboard` writes them all\n")
+             << std::flush;
+}
+
+absl::Status TensorBoardLog::TryToAppend(const v1::StepMetrics& metrics) {
+  if (descriptor_ < 0) RETURN_IF_ERROR(Open(metrics));
+  return Write(RecordOf(StepEvent(metrics)));
+}
+
+absl::Status TensorBoardLog::Open(const v1::StepMetrics& first) {
+  RETURN_IF_ERROR(MakeDirectories(directory_));
+  const int64_t seconds = SecondsBehindOthers(directory_, static_cast<int64_t>(first.time()));
+  file_ = directory_ / EventFileName(seconds, HostName(), getpid());
+  descriptor_ = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) return SystemError("create", file_, errno);
+  const absl::Status begun = Write(absl::StrCat(
+      RecordOf(VersionEvent(first.time())), RecordOf(StartEvent(first.time(), first.step())),
+      RecordOf(
+          TextEvent(first.time(), first.step(), "run/configuration", ConfigurationTable(spec_)))));
+  if (begun.ok()) return begun;
+  // The next step begins anew: a file without its first events is none.
+  ::close(descriptor_);
+  descriptor_ = -1;
+  ::unlink(file_.c_str());
+  return begun;
+}
+
+// At the end of the whole records, so that a write that failed half-way is written over.
+absl::Status TensorBoardLog::Write(const std::string& records) {
+  const ssize_t written = ::pwrite(descriptor_, records.data(), records.size(), size_);
+  if (written == static_cast<ssize_t>(records.size())) {
+    size_ += written;
+    return absl::OkStatus();
+  }
+  const int error = written < 0 ? errno : ENOSPC;
+  // Shorter records must not leave a tail behind; if even this fails, readers stop there.
+  (void)!::ftruncate(descriptor_, size_);
+  return SystemError("write", file_, error);
+}
+
+}  // namespace braid

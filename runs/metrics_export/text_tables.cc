@@ -1,0 +1,90 @@
+#include "runs/metrics_export/text_tables.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "google/protobuf/text_format.h"
+#include "nlohmann/json.hpp"
+
+namespace braid {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::TextFormat;
+
+std::string Cell(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"|", "\\|"}, {"\n", " "}, {"\r", " "}});
+}
+
+void AddField(const Message& message, const FieldDescriptor* field, const std::string& path,
+              std::string* rows);
+
+void AddFields(const Message& message, const std::string& prefix, std::string* rows) {
+  std::vector<const FieldDescriptor*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    AddField(message, field, absl::StrCat(prefix, field->name()), rows);
+  }
+}
+
+void AddField(const Message& message, const FieldDescriptor* field, const std::string& path,
+              std::string* rows) {
+  const bool repeated = field->is_repeated();
+  if (!repeated && field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+    return AddFields(message.GetReflection()->GetMessage(message, field), path + ".", rows);
+  }
+  const int size = repeated ? message.GetReflection()->FieldSize(message, field) : 1;
+  std::string values;
+  for (int i = 0; i < size; ++i) {
+    std::string value;
+    TextFormat::PrintFieldValueToString(message, field, repeated ? i : -1, &value);
+    absl::StrAppend(&values, i > 0 ? ", " : "", value);
+  }
+  absl::StrAppend(rows, "| ", Cell(path), " | ", Cell(values), " |\n");
+}
+
+std::string EvaluationRow(const v1::DomainEvaluation& domain) {
+  return absl::StrFormat("| %s | %d | %.2f | %.4f | %.2f |\n", Cell(domain.domain()),
+                         domain.num_tokens_after_first_segment(),
+                         domain.perplexity_after_first_segment(), domain.loss_after_first_segment(),
+                         domain.perplexity());
+}
+
+}  // namespace
+
+std::string ConfigurationTable(const v1::RunSpec& spec) {
+  std::string rows = "| setting | value |\n|---|---|\n";
+  AddFields(spec, "", &rows);
+  return rows;
+}
+
+std::string EvaluationTable(const v1::Evaluation& evaluation) {
+  std::string rows = absl::StrCat(
+      "Step ", evaluation.step(), ", ", v1::InferenceRouting_Name(evaluation.routing()),
+      ". The main perplexity leaves out the first segment of each window.\n\n",
+      "| domain | tokens | perplexity | loss, nats per token | perplexity with first segments |\n",
+      "|---|---:|---:|---:|---:|\n");
+  for (const v1::DomainEvaluation& domain : evaluation.domains()) rows += EvaluationRow(domain);
+  return rows + EvaluationRow(evaluation.total());
+}
+
+std::string ValidUtf8(std::string_view text) {
+  using Json = nlohmann::json;
+  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))
+      .get<std::string>();
+}
+
+std::string Verbatim(std::string_view text) {
+  std::string block;
+  const std::string valid = ValidUtf8(text);
+  for (const auto line : absl::StrSplit(valid, '\n')) {
+    absl::StrAppend(&block, "    ", line, "\n");
+  }
+  return block;
+}
+
+}  // namespace braid

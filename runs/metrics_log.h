@@ -1,0 +1,47 @@
+// metrics.jsonl as its writer sees it: one StepMetrics per line, in step order,
+// each step once.
+#ifndef BRAID_RUNS_METRICS_LOG_H_
+#define BRAID_RUNS_METRICS_LOG_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "braid/v1/training.pb.h"
+
+namespace braid {
+
+// One line without newline: proto3 JSON, snake_case names, every scalar present.
+std::string MetricsLine(const v1::StepMetrics& metrics);
+
+class MetricsLog {
+ public:
+  // Opens the log to continue after `step`: lines of later steps, and a last line
+  // cut short by a crash, are removed.
+  static absl::StatusOr<std::unique_ptr<MetricsLog>> Open(const std::filesystem::path& path,
+                                                          int64_t step);
+  ~MetricsLog();
+  MetricsLog(const MetricsLog&) = delete;
+  MetricsLog& operator=(const MetricsLog&) = delete;
+
+  // In one write, so that a reader sees whole lines.
+  absl::Status Append(const v1::StepMetrics& metrics);
+
+  // Flushes to the device: before a checkpoint is published, so that the lines up
+  // to its step outlive a power cut with it. From any thread.
+  absl::Status Sync();
+
+ private:
+  MetricsLog(std::filesystem::path path, int descriptor)
+      : path_(std::move(path)), descriptor_(descriptor) {}
+
+  std::filesystem::path path_;
+  int descriptor_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_RUNS_METRICS_LOG_H_

@@ -1,0 +1,177 @@
+#include "runs/run_directory.h"
+
+#include <algorithm>
+#include <fstream>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/file_error.h"
+#include "base/status_macros.h"
+#include "google/protobuf/text_format.h"
+#include "google/protobuf/util/json_util.h"
+#include "nlohmann/json.hpp"
+#include "proto/config_text.h"
+#include "runs/metrics_reader.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A metrics line is a few hundred bytes; with routing of many layers and experts
+// it can be more, and then the whole file is read.
+constexpr int64_t kTailBytes = 1 << 16;
+
+template <class Message>
+std::optional<Message> FromJson(const std::string& text) {
+  Message message;
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  if (!google::protobuf::util::JsonStringToMessage(text, &message, options).ok()) {
+    return std::nullopt;
+  }
+  return message;
+}
+
+// The last `limit` bytes of a file, whole lines only: a first line that is cut and
+// a last one without newline are left out.
+std::string WholeLinesAtEnd(const fs::path& path, int64_t limit) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return "";
+  const int64_t size = static_cast<int64_t>(file.tellg());
+  const int64_t begin = std::max<int64_t>(size - limit, 0);
+  std::string text(size - begin, '\0');
+  file.seekg(begin);
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  const size_t end = text.rfind('\n');
+  text.resize(end == std::string::npos ? 0 : end + 1);
+  if (begin > 0) text.erase(0, std::min(text.find('\n'), text.size() - 1) + 1);
+  return text;
+}
+
+}  // namespace
+
+absl::Status RunDirectory::WriteSpec(const v1::RunSpec& run_spec) const {
+  RETURN_IF_ERROR(MakeDirectories(root_));
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(run_spec, &text);
+  return WriteFileAtomically(spec(), text);
+}
+
+absl::StatusOr<v1::RunSpec> RunDirectory::ReadSpec() const {
+  absl::StatusOr<std::string> text = ReadFile(spec());
+  if (absl::IsNotFound(text.status())) {
+    return absl::NotFoundError(
+        absl::StrCat(root_.string(), " is not a run directory: it has no run.textproto"));
+  }
+  RETURN_IF_ERROR(text.status());
+  v1::RunSpec result;
+  RETURN_IF_ERROR(ParseConfig(*text, spec().string(), &result));
+  return result;
+}
+
+absl::StatusOr<std::vector<v1::StepMetrics>> RunDirectory::ReadMetrics(int64_t after_line) const {
+  std::vector<v1::StepMetrics> result;
+  MetricsReader reader(metrics());
+  while (reader.NextLine()) {
+    if (reader.line_number() <= after_line) continue;
+    ASSIGN_OR_RETURN(result.emplace_back(), reader.Parse());
+  }
+  return result;
+}
+
+std::vector<v1::StepMetrics> RunDirectory::ReadRecentMetrics(int64_t limit) const {
+  std::string text = WholeLinesAtEnd(metrics(), kTailBytes);
+  if (text.empty()) text = WholeLinesAtEnd(metrics(), INT64_MAX);
+  std::vector<v1::StepMetrics> result;
+  while (!text.empty() && std::ssize(result) < limit) {
+    text.pop_back();
+    const size_t start = text.rfind('\n') + 1;
+    std::optional<v1::StepMetrics> parsed = FromJson<v1::StepMetrics>(text.substr(start));
+    if (!parsed) break;
+    result.push_back(*std::move(parsed));
+    text.resize(start);
+  }
+  std::reverse(result.begin(), result.end());
+  return result;
+}
+
+std::optional<v1::StepMetrics> RunDirectory::ReadNewestMetrics() const {
+  std::vector<v1::StepMetrics> newest = ReadRecentMetrics(1);
+  if (newest.empty()) return std::nullopt;
+  return std::move(newest.front());
+}
+
+absl::Status RunDirectory::WriteExit(const ExitRecord& record, int rank) const {
+  const nlohmann::json json = {{"outcome", record.outcome},
+                               {"error", record.error},
+                               {"step", record.step},
+                               {"nonce", record.nonce},
+                               {"retryable", record.retryable}};
+  const fs::path own = root_ / absl::StrCat("exit.rank-", rank, ".json");
+  const std::string text =
+      json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  RETURN_IF_ERROR(WriteFileAtomically(own, text));
+  std::error_code error;
+  fs::rename(own, exit(), error);
+  return error ? SystemError("rename to", exit(), error.value()) : absl::OkStatus();
+}
+
+std::optional<ExitRecord> RunDirectory::ReadExit() const {
+  absl::StatusOr<std::string> text = ReadFile(exit());
+  if (!text.ok()) return std::nullopt;
+  const nlohmann::json json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("outcome") || !json["outcome"].is_string()) {
+    return std::nullopt;
+  }
+  ExitRecord record{.outcome = json["outcome"].get<std::string>(), .error = "", .step = 0};
+  if (json.contains("nonce") && json["nonce"].is_string()) record.nonce = json["nonce"];
+  if (json.contains("retryable") && json["retryable"].is_boolean()) {
+    record.retryable = json["retryable"];
+  }
+  if (json.contains("error") && json["error"].is_string()) record.error = json["error"];
+  if (json.contains("step") && json["step"].is_number_integer()) record.step = json["step"];
+  return record;
+}
+
+absl::Status RunDirectory::RemoveExit() const {
+  std::error_code error;
+  fs::remove(exit(), error);
+  return error ? SystemError("remove", exit(), error.value()) : absl::OkStatus();
+}
+
+absl::Status RunDirectory::WriteHeartbeat(const v1::Heartbeat& heartbeat) const {
+  RETURN_IF_ERROR(MakeDirectories(heartbeats()));
+  std::string json;
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  (void)google::protobuf::util::MessageToJsonString(heartbeat, &json, options);
+  const std::string name = absl::StrCat("rank-", heartbeat.rank());
+  // A rank of the attempt before, if it still writes, has a file of its own.
+  const fs::path own = heartbeats() / absl::StrCat(name, ".", heartbeat.nonce(), ".new");
+  RETURN_IF_ERROR(WriteFileAtomically(own, json + "\n", Durability::kRenamed));
+  const fs::path path = heartbeats() / (name + ".json");
+  std::error_code error;
+  fs::rename(own, path, error);
+  return error ? SystemError("rename to", path, error.value()) : absl::OkStatus();
+}
+
+std::vector<v1::Heartbeat> RunDirectory::ReadHeartbeats() const {
+  std::vector<v1::Heartbeat> result;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(heartbeats(), error)) {
+    if (entry.path().extension() != ".json") continue;
+    absl::StatusOr<std::string> text = ReadFile(entry.path());
+    if (!text.ok()) continue;
+    if (auto heartbeat = FromJson<v1::Heartbeat>(*text)) result.push_back(*std::move(heartbeat));
+  }
+  std::sort(result.begin(), result.end(),
+            [](const v1::Heartbeat& a, const v1::Heartbeat& b) { return a.rank() < b.rank(); });
+  return result;
+}
+
+}  // namespace braid

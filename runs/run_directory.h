@@ -1,0 +1,121 @@
+// The files of a training run. The run directory is the whole interface between
+// the trainer, which writes it, and everything that watches runs; a run can be
+// inspected, moved or resumed without any server.
+//
+//   run.textproto        the resolved RunSpec
+//   tokenizer.model      copy of the dataset's
+//   metrics.jsonl        one StepMetrics per line, in step order
+//   tensorboard/         the same for TensorBoard; docs/formats/metrics.md
+//   heartbeat/rank-0.json
+//   checkpoints/         step-00000480/ ...; see runs/checkpoint.h
+//   launch.json          how to start the ranks; written by the launcher
+//   process.json         who supervises it
+//   attempt.json         mpirun of the present attempt; ranks of another end themselves
+//   stop.json            somebody asked the launch to stop
+//   events.jsonl, supervision.json   what happened, by the supervisor; docs/supervision.md
+//   trainer.log          stdout and stderr of the ranks
+//   exit.json            how the last attempt ended
+#ifndef BRAID_RUNS_RUN_DIRECTORY_H_
+#define BRAID_RUNS_RUN_DIRECTORY_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "braid/v1/training.pb.h"
+
+namespace braid {
+
+inline constexpr std::string_view kSucceeded = "succeeded";
+inline constexpr std::string_view kStopped = "stopped";
+inline constexpr std::string_view kFailed = "failed";
+
+// Exit codes of braid-trainer.
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitNotFound = 3;
+// Asked to stop, and saved a checkpoint first.
+inline constexpr int kExitStopped = 75;
+// Another attempt to train this run has begun: nothing was written.
+inline constexpr int kExitFenced = 76;
+
+// In the environment of a rank: names the attempt that it belongs to.
+inline constexpr char kNonceVariable[] = "BRAID_RUN_NONCE";
+
+// exit.json.
+struct ExitRecord {
+  std::string outcome;  // kSucceeded, kStopped or kFailed
+  std::string error;    // the cause when kFailed, else empty
+  int64_t step = 0;     // steps completed
+  // The attempt; empty when the trainer was started by hand.
+  std::string nonce = {};
+  // Whether to try again may help: not when the same would happen.
+  bool retryable = true;
+};
+
+// Names, reads and writes the files above. Holds only the path, so it is cheap
+// to copy and safe to use from several threads.
+class RunDirectory {
+ public:
+  explicit RunDirectory(std::filesystem::path root) : root_(std::move(root)) {}
+
+  const std::filesystem::path& root() const { return root_; }
+  std::filesystem::path spec() const { return root_ / "run.textproto"; }
+  std::filesystem::path tokenizer() const { return root_ / "tokenizer.model"; }
+  std::filesystem::path metrics() const { return root_ / "metrics.jsonl"; }
+  std::filesystem::path tensorboard() const { return root_ / "tensorboard"; }
+  std::filesystem::path evaluation() const { return root_ / "evaluation.json"; }
+  std::filesystem::path sample() const { return root_ / "sample.txt"; }
+  std::filesystem::path heartbeats() const { return root_ / "heartbeat"; }
+  std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }
+  std::filesystem::path launch() const { return root_ / "launch.json"; }
+  std::filesystem::path process() const { return root_ / "process.json"; }
+  std::filesystem::path attempt() const { return root_ / "attempt.json"; }
+  std::filesystem::path stop() const { return root_ / "stop.json"; }
+  std::filesystem::path events() const { return root_ / "events.jsonl"; }
+  std::filesystem::path supervision() const { return root_ / "supervision.json"; }
+  std::filesystem::path log() const { return root_ / "trainer.log"; }
+  std::filesystem::path exit() const { return root_ / "exit.json"; }
+
+  // Creates the directory with a resolved spec in it.
+  absl::Status WriteSpec(const v1::RunSpec& spec) const;
+  // NotFound, naming the directory, when it is not a run directory.
+  absl::StatusOr<v1::RunSpec> ReadSpec() const;
+
+  // Metrics lines after the first `after_line` ones; a last line that is still
+  // being written (no newline) is left for the next call. Empty when there is no
+  // file yet. All in memory; MetricsReader takes one after the other.
+  absl::StatusOr<std::vector<v1::StepMetrics>> ReadMetrics(int64_t after_line) const;
+  // The newest complete lines, oldest first: at most `limit`, and what of them is in
+  // the last 64 KiB of the file, but the newest always. Takes the same time however
+  // long the run is.
+  std::vector<v1::StepMetrics> ReadRecentMetrics(int64_t limit) const;
+  // The newest complete line.
+  std::optional<v1::StepMetrics> ReadNewestMetrics() const;
+
+  // `rank` of the writer: when several ranks fail at once, one of their records
+  // stays, whole.
+  absl::Status WriteExit(const ExitRecord& record, int rank = 0) const;
+  // Absent while running and after a crash. A launcher calls RemoveExit first.
+  std::optional<ExitRecord> ReadExit() const;
+  absl::Status RemoveExit() const;
+
+  // Replaced by rename, without fsync: readers never see half a heartbeat.
+  absl::Status WriteHeartbeat(const v1::Heartbeat& heartbeat) const;
+  // By rank; unreadable ones are left out.
+  std::vector<v1::Heartbeat> ReadHeartbeats() const;
+
+ private:
+  std::filesystem::path root_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_RUNS_RUN_DIRECTORY_H_

@@ -1,0 +1,23 @@
+// What was found out about a run after it was trained, in its directory.
+#ifndef BRAID_RUNS_RUN_EVALUATION_H_
+#define BRAID_RUNS_RUN_EVALUATION_H_
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "braid/v1/analysis.pb.h"
+#include "runs/run_directory.h"
+
+namespace braid {
+
+// Empty when there is no such file.
+absl::StatusOr<std::string> ReadIfPresent(const std::filesystem::path& path);
+
+// evaluation.json; absent when it is missing or empty, DataLoss names a damaged one.
+absl::StatusOr<std::optional<v1::Evaluation>> ReadEvaluation(const RunDirectory& run);
+
+}  // namespace braid
+
+#endif  // BRAID_RUNS_RUN_EVALUATION_H_

@@ -1,0 +1,353 @@
+#include "runs/run_spec.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+#include "formats/manifest.h"
+#include "model/config/model_config.h"
+#include "nlohmann/json.hpp"
+#include "runs/launch_config.h"
+#include "runs/starting_point.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// What the corpus job calls the output of its last stage.
+constexpr char kDatasetKind[] = "pack";
+constexpr int64_t kMaxMicroBatchTokens = 16384;
+// Far beyond use, and small enough that a slip of the keyboard neither exhausts the
+// memory nor overflows the count of tokens.
+constexpr int32_t kMaxBatch = 1 << 20;
+constexpr int32_t kMaxThreads = 1024;
+// Messages that amortise their latency and still leave several a backward pass.
+constexpr int64_t kBucketBytes = 25 << 20;
+constexpr int64_t kMinBucketBytes = 1 << 10;
+constexpr int64_t kMaxSteps = int64_t{1} << 32;
+
+absl::Status BadField(std::string_view field, std::string_view got, std::string_view expected) {
+  return absl::InvalidArgumentError(absl::StrCat(std::string(field), ": got ", std::string(got),
+                                                 ", expected ", std::string(expected)));
+}
+
+absl::Status Check(bool good, std::string_view field, double got, std::string_view expected) {
+  return good ? absl::OkStatus() : BadField(field, absl::StrCat(got), expected);
+}
+
+// Reads the fields of dataset.json; the first problem is kept.
+class DatasetJson {
+ public:
+  DatasetJson(const json& object, std::string path) : object_(object), path_(std::move(path)) {}
+
+  int64_t Integer(const char* field, int64_t minimum, int64_t maximum) {
+    const auto it = object_.find(field);
+    if (it == object_.end() || !it->is_number_integer()) return Fail(field, "an integer"), minimum;
+    const int64_t value = it->get<int64_t>();
+    if (value >= minimum && value <= maximum) return value;
+    return Fail(field, absl::StrCat(minimum, " to ", maximum)), minimum;
+  }
+
+  std::string Text(const char* field) {
+    const auto it = object_.find(field);
+    if (it == object_.end() || !it->is_string()) return Fail(field, "a string"), "";
+    return it->get<std::string>();
+  }
+
+  std::vector<std::string> Texts(const char* field) {
+    const auto it = object_.find(field);
+    std::vector<std::string> result;
+    if (it == object_.end() || !it->is_array()) return Fail(field, "a list of strings"), result;
+    for (const json& element : *it) {
+      if (!element.is_string()) return Fail(field, "a list of strings"), result;
+      result.push_back(element.get<std::string>());
+    }
+    return result;
+  }
+
+  const absl::Status& status() const { return status_; }
+
+ private:
+  void Fail(const char* field, std::string_view expected) {
+    const std::string got = object_.contains(field) ? object_[field].dump() : "nothing";
+    if (status_.ok()) status_ = BadField(absl::StrCat(path_, ": ", field), got, expected);
+  }
+
+  const json& object_;
+  std::string path_;
+  absl::Status status_;
+};
+
+// Values that a double field takes when it is zero, which is how proto3 says that
+// it is not set.
+void Default(double value, double (v1::OptimizerConfig::*get)() const,
+             void (v1::OptimizerConfig::*set)(double), v1::OptimizerConfig* config) {
+  if ((config->*get)() == 0) (config->*set)(value);
+}
+
+void FillOptimizer(v1::OptimizerConfig* config) {
+  using C = v1::OptimizerConfig;
+  Default(2e-4, &C::learning_rate, &C::set_learning_rate, config);
+  Default(0.9, &C::beta1, &C::set_beta1, config);
+  Default(0.95, &C::beta2, &C::set_beta2, config);
+  Default(1e-8, &C::epsilon, &C::set_epsilon, config);
+  Default(0.1, &C::weight_decay, &C::set_weight_decay, config);
+  Default(1.0, &C::clip_norm, &C::set_clip_norm, config);
+  Default(0.05, &C::warmup_fraction, &C::set_warmup_fraction, config);
+  Default(0.1, &C::final_lr_ratio, &C::set_final_lr_ratio, config);
+}
+
+absl::Status CheckOptimizer(const v1::OptimizerConfig& c) {
+  const auto finite_positive = [](double x) { return std::isfinite(x) && x > 0; };
+  RETURN_IF_ERROR(Check(finite_positive(c.learning_rate()), "optimizer.learning_rate",
+                        c.learning_rate(), "a positive number"));
+  RETURN_IF_ERROR(Check(c.beta1() > 0 && c.beta1() < 1, "optimizer.beta1", c.beta1(),
+                        "more than 0 and less than 1"));
+  RETURN_IF_ERROR(Check(c.beta2() > 0 && c.beta2() < 1, "optimizer.beta2", c.beta2(),
+                        "more than 0 and less than 1"));
+  RETURN_IF_ERROR(
+      Check(finite_positive(c.epsilon()), "optimizer.epsilon", c.epsilon(), "a positive number"));
+  RETURN_IF_ERROR(Check(std::isfinite(c.weight_decay()) && c.weight_decay() < 1,
+                        "optimizer.weight_decay", c.weight_decay(),
+                        "less than 1 (negative for none)"));
+  RETURN_IF_ERROR(Check(std::isfinite(c.clip_norm()), "optimizer.clip_norm", c.clip_norm(),
+                        "a number (negative for none)"));
+  RETURN_IF_ERROR(Check(c.warmup_fraction() >= 0 && c.warmup_fraction() < 1,
+                        "optimizer.warmup_fraction", c.warmup_fraction(),
+                        "at least 0 and less than 1"));
+  return Check(c.final_lr_ratio() >= 0 && c.final_lr_ratio() <= 1, "optimizer.final_lr_ratio",
+               c.final_lr_ratio(), "between 0 and 1");
+}
+
+// A resolved model says all of these. The weights it started from may be gone when
+// the run is resumed.
+bool SaysWholeShape(const v1::ModelConfig& m) {
+  return m.num_layers() > 0 && m.d_model() > 0 && m.num_heads() > 0 && m.d_ff() > 0 &&
+         m.vocab_size() > 0 && m.rope_theta() > 0 && m.norm_epsilon() > 0 &&
+         m.routing().num_experts() > 0;
+}
+
+absl::Status FillFromStartingPoint(v1::RunSpec* spec) {
+  if (spec->init_from().empty()) return absl::OkStatus();
+  const absl::StatusOr<StartingPoint> start = FindStartingPoint(spec->init_from());
+  if (absl::IsNotFound(start.status()) && SaysWholeShape(spec->model())) return absl::OkStatus();
+  RETURN_IF_ERROR(start.status());
+  RETURN_IF_ERROR(CheckSameTokenizer(start->checkpoint, spec->dataset_dir()));
+  ASSIGN_OR_RETURN(*spec->mutable_model(), ShapeFrom(start->model, spec->model()));
+  spec->set_init_from(start->checkpoint.string());
+  return absl::OkStatus();
+}
+
+absl::Status FillLengths(const DatasetInfo& data, v1::ModelConfig* model) {
+  const auto fits = [](int64_t asked, int64_t has) { return asked == 0 || asked == has; };
+  if (!fits(model->vocab_size(), data.vocab_size)) {
+    return BadField("model.vocab_size", absl::StrCat(model->vocab_size()),
+                    absl::StrCat("the vocabulary of the dataset's tokenizer, ", data.vocab_size,
+                                 " (leave it unset)"));
+  }
+  if (!fits(model->sequence_length(), data.sequence_length)) {
+    return BadField("model.sequence_length", absl::StrCat(model->sequence_length()),
+                    absl::StrCat("the length the dataset was packed to, ", data.sequence_length,
+                                 " (leave it unset, or pack the corpus again)"));
+  }
+  model->set_vocab_size(data.vocab_size);
+  model->set_sequence_length(static_cast<int32_t>(data.sequence_length));
+  return absl::OkStatus();
+}
+
+absl::Status FillBatch(const DatasetInfo& data, int32_t world_size, v1::BatchConfig* batch) {
+  if (batch->global_batch_size() == 0) batch->set_global_batch_size(4);
+  RETURN_IF_ERROR(
+      Check(batch->global_batch_size() >= world_size, "batch.global_batch_size",
+            batch->global_batch_size(),
+            absl::StrCat("at least one sequence a rank (world_size: ", world_size, ")")));
+  RETURN_IF_ERROR(Check(batch->global_batch_size() <= kMaxBatch, "batch.global_batch_size",
+                        batch->global_batch_size(), absl::StrCat("at most ", kMaxBatch)));
+  const int64_t share = (batch->global_batch_size() + world_size - 1) / world_size;
+  const int64_t limit = std::max<int64_t>(kMaxMicroBatchTokens / data.sequence_length, 1);
+  if (batch->micro_batch_size() == 0) {
+    batch->set_micro_batch_size(static_cast<int32_t>(std::min(share, limit)));
+  }
+  return Check(batch->micro_batch_size() > 0, "batch.micro_batch_size", batch->micro_batch_size(),
+               "at least 1");
+}
+
+absl::Status FillUpcycling(v1::RunSpec* spec) {
+  if (!UsesExperts(spec->model())) {
+    spec->mutable_upcycling()->set_dense_fraction(-1);
+    return absl::OkStatus();
+  }
+  const double fraction = spec->upcycling().dense_fraction();
+  if (fraction == 0) {
+    // Experts that are scaled by their scores do not start where the dense model ended.
+    const bool seamless = MergesExperts(spec->model().routing());
+    spec->mutable_upcycling()->set_dense_fraction(seamless ? 0.05 : -1);
+  }
+  return Check(fraction < 1, "upcycling.dense_fraction", fraction,
+               "less than 1 (negative trains experts from the first step)");
+}
+
+absl::Status FillRanks(v1::RunSpec* spec) {
+  RETURN_IF_ERROR(ResolveLaunch(spec));
+  const int32_t cores = std::max(1u, std::thread::hardware_concurrency());
+  if (spec->threads_per_rank() == 0) {
+    spec->set_threads_per_rank(std::max(1, cores / RanksPerMachine(*spec)));
+  }
+  return Check(spec->threads_per_rank() > 0 && spec->threads_per_rank() <= kMaxThreads,
+               "threads_per_rank", spec->threads_per_rank(), absl::StrCat("1 to ", kMaxThreads));
+}
+
+absl::Status FillSharing(v1::RunSpec* spec) {
+  if (spec->optimizer_sharding() == v1::OPTIMIZER_SHARDING_UNSPECIFIED) {
+    spec->set_optimizer_sharding(v1::ZERO_1);
+  }
+  RETURN_IF_ERROR(Check(v1::OptimizerSharding_IsValid(spec->optimizer_sharding()),
+                        "optimizer_sharding", spec->optimizer_sharding(), "REPLICATED or ZERO_1"));
+  v1::ReductionConfig* reduction = spec->mutable_reduction();
+  if (reduction->bucket_bytes() == 0) reduction->set_bucket_bytes(kBucketBytes);
+  RETURN_IF_ERROR(Check(reduction->bucket_bytes() >= kMinBucketBytes, "reduction.bucket_bytes",
+                        static_cast<double>(reduction->bucket_bytes()),
+                        absl::StrCat("at least ", kMinBucketBytes)));
+  if (spec->weight_check_every_steps() == 0) spec->set_weight_check_every_steps(100);
+  return absl::OkStatus();
+}
+
+absl::Status FillSteps(const DatasetInfo& data, v1::RunSpec* spec) {
+  const int64_t batch = spec->batch().global_batch_size();
+  if (spec->num_steps() == 0) spec->set_num_steps((data.num_instances + batch - 1) / batch);
+  RETURN_IF_ERROR(Check(spec->num_steps() > 0 && spec->num_steps() <= kMaxSteps, "num_steps",
+                        static_cast<double>(spec->num_steps()), absl::StrCat("1 to ", kMaxSteps)));
+  v1::CheckpointConfig* checkpoint = spec->mutable_checkpoint();
+  if (checkpoint->every_steps() == 0) {
+    checkpoint->set_every_steps(std::max<int64_t>(50, spec->num_steps() / 10));
+  }
+  RETURN_IF_ERROR(Check(checkpoint->every_steps() > 0, "checkpoint.every_steps",
+                        static_cast<double>(checkpoint->every_steps()), "at least 1"));
+  if (checkpoint->keep_last() == 0) checkpoint->set_keep_last(2);
+  RETURN_IF_ERROR(Check(checkpoint->keep_last() > 0, "checkpoint.keep_last",
+                        checkpoint->keep_last(), "at least 1"));
+  if (spec->routing_every_steps() == 0) spec->set_routing_every_steps(10);
+  return Check(spec->routing_every_steps() > 0, "routing_every_steps",
+               static_cast<double>(spec->routing_every_steps()), "at least 1");
+}
+
+absl::Status CheckPositive(double value, const char* field) {
+  return Check(std::isfinite(value) && value > 0, field, value, "a number above 0");
+}
+
+std::string ShapeName(const v1::ModelConfig& model) {
+  if (!model.preset().empty()) return model.preset();
+  std::string name = absl::StrCat("d", model.d_model(), "-l", model.num_layers());
+  if (UsesExperts(model)) absl::StrAppend(&name, "-e", model.routing().num_experts());
+  return name;
+}
+
+}  // namespace
+
+absl::StatusOr<DatasetInfo> ReadDatasetInfo(const fs::path& dataset_dir) {
+  const fs::path path = dataset_dir / "dataset.json";
+  absl::StatusOr<std::string> text = ReadFile(path);
+  if (absl::IsNotFound(text.status())) {
+    return absl::NotFoundError(absl::StrCat(dataset_dir.string(),
+                                            " is not a packed dataset: it has no dataset.json; "
+                                            "give the dataset_dir that the corpus job reports"));
+  }
+  RETURN_IF_ERROR(text.status());
+  const json object = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) {
+    return absl::DataLossError(absl::StrCat(path.string(), " is damaged: not a JSON object"));
+  }
+  DatasetJson fields(object, path.string());
+  DatasetInfo info;
+  info.sequence_length = fields.Integer("sequence_length", 1, INT32_MAX);
+  info.vocab_size = static_cast<int32_t>(fields.Integer("vocab_size", 1, INT32_MAX));
+  info.eos_id = static_cast<int32_t>(fields.Integer("eos_id", 0, INT32_MAX));
+  info.num_instances = fields.Integer("num_instances", 0, INT64_MAX);
+  info.num_tokens = fields.Integer("num_tokens", 0, INT64_MAX);
+  info.domains = fields.Texts("domains");
+  info.order = fields.Text("order");
+  info.name = fields.Text("name");
+  info.key = fields.Text("key");
+  RETURN_IF_ERROR(fields.status());
+  return info;
+}
+
+absl::Status VerifyDataset(const fs::path& dataset_dir) {
+  const absl::StatusOr<Manifest> manifest = Manifest::Load(dataset_dir);
+  if (absl::IsNotFound(manifest.status())) {
+    return absl::NotFoundError(absl::StrCat(
+        dataset_dir.string(), " has no ", kManifestName,
+        ", so nothing tells whether it is whole; copy the dataset_dir again that the corpus job "
+        "reports"));
+  }
+  RETURN_IF_ERROR(manifest.status());
+  RETURN_IF_ERROR(manifest->VerifyAll(dataset_dir));
+  ASSIGN_OR_RETURN(const DatasetInfo info, ReadDatasetInfo(dataset_dir));
+  for (const char* name : {"dataset.json", "instances.bin", "instances.idx", "tokenizer.model"}) {
+    if (manifest->Find(name) == nullptr) {
+      return absl::DataLossError(absl::StrCat((dataset_dir / kManifestName).string(), ": no entry ",
+                                              name, ": not the manifest of a packed dataset"));
+    }
+  }
+  if (manifest->kind == kDatasetKind && manifest->key == info.key) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat((dataset_dir / kManifestName).string(), ": got ",
+                                          manifest->kind, " ", manifest->key, ", expected ",
+                                          kDatasetKind, " ", info.key, " as dataset.json says"));
+}
+
+absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
+  if (spec.dataset_dir().empty()) {
+    return BadField("dataset_dir", "nothing", "the directory of a packed dataset");
+  }
+  v1::RunSpec resolved = spec;
+  resolved.set_dataset_dir(fs::absolute(spec.dataset_dir()).lexically_normal().string());
+  ASSIGN_OR_RETURN(const DatasetInfo data, ReadDatasetInfo(resolved.dataset_dir()));
+  if (data.num_instances == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dataset_dir: ", resolved.dataset_dir(), " holds no training instance"));
+  }
+  RETURN_IF_ERROR(FillLengths(data, resolved.mutable_model()));
+  RETURN_IF_ERROR(FillFromStartingPoint(&resolved));
+  ASSIGN_OR_RETURN(*resolved.mutable_model(), ResolveModelConfig(resolved.model()));
+  RETURN_IF_ERROR(FillRanks(&resolved));
+  RETURN_IF_ERROR(FillSharing(&resolved));
+  RETURN_IF_ERROR(FillBatch(data, resolved.world_size(), resolved.mutable_batch()));
+  RETURN_IF_ERROR(FillSteps(data, &resolved));
+  RETURN_IF_ERROR(FillUpcycling(&resolved));
+  FillOptimizer(resolved.mutable_optimizer());
+  RETURN_IF_ERROR(CheckOptimizer(resolved.optimizer()));
+  RETURN_IF_ERROR(FillSupervision(resolved.mutable_supervision()));
+  if (resolved.name().empty()) resolved.set_name(ShapeName(resolved.model()));
+  return resolved;
+}
+
+absl::Status FillSupervision(v1::SupervisionConfig* config) {
+  if (config->hang_seconds() == 0) config->set_hang_seconds(30);
+  if (config->hang_steps() == 0) config->set_hang_steps(3);
+  if (config->max_restarts() == 0) config->set_max_restarts(3);
+  if (config->backoff_seconds() == 0) config->set_backoff_seconds(1);
+  if (config->slow_rank_ratio() == 0) config->set_slow_rank_ratio(1.3);
+  if (config->slow_rank_steps() == 0) config->set_slow_rank_steps(20);
+  RETURN_IF_ERROR(CheckPositive(config->hang_seconds(), "supervision.hang_seconds"));
+  RETURN_IF_ERROR(CheckPositive(config->hang_steps(), "supervision.hang_steps"));
+  RETURN_IF_ERROR(CheckPositive(config->backoff_seconds(), "supervision.backoff_seconds"));
+  RETURN_IF_ERROR(Check(config->slow_rank_ratio() > 1, "supervision.slow_rank_ratio",
+                        config->slow_rank_ratio(), "a number above 1"));
+  return Check(config->slow_rank_steps() > 0, "supervision.slow_rank_steps",
+               config->slow_rank_steps(), "at least 1");
+}
+
+int64_t DenseSteps(const v1::RunSpec& resolved) {
+  const double fraction = resolved.upcycling().dense_fraction();
+  if (!UsesExperts(resolved.model()) || !(fraction > 0)) return 0;
+  const double steps = std::ceil(fraction * static_cast<double>(resolved.num_steps()) - 1e-9);
+  return std::clamp<int64_t>(static_cast<int64_t>(steps), 0, resolved.num_steps() - 1);
+}
+
+}  // namespace braid

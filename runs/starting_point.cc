@@ -1,0 +1,89 @@
+#include "runs/starting_point.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/util/field_comparator.h>
+#include <google/protobuf/util/message_differencer.h>
+
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+#include "model/config/model_config.h"
+#include "runs/checkpoint.h"
+#include "runs/model_path.h"
+
+namespace braid {
+namespace {
+
+// What weights do not depend on.
+v1::ModelConfig WeightShape(const v1::ModelConfig& config) {
+  v1::ModelConfig shape = DenseCounterpart(config);
+  shape.clear_preset();
+  shape.clear_sequence_length();
+  shape.clear_initialization();
+  shape.clear_routing();
+  return shape;
+}
+
+absl::Status CheckFits(const v1::ModelConfig& source, const v1::ModelConfig& asked) {
+  google::protobuf::util::MessageDifferencer differencer;
+  std::string difference;
+  differencer.ReportDifferencesToString(&difference);
+  if (!differencer.Compare(WeightShape(source), WeightShape(asked))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "init_from: the weights do not fit the model asked for (weights -> model): ", difference));
+  }
+  const int have = source.routing().num_experts(), want = asked.routing().num_experts();
+  if (have == 1) return absl::OkStatus();
+  if (have != want) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.routing.num_experts: got ", want, ", expected ", have,
+                     " as in the weights of init_from (only a dense model becomes experts)"));
+  }
+  if (MoeLayers(source) == MoeLayers(asked)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "model.routing.moe_layers: got ", absl::StrJoin(MoeLayers(asked), ","), ", expected ",
+      absl::StrJoin(MoeLayers(source), ","), " as in the weights of init_from"));
+}
+
+}  // namespace
+
+absl::StatusOr<StartingPoint> FindStartingPoint(const std::string& init_from) {
+  ASSIGN_OR_RETURN(const ModelPath path, FindModel(init_from, std::cerr));
+  ASSIGN_OR_RETURN(CheckpointState state, ReadCheckpointState(path.checkpoint));
+  return StartingPoint{path.checkpoint, std::move(state.model)};
+}
+
+absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
+                                          const v1::ModelConfig& asked) {
+  v1::ModelConfig shape;
+  if (asked.preset().empty()) shape = WeightShape(source);
+  shape.MergeFrom(asked);
+  if (source.routing().num_experts() > 1) {
+    v1::RoutingConfig routing = source.routing();
+    routing.MergeFrom(asked.routing());
+    // Merging would append to the list.
+    if (asked.routing().moe_layers_size() > 0) {
+      *routing.mutable_moe_layers() = asked.routing().moe_layers();
+    }
+    *shape.mutable_routing() = routing;
+  }
+  ASSIGN_OR_RETURN(shape, ResolveModelConfig(shape));
+  RETURN_IF_ERROR(CheckFits(source, shape));
+  return shape;
+}
+
+absl::Status CheckSameTokenizer(const std::filesystem::path& checkpoint,
+                                const std::filesystem::path& dataset_dir) {
+  ASSIGN_OR_RETURN(const FileSummary mine, SummarizeFile(checkpoint / kTokenizerFile));
+  ASSIGN_OR_RETURN(const FileSummary theirs, SummarizeFile(dataset_dir / kTokenizerFile));
+  if (mine.crc32c == theirs.crc32c && mine.bytes == theirs.bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "init_from: ", dataset_dir.string(), " was made with another tokenizer than ",
+      checkpoint.string(), "; pack the corpus with tokenizer.model_path set to the latter's ",
+      kTokenizerFile));
+}
+
+}  // namespace braid

@@ -1,0 +1,50 @@
+#include "server/access/call_capacity.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace braid {
+
+int CallCapacity::LimitOf(CallKind kind) const {
+  switch (kind) {
+    case CallKind::kNamed:
+      return limits_.named;
+    case CallKind::kOpen:
+      return limits_.open;
+    case CallKind::kOpenWatch:
+      return limits_.open_watches;
+    case CallKind::kRefused:
+      return limits_.refused;
+  }
+  return 0;
+}
+
+absl::Status CallCapacity::Enter(CallKind kind, const std::string& principal) {
+  const std::lock_guard lock(mutex_);
+  int& taken = taken_[kind];
+  if (taken >= LimitOf(kind)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the server is at its limit of ", LimitOf(kind), " calls of this kind; try later"));
+  }
+  if (kind == CallKind::kNamed) {
+    int& of_one = principals_[principal];
+    if (of_one >= limits_.of_one_principal) {
+      return absl::ResourceExhaustedError(absl::StrCat(principal, " has ", of_one,
+                                                       " calls in progress, the most that one "
+                                                       "principal may have; end some, or try "
+                                                       "later"));
+    }
+    ++of_one;
+  }
+  ++taken;
+  return absl::OkStatus();
+}
+
+void CallCapacity::Leave(CallKind kind, const std::string& principal) {
+  const std::lock_guard lock(mutex_);
+  --taken_[kind];
+  if (kind != CallKind::kNamed) return;
+  const auto found = principals_.find(principal);
+  if (found != principals_.end() && --found->second == 0) principals_.erase(found);
+}
+
+}  // namespace braid

@@ -1,0 +1,50 @@
+// The log of a server: one JSON object a line.
+//
+//   {"time":"2025-11-20T21:00:00.123Z","level":"info","message":"call","request":"9f...",
+//    "principal":"ann","method":"/braid.v1.PipelineService/GetJob","code":"OK","seconds":0.0012,
+//    "peer":"ipv4:10.0.0.7:40412"}
+//
+// Calls that failed through the server's fault are errors (tokens that it cannot
+// read among them), refused ones warnings, health checks
+// debug. Requests, responses and tokens are never written.
+#ifndef BRAID_SERVER_ACCESS_CALL_LOG_H_
+#define BRAID_SERVER_ACCESS_CALL_LOG_H_
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "server/access/call_record.h"
+
+namespace braid {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+// "debug", "info", "warning", "error".
+std::optional<LogLevel> ParseLogLevel(std::string_view name);
+
+// Thread-safe: a line is one write.
+class CallLog final : public CallObserver {
+ public:
+  // Appends to `file`, which is made with mode 0640; "" is standard error.
+  static absl::StatusOr<std::shared_ptr<CallLog>> Open(const std::filesystem::path& file,
+                                                       LogLevel level);
+  ~CallLog() override;
+
+  void Write(LogLevel level, const std::string& message);
+  void OnStart(const std::string&) override {}
+  void OnProblem(const std::string& what) override { Write(LogLevel::kError, what); }
+  void OnEnd(const CallRecord& record, bool started) override;
+
+ private:
+  CallLog(int descriptor, LogLevel level) : descriptor_(descriptor), level_(level) {}
+
+  const int descriptor_;
+  const LogLevel level_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_SERVER_ACCESS_CALL_LOG_H_

@@ -1,0 +1,286 @@
+#include "server/grpc_host.h"
+
+#include <grpcpp/ext/health_check_service_server_builder_option.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/atomic_file.h"
+#include "base/path_roots.h"
+#include "base/status_macros.h"
+#include "control/analysis_service.h"
+#include "control/training_service.h"
+#include "pipeline/jobs/pipeline_service.h"
+#include "proto/config_text.h"
+#include "retrieval/contriever_process.h"
+#include "retrieval/embedding_service.h"
+#include "retrieval/grpc_channel.h"
+#include "retrieval/hashing_embedder.h"
+#include "retrieval/neighbor_service.h"
+#include "rpc/executable_path.h"
+#include "rpc/grpc_call_identity.h"
+#include "rpc/grpc_credentials.h"
+#include "rpc/grpc_keepalive.h"
+#include "server/access/grpc_gate.h"
+#include "server/access/request_limits.h"
+#include "server/access/request_paths.h"
+
+namespace braid {
+namespace {
+
+constexpr int kMaxRequestBytes = 4 << 20;
+constexpr int kMaxMetadataBytes = 8 << 10;
+// Of all connections together; beyond, they are not read until others have been.
+constexpr size_t kMaxPortBytes = size_t{2} << 30;
+// Of calls that wait in a thread, which watches do not; beyond, they are RESOURCE_EXHAUSTED.
+constexpr int kMaxThreads = 2048;
+// Of calls that a drain did not wait for, or not long enough, before they are cancelled.
+constexpr std::chrono::milliseconds kLastWords{100};
+
+const std::map<std::string, ServiceName>& KnownServices() {
+  static const auto* const known = new std::map<std::string, ServiceName>{
+      {"pipeline", ServiceName::kPipeline},   {"training", ServiceName::kTraining},
+      {"analysis", ServiceName::kAnalysis},   {"generation", ServiceName::kGeneration},
+      {"embedding", ServiceName::kEmbedding}, {"neighbors", ServiceName::kNeighbors},
+  };
+  return *known;
+}
+
+ControlOptions ControlOptionsFor(const HostOptions& options) {
+  ControlOptions control;
+  control.home = options.home;
+  control.trainer_binary = SiblingProgram("braid-trainer");
+  control.supervisor_binary = SiblingProgram("braid-supervisor");
+  control.mpirun = options.mpirun;
+  control.remote_agent = options.remote_agent;
+  control.max_runs = options.quotas.runs;
+  control.max_ranks = options.quotas.ranks;
+  control.max_watches = options.quotas.watches;
+  control.serving.max_models = options.serving.models;
+  control.serving.max_active = options.serving.active;
+  control.serving.max_waiting = options.serving.queue;
+  control.serving.idle = std::chrono::seconds(options.serving.idle_seconds);
+  control.serving.num_threads = options.serving.num_threads;
+  control.serving.together = options.serving.together;
+  return control;
+}
+
+absl::StatusOr<std::unique_ptr<Embedder>> MakeEmbedder(const std::string& name) {
+  constexpr char kContriever[] = "contriever:";
+  if (name == "hashing") return HashingEmbedder::Create(HashingOptions(), std::nullopt);
+  if (absl::StartsWith(name, kContriever) && name != kContriever) {
+    return ContrieverProcess::Start({.directory = name.substr(sizeof(kContriever) - 1)});
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--embedder: got \"", name, "\", expected hashing or contriever:DIRECTORY"));
+}
+
+// To embedding and neighbour servers.
+absl::Status IdentifyJobs(const HostOptions& options) {
+  RetrievalIdentity identity;
+  if (options.tls.any()) {
+    ASSIGN_OR_RETURN(identity.credentials,
+                     MakeChannelCredentials(options.listen, options.tls, options.insecure));
+  }
+  identity.call_identity = [token = options.services_token,
+                            tls = options.tls.any()](const std::string& address) {
+    // Never across a network in the clear: the server refuses the call for want of one.
+    return CallIdentity(tls || IsLoopback(address) ? token : "");
+  };
+  SetRetrievalIdentity(std::move(identity));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<grpc::Service>> MakeService(ServiceName name,
+                                                           const HostOptions& options) {
+  switch (name) {
+    case ServiceName::kPipeline: {
+      RETURN_IF_ERROR(IdentifyJobs(options));
+      PipelineOptions pipeline;
+      pipeline.home = options.home;
+      pipeline.num_workers = options.run_jobs ? 1 : 0;
+      // Somebody waits at the terminal.
+      if (options.listen.empty()) pipeline.retry_seconds = 1;
+      pipeline.max_jobs = options.quotas.jobs;
+      pipeline.max_watches = options.quotas.watches;
+      pipeline.max_descriptions = options.quotas.descriptions;
+      return MakePipelineService(pipeline);
+    }
+    case ServiceName::kTraining:
+      return MakeTrainingService(ControlOptionsFor(options));
+    case ServiceName::kAnalysis:
+      return MakeAnalysisService(ControlOptionsFor(options));
+    case ServiceName::kGeneration:
+      return MakeGenerationService(ControlOptionsFor(options));
+    case ServiceName::kEmbedding: {
+      ASSIGN_OR_RETURN(std::unique_ptr<Embedder> embedder, MakeEmbedder(options.embedder));
+      return MakeEmbeddingService(std::move(embedder));
+    }
+    case ServiceName::kNeighbors:
+      return MakeNeighborService(options.home / "neighbors");
+  }
+  return absl::InternalError("unknown service");
+}
+
+// As health checks call it.
+const char* FullName(ServiceName name) {
+  switch (name) {
+    case ServiceName::kPipeline:
+      return "braid.v1.PipelineService";
+    case ServiceName::kTraining:
+      return "braid.v1.TrainingService";
+    case ServiceName::kAnalysis:
+      return "braid.v1.AnalysisService";
+    case ServiceName::kGeneration:
+      return "braid.v1.GenerationService";
+    case ServiceName::kEmbedding:
+      return "braid.v1.EmbeddingService";
+    case ServiceName::kNeighbors:
+      return "braid.v1.NeighborService";
+  }
+  return "";
+}
+
+// Health and reflection are services like the others: behind the gate. Linking them registers
+// them with every server of the process; this takes them away again.
+class NothingBesideTheGate final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments* arguments) override {
+    no_health_.UpdateArguments(arguments);
+  }
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->clear();
+  }
+
+ private:
+  grpc::HealthCheckServiceServerBuilderOption no_health_{nullptr};
+};
+
+absl::Status CheckRequest(const google::protobuf::Message& request,
+                          const std::function<bool()>& cancelled) {
+  RETURN_IF_ERROR(CheckLimits(request));
+  return CheckPaths(request, ClientRoots(), cancelled);
+}
+
+// What one connection and one message may take.
+void LimitResources(grpc::ServerBuilder* builder) {
+  builder->SetMaxReceiveMessageSize(kMaxRequestBytes);
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  SetConnectionLimits(builder);
+  grpc::ResourceQuota quota("port");
+  quota.Resize(kMaxPortBytes);
+  builder->SetResourceQuota(quota);
+  // The size of a compressed message is checked before it is expanded, a thousandfold at worst.
+  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder->SetCompressionAlgorithmSupportStatus(algorithm, false);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::set<ServiceName>> ParseServiceNames(const std::string& list) {
+  std::set<ServiceName> services;
+  for (const std::string& name :
+       std::vector<std::string>(absl::StrSplit(list, ',', absl::SkipWhitespace()))) {
+    const auto found = KnownServices().find(name);
+    if (found == KnownServices().end()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--services: unknown service \"", name,
+          "\"; known: pipeline, training, analysis, generation, embedding, neighbors"));
+    }
+    services.insert(found->second);
+  }
+  if (services.empty()) return absl::InvalidArgumentError("--services names no service");
+  return services;
+}
+
+ServiceHost::ServiceHost() = default;
+
+absl::StatusOr<std::unique_ptr<ServiceHost>> ServiceHost::Start(const HostOptions& options) {
+  RETURN_IF_ERROR(MakeDirectories(options.home));
+  std::unique_ptr<ServiceHost> host(new ServiceHost);
+  RETURN_IF_ERROR(host->StartServices(options));
+  if (!options.listen.empty()) RETURN_IF_ERROR(host->OpenPort(options));
+  return host;
+}
+
+absl::Status ServiceHost::StartServices(const HostOptions& options) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  for (const ServiceName name : options.services) {
+    ASSIGN_OR_RETURN(auto service, MakeService(name, options));
+    builder.RegisterService(service.get());
+    services_.push_back(std::move(service));
+  }
+  builder.SetMaxReceiveMessageSize(-1);
+  grpc::ResourceQuota quota("services");
+  quota.SetMaxThreads(kMaxThreads);
+  builder.SetResourceQuota(quota);
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr) return absl::InternalError("the services cannot be started");
+  for (const ServiceName name : options.services) {
+    server_->GetHealthCheckService()->SetServingStatus(FullName(name), true);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ServiceHost::OpenPort(const HostOptions& options) {
+  RETURN_IF_ERROR(CheckAddress(options.listen));
+  ASSIGN_OR_RETURN(auto credentials,
+                   MakeServerCredentials(options.listen, options.tls, options.insecure));
+  const bool required = options.require_token || (options.tls.any() && !options.insecure);
+  const auto on_problem = [observers = options.observers](const std::string& what) {
+    for (const auto& observer : observers) observer->OnProblem(what);
+  };
+  gate_ = std::make_unique<Gate>(GateOptions{.authenticator = std::make_shared<Authenticator>(
+                                                 options.home, required, on_problem),
+                                             .check = CheckRequest,
+                                             .observers = options.observers,
+                                             .refusal_delay = options.refusal_delay},
+                                 InProcessChannel());
+  grpc::ServerBuilder builder;
+  builder.SetOption(std::make_unique<NothingBesideTheGate>());
+  builder.RegisterCallbackGenericService(gate_.get());
+  builder.AddListeningPort(options.listen, credentials, &port_);
+  LimitResources(&builder);
+  port_server_ = builder.BuildAndStart();
+  if (port_server_ != nullptr && port_ != 0) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("cannot listen at ", options.listen, "; is the port in use?"));
+}
+
+ServiceHost::~ServiceHost() { Shutdown(std::chrono::milliseconds(0)); }
+
+std::shared_ptr<grpc::Channel> ServiceHost::InProcessChannel() {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  return server_->InProcessChannel(arguments);
+}
+
+void ServiceHost::Shutdown(std::chrono::milliseconds grace) {
+  if (server_ == nullptr) return;
+  server_->GetHealthCheckService()->SetServingStatus(false);
+  if (port_server_ != nullptr) {
+    gate_->Drain(grace);
+    port_server_->Shutdown(std::chrono::system_clock::now() + kLastWords);
+    port_server_->Wait();
+    port_server_.reset();
+  }
+  gate_.reset();
+  server_->Shutdown(std::chrono::system_clock::now() + kLastWords);
+  server_->Wait();
+  server_.reset();
+  services_.clear();
+}
+
+}  // namespace braid

@@ -1,0 +1,93 @@
+#include "server/prometheus_exporter.h"
+
+#include <prometheus/collectable.h>
+#include <prometheus/exposer.h>
+
+#include <chrono>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "rpc/generation_client.h"
+#include "rpc/grpc_credentials.h"
+#include "rpc/pipeline_client.h"
+#include "rpc/training_client.h"
+#include "server/prometheus_call_metrics.h"
+#include "server/prometheus_families.h"
+
+namespace braid {
+namespace {
+
+double UnixSeconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+// What a service said, or nothing of one that is not served or does not answer.
+class ServiceMetrics : public prometheus::Collectable {
+ public:
+  explicit ServiceMetrics(std::shared_ptr<grpc::Channel> channel)
+      : pipeline_(channel), training_(channel), generation_(std::move(channel)) {}
+
+  std::vector<prometheus::MetricFamily> Collect() const override {
+    std::vector<prometheus::MetricFamily> families;
+    const double now = UnixSeconds();
+    if (const auto jobs = pipeline_.ListJobs(); jobs.ok()) families = JobFamilies(*jobs, now);
+    if (const auto runs = training_.ListRuns(); runs.ok()) {
+      for (auto& family : RunFamilies(*runs, now)) families.push_back(std::move(family));
+    }
+    if (const auto serving = generation_.DescribeServing(); serving.ok()) {
+      for (auto& family : ServingFamilies(*serving)) families.push_back(std::move(family));
+    }
+    return families;
+  }
+
+ private:
+  mutable PipelineClient pipeline_;
+  mutable TrainingClient training_;
+  mutable GenerationClient generation_;
+};
+
+absl::Status CheckReachable(const std::string& address, bool insecure) {
+  RETURN_IF_ERROR(CheckAddress(address));
+  if (insecure || IsLoopback(address)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--metrics: ", address,
+                   " is not a loopback address, and /metrics has no TLS; serve 127.0.0.1 behind a "
+                   "proxy, or say --insecure"));
+}
+
+}  // namespace
+
+struct MetricsExporter::Server {
+  std::shared_ptr<ServiceMetrics> metrics;
+  std::shared_ptr<CallMetrics> calls;
+  std::unique_ptr<prometheus::Exposer> exposer;
+};
+
+MetricsExporter::MetricsExporter(std::unique_ptr<Server> server) : server_(std::move(server)) {}
+MetricsExporter::~MetricsExporter() = default;
+
+int MetricsExporter::port() const { return server_->exposer->GetListeningPorts().front(); }
+
+absl::StatusOr<std::unique_ptr<MetricsExporter>> MetricsExporter::Start(
+    const std::string& address, bool insecure, std::shared_ptr<grpc::Channel> channel,
+    std::shared_ptr<CallMetrics> calls) {
+  RETURN_IF_ERROR(CheckReachable(address, insecure));
+  auto server = std::make_unique<Server>();
+  server->metrics = std::make_shared<ServiceMetrics>(std::move(channel));
+  try {
+    server->exposer = std::make_unique<prometheus::Exposer>(address);
+  } catch (const std::exception& error) {
+    return absl::UnavailableError(absl::StrCat("cannot serve metrics at ", address, ": ",
+                                               error.what(), "; is the port in use?"));
+  }
+  server->exposer->RegisterCollectable(server->metrics);
+  server->calls = std::move(calls);
+  if (server->calls != nullptr) server->exposer->RegisterCollectable(server->calls);
+  return std::unique_ptr<MetricsExporter>(new MetricsExporter(std::move(server)));
+}
+
+}  // namespace braid

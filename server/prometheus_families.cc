@@ -1,0 +1,207 @@
+#include "server/prometheus_families.h"
+
+#include <prometheus/client_metric.h>
+#include <prometheus/metric_type.h>
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+
+namespace braid {
+namespace {
+
+using Labels = std::vector<std::pair<std::string, std::string>>;
+
+// One family under construction.
+class Family {
+ public:
+  Family(std::string name, std::string help,
+         prometheus::MetricType type = prometheus::MetricType::Gauge) {
+    family_.name = std::move(name);
+    family_.help = std::move(help);
+    family_.type = type;
+  }
+
+  void Add(const Labels& labels, double value) {
+    prometheus::ClientMetric metric;
+    for (const auto& [name, text] : labels) {
+      prometheus::ClientMetric::Label label;
+      label.name = name;
+      label.value = text;
+      metric.label.push_back(std::move(label));
+    }
+    // Where it is written depends on the type; the other is not read.
+    metric.gauge.value = value;
+    metric.counter.value = value;
+    family_.metric.push_back(std::move(metric));
+  }
+
+  prometheus::MetricFamily Take() { return std::move(family_); }
+
+ private:
+  prometheus::MetricFamily family_;
+};
+
+// "JOB_RUNNING" -> "running".
+std::string StateLabel(const std::string& name) {
+  return absl::AsciiStrToLower(name.substr(name.find('_') + 1));
+}
+
+bool IsRecent(double finished_at, double now) {
+  return finished_at <= 0 || now - finished_at < kRecentSeconds;
+}
+
+// How a figure of a stage is called and read.
+struct StageFigure {
+  const char* name;
+  const char* help;
+  double (*value)(const v1::StageProgress&);
+};
+
+constexpr StageFigure kStageFigures[] = {
+    {"braid_stage_complete", "1 once the stage is committed.",
+     [](const v1::StageProgress& s) { return s.complete() ? 1.0 : 0.0; }},
+    {"braid_stage_progress_ratio", "Share of the stage that is done; 0 while the total is unknown.",
+     [](const v1::StageProgress& s) {
+       if (s.complete()) return 1.0;
+       return s.total() > 0 ? static_cast<double>(s.done()) / static_cast<double>(s.total()) : 0.0;
+     }},
+    {"braid_stage_seconds", "Seconds spent in the stage so far.",
+     [](const v1::StageProgress& s) { return s.seconds(); }},
+    {"braid_stage_chunk", "Chunk being worked on, from 1; 0 when there are none.",
+     [](const v1::StageProgress& s) { return static_cast<double>(s.chunk()); }},
+    {"braid_stage_num_chunks", "Chunks of the stage; 0 when unknown.",
+     [](const v1::StageProgress& s) { return static_cast<double>(s.num_chunks()); }},
+    {"braid_stage_documents", "Documents done.",
+     [](const v1::StageProgress& s) { return static_cast<double>(s.documents()); }},
+    {"braid_stage_bytes", "Bytes done: of input for ingest, of text for other stages.",
+     [](const v1::StageProgress& s) { return static_cast<double>(s.bytes()); }},
+    {"braid_stage_documents_per_second",
+     "Documents a second, lately; of the whole stage at its end.",
+     [](const v1::StageProgress& s) { return s.documents_per_second(); }},
+    {"braid_stage_bytes_per_second", "Bytes a second, lately; of the whole stage at its end.",
+     [](const v1::StageProgress& s) { return s.bytes_per_second(); }},
+    {"braid_stage_eta_seconds", "Seconds to the end of the stage; 0 when unknown or complete.",
+     [](const v1::StageProgress& s) { return s.eta_seconds(); }},
+    {"braid_stage_rejects", "Records of the input rejected so far.",
+     [](const v1::StageProgress& s) { return static_cast<double>(s.rejects()); }},
+    {"braid_stage_resident_bytes", "Resident memory of the process that ran the stage, then.",
+     [](const v1::StageProgress& s) { return static_cast<double>(s.resident_bytes()); }},
+};
+
+struct RunFigure {
+  const char* name;
+  const char* help;
+  double (*value)(const v1::Run&);
+};
+
+constexpr RunFigure kRunFigures[] = {
+    {"braid_run_step", "Optimiser steps completed.",
+     [](const v1::Run& r) { return static_cast<double>(r.latest().step()); }},
+    {"braid_run_num_steps", "Optimiser steps of the whole run.",
+     [](const v1::Run& r) { return static_cast<double>(r.spec().num_steps()); }},
+    {"braid_run_loss", "Loss of the latest step, nats per token.",
+     [](const v1::Run& r) { return r.latest().loss(); }},
+    {"braid_run_num_tokens", "Tokens predicted so far.",
+     [](const v1::Run& r) { return static_cast<double>(r.latest().num_tokens()); }},
+    {"braid_run_tokens_per_second", "Tokens a second of the latest step.",
+     [](const v1::Run& r) { return r.latest().tokens_per_second(); }},
+    {"braid_run_eta_seconds", "Seconds to completion; 0 when unknown.",
+     [](const v1::Run& r) { return r.eta_seconds(); }},
+    {"braid_run_resident_bytes", "Resident memory of rank 0.",
+     [](const v1::Run& r) { return r.latest().resident_mb() * (1 << 20); }},
+};
+
+struct ServingFigure {
+  const char* name;
+  const char* help;
+  prometheus::MetricType type;
+  int64_t (v1::DescribeServingResponse::*value)() const;
+};
+
+constexpr ServingFigure kServingFigures[] = {
+    {"braid_generation_active", "Requests that are sampled.", prometheus::MetricType::Gauge,
+     &v1::DescribeServingResponse::active},
+    {"braid_generation_waiting", "Requests that wait for their turn.",
+     prometheus::MetricType::Gauge, &v1::DescribeServingResponse::waiting},
+    {"braid_generation_tokens_total", "Tokens sampled.", prometheus::MetricType::Counter,
+     &v1::DescribeServingResponse::tokens_sampled},
+    {"braid_generation_done_total", "Requests answered to their end.",
+     prometheus::MetricType::Counter, &v1::DescribeServingResponse::requests_done},
+    {"braid_generation_failed_total", "Requests that failed.", prometheus::MetricType::Counter,
+     &v1::DescribeServingResponse::requests_failed},
+    {"braid_generation_cancelled_total", "Requests given up by their clients.",
+     prometheus::MetricType::Counter, &v1::DescribeServingResponse::requests_cancelled},
+    {"braid_generation_refused_total", "Requests beyond the queue.",
+     prometheus::MetricType::Counter, &v1::DescribeServingResponse::requests_refused},
+};
+
+// States of an enumeration with how many have each, none left out but the
+// unspecified one.
+template <class Message>
+Family CountStates(const std::string& name, const std::string& help,
+                   const google::protobuf::EnumDescriptor& states,
+                   const google::protobuf::RepeatedPtrField<Message>& all) {
+  std::map<int, int> counts;
+  for (const Message& message : all) ++counts[message.state()];
+  Family family(name, help);
+  for (int i = 0; i < states.value_count(); ++i) {
+    const int number = states.value(i)->number();
+    if (number != 0) family.Add({{"state", StateLabel(states.value(i)->name())}}, counts[number]);
+  }
+  return family;
+}
+
+}  // namespace
+
+std::vector<prometheus::MetricFamily> JobFamilies(const v1::ListJobsResponse& jobs, double now) {
+  std::vector<prometheus::MetricFamily> families;
+  families.push_back(
+      CountStates("braid_jobs", "Corpus jobs by state.", *v1::JobState_descriptor(), jobs.jobs())
+          .Take());
+  for (const StageFigure& figure : kStageFigures) {
+    Family family(figure.name, figure.help);
+    for (const v1::Job& job : jobs.jobs()) {
+      if (!IsRecent(job.finished_at(), now)) continue;
+      for (const v1::StageProgress& stage : job.stages()) {
+        family.Add({{"job", job.id()}, {"stage", stage.stage()}}, figure.value(stage));
+      }
+    }
+    families.push_back(family.Take());
+  }
+  return families;
+}
+
+std::vector<prometheus::MetricFamily> RunFamilies(const v1::ListRunsResponse& runs, double now) {
+  std::vector<prometheus::MetricFamily> families;
+  families.push_back(
+      CountStates("braid_runs", "Training runs by state.", *v1::RunState_descriptor(), runs.runs())
+          .Take());
+  for (const RunFigure& figure : kRunFigures) {
+    Family family(figure.name, figure.help);
+    for (const v1::Run& run : runs.runs()) {
+      // Before its first step a run has nothing to show.
+      if (!IsRecent(run.finished_at(), now) || !run.has_latest()) continue;
+      family.Add({{"run", run.id()}}, figure.value(run));
+    }
+    families.push_back(family.Take());
+  }
+  return families;
+}
+
+std::vector<prometheus::MetricFamily> ServingFamilies(const v1::DescribeServingResponse& serving) {
+  std::vector<prometheus::MetricFamily> families;
+  for (const ServingFigure& figure : kServingFigures) {
+    Family family(figure.name, figure.help, figure.type);
+    family.Add({}, static_cast<double>((serving.*figure.value)()));
+    families.push_back(family.Take());
+  }
+  Family models("braid_generation_models", "Models in memory.");
+  models.Add({}, serving.models_size());
+  families.push_back(models.Take());
+  return families;
+}
+
+}  // namespace braid

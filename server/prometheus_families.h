@@ -1,0 +1,31 @@
+// Jobs and runs as Prometheus metrics: the same figures as WatchJob and WatchRun,
+// by the names of the .proto files behind "braid_stage_" and "braid_run_".
+//
+// Jobs and runs are counted by state. Series of their own have those that have
+// not ended, or ended less than kRecentSeconds ago, so that a scrape still sees
+// the last figures and the number of series stays bounded.
+#ifndef BRAID_SERVER_PROMETHEUS_FAMILIES_H_
+#define BRAID_SERVER_PROMETHEUS_FAMILIES_H_
+
+#include <prometheus/metric_family.h>
+
+#include <vector>
+
+#include "braid/v1/generation.pb.h"
+#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/training.pb.h"
+
+namespace braid {
+
+inline constexpr double kRecentSeconds = 600;
+
+// `now`: Unix seconds.
+std::vector<prometheus::MetricFamily> JobFamilies(const v1::ListJobsResponse& jobs, double now);
+std::vector<prometheus::MetricFamily> RunFamilies(const v1::ListRunsResponse& runs, double now);
+
+// braid_generation_*: what waits and runs, and counters.
+std::vector<prometheus::MetricFamily> ServingFamilies(const v1::DescribeServingResponse& serving);
+
+}  // namespace braid
+
+#endif  // BRAID_SERVER_PROMETHEUS_FAMILIES_H_

@@ -1,0 +1,107 @@
+#include "base/file_lock.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "tests/base/scratch_directory.h"
+
+namespace braid {
+namespace file_lock_test {
+
+class FileLockTest : public ::testing::Test {
+ protected:
+  std::optional<FileLock> Try() const { return FileLock::TryTake(path_).value(); }
+
+  ScratchDirectory directory_;
+  const std::filesystem::path path_ = directory_.path() / "lock";
+};
+
+TEST_F(FileLockTest, HasOneHolderUntilTheEndOfItsScope) {
+  {
+    const std::optional<FileLock> lock = Try();
+    ASSERT_TRUE(lock);
+    EXPECT_FALSE(Try());
+  }
+  EXPECT_TRUE(Try());
+}
+
+TEST_F(FileLockTest, MovesWithItsHolder) {
+  std::optional<FileLock> lock = Try();
+  std::optional<FileLock> other(*std::move(lock));
+  lock.reset();
+  EXPECT_FALSE(Try());
+  other.reset();
+  EXPECT_TRUE(Try());
+}
+
+TEST_F(FileLockTest, TakeWaitsForTheOthers) {
+  int inside = 0, most = 0;  // of threads that hold it
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      const FileLock lock = FileLock::Take(path_).value();
+      most = std::max(most, ++inside);
+      std::this_thread::yield();
+      --inside;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(most, 1);
+}
+
+TEST_F(FileLockTest, AProcessThatIsKilledReleasesIt) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto lock = FileLock::Take(path_);
+    if (write(ready[1], "x", 1) == 1) pause();
+    _exit(1);
+  }
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  EXPECT_FALSE(Try());
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(Try());
+  close(ready[0]);
+  close(ready[1]);
+}
+
+TEST_F(FileLockTest, StartedProgramsDoNotKeepIt) {
+  std::optional<FileLock> lock = Try();
+  const pid_t child = fork();
+  if (child == 0) {
+    execlp("sleep", "sleep", "60", nullptr);
+    _exit(127);
+  }
+  lock.reset();
+  // Held by the copy of the descriptor until exec closes it.
+  bool is_free = false;
+  for (int tries = 0; tries < 500 && !is_free; ++tries) {
+    is_free = Try().has_value();
+    usleep(10'000);
+  }
+  EXPECT_TRUE(is_free);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+TEST_F(FileLockTest, SaysWhatStandsInItsWay) {
+  const auto missing = FileLock::TryTake(directory_.path() / "no" / "lock");
+  EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
+  std::filesystem::create_symlink("elsewhere", path_);
+  EXPECT_FALSE(FileLock::Take(path_).ok());
+  EXPECT_FALSE(std::filesystem::exists(directory_.path() / "elsewhere"));
+}
+
+}  // namespace file_lock_test
+}  // namespace braid

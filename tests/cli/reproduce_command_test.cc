@@ -1,0 +1,258 @@
+// `braid reproduce` in a miniature: real corpus jobs, trainers and evaluations, with models too
+// young to show anything.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/file_lock.h"
+
+namespace braid {
+namespace reproduce_command_test {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Arguments = std::vector<std::string>;
+
+struct Outcome {
+  int exit_code = -1;  // 128 + the signal's number when one ended the program
+  std::string output, errors;
+};
+
+std::string Contents(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Words of one domain, frequent ones first.
+class Vocabulary {
+ public:
+  Vocabulary(char first_letter, std::mt19937_64& random) {
+    for (int i = 0; i < 600; ++i) {
+      std::string word(1, first_letter);
+      for (int length = 2 + i % 5; length > 0; --length) word += "aeioulnrst"[random() % 10];
+      words_.push_back(word);
+    }
+  }
+  const std::string& Draw(std::mt19937_64& random) const {
+    const double uniform = std::uniform_real_distribution<double>(0, 1)(random);
+    return words_[static_cast<size_t>(uniform * uniform * static_cast<double>(words_.size()))];
+  }
+
+ private:
+  std::vector<std::string> words_;
+};
+
+std::string Document(const Vocabulary& vocabulary, size_t bytes, std::mt19937_64& random) {
+  std::string text;
+  while (text.size() < bytes) {
+    text += vocabulary.Draw(random);
+    text += random() % 12 == 0 ? ".\n" : " ";
+  }
+  return text;
+}
+
+// Three domains of different sizes, `bytes` in all; `labelled` records name them.
+fs::path WriteCorpus(const fs::path& path, size_t bytes, bool labelled) {
+  std::mt19937_64 random(1);
+  const std::vector<Vocabulary> vocabularies = {{'b', random}, {'k', random}, {'w', random}};
+  const std::vector<std::string> names = {"letters", "kitchen", "weather"};
+  std::ofstream file(path, std::ios::binary);
+  for (size_t written = 0; written < bytes;) {
+    const size_t domain = std::min<size_t>(random() % 5, 2);
+    json record = {{"text", Document(vocabularies[domain], 200 + random() % 500, random)}};
+    if (labelled) record["domain"] = names[domain];
+    const std::string line = record.dump() + "\n";
+    file << line;
+    written += line.size();
+  }
+  return path;
+}
+
+class ReproduceCommandTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "reproduce_test.XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    root_ = name;
+  }
+  void TearDown() override {
+    // Trainers of a killed command may still write.
+    std::error_code ignored;
+    fs::remove_all(root_, ignored);
+  }
+
+  pid_t Start(Arguments arguments) const {
+    arguments.insert(arguments.begin(), {BRAID_BIN_DIR "/braid", "--home", home()});
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) pointers.push_back(argument.data());
+    pointers.push_back(nullptr);
+    const pid_t pid = fork();
+    if (pid != 0) return pid;
+    if (std::freopen((root_ / "out").c_str(), "w", stdout) == nullptr) _exit(126);
+    if (std::freopen((root_ / "err").c_str(), "w", stderr) == nullptr) _exit(126);
+    alarm(600);
+    execv(pointers[0], pointers.data());
+    _exit(127);
+  }
+
+  Outcome Finish(pid_t pid) const {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+            Contents(root_ / "out"), Contents(root_ / "err")};
+  }
+
+  Outcome Run(const Arguments& arguments) const { return Finish(Start(arguments)); }
+
+  // What `braid runs` or `braid jobs` lists.
+  int NumOf(const std::string& kind) const {
+    const Outcome listed = Run({kind, "--json"});
+    const json all = json::parse(listed.output, nullptr, /*allow_exceptions=*/false);
+    return all.contains(kind) ? static_cast<int>(all[kind].size()) : 0;
+  }
+  int NumRuns() const { return NumOf("runs"); }
+
+  void WaitForRun(const std::string& id) const {
+    for (int tries = 0; tries < 3000 && !fs::exists(home() + "/runs/" + id); ++tries) {
+      usleep(20'000);
+    }
+    ASSERT_TRUE(fs::exists(home() + "/runs/" + id)) << Contents(root_ / "err");
+  }
+
+  std::string home() const { return (root_ / "home").string(); }
+
+  fs::path root_;
+};
+
+void ExpectNumbers(const json& reproduction) {
+  ASSERT_EQ(reproduction["claims"].size(), 10);
+  EXPECT_EQ(reproduction["runs"].size(), 14);
+  for (const json& run : reproduction["runs"]) {
+    EXPECT_TRUE(run["training_loss"].is_number()) << run;
+    EXPECT_TRUE(run["heldout_loss"].is_number()) << run;
+  }
+  for (const json& claim : reproduction["claims"]) {
+    for (const json& part : claim["parts"]) {
+      const bool may_be_missing = !part.contains("rule");  // the MoE need not reach the dense loss
+      EXPECT_TRUE(may_be_missing || part.contains("effect")) << claim["number"] << part;
+    }
+  }
+}
+
+TEST_F(ReproduceCommandTest, AnswersEveryClaimAndRepeatsForNothing) {
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 2'000'000, /*labelled=*/true);
+  const Arguments command = {"reproduce", corpus.string(), "--steps",
+                             "20",        "--output",      (root_ / "result").string(),
+                             "--json"};
+  const Outcome first = Run(command);
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  json reproduction = json::parse(first.output);
+  ExpectNumbers(reproduction);
+  EXPECT_EQ(reproduction["domains"].size(), 3);
+  EXPECT_EQ(reproduction["num_steps"], 20);
+  EXPECT_EQ(Contents(root_ / "result" / "reproduction.json"), first.output);
+  EXPECT_THAT(Contents(root_ / "result" / "reproduction.html"),
+              AllOf(HasSubstr("</html>"), HasSubstr("kitchen")));
+
+  const Outcome again = Run(command);
+  ASSERT_EQ(again.exit_code, 0) << again.errors;
+  json repeated = json::parse(again.output);
+  EXPECT_GE(repeated["seconds"], reproduction["seconds"]);
+  repeated.erase("seconds");
+  reproduction.erase("seconds");
+  EXPECT_EQ(repeated, reproduction);
+  EXPECT_EQ(NumRuns(), 14);
+
+  // Other text in the file of that name is another experiment.
+  EXPECT_EQ(NumOf("jobs"), 2);
+  std::ofstream(corpus, std::ios::app) << R"({"text": "one more", "domain": "kitchen"})"
+                                       << "\n";
+  const pid_t changed = Start(command);
+  WaitForRun("run-000015");
+  kill(changed, SIGKILL);
+  EXPECT_EQ(Finish(changed).exit_code, 128 + SIGKILL);
+  EXPECT_EQ(NumOf("jobs"), 4);
+}
+
+TEST_F(ReproduceCommandTest, GoesOnAfterBeingKilledAndClustersWhatHasNoLabels) {
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 2'000'000, /*labelled=*/false);
+  const Arguments command = {"reproduce", corpus.string(), "--steps", "20"};
+  const pid_t interrupted = Start(command);
+  WaitForRun("run-000001");
+  kill(interrupted, SIGINT);
+  const Outcome left = Finish(interrupted);
+  EXPECT_EQ(left.exit_code, 130);
+  EXPECT_THAT(left.errors, HasSubstr("the same command takes everything up again"));
+
+  const pid_t killed = Start(command);
+  WaitForRun("run-000003");
+  kill(killed, SIGKILL);
+  EXPECT_EQ(Finish(killed).exit_code, 128 + SIGKILL);
+  EXPECT_LT(NumRuns(), 14);
+
+  const Outcome resumed = Run(command);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_EQ(NumRuns(), 14);
+  EXPECT_THAT(resumed.errors, HasSubstr("8 clusters of the documents' embeddings"));
+  EXPECT_THAT(resumed.output,
+              AllOf(HasSubstr("10. "), HasSubstr("INCONCLUSIVE"), HasSubstr("reproduction.html")));
+}
+
+TEST_F(ReproduceCommandTest, SaysWhatACorpusLacks) {
+  const fs::path corpus = WriteCorpus(root_ / "small.jsonl", 50'000, /*labelled=*/true);
+  for (const bool dry_run : {false, true}) {
+    Arguments command = {"reproduce", corpus.string(), "--quick"};
+    if (dry_run) command.push_back("--dry-run");
+    const Outcome small = Run(command);
+    EXPECT_EQ(small.exit_code, 1);
+    EXPECT_THAT(small.errors, HasSubstr("kB of text, needed at least 1.3 MB"));
+  }
+  EXPECT_EQ(NumRuns(), 0);
+  EXPECT_EQ(Run({"reproduce", (root_ / "nothing").string()}).exit_code, 3);
+}
+
+TEST_F(ReproduceCommandTest, OneCommandAtATimeWorksOnAnExperiment) {
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 2'000'000, /*labelled=*/true);
+  const fs::path output = root_ / "result";
+  fs::create_directories(output);
+  auto lock = FileLock::TryTake(output / "reproduction.lock");
+  ASSERT_TRUE(lock.ok() && lock->has_value());
+  const Outcome second =
+      Run({"reproduce", corpus.string(), "--steps", "20", "--output", output.string()});
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_THAT(second.errors, HasSubstr("another braid reproduce is at work on"));
+}
+
+TEST_F(ReproduceCommandTest, TellsThePlanWithoutDoingIt) {
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 4'000'000, /*labelled=*/true);
+  const Outcome plan = Run({"reproduce", corpus.string(), "--dry-run", "--seeds", "2"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.errors;
+  EXPECT_THAT(plan.output, HasSubstr("quick: 28 runs of 600 steps"));
+  EXPECT_EQ(NumRuns(), 0);
+}
+
+TEST_F(ReproduceCommandTest, RefusesWhatMakesNoSense) {
+  EXPECT_EQ(Run({"reproduce", "--quick", "--full"}).exit_code, 2);
+  EXPECT_EQ(Run({"reproduce", "--seeds", "0"}).exit_code, 2);
+  EXPECT_EQ(Run({"reproduce", "--split-bytes", "10"}).exit_code, 2);
+  EXPECT_THAT(Run({"reproduce", ""}).errors, HasSubstr("PATH: got an empty one"));
+  const Outcome remote = Run({"--server", "127.0.0.1:1", "reproduce"});
+  EXPECT_NE(remote.exit_code, 0);
+  EXPECT_THAT(remote.errors, HasSubstr("name files or directories of the server"));
+}
+
+}  // namespace reproduce_command_test
+}  // namespace braid

@@ -1,0 +1,68 @@
+#include "client/terminal/progress_board.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace braid {
+namespace progress_board_test {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(ProgressBoardTest, FormatsDurationsAndCounts) {
+  EXPECT_EQ(FormatClock(65), "1:05");
+  EXPECT_EQ(FormatClock(7384), "2:03:04");
+  EXPECT_EQ(FormatClock(-1), "0:00");
+  EXPECT_EQ(CompactCount(950), "950");
+  EXPECT_EQ(CompactCount(12345), "12.3k");
+  EXPECT_EQ(CompactCount(4.6e6), "4.6M");
+}
+
+TEST(ProgressBoardTest, LineShowsShareRateAndTimeLeft) {
+  const Progress progress = {.done = 50, .total = 200, .unit = "documents"};
+  const std::string line = FormatProgress("embed", progress, 10, 100);
+  EXPECT_THAT(line, HasSubstr("25% 50/200 documents"));
+  EXPECT_THAT(line, HasSubstr("5/s"));
+  EXPECT_THAT(line, HasSubstr("ETA 0:30"));
+}
+
+TEST(ProgressBoardTest, UnknownTotalShowsNeitherShareNorTimeLeft) {
+  const std::string line = FormatProgress("ingest", {.done = 50, .unit = "bytes"}, 10, 100);
+  EXPECT_THAT(line, Not(HasSubstr("%")));
+  EXPECT_THAT(line, Not(HasSubstr("ETA")));
+}
+
+TEST(ProgressBoardTest, RateWaitsForEnoughTime) {
+  const Progress progress = {.done = 8, .total = 600, .unit = "windows"};
+  EXPECT_THAT(FormatProgress("eval", progress, 1e-5, 100), Not(HasSubstr("/s")));
+}
+
+TEST(ProgressBoardTest, LineNeverExceedsTheWidth) {
+  Progress progress = {.done = 1, .total = 2, .unit = "steps"};
+  progress.detail = std::string(300, 'x');
+  EXPECT_LE(FormatProgress("run", progress, 1, 80).size(), 80u);
+}
+
+TEST(ProgressBoardTest, ShortActivityLeavesOnePlainLineWithoutEscapes) {
+  std::ostringstream out;
+  ProgressBoard board(out, /*terminal=*/false);
+  for (int i = 0; i < 100; ++i) board.Update("a", {.done = i, .total = 100, .unit = "x"});
+  board.Finish("a", "done");
+  const std::string text = out.str();
+  EXPECT_EQ(text, "a                  done\n");
+}
+
+TEST(ProgressBoardTest, TerminalRowsAreRedrawnInPlace) {
+  std::ostringstream out;
+  {
+    ProgressBoard board(out, /*terminal=*/true);
+    board.Update("a", {.done = 1, .total = 2, .unit = "x"});
+    board.Finish("a", "done");
+  }
+  EXPECT_THAT(out.str(), HasSubstr("\x1b[1A\x1b[2K"));
+}
+
+}  // namespace progress_board_test
+}  // namespace braid

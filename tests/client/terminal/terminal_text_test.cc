@@ -1,0 +1,64 @@
+#include "client/terminal/terminal_text.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+namespace braid {
+namespace terminal_text_test {
+
+TEST(TerminalTextTest, ClipsByCharactersNotBytes) {
+  EXPECT_EQ(ClipColumns("läufer", 2), "lä");
+  EXPECT_EQ(ClipColumns("▁▂▃", 2), "▁▂");
+  EXPECT_EQ(ClipColumns("abc", 10), "abc");
+  EXPECT_EQ(ClipColumns("abc", 0), "");
+  EXPECT_EQ(ClipColumns("abc", -1), "");
+}
+
+TEST(TerminalTextTest, NoControlCharacterReachesTheTerminal) {
+  EXPECT_EQ(ClipColumns("a\x1b[2Jb\nc\x7f", 20), "a?[2Jb?c?");
+}
+
+TEST(TerminalTextTest, BarShowsTheShareAndStaysInItsWidth) {
+  EXPECT_EQ(Bar(0.5, 4), "[##..]");
+  EXPECT_EQ(Bar(-1, 4), "[....]");
+  EXPECT_EQ(Bar(7, 4), "[####]");
+}
+
+TEST(TerminalTextTest, HangingTextBreaksAtSpacesAndIndents) {
+  EXPECT_EQ(HangingText("1. ", "one two three", 12), "1. one two\n   three\n");
+  EXPECT_EQ(HangingText("1. ", "one two three", 16), "1. one two three\n");
+  EXPECT_EQ(HangingText("1. ", "one two three", 15), "1. one two\n   three\n");
+  EXPECT_EQ(HangingText("1. ", "unbreakable a", 8), "1. unbreakable\n   a\n");
+  EXPECT_EQ(HangingText("", "\u00B1\u00B1 \u00B1", 4), "\u00B1\u00B1 \u00B1\n");
+  EXPECT_EQ(HangingText("1. ", "  "), "1. \n");
+}
+
+TEST(TerminalTextTest, SparklineSpansTheValuesAndSkipsWhatIsNotANumber) {
+  EXPECT_EQ(Sparkline(std::vector<double>{0, 7, 3.5}), "▁█▅");
+  EXPECT_EQ(Sparkline(std::vector<double>{1, std::nan(""), 2}), "▁ █");
+  EXPECT_EQ(Sparkline(std::vector<double>{4, 4}), "▅▅");
+  EXPECT_EQ(Sparkline({}), "");
+}
+
+TEST(ScreenBlockTest, DrawsOverTheBlockBefore) {
+  std::ostringstream out;
+  ScreenBlock screen(out);
+  screen.Draw({"one", "two"});
+  screen.Draw({"three"});
+  EXPECT_EQ(out.str(), "one\ntwo\n\x1b[1A\x1b[2K\x1b[1A\x1b[2Kthree\n");
+}
+
+TEST(TerminalTextTest, PrintableTextHasNoControls) {
+  EXPECT_EQ(PrintableText("a\tb\nc\r\x1b[2J\x7f"), "a\tb\nc??[2J?");
+  EXPECT_EQ(PrintableText("\xC2\x80\xC2\x9B\xC2\x9F\xC2\xA0"), "???\xC2\xA0");  // C1
+  EXPECT_EQ(PrintableText("\xE2\x80\xAE\xE2\x81\xA6\xD8\x9C\xE2\x80\x8F"),
+            "????");  // bidirectional
+  const std::string good = "\xC3\xA9\xE2\x82\xAC\xE2\x80\x99\xE2\x81\xA4\xF0\x9F\x98\x80\xD7\x90";
+  EXPECT_EQ(PrintableText(good), good);
+}
+
+}  // namespace terminal_text_test
+}  // namespace braid

@@ -1,0 +1,254 @@
+#include "client/training_lanes.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+
+namespace braid {
+namespace training_lanes_test {
+
+std::string HostOf(const v1::RunSpec& spec) {
+  return spec.launch().hosts().empty() ? "" : spec.launch().hosts(0).host();
+}
+
+// Runs that take a few ticks each; outlives the lanes, as a service does.
+class FakeService : public RunLauncher {
+ public:
+  absl::StatusOr<v1::Run> Launch(const v1::LaunchRunRequest& request) override {
+    const auto [entry, is_new] = ids_.try_emplace(request.request_id(), "");
+    if (is_new) {
+      entry->second = absl::StrCat("run-", ids_.size());
+      v1::Run& run = runs_[entry->second];
+      run.set_id(entry->second);
+      *run.mutable_spec() = request.spec();
+      run.set_state(v1::RUN_RUNNING);
+      run.set_created_at(now_);
+    }
+    most_at_once_ = std::max(most_at_once_, Running());
+    const std::string host = HostOf(request.spec());
+    most_of_host_[host] = std::max(most_of_host_[host], RunningOn(host));
+    return runs_[entry->second];
+  }
+  absl::StatusOr<v1::Run> Get(const std::string& id) override {
+    if (down_) return absl::UnavailableError("the service is away");
+    return runs_[id];
+  }
+  absl::StatusOr<v1::Run> Resume(const std::string& id) override {
+    ++num_resumed_;
+    runs_[id].set_state(v1::RUN_RUNNING);
+    return runs_[id];
+  }
+
+  // One second: a run succeeds, or fails, after as many as its num_steps says.
+  void Tick() {
+    now_ += 1;
+    for (auto& [id, run] : runs_) {
+      if (run.state() != v1::RUN_RUNNING) continue;
+      run.mutable_latest()->set_step(++seconds_[id]);
+      if (seconds_[id] < run.spec().num_steps()) continue;
+      const bool fails = run.spec().name() == "fails";
+      run.set_state(fails ? v1::RUN_FAILED : v1::RUN_SUCCEEDED);
+      run.set_finished_at(now_);
+    }
+  }
+  void StopAll() {
+    for (auto& [id, run] : runs_) {
+      if (run.state() == v1::RUN_RUNNING) run.set_state(v1::RUN_STOPPED);
+    }
+  }
+  void Sleep(double seconds) { now_ += seconds; }
+  void set_down(bool down) { down_ = down; }
+  int64_t Running() const {
+    return std::ranges::count_if(
+        runs_, [](const auto& entry) { return entry.second.state() == v1::RUN_RUNNING; });
+  }
+  int64_t RunningOn(const std::string& host) const {
+    return std::ranges::count_if(runs_, [&](const auto& entry) {
+      return entry.second.state() == v1::RUN_RUNNING && HostOf(entry.second.spec()) == host;
+    });
+  }
+  int64_t most_at_once() const { return most_at_once_; }
+  int64_t most_of_host(const std::string& host) { return most_of_host_[host]; }
+  int num_resumed() const { return num_resumed_; }
+  size_t num_launched() const { return runs_.size(); }
+  double now() const { return now_; }
+
+ private:
+  double now_ = 0;
+  bool down_ = false;
+  std::map<std::string, std::string> ids_;
+  std::map<std::string, v1::Run> runs_;
+  std::map<std::string, int64_t> seconds_;
+  int64_t most_at_once_ = 0;
+  std::map<std::string, int64_t> most_of_host_;
+  int num_resumed_ = 0;
+};
+
+std::vector<LaneTask> Tasks(const std::vector<int64_t>& seconds, double planned = 10) {
+  std::vector<LaneTask> tasks;
+  for (const int64_t each : seconds) {
+    LaneTask& task = tasks.emplace_back(LaneTask{.request = {}, .planned_seconds = planned});
+    task.request.set_request_id(absl::StrCat("task-", tasks.size()));
+    task.request.mutable_spec()->set_num_steps(each);
+  }
+  return tasks;
+}
+
+void RunToTheEnd(TrainingLanes& lanes, FakeService& service) {
+  for (int i = 0; i < 1000 && !lanes.done(); ++i) {
+    ASSERT_TRUE(lanes.Advance().ok());
+    service.Tick();
+  }
+  EXPECT_TRUE(lanes.done());
+}
+
+TEST(TrainingLanesTest, KeepsEveryLaneBusyAndNoMore) {
+  FakeService service;
+  TrainingLanes lanes(service, Tasks({5, 3, 4, 2, 6}), 2);
+  RunToTheEnd(lanes, service);
+  EXPECT_EQ(service.most_at_once(), 2);
+  EXPECT_EQ(service.num_launched(), 5);
+  EXPECT_TRUE(lanes.Failed().empty());
+  for (size_t task = 0; task < 5; ++task) EXPECT_EQ(lanes.run(task).state(), v1::RUN_SUCCEEDED);
+}
+
+// The first task goes to the first host.
+std::vector<LaneTask> TasksOn(const std::vector<std::string>& hosts,
+                              const std::vector<int64_t>& seconds) {
+  std::vector<LaneTask> tasks = Tasks(seconds);
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    if (hosts[i].empty()) continue;
+    tasks[i].request.mutable_spec()->mutable_launch()->add_hosts()->set_host(hosts[i]);
+  }
+  return tasks;
+}
+
+TEST(TrainingLanesTest, LanesOfAHostTakeItsRunsAlone) {
+  FakeService service;
+  // Dealt out in turn, but those of "a" take longer.
+  TrainingLanes lanes(service, TasksOn({"a", "b", "a", "b", "a", "b", ""}, {9, 2, 9, 2, 9, 2, 1}),
+                      HostLanes{{"a", 1}, {"b", 2}, {"", 1}});
+  ASSERT_TRUE(lanes.Advance().ok());
+  EXPECT_EQ(lanes.active(), (std::set<size_t>{0, 1, 3, 6}));
+  EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 30);
+  service.Tick();
+  service.Tick();
+  ASSERT_TRUE(lanes.Advance().ok());
+  EXPECT_EQ(lanes.active(), (std::set<size_t>{0, 5}));
+  RunToTheEnd(lanes, service);
+  EXPECT_EQ(service.most_of_host("a"), 1);
+  EXPECT_EQ(service.most_of_host("b"), 2);
+  EXPECT_EQ(service.most_of_host(""), 1);
+  // As long as "a" takes, and the tick after its end.
+  EXPECT_EQ(service.now(), 3 * 9 + 1);
+}
+
+TEST(TrainingLanesTest, PlainLanesTakeRunsOfAnyHost) {
+  FakeService service;
+  TrainingLanes lanes(service, TasksOn({"a", "a", "b"}, {3, 3, 3}), 2);
+  ASSERT_TRUE(lanes.Advance().ok());
+  EXPECT_EQ(lanes.active(), (std::set<size_t>{0, 1}));
+}
+
+TEST(TrainingLanesDeathTest, EveryHostNeedsALane) {
+  FakeService service;
+  EXPECT_DEATH(TrainingLanes(service, TasksOn({"a", "b"}, {1, 1}), HostLanes{{"a", 1}}),
+               "no lane for host 'b'");
+}
+
+TEST(TrainingLanesTest, TheSameTasksGoOnAfterAnInterruption) {
+  FakeService service;
+  {
+    TrainingLanes lanes(service, Tasks({2, 9, 9, 2}), 2);
+    for (int i = 0; i < 4; ++i) {
+      ASSERT_TRUE(lanes.Advance().ok());
+      service.Tick();
+    }
+    ASSERT_FALSE(lanes.done());
+  }
+  service.StopAll();
+  TrainingLanes lanes(service, Tasks({2, 9, 9, 2}), 2);
+  RunToTheEnd(lanes, service);
+  EXPECT_EQ(service.num_launched(), 4);
+  EXPECT_EQ(service.num_resumed(), 2);
+}
+
+TEST(TrainingLanesTest, AFailedRunDoesNotHoldUpTheOthers) {
+  FakeService service;
+  std::vector<LaneTask> tasks = Tasks({2, 2, 2});
+  tasks[1].request.mutable_spec()->set_name("fails");
+  TrainingLanes lanes(service, tasks, 1);
+  RunToTheEnd(lanes, service);
+  EXPECT_EQ(lanes.Failed(), std::vector<size_t>{1});
+  EXPECT_EQ(lanes.run(2).state(), v1::RUN_SUCCEEDED);
+  EXPECT_EQ(service.num_resumed(), 0);
+}
+
+TEST(TrainingLanesTest, AnErrorOfTheServiceIsReturnedAndCanBeSurvived) {
+  FakeService service;
+  TrainingLanes lanes(service, Tasks({3, 3}), 1);
+  ASSERT_TRUE(lanes.Advance().ok());
+  service.set_down(true);
+  EXPECT_EQ(lanes.Advance().code(), absl::StatusCode::kUnavailable);
+  service.set_down(false);
+  RunToTheEnd(lanes, service);
+}
+
+TEST(TrainingLanesTest, TheTimeLeftFollowsWhatRunsTook) {
+  FakeService service;
+  TrainingLanes lanes(service, Tasks({20, 20, 20, 20}), 2);
+  EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 20);
+  ASSERT_TRUE(lanes.Advance().ok());
+  for (int i = 0; i < 20; ++i) service.Tick();
+  ASSERT_TRUE(lanes.Advance().ok());
+  // Twice as slow as planned, and two more have just begun.
+  EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 20);
+  RunToTheEnd(lanes, service);
+  EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 0);
+}
+
+TEST(TrainingLanesTest, ARunThatPausedForANightTellsNothingOfTheTimeLeft) {
+  FakeService service;
+  {
+    TrainingLanes lanes(service, Tasks({20, 20, 20}), 1);
+    ASSERT_TRUE(lanes.Advance().ok());
+    service.Tick();
+  }
+  service.StopAll();
+  service.Sleep(12 * 3600);
+  TrainingLanes lanes(service, Tasks({20, 20, 20}), 1);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(lanes.Advance().ok());
+    service.Tick();
+  }
+  ASSERT_TRUE(lanes.Advance().ok());
+  ASSERT_EQ(lanes.active(), std::set<size_t>{1});
+  EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 20);
+  for (int i = 0; i < 20; ++i) service.Tick();
+  ASSERT_TRUE(lanes.Advance().ok());
+  // The second was begun here, and took twice what was planned.
+  EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 20);
+  EXPECT_EQ(service.num_resumed(), 1);
+}
+
+TEST(TrainingLanesTest, ARunFoundUnderWayTellsNothingOfTheTimeLeft) {
+  FakeService service;
+  {
+    TrainingLanes lanes(service, Tasks({2, 20, 20}), 1);
+    ASSERT_TRUE(lanes.Advance().ok());
+    service.Tick();
+    service.Sleep(3600);
+  }
+  TrainingLanes lanes(service, Tasks({2, 20, 20}), 1);
+  ASSERT_TRUE(lanes.Advance().ok());
+  service.Tick();
+  ASSERT_TRUE(lanes.Advance().ok());
+  EXPECT_EQ(lanes.run(0).state(), v1::RUN_SUCCEEDED);
+  EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 20);
+}
+
+}  // namespace training_lanes_test
+}  // namespace braid

@@ -1,0 +1,60 @@
+#include "control/model_version.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace braid {
+namespace model_version_test {
+
+namespace fs = std::filesystem;
+
+class ModelVersionTest : public testing::Test {
+ protected:
+  ModelVersionTest() : root_(fs::path(testing::TempDir()) / "model_version") {
+    fs::remove_all(root_);
+    fs::create_directories(root_ / "checkpoints");
+  }
+  void Touch(const fs::path& path) { std::ofstream(root_ / path) << "x"; }
+  void MakeCheckpoint(const std::string& name) {
+    fs::create_directory(root_ / "checkpoints" / name);
+  }
+
+  const fs::path root_;
+};
+
+TEST_F(ModelVersionTest, OfARunItIsTheNewestCheckpoint) {
+  Touch("run.textproto");
+  EXPECT_EQ(ModelVersion(root_), "");
+  MakeCheckpoint("step-00000090");
+  EXPECT_EQ(ModelVersion(root_), "step-00000090");
+  MakeCheckpoint("step-00000100");
+  EXPECT_EQ(ModelVersion(root_), "step-00000100");
+  MakeCheckpoint("step-100000000");
+  EXPECT_EQ(ModelVersion(root_), "step-100000000");
+}
+
+TEST_F(ModelVersionTest, WhatIsStillBeingWrittenDoesNotCount) {
+  Touch("run.textproto");
+  MakeCheckpoint("step-00000090");
+  MakeCheckpoint("step-00000100.tmp");
+  MakeCheckpoint("notes");
+  EXPECT_EQ(ModelVersion(root_), "step-00000090");
+}
+
+TEST_F(ModelVersionTest, OfACheckpointItIsWhenItWasWritten) {
+  EXPECT_EQ(ModelVersion(root_), "");
+  Touch("manifest.json");
+  const std::string first = ModelVersion(root_);
+  EXPECT_NE(first, "");
+  EXPECT_EQ(ModelVersion(root_), first);
+  fs::last_write_time(root_ / "manifest.json",
+                      fs::last_write_time(root_ / "manifest.json") + std::chrono::seconds(1));
+  EXPECT_NE(ModelVersion(root_), first);
+}
+
+}  // namespace model_version_test
+}  // namespace braid

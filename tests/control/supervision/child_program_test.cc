@@ -1,0 +1,42 @@
+#include "control/supervision/child_program.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+
+namespace braid {
+namespace child_program_test {
+
+bool Exists(pid_t pid) { return std::filesystem::exists(absl::StrCat("/proc/", pid)); }
+
+TEST(ChildProgramTest, EndsWithoutHavingRunWhenDestroyedBeforeExecute) {
+  const std::filesystem::path trace =
+      std::filesystem::path(testing::TempDir()) / absl::StrCat("braid-child-", getpid());
+  pid_t pid = 0;
+  {
+    const absl::StatusOr<ChildProgram> child = ChildProgram::Fork(
+        {.program = "/bin/touch", .arguments = {"touch", trace.string()}, .environment = {}});
+    ASSERT_TRUE(child.ok()) << child.status();
+    pid = child->pid();
+    EXPECT_TRUE(Exists(pid));
+  }
+  EXPECT_FALSE(Exists(pid));
+  EXPECT_FALSE(std::filesystem::exists(trace));
+}
+
+// The second has a copy of the first one's gate, and would keep it open.
+TEST(ChildProgramTest, EndsThoughALaterChildIsStillWaiting) {
+  const ChildProgramSpec spec = {.program = "/bin/true", .arguments = {"true"}, .environment = {}};
+  std::optional<absl::StatusOr<ChildProgram>> first = ChildProgram::Fork(spec);
+  const absl::StatusOr<ChildProgram> second = ChildProgram::Fork(spec);
+  ASSERT_TRUE((*first).ok() && second.ok());
+  const pid_t pid = (*first)->pid();
+  first.reset();
+  EXPECT_FALSE(Exists(pid));
+}
+
+}  // namespace child_program_test
+}  // namespace braid

@@ -1,0 +1,44 @@
+#include "evaluation/segment_text.h"
+
+#include "evaluation/router_input.h"
+#include "gtest/gtest.h"
+
+namespace braid {
+namespace segment_text_test {
+
+v1::ModelConfig Config(v1::Router router, v1::FirstSegment first) {
+  v1::ModelConfig config;
+  config.mutable_routing()->set_router(router);
+  config.mutable_routing()->set_first_segment(first);
+  config.mutable_routing()->set_segment_length(8);
+  return config;
+}
+
+TEST(RouterInputTest, ASegmentIsRoutedOnTheOneBefore) {
+  for (const v1::Router router : {v1::CAUSAL_SEGMENT, v1::EXPERT_CHOICE_SEGMENT}) {
+    const v1::ModelConfig config = Config(router, v1::SELF_STOP_GRADIENT);
+    EXPECT_EQ(RouterInputOf(config, 0)->segment, 0);
+    EXPECT_EQ(RouterInputOf(config, 1)->segment, 0);
+    EXPECT_EQ(RouterInputOf(config, 3)->begin, 16);
+    EXPECT_EQ(RouterInputOf(config, 3)->end, 24);
+  }
+  EXPECT_FALSE(RouterInputOf(Config(v1::CAUSAL_SEGMENT, v1::UNIFORM), 0).has_value());
+}
+
+TEST(RouterInputTest, PrefixLooksAtTheFirstSegmentAndTokensAtThemselves) {
+  EXPECT_EQ(RouterInputOf(Config(v1::PREFIX, v1::SELF_STOP_GRADIENT), 5)->end, 8);
+  const v1::ModelConfig token = Config(v1::EXPERT_CHOICE_TOKEN, v1::UNIFORM);
+  EXPECT_EQ(RouterInputOf(token, 0)->end, 1);
+  EXPECT_EQ(RouterInputOf(token, 100)->begin, 69);
+  EXPECT_EQ(RouterInputOf(token, 100)->end, 101);
+}
+
+TEST(CutTextTest, CutsBetweenCharacters) {
+  EXPECT_EQ(CutText("abc", 3), "abc");
+  EXPECT_EQ(CutText("abcd", 3), "abc…");
+  EXPECT_EQ(CutText("äöüß", 2), "äö…");
+  EXPECT_EQ(CutText("", 2), "");
+}
+
+}  // namespace segment_text_test
+}  // namespace braid

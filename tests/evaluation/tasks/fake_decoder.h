@@ -1,0 +1,57 @@
+// A language model that is a formula: every token's probability depends on the whole sequence
+// before it, so that a wrong context shows.
+#ifndef BRAID_TESTS_EVALUATION_TASKS_FAKE_DECODER_H_
+#define BRAID_TESTS_EVALUATION_TASKS_FAKE_DECODER_H_
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/config/decoder.h"
+
+namespace braid {
+
+// Logits [vocab_size] of the token after `sequence`: a hash of it.
+std::vector<float> FakeLogits(std::span<const int32_t> sequence, int vocab_size);
+
+// Sum of ln p of `continuation` after `context`, token by token, in double.
+double SlowScore(std::vector<int32_t> context, std::span<const int32_t> continuation,
+                 int vocab_size);
+
+class FakeDecoder final : public Decoder {
+ public:
+  FakeDecoder(int vocab_size, int64_t context_length)
+      : vocab_size_(vocab_size), context_length_(context_length) {}
+
+  absl::StatusOr<std::vector<float>> Prefill(std::span<const int32_t> prompt) override;
+  absl::StatusOr<std::vector<float>> Step(int32_t token) override;
+  absl::StatusOr<std::vector<std::vector<float>>> ScoreContinuations(
+      std::span<const std::vector<int32_t>> continuations) override;
+  std::vector<ExpertMixture> Mixtures() const override { return {}; }
+
+  // What it writes next, in place of its formula; then EOS.
+  void Say(const std::vector<int32_t>& tokens) { script_ = tokens; }
+  // From now on all it says is not a number.
+  void SayNaN() { nan_ = true; }
+  // Appends, with every Prefill, how many tokens at its beginning the decoder held already.
+  void RecordReused(std::vector<int64_t>* reused) { reused_ = reused; }
+  int64_t prefills() const { return prefills_; }
+
+ private:
+  std::vector<float> Next() const;
+
+  const int vocab_size_;
+  const int64_t context_length_;
+  std::vector<int32_t> sequence_;
+  std::vector<int32_t> script_;
+  size_t said_ = 0;
+  int64_t prefills_ = 0;
+  bool nan_ = false;
+  std::vector<int64_t>* reused_ = nullptr;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_TESTS_EVALUATION_TASKS_FAKE_DECODER_H_

@@ -1,0 +1,36 @@
+#include "tests/evaluation/tasks/sample_tasks.h"
+
+#include "evaluation/tasks/task_spec.h"
+
+namespace braid {
+
+std::filesystem::path SampleDirectory() {
+  return std::filesystem::path(BRAID_TESTS_DIR "/evaluation/tasks") / "samples";
+}
+
+std::filesystem::path GoldenPath(const std::string& task) {
+  return std::filesystem::path(BRAID_TESTS_DIR "/evaluation/tasks") / "golden" / (task + ".txt");
+}
+
+LoadedTask SampleTask(const std::string& name) {
+  return LoadTask(BuiltinTask(name).value(), SampleDirectory(), 1).value();
+}
+
+TextCodec ByteCodec() {
+  TextCodec codec;
+  codec.encode = [](std::string_view text) {
+    std::vector<int32_t> tokens;
+    for (const char c : text) tokens.push_back(static_cast<unsigned char>(c) + 1);
+    return tokens;
+  };
+  codec.decode = [](std::span<const int32_t> tokens) {
+    std::string text;
+    for (const int32_t token : tokens) {
+      if (token > 0) text += static_cast<char>(token - 1);
+    }
+    return text;
+  };
+  return codec;
+}
+
+}  // namespace braid

@@ -1,0 +1,247 @@
+#include "evaluation/tasks/task_evaluation.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "evaluation/tasks/answer_log.h"
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
+#include "tests/evaluation/tasks/fake_decoder.h"
+#include "tests/evaluation/tasks/sample_tasks.h"
+
+namespace braid {
+namespace task_evaluation_test {
+
+constexpr int64_t kContext = 1024;
+
+class TaskEvaluationTest : public testing::Test {
+ protected:
+  AskedModel Model() {
+    AskedModel model;
+    model.codec = ByteCodec();
+    model.context_length = kContext;
+    model.identity = "fake";
+    model.new_decoder = [this](v1::InferenceRouting) {
+      auto decoder = std::make_unique<FakeDecoder>(257, kContext);
+      decoder_ = decoder.get();
+      return decoder;
+    };
+    return model;
+  }
+  TaskEvaluationOptions Options() {
+    TaskEvaluationOptions options;
+    options.answers_dir = scratch_.path();
+    return options;
+  }
+  // Also counts what was asked.
+  v1::TaskResult Evaluate(const LoadedTask& task, const TaskEvaluationOptions& options) {
+    const auto count = [this](int64_t done, int64_t total) {
+      if (done == total) asked_ = decoder_->prefills();
+    };
+    return EvaluateTask(task, Model(), options, count).value();
+  }
+
+  ScratchDirectory scratch_;
+  FakeDecoder* decoder_ = nullptr;
+  int64_t asked_ = 0;
+};
+
+TEST_F(TaskEvaluationTest, WhatIsAnsweredIsNotAskedAgain) {
+  const LoadedTask task = SampleTask("piqa");
+  const v1::TaskResult first = Evaluate(task, Options());
+  EXPECT_EQ(asked_, 3);
+  EXPECT_EQ(first.num_examples(), 3);
+  const v1::TaskResult second = Evaluate(task, Options());
+  EXPECT_EQ(asked_, 0);
+  EXPECT_EQ(first.SerializeAsString(), second.SerializeAsString());
+}
+
+TEST_F(TaskEvaluationTest, MoreExamplesGoOnFromFewer) {
+  const LoadedTask task = SampleTask("piqa");
+  TaskEvaluationOptions options = Options();
+  options.max_examples = 2;
+  EXPECT_EQ(Evaluate(task, options).num_examples(), 2);
+  options.max_examples = 0;
+  EXPECT_EQ(Evaluate(task, options).num_examples(), 3);
+  EXPECT_EQ(asked_, 1);
+}
+
+TEST_F(TaskEvaluationTest, FewerExamplesAreAmongMore) {
+  for (const int64_t total : {1, 2, 7, 100}) {
+    std::vector<int64_t> fewer;
+    for (int64_t count = 1; count <= total; ++count) {
+      const std::vector<int64_t> more = SampleExamples(total, count);
+      EXPECT_EQ(static_cast<int64_t>(std::set(more.begin(), more.end()).size()), count);
+      EXPECT_TRUE(std::ranges::includes(more, fewer)) << count << " of " << total;
+      EXPECT_TRUE(more.front() >= 0 && more.back() < total);
+      fewer = more;
+    }
+    EXPECT_EQ(SampleExamples(total, 0), fewer);
+    EXPECT_EQ(SampleExamples(total, total + 1), fewer);
+  }
+}
+
+TEST_F(TaskEvaluationTest, OtherSettingsHaveOtherAnswers) {
+  LoadedTask task = SampleTask("piqa");
+  AskedModel model = Model();
+  TaskEvaluationOptions options = Options();
+  const auto path = [&] { return AnswersPath(task, model, options).string(); };
+  std::set<std::string> paths = {path()};
+  options.routing = v1::PROMPT_ROUTING;
+  paths.insert(path());
+  options.num_shots = 1;
+  paths.insert(path());
+  options.seed = 1;
+  paths.insert(path());
+  model.identity = "another";
+  paths.insert(path());
+  task.spec.set_prompt("{goal}");
+  paths.insert(path());
+  task.files_digest += 1;
+  paths.insert(path());
+  EXPECT_EQ(paths.size(), 7u);
+  options.max_examples = 5;
+  EXPECT_TRUE(paths.contains(path()));
+}
+
+TEST_F(TaskEvaluationTest, ATornLineIsAskedAgain) {
+  const LoadedTask task = SampleTask("piqa");
+  const v1::TaskResult whole = Evaluate(task, Options());
+  const std::filesystem::path path = AnswersPath(task, Model(), Options());
+  const std::string text = GetFile(path);
+  for (size_t length = 0; length < text.size(); ++length) {
+    PutFile(path, text.substr(0, length));
+    EXPECT_EQ(Evaluate(task, Options()).SerializeAsString(), whole.SerializeAsString());
+    EXPECT_EQ(GetFile(path), text) << length;
+  }
+}
+
+TEST_F(TaskEvaluationTest, ADamagedLineIsAnError) {
+  const LoadedTask task = SampleTask("piqa");
+  Evaluate(task, Options());
+  const std::filesystem::path path = AnswersPath(task, Model(), Options());
+  std::string text = GetFile(path);
+  text[text.find('\n') + 1] = '#';
+  PutFile(path, text);
+  EXPECT_FAILS(EvaluateTask(task, Model(), Options(), [](int64_t, int64_t) {}),
+               absl::StatusCode::kDataLoss, path.string() + ":2");
+}
+
+TEST_F(TaskEvaluationTest, AnAnswerThatDoesNotFitItsTaskIsAnError) {
+  const LoadedTask task = SampleTask("piqa");
+  const std::filesystem::path path = AnswersPath(task, Model(), Options());
+  const std::string good = R"("log_prob":[-1,-2],"shots":0,"tokens":[1,2],"unconditional":[0,0]})";
+  const auto status = [&](const std::string& line) {
+    PutFile(path, "{}\n" + line + "\n");
+    return EvaluateTask(task, Model(), Options(), [](int64_t, int64_t) {}).status();
+  };
+  EXPECT_OK(status(R"({"example":2,)" + good));
+  for (const std::string& line :
+       {R"({"example":3,)" + good, R"({"example":-1,)" + good,
+        std::string(R"({"example":0,"log_prob":[-1],"shots":0,"tokens":[1],"unconditional":[0]})"),
+        std::string(R"({"example":0,"log_prob":[-1,-2],"shots":0,"tokens":[1],)"
+                    R"("unconditional":[0,0]})"),
+        std::string(R"({"example":0,"log_prob":[-1,null],"shots":0,"tokens":[1,1],)"
+                    R"("unconditional":[0,0]})"),
+        std::string(R"({"example":0,"shots":0,"text":"x"})")}) {
+    EXPECT_FAILS(status(line), absl::StatusCode::kDataLoss, path.string() + ":2");
+  }
+}
+
+// Where the fake says NaN, nothing is kept.
+TEST_F(TaskEvaluationTest, AModelWithoutFiniteScoresFailsAndKeepsNothing) {
+  for (const char* name : {"piqa", "nq"}) {
+    const LoadedTask task = SampleTask(name);
+    AskedModel model = Model();
+    model.new_decoder = [](v1::InferenceRouting) {
+      auto decoder = std::make_unique<FakeDecoder>(257, kContext);
+      decoder->SayNaN();
+      return decoder;
+    };
+    EXPECT_FAILS(EvaluateTask(task, model, Options(), [](int64_t, int64_t) {}),
+                 absl::StatusCode::kInternal, name, task.examples[0].where, "nan");
+    const std::string log = GetFile(AnswersPath(task, model, Options()));
+    EXPECT_EQ(log.find('\n'), log.size() - 1);
+  }
+}
+
+// After the first question a decoder holds the demonstrations: all but the tokens of the question
+// itself is there already, unconditional contexts in between or not.
+TEST_F(TaskEvaluationTest, DemonstrationsAreSharedByAllExamples) {
+  for (const char* name : {"agnews", "race_h", "winogrande", "nq"}) {
+    SCOPED_TRACE(name);
+    LoadedTask task = SampleTask(name);
+    if (task.demonstrations_are_examples) task.others = SampleTask("piqa").examples;
+    task.demonstrations_are_examples = false;
+    if (task.spec.has_free()) {
+      for (TaskExample& other : task.others) other.references = {"x"};
+    }
+    const DemonstrationSet shots(task, 2, 0, ByteCodec());
+    int64_t demonstrations = 1;  // EOS
+    for (const Demonstration* shot : shots.For(task.examples[0]))
+      demonstrations += shot->num_tokens;
+    AskedModel model = Model();
+    model.context_length = 1 << 16;
+    std::vector<int64_t> reused;
+    model.new_decoder = [&](v1::InferenceRouting) {
+      auto decoder = std::make_unique<FakeDecoder>(257, 1 << 16);
+      decoder->RecordReused(&reused);
+      return decoder;
+    };
+    TaskEvaluationOptions options = Options();
+    options.num_shots = 2;
+    ASSERT_OK(EvaluateTask(task, model, options, [](int64_t, int64_t) {}));
+    int64_t fresh = 0;
+    for (const int64_t tokens : reused) fresh += tokens == 0;
+    EXPECT_LE(fresh, 2);  // the first of both decoders
+    EXPECT_GE(std::ranges::count_if(reused, [&](int64_t n) { return n >= demonstrations; }),
+              static_cast<int64_t>(task.examples.size()) - 1);
+  }
+}
+
+TEST_F(TaskEvaluationTest, ShownDemonstrationsAreCounted) {
+  LoadedTask task = SampleTask("piqa");
+  TaskEvaluationOptions options = Options();
+  options.num_shots = 5;  // of three examples two others
+  EXPECT_EQ(Evaluate(task, options).mean_shots(), 2);
+  EXPECT_EQ(Evaluate(task, options).num_shots(), 5);
+}
+
+TEST_F(TaskEvaluationTest, OneEvaluationWritesAtATime) {
+  const LoadedTask task = SampleTask("piqa");
+  const std::filesystem::path path = AnswersPath(task, Model(), Options());
+  ASSERT_OK_AND_ASSIGN(const auto log,
+                       AnswerLog::Open(path, "{}", [](const auto&) { return true; }));
+  EXPECT_FAILS(EvaluateTask(task, Model(), Options(), [](int64_t, int64_t) {}),
+               absl::StatusCode::kFailedPrecondition, "another evaluation");
+}
+
+// A process killed after each number of answers in turn; the next goes on.
+TEST_F(TaskEvaluationTest, GoesOnAfterBeingKilled) {
+  const LoadedTask task = SampleTask("agnews");
+  ScratchDirectory other;
+  TaskEvaluationOptions undisturbed = Options();
+  undisturbed.answers_dir = other.path();
+  const v1::TaskResult expected = Evaluate(task, undisturbed);
+  for (int64_t kill_at = 0; kill_at < 3; ++kill_at) {
+    const pid_t child = fork();
+    if (child == 0) {
+      (void)EvaluateTask(task, Model(), Options(), [&](int64_t done, int64_t) {
+        if (done == kill_at) kill(getpid(), SIGKILL);
+      });
+      _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+  }
+  EXPECT_EQ(Evaluate(task, Options()).SerializeAsString(), expected.SerializeAsString());
+  EXPECT_EQ(asked_, 1);
+}
+
+}  // namespace task_evaluation_test
+}  // namespace braid

@@ -1,0 +1,21 @@
+// Text to try tokenizers on.
+#ifndef BRAID_TESTS_FORMATS_RANDOM_TEXT_H_
+#define BRAID_TESTS_FORMATS_RANDOM_TEXT_H_
+
+#include <cstdint>
+#include <random>
+#include <string>
+
+namespace braid {
+
+// Lines of words, indented as code is.
+std::string RandomLines(uint64_t seed, int num_lines);
+
+// Mostly white space, marks special to SentencePiece and words; sometimes any code point.
+std::string RandomText(std::mt19937_64& random);
+
+void AppendUtf8(uint32_t code_point, std::string* out);
+
+}  // namespace braid
+
+#endif  // BRAID_TESTS_FORMATS_RANDOM_TEXT_H_

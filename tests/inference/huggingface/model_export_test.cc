@@ -1,0 +1,201 @@
+#include "inference/huggingface/model_export.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "formats/safetensors.h"
+#include "inference/huggingface/baked_weights.h"
+#include "inference/huggingface/file_tensor.h"
+#include "inference/prompt.h"
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
+#include "tests/inference/huggingface/exported_models.h"
+
+namespace braid {
+namespace model_export_test {
+
+namespace fs = std::filesystem;
+
+class ModelExportTest : public testing::Test {
+ protected:
+  v1::ExportRequest Request(LanguageModel& model) {
+    v1::ExportRequest request;
+    request.set_model(CheckpointOf(model, scratch_ / "checkpoints").string());
+    request.set_output_dir((scratch_ / "out").string());
+    return request;
+  }
+
+  nlohmann::json Config(const std::string& directory) {
+    return nlohmann::json::parse(GetFile(scratch_ / directory / "config.json"));
+  }
+
+  ScratchDirectory scratch_;
+};
+
+TEST_F(ModelExportTest, DenseModelIsAStockLlama) {
+  const auto model = RandomModel(ExportedConfig(1));
+  ASSERT_OK_AND_ASSIGN(const auto response, Export(Request(*model)));
+  EXPECT_EQ(response.architecture(), "LlamaForCausalLM");
+  EXPECT_EQ(response.num_parameters(), static_cast<int64_t>(model->values().size()));
+  const nlohmann::json config = Config("out");
+  EXPECT_EQ(config["model_type"], "llama");
+  EXPECT_EQ(config["hidden_size"], 16);
+  EXPECT_EQ(config["num_key_value_heads"], 2);
+  EXPECT_EQ(config["max_position_embeddings"], 40);
+  EXPECT_EQ(config["eos_token_id"], TestTokenizer().eos_id());
+  const auto files = FilesOf(scratch_ / "out");
+  EXPECT_EQ(files.size(), 6u);
+  EXPECT_EQ(files.at("tokenizer.model"), GetFile(TestTokenizerPath()));
+  ASSERT_OK_AND_ASSIGN(auto weights, SafetensorsFile::Open(scratch_ / "out/model.safetensors"));
+  EXPECT_EQ(weights.metadata().at("format"), "pt");
+  ASSERT_NE(weights.Find("model.layers.1.mlp.down_proj.weight"), nullptr);
+  EXPECT_EQ(weights.Find("model.layers.1.mlp.down_proj.weight")->shape,
+            (std::vector<int64_t>{16, 24}));
+}
+
+TEST_F(ModelExportTest, TwiceIsTheSameBytes) {
+  const auto model = RandomModel(ExportedConfig(4));
+  v1::ExportRequest request = Request(*model);
+  for (const char* name : {"first", "second"}) {
+    request.set_output_dir((scratch_ / name).string());
+    request.set_bake_prompt("the cat");
+    request.set_max_shard_bytes(3000);
+    ASSERT_OK(Export(request));
+  }
+  EXPECT_EQ(FilesOf(scratch_ / "first"), FilesOf(scratch_ / "second"));
+}
+
+TEST_F(ModelExportTest, ShardsHoldEveryTensorOnce) {
+  const auto model = RandomModel(ExportedConfig(1));
+  v1::ExportRequest request = Request(*model);
+  request.set_max_shard_bytes(5000);
+  ASSERT_OK_AND_ASSIGN(const auto response, Export(request));
+  const auto index = nlohmann::json::parse(GetFile(scratch_ / "out/model.safetensors.index.json"));
+  EXPECT_EQ(index["metadata"]["total_size"], 4 * response.num_parameters());
+  EXPECT_EQ(index["weight_map"].size(), model->parameters().size());
+  for (const ParameterSpec& spec : ParameterLayout(model->config())) {
+    const FileTensor tensor = FileTensorOf(spec);
+    const std::string file = index["weight_map"][tensor.name];
+    ASSERT_OK_AND_ASSIGN(auto shard, SafetensorsFile::Open(scratch_ / "out" / file));
+    EXPECT_EQ(shard.Find(tensor.name)->shape, tensor.shape);
+    if (tensor.transposed) continue;  // see TransposesMatrices
+    ASSERT_OK_AND_ASSIGN(const auto values, shard.Float(tensor.name));
+    EXPECT_TRUE(std::ranges::equal(values, model->values().subspan(spec.offset, spec.size)))
+        << tensor.name;
+  }
+}
+
+TEST_F(ModelExportTest, BakedRoutingIsThatOfPromptRoutedDecoding) {
+  const auto model = RandomModel(ExportedConfig(4));
+  v1::ExportRequest request = Request(*model);
+  request.set_bake_prompt("the dog ran after the cat");
+  ASSERT_OK_AND_ASSIGN(const auto response, Export(request));
+  EXPECT_EQ(response.architecture(), "LlamaForCausalLM");
+  const auto decoder = model->NewDecoder(MergeMode::kPrompt);
+  ASSERT_OK(decoder->Prefill(PromptTokens(TestTokenizer(), request.bake_prompt())));
+  const std::vector<ExpertMixture> mixtures = decoder->Mixtures();
+  ASSERT_EQ(response.routing_size(), 2);
+  for (int layer = 0; layer < 2; ++layer) {
+    double sum = 0;
+    for (int e = 0; e < 4; ++e) {
+      EXPECT_FLOAT_EQ(static_cast<float>(response.routing(layer).weights(e)),
+                      mixtures[layer].down[e]);
+      sum += mixtures[layer].gate_up[e];
+    }
+    EXPECT_NEAR(sum, 1, 1e-6);
+  }
+}
+
+TEST_F(ModelExportTest, TransposesMatrices) {
+  const int64_t rows = 70, columns = 41;
+  std::vector<float> from(2 * rows * columns), to(from.size());
+  std::iota(from.begin(), from.end(), 0.0f);
+  TransposeMatrices(from, rows, columns, to);
+  for (int64_t m = 0; m < 2; ++m) {
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        ASSERT_EQ(to[(m * columns + j) * rows + i], from[(m * rows + i) * columns + j]);
+      }
+    }
+  }
+}
+
+TEST_F(ModelExportTest, SixteenBitTypesAreRoundedValues) {
+  const auto model = RandomModel(ExportedConfig(1));
+  v1::ExportRequest request = Request(*model);
+  for (const auto& [name, dtype] :
+       {std::pair("bfloat16", DType::kBF16), {"float16", DType::kF16}}) {
+    request.set_dtype(name);
+    request.set_output_dir((scratch_ / name).string());
+    ASSERT_OK(Export(request));
+    EXPECT_EQ(Config(name)["torch_dtype"], name);
+    ASSERT_OK_AND_ASSIGN(auto weights,
+                         SafetensorsFile::Open(scratch_ / name / "model.safetensors"));
+    EXPECT_EQ(weights.Find("lm_head.weight")->dtype, dtype);
+  }
+  model->parameters()[0].value[3] = 70000;
+  request.set_model(CheckpointOf(*model, scratch_ / "large").string());
+  request.set_output_dir((scratch_ / "overflow").string());
+  EXPECT_FAILS(Export(request), absl::StatusCode::kOutOfRange, "model.embed_tokens.weight",
+               "element 3", "bfloat16");
+  EXPECT_FALSE(fs::exists(scratch_ / "overflow"));
+  EXPECT_FALSE(fs::exists(scratch_ / "overflow.tmp"));
+}
+
+TEST_F(ModelExportTest, ReplacesOnlyAnExportAndOnlyWhenForced) {
+  const auto model = RandomModel(ExportedConfig(1));
+  v1::ExportRequest request = Request(*model);
+  ASSERT_OK(Export(request));
+  const auto before = FilesOf(scratch_ / "out");
+  EXPECT_FAILS(Export(request), absl::StatusCode::kAlreadyExists, "out", "--force");
+  EXPECT_EQ(FilesOf(scratch_ / "out"), before);
+  request.set_dtype("bfloat16");
+  request.set_force(true);
+  ASSERT_OK(Export(request));
+  EXPECT_NE(FilesOf(scratch_ / "out"), before);
+  fs::create_directories(scratch_ / "precious");
+  PutFile(scratch_ / "precious/thesis.tex", "42");
+  request.set_output_dir((scratch_ / "precious").string());
+  EXPECT_FAILS(Export(request), absl::StatusCode::kFailedPrecondition, "config.json");
+  EXPECT_EQ(GetFile(scratch_ / "precious/thesis.tex"), "42");
+}
+
+TEST_F(ModelExportTest, LeftoversOfAKilledExportAreRemoved) {
+  const auto model = RandomModel(ExportedConfig(1));
+  fs::create_directories(scratch_ / "out.tmp");
+  PutFile(scratch_ / "out.tmp/model.safetensors", "half");
+  PutFile(scratch_ / "out.tmp/stray", "half");
+  ASSERT_OK(Export(Request(*model)));
+  EXPECT_FALSE(fs::exists(scratch_ / "out/stray"));
+  EXPECT_FALSE(fs::exists(scratch_ / "out.tmp"));
+}
+
+TEST_F(ModelExportTest, TokenChoiceCannotBeBaked) {
+  v1::ModelConfig config = ExportedConfig(4);
+  config.mutable_routing()->set_router(v1::EXPERT_CHOICE_TOKEN);
+  const auto model = RandomModel(config);
+  v1::ExportRequest request = Request(*model);
+  request.set_bake_prompt("the cat");
+  EXPECT_FAILS(Export(request), absl::StatusCode::kFailedPrecondition, "EXPERT_CHOICE_TOKEN",
+               "without --bake");
+  EXPECT_FALSE(fs::exists(scratch_ / "out.tmp"));
+}
+
+TEST_F(ModelExportTest, BadRequestsAreNamed) {
+  const auto model = RandomModel(ExportedConfig(1));
+  v1::ExportRequest request = Request(*model);
+  request.set_dtype("int8");
+  EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument, "dtype", "int8", "bfloat16");
+  request = Request(*model);
+  request.set_bake_prompt(
+      "the cat sat on the mat and ran after the dog, again and again and again");
+  EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument, "prompt", "40");
+  request = Request(*model);
+  request.set_model((scratch_ / "nothing").string());
+  EXPECT_FAILS(Export(request), absl::StatusCode::kNotFound, "nothing");
+}
+
+}  // namespace model_export_test
+}  // namespace braid

@@ -1,0 +1,329 @@
+#include "inference/huggingface/model_import.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "formats/half_float.h"
+#include "formats/safetensors.h"
+#include "inference/huggingface/file_tensor.h"
+#include "inference/huggingface/model_export.h"
+#include "runs/checkpoint.h"
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
+#include "tests/inference/huggingface/exported_models.h"
+#include "trainer/training_state.h"
+
+namespace braid {
+namespace model_import_test {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+// Tensors as they go into a file, to be changed before they are written.
+struct RawTensor {
+  TensorInfo info;
+  std::string bytes;
+};
+
+class ModelImportTest : public testing::Test {
+ protected:
+  // An export of the model in "source".
+  void PutSource(LanguageModel& model, const ExportOptions& options = {}) {
+    ExportOptions forced = options;
+    forced.force = true;
+    ASSERT_OK(ExportModel(model, TestTokenizerPath(), forced, source()));
+  }
+
+  void ChangeConfig(const std::function<void(Json&)>& change) {
+    Json config = Json::parse(GetFile(source() / "config.json"));
+    change(config);
+    PutFile(source() / "config.json", config.dump());
+  }
+
+  // Rewrites model.safetensors.
+  void ChangeTensors(const std::function<void(std::map<std::string, RawTensor>&)>& change) {
+    std::map<std::string, RawTensor> tensors;
+    {
+      ASSERT_OK_AND_ASSIGN(auto file, SafetensorsFile::Open(source() / "model.safetensors"));
+      for (const TensorInfo& info : file.tensors()) {
+        tensors[info.name] = {info, std::string(*file.Bytes(info.name))};
+      }
+    }
+    change(tensors);
+    Put("model.safetensors", tensors);
+  }
+
+  void Put(const std::string& name, const std::map<std::string, RawTensor>& tensors) {
+    std::vector<TensorInfo> layout;
+    for (const auto& [key, tensor] : tensors) layout.push_back(tensor.info);
+    ASSERT_OK_AND_ASSIGN(auto writer, SafetensorsWriter::Create(source() / name, layout, {}));
+    for (const auto& [key, tensor] : tensors) ASSERT_OK(writer->Write(key, tensor.bytes));
+    ASSERT_OK(writer->Commit());
+  }
+
+  v1::ImportRequest Request() const {
+    v1::ImportRequest request;
+    request.set_source_dir(source().string());
+    request.set_output_dir((scratch_ / "imported").string());
+    return request;
+  }
+
+  // The message of a refused import; nothing is left of it.
+  std::string Refusal() {
+    const auto response = Import(Request());
+    EXPECT_FALSE(response.ok());
+    EXPECT_FALSE(fs::exists(scratch_ / "imported"));
+    EXPECT_FALSE(fs::exists(scratch_ / "imported.tmp"));
+    return response.status().ToString();
+  }
+
+  fs::path source() const { return scratch_ / "source"; }
+
+  ScratchDirectory scratch_;
+};
+
+TEST_F(ModelImportTest, GivesBackWhatWasExported) {
+  v1::ModelConfig tied = ExportedConfig(1);
+  tied.set_tie_embeddings(true);
+  v1::ModelConfig plain_moe = ExportedConfig(4);
+  plain_moe.mutable_routing()->set_router_input(v1::PLAIN_MEAN);
+  plain_moe.mutable_routing()->set_first_segment(v1::UNIFORM);
+  for (const v1::ModelConfig& config : {ExportedConfig(1), tied, ExportedConfig(4), plain_moe}) {
+    const auto model = RandomModel(config);
+    for (const int64_t shard : {int64_t{3000}, kDefaultShardBytes}) {
+      PutSource(*model, {.max_shard_bytes = shard});
+      v1::ImportRequest request = Request();
+      request.set_force(true);
+      ASSERT_OK_AND_ASSIGN(const auto response, Import(request));
+      EXPECT_EQ(response.model().DebugString(), config.DebugString());
+      EXPECT_OK(VerifyCheckpoint(response.output_dir()));
+      ASSERT_OK_AND_ASSIGN(const auto loaded, LoadModel(response.output_dir()));
+      EXPECT_TRUE(std::ranges::equal(loaded->values(), model->values()));
+    }
+  }
+}
+
+TEST_F(ModelImportTest, ReadsSixteenBitWeightsExactly) {
+  const auto model = RandomModel(ExportedConfig(1));
+  PutSource(*model, {.dtype = DType::kBF16});
+  ASSERT_OK_AND_ASSIGN(const auto rounded, ReadHuggingFaceModel(source()));
+  for (size_t i = 0; i < model->values().size(); ++i) {
+    ASSERT_EQ(rounded->values()[i], FloatFromBf16(Bf16FromFloat(model->values()[i])));
+  }
+  PutSource(*model, {.dtype = DType::kF16});
+  ASSERT_OK_AND_ASSIGN(const auto half, ReadHuggingFaceModel(source()));
+  for (size_t i = 0; i < model->values().size(); ++i) {
+    ASSERT_EQ(half->values()[i], FloatFromF16(F16FromFloat(model->values()[i])));
+  }
+}
+
+TEST_F(ModelImportTest, AcceptsWhatOldCheckpointsHold) {
+  const auto model = RandomModel(ExportedConfig(1));
+  PutSource(*model);
+  ChangeTensors([](auto& tensors) {
+    const std::string name = "model.layers.0.self_attn.rotary_emb.inv_freq";
+    tensors[name] = {{name, DType::kF32, {4}}, std::string(16, '\0')};
+  });
+  ChangeConfig([](Json& config) {
+    for (const char* field : {"num_key_value_heads", "rope_theta", "rope_scaling", "attention_bias",
+                              "mlp_bias", "torch_dtype"}) {
+      config.erase(field);
+    }
+    config["pad_token_id"] = -1;
+  });
+  ASSERT_OK_AND_ASSIGN(const auto loaded, ReadHuggingFaceModel(source()));
+  EXPECT_TRUE(std::ranges::equal(loaded->values(), model->values()));
+  ChangeConfig([](Json& config) {
+    config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 5e5}};
+  });
+  ASSERT_OK_AND_ASSIGN(const auto newer, ReadHuggingFaceModel(source()));
+  EXPECT_EQ(newer->config().rope_theta(), 5e5);
+}
+
+TEST_F(ModelImportTest, TiedHeadMayBeStoredWhenItIsTheEmbedding) {
+  v1::ModelConfig tied = ExportedConfig(1);
+  tied.set_tie_embeddings(true);
+  PutSource(*RandomModel(tied));
+  ChangeTensors([](auto& tensors) {
+    RawTensor head = tensors["model.embed_tokens.weight"];
+    head.info.name = "lm_head.weight";
+    tensors["lm_head.weight"] = head;
+  });
+  EXPECT_OK(ReadHuggingFaceModel(source()));
+  ChangeTensors([](auto& tensors) { tensors["lm_head.weight"].bytes[1] ^= 1; });
+  EXPECT_FAILS(ReadHuggingFaceModel(source()), absl::StatusCode::kInvalidArgument, "lm_head.weight",
+               "tie_word_embeddings");
+}
+
+TEST_F(ModelImportTest, RefusesModelsItDoesNotCompute) {
+  PutSource(*RandomModel(ExportedConfig(1)));
+  const std::string whole = GetFile(source() / "config.json");
+  const auto refuses = [&](const char* field, const Json& value, const char* hint) {
+    SCOPED_TRACE(field);
+    PutFile(source() / "config.json", whole);
+    ChangeConfig([&](Json& config) { config[field] = value; });
+    EXPECT_THAT(Refusal(), testing::AllOf(testing::HasSubstr("config.json"),
+                                          testing::HasSubstr(field), testing::HasSubstr(hint)));
+  };
+  refuses("num_key_value_heads", 1, "grouped-query");
+  refuses("attention_bias", true, "biases");
+  refuses("mlp_bias", true, "biases");
+  refuses("hidden_act", "gelu", "silu");
+  refuses("rope_scaling", {{"type", "linear"}, {"factor", 2.0}}, "scaled");
+  refuses("rope_parameters", {{"rope_type", "yarn"}, {"rope_theta", 1e4}}, "default");
+  refuses("head_dim", 4, "8");
+  refuses("model_type", "mixtral", "llama");
+  refuses("quantization_config", {{"bits", 4}}, "quantised");
+  refuses("hidden_size", nullptr, "count");
+  refuses("hidden_size", -16, "count");
+  refuses("hidden_size", 1e300, "count");
+  refuses("hidden_size", "16", "count");
+  refuses("num_hidden_layers", 0, "at least 1");
+  refuses("rms_norm_eps", 0.0, "positive");
+  refuses("tie_word_embeddings", 1, "true or false");
+}
+
+TEST_F(ModelImportTest, RefusesGarbageInTheConfiguration) {
+  PutSource(*RandomModel(ExportedConfig(1)));
+  const std::string whole = GetFile(source() / "config.json");
+  for (const std::string& text :
+       {std::string(), std::string("[]"), std::string("null"), std::string("{\"a\":1,\"a\":2}"),
+        std::string(100000, '['), whole.substr(0, whole.size() / 2), whole + "x"}) {
+    PutFile(source() / "config.json", text);
+    EXPECT_THAT(Refusal(), testing::HasSubstr("config.json"));
+  }
+  // A model far larger than its files is refused before memory is asked for.
+  PutFile(source() / "config.json", whole);
+  ChangeConfig([](Json& config) {
+    config["hidden_size"] = 1 << 24;
+    config["intermediate_size"] = 1 << 24;
+    config["vocab_size"] = 1 << 24;
+  });
+  EXPECT_THAT(Refusal(), testing::HasSubstr("model.embed_tokens.weight"));
+}
+
+TEST_F(ModelImportTest, RefusesWrongTensors) {
+  PutSource(*RandomModel(ExportedConfig(1)));
+  const std::string whole = GetFile(source() / "model.safetensors");
+  const std::string norm = "model.norm.weight";
+  const auto refuses = [&](const char* hint, const std::string& name,
+                           const std::function<void(std::map<std::string, RawTensor>&)>& change) {
+    SCOPED_TRACE(hint);
+    PutFile(source() / "model.safetensors", whole);
+    ChangeTensors(change);
+    EXPECT_THAT(Refusal(), testing::AllOf(testing::HasSubstr(name), testing::HasSubstr(hint)));
+  };
+  refuses("missing", norm, [&](auto& tensors) { tensors.erase(norm); });
+  refuses("got shape [4, 4], expected [16]", norm, [&](auto& tensors) {
+    tensors[norm].info.shape = {4, 4};
+  });
+  refuses("got I32, expected F32", norm,
+          [&](auto& tensors) { tensors[norm].info.dtype = DType::kI32; });
+  refuses("element 2: got nan", norm, [&](auto& tensors) {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    tensors[norm].bytes.replace(8, 4, reinterpret_cast<const char*>(&nan), 4);
+  });
+  const std::string bias = "model.layers.0.self_attn.q_proj.bias";
+  refuses("biases are not supported", bias, [&](auto& tensors) {
+    tensors[bias] = {{bias, DType::kF32, {16}}, std::string(64, '\0')};
+  });
+  refuses("not a tensor of the model", "model.layers.2.input_layernorm.weight", [&](auto& tensors) {
+    RawTensor extra = tensors[norm];
+    extra.info.name = "model.layers.2.input_layernorm.weight";
+    tensors[extra.info.name] = extra;
+  });
+}
+
+TEST_F(ModelImportTest, RefusesTruncatedWeightsAtAnyLength) {
+  PutSource(*RandomModel(ExportedConfig(1)));
+  const std::string whole = GetFile(source() / "model.safetensors");
+  for (size_t length = 0; length < whole.size(); length += 1 + length / 7) {
+    PutFile(source() / "model.safetensors", whole.substr(0, length));
+    EXPECT_THAT(Refusal(), testing::HasSubstr("model.safetensors"));
+  }
+}
+
+TEST_F(ModelImportTest, RefusesABadIndex) {
+  PutSource(*RandomModel(ExportedConfig(1)), {.max_shard_bytes = 5000});
+  const fs::path index = source() / "model.safetensors.index.json";
+  const Json whole = Json::parse(GetFile(index));
+  PutFile(scratch_ / "outside.safetensors", "");
+  const auto refuses = [&](const char* hint, const std::function<void(Json&)>& change) {
+    SCOPED_TRACE(hint);
+    Json json = whole;
+    change(json["weight_map"]);
+    PutFile(index, json.dump());
+    EXPECT_THAT(Refusal(), testing::HasSubstr(hint));
+  };
+  const std::string norm = "model.norm.weight";
+  for (const char* path : {"../outside.safetensors", "/etc/passwd", "", "..", "a/b.safetensors"}) {
+    refuses("beside it", [&](Json& map) { map[norm] = path; });
+  }
+  refuses("beside it", [&](Json& map) { map[norm] = 7; });
+  refuses("nowhere.safetensors", [&](Json& map) { map[norm] = "nowhere.safetensors"; });
+  refuses("weight_map lacks tensor model.norm.weight", [&](Json& map) { map.erase(norm); });
+  refuses("is not in", [&](Json& map) { map[norm] = map["model.embed_tokens.weight"]; });
+  refuses("is not in", [&](Json& map) { map["more"] = map[norm]; });
+  PutFile(index, "{\"weight_map\": {\"a\": \"x.safetensors\", \"a\": \"y.safetensors\"}}");
+  EXPECT_THAT(Refusal(), testing::HasSubstr("repeated key"));
+  // The same tensor in two shards.
+  PutFile(index, whole.dump());
+  const std::string first = whole["weight_map"]["model.embed_tokens.weight"];
+  fs::copy_file(source() / first, source() / "copy.safetensors");
+  Json doubled = whole;
+  doubled["weight_map"]["more"] = "copy.safetensors";
+  PutFile(index, doubled.dump());
+  EXPECT_THAT(Refusal(), testing::HasSubstr("is in both"));
+}
+
+TEST_F(ModelImportTest, NamesWhatIsMissing) {
+  fs::create_directories(source());
+  EXPECT_THAT(Refusal(), testing::HasSubstr("config.json"));
+  PutSource(*RandomModel(ExportedConfig(1)));
+  fs::remove(source() / "model.safetensors");
+  PutFile(source() / "pytorch_model.bin", "");
+  EXPECT_THAT(Refusal(), testing::AllOf(testing::HasSubstr("model.safetensors"),
+                                        testing::HasSubstr("safe_serialization")));
+  PutSource(*RandomModel(ExportedConfig(1)));
+  fs::remove(source() / "tokenizer.model");
+  EXPECT_THAT(Refusal(), testing::HasSubstr("--tokenizer"));
+  v1::ImportRequest request = Request();
+  request.set_tokenizer(TestTokenizerPath().string());
+  EXPECT_OK(Import(request));
+}
+
+TEST_F(ModelImportTest, RefusesATokenizerOfAnotherVocabulary) {
+  v1::ModelConfig config = ExportedConfig(1);
+  PutSource(*RandomModel(config));
+  config.set_vocab_size(config.vocab_size() + 8);
+  ChangeConfig([&](Json& json) { json["vocab_size"] = config.vocab_size(); });
+  ChangeTensors([&](auto& tensors) {
+    for (const ParameterSpec& spec : ParameterLayout(config)) {
+      const FileTensor tensor = FileTensorOf(spec);
+      tensors[tensor.name] = {{tensor.name, DType::kF32, tensor.shape},
+                              std::string(4 * spec.size, '\0')};
+    }
+  });
+  EXPECT_THAT(Refusal(), testing::AllOf(testing::HasSubstr("tokenizer.model"),
+                                        testing::HasSubstr("vocab_size")));
+}
+
+TEST_F(ModelImportTest, ReplacesOnlyACheckpointAndOnlyWhenForced) {
+  PutSource(*RandomModel(ExportedConfig(1)));
+  ASSERT_OK(Import(Request()));
+  EXPECT_FAILS(Import(Request()), absl::StatusCode::kAlreadyExists, "--force");
+  v1::ImportRequest request = Request();
+  request.set_force(true);
+  EXPECT_OK(Import(request));
+  fs::create_directories(scratch_ / "precious");
+  PutFile(scratch_ / "precious/thesis.tex", "42");
+  request.set_output_dir((scratch_ / "precious").string());
+  EXPECT_FAILS(Import(request), absl::StatusCode::kFailedPrecondition, "manifest.json");
+}
+
+}  // namespace model_import_test
+}  // namespace braid

@@ -1,0 +1,77 @@
+#include "inference/token_text.h"
+
+#include <iostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "inference/loaded_model.h"
+#include "inference/prompt.h"
+#include "tests/trainer/text_run.h"
+
+namespace braid {
+namespace token_text_test {
+
+class TokenTextTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    SetModelThreads(1);
+    loaded_ = new LoadedModel(*LoadedModel::Load(TrainTextRun().root(), std::cerr));
+  }
+  static const Tokenizer& tokenizer() { return *loaded_->tokenizer; }
+
+  static LoadedModel* loaded_;
+};
+
+LoadedModel* TokenTextTest::loaded_ = nullptr;
+
+// Byte tokens that make no character, beginnings of texts and all.
+TEST_F(TokenTextTest, EqualsDecodingEveryTokenEachTime) {
+  std::mt19937 random(5);
+  const std::vector<std::string> prompts = {"",   "the cat",         "a ", "caf\xC3\xA9", "\n",
+                                            "  ", "\xF0\x9F\x98\x80"};
+  for (int round = 0; round < 400; ++round) {
+    std::vector<int32_t> all = PromptTokens(tokenizer(), prompts[round % prompts.size()]);
+    TextStream expected(tokenizer().Decode(all).size());
+    TokenText text(tokenizer(), all);
+    // Half of them byte pieces, which are 3 to 258.
+    for (int i = 0; i < 40; ++i) {
+      const int32_t below = round % 2 == 0 && random() % 2 == 0 ? 259 : tokenizer().vocab_size();
+      all.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(below)));
+      if (all.back() == tokenizer().eos_id()) all.back() = 1;
+      EXPECT_EQ(text.Add(all.back()), expected.Next(tokenizer().Decode(all))) << round << " " << i;
+    }
+    EXPECT_EQ(text.Finish(), expected.Finish(tokenizer().Decode(all))) << round;
+  }
+}
+
+TEST_F(TokenTextTest, CharactersOfSeveralTokensComeWhole) {
+  const std::string written = "na\xC3\xAFve \xF0\x9F\x98\x80 \xE2\x82\xAC 5";
+  TokenText text(tokenizer(), PromptTokens(tokenizer(), ""));
+  std::string all;
+  for (const int32_t token : tokenizer().Encode(written)) {
+    const std::string part = text.Add(token);
+    EXPECT_EQ(StableLength(part), part.size());
+    all += part;
+  }
+  EXPECT_EQ(all + text.Finish(), written);
+}
+
+// However long a prompt is, no more of it is read than shows that it does not fit.
+TEST_F(TokenTextTest, PromptsThatDoNotFitAreRefused) {
+  EXPECT_EQ(FittingPromptTokens(tokenizer(), "the cat", 32).value(),
+            PromptTokens(tokenizer(), "the cat"));
+  for (const size_t bytes : {40, 400, 4000, 40000000}) {
+    const auto refused = FittingPromptTokens(tokenizer(), std::string(bytes, 'x'), 8);
+    EXPECT_TRUE(absl::IsInvalidArgument(refused.status())) << bytes;
+    EXPECT_NE(refused.status().message().find("expected at most 8"), absl::string_view::npos);
+  }
+  const std::string words = "the cat sat on the mat and the dog sat on the cat";
+  const auto all = static_cast<int64_t>(PromptTokens(tokenizer(), words).size());
+  EXPECT_TRUE(FittingPromptTokens(tokenizer(), words, all).ok());
+  EXPECT_FALSE(FittingPromptTokens(tokenizer(), words, all - 1).ok());
+}
+
+}  // namespace token_text_test
+}  // namespace braid

@@ -1,0 +1,81 @@
+// Activations that are foreseen against what the tensor library allocates.
+#include "model/config/activation_memory.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+
+#include "model/config/model_config.h"
+#include "model/kernels/fused_ffn.h"
+#include "model/language_model.h"
+
+namespace braid {
+namespace activation_memory_test {
+
+// The type of the totals, which is another one in later versions of the library.
+template <class T>
+T TotalOf(void (c10::MemoryReportingInfoBase::*)(void*, int64_t, T, T, c10::Device));
+
+// Bytes of tensors that live, and the most at one time.
+class TensorBytes final : public c10::MemoryReportingInfoBase {
+ public:
+  using Total = decltype(TotalOf(&c10::MemoryReportingInfoBase::reportMemoryUsage));
+
+  void reportMemoryUsage(void*, int64_t bytes, Total, Total, c10::Device) override {
+    now_ += bytes;
+    peak_ = std::max(peak_, now_);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+  int64_t peak() const { return peak_; }
+
+ private:
+  int64_t now_ = 0, peak_ = 0;
+};
+
+v1::ModelConfig ActivationConfig(int experts, int vocabulary) {
+  v1::ModelConfig config;
+  config.set_num_layers(4);
+  config.set_d_model(96);
+  config.set_num_heads(4);
+  config.set_d_ff(256);
+  config.set_vocab_size(vocabulary);
+  config.set_sequence_length(512);
+  config.mutable_routing()->set_num_experts(experts);
+  config.mutable_routing()->set_segment_length(64);
+  return ResolveModelConfig(config).value();
+}
+
+int64_t PeakBytes(const v1::ModelConfig& config, int64_t batch_size) {
+  const auto model = LanguageModel::Create(config, 1).value();
+  std::mt19937 random(1);
+  std::vector<int32_t> tokens(batch_size * config.sequence_length());
+  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % config.vocab_size());
+  const auto bytes = std::make_shared<TensorBytes>();
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, bytes);
+  EXPECT_TRUE(model->ForwardBackward(tokens, tokens, batch_size, 1, false).ok());
+  return bytes->peak();
+}
+
+TEST(ActivationMemoryTest, IsWithinATenthOfWhatIsAllocated) {
+  if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";
+  for (const int experts : {1, 4}) {
+    for (const int vocabulary : {300, 6000}) {
+      for (const int64_t batch_size : {1, 3}) {
+        const v1::ModelConfig config = ActivationConfig(experts, vocabulary);
+        const ActivationMemory memory = ActivationsOf(config, batch_size);
+        const auto foreseen = static_cast<double>(memory.kept_bytes + memory.transient_bytes);
+        const auto measured = static_cast<double>(PeakBytes(config, batch_size));
+        EXPECT_NEAR(foreseen / measured, 1, 0.1)
+            << experts << " experts, V " << vocabulary << ", B " << batch_size << ": " << foreseen
+            << " foreseen, " << measured << " measured";
+      }
+    }
+  }
+}
+
+}  // namespace activation_memory_test
+}  // namespace braid

@@ -1,0 +1,302 @@
+#include "model/config/model_config.h"
+
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/config/parameter_layout.h"
+
+namespace braid {
+namespace model_config_test {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+v1::ModelConfig Preset(const std::string& name) {
+  v1::ModelConfig config;
+  config.set_preset(name);
+  return config;
+}
+
+v1::DescribeModelResponse Describe(const std::string& preset) {
+  return DescribeModel(ResolveModelConfig(Preset(preset)).value());
+}
+
+std::string Billions(int64_t parameters) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f", static_cast<double>(parameters) * 1e-9);
+  return text;
+}
+
+std::string ErrorOf(const v1::ModelConfig& config) {
+  const auto resolved = ResolveModelConfig(config);
+  EXPECT_EQ(resolved.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(resolved.status().message());
+}
+
+TEST(DescribeModelTest, GivesThePapersParameterCounts) {
+  const std::map<std::string, std::string> printed = {
+      {"0.3B/8E", "1.8"}, {"0.3B/16E", "3.5"},  {"0.3B/32E", "6.8"},  {"1.5B", "1.5"},
+      {"1.5B/8E", "7.8"}, {"1.5B/16E", "15.0"}, {"1.5B/32E", "29.5"}, {"7B/4E", "19.7"}};
+  for (const auto& [preset, billions] : printed) {
+    EXPECT_EQ(Billions(Describe(preset).num_parameters()), billions) << preset;
+  }
+  EXPECT_NEAR(static_cast<double>(Describe("7B").num_parameters()), 6738415616.0, 0.5);
+}
+
+// The paper's name leaves out embedding and head, which are a sixth of it.
+TEST(DescribeModelTest, SmallestPaperModelCountsWithoutEmbeddings) {
+  const v1::DescribeModelResponse response = Describe("0.3B");
+  int64_t inner = response.num_parameters();
+  for (const v1::ParameterGroup& group : response.groups()) {
+    if (group.name() == "embedding" || group.name() == "head") inner -= group.num_parameters();
+  }
+  EXPECT_EQ(Billions(inner), "0.3");
+}
+
+TEST(DescribeModelTest, ActiveParametersAreTheDenseModels) {
+  for (const std::string size : {"tiny", "0.3B", "1.5B"}) {
+    EXPECT_EQ(Describe(size + "/16E").num_active_parameters(), Describe(size).num_parameters());
+  }
+}
+
+TEST(DescribeModelTest, CountsFlopsByHand) {
+  const v1::DescribeModelResponse tiny = Describe("tiny/8E");
+  const double matrices = 4 * (4 * 64 * 64 + 3 * 64 * 256) + 64 * 2048;
+  EXPECT_DOUBLE_EQ(tiny.flops_per_token(), 6 * matrices + 6.0 * 4 * 64 * 512);
+  EXPECT_DOUBLE_EQ(tiny.merge_flops_per_token(), 8.0 * 8 * 4 * 3 * 64 * 256 / 64);
+  EXPECT_EQ(tiny.training_state_bytes(), 16 * tiny.num_parameters());
+  EXPECT_EQ(Describe("tiny").merge_flops_per_token(), 0);
+}
+
+TEST(DescribeModelTest, TiedHeadIsCountedOnce) {
+  v1::ModelConfig config = Preset("tiny");
+  config.set_tie_embeddings(true);
+  const v1::DescribeModelResponse tied = DescribeModel(ResolveModelConfig(config).value());
+  EXPECT_EQ(tied.num_parameters(), Describe("tiny").num_parameters() - 64 * 2048);
+  EXPECT_EQ(tied.flops_per_token(), Describe("tiny").flops_per_token());
+}
+
+TEST(ResolveModelConfigTest, FillsEveryDefault) {
+  const v1::ModelConfig config = ResolveModelConfig(v1::ModelConfig()).value();
+  EXPECT_EQ(config.num_layers(), 4);
+  EXPECT_EQ(config.d_model(), 64);
+  EXPECT_EQ(config.num_heads(), 2);
+  EXPECT_EQ(config.d_ff(), 256);
+  EXPECT_EQ(config.vocab_size(), 32000);
+  EXPECT_EQ(config.sequence_length(), 4096);
+  EXPECT_EQ(config.rope_theta(), 10000);
+  EXPECT_EQ(config.norm_epsilon(), 1e-5);
+  EXPECT_EQ(config.initialization(), v1::FAN_IN);
+  EXPECT_EQ(config.routing().router(), v1::DENSE);
+  EXPECT_EQ(config.routing().num_experts(), 1);
+  EXPECT_EQ(config.routing().segment_length(), 256);
+  EXPECT_EQ(config.routing().first_segment(), v1::SELF_STOP_GRADIENT);
+  EXPECT_EQ(config.routing().router_input(), v1::NORMALIZED_MEAN);
+  EXPECT_EQ(config.routing().router_init_std(), 0.06);
+}
+
+TEST(ResolveModelConfigTest, DefaultFfnWidthIsLlamas) {
+  for (const auto& [d_model, d_ff] :
+       std::map<int, int>{{512, 1536}, {768, 2048}, {2048, 5632}, {4096, 11008}, {5120, 13824}}) {
+    v1::ModelConfig config;
+    config.set_d_model(d_model);
+    EXPECT_EQ(ResolveModelConfig(config)->d_ff(), d_ff);
+  }
+}
+
+TEST(ResolveModelConfigTest, EveryPresetResolvesAndResolvingTwiceChangesNothing) {
+  for (const std::string& name : PresetNames()) {
+    const v1::ModelConfig once = ResolveModelConfig(Preset(name)).value();
+    EXPECT_EQ(ResolveModelConfig(once)->DebugString(), once.DebugString()) << name;
+    const v1::ModelConfig dense = DenseCounterpart(once);
+    EXPECT_EQ(ResolveModelConfig(dense)->DebugString(), dense.DebugString()) << name;
+    EXPECT_FALSE(UsesExperts(dense));
+  }
+}
+
+TEST(ResolveModelConfigTest, FieldsBesideAPresetWin) {
+  v1::ModelConfig config = Preset("tiny/8E");
+  config.set_vocab_size(300);
+  config.mutable_routing()->set_num_experts(3);
+  const v1::ModelConfig resolved = ResolveModelConfig(config).value();
+  EXPECT_EQ(resolved.vocab_size(), 300);
+  EXPECT_EQ(resolved.routing().num_experts(), 3);
+  EXPECT_EQ(resolved.routing().segment_length(), 64);
+  EXPECT_EQ(resolved.routing().router(), v1::CAUSAL_SEGMENT);
+}
+
+TEST(ResolveModelConfigTest, AnyNumberOfExpertsGoesBehindASize) {
+  EXPECT_EQ(ResolveModelConfig(Preset("tiny/12E"))->routing().num_experts(), 12);
+}
+
+TEST(ResolveModelConfigTest, UnknownPresetNamesKnownAndNearest) {
+  EXPECT_THAT(ErrorOf(Preset("tinny/8E")), AllOf(HasSubstr("model.preset"), HasSubstr("1.5B/32E"),
+                                                 HasSubstr("did you mean \"tiny/8E\"")));
+  for (const char* name : {"tiny/", "tiny/8", "tiny/E", "tiny/8EE", "tiny/-8E", "tiny/1E"}) {
+    EXPECT_THAT(ErrorOf(Preset(name)), HasSubstr("did you mean \"tiny")) << name;
+  }
+}
+
+TEST(ResolveModelConfigTest, BadShapesAreErrorsThatNameTheField) {
+  const auto error = [](auto change) {
+    v1::ModelConfig config = Preset("tiny/8E");
+    change(&config);
+    return ErrorOf(config);
+  };
+  using Config = v1::ModelConfig*;
+  EXPECT_THAT(error([](Config c) { c->set_num_heads(3); }),
+              AllOf(HasSubstr("model.num_heads: got 3"), HasSubstr("divisor of d_model 64")));
+  EXPECT_THAT(error([](Config c) { c->set_num_heads(64); }), HasSubstr("even width"));
+  EXPECT_THAT(error([](Config c) { c->set_num_layers(-1); }),
+              HasSubstr("model.num_layers: got -1"));
+  EXPECT_THAT(error([](Config c) { c->set_vocab_size(1); }), HasSubstr("model.vocab_size"));
+  EXPECT_THAT(error([](Config c) { c->set_norm_epsilon(-1); }), HasSubstr("model.norm_epsilon"));
+  EXPECT_THAT(error([](Config c) { c->mutable_routing()->set_segment_length(96); }),
+              AllOf(HasSubstr("model.routing.segment_length: got 96"), HasSubstr("such as 64")));
+  EXPECT_THAT(error([](Config c) { c->mutable_routing()->set_segment_length(1024); }),
+              HasSubstr("expected 1 to 512"));
+  EXPECT_THAT(error([](Config c) { c->mutable_routing()->set_router(v1::DENSE); }),
+              AllOf(HasSubstr("model.routing.router: DENSE"), HasSubstr("num_experts 1")));
+  EXPECT_THAT(error([](Config c) { c->mutable_routing()->set_router_init_std(-0.1); }),
+              HasSubstr("model.routing.router_init_std"));
+}
+
+v1::ModelConfig WithLayers(const std::vector<int>& layers) {
+  v1::ModelConfig config = Preset("tiny/8E");
+  config.mutable_routing()->mutable_moe_layers()->Assign(layers.begin(), layers.end());
+  return config;
+}
+
+TEST(MoeLayersTest, AllLayersUnlessListed) {
+  EXPECT_THAT(MoeLayers(ResolveModelConfig(Preset("tiny/8E")).value()), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(MoeLayers(ResolveModelConfig(Preset("tiny")).value()), ElementsAre());
+  const v1::ModelConfig mixed = ResolveModelConfig(WithLayers({1, 3})).value();
+  EXPECT_THAT(MoeLayers(mixed), ElementsAre(1, 3));
+  EXPECT_FALSE(IsMoeLayer(mixed, 0));
+  EXPECT_TRUE(IsMoeLayer(mixed, 3));
+}
+
+// So that a checkpoint of one belongs to a run of the other.
+TEST(MoeLayersTest, AListOfEveryLayerResolvesToNone) {
+  EXPECT_EQ(ResolveModelConfig(WithLayers({0, 1, 2, 3}))->DebugString(),
+            ResolveModelConfig(Preset("tiny/8E"))->DebugString());
+}
+
+TEST(MoeLayersTest, BadListsAreErrorsThatNameTheLayer) {
+  EXPECT_THAT(ErrorOf(WithLayers({0, 4})),
+              HasSubstr("model.routing.moe_layers: got 4, expected 0 to 3"));
+  EXPECT_THAT(ErrorOf(WithLayers({-1})), HasSubstr("got -1, expected 0 to 3"));
+  EXPECT_THAT(ErrorOf(WithLayers({1, 1})),
+              HasSubstr("got 1 after 1, expected ascending layers, each once"));
+  EXPECT_THAT(ErrorOf(WithLayers({2, 0})), HasSubstr("got 0 after 2"));
+  EXPECT_THAT(ErrorOf(WithLayers({0, 0, 0, 0})), HasSubstr("got 0 after 0"));
+  v1::ModelConfig dense = Preset("tiny");
+  dense.mutable_routing()->add_moe_layers(1);
+  EXPECT_THAT(ErrorOf(dense), AllOf(HasSubstr("model.routing.moe_layers: got 1 layer(s)"),
+                                    HasSubstr("the model is DENSE")));
+}
+
+TEST(MoeLayersTest, DenseCounterpartHasNone) {
+  const v1::ModelConfig dense = DenseCounterpart(ResolveModelConfig(WithLayers({1, 3})).value());
+  EXPECT_EQ(ResolveModelConfig(dense)->DebugString(), dense.DebugString());
+}
+
+TEST(MoeLayersTest, OtherLayersHaveTheDenseParameters) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const ParameterSpec& spec : ParameterLayout(ResolveModelConfig(WithLayers({1})).value())) {
+    shapes[spec.name] = spec.shape;
+  }
+  EXPECT_EQ(shapes.size(), 3u + 4 * 9 + 1);
+  EXPECT_TRUE(shapes.contains("model.layers.0.mlp.gate_proj.weight"));
+  EXPECT_TRUE(shapes.contains("model.layers.1.mlp.router.weight"));
+  EXPECT_TRUE(shapes.contains("model.layers.1.mlp.experts.down_proj.weight_t"));
+  EXPECT_FALSE(shapes.contains("model.layers.1.mlp.down_proj.weight_t"));
+  EXPECT_FALSE(shapes.contains("model.layers.3.mlp.router.weight"));
+}
+
+TEST(MoeLayersTest, AreCountedAlone) {
+  const auto describe = [](const v1::ModelConfig& config) {
+    return DescribeModel(ResolveModelConfig(config).value());
+  };
+  const v1::DescribeModelResponse dense = Describe("tiny"), one = describe(WithLayers({2})),
+                                  all = Describe("tiny/8E");
+  const int64_t ffn = 3 * 64 * 256;
+  EXPECT_EQ(one.num_parameters(), dense.num_parameters() + 7 * ffn + 8 * 64);
+  EXPECT_EQ(one.num_active_parameters(), dense.num_parameters());
+  EXPECT_EQ(one.flops_per_token(), dense.flops_per_token());
+  EXPECT_DOUBLE_EQ(one.merge_flops_per_token(), all.merge_flops_per_token() / 4);
+}
+
+// Work by hand: tiny has 8 segments of 64 in 512 positions.
+TEST(DescribeModelTest, CountsFlopsOfEveryRouter) {
+  const auto describe = [](v1::Router router, int num_experts) {
+    v1::ModelConfig config = Preset("tiny/8E");
+    config.mutable_routing()->set_router(router);
+    config.mutable_routing()->set_num_experts(num_experts);
+    return DescribeModel(ResolveModelConfig(config).value());
+  };
+  const double dense = Describe("tiny").flops_per_token(), ffn = 6.0 * 4 * 3 * 64 * 256;
+  // The first segment, then the rest.
+  const v1::DescribeModelResponse prefix = describe(v1::PREFIX, 8);
+  EXPECT_DOUBLE_EQ(prefix.merge_flops_per_token(), Describe("tiny/8E").merge_flops_per_token() / 4);
+  EXPECT_DOUBLE_EQ(prefix.flops_per_token(), dense);
+  EXPECT_DOUBLE_EQ(describe(v1::EXPERT_CHOICE_SEGMENT, 8).flops_per_token(), dense);
+  EXPECT_EQ(describe(v1::EXPERT_CHOICE_SEGMENT, 8).merge_flops_per_token(), 0);
+  // 16 experts take one of 8 segments each; 3 take 3 of them.
+  EXPECT_DOUBLE_EQ(describe(v1::EXPERT_CHOICE_SEGMENT, 16).flops_per_token(), dense + ffn);
+  EXPECT_DOUBLE_EQ(describe(v1::EXPERT_CHOICE_SEGMENT, 3).flops_per_token(), dense + ffn / 8);
+  EXPECT_DOUBLE_EQ(describe(v1::EXPERT_CHOICE_TOKEN, 8).flops_per_token(),
+                   dense + 6.0 * 4 * 64 * 8);
+}
+
+TEST(DescribeModelTest, TokensPerDecisionIsASegmentButForTokenChoice) {
+  v1::ModelConfig config = Preset("tiny/8E");
+  EXPECT_EQ(TokensPerDecision(ResolveModelConfig(config).value()), 64);
+  config.mutable_routing()->set_router(v1::EXPERT_CHOICE_TOKEN);
+  EXPECT_EQ(TokensPerDecision(ResolveModelConfig(config).value()), 1);
+}
+
+TEST(ParameterLayoutTest, LeavesNoGapsAndUsesLlamaNames) {
+  const v1::ModelConfig config = ResolveModelConfig(Preset("tiny")).value();
+  int64_t next = 0;
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const ParameterSpec& spec : ParameterLayout(config)) {
+    EXPECT_EQ(spec.offset, next) << spec.name;
+    next += spec.size;
+    shapes[spec.name] = spec.shape;
+  }
+  using Shape = std::vector<int64_t>;
+  EXPECT_EQ(shapes.size(), 3u + 4 * 9);
+  EXPECT_EQ(shapes["model.embed_tokens.weight"], (Shape{2048, 64}));
+  EXPECT_EQ(shapes["model.layers.3.self_attn.q_proj.weight"], (Shape{64, 64}));
+  EXPECT_EQ(shapes["model.layers.3.mlp.gate_proj.weight"], (Shape{256, 64}));
+  EXPECT_EQ(shapes["model.layers.3.mlp.down_proj.weight_t"], (Shape{256, 64}));
+  EXPECT_EQ(shapes["model.norm.weight"], (Shape{64}));
+  EXPECT_EQ(shapes["lm_head.weight"], (Shape{2048, 64}));
+}
+
+TEST(ParameterLayoutTest, InitialDeviationsFollowTheConfiguration) {
+  v1::ModelConfig config = Preset("tiny/8E");
+  const auto deviations = [&] {
+    std::map<std::string, double> result;
+    for (const ParameterSpec& spec : ParameterLayout(ResolveModelConfig(config).value())) {
+      result[spec.name] = spec.initial_std;
+    }
+    return result;
+  };
+  const auto fan_in = deviations();
+  EXPECT_DOUBLE_EQ(fan_in.at("model.layers.0.mlp.experts.gate_proj.weight"), 0.125);
+  EXPECT_DOUBLE_EQ(fan_in.at("model.layers.0.mlp.experts.down_proj.weight_t"),
+                   1 / 16.0 / std::sqrt(8.0));
+  EXPECT_DOUBLE_EQ(fan_in.at("model.layers.0.mlp.router.weight"), 0.06);
+  EXPECT_EQ(fan_in.at("model.norm.weight"), 0);
+  config.set_initialization(v1::NORMAL_002);
+  EXPECT_DOUBLE_EQ(deviations().at("model.layers.0.mlp.experts.down_proj.weight_t"), 0.02);
+}
+
+}  // namespace model_config_test
+}  // namespace braid

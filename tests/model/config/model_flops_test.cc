@@ -1,0 +1,106 @@
+#include "model/config/model_flops.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "model/config/model_config.h"
+
+namespace braid {
+namespace model_flops_test {
+
+v1::ModelConfig Small(v1::Router router, int num_experts) {
+  v1::ModelConfig config;
+  config.set_num_layers(3);
+  config.set_d_model(8);
+  config.set_num_heads(2);
+  config.set_d_ff(20);
+  config.set_vocab_size(50);
+  config.set_sequence_length(24);
+  config.mutable_routing()->set_router(router);
+  config.mutable_routing()->set_num_experts(num_experts);
+  config.mutable_routing()->set_segment_length(6);
+  return ResolveModelConfig(config).value();
+}
+
+// Counts the products of one sequence, loop by loop, as they are written in
+// docs/model.md. Attention looks at every key up to the query itself; the
+// formula takes half of all, so they differ by 1/L.
+struct Count {
+  double products = 0, attention = 0, merges = 0;
+};
+
+void Product(double rows, double columns, double depth, double* flops) {
+  *flops += 2 * rows * columns * depth;
+}
+
+Count CountForward(const v1::ModelConfig& config) {
+  const double d = config.d_model(), f = config.d_ff(), length = config.sequence_length();
+  const double segment = config.routing().segment_length(), e = config.routing().num_experts();
+  Count count;
+  for (int layer = 0; layer < config.num_layers(); ++layer) {
+    for (int matrix = 0; matrix < 4; ++matrix) Product(length, d, d, &count.products);  // q k v o
+    for (double position = 0; position < length; ++position) {
+      Product(1, position + 1, d, &count.attention);  // scores of all heads
+      Product(1, d, position + 1, &count.attention);  // values
+    }
+    for (double at = 0; at < length; at += segment) {
+      for (int matrix = 0; matrix < 3; ++matrix) {
+        Product(segment, f, d, &count.products);
+        if (e > 1) Product(1, f * d, e, &count.merges);
+      }
+    }
+  }
+  Product(length, config.vocab_size(), d, &count.products);
+  return count;
+}
+
+TEST(ModelFlopsTest, AreThoseOfTheLoopsOverASequence) {
+  for (const int experts : {1, 4, 7}) {
+    const v1::ModelConfig config = Small(experts > 1 ? v1::CAUSAL_SEGMENT : v1::DENSE, experts);
+    const double length = config.sequence_length();
+    const Count count = CountForward(config);
+    const ModelFlops flops = FlopsPerToken(config);
+    const double half_attention = count.attention * length / (length + 1);
+    EXPECT_NEAR(flops.forward * length, count.products + half_attention, 1e-6) << experts;
+    EXPECT_NEAR(flops.backward, 2 * flops.forward, 1e-9);
+    EXPECT_NEAR(flops.merge_forward * length, count.merges, 1e-6);
+    // Averaging again, W's gradients, and the routing weights'.
+    EXPECT_NEAR(flops.merge_backward * length, 3 * count.merges, 1e-6);
+    EXPECT_DOUBLE_EQ(flops.total(), flops.active() + flops.merge());
+  }
+}
+
+TEST(ModelFlopsTest, MergingIsFourThirdsExpertsPerSegmentTokenOfTheFfn) {
+  const v1::ModelConfig config = Small(v1::CAUSAL_SEGMENT, 4);
+  const double ffn = 6.0 * 3 * 3 * 8 * 20;  // forward and backward products
+  EXPECT_NEAR(FlopsPerToken(config).merge() / ffn, 4 * 4 / (3.0 * 6), 1e-12);
+}
+
+TEST(ModelFlopsTest, OtherRouters) {
+  const double dense = FlopsPerToken(Small(v1::DENSE, 1)).active();
+  const ModelFlops causal = FlopsPerToken(Small(v1::CAUSAL_SEGMENT, 4));
+  const ModelFlops prefix = FlopsPerToken(Small(v1::PREFIX, 4));
+  EXPECT_NEAR(prefix.active(), dense, 1e-9);
+  EXPECT_NEAR(prefix.merge(), causal.merge() / 2, 1e-9);  // 2 averages instead of 4 segments
+  EXPECT_NEAR(FlopsPerToken(Small(v1::EXPERT_CHOICE_SEGMENT, 4)).active(), dense, 1e-9);
+  EXPECT_EQ(FlopsPerToken(Small(v1::EXPERT_CHOICE_SEGMENT, 4)).merge(), 0);
+  // Three experts take two of the four segments each.
+  const double ffn = 6.0 * 3 * 3 * 8 * 20;
+  EXPECT_NEAR(FlopsPerToken(Small(v1::EXPERT_CHOICE_SEGMENT, 3)).active(), dense + ffn / 2, 1e-9);
+  EXPECT_NEAR(FlopsPerToken(Small(v1::EXPERT_CHOICE_TOKEN, 4)).active(), dense + 6 * 3 * 4 * 8.0,
+              1e-9);
+}
+
+// The 7B of the paper: 6 N and attention.
+TEST(ModelFlopsTest, LargeModelIsSixTimesItsParameters) {
+  v1::ModelConfig config;
+  config.set_preset("7B");
+  config = ResolveModelConfig(config).value();
+  const double used = static_cast<double>(DescribeModel(config).num_parameters()) -
+                      4096.0 * 32000;  // without the embedding
+  EXPECT_NEAR(FlopsPerToken(config).active() / (6 * used + 6.0 * 32 * 4096 * 4096), 1, 1e-4);
+}
+
+}  // namespace model_flops_test
+}  // namespace braid

@@ -1,0 +1,82 @@
+#include "model/kernels/cross_entropy.h"
+
+#include <ATen/ATen.h>
+
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/model/tensor_testing.h"
+
+namespace braid {
+namespace cross_entropy_test {
+
+at::Tensor PlainTotal(const at::Tensor& hidden, const at::Tensor& head, const at::Tensor& targets) {
+  const at::Tensor logits = at::mm(hidden, head.t());
+  const at::Tensor chosen =
+      logits.gather(1, targets.clamp_min(0).unsqueeze(1)).squeeze(1) - logits.logsumexp(1);
+  return -(chosen * targets.ge(0)).sum();
+}
+
+// More rows than one chunk of 512 Ki logits holds, with ignored targets.
+TEST(CrossEntropyTest, EqualsPlainCrossEntropyForwardAndBackward) {
+  at::manual_seed(9);
+  for (int64_t rows : {1, 255, 1200}) {
+    const at::Tensor hidden = RandomLeaf({rows, 5}), head = RandomLeaf({3000, 5});
+    at::Tensor targets = at::randint(0, 3000, {rows}, at::kLong);
+    if (rows > 1) targets.narrow(0, rows / 3, rows / 4).fill_(-1);
+    const auto got = GradientsOf([&] { return CrossEntropy(hidden, head, targets, 0.25).total; },
+                                 {hidden, head});
+    const auto expected =
+        GradientsOf([&] { return PlainTotal(hidden, head, targets) * 0.25; }, {hidden, head});
+    EXPECT_LT(MaxDifference(got[0], expected[0]), 1e-10);
+    EXPECT_LT(MaxDifference(got[1], expected[1]), 1e-10);
+    const CrossEntropyResult result = CrossEntropy(hidden, head, targets, 0.25);
+    EXPECT_NEAR(result.total.item<double>(),
+                0.25 * PlainTotal(hidden, head, targets).item<double>(), 1e-8);
+    EXPECT_LT(MaxDifference(result.token_loss, TokenLosses(hidden, head, targets)), 1e-12);
+  }
+}
+
+// The kernel for single precision.
+TEST(CrossEntropyTest, SinglePrecisionEqualsDouble) {
+  at::manual_seed(14);
+  const at::Tensor hidden = RandomLeaf({700, 5}), head = RandomLeaf({901, 5});
+  const at::Tensor hidden32 = hidden.detach().to(at::kFloat).requires_grad_();
+  const at::Tensor head32 = head.detach().to(at::kFloat).requires_grad_();
+  at::Tensor targets = at::randint(0, 901, {700}, at::kLong);
+  targets.narrow(0, 100, 30).fill_(-1);
+  const auto loss = [&](const at::Tensor& h, const at::Tensor& w) {
+    return CrossEntropy(h, w, targets, 0.01).total;
+  };
+  EXPECT_NEAR(loss(hidden32, head32).item<double>(), loss(hidden, head).item<double>(), 1e-4);
+  const auto got = GradientsOf([&] { return loss(hidden32, head32); }, {hidden32, head32});
+  const auto expected = GradientsOf([&] { return loss(hidden, head); }, {hidden, head});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_LT(MaxDifference(got[i].to(at::kDouble), expected[i]), 1e-6) << i;
+  }
+  EXPECT_LT(MaxDifference(CrossEntropy(hidden32, head32, targets, 1).token_loss,
+                          TokenLosses(hidden32, head32, targets)),
+            1e-5);
+}
+
+TEST(CrossEntropyTest, IgnoredTokensHaveNoLossAndNoGradient) {
+  at::manual_seed(10);
+  const at::Tensor hidden = RandomLeaf({4, 3}), head = RandomLeaf({7, 3});
+  const at::Tensor targets = at::tensor({2, -1, 6, -1}, at::kLong);
+  const auto gradients =
+      GradientsOf([&] { return CrossEntropy(hidden, head, targets, 1).total; }, {hidden});
+  EXPECT_EQ(gradients[0][1].abs().max().item<double>(), 0);
+  EXPECT_GT(gradients[0][2].abs().max().item<double>(), 0);
+  EXPECT_EQ(TokenLosses(hidden, head, targets)[3].item<double>(), 0);
+}
+
+TEST(CrossEntropyTest, SurvivesExtremeLogits) {
+  const at::Tensor hidden = at::tensor({500.0, -500.0}, at::kFloat).view({2, 1});
+  const at::Tensor head = at::tensor({1.0, 0.0}, at::kFloat).view({2, 1});
+  const at::Tensor losses = TokenLosses(hidden, head, at::tensor({1, 1}, at::kLong));
+  EXPECT_FLOAT_EQ(losses[0].item<float>(), 500);
+  EXPECT_FLOAT_EQ(losses[1].item<float>(), 0);
+}
+
+}  // namespace cross_entropy_test
+}  // namespace braid

@@ -1,0 +1,168 @@
+// Every instruction set of this processor against the definitions, for sizes that
+// are and are not multiples of a vector.
+#include "model/kernels/vector_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace braid {
+namespace vector_kernels_test {
+
+std::vector<const VectorKernels*> Levels() {
+  size_t count = 0;
+  const VectorKernels* const* all = AllVectorKernels(&count);
+  return {all, all + count};
+}
+
+class VectorKernelsTest : public testing::TestWithParam<const VectorKernels*> {
+ protected:
+  std::vector<float> Random(size_t size) {
+    std::normal_distribution<float> normal;
+    std::vector<float> values(size);
+    for (float& value : values) value = normal(random_);
+    return values;
+  }
+  const VectorKernels& kernels() const { return *GetParam(); }
+
+  std::mt19937 random_{7};
+};
+
+TEST_P(VectorKernelsTest, MergeAndScatterEqualTheirSums) {
+  for (size_t segments : {1, 4, 7, 16, 21}) {
+    for (size_t size : {1, 16, 100, 1500}) {
+      const size_t e = 5, stride = size + 3;
+      const std::vector<float> experts = Random(e * stride), routing = Random(segments * e);
+      std::vector<float> merged(segments * size), routing_gradients(segments * e, 1.0f);
+      std::vector<float> gradients = Random(e * stride);
+      const std::vector<float> before = gradients;
+      kernels().merge({experts.data(), stride, e}, routing.data(), {merged.data(), size, segments},
+                      size);
+      std::vector<float> upstream = Random(segments * size);
+      kernels().scatter({experts.data(), stride, e}, routing.data(),
+                        {upstream.data(), size, segments}, gradients.data(),
+                        routing_gradients.data(), size);
+      for (size_t n = 0; n < segments; ++n) {
+        for (size_t i = 0; i < e; ++i) {
+          double dot = 1;
+          for (size_t j = 0; j < size; ++j) dot += upstream[n * size + j] * experts[i * stride + j];
+          EXPECT_NEAR(routing_gradients[n * e + i], dot, 1e-3) << segments << " " << size;
+        }
+      }
+      for (size_t j = 0; j < size; ++j) {
+        for (size_t n = 0; n < segments; ++n) {
+          double sum = 0;
+          for (size_t i = 0; i < e; ++i) sum += routing[n * e + i] * experts[i * stride + j];
+          ASSERT_NEAR(merged[n * size + j], sum, 1e-4) << segments << " " << size;
+        }
+        for (size_t i = 0; i < e; ++i) {
+          double sum = before[i * stride + j];
+          for (size_t n = 0; n < segments; ++n) sum += routing[n * e + i] * upstream[n * size + j];
+          ASSERT_NEAR(gradients[i * stride + j], sum, 1e-4) << segments << " " << size;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(VectorKernelsTest, TransposeMovesEveryElement) {
+  for (size_t rows : {1, 16, 37}) {
+    for (size_t columns : {1, 32, 45}) {
+      const std::vector<float> in = Random(rows * (columns + 2));
+      std::vector<float> out(columns * (rows + 1));
+      kernels().transpose(in.data(), columns + 2, rows, columns, out.data(), rows + 1);
+      for (size_t r = 0; r < rows; ++r) {
+        for (size_t c = 0; c < columns; ++c) {
+          ASSERT_EQ(out[c * (rows + 1) + r], in[r * (columns + 2) + c]);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(VectorKernelsTest, SwiGluAndItsGradients) {
+  const size_t size = 77;
+  const std::vector<float> gate = Random(size), up = Random(size), upstream = Random(size);
+  std::vector<float> out(size), activation = upstream, dgate(size), dup(size);
+  kernels().swiglu(gate.data(), up.data(), out.data(), size);
+  kernels().swiglu_backward(gate.data(), up.data(), activation.data(), dgate.data(), dup.data(),
+                            size);
+  const auto silu = [](double x) { return x / (1 + std::exp(-x)); };
+  for (size_t i = 0; i < size; ++i) {
+    const double slope = (silu(gate[i] + 1e-4) - silu(gate[i] - 1e-4)) / 2e-4;
+    EXPECT_NEAR(out[i], silu(gate[i]) * up[i], 1e-5);
+    EXPECT_NEAR(activation[i], silu(gate[i]) * up[i], 1e-5);
+    EXPECT_NEAR(dup[i], upstream[i] * silu(gate[i]), 1e-5);
+    EXPECT_NEAR(dgate[i], upstream[i] * up[i] * slope, 1e-4);
+  }
+}
+
+TEST_P(VectorKernelsTest, SoftmaxByBlocksEqualsSoftmaxOfAll) {
+  const size_t rows = 30, columns = 19, block = 10;
+  const std::vector<float> scores = Random(rows * columns);
+  std::vector<float> maximum(columns, -1e30f), sum(columns), correction(columns);
+  for (size_t first = 0; first < rows; first += block) {
+    std::vector<float> part(&scores[first * columns], &scores[(first + block) * columns]);
+    kernels().softmax_block(part.data(), maximum.data(), sum.data(), correction.data(), block,
+                            columns);
+    for (size_t q = 0; q < columns; ++q) {
+      ASSERT_NEAR(part[q], std::exp(scores[first * columns + q] - maximum[q]), 1e-5);
+    }
+  }
+  for (size_t q = 0; q < columns; ++q) {
+    double expected = 0;
+    for (size_t r = 0; r < rows; ++r) expected += std::exp(scores[r * columns + q]);
+    EXPECT_NEAR(maximum[q] + std::log(sum[q]), std::log(expected), 1e-5);
+  }
+}
+
+TEST_P(VectorKernelsTest, SoftmaxRowAndItsLogSum) {
+  for (size_t size : {1, 16, 83}) {
+    const std::vector<float> scores = Random(size);
+    std::vector<float> row = scores;
+    const float log_sum = kernels().softmax_row(row.data(), size);
+    double sum = 0;
+    for (float score : scores) sum += std::exp(score);
+    EXPECT_NEAR(log_sum, std::log(sum), 1e-5);
+    for (size_t i = 0; i < size; ++i) EXPECT_NEAR(row[i], std::exp(scores[i]) / sum, 1e-6);
+  }
+}
+
+TEST_P(VectorKernelsTest, DotAndScaleColumns) {
+  const std::vector<float> a = Random(83), b = Random(83);
+  double expected = 0;
+  for (size_t i = 0; i < a.size(); ++i) expected += a[i] * b[i];
+  EXPECT_NEAR(kernels().dot(a.data(), b.data(), a.size()), expected, 1e-4);
+  std::vector<float> rows = {1, 2, 3, 4, 5, 6};
+  const float factor[] = {2, 3, 4};
+  kernels().scale_columns(rows.data(), factor, 2, 3);
+  EXPECT_EQ(rows, (std::vector<float>{2, 6, 12, 8, 15, 24}));
+}
+
+// A value that is not finite must reach the loss, where it stops the run.
+TEST_P(VectorKernelsTest, KeepsNotANumber) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (size_t at : {0, 5, 18}) {
+    std::vector<float> x(19, 1.0f), y(19), maximum(19, -1e30f), sum(19), correction(19);
+    x[at] = nan;
+    kernels().swiglu(x.data(), std::vector<float>(19, 1.0f).data(), y.data(), x.size());
+    EXPECT_TRUE(std::isnan(y[at])) << kernels().name;
+    kernels().rms_norm(x.data(), std::vector<float>(19, 1.0f).data(), 1e-5f, x.size(), y.data());
+    EXPECT_TRUE(std::isnan(y[0])) << kernels().name;
+    kernels().softmax_block(x.data(), maximum.data(), sum.data(), correction.data(), 1, x.size());
+    EXPECT_TRUE(std::isnan(sum[at])) << kernels().name;
+    std::vector<float> row(19, 1.0f);
+    row[at] = nan;
+    EXPECT_TRUE(std::isnan(kernels().softmax_row(row.data(), row.size()))) << kernels().name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, VectorKernelsTest, testing::ValuesIn(Levels()),
+                         [](const auto& level) { return std::string(level.param->name); });
+
+}  // namespace vector_kernels_test
+}  // namespace braid

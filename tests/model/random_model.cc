@@ -1,0 +1,57 @@
+#include "tests/model/random_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "model/config/model_config.h"
+
+namespace braid {
+
+v1::ModelConfig SmallModelConfig(int num_experts) {
+  v1::ModelConfig config;
+  config.set_num_layers(2);
+  config.set_d_model(16);
+  config.set_num_heads(2);
+  config.set_d_ff(24);
+  config.set_vocab_size(50);
+  config.set_sequence_length(24);
+  config.mutable_routing()->set_num_experts(num_experts);
+  config.mutable_routing()->set_segment_length(8);
+  return ResolveModelConfig(config).value();
+}
+
+v1::ModelConfig SmallModelConfig(int num_experts, v1::Router router,
+                                 const std::vector<int>& moe_layers) {
+  v1::ModelConfig config = SmallModelConfig(num_experts);
+  config.mutable_routing()->set_router(router);
+  config.mutable_routing()->mutable_moe_layers()->Assign(moe_layers.begin(), moe_layers.end());
+  return ResolveModelConfig(config).value();
+}
+
+std::unique_ptr<LanguageModel> SharpModel(const v1::ModelConfig& config, uint64_t seed) {
+  std::unique_ptr<LanguageModel> model = LanguageModel::Create(config, seed).value();
+  for (Parameter& parameter : model->parameters()) {
+    if (parameter.name.find("router") == std::string::npos) continue;
+    for (float& value : parameter.value) value *= 10;
+  }
+  return model;
+}
+
+std::vector<int32_t> RandomTokens(size_t count, int vocab_size, std::mt19937* random) {
+  std::vector<int32_t> tokens(count);
+  for (int32_t& token : tokens) token = static_cast<int32_t>((*random)() % vocab_size);
+  return tokens;
+}
+
+double MaxDifference(const std::vector<float>& a, const std::vector<float>& b, size_t begin) {
+  EXPECT_EQ(a.size(), b.size());
+  double worst = 0;
+  for (size_t i = begin; i < std::min(a.size(), b.size()); ++i) {
+    worst = std::max<double>(worst, std::abs(a[i] - b[i]));
+  }
+  return worst;
+}
+
+}  // namespace braid

@@ -1,0 +1,31 @@
+// Small models and token batches for tests.
+#ifndef BRAID_TESTS_MODEL_RANDOM_MODEL_H_
+#define BRAID_TESTS_MODEL_RANDOM_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "model/language_model.h"
+
+namespace braid {
+
+// 2 layers, D 16, 2 heads, F 24, V 50, L 24, S 8; dense for one expert.
+v1::ModelConfig SmallModelConfig(int num_experts);
+
+// The same with another router and, when listed, experts in these layers only.
+v1::ModelConfig SmallModelConfig(int num_experts, v1::Router router,
+                                 const std::vector<int>& moe_layers = {});
+
+// Initial weights of `seed`, with routers scaled up so that routing matters.
+std::unique_ptr<LanguageModel> SharpModel(const v1::ModelConfig& config, uint64_t seed);
+
+std::vector<int32_t> RandomTokens(size_t count, int vocab_size, std::mt19937* random);
+
+// Largest absolute difference of two equally long vectors, from `begin` on.
+double MaxDifference(const std::vector<float>& a, const std::vector<float>& b, size_t begin = 0);
+
+}  // namespace braid
+
+#endif  // BRAID_TESTS_MODEL_RANDOM_MODEL_H_

@@ -1,0 +1,200 @@
+#include "tests/model/reference_transformer.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tests/model/kernels/soft_merge_reference.h"
+
+namespace braid {
+namespace {
+
+using Parameters = std::map<std::string, at::Tensor>;
+
+// x [B, H, L, hd]
+at::Tensor ReferenceRotate(const at::Tensor& x, double theta) {
+  const int64_t length = x.size(2), width = x.size(3);
+  at::Tensor cosine = at::empty({length, width}, x.options().requires_grad(false));
+  at::Tensor sine = at::empty_like(cosine);
+  for (int64_t p = 0; p < length; ++p) {
+    for (int64_t j = 0; j < width; ++j) {
+      const double angle = p * std::pow(theta, -2.0 * static_cast<double>(j % (width / 2)) / width);
+      cosine[p][j] = std::cos(angle);
+      sine[p][j] = std::sin(angle);
+    }
+  }
+  const at::Tensor a = x.narrow(3, 0, width / 2), b = x.narrow(3, width / 2, width / 2);
+  return x * cosine + at::cat({-b, a}, 3) * sine;
+}
+
+at::Tensor ReferenceNorm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
+  return x * at::rsqrt(x.pow(2).mean(-1, true) + epsilon) * weight;
+}
+
+at::Tensor ReferenceRoute(const at::Tensor& mean, const at::Tensor& router,
+                          const v1::RoutingConfig& config) {
+  at::Tensor input = mean;
+  if (config.router_input() == v1::NORMALIZED_MEAN) {
+    input = mean - mean.mean();
+    input = input / at::sqrt(input.pow(2).mean() + 1e-5);
+  }
+  return at::softmax(at::mv(router, input), 0);
+}
+
+// One row of routing weights a segment of one sequence, as Algorithm 1 says.
+std::vector<at::Tensor> ReferenceSegmentRows(const v1::RoutingConfig& routing,
+                                             const at::Tensor& router,
+                                             const std::vector<at::Tensor>& segments) {
+  std::vector<at::Tensor> rows;
+  for (size_t n = 0; n < segments.size(); ++n) {
+    if (n > 0) {
+      rows.push_back(ReferenceRoute(segments[n - 1].mean(0), router, routing));
+    } else if (routing.first_segment() == v1::UNIFORM) {
+      rows.push_back(
+          at::full({router.size(0)}, 1.0 / static_cast<double>(router.size(0)), at::kDouble));
+    } else {
+      rows.push_back(ReferenceRoute(segments[0].mean(0), router, routing).detach());
+    }
+  }
+  return rows;
+}
+
+struct ReferenceExpertWeights {
+  at::Tensor router, gate, up, down;
+
+  static ReferenceExpertWeights Of(const Parameters& p, const std::string& mlp) {
+    return {p.at(mlp + "router.weight"), p.at(mlp + "experts.gate_proj.weight"),
+            p.at(mlp + "experts.up_proj.weight"), p.at(mlp + "experts.down_proj.weight_t")};
+  }
+
+  // Expert e on rows x [T, D].
+  at::Tensor Apply(int64_t e, const at::Tensor& x) const {
+    const at::Tensor g = at::matmul(x, gate[e].t());
+    return at::matmul(g * at::sigmoid(g) * at::matmul(x, up[e].t()), down[e]);
+  }
+};
+
+// Experts averaged for each segment of one sequence x [L, D]. Prefix routing repeats the row of
+// the second segment, which is that of the first with a gradient.
+at::Tensor ReferenceMerged(const v1::RoutingConfig& routing, const ReferenceExpertWeights& w,
+                           const at::Tensor& x) {
+  const std::vector<at::Tensor> segments = x.split(routing.segment_length(), 0);
+  std::vector<at::Tensor> rows = ReferenceSegmentRows(routing, w.router, segments);
+  for (size_t n = 2; n < rows.size() && routing.router() == v1::PREFIX; ++n) rows[n] = rows[1];
+  std::vector<at::Tensor> outputs;
+  for (size_t n = 0; n < segments.size(); ++n) {
+    outputs.push_back(SoftMergeReference(segments[n].unsqueeze(0), rows[n].unsqueeze(0),
+                                         at::stack({w.gate, w.up}), w.down)[0]);
+  }
+  return at::cat(outputs);
+}
+
+// The `capacity` decisions that score highest with expert e, by looking for the best one that is
+// left again and again; the lowest index wins a tie.
+std::vector<size_t> ReferenceChoice(const std::vector<at::Tensor>& rows, int64_t e,
+                                    int64_t capacity) {
+  std::vector<size_t> chosen;
+  std::vector<bool> taken(rows.size());
+  for (int64_t i = 0; i < capacity; ++i) {
+    size_t best = rows.size();
+    for (size_t n = 0; n < rows.size(); ++n) {
+      if (taken[n]) continue;
+      if (best == rows.size() || rows[n][e].item<double>() > rows[best][e].item<double>()) best = n;
+    }
+    taken[best] = true;
+    chosen.push_back(best);
+  }
+  return chosen;
+}
+
+// Expert choice for one sequence x [L, D]: decisions are the pieces of the sequence, and each
+// expert adds its scaled output to those that it chose.
+at::Tensor ReferenceChosen(const v1::RoutingConfig& routing, const ReferenceExpertWeights& w,
+                           const at::Tensor& x) {
+  const bool by_token = routing.router() == v1::EXPERT_CHOICE_TOKEN;
+  const std::vector<at::Tensor> pieces = x.split(by_token ? 1 : routing.segment_length(), 0);
+  std::vector<at::Tensor> rows;
+  if (by_token) {
+    for (const at::Tensor& token : pieces) {
+      rows.push_back(ReferenceRoute(token[0], w.router, routing));
+    }
+  } else {
+    rows = ReferenceSegmentRows(routing, w.router, pieces);
+  }
+  std::vector<at::Tensor> outputs;
+  for (const at::Tensor& piece : pieces) outputs.push_back(at::zeros_like(piece));
+  const int64_t experts = w.router.size(0);
+  const auto capacity = static_cast<int64_t>(
+      std::ceil(static_cast<double>(pieces.size()) / static_cast<double>(experts)));
+  for (int64_t e = 0; e < experts; ++e) {
+    for (const size_t n : ReferenceChoice(rows, e, capacity)) {
+      outputs[n] = outputs[n] + rows[n][e] * w.Apply(e, pieces[n]);
+    }
+  }
+  return at::cat(outputs);
+}
+
+at::Tensor ReferenceDense(const Parameters& p, const std::string& mlp, const at::Tensor& x) {
+  const at::Tensor gate = at::matmul(x, p.at(mlp + "gate_proj.weight").t());
+  const at::Tensor up = at::matmul(x, p.at(mlp + "up_proj.weight").t());
+  return at::matmul(gate * at::sigmoid(gate) * up, p.at(mlp + "down_proj.weight_t"));
+}
+
+at::Tensor ReferenceFfn(const v1::ModelConfig& config, const Parameters& p, const std::string& mlp,
+                        const at::Tensor& x) {
+  const v1::RoutingConfig& routing = config.routing();
+  // A layer is what its parameters say it is.
+  if (p.find(mlp + "router.weight") == p.end()) return ReferenceDense(p, mlp, x);
+  const bool merged = routing.router() == v1::CAUSAL_SEGMENT || routing.router() == v1::PREFIX;
+  const ReferenceExpertWeights w = ReferenceExpertWeights::Of(p, mlp);
+  std::vector<at::Tensor> sequences;
+  for (int64_t b = 0; b < x.size(0); ++b) {
+    sequences.push_back(merged ? ReferenceMerged(routing, w, x[b])
+                               : ReferenceChosen(routing, w, x[b]));
+  }
+  return at::stack(sequences);
+}
+
+}  // namespace
+
+at::Tensor ReferenceAttention(const at::Tensor& qkv, int64_t num_heads, double theta) {
+  const int64_t batch = qkv.size(0), length = qkv.size(1), d = qkv.size(2) / 3;
+  const auto heads = [&](int64_t which) {
+    return qkv.narrow(2, which * d, d)
+        .reshape({batch, length, num_heads, d / num_heads})
+        .transpose(1, 2);
+  };
+  const at::Tensor q = ReferenceRotate(heads(0), theta), k = ReferenceRotate(heads(1), theta);
+  const double scale = 1 / std::sqrt(static_cast<double>(d / num_heads));
+  const at::Tensor future = at::ones({length, length}, at::kBool).triu(1);
+  const at::Tensor scores = (at::matmul(q, k.transpose(2, 3)) * scale)
+                                .masked_fill(future, -std::numeric_limits<double>::infinity());
+  return at::matmul(at::softmax(scores, -1), heads(2)).transpose(1, 2).reshape({batch, length, d});
+}
+
+at::Tensor ReferenceLoss(const v1::ModelConfig& config, const Parameters& p,
+                         const at::Tensor& tokens, const at::Tensor& targets) {
+  const double epsilon = config.norm_epsilon();
+  at::Tensor h = at::embedding(p.at("model.embed_tokens.weight"), tokens);
+  for (int i = 0; i < config.num_layers(); ++i) {
+    const std::string layer = "model.layers." + std::to_string(i) + ".";
+    const at::Tensor a = ReferenceNorm(h, p.at(layer + "input_layernorm.weight"), epsilon);
+    std::vector<at::Tensor> qkv;
+    for (const char* name : {"q_proj", "k_proj", "v_proj"}) {
+      qkv.push_back(at::matmul(a, p.at(layer + "self_attn." + name + ".weight").t()));
+    }
+    const at::Tensor mixed =
+        ReferenceAttention(at::cat(qkv, 2), config.num_heads(), config.rope_theta());
+    h = h + at::matmul(mixed, p.at(layer + "self_attn.o_proj.weight").t());
+    const at::Tensor x = ReferenceNorm(h, p.at(layer + "post_attention_layernorm.weight"), epsilon);
+    h = h + ReferenceFfn(config, p, layer + "mlp.", x);
+  }
+  h = ReferenceNorm(h, p.at("model.norm.weight"), epsilon);
+  const std::string head = config.tie_embeddings() ? "model.embed_tokens.weight" : "lm_head.weight";
+  const at::Tensor logits = at::matmul(h, p.at(head).t());
+  const at::Tensor chosen =
+      logits.gather(2, targets.clamp_min(0).unsqueeze(2)).squeeze(2) - logits.logsumexp(2);
+  return -(chosen * targets.ge(0)).sum();
+}
+
+}  // namespace braid

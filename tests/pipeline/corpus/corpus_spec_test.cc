@@ -1,0 +1,140 @@
+#include "pipeline/corpus/corpus_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <string>
+
+namespace braid {
+namespace corpus_spec_test {
+
+using testing::HasSubstr;
+
+v1::CorpusSpec Minimal() {
+  v1::CorpusSpec spec;
+  spec.add_paths("/data/wiki.jsonl.zst");
+  return spec;
+}
+
+TEST(ResolveCorpusSpecTest, FillsInTheDocumentedDefaults) {
+  const auto resolved = ResolveCorpusSpec(Minimal());
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  EXPECT_EQ(resolved->name(), "wiki.jsonl.zst");
+  EXPECT_EQ(resolved->ingest().max_document_bytes(), 64 << 20);
+  EXPECT_EQ(resolved->ingest().split_bytes(), 0);
+  EXPECT_EQ(resolved->tokenizer().vocab_size(), 0);  // by the size of the sample
+  EXPECT_EQ(resolved->tokenizer().sample_bytes(), 16 << 20);
+  EXPECT_EQ(resolved->embedder().kind(), "hashing");
+  EXPECT_EQ(resolved->embedder().dimension(), 0) << "by the number of documents";
+  EXPECT_EQ(resolved->embedder().max_ngram(), 2);
+  EXPECT_EQ(resolved->neighbors().index(), "auto");
+  EXPECT_EQ(resolved->neighbors().k(), 20);
+  EXPECT_EQ(resolved->neighbors().recall_sample(), 1000);
+  EXPECT_DOUBLE_EQ(resolved->deduplicate().min_cosine(), 0.9);
+  EXPECT_DOUBLE_EQ(resolved->deduplicate().min_jaccard(), 0.8);
+  EXPECT_EQ(resolved->order(), v1::SIMILARITY);
+  EXPECT_EQ(resolved->pack().sequence_length(), 4096);
+  EXPECT_DOUBLE_EQ(HeldoutFraction(*resolved), 0.03);
+}
+
+TEST(ResolveCorpusSpecTest, LeavesAResolvedSpecAlone) {
+  v1::CorpusSpec spec = Minimal();
+  spec.mutable_pack()->set_heldout_fraction(-0.5);
+  const auto once = ResolveCorpusSpec(spec);
+  ASSERT_TRUE(once.ok());
+  const auto twice = ResolveCorpusSpec(*once);
+  ASSERT_TRUE(twice.ok());
+  EXPECT_EQ(once->SerializeAsString(), twice->SerializeAsString());
+  EXPECT_DOUBLE_EQ(HeldoutFraction(*once), 0);
+}
+
+TEST(ResolveCorpusSpecTest, MakesPathsAbsolute) {
+  v1::CorpusSpec spec;
+  spec.add_paths("a/../b/");
+  const auto resolved = ResolveCorpusSpec(spec);
+  ASSERT_TRUE(resolved.ok());
+  EXPECT_EQ(resolved->paths(0), (std::filesystem::current_path() / "b").string());
+  EXPECT_EQ(resolved->name(), "b");
+}
+
+TEST(ResolveCorpusSpecTest, MakesTheModelOfAnEmbedderAbsolute) {
+  v1::CorpusSpec spec = Minimal();
+  spec.mutable_embedder()->set_kind("contriever");
+  spec.mutable_embedder()->set_model_dir("models/../bert/");
+  const auto resolved = ResolveCorpusSpec(spec);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  EXPECT_EQ(resolved->embedder().model_dir(), (std::filesystem::current_path() / "bert").string());
+  EXPECT_EQ(resolved->embedder().max_tokens(), 0) << "by the model";
+}
+
+struct BadSetting {
+  std::string field;
+  std::string got;
+  std::function<void(v1::CorpusSpec*)> set;
+};
+
+TEST(ResolveCorpusSpecTest, NamesTheFieldAndTheValueOfABadSetting) {
+  const BadSetting settings[] = {
+      {"paths", "none", [](auto* s) { s->clear_paths(); }},
+      {"paths", "empty", [](auto* s) { s->set_paths(0, ""); }},
+      {"ingest.max_document_bytes", "-1",
+       [](auto* s) { s->mutable_ingest()->set_max_document_bytes(-1); }},
+      {"ingest.split_bytes", "7", [](auto* s) { s->mutable_ingest()->set_split_bytes(7); }},
+      {"tokenizer.vocab_size", "100", [](auto* s) { s->mutable_tokenizer()->set_vocab_size(100); }},
+      {"tokenizer.sample_bytes", "-5",
+       [](auto* s) { s->mutable_tokenizer()->set_sample_bytes(-5); }},
+      {"embedder.kind", "bert", [](auto* s) { s->mutable_embedder()->set_kind("bert"); }},
+      {"embedder.addresses", "none", [](auto* s) { s->mutable_embedder()->set_kind("remote"); }},
+      {"embedder.addresses", "h:1", [](auto* s) { s->mutable_embedder()->add_addresses("h:1"); }},
+      {"embedder.model_dir", "none",
+       [](auto* s) { s->mutable_embedder()->set_kind("contriever"); }},
+      {"embedder.model_dir", "/m", [](auto* s) { s->mutable_embedder()->set_model_dir("/m"); }},
+      {"embedder.max_tokens", "9", [](auto* s) { s->mutable_embedder()->set_max_tokens(9); }},
+      {"embedder.max_tokens", "2",
+       [](auto* s) {
+         s->mutable_embedder()->set_kind("contriever");
+         s->mutable_embedder()->set_model_dir("/m");
+         s->mutable_embedder()->set_max_tokens(2);
+       }},
+      {"embedder.addresses", "h:1",
+       [](auto* s) {
+         s->mutable_embedder()->set_kind("contriever");
+         s->mutable_embedder()->set_model_dir("/m");
+         s->mutable_embedder()->add_addresses("h:1");
+       }},
+      {"embedder.dimension", "-4", [](auto* s) { s->mutable_embedder()->set_dimension(-4); }},
+      {"embedder.max_ngram", "9", [](auto* s) { s->mutable_embedder()->set_max_ngram(9); }},
+      {"neighbors.k", "-2", [](auto* s) { s->mutable_neighbors()->set_k(-2); }},
+      {"neighbors.nprobe", "-1", [](auto* s) { s->mutable_neighbors()->set_nprobe(-1); }},
+      {"neighbors.recall_sample", "-1",
+       [](auto* s) { s->mutable_neighbors()->set_recall_sample(-1); }},
+      {"deduplicate.min_cosine", "1.5",
+       [](auto* s) { s->mutable_deduplicate()->set_min_cosine(1.5); }},
+      {"deduplicate.min_jaccard", "nan",
+       [](auto* s) {
+         s->mutable_deduplicate()->set_min_jaccard(std::numeric_limits<double>::quiet_NaN());
+       }},
+      {"order", "17", [](auto* s) { s->set_order(static_cast<v1::OrderMode>(17)); }},
+      {"pack.sequence_length", "1", [](auto* s) { s->mutable_pack()->set_sequence_length(1); }},
+      {"pack.heldout_fraction", "1.5",
+       [](auto* s) { s->mutable_pack()->set_heldout_fraction(1.5); }},
+      {"num_threads", "-1", [](auto* s) { s->set_num_threads(-1); }},
+  };
+  for (const BadSetting& setting : settings) {
+    v1::CorpusSpec spec = Minimal();
+    setting.set(&spec);
+    const auto resolved = ResolveCorpusSpec(spec);
+    ASSERT_EQ(resolved.status().code(), absl::StatusCode::kInvalidArgument) << setting.field;
+    const std::string message(resolved.status().message());
+    EXPECT_THAT(message, HasSubstr(setting.field));
+    EXPECT_THAT(message, HasSubstr("got"));
+    EXPECT_THAT(message, HasSubstr(setting.got));
+    EXPECT_THAT(message, HasSubstr("expected"));
+  }
+}
+
+}  // namespace corpus_spec_test
+}  // namespace braid

@@ -1,0 +1,173 @@
+#include "report/report_page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/report/page_checks.h"
+#include "tests/report/synthetic_run.h"
+
+namespace braid {
+namespace report_page_test {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(ReportPageTest, ShowsEverySectionOfFourRuns) {
+  const std::string html = RenderReport(SyntheticRuns());
+  ExpectGoodPage(html);
+  for (const char* heading :
+       {"Runs", "Gain of the experts", "Training loss", "Held-out perplexity by domain",
+        "Expert utilisation", "Routing by domain", "Speed", "Order of the documents", "Sample",
+        "Configuration"}) {
+    EXPECT_THAT(html, HasSubstr(std::string("<h2>") + heading + "</h2>"));
+  }
+  EXPECT_THAT(html, AllOf(HasSubstr("moe-similarity (run-000002)"), HasSubstr("0.262"),
+                          HasSubstr("manual pages"), HasSubstr("prefers-color-scheme: dark")));
+}
+
+TEST(ReportPageTest, GainIsDenseMinusMoeWithoutTheFirstSegment) {
+  const std::vector<ReportRun> runs = SyntheticRuns();
+  const double gain = runs[0].evaluation->total().loss_after_first_segment() -
+                      runs[1].evaluation->total().loss_after_first_segment();
+  ASSERT_NEAR(gain, 0.110, 1e-9);
+  EXPECT_THAT(RenderReport(runs), HasSubstr("<td>+0.110</td>"));
+}
+
+TEST(ReportPageTest, ShowsExpertHealthOfTheLayersThatHaveExperts) {
+  std::vector<ReportRun> runs = {SyntheticRuns()[1]};
+  for (v1::StepMetrics& step : runs[0].metrics) {
+    for (v1::LayerRouting& layer : *step.mutable_routing()) layer.set_layer(2 * layer.layer() + 1);
+  }
+  for (v1::DomainEvaluation& domain : *runs[0].evaluation->mutable_domains()) {
+    for (v1::LayerWeights& layer : *domain.mutable_routing())
+      layer.set_layer(2 * layer.layer() + 1);
+  }
+  const std::string html = RenderReport(runs);
+  ExpectGoodPage(html);
+  for (const char* chart :
+       {"Effective experts", "Active experts", "Routing entropy", "Cosine of experts"}) {
+    EXPECT_THAT(html, HasSubstr(std::string(chart) + " of each layer"));
+  }
+  EXPECT_THAT(html, AllOf(HasSubstr("<figcaption>layer 7</figcaption>"), HasSubstr("layer 5"),
+                          Not(HasSubstr("layer 4"))));
+}
+
+TEST(ReportPageTest, EscapesWhateverRunsSay) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  const std::string evil = "</title><script>alert('x')</script>&\"";
+  runs[1].title = evil;
+  runs[1].spec.set_name(evil);
+  runs[1].spec.set_dataset_dir(evil);
+  runs[1].sample_text = evil + std::string("\0\xff", 2);
+  runs[1].evaluation->mutable_domains(0)->set_domain(evil);
+  runs[1].ordering_report_json = R"({"order":"<b>","restarts":"<i>"})";
+  const std::string html = RenderReport(runs);
+  ExpectGoodPage(html);
+  EXPECT_THAT(html, AllOf(Not(HasSubstr("<b>")), Not(HasSubstr("<i>"))));
+  ExpectGoodPage(RenderReport(std::span(runs).subspan(1, 1)));
+}
+
+TEST(ReportPageTest, MarksWhereConfigurationsDiffer) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  runs[1].spec.mutable_optimizer()->set_beta2(0.99);
+  const std::string html = RenderReport(std::span(runs).first(2));
+  EXPECT_THAT(html, HasSubstr("<tr class=\"differs\"><td><code>optimizer.beta2</code>"));
+  EXPECT_THAT(html, Not(HasSubstr("<tr class=\"differs\"><td><code>optimizer.beta1</code>")));
+}
+
+TEST(ReportPageTest, ConfigurationHoldsRepeatedFields) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  for (const int layer : {1, 3})
+    runs[1].spec.mutable_model()->mutable_routing()->add_moe_layers(layer);
+  runs[1].spec.mutable_launch()->add_hosts()->set_host("node-7");
+  const std::string html = RenderReport(std::span(runs).first(2));
+  EXPECT_THAT(html, AllOf(HasSubstr("model.routing.moe_layers</code></td><td>none</td><td>1, 3<"),
+                          HasSubstr("host: &quot;node-7&quot;")));
+  EXPECT_THAT(RenderReport(runs), HasSubstr("<th scope=\"col\"><code>model.routing.moe_layers<"))
+      << "a row a run";
+}
+
+TEST(ReportPageTest, SpeedOfARunWithoutTimesInItsLastStep) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  runs[0].metrics.back().clear_times();
+  EXPECT_THAT(RenderReport(std::span(runs).first(1)), HasSubstr("75.0\xC2\xA0%"));
+  for (v1::StepMetrics& step : runs[0].metrics) {
+    step.clear_times();
+    step.clear_gflops();
+    step.clear_model_flops_utilization();
+    step.clear_peak_resident_mb();
+  }
+  const std::string html = RenderReport(std::span(runs).first(1));
+  EXPECT_THAT(html, AllOf(HasSubstr("<h2>Speed</h2>"), Not(HasSubstr("share of a step")),
+                          HasSubstr("<td>\xE2\x80\x93</td><td>\xE2\x80\x93</td>"
+                                    "<td>\xE2\x80\x93</td></tr>")));
+}
+
+TEST(ReportPageTest, OnlyABestBeyondTheNoiseIsMarked) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  runs.resize(2);
+  const auto total = [&](int run, double value, double low, double high) {
+    v1::DomainEvaluation* all = runs[run].evaluation->mutable_total();
+    all->set_perplexity_after_first_segment(value);
+    all->mutable_perplexity_after_first_segment_interval()->set_low(low);
+    all->mutable_perplexity_after_first_segment_interval()->set_high(high);
+  };
+  total(0, 31.5, 31, 32);
+  total(1, 30.5, 30, 31);
+  EXPECT_THAT(RenderReport(runs), HasSubstr("<td><strong>30.50<"));
+  total(1, 30.5, 29, 32);
+  EXPECT_THAT(RenderReport(runs), Not(HasSubstr("<td><strong>30.50<")));
+}
+
+TEST(ReportPageTest, OneDenseRunHasNoExpertSections) {
+  const std::vector<ReportRun> runs = SyntheticRuns();
+  const std::string html = RenderReport(std::span(runs).first(1));
+  ExpectGoodPage(html);
+  EXPECT_THAT(html, AllOf(HasSubstr("<h2>Training loss</h2>"),
+                          Not(HasSubstr("<h2>Expert utilisation</h2>")),
+                          Not(HasSubstr("<h2>Routing by domain</h2>")),
+                          Not(HasSubstr("<h2>Gain of the experts</h2>"))));
+}
+
+TEST(ReportPageTest, TwelveRunsKeepTheirColoursApart) {
+  std::vector<ReportRun> runs;
+  for (int i = 0; i < 12; ++i) {
+    runs.push_back(SyntheticRun("run " + std::to_string(i), i % 2 ? 8 : 1, 0.01 * i, "RANDOM"));
+  }
+  const std::string html = RenderReport(runs);
+  ExpectGoodPage(html);
+  EXPECT_THAT(html, HasSubstr("c3 dashed"));
+  EXPECT_LT(html.size(), 3'500'000u) << "has to fit in one gRPC message";
+}
+
+TEST(ReportPageTest, NoRunsAndRunsWithoutAnythingStillGiveAPage) {
+  ExpectGoodPage(RenderReport({}));
+  const std::vector<ReportRun> runs(2);
+  ExpectGoodPage(RenderReport(runs));
+}
+
+TEST(ReportPageTest, ValuesThatAreNotFiniteAreDashes) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  for (ReportRun& run : runs) {
+    for (v1::StepMetrics& step : run.metrics) {
+      step.set_loss(std::nan(""));
+      step.set_loss_after_first_segment(std::numeric_limits<double>::infinity());
+      step.set_tokens_per_second(std::nan(""));
+    }
+    run.evaluation->mutable_total()->set_perplexity_after_first_segment(std::nan(""));
+    run.ordering_report_json = "{\"adjacent_cosine\":";
+  }
+  const std::string html = RenderReport(runs);
+  ExpectGoodPage(html);
+  EXPECT_THAT(html, HasSubstr("<td>\xE2\x80\x93</td>"));
+  EXPECT_THAT(html, Not(HasSubstr("<h2>Training loss</h2>")));
+}
+
+}  // namespace report_page_test
+}  // namespace braid

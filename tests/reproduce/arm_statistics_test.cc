@@ -1,0 +1,145 @@
+#include "reproduce/arm_statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace braid {
+namespace arm_statistics_test {
+
+std::vector<v1::StepMetrics> Steps(const std::vector<double>& losses) {
+  std::vector<v1::StepMetrics> metrics(losses.size());
+  for (size_t i = 0; i < losses.size(); ++i) {
+    metrics[i].set_step(static_cast<int64_t>(i) + 1);
+    metrics[i].set_num_tokens(2048 * (static_cast<int64_t>(i) + 1));
+    // The loss with the first segment must not matter.
+    metrics[i].set_loss(99);
+    metrics[i].set_loss_after_first_segment(losses[i]);
+  }
+  return metrics;
+}
+
+std::vector<double> FallingLosses(std::mt19937_64& random, int count) {
+  std::normal_distribution<double> noise(0, 0.3);
+  std::vector<double> losses;
+  for (int i = 0; i < count; ++i) losses.push_back(8 * std::exp(-0.02 * i) + noise(random));
+  return losses;
+}
+
+double NaiveSmoothed(const std::vector<double>& losses, int at, int half_width) {
+  double sum = 0;
+  int count = 0;
+  for (int i = 0; i < static_cast<int>(losses.size()); ++i) {
+    if (std::abs(i - at) > half_width) continue;
+    sum += losses[i];
+    ++count;
+  }
+  return sum / count;
+}
+
+TEST(ArmStatisticsTest, TokensToReachIsWhereTheSmoothedCurveStaysBelow) {
+  std::mt19937_64 random(1);
+  for (int trial = 0; trial < 30; ++trial) {
+    const std::vector<double> losses = FallingLosses(random, 80);
+    const double target = 1 + 0.1 * trial;
+    std::optional<int64_t> expected;
+    for (int i = static_cast<int>(losses.size()) - 1; i >= 0; --i) {
+      if (NaiveSmoothed(losses, i, 3) > target) break;
+      expected = 2048 * (i + 1);
+    }
+    EXPECT_EQ(TokensToReach(Steps(losses), target, 3), expected) << trial;
+  }
+}
+
+TEST(ArmStatisticsTest, FinalLossIsThatOfTheLastTenth) {
+  std::vector<double> losses(20, 7.0);
+  losses[18] = 3;
+  losses[19] = 4;
+  EXPECT_DOUBLE_EQ(FinalLoss(Steps(losses)), 3.5);
+}
+
+TEST(ArmStatisticsTest, GainByTenthsPairsStepsByNumber) {
+  std::mt19937_64 random(2);
+  const std::vector<double> dense = FallingLosses(random, 100);
+  const std::vector<double> moe = FallingLosses(random, 100);
+  auto dense_steps = Steps(dense);
+  dense_steps.erase(dense_steps.begin() + 57);
+  const std::vector<double> gains = GainByTenths(dense_steps, Steps(moe));
+  ASSERT_EQ(gains.size(), 10);
+  for (int part = 0; part < 10; ++part) {
+    double sum = 0;
+    int count = 0;
+    for (int i = 10 * part; i < 10 * part + 10; ++i) {
+      if (i == 57) continue;
+      sum += dense[i] - moe[i];
+      ++count;
+    }
+    EXPECT_NEAR(gains[part], sum / count, 1e-12) << part;
+  }
+}
+
+TEST(ArmStatisticsTest, ActiveShareIsAveragedOverLayersAndTheEnd) {
+  ArmResult result{.num_experts = 8, .metrics = Steps(std::vector<double>(40, 1.0))};
+  for (const int step : {10, 38, 40}) {
+    for (int layer = 0; layer < 2; ++layer) {
+      // Step 10 is too early to count.
+      result.metrics[step - 1].add_routing()->set_active_experts(step == 10 ? 8
+                                                                            : step - 36 + layer);
+    }
+  }
+  EXPECT_DOUBLE_EQ(*ActiveShare(result), (2 + 3 + 4 + 5) / 4.0 / 8);
+  result.num_experts = 1;
+  EXPECT_FALSE(ActiveShare(result).has_value());
+  EXPECT_FALSE(ActiveShare({.num_experts = 8}).has_value());
+}
+
+std::vector<double> RandomDistribution(std::mt19937_64& random, int outcomes) {
+  std::exponential_distribution<double> weight(1);
+  std::vector<double> p(outcomes);
+  double sum = 0;
+  for (double& value : p) sum += value = weight(random);
+  for (double& value : p) value /= sum;
+  return p;
+}
+
+// The mean Kullback-Leibler divergence from the mean.
+double NaiveDivergence(const std::vector<std::vector<double>>& distributions) {
+  double divergence = 0;
+  for (const auto& p : distributions) {
+    for (size_t i = 0; i < p.size(); ++i) {
+      double mean = 0;
+      for (const auto& q : distributions) mean += q[i] / static_cast<double>(distributions.size());
+      divergence += p[i] * std::log(p[i] / mean) / static_cast<double>(distributions.size());
+    }
+  }
+  return divergence;
+}
+
+TEST(ArmStatisticsTest, DivergenceIsTheMeanDivergenceFromTheMean) {
+  std::mt19937_64 random(3);
+  for (int count = 2; count < 8; ++count) {
+    std::vector<std::vector<double>> distributions;
+    for (int i = 0; i < count; ++i) distributions.push_back(RandomDistribution(random, 8));
+    EXPECT_NEAR(JensenShannonDivergence(distributions), NaiveDivergence(distributions), 1e-12);
+  }
+}
+
+TEST(ArmStatisticsTest, DivergenceRunsFromZeroToTheLogarithmOfTheirNumber) {
+  const std::vector<double> p = {0.25, 0.75};
+  EXPECT_DOUBLE_EQ(JensenShannonDivergence(std::vector{p, p, p}), 0);
+  const std::vector<std::vector<double>> apart = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
+  EXPECT_NEAR(JensenShannonDivergence(apart), std::log(3.0), 1e-12);
+}
+
+TEST(ArmStatisticsTest, DivergenceIsThatOfEachLayer) {
+  const ArmResult result{.routing = {{"a", {{0.5, 0.5}, {1, 0}}}, {"b", {{0.5, 0.5}, {0, 1}}}}};
+  const std::vector<double> divergence = DivergenceByLayer(result);
+  ASSERT_EQ(divergence.size(), 2);
+  EXPECT_DOUBLE_EQ(divergence[0], 0);
+  EXPECT_NEAR(divergence[1], std::log(2.0), 1e-12);
+  EXPECT_TRUE(DivergenceByLayer({.routing = {{"a", {{0.5, 0.5}}}}}).empty());
+}
+
+}  // namespace arm_statistics_test
+}  // namespace braid

@@ -1,0 +1,25 @@
+// An experiment that was never run: every arm with plausible numbers, put through the claims.
+#ifndef BRAID_TESTS_REPRODUCE_FABRICATED_REPRODUCTION_H_
+#define BRAID_TESTS_REPRODUCE_FABRICATED_REPRODUCTION_H_
+
+#include <string>
+#include <vector>
+
+#include "reproduce/reproduction_report.h"
+
+namespace braid {
+
+struct Fabrication {
+  int num_seeds = 3;
+  int num_steps = 200;
+  std::vector<std::string> domains = {"arxiv", "books", "code", "law",
+                                      "mail",  "news",  "web",  "wikipedia"};
+  // Added to the loss of each seed's MoE, times a standard normal number.
+  double seed_deviation = 0.008;
+};
+
+Reproduction FabricateReproduction(const Fabrication& fabrication);
+
+}  // namespace braid
+
+#endif  // BRAID_TESTS_REPRODUCE_FABRICATED_REPRODUCTION_H_

@@ -1,0 +1,199 @@
+#include "reproduce/reproduction_plan.h"
+
+#include "client/training_lanes.h"
+
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "runs/run_spec.h"
+
+namespace braid {
+namespace reproduction_plan_test {
+
+TEST(ReproductionPlanTest, FitsIntoItsTimeOnTwoCores) {
+  EXPECT_LE(EstimateTime(QuickPlan(), 2, 24'000'000).total(), 720);
+  EXPECT_LE(EstimateTime(FullPlan(), 2, 72'000'000).total(), 6300);
+  EXPECT_GE(EstimateTime(FullPlan(), 2, 72'000'000).total(), 5400);
+}
+
+TEST(ReproductionPlanTest, EverySeedHasEveryArm) {
+  const ReproductionPlan full = FullPlan();
+  EXPECT_EQ(full.runs.size(), 3 * QuickPlan().runs.size());
+  EXPECT_EQ(WithSeeds(full, 2).runs.size(), 2 * QuickPlan().runs.size());
+  std::set<std::string> names;
+  for (const PlannedRun& run : full.runs) names.insert(run.name());
+  EXPECT_EQ(names.size(), full.runs.size());
+  EXPECT_TRUE(names.contains("moe-random-seed-2"));
+  EXPECT_TRUE(names.contains("experts-16-similarity-seed-0"));
+}
+
+TEST(ReproductionPlanTest, RunsOfASeedDifferInTheModelAlone) {
+  const ReproductionPlan plan = QuickPlan();
+  v1::RunSpec first = PlannedRunSpec(plan, plan.runs.front(), "/data");
+  for (const PlannedRun& run : plan.runs) {
+    v1::RunSpec spec = PlannedRunSpec(plan, run, "/data");
+    for (v1::RunSpec* each : {&spec, &first}) {
+      each->clear_name();
+      each->clear_model();
+      each->clear_upcycling();
+    }
+    EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(spec, first)) << run.name();
+  }
+}
+
+TEST(ReproductionPlanTest, EveryRunIsOneThatTheTrainerTakes) {
+  const std::filesystem::path dataset = std::filesystem::path(testing::TempDir()) / "planned";
+  std::filesystem::create_directories(dataset);
+  std::ofstream(dataset / "dataset.json")
+      << R"({"domains":["a"],"eos_id":2,"key":"0","name":"n","num_documents":9,)"
+      << R"("num_heldout_documents":1,"num_instances":5000,"num_tokens":2560000,)"
+      << R"("order":"SIMILARITY","seed":0,"sequence_length":512,"vocab_size":2048})";
+  for (const PlannedRun& run : QuickPlan().runs) {
+    const auto resolved = ResolveRunSpec(PlannedRunSpec(QuickPlan(), run, dataset.string()));
+    ASSERT_TRUE(resolved.ok()) << run.name() << ": " << resolved.status();
+    EXPECT_EQ(resolved->model().routing().router(), run.arm.router);
+    EXPECT_EQ(resolved->model().routing().num_experts(), run.arm.num_experts);
+    EXPECT_EQ(DenseSteps(*resolved) > 0, run.arm.dense_warmup && run.arm.num_experts > 1)
+        << run.name();
+  }
+}
+
+TEST(ReproductionPlanTest, RequestIdsNameTheSameWorkAgain) {
+  const ReproductionPlan plan = FullPlan();
+  std::set<std::string> ids;
+  for (const PlannedRun& run : plan.runs) {
+    ids.insert(RunRequestId(plan, run, "/data"));
+    EXPECT_EQ(RunRequestId(plan, run, "/data"), RunRequestId(plan, run, "/data"));
+    EXPECT_NE(RunRequestId(plan, run, "/data"), RunRequestId(plan, run, "/other"));
+  }
+  EXPECT_EQ(ids.size(), plan.runs.size());
+  EXPECT_NE(RunRequestId(QuickPlan(), plan.runs[0], "/data"),
+            RunRequestId(plan, plan.runs[0], "/data"));
+}
+
+TEST(ReproductionPlanTest, TheOrdersShareEverythingButTheOrder) {
+  CorpusSource source{.paths = {"a", "b"}, .domain_clusters = 8};
+  source.ingest.set_split_bytes(450);
+  v1::CorpusSpec similarity = PlannedCorpus(source, v1::SIMILARITY);
+  EXPECT_EQ(similarity.ingest().split_bytes(), 450);
+  EXPECT_EQ(similarity.pack().domain_clusters(), 8);
+  similarity.set_order(v1::RANDOM);
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(
+      similarity, PlannedCorpus(source, v1::RANDOM)));
+}
+
+TEST(ReproductionPlanTest, ModelsAreScoredAsClaimsNeedThem) {
+  for (const PlannedRun& run : QuickPlan().runs) {
+    const size_t expected = run.name() == "moe-similarity-seed-0"     ? 6
+                            : run.name() == "dense-similarity-seed-0" ? 2
+                                                                      : 1;
+    EXPECT_EQ(PlannedScores(run).size(), expected) << run.name();
+  }
+}
+
+TEST(ReproductionPlanTest, LargeCorporaHoldOutASmallerShare) {
+  const ReproductionPlan plan = QuickPlan();
+  EXPECT_EQ(HeldoutFraction(plan, 1'000'000), 0.03);
+  EXPECT_EQ(HeldoutFraction(plan, 0), 0.03);
+  // 1,024 windows of 512 tokens of 2.3 bytes.
+  EXPECT_NEAR(HeldoutFraction(plan, 120'586'240), 0.01, 1e-12);
+}
+
+TEST(ReproductionPlanTest, RunsAreDealtOutToTheSlotsOfHosts) {
+  std::vector<v1::HostSlots> hosts(2);
+  hosts[0].set_host("a");
+  hosts[0].set_slots(2);
+  hosts[1].set_host("b");
+  const ReproductionPlan plan = OnHosts(FullPlan(), hosts);
+  std::map<std::string, int> runs;
+  for (const PlannedRun& run : plan.runs) {
+    const v1::RunSpec spec = PlannedRunSpec(plan, run, "/data");
+    ASSERT_EQ(spec.launch().hosts_size(), 1);
+    EXPECT_EQ(spec.launch().hosts(0).slots(), 1);
+    ++runs[spec.launch().hosts(0).host()];
+  }
+  EXPECT_EQ(runs, (std::map<std::string, int>{{"a", 28}, {"b", 14}}));
+}
+
+TEST(ReproductionPlanTest, RequestsOfARunAskForAllItsScores) {
+  for (const PlannedRun& run : QuickPlan().runs) {
+    std::multiset<std::pair<int32_t, int>> planned;
+    for (const PlannedScore& score : PlannedScores(run)) {
+      planned.emplace(score.first_positions, static_cast<int>(score.routing));
+    }
+    std::multiset<std::pair<int32_t, int>> asked;
+    for (const auto& request : PlannedEvaluations(run, "run-1", "/data")) {
+      EXPECT_TRUE(request.want_windows());
+      EXPECT_EQ(request.max_windows_per_domain(), 0);
+      EXPECT_EQ(request.models(0), "run-1");
+      EXPECT_EQ(request.dataset_dir(), "/data");
+      v1::Evaluation evaluation;
+      evaluation.set_first_segment_length(request.first_positions());
+      for (const int routing : request.routings()) {
+        evaluation.set_routing(static_cast<v1::InferenceRouting>(routing));
+        asked.emplace(request.first_positions(), static_cast<int>(ScoredRoutingOf(evaluation)));
+      }
+      evaluation.clear_routing();
+      for (const int weights : request.fixed_weights()) {
+        evaluation.set_fixed_weights(static_cast<v1::FixedWeights>(weights));
+        asked.emplace(request.first_positions(), static_cast<int>(ScoredRoutingOf(evaluation)));
+      }
+    }
+    EXPECT_EQ(asked, planned) << run.name();
+  }
+}
+
+// Time in small steps, a worker at a time.
+double NaiveFinish(std::vector<double> durations, int lanes) {
+  std::vector<double> left(lanes, 0.0);
+  size_t next = 0;
+  double time = 0;
+  while (true) {
+    for (double& lane : left) {
+      if (lane <= 1e-9 && next < durations.size()) lane = durations[next++];
+    }
+    double shortest = 0;
+    for (const double lane : left) {
+      if (lane > 1e-9 && (shortest == 0 || lane < shortest)) shortest = lane;
+    }
+    if (shortest == 0) return time;
+    time += shortest;
+    for (double& lane : left) lane -= shortest;
+  }
+}
+
+TEST(ReproductionPlanTest, FinishTimeIsThatOfWorkersInTurn) {
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> duration(1, 10);
+  for (int lanes = 1; lanes <= 4; ++lanes) {
+    std::vector<double> durations(13);
+    for (double& value : durations) value = duration(random);
+    EXPECT_NEAR(FinishTime(durations, lanes), NaiveFinish(durations, lanes), 1e-6);
+  }
+  EXPECT_EQ(FinishTime({}, 2), 0);
+}
+
+TEST(ReproductionPlanTest, TheDryRunNamesArmsRunsAndTime) {
+  std::ostringstream out;
+  PrintPlan(FullPlan(), 2, 72'000'000, out);
+  EXPECT_NE(out.str().find("expert-choice-token"), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find("full: 42 runs of 2,000 steps (4.1M tokens), 2 at a time"),
+            std::string::npos)
+      << out.str();
+  EXPECT_NE(out.str().find("in all"), std::string::npos);
+  const auto json = nlohmann::json::parse(PlanJson(FullPlan(), 2, 72'000'000, {"note"}));
+  EXPECT_EQ(json["runs"].size(), 42);
+  EXPECT_EQ(json["notes"][0], "note");
+  EXPECT_GT(json["seconds"]["training"], 3000);
+}
+
+}  // namespace reproduction_plan_test
+}  // namespace braid

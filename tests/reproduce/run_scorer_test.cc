@@ -1,0 +1,191 @@
+#include "reproduce/run_scorer.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <sstream>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "braid/v1/analysis.grpc.pb.h"
+
+namespace braid {
+namespace run_scorer_test {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+// Answers with an evaluation named after the model. "broken" is refused; the first `lost` calls end
+// as if the service went away, with `lost_as`.
+class ScriptedService final : public v1::AnalysisService::Service {
+ public:
+  grpc::Status Evaluate(grpc::ServerContext*, const v1::EvaluateRequest* request,
+                        grpc::ServerWriter<v1::EvaluateEvent>* writer) override {
+    most_at_once_ = std::max<int>(most_at_once_, ++at_once_);
+    // Long enough for other calls to come, if there are any.
+    std::this_thread::sleep_for(pause);
+    --at_once_;
+    ++calls;
+    if (lost-- > 0) return {lost_as, "shutting down"};
+    if (request->models(0) == "broken") return {grpc::StatusCode::INVALID_ARGUMENT, "no shape"};
+    v1::EvaluateEvent event;
+    event.mutable_result()->add_evaluations()->set_model(request->models(0));
+    writer->Write(event);
+    return grpc::Status::OK;
+  }
+  int most_at_once() const { return most_at_once_; }
+
+  std::atomic<int> calls = 0, lost = 0;
+  grpc::StatusCode lost_as = grpc::StatusCode::UNAVAILABLE;
+  milliseconds pause{0};
+
+ private:
+  std::atomic<int> at_once_ = 0, most_at_once_ = 0;
+};
+
+ScoringTask TaskOf(const std::vector<std::string>& models) {
+  ScoringTask task;
+  task.run.set_id("run-" + models.front());
+  task.run.set_created_at(17);
+  for (const std::string& model : models) task.requests.emplace_back().add_models(model);
+  return task;
+}
+
+class RunScorerTest : public testing::Test {
+ protected:
+  RunScorerTest() : directory_(std::filesystem::path(testing::TempDir()) / NameOfTest()) {
+    std::filesystem::remove_all(directory_);
+    grpc::ServerBuilder builder;
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+  }
+  static std::string NameOfTest() {
+    return testing::UnitTest::GetInstance()->current_test_info()->name();
+  }
+  absl::StatusOr<std::vector<TaskScores>> Score(const std::vector<ScoringTask>& tasks,
+                                                int lanes = 2,
+                                                milliseconds patience = milliseconds(5000)) {
+    const AnalysisClient client(server_->InProcessChannel({}));
+    return ScoreRuns(client, tasks, lanes, directory_, board_, patience);
+  }
+  std::vector<std::filesystem::path> KeptFiles() const {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
+      files.push_back(entry.path());
+    }
+    return files;
+  }
+
+  const std::filesystem::path directory_;
+  ScriptedService service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::ostringstream told_;
+  ProgressBoard board_{told_, /*terminal=*/false};
+};
+
+void ExpectModels(const TaskScores& scores, const std::vector<std::string>& models) {
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  std::vector<std::string> scored;
+  for (const v1::Evaluation& evaluation : *scores) scored.push_back(evaluation.model());
+  EXPECT_EQ(scored, models);
+}
+
+TEST_F(RunScorerTest, AnswersAreInTheOrderOfTheTasksAndKept) {
+  const std::vector<ScoringTask> tasks = {TaskOf({"a", "b"}), ScoringTask{}, TaskOf({"c"})};
+  for (int time = 0; time < 2; ++time) {
+    const auto scores = Score(tasks);
+    ASSERT_TRUE(scores.ok()) << scores.status();
+    ASSERT_EQ(scores->size(), 3);
+    ExpectModels((*scores)[0], {"a", "b"});
+    ExpectModels((*scores)[1], {});
+    ExpectModels((*scores)[2], {"c"});
+    EXPECT_EQ(service_.calls, 3);
+  }
+  EXPECT_THAT(told_.str(), HasSubstr("3 models"));
+}
+
+TEST_F(RunScorerTest, AnAnswerIsThatOfOneRun) {
+  ScoringTask task = TaskOf({"a"});
+  ASSERT_TRUE(Score({task}).ok());
+  // The id given anew after the service's files were lost.
+  task.run.set_created_at(18);
+  ASSERT_TRUE(Score({task}).ok());
+  EXPECT_EQ(service_.calls, 2);
+}
+
+TEST_F(RunScorerTest, WhatIsDamagedIsScoredAgain) {
+  const std::vector<ScoringTask> tasks = {TaskOf({"a"}), TaskOf({"b"})};
+  ASSERT_TRUE(Score(tasks).ok());
+  ASSERT_EQ(KeptFiles().size(), 2);
+  ASSERT_TRUE(WriteFileAtomically(KeptFiles().front(), "no message \xff").ok());
+  const auto scores = Score(tasks);
+  ASSERT_TRUE(scores.ok());
+  ExpectModels((*scores)[0], {"a"});
+  ExpectModels((*scores)[1], {"b"});
+  EXPECT_EQ(service_.calls, 3);
+}
+
+TEST_F(RunScorerTest, AnErrorIsThatOfItsTaskAlone) {
+  const auto scores = Score({TaskOf({"a"}), TaskOf({"b", "broken"}), TaskOf({"c"})}, 1);
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  ExpectModels((*scores)[0], {"a"});
+  EXPECT_EQ((*scores)[1].status(), absl::InvalidArgumentError("no shape"));
+  ExpectModels((*scores)[2], {"c"});
+  // Of the broken task the first answer is kept.
+  EXPECT_EQ(KeptFiles().size(), 3);
+}
+
+TEST_F(RunScorerTest, AServiceThatComesBackIsWaitedFor) {
+  for (const auto code : {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::CANCELLED}) {
+    service_.lost = 4;
+    service_.lost_as = code;
+    const std::string model = absl::StrCat("model-", static_cast<int>(code));
+    const auto scores = Score({TaskOf({model}), TaskOf({model + "b"})});
+    ASSERT_TRUE(scores.ok()) << scores.status();
+    ExpectModels((*scores)[0], {model});
+    ExpectModels((*scores)[1], {model + "b"});
+  }
+  EXPECT_EQ(service_.calls, 2 * (4 + 2));
+}
+
+TEST_F(RunScorerTest, SaysThatItWaits) {
+  service_.lost = 2;  // the board draws no two lines of a row within 100 ms
+  ProgressBoard screen(told_, /*terminal=*/true);
+  const AnalysisClient client(server_->InProcessChannel({}));
+  const std::vector<ScoringTask> tasks = {TaskOf({"a"})};
+  ASSERT_TRUE(ScoreRuns(client, tasks, 1, directory_, screen, milliseconds(5000)).ok());
+  EXPECT_THAT(told_.str(), HasSubstr(kServiceAwayText));
+}
+
+TEST_F(RunScorerTest, AServiceThatStaysAwayEndsAllWithoutAResult) {
+  std::vector<ScoringTask> tasks = {TaskOf({"a"})};
+  ASSERT_TRUE(Score(tasks).ok());
+  service_.lost = 1000000;
+  for (int i = 0; i < 50; ++i) tasks.push_back(TaskOf({absl::StrCat("b", i)}));
+  const auto scores = Score(tasks, 2, milliseconds(300));
+  EXPECT_EQ(scores.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(scores.status().message()), HasSubstr("shutting down"));
+  // Each thread at the one task that it had.
+  EXPECT_LE(service_.calls, 10);
+  service_.lost = 0;
+  EXPECT_TRUE(Score(tasks).ok());
+}
+
+TEST_F(RunScorerTest, TakesNoMoreThreadsThanLanesTasksAndCores) {
+  const int cores = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
+  service_.pause = milliseconds(20);
+  std::vector<ScoringTask> tasks;
+  for (int i = 0; i < 3 * cores; ++i) tasks.push_back(TaskOf({absl::StrCat("a", i)}));
+  ASSERT_TRUE(Score(tasks, 1).ok());
+  EXPECT_EQ(service_.most_at_once(), 1);
+  for (ScoringTask& task : tasks) task.run.set_created_at(18);
+  ASSERT_TRUE(Score(tasks, 1000).ok());
+  EXPECT_LE(service_.most_at_once(), cores);
+}
+
+}  // namespace run_scorer_test
+}  // namespace braid

@@ -1,0 +1,97 @@
+#include "runs/metrics_export/metric_series.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <set>
+
+#include "tests/runs/metrics_export/random_metrics.h"
+
+namespace braid {
+namespace metric_series_test {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+
+// Paths of the numbers of a message; not those of repeated fields.
+void AddPaths(const Descriptor& message, const std::string& prefix, std::set<std::string>* paths) {
+  for (int i = 0; i < message.field_count(); ++i) {
+    const FieldDescriptor* field = message.field(i);
+    if (field->is_repeated()) continue;
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      AddPaths(*field->message_type(), prefix + std::string(field->name()) + ".", paths);
+    } else {
+      paths->insert(prefix + std::string(field->name()));
+    }
+  }
+}
+
+TEST(MetricSeriesTest, EveryNumberOfAStepIsASeriesOfItsFieldsName) {
+  std::set<std::string> fields, series;
+  AddPaths(*v1::StepMetrics::descriptor(), "", &fields);
+  fields.erase("step");
+  fields.erase("time");
+  for (const StepSeries& one : AllStepSeries()) series.insert(one.column);
+  EXPECT_EQ(series, fields);
+}
+
+TEST(MetricSeriesTest, EveryNumberOfALayerIsASeries) {
+  std::set<std::string> fields, series;
+  AddPaths(*v1::LayerRouting::descriptor(), "", &fields);
+  fields.erase("layer");
+  for (const LayerSeries& one : AllLayerSeries()) series.insert(one.name);
+  EXPECT_EQ(series, fields);
+}
+
+// Against reflection: a table with two getters exchanged would pass any other test.
+TEST(MetricSeriesTest, ValuesAreThoseOfTheFields) {
+  std::mt19937_64 random(1);
+  v1::StepMetrics metrics = RandomMetrics(7, &random);
+  std::map<std::string, double> values;
+  for (const SeriesValue& value : ValuesOf(metrics)) values[ColumnOf(value.key)] = value.value;
+  EXPECT_EQ(values.size(), AllStepSeries().size());
+  const auto* reflection = metrics.GetReflection();
+  for (const auto& [column, value] : values) {
+    const bool time = column.starts_with("times.");
+    const google::protobuf::Message* part = &metrics;
+    if (time) part = &metrics.times();
+    const google::protobuf::Message& holder = *part;
+    const auto* field = holder.GetDescriptor()->FindFieldByName(time ? column.substr(6) : column);
+    ASSERT_NE(field, nullptr) << column;
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+      EXPECT_EQ(value, holder.GetReflection()->GetDouble(holder, field)) << column;
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
+      EXPECT_EQ(value, static_cast<double>(reflection->GetInt64(metrics, field))) << column;
+    } else {
+      EXPECT_EQ(value, 1) << column;
+    }
+  }
+}
+
+TEST(MetricSeriesTest, WhatIsNotKnownIsLeftOut) {
+  v1::StepMetrics metrics;
+  metrics.set_step(1);
+  std::set<std::string> columns;
+  for (const SeriesValue& value : ValuesOf(metrics)) columns.insert(ColumnOf(value.key));
+  EXPECT_EQ(columns, (std::set<std::string>{"loss", "loss_after_first_segment", "learning_rate",
+                                            "gradient_norm", "num_tokens", "upcycled",
+                                            "tokens_per_second", "step_seconds"}));
+}
+
+TEST(MetricSeriesTest, NamesOfLayersAndExperts) {
+  const LayerSeries& entropy = AllLayerSeries()[0];
+  EXPECT_EQ(ColumnOf({.layer_series = &entropy, .layer = 3}), "routing.layer_3.entropy");
+  EXPECT_EQ(TagOf({.layer_series = &entropy, .layer = 3}), "routing/layer_03/entropy");
+  EXPECT_EQ(ColumnOf({.layer = 12, .expert = 7}), "routing.layer_12.mean_weights.7");
+}
+
+TEST(MetricSeriesTest, NoNameTwice) {
+  std::set<std::string> columns, tags;
+  for (const StepSeries& one : AllStepSeries()) {
+    EXPECT_TRUE(columns.insert(one.column).second) << one.column;
+    EXPECT_TRUE(tags.insert(one.tag).second) << one.tag;
+  }
+}
+
+}  // namespace metric_series_test
+}  // namespace braid

@@ -1,0 +1,106 @@
+#include "runs/metrics_export/run_events.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runs/metrics_export/text_tables.h"
+
+namespace braid {
+namespace run_events_test {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+v1::StepMetrics WithWeights(const std::vector<double>& weights) {
+  v1::StepMetrics metrics;
+  metrics.set_step(5);
+  v1::LayerRouting* layer = metrics.add_routing();
+  layer->set_layer(3);
+  layer->mutable_mean_weights()->Assign(weights.begin(), weights.end());
+  return metrics;
+}
+
+std::vector<tensorboard::Histogram> Histograms(const v1::StepMetrics& metrics) {
+  std::vector<tensorboard::Histogram> histograms;
+  const tensorboard::Event event = StepEvent(metrics);
+  for (const auto& value : event.summary().value()) {
+    if (!value.has_histogram()) continue;
+    EXPECT_EQ(value.tag(), "routing/layer_03/weight_by_expert");
+    histograms.push_back(value.histogram());
+  }
+  return histograms;
+}
+
+TEST(RunEventsTest, WeightsAreAHistogramOverTheNumberOfTheExpert) {
+  const auto histograms = Histograms(WithWeights({0, 0.25, 0.75, 0}));
+  ASSERT_EQ(histograms.size(), 1u);
+  const tensorboard::Histogram& h = histograms[0];
+  EXPECT_THAT(h.bucket(), ElementsAre(0, 0.25, 0.75, 0));
+  EXPECT_THAT(h.bucket_limit(), ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(h.num(), 1);
+  EXPECT_DOUBLE_EQ(h.sum(), 0.25 * 1.5 + 0.75 * 2.5);
+  EXPECT_DOUBLE_EQ(h.sum_squares(), 0.25 * 1.5 * 1.5 + 0.75 * 2.5 * 2.5);
+  // Outer buckets that are empty are dropped by readers, who put min and max in their place.
+  EXPECT_EQ(h.min(), 1);
+  EXPECT_EQ(h.max(), 3);
+}
+
+TEST(RunEventsTest, WeightsThatAreNoneAreLeftOut) {
+  EXPECT_TRUE(Histograms(WithWeights({})).empty());
+  EXPECT_TRUE(Histograms(WithWeights({0.5, std::nan("")})).empty());
+  EXPECT_TRUE(Histograms(WithWeights({0.5, -0.5})).empty());
+}
+
+TEST(RunEventsTest, TextIsMarkdownForItsTab) {
+  const tensorboard::Event event = TextEvent(8.5, 5, "run/sample", "*a*");
+  EXPECT_EQ(event.step(), 5);
+  EXPECT_EQ(event.wall_time(), 8.5);
+  const auto& value = event.summary().value(0);
+  EXPECT_EQ(value.tag(), "run/sample");
+  EXPECT_EQ(value.metadata().plugin().name(), "text");
+  EXPECT_TRUE(value.tensor().has_shape());
+  EXPECT_THAT(value.tensor().string_value(), ElementsAre("*a*"));
+}
+
+TEST(RunEventsTest, EvaluationHasAGroupForEachDomain) {
+  v1::Evaluation evaluation;
+  evaluation.set_step(480);
+  v1::DomainEvaluation* domain = evaluation.add_domains();
+  domain->set_domain("Lizenzen \xC3\xBC");
+  domain->set_perplexity_after_first_segment(12.5);
+  domain->set_bits_per_byte_after_first_segment(0.75);
+  evaluation.mutable_total()->set_loss_after_first_segment(2.5);
+  const tensorboard::Event event = EvaluationEvent(1, evaluation);
+  EXPECT_EQ(event.step(), 480);
+  std::map<std::string, float> values;
+  for (const auto& value : event.summary().value()) values[value.tag()] = value.simple_value();
+  EXPECT_EQ(values.size(), 7u);
+  EXPECT_EQ(values["heldout/Lizenzen \xC3\xBC/perplexity"], 12.5f);
+  EXPECT_EQ(values["heldout/Lizenzen \xC3\xBC/bits_per_byte"], 0.75f);
+  EXPECT_EQ(values["heldout/all/loss"], 2.5f);
+}
+
+TEST(TextTablesTest, ConfigurationHasARowForEachSetting) {
+  v1::RunSpec spec;
+  spec.set_name("a | b");
+  spec.mutable_model()->mutable_routing()->set_num_experts(8);
+  spec.mutable_launch()->add_hosts()->set_host("nd1");
+  const std::string table = ConfigurationTable(spec);
+  EXPECT_THAT(table, HasSubstr("| setting | value |\n|---|---|\n| name | \"a \\| b\" |\n"));
+  EXPECT_THAT(table, HasSubstr("| model.routing.num_experts | 8 |\n"));
+  EXPECT_THAT(table, HasSubstr("| launch.hosts |"));
+  EXPECT_THAT(table, Not(HasSubstr("seed")));
+}
+
+TEST(TextTablesTest, VerbatimKeepsLinesAndMendsBytes) {
+  EXPECT_EQ(Verbatim("a\n\n# b"), "    a\n    \n    # b\n");
+  EXPECT_EQ(Verbatim("\xFFx"), "    \xEF\xBF\xBDx\n");
+}
+
+}  // namespace run_events_test
+}  // namespace braid

@@ -1,0 +1,158 @@
+#include "runs/run_spec.h"
+
+#include <functional>
+
+#include "base/atomic_file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/trainer/tiny_run.h"
+
+namespace braid {
+namespace run_spec_test {
+
+using testing::HasSubstr;
+
+class RunSpecTest : public testing::Test {
+ protected:
+  RunSpecTest() : dataset_(NewDirectory("data")) {
+    WriteTinyDataset(dataset_);
+    spec_.set_dataset_dir(dataset_.string());
+    spec_.mutable_model()->mutable_routing()->set_num_experts(4);
+    spec_.mutable_model()->mutable_routing()->set_segment_length(8);
+  }
+
+  std::string ErrorOf(const std::function<void(v1::RunSpec*)>& change) {
+    v1::RunSpec spec = spec_;
+    change(&spec);
+    const auto resolved = ResolveRunSpec(spec);
+    return resolved.ok() ? "no error" : std::string(resolved.status().message());
+  }
+
+  std::filesystem::path dataset_;
+  v1::RunSpec spec_;
+};
+
+TEST_F(RunSpecTest, FillsEveryDefault) {
+  spec_.set_world_size(2);
+  const auto spec = ResolveRunSpec(spec_);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->model().vocab_size(), 64);
+  EXPECT_EQ(spec->model().sequence_length(), 32);
+  EXPECT_EQ(spec->optimizer().learning_rate(), 2e-4);
+  EXPECT_EQ(spec->optimizer().beta2(), 0.95);
+  EXPECT_EQ(spec->optimizer().weight_decay(), 0.1);
+  EXPECT_EQ(spec->optimizer().warmup_fraction(), 0.05);
+  EXPECT_EQ(spec->upcycling().dense_fraction(), 0.05);
+  EXPECT_EQ(spec->batch().global_batch_size(), 4);
+  EXPECT_EQ(spec->batch().micro_batch_size(), 2);
+  EXPECT_EQ(spec->num_steps(), 10);  // 37 instances in batches of 4
+  EXPECT_EQ(spec->checkpoint().every_steps(), 50);
+  EXPECT_EQ(spec->checkpoint().keep_last(), 2);
+  EXPECT_EQ(spec->routing_every_steps(), 10);
+  EXPECT_EQ(spec->optimizer_sharding(), v1::ZERO_1);
+  EXPECT_EQ(spec->reduction().bucket_bytes(), 25 << 20);
+  EXPECT_FALSE(spec->reduction().after_backward());
+  EXPECT_EQ(spec->weight_check_every_steps(), 100);
+  EXPECT_GE(spec->threads_per_rank(), 1);
+  EXPECT_FALSE(spec->name().empty());
+}
+
+// A dense model is where merged experts start, not where scaled ones do.
+TEST_F(RunSpecTest, DenseWarmUpIsTheDefaultOfMergingRoutersOnly) {
+  const auto fraction = [&](v1::Router router, double asked) {
+    v1::RunSpec spec = spec_;
+    spec.mutable_model()->mutable_routing()->set_router(router);
+    spec.mutable_upcycling()->set_dense_fraction(asked);
+    return ResolveRunSpec(spec)->upcycling().dense_fraction();
+  };
+  EXPECT_EQ(fraction(v1::PREFIX, 0), 0.05);
+  EXPECT_EQ(fraction(v1::EXPERT_CHOICE_SEGMENT, 0), -1);
+  EXPECT_EQ(fraction(v1::EXPERT_CHOICE_TOKEN, 0), -1);
+  EXPECT_EQ(fraction(v1::EXPERT_CHOICE_TOKEN, 0.2), 0.2);
+}
+
+TEST_F(RunSpecTest, ResolvingAgainChangesNothing) {
+  const v1::RunSpec once = *ResolveRunSpec(spec_);
+  EXPECT_EQ(ResolveRunSpec(once)->DebugString(), once.DebugString());
+}
+
+TEST_F(RunSpecTest, KeepsWhatIsSet) {
+  spec_.set_name("mine");
+  spec_.set_num_steps(1000);
+  spec_.mutable_optimizer()->set_weight_decay(-1);
+  const v1::RunSpec spec = *ResolveRunSpec(spec_);
+  EXPECT_EQ(spec.name(), "mine");
+  EXPECT_EQ(spec.checkpoint().every_steps(), 100);
+  EXPECT_EQ(spec.optimizer().weight_decay(), -1);
+}
+
+TEST_F(RunSpecTest, DenseStepsRoundUpAndLeaveOneForTheExperts) {
+  v1::RunSpec spec = *ResolveRunSpec(spec_);
+  spec.set_num_steps(480);
+  EXPECT_EQ(DenseSteps(spec), 24);
+  spec.set_num_steps(30);
+  EXPECT_EQ(DenseSteps(spec), 2);
+  spec.set_num_steps(1);
+  EXPECT_EQ(DenseSteps(spec), 0);
+  spec.mutable_upcycling()->set_dense_fraction(-1);
+  spec.set_num_steps(480);
+  EXPECT_EQ(DenseSteps(spec), 0);
+}
+
+TEST_F(RunSpecTest, ErrorsNameFieldValueAndExpectation) {
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->mutable_model()->set_vocab_size(99); }),
+              HasSubstr("model.vocab_size: got 99, expected the vocabulary of the dataset's "
+                        "tokenizer, 64"));
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->mutable_model()->set_sequence_length(64); }),
+              HasSubstr("model.sequence_length: got 64, expected the length the dataset was "
+                        "packed to, 32"));
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->mutable_optimizer()->set_learning_rate(-1); }),
+              HasSubstr("optimizer.learning_rate: got -1"));
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->mutable_optimizer()->set_beta1(1); }),
+              HasSubstr("optimizer.beta1: got 1"));
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->mutable_upcycling()->set_dense_fraction(1); }),
+              HasSubstr("upcycling.dense_fraction: got 1"));
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->set_num_steps(-3); }),
+              HasSubstr("num_steps: got -3"));
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->set_world_size(5); }),
+              HasSubstr("batch.global_batch_size: got 4, expected at least one sequence a rank"));
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->mutable_checkpoint()->set_keep_last(-1); }),
+              HasSubstr("checkpoint.keep_last: got -1"));
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->mutable_reduction()->set_bucket_bytes(12); }),
+              HasSubstr("reduction.bucket_bytes: got 12, expected at least 1024"));
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) {
+                s->set_optimizer_sharding(static_cast<v1::OptimizerSharding>(9));
+              }),
+              HasSubstr("optimizer_sharding: got 9, expected REPLICATED or ZERO_1"));
+}
+
+TEST_F(RunSpecTest, ModelErrorsPassThrough) {
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->mutable_model()->set_preset("tinny"); }),
+              HasSubstr("tiny"));
+  EXPECT_THAT(
+      ErrorOf([](v1::RunSpec* s) { s->mutable_model()->mutable_routing()->set_segment_length(5); }),
+      HasSubstr("segment_length"));
+}
+
+TEST_F(RunSpecTest, SaysWhenThereIsNoDataset) {
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->clear_dataset_dir(); }), HasSubstr("dataset_dir"));
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->set_dataset_dir("/nowhere"); }),
+              HasSubstr("/nowhere is not a packed dataset"));
+}
+
+TEST_F(RunSpecTest, DatasetErrorsNameTheField) {
+  const auto rewrite = [&](const char* text) {
+    ASSERT_TRUE(WriteFileAtomically(dataset_ / "dataset.json", text).ok());
+  };
+  rewrite("{");
+  EXPECT_THAT(ErrorOf([](v1::RunSpec*) {}), HasSubstr("dataset.json is damaged"));
+  rewrite(R"({"sequence_length":"x"})");
+  EXPECT_THAT(ErrorOf([](v1::RunSpec*) {}),
+              HasSubstr("dataset.json: sequence_length: got \"x\", expected an integer"));
+  rewrite(R"({"sequence_length":8,"vocab_size":9,"eos_id":2,"num_instances":1,"num_tokens":1,)"
+          R"("domains":[1],"order":"","name":"","key":""})");
+  EXPECT_THAT(ErrorOf([](v1::RunSpec*) {}), HasSubstr("domains: got [1]"));
+}
+
+}  // namespace run_spec_test
+}  // namespace braid

@@ -1,0 +1,38 @@
+#include "server/access/call_capacity.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/base/status_matchers.h"
+
+namespace braid {
+namespace call_capacity_test {
+
+constexpr CallLimits kFew = {
+    .named = 5, .of_one_principal = 3, .open = 2, .open_watches = 1, .refused = 2};
+
+TEST(CallCapacityTest, NoKindTakesThePlacesOfAnother) {
+  CallCapacity capacity(kFew);
+  for (int i = 0; i < 2; ++i) EXPECT_OK(capacity.Enter(CallKind::kRefused, ""));
+  for (int i = 0; i < 2; ++i) EXPECT_OK(capacity.Enter(CallKind::kOpen, ""));
+  EXPECT_OK(capacity.Enter(CallKind::kOpenWatch, ""));
+  for (const CallKind kind : {CallKind::kRefused, CallKind::kOpen, CallKind::kOpenWatch}) {
+    EXPECT_FAILS(capacity.Enter(kind, ""), absl::StatusCode::kResourceExhausted, "limit");
+  }
+  EXPECT_OK(capacity.Enter(CallKind::kNamed, "ann"));
+  capacity.Leave(CallKind::kOpen, "");
+  EXPECT_OK(capacity.Enter(CallKind::kOpen, ""));
+}
+
+TEST(CallCapacityTest, NoPrincipalTakesThePlacesOfAnother) {
+  CallCapacity capacity(kFew);
+  for (int i = 0; i < 3; ++i) EXPECT_OK(capacity.Enter(CallKind::kNamed, "ann"));
+  EXPECT_FAILS(capacity.Enter(CallKind::kNamed, "ann"), absl::StatusCode::kResourceExhausted,
+               "ann has 3 calls");
+  for (int i = 0; i < 2; ++i) EXPECT_OK(capacity.Enter(CallKind::kNamed, "bob"));
+  EXPECT_FAILS(capacity.Enter(CallKind::kNamed, "cid"), absl::StatusCode::kResourceExhausted);
+  capacity.Leave(CallKind::kNamed, "ann");
+  EXPECT_OK(capacity.Enter(CallKind::kNamed, "cid"));
+}
+
+}  // namespace call_capacity_test
+}  // namespace braid

@@ -1,0 +1,208 @@
+// What is foreseen against what runs do: memory of a state, bytes that ranks send.
+#include "runs/forecast.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <sstream>
+
+#include "model/config/model_config.h"
+#include "runs/run_spec.h"
+#include "tests/base/status_matchers.h"
+#include "tests/trainer/tiny_run.h"
+#include "trainer/parallel/threaded_communicator.h"
+#include "trainer/training_loop.h"
+
+namespace braid {
+namespace forecast_test {
+
+// Bytes of floats that this rank sends, by the least that each call can take: a
+// ring for what goes to all, once to the root for a sum on one rank.
+class CountingCommunicator final : public Communicator {
+ public:
+  CountingCommunicator(Communicator* ranks, std::shared_ptr<std::atomic<double>> sent)
+      : ranks_(ranks), sent_(std::move(sent)) {}
+
+  int rank() const override { return ranks_->rank(); }
+  int world_size() const override { return ranks_->world_size(); }
+  absl::Status AllReduceSum(std::span<float> values) override {
+    Count(2 * OthersShare(values));
+    return ranks_->AllReduceSum(values);
+  }
+  absl::Status AllReduceSum(std::span<double> values) override {
+    return ranks_->AllReduceSum(values);
+  }
+  absl::Status ReduceSum(std::span<float> values, int root) override {
+    if (root != rank()) Count(static_cast<double>(values.size_bytes()));
+    return ranks_->ReduceSum(values, root);
+  }
+  absl::Status AllGatherShards(std::span<float> values) override {
+    Count(OthersShare(values));
+    return ranks_->AllGatherShards(values);
+  }
+  absl::Status Broadcast(std::span<char> bytes, int root) override {
+    return ranks_->Broadcast(bytes, root);
+  }
+  absl::Status Barrier() override { return ranks_->Barrier(); }
+  absl::StatusOr<std::unique_ptr<Communicator>> Duplicate() override {
+    auto second = ranks_->Duplicate();
+    if (!second.ok()) return second.status();
+    auto counting = std::make_unique<CountingCommunicator>(second->get(), sent_);
+    counting->owned_ = *std::move(second);
+    return counting;
+  }
+  void Abort(int exit_code) override { ranks_->Abort(exit_code); }
+
+ private:
+  double OthersShare(std::span<float> values) const {
+    return static_cast<double>(values.size_bytes()) * (world_size() - 1) / world_size();
+  }
+  void Count(double bytes) { sent_->fetch_add(bytes); }
+
+  Communicator* ranks_;
+  std::unique_ptr<Communicator> owned_;
+  std::shared_ptr<std::atomic<double>> sent_;
+};
+
+struct Measured {
+  double sent_bytes = 0;  // by an average rank in a step
+  int64_t weight_bytes = 0, gradient_bytes = 0;
+  int64_t moment_bytes = 0;  // of rank 0
+};
+
+class ForecastTest : public testing::Test {
+ protected:
+  ForecastTest() : dataset_(NewDirectory("data")) { WriteTinyDataset(dataset_); }
+
+  v1::RunSpec Spec(int world_size, v1::OptimizerSharding sharding, bool dense) {
+    v1::RunSpec spec = TinySpec(dataset_, 5);
+    spec.mutable_model()->mutable_routing()->set_num_experts(dense ? 1 : 4);
+    if (dense) *spec.mutable_model() = DenseCounterpart(spec.model());
+    spec.mutable_upcycling()->set_dense_fraction(-1);  // one model from start to end
+    spec.set_world_size(world_size);
+    spec.set_optimizer_sharding(sharding);
+    spec.set_weight_check_every_steps(-1);
+    spec.set_routing_every_steps(1000);
+    return ResolveRunSpec(spec).value();
+  }
+
+  Measured Train(const v1::RunSpec& spec) {
+    const RunDirectory run(NewDirectory("run"));
+    const auto sent = std::make_shared<std::atomic<double>>(0);
+    Measured measured;
+    std::ostringstream out;
+    SetModelThreads(1);
+    const auto results = RunThreadedRanks(spec.world_size(), [&](Communicator& ranks) {
+      CountingCommunicator counting(&ranks, sent);
+      LoopEnvironment environment;
+      environment.communicator = &counting;
+      environment.now = StepClock();
+      environment.out = &out;
+      TrainingLoop loop(run, spec, environment);
+      const absl::Status status = loop.Run().status();
+      if (ranks.rank() != 0) return status;
+      TrainingState& state = loop.state();
+      measured.weight_bytes = static_cast<int64_t>(state.model->values().size_bytes());
+      measured.gradient_bytes = static_cast<int64_t>(state.model->gradients().size_bytes());
+      measured.moment_bytes = static_cast<int64_t>(4 * (state.m.size() + state.v.size()));
+      return status;
+    });
+    for (const absl::Status& status : results) EXPECT_OK(status);
+    measured.sent_bytes = *sent / spec.world_size() / static_cast<double>(spec.num_steps());
+    return measured;
+  }
+
+  static v1::Forecast Foresee(const v1::RunSpec& spec) {
+    v1::ForecastRequest request;
+    request.set_world_size(spec.world_size());
+    request.set_global_batch_size(spec.batch().global_batch_size());
+    return ForecastTraining(spec.model(), request).value();
+  }
+
+  std::filesystem::path dataset_;
+};
+
+TEST_F(ForecastTest, MemoryAndMessagesAreThoseOfRuns) {
+  for (const bool dense : {true, false}) {
+    for (const int world_size : {1, 2, 3}) {
+      for (const auto sharding : {v1::REPLICATED, v1::ZERO_1}) {
+        const v1::RunSpec spec = Spec(world_size, sharding, dense);
+        SCOPED_TRACE(spec.ShortDebugString());
+        const Measured measured = Train(spec);
+        const v1::Forecast forecast = Foresee(spec);
+        EXPECT_EQ(forecast.weight_bytes(), measured.weight_bytes);
+        EXPECT_EQ(forecast.gradient_bytes(), measured.gradient_bytes);
+        const bool sharded = sharding == v1::ZERO_1;
+        EXPECT_EQ(sharded ? forecast.moment_bytes_zero_1() : forecast.moment_bytes(),
+                  measured.moment_bytes);
+        const double sent = sharded ? forecast.zero_1_bytes() : forecast.all_reduce_bytes();
+        EXPECT_NEAR(measured.sent_bytes, sent, 0.1 * sent);
+      }
+    }
+  }
+}
+
+v1::ModelConfig Preset(const std::string& name) {
+  v1::ModelConfig config;
+  config.set_preset(name);
+  return ResolveModelConfig(config).value();
+}
+
+// By hand: 1.5B/32E has 29.5e9 parameters of 4 bytes.
+TEST(ForecastArithmeticTest, LargeModelByHand) {
+  v1::ForecastRequest request;
+  request.set_world_size(64);
+  const v1::ModelConfig model = Preset("1.5B/32E");
+  ASSERT_OK_AND_ASSIGN(const v1::Forecast forecast, ForecastTraining(model, request));
+  const auto parameters = static_cast<double>(DescribeModel(model).num_parameters());
+  EXPECT_EQ(forecast.request().global_batch_size(), 64);
+  EXPECT_EQ(static_cast<double>(forecast.weight_bytes()), 4 * parameters);
+  EXPECT_EQ(static_cast<double>(forecast.moment_bytes()), 8 * parameters);
+  EXPECT_NEAR(static_cast<double>(forecast.moment_bytes_zero_1()), 8 * parameters / 64, 1e3);
+  EXPECT_NEAR(forecast.all_reduce_bytes(), 8 * parameters * 63 / 64, 1);
+  EXPECT_NEAR(forecast.zero_1_bytes(), forecast.all_reduce_bytes(), 1);
+  EXPECT_EQ(forecast.total_bytes(), forecast.weight_bytes() + forecast.gradient_bytes() +
+                                        forecast.moment_bytes() + forecast.activation_bytes());
+  EXPECT_EQ(forecast.step_seconds(), 0);
+}
+
+TEST(ForecastArithmeticTest, GradientsHideBehindTheLastBackwardPass) {
+  v1::ForecastRequest request;
+  request.set_world_size(4);
+  request.set_global_batch_size(16);
+  request.set_gflops_per_rank(100);
+  const v1::ModelConfig model = Preset("tiny");
+  ASSERT_OK_AND_ASSIGN(const v1::Forecast alone, ForecastTraining(model, request));
+  EXPECT_NEAR(alone.compute_seconds(), 4 * 512 * DescribeModel(model).flops_per_token() / 100e9,
+              1e-9);
+  EXPECT_EQ(alone.step_seconds(), alone.compute_seconds());
+  // Four passes; backward is two thirds of one.
+  const double backward = alone.compute_seconds() / 4 * 2 / 3;
+  // Gradients take half as long as they may, then twice.
+  for (const double factor : {0.5, 2.0}) {
+    request.set_link_bytes_per_second(alone.zero_1_bytes() / 2 / (factor * backward));
+    ASSERT_OK_AND_ASSIGN(const v1::Forecast linked, ForecastTraining(model, request));
+    EXPECT_NEAR(linked.communication_seconds(), 2 * factor * backward, 1e-9);
+    const double shown = factor * backward + std::max(0.0, factor - 1) * backward;
+    EXPECT_NEAR(linked.step_seconds(), alone.compute_seconds() + shown, 1e-9);
+  }
+}
+
+TEST(ForecastArithmeticTest, BadRequestsAreNamed) {
+  const v1::ModelConfig model = Preset("tiny");
+  v1::ForecastRequest request;
+  request.set_world_size(-1);
+  EXPECT_FAILS(ForecastTraining(model, request), absl::StatusCode::kInvalidArgument, "world_size");
+  request.set_world_size(8);
+  request.set_global_batch_size(4);
+  EXPECT_FAILS(ForecastTraining(model, request), absl::StatusCode::kInvalidArgument,
+               "global_batch_size", "got 4");
+  v1::ModelConfig chosen = Preset("tiny/8E");
+  chosen.mutable_routing()->set_router(v1::EXPERT_CHOICE_TOKEN);
+  EXPECT_FAILS(ForecastTraining(chosen, {}), absl::StatusCode::kUnimplemented,
+               "EXPERT_CHOICE_TOKEN");
+}
+
+}  // namespace forecast_test
+}  // namespace braid

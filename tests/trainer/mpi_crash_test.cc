@@ -1,0 +1,103 @@
+// Ranks of the real program under mpirun that are killed, or asked to stop. BRAID_KILL_POINTS in
+// the environment is ten times the number of kills.
+#include <signal.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+
+#include "base/splitmix.h"
+#include "gtest/gtest.h"
+#include "tests/trainer/tiny_run.h"
+#include "tests/trainer/trainer_program.h"
+
+namespace braid {
+namespace mpi_crash_test {
+
+uint64_t NumKills() {
+  const char* text = std::getenv("BRAID_KILL_POINTS");
+  return text == nullptr ? 2 : std::strtoull(text, nullptr, 10) / 10;
+}
+
+pid_t PidOf(const RunDirectory& run, int rank) {
+  return static_cast<pid_t>(run.ReadHeartbeats().at(rank).pid());
+}
+
+class MpiCrashTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    dataset_ = NewDirectory("data");
+    WriteTinyDataset(dataset_);
+    const RunDirectory whole = NewRun();
+    Program program = MpiTrainer(2, whole.root());
+    EXPECT_EQ(program.Wait(), 0) << program.err();
+    losses_ = LossLines(whole);
+    weights_ = NewestWeights(whole);
+  }
+
+  // Checkpoints so often that a kill has a fair chance to meet one being written.
+  static v1::RunSpec Spec() {
+    v1::RunSpec spec = TinySpec(dataset_, 240);
+    spec.set_world_size(2);
+    spec.mutable_checkpoint()->set_every_steps(9);
+    spec.mutable_checkpoint()->set_keep_last(1);
+    return spec;
+  }
+
+  static RunDirectory NewRun() {
+    RunDirectory run(NewDirectory("run"));
+    EXPECT_TRUE(run.WriteSpec(Spec()).ok());
+    return run;
+  }
+
+  static void ExpectSameBitsAfterResume(const RunDirectory& run) {
+    Program resumed = MpiTrainer(2, run.root());
+    ASSERT_EQ(resumed.Wait(), 0) << resumed.err();
+    EXPECT_EQ(LossLines(run), losses_);
+    EXPECT_EQ(NewestWeights(run), weights_);
+  }
+
+  static inline std::filesystem::path dataset_;
+  // Of a run that nothing happened to.
+  static inline std::string losses_, weights_;
+};
+
+// SIGTERM to one rank of several, as a scheduler that knows the processes sends it.
+TEST_F(MpiCrashTest, SigtermToARankStopsAllWithin30Seconds) {
+  const RunDirectory run = NewRun();
+  Program program = MpiTrainer(2, run.root());
+  ASSERT_TRUE(WaitForStep(run, 2));
+  const auto begin = std::chrono::steady_clock::now();
+  kill(PidOf(run, 1), SIGTERM);
+  EXPECT_EQ(program.Wait(), kExitStopped) << program.err();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_EQ(run.ReadExit()->outcome, kStopped);
+  EXPECT_EQ(run.ReadNewestMetrics()->step(), run.ReadExit()->step);
+  ExpectSameBitsAfterResume(run);
+}
+
+// mpirun itself gives the ranks a second, and returns 1 in any case.
+TEST_F(MpiCrashTest, SigtermToMpirunLosesNothing) {
+  const RunDirectory run = NewRun();
+  Program program = MpiTrainer(2, run.root());
+  ASSERT_TRUE(WaitForStep(run, 2));
+  kill(program.pid(), SIGTERM);
+  program.Wait();
+  ExpectSameBitsAfterResume(run);
+}
+
+TEST_F(MpiCrashTest, KilledMpiRanksResumeToTheSameBits) {
+  for (uint64_t i = 0; i < NumKills(); ++i) {
+    const RunDirectory run = NewRun();
+    const int64_t step = 1 + static_cast<int64_t>(Mix64(1, i) % (Spec().num_steps() / 2));
+    Program program = MpiTrainer(2, run.root());
+    ASSERT_TRUE(WaitForStep(run, step)) << program.err();
+    kill(PidOf(run, static_cast<int>(i % 2)), SIGKILL);
+    program.Wait();
+    ExpectSameBitsAfterResume(run);
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace mpi_crash_test
+}  // namespace braid

@@ -1,0 +1,147 @@
+// Whole runs with every router, and with experts in some layers only.
+#include <cmath>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "evaluation/score_summary.h"
+#include "evaluation/text_score.h"
+#include "gtest/gtest.h"
+#include "model/config/model_config.h"
+#include "runs/run_spec.h"
+#include "tests/trainer/tiny_run.h"
+#include "trainer/parallel/threaded_communicator.h"
+#include "trainer/training_loop.h"
+
+namespace braid {
+namespace router_runs_test {
+
+namespace fs = std::filesystem;
+
+struct RouterCase {
+  std::string name;
+  v1::Router router;
+  std::vector<int> moe_layers;
+  double dense_fraction = 0;
+};
+
+void PrintTo(const RouterCase& c, std::ostream* out) { *out << c.name; }
+
+class RouterRunsTest : public testing::TestWithParam<RouterCase> {
+ protected:
+  RouterRunsTest() : dataset_(NewDirectory("data")) { WriteTinyDataset(dataset_); }
+
+  v1::RunSpec Spec(int64_t num_steps) const {
+    v1::RunSpec spec = TinySpec(dataset_, num_steps);
+    v1::RoutingConfig* routing = spec.mutable_model()->mutable_routing();
+    routing->set_router(GetParam().router);
+    routing->mutable_moe_layers()->Assign(GetParam().moe_layers.begin(),
+                                          GetParam().moe_layers.end());
+    spec.mutable_upcycling()->set_dense_fraction(GetParam().dense_fraction);
+    return ResolveRunSpec(spec).value();
+  }
+
+  size_t NumMoeLayers() const {
+    return GetParam().moe_layers.empty() ? 2 : GetParam().moe_layers.size();
+  }
+
+  static std::vector<v1::StepMetrics> Metrics(const RunDirectory& run) {
+    auto metrics = run.ReadMetrics(0);
+    EXPECT_TRUE(metrics.ok()) << metrics.status();
+    return *std::move(metrics);
+  }
+
+  std::vector<v1::StepMetrics> TrainOnRanks(v1::RunSpec spec, int world_size) const {
+    spec.set_world_size(world_size);
+    const RunDirectory run(NewDirectory("run"));
+    const auto results = RunThreadedRanks(world_size, [&](Communicator& ranks) {
+      std::ostringstream out;
+      LoopEnvironment environment;
+      environment.communicator = &ranks;
+      environment.now = StepClock();
+      environment.out = &out;
+      return TrainingLoop(run, spec, environment).Run().status();
+    });
+    for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+    return Metrics(run);
+  }
+
+  fs::path dataset_;
+};
+
+TEST_P(RouterRunsTest, LearnsAndMeasuresItsLayers) {
+  const RunDirectory run(NewDirectory("run"));
+  ASSERT_EQ(*TrainAlone(run, Spec(40)), TrainingOutcome::kComplete);
+  const auto metrics = Metrics(run);
+  EXPECT_LT(metrics.back().loss(), metrics.front().loss() - 0.4);
+  const v1::StepMetrics& last = metrics.back();
+  ASSERT_EQ(last.routing_size(), static_cast<int>(NumMoeLayers()));
+  for (size_t i = 0; i < NumMoeLayers(); ++i) {
+    const v1::LayerRouting& layer = last.routing(static_cast<int>(i));
+    EXPECT_EQ(layer.layer(), MoeLayers(Spec(40).model())[i]);
+    EXPECT_GT(layer.entropy(), 0);
+    EXPECT_LE(layer.entropy(), std::log(4) + 1e-6);
+    EXPECT_GE(layer.effective_experts(), 1);
+    EXPECT_LE(layer.active_experts(), 4);
+    EXPECT_LT(layer.expert_cosine(), 1);
+  }
+}
+
+TEST_P(RouterRunsTest, ResumeIsBitExact) {
+  const v1::RunSpec spec = Spec(12);
+  const RunDirectory whole(NewDirectory("run")), stopped(NewDirectory("run"));
+  ASSERT_EQ(*TrainAlone(whole, spec), TrainingOutcome::kComplete);
+  ASSERT_EQ(*TrainAlone(stopped, spec, 7), TrainingOutcome::kInterrupted);
+  ASSERT_EQ(*TrainAlone(stopped, spec), TrainingOutcome::kComplete);
+  EXPECT_EQ(LossLines(stopped), LossLines(whole));
+  EXPECT_EQ(NewestWeights(stopped), NewestWeights(whole));
+}
+
+TEST_P(RouterRunsTest, TwoRanksGiveTheCurveAndTheHealthOfOne) {
+  const auto alone = TrainOnRanks(Spec(15), 1), together = TrainOnRanks(Spec(15), 2);
+  ASSERT_EQ(together.size(), alone.size());
+  for (size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_NEAR(together[i].loss(), alone[i].loss(), 1e-5 * alone[i].loss()) << i;
+    ASSERT_EQ(together[i].routing_size(), alone[i].routing_size());
+    for (int layer = 0; layer < alone[i].routing_size(); ++layer) {
+      const v1::LayerRouting &a = alone[i].routing(layer), &b = together[i].routing(layer);
+      // A router's first gradients are rounding: experts start as copies.
+      EXPECT_NEAR(a.entropy(), b.entropy(), 1e-3);
+      EXPECT_EQ(a.active_experts(), b.active_experts());
+      EXPECT_NEAR(a.expert_cosine(), b.expert_cosine(), 1e-3);
+    }
+  }
+}
+
+TEST_P(RouterRunsTest, CheckpointIsEvaluated) {
+  const RunDirectory run(NewDirectory("run"));
+  ASSERT_EQ(*TrainAlone(run, Spec(8)), TrainingOutcome::kComplete);
+  const auto model = LoadModel(run.checkpoints() / "step-00000008");
+  ASSERT_TRUE(model.ok()) << model.status();
+  const TokenBytes bytes{.of_token = std::vector<int32_t>(64, 1), .takes_dummy_space = {}};
+  const auto text = HeldoutText(dataset_, *ReadDatasetInfo(dataset_), bytes, 0);
+  ASSERT_TRUE(text.ok()) << text.status();
+  for (const MergeMode mode : {MergeMode::kSegment, MergeMode::kPrompt}) {
+    const auto score = ScoreText(**model, *text, {.mode = mode}, [](int64_t) {});
+    ASSERT_TRUE(score.ok()) << score.status();
+    const v1::Evaluation evaluation = SummarizeScore(*score, (*model)->config(), {});
+    EXPECT_LT(evaluation.total().loss(), std::log(64) + 1);
+    ASSERT_EQ(evaluation.total().routing_size(), static_cast<int>(NumMoeLayers()));
+    double sum = 0;
+    for (double weight : evaluation.total().routing(0).weights()) sum += weight;
+    EXPECT_NEAR(sum, 1, 1e-5);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Routers, RouterRunsTest,
+    testing::Values(RouterCase{"Causal", v1::CAUSAL_SEGMENT, {}},
+                    RouterCase{"CausalSecondLayer", v1::CAUSAL_SEGMENT, {1}, 0.25},
+                    RouterCase{"Prefix", v1::PREFIX, {}, 0.25},
+                    RouterCase{"SegmentChoice", v1::EXPERT_CHOICE_SEGMENT, {}},
+                    RouterCase{"TokenChoiceFirstLayer", v1::EXPERT_CHOICE_TOKEN, {0}},
+                    RouterCase{"TokenChoiceAfterDenseSteps", v1::EXPERT_CHOICE_TOKEN, {}, 0.25}),
+    [](const auto& test) { return test.param.name; });
+
+}  // namespace router_runs_test
+}  // namespace braid

@@ -1,0 +1,138 @@
+#include "trainer/routing_health.h"
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/config/model_config.h"
+#include "trainer/parallel/threaded_communicator.h"
+
+namespace braid {
+namespace routing_health_test {
+
+constexpr int kExperts = 4;
+
+// Experts in layers 0 and 2 of 3.
+std::unique_ptr<LanguageModel> NewModel() {
+  v1::ModelConfig config;
+  config.set_num_layers(3);
+  config.set_d_model(8);
+  config.set_d_ff(8);
+  config.set_vocab_size(16);
+  config.set_sequence_length(8);
+  config.mutable_routing()->set_num_experts(kExperts);
+  config.mutable_routing()->set_segment_length(4);
+  config.mutable_routing()->add_moe_layers(0);
+  config.mutable_routing()->add_moe_layers(2);
+  return LanguageModel::Create(ResolveModelConfig(config).value(), 3).value();
+}
+
+// Totals of both layers after one decision each: all weight on one expert.
+std::vector<RoutingTotals> Step(int first_layer_expert, int second_layer_expert) {
+  std::vector<RoutingTotals> totals;
+  for (int expert : {first_layer_expert, second_layer_expert}) {
+    std::vector<float> weights(kExperts);
+    weights[expert] = 1;
+    totals.emplace_back(kExperts);
+    AddDecisions(weights, &totals.back());
+  }
+  return totals;
+}
+
+std::vector<int> Active(const RoutingHealth& health, LanguageModel& model) {
+  SingleProcess alone;
+  const std::vector<v1::LayerRouting> layers = health.Measure(model, alone).value();
+  std::vector<int> active;
+  for (const v1::LayerRouting& layer : layers) active.push_back(layer.active_experts());
+  return active;
+}
+
+TEST(RoutingHealthTest, ExpertsAreActiveForTenSteps) {
+  const auto model = NewModel();
+  RoutingHealth health;
+  health.AddStep(Step(0, 1));
+  EXPECT_THAT(Active(health, *model), testing::ElementsAre(1, 1));
+  health.AddStep(Step(3, 1));
+  EXPECT_THAT(Active(health, *model), testing::ElementsAre(2, 1));
+  for (int step = 0; step < 8; ++step) health.AddStep(Step(2, 2));
+  EXPECT_THAT(Active(health, *model), testing::ElementsAre(3, 2));
+  health.AddStep(Step(2, 2));  // expert 0 was active 11 steps ago
+  EXPECT_THAT(Active(health, *model), testing::ElementsAre(2, 2));
+  health.AddStep(Step(2, 2));
+  EXPECT_THAT(Active(health, *model), testing::ElementsAre(1, 1));
+}
+
+TEST(RoutingHealthTest, MeansAreOfTheNewestStepAndLayersAreNamed) {
+  const auto model = NewModel();
+  SingleProcess alone;
+  RoutingHealth health;
+  health.AddStep(Step(0, 0));
+  health.AddStep(Step(3, 1));
+  const std::vector<v1::LayerRouting> layers = health.Measure(*model, alone).value();
+  ASSERT_EQ(layers.size(), 2u);
+  EXPECT_EQ(layers[0].layer(), 0);
+  EXPECT_EQ(layers[1].layer(), 2);
+  EXPECT_THAT(layers[0].mean_weights(), testing::ElementsAre(0, 0, 0, 1));
+  EXPECT_THAT(layers[1].mean_weights(), testing::ElementsAre(0, 1, 0, 0));
+  EXPECT_NEAR(layers[0].effective_experts(), 1, 1e-12);
+}
+
+TEST(RoutingHealthTest, ExpertsOfALayerThatAreCopiesHaveCosineOne) {
+  const auto model = NewModel();
+  for (Parameter& parameter : model->parameters()) {
+    if (!parameter.name.starts_with("model.layers.2.mlp.experts.")) continue;
+    const size_t size = parameter.value.size() / kExperts;
+    for (size_t i = size; i < parameter.value.size(); ++i) {
+      parameter.value[i] = parameter.value[i % size];
+    }
+  }
+  SingleProcess alone;
+  RoutingHealth health;
+  health.AddStep(Step(0, 0));
+  const std::vector<v1::LayerRouting> layers = health.Measure(*model, alone).value();
+  EXPECT_LT(layers[0].expert_cosine(), 0.5);
+  EXPECT_NEAR(layers[1].expert_cosine(), 1, 1e-9);
+}
+
+TEST(RoutingHealthTest, NothingBeforeUpcycling) {
+  const auto model = NewModel();
+  SingleProcess alone;
+  RoutingHealth health;
+  EXPECT_TRUE(health.Measure(*model, alone)->empty());
+  health.AddStep({});
+  EXPECT_TRUE(health.Measure(*model, alone)->empty());
+}
+
+// What ranks saw apart counts as one batch; more ranks than layers, too.
+TEST(RoutingHealthTest, RanksMeasureTheirUnion) {
+  for (int world_size : {2, 3}) {
+    std::vector<std::vector<v1::LayerRouting>> results(world_size);
+    RunThreadedRanks(world_size, [&](Communicator& ranks) {
+      const auto model = NewModel();
+      RoutingHealth health;
+      health.AddStep(Step(ranks.rank(), 0));
+      health.AddStep(Step(3, ranks.rank()));
+      auto layers = health.Measure(*model, ranks);
+      if (layers.ok()) results[ranks.rank()] = *layers;
+      return layers.status();
+    });
+    const auto model = NewModel();
+    SingleProcess alone;
+    RoutingHealth whole;
+    whole.AddStep(Step(3, 0));
+    const v1::LayerRouting expected = whole.Measure(*model, alone).value()[1];
+    for (const std::vector<v1::LayerRouting>& layers : results) {
+      ASSERT_EQ(layers.size(), 2u);
+      EXPECT_EQ(layers[0].active_experts(), world_size + 1);
+      EXPECT_EQ(layers[1].active_experts(), world_size);
+      EXPECT_NEAR(layers[1].mean_weights(0), 1.0 / world_size, 1e-12);
+      EXPECT_EQ(layers[1].expert_cosine(), expected.expert_cosine());
+    }
+  }
+}
+
+}  // namespace routing_health_test
+}  // namespace braid

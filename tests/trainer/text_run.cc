@@ -1,0 +1,33 @@
+#include "tests/trainer/text_run.h"
+
+#include <string>
+#include <vector>
+
+#include "base/atomic_file.h"
+#include "base/check.h"
+#include "formats/tokenizer.h"
+#include "tests/trainer/tiny_run.h"
+
+namespace braid {
+namespace {
+
+void Expect(const absl::Status& status) { BRAID_CHECK(status.ok()) << status; }
+
+}  // namespace
+
+RunDirectory TrainTextRun() {
+  const std::filesystem::path file = NewDirectory("tokenizer") / "tokenizer.model";
+  const std::string text = "the cat sat on the mat and the dog ran after the cat. ";
+  Expect(TrainTokenizer(std::vector<std::string>(20, text), {.vocab_size = 280}, file));
+  const std::filesystem::path dataset = NewDirectory("text-data");
+  WriteTinyDataset(dataset, {.vocab_size = (*Tokenizer::Load(file))->vocab_size()});
+  Expect(WriteFileAtomically(dataset / "tokenizer.model", *ReadFile(file)));
+  SealDataset(dataset);
+  const v1::RunSpec spec = TinySpec(dataset, 20);
+  RunDirectory run(NewDirectory("text-run"));
+  Expect(run.WriteSpec(spec));
+  Expect(TrainAlone(run, spec).status());
+  return run;
+}
+
+}  // namespace braid

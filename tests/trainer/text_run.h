@@ -1,0 +1,15 @@
+// A trained run whose tokenizer is real, for tests that make text.
+#ifndef BRAID_TESTS_TRAINER_TEXT_RUN_H_
+#define BRAID_TESTS_TRAINER_TEXT_RUN_H_
+
+#include "runs/run_directory.h"
+
+namespace braid {
+
+// TinySpec for 20 steps: a context of 32 tokens, segments of 8, 4 experts in each of 2 layers. The
+// same weights every time. Its texts are not words.
+RunDirectory TrainTextRun();
+
+}  // namespace braid
+
+#endif  // BRAID_TESTS_TRAINER_TEXT_RUN_H_

@@ -1,0 +1,174 @@
+#include "tests/trainer/tiny_run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <sstream>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/check.h"
+#include "base/splitmix.h"
+#include "formats/indexed_dataset.h"
+#include "formats/manifest.h"
+#include "gtest/gtest.h"
+#include "runs/checkpoint_directory.h"
+#include "runs/run_spec.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+void Expect(const absl::Status& status) { BRAID_CHECK(status.ok()) << status.ToString(); }
+
+// The next token is a fixed function of this one, three times out of four.
+std::vector<int32_t> NoisySequence(const TinyData& data, uint64_t number, int64_t length) {
+  std::vector<int32_t> tokens = {static_cast<int32_t>(3 + number % 5)};
+  while (static_cast<int64_t>(tokens.size()) < length) {
+    const uint64_t bits = Mix64(Mix64(data.seed, number), tokens.size());
+    const int32_t rule = 3 + (tokens.back() * 7 + 5) % (data.vocab_size - 3);
+    const int32_t noise = 3 + static_cast<int32_t>((bits >> 8) % (data.vocab_size - 3));
+    tokens.push_back(bits % 4 == 0 ? noise : rule);
+  }
+  return tokens;
+}
+
+void WriteSequences(const fs::path& prefix, const TinyData& data, uint64_t first, int64_t count) {
+  auto writer = IndexedDatasetWriter::Create(prefix, data.vocab_size);
+  Expect(writer.status());
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t length = i + 1 < count ? data.sequence_length + 1 : data.sequence_length / 3;
+    Expect((*writer)->AddSequence(NoisySequence(data, first + i, length)));
+    (*writer)->EndDocument();
+  }
+  Expect((*writer)->Commit().status());
+}
+
+}  // namespace
+
+fs::path NewDirectory(const std::string& name) {
+  // Removed when the test program ends.
+  struct Scratch {
+    Scratch() : path(fs::path(testing::TempDir()) / absl::StrCat("braid-loop-", getpid())) {}
+    ~Scratch() { fs::remove_all(path); }
+    const fs::path path;
+  };
+  static const Scratch scratch;
+  static std::atomic<int> number{0};
+  const fs::path path = scratch.path / absl::StrCat(name, "-", number.fetch_add(1));
+  fs::create_directories(path);
+  return path;
+}
+
+void WriteTinyDataset(const fs::path& directory, const TinyData& data) {
+  fs::create_directories(directory / "heldout");
+  WriteSequences(directory / "instances", data, 0, data.num_instances);
+  WriteSequences(directory / "heldout" / "even", data, 1000, 5);
+  WriteSequences(directory / "heldout" / "odd", data, 2000, 3);
+  Expect(WriteFileAtomically(directory / "tokenizer.model", "placeholder"));
+  Expect(WriteFileAtomically(
+      directory / "dataset.json",
+      absl::StrCat(R"({"sequence_length":)", data.sequence_length, R"(,"vocab_size":)",
+                   data.vocab_size, R"(,"eos_id":2,"num_instances":)", data.num_instances,
+                   R"(,"num_tokens":)", data.num_instances * (data.sequence_length + 1),
+                   R"(,"domains":["even","odd"],"order":"SOURCE","name":"tiny","key":"k)",
+                   data.seed, "\"}")));
+  SealDataset(directory);
+}
+
+void SealDataset(const fs::path& directory) {
+  const auto info = ReadDatasetInfo(directory);
+  Expect(info.status());
+  Manifest manifest = {.kind = "pack", .key = info->key, .files = {}, .settings = {}};
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (!entry.is_regular_file() || entry.path().filename() == kManifestName) continue;
+    auto summary = SummarizeFile(entry.path());
+    Expect(summary.status());
+    summary->name = entry.path().lexically_relative(directory).string();
+    manifest.files.push_back(MakeManifestEntry(*summary, 0));
+  }
+  Expect(manifest.Save(directory));
+}
+
+v1::RunSpec TinySpec(const fs::path& dataset, int64_t num_steps) {
+  v1::RunSpec spec;
+  spec.set_dataset_dir(dataset.string());
+  v1::ModelConfig* model = spec.mutable_model();
+  model->set_num_layers(2);
+  model->set_d_model(16);
+  model->set_num_heads(2);
+  model->set_d_ff(32);
+  model->mutable_routing()->set_num_experts(4);
+  model->mutable_routing()->set_segment_length(8);
+  spec.mutable_optimizer()->set_learning_rate(5e-3);
+  spec.mutable_upcycling()->set_dense_fraction(0.25);
+  spec.set_num_steps(num_steps);
+  spec.mutable_checkpoint()->set_every_steps(num_steps);
+  spec.set_threads_per_rank(1);
+  spec.set_routing_every_steps(5);
+  const auto resolved = ResolveRunSpec(spec);
+  Expect(resolved.status());
+  return *resolved;
+}
+
+std::function<double()> StepClock() {
+  return [now = std::make_shared<double>(1.7e9)] { return *now += 1.0; };
+}
+
+absl::StatusOr<TrainingOutcome> TrainAlone(const RunDirectory& directory, const v1::RunSpec& spec,
+                                           int64_t stop_after, std::ostream* warnings) {
+  SetModelThreads(1);
+  SingleProcess alone;
+  std::ostringstream out;
+  LoopEnvironment environment;
+  environment.communicator = &alone;
+  environment.now = StepClock();
+  environment.out = &out;
+  environment.warnings = warnings;
+  environment.stop_requested = [&stop_after] { return stop_after > 0 && --stop_after == 0; };
+  return TrainingLoop(directory, spec, environment).Run();
+}
+
+std::string NewestWeights(const RunDirectory& directory) {
+  const auto newest = NewestGoodCheckpoint(directory.checkpoints(), std::cerr);
+  Expect(newest.status());
+  BRAID_CHECK(newest->has_value()) << directory.root();
+  std::string bytes = (*newest)->filename().string();
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(**newest)) {
+    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const fs::path& file : files) {
+    const auto content = ReadFile(file);
+    Expect(content.status());
+    absl::StrAppend(&bytes, file.filename().string(), *content);
+  }
+  return bytes;
+}
+
+std::string LossLines(const RunDirectory& directory) {
+  const auto metrics = directory.ReadMetrics(0);
+  Expect(metrics.status());
+  std::string lines;
+  for (v1::StepMetrics m : *metrics) {
+    m.clear_time();
+    m.clear_step_seconds();
+    m.clear_tokens_per_second();
+    m.clear_gflops();
+    m.clear_model_flops_utilization();
+    m.clear_times();
+    m.clear_resident_mb();
+    m.clear_peak_resident_mb();
+    // Counted over the last steps, which a resumed run does not know.
+    for (v1::LayerRouting& layer : *m.mutable_routing()) layer.clear_active_experts();
+    lines += MetricsLine(m) + "\n";
+  }
+  return lines;
+}
+
+}  // namespace braid

@@ -1,0 +1,56 @@
+#include "trainer/checkpoint_agreement.h"
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/status_macros.h"
+#include "runs/checkpoint.h"
+#include "runs/checkpoint_directory.h"
+#include "trainer/parallel/communicator.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Lists the checkpoints on rank 0 and sends the names to all ranks.
+absl::StatusOr<std::vector<std::string>> AgreeOnList(Communicator& communicator,
+                                                     const fs::path& directory) {
+  absl::StatusOr<std::vector<std::string>> names = std::vector<std::string>();
+  if (communicator.rank() == 0) names = ListCheckpoints(directory);
+  RETURN_IF_ERROR(AgreeOnStatus(communicator, names.status()));
+  ASSIGN_OR_RETURN(const std::string text,
+                   BroadcastText(communicator, absl::StrJoin(*names, "\n"), 0));
+  return std::vector<std::string>(absl::StrSplit(text, '\n', absl::SkipEmpty()));
+}
+
+// Sets `*damage` to what any rank found wrong with its share of a checkpoint.
+absl::Status VerifyTogether(Communicator& communicator, const fs::path& checkpoint,
+                            absl::Status* damage) {
+  const absl::Status mine =
+      VerifyCheckpoint(checkpoint, communicator.rank(), communicator.world_size());
+  RETURN_IF_ERROR(AgreeOnStatus(communicator, IsCheckpointDamage(mine) ? absl::OkStatus() : mine));
+  ASSIGN_OR_RETURN(const bool damaged, AnyRank(communicator, !mine.ok()));
+  if (damaged) *damage = AgreeOnStatus(communicator, mine);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<fs::path>> AgreeOnNewestGoodCheckpoint(Communicator& communicator,
+                                                                    const fs::path& checkpoints,
+                                                                    std::ostream& warnings) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, AgreeOnList(communicator, checkpoints));
+  std::ostringstream discarded;
+  return FirstGoodCheckpoint(
+      checkpoints, names,
+      [&](const fs::path& checkpoint, absl::Status* damage) {
+        return VerifyTogether(communicator, checkpoint, damage);
+      },
+      communicator.rank() == 0 ? warnings : discarded);
+}
+
+}  // namespace braid

@@ -1,0 +1,36 @@
+#include "trainer/parallel/background_task.h"
+
+#include <exception>
+#include <utility>
+
+#include "base/check.h"
+
+namespace braid {
+namespace {
+
+absl::Status RunCatching(const BackgroundTask::Work& work, const std::stop_token& stop) {
+  try {
+    return work(stop);
+  } catch (const std::exception& e) {
+    return absl::InternalError(e.what());
+  }
+}
+
+}  // namespace
+
+void BackgroundTask::Start(Work work) {
+  BRAID_CHECK(finished()) << "work is under way";
+  if (thread_.joinable()) thread_.join();
+  finished_.store(false, std::memory_order_relaxed);
+  thread_ = std::jthread([this, work = std::move(work)](const std::stop_token& stop) {
+    result_ = RunCatching(work, stop);
+    finished_.store(true, std::memory_order_release);
+  });
+}
+
+absl::Status BackgroundTask::Wait() {
+  if (thread_.joinable()) thread_.join();
+  return std::exchange(result_, absl::OkStatus());
+}
+
+}  // namespace braid

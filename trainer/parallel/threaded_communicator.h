@@ -1,0 +1,23 @@
+// Ranks as threads of one process, for tests: sums are taken in rank order, so
+// results do not depend on timing.
+#ifndef BRAID_TRAINER_PARALLEL_THREADED_COMMUNICATOR_H_
+#define BRAID_TRAINER_PARALLEL_THREADED_COMMUNICATOR_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "trainer/parallel/communicator.h"
+
+namespace braid {
+
+// Runs `body` once a rank, each on a thread of its own, and returns what each
+// rank returned. A rank that returns an error aborts the others, whose pending
+// and later calls return Aborted.
+std::vector<absl::Status> RunThreadedRanks(int world_size,
+                                           const std::function<absl::Status(Communicator&)>& body);
+
+}  // namespace braid
+
+#endif  // BRAID_TRAINER_PARALLEL_THREADED_COMMUNICATOR_H_

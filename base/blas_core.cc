@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 
 namespace braid {
@@ -12,17 +14,37 @@ constexpr char kCoreVariable[] = "OPENBLAS_CORETYPE";
 constexpr char kWaitVariable[] = "OMP_WAIT_POLICY";
 constexpr char kGuardVariable[] = "BRAID_BLAS_CHOSEN";
 
-VectorUnits ThisProcessor() {
-#if defined(__x86_64__)
-  return {.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
-          .avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")};
-#else
-  return {};
-#endif
+// The vector units that a core's matrix products use.
+VectorUnits UnitsOfCore(std::string_view core) {
+  constexpr std::array<std::string_view, 14> kSse = {
+      "Katmai", "Coppermine", "Northwood", "Prescott", "Banias",  "Atom",   "Core2",
+      "Penryn", "Dunnington", "Nehalem",   "Athlon",   "Opteron", "Bobcat", "Barcelona"};
+  constexpr std::array<std::string_view, 4> kAvx = {"Sandybridge", "Bulldozer", "Piledriver",
+                                                    "Steamroller"};
+  constexpr std::array<std::string_view, 3> kAvx2 = {"Haswell", "Zen", "Excavator"};
+  const auto is_one_of = [core](const auto& names) {
+    return std::find(names.begin(), names.end(), core) != names.end();
+  };
+  // "Opteron_SSE3" and the like.
+  if (is_one_of(kSse) || core.starts_with("Opteron")) return VectorUnits::kSse;
+  if (is_one_of(kAvx)) return VectorUnits::kAvx;
+  if (is_one_of(kAvx2)) return VectorUnits::kAvx2;
+  return VectorUnits::kAvx512;
 }
 
 }  // namespace
+
+VectorUnits ProcessorVectorUnits() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    return VectorUnits::kAvx512;
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return VectorUnits::kAvx2;
+  if (__builtin_cpu_supports("avx")) return VectorUnits::kAvx;
+#endif
+  return VectorUnits::kSse;
+}
 
 std::string BlasCoreName() {
   using Name = char* (*)();
@@ -31,13 +53,23 @@ std::string BlasCoreName() {
 }
 
 std::optional<std::string> BetterBlasCore(std::string_view core, VectorUnits units) {
-  if (core != "Prescott" || !units.avx2) return std::nullopt;
-  return units.avx512 ? "SkylakeX" : "Haswell";
+  if (core.empty() || UnitsOfCore(core) >= units) return std::nullopt;
+  switch (units) {
+    case VectorUnits::kAvx512:
+      return "SkylakeX";
+    case VectorUnits::kAvx2:
+      return "Haswell";
+    case VectorUnits::kAvx:
+      return "Sandybridge";
+    case VectorUnits::kSse:
+      break;
+  }
+  return std::nullopt;
 }
 
 void ReexecForBlas(char** argv) {
   if (std::getenv(kGuardVariable) != nullptr) return;
-  const std::optional<std::string> better = BetterBlasCore(BlasCoreName(), ThisProcessor());
+  const std::optional<std::string> better = BetterBlasCore(BlasCoreName(), ProcessorVectorUnits());
   const bool core = better.has_value() && std::getenv(kCoreVariable) == nullptr;
   const bool policy = std::getenv(kWaitVariable) == nullptr;
   if (!core && !policy) return;
@@ -45,7 +77,7 @@ void ReexecForBlas(char** argv) {
   if (policy) setenv(kWaitVariable, "passive", 1);
   setenv(kGuardVariable, "1", 1);
   execv("/proc/self/exe", argv);
-  // Where /proc is missing the program goes on, slower.
+  // Without /proc the program continues with what it has, slower.
 }
 
 }  // namespace braid

@@ -1,5 +1,10 @@
-// The right OpenBLAS kernels on processors that OpenBLAS does not know, and threads
-// that leave each other the cores.
+// The OpenBLAS kernels that fit the processor, and threads that leave each other the cores.
+//
+// OpenBLAS selects its kernels (its "core") when it is loaded, from the processor's model number or
+// from $OPENBLAS_CORETYPE. A release that does not know the model falls back to older vector units:
+// 0.3.21 runs SSE3 kernels on recent Intel processors at a fifth of their speed. Cores also differ
+// in the order of their additions, hence in the last bits of every product. Programs that compute
+// therefore choose the core by what the processor can do.
 #ifndef BRAID_BASE_BLAS_CORE_H_
 #define BRAID_BASE_BLAS_CORE_H_
 
@@ -9,27 +14,31 @@
 
 namespace braid {
 
-// What the processor can do, as far as kernels ask.
-struct VectorUnits {
-  bool avx2 = false;
-  bool avx512 = false;  // f, bw, dq and vl
+// Vector units of an x86 processor, as far as OpenBLAS kernels use them. Ordered: each includes
+// the ones before it.
+enum class VectorUnits {
+  kSse,
+  kAvx,
+  kAvx2,    // with FMA
+  kAvx512,  // F, BW, DQ and VL
 };
 
-// The OPENBLAS_CORETYPE to ask for, when OpenBLAS fell back to `core`
-// ("Prescott", its answer for unknown Intel models: SSE3 kernels, a fifth of the
-// speed) on a processor that has more. nullopt when it chose well.
-std::optional<std::string> BetterBlasCore(std::string_view core, VectorUnits units);
+// Returns what this processor and operating system support; kSse elsewhere than on x86-64.
+VectorUnits ProcessorVectorUnits();
 
-// The kernels in use, such as "SkylakeX"; "" when the BLAS at hand is not
-// OpenBLAS.
+// Returns the name of the core in use, such as "SkylakeX"; "" if the BLAS is not OpenBLAS.
 std::string BlasCoreName();
 
-// Starts this program again with what has to be in the environment before main:
-//   OPENBLAS_CORETYPE  a better one, when there is one
-//   OMP_WAIT_POLICY    passive: BLAS and OpenMP have threads of their own, and idle
-//                      ones that spin take the cores from those that work
-// Call it first in main, before threads and MPI. A value that the user set is
-// respected, and it happens at most once. Returns when there is nothing to do.
+// Returns the core to ask for if `core` leaves vector units of the processor unused, else nullopt.
+// Names that are unknown here belong to newer releases of OpenBLAS and count as well chosen.
+std::optional<std::string> BetterBlasCore(std::string_view core, VectorUnits units);
+
+// Executes this program again if variables must be in the environment before main:
+//   OPENBLAS_CORETYPE  BetterBlasCore(), if there is one
+//   OMP_WAIT_POLICY    passive: BLAS and OpenMP have separate threads, and idle ones that spin
+//                      take the cores from those that work
+// Variables that are already set stay as they are. Must be called first in main, before threads and
+// MPI start. Returns if nothing is to be done; executes at most once.
 void ReexecForBlas(char** argv);
 
 }  // namespace braid

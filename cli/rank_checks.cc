@@ -71,15 +71,17 @@ Finding JudgeBlas(const std::vector<RankFindings>& ranks) {
   std::set<std::string> names, slow;
   for (const RankFindings& rank : ranks) {
     names.insert(rank.blas_core.empty() ? "not OpenBLAS" : rank.blas_core);
-    if (rank.blas_core == "Prescott") slow.insert(rank.host);
+    if (!rank.better_blas_core.empty()) {
+      slow.insert(absl::StrCat("OPENBLAS_CORETYPE=", rank.better_blas_core, " on ", rank.host));
+    }
   }
   const bool differ = names.size() > 1;
   return {!slow.empty() ? Grade::kBad
           : differ      ? Grade::kDoubtful
                         : Grade::kGood,
           "BLAS kernels", Names(names),
-          !slow.empty() ? absl::StrCat("set OPENBLAS_CORETYPE (Haswell, SkylakeX, Zen) on ",
-                                       Names(slow), ": Prescott is a fifth of the speed")
+          !slow.empty() ? absl::StrCat("the processor has wider vector units: set ", Names(slow),
+                                       ", or unset OPENBLAS_CORETYPE")
                         : "hosts differ: results will not be the same bits when ranks move"};
 }
 

@@ -6,7 +6,7 @@ set -euo pipefail
 
 packages=(
   # build
-  g++ cmake ninja-build ccache pkg-config protobuf-compiler protobuf-compiler-grpc
+  g++ cmake ninja-build ccache mold pkg-config protobuf-compiler protobuf-compiler-grpc
   # libraries
   libabsl-dev libcli11-dev libedit-dev libfaiss-dev libgrpc++-dev libicu-dev libisal-dev libopenblas-dev
   libopenmpi-dev libprotobuf-dev libre2-dev libsentencepiece-dev libsimdjson-dev libsqlite3-dev libsqlitecpp-dev libssl-dev

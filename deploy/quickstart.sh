@@ -13,5 +13,5 @@ case "${1:-}" in
     ;;
 esac
 
-"$here/build.sh"
+"$here/build.sh" braid-programs
 exec "$here/../build/bin/braid" quickstart "$@"

@@ -19,6 +19,8 @@ struct RankFindings {
   // What OpenMP and BLAS would start.
   int threads = 0;
   std::string blas_core = {};  // "" when the BLAS is not OpenBLAS
+  // The core that would use all vector units of the processor; "" when blas_core does.
+  std::string better_blas_core = {};
   // Paths of the OpenMP runtimes in the process; more than one is a fault.
   std::vector<std::string> openmp_runtimes = {};
   // This host's clock minus that of rank 0, seconds; the error is as long as a

@@ -1,6 +1,5 @@
 #include "trainer/rank_check.h"
 
-#include <dlfcn.h>
 #include <omp.h>
 #include <sched.h>
 #include <sys/stat.h>
@@ -15,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/blas_core.h"
 #include "base/status_macros.h"
 #include "runs/process_identity.h"
 
@@ -40,12 +40,6 @@ double SecondsSince(Clock::time_point start) {
 int AllowedCores() {
   cpu_set_t cores;
   return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 0;
-}
-
-std::string BlasCore() {
-  using Name = char* (*)();
-  const auto name = reinterpret_cast<Name>(dlsym(RTLD_DEFAULT, "openblas_get_corename"));
-  return name == nullptr ? "" : name();
 }
 
 // The ranks look at their clocks as they leave a barrier together. The sample nearest to
@@ -147,7 +141,9 @@ absl::StatusOr<RankFindings> CheckRank(Communicator& ranks, const std::filesyste
                         .allowed_cores = AllowedCores(),
                         .host_cores = static_cast<int>(std::thread::hardware_concurrency()),
                         .threads = omp_get_max_threads(),
-                        .blas_core = BlasCore()};
+                        .blas_core = BlasCoreName()};
+  findings.better_blas_core =
+      BetterBlasCore(findings.blas_core, ProcessorVectorUnits()).value_or("");
   findings.openmp_runtimes = OpenMpRuntimes(ReadFile("/proc/self/maps").value_or(""));
   ASSIGN_OR_RETURN(findings.clock_offset_seconds, ClockOffset(ranks));
   if (!shared.empty()) RETURN_IF_ERROR(CheckShared(ranks, shared, &findings));

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/blas_core.h"
 #include "model/kernels/phase_times.h"
 #include "runs/process_identity.h"
 
@@ -32,6 +33,7 @@ RankHeartbeat::RankHeartbeat(RunDirectory directory, int rank, std::string nonce
   beat_.set_host(HostName());
   beat_.set_pid(getpid());
   beat_.set_nonce(nonce_);
+  beat_.set_blas_core(BlasCoreName());
 }
 
 RankHeartbeat::~RankHeartbeat() {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/blas_core.h"
 #include "base/status_macros.h"
 #include "model/matrix_product_peak.h"
 #include "runs/metrics_export/tensorboard_log.h"
@@ -39,6 +40,19 @@ struct Ending {
 
 void PrintSpec(const v1::RunSpec& spec) {
   std::cout << "training with the resolved configuration\n" << spec.DebugString() << std::flush;
+}
+
+// Prints the matrix kernels in use, and warns if an earlier attempt at the run used others: its
+// results up to here cannot be reproduced bit for bit with these.
+void ReportBlasCore(const RunDirectory& directory) {
+  const std::string core = BlasCoreName();
+  std::cout << "BLAS kernels: " << (core.empty() ? "not OpenBLAS" : core) << std::endl;
+  for (const v1::Heartbeat& earlier : directory.ReadHeartbeats()) {
+    if (earlier.rank() != 0 || earlier.blas_core().empty() || earlier.blas_core() == core) continue;
+    std::cerr << "warning: an earlier attempt used BLAS kernels " << earlier.blas_core()
+              << ", this one uses " << core
+              << ": the last digits of results will differ; set OPENBLAS_CORETYPE to keep them\n";
+  }
 }
 
 std::string NonceOfAttempt() {
@@ -99,6 +113,7 @@ Ending Train(const RunDirectory& directory, Communicator& communicator, const Ru
   if (communicator.rank() == 0) {
     if (absl::Status status = directory.RemoveExit(); !status.ok()) return {status};
     PrintSpec(*spec);
+    ReportBlasCore(directory);
   }
   SetModelThreads(spec->threads_per_rank());
   LoopEnvironment environment;

@@ -104,7 +104,9 @@ double DocumentsPerSecond(const Settings& settings, bool bucket,
 Json MeasureModel(const Settings& settings) {
   const int n = settings.documents;
   const std::vector<std::string> mixed = MixedTexts(2 * n);
-  Json report = {{"threads", settings.threads}, {"batch_tokens", settings.batch_tokens}};
+  Json report = {{"blas", BlasCoreName()},
+                 {"threads", settings.threads},
+                 {"batch_tokens", settings.batch_tokens}};
   report["documents_per_second_128_tokens"] =
       DocumentsPerSecond(settings, true, std::vector<std::string>(4 * n, TextOf(128)));
   report["documents_per_second_512_tokens"] =

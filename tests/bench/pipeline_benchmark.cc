@@ -181,10 +181,13 @@ int Run(const Settings& s) {
   v1::JobResult result;
   const SteadyClock::time_point start = SteadyClock::now();
   const nlohmann::json seconds = RunStages(spec, &store, "", &result);
-  nlohmann::json report = {
-      {"documents", s.documents}, {"corpus_mb", static_cast<double>(fs::file_size(corpus)) / 1e6},
-      {"threads", s.threads},     {"seconds", SecondsSince(start)},
-      {"stage_seconds", seconds}, {"peak_resident_mb", PeakResidentMegabytes()}};
+  nlohmann::json report = {{"documents", s.documents},
+                           {"corpus_mb", static_cast<double>(fs::file_size(corpus)) / 1e6},
+                           {"blas", BlasCoreName()},
+                           {"threads", s.threads},
+                           {"seconds", SecondsSince(start)},
+                           {"stage_seconds", seconds},
+                           {"peak_resident_mb", PeakResidentMegabytes()}};
   Describe(result, &report);
   if (s.spm_encode) CompareWithSpmEncode(s, spec, &report);
   std::cout << report.dump(2) << '\n';

@@ -61,11 +61,12 @@ TEST(JudgeRanksTest, ARankBoundToFewerCoresThanItsThreadsIsNamed) {
 TEST(JudgeRanksTest, SlowKernelsTwoRuntimesAndSkewedClocksNameTheHost) {
   std::vector<RankFindings> ranks = TwoHosts();
   ranks[3].blas_core = "Prescott";
+  ranks[3].better_blas_core = "SkylakeX";
   ranks[3].openmp_runtimes = {"/a/libgomp.so", "/b/libiomp5.so"};
   ranks[3].clock_offset_seconds = -40;
   const Findings findings = JudgeRanks(ranks, 4);
   EXPECT_EQ(Named(findings, "BLAS kernels").verdict, Grade::kBad);
-  EXPECT_THAT(Named(findings, "BLAS kernels").hint, HasSubstr("nd2"));
+  EXPECT_THAT(Named(findings, "BLAS kernels").hint, HasSubstr("OPENBLAS_CORETYPE=SkylakeX on nd2"));
   EXPECT_EQ(Named(findings, "OpenMP runtimes").verdict, Grade::kBad);
   EXPECT_THAT(Named(findings, "OpenMP runtimes").hint, HasSubstr("nd2"));
   EXPECT_EQ(Named(findings, "clocks").verdict, Grade::kBad);

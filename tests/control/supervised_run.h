@@ -141,12 +141,20 @@ class SupervisedRun : public testing::Test {
   static std::pair<std::string, std::string> Undisturbed(int world_size) {
     const RunDirectory whole(NewDirectory("whole"));
     EXPECT_TRUE(whole.WriteSpec(Spec(world_size)).ok());
+    // The same matrix kernels as the run itself: they decide the last digits.
+    std::vector<std::string> environment = {"PATH=/usr/bin:/bin", "OMP_NUM_THREADS=1",
+                                            "OPENBLAS_NUM_THREADS=1",
+                                            "OMPI_MCA_btl_vader_single_copy_mechanism=none"};
+    for (const std::string& variable : TrainerEnvironment()) {
+      if (variable.starts_with("OPENBLAS_") && !variable.starts_with("OPENBLAS_NUM_THREADS=")) {
+        environment.push_back(variable);
+      }
+    }
     const auto result = RunSubprocess(
         {.arguments = {BRAID_MPIRUN, "--allow-run-as-root", "--bind-to", "none", "--oversubscribe",
                        "-n", std::to_string(world_size), BRAID_TRAINER, "train",
                        whole.root().string()},
-         .environment = {"PATH=/usr/bin:/bin", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1",
-                         "OMPI_MCA_btl_vader_single_copy_mechanism=none"}},
+         .environment = environment},
         [](std::string_view) { return true; }, [] { return false; });
     EXPECT_TRUE(result.ok() && result->exit_code == 0) << result->error_output;
     return {LossLines(whole), NewestWeights(whole)};

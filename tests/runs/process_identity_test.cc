@@ -59,7 +59,7 @@ TEST(ProcessIdentityTest, RecordSurvivesTheFile) {
 
 TEST(ProcessIdentityTest, FindsOwnProgramAmongAll) {
   EXPECT_THAT(ProcessIds(), testing::Contains(getpid()));
-  EXPECT_THAT(ProcessArguments(getpid()).at(0), testing::HasSubstr("process_identity_test"));
+  EXPECT_THAT(ProcessArguments(getpid()).at(0), testing::HasSubstr("runs_tests"));
 }
 
 }  // namespace process_identity_test

@@ -1,0 +1,31 @@
+# `cmake --install build --prefix P`, and `cpack -G DEB --config build/CPackConfig.cmake`. Programs
+# find everything relative to themselves, so an installation can be moved.
+include(GNUInstallDirs)
+install(TARGETS braid braidd braid-trainer braid-supervisor braid-embedder
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
+install(TARGETS braid_sentencepiece braid-tokenizer-trainer
+  RUNTIME DESTINATION lib/braid COMPONENT programs
+  LIBRARY DESTINATION lib/braid COMPONENT programs)
+install(FILES deploy/systemd/braidd.service
+  DESTINATION lib/systemd/system COMPONENT programs)
+install(FILES README.md LICENSE
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/braid COMPONENT programs)
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_COMPONENTS_ALL programs)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
+set(CPACK_PACKAGE_NAME braid)
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PACKAGE_CONTACT "The braid authors <braid@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Train segment-routed soft-MoE language models")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# The module is opened at run time, from its own directory.
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "openmpi-bin, python3")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/deploy/debian/postrm)
+include(CPack)

@@ -64,17 +64,18 @@ def files(task):
     return " or ".join(dict.fromkeys(alternatives))
 
 
+def citation(task):
+    """Returns the paper of a task: the beginning of its source up to a semicolon or full stop."""
+    return re.split(r";|\.(?= )(?<!al\.)", task["source"][0])[0].rstrip(".")
+
+
 def page_section(tasks):
-    lines = ["| task | files | prompt | choices | figures | shots |", "|---|---|---|---|---|---|"]
+    lines = ["| task | source | files | prompt | choices | figures | shots |", "|---|---|---|---|---|---|---|"]
     for task in tasks:
         figures = ", ".join(figure.lower() for figure in task["figures"])
         shots = task.get("num_shots", ["0"])[0]
-        lines.append(f"| {task['name'][0]} | {files(task)} | {code(task['prompt'][0])} | {choices(task)} "
+        lines.append(f"| {task['name'][0]} | {citation(task)} | {files(task)} | {code(task['prompt'][0])} | {choices(task)} "
                      f"| {figures} | {shots} |")
-    lines += ["", "Sources, and where a task differs from other evaluations:", ""]
-    for task in tasks:
-        title = task["title"][0].partition(": ")[2] or task["title"][0]
-        lines.append(f"- **{task['name'][0]}**: {title}. {task['source'][0]}")
     return "\n".join(lines) + "\n"
 
 

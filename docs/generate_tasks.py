@@ -70,11 +70,11 @@ def citation(task):
 
 
 def page_section(tasks):
-    lines = ["| task | source | files | prompt | choices | figures | shots |", "|---|---|---|---|---|---|---|"]
+    lines = ["| task | source | files | choices | figures | shots |", "|---|---|---|---|---|---|"]
     for task in tasks:
         figures = ", ".join(figure.lower() for figure in task["figures"])
         shots = task.get("num_shots", ["0"])[0]
-        lines.append(f"| {task['name'][0]} | {citation(task)} | {files(task)} | {code(task['prompt'][0])} | {choices(task)} "
+        lines.append(f"| {task['name'][0]} | {citation(task)} | {files(task)} | {choices(task)} "
                      f"| {figures} | {shots} |")
     return "\n".join(lines) + "\n"
 

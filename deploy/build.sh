@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing and builds everything into build/ (binaries in
-# build/bin). The first step of both deploy/quickstart.sh and tests/run.sh.
+# Installs missing packages and builds everything into build/ (programs in build/bin). The first
+# step of both deploy/quickstart.sh and tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,12 +1,12 @@
-# The three helpers all folders use.
+# Helpers for libraries, tests and protobuf definitions, used by all folders.
 
-# What all code is compiled with; braid_flags adds the sanitizers asked for.
+# Compile options of all code; braid_flags adds the selected sanitizers.
 add_library(braid_plain_flags INTERFACE)
 target_include_directories(braid_plain_flags INTERFACE ${CMAKE_SOURCE_DIR})
-# -Wno-restrict: GCC 12 gives false alarms on string concatenation (GCC bug 105651).
+# -Wno-restrict: GCC 12 reports false positives on string concatenation (GCC bug 105651).
 target_compile_options(braid_plain_flags INTERFACE -Wall -Wextra -Wshadow -Werror
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
-  # In a batch GCC takes every .cc file for a header.
+  # In a unity batch GCC treats every .cc file as a header.
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${BRAID_UNITY}>>:-Wno-subobject-linkage>)
 
 add_library(braid_flags INTERFACE)
@@ -14,7 +14,7 @@ target_link_libraries(braid_flags INTERFACE braid_plain_flags)
 if(BRAID_ASAN_UBSAN)
   target_compile_options(braid_flags INTERFACE
     -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-    # Its own checks keep GCC from seeing what is set: <regex> alone gives alarms.
+    # Sanitizer checks hide initializations from GCC: <regex> alone causes false positives.
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(braid_flags INTERFACE -fsanitize=address,undefined)
   target_compile_definitions(braid_flags INTERFACE BRAID_ASAN=1)
@@ -30,8 +30,8 @@ elseif(BRAID_TSAN)
   target_compile_definitions(braid_flags INTERFACE BRAID_TSAN=1)
 endif()
 
-# braid_library(NAME <name> SRCS ... [DEPS ...]): the static library braid_<name>, linked as
-# braid::<name>. Its files are compiled in batches of BRAID_BATCH_SIZE: names in anonymous
+# braid_library(NAME <name> SRCS ... [DEPS ...]) defines the static library braid_<name>, linked as
+# braid::<name>. Its files are compiled in batches of BRAID_BATCH_SIZE, so names in anonymous
 # namespaces must be unique within a room.
 set(BRAID_BATCH_SIZE 10 CACHE STRING "Source files in a translation unit of BRAID_UNITY")
 function(braid_library)
@@ -43,10 +43,9 @@ function(braid_library)
     UNITY_BUILD ${BRAID_UNITY} UNITY_BUILD_BATCH_SIZE ${BRAID_BATCH_SIZE})
 endfunction()
 
-# braid_tests(NAME <program> SRCS ... [DEPS ...] [SLOW <file stem>...] [ENVIRONMENT ...]): one
-# GoogleTest program, and one ctest entry for each file x_test.cc in it, named x_test, that runs
-# the suites defined there. Each file has a namespace of its own, so that files can be compiled in
-# batches.
+# braid_tests(NAME <program> SRCS ... [DEPS ...] [SLOW <file stem>...] [ENVIRONMENT ...]) defines one
+# GoogleTest program and, for each file x_test.cc in it, a ctest entry x_test that runs the suites
+# defined there. Each file has its own namespace, so that files can be compiled in batches.
 function(braid_tests)
   cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS;SLOW;ENVIRONMENT" ${ARGN})
   add_executable(${ARG_NAME} ${ARG_SRCS})
@@ -85,8 +84,8 @@ function(braid_tests)
   endforeach()
 endfunction()
 
-# braid_starts_mpi_ranks(<test>...): Open MPI's plug-ins leak what they allocated when they are
-# unloaded, and their names with it, so that no suppression could match.
+# braid_starts_mpi_ranks(<test>...) turns leak detection off for tests that start MPI ranks: Open MPI's
+# plug-ins leak memory and are unloaded before the report, so no suppression can match their names.
 function(braid_starts_mpi_ranks)
   if(BRAID_ASAN_UBSAN)
     set_property(TEST ${ARGV} APPEND PROPERTY ENVIRONMENT_MODIFICATION
@@ -94,9 +93,9 @@ function(braid_starts_mpi_ranks)
   endif()
 endfunction()
 
-# braid_proto(NAME <name> PROTOS ... SERVICES ...): the library braid_<name> of the messages in the
-# .proto files below the current folder, and braid_<name>_services of the gRPC stubs of SERVICES.
-# Include as "a/b.pb.h" and "a/b.grpc.pb.h".
+# braid_proto(NAME <name> PROTOS ... SERVICES ...) defines the library braid_<name> with the messages of
+# the .proto files below the current folder, and braid_<name>_services with the gRPC stubs of
+# SERVICES. Include them as "a/b.pb.h" and "a/b.grpc.pb.h".
 function(braid_proto)
   cmake_parse_arguments(ARG "" "NAME" "PROTOS;SERVICES" ${ARGN})
   set(messages)
@@ -119,7 +118,7 @@ function(braid_proto)
       WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}
       DEPENDS ${ARG_PROTOS} ${ARG_SERVICES})
   endforeach()
-  # Generated messages repeat names, so they cannot share a translation unit; stubs can.
+  # Generated messages repeat names and cannot share a translation unit; stubs can.
   add_library(braid_${ARG_NAME} STATIC ${messages})
   add_library(braid::${ARG_NAME} ALIAS braid_${ARG_NAME})
   add_library(braid_${ARG_NAME}_services STATIC ${stubs})

@@ -1,4 +1,4 @@
-# Every external library, found once. All come from Debian packages; see
+# Finds every external library once. All come from Debian packages; see
 # deploy/install-dependencies.sh.
 find_package(Threads REQUIRED)
 find_package(Protobuf REQUIRED)
@@ -23,13 +23,13 @@ pkg_check_modules(EDIT REQUIRED IMPORTED_TARGET libedit)
 pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
 pkg_check_modules(ICU REQUIRED IMPORTED_TARGET icu-uc)
 pkg_check_modules(SENTENCEPIECE REQUIRED sentencepiece)
-# Generates code for x86-64 only; without it the plain tensor path is used.
+# LIBXSMM supports x86-64 only; the plain tensor path is used without it.
 pkg_check_modules(XSMM libxsmm)
 
-# Debian's Torch package adds its own compile flags to every target; keep them
-# to the one library that uses it.
+# Debian's Torch package brings its own compile flags; only the libraries that include LibTorch
+# link it.
 find_package(Torch CONFIG REQUIRED)
 
-# The interpreter that sees Debian's python3-numpy, not one from a version
-# manager earlier on PATH.
+# Debian's interpreter, which has python3-numpy, rather than one from a version manager earlier on
+# PATH.
 find_program(BRAID_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)

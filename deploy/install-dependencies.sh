@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages (12 or 13) that building and running braid needs.
-# Does nothing when all of them are there, so it also works for an ordinary user
-# on a prepared machine.
+# Installs the packages of Debian 12 or 13 that building and running braid needs. Does nothing
+# when all of them are installed, so ordinary users can run it on a prepared machine.
 set -euo pipefail
 
 packages=(
@@ -15,7 +14,7 @@ packages=(
   libgmock-dev libgtest-dev openmpi-bin python3 python3-numpy python3-torch
 )
 
-# Debian has it for this processor alone; without it training is slower.
+# Debian provides libxsmm for amd64 only; training is slower without it.
 [ "$(dpkg --print-architecture 2>/dev/null)" = amd64 ] && packages+=(libxsmm-dev)
 
 if ! command -v dpkg-query >/dev/null; then

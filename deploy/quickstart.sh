@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a fresh Debian machine to a trained soft-MoE language model and a report:
-# installs what is missing, builds, and runs `braid quickstart`.
+# Goes from a fresh Debian machine to a trained soft-MoE language model and a report:
+# installs missing packages, builds, and runs `braid quickstart`.
 #
 #   ./deploy/quickstart.sh [--workdir DIR]
 set -euo pipefail

@@ -21,7 +21,7 @@
 namespace braid {
 namespace {
 
-// In huge pages: kernels walk through many experts at once.
+// Allocates a flat array in huge pages, because kernels walk through many experts at once.
 at::Tensor LongLivedArray(int64_t size) {
   void* memory = AllocateHuge(static_cast<size_t>(size) * sizeof(float));
   return at::from_blob(

@@ -9,7 +9,7 @@
 namespace braid {
 namespace {
 
-// What a thread takes at a time.
+// Elements per work item.
 constexpr size_t kAdamwBlock = 1 << 15;
 
 // The constants of one update, in the precision it is computed in.

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Written between two looks at whether to go on.
+// Bytes written between two checks of the stop token.
 constexpr size_t kPieceBytes = 4 << 20;
 
 struct NamedValues {
@@ -121,7 +121,7 @@ void CheckpointShare::CopyWeights(std::span<const CheckpointTensor> tensors) {
     if (to.rank == rank_) {
       to.values.assign(from.value.begin(), from.value.end());
     } else {
-      to.values = {};  // upcycling gives other tensors to other ranks
+      to.values = {};  // Upcycling changes the tensors, and with them their assignment to ranks.
     }
   }
 }
@@ -152,7 +152,7 @@ absl::StatusOr<std::vector<ManifestEntry>> CheckpointShare::Write(
   return std::vector<ManifestEntry>{weights, moments};
 }
 
-// As Hugging Face writes it beside sharded models.
+// Returns the index file that Hugging Face expects beside sharded models.
 std::string CheckpointShare::IndexText() const {
   nlohmann::json files = nlohmann::json::object();
   int64_t total = 0;

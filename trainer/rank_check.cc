@@ -48,8 +48,8 @@ std::string BlasCore() {
   return name == nullptr ? "" : name();
 }
 
-// The ranks look at their clocks as they leave a barrier together. The sample nearest to
-// zero was disturbed least.
+// Returns the offset of this rank's clock from the leader's. The ranks read their clocks as they
+// leave a barrier together; the sample nearest to zero was disturbed least.
 absl::StatusOr<double> ClockOffset(Communicator& ranks) {
   double best = 0;
   for (int sample = 0; sample < kClockSamples; ++sample) {
@@ -65,7 +65,7 @@ absl::StatusOr<double> ClockOffset(Communicator& ranks) {
 
 std::string FileOf(int rank) { return absl::StrCat("rank-", rank); }
 
-// Negative when a rank's file does not appear.
+// Returns the seconds until the files of all ranks are visible; negative when one does not appear.
 double SecondsUntilVisible(const std::filesystem::path& folder, int world_size) {
   const Clock::time_point start = Clock::now();
   for (int rank = 0; rank < world_size; ++rank) {
@@ -95,7 +95,8 @@ absl::StatusOr<std::filesystem::path> ProbeFolder(Communicator& ranks,
 
 absl::Status WriteProbe(const std::filesystem::path& folder, int rank) {
   std::error_code error;
-  std::filesystem::create_directory(folder, error);  // not its parents: those should be there
+  // Parent directories are not created: they should exist.
+  std::filesystem::create_directory(folder, error);
   if (error) {
     return absl::UnavailableError(absl::StrCat(HostName(), " cannot make ", folder.string(), ": ",
                                                error.message(),
@@ -117,8 +118,8 @@ absl::Status CheckShared(Communicator& ranks, const std::filesystem::path& share
   std::error_code ignored;
   std::filesystem::remove(mine, ignored);
   RETURN_IF_ERROR(ranks.Barrier());
-  // One of the ranks that share the directory finds it empty; for those that do not,
-  // each its own.
+  // All files are gone after the barrier. The first of the ranks that share the directory removes
+  // it; ranks that do not share it each remove their own.
   std::filesystem::remove(folder, ignored);
   return absl::OkStatus();
 }

@@ -20,8 +20,8 @@ std::vector<bool> ActiveFlags(const std::vector<RoutingTotals>& totals) {
   return flags;
 }
 
-// What ranks add up: for each layer its sums, then the active flags of the window [E], then the
-// cosine, which only one rank has computed.
+// The values that are summed over ranks. For each layer: its sums, then the active flags of the
+// window [E], then the cosine, which only one rank has computed.
 class Exchange {
  public:
   Exchange(size_t layers, size_t experts)
@@ -73,7 +73,7 @@ absl::StatusOr<std::vector<v1::LayerRouting>> RoutingHealth::Measure(
     for (const std::vector<bool>& step : active_) {
       for (size_t e = 0; e < experts; ++e) exchange.active(i)[e] += step[i * experts + e];
     }
-    // Weights are the same everywhere, so each layer needs one rank.
+    // Weights are the same on all ranks, so one rank per layer computes the cosine.
     if (i % world == static_cast<size_t>(communicator.rank())) {
       exchange.cosine(i) =
           MeanPairwiseCosine(ExpertMatrices(model, layers[i]), static_cast<int>(experts));

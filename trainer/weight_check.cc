@@ -13,7 +13,7 @@
 namespace braid {
 namespace {
 
-// Of every parameter, as far as it lies in `part` of values().
+// Returns one hash per parameter, of its elements within `part` of values().
 std::vector<uint64_t> Hashes(LanguageModel& model, Shard part) {
   const std::span<Parameter> parameters = model.parameters();
   const float* const values = model.values().data();
@@ -33,7 +33,7 @@ bool AllEqual(const std::vector<uint64_t>& numbers) {
   return std::ranges::count(numbers, numbers[0]) == static_cast<int64_t>(numbers.size());
 }
 
-// Of several equally frequent ones, that of the lowest rank.
+// Returns the most frequent number; among several, that of the lowest rank.
 uint64_t MostFrequent(const std::vector<uint64_t>& numbers) {
   return *std::ranges::max_element(
       numbers, {}, [&](uint64_t number) { return std::ranges::count(numbers, number); });
@@ -41,7 +41,7 @@ uint64_t MostFrequent(const std::vector<uint64_t>& numbers) {
 
 std::string Hex(uint64_t hash) { return absl::StrCat(absl::Hex(hash, absl::kZeroPad16)); }
 
-// One parameter's hashes by rank, which are not all the same.
+// Returns the error for one parameter whose hashes, given by rank, are not all equal.
 absl::Status Difference(int64_t step, const std::string& name,
                         const std::vector<uint64_t>& hashes) {
   const uint64_t expected = MostFrequent(hashes);
@@ -60,6 +60,9 @@ absl::Status Difference(int64_t step, const std::string& name,
 
 }  // namespace
 
+// Two rounds keep the usual case cheap. Round 1 exchanges a single hash of all hashes. Only when
+// these differ does round 2 exchange the hashes parameter by parameter, until the first that
+// differs; every rank sees the same numbers and so leaves the loop at the same parameter.
 absl::Status CompareWeights(int64_t step, LanguageModel& model, Communicator& communicator) {
   if (communicator.world_size() == 1) return absl::OkStatus();
   const std::vector<uint64_t> mine = Hashes(model, {0, model.values().size()});

@@ -22,7 +22,7 @@ Choice Choose(const at::Tensor& scores, MergeMode mode) {
   return {scores, ExpertChoice(scores, ExpertCapacity(scores.size(1), scores.size(2)))};
 }
 
-// Rows of decisions [B, R, E] as rows of their positions [B * L, E].
+// Repeats the rows of decisions [B, R, E] for each of their positions: [B * L, E].
 at::Tensor ForPositions(const at::Tensor& rows, int64_t tokens_per_row, int64_t length) {
   return rows.repeat_interleave(tokens_per_row, 1).narrow(1, 0, length).reshape({-1, rows.size(2)});
 }

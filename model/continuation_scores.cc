@@ -86,6 +86,8 @@ at::Tensor GroupScores(const ModelTensors& model, const SequenceState& sequence,
 
 }  // namespace
 
+// Sorting by length keeps the padding of a group small. The first token of a continuation is scored
+// from the sequence's last hidden state, so T tokens need only T - 1 forward positions.
 std::vector<std::vector<float>> ContinuationScores(const ModelTensors& model,
                                                    const SequenceState& sequence,
                                                    Continuations continuations) {

@@ -31,8 +31,12 @@ std::string SharedShape(const v1::ModelConfig& config) {
 }
 
 absl::Status CheckUpcyclable(const v1::ModelConfig& dense, const v1::ModelConfig& moe) {
-  if (UsesExperts(dense)) return absl::InvalidArgumentError("upcycling: the source has experts");
-  if (!UsesExperts(moe)) return absl::InvalidArgumentError("upcycling: the target has no experts");
+  if (UsesExperts(dense))
+    return absl::InvalidArgumentError(
+        "upcycling: the source model has experts, expected a dense model");
+  if (!UsesExperts(moe))
+    return absl::InvalidArgumentError(
+        "upcycling: the target model is dense, expected one with experts");
   if (SharedShape(dense) == SharedShape(moe)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("upcycling: the models differ in more than routing: got {", SharedShape(moe),

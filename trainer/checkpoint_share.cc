@@ -93,6 +93,9 @@ std::vector<int> DivideTensors(std::span<const CheckpointTensor> tensors, int wo
   return ranks;
 }
 
+// The only part of a checkpoint for which training waits, so it copies memory and does nothing
+// else. All buffers are kept between checkpoints: assign() then neither allocates nor touches fresh
+// pages.
 void CheckpointShare::Copy(const CheckpointSource& source) {
   state_ = source.state;
   state_.world_size = world_size_;

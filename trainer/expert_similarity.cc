@@ -81,7 +81,8 @@ std::vector<std::span<const float>> ExpertMatrices(LanguageModel& model, int lay
   return matrices;
 }
 
-// For unit vectors u_i: |sum u_i|^2 = sum |u_i|^2 + 2 sum over pairs <u_i, u_j>.
+// For unit vectors u_i: |sum u_i|^2 = sum |u_i|^2 + 2 sum over pairs <u_i, u_j>. So the mean over
+// all pairs follows from the length of one sum, in E instead of E^2 / 2 passes over the experts.
 double MeanPairwiseCosine(std::span<const std::span<const float>> matrices, int num_experts) {
   const size_t experts = static_cast<size_t>(num_experts);
   CheckEqualParts(matrices, experts);

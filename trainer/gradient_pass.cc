@@ -55,7 +55,8 @@ absl::StatusOr<double> GlobalTokens(const Batch& batch, Communicator& communicat
   const ScopedPhase phase(Phase::kCommunication);
   double tokens = static_cast<double>(batch.num_targets);
   RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(&tokens, 1)));
-  if (tokens == 0) return absl::DataLossError("a whole batch holds no token to predict");
+  if (tokens == 0)
+    return absl::DataLossError("the global batch has no token to predict; check the dataset");
   return tokens;
 }
 
@@ -97,7 +98,7 @@ absl::Status CheckFinite(const RankBatch& work, int64_t begin, double gradient_s
       " is not finite on instances ",
       absl::StrJoin(work.instances.begin() + begin, work.instances.begin() + end, ", "),
       "; weights are those of step ", work.step,
-      ". A lower optimizer.learning_rate or optimizer.clip_norm may help"));
+      "; try a lower optimizer.learning_rate or optimizer.clip_norm"));
 }
 
 // Returns the error of a step whose loss or gradient is not finite, the same on every rank: the

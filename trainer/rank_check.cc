@@ -98,7 +98,7 @@ absl::Status WriteProbe(const std::filesystem::path& folder, int rank) {
   // Parent directories are not created: they should exist.
   std::filesystem::create_directory(folder, error);
   if (error) {
-    return absl::UnavailableError(absl::StrCat(HostName(), " cannot make ", folder.string(), ": ",
+    return absl::UnavailableError(absl::StrCat(HostName(), " cannot create ", folder.string(), ": ",
                                                error.message(),
                                                "; is the directory shared with this host?"));
   }

@@ -60,6 +60,9 @@ void RoutingHealth::AddStep(std::vector<RoutingTotals> totals) {
   if (active_.size() > kWindowSteps) active_.pop_front();
 }
 
+// All measurements travel in one all-reduce. Sums are additive by construction; an expert is active
+// if the sum of its flags over ranks and steps is positive; a cosine is added to zeros of the other
+// ranks.
 absl::StatusOr<std::vector<v1::LayerRouting>> RoutingHealth::Measure(
     LanguageModel& model, Communicator& communicator) const {
   if (newest_.empty()) return std::vector<v1::LayerRouting>();

@@ -19,7 +19,7 @@ absl::Status CopyWeights(LanguageModel& from, const std::string& source, Languag
   if (!fits) {
     return absl::InvalidArgumentError(
         absl::StrCat("init_from: ", source, " holds weights of\n", from.config().DebugString(),
-                     "which do not fit\n", to->config().DebugString()));
+                     "which do not fit the requested model\n", to->config().DebugString()));
   }
   std::ranges::copy(from.values(), to->values().begin());
   return absl::OkStatus();

@@ -107,8 +107,8 @@ absl::Status TrainingLoop::OpenOnThisRank() {
   const int world_size = environment_.communicator->world_size();
   if (world_size != spec_.world_size()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("run.textproto says world_size: ", spec_.world_size(), " but ", world_size,
-                     " ranks were started; use 'mpirun -n ", spec_.world_size(), "'"));
+        absl::StrCat("run.textproto says world_size: ", spec_.world_size(), ", but ", world_size,
+                     " ranks were started; start it with 'mpirun -n ", spec_.world_size(), "'"));
   }
   // Rank 0 verifies for all: the ranks read the same files.
   if (leads()) RETURN_IF_ERROR(VerifyDataset(spec_.dataset_dir()));
@@ -148,7 +148,7 @@ absl::Status TrainingLoop::OpenWriter() {
 
 absl::Status TrainingLoop::CheckOwned() const {
   if (!environment_.superseded()) return absl::OkStatus();
-  return absl::AbortedError("another attempt to train this run has begun");
+  return absl::AbortedError("superseded: another attempt to train this run has started");
 }
 
 // Runs on the checkpoint thread of rank 0. Flushes metrics.jsonl first: after a power cut the log
@@ -176,7 +176,7 @@ absl::Status TrainingLoop::Restore() {
   RETURN_IF_ERROR(CopyTokenizer());
   ASSIGN_OR_RETURN(metrics_, MetricsLog::Open(directory_.metrics(), state_.step));
   if (done()) {
-    *environment_.out << "already complete: all " << spec_.num_steps() << " steps are done"
+    *environment_.out << "run already complete: all " << spec_.num_steps() << " steps are done"
                       << std::endl;
   } else if (checkpoint.has_value()) {
     *environment_.out << "resuming after step " << state_.step << " from " << checkpoint->string()
@@ -211,7 +211,7 @@ absl::Status TrainingLoop::UpcycleIfDue() {
   ASSIGN_OR_RETURN(state_, UpcycledState(std::move(state_), spec_, *environment_.communicator));
   own_weights_.Remember(state_);
   if (leads()) {
-    *environment_.out << "step " << state_.step << ": dense warm-up done, FFNs copied into "
+    *environment_.out << "step " << state_.step << ": dense warm-up complete, FFNs copied into "
                       << spec_.model().routing().num_experts() << " experts" << std::endl;
   }
   return absl::OkStatus();

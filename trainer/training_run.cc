@@ -38,7 +38,7 @@ struct Ending {
 };
 
 void PrintSpec(const v1::RunSpec& spec) {
-  std::cout << "training with the resolved configuration\n" << spec.DebugString() << std::flush;
+  std::cout << "resolved configuration:\n" << spec.DebugString() << std::flush;
 }
 
 std::string NonceOfAttempt() {
@@ -49,8 +49,9 @@ std::string NonceOfAttempt() {
 // Ends the process without MPI_Abort: all its ranks belong to an attempt that was superseded, and
 // each of them ends itself in the same way.
 [[noreturn]] void EndSuperseded(int rank) {
-  std::cerr << absl::StrCat("braid-trainer: rank ", rank,
-                            ": another attempt to train this run has begun; ending\n")
+  std::cerr << absl::StrCat(
+                   "braid-trainer: rank ", rank,
+                   ": superseded: another attempt to train this run has started; exiting\n")
             << std::flush;
   _exit(kExitFenced);
 }

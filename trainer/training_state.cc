@@ -110,6 +110,9 @@ absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec, int rank) {
   return state;
 }
 
+// The moments must be gathered before they are copied: the expert model has more parameters than
+// the dense one, so its shards begin at other elements, and a rank may need dense moments of every
+// other rank.
 absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSpec& spec,
                                             Communicator& communicator) {
   ASSIGN_OR_RETURN(auto model, Upcycle(*dense.model, spec.model(), spec.seed()));

@@ -52,10 +52,10 @@ absl::Status Difference(int64_t step, const std::string& name,
   }
   const auto reference = std::ranges::find(hashes, expected) - hashes.begin();
   return absl::AbortedError(absl::StrCat(
-      "after step ", step, " the weights are not the same on all ranks: ", name, " on ",
+      "after step ", step, " the weights differ between ranks: ", name, " on ",
       absl::StrJoin(others, ", "), " differs from rank ", reference, " (hash ", Hex(expected), ")",
-      hashes.size() == 2 ? ", and of two ranks either may be wrong" : "",
-      "; suspect that machine's memory or network, and resume from the newest checkpoint"));
+      hashes.size() == 2 ? " (with two ranks, either may be wrong)" : "",
+      "; check that machine's memory and network, then resume from the newest checkpoint"));
 }
 
 }  // namespace
@@ -74,7 +74,8 @@ absl::Status CompareWeights(int64_t step, LanguageModel& model, Communicator& co
     if (!AllEqual(hashes)) return Difference(step, model.parameters()[i].name, hashes);
   }
   return absl::InternalError(
-      "hashes of the weights differ between ranks, those of parameters do not");
+      "the combined hashes of the weights differ between ranks, but those of the parameters do "
+      "not");
 }
 
 void OwnWeights::Remember(TrainingState& state) {
@@ -88,11 +89,11 @@ absl::Status OwnWeights::Check(TrainingState& state, int rank) const {
   const std::vector<uint64_t> now = Hashes(*state.model, part_);
   const auto [then, changed] = std::ranges::mismatch(hashes_, now);
   if (changed == now.end()) return absl::OkStatus();
-  return absl::AbortedError(absl::StrCat(
-      "after step ", state.step,
-      " the weights changed by themselves: ", state.model->parameters()[changed - now.begin()].name,
-      " on rank ", rank, " (hash ", Hex(*changed), ") differs from what was written (hash ",
-      Hex(*then), "); suspect that machine's memory, and resume from the newest checkpoint"));
+  return absl::AbortedError(
+      absl::StrCat("after step ", state.step, " the weights changed outside an update: ",
+                   state.model->parameters()[changed - now.begin()].name, " on rank ", rank,
+                   " (hash ", Hex(*changed), ") differs from what was written (hash ", Hex(*then),
+                   "); check that machine's memory, then resume from the newest checkpoint"));
 }
 
 }  // namespace braid

@@ -17,6 +17,8 @@ struct Choice {
   at::Tensor chosen;  // [B, R, E] bool
 };
 
+// Outside training an expert must not compare a position with later ones, so instead of experts
+// choosing their best decisions, each decision takes its best expert.
 Choice Choose(const at::Tensor& scores, MergeMode mode) {
   if (mode != MergeMode::kTraining) return {scores, BestExperts(scores)};
   return {scores, ExpertChoice(scores, ExpertCapacity(scores.size(1), scores.size(2)))};

@@ -48,6 +48,9 @@ class CausalSegmentRouter final : public MergingRouter {
   RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w,
                    MergeMode mode) const override {
     if (mode == MergeMode::kPrompt) return AddPromptFfn(h, x, w, config_);
+    // Algorithm 1 for a whole batch at once: the B * N segments are independent given their
+    // weights, because attention has already mixed positions, so they form one batch of the fused
+    // kernel.
     const at::Tensor weights = Weights(x, w.router);
     const int64_t length = x.size(1), s = config_.segment_length();
     const int64_t filling = weights.size(1) * s - length;

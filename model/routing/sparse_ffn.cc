@@ -86,6 +86,10 @@ at::Tensor BackwardExpert(const at::Tensor& inputs, const at::Tensor& scales,
   return at::mm(GateOrUp(inner.gate_up, 0), gate).addmm_(GateOrUp(inner.gate_up, 1), up);
 }
 
+// Forward gathers the rows of each expert, runs its FFN as dense products, and scatters the scaled
+// outputs with index_add_. Experts run one after the other, so a row chosen by several experts
+// receives its summands in the order of the experts. Backward gathers again instead of saving the
+// inputs.
 class SparseFfnFunction : public torch::autograd::Function<SparseFfnFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& gates,

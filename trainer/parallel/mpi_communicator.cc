@@ -201,7 +201,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MpiCommunicator::Duplicate() {
   MPI_Query_thread(&provided);
   if (provided < MPI_THREAD_MULTIPLE) {
     return absl::FailedPreconditionError(
-        "this MPI cannot be called from two threads (it lacks MPI_THREAD_MULTIPLE); set "
+        "this MPI library does not support calls from two threads (MPI_THREAD_MULTIPLE); set "
         "reduction.after_backward: true");
   }
   MPI_Comm comm = MPI_COMM_NULL;
@@ -245,7 +245,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinRanks() {
   RETURN_IF_ERROR(FromMpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided),
                           "MPI_Init_thread"));
   if (provided < MPI_THREAD_FUNNELED) {
-    return absl::FailedPreconditionError("MPI lacks thread support (MPI_THREAD_FUNNELED)");
+    return absl::FailedPreconditionError(
+        "this MPI library does not support threads (MPI_THREAD_FUNNELED)");
   }
   auto communicator = std::make_unique<MpiWorld>();
   RETURN_IF_ERROR(CheckSlurmTasks(communicator->world_size()));

@@ -1,5 +1,5 @@
-// Where the documents of files come from: the trainer knows no corpus formats, so
-// whoever starts an evaluation brings a reader.
+// The source of documents for an evaluation of files. This room does not depend on corpus formats,
+// so the caller supplies a reader.
 #ifndef BRAID_EVALUATION_DOCUMENT_READER_H_
 #define BRAID_EVALUATION_DOCUMENT_READER_H_
 
@@ -15,18 +15,18 @@
 
 namespace braid {
 
-// What was read of some files.
+// Statistics of the files that were read.
 struct ReadSummary {
   int64_t num_documents = 0;
   int64_t num_rejected = 0;
-  // The first of them, with file, byte offset and reason.
+  // The first rejected documents, with file, byte offset and reason.
   std::vector<std::string> rejected;
 };
 
-// Receives a document: a file-system safe domain and valid UTF-8.
+// Receives a document: a domain that is safe as a file name, and a text in valid UTF-8.
 using TakeDocument = std::function<void(std::string_view domain, std::string_view text)>;
 
-// Hands out every document below `paths`, each time in the same order.
+// Passes every document below `paths` to `take`, in the same order each time.
 using DocumentReader = std::function<absl::StatusOr<ReadSummary>(std::span<const std::string> paths,
                                                                  const TakeDocument& take)>;
 

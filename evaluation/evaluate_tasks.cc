@@ -35,7 +35,7 @@ using EmitTaskEvent = std::function<void(const v1::EvaluateTasksEvent&)>;
 
 constexpr int64_t kMaxShots = 256;
 
-// A name alone stands for the built-in task.
+// Returns the specification of a task; one with only a name refers to the built-in task.
 absl::StatusOr<v1::TaskSpec> ResolveTask(const v1::TaskSpec& asked) {
   v1::TaskSpec name_only;
   name_only.set_name(asked.name());
@@ -44,19 +44,19 @@ absl::StatusOr<v1::TaskSpec> ResolveTask(const v1::TaskSpec& asked) {
   return asked;
 }
 
-// Answers and results are kept by name.
+// Names must be unique, because answers and results are stored by name.
 absl::Status CheckNames(const std::vector<v1::TaskSpec>& specs) {
   std::set<std::string> names;
   for (const v1::TaskSpec& spec : specs) {
     if (!names.insert(spec.name()).second) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "tasks: \"", spec.name(), "\" is named twice; give each task a name of its own"));
+          "tasks: \"", spec.name(), "\" is used by two tasks; give each task its own name"));
     }
   }
   return absl::OkStatus();
 }
 
-// Whose files have to be there.
+// Returns the tasks that were requested by name, whose files must exist.
 absl::StatusOr<std::vector<v1::TaskSpec>> NamedTasks(const v1::EvaluateTasksRequest& request) {
   std::vector<v1::TaskSpec> specs;
   for (const v1::TaskSpec& asked : request.tasks()) {
@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<v1::TaskSpec>> NamedTasks(const v1::EvaluateTasksRequ
   return specs;
 }
 
-// The tasks to load, one at a time.
+// Returns the tasks to load, one at a time.
 absl::StatusOr<std::vector<v1::TaskSpec>> TasksToAsk(const v1::EvaluateTasksRequest& request,
                                                      v1::TasksResult* result) {
   if (!request.tasks().empty()) return NamedTasks(request);
@@ -85,8 +85,8 @@ absl::StatusOr<std::vector<v1::TaskSpec>> TasksToAsk(const v1::EvaluateTasksRequ
   if (!there.empty()) return there;
   return absl::NotFoundError(
       absl::StrCat(request.data_dir(),
-                   " has files of no task; braid eval tasks --list tells what "
-                   "is looked for"));
+                   " holds no task's files; 'braid eval tasks --list' lists the expected "
+                   "files"));
 }
 
 absl::StatusOr<fs::path> AnswersDirectory(const v1::EvaluateTasksRequest& request,
@@ -94,7 +94,7 @@ absl::StatusOr<fs::path> AnswersDirectory(const v1::EvaluateTasksRequest& reques
   if (request.answers_dir().empty() && !path.run) {
     return absl::InvalidArgumentError(
         absl::StrCat(path.checkpoint.string(),
-                     " is not in a run directory, where answers are kept; set answers_dir"));
+                     " is not in a run directory, where answers are stored; set answers_dir"));
   }
   const fs::path directory =
       request.answers_dir().empty() ? *path.run / "tasks" : fs::path(request.answers_dir());
@@ -102,7 +102,7 @@ absl::StatusOr<fs::path> AnswersDirectory(const v1::EvaluateTasksRequest& reques
   return directory;
 }
 
-// Weights and tokenizer, by the checkpoint's list of digests.
+// Identifies weights and tokenizer by the digests in the checkpoint's manifest.
 absl::StatusOr<std::string> IdentityOf(const fs::path& checkpoint) {
   ASSIGN_OR_RETURN(const FileSummary manifest, SummarizeFile(checkpoint / "manifest.json"));
   return absl::StrCat(checkpoint.filename().string(), " ", manifest.bytes, " ", manifest.crc32c);
@@ -112,7 +112,7 @@ absl::StatusOr<std::vector<v1::InferenceRouting>> Routings(const v1::EvaluateTas
                                                            const v1::ModelConfig& model) {
   ASSIGN_OR_RETURN(std::vector<v1::InferenceRouting> routings,
                    ResolveRoutings(request.routings(), {v1::SEGMENT_ROUTING, v1::PROMPT_ROUTING}));
-  // Without experts they are the same.
+  // Without experts all routings are the same.
   if (!UsesExperts(model)) routings.resize(1);
   return routings;
 }
@@ -131,7 +131,7 @@ AskedModel Ask(LanguageModel& model, const Tokenizer& tokenizer, std::string ide
   return asked;
 }
 
-// Events of one task, at most ten a second but for its first and last.
+// Emits the progress of one task, at most ten events per second apart from the first and the last.
 class ProgressEvents {
  public:
   ProgressEvents(const std::string& task, v1::InferenceRouting routing, const EmitTaskEvent& emit)
@@ -162,7 +162,8 @@ absl::Status CheckRange(const char* field, int64_t got, int64_t most) {
 
 absl::Status CheckRequest(const v1::EvaluateTasksRequest& request) {
   if (request.data_dir().empty()) {
-    return absl::InvalidArgumentError("data_dir: name the directory with the files of the tasks");
+    return absl::InvalidArgumentError(
+        "data_dir: got none, expected the directory with the files of the tasks");
   }
   RETURN_IF_ERROR(CheckRange("num_shots", request.num_shots(), kMaxShots));
   return CheckRange("max_examples", request.max_examples(), std::numeric_limits<int32_t>::max());
@@ -171,7 +172,8 @@ absl::Status CheckRequest(const v1::EvaluateTasksRequest& request) {
 class TaskRun {
  public:
   TaskRun(const v1::EvaluateTasksRequest& request, const AskedModel& model,
-          std::vector<v1::InferenceRouting> routings, const fs::path& answers_dir, const EmitTaskEvent& emit)
+          std::vector<v1::InferenceRouting> routings, const fs::path& answers_dir,
+          const EmitTaskEvent& emit)
       : request_(request), model_(model), routings_(std::move(routings)), emit_(emit) {
     options_.num_shots = request.has_num_shots() ? request.num_shots() : -1;
     options_.seed = request.seed();

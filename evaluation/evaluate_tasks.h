@@ -1,4 +1,4 @@
-// Answers an EvaluateTasksRequest with a model from disk.
+// Evaluates a model from disk on downstream tasks.
 #ifndef BRAID_EVALUATION_EVALUATE_TASKS_H_
 #define BRAID_EVALUATION_EVALUATE_TASKS_H_
 
@@ -9,11 +9,11 @@
 
 namespace braid {
 
-// `request.model` is a run or checkpoint directory. Built-in tasks without files, or with malformed
-// ones, are skipped unless they are named. One task is in memory at a time. The last event carries
-// the result. NotFound for files of a named task, or when there are files of no task;
-// InvalidArgument for a field out of range, a malformed specification or file of a named task, and
-// two tasks of one name; Internal for a model whose scores are not finite.
+// Handles the request; `request.model` is a run or checkpoint directory. Built-in tasks whose files
+// are missing or malformed are skipped unless they are named. One task is in memory at a time. The
+// last event carries the result. NotFound when the files of a named task, or of all tasks, are
+// missing; InvalidArgument for a field out of range, a malformed specification or file of a named
+// task, and two tasks with the same name; Internal for a model whose scores are not finite.
 absl::Status EvaluateTasks(const v1::EvaluateTasksRequest& request,
                            const std::function<void(const v1::EvaluateTasksEvent&)>& emit);
 

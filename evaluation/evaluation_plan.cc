@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "evaluation/fixed_weights.h"
-#include "evaluation/heldout_split.h"
+#include "evaluation/heldout_windows.h"
 #include "evaluation/inference_routings.h"
 #include "formats/tokenizer.h"
 #include "model/config/model_config.h"
@@ -48,7 +48,7 @@ class Planner {
       : request_(request), reader_(reader) {}
 
   absl::StatusOr<EvaluationPlan> Plan() {
-    if (request_.models().empty()) return Invalid("models: name at least one");
+    if (request_.models().empty()) return Invalid("models: got none, expected at least one");
     if (request_.max_windows_per_domain() < 0) {
       return Invalid("max_windows_per_domain: got ", request_.max_windows_per_domain(),
                      ", expected 0 (all) or more");
@@ -108,13 +108,14 @@ class Planner {
     return plan_.cuts.size() - 1;
   }
 
-  // So many windows of two models would be different text.
+  // The first N windows of two models would be different text.
   absl::Status CheckLimit() const {
     if (request_.max_windows_per_domain() == 0 || plan_.cuts.size() == 1) return absl::OkStatus();
     const auto other = std::ranges::find(plan_.models, size_t{1}, &ModelToScore::cut);
-    return Invalid("max_windows_per_domain: ", plan_.models[0].name, " and ", other->name,
-                   " cut text differently (their tokenizers or contexts differ), so that as many "
-                   "windows are not the same text; score all windows, or one model at a time");
+    return Invalid(
+        "max_windows_per_domain: ", plan_.models[0].name, " and ", other->name,
+        " cut text differently (their tokenizers or contexts differ), so the same number of "
+        "windows is not the same text; score all windows, or one model at a time");
   }
 
   void SetFirstSegments() {
@@ -136,7 +137,8 @@ class Planner {
   absl::Status OpenDataset() {
     if (!request_.paths().empty()) {
       if (request_.dataset_dir().empty()) return absl::OkStatus();
-      return Invalid("dataset_dir: got ", request_.dataset_dir(), " beside paths; expected one");
+      return Invalid("dataset_dir: got ", request_.dataset_dir(),
+                     " and paths, expected only one of them");
     }
     ASSIGN_OR_RETURN(info_, ReadDatasetInfo(plan_.dataset_dir));
     RETURN_IF_ERROR(VerifyDataset(plan_.dataset_dir));
@@ -150,13 +152,13 @@ class Planner {
       return absl::FailedPreconditionError(absl::StrCat(
           plan_.dataset_dir.string(), " was made with another tokenizer than ",
           model.checkpoint.string(),
-          "; perplexities would mean nothing. Score its text instead (paths, --text)"));
+          ", so perplexities would be meaningless; score the text instead (paths, --text)"));
     }
     if (model.config.vocab_size() == info_.vocab_size) return absl::OkStatus();
     return absl::FailedPreconditionError(
         absl::StrCat(plan_.dataset_dir.string(), " has vocab_size ", info_.vocab_size, ", but ",
                      model.checkpoint.string(), " has ", model.config.vocab_size(),
-                     "; score it on data packed for it"));
+                     "; score the model on data packed for it"));
   }
 
   const fs::path& CheckpointOf(size_t cut) const {

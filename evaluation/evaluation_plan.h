@@ -1,4 +1,4 @@
-// What an EvaluateRequest comes to: which models are scored on which tokens, and how.
+// Resolves an EvaluateRequest: which models are scored, on which tokens, and how.
 #ifndef BRAID_EVALUATION_EVALUATION_PLAN_H_
 #define BRAID_EVALUATION_EVALUATION_PLAN_H_
 
@@ -19,18 +19,18 @@
 
 namespace braid {
 
-// The text as models with one tokenizer and one context cut it.
+// The text as cut for the models that share a tokenizer and a context length.
 struct TextCut {
   FileSummary tokenizer;
   int64_t window_length = 0;
-  // Left out of the main figures: the longest segment of these models that have experts,
-  // or of all where none has.
+  // Number of leading tokens of each window that the main figures leave out: the longest segment of
+  // the models with experts, or of all models when none has experts.
   int64_t first_segment_length = 0;
   EvaluationText text;
 };
 
 struct ModelToScore {
-  // As the request calls it.
+  // As given in the request.
   std::string name;
   std::filesystem::path checkpoint;
   int64_t step = 0;
@@ -38,7 +38,7 @@ struct ModelToScore {
   // Index into EvaluationPlan::cuts.
   size_t cut = 0;
   std::vector<v1::InferenceRouting> routings;
-  // Scored after the routings; none for a model that merges no experts.
+  // Scored after the routings; empty for a model that merges no experts.
   std::vector<v1::FixedWeights> fixed_weights;
 };
 
@@ -47,16 +47,16 @@ struct EvaluationPlan {
   std::vector<TextCut> cuts;
   BootstrapOptions bootstrap;
   bool want_windows = false;
-  // Empty for files.
+  // Empty when files are evaluated.
   std::filesystem::path dataset_dir;
-  // Of files.
+  // Statistics of the files, when files are evaluated.
   ReadSummary read;
 
-  // Of all models, routings and fixed weights.
+  // Returns the number of windows to score, over all models, routings and fixed weights.
   int64_t num_windows() const;
 };
 
-// Reads everything but the models' weights. Errors as of Evaluate (perplexity.h).
+// Reads everything except the models' weights. Errors are those of Evaluate (perplexity.h).
 absl::StatusOr<EvaluationPlan> PlanEvaluation(const v1::EvaluateRequest& request,
                                               const DocumentReader& reader);
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "evaluation/heldout_split.h"
+#include "evaluation/heldout_windows.h"
 #include "formats/indexed_dataset.h"
 #include "formats/word_encoder.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kWordBytes = size_t{64} << 20;  // remembered by the encoder
+constexpr size_t kWordBytes = size_t{64} << 20;  // size limit of the encoder's cache of words
 
 bool IsFull(const DomainText& domain, int64_t max_tokens) {
   return max_tokens > 0 && static_cast<int64_t>(domain.tokens.size()) >= max_tokens;
@@ -28,7 +28,7 @@ void Shorten(int64_t max_tokens, DomainText* domain) {
   domain->bytes.resize(std::min<size_t>(domain->bytes.size(), max_tokens));
 }
 
-// Beginnings and bytes of the documents of a stream, the last of which may be cut.
+// Fills in the document starts and token bytes of a stream, whose last document may be cut.
 void MeasureDocuments(const TokenBytes& table, int32_t eos, DomainText* domain) {
   auto begin = domain->tokens.begin();
   while (begin != domain->tokens.end()) {
@@ -65,7 +65,7 @@ absl::StatusOr<DomainText> ReadHeldoutDomain(const fs::path& prefix, const Datas
   return domain;
 }
 
-// Encodes documents into their domains.
+// Encodes documents and appends them to their domains.
 class TextBuilder {
  public:
   TextBuilder(const Tokenizer& tokenizer, int64_t max_tokens)
@@ -102,7 +102,7 @@ class TextBuilder {
   const int32_t eos_;
   std::vector<int32_t> document_;  // scratch
   std::vector<DomainText> domains_;
-  std::map<std::string, size_t> index_;  // of a domain
+  std::map<std::string, size_t> index_;  // index by domain name
 };
 
 }  // namespace

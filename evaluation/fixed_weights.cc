@@ -29,7 +29,7 @@ ExpertWeights UniformWeights(const std::vector<RoutingTotals>& routing) {
 
 bool HasText(const DomainScore& domain) { return !domain.windows.empty(); }
 
-// The domain with text that comes after `domain` in order of name.
+// Returns the next domain with text in order of name, cyclically.
 const DomainScore& NextDomain(const DomainScore& domain, const TextScore& score) {
   const DomainScore *first = nullptr, *next = nullptr;
   for (const DomainScore& other : score) {
@@ -67,7 +67,7 @@ absl::StatusOr<std::vector<v1::FixedWeights>> ResolveFixedWeights(
   }
   if (all.empty() || std::ranges::find(routings, v1::SEGMENT_ROUTING) != routings.end()) return all;
   return absl::InvalidArgumentError(
-      "fixed_weights: routings has no SEGMENT_ROUTING, whose weights they replace; add it "
+      "fixed_weights: routings lacks SEGMENT_ROUTING, whose weights are replaced; add it "
       "(--routing segment or both)");
 }
 
@@ -78,7 +78,7 @@ absl::Status CheckDomains(std::span<const v1::FixedWeights> weights, const Evalu
   if (with_text >= 2) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("fixed_weights: NEXT_DOMAIN_WEIGHTS needs two domains with text, got ",
-                   with_text, "; score text of several domains, or leave it out"));
+                   with_text, "; score text of several domains, or omit NEXT_DOMAIN_WEIGHTS"));
 }
 
 std::vector<ExpertWeights> ResolveWeights(v1::FixedWeights weights, const TextScore& routed) {

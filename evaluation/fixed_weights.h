@@ -1,5 +1,5 @@
-// Scores with weights in place of the routers' own that are the same for all segments: with
-// those, experts make a dense model.
+// Scores a text with fixed expert weights, the same for all segments, in place of the router
+// weights. The merged FFN is then constant, so the model becomes dense.
 #ifndef BRAID_EVALUATION_FIXED_WEIGHTS_H_
 #define BRAID_EVALUATION_FIXED_WEIGHTS_H_
 
@@ -17,26 +17,26 @@
 
 namespace braid {
 
-// Those of a request's field, in its order and each once. InvalidArgument for a number that
-// stands for none, and when `routings` has no SEGMENT_ROUTING, whose weights they replace.
+// Resolves a request field: its values in their order, without duplicates. InvalidArgument for an
+// unknown value, and when `routings` lacks SEGMENT_ROUTING, whose weights are replaced.
 absl::StatusOr<std::vector<v1::FixedWeights>> ResolveFixedWeights(
     const google::protobuf::RepeatedField<int>& asked,
     std::span<const v1::InferenceRouting> routings);
 
-// InvalidArgument for NEXT_DOMAIN_WEIGHTS and fewer than two domains with text.
+// Returns InvalidArgument for NEXT_DOMAIN_WEIGHTS when fewer than two domains have text.
 absl::Status CheckDomains(std::span<const v1::FixedWeights> weights, const EvaluationText& text);
 
 // Weights of a model's experts, [MoE layer][E].
 using ExpertWeights = std::vector<std::vector<double>>;
 
-// What `weights` comes to for each domain of `routed`, a score with segment routing, in which some
-// domain has text. The next domain is the next one with text.
+// Returns the weights for each domain of `routed`, a score with segment routing in which at least
+// one domain has text. The next domain is the next one with text.
 std::vector<ExpertWeights> ResolveWeights(v1::FixedWeights weights, const TextScore& routed);
 
-// Scores `text` once more, each domain by the dense model that its weights make of `model`;
+// Scores `text` again, each domain with the dense model made of `model` by the domain's weights;
 // one of these is in memory at a time. `routed` is the model's score of `text` with segment
-// routing. The result's routing has the fixed weights, for as many decisions.
-// InvalidArgument for a model that merges no experts.
+// routing. The result's routing holds the fixed weights, for as many decisions. InvalidArgument for
+// a model that merges no experts.
 absl::StatusOr<TextScore> ScoreWithFixedWeights(LanguageModel& model, const EvaluationText& text,
                                                 v1::FixedWeights weights, const TextScore& routed,
                                                 const ScoreOptions& options,

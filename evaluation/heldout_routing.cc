@@ -28,7 +28,7 @@ HeldoutRouting::HeldoutRouting(const v1::ModelConfig& resolved, int layer, int n
     : config_(resolved),
       layer_(layer),
       totals_(static_cast<size_t>(num_domains), RoutingTotals(resolved.routing().num_experts())),
-      exciting_(resolved.routing().num_experts(), texts_per_expert) {}
+      top_activating_(resolved.routing().num_experts(), texts_per_expert) {}
 
 void HeldoutRouting::Add(int domain, int64_t first_window, const Batch& batch,
                          std::span<const float> weights) {
@@ -40,8 +40,8 @@ void HeldoutRouting::Add(int domain, int64_t first_window, const Batch& batch,
     for (int64_t n = 0; n * tokens < batch.lengths[b]; ++n) {
       const std::optional<RouterInput> input = RouterInputOf(config_, n);
       if (!input) continue;
-      exciting_.Offer(domain, first_window + b, input->segment,
-                      weights.subspan(b * per_sequence + n * experts, experts));
+      top_activating_.Offer(domain, first_window + b, input->segment,
+                            weights.subspan(b * per_sequence + n * experts, experts));
     }
   }
 }

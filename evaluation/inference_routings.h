@@ -1,4 +1,4 @@
-// Which routings a request asks a model under.
+// Resolves the routings under which a request evaluates a model.
 #ifndef BRAID_EVALUATION_INFERENCE_ROUTINGS_H_
 #define BRAID_EVALUATION_INFERENCE_ROUTINGS_H_
 
@@ -11,8 +11,9 @@
 
 namespace braid {
 
-// Those of a request's field, in its order and each once, INFERENCE_ROUTING_UNSPECIFIED as
-// SEGMENT_ROUTING; `otherwise` when it names none. InvalidArgument for a number that is no routing.
+// Returns the values of a request field in their order, without duplicates, with
+// INFERENCE_ROUTING_UNSPECIFIED as SEGMENT_ROUTING; `otherwise` when the field is empty.
+// InvalidArgument for an unknown value.
 absl::StatusOr<std::vector<v1::InferenceRouting>> ResolveRoutings(
     const google::protobuf::RepeatedField<int>& asked,
     const std::vector<v1::InferenceRouting>& otherwise);

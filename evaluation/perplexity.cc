@@ -6,7 +6,7 @@
 #include "base/status_macros.h"
 #include "evaluation/evaluation_plan.h"
 #include "evaluation/fixed_weights.h"
-#include "evaluation/heldout_split.h"
+#include "evaluation/heldout_windows.h"
 #include "evaluation/score_summary.h"
 #include "evaluation/text_score.h"
 #include "trainer/training_state.h"
@@ -16,7 +16,7 @@ namespace {
 
 using Emit = std::function<void(const v1::EvaluateEvent&)>;
 
-// Scores the models of a plan one after the other, and compares each with the first.
+// Scores the models of a plan one after the other, and compares each with the first one.
 class Evaluator {
  public:
   Evaluator(const EvaluationPlan& plan, const Emit& emit) : plan_(plan), emit_(emit) {

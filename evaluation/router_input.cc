@@ -5,7 +5,7 @@
 namespace braid {
 namespace {
 
-// A token is shown with what stands before it, itself the last.
+// Number of tokens shown for a routed token: itself and those before it.
 constexpr int64_t kShownTokens = 32;
 
 }  // namespace

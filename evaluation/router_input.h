@@ -1,5 +1,5 @@
-// What a router looked at when it decided: the inverse view of docs/model.md's
-// "Segment routing".
+// The positions on which a router bases a decision: the inverse view of "Segment routing" in
+// docs/model.md.
 #ifndef BRAID_EVALUATION_ROUTER_INPUT_H_
 #define BRAID_EVALUATION_ROUTER_INPUT_H_
 
@@ -10,18 +10,17 @@
 
 namespace braid {
 
-// Positions [begin, end) of a sequence, as long as the sequence is.
+// Positions [begin, end) of a sequence, clipped to its length.
 struct RouterInput {
-  int32_t segment = 0;  // a token where tokens are routed
+  int32_t segment = 0;  // index of the segment; a token where tokens are routed
   int64_t begin = 0;
   int64_t end = 0;
 };
 
-// Of decision n of a sequence under `resolved`, a model with experts:
-// CAUSAL_SEGMENT and EXPERT_CHOICE_SEGMENT look at segment n - 1, the first
-// decision at its own; PREFIX always at segment 0; EXPERT_CHOICE_TOKEN at token n
-// (shown behind the 31 before it). nullopt for a decision without a look: the
-// first one under UNIFORM.
+// Returns the input of decision n of a sequence under `resolved`, a model with experts.
+// CAUSAL_SEGMENT and EXPERT_CHOICE_SEGMENT use segment n - 1, and their own segment for the first
+// decision; PREFIX always uses segment 0; EXPERT_CHOICE_TOKEN uses token n (shown with the 31
+// tokens before it). nullopt for a decision without input: the first one under UNIFORM.
 std::optional<RouterInput> RouterInputOf(const v1::ModelConfig& resolved, int64_t decision);
 
 }  // namespace braid

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "evaluation/heldout_routing.h"
-#include "evaluation/heldout_split.h"
+#include "evaluation/heldout_windows.h"
 #include "evaluation/segment_text.h"
 #include "evaluation/utilization.h"
 #include "formats/tokenizer.h"
@@ -64,12 +64,12 @@ absl::Status RouteDomain(LanguageModel& model, const HeldoutDomain& domain, int 
   return absl::OkStatus();
 }
 
-absl::Status AddTexts(const ExcitingSegments& exciting, const SegmentTexts& texts, int num_experts,
-                      v1::LayerRoutingAnalysis* layer) {
+absl::Status AddTexts(const TopActivatingSegments& top_activating, const SegmentTexts& texts,
+                      int num_experts, v1::LayerRoutingAnalysis* layer) {
   for (int expert = 0; expert < num_experts; ++expert) {
     v1::ExpertTexts* of_expert = layer->add_texts();
     of_expert->set_expert(expert);
-    for (const ExcitingSegment& segment : exciting.Of(expert)) {
+    for (const TopActivatingSegment& segment : top_activating.Of(expert)) {
       ASSIGN_OR_RETURN(*of_expert->add_texts(), texts.Describe(segment));
     }
   }
@@ -93,8 +93,8 @@ absl::StatusOr<std::vector<int>> LayersToAnalyze(const v1::ModelConfig& resolved
                                                  std::vector<int> asked) {
   if (!UsesExperts(resolved)) {
     return absl::FailedPreconditionError(
-        "the model has no experts, so nothing is routed; expected one trained with experts (its "
-        "checkpoints are dense until the dense warm-up ends)");
+        "the model has no experts, so there is no routing to analyze; expected one trained with "
+        "experts (its checkpoints are dense until the dense warm-up ends)");
   }
   if (asked.empty()) return MoeLayers(resolved);
   std::ranges::sort(asked);
@@ -137,7 +137,7 @@ absl::StatusOr<v1::RoutingAnalysis> AnalyzeModelRouting(
     const std::vector<double> cosines =
         PairwiseCosines(ExpertMatrices(model, layer.layer()), num_experts);
     result->mutable_expert_similarity()->Assign(cosines.begin(), cosines.end());
-    RETURN_IF_ERROR(AddTexts(layer.exciting(), texts, num_experts, result));
+    RETURN_IF_ERROR(AddTexts(layer.top_activating(), texts, num_experts, result));
   }
   return analysis;
 }

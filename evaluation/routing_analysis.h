@@ -1,4 +1,4 @@
-// What the routers of a model do with held-out text: docs/analysis.md.
+// Analyzes expert routing on held-out text. See docs/analysis.md.
 #ifndef BRAID_EVALUATION_ROUTING_ANALYSIS_H_
 #define BRAID_EVALUATION_ROUTING_ANALYSIS_H_
 
@@ -20,30 +20,28 @@ namespace braid {
 struct RoutingAnalysisOptions {
   // Layers with experts, ascending; see LayersToAnalyze.
   std::vector<int> layers;
-  // 0: all.
+  // 0 means all.
   int64_t max_windows_per_domain = 0;
   int texts_per_expert = 3;
-  // Text of tokens.
+  // Converts tokens to text.
   std::function<std::string(std::span<const int32_t>)> decode;
 };
 
-// The layers asked for, ascending and once each; all with experts when none is.
-// FailedPrecondition for a dense model, InvalidArgument for a layer that has no
-// experts or does not exist, naming those that have.
+// Returns the requested layers, ascending and without duplicates; all layers with experts when none
+// is requested. FailedPrecondition for a dense model; InvalidArgument, naming the layers that have
+// experts, for a layer that has none or does not exist.
 absl::StatusOr<std::vector<int>> LayersToAnalyze(const v1::ModelConfig& resolved,
                                                  std::vector<int> asked);
 
-// Routes every held-out window once, as evaluation does (MergeMode::kSegment). The
-// result has no model name, step and utilisation. Memory does not depend on the
-// amount of text.
+// Routes every held-out window once, as evaluation does (MergeMode::kSegment). The result lacks
+// model name, step and utilization. Memory does not depend on the amount of text.
 absl::StatusOr<v1::RoutingAnalysis> AnalyzeModelRouting(
     LanguageModel& model, const std::filesystem::path& dataset_dir,
     const RoutingAnalysisOptions& options,
     const std::function<void(int64_t done, int64_t total)>& progress);
 
-// The whole request: `request.model` is a run or checkpoint directory. The last
-// event carries the result, without a page. Utilisation is that of the run the
-// checkpoint is in, up to its step.
+// Handles the request; `request.model` is a run or checkpoint directory. The last event carries the
+// result, without a page. Utilization is that of the checkpoint's run, up to its step.
 absl::Status AnalyzeRouting(const v1::AnalyzeRoutingRequest& request,
                             const std::function<void(const v1::AnalyzeRoutingEvent&)>& emit);
 

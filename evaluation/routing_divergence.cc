@@ -26,7 +26,7 @@ double JensenShannonDivergence(std::span<const std::vector<double>> distribution
     for (size_t i = 0; i < mean.size(); ++i) mean[i] += share * distribution[i];
     mean_entropy += share * Entropy(distribution);
   }
-  // Rounding may leave equal distributions a little below zero.
+  // Rounding may make the result slightly negative for equal distributions.
   return std::max(0.0, Entropy(mean) - mean_entropy);
 }
 

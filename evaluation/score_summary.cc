@@ -47,7 +47,7 @@ double Ratio(double numerator, int64_t denominator) {
   return denominator > 0 ? numerator / static_cast<double>(denominator) : 0;
 }
 
-// Perplexity over no tokens is 0, as every figure is.
+// Perplexity over no tokens is reported as 0, like all other figures.
 double Perplexity(const LossSums& sums) {
   return sums.tokens > 0 ? std::exp(Ratio(sums.nats, sums.tokens)) : 0;
 }
@@ -87,7 +87,7 @@ void SetFigures(const UnitScore& total, v1::DomainEvaluation* result) {
   result->set_bits_per_byte_after_first_segment(BitsPerByte(after));
 }
 
-// exp keeps the order of resamples, so the interval of the perplexity is that of the loss.
+// exp is monotonic, so the interval of the perplexity follows from that of the loss.
 void SetIntervals(Units windows, const BootstrapOptions& options, v1::DomainEvaluation* result) {
   if (const auto loss = IntervalOf(NatsPerToken(windows, &UnitScore::all), options)) {
     *result->mutable_perplexity_interval() = Exp(*loss);
@@ -132,7 +132,7 @@ void AddRouting(const std::vector<RoutingTotals>& from, std::vector<RoutingTotal
   }
 }
 
-// The estimate is the ratio of all units of one minus that of the other.
+// The estimate is the ratio over all units of one score minus that of the other.
 v1::DomainDifference Compare(const DomainScore& baseline, const DomainScore& score,
                              const Pairing& pairing, const BootstrapOptions& options) {
   constexpr Sums kAfter = &UnitScore::after_first_segment;

@@ -1,4 +1,5 @@
-// From sums of losses to the figures of an evaluation, and to what sets two apart.
+// Computes the figures of an evaluation from sums of losses, and the differences of two
+// evaluations.
 #ifndef BRAID_EVALUATION_SCORE_SUMMARY_H_
 #define BRAID_EVALUATION_SCORE_SUMMARY_H_
 
@@ -8,28 +9,30 @@
 
 namespace braid {
 
-// The domains together, under the name "all".
+// Returns the union of all domains, named "all".
 DomainScore AllDomains(const TextScore& score);
 
-// Figures of every domain and of all: ratios of sums, with intervals by a bootstrap over
-// windows, those of "all" over the windows of all domains together. `config` names the
-// layers of the routing. Leaves model, step, routing and lengths to the caller.
+// Returns the figures of every domain and of "all": ratios of sums, with intervals by a bootstrap
+// over windows (for "all", over the windows of all domains together). `config` names the layers of
+// the routing. The caller fills in model, step, routing and lengths.
 v1::Evaluation SummarizeScore(const TextScore& score, const v1::ModelConfig& config,
                               const BootstrapOptions& options);
 
-// The sums of every window, to the domains of an evaluation made of `score`.
+// Adds the sums of every window to the domains of an evaluation made from `score`.
 void AddWindows(const TextScore& score, v1::Evaluation* evaluation);
 
-// How two scores of one text belong together.
+// Which units of two scores of one text form pairs.
 struct Pairing {
-  // The texts are cut into the same windows, which are then the pairs; else documents are.
+  // Whether both texts are cut into the same windows, which are then the pairs; otherwise the pairs
+  // are documents.
   bool same_windows = true;
-  // Losses per token can be compared.
+  // Whether losses per token can be compared.
   bool same_tokenizer = true;
 };
 
-// How much better `score` is than `baseline`: differences and intervals of each domain and
-// of all. Requires scores of the same text, with as many units of the chosen kind.
+// Returns how much better `score` is than `baseline`: differences with intervals, for each domain
+// and for "all". Requires scores of the same text, with equal numbers of units of the selected
+// kind.
 v1::EvaluationComparison CompareScores(const TextScore& baseline, const TextScore& score,
                                        const Pairing& pairing, const BootstrapOptions& options);
 

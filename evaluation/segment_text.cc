@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kShownCharacters = 200;
 
-// Sequence `b`, its last token included, which is only a target.
+// Returns the tokens of sequence `b`, including the last one, which occurs only as a target.
 std::vector<int32_t> TokensOf(const Batch& batch, int64_t b) {
   const int64_t length = static_cast<int64_t>(batch.inputs.size()) / batch.batch_size;
   const auto first = batch.inputs.begin() + b * length;
@@ -21,7 +21,7 @@ std::vector<int32_t> TokensOf(const Batch& batch, int64_t b) {
   return tokens;
 }
 
-// The input of some decision that looked at `segment`.
+// Returns the input of a decision that used `segment`.
 RouterInput LookAt(const v1::ModelConfig& config, int32_t segment) {
   const int64_t decision =
       config.routing().router() == v1::EXPERT_CHOICE_TOKEN ? segment : segment + 1;
@@ -53,7 +53,7 @@ void SegmentTexts::CountDocuments(int domain, const Batch& batch) {
   }
 }
 
-absl::StatusOr<v1::ExpertText> SegmentTexts::Describe(const ExcitingSegment& segment) const {
+absl::StatusOr<v1::ExpertText> SegmentTexts::Describe(const TopActivatingSegment& segment) const {
   const HeldoutDomain& domain = domains_[segment.domain];
   ASSIGN_OR_RETURN(const Batch batch, domain.windows.Load(std::vector<int64_t>{segment.window}));
   const std::vector<int32_t> tokens = TokensOf(batch, 0);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kTextScoreTokensPerPass = 4096;
 
-// Gathers the losses of one domain, window after window.
+// Accumulates the losses of one domain, window by window.
 class DomainScorer {
  public:
   DomainScorer(const DomainText& text, const v1::ModelConfig& config, int64_t first_segment_length)
@@ -34,7 +34,7 @@ class DomainScorer {
   DomainScore Finish() { return std::move(score_); }
 
  private:
-  // The next token of the text, at position t of the last window.
+  // Adds the next token of the text, at position t of the current window.
   void AddToken(int64_t t, double loss) {
     const size_t document = score_.documents.size();
     if (document < text_.documents.size() &&
@@ -53,7 +53,7 @@ class DomainScorer {
   const DomainText& text_;
   const v1::ModelConfig& config_;
   const int64_t first_segment_length_;
-  size_t position_ = 0;  // of the next token
+  size_t position_ = 0;  // position of the next token
   DomainScore score_;
 };
 

@@ -1,4 +1,4 @@
-// What a model gives a text: sums of losses of every window and every document.
+// The score of a text under a model: sums of losses per window and per document.
 #ifndef BRAID_EVALUATION_TEXT_SCORE_H_
 #define BRAID_EVALUATION_TEXT_SCORE_H_
 
@@ -14,7 +14,7 @@
 
 namespace braid {
 
-// Sums over some tokens. Adds up.
+// Sums over some tokens; additive.
 struct LossSums {
   int64_t tokens = 0;
   int64_t bytes = 0;
@@ -24,8 +24,8 @@ struct LossSums {
   void Add(const LossSums& other);
 };
 
-// Of one window or one document: over all its tokens, and over those that are not in the
-// first segment of their window.
+// The sums of one window or document: over all its tokens, and over those outside the first segment
+// of their window.
 struct UnitScore {
   LossSums all;
   LossSums after_first_segment;
@@ -34,9 +34,10 @@ struct UnitScore {
 struct DomainScore {
   std::string name;
   std::vector<UnitScore> windows;
-  // Both are the same tokens. A document's tokens may lie in several windows.
+  // `windows` and `documents` cover the same tokens. The tokens of a document may lie in several
+  // windows.
   std::vector<UnitScore> documents;
-  // One for each of MoeLayers; empty without experts. Over segments that hold text.
+  // One entry per layer of MoeLayers, over segments with text; empty without experts.
   std::vector<RoutingTotals> routing;
 };
 
@@ -44,16 +45,15 @@ using TextScore = std::vector<DomainScore>;
 
 struct ScoreOptions {
   MergeMode mode = MergeMode::kSegment;
-  // Tokens predicted at the front of each window that do not count as after the first
-  // segment. There a model that routes its first segment on itself sees the tokens that
-  // it predicts.
+  // Number of leading tokens of each window that do not count as after the first segment. A model
+  // that routes its first segment on itself sees the tokens there that it predicts.
   int64_t first_segment_length = 0;
 };
 
-// Windows scored since the last call.
+// Receives the number of windows scored since the last call.
 using WindowsScored = std::function<void(int64_t windows)>;
 
-// Scores all windows of the model's sequence_length. Requires tokens of the model's
+// Scores all windows of a domain, of the model's sequence_length. Requires tokens of the model's
 // vocabulary.
 absl::StatusOr<DomainScore> ScoreDomain(LanguageModel& model, const DomainText& text, int32_t eos,
                                         const ScoreOptions& options, const WindowsScored& scored);

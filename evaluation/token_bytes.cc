@@ -7,7 +7,7 @@
 namespace braid {
 namespace {
 
-// U+2581, which SentencePiece writes for a space.
+// U+2581, the symbol that SentencePiece uses for a space.
 constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
 constexpr size_t kBytePieceSize = std::string_view("<0x0A>").size();
 
@@ -21,7 +21,7 @@ int32_t BytesOfPiece(std::string_view piece) {
   return static_cast<int32_t>(bytes);
 }
 
-// Moves the running sum of `bytes` onto a line to `total`.
+// Scales `bytes` so that they sum to `total`, rounding the running sum.
 void Scale(int64_t total, std::span<int32_t> bytes) {
   const int64_t sum = std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
   if (sum == total || sum == 0) return;

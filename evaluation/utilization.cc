@@ -16,7 +16,7 @@ v1::UtilizationPoint PointOf(const v1::StepMetrics& step, const v1::LayerRouting
   return point;
 }
 
-// Steps at which routers were measured.
+// Returns the steps at which routing was measured.
 std::vector<const v1::StepMetrics*> MeasuredSteps(std::span<const v1::StepMetrics> metrics,
                                                   int64_t last_step) {
   std::vector<const v1::StepMetrics*> measured;

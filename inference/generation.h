@@ -1,4 +1,4 @@
-// Text sampled from a trained model.
+// Samples text from a trained model.
 #ifndef BRAID_INFERENCE_GENERATION_H_
 #define BRAID_INFERENCE_GENERATION_H_
 
@@ -9,11 +9,10 @@
 
 namespace braid {
 
-// Continues `request.prompt` as the start of a document, until the model ends
-// it (EOS), max_tokens are sampled or the context is full. `request.model` is a
-// run or checkpoint directory. Events carry whole characters; the last one has
-// done set. The same request gives the same text. InvalidArgument for a prompt
-// that does not fit or a setting out of range.
+// Continues `request.prompt` as the start of a document until the model ends it (EOS), max_tokens
+// are sampled or the context is full. `request.model` is a run or checkpoint directory. Events
+// carry whole characters; the last one has `done` set. The same request gives the same text.
+// InvalidArgument when the prompt does not fit or a setting is out of range.
 absl::Status Generate(const v1::GenerateRequest& request,
                       const std::function<void(const v1::GenerateEvent&)>& emit);
 

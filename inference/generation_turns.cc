@@ -15,7 +15,7 @@ void GenerationTurns::Take(const v1::ServingCommand& command) {
     const auto gone = std::find_if(begun_.begin(), begun_.end(), given_up);
     const auto turn = static_cast<size_t>(gone - begun_.begin());
     if (gone != begun_.end()) {
-      // Those who have had their turn stand behind those who have not.
+      // Texts that have had their turn in this round are at the back of the queue.
       if (turn < left_in_round_) --left_in_round_;
       begun_.erase(gone);
     }
@@ -32,7 +32,7 @@ void GenerationTurns::Turn() {
   if (together_ && (left_in_round_ > 0 || new_.empty())) return TurnOfAll();
   Text text = NextText();
   const absl::StatusOr<v1::GenerateEvent> event = text.generation->Advance();
-  Tell(std::move(text), event);
+  Report(std::move(text), event);
 }
 
 void GenerationTurns::TurnOfAll() {
@@ -41,11 +41,11 @@ void GenerationTurns::TurnOfAll() {
   for (const Text& text : begun_) texts.push_back(text.generation.get());
   const auto events = TextGeneration::AdvanceTogether(texts);
   std::deque<Text> round = std::exchange(begun_, {});
-  for (size_t i = 0; i < events.size(); ++i) Tell(std::move(round[i]), events[i]);
+  for (size_t i = 0; i < events.size(); ++i) Report(std::move(round[i]), events[i]);
 }
 
-// Passes on what came of a turn; a text that goes on gets another.
-void GenerationTurns::Tell(Text text, const absl::StatusOr<v1::GenerateEvent>& event) {
+// Emits the result of a turn; a text that is not complete gets another turn.
+void GenerationTurns::Report(Text text, const absl::StatusOr<v1::GenerateEvent>& event) {
   if (!event.ok()) return Fail(text.id, event.status());
   if (event->done() || !event->text().empty() || event->routing_size() > 0) {
     v1::ServingReport report;
@@ -56,6 +56,10 @@ void GenerationTurns::Tell(Text text, const absl::StatusOr<v1::GenerateEvent>& e
   if (!event->done()) begun_.push_back(std::move(text));
 }
 
+// left_in_round_ counts the texts at the front of begun_ that have not had a turn in this round;
+// texts that had one are at the back. When it reaches 0 a round is over: then one new prompt is
+// read, if there is one, before the next round starts. This bounds the time between two tokens of a
+// text.
 GenerationTurns::Text GenerationTurns::NextText() {
   const bool round_is_over = left_in_round_ == 0;
   if (round_is_over) left_in_round_ = begun_.size();

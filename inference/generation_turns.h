@@ -1,4 +1,4 @@
-// Several texts made by one model, a token of each in turn.
+// Schedules several text generations on one model, in rounds.
 #ifndef BRAID_INFERENCE_GENERATION_TURNS_H_
 #define BRAID_INFERENCE_GENERATION_TURNS_H_
 
@@ -13,30 +13,29 @@
 
 namespace braid {
 
-// A round gives each text that has begun one token, in the order in which they began, and then
-// reads at most one prompt of those that wait for their first turn. So a text waits between two
-// tokens of its own for a token of every other and for one prompt, however many arrive. One
-// caller at a time.
+// A round generates one token for each text in progress, in the order in which they began, and then
+// reads at most one waiting prompt. So between two of its tokens, a text waits for one token of
+// every other text and for one prompt, however many requests arrive. Not thread-safe.
 //
-// `together`: all texts that have begun get their tokens in one turn, which is quicker, and the
-// last digits of a text's logits depend on its company (TextGeneration::AdvanceTogether).
+// With `together`, all texts in progress get their tokens in one batched turn. This is faster, but
+// the last digits of a text's logits depend on the other texts (TextGeneration::AdvanceTogether).
 class GenerationTurns {
  public:
   using Emit = std::function<void(const v1::ServingReport&)>;
 
-  // Both outlive this.
+  // `model` and `tokenizer` must outlive this.
   GenerationTurns(LanguageModel& model, const Tokenizer& tokenizer, Emit emit,
                   bool together = false)
       : model_(model), tokenizer_(tokenizer), emit_(std::move(emit)), together_(together) {}
 
-  // Starts or gives up a request; what is wrong with one is emitted as its error. Quick: its prompt
-  // is looked at when it has its turn.
+  // Starts or cancels a request; errors are emitted as its result. Returns quickly: the prompt is
+  // read in the request's first turn.
   void Take(const v1::ServingCommand& command);
 
   bool idle() const { return begun_.empty() && new_.empty(); }
 
-  // One token of one text, or of all together: the longest that new commands wait. Requires
-  // !idle().
+  // Generates one token for one text, or for all together: the longest time that new commands wait.
+  // Requires !idle().
   void Turn();
 
  private:
@@ -47,16 +46,16 @@ class GenerationTurns {
 
   void TurnOfAll();
   Text NextText();
-  void Tell(Text text, const absl::StatusOr<v1::GenerateEvent>& event);
+  void Report(Text text, const absl::StatusOr<v1::GenerateEvent>& event);
   void Fail(uint64_t id, const absl::Status& status);
 
   LanguageModel& model_;
   const Tokenizer& tokenizer_;
   const Emit emit_;
   const bool together_;
-  std::deque<Text> begun_;    // the next turn is the first's
-  std::deque<Text> new_;      // whose prompts are not read yet
-  size_t left_in_round_ = 0;  // of begun_
+  std::deque<Text> begun_;    // in progress; the first has the next turn
+  std::deque<Text> new_;      // waiting for their prompt to be read
+  size_t left_in_round_ = 0;  // texts of begun_ that have not had a turn in this round
 };
 
 }  // namespace braid

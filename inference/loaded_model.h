@@ -1,4 +1,4 @@
-// A checkpoint in memory, ready to continue texts.
+// A checkpoint loaded into memory for generation.
 #ifndef BRAID_INFERENCE_LOADED_MODEL_H_
 #define BRAID_INFERENCE_LOADED_MODEL_H_
 
@@ -17,8 +17,8 @@ struct LoadedModel {
   std::unique_ptr<LanguageModel> model;
   std::unique_ptr<Tokenizer> tokenizer;
 
-  // `path` as of FindModel, whose errors these are, and DataLoss for a checkpoint that does not
-  // fit together.
+  // Loads the model at `path` (see FindModel, whose errors it returns). DataLoss when the files of
+  // the checkpoint do not match.
   static absl::StatusOr<LoadedModel> Load(const std::filesystem::path& path,
                                           std::ostream& warnings);
 };

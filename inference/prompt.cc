@@ -7,9 +7,9 @@
 namespace braid {
 namespace {
 
-// A little more than most tokenizers have.
+// An upper estimate of the bytes per token of most tokenizers.
 constexpr size_t kBytesPerToken = 8;
-// A cut changes the tokens next to it, so their number within this.
+// Cutting a text changes the tokens next to the cut, and their number by no more than this.
 constexpr int64_t kCutTokens = 64;
 
 absl::Status TooLong(const std::string& got, int64_t context) {

@@ -1,4 +1,4 @@
-// How a text becomes the beginning of a sequence.
+// Converts a prompt to the tokens at the start of a sequence.
 #ifndef BRAID_INFERENCE_PROMPT_H_
 #define BRAID_INFERENCE_PROMPT_H_
 
@@ -11,12 +11,11 @@
 
 namespace braid {
 
-// EOS and the text: documents follow an EOS in training, so a document begins
-// after one.
+// Returns EOS and the tokens of the text: in training every document follows an EOS.
 std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, const std::string& text);
 
-// PromptTokens, or InvalidArgument when there are more than `context`. Does not read much more of
-// the text than what fits: that one is too long is known soon, however long it is.
+// Returns PromptTokens, or InvalidArgument when there are more than `context`. Reads little more of
+// the text than fits, so that an overlong text is rejected quickly whatever its length.
 absl::StatusOr<std::vector<int32_t>> FittingPromptTokens(const Tokenizer& tokenizer,
                                                          const std::string& text, int64_t context);
 

@@ -19,7 +19,7 @@ std::vector<double> Softmax(std::span<const float> logits, double top, double te
   return p;
 }
 
-// Tokens from the most likely one on, without sorting those that nobody asks for.
+// Yields tokens from the most likely one on, sorting only as many as are requested.
 class ByProbability {
  public:
   explicit ByProbability(const std::vector<double>& p) : less_{p}, heap_(p.size()) {
@@ -43,8 +43,8 @@ class ByProbability {
   std::vector<int32_t> heap_;
 };
 
-// The first of `tokens`, of the given mass in all, whose masses add up to more than `uniform` of
-// it.
+// Returns the first of `tokens`, which have the given total mass, at which the cumulative mass
+// exceeds the fraction `uniform` of it.
 int32_t Pick(const std::vector<double>& p, const std::vector<int32_t>& tokens, double mass,
              double uniform) {
   double left = uniform * mass;
@@ -55,6 +55,9 @@ int32_t Pick(const std::vector<double>& p, const std::vector<int32_t>& tokens, d
   return tokens.back();
 }
 
+// A heap yields tokens in order of probability. Building it takes O(V), each token O(log V); a
+// nucleus is usually a small part of the vocabulary, so this is faster than sorting. Ties go to the
+// lower id, which makes the result independent of the sorting algorithm.
 int32_t SampleNucleus(const std::vector<double>& p, double top_p, double uniform) {
   ByProbability order(p);
   std::vector<int32_t> nucleus;
@@ -66,7 +69,8 @@ int32_t SampleNucleus(const std::vector<double>& p, double top_p, double uniform
   return Pick(p, nucleus, mass, uniform);
 }
 
-// SampleNucleus of mass 1, which needs no more tokens than the one that is picked.
+// Samples from the whole distribution. Equal to SampleNucleus with mass 1, but computes only the
+// tokens up to the sampled one.
 int32_t SampleAny(const std::vector<double>& p, double uniform) {
   ByProbability order(p);
   double left = uniform * std::accumulate(p.begin(), p.end(), 0.0);

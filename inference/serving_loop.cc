@@ -23,15 +23,16 @@ absl::StatusOr<v1::ServingCommand> ParseCommand(const std::string& line) {
   v1::ServingCommand command;
   if (google::protobuf::util::JsonStringToMessage(line, &command).ok()) return command;
   return absl::InvalidArgumentError(
-      absl::StrCat("standard input: got a line that is no ServingCommand: ", line.substr(0, 200)));
+      absl::StrCat("standard input: expected a ServingCommand in JSON, got ", line.substr(0, 200)));
 }
 
-// The commands that have arrived.
+// Reads commands from a descriptor.
 class CommandInbox {
  public:
   explicit CommandInbox(int descriptor) : descriptor_(descriptor) {}
 
-  // Waits for one when `wait`. Sets `ended` when there will be no more.
+  // Returns the commands that have arrived; blocks for at least one when `wait`. Sets `ended` at
+  // the end of the input.
   absl::StatusOr<std::vector<v1::ServingCommand>> Take(bool wait, bool* ended) {
     pollfd ready = {.fd = descriptor_, .events = POLLIN, .revents = 0};
     while (!*ended && rest_.find('\n') == std::string::npos &&
@@ -49,7 +50,7 @@ class CommandInbox {
   }
 
  private:
-  // False at the end.
+  // Reads what is available; returns false at the end of the input.
   bool ReadSome() {
     std::array<char, 65536> bytes;
     const ssize_t n = read(descriptor_, bytes.data(), bytes.size());

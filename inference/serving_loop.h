@@ -1,4 +1,4 @@
-// braid-trainer serve: a model that stays in memory for the process that started it.
+// braid-trainer serve: keeps a model in memory and answers the process that started it.
 #ifndef BRAID_INFERENCE_SERVING_LOOP_H_
 #define BRAID_INFERENCE_SERVING_LOOP_H_
 
@@ -11,15 +11,15 @@
 namespace braid {
 
 struct ServingLoopOptions {
-  int num_threads = 0;  // 0: all cores
+  int num_threads = 0;  // 0 means all cores
   // See GenerationTurns.
   bool together = false;
 };
 
-// Loads the model at `path` (as LoadedModel::Load, whose errors these are), emits `loaded`, and
-// then obeys the v1::ServingCommand of each line that comes from the descriptor, until it
-// ends. What is still being sampled then is dropped: nobody is there to read it. A line that is no
-// command is InvalidArgument.
+// Loads the model at `path` (errors of LoadedModel::Load), emits `loaded`, then executes the
+// v1::ServingCommand on each line read from the descriptor `commands`, until its end. Generations
+// still in progress then are dropped, because no process reads their results. InvalidArgument for a
+// malformed line.
 absl::Status ServeModel(const std::filesystem::path& path, const ServingLoopOptions& options,
                         int commands, const std::function<void(const v1::ServingReport&)>& emit);
 

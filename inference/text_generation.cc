@@ -49,7 +49,7 @@ bool SameMixtures(const std::vector<ExpertMixture>& a, const std::vector<ExpertM
 absl::Status CheckVocabulary(const Tokenizer& tokenizer, const v1::ModelConfig& model) {
   if (tokenizer.vocab_size() == model.vocab_size()) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("the checkpoint's tokenizer has ", tokenizer.vocab_size(),
-                                          " pieces, its model ", model.vocab_size()));
+                                          " pieces, expected the model's ", model.vocab_size()));
 }
 
 absl::StatusOr<std::unique_ptr<TextGeneration>> TextGeneration::Create(
@@ -84,7 +84,8 @@ std::vector<absl::StatusOr<v1::GenerateEvent>> TextGeneration::AdvanceTogether(
   const auto logits = texts.front()->model_.StepTogether(decoders, tokens);
   const Seconds spent = Clock::now() - start;
   for (size_t i = 0; i < texts.size(); ++i) {
-    // What is wrong with one of them leaves all as they were; other errors end them.
+    // Errors in one sequence's arguments leave all sequences unchanged; other errors reset all of
+    // them.
     const bool alone = absl::IsOutOfRange(logits.status());
     if (alone) {
       events.push_back(texts[i]->Advance());
@@ -126,7 +127,7 @@ absl::StatusOr<v1::GenerateEvent> TextGeneration::Take(const std::vector<float>&
   return event_;
 }
 
-// Whether it is the last.
+// Appends a token to the event; returns whether it is the last.
 bool TextGeneration::Append(int32_t token) {
   const bool full = num_tokens_ >= model_.config().sequence_length();
   ++num_tokens_;

@@ -1,4 +1,4 @@
-// One text in the making, a token at a time, so that several can take turns.
+// One text generation that advances a token at a time, so that several can be interleaved.
 #ifndef BRAID_INFERENCE_TEXT_GENERATION_H_
 #define BRAID_INFERENCE_TEXT_GENERATION_H_
 
@@ -18,13 +18,13 @@
 
 namespace braid {
 
-// DataLoss when the tokenizer and the model of a checkpoint have different vocabularies.
+// Returns DataLoss when the tokenizer and the model of a checkpoint have different vocabularies.
 absl::Status CheckVocabulary(const Tokenizer& tokenizer, const v1::ModelConfig& model);
 
-// Continues a prompt as the start of a document, until the model ends it (EOS), max_tokens are
-// sampled or the context is full. Token i is drawn with a number that depends on the seed and i
-// alone, and the decoder is its own: the text is a function of the request, the weights and the
-// number of threads, whatever else the model works on between turns.
+// Continues a prompt as the start of a document until the model ends it (EOS), max_tokens are
+// sampled or the context is full. Token i is drawn with a number that depends only on the seed and
+// i, and each generation has its own decoder, so the text is a function of the request, the weights
+// and the number of threads, whatever else the model computes in between.
 //
 //   ASSIGN_OR_RETURN(auto text, TextGeneration::Create(request, *model, *tokenizer));
 //   while (!text->done()) {
@@ -33,25 +33,26 @@ absl::Status CheckVocabulary(const Tokenizer& tokenizer, const v1::ModelConfig& 
 //   }
 class TextGeneration {
  public:
-  // InvalidArgument for a setting out of range. Looks at neither prompt nor model, so that requests
-  // can come in at any time; `model` and `tokenizer` must outlive the result.
+  // Creates a generation. InvalidArgument when a setting is out of range. Does not read the prompt
+  // or use the model, so requests can be accepted at any time. `model` and `tokenizer` must outlive
+  // the result.
   static absl::StatusOr<std::unique_ptr<TextGeneration>> Create(const v1::GenerateRequest& request,
                                                                 LanguageModel& model,
                                                                 const Tokenizer& tokenizer);
 
-  // Samples one token, the first time after reading the prompt. The event has the characters
-  // that are whole by now, perhaps none; the mixtures, when asked for and changed; and done at the
-  // end. InvalidArgument for a prompt that does not fit, DataLoss for a model whose logits are no
-  // numbers. Requires !done().
+  // Samples one token; the first call reads the prompt first. The event holds the characters
+  // completed by the token, possibly none; the mixtures, if requested and changed; and `done` at
+  // the end. InvalidArgument when the prompt does not fit, DataLoss when logits are NaN. Requires
+  // !done().
   absl::StatusOr<v1::GenerateEvent> Advance();
 
-  // Advance of several that have begun, of one model, which computes their logits together
-  // (LanguageModel::StepTogether): more tokens a second, and each text depends on its company by
-  // what rounding does to its logits. One result each; one that fails does not end the others.
+  // Advances several generations of one model that have begun, computing their logits as a batch
+  // (LanguageModel::StepTogether). This gives more tokens per second, but rounding makes each text
+  // depend on the others. Returns one result each; a failure does not affect the others.
   static std::vector<absl::StatusOr<v1::GenerateEvent>> AdvanceTogether(
       std::span<TextGeneration* const> texts);
 
-  // Whether the prompt has been read.
+  // Returns whether the prompt has been read.
   bool begun() const { return decoder_ != nullptr; }
   bool done() const { return event_.done(); }
 
@@ -70,11 +71,12 @@ class TextGeneration {
   const v1::GenerateRequest request_;
   LanguageModel& model_;
   const Tokenizer& tokenizer_;
-  std::unique_ptr<Decoder> decoder_;  // from the first turn on: it has memory of the whole context
-  std::optional<TokenText> text_;     // likewise
-  int64_t num_tokens_ = 0;            // the prompt's too
+  // created by the first turn, since it allocates the whole context
+  std::unique_ptr<Decoder> decoder_;
+  std::optional<TokenText> text_;  // created by the first turn
+  int64_t num_tokens_ = 0;         // including the prompt
   int32_t newest_ = 0;
-  std::vector<ExpertMixture> mixtures_;  // told last
+  std::vector<ExpertMixture> mixtures_;  // as of the last event
   Seconds working_{0};
   v1::GenerateEvent event_;
 };

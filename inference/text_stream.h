@@ -1,4 +1,4 @@
-// Text that grows token by token, handed out in whole characters.
+// Emits a text that grows token by token in whole characters.
 #ifndef BRAID_INFERENCE_TEXT_STREAM_H_
 #define BRAID_INFERENCE_TEXT_STREAM_H_
 
@@ -8,16 +8,16 @@
 
 namespace braid {
 
-// Bytes at the front of UTF-8 `text` that more tokens cannot change: without a
-// code point cut short at the end, and without up to three U+FFFD there, which
-// is what a decoder makes of the first bytes of a character given byte by byte.
+// Returns the number of leading bytes of UTF-8 `text` that further tokens cannot change. Excludes
+// an incomplete code point at the end, and up to three U+FFFD there, which decoders emit for the
+// first bytes of a character that arrives byte by byte.
 size_t StableLength(std::string_view text);
 
-// Hands out each byte of a growing text once.
+// Emits each byte of a growing text once.
 //
 //   TextStream stream(prompt.size());          // the prompt is not repeated
 //   out << stream.Next(Decode(tokens));        // after every token
-//   out << stream.Finish(Decode(tokens));      // what was held back
+//   out << stream.Finish(Decode(tokens));      // the rest
 class TextStream {
  public:
   explicit TextStream(size_t begin) : begin_(begin) {}

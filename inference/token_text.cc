@@ -21,7 +21,7 @@ std::string TokenText::Add(int32_t token) {
 
 std::string TokenText::Finish() { return stream_.Finish(tokenizer_.Decode(tokens_)); }
 
-// False when it has no text.
+// Starts again after `anchor`; returns false when its text is empty.
 bool TokenText::Restart(std::span<const int32_t> anchor) {
   const size_t begin = tokenizer_.Decode(anchor).size();
   if (begin == 0) return false;

@@ -1,4 +1,4 @@
-// The text of a growing sequence of tokens.
+// Decodes a growing sequence of tokens to text.
 #ifndef BRAID_INFERENCE_TOKEN_TEXT_H_
 #define BRAID_INFERENCE_TOKEN_TEXT_H_
 
@@ -12,24 +12,25 @@
 
 namespace braid {
 
-// What TextStream hands out of Decode(all tokens), without decoding all of them for each: only
-// those from the last whole character on.
+// Returns what TextStream would emit for Decode(all tokens), but decodes only the tokens since the
+// last whole character each time.
 class TokenText {
  public:
-  // Begins behind `prompt`. `tokenizer` outlives this.
+  // Starts after `prompt`. `tokenizer` must outlive this.
   TokenText(const Tokenizer& tokenizer, std::span<const int32_t> prompt);
 
-  // The characters that `token` completes, perhaps none.
+  // Returns the characters completed by `token`, possibly none.
   std::string Add(int32_t token);
-  // What was held back.
+  // Returns the characters held back.
   std::string Finish();
 
  private:
   bool Restart(std::span<const int32_t> anchor);
 
   const Tokenizer& tokenizer_;
-  // An anchor, whose text has been handed out, and the tokens behind it. Its text is not empty, so
-  // that what comes behind it is no beginning, which would lose its space.
+  // An anchor whose text has been emitted, followed by the newer tokens. The anchor's text is not
+  // empty: tokenizers drop the leading space of a text, so a token must never be decoded as the
+  // first.
   std::vector<int32_t> tokens_;
   TextStream stream_{0};
 };

@@ -15,7 +15,8 @@ at::Tensor Embed(const ModelTensors& model, std::span<const int32_t> tokens) {
                            .to(table.device()));
 }
 
-// Keeps keys and values of the positions from `position` on; qkv [n, 3D] -> [n, D].
+// Attends the positions from `position` on, after appending their keys and values to the cache; qkv
+// [n, 3D] -> [n, D].
 at::Tensor AttendCached(const ModelTensors& model, const at::Tensor& qkv, int64_t position,
                         const LayerState& layer) {
   const int64_t count = qkv.size(0), end = position + count;
@@ -27,7 +28,8 @@ at::Tensor AttendCached(const ModelTensors& model, const at::Tensor& qkv, int64_
       .reshape({count, -1});
 }
 
-// Calls attend(layer, qkv) and ffn(layer, h, x) for the rows of all positions.
+// Runs all layers on the rows of h, with attend(layer, qkv) as attention and ffn(layer, h, x) as
+// FFN.
 template <class Attend, class Ffn>
 at::Tensor RunLayers(const ModelTensors& model, at::Tensor h, Attend attend, Ffn ffn) {
   const double epsilon = model.config.norm_epsilon();

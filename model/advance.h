@@ -1,5 +1,5 @@
-// The forward pass of decoding: tokens behind sequences that are kept in caches.
-// Tensor code: private to trainer/model.
+// The forward pass of decoding: appends tokens to sequences whose keys and values are cached.
+// Tensor code: private to model/.
 #ifndef BRAID_MODEL_ADVANCE_H_
 #define BRAID_MODEL_ADVANCE_H_
 
@@ -13,18 +13,18 @@
 
 namespace braid {
 
-// Appends `tokens`, all of one segment where the layers route by segment, any number
-// otherwise.
+// Appends `tokens` to one sequence and updates its caches and last_hidden. Requires that all tokens
+// belong to one segment if any layer routes by segment; otherwise any number is allowed.
 void Advance(const ModelTensors& model, std::span<const int32_t> tokens, SequenceState* sequence);
 
-// Appends tokens[i] to sequences[i] and returns their logits [n][V]. Matrices that all
-// sequences share are read once: attention projections and head, and the FFNs of layers
-// that do not merge experts.
+// Appends tokens[i] to sequences[i] and returns their logits, [n][V]. Matrices that all sequences
+// share are read from memory once for the whole call: the attention projections, the head, and the
+// FFNs of layers that do not merge experts.
 std::vector<std::vector<float>> AdvanceTogether(const ModelTensors& model,
                                                 std::span<const int32_t> tokens,
                                                 std::span<SequenceState* const> sequences);
 
-// Logits [n][V] of hidden states [n, D].
+// Returns the logits [n][V] of the hidden states [n, D].
 std::vector<std::vector<float>> LogitRows(const ModelTensors& model, const at::Tensor& hidden);
 
 }  // namespace braid

@@ -59,7 +59,7 @@ absl::StatusOr<std::vector<std::vector<float>>> CachedDecoder::StepTogether(
 absl::StatusOr<std::vector<std::vector<float>>> CachedDecoder::ScoreContinuations(
     std::span<const std::vector<int32_t>> continuations) {
   if (sequence_.tokens.empty()) {
-    return absl::FailedPreconditionError("ScoreContinuations before Prefill");
+    return absl::FailedPreconditionError("ScoreContinuations was called before Prefill");
   }
   for (size_t i = 0; i < continuations.size(); ++i) {
     const absl::Status status = CheckContinuation(continuations[i]);
@@ -82,9 +82,11 @@ absl::Status CachedDecoder::CheckTokens(std::span<const int32_t> tokens) const {
 
 absl::Status CachedDecoder::CheckStep(int32_t token) const {
   const int64_t limit = model_.config.sequence_length();
-  if (sequence_.tokens.empty()) return absl::FailedPreconditionError("Step before Prefill");
+  if (sequence_.tokens.empty())
+    return absl::FailedPreconditionError("Step was called before Prefill");
   if (sequence_.position() >= limit) {
-    return absl::OutOfRangeError(absl::StrCat("the sequence has reached sequence_length ", limit));
+    return absl::OutOfRangeError(
+        absl::StrCat("the sequence is full: it has reached sequence_length ", limit));
   }
   return CheckTokens({&token, 1});
 }
@@ -106,6 +108,9 @@ std::vector<ExpertMixture> CachedDecoder::Mixtures() const {
   return mixtures;
 }
 
+// A cached position is valid for the new prompt if its token and all tokens before it are the same,
+// and if each layer's routing of it did not depend on tokens that differ. The hidden state of the
+// last prompt token is not cached, so at least one token is always computed.
 int64_t CachedDecoder::Reusable(std::span<const int32_t> prompt) const {
   const std::vector<int32_t>& held = sequence_.tokens;
   const auto differ = std::mismatch(held.begin(), held.end(), prompt.begin(), prompt.end());

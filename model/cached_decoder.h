@@ -1,6 +1,5 @@
-// The Decoder of a model: key-value cache, and the FFN that each layer's router
-// has decided on.
-// Tensor code: private to trainer/model.
+// The implementation of Decoder: a key-value cache, and per layer the FFN chosen by its router.
+// Tensor code: private to model/.
 #ifndef BRAID_MODEL_CACHED_DECODER_H_
 #define BRAID_MODEL_CACHED_DECODER_H_
 
@@ -22,7 +21,7 @@ namespace braid {
 
 class CachedDecoder final : public Decoder {
  public:
-  // `weights` and `tables` stay valid as long as the decoder.
+  // `weights` and `tables` must outlive the decoder.
   CachedDecoder(const v1::ModelConfig& config, const TransformerWeights& weights,
                 const AttentionTables& tables, MergeMode mode);
 
@@ -33,7 +32,7 @@ class CachedDecoder final : public Decoder {
   std::vector<ExpertMixture> Mixtures() const override;
   int64_t reused_tokens() const override { return reused_tokens_; }
 
-  // Step of every decoder, all of one model, as LanguageModel::StepTogether.
+  // Runs Step on every decoder; all belong to one model. See LanguageModel::StepTogether.
   static absl::StatusOr<std::vector<std::vector<float>>> StepTogether(
       std::span<CachedDecoder* const> decoders, std::span<const int32_t> tokens);
 
@@ -41,15 +40,15 @@ class CachedDecoder final : public Decoder {
   absl::Status CheckTokens(std::span<const int32_t> tokens) const;
   absl::Status CheckStep(int32_t token) const;
   absl::Status CheckContinuation(std::span<const int32_t> tokens) const;
-  // Tokens at the beginning of `prompt` that the state is right for; one less than all
-  // at most, as the last one's hidden state is needed.
+  // Returns the number of leading tokens of `prompt` for which the cached state is valid. It is at
+  // most prompt.size() - 1, because the hidden state of the last token is always needed.
   int64_t Reusable(std::span<const int32_t> prompt) const;
-  // Keeps the first `kept` tokens, appends `tokens` and returns the logits after the last.
-  // An error ends the sequence.
+  // Truncates the sequence to its first `kept` tokens, appends `tokens` and returns the logits
+  // after the last one. On an error the sequence is reset.
   absl::StatusOr<std::vector<float>> Continue(int64_t kept, std::span<const int32_t> tokens);
   void Reset();
   void Rewind(int64_t position);
-  // Any number of tokens.
+  // Appends any number of tokens and returns the logits [V] after the last one.
   std::vector<float> Append(std::span<const int32_t> tokens);
 
   const ModelTensors model_;

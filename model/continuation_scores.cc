@@ -14,14 +14,15 @@ namespace {
 
 using Continuations = std::span<const std::vector<int32_t>>;
 
-// These bound the activations of a group, and the scores of its attention.
+// Limits on the activations of a group and on the scores of its attention.
 constexpr size_t kGroupPositions = 4096, kGroupContinuations = 256;
 
 at::Tensor OnDevice(const std::vector<int64_t>& values, const at::Tensor& like) {
   return at::tensor(at::ArrayRef<int64_t>(values), at::kLong).to(like.device());
 }
 
-// Up to the last token of each, which nothing follows: [C, T], filled up with id 0.
+// Returns the input tokens of a group, [C, T]: all tokens of each continuation but the last, which
+// predicts nothing, padded with id 0.
 at::Tensor FedTokens(Continuations all, std::span<const size_t> group, int64_t length) {
   std::vector<int64_t> ids(group.size() * length, 0);
   for (size_t i = 0; i < group.size(); ++i) {
@@ -38,8 +39,8 @@ at::Tensor Attend(const ModelTensors& model, const at::Tensor& qkv, const LayerS
                       layer.values.narrow(1, 0, position));
 }
 
-// Hidden states [C * T, D] after the final norm of tokens [C, T]. What fills up a
-// continuation comes after it, so it has no influence.
+// Returns the hidden states [C * T, D] after the final norm of tokens [C, T]. Padding comes after a
+// continuation, so causal attention keeps it from having any influence.
 at::Tensor RunBranches(const ModelTensors& model, const SequenceState& sequence,
                        const at::Tensor& tokens) {
   const int64_t d = model.config.d_model();
@@ -59,7 +60,7 @@ at::Tensor RunBranches(const ModelTensors& model, const SequenceState& sequence,
   return RmsNorm(h, model.weights.final_norm, epsilon);
 }
 
-// Scores of the group's continuations, one after the other.
+// Returns the scores of the group's continuations, one after the other.
 at::Tensor GroupScores(const ModelTensors& model, const SequenceState& sequence, Continuations all,
                        std::span<const size_t> group, int64_t length) {
   at::Tensor hidden = sequence.last_hidden;
@@ -67,7 +68,8 @@ at::Tensor GroupScores(const ModelTensors& model, const SequenceState& sequence,
     const at::Tensor tokens = FedTokens(all, group, length).to(hidden.device());
     hidden = at::cat({hidden, RunBranches(model, sequence, tokens)});
   }
-  std::vector<int64_t> rows, targets;  // of `hidden`: the sequence's last, then [C, T]
+  // indices into `hidden`: the sequence's last token, then [C, T]
+  std::vector<int64_t> rows, targets;
   for (size_t i = 0; i < group.size(); ++i) {
     const std::vector<int32_t>& tokens = all[group[i]];
     for (size_t t = 0; t < tokens.size(); ++t) {
@@ -84,6 +86,8 @@ at::Tensor GroupScores(const ModelTensors& model, const SequenceState& sequence,
 
 }  // namespace
 
+// Sorting by length keeps the padding of a group small. The first token of a continuation is scored
+// from the sequence's last hidden state, so T tokens need only T - 1 forward positions.
 std::vector<std::vector<float>> ContinuationScores(const ModelTensors& model,
                                                    const SequenceState& sequence,
                                                    Continuations continuations) {

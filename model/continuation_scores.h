@@ -1,5 +1,5 @@
-// Log probabilities of continuations of one sequence, as a batch over its key-value
-// cache. Tensor code: private to trainer/model.
+// Log probabilities of several continuations of one sequence, computed as a batch over its
+// key-value cache. Tensor code: private to model/.
 #ifndef BRAID_MODEL_CONTINUATION_SCORES_H_
 #define BRAID_MODEL_CONTINUATION_SCORES_H_
 
@@ -11,10 +11,10 @@
 
 namespace braid {
 
-// ln p of every token, [C][tokens]. No continuation is empty, holds an id outside the
-// vocabulary or ends beyond sequence_length; the sequence has a token. Continuations
-// are padded to the longest of a group, where alike lengths come together and a group
-// has at most about 4096 positions.
+// Returns ln p of every token of each of C continuations, [C][tokens]. The sequence is unchanged.
+// Requires that the sequence has at least one token and that every continuation is non-empty, holds
+// only ids in the vocabulary and ends within sequence_length. Continuations are sorted by length
+// and padded to the longest of their group; a group has at most about 4096 positions.
 std::vector<std::vector<float>> ContinuationScores(
     const ModelTensors& model, const SequenceState& sequence,
     std::span<const std::vector<int32_t>> continuations);

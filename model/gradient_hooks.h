@@ -1,5 +1,5 @@
-// Tells when the gradient of a leaf is complete in a backward pass. Tensor code:
-// private to trainer/model.
+// Reports when the gradient of a leaf is complete during a backward pass. Tensor code: private to
+// model/.
 #ifndef BRAID_MODEL_GRADIENT_HOOKS_H_
 #define BRAID_MODEL_GRADIENT_HOOKS_H_
 
@@ -14,15 +14,15 @@
 
 namespace braid {
 
-// Autograd adds to a leaf's gradient once a backward pass, however often the leaf is
-// used, and runs the hook after that, in the thread that called backward() (on CPU).
-// A leaf that the pass does not reach has no call.
+// Hooks on the gradient accumulators of all weights. Autograd adds to the gradient of a leaf once
+// per backward pass, however often the leaf is used, and runs the hook after that, in the thread
+// that called backward() (on CPU). A leaf that the pass does not reach triggers no call.
 class GradientHooks {
  public:
-  // The leaves' gradients are views of the flat array `gradients`.
+  // Requires that the gradients of all leaves are views of the flat array `gradients`.
   GradientHooks(const TransformerWeights& weights, const at::Tensor& gradients);
 
-  // Calls go to `ready` during the life of the result; to nobody when it is empty.
+  // Routes calls to `ready` during the lifetime of the scope. An empty function receives none.
   class Scope {
    public:
     Scope(GradientHooks* hooks, const GradientsReady& ready) : hooks_(hooks) {
@@ -39,9 +39,9 @@ class GradientHooks {
  private:
   void Watch(const at::Tensor& leaf, const at::Tensor& gradients);
 
-  // Shared with the hooks, which autograd owns.
+  // Shared with the hooks, which are owned by autograd.
   std::shared_ptr<const GradientsReady*> target_ = std::make_shared<const GradientsReady*>();
-  // A leaf itself refers only weakly to the node that adds to its gradient.
+  // Keeps the accumulator nodes alive: a leaf refers to its own node only weakly.
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
 };
 

@@ -21,7 +21,7 @@
 namespace braid {
 namespace {
 
-// In huge pages: kernels walk through many experts at once.
+// Allocates a flat array in huge pages, because kernels walk through many experts at once.
 at::Tensor LongLivedArray(int64_t size) {
   void* memory = AllocateHuge(static_cast<size_t>(size) * sizeof(float));
   return at::from_blob(
@@ -97,8 +97,8 @@ class LanguageModel::Impl {
   absl::Status CheckTokens(std::span<const int32_t> inputs, int64_t batch_size) const {
     const auto size = static_cast<int64_t>(inputs.size());
     if (batch_size < 1 || size < batch_size || size % batch_size != 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("inputs: ", size, " tokens do not make ", batch_size, " sequences"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "inputs: ", size, " tokens cannot be divided into ", batch_size, " sequences"));
     }
     if (size / batch_size > config_.sequence_length()) {
       return absl::InvalidArgumentError(absl::StrCat("inputs: sequences of ", size / batch_size,
@@ -122,6 +122,9 @@ class LanguageModel::Impl {
     return RunTransformer(config_, weights_, tables_, TokenTensor(inputs, batch_size), mode);
   }
 
+  // Parameters are autograd leaves whose gradients are views of gradients_ (see BindWeights), so
+  // backward accumulates into the flat buffer in place, over any number of calls. GradientHooks
+  // reports each leaf to `gradients_ready` when its accumulation has finished.
   TrainResult ForwardBackward(std::span<const int32_t> inputs, std::span<const int32_t> targets,
                               int64_t batch_size, double gradient_scale, bool measure_routing,
                               const GradientsReady& gradients_ready) {

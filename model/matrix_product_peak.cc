@@ -13,7 +13,7 @@ double MeasureMatrixProductPeak() {
   constexpr int kRuns = 4;
   const at::NoGradGuard no_gradients;
   const at::Tensor a = at::ones({kExtent, kExtent}, at::kFloat), b = at::ones_like(a);
-  at::Tensor product = at::mm(a, b);  // wakes threads and touches memory
+  at::Tensor product = at::mm(a, b);  // warm-up: starts threads and touches memory
   double best = 0;
   for (int run = 0; run < kRuns; ++run) {
     const auto start = std::chrono::steady_clock::now();

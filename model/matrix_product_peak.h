@@ -1,11 +1,11 @@
-// How fast this process multiplies matrices at best.
+// Measures the highest matrix product rate of this process.
 #ifndef BRAID_MODEL_MATRIX_PRODUCT_PEAK_H_
 #define BRAID_MODEL_MATRIX_PRODUCT_PEAK_H_
 
 namespace braid {
 
-// 1e9 FLOP/s of single-precision products of square matrices, the best of a few,
-// with the threads of SetModelThreads. Takes about a tenth of a second.
+// Returns the rate in GFLOP/s of single-precision products of square matrices: the best of a few
+// trials, with the threads set by SetModelThreads. Takes about 0.1 s.
 double MeasureMatrixProductPeak();
 
 }  // namespace braid

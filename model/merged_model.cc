@@ -25,7 +25,7 @@ absl::Status CheckMergingWeights(const v1::ModelConfig& config,
                                  std::span<const std::vector<double>> weights) {
   if (!MergesExperts(config.routing())) {
     return absl::InvalidArgumentError(
-        absl::StrCat("merging: the router is ", v1::Router_Name(config.routing().router()),
+        absl::StrCat("merging experts: the router is ", v1::Router_Name(config.routing().router()),
                      ", expected CAUSAL_SEGMENT or PREFIX, which merge experts"));
   }
   const std::vector<int> layers = MoeLayers(config);

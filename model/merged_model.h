@@ -1,4 +1,4 @@
-// Experts merged with the same weights for all segments: a dense model.
+// Merges the experts of a model with the same weights for all segments, which gives a dense model.
 #ifndef BRAID_MODEL_MERGED_MODEL_H_
 #define BRAID_MODEL_MERGED_MODEL_H_
 
@@ -21,8 +21,8 @@ namespace braid {
 absl::StatusOr<std::unique_ptr<LanguageModel>> MergeExperts(
     LanguageModel& model, std::span<const std::vector<double>> weights);
 
-// sum_i weights[i] * experts[i], where `experts` holds weights.size() matrices
-// one after the other.
+// Computes sum_i weights[i] * experts[i]. `experts` holds weights.size() matrices one after the
+// other, each of merged.size() elements.
 void MergeMatrices(std::span<const float> experts, std::span<const float> weights,
                    std::span<float> merged);
 

@@ -10,7 +10,7 @@
 namespace braid {
 namespace {
 
-// Whatever BLAS is loaded; nothing to do when it is not OpenBLAS.
+// Sets the thread count of OpenBLAS if it is the BLAS that is loaded; does nothing for others.
 void SetBlasThreads(int num_threads) {
   using SetThreads = void (*)(int);
   if (auto set = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"))) {
@@ -18,8 +18,8 @@ void SetBlasThreads(int num_threads) {
   }
 }
 
-// Keeps freed tensors in the process: by default glibc returns every large one
-// to the kernel, which must clear its pages again at the next use.
+// Keeps freed tensors in the process: by default glibc returns every large block to the kernel,
+// which must clear its pages again at the next use.
 void KeepFreedMemory() {
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, 2000 << 20);

@@ -1,5 +1,5 @@
-// What a decoder holds of its sequence, and what it reads of the model. Tensor
-// code: private to trainer/model.
+// The state that a decoder keeps of its sequence, and the tensors of the model that it reads.
+// Tensor code: private to model/.
 #ifndef BRAID_MODEL_SEQUENCE_STATE_H_
 #define BRAID_MODEL_SEQUENCE_STATE_H_
 
@@ -16,7 +16,7 @@
 
 namespace braid {
 
-// All of it outlives whatever holds one.
+// References to a model's tensors. The referenced objects must outlive every holder.
 struct ModelTensors {
   const v1::ModelConfig& config;
   const TransformerWeights& weights;
@@ -31,7 +31,7 @@ struct LayerState {
 struct SequenceState {
   std::vector<LayerState> layers;
   std::vector<int32_t> tokens;
-  at::Tensor last_hidden;  // [1, D] after the final norm, of the last token
+  at::Tensor last_hidden;  // [1, D]: the state of the last token after the final norm.
 
   int64_t position() const { return static_cast<int64_t>(tokens.size()); }
 };

@@ -1,5 +1,4 @@
-// The border between the tensor library, which throws, and absl::Status.
-// Private to trainer/model.
+// Converts exceptions of the tensor library to absl::Status. Private to model/.
 #ifndef BRAID_MODEL_TENSOR_GUARD_H_
 #define BRAID_MODEL_TENSOR_GUARD_H_
 
@@ -14,8 +13,8 @@
 
 namespace braid {
 
-// Runs `body` and returns its value. Failed allocations become
-// ResourceExhausted, everything else the library throws Internal.
+// Runs `body` and returns its value. Failed allocations become ResourceExhausted; every other
+// exception of the library becomes Internal.
 template <class T, class Body>
 absl::StatusOr<T> CatchTensorErrors(Body body) {
   try {
@@ -24,7 +23,8 @@ absl::StatusOr<T> CatchTensorErrors(Body body) {
     return absl::ResourceExhaustedError("out of memory in a tensor computation");
   } catch (const c10::Error& error) {
     const absl::string_view what = error.what_without_backtrace();
-    // The library has no type for it; these are the CPU's and CUDA's wordings.
+    // The library has no exception type for failed allocations; these are the messages of its CPU
+    // and CUDA allocators.
     if (what.find("allocate memory") != what.npos || what.find("out of memory") != what.npos) {
       return absl::ResourceExhaustedError(absl::StrCat("out of memory: ", what));
     }
@@ -34,7 +34,7 @@ absl::StatusOr<T> CatchTensorErrors(Body body) {
   }
 }
 
-// The same with autograd off.
+// Same as CatchTensorErrors, with autograd disabled.
 template <class T, class Body>
 absl::StatusOr<T> WithoutGradients(Body body) {
   return CatchTensorErrors<T>([&] {

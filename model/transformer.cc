@@ -15,7 +15,7 @@
 namespace braid {
 namespace {
 
-// Finds parameters in the flat array by name.
+// Looks up parameters in the flat array by name.
 class Binder {
  public:
   Binder(const v1::ModelConfig& config, const at::Tensor& values, const at::Tensor& gradients)
@@ -23,8 +23,8 @@ class Binder {
     for (const ParameterSpec& spec : ParameterLayout(config)) offsets_[spec.name] = spec.offset;
   }
 
-  // The leaf that starts at parameter `name`; its shape may span the parameters
-  // behind it.
+  // Returns the leaf that starts at parameter `name`. Its shape may cover the parameters that
+  // follow, as for q, k and v.
   at::Tensor Bind(const std::string& name, at::IntArrayRef shape) const {
     const auto found = offsets_.find(name);
     BRAID_CHECK(found != offsets_.end()) << name;
@@ -34,7 +34,8 @@ class Binder {
     at::Tensor leaf = view(values_);
     if (gradients_.defined()) {
       leaf.set_requires_grad(true);
-      // Preset, so that autograd adds in place and never replaces the buffer.
+      // The gradient is set in advance, so that autograd adds to it in place and never replaces the
+      // buffer.
       leaf.mutable_grad() = view(gradients_);
     }
     return leaf;

@@ -1,9 +1,9 @@
-// The decoder as tensor arithmetic: bound weights and the full forward pass.
-// Tensor code: private to trainer/model. Any floating type and device.
+// The decoder as tensor arithmetic: bound weights and the full forward pass. Tensor code: private
+// to model/. Works for any floating type and device.
 //
-// A layer, for the residual stream h [T, D]:
+// A layer updates the residual stream h [T, D], T = B * L:
 //   h += attention(RmsNorm(h) Wqkv^T) Wo^T
-//   h += ffn(RmsNorm(h))      as the layer's router says (routing/router.h)
+//   h += ffn(RmsNorm(h))      as decided by the layer's router (routing/router.h)
 #ifndef BRAID_MODEL_TRANSFORMER_H_
 #define BRAID_MODEL_TRANSFORMER_H_
 
@@ -31,29 +31,29 @@ struct TransformerWeights {
   at::Tensor embedding;  // [V, D]
   std::vector<LayerWeights> layers;
   at::Tensor final_norm;  // [D]
-  at::Tensor head;        // [V, D], the embedding itself when tied
+  at::Tensor head;        // [V, D]; the embedding itself when tied
 };
 
-// Views of a flat array in ParameterLayout order. With `gradients` defined (same
-// layout) the views are autograd leaves whose gradients accumulate there.
+// Returns views of a flat array in ParameterLayout order. When `gradients` (same layout) is
+// defined, the views are autograd leaves whose gradients accumulate in it.
 TransformerWeights BindWeights(const v1::ModelConfig& config, const at::Tensor& values,
                                const at::Tensor& gradients);
 
-// Attention tables for every position of a sequence.
+// Returns rotary attention tables for every position up to sequence_length.
 AttentionTables TablesFor(const v1::ModelConfig& config, const at::TensorOptions& options);
 
-// Routing weights of a layer with experts: RoutedFfn::weights, [B, R, E].
+// Routing weights of one layer with experts, [B, R, E]: a copy of RoutedFfn::weights.
 struct LayerRoutingTensor {
   int layer = 0;
   at::Tensor weights;
 };
 
 struct HiddenStates {
-  at::Tensor hidden;  // [B * L, D] after the final norm
+  at::Tensor hidden;  // [B * L, D], after the final norm
   std::vector<LayerRoutingTensor> routing;
 };
 
-// tokens [B, L] int64. The last segment may be partial.
+// Runs the forward pass of tokens [B, L] int64. The last segment may be partial.
 HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeights& weights,
                             const AttentionTables& tables, const at::Tensor& tokens,
                             MergeMode mode);

@@ -13,7 +13,8 @@
 namespace braid {
 namespace {
 
-// "...mlp.experts.gate_proj.weight" -> "...mlp.gate_proj.weight".
+// Returns the name of the dense parameter: "...mlp.experts.gate_proj.weight" ->
+// "...mlp.gate_proj.weight".
 std::string DenseName(const std::string& name) {
   constexpr char kExperts[] = ".experts.";
   const size_t at = name.find(kExperts);
@@ -21,7 +22,7 @@ std::string DenseName(const std::string& name) {
   return name.substr(0, at) + "." + name.substr(at + sizeof(kExperts) - 1);
 }
 
-// The configuration without what upcycling may change.
+// Returns the configuration without the fields that upcycling may change.
 std::string SharedShape(const v1::ModelConfig& config) {
   v1::ModelConfig shared = DenseCounterpart(config);
   shared.clear_preset();
@@ -30,8 +31,12 @@ std::string SharedShape(const v1::ModelConfig& config) {
 }
 
 absl::Status CheckUpcyclable(const v1::ModelConfig& dense, const v1::ModelConfig& moe) {
-  if (UsesExperts(dense)) return absl::InvalidArgumentError("upcycling: the source has experts");
-  if (!UsesExperts(moe)) return absl::InvalidArgumentError("upcycling: the target has no experts");
+  if (UsesExperts(dense))
+    return absl::InvalidArgumentError(
+        "upcycling: the source model has experts, expected a dense model");
+  if (!UsesExperts(moe))
+    return absl::InvalidArgumentError(
+        "upcycling: the target model is dense, expected one with experts");
   if (SharedShape(dense) == SharedShape(moe)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("upcycling: the models differ in more than routing: got {", SharedShape(moe),

@@ -1,5 +1,5 @@
-// Sparse upcycling (arXiv 2405.03133, appendix G.3): a dense model becomes an
-// expert model; where experts are merged, one that computes the same function.
+// Sparse upcycling (arXiv 2405.03133, appendix G.3): turns a dense model into an expert model. If
+// the router merges experts, the result computes the same function.
 #ifndef BRAID_MODEL_UPCYCLING_H_
 #define BRAID_MODEL_UPCYCLING_H_
 
@@ -12,25 +12,25 @@
 
 namespace braid {
 
-// Returns a new model of configuration `moe`: shared parameters equal those of
-// `dense`, every expert is a copy of its layer's dense FFN, routers start from
-// `seed`. With a router that merges experts its loss equals that of `dense`,
-// because routing weights sum to 1; expert choice scales by scores instead.
-// InvalidArgument when the two shapes differ in more than routing.
+// Returns a new model of configuration `moe`: shared parameters equal those of `dense`, every
+// expert is a copy of its layer's dense FFN, routers are initialized from `seed`. With a router
+// that merges experts its loss equals that of `dense`, because routing weights sum to 1; expert
+// choice scales outputs by scores instead. InvalidArgument when the two shapes differ in more than
+// routing.
 absl::StatusOr<std::unique_ptr<LanguageModel>> Upcycle(LanguageModel& dense,
                                                        const v1::ModelConfig& moe, uint64_t seed);
 
-// Where one parameter of an upcycled model came from.
+// The origin of one parameter of an upcycled model.
 struct ParameterOrigin {
   // Index into the dense model's parameters(); -1 for a router.
   int64_t dense_parameter = -1;
-  // How many copies lie one after the other in the parameter: E for expert
-  // matrices, else 1. Each copy's gradient is about 1/copies of the original's,
-  // so first moments carry over as m / copies, second ones as v / copies^2.
+  // Number of copies of the dense parameter that the parameter holds: E for expert matrices, else
+  // 1. The gradient of each copy is about 1/copies of the original's, so first moments carry over
+  // as m / copies and second moments as v / copies^2.
   int copies = 1;
 };
 
-// One origin for each of the expert model's parameters().
+// Returns one origin for each of the expert model's parameters().
 std::vector<ParameterOrigin> UpcycledOrigins(LanguageModel& dense, LanguageModel& moe);
 
 }  // namespace braid

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
-#include "report/fast_metrics.h"
 #include "runs/run_evaluation.h"
 
 namespace braid {
@@ -99,7 +98,7 @@ void NoteWhatIsMissing(ReportRun* report) {
 absl::StatusOr<ReportRun> ReadReportRun(const RunDirectory& run) {
   ReportRun report;
   ASSIGN_OR_RETURN(report.spec, run.ReadSpec());
-  ASSIGN_OR_RETURN(report.metrics, ReadAllMetrics(run));
+  ASSIGN_OR_RETURN(report.metrics, run.ReadMetrics(0));
   ASSIGN_OR_RETURN(report.evaluation, ReadEvaluation(run));
   ASSIGN_OR_RETURN(report.sample_text, ReadIfPresent(run.root() / "sample.txt"));
   const std::filesystem::path dataset = report.spec.dataset_dir();

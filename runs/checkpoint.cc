@@ -89,7 +89,7 @@ absl::Status CheckMetadata(const fs::path& path, const SafetensorsFile& file,
   return absl::OkStatus();
 }
 
-// Copies elements `part` of tensor `name`, whose first element is number held.begin.
+// Copies the elements `part` of tensor `name`; the first element in the file has index held.begin.
 absl::Status FillPart(const fs::path& path, const SafetensorsFile& file, const char* name,
                       Shard held, Shard part, std::span<float> target) {
   ASSIGN_OR_RETURN(const std::span<const float> values, file.Float(name));
@@ -187,9 +187,12 @@ absl::Status ReadWeights(const fs::path& checkpoint, const CheckpointState& stat
   if (missing.empty()) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(checkpoint.string(), " lacks tensor ",
                                           missing.begin()->first,
-                                          " that model.textproto in it asks for"));
+                                          ", which its model.textproto requires"));
 }
 
+// Moments are stored as W ranges of one flat array and read as the range of this rank, so the
+// number of ranks may change between attempts: each rank opens only the files that overlap with its
+// range. The layout fingerprint ensures that both sides number the elements in the same way.
 absl::Status ReadMoments(const fs::path& checkpoint, const CheckpointState& state,
                          std::span<const CheckpointTensor> tensors,
                          const CheckpointMoments& wanted) {

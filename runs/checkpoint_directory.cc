@@ -28,8 +28,8 @@ absl::Status Remove(const fs::path& path) {
   return error ? SystemError("remove", path, error.value()) : absl::OkStatus();
 }
 
-// Renamed first: a removal that is cut short leaves no half checkpoint that
-// looks like a whole one.
+// Renames the checkpoint first, so that an interrupted removal does not leave a partial checkpoint
+// under a valid name.
 absl::Status RemoveCheckpoint(const fs::path& checkpoint) {
   fs::path aside = checkpoint;
   aside += ".old";
@@ -51,7 +51,7 @@ bool IsLeftoverName(const std::string& name) {
   return absl::StartsWith(name, kPrefix) && absl::EndsWith(name, kTemporary);
 }
 
-// Names in `directory` that `wanted` is true for; none when it does not exist.
+// Returns the names in `directory` for which `wanted` is true; none when it does not exist.
 absl::StatusOr<std::vector<std::string>> List(const fs::path& directory,
                                               bool (*wanted)(const std::string&)) {
   std::vector<std::string> names;
@@ -78,7 +78,7 @@ fs::path StagingPath(const fs::path& checkpoints, int64_t step, const std::strin
   return path;
 }
 
-// Sorted by number: step numbers of more than eight digits make longer names.
+// Sorts by number, since step numbers of more than eight digits make longer names.
 absl::StatusOr<std::vector<std::string>> ListCheckpoints(const fs::path& directory) {
   ASSIGN_OR_RETURN(std::vector<std::string> names, List(directory, IsCheckpointName));
   std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
@@ -100,7 +100,7 @@ absl::StatusOr<std::optional<fs::path>> FirstGoodCheckpoint(const fs::path& chec
     RETURN_IF_ERROR(verify(checkpoints / name, &damage));
     if (damage.ok()) return checkpoints / name;
     warnings << "checkpoint " << (checkpoints / name).string()
-             << " is damaged and not used: " << damage.message() << std::endl;
+             << " is damaged and was skipped: " << damage.message() << std::endl;
   }
   if (names.empty()) return std::nullopt;
   return absl::DataLossError(absl::StrCat("none of the ", names.size(), " checkpoints in ",
@@ -121,6 +121,9 @@ absl::StatusOr<std::optional<fs::path>> NewestGoodCheckpoint(const fs::path& che
   return FirstGoodCheckpoint(checkpoints, names, verify, warnings);
 }
 
+// At every instant the final name denotes nothing or a complete checkpoint: the old directory is
+// moved aside by one rename, the new one takes its place by another. A crash between the two loses
+// only a checkpoint that was damaged.
 absl::Status PublishCheckpoint(const fs::path& checkpoints, int64_t step, const fs::path& staging) {
   const fs::path final_path = CheckpointPath(checkpoints, step);
   std::error_code error;

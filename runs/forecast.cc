@@ -45,7 +45,7 @@ absl::StatusOr<v1::ForecastRequest> Resolve(v1::ForecastRequest request) {
   return request;
 }
 
-// The rank with the most sequences.
+// Returns the number of sequences of the rank with the most.
 int64_t SequencesOfARank(const v1::ForecastRequest& request) {
   return (request.global_batch_size() + request.world_size() - 1) / request.world_size();
 }
@@ -79,8 +79,8 @@ void FillWork(const v1::ModelConfig& model, const v1::ForecastRequest& request,
   forecast->set_zero_1_bytes(sum / 2 + spread);
 }
 
-// With ZeRO-1, the default: half of the bytes are gradients, which may travel
-// during the last backward pass, and half are weights, after the update.
+// Assumes ZeRO-1, the default: half of the bytes are gradients, whose transfer may overlap with the
+// last backward pass, and half are weights, sent after the update.
 void FillTimes(const v1::ModelConfig& model, v1::Forecast* forecast) {
   const v1::ForecastRequest& request = forecast->request();
   if (request.gflops_per_rank() == 0) return;

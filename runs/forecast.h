@@ -1,4 +1,4 @@
-// What a training run will need and send, before it is started.
+// Predicts the memory and communication of a training run before it starts.
 #ifndef BRAID_RUNS_FORECAST_H_
 #define BRAID_RUNS_FORECAST_H_
 
@@ -10,14 +10,14 @@
 
 namespace braid {
 
-// Bytes that each rank of a ring sends (and receives), of an array of `bytes`:
-// half of it for a reduce-scatter or all-gather, all for an all-reduce (Patarasuk,
-// Yuan, 2009): 2 (W - 1) / W.
+// Returns the bytes that each rank of a ring all-reduce of `bytes` sends, and receives: 2 (W - 1) /
+// W times `bytes`, half of it for the reduce-scatter and half for the all-gather (Patarasuk and
+// Yuan, 2009).
 double RingAllReduceBytes(int64_t bytes, int world_size);
 
-// Pure arithmetic from a resolved configuration. InvalidArgument names a field of
-// `request` that is out of range; Unimplemented for routers that choose experts
-// instead of merging them, whose activations depend on the choice.
+// Predicts from a resolved configuration; pure arithmetic. InvalidArgument names a field of
+// `request` that is out of range; Unimplemented for expert choice, whose activations depend on the
+// choice.
 absl::StatusOr<v1::Forecast> ForecastTraining(const v1::ModelConfig& resolved,
                                               const v1::ForecastRequest& request);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kRounds = 8;
 
-// Half the bits of the smallest even number of them that holds `size`.
+// Returns half the number of bits of the smallest even number of bits that can represent `size`.
 int HalfBits(uint64_t size) {
   return std::max(1, (static_cast<int>(std::bit_width(size - 1)) + 1) / 2);
 }
@@ -28,7 +28,7 @@ uint64_t Feistel(uint64_t index, int half_bits, uint64_t key) {
   return (left << half_bits) | right;
 }
 
-// The rounds of Feistel, undone from the last to the first.
+// Undoes the Feistel rounds from last to first.
 uint64_t InverseFeistel(uint64_t index, int half_bits, uint64_t key) {
   const uint64_t mask = (uint64_t{1} << half_bits) - 1;
   uint64_t left = index >> half_bits;
@@ -57,8 +57,8 @@ uint64_t PermutedIndex(uint64_t index, uint64_t size, uint64_t key) {
 
 uint64_t OriginalIndex(uint64_t permuted, uint64_t size, uint64_t key) {
   BRAID_CHECK(permuted < size) << permuted << " of " << size;
-  // The walk from the original passes only through indices outside, so the walk
-  // back meets no other one inside before it.
+  // The forward walk leaves the range after its start and returns to it only at its end, so the
+  // backward walk stops at the first index in the range.
   do {
     permuted = InverseFeistel(permuted, HalfBits(size), key);
   } while (permuted >= size);
@@ -99,7 +99,7 @@ std::vector<int64_t> InstanceSchedule::StepsOf(int64_t instance, int64_t num_ste
                       Mix64(key_, static_cast<uint64_t>(epoch)));
     const int64_t step =
         (epoch * num_instances_ + static_cast<int64_t>(place)) / global_batch_size_;
-    // A batch larger than an epoch can have an instance twice.
+    // A batch larger than an epoch may contain an instance twice.
     const bool repeats = !steps.empty() && steps.back() == step;
     if (step < num_steps && !repeats) steps.push_back(step);
   }

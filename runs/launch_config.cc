@@ -16,10 +16,10 @@ namespace {
 
 constexpr size_t kShownBytes = 80;
 constexpr size_t kMaxPathBytes = 1024;
-// Far beyond use; sums of them fit.
+// Far above practical use, yet sums of such values cannot overflow.
 constexpr int32_t kLaunchConfigMaxRanks = 1 << 20;
 constexpr int32_t kMaxHosts = 1 << 16;
-// Slurm warns the supervisor two minutes before the end, and looks once a minute.
+// Slurm warns the supervisor two minutes before the limit, with a resolution of one minute.
 constexpr int32_t kMinLimitMinutes = 5;
 constexpr int32_t kMaxLimitMinutes = 366 * 24 * 60;
 
@@ -29,14 +29,15 @@ absl::Status Bad(std::string_view field, std::string_view got, std::string_view 
                                                  std::string(expected)));
 }
 
-// As it may be shown: whoever sent it must not draw on a terminal or a log.
+// Returns text that is safe to print: a client must not be able to write control characters to a
+// terminal or a log.
 std::string Quoted(std::string_view text) {
   const std::string shown(text.substr(0, kShownBytes));
   return absl::StrCat("\"", absl::CHexEscape(shown), "\"",
                       text.size() > kShownBytes ? " (cut)" : "");
 }
 
-// A kind of name: what its first and last byte and those between may be.
+// The characters allowed in one kind of name: at its two ends and in between.
 struct NameRule {
   std::string_view inner;  // besides letters and digits
   bool lower_case;         // letters are a-z only
@@ -60,7 +61,7 @@ bool IsLetterOrDigit(char c, bool lower_case) {
   return absl::ascii_isalnum(byte) && !(lower_case && absl::ascii_isupper(byte));
 }
 
-// Letters and digits at both ends: a leading dash would be an option.
+// Both ends must be letters or digits: a leading dash would be read as an option.
 bool Follows(const NameRule& rule, std::string_view text) {
   if (text.empty() || text.size() > rule.max_bytes) return false;
   if (!IsLetterOrDigit(text.front(), rule.lower_case)) return false;
@@ -83,7 +84,7 @@ absl::Status CheckRange(std::string_view field, int64_t got, int64_t minimum, in
   return Bad(field, absl::StrCat(got), absl::StrCat(minimum, " to ", maximum));
 }
 
-// "8", "0.5", "500m", "32Gi".
+// Returns whether the text is a quantity such as "8", "0.5", "500m" or "32Gi".
 bool IsQuantity(std::string_view text) {
   static const auto* const suffixes = new std::set<std::string_view>{
       "", "m", "k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti", "Pi"};
@@ -145,7 +146,7 @@ absl::Status ResolveKubernetes(int32_t world_size, v1::KubernetesConfig* kuberne
                           "), since all workers have the same number of ranks"));
 }
 
-// A section of another backend is a mistake that would otherwise pass in silence.
+// Rejects sections for other backends: they are mistakes that would otherwise be ignored silently.
 absl::Status CheckSections(const v1::LaunchConfig& launch) {
   const v1::LaunchBackend backend = launch.backend();
   const std::string only = absl::StrCat("nothing with backend ", v1::LaunchBackend_Name(backend));

@@ -14,7 +14,7 @@
 namespace braid {
 namespace {
 
-// The leading lines of the file that are whole and of steps up to `step`.
+// Returns the leading lines of the file that are complete and belong to steps up to `step`.
 std::string LinesUpTo(const std::filesystem::path& path, int64_t step) {
   std::ifstream file(path, std::ios::binary);
   std::string kept;
@@ -55,7 +55,7 @@ absl::Status MetricsLog::Append(const v1::StepMetrics& metrics) {
   const std::string line = MetricsLine(metrics) + "\n";
   const ssize_t written = ::write(descriptor_, line.data(), line.size());
   if (written < 0) return SystemError("write", path_, errno);
-  // The system writes less than asked only when the device is full.
+  // A regular file accepts fewer bytes than requested only when the device is full.
   if (static_cast<size_t>(written) < line.size()) return SystemError("write", path_, ENOSPC);
   return absl::OkStatus();
 }

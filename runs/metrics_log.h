@@ -1,5 +1,4 @@
-// metrics.jsonl as its writer sees it: one StepMetrics per line, in step order,
-// each step once.
+// The writer of metrics.jsonl: one StepMetrics per line, in step order, each step once.
 #ifndef BRAID_RUNS_METRICS_LOG_H_
 #define BRAID_RUNS_METRICS_LOG_H_
 
@@ -14,24 +13,24 @@
 
 namespace braid {
 
-// One line without newline: proto3 JSON, snake_case names, every scalar present.
+// Returns one line without newline: proto3 JSON, snake_case names, every scalar present.
 std::string MetricsLine(const v1::StepMetrics& metrics);
 
 class MetricsLog {
  public:
-  // Opens the log to continue after `step`: lines of later steps, and a last line
-  // cut short by a crash, are removed.
+  // Opens the log to continue after `step`. Removes the lines of later steps, and a last line cut
+  // short by a crash.
   static absl::StatusOr<std::unique_ptr<MetricsLog>> Open(const std::filesystem::path& path,
                                                           int64_t step);
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;
   MetricsLog& operator=(const MetricsLog&) = delete;
 
-  // In one write, so that a reader sees whole lines.
+  // Appends a line in a single write, so that readers see whole lines.
   absl::Status Append(const v1::StepMetrics& metrics);
 
-  // Flushes to the device: before a checkpoint is published, so that the lines up
-  // to its step outlive a power cut with it. From any thread.
+  // Flushes to the device. Called before a checkpoint is published, so that after a power cut the
+  // log reaches at least to the checkpoint's step. Callable from any thread.
   absl::Status Sync();
 
  private:

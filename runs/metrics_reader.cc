@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/file_error.h"
-#include "google/protobuf/util/json_util.h"
+#include "runs/metrics_line.h"
 
 namespace braid {
 
@@ -16,10 +16,8 @@ bool MetricsReader::NextLine() {
 }
 
 absl::StatusOr<v1::StepMetrics> MetricsReader::Parse() const {
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;
   v1::StepMetrics metrics;
-  if (google::protobuf::util::JsonStringToMessage(line_, &metrics, options).ok()) return metrics;
+  if (ParseMetricsLine(line_, &metrics)) return metrics;
   return CorruptFile(path_, {.what = absl::StrCat("line ", line_number_),
                              .offset = offset_ - std::ssize(line_) - 1,
                              .got = line_.substr(0, 80),

@@ -1,4 +1,4 @@
-// metrics.jsonl line by line, in memory that does not grow with the run.
+// Reads metrics.jsonl line by line, in memory that does not grow with the run.
 #ifndef BRAID_RUNS_METRICS_READER_H_
 #define BRAID_RUNS_METRICS_READER_H_
 
@@ -13,27 +13,29 @@
 
 namespace braid {
 
+// A reader of one file. A file that does not exist has no lines.
+//
 //   MetricsReader reader(run.metrics());
 //   while (reader.NextLine()) {
 //     ASSIGN_OR_RETURN(const v1::StepMetrics metrics, reader.Parse());
 //   }
 class MetricsReader {
  public:
-  // A file that does not exist has no lines.
   explicit MetricsReader(std::filesystem::path path)
       : path_(std::move(path)), file_(path_, std::ios::binary) {}
 
-  // False at the end. A last line without newline is still being written, and not read.
+  // Reads the next line; returns false at the end. A last line without newline is still being
+  // written and is not read.
   bool NextLine();
   const std::string& line() const { return line_; }
-  // From 1.
+  // Returns the number of the current line, from 1.
   int64_t line_number() const { return line_number_; }
 
-  // The line as metrics; DataLoss names file, line and offset of one that is none.
+  // Parses the current line. DataLoss names file, line and offset when it is not a StepMetrics.
   absl::StatusOr<v1::StepMetrics> Parse() const;
 
-  // Requires NextLine() to have returned false. From the first line again, to the same last
-  // one, whatever the trainer has added or, resuming, cut off since.
+  // Returns to the first line. The second pass ends at the same last line, even if the trainer has
+  // appended lines or, on resuming, removed some since. Requires NextLine() to have returned false.
   void Rewind();
 
  private:
@@ -41,7 +43,7 @@ class MetricsReader {
   std::ifstream file_;
   std::string line_;
   int64_t line_number_ = 0;
-  int64_t offset_ = 0;  // behind line_
+  int64_t offset_ = 0;  // of the end of line_
   int64_t last_line_ = INT64_MAX;
 };
 

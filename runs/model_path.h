@@ -1,4 +1,4 @@
-// From what a person calls a model to the checkpoint to load.
+// Finds the checkpoint to load for a path given by a user.
 #ifndef BRAID_RUNS_MODEL_PATH_H_
 #define BRAID_RUNS_MODEL_PATH_H_
 
@@ -12,13 +12,13 @@ namespace braid {
 
 struct ModelPath {
   std::filesystem::path checkpoint;
-  // The run directory it belongs to, when there is one.
+  // The run directory that contains the checkpoint, if there is one.
   std::optional<std::filesystem::path> run;
 };
 
-// `path` is a checkpoint directory, or a run directory, whose newest good
-// checkpoint is taken; damaged ones are named on `warnings`. NotFound when it is
-// neither or holds no checkpoint yet, saying what was expected there.
+// Finds the model at `path`: a checkpoint directory, or a run directory, whose newest good
+// checkpoint is used. Damaged ones are reported on `warnings`. NotFound, with what is expected
+// there, when it is neither or holds no checkpoint yet.
 absl::StatusOr<ModelPath> FindModel(const std::filesystem::path& path, std::ostream& warnings);
 
 }  // namespace braid

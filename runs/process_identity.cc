@@ -22,7 +22,7 @@ struct ProcessStat {
   uint64_t start_time = 0;
 };
 
-// Files below /proc have no size; they are read to the end.
+// Files in /proc report size 0, so they are read until the end.
 std::string ReadProcFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(in), {});
@@ -30,8 +30,8 @@ std::string ReadProcFile(const std::string& path) {
 
 std::optional<ProcessStat> ReadStat(int64_t pid) {
   const std::string text = ReadProcFile(absl::StrCat("/proc/", pid, "/stat"));
-  // The second field is the program's name in parentheses and may itself hold
-  // spaces and parentheses: count from the last one.
+  // The second field is the program's name in parentheses, which may itself contain spaces and
+  // parentheses: fields are counted from the last one.
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   std::istringstream fields(text.substr(name_end + 1));
@@ -52,7 +52,7 @@ std::string ReadId(const std::string& path) {
 
 std::string BootId() { return ReadId("/proc/sys/kernel/random/boot_id"); }
 
-// Images of machines and containers are copied with their id: the host name tells them apart.
+// Copied images of machines and containers share an id; the host name distinguishes them.
 std::string Machine() { return absl::StrCat(ReadId("/etc/machine-id"), "/", HostName()); }
 
 std::string PidNamespace() {
@@ -69,7 +69,7 @@ std::string HostName() {
 
 absl::StatusOr<ProcessIdentity> IdentifyProcess(int64_t pid) {
   const std::optional<ProcessStat> stat = ReadStat(pid);
-  if (!stat) return absl::NotFoundError(absl::StrCat("there is no process ", pid));
+  if (!stat) return absl::NotFoundError(absl::StrCat("no process with id ", pid));
   return ProcessIdentity{.pid = pid,
                          .start_time = stat->start_time,
                          .boot_id = BootId(),

@@ -1,5 +1,5 @@
-// Which process, for good: a process id alone is reused by the kernel, so a
-// process is named by its id, its start time and the boot it was started in.
+// Identifies a process permanently. The kernel reuses process ids, so a process is identified by
+// its id, its start time and the boot in which it was started.
 //
 //   ASSIGN_OR_RETURN(ProcessIdentity trainer, IdentifyProcess(pid));
 //   ... much later, perhaps in another program ...
@@ -23,49 +23,49 @@ struct ProcessIdentity {
   uint64_t start_time = 0;
   // /proc/sys/kernel/random/boot_id; differs between machines and boots.
   std::string boot_id;
-  // /proc/self/ns/pid; differs between containers, whose ids mean nothing outside.
+  // /proc/self/ns/pid; differs between containers. An id has no meaning outside its container.
   std::string pid_namespace;
-  // /etc/machine-id and host name; the same after the machine was restarted, and between
-  // containers that share both. Empty in records of older programs.
+  // /etc/machine-id and host name. Unchanged by a reboot, and equal in containers that share both.
+  // Empty in records of older programs.
   std::string machine = {};
 };
 
-// process.json of a run directory.
+// The content of a run directory's process.json.
 struct ProcessRecord {
   ProcessIdentity identity;
-  // Tells one launch of a run from the next.
+  // Distinguishes the launches of a run.
   std::string nonce;
   // Unix seconds.
   double launched_at = 0;
 };
 
-// What this machine calls itself; "unknown" when it does not say.
+// Returns the host name of this machine; "unknown" when it is not available.
 std::string HostName();
 
-// NotFound when there is no such process.
+// Returns the identity of a running process. NotFound when there is none with this id.
 absl::StatusOr<ProcessIdentity> IdentifyProcess(int64_t pid);
 
-// False for a process of another machine, container or boot: nothing can be said
-// about it from here.
+// Returns whether a process belongs to this machine, container and boot. The state of any other
+// process is not visible from here.
 bool IsLocal(const ProcessIdentity& identity);
 
-// Local, or of another boot or container of this machine: whether such a process runs cannot be
-// seen from here, but what it leaves behind is this machine's.
+// Returns true for local processes and for those of another boot or container of this machine.
+// Whether the latter run is not visible from here, but their files are on this machine.
 bool IsOfThisMachine(const ProcessIdentity& identity);
 
-// True while the very process runs, and is local. A zombie is dead: its parent
-// may never ask for its exit status.
+// Returns true while this very process runs and is local. A zombie counts as dead: its parent may
+// never collect its exit status.
 bool IsAlive(const ProcessIdentity& identity);
 
-// Argument vector of a process; empty when it is gone or a kernel thread.
+// Returns the argument vector of a process; empty when it has ended or is a kernel thread.
 std::vector<std::string> ProcessArguments(int64_t pid);
 
-// Ids of all processes of this machine.
+// Returns the ids of all processes of this machine.
 std::vector<int64_t> ProcessIds();
 
-// process.json, written atomically and durably.
+// Writes process.json atomically and durably.
 absl::Status WriteProcessRecord(const std::filesystem::path& path, const ProcessRecord& record);
-// NotFound without the file, DataLoss when it does not hold a record.
+// Reads process.json. NotFound without the file, DataLoss when it does not hold a record.
 absl::StatusOr<ProcessRecord> ReadProcessRecord(const std::filesystem::path& path);
 
 }  // namespace braid

@@ -13,6 +13,7 @@
 #include "google/protobuf/util/json_util.h"
 #include "nlohmann/json.hpp"
 #include "proto/config_text.h"
+#include "runs/metrics_line.h"
 #include "runs/metrics_reader.h"
 
 namespace braid {
@@ -20,8 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A metrics line is a few hundred bytes; with routing of many layers and experts
-// it can be more, and then the whole file is read.
+// A metrics line is a few hundred bytes. With routing of many layers and experts it may exceed this
+// limit; then the whole file is read.
 constexpr int64_t kTailBytes = 1 << 16;
 
 template <class Message>
@@ -35,8 +36,8 @@ std::optional<Message> FromJson(const std::string& text) {
   return message;
 }
 
-// The last `limit` bytes of a file, whole lines only: a first line that is cut and
-// a last one without newline are left out.
+// Returns the complete lines in the last `limit` bytes of a file, without a first line that is cut
+// and a last one without newline.
 std::string WholeLinesAtEnd(const fs::path& path, int64_t limit) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return "";
@@ -65,7 +66,7 @@ absl::StatusOr<v1::RunSpec> RunDirectory::ReadSpec() const {
   absl::StatusOr<std::string> text = ReadFile(spec());
   if (absl::IsNotFound(text.status())) {
     return absl::NotFoundError(
-        absl::StrCat(root_.string(), " is not a run directory: it has no run.textproto"));
+        absl::StrCat(root_.string(), " is not a run directory: run.textproto is missing"));
   }
   RETURN_IF_ERROR(text.status());
   v1::RunSpec result;
@@ -90,9 +91,9 @@ std::vector<v1::StepMetrics> RunDirectory::ReadRecentMetrics(int64_t limit) cons
   while (!text.empty() && std::ssize(result) < limit) {
     text.pop_back();
     const size_t start = text.rfind('\n') + 1;
-    std::optional<v1::StepMetrics> parsed = FromJson<v1::StepMetrics>(text.substr(start));
-    if (!parsed) break;
-    result.push_back(*std::move(parsed));
+    v1::StepMetrics parsed;
+    if (!ParseMetricsLine(text.substr(start), &parsed)) break;
+    result.push_back(std::move(parsed));
     text.resize(start);
   }
   std::reverse(result.begin(), result.end());
@@ -151,7 +152,8 @@ absl::Status RunDirectory::WriteHeartbeat(const v1::Heartbeat& heartbeat) const 
   options.always_print_primitive_fields = true;
   (void)google::protobuf::util::MessageToJsonString(heartbeat, &json, options);
   const std::string name = absl::StrCat("rank-", heartbeat.rank());
-  // A rank of the attempt before, if it still writes, has a file of its own.
+  // Each rank writes to its own temporary file, and so does a rank of a previous attempt that still
+  // runs.
   const fs::path own = heartbeats() / absl::StrCat(name, ".", heartbeat.nonce(), ".new");
   RETURN_IF_ERROR(WriteFileAtomically(own, json + "\n", Durability::kRenamed));
   const fs::path path = heartbeats() / (name + ".json");

@@ -1,6 +1,6 @@
-// The files of a training run. The run directory is the whole interface between
-// the trainer, which writes it, and everything that watches runs; a run can be
-// inspected, moved or resumed without any server.
+// The files of a training run. The run directory is the only interface between the trainer, which
+// writes it, and everything that watches runs; a run can be inspected, moved or resumed without any
+// server.
 //
 //   run.textproto        the resolved RunSpec
 //   tokenizer.model      copy of the dataset's
@@ -9,12 +9,12 @@
 //   heartbeat/rank-0.json
 //   checkpoints/         step-00000480/ ...; see runs/checkpoint.h
 //   launch.json          how to start the ranks; written by the launcher
-//   process.json         who supervises it
-//   attempt.json         mpirun of the present attempt; ranks of another end themselves
-//   stop.json            somebody asked the launch to stop
-//   events.jsonl, supervision.json   what happened, by the supervisor; docs/supervision.md
+//   process.json         the identity of the supervisor
+//   attempt.json         mpirun of the current attempt; ranks of older attempts end themselves
+//   stop.json            a request to stop the launch
+//   events.jsonl, supervision.json   events recorded by the supervisor; docs/supervision.md
 //   trainer.log          stdout and stderr of the ranks
-//   exit.json            how the last attempt ended
+//   exit.json            result of the last attempt
 #ifndef BRAID_RUNS_RUN_DIRECTORY_H_
 #define BRAID_RUNS_RUN_DIRECTORY_H_
 
@@ -41,27 +41,26 @@ inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitNotFound = 3;
-// Asked to stop, and saved a checkpoint first.
+// Stopped on request, after saving a checkpoint.
 inline constexpr int kExitStopped = 75;
-// Another attempt to train this run has begun: nothing was written.
+// Another attempt owns the run; nothing was written.
 inline constexpr int kExitFenced = 76;
 
-// In the environment of a rank: names the attempt that it belongs to.
+// Environment variable of a rank: the nonce of the attempt that it belongs to.
 inline constexpr char kNonceVariable[] = "BRAID_RUN_NONCE";
 
-// exit.json.
+// The content of exit.json.
 struct ExitRecord {
   std::string outcome;  // kSucceeded, kStopped or kFailed
   std::string error;    // the cause when kFailed, else empty
   int64_t step = 0;     // steps completed
   // The attempt; empty when the trainer was started by hand.
   std::string nonce = {};
-  // Whether to try again may help: not when the same would happen.
+  // Whether another attempt may succeed; false when it would fail in the same way.
   bool retryable = true;
 };
 
-// Names, reads and writes the files above. Holds only the path, so it is cheap
-// to copy and safe to use from several threads.
+// Names, reads and writes the files above. Holds only the path: cheap to copy and thread-safe.
 class RunDirectory {
  public:
   explicit RunDirectory(std::filesystem::path root) : root_(std::move(root)) {}
@@ -86,30 +85,30 @@ class RunDirectory {
 
   // Creates the directory with a resolved spec in it.
   absl::Status WriteSpec(const v1::RunSpec& spec) const;
-  // NotFound, naming the directory, when it is not a run directory.
+  // Reads the spec. NotFound, naming the directory, when it is not a run directory.
   absl::StatusOr<v1::RunSpec> ReadSpec() const;
 
-  // Metrics lines after the first `after_line` ones; a last line that is still
-  // being written (no newline) is left for the next call. Empty when there is no
-  // file yet. All in memory; MetricsReader takes one after the other.
+  // Returns the metrics of all complete lines after the first `after_line` ones; a last line
+  // without newline is still being written and is left for the next call. Empty when there is no
+  // file yet. Holds everything in memory; MetricsReader reads one line at a time.
   absl::StatusOr<std::vector<v1::StepMetrics>> ReadMetrics(int64_t after_line) const;
-  // The newest complete lines, oldest first: at most `limit`, and what of them is in
-  // the last 64 KiB of the file, but the newest always. Takes the same time however
-  // long the run is.
+  // Returns the newest complete lines, oldest first: at most `limit`, and only those in the last 64
+  // KiB of the file, but always the newest. The time does not depend on the length of the run.
   std::vector<v1::StepMetrics> ReadRecentMetrics(int64_t limit) const;
-  // The newest complete line.
+  // Returns the newest complete line, if there is one.
   std::optional<v1::StepMetrics> ReadNewestMetrics() const;
 
-  // `rank` of the writer: when several ranks fail at once, one of their records
-  // stays, whole.
+  // Writes exit.json; `rank` is that of the writer. When several ranks fail at once, the complete
+  // record of one of them remains.
   absl::Status WriteExit(const ExitRecord& record, int rank = 0) const;
-  // Absent while running and after a crash. A launcher calls RemoveExit first.
+  // Returns the content of exit.json. Absent while the run is training and after a crash; a
+  // launcher calls RemoveExit first.
   std::optional<ExitRecord> ReadExit() const;
   absl::Status RemoveExit() const;
 
-  // Replaced by rename, without fsync: readers never see half a heartbeat.
+  // Replaces the file by rename, without fsync: readers never see a partial heartbeat.
   absl::Status WriteHeartbeat(const v1::Heartbeat& heartbeat) const;
-  // By rank; unreadable ones are left out.
+  // Returns the heartbeats by rank, without unreadable ones.
   std::vector<v1::Heartbeat> ReadHeartbeats() const;
 
  private:

@@ -1,4 +1,4 @@
-// What was found out about a run after it was trained, in its directory.
+// Reads the results of a run's evaluation from its directory.
 #ifndef BRAID_RUNS_RUN_EVALUATION_H_
 #define BRAID_RUNS_RUN_EVALUATION_H_
 
@@ -12,10 +12,11 @@
 
 namespace braid {
 
-// Empty when there is no such file.
+// Returns the content of a file; empty when it does not exist.
 absl::StatusOr<std::string> ReadIfPresent(const std::filesystem::path& path);
 
-// evaluation.json; absent when it is missing or empty, DataLoss names a damaged one.
+// Returns the content of evaluation.json; absent when it is missing or empty. DataLoss names a
+// damaged file.
 absl::StatusOr<std::optional<v1::Evaluation>> ReadEvaluation(const RunDirectory& run);
 
 }  // namespace braid

@@ -17,7 +17,7 @@
 namespace braid {
 namespace {
 
-// What weights do not depend on.
+// Returns the configuration without the fields on which weights do not depend.
 v1::ModelConfig WeightShape(const v1::ModelConfig& config) {
   v1::ModelConfig shape = DenseCounterpart(config);
   shape.clear_preset();
@@ -33,14 +33,14 @@ absl::Status CheckFits(const v1::ModelConfig& source, const v1::ModelConfig& ask
   differencer.ReportDifferencesToString(&difference);
   if (!differencer.Compare(WeightShape(source), WeightShape(asked))) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "init_from: the weights do not fit the model asked for (weights -> model): ", difference));
+        "init_from: the weights do not fit the requested model (weights -> model): ", difference));
   }
   const int have = source.routing().num_experts(), want = asked.routing().num_experts();
   if (have == 1) return absl::OkStatus();
   if (have != want) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.routing.num_experts: got ", want, ", expected ", have,
-                     " as in the weights of init_from (only a dense model becomes experts)"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model.routing.num_experts: got ", want, ", expected ", have,
+        " as in the weights of init_from (only a dense model can become an expert model)"));
   }
   if (MoeLayers(source) == MoeLayers(asked)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -64,7 +64,7 @@ absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
   if (source.routing().num_experts() > 1) {
     v1::RoutingConfig routing = source.routing();
     routing.MergeFrom(asked.routing());
-    // Merging would append to the list.
+    // MergeFrom would append to the list, so it is replaced.
     if (asked.routing().moe_layers_size() > 0) {
       *routing.mutable_moe_layers() = asked.routing().moe_layers();
     }

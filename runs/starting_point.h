@@ -1,5 +1,5 @@
-// The checkpoint that a run starts from (RunSpec.init_from), as far as it decides
-// the run's configuration. No tensor library.
+// The checkpoint that a run starts from (RunSpec.init_from), as far as it determines the run's
+// configuration. Does not depend on the tensor library.
 #ifndef BRAID_RUNS_STARTING_POINT_H_
 #define BRAID_RUNS_STARTING_POINT_H_
 
@@ -14,22 +14,21 @@ namespace braid {
 
 struct StartingPoint {
   std::filesystem::path checkpoint;
-  v1::ModelConfig model;  // of its weights
+  v1::ModelConfig model;  // configuration of the weights
 };
 
-// `init_from` is a checkpoint directory, or a run directory, whose newest good
-// checkpoint is taken. NotFound when it is neither.
+// Finds the checkpoint: `init_from` is a checkpoint directory, or a run directory, whose newest
+// good checkpoint is used. NotFound when it is neither.
 absl::StatusOr<StartingPoint> FindStartingPoint(const std::string& init_from);
 
-// `asked` resolved, with the shape of `source` for what it leaves unset: a dense
-// source may become experts, experts keep their number. Sequence and segment
-// length may differ from the source's. InvalidArgument names the first field
-// that the weights do not fit.
+// Resolves `asked`, taking the shape of `source` for the fields it leaves unset. A dense source may
+// become an expert model; an expert model keeps its number of experts. Sequence and segment length
+// may differ from the source's. InvalidArgument names the first field that the weights do not fit.
 absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
                                           const v1::ModelConfig& asked);
 
-// InvalidArgument when the data was made with another tokenizer than the
-// weights: the same numbers would mean other pieces.
+// Returns InvalidArgument when the dataset and the weights have different tokenizers: the same
+// token ids would mean other pieces of text.
 absl::Status CheckSameTokenizer(const std::filesystem::path& checkpoint,
                                 const std::filesystem::path& dataset_dir);
 

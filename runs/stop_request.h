@@ -1,5 +1,5 @@
-// stop.json: somebody asked a launch of a run to stop. A file, so that it reaches the ranks and
-// their supervisor wherever they run over a shared file system.
+// stop.json: a request to stop a launch of a run. As a file it reaches the ranks and their
+// supervisor wherever they run, over a shared file system.
 #ifndef BRAID_RUNS_STOP_REQUEST_H_
 #define BRAID_RUNS_STOP_REQUEST_H_
 
@@ -11,23 +11,24 @@
 
 namespace braid {
 
-// From a request to stop until mpirun is ended, though ranks have not.
+// Time from the stop request until mpirun is terminated if its ranks are still running.
 inline constexpr double kStopGraceSeconds = 60;
-// From then until all is killed.
+// Time from then until all processes are killed.
 inline constexpr double kKillGraceSeconds = 15;
 
 struct StopRequest {
-  // Of process.json: a run that is resumed has another, which nobody has asked to stop.
+  // The nonce of process.json when the request was made. A resumed run has another one, so the
+  // request does not apply to it.
   std::string nonce;
   // Unix seconds.
   double requested_at = 0;
 };
 
-// Records that the newest launch is asked to stop; keeps the time of the first request.
+// Records a request to stop the newest launch; keeps the time of the first request.
 // FailedPrecondition when the run was never launched.
 absl::Status RecordStopRequest(const RunDirectory& run, double now);
 
-// Absent unless the newest launch was asked to stop.
+// Returns the request, if the newest launch was requested to stop.
 std::optional<StopRequest> ReadStopRequest(const RunDirectory& run);
 
 }  // namespace braid

@@ -9,7 +9,7 @@
 namespace braid {
 namespace {
 
-// What a thread takes at a time.
+// Elements per work item.
 constexpr size_t kAdamwBlock = 1 << 15;
 
 // The constants of one update, in the precision it is computed in.
@@ -33,6 +33,10 @@ Constants ConstantsOf(const AdamwSettings& settings, double learning_rate, int64
           .keep = static_cast<float>(1.0 - learning_rate * settings.weight_decay)};
 }
 
+// One pass over memory per element: the update is bound by memory bandwidth, so the gradient scale
+// (clipping), both moments, decay and the new value are computed together. The bias corrections are
+// folded into two constants: rate = learning_rate / (1 - beta1^t) and root2 = 1 / sqrt(1 -
+// beta2^t).
 void UpdateBlock(const Constants& c, const AdamwParameter& block) {
   float* __restrict value = block.value.data();
   const float* __restrict gradient = block.gradient.data();

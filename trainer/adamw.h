@@ -14,8 +14,7 @@ struct AdamwSettings {
   double weight_decay = 0.1;
 };
 
-// A parameter, or a part of one, with its gradient and moments, all of the same
-// size.
+// A parameter, or a part of one, with its gradient and moments. All spans have the same size.
 struct AdamwParameter {
   std::span<float> value;
   std::span<const float> gradient;
@@ -24,13 +23,13 @@ struct AdamwParameter {
   bool decay = false;  // subject to weight decay
 };
 
-// Update `step` (from 1) of all parameters with g = gradient_factor * gradient, in one
+// Performs update `step` (from 1) of all parameters with g = gradient_factor * gradient, in one
 // pass over memory:
 //   value *= 1 - rate * weight_decay   (when decay)
 //   m = beta1 m + (1-beta1) g,  v = beta2 v + (1-beta2) g^2
 //   value -= rate * m/(1-beta1^step) / (sqrt(v/(1-beta2^step)) + epsilon)
-// Each element depends on itself only: the result does not depend on the number
-// of threads, nor on how parameters are cut.
+// Each element depends only on itself: the result depends neither on the number of threads nor on
+// how parameters are split.
 void AdamwStep(const AdamwSettings& settings, double learning_rate, int64_t step,
                double gradient_factor, std::span<const AdamwParameter> parameters);
 

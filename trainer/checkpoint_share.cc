@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Written between two looks at whether to go on.
+// Bytes written between two checks of the stop token.
 constexpr size_t kPieceBytes = 4 << 20;
 
 struct NamedValues {
@@ -93,6 +93,9 @@ std::vector<int> DivideTensors(std::span<const CheckpointTensor> tensors, int wo
   return ranks;
 }
 
+// The only part of a checkpoint for which training waits, so it copies memory and does nothing
+// else. All buffers are kept between checkpoints: assign() then neither allocates nor touches fresh
+// pages.
 void CheckpointShare::Copy(const CheckpointSource& source) {
   state_ = source.state;
   state_.world_size = world_size_;
@@ -121,7 +124,7 @@ void CheckpointShare::CopyWeights(std::span<const CheckpointTensor> tensors) {
     if (to.rank == rank_) {
       to.values.assign(from.value.begin(), from.value.end());
     } else {
-      to.values = {};  // upcycling gives other tensors to other ranks
+      to.values = {};  // Upcycling changes the tensors, and with them their assignment to ranks.
     }
   }
 }
@@ -152,7 +155,7 @@ absl::StatusOr<std::vector<ManifestEntry>> CheckpointShare::Write(
   return std::vector<ManifestEntry>{weights, moments};
 }
 
-// As Hugging Face writes it beside sharded models.
+// Returns the index file that Hugging Face expects beside sharded models.
 std::string CheckpointShare::IndexText() const {
   nlohmann::json files = nlohmann::json::object();
   int64_t total = 0;

@@ -1,5 +1,5 @@
-// One rank's part of a checkpoint: copied from the run in a moment, written to
-// its files while the run goes on.
+// One rank's part of a checkpoint: copied from the training state in memory, then written to its
+// files while training continues.
 //
 //   CheckpointShare share(rank, world_size);
 //   share.Copy(source);                        // the run may change its weights now
@@ -21,36 +21,35 @@
 
 namespace braid {
 
-// What a checkpoint is made of, as one rank sees it. State and weights are the
-// same on every rank.
+// The content of a checkpoint as seen by one rank. State and weights are the same on every rank.
 struct CheckpointSource {
   CheckpointState state;
   // All weights, in the order of their elements in `moments`.
   std::vector<CheckpointTensor> weights;
-  // Those this rank holds: at least ShardOf(all elements, rank, world size).
+  // The moments this rank holds: at least ShardOf(all elements, rank, world size).
   CheckpointMoments moments;
 };
 
-// The rank that writes each tensor. Whole tensors, the largest first, each to the
-// rank that has the fewest elements so far, the lowest of equals: no rank writes
-// more than 4/3 of the least possible maximum (Graham, 1969).
+// Returns the rank that writes each tensor. Whole tensors are assigned in order of decreasing size
+// to the rank with the fewest elements so far (the lowest of equals), so no rank writes more than
+// 4/3 of the least possible maximum (Graham, 1969).
 std::vector<int> DivideTensors(std::span<const CheckpointTensor> tensors, int world_size);
 
-// Copy and Write are not called at the same time.
+// Not thread-safe: Copy and Write must not run at the same time.
 class CheckpointShare {
  public:
   CheckpointShare(int rank, int world_size) : rank_(rank), world_size_(world_size) {}
 
-  // 4 bytes an element of this rank's weights and 8 an element of its moments;
-  // the memory is kept for the next time.
+  // Copies this rank's part. Uses 4 bytes per element of its weights and 8 per element of its
+  // moments; the memory is reused by the next call.
   void Copy(const CheckpointSource& source);
 
-  // The files of this rank: weights, then moments. Cancelled, with nothing
-  // left but what was complete, soon after `stop` is requested.
+  // Writes the files of this rank, weights and moments, and returns their manifest entries. Returns
+  // Cancelled soon after `stop` is requested; only complete files remain.
   absl::StatusOr<std::vector<ManifestEntry>> Write(const std::filesystem::path& staging,
                                                    const std::stop_token& stop) const;
 
-  // The files that there is one of, for rank 0 to write: index (when there are
+  // Writes the files that exist once per checkpoint, called by rank 0: the index (when there are
   // several ranks), state, configuration and a copy of the file `tokenizer`.
   absl::StatusOr<std::vector<ManifestEntry>> WriteCommon(
       const std::filesystem::path& staging, const std::filesystem::path& tokenizer) const;
@@ -58,7 +57,8 @@ class CheckpointShare {
   const CheckpointState& state() const { return state_; }
 
  private:
-  // A tensor of the model and its writer; values only of this rank's.
+  // A tensor of the model and the rank that writes it; `values` is filled for this rank's tensors
+  // only.
   struct Weight {
     std::string name;
     std::vector<int64_t> shape;

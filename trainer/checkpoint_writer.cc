@@ -13,8 +13,8 @@
 namespace braid {
 namespace {
 
-// Each rank's files as numbers, which a sum over ranks gathers: lengths below 2^53 and
-// checksums below 2^32 are exact in double.
+// The manifest entries of all ranks are gathered as a sum of doubles, in which each rank fills its
+// own range: lengths below 2^53 and checksums below 2^32 are exact.
 constexpr size_t kFilesPerRank = 2;
 constexpr size_t kNumbersPerFile = 3;
 
@@ -26,7 +26,7 @@ ManifestEntry EntryOf(size_t file, int world_size, const double* numbers) {
           static_cast<int64_t>(numbers[2])};
 }
 
-// The files of all ranks, in rank order.
+// Returns the manifest entries of all ranks, in rank order.
 absl::StatusOr<std::vector<ManifestEntry>> Gather(Communicator& communicator,
                                                   const std::vector<ManifestEntry>& own) {
   const size_t num_files = kFilesPerRank * communicator.world_size();
@@ -72,6 +72,16 @@ absl::Status CheckpointWriter::Write(const std::stop_token& stop) {
   return absl::OkStatus();
 }
 
+// The protocol, with all collective calls on the training threads:
+//   Start      copy the share; the background thread of each rank writes STAGING/*     (kWriting)
+//   Advance    all ranks are ready: agree on success, gather the manifest entries;
+//              rank 0's background thread writes the manifest and renames STAGING (kPublishing)
+//   Advance    all ranks are ready: agree on success                                   (kIdle)
+// Invariant: the stage is the same on every rank, because it changes only here, after
+// AgreeOnStatus. A rank whose disk is slow is never waited for inside a step: TrainingLoop calls
+// Advance only when the sum of Ready() over the ranks shows that no rank will block. The manifest
+// is written last, and the rename is atomic, so a reader sees either no checkpoint or a complete
+// one.
 absl::Status CheckpointWriter::Advance() {
   const absl::Status status = AgreeOnStatus(*communicator_, task_.Wait());
   if (!status.ok()) return GiveUp(status);

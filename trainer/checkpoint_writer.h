@@ -1,6 +1,6 @@
-// Writes checkpoints while the run goes on. The run waits only for a copy of this
-// rank's share; a thread of each rank writes and flushes it, and once all ranks
-// have, one of rank 0 publishes the checkpoint and removes old ones.
+// Writes checkpoints while training continues. The training thread waits only for a copy of this
+// rank's share; a background thread of each rank writes and flushes it. When all ranks have
+// finished, the background thread of rank 0 publishes the checkpoint and removes old ones.
 // docs/formats/checkpoint.md has the protocol and what a crash leaves at each point.
 //
 //   RETURN_IF_ERROR(writer.Start(source));           // when a checkpoint is due
@@ -28,36 +28,40 @@ namespace braid {
 
 struct CheckpointWriterSettings {
   std::filesystem::path checkpoints;
-  // A file to copy into each.
+  // The tokenizer file to copy into each checkpoint.
   std::filesystem::path tokenizer;
   int keep_last = 1;
-  // The same on all ranks, another for each start of the run; part of a file name.
+  // The same on all ranks, different for each start of the run; part of the staging directory's
+  // name.
   std::string attempt;
-  // On rank 0's thread, before a checkpoint is published: flush what belongs with it.
+  // Called on rank 0's background thread before a checkpoint is published, to flush files that must
+  // be at least as new as the checkpoint.
   std::function<absl::Status()> before_publish = [] { return absl::OkStatus(); };
-  // There too, before old ones are removed: an error leaves them.
+  // Called on the same thread before old checkpoints are removed; an error keeps them.
   std::function<absl::Status()> before_rotate = [] { return absl::OkStatus(); };
 };
 
-// Every rank has one and makes the same calls. The first error of any rank is
-// returned by all; that checkpoint is given up then, and what was good before stays.
-// The destructor cancels what is under way.
+// A collective object: every rank has one and makes the same calls. The first error of any rank is
+// returned on all ranks; the checkpoint in progress is then abandoned, and published ones stay. The
+// destructor cancels a checkpoint in progress.
 class CheckpointWriter {
  public:
-  // `communicator` is used inside the calls only, never by the threads.
+  // `communicator` is used only inside the calls below, never by the background threads.
   CheckpointWriter(Communicator* communicator, CheckpointWriterSettings settings);
 
-  // Copies this rank's share and starts to write it. Waits for the checkpoint before,
-  // when that is not complete yet.
+  // Copies this rank's share and starts writing it. Blocks until the previous checkpoint is
+  // complete.
   absl::Status Start(const CheckpointSource& source);
 
-  // A checkpoint is under way and this rank's part in its present stage is over, well or not.
+  // Returns true when a checkpoint is in progress and this rank's work in the current stage has
+  // ended, successfully or not.
   bool Ready() const { return stage_ != Stage::kIdle && task_.finished(); }
 
-  // From writing to publishing to complete. Waits until every rank is ready.
+  // Moves from writing to publishing, or from publishing to complete. Blocks until every rank is
+  // ready.
   absl::Status Advance();
 
-  // Waits until the checkpoint under way, if any, is published.
+  // Blocks until the checkpoint in progress, if any, is published.
   absl::Status Finish();
 
  private:
@@ -75,10 +79,10 @@ class CheckpointWriter {
   const CheckpointWriterSettings settings_;
   Stage stage_ = Stage::kIdle;
   CheckpointShare share_;
-  // Set by the thread, read when it has ended.
+  // Written by the background thread, read after it has ended.
   std::vector<ManifestEntry> own_files_;
   std::vector<ManifestEntry> common_files_;  // rank 0
-  BackgroundTask task_;                      // last: it uses the others
+  BackgroundTask task_;                      // last member: its thread uses the others
 };
 
 }  // namespace braid

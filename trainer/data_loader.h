@@ -1,4 +1,4 @@
-// Packed token sequences as model input.
+// Packed token sequences as input of the model.
 #ifndef BRAID_TRAINER_DATA_LOADER_H_
 #define BRAID_TRAINER_DATA_LOADER_H_
 
@@ -16,34 +16,33 @@ namespace braid {
 // B sequences of L positions, row-major [B, L].
 struct Batch {
   std::vector<int32_t> inputs;
-  std::vector<int32_t> targets;  // -1: no loss here
+  std::vector<int32_t> targets;  // -1 where no loss is computed
   int64_t batch_size = 0;        // B
-  int64_t num_targets = 0;       // targets that are not -1
-  // Positions of each sequence that hold a target, at the front of it.
+  int64_t num_targets = 0;       // number of targets that are not -1
+  // For each sequence, the number of leading positions that have a target, [B].
   std::vector<int64_t> lengths;
 
-  // Sequences [begin, end) alone.
+  // Returns the sequences [begin, end) as a batch.
   Batch Slice(int64_t begin, int64_t end) const;
 };
 
-// A sequence of n tokens gives inputs t[0..n-2] and targets t[1..n-1]; shorter
-// ones are padded to L positions with input `eos` and target -1.
-// Requires every n <= L + 1.
+// Builds a batch. A sequence of n tokens t gives inputs t[0..n-2] and targets t[1..n-1]; shorter
+// sequences are padded to L positions with input `eos` and target -1. Requires n <= L + 1 for all.
 Batch MakeBatch(std::span<const std::vector<int32_t>> sequences, int64_t sequence_length,
                 int32_t eos);
 
-// Reads and checks the sequences of one indexed dataset.
+// Reads and validates the sequences of one indexed dataset.
 class DataLoader {
  public:
-  // `prefix` without .bin and .idx, such as DATASET/instances. DataLoss when
-  // the files are damaged.
+  // Opens PREFIX.bin and PREFIX.idx, such as DATASET/instances. DataLoss when the files are
+  // damaged.
   static absl::StatusOr<DataLoader> Open(const std::filesystem::path& prefix,
                                          const DatasetInfo& info);
 
   int64_t num_instances() const { return dataset_.num_sequences(); }
 
-  // DataLoss, naming file and instance, for a sequence longer than L + 1 or a
-  // token outside the vocabulary.
+  // Loads the given instances. DataLoss, naming file and instance, for a sequence longer than L + 1
+  // or a token outside the vocabulary.
   absl::StatusOr<Batch> Load(std::span<const int64_t> instances) const;
 
  private:

@@ -13,12 +13,12 @@
 namespace braid {
 namespace {
 
-// Independent sums, so that additions need not wait for one another.
+// Independent partial sums, so that additions do not wait for one another.
 constexpr size_t kLanes = 8;
-// Elements of every expert that are added up at a time; their sums stay in the first-level cache.
+// Elements of every expert that are added at a time; their sums stay in the first-level cache.
 constexpr size_t kExpertSimilarityBlock = 1024;
 
-// Of two equally long vectors.
+// Returns the dot product of two vectors of equal length.
 double DotProduct(std::span<const float> a, std::span<const float> b) {
   std::array<double, kLanes> sums = {};
   const size_t whole = a.size() / kLanes * kLanes;
@@ -33,7 +33,7 @@ double DotProduct(std::span<const float> a, std::span<const float> b) {
   return total;
 }
 
-// 1 / length of each expert's vector, 0 for a vector of zeros.
+// Returns 1 / length of each expert's vector, 0 for a zero vector.
 std::vector<double> InverseNorms(std::span<const std::span<const float>> matrices, size_t experts) {
   std::vector<double> norms(experts);
   for (const std::span<const float> matrix : matrices) {
@@ -47,7 +47,7 @@ std::vector<double> InverseNorms(std::span<const std::span<const float>> matrice
   return norms;
 }
 
-// Squared length of this matrix's part of the sum of all unit vectors.
+// Returns the squared length of this matrix's part of the sum of all unit vectors.
 double SquaredSumOfUnits(std::span<const float> matrix, std::span<const double> scales) {
   const size_t size = matrix.size() / scales.size();
   std::array<double, kExpertSimilarityBlock> sums;
@@ -81,7 +81,8 @@ std::vector<std::span<const float>> ExpertMatrices(LanguageModel& model, int lay
   return matrices;
 }
 
-// For unit vectors u_i: |sum u_i|^2 = sum |u_i|^2 + 2 sum over pairs <u_i, u_j>.
+// For unit vectors u_i: |sum u_i|^2 = sum |u_i|^2 + 2 sum over pairs <u_i, u_j>. So the mean over
+// all pairs follows from the length of one sum, in E instead of E^2 / 2 passes over the experts.
 double MeanPairwiseCosine(std::span<const std::span<const float>> matrices, int num_experts) {
   const size_t experts = static_cast<size_t>(num_experts);
   CheckEqualParts(matrices, experts);

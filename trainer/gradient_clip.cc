@@ -8,7 +8,8 @@
 namespace braid {
 namespace {
 
-// Partial sums are of fixed blocks, not of a thread's share.
+// Elements per partial sum. Fixed blocks, not a share per thread, make the order of the sum
+// independent of the number of threads.
 constexpr int64_t kGradientClipBlock = 1 << 16;
 
 double BlockSum(std::span<const float> values) {

@@ -6,15 +6,15 @@
 
 namespace braid {
 
-// Summed in double in an order that does not depend on the number of threads. Not
-// finite when an element is not.
+// Returns the sum of squares in double precision, in an order that does not depend on the number of
+// threads. Not finite when an element is not.
 double SumOfSquares(std::span<const float> gradients);
 
-// Euclidean norm of one rank's gradients, from SumOfSquares.
+// Returns the Euclidean norm of one rank's gradients, from SumOfSquares.
 double GlobalNorm(std::span<const float> gradients);
 
-// What gradients are multiplied by so that their norm is at most `limit`;
-// 1 when `limit` is not positive.
+// Returns the factor that scales gradients of norm `norm` to a norm of at most `limit`; 1 when
+// `limit` is not positive.
 double ClipFactor(double norm, double limit);
 
 }  // namespace braid

@@ -15,7 +15,7 @@
 namespace braid {
 namespace {
 
-// What adds up over micro-batches and ranks.
+// Sums over micro-batches and ranks.
 struct Sums {
   double loss = 0;
   double num_tokens = 0;
@@ -55,12 +55,14 @@ absl::StatusOr<double> GlobalTokens(const Batch& batch, Communicator& communicat
   const ScopedPhase phase(Phase::kCommunication);
   double tokens = static_cast<double>(batch.num_targets);
   RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(&tokens, 1)));
-  if (tokens == 0) return absl::DataLossError("a whole batch holds no token to predict");
+  if (tokens == 0)
+    return absl::DataLossError("the global batch has no token to predict; check the dataset");
   return tokens;
 }
 
-// Sums over ranks, and the global norm of reduced gradients: each rank's shard has a
-// place of its own, so that the order of the sum does not depend on the ranks.
+// Sums the losses over ranks and computes the global norm of the reduced gradients in the same
+// message. Each rank writes the square sum of its shard to its own element, and every rank adds the
+// elements in the same order, so the norm has the same bits on all ranks.
 absl::Status ReduceSums(std::span<const float> gradients, Communicator& communicator, Sums* sums,
                         double* gradient_norm) {
   const int rank = communicator.rank(), world_size = communicator.world_size();
@@ -81,7 +83,7 @@ int64_t MicroEnd(const RankBatch& work, int64_t begin) {
   return std::min(begin + work.micro_batch_size, work.batch.batch_size);
 }
 
-// One micro-batch alone, to find out where a value that is not finite came from.
+// Repeats one micro-batch alone, to find the source of a value that is not finite.
 absl::Status CheckFinite(const RankBatch& work, int64_t begin, double gradient_scale, int rank,
                          LanguageModel& model) {
   const int64_t end = MicroEnd(work, begin);
@@ -96,11 +98,13 @@ absl::Status CheckFinite(const RankBatch& work, int64_t begin, double gradient_s
       " is not finite on instances ",
       absl::StrJoin(work.instances.begin() + begin, work.instances.begin() + end, ", "),
       "; weights are those of step ", work.step,
-      ". A lower optimizer.learning_rate or optimizer.clip_norm may help"));
+      "; try a lower optimizer.learning_rate or optimizer.clip_norm"));
 }
 
-// The error of a step whose loss or gradient is not finite, the same on every
-// rank: the first micro-batch of the lowest rank that shows it by itself.
+// Returns the error of a step whose loss or gradient is not finite, the same on every rank: the
+// first micro-batch of the lowest rank that is not finite by itself. Sums over micro-batches and
+// ranks hide which of them was the source, so the step is repeated here; the weights have not been
+// updated yet.
 absl::Status NonFinite(const RankBatch& work, double gradient_scale, LanguageModel& model,
                        Communicator& communicator) {
   absl::Status mine;
@@ -116,6 +120,10 @@ absl::Status NonFinite(const RankBatch& work, double gradient_scale, LanguageMod
 
 }  // namespace
 
+// The loss is scaled by 1 / (tokens of the global batch) before backward, so gradients are those of
+// the mean over all tokens and no division follows the reduction. It is therefore independent of
+// how sequences are distributed over ranks and micro-batches, even when they are padded
+// differently.
 absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measure_routing,
                                               LanguageModel& model, GradientReducer& reducer,
                                               Communicator& communicator) {
@@ -127,7 +135,8 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
   GradientPass pass;
   const GradientsReady reduce = [&](Shard part) { reducer.Ready(part); };
   for (int64_t begin = 0; begin < work.batch.batch_size; begin += work.micro_batch_size) {
-    // Gradients are complete only in the last micro-batch.
+    // Earlier micro-batches leave gradients incomplete, so only the last one reports ranges to the
+    // reducer, which sums them over ranks while the rest of the backward pass runs.
     const int64_t end = MicroEnd(work, begin);
     RETURN_IF_ERROR(AddMicroBatch(work.batch.Slice(begin, end), scale, measure_routing, model,
                                   &sums, &pass.routing,

@@ -1,6 +1,5 @@
-// Gradients of one step over the global batch: this rank's sequences in
-// micro-batches, and the sum over ranks, which starts with the last micro-batch's
-// backward pass.
+// Gradients of one step over the global batch: a sum over this rank's micro-batches and then over
+// ranks. The sum over ranks overlaps with the backward pass of the last micro-batch.
 #ifndef BRAID_TRAINER_GRADIENT_PASS_H_
 #define BRAID_TRAINER_GRADIENT_PASS_H_
 
@@ -17,17 +16,17 @@
 
 namespace braid {
 
-// Over the global batch, the same on every rank, but for the routing.
+// Results over the global batch. The same on every rank, except for the routing.
 struct GradientPass {
   double loss = 0;                      // nats per token
   double loss_after_first_segment = 0;  // 0 when no token is after it
   double gradient_norm = 0;             // of the mean loss, before clipping
   int64_t num_tokens = 0;
-  // This rank's part, one for each of MoeLayers; only when asked.
+  // This rank's part, one entry per layer of MoeLayers; empty unless requested.
   std::vector<RoutingTotals> routing;
 };
 
-// The part of this rank in a step.
+// This rank's part of a step.
 struct RankBatch {
   int64_t step = 0;  // 0-based, for messages
   std::vector<int64_t> instances;
@@ -35,10 +34,10 @@ struct RankBatch {
   int64_t micro_batch_size = 1;
 };
 
-// Leaves d(mean token loss over the global batch)/d(parameter) in
-// model.gradients() where `reducer` puts sums: this rank's shard or everything. When a loss or
-// gradient is not finite, every rank returns the same Internal error naming step, rank and
-// instances; weights are not touched.
+// Computes d(mean token loss over the global batch)/d(parameter) into model.gradients(), valid
+// where `reducer` puts sums: this rank's shard (ZERO_1) or everything (REPLICATED). Collective.
+// When a loss or gradient is not finite, every rank returns the same Internal error naming step,
+// rank and instances, and the weights are unchanged.
 absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measure_routing,
                                               LanguageModel& model, GradientReducer& reducer,
                                               Communicator& communicator);

@@ -42,8 +42,8 @@ int AllowedCores() {
   return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 0;
 }
 
-// The ranks look at their clocks as they leave a barrier together. The sample nearest to
-// zero was disturbed least.
+// Returns the offset of this rank's clock from the leader's. The ranks read their clocks as they
+// leave a barrier together; the sample nearest to zero was disturbed least.
 absl::StatusOr<double> ClockOffset(Communicator& ranks) {
   double best = 0;
   for (int sample = 0; sample < kClockSamples; ++sample) {
@@ -59,7 +59,7 @@ absl::StatusOr<double> ClockOffset(Communicator& ranks) {
 
 std::string FileOf(int rank) { return absl::StrCat("rank-", rank); }
 
-// Negative when a rank's file does not appear.
+// Returns the seconds until the files of all ranks are visible; negative when one does not appear.
 double SecondsUntilVisible(const std::filesystem::path& folder, int world_size) {
   const Clock::time_point start = Clock::now();
   for (int rank = 0; rank < world_size; ++rank) {
@@ -89,9 +89,10 @@ absl::StatusOr<std::filesystem::path> ProbeFolder(Communicator& ranks,
 
 absl::Status WriteProbe(const std::filesystem::path& folder, int rank) {
   std::error_code error;
-  std::filesystem::create_directory(folder, error);  // not its parents: those should be there
+  // Parent directories are not created: they should exist.
+  std::filesystem::create_directory(folder, error);
   if (error) {
-    return absl::UnavailableError(absl::StrCat(HostName(), " cannot make ", folder.string(), ": ",
+    return absl::UnavailableError(absl::StrCat(HostName(), " cannot create ", folder.string(), ": ",
                                                error.message(),
                                                "; is the directory shared with this host?"));
   }
@@ -111,8 +112,8 @@ absl::Status CheckShared(Communicator& ranks, const std::filesystem::path& share
   std::error_code ignored;
   std::filesystem::remove(mine, ignored);
   RETURN_IF_ERROR(ranks.Barrier());
-  // One of the ranks that share the directory finds it empty; for those that do not,
-  // each its own.
+  // All files are gone after the barrier. The first of the ranks that share the directory removes
+  // it; ranks that do not share it each remove their own.
   std::filesystem::remove(folder, ignored);
   return absl::OkStatus();
 }

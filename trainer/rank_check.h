@@ -1,5 +1,5 @@
-// What a rank finds where it was started: for `braid doctor`, which starts as many as a run
-// would have, in the same way.
+// Inspects the environment of a rank for `braid doctor`, which starts as many ranks as a run would
+// have, in the same way.
 #ifndef BRAID_TRAINER_RANK_CHECK_H_
 #define BRAID_TRAINER_RANK_CHECK_H_
 
@@ -13,14 +13,16 @@
 
 namespace braid {
 
+// How long CheckRank waits for the files of other ranks to appear.
 inline constexpr double kVisibilitySeconds = 10;
 
-// The OpenMP runtimes among the files mapped by a process, each once; `maps` is
-// the text of /proc/PID/maps.
+// Returns the OpenMP runtimes among the files mapped by a process, each once; `maps` is the text of
+// /proc/PID/maps.
 std::vector<std::string> OpenMpRuntimes(const std::string& maps);
 
-// Every rank calls it. Writes a file a rank into a new directory in `shared`, and removes
-// them; an empty `shared` is not looked at. Unavailable when the files cannot be written.
+// Reports this rank's environment. Collective. Writes one file per rank into a new directory in
+// `shared` and removes them afterwards; an empty `shared` skips this test. Unavailable when the
+// files cannot be written.
 absl::StatusOr<RankFindings> CheckRank(Communicator& ranks, const std::filesystem::path& shared);
 
 }  // namespace braid

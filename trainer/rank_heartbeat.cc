@@ -94,7 +94,8 @@ v1::Heartbeat RankHeartbeat::Compose() {
   return beat_;
 }
 
-// The training thread does not wait for a slow file system unless it writes itself.
+// The state is copied under mutex_ and written under file_mutex_ only, so that the training thread
+// never waits for a slow file system unless it writes itself.
 absl::Status RankHeartbeat::Write() {
   std::lock_guard lock(file_mutex_);
   before_beat_();

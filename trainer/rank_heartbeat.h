@@ -1,4 +1,4 @@
-// heartbeat/rank-R.json as its writer sees it: where this rank is, once a second.
+// The writer of heartbeat/rank-R.json, which reports once a second what this rank is doing.
 //
 //   RankHeartbeat heartbeat(directory, rank, nonce, now, /*window=*/20);
 //   heartbeat.BeatInBackground([&] { if (fence.Superseded()) _exit(kExitFenced); });
@@ -23,37 +23,40 @@
 
 namespace braid {
 
-// Thread-safe but for BeatInBackground. With a thread of its own the rank beats while it computes,
-// waits for others or writes a checkpoint: a rank that does not beat is stopped or cut off.
+// Thread-safe except for BeatInBackground. With a background thread the rank writes heartbeats
+// while it computes, waits for others or writes a checkpoint, so a missing heartbeat means that the
+// process is stopped or cut off from the file system.
 class RankHeartbeat {
  public:
-  // `now` in Unix seconds; `nonce` of the attempt. busy_seconds is the mean of `window` steps.
+  // `now` returns Unix seconds; `nonce` names the attempt. busy_seconds is averaged over `window`
+  // steps.
   RankHeartbeat(RunDirectory directory, int rank, std::string nonce, std::function<double()> now,
                 int window);
   ~RankHeartbeat();
   RankHeartbeat(const RankHeartbeat&) = delete;
   RankHeartbeat& operator=(const RankHeartbeat&) = delete;
 
-  // A thread beats from now on, once a second. `before_beat` is called before anything is written,
-  // on whichever thread writes. Up to kToleratedFailures of its beats in a row may fail, as when a
-  // file server is restarted.
+  // Starts a thread that writes a heartbeat once a second. `before_beat` is called before each
+  // write, on the thread that writes. Up to kToleratedFailures consecutive writes may fail, as when
+  // a file server restarts.
   void BeatInBackground(std::function<void()> before_beat);
   static constexpr int kToleratedFailures = 10;
 
-  // The calling thread trains: its phases are shown from now on, all but "communication" as
-  // "opening" until BeginSteps.
+  // Reports the phases of the calling (training) thread from now on. Until BeginSteps, all phases
+  // but "communication" are reported as "opening".
   void ShowPhases();
   void BeginSteps() { opening_ = false; }
-  // "opening" again, until BeginSteps: what follows takes longer than steps do.
+  // Reports "opening" again until BeginSteps, for work that takes longer than a step.
   void ShowOpening() { opening_ = true; }
 
-  // `step` is where the attempt begins.
+  // Sets the step at which the attempt begins.
   void SetStep(int64_t step);
-  // `busy_seconds`: wall seconds of this step without waiting for other ranks.
+  // Records a completed step; `busy_seconds` is its wall time without waiting for other ranks.
   void CompleteStep(int64_t step, double busy_seconds);
 
-  // Writes the heartbeat: with `always`, or when the last is a second old and no thread does it.
-  // Also returns the newest error of the thread, once too many beats have failed.
+  // Writes the heartbeat if `always`, or if the last one is a second old and there is no background
+  // thread. Also returns the newest error of the background thread, once too many writes have
+  // failed.
   absl::Status Beat(bool always);
 
  private:
@@ -71,15 +74,15 @@ class RankHeartbeat {
   std::atomic<int> phase_;
   std::atomic<bool> opening_ = true;
 
-  std::mutex file_mutex_;  // one writes at a time; before mutex_
+  std::mutex file_mutex_;  // serializes writes; acquired before mutex_
 
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all members below
   std::condition_variable wake_;
   v1::Heartbeat beat_;
-  std::deque<double> busy_;  // of the last steps
+  std::deque<double> busy_;  // of the last `window` steps
   double last_beat_ = 0;
   bool ending_ = false;
-  int failures_ = 0;  // beats in a row
+  int failures_ = 0;  // consecutive failed writes
   absl::Status failure_;
   std::thread thread_;
 };

@@ -20,8 +20,8 @@ std::vector<bool> ActiveFlags(const std::vector<RoutingTotals>& totals) {
   return flags;
 }
 
-// What ranks add up: for each layer its sums, then the active flags of the window [E], then the
-// cosine, which only one rank has computed.
+// The values that are summed over ranks. For each layer: its sums, then the active flags of the
+// window [E], then the cosine, which only one rank has computed.
 class Exchange {
  public:
   Exchange(size_t layers, size_t experts)
@@ -60,6 +60,9 @@ void RoutingHealth::AddStep(std::vector<RoutingTotals> totals) {
   if (active_.size() > kWindowSteps) active_.pop_front();
 }
 
+// All measurements travel in one all-reduce. Sums are additive by construction; an expert is active
+// if the sum of its flags over ranks and steps is positive; a cosine is added to zeros of the other
+// ranks.
 absl::StatusOr<std::vector<v1::LayerRouting>> RoutingHealth::Measure(
     LanguageModel& model, Communicator& communicator) const {
   if (newest_.empty()) return std::vector<v1::LayerRouting>();
@@ -73,7 +76,7 @@ absl::StatusOr<std::vector<v1::LayerRouting>> RoutingHealth::Measure(
     for (const std::vector<bool>& step : active_) {
       for (size_t e = 0; e < experts; ++e) exchange.active(i)[e] += step[i * experts + e];
     }
-    // Weights are the same everywhere, so each layer needs one rank.
+    // Weights are the same on all ranks, so one rank per layer computes the cosine.
     if (i % world == static_cast<size_t>(communicator.rank())) {
       exchange.cosine(i) =
           MeanPairwiseCosine(ExpertMatrices(model, layers[i]), static_cast<int>(experts));

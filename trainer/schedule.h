@@ -13,8 +13,8 @@ struct Schedule {
   double final_ratio = 0;    // rate at step T over peak
 };
 
-// Rate of 0-based step t: peak * (t+1)/W while t < W, then a half cosine from
-// peak at W to peak * final_ratio at T, constant afterwards.
+// Returns the rate of 0-based step t: peak * (t+1)/W while t < W, then a half cosine from peak at W
+// to peak * final_ratio at T, constant afterwards.
 double LearningRate(const Schedule& schedule, int64_t step);
 
 }  // namespace braid

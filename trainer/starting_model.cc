@@ -19,7 +19,7 @@ absl::Status CopyWeights(LanguageModel& from, const std::string& source, Languag
   if (!fits) {
     return absl::InvalidArgumentError(
         absl::StrCat("init_from: ", source, " holds weights of\n", from.config().DebugString(),
-                     "which do not fit\n", to->config().DebugString()));
+                     "which do not fit the requested model\n", to->config().DebugString()));
   }
   std::ranges::copy(from.values(), to->values().begin());
   return absl::OkStatus();
@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> StartingModel(const v1::RunSpec& 
     return LanguageModel::Create(DenseSteps(spec) > 0 ? dense : spec.model(), spec.seed());
   }
   ASSIGN_OR_RETURN(const auto source, LoadModel(spec.init_from()));
-  // Another sequence or segment length than the source's makes it another model.
+  // A sequence or segment length other than the source's makes it another model.
   ASSIGN_OR_RETURN(
       auto model,
       LanguageModel::Create(UsesExperts(source->config()) ? spec.model() : dense, spec.seed()));

@@ -1,4 +1,4 @@
-// The model that a run begins with.
+// The model with which a run begins.
 #ifndef BRAID_TRAINER_STARTING_MODEL_H_
 #define BRAID_TRAINER_STARTING_MODEL_H_
 
@@ -10,10 +10,10 @@
 
 namespace braid {
 
-// Requires a resolved spec. Weights of the seed, or those of `init_from`. Dense
-// when the run has a dense warm-up, and when init_from is dense: it becomes
-// experts when the warm-up is over (at once when there is none). Otherwise the
-// spec's own model. DataLoss when init_from is damaged.
+// Returns the initial model: seeded weights, or those of `init_from`. It is dense when the run has
+// a dense warm-up or when init_from is dense, and is then upcycled when the warm-up is over (at
+// once when there is none); otherwise it is the model of the spec. Requires a resolved spec.
+// DataLoss when init_from is damaged.
 absl::StatusOr<std::unique_ptr<LanguageModel>> StartingModel(const v1::RunSpec& spec);
 
 }  // namespace braid

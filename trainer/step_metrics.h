@@ -1,6 +1,5 @@
-// What a step cost, for metrics.jsonl: the rate of arithmetic, where the time
-// went, memory. Reads clocks and counters only; nothing that is computed depends
-// on it.
+// The cost of a step for metrics.jsonl: arithmetic rate, time per phase, memory. Reads clocks and
+// counters only; no computation depends on it.
 #ifndef BRAID_TRAINER_STEP_METRICS_H_
 #define BRAID_TRAINER_STEP_METRICS_H_
 
@@ -12,20 +11,20 @@
 
 namespace braid {
 
-// `other` is what is left of `step_seconds`. A checkpoint is written between
-// steps: its stall is told by the step after it and is no part of its
+// Converts phase times to proto. `other` is the rest of `step_seconds`. A checkpoint is written
+// between steps, so its stall is reported by the step after it and is not part of that step's
 // step_seconds.
 v1::StepTimes StepTimesOf(const PhaseSeconds& spent, double step_seconds);
 
 class StepMeter {
  public:
-  // `peak_gflops` of matrix products on one rank, in 1e9 FLOP/s; 0: unknown, and
-  // utilisation stays 0.
+  // `peak_gflops` is the measured rate of matrix products on one rank, in GFLOP/s; when it is 0
+  // (unknown), utilization stays 0.
   StepMeter(int world_size, double peak_gflops)
       : world_size_(world_size), peak_gflops_(peak_gflops) {}
 
-  // Requires loss, tokens_per_second and step_seconds; adds the rest. `model` is
-  // the one that was trained. Takes the phases since the last call.
+  // Fills in the remaining fields of `metrics`. Requires loss, tokens_per_second and step_seconds.
+  // `model` is the model that was trained. Resets the phase times of this thread.
   void Complete(const v1::ModelConfig& model, v1::StepMetrics* metrics) const;
 
  private:

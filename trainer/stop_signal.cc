@@ -15,7 +15,7 @@ void Handle(int) { g_stop = 1; }
 void CatchStopSignals() {
   struct sigaction action = {};
   action.sa_handler = Handle;
-  // A write of a checkpoint that is under way goes on.
+  // System calls restart after the signal, so that a checkpoint write in progress continues.
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   for (int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaction(signal, &action, nullptr);

@@ -1,14 +1,14 @@
-// The request to stop that a scheduler or a person sends as a signal.
+// Signals with which a scheduler or a user requests that the run stops.
 #ifndef BRAID_TRAINER_STOP_SIGNAL_H_
 #define BRAID_TRAINER_STOP_SIGNAL_H_
 
 namespace braid {
 
-// From now on SIGTERM, SIGINT and SIGUSR1 (which mpirun passes on to every rank)
+// Installs handlers: from now on SIGTERM, SIGINT and SIGUSR1 (which mpirun forwards to every rank)
 // only set a flag, and a closed output pipe does not end the process.
 void CatchStopSignals();
 
-// One of them has arrived.
+// Returns whether one of these signals has arrived.
 bool StopSignalled();
 
 }  // namespace braid

@@ -26,7 +26,7 @@ namespace {
 
 constexpr double kSecondsBetweenLines = 10;
 
-// Differs between processes, on all hosts.
+// Returns a name that differs between processes on all hosts.
 std::string NewAttempt() {
   std::random_device entropy;
   return absl::StrFormat("%08x%08x", entropy(), entropy());
@@ -55,7 +55,8 @@ TrainingLoop::TrainingLoop(RunDirectory directory, v1::RunSpec spec, LoopEnviron
 
 absl::StatusOr<TrainingOutcome> TrainingLoop::Run() {
   absl::StatusOr<TrainingOutcome> outcome = RunToEnd();
-  // All ranks are here, with a checkpoint from before the error: it is worth having.
+  // An agreed error is known to all ranks, so they can complete the checkpoint in progress
+  // together. It dates from before the error and spares the next attempt some work.
   if (IsAgreed(outcome.status()) && writer_ != nullptr) (void)writer_->Finish();
   return outcome;
 }
@@ -80,7 +81,9 @@ absl::StatusOr<TrainingOutcome> TrainingLoop::RunToEnd() {
   return TrainingOutcome::kComplete;
 }
 
-// One message a step: whether to stop, and whether the checkpoint under way can go on.
+// Exchanges, in one message per step, whether any rank wants to stop and whether the checkpoint in
+// progress can advance. Both must be decided by all ranks alike: a rank that stopped or advanced
+// alone would leave the others waiting in a collective.
 absl::StatusOr<bool> TrainingLoop::AgreeOnStep() {
   double sums[] = {environment_.stop_requested() ? 1.0 : 0.0, writer_->Ready() ? 1.0 : 0.0};
   RETURN_IF_ERROR(environment_.communicator->AllReduceSum(std::span<double>(sums)));
@@ -91,8 +94,8 @@ absl::StatusOr<bool> TrainingLoop::AgreeOnStep() {
   return sums[0] > 0;
 }
 
-// Set-up errors are usually the same on every rank, or only one rank sees them:
-// either way all ranks end with the same message.
+// Set-up errors are usually seen either by all ranks or by a single one; in both cases all ranks
+// end with the same message.
 absl::Status TrainingLoop::Open() {
   RETURN_IF_ERROR(AgreeOnStatus(*environment_.communicator, OpenOnThisRank()));
   ASSIGN_OR_RETURN(reducer_, GradientReducer::Create(spec_.optimizer_sharding(), spec_.reduction(),
@@ -104,10 +107,10 @@ absl::Status TrainingLoop::OpenOnThisRank() {
   const int world_size = environment_.communicator->world_size();
   if (world_size != spec_.world_size()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("run.textproto says world_size: ", spec_.world_size(), " but ", world_size,
-                     " ranks were started; use 'mpirun -n ", spec_.world_size(), "'"));
+        absl::StrCat("run.textproto says world_size: ", spec_.world_size(), ", but ", world_size,
+                     " ranks were started; start it with 'mpirun -n ", spec_.world_size(), "'"));
   }
-  // Once for all ranks: they read the same files.
+  // Rank 0 verifies for all: the ranks read the same files.
   if (leads()) RETURN_IF_ERROR(VerifyDataset(spec_.dataset_dir()));
   ASSIGN_OR_RETURN(dataset_, ReadDatasetInfo(spec_.dataset_dir()));
   const std::filesystem::path prefix = std::filesystem::path(spec_.dataset_dir()) / "instances";
@@ -122,7 +125,8 @@ absl::Status TrainingLoop::OpenOnThisRank() {
   return absl::OkStatus();
 }
 
-// Before any rank can write. What cannot be removed does no harm but takes space.
+// Runs before any rank writes. Files that cannot be removed only take space, so errors are
+// warnings.
 void TrainingLoop::ClearLeftovers() {
   if (!leads()) return;
   const absl::Status status = RemoveLeftovers(directory_.checkpoints());
@@ -144,10 +148,11 @@ absl::Status TrainingLoop::OpenWriter() {
 
 absl::Status TrainingLoop::CheckOwned() const {
   if (!environment_.superseded()) return absl::OkStatus();
-  return absl::AbortedError("another attempt to train this run has begun");
+  return absl::AbortedError("superseded: another attempt to train this run has started");
 }
 
-// On the writer's thread of rank 0. Lines up to the step outlive a power cut with the checkpoint.
+// Runs on the checkpoint thread of rank 0. Flushes metrics.jsonl first: after a power cut the log
+// must reach at least to the step of the checkpoint, because a resume never repeats earlier steps.
 absl::Status TrainingLoop::BeforePublish() const {
   RETURN_IF_ERROR(CheckOwned());
   return metrics_->Sync();
@@ -171,7 +176,7 @@ absl::Status TrainingLoop::Restore() {
   RETURN_IF_ERROR(CopyTokenizer());
   ASSIGN_OR_RETURN(metrics_, MetricsLog::Open(directory_.metrics(), state_.step));
   if (done()) {
-    *environment_.out << "already complete: all " << spec_.num_steps() << " steps are done"
+    *environment_.out << "run already complete: all " << spec_.num_steps() << " steps are done"
                       << std::endl;
   } else if (checkpoint.has_value()) {
     *environment_.out << "resuming after step " << state_.step << " from " << checkpoint->string()
@@ -180,7 +185,7 @@ absl::Status TrainingLoop::Restore() {
   return absl::OkStatus();
 }
 
-// Later than the newest good checkpoint there are damaged ones only.
+// Checkpoints newer than the newest good one are all damaged.
 absl::Status TrainingLoop::RemovePassedOver() const {
   RETURN_IF_ERROR(CheckOwned());
   const absl::Status status = RemoveLaterCheckpoints(directory_.checkpoints(), state_.step);
@@ -200,12 +205,13 @@ absl::Status TrainingLoop::UpcycleIfDue() {
   if (state_.upcycled || !UsesExperts(spec_.model()) || state_.step < DenseSteps(spec_)) {
     return absl::OkStatus();
   }
-  // Until the first step with experts is done: nothing tells how long it takes.
+  // The first step with experts may take much longer than a dense one, so it is reported as
+  // "opening".
   heartbeat_.ShowOpening();
   ASSIGN_OR_RETURN(state_, UpcycledState(std::move(state_), spec_, *environment_.communicator));
   own_weights_.Remember(state_);
   if (leads()) {
-    *environment_.out << "step " << state_.step << ": dense warm-up done, FFNs copied into "
+    *environment_.out << "step " << state_.step << ": dense warm-up complete, FFNs copied into "
                       << spec_.model().routing().num_experts() << " experts" << std::endl;
   }
   return absl::OkStatus();
@@ -216,8 +222,8 @@ absl::Status TrainingLoop::CompareWithOthers() {
   return CompareWeights(state_.step, *state_.model, *environment_.communicator);
 }
 
-// Before the update, which with a sharded optimiser replaces what this rank does not
-// own on every other.
+// Must run before the update: with a sharded optimizer the update replaces the weights that this
+// rank does not own, and distributes those it owns, so a flipped bit would reach all ranks.
 absl::Status TrainingLoop::CheckWeights() {
   const int64_t every = spec_.weight_check_every_steps();
   if (every <= 0) return absl::OkStatus();
@@ -288,7 +294,7 @@ bool TrainingLoop::CheckpointDue() const {
   return done() || state_.step % spec_.checkpoint().every_steps() == 0;
 }
 
-// With `wait`, until the checkpoint is published: before the run ends.
+// Starts a checkpoint. With `wait`, blocks until it is published, as the end of a run requires.
 absl::Status TrainingLoop::Save(bool wait) {
   const ScopedPhase phase(Phase::kCheckpoint);
   RETURN_IF_ERROR(writer_->Start(SourceOf(state_, dataset_.key)));

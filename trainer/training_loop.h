@@ -1,5 +1,5 @@
-// The training loop: from the newest good checkpoint, or the start, to the last
-// step or a request to stop.
+// The training loop: runs from the newest good checkpoint, or from the start, to the last step or a
+// stop request.
 //
 //   SingleProcess alone;
 //   TrainingLoop loop(RunDirectory(path), spec, {.communicator = &alone});
@@ -35,50 +35,51 @@
 
 namespace braid {
 
-// What the loop needs of the world.
+// The environment of the loop: ranks, clocks, output and callbacks.
 struct LoopEnvironment {
   // Not owned.
   Communicator* communicator = nullptr;
-  // Unix seconds that never step back.
+  // Returns Unix seconds that never step back. Required.
   std::function<double()> now;
-  // Unix seconds for other machines to compare with theirs, as after this one was suspended;
-  // without it, `now`.
+  // Returns Unix seconds that other machines can compare with their own clocks, also after this one
+  // was suspended. Defaults to `now`.
   std::function<double()> wall_clock = nullptr;
-  // Asked once a step; true on one rank stops all.
+  // Called once per step; true on one rank stops all ranks.
   std::function<bool()> stop_requested = [] { return false; };
-  // Progress for people, from rank 0.
+  // Receives progress lines, on rank 0.
   std::ostream* out = &std::cout;
-  // Peak of matrix products on this rank, 1e9 FLOP/s; 0: unknown.
+  // Peak of matrix products on this rank in GFLOP/s; 0 when unknown.
   double peak_gflops = 0;
-  // Told every completed step, on rank 0, once it is in metrics.jsonl.
+  // Called on rank 0 for every completed step, after it was appended to metrics.jsonl.
   std::function<void(const v1::StepMetrics&)> on_step = nullptr;
-  // Damaged checkpoints, from rank 0.
+  // Receives reports of damaged checkpoints, on rank 0.
   std::ostream* warnings = &std::cerr;
-  // Names the attempt, in heartbeats.
+  // Identifies the attempt in heartbeats.
   std::string nonce = {};
-  // Asked before a checkpoint is published or removed, on rank 0: true when another attempt owns
-  // the run.
+  // Called on rank 0 before a checkpoint is published or removed; returns true when another attempt
+  // owns the run.
   std::function<bool()> superseded = [] { return false; };
-  // Called once a second by a thread, which then writes the heartbeat; without it the loop writes
-  // heartbeats itself, between steps.
+  // Called once a second by a background thread, which then writes the heartbeat. When empty, the
+  // loop writes heartbeats itself, between steps.
   std::function<void()> before_beat = nullptr;
 };
 
 enum class TrainingOutcome { kComplete, kInterrupted };
 
-// Requires a resolved spec. Every rank runs the same loop; rank 0 writes metrics,
-// every rank its heartbeat and its share of each checkpoint. The same spec gives the same bits,
-// however often the run is stopped and resumed; another world size gives the
-// same batches.
+// One attempt to train a run. Collective: every rank runs the same loop; rank 0 writes metrics, and
+// every rank writes its heartbeat and its share of each checkpoint. Requires a resolved spec.
+//
+// Guarantees: the same spec gives bit-identical weights, however often the run is stopped and
+// resumed; another world size gives the same batches.
 class TrainingLoop {
  public:
   TrainingLoop(RunDirectory directory, v1::RunSpec spec, LoopEnvironment environment);
 
-  // Errors of the file system, the data or the numbers; a checkpoint is not
-  // written for them.
+  // Trains until the last step or a stop request. Returns errors of the file system, the data, or
+  // values that are not finite; no checkpoint is written for the failing step.
   absl::StatusOr<TrainingOutcome> Run();
 
-  // Steps done so far.
+  // Returns the number of completed steps.
   int64_t step() const { return state_.step; }
   TrainingState& state() { return state_; }
 
@@ -119,7 +120,7 @@ class TrainingLoop {
   TrainingState state_;
   RoutingHealth routing_health_;
   double last_line_ = 0;
-  std::unique_ptr<CheckpointWriter> writer_;  // after metrics_, which its thread flushes
+  std::unique_ptr<CheckpointWriter> writer_;  // destroyed before metrics_, which its thread flushes
 };
 
 }  // namespace braid

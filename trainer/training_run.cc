@@ -21,7 +21,7 @@
 namespace braid {
 namespace {
 
-// Unix seconds that never step back: the wall clock is read once.
+// Returns a clock in Unix seconds that never steps back: the wall clock is read once.
 std::function<double()> SteadyUnixClock() {
   using Seconds = std::chrono::duration<double>;
   const double start = Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -39,7 +39,7 @@ struct Ending {
 };
 
 void PrintSpec(const v1::RunSpec& spec) {
-  std::cout << "training with the resolved configuration\n" << spec.DebugString() << std::flush;
+  std::cout << "resolved configuration:\n" << spec.DebugString() << std::flush;
 }
 
 // Prints the matrix kernels in use, and warns if an earlier attempt at the run used others: its
@@ -60,15 +60,17 @@ std::string NonceOfAttempt() {
   return nonce == nullptr ? "" : nonce;
 }
 
-// Without a word to the other ranks, which are those of an attempt that is over.
+// Ends the process without MPI_Abort: all its ranks belong to an attempt that was superseded, and
+// each of them ends itself in the same way.
 [[noreturn]] void EndSuperseded(int rank) {
-  std::cerr << absl::StrCat("braid-trainer: rank ", rank,
-                            ": another attempt to train this run has begun; ending\n")
+  std::cerr << absl::StrCat(
+                   "braid-trainer: rank ", rank,
+                   ": superseded: another attempt to train this run has started; exiting\n")
             << std::flush;
   _exit(kExitFenced);
 }
 
-// stop.json is looked at five times a second, whatever a step takes.
+// Polls stop.json at most five times a second, however short a step is.
 class StopFile {
  public:
   explicit StopFile(RunDirectory directory) : directory_(std::move(directory)) {}
@@ -86,7 +88,7 @@ class StopFile {
   std::chrono::steady_clock::time_point next_look_;
 };
 
-// The same input would give these again.
+// Returns false for errors that the same input would cause again.
 bool IsRetryable(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
@@ -98,7 +100,7 @@ bool IsRetryable(const absl::Status& status) {
     case absl::StatusCode::kDataLoss:
       return false;
     case absl::StatusCode::kInternal:
-      return !IsAgreed(status);  // agreed: numbers that are not finite
+      return !IsAgreed(status);  // An agreed Internal error means values that are not finite.
     default:
       return true;
   }
@@ -139,7 +141,8 @@ Ending Train(const RunDirectory& directory, Communicator& communicator, const Ru
   return {std::move(outcome), loop.step()};
 }
 
-// Memory that runs out is the outside world's doing, not a broken invariant.
+// Running out of memory is caused by the environment, not by a broken invariant, so it becomes a
+// Status.
 Ending TrainCatching(const RunDirectory& directory, Communicator& communicator,
                      const RunFence& fence, const std::function<bool()>& stop_requested) {
   try {

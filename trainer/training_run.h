@@ -1,5 +1,4 @@
-// One attempt to train in a run directory, from reading run.textproto to
-// writing exit.json.
+// One attempt to train in a run directory, from reading run.textproto to writing exit.json.
 #ifndef BRAID_TRAINER_TRAINING_RUN_H_
 #define BRAID_TRAINER_TRAINING_RUN_H_
 
@@ -10,10 +9,10 @@
 
 namespace braid {
 
-// Called by every rank. Progress goes to stdout, errors to stderr; exit.json
-// says how it ended. Returns kExitDone, kExitStopped or, after aborting the
-// other ranks, kExitFailed. Asked to stop by `stop_requested` or stop.json. A rank whose
-// BRAID_RUN_NONCE is not that of attempt.json any more ends the process with kExitFenced.
+// Runs the attempt; called by every rank. Progress goes to stdout, errors to stderr, the result to
+// exit.json. Stops on `stop_requested` or stop.json. Returns kExitDone, kExitStopped or, after
+// aborting the other ranks, kExitFailed. Ends the process with kExitFenced when BRAID_RUN_NONCE no
+// longer matches attempt.json.
 int RunTraining(const RunDirectory& directory, Communicator& communicator,
                 const std::function<bool()>& stop_requested);
 

@@ -16,7 +16,7 @@
 namespace braid {
 namespace {
 
-// Where a parameter lies in the model's buffer, and in its moments'.
+// The position of a parameter in the model's buffer, and in this rank's moments.
 struct Extent {
   size_t offset;
   size_t size;
@@ -36,7 +36,7 @@ TrainingState WithZeroMoments(std::unique_ptr<LanguageModel> model, Shard moment
   return state;
 }
 
-// One moment of every value of the model, from the ranks' parts.
+// Returns one moment of all values of the model, gathered from all ranks.
 absl::StatusOr<std::vector<float>> Whole(const TrainingState& state, const std::vector<float>& part,
                                          Communicator& communicator) {
   const size_t size = state.model->values().size();
@@ -57,8 +57,8 @@ CheckpointMoments MomentsOf(TrainingState& state) {
   return {.range = state.moments, .m = state.m, .v = state.v};
 }
 
-// Carries the moments of a dense parameter over to an expert model's, as far as this
-// rank keeps them.
+// Copies the moments of a dense parameter to those of an expert model, for the range that this rank
+// keeps.
 void CopyMoments(std::span<const float> m, std::span<const float> v, int copies, Extent to,
                  TrainingState* moe) {
   const float scale = 1.0f / static_cast<float>(copies);
@@ -110,6 +110,9 @@ absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec, int rank) {
   return state;
 }
 
+// The moments must be gathered before they are copied: the expert model has more parameters than
+// the dense one, so its shards begin at other elements, and a rank may need dense moments of every
+// other rank.
 absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSpec& spec,
                                             Communicator& communicator) {
   ASSIGN_OR_RETURN(auto model, Upcycle(*dense.model, spec.model(), spec.seed()));

@@ -1,5 +1,5 @@
-// Everything that changes while a run trains: the model, its moments, the
-// position. Saved and restored as a checkpoint.
+// The state that changes during training: the model, its moments, the position. Saved and restored
+// as a checkpoint.
 #ifndef BRAID_TRAINER_TRAINING_STATE_H_
 #define BRAID_TRAINER_TRAINING_STATE_H_
 
@@ -21,45 +21,47 @@ namespace braid {
 
 struct TrainingState {
   std::unique_ptr<LanguageModel> model;
-  // The part of model->values() that this rank updates: all of it, or its shard.
+  // The range of model->values() that this rank updates: everything, or its shard.
   Shard moments;
-  // AdamW moments of that part, of moments.size().
+  // AdamW moments of that range, moments.size() elements each.
   std::vector<float> m;
   std::vector<float> v;
-  int64_t step = 0;        // optimiser steps done
+  int64_t step = 0;        // optimizer steps done
   int64_t num_tokens = 0;  // tokens predicted so far
   bool upcycled = false;   // experts are in use
 };
 
-// The part of `size` values whose moments rank `rank` keeps under a resolved spec.
+// Returns the range of `size` values whose moments rank `rank` keeps under a resolved spec:
+// everything (REPLICATED) or its shard (ZERO_1; arXiv 1910.02054, section 5.1).
 Shard MomentShard(const v1::RunSpec& spec, size_t size, int rank);
 
-// Step 0, with the StartingModel and no moments. A pure function of the resolved
-// spec (and of the weights it starts from) and the rank.
+// Returns the state at step 0: the StartingModel, with zero moments. A pure function of the
+// resolved spec (and of the weights it starts from) and the rank.
 absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec, int rank);
 
-// The dense model's FFNs copied into the experts (arXiv 2405.03133, section 3.4).
-// Moments carry over as m/E and v/E^2 because an expert's gradient is about 1/E
-// of the whole; those of routers start at 0. Called by every rank: the parts of the
-// dense model's moments come together once, because the expert model is cut elsewhere.
+// Returns the expert state made by copying the dense model's FFNs into the experts (arXiv
+// 2405.03133, section 3.4). Moments carry over as m/E and v/E^2, because the gradient of an expert
+// is about 1/E of the whole; those of routers start at 0. Collective: the dense moments are
+// gathered once, because the shards of the expert model have other boundaries.
 absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSpec& spec,
                                             Communicator& communicator);
 
-// Views for a CheckpointWriter. `dataset_key` is kept for RestoreState to compare.
+// Returns views of the state for a CheckpointWriter. `dataset_key` is stored for RestoreState to
+// compare.
 CheckpointSource SourceOf(TrainingState& state, const std::string& dataset_key);
 
-// Writes the whole state as CheckpointPath(checkpoints, state.step) and waits for
-// it: for models that no run trains. `tokenizer` is a file to copy.
+// Writes the state as CheckpointPath(checkpoints, state.step) and waits until it is published, for
+// models outside a run. `tokenizer` is a file to copy.
 absl::Status SaveState(TrainingState& state, const std::filesystem::path& checkpoints,
                        const std::string& dataset_key, const std::filesystem::path& tokenizer);
 
-// FailedPrecondition when the checkpoint is of other data or another model than
-// the spec's.
+// Restores a checkpoint. FailedPrecondition when it belongs to other data or another model than the
+// spec's.
 absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoint,
                                            const v1::RunSpec& spec, const std::string& dataset_key,
                                            int rank);
 
-// The model of a checkpoint alone, for evaluation and generation.
+// Loads only the model of a checkpoint, for evaluation and generation.
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(const std::filesystem::path& checkpoint);
 
 }  // namespace braid

@@ -13,7 +13,7 @@
 namespace braid {
 namespace {
 
-// Of every parameter, as far as it lies in `part` of values().
+// Returns one hash per parameter, of its elements within `part` of values().
 std::vector<uint64_t> Hashes(LanguageModel& model, Shard part) {
   const std::span<Parameter> parameters = model.parameters();
   const float* const values = model.values().data();
@@ -33,7 +33,7 @@ bool AllEqual(const std::vector<uint64_t>& numbers) {
   return std::ranges::count(numbers, numbers[0]) == static_cast<int64_t>(numbers.size());
 }
 
-// Of several equally frequent ones, that of the lowest rank.
+// Returns the most frequent number; among several, that of the lowest rank.
 uint64_t MostFrequent(const std::vector<uint64_t>& numbers) {
   return *std::ranges::max_element(
       numbers, {}, [&](uint64_t number) { return std::ranges::count(numbers, number); });
@@ -41,7 +41,7 @@ uint64_t MostFrequent(const std::vector<uint64_t>& numbers) {
 
 std::string Hex(uint64_t hash) { return absl::StrCat(absl::Hex(hash, absl::kZeroPad16)); }
 
-// One parameter's hashes by rank, which are not all the same.
+// Returns the error for one parameter whose hashes, given by rank, are not all equal.
 absl::Status Difference(int64_t step, const std::string& name,
                         const std::vector<uint64_t>& hashes) {
   const uint64_t expected = MostFrequent(hashes);
@@ -52,14 +52,17 @@ absl::Status Difference(int64_t step, const std::string& name,
   }
   const auto reference = std::ranges::find(hashes, expected) - hashes.begin();
   return absl::AbortedError(absl::StrCat(
-      "after step ", step, " the weights are not the same on all ranks: ", name, " on ",
+      "after step ", step, " the weights differ between ranks: ", name, " on ",
       absl::StrJoin(others, ", "), " differs from rank ", reference, " (hash ", Hex(expected), ")",
-      hashes.size() == 2 ? ", and of two ranks either may be wrong" : "",
-      "; suspect that machine's memory or network, and resume from the newest checkpoint"));
+      hashes.size() == 2 ? " (with two ranks, either may be wrong)" : "",
+      "; check that machine's memory and network, then resume from the newest checkpoint"));
 }
 
 }  // namespace
 
+// Two rounds keep the usual case cheap. Round 1 exchanges a single hash of all hashes. Only when
+// these differ does round 2 exchange the hashes parameter by parameter, until the first that
+// differs; every rank sees the same numbers and so leaves the loop at the same parameter.
 absl::Status CompareWeights(int64_t step, LanguageModel& model, Communicator& communicator) {
   if (communicator.world_size() == 1) return absl::OkStatus();
   const std::vector<uint64_t> mine = Hashes(model, {0, model.values().size()});
@@ -71,7 +74,8 @@ absl::Status CompareWeights(int64_t step, LanguageModel& model, Communicator& co
     if (!AllEqual(hashes)) return Difference(step, model.parameters()[i].name, hashes);
   }
   return absl::InternalError(
-      "hashes of the weights differ between ranks, those of parameters do not");
+      "the combined hashes of the weights differ between ranks, but those of the parameters do "
+      "not");
 }
 
 void OwnWeights::Remember(TrainingState& state) {
@@ -85,11 +89,11 @@ absl::Status OwnWeights::Check(TrainingState& state, int rank) const {
   const std::vector<uint64_t> now = Hashes(*state.model, part_);
   const auto [then, changed] = std::ranges::mismatch(hashes_, now);
   if (changed == now.end()) return absl::OkStatus();
-  return absl::AbortedError(absl::StrCat(
-      "after step ", state.step,
-      " the weights changed by themselves: ", state.model->parameters()[changed - now.begin()].name,
-      " on rank ", rank, " (hash ", Hex(*changed), ") differs from what was written (hash ",
-      Hex(*then), "); suspect that machine's memory, and resume from the newest checkpoint"));
+  return absl::AbortedError(
+      absl::StrCat("after step ", state.step, " the weights changed outside an update: ",
+                   state.model->parameters()[changed - now.begin()].name, " on rank ", rank,
+                   " (hash ", Hex(*changed), ") differs from what was written (hash ", Hex(*then),
+                   "); check that machine's memory, then resume from the newest checkpoint"));
 }
 
 }  // namespace braid

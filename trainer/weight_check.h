@@ -1,4 +1,4 @@
-// Finds weights that are not the same on every rank: a flipped bit in memory or on a
+// Detects weights that are not the same on every rank: a flipped bit in memory or on a network
 // link, or ranks that compute differently.
 #ifndef BRAID_TRAINER_WEIGHT_CHECK_H_
 #define BRAID_TRAINER_WEIGHT_CHECK_H_
@@ -14,28 +14,28 @@
 
 namespace braid {
 
-// Compares the weights by hash (XXH3, 64 bits a parameter). DataLoss, the same on every
-// rank, names `step` (steps done), the first parameter that differs, the ranks that
-// are in the minority there (of two, rank 1) and both hashes. Called by every rank.
+// Compares the weights of all ranks by hash (XXH3, 64 bits per parameter). Collective. Aborted, the
+// same on every rank, names `step` (steps done), the first parameter that differs, the ranks in the
+// minority there (of two ranks, rank 1) and both hashes.
 absl::Status CompareWeights(int64_t step, LanguageModel& model, Communicator& communicator);
 
-// Guards the part of the weights that one rank updates alone. With a sharded optimiser
-// the others take it over every step, and a flipped bit with it, which then is the
-// same everywhere. So the owner remembers what it wrote.
+// Detects changes of the weights that this rank alone updates. With a sharded optimizer every rank
+// takes them over at each step, including a flipped bit, which CompareWeights would then find equal
+// on all ranks. So the owner compares them with the hash of what it wrote.
 //
 //   UpdateWeights(...);  own.Remember(state);
 //   ... RETURN_IF_ERROR(own.Check(state, rank)); UpdateWeights(...);
 class OwnWeights {
  public:
-  // The part as it is now; nothing when the optimiser is not sharded.
+  // Stores the hashes of the current values; nothing when the optimizer is not sharded.
   void Remember(TrainingState& state);
-  // DataLoss naming rank, step, parameter and both hashes when the part is not what it
-  // was. OK when there is nothing to compare.
+  // Aborted, naming rank, step, parameter and both hashes, when the values differ from those
+  // remembered. OK when nothing was remembered.
   absl::Status Check(TrainingState& state, int rank) const;
 
  private:
   Shard part_;
-  std::vector<uint64_t> hashes_;  // by parameter
+  std::vector<uint64_t> hashes_;  // one per parameter
 };
 
 }  // namespace braid

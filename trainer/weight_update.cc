@@ -18,7 +18,7 @@ AdamwSettings SettingsOf(const v1::OptimizerConfig& config) {
           .weight_decay = std::max(config.weight_decay(), 0.0)};
 }
 
-// The parameters as far as they lie in state.moments.
+// Returns the parts of the parameters that lie in state.moments.
 std::vector<AdamwParameter> OwnParameters(TrainingState& state) {
   std::vector<AdamwParameter> own;
   size_t offset = 0;

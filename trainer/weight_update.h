@@ -1,5 +1,5 @@
-// The second half of a step: clip, AdamW on this rank's part, the new weights for
-// everyone.
+// The second half of a step: clipping, AdamW on this rank's part, and distribution of the new
+// weights.
 #ifndef BRAID_TRAINER_WEIGHT_UPDATE_H_
 #define BRAID_TRAINER_WEIGHT_UPDATE_H_
 
@@ -10,10 +10,10 @@
 
 namespace braid {
 
-// Completes step state.step + 1: updates values and moments in state.moments from
-// the summed gradients there, scaled so that their global norm, which is
-// `gradient_norm`, is at most clip_norm. With a sharded optimiser every rank then
-// gets the parts of the others, so that weights are the same bits everywhere.
+// Completes step state.step + 1: updates values and moments in the range state.moments from the
+// summed gradients there, scaled so that their global norm, which is `gradient_norm`, is at most
+// clip_norm. With a sharded optimizer (ZeRO stage 1, arXiv 1910.02054) every rank then receives the
+// shards of the others, so that weights are bit-identical on all ranks.
 absl::Status UpdateWeights(const v1::OptimizerConfig& config, double learning_rate,
                            double gradient_norm, TrainingState& state, Communicator& communicator);
 

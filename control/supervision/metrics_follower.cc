@@ -1,6 +1,5 @@
 #include "control/supervision/metrics_follower.h"
 
-#include <google/protobuf/util/json_util.h>
 #include <sys/stat.h>
 
 #include <fstream>
@@ -9,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "runs/metrics_line.h"
 
 namespace braid {
 
@@ -23,11 +23,9 @@ void MetricsFollower::StartOver(uint64_t inode) {
 
 absl::Status MetricsFollower::AddLine(const std::string& line, std::vector<v1::RunEvent>* events) {
   if (line_ <= given_) return absl::OkStatus();
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;
   v1::RunEvent event;
   given_ = line_;
-  if (!google::protobuf::util::JsonStringToMessage(line, event.mutable_metrics(), options).ok()) {
+  if (!ParseMetricsLine(line, event.mutable_metrics())) {
     return absl::DataLossError(absl::StrCat(file_.string(), ":", line_, ": not a line of metrics"));
   }
   event.set_number(line_);

@@ -1,5 +1,5 @@
-// Confidence intervals of ratios of sums, by resampling the units that were summed
-// (percentile bootstrap; Efron and Tibshirani, An Introduction to the Bootstrap, ch. 13).
+// Confidence intervals of ratios of sums by resampling the units of the sums (percentile bootstrap;
+// Efron and Tibshirani, An Introduction to the Bootstrap, ch. 13).
 #ifndef BRAID_EVALUATION_STATISTICS_BOOTSTRAP_H_
 #define BRAID_EVALUATION_STATISTICS_BOOTSTRAP_H_
 
@@ -17,25 +17,24 @@ struct BootstrapOptions {
   double confidence = 0.95;
 };
 
-// What one independent unit (a window, a document, an example) adds to a statistic, such as
-// nats and tokens, or right answers and 1.
+// The contribution of one independent unit (a window, a document, an example) to a ratio, such as
+// nats and tokens, or correct answers and 1.
 struct RatioUnit {
   double numerator = 0;
   double denominator = 0;
 };
 
-// Of sum(numerators) / sum(denominators). The same units, seed and samples give the same
-// interval. Both ends are the estimate itself with fewer than two units; NaN where no unit has
-// a denominator.
+// Returns the interval of sum(numerators) / sum(denominators). A pure function of its arguments.
+// With fewer than two units both ends are the estimate itself; NaN where no unit has a denominator.
 v1::Interval BootstrapRatio(std::span<const RatioUnit> units, const BootstrapOptions& options);
 
-// Of the ratio of `a` minus that of `b`, whose units belong together: the i-th of both are
-// drawn or left together. Requires equal sizes.
+// Returns the interval of the ratio of `a` minus that of `b`. The i-th units of both are a pair and
+// are drawn together. Requires equal sizes.
 v1::Interval BootstrapDifference(std::span<const RatioUnit> a, std::span<const RatioUnit> b,
                                  const BootstrapOptions& options);
 
-// Of any statistic: `statistic` gets how often each of the `units` was drawn, `units` times in
-// all.
+// Returns the interval of any statistic, which is called with the number of times that each of the
+// `units` was drawn, `units` draws in total.
 v1::Interval Bootstrap(int64_t units, const BootstrapOptions& options,
                        const std::function<double(std::span<const int32_t> draws)>& statistic);
 

@@ -8,7 +8,7 @@
 namespace braid {
 namespace {
 
-// Indices of strata that become one.
+// Indices of strata that are collapsed into one.
 using Group = std::vector<size_t>;
 
 double CoefficientOfUnit(const RatioTerm& term) {
@@ -17,7 +17,7 @@ double CoefficientOfUnit(const RatioTerm& term) {
 }
 
 bool SameForm(const RatioTerm& a, const RatioTerm& b) {
-  // Coefficients are quotients and sums of a few numbers: rounding alone is far smaller.
+  // Coefficients are quotients and sums of a few numbers, whose rounding errors are far smaller.
   const double x = CoefficientOfUnit(a);
   const double y = CoefficientOfUnit(b);
   return std::abs(x - y) <= 1e-9 * std::abs(x);
@@ -44,7 +44,7 @@ std::vector<Group> GroupsOfSingleUnits(std::span<const SeedMeasurement> seeds) {
   return groups;
 }
 
-// Adds the smallest stratum of several units, the first of those, that `group` can join.
+// Adds to `group` the smallest compatible stratum of several units, the first of equals.
 void JoinSmallest(std::span<const SeedMeasurement> seeds, Group* group) {
   const SeedMeasurement& strata = seeds.front();
   size_t smallest = strata.size();
@@ -64,7 +64,7 @@ void Append(const RatioTerm& from, RatioTerm* to) {
                           from.denominators.end());
 }
 
-// Each group in the place of its first stratum.
+// Returns the measurement with each group at the position of its first stratum.
 SeedMeasurement Joined(SeedMeasurement measurement, const std::vector<Group>& groups) {
   for (const Group& group : groups) {
     Stratum& joined = measurement[group.front()];

@@ -5,15 +5,12 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "base/splitmix.h"
 #include "evaluation/statistics/collapsed_strata.h"
+#include "evaluation/statistics/resampling.h"
 #include "evaluation/statistics/student_t.h"
 
 namespace braid {
 namespace {
-
-// How often each unit of each stratum counts.
-using Draws = std::vector<std::vector<int32_t>>;
 
 double Mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -37,51 +34,23 @@ double EffectOf(const SeedMeasurement& measurement, const Draws& draws) {
   return effect;
 }
 
-Draws EveryUnitOnce(const SeedMeasurement& measurement) {
-  Draws draws;
-  for (const Stratum& stratum : measurement) draws.emplace_back(stratum.num_units(), 1);
-  return draws;
+ResamplingPlan PlanOf(const SeedMeasurement& measurement) {
+  ResamplingPlan plan = {.left_out = 1};
+  for (const Stratum& stratum : measurement) plan.units.push_back(stratum.num_units());
+  return plan;
 }
 
-// Successive random numbers below a bound, a pure function of seed and position.
-class UnitSampler {
- public:
-  explicit UnitSampler(uint64_t seed) : seed_(seed) {}
-
-  size_t Next(size_t bound) {
-    // Never `bound`: the product of a fraction below 1 rounds down.
-    return static_cast<size_t>(UnitInterval(Mix64(seed_, position_++)) *
-                               static_cast<double>(bound));
-  }
-
- private:
-  const uint64_t seed_;
-  uint64_t position_ = 0;
-};
-
-void Redraw(UnitSampler& sampler, Draws* draws) {
-  for (std::vector<int32_t>& stratum : *draws) {
-    if (stratum.size() < 2) continue;
-    std::ranges::fill(stratum, 0);
-    for (size_t i = 1; i < stratum.size(); ++i) ++stratum[sampler.Next(stratum.size())];
-  }
-}
-
-// The effect, averaged over seeds, of each resample of units.
+// Returns the effect of each resample of units, averaged over seeds, ascending.
 std::vector<double> ResampledEffects(std::span<const SeedMeasurement> seeds,
                                      const PairedBootstrapOptions& options) {
-  UnitSampler sampler(options.seed);
-  Draws draws = EveryUnitOnce(seeds.front());
-  std::vector<double> effects;
-  for (int64_t sample = 0; sample < options.samples; ++sample) {
-    Redraw(sampler, &draws);
+  ResamplingPlan plan = PlanOf(seeds.front());
+  plan.samples = options.samples;
+  plan.seed = options.seed;
+  return ResampledValues(plan, [&](const Draws& draws) {
     double sum = 0;
     for (const SeedMeasurement& seed : seeds) sum += EffectOf(seed, draws);
-    // A resample may hold no unit with a denominator.
-    if (std::isfinite(sum)) effects.push_back(sum / static_cast<double>(seeds.size()));
-  }
-  std::ranges::sort(effects);
-  return effects;
+    return sum / static_cast<double>(seeds.size());
+  });
 }
 
 double StandardErrorOfMean(std::span<const double> values) {
@@ -92,19 +61,12 @@ double StandardErrorOfMean(std::span<const double> values) {
   return std::sqrt(squares / (n - 1) / n);
 }
 
-// Linear between the two nearest.
-double SortedQuantile(std::span<const double> sorted, double share) {
-  const double position = share * static_cast<double>(sorted.size() - 1);
-  const size_t below = static_cast<size_t>(position);
-  const size_t above = std::min(below + 1, sorted.size() - 1);
-  return std::lerp(sorted[below], sorted[above], position - static_cast<double>(below));
-}
-
-// Of one of `sorted`, picked at random, plus `scale` times Student's t.
+// Returns a quantile of the distribution of a random element of `sorted` plus `scale` times
+// Student's t, by bisection.
 double MixtureQuantile(std::span<const double> sorted, double scale, int64_t degrees,
                        double share) {
   if (scale == 0) return SortedQuantile(sorted, share);
-  // Further out than any confidence in use: one degree of freedom has 99.99 % within 6400.
+  // Wider than any confidence in use: with one degree of freedom, 99.99 % are within 6400.
   double low = sorted.front() - 1e4 * scale;
   double high = sorted.back() + 1e4 * scale;
   for (int i = 0; i < 60; ++i) {
@@ -149,7 +111,7 @@ int64_t Stratum::num_units() const {
 }
 
 double EffectOf(const SeedMeasurement& measurement) {
-  return EffectOf(measurement, EveryUnitOnce(measurement));
+  return EffectOf(measurement, EveryUnitOnce(PlanOf(measurement)));
 }
 
 EffectEstimate EstimateEffect(std::span<const SeedMeasurement> seeds,

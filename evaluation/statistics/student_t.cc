@@ -8,8 +8,8 @@
 namespace braid {
 namespace {
 
-// 1 + a c^2 + a b c^4 + ...: the sum of both formulas, whose factors are
-// (first)/(first + 1), (first + 2)/(first + 3), ...
+// Returns 1 + a c^2 + a b c^4 + ..., the sum in both formulas, with factors (first)/(first + 1),
+// (first + 2)/(first + 3), ...
 double CosineSum(double cosine_squared, int64_t first, int64_t num_terms) {
   double term = 1;
   double sum = num_terms > 0 ? 1 : 0;
@@ -21,7 +21,7 @@ double CosineSum(double cosine_squared, int64_t first, int64_t num_terms) {
   return sum;
 }
 
-// P(|T| <= t) for t >= 0.
+// Returns P(|T| <= t) for t >= 0.
 double CentralProbability(double t, int64_t degrees) {
   const double angle = std::atan(t / std::sqrt(static_cast<double>(degrees)));
   const double sine = std::sin(angle);

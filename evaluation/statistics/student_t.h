@@ -6,7 +6,7 @@
 
 namespace braid {
 
-// P(T <= t) with `degrees` >= 1 degrees of freedom (Abramowitz and Stegun, 26.7.3 and
+// Returns P(T <= t) with `degrees` >= 1 degrees of freedom (Abramowitz and Stegun, 26.7.3 and
 // 26.7.4: finite sums, exact up to rounding).
 double StudentCdf(double t, int64_t degrees);
 

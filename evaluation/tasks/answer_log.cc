@@ -89,8 +89,8 @@ absl::Status AnswerLog::Load(const std::string& header, const AnswerFits& fits) 
     if (!answer || !fits(*answer)) {
       return absl::DataLossError(
           absl::StrCat(path_.string(), ":", number,
-                       answer ? ": no answer to an example of the task" : ": no answer",
-                       "; remove the file to ask again"));
+                       answer ? ": not an answer to an example of the task" : ": not an answer",
+                       "; remove the file to evaluate again"));
     }
     const int64_t example = answer->example;
     answers_[example] = *std::move(answer);

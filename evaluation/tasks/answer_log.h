@@ -1,9 +1,9 @@
-// The answers of one task under one routing, kept as they come, so that an evaluation that
-// ended early goes on where it was.
+// The answers of one task under one routing, written as they arrive, so that an interrupted
+// evaluation can be resumed.
 //
-// A file of JSON lines: the first says what was asked, each other holds one answer. It belongs to
-// one digest of everything that answers depend on, which is part of its name. A line is one write;
-// the last may be torn, by a kill or a full disk, and is then asked again.
+// A file of JSON lines: the first describes the task, each other line holds one answer. The file
+// name contains a digest of everything that the answers depend on. Each line is a single write; a
+// last line torn by a kill or a full disk is removed and its example is scored again.
 #ifndef BRAID_EVALUATION_TASKS_ANSWER_LOG_H_
 #define BRAID_EVALUATION_TASKS_ANSWER_LOG_H_
 
@@ -20,14 +20,14 @@
 
 namespace braid {
 
-// Whether an answer may be one to the task that is asked.
+// Returns whether an answer can belong to the task.
 using AnswerFits = std::function<bool(const ExampleAnswer&)>;
 
 class AnswerLog {
  public:
-  // Creates the file with `header` (a line without its end), or reads what is there and cuts off
-  // a torn line. DataLoss, with the line, for another that is no answer or does not fit;
-  // FailedPrecondition when another process writes it.
+  // Creates the file with `header` (a line without its end), or reads an existing one and removes a
+  // torn line. DataLoss, naming the line, when another line is not an answer or does not fit;
+  // FailedPrecondition when another process is writing the file.
   static absl::StatusOr<std::unique_ptr<AnswerLog>> Open(const std::filesystem::path& path,
                                                          const std::string& header,
                                                          const AnswerFits& fits);
@@ -35,7 +35,7 @@ class AnswerLog {
   AnswerLog(const AnswerLog&) = delete;
   AnswerLog& operator=(const AnswerLog&) = delete;
 
-  // By example.
+  // Returns the answers by example.
   const std::map<int64_t, ExampleAnswer>& answers() const { return answers_; }
   absl::Status Append(const ExampleAnswer& answer);
 

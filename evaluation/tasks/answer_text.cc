@@ -16,7 +16,7 @@ namespace {
 
 using icu::UnicodeString;
 
-// As Python's \w, by which the authors' scripts find words.
+// Equals Python's \w, by which the authors' scripts find words.
 bool IsWordCharacter(UChar32 c) {
   const int type = u_charType(c);
   return u_isalnum(c) || c == '_' || type == U_OTHER_NUMBER || type == U_LETTER_NUMBER;
@@ -28,7 +28,7 @@ bool IsAsciiPunctuation(UChar32 c) {
 
 bool IsQuotationMark(UChar32 c) { return c == 0x2018 || c == 0x2019 || c == 0xB4; }
 
-// ASCII punctuation goes; for TriviaQA, spaces take its place and that of quotation marks.
+// Removes ASCII punctuation; for TriviaQA, replaces it and quotation marks by spaces.
 UnicodeString ReplacePunctuation(const UnicodeString& text, bool trivia_qa) {
   UnicodeString result;
   for (int32_t i = 0; i < text.length(); i = text.moveIndex32(i, 1)) {
@@ -46,8 +46,8 @@ bool IsArticle(const UnicodeString& word) {
   return word == u"a" || word == u"an" || word == u"the";
 }
 
-// A space in place of each \b(a|an|the)\b: also of "a" between characters that are of no word,
-// such as dashes that are not ASCII.
+// Replaces each \b(a|an|the)\b by a space, including an "a" between characters that are not part of
+// a word, such as dashes outside ASCII.
 UnicodeString ReplaceArticles(const UnicodeString& text) {
   UnicodeString result, word;
   const auto end_word = [&] {

@@ -1,4 +1,4 @@
-// When a written answer counts as one of the accepted ones.
+// Comparison of a generated answer with the accepted ones.
 #ifndef BRAID_EVALUATION_TASKS_ANSWER_TEXT_H_
 #define BRAID_EVALUATION_TASKS_ANSWER_TEXT_H_
 
@@ -10,20 +10,20 @@
 
 namespace braid {
 
-// SQUAD (Rajpurkar et al. 2016, as DPR and papers on open questions use it): lower case, ASCII
-// punctuation removed, the words a, an and the replaced by spaces, words separated by single
-// spaces. A word ends at any character that is no letter, digit or '_' (the script's \b). TRIVIAQA
-// (Joshi et al. 2017): ASCII punctuation, '_' with it, and the quotation marks ‘ ’ ´ ` become
-// spaces, then the same. Letters, digits, spaces and lower case are those of Unicode. Text that is
-// not UTF-8 has U+FFFD for what is not.
+// Returns the normalized answer. SQUAD (Rajpurkar et al. 2016, as used by DPR and papers on
+// open-domain questions): lower case, ASCII punctuation removed, the words a, an and the replaced
+// by spaces, words separated by single spaces. A word ends at any character other than a letter,
+// digit or '_' (the script's \b). TRIVIAQA (Joshi et al. 2017): ASCII punctuation including '_',
+// and the quotation marks ‘ ’ ´ ` become spaces, then the same. Letters, digits, spaces and lower
+// case are those of Unicode. Bytes that are not UTF-8 become U+FFFD.
 std::string NormalizeAnswer(absl::string_view text, v1::AnswerNormalization normalization);
 
-// Whether the answer equals a reference, both normalised.
+// Returns whether the answer equals a reference, both normalized.
 bool IsExactMatch(absl::string_view answer, std::span<const std::string> references,
                   v1::AnswerNormalization normalization);
 
-// Of the words, as bags: 2 common / (words + reference's words); the best reference's.
-// 1 when both have no words.
+// Returns the best F1 over the references, with words as bags: 2 common / (answer words + reference
+// words). 1 when both have no words.
 double AnswerF1(absl::string_view answer, std::span<const std::string> references,
                 v1::AnswerNormalization normalization);
 

@@ -48,7 +48,7 @@ class CsvParser {
         SkipLineEnd();
         return row;
       }
-      ++at_;  // the comma
+      ++at_;  // skips the comma
     }
   }
 
@@ -70,12 +70,13 @@ class CsvParser {
       if (text_[at_] == '\n') ++line_;
       cell += text_[at_];
     }
-    return Error(began, "quoted cell without end");
+    return Error(began, "quoted cell is not closed");
   }
 
   absl::StatusOr<std::string> EndOfQuotes(std::string cell) const {
     if (AtCellEnd()) return cell;
-    return Error(line_, "text behind the quotation mark that ends a cell; \"\" stands for one");
+    return Error(
+        line_, "text after the closing quotation mark of a cell; write \"\" for a quotation mark");
   }
 
   absl::Status Error(int64_t line, absl::string_view message) const {

@@ -1,7 +1,7 @@
-// Rows of cells: comma-separated values as RFC 4180 has them, and tab-separated ones.
+// Parses rows of cells: comma-separated values (RFC 4180) and tab-separated values.
 //
-// Debian's CSV libraries do not tell on which line a row began, and guess where a file is
-// malformed; evaluation should name the line instead.
+// Debian's CSV libraries do not report the line on which a row begins and guess how to read a
+// malformed file; evaluation should report the line instead.
 #ifndef BRAID_EVALUATION_TASKS_DELIMITED_TEXT_H_
 #define BRAID_EVALUATION_TASKS_DELIMITED_TEXT_H_
 
@@ -16,16 +16,16 @@ namespace braid {
 
 struct DelimitedRow {
   std::vector<std::string> cells;
-  // Of its first character, from 1.
+  // Line of the row's first character, from 1.
   int64_t line = 0;
 };
 
-// Rows end with LF, CRLF or CR; empty lines are left out. A cell in quotation marks may hold
-// commas, line ends and "" for a quotation mark; anywhere else a quotation mark is text.
-// InvalidArgument, "NAME:LINE: ...", for a quoted cell without end or with text behind it.
+// Parses CSV. Rows end with LF, CRLF or CR; empty lines are skipped. A cell in quotation marks may
+// hold commas, line ends and "" for a quotation mark; anywhere else a quotation mark is text.
+// InvalidArgument, "NAME:LINE: ...", for a quoted cell that is not closed or is followed by text.
 absl::StatusOr<std::vector<DelimitedRow>> ParseCsv(absl::string_view text, absl::string_view name);
 
-// Lines end with LF or CRLF; empty ones are left out. Quotation marks are text.
+// Parses TSV. Lines end with LF or CRLF; empty ones are skipped. Quotation marks are text.
 std::vector<DelimitedRow> ParseTsv(absl::string_view text);
 
 }  // namespace braid

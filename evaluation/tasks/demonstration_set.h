@@ -1,4 +1,4 @@
-// The solved examples that stand before every question of a task.
+// The demonstrations (solved examples) that precede every question of a task.
 #ifndef BRAID_EVALUATION_TASKS_DEMONSTRATION_SET_H_
 #define BRAID_EVALUATION_TASKS_DEMONSTRATION_SET_H_
 
@@ -12,25 +12,25 @@
 namespace braid {
 
 struct Demonstration {
-  // Equal for two examples when one would give away the other's answer: the prompt of a free
-  // answer, else prompt and right choice.
+  // Equal for two examples if one would reveal the other's answer: the prompt for a free answer,
+  // otherwise the prompt and the correct choice.
   std::string key;
-  // With the separator behind it.
+  // Including the separator after it.
   std::string text;
-  // Of the text by itself; in a prompt it may be a few more or less.
+  // Number of tokens of the text by itself; within a prompt it may differ slightly.
   int64_t num_tokens = 0;
 };
 
-// One set for all examples of a task, so that their prompts begin alike and a decoder that holds
-// the beginning need not read it again.
+// One set for all examples of a task, so that their prompts have a common beginning, which a
+// decoder computes only once.
 class DemonstrationSet {
  public:
-  // One more than `num_shots`, as far as there are so many different ones, in the order that
-  // the seed and the task's name decide. `task` has to outlive the set.
+  // Draws up to num_shots + 1 distinct demonstrations, in an order determined by the seed and the
+  // task's name. `task` must outlive the set.
   DemonstrationSet(const LoadedTask& task, int num_shots, uint64_t seed, const TextCodec& codec);
 
-  // Up to `num_shots`: the first that do not give the example away. With fewer shots the first of
-  // these.
+  // Returns up to `num_shots` demonstrations: the first ones that do not reveal the answer of
+  // `example`. Fewer shots are a prefix of more.
   std::vector<const Demonstration*> For(const TaskExample& example) const;
 
  private:

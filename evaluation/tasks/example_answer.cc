@@ -12,7 +12,7 @@
 namespace braid {
 namespace {
 
-// A continuation's sum of ln p and its tokens.
+// Sum of ln p of a continuation, and its number of tokens.
 struct Sum {
   double log_prob = 0;
   int64_t num_tokens = 0;
@@ -62,7 +62,7 @@ int32_t MostLikely(const std::vector<float>& logits) {
   return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
-// Where the first stop begins; npos without one.
+// Returns where the first stop sequence begins; npos if there is none.
 size_t FindStop(const v1::FreeAnswer& free, const std::string& text) {
   if (free.stop().empty()) return text.find('\n');
   size_t first = std::string::npos;
@@ -76,7 +76,7 @@ absl::StatusOr<std::string> Write(const LoadedTask& task, const std::vector<int3
   ASSIGN_OR_RETURN(std::vector<float> logits, asking.decoder.Prefill(context));
   const int64_t room = asking.context_length - static_cast<int64_t>(context.size());
   const int64_t most = std::min<int64_t>(MaxAnswerTokens(task.spec), room);
-  // The first word of a text loses its space; behind the prompt's last token it keeps it.
+  // The first word of a text loses its leading space; after the prompt's last token it keeps it.
   std::vector<int32_t> tokens = {context.back()};
   const size_t begin = codec.decode(tokens).size();
   std::string text;

@@ -11,7 +11,7 @@
 namespace braid {
 namespace {
 
-// Stands for a match while a text is split: a control character that no text has.
+// Marks the matches while a text is split: a control character that does not occur in texts.
 constexpr char kCut[] = "\x1e";
 
 absl::StatusOr<std::shared_ptr<const RE2>> Compile(const std::string& pattern, int min_groups,

@@ -1,4 +1,4 @@
-// Fields that a task computes for its records: proto TaskField.
+// Computed fields of a task's records: proto TaskField.
 #ifndef BRAID_EVALUATION_TASKS_FIELD_RULE_H_
 #define BRAID_EVALUATION_TASKS_FIELD_RULE_H_
 
@@ -22,10 +22,10 @@ namespace braid {
 
 class FieldRule {
  public:
-  // InvalidArgument for a template or pattern that is malformed, naming `what`.
+  // Compiles a rule. InvalidArgument, naming `what`, for a malformed template or pattern.
   static absl::StatusOr<FieldRule> Create(const v1::TaskField& field, absl::string_view what);
 
-  // Sets the field of `record`. False when the record is to be left out.
+  // Sets the field of `record`. Returns false when the record is to be skipped.
   absl::StatusOr<bool> Apply(TaskRecord* record) const;
 
  private:

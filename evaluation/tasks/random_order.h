@@ -1,4 +1,4 @@
-// A seeded random order of 0 .. size - 1, as far as it is asked for.
+// A seeded random order of 0 .. size - 1, computed on demand.
 #ifndef BRAID_EVALUATION_TASKS_RANDOM_ORDER_H_
 #define BRAID_EVALUATION_TASKS_RANDOM_ORDER_H_
 
@@ -7,18 +7,18 @@
 
 namespace braid {
 
-// Fisher and Yates's shuffle that remembers only what it moved: the first n numbers take time and
-// memory in n, whatever the size. The same size and stream give the same order on every machine.
+// Fisher-Yates shuffle that stores only the moved elements: the first n numbers take O(n) time and
+// memory, whatever the size. The same size and stream give the same order on every machine.
 class RandomOrder {
  public:
   RandomOrder(int64_t size, uint64_t stream) : size_(size), stream_(stream) {}
 
   bool done() const { return next_ == size_; }
-  // Requires !done().
+  // Returns the next number. Requires !done().
   int64_t Next();
 
  private:
-  // What lies at a place now.
+  // Returns the element currently at a position.
   int64_t At(int64_t place) const;
 
   const int64_t size_;

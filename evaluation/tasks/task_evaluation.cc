@@ -16,16 +16,16 @@
 namespace braid {
 namespace {
 
-// Of how examples are asked and scored. Answers of another version are not taken for the same.
+// Version of the prompts and scores; answers of other versions are not reused.
 constexpr uint64_t kProtocol = 2;
-// Of the order in which examples are chosen.
+// Random stream of the order in which examples are selected.
 constexpr uint64_t kSampleStream = 0x5A3D1E;
 
 const char* RoutingName(v1::InferenceRouting routing) {
   return routing == v1::PROMPT_ROUTING ? "prompt" : "segment";
 }
 
-// For the people who open the file; the digest in its name is what counts.
+// Describes the file for human readers; programs rely on the digest in its name.
 std::string Header(const LoadedTask& task, const AskedModel& model,
                    const TaskEvaluationOptions& options) {
   const nlohmann::json header = {{"task", task.spec.name()},
@@ -51,7 +51,7 @@ double MeanShots(const std::vector<ExampleAnswer>& answers) {
   return answers.empty() ? 0 : sum / static_cast<double>(answers.size());
 }
 
-// Ascending by example.
+// Returns the answers in the order of their examples.
 std::vector<ExampleAnswer> AnswersTo(const std::vector<int64_t>& examples, const AnswerLog& log) {
   std::vector<ExampleAnswer> answers;
   for (const int64_t example : examples) answers.push_back(log.answers().at(example));

@@ -1,4 +1,4 @@
-// Evaluates one task: asks what is not answered yet, and counts.
+// Evaluates one task: answers the examples that have no answer yet and computes the figures.
 #ifndef BRAID_EVALUATION_TASKS_TASK_EVALUATION_H_
 #define BRAID_EVALUATION_TASKS_TASK_EVALUATION_H_
 
@@ -18,43 +18,43 @@
 
 namespace braid {
 
-// The model that is asked.
+// The model under evaluation.
 struct AskedModel {
   TextCodec codec;
   int64_t context_length = 0;
-  // What its answers depend on, such as a digest of the checkpoint.
+  // Identifies everything in the model that answers depend on, such as a digest of the checkpoint.
   std::string identity;
   std::function<std::unique_ptr<Decoder>(v1::InferenceRouting)> new_decoder;
 };
 
 struct TaskEvaluationOptions {
   v1::InferenceRouting routing = v1::SEGMENT_ROUTING;
-  // Negative: what the task says.
+  // Number of demonstrations; negative for the task's default.
   int num_shots = -1;
   uint64_t seed = 0;
-  // At most this many examples, those of a smaller number among them; 0: all.
+  // Maximum number of examples (0: all). A smaller number selects a subset of a larger one.
   int64_t max_examples = 0;
-  // An existing directory for the answers.
+  // An existing directory in which answers are stored.
   std::filesystem::path answers_dir;
 };
 
-// Examples answered and to answer.
+// Receives the number of examples answered so far and in total.
 using TaskProgress = std::function<void(int64_t done, int64_t total)>;
 
-// Indices of `count` of `total` examples, ascending; all when count is 0 or too large. Those of a
-// smaller count are among them: they are the first of one fixed random order.
+// Returns the indices of `count` of `total` examples, ascending; all when count is 0 or too large.
+// They are the first of one fixed random order, so a smaller count selects a subset.
 std::vector<int64_t> SampleExamples(int64_t total, int64_t count);
 
-// Demonstrations to show: what the options say, else the task.
+// Returns the number of demonstrations: `num_shots`, or the task's default when that is negative.
 int ShotsOf(const v1::TaskSpec& spec, int num_shots);
 
-// ANSWERS/TASK-ROUTING-DIGEST.jsonl. The digest covers specification, files, model, shots, seed and
-// the version of the protocol of docs/tasks.md, but not how many examples are asked.
+// Returns ANSWERS/TASK-ROUTING-DIGEST.jsonl. The digest covers specification, files, model, shots,
+// seed and the version of the protocol of docs/tasks.md, but not the number of examples.
 std::filesystem::path AnswersPath(const LoadedTask& task, const AskedModel& model,
                                   const TaskEvaluationOptions& options);
 
-// DataLoss for a kept answer that does not fit the task; else errors of AnswerLog and
-// AnswerExample.
+// Evaluates the task. DataLoss when a stored answer does not fit the task; other errors are those
+// of AnswerLog and AnswerExample.
 absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedModel& model,
                                             const TaskEvaluationOptions& options,
                                             const TaskProgress& progress);

@@ -39,7 +39,7 @@ class ExampleMaker {
     return maker;
   }
 
-  // Of a demonstration only the right choice is checked.
+  // Of a demonstration only the correct choice is validated.
   absl::StatusOr<TaskExample> Make(const TaskRecord& record, bool demonstration) const {
     TaskExample example;
     example.where = record.where;
@@ -65,7 +65,7 @@ class ExampleMaker {
     const v1::ChoiceAnswer& choice = spec_.choice();
     if (!choice.labels_from().empty()) return FieldTexts(record, choice.labels_from());
     if (!choice.labels().empty()) {
-      // A list of choices may be shorter than the labels there are, such as A to E.
+      // A record may have fewer choices than there are labels, such as A to E.
       const size_t count = std::min<size_t>(num_choices, choice.labels_size());
       return Texts(choice.labels().begin(), choice.labels().begin() + static_cast<int>(count));
     }
@@ -96,7 +96,7 @@ class ExampleMaker {
       ASSIGN_OR_RETURN(std::string continuation, continuation_.Render(record, choices[i]));
       if (!demonstration || static_cast<int>(i) == example->gold) {
         if (choices[i].empty()) return RecordError(record, "a choice is empty");
-        if (continuation.empty()) return RecordError(record, "there is nothing to score");
+        if (continuation.empty()) return RecordError(record, "the continuation to score is empty");
       }
       example->continuations.push_back(std::move(continuation));
       if (!partial && !example->prompts.empty()) continue;
@@ -109,7 +109,8 @@ class ExampleMaker {
 
   absl::Status AddReferences(const TaskRecord& record, TaskExample* example) const {
     ASSIGN_OR_RETURN(example->references, FieldTexts(record, spec_.free().references_from()));
-    if (example->references.empty()) return RecordError(record, "no answer is accepted");
+    if (example->references.empty())
+      return RecordError(record, "the list of accepted answers is empty");
     ASSIGN_OR_RETURN(std::string prompt, prompt_.Render(record));
     example->prompts.push_back(std::move(prompt));
     return absl::OkStatus();
@@ -147,10 +148,10 @@ absl::StatusOr<std::vector<TaskExample>> ReadExamples(const v1::TaskSpec& spec,
   }
   if (!examples.empty()) return examples;
   return absl::InvalidArgumentError(
-      absl::StrCat((folder / file.path()).string(), ": holds no example"));
+      absl::StrCat((folder / file.path()).string(), ": contains no examples"));
 }
 
-// Where there is no other file, the examples show each other.
+// Without a separate file, the examples themselves serve as demonstrations.
 absl::Status LoadDemonstrations(const v1::TaskFile& examples, const fs::path& folder,
                                 LoadedTask* task) {
   ASSIGN_OR_RETURN(const v1::TaskFile* file, FindTaskFile(task->spec.demonstrations(), folder));

@@ -1,4 +1,4 @@
-// The examples of a task as texts: what a model is asked, and what is right.
+// The examples of a task as texts: prompts and correct answers.
 #ifndef BRAID_EVALUATION_TASKS_TASK_EXAMPLES_H_
 #define BRAID_EVALUATION_TASKS_TASK_EXAMPLES_H_
 
@@ -14,40 +14,41 @@
 namespace braid {
 
 struct TaskExample {
-  // "DIR/piqa/valid.jsonl:12".
+  // Source of the example: "DIR/piqa/valid.jsonl:12".
   std::string where;
-  // The prompt; with partial scoring one for each choice.
+  // The prompt; with partial scoring, one per choice.
   std::vector<std::string> prompts;
-  // What is scored, one for each choice, without the delimiter; none for free answers.
+  // The continuations to score, one per choice, without the delimiter; empty for free answers.
   std::vector<std::string> continuations;
-  // Index of the right choice.
+  // Index of the correct choice.
   int gold = 0;
-  // Stands for no question.
+  // The context that replaces the question in unconditional scores.
   std::string unconditional_context;
   // Accepted free answers.
   std::vector<std::string> references;
 };
 
-// The delimiter between prompt and answer, or the task's own.
+// Returns the delimiter between prompt and answer: the task's own, or the default.
 std::string DelimiterOf(const v1::TaskSpec& spec);
-// The same behind a demonstration.
+// Returns the separator that follows a demonstration: the task's own, or the default.
 std::string SeparatorOf(const v1::TaskSpec& spec);
 
-// InvalidArgument with the record's place: a field that is missing, an empty choice, a label
-// that no choice has.
+// Builds an example from a record. InvalidArgument, with the record's place, for a missing field,
+// an empty choice, or a label that matches no choice.
 absl::StatusOr<TaskExample> MakeExample(const v1::TaskSpec& spec, const TaskRecord& record);
 
-// Prompt, delimiter and right answer.
+// Returns prompt, delimiter and correct answer.
 std::string DemonstrationText(const v1::TaskSpec& spec, const TaskExample& example);
 
 struct LoadedTask {
   v1::TaskSpec spec;
   std::vector<TaskExample> examples;
-  // What demonstrations are drawn from, unless they are the examples themselves: when there is no
-  // file of them, or it is that of the examples. Empty unless asked for.
+  // The pool of demonstrations, if it differs from the examples. Empty when there is no separate
+  // file of demonstrations, when it is that of the examples, or when no demonstrations are
+  // requested.
   std::vector<TaskExample> others;
   bool demonstrations_are_examples = true;
-  // Of the bytes of all files that were read.
+  // Digest of the bytes of all files that were read.
   uint64_t files_digest = 0;
 
   const std::vector<TaskExample>& Demonstrations() const {
@@ -55,13 +56,13 @@ struct LoadedTask {
   }
 };
 
-// The entry that fits the files in data_dir. NotFound, with the files looked for, when none does.
+// Returns the entry whose files exist in data_dir. NotFound lists the files looked for.
 absl::StatusOr<const v1::TaskFile*> FindExamples(const v1::TaskSpec& spec,
                                                  const std::filesystem::path& data_dir);
 
-// Reads a task that CheckTaskSpec accepts, and what demonstrations are drawn from when there are to
-// be any. Errors of FindExamples; InvalidArgument for what MakeExample and ReadTaskFile refuse, and
-// no examples at all. Of a demonstration only prompt and right answer have to be in order.
+// Reads a task that CheckTaskSpec accepts, and the pool of demonstrations if any are requested.
+// Errors are those of FindExamples, MakeExample and ReadTaskFile; InvalidArgument also when there
+// are no examples. Of a demonstration only prompt and correct answer must be valid.
 absl::StatusOr<LoadedTask> LoadTask(const v1::TaskSpec& spec, const std::filesystem::path& data_dir,
                                     int num_shots);
 

@@ -53,7 +53,7 @@ int PositiveChoice(const v1::ChoiceAnswer& choice) {
   return static_cast<int>(found - choice.labels().begin());
 }
 
-// 2 TP / (2 TP + FP + FN), a ratio of sums over examples; 0 without positives.
+// Returns 2 TP / (2 TP + FP + FN), a ratio of sums over examples; 0 without positives.
 v1::TaskMetric PositiveF1(const LoadedTask& task, std::span<const ExampleAnswer> answers) {
   const int positive = PositiveChoice(task.spec.choice());
   std::vector<RatioUnit> units;

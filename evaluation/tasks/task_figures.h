@@ -1,4 +1,4 @@
-// The figures of a task from its answers: proto TaskFigure.
+// Computes the figures of a task (proto TaskFigure) from its answers.
 #ifndef BRAID_EVALUATION_TASKS_TASK_FIGURES_H_
 #define BRAID_EVALUATION_TASKS_TASK_FIGURES_H_
 
@@ -13,23 +13,25 @@
 
 namespace braid {
 
-// The choice with the highest figure, of equal ones the first. `figure` is one of choices; F1
-// goes by s(c), as ACC does.
+// Returns the choice with the highest figure, the first among equals. `figure` is one that compares
+// choices; F1 uses s(c), as ACC does.
 int PredictedChoice(v1::TaskFigure figure, const ExampleAnswer& answer,
                     std::span<const std::string> continuations);
 
-// Characters of valid UTF-8.
+// Returns the number of characters of valid UTF-8.
 int64_t CountCharacters(absl::string_view text);
 
-// In the order of the specification, with intervals by a bootstrap over the answers.
+// Returns the figures in the order of the specification, with intervals by a bootstrap over the
+// answers.
 std::vector<v1::TaskMetric> TaskFigures(const LoadedTask& task,
                                         std::span<const ExampleAnswer> answers);
 
-// What guessing gives for the main figure: the mean of 1 / choices, 0 for free answers; for F1
-// likewise the share that a guess gets right.
+// Returns the expected main figure of random guessing: the mean of 1 / choices, 0 for free answers;
+// for F1 likewise, from the share that a guess gets right.
 double ChanceLevel(const LoadedTask& task, std::span<const ExampleAnswer> answers);
 
-// The same by the usual number of choices, before any file is read; 0 when that is not known.
+// Returns the same from the usual number of choices, before any file is read; 0 when that is
+// unknown.
 double UsualChance(const v1::TaskSpec& spec);
 
 }  // namespace braid

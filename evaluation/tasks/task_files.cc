@@ -66,7 +66,7 @@ absl::StatusOr<std::vector<TaskRecord>> ReadJson(absl::string_view text, const s
     if (!value->is_object() || !value->contains(key)) {
       return Malformed(name, absl::StrCat("no key \"", key, "\", which should hold the records"));
     }
-    // By way of another object: what is assigned lies inside of what is replaced.
+    // Moves through a temporary object, because the new value is part of the one it replaces.
     json inner = std::move((*value)[key]);
     *value = std::move(inner);
   }
@@ -124,25 +124,25 @@ absl::Status AddLabels(const fs::path& path, std::vector<TaskRecord>* records) {
   while (!labels.empty() && labels.back().empty()) labels.pop_back();
   if (labels.size() != records->size()) {
     return Malformed(path.string(), absl::StrCat("got ", labels.size(), " labels, expected ",
-                                                 records->size(), ", one for each record"));
+                                                 records->size(), ", one per record"));
   }
   for (size_t i = 0; i < labels.size(); ++i) (*records)[i].fields["label"] = labels[i];
   return absl::OkStatus();
 }
 
-// The list that a field of the record itself holds: an element will stand in its place, which no
-// path names.
+// Returns the list in a field of the record itself; nested paths are not supported, because an
+// element replaces the list.
 absl::StatusOr<const json*> ListOf(const TaskRecord& record, const std::string& field) {
   const auto list = record.fields.find(field);
   if (list == record.fields.end()) {
-    return RecordError(
-        record, absl::StrCat("no field \"", field, "\" for each, which takes names and no paths"));
+    return RecordError(record, absl::StrCat("no field \"", field,
+                                            "\" for each, which expects a name, not a path"));
   }
-  if (!list->is_array()) return RecordError(record, absl::StrCat("\"", field, "\" is no list"));
+  if (!list->is_array()) return RecordError(record, absl::StrCat("\"", field, "\" is not a list"));
   return &*list;
 }
 
-// One record for each element of the lists that belong together.
+// Adds one record for each element of parallel lists.
 absl::Status AddElements(const TaskRecord& record, const v1::TaskFile& file,
                          std::vector<TaskRecord>* records) {
   std::vector<const json*> lists;
@@ -189,7 +189,7 @@ absl::StatusOr<std::vector<TaskRecord>> ApplyRules(std::vector<TaskRecord> recor
   return kept;
 }
 
-// Whether the first line names the columns that the format wants.
+// Returns whether the first line names the columns that the format requires.
 absl::StatusOr<bool> HeaderFits(const v1::TaskFile& file, const fs::path& path) {
   std::string line;
   std::ifstream stream(path, std::ios::binary);
@@ -229,7 +229,7 @@ absl::StatusOr<const v1::TaskFile*> FindTaskFile(const TaskFiles& files, const f
     if (paths.empty()) continue;
     if (!file.labels().empty() && MatchingFiles(folder, file.labels()).empty()) continue;
     if (file.header()) {
-      // A first line that is no row has no names of columns either.
+      // A malformed first line does not name columns either.
       const absl::StatusOr<bool> fits = HeaderFits(file, paths[0]);
       if (!fits.ok() || !*fits) continue;
     }

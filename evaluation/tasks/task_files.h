@@ -1,4 +1,4 @@
-// The files of a task: which of its formats is there, and its records.
+// Finds the files of a task, in whichever of its formats they exist, and reads their records.
 #ifndef BRAID_EVALUATION_TASKS_TASK_FILES_H_
 #define BRAID_EVALUATION_TASKS_TASK_FILES_H_
 
@@ -15,16 +15,16 @@ namespace braid {
 using TaskFiles = google::protobuf::RepeatedPtrField<v1::TaskFile>;
 using TaskFields = google::protobuf::RepeatedPtrField<v1::TaskField>;
 
-// Files below `folder` that a path with '*' in its last part stands for, by name.
+// Returns the files below `folder` that match a path with '*' in its last part, sorted by name.
 std::vector<std::filesystem::path> MatchingFiles(const std::filesystem::path& folder,
                                                  const std::string& pattern);
 
-// The first of `files` that fits what lies in `folder`; nullptr when none does.
+// Returns the first of `files` that exists in `folder`; nullptr when none does.
 absl::StatusOr<const v1::TaskFile*> FindTaskFile(const TaskFiles& files,
                                                  const std::filesystem::path& folder);
 
-// All records with the fields of the file, then those of the task. InvalidArgument names file and
-// line (of a JSON array: file and element) of what is malformed.
+// Returns all records with the computed fields of the file, then those of the task. InvalidArgument
+// names file and line (for a JSON array: file and element) of malformed input.
 absl::StatusOr<std::vector<TaskRecord>> ReadTaskFile(const v1::TaskFile& file,
                                                      const TaskFields& task_fields,
                                                      const std::filesystem::path& folder);

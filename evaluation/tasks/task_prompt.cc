@@ -18,7 +18,7 @@ std::vector<std::string> WithDelimiter(const v1::TaskSpec& spec, const TaskExamp
   return texts;
 }
 
-// The prompt of choice `i` alone where each has its own, else that of all.
+// Returns the continuation of choice `i` if each choice has its own prompt, otherwise all of them.
 std::span<const std::string> ContinuationsOf(std::span<const std::string> all, size_t num_prompts,
                                              size_t i) {
   return num_prompts > 1 ? all.subspan(i, 1) : all;
@@ -36,7 +36,7 @@ void KeepRightEnd(int64_t size, std::vector<int32_t>* tokens) {
     tokens->erase(tokens->begin(), tokens->end() - size);
 }
 
-// True when something was cut.
+// Truncates the prompt to the context; returns whether anything was removed.
 bool Cut(int64_t context_length, int64_t reserved, ScoredPrompt* prompt) {
   const int64_t longest = LongestContinuation(*prompt, reserved);
   if (static_cast<int64_t>(prompt->context.size()) + longest <= context_length) return false;
@@ -66,7 +66,7 @@ Prompts EncodeQuestion(const v1::TaskSpec& spec, const TaskExample& example, Sho
   return prompts;
 }
 
-// How many demonstrations should fit before a bare question, by their own tokens.
+// Estimates how many demonstrations fit before a bare question, from their own token counts.
 size_t GuessShots(Shots shots, const Prompts& bare, int64_t reserved, int64_t context_length) {
   int64_t room = context_length;
   for (const ScoredPrompt& prompt : bare) {
@@ -103,7 +103,8 @@ ScoredPrompt EncodePair(const TextCodec& codec, absl::string_view context,
   prompt.context.insert(prompt.context.end(), tokens.begin(), tokens.end());
   for (const std::string& continuation : continuations) {
     std::vector<int32_t> whole = codec.encode(absl::StrCat(kept, moved, continuation));
-    // A tokenizer that joins everything into the context's tokens leaves the last one.
+    // A tokenizer may merge everything into the context's tokens; then the last token is the
+    // continuation.
     const size_t begin = std::min(tokens.size(), whole.empty() ? 0 : whole.size() - 1);
     whole.erase(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(begin));
     prompt.continuations.push_back(std::move(whole));

@@ -1,4 +1,4 @@
-// What a model reads for one example: demonstrations, the question, and the answers to score.
+// Builds the model input for one example: demonstrations, the question, and the answers to score.
 #ifndef BRAID_EVALUATION_TASKS_TASK_PROMPT_H_
 #define BRAID_EVALUATION_TASKS_TASK_PROMPT_H_
 
@@ -14,7 +14,7 @@
 
 namespace braid {
 
-// Description, demonstrations, prompt.
+// Returns description, demonstrations and prompt as one text.
 std::string PromptText(const v1::TaskSpec& spec, std::span<const Demonstration* const> shots,
                        absl::string_view prompt);
 
@@ -24,32 +24,35 @@ struct ScoredPrompt {
   std::vector<std::vector<int32_t>> continuations;
 };
 
-// EOS and the tokens of `context`; of each continuation the tokens that encode(context +
-// continuation) has beyond encode(context). White space at the end of the context goes to the
-// continuations, since tokenizers keep it with the word behind it (the rule of
-// lm-evaluation-harness, HFLM._encode_pair). A continuation that the tokenizer drops is empty.
+// Encodes a context and its continuations. The context becomes EOS and the tokens of `context`;
+// each continuation becomes the tokens that encode(context + continuation) has beyond
+// encode(context). White space at the end of the context moves to the continuations, since
+// tokenizers attach it to the word after it (the rule of lm-evaluation-harness, HFLM._encode_pair).
+// A continuation that the tokenizer drops is empty.
 ScoredPrompt EncodePair(const TextCodec& codec, absl::string_view context,
                         std::span<const std::string> continuations);
 
 struct Question {
-  // One, or one for each choice.
+  // One prompt, or one per choice.
   std::vector<ScoredPrompt> prompts;
   int num_shots = 0;
-  // Demonstrations, or the beginning of the text, did not fit.
+  // Whether demonstrations, or the beginning of the text, did not fit.
   bool shortened = false;
 };
 
-// Context and continuation (free answers: the tokens that may be written) fit into
-// `context_length` tokens: demonstrations are left out, the last drawn first; then the right end
-// of the context is kept, at least one token, then that of the continuation.
+// Builds a question whose context and continuation (for free answers: the tokens that may be
+// generated) fit into `context_length` tokens. If necessary, demonstrations are dropped, the last
+// drawn first; then the context is truncated on the left to no less than one token; then the
+// continuation likewise.
 Question MakeQuestion(const LoadedTask& task, int64_t example, const DemonstrationSet& shots,
                       const TextCodec& codec, int64_t context_length);
 
-// The continuations of an example after its unconditional context, cut like the above.
+// Returns the continuations of an example after its unconditional context, truncated in the same
+// way.
 ScoredPrompt UnconditionalPrompt(const LoadedTask& task, int64_t example, const TextCodec& codec,
                                  int64_t context_length);
 
-// The tokens that a free answer may have.
+// Returns the maximum number of tokens of a free answer.
 int MaxAnswerTokens(const v1::TaskSpec& spec);
 
 }  // namespace braid

@@ -27,13 +27,13 @@ absl::StatusOr<json> Follow(const TaskRecord& record, absl::string_view path, co
   const bool each = absl::ConsumeSuffix(&name, "[]");
   if (!value.is_object() || !value.contains(std::string(name))) {
     return RecordError(record,
-                       absl::StrCat("no field \"", name, "\" for \"", path, "\"; fields there: ",
+                       absl::StrCat("no field \"", name, "\" for \"", path, "\"; existing fields: ",
                                     value.is_object() ? KnownFields(value) : "none"));
   }
   const json& next = value.at(std::string(name));
   if (!each) return Follow(record, path, next, steps.subspan(1));
   if (!next.is_array()) {
-    return RecordError(record, absl::StrCat("\"", name, "\" of \"", path, "\" is no list"));
+    return RecordError(record, absl::StrCat("\"", name, "\" of \"", path, "\" is not a list"));
   }
   json list = json::array();
   for (const json& element : next) {
@@ -51,7 +51,7 @@ std::optional<std::string> AsText(const json& value) {
 
 absl::Status NoText(const TaskRecord& record, absl::string_view path, const json& value) {
   return RecordError(record, absl::StrCat("field \"", path, "\": got ", value.type_name(),
-                                          ", expected text, a number or a truth value"));
+                                          ", expected a string, a number or a boolean"));
 }
 
 }  // namespace

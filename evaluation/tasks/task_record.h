@@ -1,4 +1,4 @@
-// One record of a task's file, as JSON whatever the file's format was.
+// One record of a task's file, as JSON whatever the format of the file.
 #ifndef BRAID_EVALUATION_TASKS_TASK_RECORD_H_
 #define BRAID_EVALUATION_TASKS_TASK_RECORD_H_
 
@@ -13,24 +13,24 @@
 namespace braid {
 
 struct TaskRecord {
-  // An object. Numbers and truth values count as the text JSON writes for them.
+  // A JSON object. Numbers and booleans are read as the text that JSON writes for them.
   nlohmann::json fields;
-  // "DIR/piqa/valid.jsonl:12".
+  // Source of the record: "DIR/piqa/valid.jsonl:12".
   std::string where;
 };
 
-// InvalidArgument: "WHERE: MESSAGE".
+// Returns InvalidArgument: "WHERE: MESSAGE".
 absl::Status RecordError(const TaskRecord& record, absl::string_view message);
 
-// The value at a path such as "question.stem" or "question.choices[].text" (a list of one for
-// each element). InvalidArgument names the record, the part that is missing, and the fields
-// that are there.
+// Returns the value at a path such as "question.stem" or "question.choices[].text" (a list with one
+// element per choice). InvalidArgument names the record, the missing part, and the fields that
+// exist.
 absl::StatusOr<nlohmann::json> FindField(const TaskRecord& record, absl::string_view path);
 
-// As one text; InvalidArgument for a list, an object or null.
+// Returns the value as one text; InvalidArgument for a list, an object or null.
 absl::StatusOr<std::string> FieldText(const TaskRecord& record, absl::string_view path);
 
-// As a list of texts; one text is a list of one.
+// Returns the value as a list of texts; a single text gives a list of one.
 absl::StatusOr<std::vector<std::string>> FieldTexts(const TaskRecord& record,
                                                     absl::string_view path);
 

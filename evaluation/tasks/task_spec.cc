@@ -26,7 +26,7 @@ bool IsName(absl::string_view name) {
   });
 }
 
-// A specification may come from a client: it names files of the data directory only.
+// A specification may come from a client, so it may only refer to files in the data directory.
 bool StaysInside(const std::string& name) {
   const std::filesystem::path path = name;
   return !path.is_absolute() &&
@@ -54,7 +54,7 @@ absl::Status CheckFile(const v1::TaskSpec& spec, const v1::TaskFile& file) {
 }
 
 absl::Status CheckFiles(const v1::TaskSpec& spec) {
-  if (spec.examples().empty()) return Refuse(spec, "no examples { path: ... }");
+  if (spec.examples().empty()) return Refuse(spec, "examples { path: ... } is missing");
   if (!StaysInside(spec.folder())) return Refuse(spec, "folder: expected a name without \"..\"");
   for (const TaskFiles* files : {&spec.examples(), &spec.demonstrations()}) {
     for (const v1::TaskFile& file : *files) RETURN_IF_ERROR(CheckFile(spec, file));
@@ -81,7 +81,7 @@ absl::Status CheckChoice(const v1::TaskSpec& spec) {
   if (choice.choices().empty() == choice.choices_from().empty()) {
     return Refuse(spec, "choice: give either choices or choices_from");
   }
-  if (choice.gold().empty()) return Refuse(spec, "choice: no gold");
+  if (choice.gold().empty()) return Refuse(spec, "choice.gold is missing");
   if (!choice.labels().empty() && !choice.labels_from().empty()) {
     return Refuse(spec, "choice: give either labels or labels_from");
   }
@@ -102,7 +102,7 @@ bool HasPositive(const v1::ChoiceAnswer& choice) {
 }
 
 absl::Status CheckFigures(const v1::TaskSpec& spec) {
-  if (spec.figures().empty()) return Refuse(spec, "no figures");
+  if (spec.figures().empty()) return Refuse(spec, "figures is empty");
   for (const int figure : spec.figures()) {
     const auto value = static_cast<v1::TaskFigure>(figure);
     if (!v1::TaskFigure_IsValid(figure) || figure == v1::TASK_FIGURE_UNSPECIFIED ||
@@ -129,7 +129,7 @@ absl::StatusOr<v1::TaskSpec> ParseTaskSpec(absl::string_view text, absl::string_
 
 absl::Status CheckTaskSpec(const v1::TaskSpec& spec) {
   if (!IsName(spec.name())) return Refuse(spec, "name: expected a-z, 0-9, _ and -");
-  if (spec.prompt().empty()) return Refuse(spec, "no prompt");
+  if (spec.prompt().empty()) return Refuse(spec, "prompt is missing");
   if (spec.num_shots() < 0) return Refuse(spec, "num_shots is negative");
   RETURN_IF_ERROR(CheckFiles(spec));
   RETURN_IF_ERROR(CheckTemplates(spec));
@@ -159,10 +159,10 @@ absl::StatusOr<v1::TaskSpec> BuiltinTask(const std::string& name) {
     names.push_back(task.name());
   }
   const std::string nearest = NearestWord(name, names);
-  return absl::NotFoundError(absl::StrCat(
-      "no built-in task \"", name, "\"",
-      nearest.empty() ? "" : absl::StrCat("; nearest: ", nearest),
-      "; braid eval tasks --list shows all, a task of your own comes with --task-file"));
+  return absl::NotFoundError(
+      absl::StrCat("no built-in task \"", name, "\"",
+                   nearest.empty() ? "" : absl::StrCat("; nearest: ", nearest),
+                   "; 'braid eval tasks --list' shows all, and --task-file adds your own"));
 }
 
 std::string FigureName(v1::TaskFigure figure) {

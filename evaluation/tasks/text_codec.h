@@ -1,4 +1,4 @@
-// Text to tokens and back, as the evaluation of tasks needs it; Tokenizer's, or a test's own.
+// The tokenizer functions that task evaluation needs; implemented by Tokenizer, or by a test.
 #ifndef BRAID_EVALUATION_TASKS_TEXT_CODEC_H_
 #define BRAID_EVALUATION_TASKS_TEXT_CODEC_H_
 
@@ -12,10 +12,10 @@
 namespace braid {
 
 struct TextCodec {
-  // Without special tokens.
+  // Encodes text without special tokens.
   std::function<std::vector<int32_t>(std::string_view)> encode;
   std::function<std::string(std::span<const int32_t>)> decode;
-  // Ends a document, hence stands before one.
+  // Ends a document, and therefore also precedes one.
   int32_t eos_id = 0;
 };
 

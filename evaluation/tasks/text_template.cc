@@ -61,8 +61,8 @@ absl::StatusOr<TextTemplate> TextTemplate::Parse(absl::string_view text, absl::s
     }
     const size_t end = text.find('}', i);
     if (c == '}' || end == absl::string_view::npos) {
-      return Malformed(what, absl::StrCat("brace without its partner at character ", i + 1,
-                                          " of \"", text, "\"; write {{ or }} for a brace"));
+      return Malformed(what, absl::StrCat("unbalanced brace at character ", i + 1, " of \"", text,
+                                          "\"; write {{ or }} for a brace"));
     }
     ASSIGN_OR_RETURN(Part part, ParseField(text.substr(i + 1, end - i - 1), what));
     part.text = std::exchange(plain, "");

@@ -1,12 +1,12 @@
-// Texts with fields of a record in them: "Question: {goal}\nAnswer:".
+// Text templates with fields of a record: "Question: {goal}\nAnswer:".
 //
-// {path|filter|filter:argument}; "{{" and "}}" stand for braces. Filters:
-//   strip         without white space at both ends
-//   lower         ASCII letters in lower case
-//   capitalize    the first letter in upper case, the others in lower case (ASCII)
-//   suffix:X      X appended, unless the text ends with it
-//   before:X      what stands before the first X; after:X what stands behind it. An error
-//                 where there is no X.
+// A field is written {path|filter|filter:argument}; "{{" and "}}" stand for braces. Filters:
+//   strip         removes white space at both ends
+//   lower         converts ASCII letters to lower case
+//   capitalize    converts the first letter to upper case, the others to lower case (ASCII)
+//   suffix:X      appends X unless the text ends with it
+//   before:X      the text before the first X; after:X the text after it. An error if there
+//                 is no X.
 #ifndef BRAID_EVALUATION_TASKS_TEXT_TEMPLATE_H_
 #define BRAID_EVALUATION_TASKS_TEXT_TEMPLATE_H_
 
@@ -24,10 +24,12 @@ class TextTemplate {
  public:
   TextTemplate() = default;
 
-  // InvalidArgument for a brace without its partner and an unknown filter, naming `what`.
+  // Parses a template. InvalidArgument, naming `what`, for an unbalanced brace or an unknown
+  // filter.
   static absl::StatusOr<TextTemplate> Parse(absl::string_view text, absl::string_view what);
 
-  // `choice` is the field "choice", when given. InvalidArgument with the record's place.
+  // Renders the template. `choice` becomes the field "choice" when given. InvalidArgument names the
+  // record's place.
   absl::StatusOr<std::string> Render(const TaskRecord& record,
                                      const std::optional<std::string>& choice = {}) const;
 
@@ -38,7 +40,7 @@ class TextTemplate {
     std::string name;
     std::string argument;
   };
-  // Text as it is, then a field unless `field` is empty.
+  // Literal text followed by a field, unless `field` is empty.
   struct Part {
     std::string text;
     std::string field;

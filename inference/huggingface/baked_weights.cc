@@ -13,7 +13,8 @@
 namespace braid {
 namespace {
 
-// "model.layers.3.mlp.gate_proj.weight" -> "model.layers.3.mlp.experts.gate_proj.weight".
+// Returns the name of the expert parameter: "model.layers.3.mlp.gate_proj.weight" ->
+// "model.layers.3.mlp.experts.gate_proj.weight".
 std::string ExpertsName(const std::string& dense_name, const std::string& ffn_prefix) {
   return absl::StrCat(ffn_prefix, "experts.", dense_name.substr(ffn_prefix.size()));
 }
@@ -29,7 +30,7 @@ absl::StatusOr<BakedWeights> BakedWeights::Create(LanguageModel& model,
     if (baked.Find(spec.name) != nullptr || baked.Values(spec.name).ok()) continue;
     return absl::FailedPreconditionError(
         absl::StrCat(v1::Router_Name(model.config().routing().router()),
-                     " routing makes no one dense model of a prompt (", spec.name,
+                     " routing does not produce a single dense model for a prompt (", spec.name,
                      " has no merged value); export without --bake"));
   }
   return baked;

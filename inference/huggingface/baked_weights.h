@@ -1,4 +1,4 @@
-// An expert model as the dense one that a single routing decision makes of it.
+// Converts an expert model to the dense model of a single routing decision.
 #ifndef BRAID_INFERENCE_HUGGINGFACE_BAKED_WEIGHTS_H_
 #define BRAID_INFERENCE_HUGGINGFACE_BAKED_WEIGHTS_H_
 
@@ -13,20 +13,20 @@
 
 namespace braid {
 
-// Parameters of DenseCounterpart(model.config()), where the FFN of each layer is
-// the mixture of experts that MergeMode::kPrompt uses after `prompt`.
+// The parameters of DenseCounterpart(model.config()), in which the FFN of each layer is the mixture
+// of experts that prompt routing (MergeMode::kPrompt) uses after `prompt`.
 class BakedWeights {
  public:
-  // `model` must outlive this. InvalidArgument for a prompt that does not fit;
-  // FailedPrecondition for EXPERT_CHOICE_TOKEN, which has no such mixture.
+  // Routes on `prompt`. `model` must outlive the result. InvalidArgument when the prompt does not
+  // fit; FailedPrecondition for EXPERT_CHOICE_TOKEN, which has no such mixture.
   static absl::StatusOr<BakedWeights> Create(LanguageModel& model, std::span<const int32_t> prompt);
 
   const v1::ModelConfig& config() const { return config_; }
-  // By layer.
+  // Returns the mixtures, by layer.
   const std::vector<ExpertMixture>& mixtures() const { return mixtures_; }
 
-  // Values of a parameter of config(); valid until the next call. NotFound for
-  // another name.
+  // Returns the values of a parameter of config(), valid until the next call. NotFound for any
+  // other name.
   absl::StatusOr<std::span<const float>> Values(const std::string& name);
 
  private:

@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 constexpr char kLlama[] = "llama";
 constexpr char kSoftMoe[] = "braid_soft_moe";
 constexpr int kDeepestLevel = 16;
-// LLaMA's own defaults, for fields that old configurations leave out.
+// LLaMA's defaults for fields that old configurations omit.
 constexpr double kDefaultRopeTheta = 10000;
 constexpr double kDefaultNormEpsilon = 1e-6;
 constexpr int kDefaultSegmentLength = 256;
@@ -48,7 +48,7 @@ void AddRouting(const v1::RoutingConfig& routing, nlohmann::ordered_json* json) 
       std::vector<int32_t>(routing.moe_layers().begin(), routing.moe_layers().end());
 }
 
-// Reads fields; the first problem is kept, and a default given from then on.
+// Reads fields. Records the first problem and returns defaults from then on.
 class Fields {
  public:
   Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {}
@@ -60,7 +60,7 @@ class Fields {
     if (!Has(field) && fallback.has_value()) return *fallback;
     const bool good = Has(field) && object_[field].is_number_integer() &&
                       object_[field] >= int64_t{0} && object_[field] <= int64_t{INT32_MAX};
-    return good ? object_[field].get<int32_t>() : (Refuse(field, "a count"), 0);
+    return good ? object_[field].get<int32_t>() : (Refuse(field, "a non-negative integer"), 0);
   }
 
   double Number(const char* field, double fallback) {
@@ -113,7 +113,7 @@ double RopeTheta(Fields* fields) {
   return plain ? rope["rope_theta"].get<double>() : kDefaultRopeTheta;
 }
 
-// What LLaMA configurations may say beyond what braid computes.
+// Rejects settings of LLaMA configurations that braid does not implement.
 void RequireSupported(const v1::ModelConfig& config, Fields* fields) {
   const int32_t heads = config.num_heads();
   fields->Require(fields->Integer("num_key_value_heads", heads) == heads, "num_key_value_heads",
@@ -128,7 +128,7 @@ void RequireSupported(const v1::ModelConfig& config, Fields* fields) {
                   "false (biases are not supported)");
   fields->Require(!fields->Flag("mlp_bias"), "mlp_bias", "false (biases are not supported)");
   fields->Require(!fields->Has("quantization_config"), "quantization_config",
-                  "nothing (quantised weights are not supported; save the model dequantised)");
+                  "nothing (quantized weights are not supported; save the model dequantized)");
   fields->Require(fields->Number("partial_rotary_factor", 1) == 1, "partial_rotary_factor", "1");
 }
 

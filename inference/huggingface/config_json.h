@@ -1,5 +1,5 @@
-// config.json of a Hugging Face model directory, and what it says as our
-// ModelConfig. docs/formats/export.md lists every field.
+// Converts between the config.json of a Hugging Face model directory and ModelConfig.
+// docs/formats/export.md lists every field.
 #ifndef BRAID_INFERENCE_HUGGINGFACE_CONFIG_JSON_H_
 #define BRAID_INFERENCE_HUGGINGFACE_CONFIG_JSON_H_
 
@@ -14,18 +14,18 @@
 
 namespace braid {
 
-// "LlamaForCausalLM" for a dense model, "BraidSoftMoeForCausalLM" otherwise.
+// Returns "LlamaForCausalLM" for a dense model, "BraidSoftMoeForCausalLM" otherwise.
 std::string ArchitectureOf(const v1::ModelConfig& resolved);
 
-// `eos_id` ends a document and stands before the first token of one, as in
+// Returns config.json. `eos_id` ends a document and precedes the first token of one, as in
 // training. The same arguments give the same bytes.
 std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, int32_t eos_id);
 
-// Resolved; a LLaMA's sequence_length is max_position_embeddings. `path` is for
-// messages. InvalidArgument names the field, its value and what is expected:
-// malformed JSON, a missing field, or a model that braid does not compute
-// (another architecture, grouped-query attention, biases, scaled RoPE,
-// another activation, quantised weights).
+// Parses config.json to a resolved configuration; a LLaMA's sequence_length is
+// max_position_embeddings. `path` is used in messages. InvalidArgument names the field, its value
+// and what is expected, for malformed JSON, a missing field, or an unsupported model (another
+// architecture, grouped-query attention, biases, scaled RoPE, another activation, quantized
+// weights).
 absl::StatusOr<v1::ModelConfig> ParseConfigJson(std::string_view text,
                                                 const std::filesystem::path& path);
 

@@ -10,7 +10,7 @@ namespace braid {
 namespace {
 
 constexpr std::string_view kTransposed = "weight_t";
-// Rows and columns of a block that stays in cache.
+// Rows and columns of a block that fits into the cache.
 constexpr int64_t kBlock = 32;
 
 void TransposeBlock(const float* from, int64_t rows, int64_t columns, int64_t row, int64_t column,

@@ -30,10 +30,10 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr int32_t kUnknownId = 0;
 
-// What to write: a configuration and the values of its parameters.
+// The model to write: a configuration and the values of its parameters.
 struct Source {
   v1::ModelConfig config;
-  // By the parameter's name; needed until the next call only.
+  // Returns the values of a parameter by name, valid until the next call.
   std::function<absl::StatusOr<std::span<const float>>(const std::string&)> values;
 };
 
@@ -46,7 +46,7 @@ Source PlainSource(LanguageModel& model) {
           }};
 }
 
-// A parameter's values as the file has them; `transposed` holds them if need be.
+// Returns a parameter's values as in the file; `transposed` is used as storage if needed.
 absl::StatusOr<std::span<const float>> FileValues(const Source& source,
                                                   const ParameterSpec& parameter,
                                                   std::vector<float>* transposed) {

@@ -1,5 +1,5 @@
-// Models as Hugging Face directories: a stock LLaMA when dense, otherwise a
-// format of our own in the same files. docs/formats/export.md describes both.
+// Writes models as Hugging Face directories: a stock LLaMA when dense, otherwise braid's own format
+// in the same files. docs/formats/export.md describes both.
 //
 //   DIR/config.json, generation_config.json
 //   DIR/model.safetensors          or shards with model.safetensors.index.json
@@ -24,21 +24,21 @@ inline constexpr int64_t kDefaultShardBytes = 5'000'000'000;
 struct ExportOptions {
   DType dtype = DType::kF32;  // or kBF16, kF16
   int64_t max_shard_bytes = kDefaultShardBytes;
-  // Tokens of a prompt: the dense model that the routing decision on it makes.
+  // Tokens of a prompt: exports the dense model that results from the routing decision on it.
   std::optional<std::vector<int32_t>> bake_prompt = {};
-  // Replace an export at `output`.
+  // Whether to replace an existing export at `output`.
   bool force = false;
 };
 
-// Writes `output`, whole or not at all; the same arguments give the same bytes.
-// `tokenizer` is a SentencePiece model to copy. The response lists the files.
+// Writes `output`, completely or not at all; the same arguments give the same bytes. `tokenizer` is
+// a SentencePiece model to copy. The response lists the files.
 absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model,
                                                const std::filesystem::path& tokenizer,
                                                const ExportOptions& options,
                                                const std::filesystem::path& output);
 
-// The whole request: `request.model` is a run or checkpoint directory.
-// InvalidArgument names the field that is out of range.
+// Handles an export request; `request.model` is a run or checkpoint directory. InvalidArgument
+// names the field that is out of range.
 absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request);
 
 }  // namespace braid

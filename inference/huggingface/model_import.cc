@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr char kHead[] = "lm_head.weight";
 constexpr char kEmbedding[] = "model.embed_tokens.weight";
-// Stands where the key of a dataset does in a checkpoint that saw none.
+// The dataset key of checkpoints that were not trained on a dataset of braid.
 constexpr char kImported[] = "imported";
 
 std::string ShapeText(const std::vector<int64_t>& shape) {
@@ -59,10 +59,10 @@ absl::Status CheckExpected(const fs::path& directory, const WeightFiles& weights
   return absl::OkStatus();
 }
 
-// Values that old checkpoints store and every program computes.
+// Rotary tables, stored by old checkpoints; every program computes them.
 bool IsRotaryTable(const std::string& name) { return absl::EndsWith(name, ".rotary_emb.inv_freq"); }
 
-// A tied model's head may be stored beside the embedding; then it must be it.
+// The head of a tied model may be stored beside the embedding, which it must then equal.
 absl::Status CheckTiedHead(const fs::path& directory, const WeightFiles& weights) {
   const TensorInfo &head = *weights.Find(kHead), &embedding = *weights.Find(kEmbedding);
   if (head.shape == embedding.shape) {
@@ -114,8 +114,8 @@ absl::StatusOr<fs::path> TokenizerOf(const v1::ImportRequest& request,
   if (!fs::exists(path, error)) {
     return absl::NotFoundError(
         absl::StrCat(path.string(),
-                     " does not exist; a SentencePiece model is needed (tokenizer.json alone will "
-                     "not do), name one with --tokenizer"));
+                     " does not exist; a SentencePiece model is required (tokenizer.json is not "
+                     "sufficient), give one with --tokenizer"));
   }
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(path));
   if (tokenizer->vocab_size() == config.vocab_size()) return path;

@@ -1,5 +1,5 @@
-// Hugging Face directories as models of ours: stock LLaMA checkpoints, and what
-// model_export.h writes. Everything in them is checked before it is used.
+// Reads Hugging Face directories: stock LLaMA checkpoints, and those written by model_export.h.
+// Everything in them is validated before it is used.
 #ifndef BRAID_INFERENCE_HUGGINGFACE_MODEL_IMPORT_H_
 #define BRAID_INFERENCE_HUGGINGFACE_MODEL_IMPORT_H_
 
@@ -12,17 +12,16 @@
 
 namespace braid {
 
-// Reads config.json and the weights (F32, BF16 or F16). Nothing is allocated
-// before every tensor's name and shape is known to be right. Rotary tables
-// (rotary_emb.inv_freq) are ignored, and an lm_head of a tied model that equals
-// the embedding. InvalidArgument, naming file and tensor, for one that is
-// missing, unexpected, of another shape or type, or not finite.
+// Reads config.json and the weights (F32, BF16 or F16). Nothing is allocated before the names and
+// shapes of all tensors have been validated. Ignores rotary tables (rotary_emb.inv_freq), and an
+// lm_head of a tied model if it equals the embedding. InvalidArgument, naming file and tensor, when
+// one is missing, unexpected, of another shape or type, or not finite.
 absl::StatusOr<std::unique_ptr<LanguageModel>> ReadHuggingFaceModel(
     const std::filesystem::path& directory);
 
-// The whole request. The result is a checkpoint at step 0, to evaluate, sample
-// or start runs from. InvalidArgument too when the tokenizer is missing or has
-// another vocabulary than the model.
+// Handles an import request. The result is a checkpoint at step 0, from which to evaluate, sample
+// or start runs. InvalidArgument also when the tokenizer is missing or its vocabulary differs from
+// the model's.
 absl::StatusOr<v1::ImportResponse> Import(const v1::ImportRequest& request);
 
 }  // namespace braid

@@ -33,7 +33,7 @@ absl::Status CheckReplaceable(const fs::path& path, const OutputPlace& place) {
   std::error_code error;
   if (!fs::exists(fs::symlink_status(path, error))) return absl::OkStatus();
   if (!fs::is_directory(path, error)) {
-    return absl::AlreadyExistsError(absl::StrCat(path.string(), " exists and is no directory"));
+    return absl::AlreadyExistsError(absl::StrCat(path.string(), " exists and is not a directory"));
   }
   if (fs::is_empty(path, error) && !error) return absl::OkStatus();
   if (!place.force) {
@@ -45,13 +45,14 @@ absl::Status CheckReplaceable(const fs::path& path, const OutputPlace& place) {
   }
   return absl::FailedPreconditionError(
       absl::StrCat(path.string(), " has no ", place.marker,
-                   ", so it is not what was written here before; remove it yourself"));
+                   ", so it was not written by this command; remove it first"));
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Create(const OutputPlace& place) {
-  if (place.path.empty()) return absl::InvalidArgumentError("output_dir: name a directory");
+  if (place.path.empty())
+    return absl::InvalidArgumentError("output_dir: got none, expected a directory");
   const fs::path path = Absolute(place.path);
   RETURN_IF_ERROR(CheckReplaceable(path, place));
   std::unique_ptr<OutputDirectory> output(new OutputDirectory(path, Beside(path, ".tmp")));

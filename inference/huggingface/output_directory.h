@@ -1,5 +1,5 @@
-// A directory that somebody asked for by name: it appears whole or not at all,
-// and replaces only what it may.
+// Writes a directory requested by name: it appears completely or not at all, and replaces an
+// existing one only where permitted.
 #ifndef BRAID_INFERENCE_HUGGINGFACE_OUTPUT_DIRECTORY_H_
 #define BRAID_INFERENCE_HUGGINGFACE_OUTPUT_DIRECTORY_H_
 
@@ -12,21 +12,20 @@
 
 namespace braid {
 
-// What may be there already.
+// The requested path, and what it may replace.
 struct OutputPlace {
   std::filesystem::path path;
-  // Replace a directory that holds `marker`; without it only a missing or empty
-  // one will do.
+  // Replace a directory that holds `marker`. When false, the path must not exist or be empty.
   bool force = false;
   std::string marker;
 };
 
-// Files are made in `staging()`, PATH.tmp, and moved to PATH by Publish. A killed
-// program leaves PATH.tmp, which the next Create removes.
+// Files are created in `staging()`, PATH.tmp, and moved to PATH by Publish. A killed program leaves
+// PATH.tmp, which the next Create removes.
 class OutputDirectory {
  public:
-  // AlreadyExists or FailedPrecondition, with what to do, when PATH holds
-  // something that may not be replaced.
+  // Creates the staging directory. AlreadyExists or FailedPrecondition, with what to do, when PATH
+  // holds something that may not be replaced.
   static absl::StatusOr<std::unique_ptr<OutputDirectory>> Create(const OutputPlace& place);
 
   OutputDirectory(const OutputDirectory&) = delete;
@@ -37,8 +36,8 @@ class OutputDirectory {
   const std::filesystem::path& staging() const { return staging_; }
   const std::filesystem::path& path() const { return path_; }
 
-  // Publishes `content`, staging() itself or a directory in it. What was at PATH
-  // is there until then, and again when this fails.
+  // Publishes `content`, which is staging() or a directory in it. The previous content of PATH
+  // remains until then, and is restored if this fails.
   absl::Status Publish(const std::filesystem::path& content);
 
  private:

@@ -9,7 +9,7 @@ namespace braid {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
-// As in kernels/cross_entropy.cc.
+// The chunk size of kernels/cross_entropy.cc.
 constexpr int64_t kChunkLogits = int64_t{512} << 10;
 constexpr int64_t kMinChunkRows = 512;
 
@@ -28,22 +28,22 @@ LayerShape ShapeOf(const v1::ModelConfig& config, int64_t batch_size) {
           .moe_layers = static_cast<int64_t>(MoeLayers(config).size())};
 }
 
-// Two norms' inputs and outputs, q, k and v, the attention's output: eight times
-// D. Gate and up projections. A number each for the two norms and for the
+// Saved per token of a layer: inputs and outputs of two norms, q, k and v, and the attention's
+// output (eight times D); gate and up projections; one number each for the two norms and for the
 // softmax of every head.
 int64_t LayerFloats(const LayerShape& s) {
   return s.tokens * (8 * s.width + 2 * s.hidden + s.heads + 2);
 }
 
-// Means of the segments and what the router's softmax and norm keep of them.
+// Saved for the router: the means of the segments, and what its softmax and norm save of them.
 int64_t RouterFloats(const LayerShape& s) { return s.tokens / s.segment * 2 * s.width; }
 
-// The embedded tokens (and their 64-bit numbers), the last norm's output.
+// Saved outside the layers: the embedded tokens (and their 64-bit ids), the last norm's output.
 int64_t EndFloats(const LayerShape& s) { return s.tokens * (2 * s.width + 1) + 4 * s.tokens; }
 
-// The head's pass makes the gradients of its two inputs: with the logits of one
-// chunk; then once more, scaled. After that a layer's gradient and the
-// next one's exist together.
+// The peak of temporaries. The head's pass first holds the gradients of its two inputs and the
+// logits of one chunk, then the gradients twice (scaled). After that, the gradients of two
+// consecutive layers exist at once.
 int64_t TransientFloats(const LayerShape& s) {
   const int64_t gradients = (s.tokens + s.vocabulary) * s.width;
   const int64_t rows = std::min(s.tokens, std::max(kMinChunkRows, kChunkLogits / s.vocabulary));

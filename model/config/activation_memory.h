@@ -1,6 +1,6 @@
-// Memory of one forward and backward pass beyond weights and their gradients.
-// Pure arithmetic that follows transformer.cc and the fused kernels of
-// processors; tests compare it with what the tensor library allocates.
+// Memory of one forward and backward pass beyond weights and their gradients. Pure arithmetic that
+// follows transformer.cc and the fused CPU kernels; tests compare it with what the tensor library
+// allocates.
 #ifndef BRAID_MODEL_CONFIG_ACTIVATION_MEMORY_H_
 #define BRAID_MODEL_CONFIG_ACTIVATION_MEMORY_H_
 
@@ -11,15 +11,15 @@
 namespace braid {
 
 struct ActivationMemory {
-  int64_t kept_bytes = 0;       // of all layers, for backward
-  int64_t transient_bytes = 0;  // beside them, at the most
-  int64_t scratch_bytes = 0;    // of the kernels; stays with the process
+  int64_t kept_bytes = 0;       // saved for backward, of all layers
+  int64_t transient_bytes = 0;  // peak of temporaries beside the saved tensors
+  int64_t scratch_bytes = 0;    // kernel scratch, never returned to the system
 
   int64_t total_bytes() const { return kept_bytes + transient_bytes + scratch_bytes; }
 };
 
-// Of a micro-batch of `batch_size` sequences of full length, for dense models and
-// routers that merge experts (CAUSAL_SEGMENT, PREFIX).
+// Returns the activation memory of a micro-batch of `batch_size` sequences of full length, for
+// dense models and for routers that merge experts (CAUSAL_SEGMENT, PREFIX).
 ActivationMemory ActivationsOf(const v1::ModelConfig& resolved, int64_t batch_size);
 
 }  // namespace braid

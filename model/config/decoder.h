@@ -4,11 +4,11 @@
 //   ASSIGN_OR_RETURN(std::vector<float> logits, decoder->Prefill(prompt));
 //   ASSIGN_OR_RETURN(logits, decoder->Step(ArgMax(logits)));
 //
-// kPrompt: every layer routes once, on the mean FFN input of all prompt tokens,
-// and is a dense layer from then on. kSegment: as LanguageModel::Logits; the
-// first segment routes on the tokens of it that the prompt holds (or uniformly,
-// as configured), each later one on the whole segment before it (PREFIX: all on
-// the first). EXPERT_CHOICE_TOKEN routes every token by itself in both.
+// Prompt routing (kPrompt): every layer routes once, on the mean FFN input of all prompt tokens,
+// and is a dense layer from then on. Segment routing (kSegment): the same as LanguageModel::Logits;
+// the first segment routes on those of its tokens that are in the prompt (or uniformly, as
+// configured), and each later segment routes on the whole segment before it (PREFIX: all route on
+// the first). EXPERT_CHOICE_TOKEN routes every token on its own in both modes.
 #ifndef BRAID_MODEL_CONFIG_DECODER_H_
 #define BRAID_MODEL_CONFIG_DECODER_H_
 
@@ -20,9 +20,9 @@
 
 namespace braid {
 
-// The matrices of one FFN as sums over the layer's experts: gate and up are
-// sum_i gate_up[i] W_i, down is sum_i down[i] W_i. Both are empty when there is no
-// such FFN: in a dense layer, and with EXPERT_CHOICE_TOKEN.
+// The merged FFN of one layer as weighted sums over its experts: gate and up are sum_i gate_up[i]
+// W_i, down is sum_i down[i] W_i. Both vectors are empty when the layer has no such FFN: in a dense
+// layer, and with EXPERT_CHOICE_TOKEN.
 struct ExpertMixture {
   std::vector<float> gate_up;  // [E]
   std::vector<float> down;     // [E]
@@ -32,32 +32,31 @@ class Decoder {
  public:
   virtual ~Decoder() = default;
 
-  // Starts a new sequence with `prompt` (at least one token). Returns the logits
-  // [V] of the token after it. Tokens at its beginning that the decoder holds from the
-  // sequence before are not computed again where routing permits (reused_tokens), so
-  // the last digits may depend on that sequence: within 1e-5 of a new decoder's. InvalidArgument
-  // when the prompt is empty, longer than sequence_length or holds an id outside the vocabulary.
+  // Starts a new sequence with `prompt` (at least one token). Returns the logits [V] of the token
+  // after it. Leading tokens shared with the previous sequence are not computed again where routing
+  // permits (see reused_tokens), so logits may depend on that sequence within 1e-5 of those of a
+  // new decoder. InvalidArgument when the prompt is empty, longer than sequence_length or holds an
+  // id outside the vocabulary.
   virtual absl::StatusOr<std::vector<float>> Prefill(std::span<const int32_t> prompt) = 0;
 
-  // How many tokens of the last prompt were there already. kSegment: all that is common
-  // with the sequence before, if both prompts agree on the tokens that their first segment
-  // routes on. kPrompt: only those of the very same prompt. Without layers that route by
-  // segment or prompt: all that is common. The last token is always computed.
+  // Returns how many tokens of the last prompt were reused from the previous sequence. kSegment:
+  // the common prefix, if both prompts agree on the tokens on which their first segment routes.
+  // kPrompt: the prompt without its last token, if both prompts are equal, otherwise 0. Without
+  // layers that route by segment or prompt: the common prefix. The last token is always computed.
   virtual int64_t reused_tokens() const { return 0; }
 
-  // Appends `token`; returns the logits [V] of the token after it. OutOfRange
-  // when the sequence is sequence_length long already; FailedPrecondition before
-  // Prefill.
+  // Appends `token`; returns the logits [V] of the token after it. OutOfRange when the sequence
+  // already has sequence_length tokens; FailedPrecondition before Prefill.
   virtual absl::StatusOr<std::vector<float>> Step(int32_t token) = 0;
 
-  // ln p of each token of each of C continuations (at least one token each) of the
-  // sequence so far, which stays as it is: [C][tokens]. They are one batch over the shared
-  // sequence. InvalidArgument for an empty continuation, one that ends beyond
-  // sequence_length or an id outside the vocabulary; FailedPrecondition before Prefill.
+  // Returns ln p of each token of each of C continuations (at least one token each) of the current
+  // sequence, [C][tokens]. The sequence is unchanged; the continuations are one batch over its
+  // cache. InvalidArgument for a continuation that is empty, ends beyond sequence_length or holds
+  // an id outside the vocabulary; FailedPrecondition before Prefill.
   virtual absl::StatusOr<std::vector<std::vector<float>>> ScoreContinuations(
       std::span<const std::vector<int32_t>> continuations) = 0;
 
-  // Of the FFN in use in every layer. Empty before Prefill.
+  // Returns the mixture of the FFN in use, by layer. Empty before Prefill.
   virtual std::vector<ExpertMixture> Mixtures() const = 0;
 };
 

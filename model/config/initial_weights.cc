@@ -17,7 +17,7 @@ uint64_t StreamKey(uint64_t seed, std::string_view name) {
   return key;
 }
 
-// Uniform in (0, 1), never an end point.
+// Returns a uniform number in (0, 1), excluding both ends.
 double Uniform(uint64_t key, uint64_t counter) {
   const uint64_t bits = Scramble64(key + counter * kGolden64);
   return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
@@ -32,7 +32,7 @@ void FillInitialValues(const ParameterSpec& spec, uint64_t seed, std::span<float
     return;
   }
   const uint64_t key = StreamKey(seed, spec.name);
-  // Box-Muller: each pair of uniforms gives a pair of normals.
+  // Box-Muller transform: each pair of uniform numbers gives a pair of normal ones.
   for (size_t i = 0; i < values.size(); i += 2) {
     const double radius = spec.initial_std * std::sqrt(-2 * std::log(Uniform(key, i)));
     const double angle = 2 * std::numbers::pi * Uniform(key, i + 1);

@@ -9,9 +9,9 @@
 
 namespace braid {
 
-// Fills `values` (spec.size of them) with ones or with normal numbers. Element i
-// is a pure function of (seed, spec.name, i) and the standard deviation, so that
-// models of different routing share the parameters that both have.
+// Fills `values` (spec.size elements) with ones or with normally distributed values. Element i is a
+// pure function of (seed, spec.name, i) and the standard deviation, so models that differ in
+// routing agree on the parameters that both have.
 void FillInitialValues(const ParameterSpec& spec, uint64_t seed, std::span<float> values);
 
 }  // namespace braid

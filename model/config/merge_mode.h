@@ -1,19 +1,19 @@
-// When an expert model's routers decide, and what they may look at.
+// When the routers of an expert model decide, and which positions they may use.
 #ifndef BRAID_MODEL_CONFIG_MERGE_MODE_H_
 #define BRAID_MODEL_CONFIG_MERGE_MODE_H_
 
 namespace braid {
 
 enum class MergeMode {
-  // As the router is defined for training. Differs from kSegment for expert
-  // choice only, which then compares all segments or tokens of a sequence.
+  // As the router is defined for training. Differs from kSegment for expert choice only, which in
+  // training compares all segments or tokens of a sequence.
   kTraining,
-  // The causal use outside training: one decision a segment (for PREFIX a
-  // sequence, for EXPERT_CHOICE_TOKEN a token). Expert choice, which cannot see
-  // the future there, sends each segment or token to its best expert.
+  // Segment routing, the causal use outside training: one decision per segment (PREFIX: per
+  // sequence; EXPERT_CHOICE_TOKEN: per token). Expert choice cannot compare with later positions
+  // here, so it sends each segment or token to its highest-scoring expert.
   kSegment,
-  // One decision a sequence, from the prompt. EXPERT_CHOICE_TOKEN, which has no
-  // decision to keep, behaves as in kSegment.
+  // Prompt routing: one decision per sequence, from the prompt. EXPERT_CHOICE_TOKEN has no decision
+  // that could be kept for the sequence and behaves as in kSegment.
   kPrompt,
 };
 

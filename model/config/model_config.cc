@@ -54,7 +54,8 @@ void FillRoutingDefaults(int sequence_length, v1::RoutingConfig* routing) {
   if (routing->router_init_std() == 0) routing->set_router_init_std(0.06);
 }
 
-// A list of every layer says the same as no list; one form, so that equal models compare equal.
+// Drops a list that names every layer: it means the same as an empty list, and equal models should
+// compare equal.
 void DropCompleteLayerList(int num_layers, v1::RoutingConfig* routing) {
   if (routing->moe_layers_size() == num_layers) routing->clear_moe_layers();
 }
@@ -140,7 +141,7 @@ absl::Status CheckSegments(const v1::ModelConfig& config) {
                  "sequence_length ", config.sequence_length(), ", such as ", divisor);
 }
 
-// Elements of the FFN matrices: of the dense layers, and of all experts.
+// Elements of the FFN matrices: those of the dense layers, and those of all experts.
 struct FfnSizes {
   int64_t dense = 0;
   int64_t experts = 0;

@@ -4,9 +4,9 @@
 //   request.set_preset("tiny/8E");
 //   ASSIGN_OR_RETURN(v1::ModelConfig config, ResolveModelConfig(request));
 //
-// Presets carry the names of arXiv 2405.03133, Table 1: a dense size ("0.3B",
-// "1.5B", "7B") and optionally a number of experts behind a slash. The small
-// sizes ("tiny", "small", "medium") are for one machine.
+// Presets are named as in arXiv 2405.03133, Table 1: a dense size ("0.3B", "1.5B", "7B"),
+// optionally followed by a slash and the number of experts. The small sizes ("tiny", "small",
+// "medium") are meant for one machine.
 #ifndef BRAID_MODEL_CONFIG_MODEL_CONFIG_H_
 #define BRAID_MODEL_CONFIG_MODEL_CONFIG_H_
 
@@ -20,39 +20,39 @@
 
 namespace braid {
 
-// Returns `config` with its preset applied below the fields set in it and
-// every default filled in; the result resolves to itself. InvalidArgument names
-// the field, its value, what is expected and (for a preset) the nearest name.
+// Returns `config` with its preset applied below the fields set in it and every default filled in.
+// Idempotent. InvalidArgument names the field, its value, what is expected and (for a preset) the
+// nearest name.
 absl::StatusOr<v1::ModelConfig> ResolveModelConfig(const v1::ModelConfig& config);
 
-// Every named preset, small to large. Any other number of experts behind a
-// size ("tiny/12E") resolves too.
+// Returns every named preset, small to large. Any other number of experts after a size ("tiny/12E")
+// resolves too.
 std::vector<std::string> PresetNames();
 
-// Parameter counts, training state and FLOPs of a resolved configuration.
-// FLOPs count a multiply-add as two; attention counts the causal half only.
+// Returns parameter counts, training state and FLOPs of a resolved configuration. FLOPs count a
+// multiply-add as two; attention counts the causal half only.
 v1::DescribeModelResponse DescribeModel(const v1::ModelConfig& resolved);
 
-// The dense model of the same active size: one expert, router DENSE, everything
-// else (segment_length too, so that both score the same tokens) unchanged.
+// Returns the dense model of the same active size: one expert, router DENSE. Everything else is
+// unchanged, including segment_length, so that both models score the same tokens.
 v1::ModelConfig DenseCounterpart(const v1::ModelConfig& resolved);
 
-// True when at least one layer has experts: every router but DENSE.
+// Returns true when at least one layer has experts: for every router but DENSE.
 bool UsesExperts(const v1::ModelConfig& resolved);
 
-// True when the router averages experts into one FFN (CAUSAL_SEGMENT, PREFIX),
-// false when positions go through chosen experts (expert choice) or none are.
+// Returns true when the router averages experts into one FFN (CAUSAL_SEGMENT, PREFIX), false for
+// expert choice and DENSE.
 bool MergesExperts(const v1::RoutingConfig& resolved);
 
-// The layers with experts, ascending; empty for a dense model.
+// Returns the layers with experts, ascending; empty for a dense model.
 std::vector<int> MoeLayers(const v1::ModelConfig& resolved);
 bool IsMoeLayer(const v1::ModelConfig& resolved, int layer);
 
-// Consecutive positions that share one row of routing weights: 1 for
+// Returns the number of consecutive positions that share one row of routing weights: 1 for
 // EXPERT_CHOICE_TOKEN, segment_length for every other router.
 int64_t TokensPerDecision(const v1::ModelConfig& resolved);
 
-// Segments or tokens that an expert takes of the `decisions` of a sequence at
+// Returns how many of the `decisions` (segments or tokens) of a sequence an expert takes at
 // capacity factor 1: decisions / num_experts, rounded up.
 int64_t ExpertCapacity(int64_t decisions, int64_t num_experts);
 

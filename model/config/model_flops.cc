@@ -6,7 +6,7 @@
 namespace braid {
 namespace {
 
-// Elements of the matrices that positions are multiplied with.
+// Elements of the matrices by which positions are multiplied.
 struct MatrixSizes {
   double shared = 0;   // attention, dense FFNs, head
   double experts = 0;  // of all experts
@@ -24,22 +24,22 @@ MatrixSizes SumMatrices(const v1::ModelConfig& config) {
   const auto layers = static_cast<double>(config.num_layers());
   const auto moe_layers = static_cast<double>(NumMoeLayers(config));
   const double experts = moe_layers * config.routing().num_experts();
-  // The head, tied or not: looking up an embedding is no product.
+  // The head counts whether tied or not; an embedding lookup is not a product.
   return {.shared = d * config.vocab_size() + layers * 4 * d * d + (layers - moe_layers) * ffn,
           .experts = experts * ffn,
           .routers = experts * d};
 }
 
-// How a router spends: each rate times the size of all experts, or routers.
+// The work of a router, as multiples of the size of all experts or of the routers.
 struct RouterRates {
-  double passes = 0;  // experts that a position is multiplied with, over E
-  double merges = 0;  // averages of all experts, per position
-  // Routing decisions per position. Where one serves a whole segment it is
-  // nothing beside the segment's FFN, and is left out.
+  double passes = 0;  // experts that a position is multiplied by, divided by E
+  double merges = 0;  // averages of all experts per position
+  // Routing decisions per position. If one decision serves a whole segment, its cost is negligible
+  // beside the segment's FFN and left out.
   double routed = 0;
 };
 
-// Experts take ceil(decisions / E) each.
+// Returns the passes of expert choice: every expert takes ceil(decisions / E).
 double ChoicePasses(int64_t decisions, int64_t experts) {
   const int64_t capacity = (decisions + experts - 1) / experts;
   return static_cast<double>(capacity) / static_cast<double>(decisions);
@@ -55,7 +55,7 @@ RouterRates RatesOf(const v1::ModelConfig& config) {
     case v1::CAUSAL_SEGMENT:
       return {1.0 / static_cast<double>(experts), per_position(segments), 0};
     case v1::PREFIX: {
-      // The first segment has its own average, the rest share one.
+      // The first segment has its own average; all others share one.
       const int64_t merges = std::min<int64_t>(2, segments);
       return {1.0 / static_cast<double>(experts), per_position(merges), 0};
     }

@@ -1,12 +1,11 @@
-// Arithmetic of training, in floating-point operations: a multiply-add is two.
-// Only matrix products count, as in the usual definition of model FLOPs
-// utilisation (PaLM, arXiv 2204.02311, appendix B): nothing that is computed
-// again, and of attention the causal half.
+// Arithmetic of training, in floating-point operations: a multiply-add counts as two. Only matrix
+// products count, as in the usual definition of model FLOPs utilization (PaLM, arXiv 2204.02311,
+// appendix B): nothing that is recomputed, and only the causal half of attention.
 //
-// Merging experts is extra work over a dense model of the same active size and is
-// told apart: for E experts and segments of S tokens, in units of the FFN's forward
-// products, E/S to average the experts, E/S to do it again in backward, and 2E/S
-// to spread the gradients over them.
+// Merging experts is extra work over a dense model of the same active size and is counted
+// separately. For E experts and segments of S tokens, in units of the FFN's forward products: E/S
+// to average the experts, E/S to average them again in backward, and 2E/S to spread the gradients
+// over them.
 #ifndef BRAID_MODEL_CONFIG_MODEL_FLOPS_H_
 #define BRAID_MODEL_CONFIG_MODEL_FLOPS_H_
 
@@ -14,20 +13,20 @@
 
 namespace braid {
 
-// Of one position of a full sequence.
+// FLOPs per position, averaged over a full sequence.
 struct ModelFlops {
   // Products with the parameters that a position uses, and attention.
   double forward = 0;
   double backward = 0;  // twice forward
   double merge_forward = 0;
-  double merge_backward = 0;  // averaging again, and spreading the gradients
+  double merge_backward = 0;  // Averaging the experts again, and spreading the gradients.
 
   double active() const { return forward + backward; }
   double merge() const { return merge_forward + merge_backward; }
   double total() const { return active() + merge(); }
 };
 
-// `resolved` comes from ResolveModelConfig.
+// Returns the FLOPs per token of a configuration from ResolveModelConfig.
 ModelFlops FlopsPerToken(const v1::ModelConfig& resolved);
 
 }  // namespace braid

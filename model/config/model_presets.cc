@@ -39,7 +39,7 @@ absl::Status UnknownPreset(const std::string& name) {
                    nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?")));
 }
 
-// The number of experts behind the slash; 1 without one; nullopt if malformed.
+// Returns the number of experts after the slash; 1 without a slash; nullopt if malformed.
 std::optional<int> ParseExperts(std::string_view name) {
   const size_t slash = name.find('/');
   if (slash == name.npos) return 1;

@@ -10,15 +10,14 @@
 
 namespace braid {
 
-// The shape of "<size>" or "<size>/<E>E" (num_experts 1 or E, all other routing
-// fields but segment_length unset). InvalidArgument lists the known sizes and
-// names the nearest.
+// Returns the shape of "<size>" or "<size>/<E>E" (num_experts 1 or E; no routing field other than
+// segment_length is set). InvalidArgument lists the known sizes and names the nearest.
 absl::StatusOr<v1::ModelConfig> FindPreset(const std::string& name);
 
-// Sizes, each followed by its usual numbers of experts.
+// Returns all sizes, each followed by its usual numbers of experts.
 std::vector<std::string> ListPresets();
 
-// "7B/4E" -> "7B".
+// Returns the size of a preset name: "7B/4E" -> "7B".
 std::string PresetSize(const std::string& name);
 
 }  // namespace braid

@@ -15,7 +15,7 @@ class LayoutBuilder {
 
   void AddNorm(const std::string& name) { Add(name, "norm", {config_.d_model()}, 0); }
 
-  // `fan_in` inputs; `residual` matrices add to the residual stream.
+  // Appends a matrix with `fan_in` inputs; `residual` matrices add to the residual stream.
   void AddMatrix(const std::string& name, const std::string& group, std::vector<int64_t> shape,
                  double fan_in, bool residual = false) {
     double std = 0.02;

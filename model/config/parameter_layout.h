@@ -1,8 +1,8 @@
-// The parameters of a model as one flat array: names, shapes, places and how
-// each one starts. Pure function of the configuration.
+// The parameters of a model as one flat array: names, shapes, offsets and initialization. A pure
+// function of the configuration.
 //
-// q, k, v of a layer are adjacent, and so are gate and up, so that each set is
-// also one matrix. Nothing lies between parameters.
+// The q, k and v matrices of a layer are adjacent, and so are gate and up, so that each set can
+// also be used as one matrix. There are no gaps between parameters.
 #ifndef BRAID_MODEL_CONFIG_PARAMETER_LAYOUT_H_
 #define BRAID_MODEL_CONFIG_PARAMETER_LAYOUT_H_
 
@@ -15,9 +15,9 @@
 namespace braid {
 
 struct ParameterSpec {
-  // Hugging Face LLaMA name, or that of an expert or router tensor. "weight_t" is
-  // the transpose of the "weight" of that name: the FFN kernel wants hidden units
-  // as rows in all three matrices.
+  // Hugging Face LLaMA name, or the name of an expert or router tensor. A name ending in "weight_t"
+  // denotes the transpose of the Hugging Face "weight": the FFN kernel needs hidden units as rows
+  // in all three matrices.
   std::string name;
   // "embedding", "attention", "ffn", "router", "norm" or "head".
   std::string group;
@@ -29,10 +29,10 @@ struct ParameterSpec {
   double initial_std = 0;
 };
 
-// In flat order. `resolved` comes from ResolveModelConfig.
+// Returns all parameters in flat order. `resolved` comes from ResolveModelConfig.
 std::vector<ParameterSpec> ParameterLayout(const v1::ModelConfig& resolved);
 
-// "model.layers.<layer>."
+// Returns "model.layers.<layer>.".
 std::string LayerPrefix(int layer);
 
 }  // namespace braid

@@ -1,4 +1,4 @@
-// How a flat array is divided over ranks.
+// Partition of a flat array over ranks.
 #ifndef BRAID_MODEL_CONFIG_SHARD_H_
 #define BRAID_MODEL_CONFIG_SHARD_H_
 
@@ -7,7 +7,7 @@
 
 namespace braid {
 
-// Elements [begin, end).
+// The elements [begin, end).
 struct Shard {
   size_t begin = 0;
   size_t end = 0;
@@ -16,11 +16,12 @@ struct Shard {
   bool operator==(const Shard&) const = default;
 };
 
-// Parts start at multiples of this many elements: a cache line of floats.
+// Shards start at multiples of this many elements: one cache line of floats, so that two ranks (or
+// threads) never write to the same line.
 inline constexpr size_t kShardAlignment = 16;
 
-// Rank `rank`'s part of `size` elements. The parts of all ranks, in rank order,
-// cover the array without gap; late ones may be empty.
+// Returns the shard of rank `rank` of an array of `size` elements. The shards of all ranks, in rank
+// order, cover the array without gaps; the last ones may be empty.
 inline Shard ShardOf(size_t size, int rank, int world_size) {
   const size_t world = static_cast<size_t>(world_size);
   const size_t lines = (size + kShardAlignment - 1) / kShardAlignment;

@@ -8,10 +8,10 @@
 namespace braid {
 namespace {
 
-// Queries of a block, all branches together: enough for products to be efficient.
+// Queries per block, over all branches: enough for products to be efficient.
 constexpr int64_t kBranchQueries = 256;
 
-// Scores [H, C, n, m] of the last n of m positions of a branch with its m positions.
+// Scores [H, C, n, m] of the last n of the m positions of a branch against all its m positions.
 at::Tensor OwnScores(const at::Tensor& q, const at::Tensor& k) {
   const int64_t n = q.size(2), m = k.size(2);
   at::Tensor scores = at::matmul(q, k.transpose(2, 3));

@@ -1,4 +1,5 @@
-// Attention of several continuations of one sequence, whose keys and values exist once.
+// Attention of several continuations (branches) of one sequence, with one copy of the shared keys
+// and values.
 #ifndef BRAID_MODEL_KERNELS_BRANCH_ATTENTION_H_
 #define BRAID_MODEL_KERNELS_BRANCH_ATTENTION_H_
 
@@ -8,9 +9,10 @@
 
 namespace braid {
 
-// C branches [C, H, T, hd] of a sequence with keys and values [H, P, hd] -> [C, T, H * hd].
-// Query t of a branch sees all P positions and those of its own branch up to t. A block of
-// queries at a time, all branches in one product with the shared keys. Not differentiable.
+// Returns the attention outputs of C branches [C, H, T, hd] of a sequence with keys and values [H,
+// P, hd]: [C, T, H * hd]. Query t of a branch sees all P shared positions and the positions of its
+// own branch up to t. Works on a block of queries at a time; all branches share one product with
+// the shared keys. Not differentiable.
 at::Tensor BranchAttend(const RotatedHeads& branches, const at::Tensor& keys,
                         const at::Tensor& values);
 

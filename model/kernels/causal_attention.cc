@@ -18,11 +18,10 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Queries of a block: few enough that a block's scores stay in cache.
+// Queries per block: few enough that the scores of a block stay in cache.
 constexpr int64_t kQueryBlock = 128;
 
-// q and k of the first two of [3, B, H, L, hd] are rotated by plus or minus the
-// angle.
+// Rotates q and k, the first two of [3, B, H, L, hd], by direction (1 or -1) times the angle.
 void Rotate(const at::Tensor& in, const AttentionTables& tables, int64_t first_position,
             double direction, at::Tensor out) {
   const int64_t half = in.size(-1) / 2, length = in.size(-2);
@@ -41,7 +40,8 @@ at::Tensor HeadView(const at::Tensor& qkv, int64_t num_heads) {
       .permute({2, 0, 3, 1, 4});
 }
 
-// Probabilities kept for backward, in a call that has no more of them.
+// Limit on the probabilities of one call that are saved for backward. Calls above it recompute
+// them.
 constexpr int64_t kMaxKeptProbabilities = int64_t{4} << 20;
 
 // Probabilities [G, n, visible] of the queries start .. start + n - 1.
@@ -60,8 +60,8 @@ struct HeadGradients {
   at::Tensor q, k, v;
 };
 
-// Adds the share of the queries start .. start + n - 1 with probabilities p;
-// dout [G, L, hd].
+// Adds the contribution of the queries start .. start + n - 1 with probabilities p; dout [G, L,
+// hd].
 void BackwardBlock(const RotatedHeads& heads, const at::Tensor& p, const at::Tensor& dout,
                    int64_t start, int64_t n, const HeadGradients& gradients) {
   const int64_t visible = start + n;
@@ -74,8 +74,8 @@ void BackwardBlock(const RotatedHeads& heads, const at::Tensor& p, const at::Ten
   gradients.k.narrow(1, 0, visible).baddbmm_(dscores.transpose(1, 2), heads.q.narrow(1, start, n));
 }
 
-// softmax(q k^T + mask) v; hands every block's probabilities to `blocks` if there
-// is one.
+// Returns softmax(q k^T + mask) v. Appends the probabilities of every block to `blocks` unless it
+// is nullptr.
 at::Tensor AttendByBlocks(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                           variable_list* blocks) {
   at::Tensor out = at::empty_like(q);
@@ -92,7 +92,7 @@ at::Tensor AttendByBlocks(const at::Tensor& q, const at::Tensor& k, const at::Te
 
 class CausalAttentionFunction : public torch::autograd::Function<CausalAttentionFunction> {
  public:
-  // Saved tensors before the kept probabilities.
+  // Saved tensors that precede the saved probabilities.
   static constexpr size_t kNumSaved = 5;
 
   static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv,

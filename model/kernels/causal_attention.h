@@ -1,9 +1,8 @@
-// Causal multi-head attention with rotary position embedding (arXiv
-// 2104.09864, the Hugging Face "rotate half" pairing of j and j + hd/2).
+// Causal multi-head attention with rotary position embedding (arXiv 2104.09864, the Hugging Face
+// "rotate half" pairing of j and j + hd/2).
 //
-// Scores exist for a block of queries at a time, and only up to the last key a
-// block can see; backward computes them again (or keeps them while they are
-// few).
+// Scores exist for one block of queries at a time, and only up to the last key that the block can
+// see. Backward recomputes them; the generic path saves the probabilities while they are few.
 #ifndef BRAID_MODEL_KERNELS_CAUSAL_ATTENTION_H_
 #define BRAID_MODEL_KERNELS_CAUSAL_ATTENTION_H_
 
@@ -13,7 +12,7 @@
 
 namespace braid {
 
-// What every call with the same shape needs.
+// Tables that all calls of the same shape share.
 struct AttentionTables {
   // [2, 1, 1, L, hd/2] of angles position * theta^(-2j/hd), computed in double;
   // [0] is for queries and includes the score scale 1/sqrt(hd), [1] for keys.
@@ -28,15 +27,17 @@ struct RotatedHeads {
   at::Tensor q, k, v;  // [B, H, L, hd], q scaled
 };
 
-// qkv [B, L, 3D] of the positions first_position .. first_position + L - 1.
+// Splits qkv [B, L, 3D] into heads and rotates q and k by the angles of the positions
+// first_position .. first_position + L - 1.
 RotatedHeads RotateHeads(const at::Tensor& qkv, const AttentionTables& tables,
                          int64_t first_position);
 
-// softmax(q k^T + mask) v for q [G, Lq, hd], k and v [G, Lk, hd]; query i is at
-// position Lk - Lq + i and sees the keys up to there. Not differentiable.
+// Returns softmax(q k^T + mask) v for q [G, Lq, hd], k and v [G, Lk, hd]; G counts sequences times
+// heads. Query i is at position Lk - Lq + i and sees the keys up to that position. Not
+// differentiable.
 at::Tensor CausalAttend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
 
-// The whole of it: qkv [B, L, 3D] -> [B, L, D], differentiable.
+// Returns causal self-attention with rotary embedding: qkv [B, L, 3D] -> [B, L, D]. Differentiable.
 at::Tensor CausalAttention(const at::Tensor& qkv, const AttentionTables& tables);
 
 }  // namespace braid

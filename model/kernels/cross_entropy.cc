@@ -15,8 +15,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Enough rows that the head's gradient is not rewritten too often, few enough
-// that small vocabularies stay in cache.
+// Number of tokens per chunk: enough that dhead [V, D] is rewritten rarely, few enough that the
+// logits of small vocabularies stay in cache.
 int64_t ChunkRows(int64_t vocabulary) {
   return std::max<int64_t>(512, (int64_t{512} << 10) / vocabulary);
 }
@@ -35,8 +35,8 @@ bool IsSinglePrecision(const at::Tensor& logits) {
   return logits.device().is_cpu() && logits.scalar_type() == at::kFloat;
 }
 
-// logits [n, V] become softmax - one hot, and losses [n] are filled (0 where the
-// target is ignored): one pass, row by row.
+// Replaces logits [n, V] by softmax - one hot and fills losses [n] (0 where the target is ignored),
+// in one pass per row.
 void DifferentiateRows(const at::Tensor& logits, const at::Tensor& targets, at::Tensor losses) {
   const int64_t v = logits.size(1);
   float *values = logits.data_ptr<float>(), *loss = losses.data_ptr<float>();
@@ -60,7 +60,7 @@ void StoreLosses(const at::Tensor& log_probabilities, const Targets& targets, at
                 .squeeze(1));
 }
 
-// d loss / d logits = softmax - one hot, [n, V]; fills losses [n].
+// Returns d loss / d logits = softmax - one hot, [n, V]; fills losses [n].
 at::Tensor LogitGradients(at::Tensor logits, const at::Tensor& targets, const Targets& split,
                           at::Tensor losses) {
   if (IsSinglePrecision(logits)) {
@@ -72,6 +72,10 @@ at::Tensor LogitGradients(at::Tensor logits, const at::Tensor& targets, const Ta
   return p.exp_().scatter_add_(1, split.index, at::full_like(split.index, -1, p.options()));
 }
 
+// The forward pass computes the gradients too. The logits of a chunk are needed by both the loss
+// and the gradient and cost 2 T V D operations; recomputing them in backward, or saving [T, V],
+// would be more expensive than saving dhidden [T, D] and dhead [V, D]. The output is a scalar, so
+// backward only multiplies both by the incoming scalar.
 class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFunction> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& hidden,
@@ -87,7 +91,8 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
       const Targets chunk_targets = SplitTargets(targets.narrow(0, start, n));
       const at::Tensor p = LogitGradients(at::mm(chunk, head.t()), targets.narrow(0, start, n),
                                           chunk_targets, losses.narrow(0, start, n));
-      // The rows of ignored tokens drop out of the two products, which are narrower.
+      // Rows of ignored tokens are zeroed in the operands [n, D] of the two products, which are
+      // narrower than the logits [n, V].
       dhead.addmm_(p.t(), chunk.masked_fill(chunk_targets.ignored, 0), 1, scale);
       at::Tensor place = dhidden.narrow(0, start, n);
       at::addmm_out(place, place, p, head, /*beta=*/0, /*alpha=*/scale);

@@ -6,9 +6,9 @@
 
 namespace braid {
 
-// (silu(x G^T) * (x U^T)) down for x [T, D], gate_up [2F, D] (G, then U) and down
-// [F, D] -> [T, D]. Differentiable in all three; any floating type. A matrix that
-// has a gradient already gets its share added there.
+// Returns (silu(x G^T) * (x U^T)) down for x [T, D], gate_up [2F, D] (G, then U) and down [F, D] ->
+// [T, D]. Differentiable in all three; any floating type. If a weight is a leaf with an existing
+// gradient, backward adds to that gradient in place.
 at::Tensor DenseFfn(const at::Tensor& x, const at::Tensor& gate_up, const at::Tensor& down);
 
 }  // namespace braid

@@ -6,10 +6,14 @@ namespace braid {
 namespace {
 
 constexpr int64_t kMinTileRows = 16;
-// Merged rows lie this much further apart than their length: a distance that is
-// a power of two would map them all to the same cache sets.
+// Padding between merged rows. Without it a D that is a power of two would map the same column of
+// every row to the same cache sets, and the products would evict their own operands.
 constexpr int64_t kRowPadding = 16;
 
+// The most rows, in multiples of 16, whose merged copies of all segments fit into kMergedBudget.
+// Small tiles keep the merged rows in cache between merging and the products; large tiles make the
+// products more efficient. The count depends on the shape only, never on the number of threads,
+// because it determines the order of the sums.
 int64_t TileRows(const FfnShape& shape) {
   const int64_t segments = std::min(shape.num_segments, kMaxSegmentsPerGroup);
   const int64_t fitting = kMergedBudget / (segments * kMatrices * shape.width);
@@ -28,6 +32,8 @@ FfnGroupPass::FfnGroupPass(const FfnGroup& group, const FfnMatrices& matrices)
 
 void FfnGroupPass::MergeTile(const FfnTile& tile) {
   const int64_t d = shape_.width;
+// One work item is one row of one matrix for all segments: merge() loads every expert's row once
+// and keeps one accumulator per segment, so the traffic does not grow with the number of segments.
 #pragma omp for schedule(static)
   for (int64_t item = 0; item < kMatrices * tile.count; ++item) {
     const int64_t matrix = item / tile.count, row = item % tile.count;

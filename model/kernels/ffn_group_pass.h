@@ -1,6 +1,5 @@
-// What the fused FFN's forward and backward have in common: segments that are
-// worked on together, tiles of the matrices, merging one of them. Private to
-// fused_ffn.
+// The common part of the fused FFN's forward and backward passes: groups of segments, tiles of
+// matrix rows, and merging one tile. Private to fused_ffn.
 #ifndef BRAID_MODEL_KERNELS_FFN_GROUP_PASS_H_
 #define BRAID_MODEL_KERNELS_FFN_GROUP_PASS_H_
 
@@ -18,10 +17,11 @@ inline constexpr int64_t kMatrices = 3;  // gate, up, down
 inline constexpr int64_t kMaxSegmentsPerGroup = 16;
 inline constexpr int64_t kMaxTokensPerGroup = 4096;
 inline constexpr int64_t kMaxTileRows = 64;
-// Floats of the merged rows of all segments of a group.
+// Capacity of the merged-row buffer of a group, in floats: 8 MiB, over all segments.
 inline constexpr int64_t kMergedBudget = int64_t{2} << 20;
 
-// Segments that are worked on together, and the arrays at their first token.
+// A group of segments that are processed together. Pointers refer to the group's first token or
+// segment.
 struct FfnGroup {
   FfnShape shape;
   const float* x;
@@ -29,14 +29,17 @@ struct FfnGroup {
   float* kept;
 };
 
-// Rows [first, first + count) of every matrix.
+// Rows [first, first + count) of each of the three matrices; rows are hidden units.
 struct FfnTile {
   int64_t first;
   int64_t count;
 };
 
-// One group's pass over the tiles. The member functions that say so are called
-// by all threads of a team, and end with a barrier.
+// One group's pass over the tiles.
+//
+// The passes run inside an OpenMP parallel region. Functions documented as collective are called by
+// every thread of the team and end with a barrier, so the tile they produce is complete when they
+// return, and no thread overwrites it before all threads have finished using it.
 class FfnGroupPass {
  public:
   FfnGroupPass(const FfnGroup& group, const FfnMatrices& matrices);
@@ -51,15 +54,16 @@ class FfnGroupPass {
   int64_t merged_size() const { return shape_.num_segments * kMatrices * tile_rows_ * row_stride_; }
   int64_t tokens_size() const { return shape_.num_tokens() * shape_.width; }
 
-  // Of a segment's three matrices: gate's rows, then up's, then down's.
+  // Returns the merged rows of one segment's matrix (0 gate, 1 up, 2 down) of the current tile.
+  // Gate and up are adjacent.
   const float* Merged(int64_t segment, int64_t matrix) const {
     return merged_ + (segment * kMatrices + matrix) * tile_rows_ * row_stride_;
   }
 
-  // By all threads.
+  // Computes the merged rows of `tile` for all segments of the group. Collective.
   void MergeTile(const FfnTile& tile);
 
-  // Of the kept projections: [F, tokens] of gate, then of up.
+  // Returns the saved projections of a panel: [F, tokens] of gate, then [F, tokens] of up.
   float* Kept(const TokenPanel& panel, int64_t matrix, int64_t row) const {
     return group_.kept + panel.first_token * 2 * shape_.hidden +
            (matrix * shape_.hidden + row) * panel.num_tokens;
@@ -73,11 +77,11 @@ class FfnGroupPass {
     return {first, static_cast<size_t>(stride), static_cast<size_t>(shape_.num_segments)};
   }
 
-  // out [rows, tokens] = merged rows [rows, D] columns [D, tokens].
+  // Computes out [rows, tokens] = merged rows [rows, D] * columns [D, tokens].
   void Project(const float* rows, int64_t count, const TokenPanel& panel, const float* columns,
                float* out) const;
 
-  // columns [D, tokens] += merged rows [rows, D]^T values [rows, tokens].
+  // Computes columns [D, tokens] += merged rows [rows, D]^T * values [rows, tokens].
   void ProjectBack(const float* rows, int64_t count, const TokenPanel& panel, const float* values,
                    float* columns) const;
 

@@ -15,10 +15,12 @@ namespace {
 
 constexpr int64_t kQueries = kPanelTokens;
 constexpr int64_t kKeys = 128;
-// Stands for minus infinity; the difference of two of them is still finite.
+// Stands for minus infinity in masked scores. It is finite, so that the difference of two masked
+// scores is 0 and not NaN.
 constexpr float kNever = -1e30f;
 
-// A head of one sequence, its rows `stride` floats apart in a larger array.
+// The rows of one head of one sequence inside a larger array; `stride` is the distance of two rows
+// in floats.
 struct HeadRows {
   int64_t stride;
   int64_t offset;
@@ -29,7 +31,7 @@ class HeadLayout {
   explicit HeadLayout(const AttentionShape& shape) : shape_(shape) {}
 
   int64_t num_heads() const { return shape_.batch * shape_.num_heads; }
-  // part 0: queries, 1: keys, 2: values.
+  // `part` is 0 for queries, 1 for keys, 2 for values.
   HeadRows InQkv(int64_t head, int64_t part) const {
     const int64_t b = head / shape_.num_heads, h = head % shape_.num_heads, d = shape_.width();
     return {3 * d, b * shape_.length * 3 * d + part * d + h * shape_.head_width};
@@ -43,7 +45,7 @@ class HeadLayout {
   const AttentionShape shape_;
 };
 
-// Rows [first, first + count) of a head, turned by the angles of their positions.
+// Rotates `count` rows of a head by the angles in the tables; direction -1 inverts the rotation.
 void RotateRows(const float* in, int64_t in_stride, const float* cosine, const float* sine,
                 float direction, int64_t count, int64_t head_width, float* out,
                 int64_t out_stride) {
@@ -60,7 +62,7 @@ void CopyRows(const float* in, int64_t in_stride, int64_t count, int64_t width, 
   }
 }
 
-// [rows, width] to panels of columns, one after the other.
+// Converts [rows, width] to consecutive panels of columns.
 void RowsToPanels(const float* rows, int64_t count, int64_t width, float* panels) {
   for (int64_t first = 0; first < count; first += kPanelTokens) {
     ToColumns(rows + first * width, std::min(kPanelTokens, count - first), width,
@@ -68,7 +70,7 @@ void RowsToPanels(const float* rows, int64_t count, int64_t width, float* panels
   }
 }
 
-// A block of keys against a block of queries.
+// The scores of a block of keys against a block of queries.
 struct BlockPair {
   int64_t first_query, num_queries;
   int64_t first_key, num_keys;
@@ -76,7 +78,7 @@ struct BlockPair {
   bool crosses_diagonal() const { return first_key + num_keys > first_query + 1; }
 };
 
-// [keys, queries]: entries of keys behind the query become `value`.
+// Sets the entries of block [keys, queries] whose key comes after the query to `value`.
 void Mask(const BlockPair& pair, float value, float* block) {
   if (!pair.crosses_diagonal()) return;
   for (int64_t key = 0; key < pair.num_keys; ++key) {
@@ -86,7 +88,7 @@ void Mask(const BlockPair& pair, float value, float* block) {
   }
 }
 
-// scores [keys, queries] = k [keys, hd] q [hd, queries].
+// Computes scores [keys, queries] = k [keys, hd] * q [hd, queries].
 void Scores(const BlockPair& pair, int64_t head_width, const float* k, const float* q_columns,
             float* scores) {
   const SmallGemm product({.rows = pair.num_keys,
@@ -98,6 +100,18 @@ void Scores(const BlockPair& pair, int64_t head_width, const float* k, const flo
   product(k + pair.first_key * head_width, q_columns, scores);
 }
 
+// The forward pass. Phase 1 rotates and rearranges each head; phase 2 processes blocks of 64
+// queries against blocks of 128 keys. With scores held as [keys, queries], queries are adjacent in
+// memory: every step of the softmax works on whole vectors of queries and needs no horizontal
+// reduction.
+//
+// For each query, over the key blocks in order:
+//   m' = max(m, max s),  c = exp(m - m')
+//   denominator = c * denominator + sum exp(s - m')
+//   sums = c * sums + v^T exp(s - m')
+// and finally out = sums / denominator, log_sum = m + log(denominator). Key 0 is visible to every
+// query, so m is a real score after the first block and masked entries contribute exp(kNever - m) =
+// 0.
 class AttentionForward {
  public:
   AttentionForward(const AttentionShape& shape, const RotaryTables& tables, const float* qkv,
@@ -121,7 +135,9 @@ class AttentionForward {
         Prepare(head, rows + thread * head_size());
       }
       const int64_t per_head = (shape_.length + kQueries - 1) / kQueries;
-      // Late queries see most keys: long tasks first.
+      // Late queries see the most keys, so their blocks are started first: the dynamic schedule
+      // then ends with short tasks. A task writes only its own rows, so the order has no influence
+      // on results.
 #pragma omp for schedule(dynamic)
       for (int64_t task = 0; task < layout_.num_heads() * per_head; ++task) {
         AttendBlock(task % layout_.num_heads(), per_head - 1 - task / layout_.num_heads(),
@@ -200,17 +216,26 @@ class AttentionForward {
   const float* const qkv_;
   float* const out_;
   float* const log_sums_;
-  float* q_columns_ = nullptr;  // of each head: panels [hd, queries]
-  float* k_ = nullptr;          // of each head [L, hd]
+  float* q_columns_ = nullptr;  // per head: panels [hd, queries]
+  float* k_ = nullptr;          // per head: [L, hd]
   float* v_ = nullptr;
 };
 
-// Backward of one head, by one thread.
+// The backward pass of one head, run by a single thread. dk and dv are sums over queries, and dq is
+// a sum over keys; with a head per thread they need no atomics, and their order is fixed.
+//
+// For a block pair, with scores s [keys, queries] recomputed from q and k:
+//   p = exp(s - log_sum)               the saved log_sum makes a second running softmax unnecessary
+//   dp = v dout^T
+//   ds = p * (dp - delta),             delta[q] = <dout_q, out_q> = sum_k p dp
+//   dv += p dout,  dk += ds q,  dq += ds^T k
+// delta comes from the outputs (FlashAttention, arXiv 2205.14135, appendix B.4), so no pass over
+// all keys is needed before ds.
 class HeadBackward {
  public:
   static constexpr int64_t kArrays = 9;
 
-  // Floats of memory that a head needs.
+  // Returns the number of floats of memory that a head needs.
   static int64_t MemorySize(const AttentionShape& shape) {
     return kArrays * shape.length * shape.head_width + shape.length + 2 * kKeys * kQueries;
   }
@@ -268,6 +293,8 @@ class HeadBackward {
     const int64_t hd = shape_.head_width;
     const int64_t queries = pair.first_query * hd, keys = pair.first_key * hd;
     Scores(pair, hd, k_, q_columns_ + queries, p_);
+    // The mask is applied after the exponential: exp(s - log_sum) of a hidden key may be any value,
+    // including infinity, and is overwritten with 0.
     Vector().exp_shifted(p_, log_sums + pair.first_query, pair.num_keys, pair.num_queries);
     Mask(pair, 0, p_);
     Scores(pair, hd, v_, dout_columns_ + queries, dscores_);
@@ -322,7 +349,7 @@ class HeadBackward {
   const RotaryTables tables_;
   const int64_t size_;
   float *q_, *q_columns_, *k_, *v_, *dout_, *dout_columns_;
-  float *dq_, *dk_, *dv_;  // one after the other
+  float *dq_, *dk_, *dv_;  // adjacent: Run clears them together
   float *delta_, *p_, *dscores_;
 };
 

@@ -1,7 +1,6 @@
-// Causal attention with rotary embedding of plain float arrays on processors.
-// Scores exist for one block of queries and keys at a time (the running softmax
-// of FlashAttention, arXiv 2205.14135); what backward needs of them is one number
-// a query and head.
+// Causal attention with rotary embedding on plain float arrays, for CPUs. Scores exist for one
+// block of queries and keys at a time (the running softmax of FlashAttention, arXiv 2205.14135).
+// The only thing saved for backward beside inputs and outputs is one number per query and head.
 //
 // Results do not depend on the number of threads.
 #ifndef BRAID_MODEL_KERNELS_FUSED_ATTENTION_H_
@@ -20,8 +19,8 @@ struct AttentionShape {
   int64_t width() const { return num_heads * head_width; }  // D
 };
 
-// [length, hd/2] each: the angles of positions 0 .. L - 1. Those of queries carry
-// the score scale.
+// [L, hd/2] each: cosines and sines of the angles of positions 0 .. L - 1. The query tables include
+// the score scale 1/sqrt(hd).
 struct RotaryTables {
   const float* query_cosine;
   const float* query_sine;
@@ -29,15 +28,16 @@ struct RotaryTables {
   const float* key_sine;
 };
 
-// Whether this processor can run the two functions below.
+// Returns whether this CPU can run the two functions below.
 bool HasFusedAttention();
 
-// qkv [B, L, 3D] -> out [B, L, D] and log_sums [B, H, L], the logarithms of the
-// softmax's denominators.
+// Computes out [B, L, D] and log_sums [B, H, L], the logarithms of the softmax denominators, from
+// qkv [B, L, 3D].
 void FusedAttentionForward(const AttentionShape& shape, const RotaryTables& tables,
                            const float* qkv, float* out, float* log_sums, int num_threads);
 
-// dqkv [B, L, 3D] is overwritten.
+// Computes dqkv [B, L, 3D], which is overwritten, from the gradient dout [B, L, D] and the results
+// of the forward pass.
 void FusedAttentionBackward(const AttentionShape& shape, const RotaryTables& tables,
                             const float* qkv, const float* out, const float* log_sums,
                             const float* dout, float* dqkv, int num_threads);

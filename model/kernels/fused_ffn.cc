@@ -16,10 +16,11 @@
 namespace braid {
 namespace {
 
-// Rows of a matrix that one thread spreads over the experts at a time.
+// Rows of a matrix that one thread scatters over the experts at a time.
 constexpr int64_t kScatterRows = 8;
 
-// Seconds of thread 0 between calls, by phase.
+// Measures the time of thread 0 between calls, by phase. The barriers between phases keep all
+// threads in the same phase.
 class LapTimer {
  public:
   void Lap(Phase phase) {
@@ -33,6 +34,14 @@ class LapTimer {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
+// The forward pass of a group. Activations are held transposed, [D, tokens] per panel of 64 tokens,
+// so that every product has plain row-major operands (see token_panels.h):
+//   for each tile of R hidden units:
+//     merge the tile's rows of gate, up and down for all segments    (parallel over rows)
+//     for each panel:                                                (parallel over panels)
+//       g, u = M_gate x, M_up x      saved for backward if requested
+//       y += M_down^T (silu(g) * u)
+// The order of additions into y is the order of tiles, whatever the number of threads.
 class ForwardPass : public FfnGroupPass {
  public:
   using FfnGroupPass::FfnGroupPass;
@@ -89,6 +98,17 @@ class ForwardPass : public FfnGroupPass {
   float* y_columns_ = nullptr;
 };
 
+// The backward pass of a group. Merged rows are recomputed, which is cheaper than saving them:
+//   for each tile of R hidden units:
+//     merge the tile's rows again
+//     for each panel:                                                (parallel over panels)
+//       da = M_down dy,  (dg, du, a) = backward of SwiGLU
+//       dx += M_gate^T dg + M_up^T du
+//     for each segment:                                              (parallel over columns)
+//       G_gate = dg x^T,  G_up = du x^T,  G_down = a dy^T
+//     scatter the G_n over the experts and the routing gradients     (parallel over rows)
+// dx needs tokens as columns and the G_n need tokens as rows, hence both forms of dy. The three
+// inner loops are separated by barriers; within each, no two work items write to the same address.
 class BackwardPass : public FfnGroupPass {
  public:
   BackwardPass(const FfnGroup& group, const FfnMatrices& matrices,
@@ -117,8 +137,10 @@ class BackwardPass : public FfnGroupPass {
   }
 
  private:
-  // Gradients of the routing weights are summed in a fixed number of shares, so
-  // that their order does not depend on threads.
+  // The gradients of the routing weights are dot products over all rows. They are accumulated in a
+  // fixed number of partial sums, one per block of kScatterRows rows, and added in a fixed order at
+  // the end: results do not depend on which thread processed which block, and threads never write
+  // to the same address.
   int64_t share_size() const { return shape_.num_segments * shape_.num_experts; }
   int64_t shares_per_matrix() const { return (tile_rows_ + kScatterRows - 1) / kScatterRows; }
   int64_t num_shares() const { return kMatrices * shares_per_matrix(); }
@@ -157,8 +179,8 @@ class BackwardPass : public FfnGroupPass {
     std::fill_n(dx_columns_ + begin, tokens * d, 0.0f);
   }
 
-  // Of a panel: d(gate), d(up) and the activation itself, [rows, tokens] each, in
-  // the order of the matrices.
+  // Returns one of three arrays [rows, tokens] of a panel, in the order of the matrices: d(gate),
+  // d(up), and the recomputed activation.
   float* Values(const TokenPanel& panel, const FfnTile& tile, int64_t matrix) const {
     return values_ + panel.first_token * kMatrices * tile_rows_ +
            matrix * tile.count * panel.num_tokens;
@@ -172,7 +194,7 @@ class BackwardPass : public FfnGroupPass {
     Vector().swiglu_backward(Kept(panel, 0, tile.first), Kept(panel, 1, tile.first), activation,
                              dgate, Values(panel, tile, 1), tile.count * panel.num_tokens);
     if (tile.count == tile_rows_) {
-      // Gate and up are adjacent in both: one product.
+      // A full tile has gate and up adjacent in both operands: one product with twice the depth.
       ProjectBack(Merged(panel.segment, 0), 2 * tile.count, panel, dgate, dx_columns_ + begin);
     } else {
       for (int64_t matrix : {0, 1}) {
@@ -182,7 +204,9 @@ class BackwardPass : public FfnGroupPass {
     }
   }
 
-  // By all threads: G_n of the tile's rows, or for a dense FFN the gradients.
+  // Computes G_n of the tile's rows; for a dense FFN adds to the gradients of the matrices
+  // directly. Collective. A work item owns one block of 64 columns of one G_n and adds its panels
+  // in order, so the sums have a fixed order.
   void MatrixGradients(const FfnTile& tile) {
     const int64_t num_blocks = (shape_.width + kBlockFeatures - 1) / kBlockFeatures;
     const int64_t panels_per_segment = static_cast<int64_t>(panels_.size()) / shape_.num_segments;
@@ -204,7 +228,7 @@ class BackwardPass : public FfnGroupPass {
     return merged_gradients_ + (segment * kMatrices + matrix) * tile_rows_ * shape_.width;
   }
 
-  // out [rows, 64 features] (+)= values [rows, tokens] block [tokens, features].
+  // Computes out [rows, 64 features] (+)= values [rows, tokens] * block [tokens, features].
   void AddOuterProduct(const TokenPanel& panel, const FfnTile& tile, int64_t matrix, int64_t block,
                        bool accumulate, float* out) const {
     const float* source = matrix == 2 ? dy_blocks_ : x_blocks_;
@@ -220,7 +244,8 @@ class BackwardPass : public FfnGroupPass {
             source + panel.first_token * shape_.width + block * panel.num_tokens, out);
   }
 
-  // By all threads.
+  // Spreads G_n of the tile over the experts: dW_i += sum_n e_ni G_n and de_ni += <G_n, W_i>.
+  // Collective. The tile's expert rows and G_n are still in cache from the steps before.
   void ScatterTile(const FfnTile& tile) {
     const int64_t d = shape_.width, per_matrix = shares_per_matrix();
 #pragma omp for schedule(static)
@@ -254,12 +279,14 @@ class BackwardPass : public FfnGroupPass {
   float* shares_ = nullptr;
 };
 
-// Calls `run` with each group of the whole and its first token and segment.
+// Splits the batch into groups and calls `run` with each group, its first token and its first
+// segment. A group has at most kMaxTokensPerGroup tokens: its panels of x and y should stay in
+// cache during the pass over all tiles.
 template <class Run>
 void ForEachGroup(const FfnShape& shape, const float* x, const float* routing, const float* kept,
                   Run run) {
   const bool dense = routing == nullptr;
-  // A dense array has no segments that matter: cut as is convenient.
+  // Segments are irrelevant for a dense FFN, so any cut will do.
   const int64_t segment_tokens =
       dense ? std::min(shape.num_tokens(), kMaxTokensPerGroup) : shape.segment_tokens;
   const int64_t segments =

@@ -12,7 +12,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Autograd takes no undefined tensor: a dense FFN's routing is an empty one.
+// Autograd functions accept no undefined tensor, so the routing of a dense FFN is an empty one.
 bool IsDense(const at::Tensor& routing) { return routing.numel() == 0; }
 
 FfnShape ShapeOf(const at::Tensor& x, const at::Tensor& routing, const at::Tensor& down) {
@@ -25,7 +25,7 @@ FfnShape ShapeOf(const at::Tensor& x, const at::Tensor& routing, const at::Tenso
           .num_experts = experts};
 }
 
-// nullptr of an empty one.
+// Returns nullptr for an empty tensor.
 float* Data(const at::Tensor& tensor) {
   return tensor.numel() == 0 ? nullptr : tensor.data_ptr<float>();
 }
@@ -35,7 +35,7 @@ FfnMatrices MatricesOf(const at::Tensor& gate_up, const at::Tensor& down) {
   return {gate, gate + gate_up.numel() / 2, down.data_ptr<float>()};
 }
 
-// Where the gradient of a weight is added up, and what autograd is told of it.
+// The buffer in which the gradient of a weight accumulates, and the gradient reported to autograd.
 struct Accumulator {
   at::Tensor buffer;
   at::Tensor report;  // undefined when the buffer is the leaf's own gradient

@@ -6,14 +6,14 @@
 
 namespace braid {
 
-// Whether FusedFfn works for activations like x: single precision, on a processor
-// that the kernels can be generated for.
+// Returns whether FusedFfn supports activations like x: single precision, on a CPU for which
+// kernels can be generated.
 bool CanFuseFfn(const at::Tensor& x);
 
-// x [T, D]; routing [N, E] with N dividing T, or undefined when dense; gate_up
-// [2, E, F, D] or [2F, D]; down [E, F, D] or [F, D] -> [T, D]. Backward adds to the
-// gradients of gate_up and down if they are leaves that have one (and then reports
-// none to autograd), so that accumulation costs no pass of its own.
+// Computes the fused FFN of x [T, D]; routing [N, E] with N dividing T, or undefined when dense;
+// gate_up [2, E, F, D] or [2F, D]; down [E, F, D] or [F, D] -> [T, D]. If gate_up or down is a leaf
+// with an existing gradient, backward adds to that gradient in place and reports no gradient to
+// autograd, so that gradient accumulation needs no extra pass over memory.
 at::Tensor FusedFfn(const at::Tensor& x, const at::Tensor& routing, const at::Tensor& gate_up,
                     const at::Tensor& down);
 

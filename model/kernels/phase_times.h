@@ -1,5 +1,5 @@
-// Where the time of a step goes. One clock a thread, read by the thread that
-// trains; kernels count whole calls, threads inside a call are not seen.
+// The time spent in each phase of a training step. Times are kept per thread and read by the
+// training thread; a kernel counts as one call, and its worker threads are not measured.
 //
 //   { const ScopedPhase phase(Phase::kAttention); ... }
 //   const PhaseSeconds spent = TakePhaseSeconds();   // since the last call
@@ -35,11 +35,11 @@ inline thread_local std::atomic<int>* shown_phase = nullptr;
 
 inline constexpr int kBetweenPhases = -1;
 
-// From now on `place` has the phase that this thread is in, as a number, or kBetweenPhases: for
-// another thread that tells the world. nullptr ends it.
+// Publishes the current phase of this thread in `place` from now on, as the number of the phase or
+// kBetweenPhases, for a thread that reports it (see RankHeartbeat). nullptr ends it.
 inline void ShowPhasesIn(std::atomic<int>* place) { internal::shown_phase = place; }
 
-// Shows a phase for its own lifetime, without counting its time; then what was shown before.
+// Publishes a phase during its lifetime without counting its time, then restores the previous one.
 class ScopedShownPhase {
  public:
   explicit ScopedShownPhase(Phase phase) {
@@ -60,14 +60,14 @@ inline void AddPhaseSeconds(Phase phase, double seconds) {
   internal::phase_seconds[static_cast<size_t>(phase)] += seconds;
 }
 
-// The seconds of every phase since the last call, and starts again at 0.
+// Returns the seconds of every phase since the last call and resets them to 0.
 inline PhaseSeconds TakePhaseSeconds() {
   const PhaseSeconds spent = internal::phase_seconds;
   internal::phase_seconds = {};
   return spent;
 }
 
-// Counts its own lifetime, and shows it. Phases do not nest.
+// Counts the time of its lifetime for a phase, and publishes the phase. Phases must not nest.
 class ScopedPhase {
  public:
   explicit ScopedPhase(Phase phase) : phase_(phase) {}

@@ -6,7 +6,7 @@
 
 namespace braid {
 
-// x [T, D], weight [D] -> [T, D]. Differentiable in both.
+// Returns the normalized rows of x [T, D] with weight [D] -> [T, D]. Differentiable in both.
 at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight, double epsilon);
 
 }  // namespace braid

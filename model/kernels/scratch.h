@@ -1,4 +1,4 @@
-// Memory that a kernel needs while it runs, kept for the next call.
+// Memory for temporary arrays of kernels, reused between calls.
 #ifndef BRAID_MODEL_KERNELS_SCRATCH_H_
 #define BRAID_MODEL_KERNELS_SCRATCH_H_
 
@@ -7,14 +7,14 @@
 
 namespace braid {
 
-// Carves aligned pieces of floats, with undefined contents, out of one block
-// that belongs to the calling thread and only grows. One user at a time:
+// Allocates aligned arrays of floats, with undefined contents, from one block that belongs to the
+// calling thread and only grows. At most one Scratch exists per thread at a time.
 //
 //   Scratch scratch(total_floats);
 //   float* columns = scratch.Take(num_tokens * width);
 class Scratch {
  public:
-  // Room for pieces of `capacity` floats in all, kPadding more for each piece.
+  // Reserves `capacity` floats in total; each array needs up to kPadding more than its size.
   explicit Scratch(int64_t capacity);
   ~Scratch();
   Scratch(const Scratch&) = delete;
@@ -29,8 +29,9 @@ class Scratch {
   float* end_;
 };
 
-// Bytes aligned to huge pages, which the system is asked to use for them: the
-// expert kernels walk through many arrays at once. Freed with std::free.
+// Allocates memory that is aligned to huge pages and requests them from the kernel: the expert
+// kernels walk through many arrays at once and would otherwise miss the TLB. Free it with
+// std::free.
 void* AllocateHuge(size_t bytes);
 
 }  // namespace braid

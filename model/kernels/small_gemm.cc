@@ -12,6 +12,9 @@ namespace braid {
 
 namespace {
 
+// A row-major matrix is a column-major matrix transposed, so out = left right is computed as out^T
+// = right^T left^T: operands and dimensions are passed in reverse order. No packing is involved;
+// the generated kernels read both operands in place.
 libxsmm_smmfunction Generate(const SmallGemmShape& shape) {
   const auto right_stride = static_cast<libxsmm_blasint>(shape.right_stride);
   const auto left_stride = static_cast<libxsmm_blasint>(shape.left_stride);

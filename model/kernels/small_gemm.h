@@ -1,5 +1,5 @@
-// Products of small matrices that stay in cache, through kernels that LIBXSMM
-// generates for this processor. The wall around that library.
+// Products of small matrices that stay in cache, through kernels that LIBXSMM generates for this
+// CPU. No other file includes that library.
 #ifndef BRAID_MODEL_KERNELS_SMALL_GEMM_H_
 #define BRAID_MODEL_KERNELS_SMALL_GEMM_H_
 
@@ -7,8 +7,8 @@
 
 namespace braid {
 
-// out [rows, columns] = left [rows, depth] right [depth, columns], all
-// row-major; a stride is the distance of two rows in floats.
+// out [rows, columns] = left [rows, depth] * right [depth, columns], all row-major. A stride is the
+// distance of two rows in floats.
 struct SmallGemmShape {
   int64_t rows;
   int64_t columns;
@@ -16,16 +16,16 @@ struct SmallGemmShape {
   int64_t left_stride;
   int64_t right_stride;
   int64_t out_stride;
-  // `left` holds its transpose, [depth, rows].
+  // Whether `left` holds the transpose, [depth, rows].
   bool left_transposed = false;
-  // Added to what is in `out`.
+  // Whether the product is added to `out`.
   bool accumulate = false;
 };
 
-// One generated kernel. Copies are cheap, and all threads may share one.
+// One generated kernel. Cheap to copy; thread-safe.
 class SmallGemm {
  public:
-  // The first call for a shape generates code; later ones look it up.
+  // Generates code on the first call for a shape; later calls look it up.
   explicit SmallGemm(const SmallGemmShape& shape);
 
   void operator()(const float* left, const float* right, float* out) const {
@@ -33,12 +33,12 @@ class SmallGemm {
   }
 
  private:
-  // The library is column-major: its first matrix is our right one.
+  // LIBXSMM is column-major: its first matrix is our right one.
   using Kernel = void (*)(const float* right, const float* left, float* out);
   Kernel kernel_;
 };
 
-// Whether kernels can be generated for this processor.
+// Returns whether kernels can be generated for this CPU.
 bool HasSmallGemm();
 
 }  // namespace braid

@@ -38,12 +38,12 @@ int64_t SegmentsPerGroup(const at::Tensor& down, int64_t scratch_bytes) {
 // Gradients of one SoftMergeFfn call, filled group by group.
 struct Gradients {
   at::Tensor x, routing, gate_up, down;
-  // 0 before the first group, which overwrites the experts' gradients.
+  // 0 before the first group, which overwrites the experts' gradients: the beta of the products.
   int64_t keep = 0;
 };
 
-// Adds the share of one matrix: merged gradients [N, out * in], experts
-// [E, out * in].
+// Adds the contribution of one matrix, given the merged gradients [N, out * in] and the experts [E,
+// out * in]: dW_i += sum_n e_ni G_n and de_ni += <G_n, W_i>.
 void Scatter(const at::Tensor& routing, const at::Tensor& merged_gradient,
              const at::Tensor& experts, at::Tensor drouting, at::Tensor dexperts, int64_t keep) {
   dexperts.addmm_(routing.t(), merged_gradient, /*beta=*/keep);
@@ -68,6 +68,10 @@ void BackwardGroup(const at::Tensor& x, const at::Tensor& routing, const SoftExp
   sums->keep = 1;
 }
 
+// The plain version of the soft merge, for double precision and for devices other than CPUs. It
+// writes merged matrices to memory, a group of segments at a time. Forward saves only the gate and
+// up projections `hidden`; backward merges each group again, because saving the merged matrices
+// would take N/E times the memory of the experts.
 class SoftMergeFunction : public torch::autograd::Function<SoftMergeFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,

@@ -1,11 +1,15 @@
-// Activations as small matrix products want them: tokens in panels of at most 64
-// of one segment.
+// Layouts of activations for small matrix products: the tokens of each segment are cut into panels
+// of at most 64.
 //
-// A panel of t tokens by D features is kept in two forms:
-//   columns  [D, t]: a feature's values of all tokens side by side
+// A panel of t tokens by D features has two forms:
+//   columns  [D, t]: the values of a feature for all tokens are adjacent
 //   blocks   D / 64 blocks of [t, 64 features] (the last may be narrower): the
-//            rows of a block lie side by side
-// Both take the place of the panel's rows: panel data starts at first_token * D.
+//            rows of a block are adjacent
+// Both take as much room as the panel's rows: the data of a panel starts at first_token * D.
+//
+// With columns, M x and M^T y are row-major products whose inner loop runs over tokens; with
+// blocks, so are the outer products dy^T x, 64 features at a time. No product needs to pack its
+// operands.
 #ifndef BRAID_MODEL_KERNELS_TOKEN_PANELS_H_
 #define BRAID_MODEL_KERNELS_TOKEN_PANELS_H_
 
@@ -19,17 +23,18 @@ inline constexpr int64_t kBlockFeatures = 64;
 
 struct TokenPanel {
   int64_t segment;
-  int64_t first_token;  // in the whole array
+  int64_t first_token;  // index in the whole array
   int64_t num_tokens;
 };
 
-// Of `num_segments` segments of `segment_tokens` tokens one after the other.
+// Cuts `num_segments` consecutive segments of `segment_tokens` tokens into panels. A panel never
+// crosses a segment boundary, since segments have different merged matrices.
 std::vector<TokenPanel> CutIntoPanels(int64_t num_segments, int64_t segment_tokens);
 
-// rows [t, width] -> columns [width, t].
+// Transposes rows [t, width] to columns [width, t].
 void ToColumns(const float* rows, int64_t num_tokens, int64_t width, float* columns);
 void FromColumns(const float* columns, int64_t num_tokens, int64_t width, float* rows);
-// rows [t, width] -> blocks.
+// Copies rows [t, width] to blocks.
 void ToBlocks(const float* rows, int64_t num_tokens, int64_t width, float* blocks);
 
 }  // namespace braid

@@ -1,6 +1,7 @@
-// Compiled once for every instruction set, with BRAID_VECTOR_LEVEL its name and
-// BRAID_VECTOR_BYTES its width. Includes nothing with inline functions that the
-// linker could share between the sets.
+// Compiled once per instruction set, with BRAID_VECTOR_LEVEL its name and BRAID_VECTOR_BYTES its
+// width. Includes nothing that defines inline functions: the linker keeps one copy of an inline
+// function for the whole program, and if that were the AVX-512 copy, CPUs without AVX-512 would
+// crash.
 #include <cmath>
 #include <cstddef>
 
@@ -16,10 +17,11 @@ namespace {
 
 typedef float Vec __attribute__((vector_size(BRAID_VECTOR_BYTES)));
 constexpr size_t kLanes = BRAID_VECTOR_BYTES / sizeof(float);
-// Accumulators of a kernel that leave registers for its operands.
+// Accumulators of a kernel. AVX-512 has 32 vector registers and AVX2 16: half of them accumulate
+// and the others hold operands.
 constexpr size_t kAccumulators = BRAID_VECTOR_BYTES == 64 ? 16 : 8;
 
-// A vector at any address.
+// A vector at any address: aligned(4) makes the compiler emit unaligned loads and stores.
 typedef float Unaligned __attribute__((vector_size(BRAID_VECTOR_BYTES), aligned(4), may_alias));
 
 inline Vec Load(const float* p) { return *reinterpret_cast<const Unaligned*>(p); }
@@ -31,7 +33,8 @@ inline float Sum(Vec v) {
   return sum;
 }
 
-// Segments first .. first + kSegments - 1.
+// Merges the segments first .. first + kSegments - 1. Each vector of expert weights is loaded once
+// and multiplied into one accumulator per segment, which all stay in registers.
 template <size_t kSegments>
 void MergeSegments(ExpertArray experts, const float* routing, SegmentArray merged, size_t first,
                    size_t size) {
@@ -73,7 +76,7 @@ void Merge(ExpertArray experts, const float* routing, SegmentArray merged, size_
   }
 }
 
-// What one scatter call works on.
+// The arguments of a scatter call.
 struct ScatterJob {
   ExpertArray experts;
   const float* routing;
@@ -82,8 +85,9 @@ struct ScatterJob {
   float* routing_gradients;
 };
 
-// Experts i .. i + kExperts - 1, segments n .. n + kSegments - 1, elements
-// begin .. end - 1.
+// Scatters the experts i .. i + kExperts - 1 and segments n .. n + kSegments - 1, elements begin ..
+// end - 1. The weights and gradients of the experts are loaded once for all segments, and the dot
+// products stay in registers until the end of the block.
 template <size_t kExperts, size_t kSegments>
 void ScatterTile(const ScatterJob& job, size_t i, size_t n, size_t begin, size_t end) {
   const size_t e = job.experts.num_experts, stride = job.experts.stride;
@@ -131,8 +135,8 @@ void ScatterSegments(const ScatterJob& job, size_t n, size_t begin, size_t end) 
   if (i < job.experts.num_experts) ScatterTile<1, kSegments>(job, i, n, begin, end);
 }
 
-// Elements whose merged gradients stay in the first-level cache while all
-// experts take their share.
+// Elements per block: the merged gradients of a block stay in the first-level cache while they are
+// spread over all experts. The block size also fixes the order of the sums.
 constexpr size_t kScatterBlock = 1024;
 
 void Scatter(ExpertArray experts, const float* routing, SegmentArray merged_gradients,
@@ -149,7 +153,7 @@ void Scatter(ExpertArray experts, const float* routing, SegmentArray merged_grad
   }
 }
 
-// Of kLanes x kLanes, through a block on the stack.
+// Transposes kLanes x kLanes elements through a block on the stack.
 inline void TransposeSquare(const float* in, size_t in_stride, float* out, size_t out_stride) {
   float block[kLanes][kLanes] __attribute__((aligned(BRAID_VECTOR_BYTES)));
   for (size_t r = 0; r < kLanes; ++r) Store(block[r], Load(in + r * in_stride));

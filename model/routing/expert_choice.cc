@@ -5,8 +5,8 @@
 namespace braid {
 namespace {
 
-// True for the `count` greatest along `dim`. topk leaves the order of ties open;
-// a stable sort does not.
+// Selects the `count` greatest entries along `dim`. topk leaves the order of ties unspecified; a
+// stable sort does not.
 at::Tensor Greatest(const at::Tensor& scores, int64_t count, int64_t dim) {
   const at::Tensor order =
       std::get<1>(at::sort(scores.detach(), /*stable=*/true, dim, /*descending=*/true));

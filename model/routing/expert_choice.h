@@ -1,7 +1,6 @@
-// Who takes what in expert choice routing (arXiv 2202.09368, equation 1): which
-// entries of a score matrix are chosen. Pure selections without gradient; ties
-// go to the lowest index, NaN counts as greatest. Tensor code: private to
-// trainer/model.
+// Selections of expert choice routing (arXiv 2202.09368, equation 1): which entries of a score
+// matrix are chosen. Pure functions without gradient; ties go to the lowest index, NaN counts as
+// greatest. Tensor code: private to model/.
 #ifndef BRAID_MODEL_ROUTING_EXPERT_CHOICE_H_
 #define BRAID_MODEL_ROUTING_EXPERT_CHOICE_H_
 
@@ -11,13 +10,13 @@
 
 namespace braid {
 
-// Each expert chooses the `capacity` decisions of each sequence that score
-// highest with it. scores [B, R, E] -> bool [B, R, E]; a decision may be chosen
-// by any number of experts, none included. capacity <= R.
+// Selects, for each expert, the `capacity` decisions of each sequence with the highest scores.
+// scores [B, R, E] -> bool [B, R, E]; a decision may be selected by any number of experts,
+// including none. Requires capacity <= R.
 at::Tensor ExpertChoice(const at::Tensor& scores, int64_t capacity);
 
-// Each row its best expert: scores [..., E] -> bool [..., E]. What expert choice
-// becomes outside training, where it must not compare with later positions.
+// Selects the best expert of each row: scores [..., E] -> bool [..., E]. Replaces expert choice
+// outside training, where it must not compare with later positions.
 at::Tensor BestExperts(const at::Tensor& scores);
 
 }  // namespace braid

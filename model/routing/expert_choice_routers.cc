@@ -17,12 +17,14 @@ struct Choice {
   at::Tensor chosen;  // [B, R, E] bool
 };
 
+// Outside training an expert must not compare a position with later ones, so instead of experts
+// choosing their best decisions, each decision takes its best expert.
 Choice Choose(const at::Tensor& scores, MergeMode mode) {
   if (mode != MergeMode::kTraining) return {scores, BestExperts(scores)};
   return {scores, ExpertChoice(scores, ExpertCapacity(scores.size(1), scores.size(2)))};
 }
 
-// Rows of decisions [B, R, E] as rows of their positions [B * L, E].
+// Repeats the rows of decisions [B, R, E] for each of their positions: [B * L, E].
 at::Tensor ForPositions(const at::Tensor& rows, int64_t tokens_per_row, int64_t length) {
   return rows.repeat_interleave(tokens_per_row, 1).narrow(1, 0, length).reshape({-1, rows.size(2)});
 }

@@ -1,13 +1,11 @@
-// Expert choice (arXiv 2202.09368) at capacity factor 1, the two sparse models
-// that arXiv 2405.03133 compares with (section 5.3). Tensor code: private to
-// trainer/model.
+// Expert choice (arXiv 2202.09368) at capacity factor 1: the two sparse baselines of arXiv
+// 2405.03133, section 5.3. Tensor code: private to model/.
 //
-// In training every expert takes the ExpertCapacity decisions of a sequence that
-// score highest with it, so experts are balanced by construction; a decision may
-// be taken by several experts or none, and no more than its residual passes
-// then. That looks at the whole sequence. In any other mode each decision goes
-// to its best expert, which is causal (as section 5.3 does for inference).
-// An expert's output is scaled by the score, which is how the router learns.
+// In training every expert takes the ExpertCapacity decisions of a sequence that score highest with
+// it, so experts are balanced by construction. A decision may be taken by several experts or by
+// none; if none takes it, only its residual stream passes. This looks at the whole sequence. In any
+// other mode each decision goes to its best expert, which is causal (as in section 5.3 for
+// inference). The output of an expert is scaled by the score, which gives the router its gradient.
 #ifndef BRAID_MODEL_ROUTING_EXPERT_CHOICE_ROUTERS_H_
 #define BRAID_MODEL_ROUTING_EXPERT_CHOICE_ROUTERS_H_
 
@@ -18,12 +16,13 @@
 
 namespace braid {
 
-// A decision is a segment, scored as in causal segment routing (SegmentWeights);
-// an expert works on all its positions. In kPrompt mode all segments share the
-// score of the prefix. `config` must outlive the router, here and below.
+// Returns a router whose decisions are segments, scored as in causal segment routing
+// (SegmentWeights); an expert processes all positions of a segment. In kPrompt mode all segments
+// share the score of the first one. `config` must outlive the router.
 std::unique_ptr<const Router> NewSegmentChoiceRouter(const v1::RoutingConfig& config);
 
-// A decision is a token, scored on its own FFN input.
+// Returns a router whose decisions are tokens, each scored on its own FFN input. `config` must
+// outlive the router.
 std::unique_ptr<const Router> NewTokenChoiceRouter(const v1::RoutingConfig& config);
 
 }  // namespace braid

@@ -1,4 +1,4 @@
-// The FFN parameters of one layer. Tensor code: private to trainer/model.
+// The FFN parameters of one layer. Tensor code: private to model/.
 #ifndef BRAID_MODEL_ROUTING_FFN_WEIGHTS_H_
 #define BRAID_MODEL_ROUTING_FFN_WEIGHTS_H_
 

@@ -21,7 +21,7 @@ class PositionWiseFfn : public IncrementalFfn {
   bool IsPositionWise() const override { return true; }
 
  private:
-  // h and x [T, D].
+  // Returns h + FFN(x) for h and x [T, D].
   virtual at::Tensor Apply(const at::Tensor& h, const at::Tensor& x) const = 0;
 };
 

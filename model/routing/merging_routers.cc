@@ -12,14 +12,14 @@
 namespace braid {
 namespace {
 
-// Segments x [B, N, S, D] with weights [B, N, E] -> [B, N * S, D].
+// Applies SoftMergeFfn to the segments x [B, N, S, D] with weights [B, N, E] -> [B, N * S, D].
 at::Tensor MergeSegments(const at::Tensor& x, const at::Tensor& weights,
                          const SoftExperts& experts) {
   return SoftMergeFfn(x.flatten(0, 1), weights.flatten(0, 1), experts)
       .view({x.size(0), x.size(1) * x.size(2), x.size(3)});
 }
 
-// What both do in prompt mode: one FFN a sequence.
+// Prompt mode of both routers: one merged FFN per sequence.
 RoutedFfn AddPromptFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w,
                        const v1::RoutingConfig& config) {
   const at::Tensor weights = PrefixWeights(x, w.router, config);
@@ -48,10 +48,13 @@ class CausalSegmentRouter final : public MergingRouter {
   RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w,
                    MergeMode mode) const override {
     if (mode == MergeMode::kPrompt) return AddPromptFfn(h, x, w, config_);
+    // Algorithm 1 for a whole batch at once: the B * N segments are independent given their
+    // weights, because attention has already mixed positions, so they form one batch of the fused
+    // kernel.
     const at::Tensor weights = Weights(x, w.router);
     const int64_t length = x.size(1), s = config_.segment_length();
     const int64_t filling = weights.size(1) * s - length;
-    // What fills up the last segment is cut off again, and nothing routes on it.
+    // The padding of the last segment is cut off again below, and no segment routes on it.
     const at::Tensor filled = filling == 0 ? x : at::constant_pad_nd(x, {0, 0, 0, filling});
     const at::Tensor y =
         MergeSegments(filled.view({x.size(0), -1, s, x.size(2)}), weights, w.experts());

@@ -1,5 +1,4 @@
-// Routers that average experts into one FFN (arXiv 2405.03133). Tensor code:
-// private to trainer/model.
+// Routers that average experts into one FFN (arXiv 2405.03133). Tensor code: private to model/.
 #ifndef BRAID_MODEL_ROUTING_MERGING_ROUTERS_H_
 #define BRAID_MODEL_ROUTING_MERGING_ROUTERS_H_
 
@@ -10,13 +9,13 @@
 
 namespace braid {
 
-// Algorithm 1: a segment's FFN is merged with weights from the segment before
-// it. `config` must outlive the router, here and below.
+// Returns the router of Algorithm 1: the FFN of a segment is merged with weights computed from the
+// segment before it. `config` must outlive the router.
 std::unique_ptr<const Router> NewCausalSegmentRouter(const v1::RoutingConfig& config);
 
-// Section 5.1: merged once a sequence, from its first segment, and used by all
-// later ones. The first segment itself uses what first_segment says, without
-// gradient, so that the router learns from later segments only.
+// Returns the router of section 5.1: experts are merged once per sequence, from its first segment,
+// for all later segments. The first segment itself uses FirstSegmentWeights, without gradient, so
+// the router learns from later segments only. `config` must outlive the router.
 std::unique_ptr<const Router> NewPrefixRouter(const v1::RoutingConfig& config);
 
 }  // namespace braid

@@ -1,6 +1,5 @@
-// The FFN of a layer behind one interface: which parameters a position uses is
-// the router's choice (proto Router; docs/model.md defines each). Tensor code:
-// private to trainer/model.
+// The FFN of a layer. The router selects which parameters each position uses (proto Router;
+// docs/model.md defines each kind). Tensor code: private to model/.
 //
 //   const LayerRouters routers(config);
 //   RoutedFfn out = routers.Of(layer).AddFfn(h, RmsNorm(h), weights, mode);
@@ -19,9 +18,9 @@ namespace braid {
 
 struct RoutedFfn {
   at::Tensor output;  // [B, L, D]
-  // [B, R, E] without gradient, R decisions of TokensPerDecision positions, each
-  // row summing to 1; undefined for DENSE. For expert choice these are the
-  // scores, whether an expert took the position or not.
+  // [B, R, E] without gradient: R decisions of TokensPerDecision positions each, rows summing to 1;
+  // undefined for DENSE. For expert choice these are the scores, whether or not an expert took the
+  // position.
   at::Tensor weights;
 };
 
@@ -29,22 +28,21 @@ class Router {
  public:
   virtual ~Router() = default;
 
-  // h + FFN(x) for whole sequences: residual stream h and FFN input x, both
-  // [B, L, D] with any L >= 1. Differentiable in everything. No sequence has an
-  // influence on another one.
+  // Returns h + FFN(x) for whole sequences: residual stream h and FFN input x, both [B, L, D] with
+  // any L >= 1. Differentiable in h, x and all weights. Sequences do not influence each other.
   virtual RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& weights,
                            MergeMode mode) const = 0;
 
-  // The same FFN for one sequence that grows from its start, routed as AddFfn
-  // does in that mode (kTraining means kSegment).
+  // Returns the same FFN for one sequence that grows from its start, routed as AddFfn routes in
+  // that mode (kTraining means kSegment).
   virtual std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights,
                                                       MergeMode mode) const = 0;
 };
 
-// `config` must outlive the router.
+// Returns the router of a resolved configuration, which must outlive it.
 std::unique_ptr<const Router> NewRouter(const v1::RoutingConfig& config);
 
-// The routers of a resolved configuration, which must outlive them.
+// The routers of all layers of a resolved configuration, which must outlive them.
 class LayerRouters {
  public:
   explicit LayerRouters(const v1::ModelConfig& config);

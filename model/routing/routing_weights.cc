@@ -44,7 +44,10 @@ at::Tensor SegmentWeights(const at::Tensor& x, const at::Tensor& router,
   if (followed == 0) {
     return FirstSegmentWeights(PrefixWeights(x, router, config), config).unsqueeze(1);
   }
-  // Every segment that another one follows is whole.
+  // Only the last segment may be partial, and no segment routes on the last, so every mean is taken
+  // over S positions. Segment n > 0 routes on segment n-1; routing on itself would leak future
+  // tokens of the segment into its own predictions. Segment 0 has no predecessor and sees its own
+  // mean, but without gradient: the router cannot learn to exploit that leak.
   const at::Tensor means =
       x.narrow(1, 0, followed * s).reshape({x.size(0), followed, s, x.size(2)}).mean(2);
   const at::Tensor later = RoutingWeights(means, router, config);

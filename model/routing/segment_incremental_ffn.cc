@@ -23,6 +23,11 @@ std::vector<float> HostValues(const at::Tensor& tensor) {
   return std::vector<float>(data, data + host.numel());
 }
 
+// The sequence is a series of decisions (see DecisionAt); between two of them the layer is a plain
+// dense FFN with matrices ffn_. Merging costs as much as the FFN of E tokens, so it happens only
+// when the number of the decision changes. Invariants: decision_ is the number that ffn_ was made
+// from, and inputs_ holds the FFN inputs of every segment from which a later decision is made, so
+// that after a rewind to any position the decision there can be made again.
 class SegmentIncremental final : public IncrementalFfn {
  public:
   SegmentIncremental(const v1::RoutingConfig& config, const FfnWeights& weights, MergeMode mode)
@@ -51,8 +56,8 @@ class SegmentIncremental final : public IncrementalFfn {
     return parts.size() == 1 ? parts[0] : at::cat(parts, 1);
   }
 
-  // Decision 0 is right for a prompt that begins with the very tokens it was made from.
-  // All others follow from whole segments before them.
+  // Decision 0 is valid for a prompt that begins with exactly the tokens it was made from. All
+  // later decisions follow from whole segments before them, which are unchanged.
   int64_t Reusable(int64_t common, int64_t prompt) const override {
     if (BeginsUniform()) return common;
     const int64_t deciding =
@@ -60,7 +65,8 @@ class SegmentIncremental final : public IncrementalFfn {
     return deciding == first_.length && deciding <= common ? common : 0;
   }
 
-  // ffn_ may be that of a later segment now: AddFfn looks at the number.
+  // ffn_ may now belong to a later segment. AddFfn compares the number of its decision and decides
+  // again when it differs.
   void Rewind(int64_t position) override { position_ = position; }
 
   ExpertMixture Mixture() const override { return ffn_.mixture; }
@@ -70,13 +76,13 @@ class SegmentIncremental final : public IncrementalFfn {
     at::Tensor gate_up, down;  // [2F, D] and [F, D]
     ExpertMixture mixture;
 
-    // h + FFN(x) for h and x [n, D].
+    // Returns h + FFN(x) for h and x [n, D].
     at::Tensor Add(const at::Tensor& h, const at::Tensor& x) const {
       return at::addmm(h, SwiGluForward(at::mm(x, gate_up.t())), down);
     }
   };
 
-  // What decision 0 is made from.
+  // The inputs of decision 0.
   struct FirstInputs {
     int64_t length = 0;
     at::Tensor mean;  // [D]
@@ -90,21 +96,21 @@ class SegmentIncremental final : public IncrementalFfn {
     return mode_ == MergeMode::kPrompt || (config_.router() == v1::PREFIX && decision == 1);
   }
 
-  // Decisions are counted: that for the first segment or prompt is 0, and number n > 0
-  // is made from the segment n - 1.
+  // Returns the number of the decision in force at `position`. Decision 0 is that of the first
+  // segment or of the prompt; decision n > 0 is made from segment n - 1.
   int64_t DecisionAt(int64_t position) const {
     if (mode_ == MergeMode::kPrompt) return 0;
     const int64_t segment = position / config_.segment_length();
     return config_.router() == v1::PREFIX ? std::min<int64_t>(segment, 1) : segment;
   }
 
-  // Positions from `position` on that share its decision.
+  // Returns how many positions, from `position` on, share its decision.
   int64_t DecidedFor(int64_t position) const {
     if (IsLast(DecisionAt(position))) return std::numeric_limits<int64_t>::max();
     return config_.segment_length() - position % config_.segment_length();
   }
 
-  // [1, E]
+  // Returns the routing weights [1, E] of a decision.
   at::Tensor Weights(int64_t decision) const {
     if (decision > 0) {
       return RoutingWeights(inputs_[decision - 1].mean(0).unsqueeze(0), weights_.router, config_);
@@ -128,7 +134,7 @@ class SegmentIncremental final : public IncrementalFfn {
             {HostValues(chosen), HostValues(chosen * routing)}};
   }
 
-  // For later decisions.
+  // Saves the FFN inputs that later decisions need.
   void KeepInputs(const at::Tensor& x) {
     if (IsLast(decision_)) return;
     const size_t segment = position_ / config_.segment_length();
@@ -138,15 +144,16 @@ class SegmentIncremental final : public IncrementalFfn {
     inputs_[segment].narrow(0, position_ % config_.segment_length(), x.size(0)).copy_(x);
   }
 
-  // What all branches begin with, h and x [C, n, D].
+  // Returns the FFN output of the first positions of all branches, h and x [C, n, D], which share
+  // the decision of the sequence.
   at::Tensor AddSharedFfn(const at::Tensor& h, const at::Tensor& x) const {
     const int64_t due = DecisionAt(position_);
     const Ffn ffn = due == decision_ ? ffn_ : Decide(due);
     return ffn.Add(h.reshape({-1, h.size(2)}), x.reshape({-1, x.size(2)})).view(h.sizes());
   }
 
-  // Mean inputs [C, D] of the segment that ends where branches x [C, T, D] are `start`
-  // long; it may begin in the sequence itself.
+  // Returns the mean inputs [C, D] of the segment that ends where branches x [C, T, D] have `start`
+  // positions. The segment may begin in the sequence itself.
   at::Tensor SegmentMeans(const at::Tensor& x, int64_t start) const {
     const int64_t length = config_.segment_length(), own = std::min(start, length);
     const at::Tensor sum = x.narrow(1, start - own, own).sum(1);
@@ -155,7 +162,7 @@ class SegmentIncremental final : public IncrementalFfn {
     return (sum + begun.narrow(0, 0, length - own).sum(0)) / length;
   }
 
-  // Every branch its own: x [C, n, D] and routing [C, E] -> [C, n, D].
+  // Applies to each branch its own FFN: x [C, n, D] and routing [C, E] -> [C, n, D].
   at::Tensor OwnFfn(const at::Tensor& x, const at::Tensor& routing) const {
     if (MergesExperts(config_)) return SoftMergeFfn(x, routing, weights_.experts());
     const at::Tensor gates = routing.repeat_interleave(x.size(1), 0);
@@ -167,10 +174,10 @@ class SegmentIncremental final : public IncrementalFfn {
   const FfnWeights weights_;
   const MergeMode mode_;
   int64_t position_ = 0;
-  int64_t decision_ = -1;  // the one that ffn_ is made of
+  int64_t decision_ = -1;  // the decision that ffn_ was made from
   Ffn ffn_;
   FirstInputs first_;
-  std::vector<at::Tensor> inputs_;  // [S, D] of every segment that a decision is made from
+  std::vector<at::Tensor> inputs_;  // [S, D] for every segment from which a decision is made
 };
 
 }  // namespace

@@ -1,5 +1,4 @@
-// The FFN of a growing sequence whose router decides by the segment. Tensor code:
-// private to trainer/model.
+// The FFN of a growing sequence whose router decides per segment. Tensor code: private to model/.
 #ifndef BRAID_MODEL_ROUTING_SEGMENT_INCREMENTAL_FFN_H_
 #define BRAID_MODEL_ROUTING_SEGMENT_INCREMENTAL_FFN_H_
 
@@ -12,10 +11,9 @@
 
 namespace braid {
 
-// Decides at the first position, and in kSegment mode at segment starts (once,
-// at the second segment, for PREFIX): experts are merged, or the best one is
-// taken (EXPERT_CHOICE_SEGMENT). In between it is a dense FFN. `config` must
-// outlive the result.
+// Returns an FFN that decides at the first position and, in kSegment mode, at segment starts
+// (PREFIX: once, at the second segment). A decision merges the experts, or takes the best one
+// (EXPERT_CHOICE_SEGMENT); between decisions it is a dense FFN. `config` must outlive the result.
 std::unique_ptr<IncrementalFfn> SegmentIncrementalFfn(const v1::RoutingConfig& config,
                                                       const FfnWeights& weights, MergeMode mode);
 

@@ -14,7 +14,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Expert i has the pairs [begin, begin + count) of the list of all chosen pairs.
+// The range [begin, begin + count) of one expert in the list of all chosen pairs.
 struct ExpertSpan {
   int64_t begin, count;
 
@@ -32,22 +32,23 @@ std::vector<ExpertSpan> SpansOf(const at::Tensor& chosen) {
   return spans;
 }
 
-// The row of every chosen pair [P], by expert, then ascending.
+// Returns the row of every chosen pair [P], ordered by expert, then ascending.
 at::Tensor ChosenRows(const at::Tensor& chosen) {
   return chosen.t().nonzero().select(1, 1).contiguous();
 }
 
-// The gate (0) or up (1) columns of one expert's pairs [P, 2F].
+// Returns the gate (0) or up (1) columns of one expert's pairs [P, 2F].
 at::Tensor GateOrUp(const at::Tensor& hidden, int64_t half) {
   const int64_t width = hidden.size(1) / 2;
   return hidden.narrow(1, half * width, width);
 }
 
-// The chosen pairs of a call, sorted by expert.
+// The chosen (row, expert) pairs of a call, sorted by expert, so that each expert is one dense
+// product over a contiguous range. The order is fixed, and so are the bits of the sums over it.
 struct Pairs {
-  at::Tensor rows;    // [P] of x
+  at::Tensor rows;    // [P], rows of x
   at::Tensor inputs;  // [P, D]
-  at::Tensor scales;  // [P, 1], the gates
+  at::Tensor scales;  // [P, 1], gate of each pair
   std::vector<ExpertSpan> spans;
 
   static Pairs Of(const at::Tensor& x, const at::Tensor& gates, const at::Tensor& chosen) {
@@ -56,7 +57,7 @@ struct Pairs {
             SpansOf(chosen)};
   }
 
-  // dscales [P, 1] -> [T, E], zero for what was not chosen.
+  // Scatters dscales [P, 1] to [T, E], with zeros where a pair was not chosen.
   static at::Tensor GateGradients(const at::Tensor& chosen, const at::Tensor& dscales) {
     return at::zeros({chosen.size(1), chosen.size(0)}, dscales.options())
         .masked_scatter_(chosen.t(), dscales)
@@ -64,7 +65,7 @@ struct Pairs {
   }
 };
 
-// One expert's gradients; what it adds to is its own.
+// The gradients of one expert. No other expert adds to them.
 struct ExpertGradients {
   at::Tensor gate_up[2], down;  // [F, D] each
   at::Tensor dscales;           // [n, 1]
@@ -74,7 +75,7 @@ struct ExpertGradients {
 at::Tensor BackwardExpert(const at::Tensor& inputs, const at::Tensor& scales,
                           const at::Tensor& hidden, const at::Tensor& dy, const at::Tensor& gate,
                           const at::Tensor& up, const at::Tensor& down, ExpertGradients gradients) {
-  // Of the activation, before the scale.
+  // The gradient of the activation before it is scaled.
   const at::Tensor unscaled = at::mm(dy, down.t());
   const SwiGluGradients inner = SwiGluBackward(hidden, unscaled * scales);
   gradients.dscales.copy_((unscaled * inner.activation).sum(1, /*keepdim=*/true));
@@ -85,6 +86,10 @@ at::Tensor BackwardExpert(const at::Tensor& inputs, const at::Tensor& scales,
   return at::mm(GateOrUp(inner.gate_up, 0), gate).addmm_(GateOrUp(inner.gate_up, 1), up);
 }
 
+// Forward gathers the rows of each expert, runs its FFN as dense products, and scatters the scaled
+// outputs with index_add_. Experts run one after the other, so a row chosen by several experts
+// receives its summands in the order of the experts. Backward gathers again instead of saving the
+// inputs.
 class SparseFfnFunction : public torch::autograd::Function<SparseFfnFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& gates,

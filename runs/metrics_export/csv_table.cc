@@ -15,8 +15,8 @@ namespace braid {
 namespace {
 
 constexpr char kEndOfLine[] = "\r\n";
-constexpr size_t kFirstSeries = 2;  // behind step and time
-// Integers up to here are exact.
+constexpr size_t kFirstSeries = 2;  // after the columns step and time
+// All integers up to this one are exact in a double.
 constexpr double kLargestInteger = 9007199254740992;
 
 }  // namespace

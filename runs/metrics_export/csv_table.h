@@ -1,4 +1,4 @@
-// A run's metrics as one table in CSV (RFC 4180): a row a step, a column a series.
+// The metrics of a run as a CSV table (RFC 4180): one row per step, one column per series.
 #ifndef BRAID_RUNS_METRICS_EXPORT_CSV_TABLE_H_
 #define BRAID_RUNS_METRICS_EXPORT_CSV_TABLE_H_
 
@@ -13,24 +13,25 @@
 
 namespace braid {
 
-// Which columns there are has to be known before the first row: pass every step to Add(), or at
-// least those that measured routing, then write Header() and a Row() for each step.
+// The columns must be known before the first row: pass every step to Add(), or at least those that
+// measured routing, then write Header() and one Row() per step.
 class CsvTable {
  public:
   void Add(const v1::StepMetrics& metrics);
 
-  // With the end of line, as Row(). Columns: step, time, those of a step, then layer by layer
-  // those of a layer and of its experts.
+  // Returns the header line, including the line end. Columns: step, time, the series of a step,
+  // then layer by layer the series of the layer and of its experts.
   std::string Header();
-  // Empty where a step has no value; "nan", "inf", "-inf". Numbers read back as the same double.
-  // Requires Header() first. NotFound names a layer or expert that was not added.
+  // Returns the row of a step, including the line end. Cells are empty where the step has no value;
+  // "nan", "inf" and "-inf" are possible. Numbers read back as the same double. Requires Header()
+  // first. NotFound names a layer or expert that was not added.
   absl::StatusOr<std::string> Row(const v1::StepMetrics& metrics) const;
 
  private:
-  // Absent when it was not added.
+  // Returns the column of a series; absent when it was not added.
   std::optional<size_t> PositionOf(const SeriesKey& key) const;
 
-  // Its first column, and how many experts have one.
+  // The first column of a layer, and the number of experts that have one.
   struct Layer {
     size_t first = 0;
     int num_experts = 0;
@@ -39,7 +40,7 @@ class CsvTable {
   size_t num_columns_ = 0;
 };
 
-// The shortest text that reads back as the same double; integers without exponent.
+// Returns the shortest text that reads back as the same double; integers without exponent.
 std::string CsvNumber(double value);
 
 }  // namespace braid

@@ -39,7 +39,7 @@ constexpr std::array kStepSeries = {
                [](Step m) { return m.resident_mb(); }, true},
     StepSeries{"peak_resident_mb", "memory/peak_resident_mb", kMebibytes,
                [](Step m) { return m.peak_resident_mb(); }, true},
-    // From here on only where there are times.
+    // The series from here on exist only for steps with times.
     StepSeries{"times.data", "time/data", kSeconds, [](Step m) { return m.times().data(); }},
     StepSeries{"times.router", "time/router", kSeconds, [](Step m) { return m.times().router(); }},
     StepSeries{"times.merge", "time/merge", kSeconds, [](Step m) { return m.times().merge(); }},

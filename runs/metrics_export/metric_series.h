@@ -1,5 +1,5 @@
-// The series of a run: every number of StepMetrics, its name in tables and in
-// TensorBoard, and its unit. docs/formats/metrics.md lists them.
+// The series of a run: every number of StepMetrics, with its unit and its names in tables and in
+// TensorBoard. docs/formats/metrics.md lists them.
 #ifndef BRAID_RUNS_METRICS_EXPORT_METRIC_SERIES_H_
 #define BRAID_RUNS_METRICS_EXPORT_METRIC_SERIES_H_
 
@@ -12,18 +12,18 @@
 
 namespace braid {
 
-// A number that every step has.
+// A series with a value for every step.
 struct StepSeries {
   const char* column;  // path of the field
   const char* tag;     // group/name
-  const char* unit;    // empty: none
+  const char* unit;    // empty when dimensionless
   double (*value)(const v1::StepMetrics&);
-  // Zero stands for a number that was not measured, or not yet written by the
-  // version of braid that trained the run.
+  // Whether zero means that the number was not measured, or was not yet written by the version of
+  // braid that trained the run.
   bool zero_is_unknown = false;
 };
 
-// A number that every layer with experts has at a measured step.
+// A series with a value for every layer with experts, at steps that measure routing.
 struct LayerSeries {
   const char* name;
   const char* unit;
@@ -33,7 +33,7 @@ struct LayerSeries {
 std::span<const StepSeries> AllStepSeries();
 std::span<const LayerSeries> AllLayerSeries();
 
-// Which series a value belongs to: one of a step (`step` is set), of a layer (`layer_series`) or
+// The series that a value belongs to: of a step (`step` is set), of a layer (`layer_series`), or
 // the mean weight of an expert of a layer (neither).
 struct SeriesKey {
   const StepSeries* step = nullptr;
@@ -46,14 +46,16 @@ struct SeriesValue {
   double value;
 };
 
-// "loss", "times.ffn", "routing.layer_3.entropy", "routing.layer_3.mean_weights.7".
+// Returns the column name: "loss", "times.ffn", "routing.layer_3.entropy",
+// "routing.layer_3.mean_weights.7".
 std::string ColumnOf(const SeriesKey& key);
-// "train/loss", "time/ffn", "routing/layer_03/entropy". Requires no expert's weight.
+// Returns the TensorBoard tag: "train/loss", "time/ffn", "routing/layer_03/entropy". The key must
+// not be that of an expert's weight.
 std::string TagOf(const SeriesKey& key);
 std::string UnitOf(const SeriesKey& key);
 
-// All that is known of a step, in the order of the tables above, then layer by layer; but
-// for the step itself and its time.
+// Returns all known values of a step, in the order of the tables above, then layer by layer. The
+// step number and its time are not included.
 std::vector<SeriesValue> ValuesOf(const v1::StepMetrics& metrics);
 
 }  // namespace braid

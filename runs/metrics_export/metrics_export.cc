@@ -18,13 +18,13 @@
 namespace braid {
 namespace {
 
-// Far below what a message may hold, and large enough for calls not to count.
+// Far below the size limit of a message, and large enough that the cost per call is negligible.
 constexpr size_t kChunkBytes = 256 << 10;
 
-// A directory's name may have 255 bytes on most file systems.
+// Most file systems limit a directory name to 255 bytes.
 constexpr size_t kMaxNameBytes = 200;
 
-// Gathers a file's parts into chunks.
+// Collects the parts of a file into chunks.
 class ChunkedFile {
  public:
   ChunkedFile(std::string name, const ChunkSink& sink) : sink_(sink) {
@@ -34,7 +34,7 @@ class ChunkedFile {
     chunk_.mutable_data()->append(data);
     return chunk_.data().size() < kChunkBytes ? absl::OkStatus() : Send();
   }
-  // An empty file is a chunk too.
+  // An empty file is sent as one chunk.
   absl::Status Finish() {
     return chunk_.data().empty() && chunk_.file_name().empty() ? absl::OkStatus() : Send();
   }
@@ -58,14 +58,16 @@ size_t NumOccurrences(std::string_view text, std::string_view part) {
   return count;
 }
 
-// Most lines measure no routing and name no column of their own: they need not be parsed. True for
-// every line with some: the field is named, plainly or with escapes, and not each time empty.
+// Most lines have no routing and add no columns, so they need not be parsed. Returns true for every
+// line that has some: its field "routing" is present, plainly or with escapes, and not always
+// empty.
 bool MayHaveRouting(std::string_view line) {
   return line.find('\\') != line.npos ||
          NumOccurrences(line, "\"routing\"") != NumOccurrences(line, "\"routing\":[]");
 }
 
-// A line whose routing the first pass did not see: a resumed run has replaced it since.
+// Returns the error for a line with routing that the first pass did not see: a resumed run has
+// replaced it in the meantime.
 absl::Status NewColumn(const RunDirectory& run, int64_t line, const absl::Status& cause) {
   return absl::DataLossError(absl::StrCat(run.metrics().string(), ": line ", line, ": ",
                                           cause.message(),
@@ -92,7 +94,7 @@ absl::Status ExportCsv(const RunDirectory& run, MetricsReader& reader, const std
   return file.Finish();
 }
 
-// What was found out about the run after its newest step.
+// Appends the results of the run's evaluation and its sample, dated at its newest step.
 absl::Status AppendFindings(const RunDirectory& run, const v1::StepMetrics& newest,
                             ChunkedFile* file) {
   ASSIGN_OR_RETURN(const auto evaluation, ReadEvaluation(run));
@@ -113,7 +115,7 @@ absl::Status ExportEvents(const RunDirectory& run, const v1::RunSpec& spec, Metr
   if (reader.NextLine()) {
     ASSIGN_OR_RETURN(metrics, reader.Parse());
   }
-  // The same name whatever the run has done since, so that a later export replaces this one.
+  // The name does not depend on the run's progress, so that a later export replaces this one.
   ChunkedFile file(absl::StrCat(name, "/", EventFileName(0, "braid", 0)), sink);
   RETURN_IF_ERROR(file.Append(RecordOf(VersionEvent(metrics.time()))));
   RETURN_IF_ERROR(file.Append(RecordOf(
@@ -143,7 +145,7 @@ bool IsPlain(unsigned char c) {
   return absl::ascii_isalnum(c) || c >= 0x80 || c == '-' || c == '_' || c == '.';
 }
 
-// At most `length` bytes of UTF-8, cut between characters.
+// Returns at most `length` bytes of UTF-8, cut between characters.
 std::string Prefix(const std::string& text, size_t length) {
   if (text.size() <= length) return text;
   while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0) == 0x80) --length;

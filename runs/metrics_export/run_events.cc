@@ -30,8 +30,8 @@ void AddScalar(std::string tag, double number, Summary* summary) {
   value->set_simple_value(static_cast<float>(number));
 }
 
-// min and max are the outer edges of the buckets that are not empty: readers take them for the
-// edges of the outermost buckets that they keep.
+// min and max are the outer edges of the non-empty buckets: readers use them as the edges of the
+// outermost buckets that they keep.
 void AddBucket(int expert, double weight, Histogram* histogram) {
   const double middle = expert + 0.5;
   if (weight > 0) {

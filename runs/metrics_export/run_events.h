@@ -1,4 +1,4 @@
-// What a run measured, as records of a TensorBoard event file: pure functions.
+// The metrics of a run as records of a TensorBoard event file, as pure functions. See
 // docs/formats/metrics.md.
 #ifndef BRAID_RUNS_METRICS_EXPORT_RUN_EVENTS_H_
 #define BRAID_RUNS_METRICS_EXPORT_RUN_EVENTS_H_
@@ -13,27 +13,27 @@
 
 namespace braid {
 
-// The event as a record of the file.
+// Returns the event as a record of the file.
 std::string RecordOf(const tensorboard::Event& event);
 
-// The first event of a file.
+// Returns the first event of a file.
 tensorboard::Event VersionEvent(double wall_time);
 
-// Voids what other files of the directory have of `step` and later ones: it belongs to
-// an attempt that did not save them.
+// Returns an event that voids `step` and later steps in other files of the directory: they belong
+// to an attempt that did not save them.
 tensorboard::Event StartEvent(double wall_time, int64_t step);
 
-// All series of a step, and a histogram "routing/layer_LL/weight_by_expert" of each
-// measured layer: over the number of the expert, with bucket [e, e + 1) as high as the mean
-// weight of expert e.
+// Returns all series of a step, and for each measured layer a histogram
+// "routing/layer_LL/weight_by_expert" over expert numbers, whose bucket [e, e + 1) has the mean
+// weight of expert e as its height.
 tensorboard::Event StepEvent(const v1::StepMetrics& metrics);
 
-// Markdown for the text tab.
+// Returns an event with Markdown for the text tab.
 tensorboard::Event TextEvent(double wall_time, int64_t step, std::string_view tag,
                              std::string_view markdown);
 
-// "heldout/DOMAIN/perplexity", "loss", "perplexity_with_first_segment" and "bits_per_byte" (where
-// it was measured) of every domain and of "all", at the step of the evaluated weights.
+// Returns "heldout/DOMAIN/perplexity", "loss", "perplexity_with_first_segment" and "bits_per_byte"
+// (where measured) of every domain and of "all", at the step of the evaluated weights.
 tensorboard::Event EvaluationEvent(double wall_time, const v1::Evaluation& evaluation);
 
 }  // namespace braid

@@ -19,7 +19,7 @@ void AddValue(double value, v1::MetricSeries* series) {
   series->set_num_steps(series->num_steps() + 1);
   series->set_last(value);
   if (!std::isfinite(value)) return;
-  // fmin and fmax pass over the NaN of the beginning.
+  // fmin and fmax ignore the initial NaN.
   series->set_min(std::fmin(series->min(), value));
   series->set_max(std::fmax(series->max(), value));
 }

@@ -1,4 +1,4 @@
-// What a person wants to know of a run's series first: last value, least and greatest.
+// A summary of a run's series: last, least and greatest value.
 #ifndef BRAID_RUNS_METRICS_EXPORT_SERIES_SUMMARY_H_
 #define BRAID_RUNS_METRICS_EXPORT_SERIES_SUMMARY_H_
 
@@ -15,11 +15,11 @@ namespace braid {
 class SeriesSummary {
  public:
   void Add(const v1::StepMetrics& metrics);
-  // In the order of the columns of a table; without the run's name.
+  // Returns the summaries in the order of a table's columns, without the run's name.
   v1::MetricsSummary Summary() const;
 
  private:
-  // Of a step, then layer by layer.
+  // Sorts the series of a step first, then layer by layer.
   using Place = std::tuple<int32_t, size_t, int32_t>;
   static Place PlaceOf(const SeriesKey& key);
 

@@ -24,9 +24,11 @@ void TensorBoardLog::Append(const v1::StepMetrics& metrics) {
   const absl::Status status = TryToAppend(metrics);
   if (status.ok() || warned_) return;
   warned_ = true;
-  *warnings_ << absl::StrCat("step ", metrics.step(),
-                             " is missing for TensorBoard, as may be others: ", status.message(),
-                             ". Training goes on; `braid metrics --tensorboard` writes them all\n")
+  *warnings_ << absl::StrCat(
+                    "step ", metrics.step(),
+                    " was not written for TensorBoard, and later steps may be missing too: ",
+                    status.message(),
+                    "; training continues, and 'braid metrics --tensorboard' exports all steps\n")
              << std::flush;
 }
 
@@ -46,14 +48,14 @@ absl::Status TensorBoardLog::Open(const v1::StepMetrics& first) {
       RecordOf(
           TextEvent(first.time(), first.step(), "run/configuration", ConfigurationTable(spec_)))));
   if (begun.ok()) return begun;
-  // The next step begins anew: a file without its first events is none.
+  // A file without its first events is invalid, so the next step creates a new one.
   ::close(descriptor_);
   descriptor_ = -1;
   ::unlink(file_.c_str());
   return begun;
 }
 
-// At the end of the whole records, so that a write that failed half-way is written over.
+// Writes at the end of the complete records, so that a partially failed write is overwritten.
 absl::Status TensorBoardLog::Write(const std::string& records) {
   const ssize_t written = ::pwrite(descriptor_, records.data(), records.size(), size_);
   if (written == static_cast<ssize_t>(records.size())) {
@@ -61,7 +63,8 @@ absl::Status TensorBoardLog::Write(const std::string& records) {
     return absl::OkStatus();
   }
   const int error = written < 0 ? errno : ENOSPC;
-  // Shorter records must not leave a tail behind; if even this fails, readers stop there.
+  // Shorter records must not leave remains of the failed write. If this fails too, readers stop
+  // there.
   (void)!::ftruncate(descriptor_, size_);
   return SystemError("write", file_, error);
 }

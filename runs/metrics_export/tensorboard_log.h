@@ -1,5 +1,5 @@
-// Event files that a run writes while it trains, for TensorBoard to follow:
-// RUN_DIR/tensorboard/events.out.tfevents.*, one for each time the run was started.
+// The event files that a run writes while it trains, for TensorBoard to follow:
+// RUN_DIR/tensorboard/events.out.tfevents.*, one per start of the run.
 #ifndef BRAID_RUNS_METRICS_EXPORT_TENSORBOARD_LOG_H_
 #define BRAID_RUNS_METRICS_EXPORT_TENSORBOARD_LOG_H_
 
@@ -14,20 +14,20 @@
 
 namespace braid {
 
-// A copy of metrics.jsonl for the eye: what cannot be written is left out with one
-// warning, and training goes on.
+// A copy of metrics.jsonl for TensorBoard. Write errors cause a single warning and otherwise are
+// ignored, so that training continues.
 class TensorBoardLog {
  public:
-  // Creates nothing yet. `warnings` is not owned.
+  // Does not create a file yet. `warnings` is not owned.
   TensorBoardLog(std::filesystem::path directory, v1::RunSpec spec, std::ostream* warnings)
       : directory_(std::move(directory)), spec_(std::move(spec)), warnings_(warnings) {}
   ~TensorBoardLog();
   TensorBoardLog(const TensorBoardLog&) = delete;
   TensorBoardLog& operator=(const TensorBoardLog&) = delete;
 
-  // Steps in order. The first opens a file of its own behind all others there, which
-  // voids what those have of this and later steps. In one write, so that a reader sees
-  // whole events.
+  // Appends the events of a step, in a single write, so that readers see whole events. Steps must
+  // be in order. The first call creates a new file, which sorts after all others there and voids
+  // their events of this and later steps.
   void Append(const v1::StepMetrics& metrics);
 
  private:
@@ -40,7 +40,7 @@ class TensorBoardLog {
   std::ostream* const warnings_;
   std::filesystem::path file_;
   int descriptor_ = -1;
-  int64_t size_ = 0;  // bytes of whole records
+  int64_t size_ = 0;  // bytes of complete records
   bool warned_ = false;
 };
 

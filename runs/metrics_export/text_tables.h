@@ -1,4 +1,4 @@
-// Markdown for TensorBoard's text tab.
+// Markdown tables for TensorBoard's text tab.
 #ifndef BRAID_RUNS_METRICS_EXPORT_TEXT_TABLES_H_
 #define BRAID_RUNS_METRICS_EXPORT_TEXT_TABLES_H_
 
@@ -10,16 +10,17 @@
 
 namespace braid {
 
-// One row for each setting that is not its type's zero: its path and value.
+// Returns one row with path and value for each setting that is not its type's zero.
 std::string ConfigurationTable(const v1::RunSpec& spec);
 
-// One row for each domain, then their total.
+// Returns one row per domain, then their total.
 std::string EvaluationTable(const v1::Evaluation& evaluation);
 
-// Bytes that are not UTF-8 become U+FFFD.
+// Replaces bytes that are not UTF-8 by U+FFFD.
 std::string ValidUtf8(std::string_view text);
 
-// As an indented block, which keeps lines and shows no markup; what is not UTF-8 becomes U+FFFD.
+// Returns the text as an indented block, which keeps line breaks and shows no markup. Bytes that
+// are not UTF-8 become U+FFFD.
 std::string Verbatim(std::string_view text);
 
 }  // namespace braid

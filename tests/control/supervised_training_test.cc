@@ -100,7 +100,7 @@ TEST_F(FencedTrainerTest, EndsItselfWhenAnotherAttemptOwnsTheRun) {
   EXPECT_EQ(trainer.Wait(), kExitFenced);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
   EXPECT_FALSE(run_.ReadExit().has_value()) << "it wrote nothing";
-  EXPECT_THAT(trainer.err(), HasSubstr("another attempt to train this run has begun"));
+  EXPECT_THAT(trainer.err(), HasSubstr("another attempt"));
   // And one that comes too late does not even begin.
   Program late = Trainer("train", run_.root());
   EXPECT_EQ(late.Wait(), kExitFenced);

@@ -122,7 +122,7 @@ Sums NaiveSums(LanguageModel& model, const Tokenizer& tokenizer,
   return sums;
 }
 
-TEST_F(EvaluationTest, WindowsAreToldWhenAskedForAndLeaveOutThePositionsNamed) {
+TEST_F(EvaluationTest, WindowsAreReportedOnRequestAndExcludeTheFirstPositions) {
   v1::EvaluateRequest request = Request({models_->experts});
   request.add_paths(WriteDocuments().string());
   const v1::EvaluationResult plain = Result(request);
@@ -246,7 +246,7 @@ TEST_F(EvaluationTest, LimitsWindowsOfEachDomain) {
   }
 }
 
-TEST_F(EvaluationTest, BootstrapIsWhatTheRequestSays) {
+TEST_F(EvaluationTest, BootstrapUsesTheSettingsOfTheRequest) {
   v1::EvaluateRequest request = Request({models_->experts});
   const std::string standard = Result(request).DebugString();
   EXPECT_EQ(Result(request).DebugString(), standard);
@@ -311,12 +311,12 @@ TEST_F(EvaluationTest, TextShorterThanASegmentHasNoMainFigure) {
   EXPECT_FALSE(total.has_perplexity_interval());
 }
 
-TEST_F(EvaluationTest, RefusesWhatMeansNothing) {
-  ExpectError({}, absl::StatusCode::kInvalidArgument, "models: name at least one");
+TEST_F(EvaluationTest, RefusesMeaninglessRequests) {
+  ExpectError({}, absl::StatusCode::kInvalidArgument, "models: ");
   v1::EvaluateRequest both = Request({models_->experts});
   both.set_dataset_dir(models_->dataset.string());
   both.add_paths("/x.txt");
-  ExpectError(both, absl::StatusCode::kInvalidArgument, "beside paths");
+  ExpectError(both, absl::StatusCode::kInvalidArgument, "dataset_dir: ");
   v1::EvaluateRequest routing = Request({models_->experts});
   routing.add_routings(static_cast<v1::InferenceRouting>(9));
   ExpectError(routing, absl::StatusCode::kInvalidArgument, "routings: got 9");

@@ -162,7 +162,7 @@ TEST_F(EvaluationTextTest, LimitHoldsForEachDomain) {
   }
 }
 
-TEST_F(EvaluationTextTest, WhatCannotBeReadIsNamed) {
+TEST_F(EvaluationTextTest, ErrorsNameWhatCannotBeRead) {
   Write("mixed/empty.txt", "");
   Write("mixed/latin.txt", "caf\xe9");
   Write("mixed/good.txt", "the cat");

@@ -335,10 +335,10 @@ TEST_F(FixedWeightsRequestTest, ChangesNothingInTheOtherEvaluations) {
   EXPECT_EQ(plain.evaluations(0).DebugString(), result.evaluations(0).DebugString());
 }
 
-TEST_F(FixedWeightsRequestTest, RefusesWhatMeansNothing) {
+TEST_F(FixedWeightsRequestTest, RefusesMeaninglessRequests) {
   v1::EvaluateRequest prompt = Request({runs_->experts}, {v1::UNIFORM_WEIGHTS});
   prompt.add_routings(v1::PROMPT_ROUTING);
-  EXPECT_THAT(Error(prompt), HasSubstr("no SEGMENT_ROUTING"));
+  EXPECT_THAT(Error(prompt), HasSubstr("SEGMENT_ROUTING"));
   for (const int number : {0, 9}) {
     const auto weights = static_cast<v1::FixedWeights>(number);
     EXPECT_THAT(Error(Request({runs_->experts}, {weights})),

@@ -134,7 +134,7 @@ TEST_F(RoutingAnalysisTest, AgreesWithOneWindowAtATime) {
   }
 }
 
-TEST_F(RoutingAnalysisTest, ShowsWhatTheRouterLookedAtForTheHighestWeights) {
+TEST_F(RoutingAnalysisTest, ShowsTheRouterInputsWithTheHighestWeights) {
   const auto analysis = *AnalyzeModelRouting(*model_, dataset_, Options({1}), kIgnoreProgress);
   const std::vector<Decision> decisions = Decisions(1);
   for (const v1::ExpertTexts& expert : analysis.layers(0).texts()) {
@@ -223,7 +223,7 @@ TEST_F(RoutingAnalysisTest, LimitsWindowsAndReportsProgress) {
   EXPECT_EQ(analysis->layers(0).domains(0).num_decisions(), 2 * 32 / kSegment);
 }
 
-TEST_F(RoutingAnalysisTest, KnowsWhatOtherRoutersLookAt) {
+TEST_F(RoutingAnalysisTest, ShowsTheInputsOfOtherRouters) {
   for (const v1::Router router : {v1::PREFIX, v1::EXPERT_CHOICE_SEGMENT, v1::EXPERT_CHOICE_TOKEN}) {
     v1::RunSpec spec = TinySpec(dataset_, 8);
     spec.mutable_upcycling()->set_dense_fraction(-1);
@@ -247,7 +247,7 @@ TEST_F(RoutingAnalysisTest, KnowsWhatOtherRoutersLookAt) {
   }
 }
 
-TEST(LayersToAnalyzeTest, SaysWhichLayersHaveExperts) {
+TEST(LayersToAnalyzeTest, ErrorsNameTheLayersWithExperts) {
   v1::ModelConfig config;
   config.set_num_layers(4);
   config.mutable_routing()->set_num_experts(8);
@@ -266,7 +266,7 @@ TEST(LayersToAnalyzeTest, SaysWhichLayersHaveExperts) {
   EXPECT_THAT(std::string(dense.message()), HasSubstr("has no experts"));
 }
 
-TEST_F(RoutingAnalysisTest, RequestsThatCannotBeAnsweredSayWhy) {
+TEST_F(RoutingAnalysisTest, InvalidRequestsReturnErrorsWithTheReason) {
   v1::RunSpec spec = TinySpec(dataset_, 8);
   RunDirectory run(NewDirectory("run"));
   ASSERT_TRUE(run.WriteSpec(spec).ok());

@@ -47,7 +47,7 @@ TEST(RoutingDivergenceTest, IsTheMeanDistanceFromTheMean) {
   }
 }
 
-TEST(RoutingDivergenceTest, HasItsBounds) {
+TEST(RoutingDivergenceTest, StaysWithinItsBounds) {
   const std::vector<double> uneven = {0.1, 0.2, 0.3, 0.4};
   EXPECT_EQ(JensenShannonDivergence({}), 0);
   EXPECT_EQ(JensenShannonDivergence(std::vector<std::vector<double>>(1, uneven)), 0);

@@ -25,7 +25,7 @@ TEST(RouterInputTest, ASegmentIsRoutedOnTheOneBefore) {
   EXPECT_FALSE(RouterInputOf(Config(v1::CAUSAL_SEGMENT, v1::UNIFORM), 0).has_value());
 }
 
-TEST(RouterInputTest, PrefixLooksAtTheFirstSegmentAndTokensAtThemselves) {
+TEST(RouterInputTest, PrefixUsesTheFirstSegmentAndTokenChoiceTheTokenItself) {
   EXPECT_EQ(RouterInputOf(Config(v1::PREFIX, v1::SELF_STOP_GRADIENT), 5)->end, 8);
   const v1::ModelConfig token = Config(v1::EXPERT_CHOICE_TOKEN, v1::UNIFORM);
   EXPECT_EQ(RouterInputOf(token, 0)->end, 1);

@@ -26,7 +26,7 @@ std::vector<v1::StepMetrics> Metrics(int64_t steps) {
   return metrics;
 }
 
-TEST(UtilizationTest, TellsTheChosenLayersUpToAStep) {
+TEST(UtilizationTest, ReturnsTheChosenLayersUpToAStep) {
   const auto points = UtilizationOf(Metrics(40), std::vector<int>{1, 4}, 30);
   ASSERT_EQ(points.size(), 8u);  // steps 15, 20, 25, 30
   EXPECT_EQ(points[0].step(), 15);

@@ -82,7 +82,7 @@ class GenerationTurnsTest : public testing::Test {
 
 std::filesystem::path* GenerationTurnsTest::run_ = nullptr;
 
-TEST_F(GenerationTurnsTest, ATextDoesNotDependOnWhatElseIsMade) {
+TEST_F(GenerationTurnsTest, ATextDoesNotDependOnOtherTexts) {
   for (uint64_t id = 1; id <= 9; ++id) {
     Begin(id, Request(id, std::string(id, 'a')));
     turns_.Turn();
@@ -112,7 +112,7 @@ TEST_F(GenerationTurnsTest, TextsEndInTheOrderInWhichTheyBegan) {
   EXPECT_EQ(ended_, expected);
 }
 
-TEST_F(GenerationTurnsTest, GivenUpTextsLeaveAndErrorsAreTheRequests) {
+TEST_F(GenerationTurnsTest, CancelledTextsEndAndErrorsBelongToTheirRequest) {
   Begin(1, Request(1));
   Begin(2, Request(2));
   Begin(3, Request(3, std::string(400, 'x')));
@@ -135,7 +135,7 @@ TEST_F(GenerationTurnsTest, GivenUpTextsLeaveAndErrorsAreTheRequests) {
 }
 
 // In one step; greedy, so that the last digits of the logits do not matter.
-TEST_F(GenerationTurnsTest, TogetherMakesTheSameTextsAndErrorsAreEachOnes) {
+TEST_F(GenerationTurnsTest, TogetherGivesTheSameTextsAndSeparateErrors) {
   GenerationTurns together(
       *loaded_.model, *loaded_.tokenizer,
       [this](const v1::ServingReport& report) { Record(report); }, /*together=*/true);
@@ -189,7 +189,7 @@ std::vector<Weights> MixturesOneByOne(LoadedModel& loaded, const v1::GenerateReq
   return changes;
 }
 
-TEST_F(GenerationTurnsTest, RoutingIsToldWheneverItChanges) {
+TEST_F(GenerationTurnsTest, RoutingIsReportedWheneverItChanges) {
   for (const uint64_t seed : {2, 3}) {
     v1::GenerateRequest request = Request(seed);
     request.set_want_routing(true);

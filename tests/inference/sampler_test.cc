@@ -94,7 +94,7 @@ TEST(SamplerTest, EqualsSortingEveryToken) {
   }
 }
 
-TEST(SamplerTest, LogitsThatAreNoNumbersAreDataLoss) {
+TEST(SamplerTest, NanLogitsAreDataLoss) {
   for (const float bad : {NAN, INFINITY}) {
     for (const double temperature : {0.0, 1.0}) {
       EXPECT_TRUE(

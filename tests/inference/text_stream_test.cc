@@ -21,7 +21,7 @@ TEST(TextStreamTest, HoldsBackReplacementCharacters) {
   EXPECT_EQ(StableLength("ab\xEF\xBF\xBDz"), 6u);
 }
 
-TEST(TextStreamTest, HandsOutEachByteOnce) {
+TEST(TextStreamTest, EmitsEachByteOnce) {
   // What a decoder says while a euro sign arrives byte by byte.
   TextStream stream(2);
   std::string all;

@@ -46,7 +46,7 @@ TEST_F(TokenTextTest, EqualsDecodingEveryTokenEachTime) {
   }
 }
 
-TEST_F(TokenTextTest, CharactersOfSeveralTokensComeWhole) {
+TEST_F(TokenTextTest, CharactersOfSeveralTokensAreEmittedWhole) {
   const std::string written = "na\xC3\xAFve \xF0\x9F\x98\x80 \xE2\x82\xAC 5";
   TokenText text(tokenizer(), PromptTokens(tokenizer(), ""));
   std::string all;

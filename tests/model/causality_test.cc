@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
                     CausalityCase{v1::SELF_STOP_GRADIENT, v1::EXPERT_CHOICE_TOKEN}));
 
 // So that the exemption above is about something, and routing is live at all.
-TEST(CausalityTest, SelfRoutingShowsTheFirstSegmentItsOwnFuture) {
+TEST(CausalityTest, SelfRoutingLeaksTheFutureWithinTheFirstSegmentOnly) {
   std::mt19937 random(18);
   const auto model = SharpModel(SmallModelConfig(4), 1);
   const std::vector<int32_t> tokens = RandomTokens(kLength, kVocab, &random);

@@ -84,7 +84,7 @@ TEST_F(ContinuationScoresTest, EqualTokenByTokenInEveryRouterModeAndPlace) {
   }
 }
 
-TEST_F(ContinuationScoresTest, UniformFirstSegmentAndOneTokenSegments) {
+TEST_F(ContinuationScoresTest, EqualTokenByTokenWithUniformFirstSegmentAndOneTokenSegments) {
   for (v1::Router router : {v1::CAUSAL_SEGMENT, v1::PREFIX, v1::EXPERT_CHOICE_SEGMENT}) {
     for (int32_t segment : {1, 3, 8}) {
       v1::ModelConfig config = SmallModelConfig(4, router);
@@ -100,7 +100,7 @@ TEST_F(ContinuationScoresTest, UniformFirstSegmentAndOneTokenSegments) {
 }
 
 // After steps it is the sequence so far that goes on, not the prompt.
-TEST_F(ContinuationScoresTest, GoOnAfterSteps) {
+TEST_F(ContinuationScoresTest, ContinueAfterSteps) {
   const auto model = SharpModel(SmallModelConfig(4), 10);
   for (MergeMode mode : kModes) {
     const std::vector<int32_t> prompt = Tokens(6), steps = Tokens(5), last = Tokens(9);
@@ -115,7 +115,7 @@ TEST_F(ContinuationScoresTest, GoOnAfterSteps) {
   }
 }
 
-TEST_F(ContinuationScoresTest, LeaveTheSequenceAsItIs) {
+TEST_F(ContinuationScoresTest, LeaveTheSequenceUnchanged) {
   for (v1::Router router :
        {v1::CAUSAL_SEGMENT, v1::PREFIX, v1::EXPERT_CHOICE_SEGMENT, v1::EXPERT_CHOICE_TOKEN}) {
     const auto model = SharpModel(SmallModelConfig(4, router), 11);
@@ -134,7 +134,7 @@ TEST_F(ContinuationScoresTest, LeaveTheSequenceAsItIs) {
 }
 
 // More positions than one group of the batch holds, and more queries than a block of attention.
-TEST_F(ContinuationScoresTest, ManyAndLongOnes) {
+TEST_F(ContinuationScoresTest, EqualTokenByTokenForManyAndLongContinuations) {
   v1::ModelConfig config = SmallModelConfig(4);
   config.set_sequence_length(700);
   const auto model = SharpModel(config, 12);
@@ -152,14 +152,14 @@ TEST_F(ContinuationScoresTest, ManyAndLongOnes) {
   }
 }
 
-TEST_F(ContinuationScoresTest, NoneAreNoScores) {
+TEST_F(ContinuationScoresTest, NoContinuationsGiveNoScores) {
   const auto model = SharpModel(SmallModelConfig(4), 13);
   const auto decoder = model->NewDecoder(MergeMode::kPrompt);
   ASSERT_TRUE(decoder->Prefill(Tokens(3)).ok());
   EXPECT_TRUE(decoder->ScoreContinuations({}).value().empty());
 }
 
-TEST_F(ContinuationScoresTest, BadUseIsAnError) {
+TEST_F(ContinuationScoresTest, InvalidCallsReturnErrors) {
   const auto model = SharpModel(SmallModelConfig(4), 14);
   const auto decoder = model->NewDecoder(MergeMode::kPrompt);
   EXPECT_EQ(decoder->ScoreContinuations(Continuations{{1}}).status().code(),

@@ -49,7 +49,7 @@ TEST(LanguageModelTest, ParametersCoverBothBuffersWithoutGaps) {
             DescribeModel(model->config()).num_parameters());
 }
 
-TEST(LanguageModelTest, SameSeedSameBits) {
+TEST(LanguageModelTest, SameSeedGivesTheSameBits) {
   std::vector<std::vector<float>> gradients;
   for (int run = 0; run < 2; ++run) {
     const auto model = LanguageModel::Create(SmallModelConfig(4), 3).value();
@@ -219,7 +219,7 @@ TEST(LanguageModelTest, GradientDescentLearnsABatch) {
 }
 
 // The training loop reports it with the step and the instances; here it only has to come out.
-TEST(LanguageModelTest, RoutingThatIsNotANumberComesOutAsSuch) {
+TEST(LanguageModelTest, NanRoutingWeightsPropagate) {
   for (v1::Router router : kRouters) {
     const auto model = LanguageModel::Create(SmallModelConfig(4, router), 18).value();
     for (Parameter& parameter : model->parameters()) {
@@ -253,8 +253,8 @@ TEST(LanguageModelTest, BadBatchesAreErrors) {
   EXPECT_THAT(error({1, 2, 50}, {1, 2, 3}, 1), HasSubstr("inputs[2]: got 50, expected 0 to 49"));
   EXPECT_THAT(error({1, 2, 3}, {1, -2, 3}, 1), HasSubstr("targets[1]: got -2"));
   EXPECT_THAT(error({1, 2, 3}, {1, 2}, 1), HasSubstr("targets: got 2"));
-  EXPECT_THAT(error({1, 2, 3}, {1, 2, 3}, 2), HasSubstr("3 tokens do not make 2 sequences"));
-  EXPECT_THAT(error({}, {}, 1), HasSubstr("do not make"));
+  EXPECT_THAT(error({1, 2, 3}, {1, 2, 3}, 2), HasSubstr("inputs: 3 tokens"));
+  EXPECT_THAT(error({}, {}, 1), HasSubstr("cannot be divided"));
   EXPECT_THAT(error(std::vector<int32_t>(25), std::vector<int32_t>(25), 1),
               HasSubstr("at most sequence_length 24"));
 }
@@ -305,7 +305,7 @@ TEST(LanguageModelTest, ReportsEachPartOfTheGradientsOnceWhenItIsComplete) {
 }
 
 // Not after the call that asked.
-TEST(LanguageModelTest, ReportsOnlyToTheCallThatAsks) {
+TEST(LanguageModelTest, ReportsGradientsOnlyDuringTheCallThatRequestsThem) {
   const auto model = LanguageModel::Create(SmallModelConfig(4), 3).value();
   const Batch batch = RandomBatch(2, 4);
   int calls = 0;

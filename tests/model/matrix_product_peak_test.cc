@@ -7,7 +7,7 @@
 namespace braid {
 namespace matrix_product_peak_test {
 
-TEST(MatrixProductPeakTest, IsARateThatProcessorsHave) {
+TEST(MatrixProductPeakTest, IsAPlausibleRate) {
   SetModelThreads(1);
   const double gflops = MeasureMatrixProductPeak();
   EXPECT_GT(gflops, 0.01);

@@ -123,14 +123,14 @@ TEST(MergedModelTest, IsTheDenseModelOfTheWeightedSums) {
   }
 }
 
-TEST(MergedModelTest, LeavesTheModelAsItIs) {
+TEST(MergedModelTest, LeavesTheModelUnchanged) {
   const auto model = SharpModel(SmallModelConfig(4), 8);
   const std::vector<float> before(model->values().begin(), model->values().end());
   ASSERT_TRUE(MergeExperts(*model, Weights(2, std::vector<double>(4, 0.25))).ok());
   EXPECT_TRUE(std::ranges::equal(model->values(), before));
 }
 
-TEST(MergedModelTest, UnfitWeightsAndModelsAreErrors) {
+TEST(MergedModelTest, IncompatibleWeightsAndModelsAreErrors) {
   const auto model = LanguageModel::Create(SmallModelConfig(4), 3).value();
   const auto error = [](LanguageModel& of, const Weights& weights) {
     const absl::Status status = MergeExperts(of, weights).status();

@@ -160,7 +160,7 @@ TEST_P(TransformerTest, PartialLastSegmentChangesNothingBefore) {
 }
 
 // What training looks at: a later token reaches an earlier position through expert choice only.
-TEST_P(TransformerTest, TrainingIsCausalButForExpertChoice) {
+TEST_P(TransformerTest, TrainingIsCausalExceptForExpertChoice) {
   const auto router = GetParam().router;
   const int64_t first = GetParam().first_segment == v1::UNIFORM ? 0 : GetParam().segment_length;
   bool leaked = false;

@@ -95,7 +95,7 @@ TEST(UpcyclingTest, OnlyMoeLayersGetExperts) {
   }
 }
 
-TEST(UpcyclingTest, RoutersAreThoseOfTheSeed) {
+TEST(UpcyclingTest, RoutersAreInitializedFromTheSeed) {
   const auto dense = LanguageModel::Create(SmallModelConfig(1), 3).value();
   const auto upcycled = Upcycle(*dense, SmallModelConfig(4), 9).value();
   const auto fresh = LanguageModel::Create(SmallModelConfig(4), 9).value();
@@ -106,7 +106,7 @@ TEST(UpcyclingTest, RoutersAreThoseOfTheSeed) {
   }
 }
 
-TEST(UpcyclingTest, UnfitModelsAreErrors) {
+TEST(UpcyclingTest, IncompatibleModelsAreErrors) {
   const auto dense = LanguageModel::Create(SmallModelConfig(1), 3).value();
   const auto experts = LanguageModel::Create(SmallModelConfig(4), 3).value();
   v1::ModelConfig wider = SmallModelConfig(4);

@@ -1,16 +1,12 @@
 #include "report/report_run.h"
 
 #include <gmock/gmock.h>
-#include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <random>
 
-#include "report/fast_metrics.h"
 #include "tests/report/synthetic_run.h"
 
 namespace braid {
@@ -63,29 +59,6 @@ TEST_F(ReportRunTest, DamagedEvaluationIsNamed) {
   const absl::Status status = ReadReportRun(run_).status();
   EXPECT_TRUE(absl::IsDataLoss(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("evaluation.json"));
-}
-
-TEST_F(ReportRunTest, FastReaderGivesWhatTheRunDirectoryReads) {
-  std::mt19937 random(11);
-  std::ofstream file(run_.metrics());
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  options.always_print_primitive_fields = true;
-  for (int step = 1; step <= 60; ++step) {
-    v1::StepMetrics metrics = SyntheticStep(step, 0.1, step % 2 ? 8 : 1, &random);
-    if (step % 7 == 0) metrics.set_loss(step % 2 ? NAN : -INFINITY);
-    std::string line;
-    ASSERT_TRUE(google::protobuf::util::MessageToJsonString(metrics, &line, options).ok());
-    file << line << "\n";
-  }
-  file << "{\"step\":" << std::flush;  // still being written
-  const std::vector<v1::StepMetrics> fast = ReadAllMetrics(run_).value();
-  const std::vector<v1::StepMetrics> slow = run_.ReadMetrics(0).value();
-  ASSERT_EQ(fast.size(), 60u);
-  ASSERT_EQ(slow.size(), 60u);
-  for (size_t i = 0; i < fast.size(); ++i) EXPECT_EQ(fast[i].DebugString(), slow[i].DebugString());
-  file << "garbage\n" << std::flush;
-  EXPECT_EQ(ReadAllMetrics(run_).status(), run_.ReadMetrics(0).status());
 }
 
 TEST_F(ReportRunTest, SaysWhatIsLeftOut) {

@@ -235,7 +235,7 @@ TEST_F(CheckpointTest, NewestIsByNumber) {
   EXPECT_EQ(Newest(), "step-100000000");
 }
 
-TEST_F(CheckpointTest, IgnoresHalfWrittenOnes) {
+TEST_F(CheckpointTest, IgnoresIncompleteCheckpoints) {
   Save(3);
   fs::create_directories(checkpoints_ / "step-00000009.tmp");
   fs::create_directories(checkpoints_ / "step-abc");
@@ -275,7 +275,7 @@ TEST_F(CheckpointTest, FindsAMissingOrShortFile) {
   }
 }
 
-TEST_F(CheckpointTest, SaysWhenNoneIsGood) {
+TEST_F(CheckpointTest, NoGoodCheckpointIsAnError) {
   for (int64_t step : {3, 4}) {
     Save(step);
     Flip(CheckpointPath(checkpoints_, step) / "model.safetensors", 40);
@@ -301,7 +301,7 @@ TEST_F(CheckpointTest, RotationKeepsTheNewestAndClearsLeftovers) {
 
 // It neither pushes out the one just written, nor is removed: a rank that was given up may write
 // while another attempt is further.
-TEST_F(CheckpointTest, RotationLeavesLaterOnes) {
+TEST_F(CheckpointTest, RotationKeepsLaterCheckpoints) {
   for (int64_t step : {10, 15, 25, 20}) Save(step);
   ASSERT_TRUE(RotateCheckpoints(checkpoints_, 20, 2).ok());
   EXPECT_THAT(Names(), testing::ElementsAre("step-00000015", "step-00000020", "step-00000025"));

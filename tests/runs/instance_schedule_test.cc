@@ -25,7 +25,7 @@ TEST(PermutedIndexTest, IsABijection) {
   }
 }
 
-TEST(PermutedIndexTest, IsUndoneByItsInverse) {
+TEST(PermutedIndexTest, OriginalIndexInvertsIt) {
   for (uint64_t size : {1u, 2u, 3u, 5u, 17u, 64u, 100u, 1025u}) {
     for (uint64_t key : {0u, 1u, 99u}) {
       for (uint64_t i = 0; i < size; ++i) {

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+
+#include "runs/metrics_line.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
 #include "tests/runs/metrics_export/random_metrics.h"
@@ -56,6 +59,38 @@ TEST_F(MetricsReaderTest, SecondPassSeesWhatAResumedRunHasReplaced) {
   std::filesystem::rename(scratch_ / "new", path_);
   reader.Rewind();
   EXPECT_THAT(Steps(reader), ElementsAre(1, 2, 3));
+}
+
+v1::StepMetrics ParsedByProtobuf(const std::string& line) {
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  v1::StepMetrics metrics;
+  EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(line, &metrics, options).ok()) << line;
+  return metrics;
+}
+
+TEST(MetricsLineTest, ParsesWhatProtobufParses) {
+  std::mt19937_64 random(11);
+  std::vector<std::string> lines = {"{}", R"({"step":"3","added_later":[1]})", R"({"step":3.0})",
+                                    R"({"step":"4","loss":null})", R"({"learningRate":0.5})"};
+  for (int64_t step = 1; step <= 60; ++step) {
+    v1::StepMetrics metrics = RandomMetrics(step, &random);
+    if (step % 7 == 0) metrics.set_loss(step % 2 == 0 ? NAN : -INFINITY);
+    lines.push_back(JsonLine(metrics));
+  }
+  for (const std::string& line : lines) {
+    v1::StepMetrics metrics;
+    metrics.set_gradient_norm(7);  // what was there before has no influence
+    ASSERT_TRUE(ParseMetricsLine(line, &metrics)) << line;
+    EXPECT_EQ(metrics.DebugString(), ParsedByProtobuf(line).DebugString()) << line;
+  }
+}
+
+TEST(MetricsLineTest, RejectsWhatIsNotStepMetrics) {
+  v1::StepMetrics metrics;
+  for (const char* line : {"", "rubbish", "[1]", R"({"step":)", R"({"step":"x"})"}) {
+    EXPECT_FALSE(ParseMetricsLine(line, &metrics)) << line;
+  }
 }
 
 TEST_F(MetricsReaderTest, DamagedLineIsNamed) {

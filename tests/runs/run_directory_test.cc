@@ -35,7 +35,7 @@ TEST(RunDirectoryTest, SpecReadsBack) {
   EXPECT_EQ(run.ReadSpec()->optimizer().learning_rate(), 1.0 / 3);
 }
 
-TEST(RunDirectoryTest, SaysWhenItIsNotOne) {
+TEST(RunDirectoryTest, AnotherDirectoryIsNotFound) {
   const absl::Status status = RunDirectory(NewDirectory("empty")).ReadSpec().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("is not a run directory"));

@@ -134,7 +134,7 @@ TEST_F(RunSpecTest, ModelErrorsPassThrough) {
       HasSubstr("segment_length"));
 }
 
-TEST_F(RunSpecTest, SaysWhenThereIsNoDataset) {
+TEST_F(RunSpecTest, MissingDatasetIsAnErrorWithAdvice) {
   EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->clear_dataset_dir(); }), HasSubstr("dataset_dir"));
   EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->set_dataset_dir("/nowhere"); }),
               HasSubstr("/nowhere is not a packed dataset"));

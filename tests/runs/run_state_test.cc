@@ -36,7 +36,7 @@ const std::set<Arrow> kArrows = {
     {v1::RUN_FAILED, v1::RUN_STARTING},
 };
 
-TEST(RunStateTest, LegalTransitionsAreThoseOfThePictureAndNoOthers) {
+TEST(RunStateTest, LegalTransitionsAreExactlyThoseOfTheDiagram) {
   for (int from = v1::RunState_MIN; from <= v1::RunState_MAX; ++from) {
     for (int to = v1::RunState_MIN; to <= v1::RunState_MAX; ++to) {
       const Arrow arrow{static_cast<v1::RunState>(from), static_cast<v1::RunState>(to)};

@@ -107,7 +107,7 @@ TEST_F(CheckpointWriterTest, TheRunMayChangeItsWeightsWhileTheyAreWritten) {
   EXPECT_EQ(values_, then);
 }
 
-TEST_F(CheckpointWriterTest, TheNextOneWaitsForTheOneBefore) {
+TEST_F(CheckpointWriterTest, ANewCheckpointWaitsForThePreviousOne) {
   Gate gate("fsync", "manifest.json.tmp");
   CheckpointWriter writer(&alone_, Settings());
   ASSERT_TRUE(writer.Start(Source(3)).ok());
@@ -141,7 +141,7 @@ TEST_F(CheckpointWriterTest, NothingIsPublishedBeforeEveryRankHasWritten) {
   EXPECT_TRUE(VerifyCheckpoint(CheckpointPath(checkpoints_, 3)).ok());
 }
 
-TEST_F(CheckpointWriterTest, AFailureOfOneRankIsThatOfAll) {
+TEST_F(CheckpointWriterTest, AFailureOfOneRankFailsAllRanks) {
   WatchFileCalls([](const FileCall& call) {
     const bool write = !absl::StartsWith(call.name, "unlink");
     return write && absl::StrContains(call.path, "model-00003-of-00003") ? ENOSPC : 0;
@@ -159,7 +159,7 @@ TEST_F(CheckpointWriterTest, AFailureOfOneRankIsThatOfAll) {
   EXPECT_TRUE(fs::is_empty(checkpoints_));
 }
 
-TEST_F(CheckpointWriterTest, TheEndOfTheRunCancelsWhatIsUnderWay) {
+TEST_F(CheckpointWriterTest, TheEndOfTheRunCancelsTheCheckpointInProgress) {
   Gate gate("fsync", "model.safetensors.tmp");
   {
     CheckpointWriter writer(&alone_, Settings());

@@ -81,7 +81,7 @@ TEST(ExpertSimilarityTest, EqualsTheMeanOverAllPairs) {
   }
 }
 
-TEST(ExpertSimilarityTest, CopiesAreOneApart) {
+TEST(ExpertSimilarityTest, IdenticalExpertsHaveCosineOne) {
   std::mt19937 random(4);
   const std::vector<float> expert = Normals(100, &random);
   std::vector<float> matrix;
@@ -96,14 +96,14 @@ TEST(ExpertSimilarityTest, KnowsOrthogonalAndOppositeExperts) {
   EXPECT_NEAR(Cosine({{1, 2, -1, -2}}, 2), -1, 1e-15);
 }
 
-TEST(ExpertSimilarityTest, AnExpertOfZerosIsLikeNoOther) {
+TEST(ExpertSimilarityTest, AnExpertOfZerosHasCosineZero) {
   EXPECT_NEAR(Cosine({{0, 0, 3, 4, 3, 4}}, 3), 1.0 / 3, 1e-15);
   EXPECT_EQ(Cosine({{0, 0}}, 2), 0);
 }
 
-TEST(ExpertSimilarityTest, OneExpertIsLikeItself) { EXPECT_EQ(Cosine({{1, 2}}, 1), 1); }
+TEST(ExpertSimilarityTest, ASingleExpertHasCosineOne) { EXPECT_EQ(Cosine({{1, 2}}, 1), 1); }
 
-TEST(ExpertSimilarityTest, WhatIsNotANumberShows) {
+TEST(ExpertSimilarityTest, NanPropagatesToTheCosine) {
   EXPECT_TRUE(std::isnan(Cosine({{std::nanf(""), 1, 1, 1}}, 2)));
 }
 

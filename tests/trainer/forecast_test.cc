@@ -167,7 +167,7 @@ TEST(ForecastArithmeticTest, LargeModelByHand) {
   EXPECT_EQ(forecast.step_seconds(), 0);
 }
 
-TEST(ForecastArithmeticTest, GradientsHideBehindTheLastBackwardPass) {
+TEST(ForecastArithmeticTest, GradientReductionOverlapsWithTheLastBackwardPass) {
   v1::ForecastRequest request;
   request.set_world_size(4);
   request.set_global_batch_size(16);

@@ -39,7 +39,7 @@ class RankHeartbeatTest : public testing::Test {
   RankHeartbeat heartbeat_{directory_, 3, "nonce", [this] { return now_; }, 2};
 };
 
-TEST_F(RankHeartbeatTest, TellsWhoAndWhere) {
+TEST_F(RankHeartbeatTest, ReportsRankStepAndHost) {
   heartbeat_.SetStep(7);
   const v1::Heartbeat beat = Written();
   EXPECT_EQ(beat.rank(), 3);
@@ -96,7 +96,7 @@ TEST_F(RankHeartbeatTest, BeatsInTheBackground) {
 }
 
 // A rank that was given up leaves the heartbeat of the one that replaced it alone.
-TEST_F(RankHeartbeatTest, AsksBeforeItWrites) {
+TEST_F(RankHeartbeatTest, CallsBeforeBeatBeforeEveryWrite) {
   heartbeat_.BeatInBackground([&] {
     if (calls_++ == 0 && !directory_.ReadHeartbeats().empty()) written_first_ = 1;
   });
@@ -119,7 +119,7 @@ TEST_F(RankHeartbeatTest, FewFailedBeatsDoNotEndTraining) {
   EXPECT_FALSE(status.ok());
 }
 
-TEST_F(RankHeartbeatTest, OpensAgainBeforeALongStep) {
+TEST_F(RankHeartbeatTest, ReportsOpeningAgainBeforeALongStep) {
   heartbeat_.BeginSteps();
   heartbeat_.ShowOpening();
   EXPECT_EQ(Written().phase(), "opening");

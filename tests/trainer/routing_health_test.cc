@@ -80,7 +80,7 @@ TEST(RoutingHealthTest, MeansAreOfTheNewestStepAndLayersAreNamed) {
   EXPECT_NEAR(layers[0].effective_experts(), 1, 1e-12);
 }
 
-TEST(RoutingHealthTest, ExpertsOfALayerThatAreCopiesHaveCosineOne) {
+TEST(RoutingHealthTest, IdenticalExpertsOfALayerHaveCosineOne) {
   const auto model = NewModel();
   for (Parameter& parameter : model->parameters()) {
     if (!parameter.name.starts_with("model.layers.2.mlp.experts.")) continue;
@@ -97,7 +97,7 @@ TEST(RoutingHealthTest, ExpertsOfALayerThatAreCopiesHaveCosineOne) {
   EXPECT_NEAR(layers[1].expert_cosine(), 1, 1e-9);
 }
 
-TEST(RoutingHealthTest, NothingBeforeUpcycling) {
+TEST(RoutingHealthTest, IsEmptyBeforeUpcycling) {
   const auto model = NewModel();
   SingleProcess alone;
   RoutingHealth health;
@@ -107,7 +107,7 @@ TEST(RoutingHealthTest, NothingBeforeUpcycling) {
 }
 
 // What ranks saw apart counts as one batch; more ranks than layers, too.
-TEST(RoutingHealthTest, RanksMeasureTheirUnion) {
+TEST(RoutingHealthTest, MeasuresTheDecisionsOfAllRanks) {
   for (int world_size : {2, 3}) {
     std::vector<std::vector<v1::LayerRouting>> results(world_size);
     RunThreadedRanks(world_size, [&](Communicator& ranks) {

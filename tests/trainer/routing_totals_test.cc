@@ -71,7 +71,7 @@ TEST(RoutingTotalsTest, WhatIsNotFiniteIsNeverActive) {
   EXPECT_THAT(ActiveCounts(totals), Each(0));
 }
 
-TEST(RoutingTotalsTest, EqualDecisionsAreAsManyOfOneKind) {
+TEST(RoutingTotalsTest, EqualDecisionsEqualAddingThemOneByOne) {
   const std::vector<float> weights = {0.625f, 0.25f, 0.125f, 0};
   RoutingTotals one_by_one(4);
   for (int i = 0; i < 5; ++i) AddDecisions(weights, &one_by_one);

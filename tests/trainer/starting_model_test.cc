@@ -113,7 +113,7 @@ TEST_F(StartingModelTest, ResumeIsBitExactAndDoesNotNeedTheSource) {
   EXPECT_EQ(LossLines(stopped), LossLines(whole));
 }
 
-TEST_F(StartingModelTest, RefusesWhatDoesNotFit) {
+TEST_F(StartingModelTest, RefusesIncompatibleWeights) {
   const RunDirectory dense = SourceRun(/*dense=*/true), experts = SourceRun(/*dense=*/false);
   v1::RunSpec spec = Asked(dense.root());
   spec.mutable_model()->set_d_model(32);

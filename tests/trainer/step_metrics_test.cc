@@ -92,7 +92,7 @@ TEST(ProgressLineTest, ShowsArithmeticWhereItIsKnown) {
   EXPECT_NE(ProgressLine(metrics, 4).find("85.1 GFLOP/s (64 %)  "), std::string::npos);
 }
 
-TEST(StepMeterTest, ARunTellsItsCost) {
+TEST(StepMeterTest, RunsReportTheirCost) {
   const auto dataset = NewDirectory("data");
   WriteTinyDataset(dataset);
   const v1::RunSpec spec = TinySpec(dataset, 8);

@@ -221,7 +221,7 @@ TEST_F(TrainingLoopTest, StopsBeforeWeightsAreTouchedWhenTheLossIsNotFinite) {
   EXPECT_EQ(NewestWeights(run).substr(0, 13), "step-00000001");
 }
 
-TEST_F(TrainingLoopTest, CompleteRunSaysSo) {
+TEST_F(TrainingLoopTest, CompleteRunReportsThatItIsComplete) {
   const v1::RunSpec spec = TinySpec(dataset_, 6);
   RunDirectory run = Finished(spec);
   const std::string lines = LossLines(run);

@@ -114,14 +114,12 @@ TEST_F(WeightCheckTest, TheLoopStopsOnAllRanksBeforeTheUpdate) {
 
 // Sharded, the others would take the bit over at once; replicated, it stays until ranks
 // are compared.
-TEST_F(WeightCheckTest, AFlipBetweenComparisonsIsNamedToo) {
+TEST_F(WeightCheckTest, AFlipBetweenComparisonsIsReportedToo) {
   v1::RunSpec spec = TinySpec(dataset_, 20);
   RunDirectory sharded(NewDirectory("run")), replicated(NewDirectory("run"));
   spec.set_optimizer_sharding(v1::ZERO_1);
   EXPECT_THAT(std::string(TrainWithAFlippedBit(sharded, spec, 8, false)[1].message()),
-              AllOf(HasSubstr("after step 8 the weights changed by themselves: lm_head.weight on "
-                              "rank 1 (hash "),
-                    HasSubstr("differs from what was written (hash ")));
+              AllOf(HasSubstr("after step 8 "), HasSubstr("lm_head.weight on rank 1 (hash ")));
   spec.set_optimizer_sharding(v1::REPLICATED);
   EXPECT_THAT(std::string(TrainWithAFlippedBit(replicated, spec, 8, false)[1].message()),
               AllOf(HasSubstr("after step 11 "), HasSubstr("rank 1 (hash ")));

@@ -1,4 +1,4 @@
-// One piece of work at a time on a thread of its own.
+// Runs one task at a time on a background thread.
 //
 //   BackgroundTask task;
 //   task.Start([&](const std::stop_token& stop) { return Write(stop); });
@@ -16,24 +16,24 @@
 
 namespace braid {
 
-// Used by one thread. The destructor asks the work to stop and waits for it.
+// Used from one thread. The destructor requests the task to stop and waits for it.
 class BackgroundTask {
  public:
   using Work = std::function<absl::Status(const std::stop_token& stop)>;
 
-  // Requires that no work is under way. An exception becomes an Internal error.
+  // Starts a task. Requires that none is running. An exception in it becomes an Internal error.
   void Start(Work work);
 
-  // No work is under way; true before the first Start too.
+  // Returns true when no task is running, also before the first Start.
   bool finished() const { return finished_.load(std::memory_order_acquire); }
 
-  // Waits for the work and returns what it returned: once, then OK.
+  // Waits for the task and returns its result; later calls return OK.
   absl::Status Wait();
 
  private:
   absl::Status result_;
   std::atomic<bool> finished_ = true;
-  std::jthread thread_;  // last: joined before the rest is gone
+  std::jthread thread_;  // last member: joined before the others are destroyed
 };
 
 }  // namespace braid

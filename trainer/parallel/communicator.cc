@@ -11,7 +11,7 @@
 namespace braid {
 namespace {
 
-// The payload of a status that every rank has.
+// Key of the payload that marks a status known to all ranks.
 constexpr char kAgreed[] = "braid/agreed";
 
 absl::StatusOr<int> LowestFailedRank(Communicator& communicator, bool failed) {
@@ -49,7 +49,7 @@ absl::Status AgreeOnStatus(Communicator& communicator, const absl::Status& statu
 bool IsAgreed(const absl::Status& status) { return status.GetPayload(kAgreed).has_value(); }
 
 absl::StatusOr<std::vector<uint64_t>> GatherNumbers(Communicator& communicator, uint64_t mine) {
-  // Halves of 32 bits are exact in a double.
+  // Numbers travel as two halves of 32 bits, which are exact in a double.
   const int world_size = communicator.world_size();
   std::vector<double> halves(2 * world_size);
   halves[2 * communicator.rank()] = static_cast<double>(mine >> 32);

@@ -1,5 +1,5 @@
-// What the ranks of one run do together. The training loop knows only this
-// interface: one process, MPI, or threads in a test.
+// Collective operations of the ranks of one run. The training loop depends only on this interface:
+// a single process, MPI, or threads in a test.
 #ifndef BRAID_TRAINER_PARALLEL_COMMUNICATOR_H_
 #define BRAID_TRAINER_PARALLEL_COMMUNICATOR_H_
 
@@ -14,9 +14,9 @@
 
 namespace braid {
 
-// Every rank makes the same calls in the same order with the same sizes; a call
-// returns when it is complete on this rank. Results are the same bits on every
-// rank. Called from one thread a rank; see Duplicate for more.
+// The ranks of one run. Every rank makes the same calls in the same order with the same sizes; a
+// call returns when it is complete on this rank. Results are bit-identical on every rank. Used from
+// one thread per rank; see Duplicate for a second one.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -24,28 +24,29 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
 
-  // In place: the elementwise sum over ranks.
+  // Replaces `values` by the elementwise sum over ranks.
   virtual absl::Status AllReduceSum(std::span<float> values) = 0;
   virtual absl::Status AllReduceSum(std::span<double> values) = 0;
-  // In place on rank `root`: the elementwise sum over ranks. What it leaves in the
-  // buffers of the others is unspecified.
+  // Replaces `values` on rank `root` by the elementwise sum over ranks. The contents on the other
+  // ranks are unspecified afterwards.
   virtual absl::Status ReduceSum(std::span<float> values, int root) = 0;
-  // In place: rank r's part ShardOf(values.size(), r, world_size()) for everyone.
+  // Copies each rank's shard, ShardOf(values.size(), r, world_size()), to all other ranks, in
+  // place.
   virtual absl::Status AllGatherShards(std::span<float> values) = 0;
-  // Rank `root`'s bytes for everyone.
+  // Copies the bytes of rank `root` to all ranks.
   virtual absl::Status Broadcast(std::span<char> bytes, int root) = 0;
   virtual absl::Status Barrier() = 0;
 
-  // The same ranks once more, for a second thread: its calls and those of this one
-  // do not wait for each other. Called on every rank, as the rest; must not outlive
-  // this one. FailedPrecondition when the ranks cannot be used from two threads.
+  // Returns another communicator of the same ranks, for a second thread: its calls and those of
+  // this one do not wait for each other. Collective; the result must not outlive this one.
+  // FailedPrecondition when the ranks cannot be used from two threads.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Duplicate() = 0;
 
-  // Whether this rank has nothing to compute while it waits in a call: then waiting
-  // may take a core. From any thread. Not so for a duplicate until it is said.
+  // Sets whether this rank has nothing to compute while it waits in a call, so that waiting may
+  // occupy a core. Callable from any thread. Duplicates start as not urgent.
   virtual void SetUrgent(bool urgent) { (void)urgent; }
 
-  // Ends all ranks, those waiting in a call too. Under MPI it does not return.
+  // Ends all ranks, including those waiting in a call. Does not return under MPI.
   virtual void Abort(int exit_code) = 0;
 };
 
@@ -66,20 +67,20 @@ class SingleProcess final : public Communicator {
   void Abort(int) override {}
 };
 
-// Rank `root`'s text for everyone; `text` of the other ranks is not looked at.
+// Returns the text of rank `root` on every rank; `text` of the other ranks is ignored.
 absl::StatusOr<std::string> BroadcastText(Communicator& communicator, std::string text, int root);
 
-// The status of the lowest rank that failed, on every rank; OK when none did.
+// Returns the status of the lowest rank that failed, on every rank; OK when none did. Collective.
 absl::Status AgreeOnStatus(Communicator& communicator, const absl::Status& status);
 
-// An error returned by AgreeOnStatus: every rank has it, so that they can still call
-// the communicator together.
+// Returns whether an error was returned by AgreeOnStatus: then every rank has it, and they can
+// still make collective calls.
 bool IsAgreed(const absl::Status& status);
 
-// Every rank's number, by rank, on every rank.
+// Returns the numbers of all ranks, by rank, on every rank.
 absl::StatusOr<std::vector<uint64_t>> GatherNumbers(Communicator& communicator, uint64_t mine);
 
-// True on every rank when it is on any.
+// Returns true on every rank when `value` is true on any.
 absl::StatusOr<bool> AnyRank(Communicator& communicator, bool value);
 
 }  // namespace braid

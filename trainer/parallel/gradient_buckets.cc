@@ -33,7 +33,7 @@ void BucketReadiness::Reset() {
 }
 
 void BucketReadiness::Add(Shard part) {
-  // Buckets lie in descending order: the first that begins before the part's end.
+  // Buckets are in descending order: finds the first that begins before the end of `part`.
   auto bucket =
       std::partition_point(buckets_.begin(), buckets_.end(),
                            [&](const GradientBucket& b) { return b.range.begin >= part.end; });

@@ -36,7 +36,7 @@ GradientReducer::~GradientReducer() {
 
 void GradientReducer::Begin(std::span<float> gradients) {
   std::lock_guard lock(mutex_);
-  // The model may have become another one.
+  // Upcycling replaces the model, and with it the size of the gradients.
   if (gradients.size() != gradients_.size()) {
     readiness_ =
         BucketReadiness(CutGradients(gradients.size(), bucket_size_, communicator_.world_size()));
@@ -69,6 +69,14 @@ absl::Status GradientReducer::Finish() {
   return status_;
 }
 
+// The background thread. Collectives match up between ranks by their order alone, while autograd
+// may complete parameters in a different order on each rank; so a bucket is sent only when all
+// buckets before it are complete (num_ready). The thread has its own communicator: its calls and
+// those of the training thread are independent and need no common order.
+//
+// The mutex is released during the reduction so that Ready never blocks the backward pass. This is
+// race-free: a complete bucket is not written any more, and Begin, which replaces gradients_ and
+// readiness_, runs only after Finish has waited for done_ to reach the last bucket.
 void GradientReducer::ReduceInBackground() {
   std::unique_lock lock(mutex_);
   for (;;) {

@@ -1,11 +1,10 @@
 // Sums gradients over ranks while the backward pass still computes others.
 //
-// The gradient buffer is cut into buckets from its end, the order in which backward
-// fills it. A thread of its own takes them in that order and sums each over the
-// ranks as soon as it is complete on this one. With ZERO_1 the sum goes to the rank
-// that updates that part of the weights (arXiv 1910.02054, section 5.1), with
-// REPLICATED to all. `after_backward` does the same calls after the backward pass,
-// in the calling thread, so that it gives the same bits.
+// The gradient buffer is cut into buckets from its end, the order in which backward fills it. A
+// background thread sums the buckets over the ranks in that order, each as soon as it is complete
+// on this rank. With ZERO_1 the sum goes to the rank that updates that part of the weights (ZeRO,
+// arXiv 1910.02054, section 5.1), with REPLICATED to all. `after_backward` makes the same calls
+// after the backward pass, on the calling thread, and gives the same bits.
 //
 //   reducer.Begin(model.gradients());
 //   model.ForwardBackward(..., [&](Shard part) { reducer.Ready(part); });
@@ -28,27 +27,26 @@
 
 namespace braid {
 
-// Begin and Finish are called from one thread, in turn, by every rank; Ready in
-// between from any. The order in which parts become ready may differ over ranks.
+// A collective object. Begin and Finish are called alternately from one thread by every rank; Ready
+// is called between them from any thread. The order of Ready calls may differ between ranks.
 class GradientReducer {
  public:
-  // Called by every rank. `communicator` must outlive the reducer. Requires resolved
-  // settings.
+  // Creates the reducer on every rank. `communicator` must outlive it. Requires resolved settings.
   static absl::StatusOr<std::unique_ptr<GradientReducer>> Create(
       v1::OptimizerSharding sharding, const v1::ReductionConfig& reduction,
       Communicator& communicator);
-  // After an error it may be destroyed between Begin and Finish: what was begun is
-  // completed, the rest is not sent.
+  // Safe after an error, also between Begin and Finish: completes the bucket being sent and skips
+  // the others.
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  // A step's gradients, which must stay where they are until Finish.
+  // Starts a step. `gradients` must stay valid and in place until Finish.
   void Begin(std::span<float> gradients);
-  // Nothing more will be added to gradients [part.begin, part.end) on this rank.
+  // Declares that gradients [part.begin, part.end) are final on this rank.
   void Ready(Shard part);
-  // Nothing more will be added to any. Returns when this rank's shard (ZERO_1) or
-  // everything (REPLICATED) is summed; elsewhere gradients are unspecified.
+  // Declares that all gradients are final. Returns when this rank's shard (ZERO_1) or everything
+  // (REPLICATED) is summed; the contents elsewhere are unspecified.
   absl::Status Finish();
 
  private:
@@ -61,7 +59,7 @@ class GradientReducer {
   const v1::OptimizerSharding sharding_;
   const size_t bucket_size_;  // elements
   Communicator& communicator_;
-  // Of the thread; null when buckets are reduced after backward.
+  // Used by thread_ only; null when buckets are reduced after backward.
   std::unique_ptr<Communicator> background_;
   std::span<float> gradients_;
 
@@ -69,7 +67,7 @@ class GradientReducer {
   std::condition_variable changed_;
   BucketReadiness readiness_;  // guarded by mutex_
   size_t done_ = 0;            // buckets reduced; guarded by mutex_
-  absl::Status status_;        // of the first that failed; guarded by mutex_
+  absl::Status status_;        // the first failure; guarded by mutex_
   bool stopping_ = false;      // guarded by mutex_
   std::thread thread_;
 };

@@ -19,7 +19,7 @@
 namespace braid {
 namespace {
 
-// MPI counts are int; a call takes at most this many elements.
+// MPI counts are of type int; a call covers at most this many elements.
 constexpr size_t kMaxCount = size_t{1} << 28;
 
 absl::Status FromMpi(int code, const char* call) {
@@ -30,11 +30,12 @@ absl::Status FromMpi(int code, const char* call) {
   return absl::UnavailableError(absl::StrCat(call, ": ", std::string(text, length)));
 }
 
-// Looked for without pause at first, in case it is there at once; longer when nobody
-// else of this rank wants the core.
+// How long to poll without pause, in case the call completes at once; longer when no other thread
+// of this rank needs the core.
 constexpr std::chrono::microseconds kSpin(100);
 constexpr std::chrono::milliseconds kUrgentSpin(200);
-constexpr std::chrono::microseconds kPause(50);  // and as much again by the timer's slack
+// pause between polls; the timer's slack about doubles it
+constexpr std::chrono::microseconds kPause(50);
 
 class MpiCommunicator : public Communicator {
  public:
@@ -47,8 +48,8 @@ class MpiCommunicator : public Communicator {
   int rank() const override { return rank_; }
   int world_size() const override { return world_size_; }
 
-  // Every rank sums its shard and all gather the sums, which uses both directions of
-  // every link; Open MPI's own non-blocking call (4.1) reduces and then broadcasts.
+  // Every rank sums its own shard, then all ranks gather the sums, which uses both directions of
+  // every link. Open MPI's own non-blocking call (4.1) reduces and then broadcasts instead.
   absl::Status AllReduceSum(std::span<float> values) override {
     return ForWindows(values, [this](std::span<float> window) {
       RETURN_IF_ERROR(SumOwnShard(window));
@@ -105,11 +106,11 @@ class MpiCommunicator : public Communicator {
   const MPI_Comm comm_;
 
  private:
-  // Completes a started collective. Open MPI spins while it waits, also inside a
-  // blocking call, and so takes a core from whatever computes meanwhile; yet it moves
-  // data only while it is called. So beside a computation what is not there at once is
-  // looked for every 0.1 ms: a fraction of a core, which keeps even a 10 Gbit/s link
-  // busy. Without one, as often as other programs leave the core.
+  // Completes a started collective. Open MPI spins while it waits, also inside a blocking call, and
+  // so takes a core from the computation; but it moves data only while it is called. So during a
+  // computation, a call that does not complete at once is polled every 0.1 ms: this costs a
+  // fraction of a core and still keeps a 10 Gbit/s link busy. Without a computation it is polled as
+  // often as other programs leave the core free.
   absl::Status Complete(int code, MPI_Request request, const char* call) const {
     RETURN_IF_ERROR(FromMpi(code, call));
     const ScopedShownPhase waiting(Phase::kCommunication);
@@ -136,7 +137,8 @@ class MpiCommunicator : public Communicator {
     return absl::OkStatus();
   }
 
-  // Replaces this rank's shard by the sum over ranks, taken in rank order.
+  // Replaces this rank's shard by the sum over ranks, taken in rank order, so that the bits of the
+  // sum do not depend on timing.
   absl::Status SumOwnShard(std::span<float> values) {
     const Shard own = ShardOf(values.size(), rank_, world_size_);
     const int own_size = static_cast<int>(own.size());
@@ -163,7 +165,7 @@ class MpiCommunicator : public Communicator {
     return absl::OkStatus();
   }
 
-  // Every rank's shard as far as it lies in `window`.
+  // Gathers the parts of all ranks' shards that lie in `window`.
   absl::Status GatherWindow(std::span<float> values, Shard window) {
     std::vector<int> counts(world_size_), offsets(world_size_);
     for (int r = 0; r < world_size_; ++r) {
@@ -199,7 +201,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MpiCommunicator::Duplicate() {
   MPI_Query_thread(&provided);
   if (provided < MPI_THREAD_MULTIPLE) {
     return absl::FailedPreconditionError(
-        "this MPI cannot be called from two threads (it lacks MPI_THREAD_MULTIPLE); set "
+        "this MPI library does not support calls from two threads (MPI_THREAD_MULTIPLE); set "
         "reduction.after_backward: true");
   }
   MPI_Comm comm = MPI_COMM_NULL;
@@ -222,8 +224,8 @@ bool StartedByMpiLauncher() {
   return false;
 }
 
-// Without PMIx, srun starts that many programs that each believe to be alone.
-// mpirun within an allocation may use fewer ranks, and says how many it started.
+// Without PMIx, srun starts programs that each believe to be the only one. mpirun within an
+// allocation may use fewer ranks than tasks, and reports how many it started.
 absl::Status CheckSlurmTasks(int world_size) {
   const char* tasks = std::getenv("SLURM_NTASKS");
   if (tasks == nullptr || std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return absl::OkStatus();
@@ -243,7 +245,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinRanks() {
   RETURN_IF_ERROR(FromMpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided),
                           "MPI_Init_thread"));
   if (provided < MPI_THREAD_FUNNELED) {
-    return absl::FailedPreconditionError("MPI lacks thread support (MPI_THREAD_FUNNELED)");
+    return absl::FailedPreconditionError(
+        "this MPI library does not support threads (MPI_THREAD_FUNNELED)");
   }
   auto communicator = std::make_unique<MpiWorld>();
   RETURN_IF_ERROR(CheckSlurmTasks(communicator->world_size()));

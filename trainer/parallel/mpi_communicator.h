@@ -9,10 +9,10 @@
 
 namespace braid {
 
-// Initialises MPI when this process was started by an MPI launcher and returns
-// its communicator, whose destructor finalises MPI; a SingleProcess otherwise.
-// Call it before any thread is started, once. FailedPrecondition when Slurm
-// started several tasks that do not see each other.
+// Initializes MPI if this process was started by an MPI launcher, and returns its communicator,
+// whose destructor finalizes MPI; otherwise returns a SingleProcess. Call it once, before any
+// thread is started. FailedPrecondition when Slurm started several tasks that do not see each
+// other.
 absl::StatusOr<std::unique_ptr<Communicator>> JoinRanks();
 
 }  // namespace braid

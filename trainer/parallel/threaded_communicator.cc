@@ -13,12 +13,12 @@
 namespace braid {
 namespace {
 
-// A barrier that can be broken, and a place for each rank to show its buffer.
+// A barrier that can be broken, with a slot in which each rank publishes its buffer.
 class Meeting {
  public:
   explicit Meeting(int world_size) : buffers_(world_size) {}
 
-  // Waits for all ranks. Aborted when the meeting was broken before all came.
+  // Waits for all ranks. Aborted when the meeting was broken before all arrived.
   absl::Status Arrive() {
     std::unique_lock lock(mutex_);
     const int64_t round = round_;
@@ -28,7 +28,7 @@ class Meeting {
       changed_.notify_all();
     }
     changed_.wait(lock, [&] { return broken_ || round_ != round; });
-    // A round that all ranks reached stands, however soon after it was broken.
+    // A round that all ranks reached succeeds, even if the meeting was broken right after.
     return round_ != round ? absl::OkStatus() : absl::AbortedError("another rank failed");
   }
 
@@ -54,7 +54,7 @@ class Meeting {
   std::vector<const void*> buffers_;
 };
 
-// The meetings of one group of ranks, which break together.
+// The meetings of one group of ranks; breaking one breaks all.
 class Meetings {
  public:
   explicit Meetings(int world_size) : world_size_(world_size) {}
@@ -121,7 +121,7 @@ class ThreadedCommunicator final : public Communicator {
  private:
   static constexpr int kEveryone = -1;
 
-  // On rank `root`, or on every rank.
+  // Sums into the buffer of rank `root`, or of every rank.
   template <class T>
   absl::Status Sum(std::span<T> values, int root) {
     meeting_->Show(rank_, values.data());

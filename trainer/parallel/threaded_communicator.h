@@ -1,5 +1,5 @@
-// Ranks as threads of one process, for tests: sums are taken in rank order, so
-// results do not depend on timing.
+// Ranks as threads of one process, for tests. Sums are taken in rank order, so results do not
+// depend on timing.
 #ifndef BRAID_TRAINER_PARALLEL_THREADED_COMMUNICATOR_H_
 #define BRAID_TRAINER_PARALLEL_THREADED_COMMUNICATOR_H_
 
@@ -12,9 +12,8 @@
 
 namespace braid {
 
-// Runs `body` once a rank, each on a thread of its own, and returns what each
-// rank returned. A rank that returns an error aborts the others, whose pending
-// and later calls return Aborted.
+// Runs `body` once per rank, each on its own thread, and returns the status of each rank. A rank
+// that returns an error aborts the others, whose pending and later calls return Aborted.
 std::vector<absl::Status> RunThreadedRanks(int world_size,
                                            const std::function<absl::Status(Communicator&)>& body);
 

@@ -82,7 +82,7 @@ TEST(BootstrapTest, DrawsAreUniform) {
 }
 
 // The truth of the generator is 3 nats a token.
-TEST(BootstrapTest, IntervalsCoverTheTruthAsOftenAsTheySay) {
+TEST(BootstrapTest, IntervalsCoverTheTruthAtTheirConfidenceLevel) {
   constexpr int kTrials = 600;
   int covered = 0, covered_difference = 0;
   for (int trial = 0; trial < kTrials; ++trial) {

@@ -72,7 +72,7 @@ TEST(CollapsedStrataTest, DomainsOfOneWindowBecomeOneStratumWithTheSameEffect) {
   EXPECT_NEAR(EffectOf(collapsed), EffectOf(measurement), 1e-12);
 }
 
-TEST(CollapsedStrataTest, ALoneOneJoinsTheSmallestOther) {
+TEST(CollapsedStrataTest, ASingleStratumJoinsTheSmallestCompatibleOne) {
   std::mt19937_64 random(2);
   const SeedMeasurement measurement = GroupOf(RandomDomains(random, {9, 4, 1, 4}));
   const SeedMeasurement collapsed = Collapse(measurement);
@@ -89,7 +89,7 @@ TEST(CollapsedStrataTest, GroupsThatAreSetAgainstEachOtherStayApart) {
   EXPECT_NEAR(EffectOf(collapsed), EffectOf(measurement), 1e-12);
 }
 
-TEST(CollapsedStrataTest, WhatHasNoLikeStays) {
+TEST(CollapsedStrataTest, AStratumWithoutCompatibleOnesStays) {
   std::mt19937_64 random(4);
   const SeedMeasurement measurement =
       Both(GroupOf(RandomDomains(random, {1})), GroupOf(RandomDomains(random, {6}), -1));

@@ -144,7 +144,7 @@ std::vector<SeedMeasurement> Simulate(std::mt19937_64& random, int num_seeds, do
   return seeds;
 }
 
-TEST(PairedBootstrapTest, IntervalsHoldTheTrueEffectAsOftenAsTheyClaim) {
+TEST(PairedBootstrapTest, IntervalsContainTheTrueEffectAtTheirConfidenceLevel) {
   constexpr int kTrials = 400;
   std::mt19937_64 random(6);
   for (const double seed_error : {0.0, 0.1, 0.5}) {

@@ -7,7 +7,7 @@
 namespace braid {
 namespace answer_text_test {
 
-TEST(AnswerTextTest, SquadNormalisation) {
+TEST(AnswerTextTest, SquadNormalization) {
   EXPECT_EQ(NormalizeAnswer("The  Eiffel-Tower, in\tParis!", v1::SQUAD), "eiffeltower in paris");
   EXPECT_EQ(NormalizeAnswer("An apple a day: theory", v1::SQUAD), "apple day theory");
   EXPECT_EQ(NormalizeAnswer("\xC3\x89"
@@ -29,13 +29,13 @@ TEST(AnswerTextTest, ArticlesEndAtAnyCharacterOfNoWord) {
   EXPECT_EQ(NormalizeAnswer("un\u00A0café", v1::SQUAD), "un café");
 }
 
-TEST(AnswerTextTest, LowerCaseIsUnicodes) {
+TEST(AnswerTextTest, LowerCaseFollowsUnicode) {
   EXPECT_EQ(NormalizeAnswer("ŠKODA Łódź ŐRSÉG İ", v1::SQUAD), "škoda łódź őrség i̇");
   EXPECT_EQ(NormalizeAnswer("ΟΔΟΣ ẞ Ⴀ", v1::TRIVIAQA), "οδος ß ⴀ");
   EXPECT_EQ(NormalizeAnswer("\xFFx", v1::SQUAD), "\uFFFDx");
 }
 
-TEST(AnswerTextTest, TriviaQaNormalisation) {
+TEST(AnswerTextTest, TriviaQaNormalization) {
   EXPECT_EQ(NormalizeAnswer("The_Beatles\xE2\x80\x99 song", v1::TRIVIAQA), "beatles song");
   EXPECT_EQ(NormalizeAnswer("Rock'n'roll", v1::TRIVIAQA), "rock n roll");
   EXPECT_EQ(NormalizeAnswer("Rock'n'roll", v1::SQUAD), "rocknroll");

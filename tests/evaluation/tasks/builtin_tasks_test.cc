@@ -88,7 +88,7 @@ TEST(BuiltinTasksTest, ReadsOtherFormats) {
   EXPECT_EQ(load("fever").examples[0].gold, 0);
 }
 
-TEST(BuiltinTasksTest, OddRecordsNameTheirPlace) {
+TEST(BuiltinTasksTest, ErrorsInRecordsNameTheirPlace) {
   ScratchDirectory scratch;
   std::filesystem::create_directories(scratch / "piqa");
   const auto load = [&](const std::string& record, const std::string& label) {

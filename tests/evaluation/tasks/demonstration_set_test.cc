@@ -54,7 +54,7 @@ TEST(RandomOrderTest, HoldsEveryNumberOnceAndDependsOnItsStream) {
   EXPECT_TRUE(RandomOrder(0, 1).done());
 }
 
-TEST(DemonstrationSetTest, IsTheSameForAllExamplesButForTheirOwn) {
+TEST(DemonstrationSetTest, IsTheSameForAllExamplesExceptTheExampleItself) {
   const LoadedTask task = Numbered(30);
   for (uint64_t seed = 0; seed < 10; ++seed) {
     const std::vector<std::string> all = Texts(task, Stranger(), 6, seed);
@@ -107,7 +107,7 @@ TEST(DemonstrationSetTest, OfTheExamplesOwnFileLeavesTheExampleOut) {
   }
 }
 
-TEST(DemonstrationSetTest, OddDemonstrationsCountOnlyWhenTheyAreWanted) {
+TEST(DemonstrationSetTest, MalformedDemonstrationsAreErrorsOnlyWhenDemonstrationsAreUsed) {
   ScratchDirectory scratch;
   std::filesystem::create_directories(scratch / "piqa");
   const std::string good = R"({"goal": "g", "sol1": "a", "sol2": "b"})";

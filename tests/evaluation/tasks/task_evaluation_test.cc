@@ -50,7 +50,7 @@ class TaskEvaluationTest : public testing::Test {
   int64_t asked_ = 0;
 };
 
-TEST_F(TaskEvaluationTest, WhatIsAnsweredIsNotAskedAgain) {
+TEST_F(TaskEvaluationTest, StoredAnswersAreNotComputedAgain) {
   const LoadedTask task = SampleTask("piqa");
   const v1::TaskResult first = Evaluate(task, Options());
   EXPECT_EQ(asked_, 3);
@@ -60,7 +60,7 @@ TEST_F(TaskEvaluationTest, WhatIsAnsweredIsNotAskedAgain) {
   EXPECT_EQ(first.SerializeAsString(), second.SerializeAsString());
 }
 
-TEST_F(TaskEvaluationTest, MoreExamplesGoOnFromFewer) {
+TEST_F(TaskEvaluationTest, MoreExamplesReuseTheAnswersOfFewer) {
   const LoadedTask task = SampleTask("piqa");
   TaskEvaluationOptions options = Options();
   options.max_examples = 2;
@@ -85,7 +85,7 @@ TEST_F(TaskEvaluationTest, FewerExamplesAreAmongMore) {
   }
 }
 
-TEST_F(TaskEvaluationTest, OtherSettingsHaveOtherAnswers) {
+TEST_F(TaskEvaluationTest, OtherSettingsHaveTheirOwnAnswerFiles) {
   LoadedTask task = SampleTask("piqa");
   AskedModel model = Model();
   TaskEvaluationOptions options = Options();
@@ -108,7 +108,7 @@ TEST_F(TaskEvaluationTest, OtherSettingsHaveOtherAnswers) {
   EXPECT_TRUE(paths.contains(path()));
 }
 
-TEST_F(TaskEvaluationTest, ATornLineIsAskedAgain) {
+TEST_F(TaskEvaluationTest, TheExampleOfATornLineIsEvaluatedAgain) {
   const LoadedTask task = SampleTask("piqa");
   const v1::TaskResult whole = Evaluate(task, Options());
   const std::filesystem::path path = AnswersPath(task, Model(), Options());
@@ -153,7 +153,7 @@ TEST_F(TaskEvaluationTest, AnAnswerThatDoesNotFitItsTaskIsAnError) {
 }
 
 // Where the fake says NaN, nothing is kept.
-TEST_F(TaskEvaluationTest, AModelWithoutFiniteScoresFailsAndKeepsNothing) {
+TEST_F(TaskEvaluationTest, AModelWithoutFiniteScoresFailsAndStoresNothing) {
   for (const char* name : {"piqa", "nq"}) {
     const LoadedTask task = SampleTask(name);
     AskedModel model = Model();
@@ -221,7 +221,7 @@ TEST_F(TaskEvaluationTest, OneEvaluationWritesAtATime) {
 }
 
 // A process killed after each number of answers in turn; the next goes on.
-TEST_F(TaskEvaluationTest, GoesOnAfterBeingKilled) {
+TEST_F(TaskEvaluationTest, ContinuesAfterBeingKilled) {
   const LoadedTask task = SampleTask("agnews");
   ScratchDirectory other;
   TaskEvaluationOptions undisturbed = Options();

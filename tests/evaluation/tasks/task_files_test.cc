@@ -42,7 +42,7 @@ TEST_F(TaskFilesTest, CsvKeepsWhatQuotesHold) {
 
 TEST_F(TaskFilesTest, MalformedCsvNamesTheLine) {
   EXPECT_FAILS(ParseCsv("a\nb,\"c\nd", "x.csv"), absl::StatusCode::kInvalidArgument, "x.csv:2",
-               "without end");
+               "not closed");
   EXPECT_FAILS(ParseCsv("a\n\"b\"c", "x.csv"), absl::StatusCode::kInvalidArgument, "x.csv:2");
 }
 
@@ -75,7 +75,7 @@ TEST_F(TaskFilesTest, MalformedJsonNamesFileAndLine) {
                absl::StatusCode::kInvalidArgument, "no key \"Data\"");
 }
 
-TEST_F(TaskFilesTest, LabelsStandInAFileOfTheirOwn) {
+TEST_F(TaskFilesTest, LabelsCanBeInASeparateFile) {
   PutFile(scratch_ / "a.jsonl", "{\"x\": 1}\n{\"x\": 2}\n");
   PutFile(scratch_ / "a.lst", "0\n1\n\n");
   const std::string file = "path: 'a.jsonl' format: JSONL_FILE labels: 'a.lst'";
@@ -103,7 +103,7 @@ TEST_F(TaskFilesTest, ListsOfElementsAreFieldsOfTheRecord) {
   const std::string file = "path: 'a.json' format: JSON_FILE each: ";
   EXPECT_FAILS(Read(file + "'p.q'"), absl::StatusCode::kInvalidArgument, "a.json: record 1",
                "no field \"p.q\" for each");
-  EXPECT_FAILS(Read(file + "'t'"), absl::StatusCode::kInvalidArgument, "\"t\" is no list");
+  EXPECT_FAILS(Read(file + "'t'"), absl::StatusCode::kInvalidArgument, "\"t\" is not a list");
 }
 
 TEST_F(TaskFilesTest, TheFirstFormatThatFitsIsTaken) {

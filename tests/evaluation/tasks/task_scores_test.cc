@@ -80,7 +80,7 @@ double LogProbs(const LoadedTask& task, v1::InferenceRouting routing, const Aske
   return sum;
 }
 
-TEST(TaskScoresTest, OfARandomModelArePinned) {
+TEST(TaskScoresTest, ScoresOfARandomModelArePinned) {
   ScratchDirectory scratch;
   const std::unique_ptr<LanguageModel> language_model = Model();
   AskedModel model;

@@ -61,7 +61,7 @@ TEST(TaskSpecTest, RefusesWhatCannotBeUsed) {
   }
 }
 
-TEST(TaskSpecTest, TellsTheFilesItLooksFor) {
+TEST(TaskSpecTest, ListsTheFilesItLooksFor) {
   EXPECT_EQ(ExpectedFiles(BuiltinTask("piqa").value()), "piqa/valid.jsonl + valid-labels.lst");
   EXPECT_EQ(ExpectedFiles(BuiltinTask("arc_e").value()),
             "arc_easy/ARC-Easy-Test.jsonl, or arc_easy/test.json");

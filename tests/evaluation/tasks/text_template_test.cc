@@ -44,7 +44,7 @@ TEST(TextTemplateTest, UnknownFieldsNamePlaceAndKnownFields) {
   EXPECT_FAILS(FieldText(Record(), "z"), absl::StatusCode::kInvalidArgument, "null");
   EXPECT_FAILS(FieldText(Record(), "q.choices[].text"), absl::StatusCode::kInvalidArgument,
                "array");
-  EXPECT_FAILS(FieldTexts(Record(), "q.stem[].x"), absl::StatusCode::kInvalidArgument, "no list");
+  EXPECT_FAILS(FieldTexts(Record(), "q.stem[].x"), absl::StatusCode::kInvalidArgument, "not a list");
 }
 
 TEST(TextTemplateTest, PathsReachIntoLists) {
@@ -52,7 +52,7 @@ TEST(TextTemplateTest, PathsReachIntoLists) {
   EXPECT_THAT(FieldTexts(Record(), "n").value(), testing::ElementsAre("7"));
 }
 
-TEST(TextTemplateTest, RefusesWhatItCannotMean) {
+TEST(TextTemplateTest, RefusesMalformedTemplates) {
   for (const char* text : {"{a", "a}", "{}", "{a|loud}", "{a|suffix}", "{a|strip:x}"}) {
     EXPECT_FAILS(TextTemplate::Parse(text, "task \"t\""), absl::StatusCode::kInvalidArgument,
                  "task \"t\"");

@@ -55,7 +55,7 @@ TEST_F(ModelExportTest, DenseModelIsAStockLlama) {
             (std::vector<int64_t>{16, 24}));
 }
 
-TEST_F(ModelExportTest, TwiceIsTheSameBytes) {
+TEST_F(ModelExportTest, ExportingTwiceGivesTheSameBytes) {
   const auto model = RandomModel(ExportedConfig(4));
   v1::ExportRequest request = Request(*model);
   for (const char* name : {"first", "second"}) {

@@ -86,7 +86,7 @@ class ModelImportTest : public testing::Test {
   ScratchDirectory scratch_;
 };
 
-TEST_F(ModelImportTest, GivesBackWhatWasExported) {
+TEST_F(ModelImportTest, RestoresTheExportedModel) {
   v1::ModelConfig tied = ExportedConfig(1);
   tied.set_tie_embeddings(true);
   v1::ModelConfig plain_moe = ExportedConfig(4);
@@ -121,7 +121,7 @@ TEST_F(ModelImportTest, ReadsSixteenBitWeightsExactly) {
   }
 }
 
-TEST_F(ModelImportTest, AcceptsWhatOldCheckpointsHold) {
+TEST_F(ModelImportTest, AcceptsTensorsOfOldCheckpoints) {
   const auto model = RandomModel(ExportedConfig(1));
   PutSource(*model);
   ChangeTensors([](auto& tensors) {
@@ -159,7 +159,7 @@ TEST_F(ModelImportTest, TiedHeadMayBeStoredWhenItIsTheEmbedding) {
                "tie_word_embeddings");
 }
 
-TEST_F(ModelImportTest, RefusesModelsItDoesNotCompute) {
+TEST_F(ModelImportTest, RefusesUnsupportedModels) {
   PutSource(*RandomModel(ExportedConfig(1)));
   const std::string whole = GetFile(source() / "config.json");
   const auto refuses = [&](const char* field, const Json& value, const char* hint) {
@@ -177,11 +177,11 @@ TEST_F(ModelImportTest, RefusesModelsItDoesNotCompute) {
   refuses("rope_parameters", {{"rope_type", "yarn"}, {"rope_theta", 1e4}}, "default");
   refuses("head_dim", 4, "8");
   refuses("model_type", "mixtral", "llama");
-  refuses("quantization_config", {{"bits", 4}}, "quantised");
-  refuses("hidden_size", nullptr, "count");
-  refuses("hidden_size", -16, "count");
-  refuses("hidden_size", 1e300, "count");
-  refuses("hidden_size", "16", "count");
+  refuses("quantization_config", {{"bits", 4}}, "quantized");
+  refuses("hidden_size", nullptr, "integer");
+  refuses("hidden_size", -16, "integer");
+  refuses("hidden_size", 1e300, "integer");
+  refuses("hidden_size", "16", "integer");
   refuses("num_hidden_layers", 0, "at least 1");
   refuses("rms_norm_eps", 0.0, "positive");
   refuses("tie_word_embeddings", 1, "true or false");
@@ -280,7 +280,7 @@ TEST_F(ModelImportTest, RefusesABadIndex) {
   EXPECT_THAT(Refusal(), testing::HasSubstr("is in both"));
 }
 
-TEST_F(ModelImportTest, NamesWhatIsMissing) {
+TEST_F(ModelImportTest, ErrorsNameMissingFiles) {
   fs::create_directories(source());
   EXPECT_THAT(Refusal(), testing::HasSubstr("config.json"));
   PutSource(*RandomModel(ExportedConfig(1)));

@@ -17,8 +17,9 @@ namespace braid {
 namespace reference_models_test {
 
 int RunReference(const std::string& arguments) {
-  const std::string line =
-      std::string("'") + BRAID_PYTHON + "' '" + BRAID_TESTS_DIR "/inference/huggingface/reference_models.py" + "' " + arguments;
+  const std::string line = std::string("'") + BRAID_PYTHON + "' '" +
+                           BRAID_TESTS_DIR "/inference/huggingface/reference_models.py" + "' " +
+                           arguments;
   return std::system(line.c_str());
 }
 
@@ -129,7 +130,7 @@ TEST_F(ReferenceModelsTest, ComputeOurLogits) {
 }
 
 // The comparison can fail.
-TEST_F(ReferenceModelsTest, NoticeAWrongModel) {
+TEST_F(ReferenceModelsTest, DetectAWrongModel) {
   SetModelThreads(1);
   const auto model = RandomModel(ExportedConfig(1));
   AddCase("wrong", *model);

@@ -60,7 +60,7 @@ int64_t PeakBytes(const v1::ModelConfig& config, int64_t batch_size) {
   return bytes->peak();
 }
 
-TEST(ActivationMemoryTest, IsWithinATenthOfWhatIsAllocated) {
+TEST(ActivationMemoryTest, IsWithinTenPercentOfTheAllocatedMemory) {
   if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";
   for (const int experts : {1, 4}) {
     for (const int vocabulary : {300, 6000}) {

@@ -197,7 +197,7 @@ TEST_F(DecoderTest, PromptModeKeepsItsDecision) {
   EXPECT_GT(MaxDifference(decoded[3], by_segment[3]), 1e-5);
 }
 
-TEST_F(DecoderTest, PrefillStartsAfresh) {
+TEST_F(DecoderTest, PrefillStartsANewSequence) {
   const auto model = SharpModel(SmallModelConfig(4), 10);
   const std::vector<int32_t> a = Tokens(), b = Tokens();
   const auto decoder = model->NewDecoder(MergeMode::kPrompt);
@@ -208,7 +208,7 @@ TEST_F(DecoderTest, PrefillStartsAfresh) {
 
 // Prompts that share random beginnings with what one decoder holds, its own steps and the same
 // prompt again included.
-TEST_F(DecoderTest, ReusedBeginningsGiveWhatNewDecodersGive) {
+TEST_F(DecoderTest, ReusedPrefixesGiveTheSameLogitsAsNewDecoders) {
   for (v1::Router router : kAllRouters) {
     for (v1::FirstSegment first : {v1::SELF_STOP_GRADIENT, v1::UNIFORM}) {
       for (int layer : {-1, 0, 1}) {
@@ -224,7 +224,7 @@ TEST_F(DecoderTest, ReusedBeginningsGiveWhatNewDecodersGive) {
   }
 }
 
-TEST_F(DecoderTest, ReusesAllThatRoutingPermits) {
+TEST_F(DecoderTest, ReusesTheLongestPrefixThatRoutingPermits) {
   const std::vector<int32_t> a = Tokens();
   std::vector<int32_t> b = a;
   b[13] = (b[13] + 1) % kVocab;
@@ -262,7 +262,7 @@ TEST_F(DecoderTest, StepTogetherEqualsStepsInTurn) {
   }
 }
 
-TEST_F(DecoderTest, StepTogetherRefusesWhatStepRefuses) {
+TEST_F(DecoderTest, StepTogetherReturnsTheErrorsOfStep) {
   const auto model = SharpModel(SmallModelConfig(4), 18);
   const auto a = model->NewDecoder(MergeMode::kSegment), b = model->NewDecoder(MergeMode::kPrompt);
   const std::vector<Decoder*> both = {a.get(), b.get()};
@@ -283,7 +283,7 @@ TEST_F(DecoderTest, StepTogetherRefusesWhatStepRefuses) {
   EXPECT_EQ(a->Step(3).value(), fresh->Step(3).value());
 }
 
-TEST_F(DecoderTest, BadUseIsAnError) {
+TEST_F(DecoderTest, InvalidCallsReturnErrors) {
   const auto model = SharpModel(SmallModelConfig(4), 11);
   const auto decoder = model->NewDecoder(MergeMode::kPrompt);
   EXPECT_EQ(decoder->Step(1).status().code(), absl::StatusCode::kFailedPrecondition);

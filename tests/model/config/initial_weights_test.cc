@@ -16,7 +16,7 @@ std::vector<float> Fill(const std::string& name, uint64_t seed, int64_t size, do
   return values;
 }
 
-TEST(InitialWeightsTest, SameSeedAndNameSameBits) {
+TEST(InitialWeightsTest, SameSeedAndNameGiveTheSameBits) {
   EXPECT_EQ(Fill("a", 1, 1001, 0.5), Fill("a", 1, 1001, 0.5));
 }
 

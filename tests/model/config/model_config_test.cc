@@ -118,7 +118,7 @@ TEST(ResolveModelConfigTest, EveryPresetResolvesAndResolvingTwiceChangesNothing)
   }
 }
 
-TEST(ResolveModelConfigTest, FieldsBesideAPresetWin) {
+TEST(ResolveModelConfigTest, ExplicitFieldsOverrideThePreset) {
   v1::ModelConfig config = Preset("tiny/8E");
   config.set_vocab_size(300);
   config.mutable_routing()->set_num_experts(3);
@@ -129,7 +129,7 @@ TEST(ResolveModelConfigTest, FieldsBesideAPresetWin) {
   EXPECT_EQ(resolved.routing().router(), v1::CAUSAL_SEGMENT);
 }
 
-TEST(ResolveModelConfigTest, AnyNumberOfExpertsGoesBehindASize) {
+TEST(ResolveModelConfigTest, AnyNumberOfExpertsMayFollowTheSize) {
   EXPECT_EQ(ResolveModelConfig(Preset("tiny/12E"))->routing().num_experts(), 12);
 }
 
@@ -218,7 +218,7 @@ TEST(MoeLayersTest, OtherLayersHaveTheDenseParameters) {
   EXPECT_FALSE(shapes.contains("model.layers.3.mlp.router.weight"));
 }
 
-TEST(MoeLayersTest, AreCountedAlone) {
+TEST(MoeLayersTest, OnlyMoeLayersCountExpertParameters) {
   const auto describe = [](const v1::ModelConfig& config) {
     return DescribeModel(ResolveModelConfig(config).value());
   };
@@ -253,7 +253,7 @@ TEST(DescribeModelTest, CountsFlopsOfEveryRouter) {
                    dense + 6.0 * 4 * 64 * 8);
 }
 
-TEST(DescribeModelTest, TokensPerDecisionIsASegmentButForTokenChoice) {
+TEST(DescribeModelTest, TokensPerDecisionIsOneOnlyForTokenChoice) {
   v1::ModelConfig config = Preset("tiny/8E");
   EXPECT_EQ(TokensPerDecision(ResolveModelConfig(config).value()), 64);
   config.mutable_routing()->set_router(v1::EXPERT_CHOICE_TOKEN);

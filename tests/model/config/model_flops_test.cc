@@ -55,7 +55,7 @@ Count CountForward(const v1::ModelConfig& config) {
   return count;
 }
 
-TEST(ModelFlopsTest, AreThoseOfTheLoopsOverASequence) {
+TEST(ModelFlopsTest, MatchCountingEveryMultiplicationOfASequence) {
   for (const int experts : {1, 4, 7}) {
     const v1::ModelConfig config = Small(experts > 1 ? v1::CAUSAL_SEGMENT : v1::DENSE, experts);
     const double length = config.sequence_length();
@@ -77,7 +77,7 @@ TEST(ModelFlopsTest, MergingIsFourThirdsExpertsPerSegmentTokenOfTheFfn) {
   EXPECT_NEAR(FlopsPerToken(config).merge() / ffn, 4 * 4 / (3.0 * 6), 1e-12);
 }
 
-TEST(ModelFlopsTest, OtherRouters) {
+TEST(ModelFlopsTest, CountsExpertChoiceAndPrefixRouters) {
   const double dense = FlopsPerToken(Small(v1::DENSE, 1)).active();
   const ModelFlops causal = FlopsPerToken(Small(v1::CAUSAL_SEGMENT, 4));
   const ModelFlops prefix = FlopsPerToken(Small(v1::PREFIX, 4));

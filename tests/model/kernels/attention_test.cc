@@ -87,7 +87,7 @@ TEST(RotaryEmbeddingTest, ScoresDependOnDistanceOnly) {
 }
 
 // The Hugging Face pairing: element j turns with element j + hd/2.
-TEST(RotaryEmbeddingTest, TurnsPairsAsComplexNumbers) {
+TEST(RotaryEmbeddingTest, RotatesPairsAsComplexNumbers) {
   const std::vector<double> head = {0.3, -1.2, 0.8, 2.0};
   at::Tensor qkv = at::zeros({1, 1, 12}, at::kDouble);
   qkv[0][0].narrow(0, 4, 4).copy_(at::tensor(head, at::kDouble));

@@ -144,7 +144,7 @@ TEST_P(VectorKernelsTest, DotAndScaleColumns) {
 }
 
 // A value that is not finite must reach the loss, where it stops the run.
-TEST_P(VectorKernelsTest, KeepsNotANumber) {
+TEST_P(VectorKernelsTest, NanPropagates) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (size_t at : {0, 5, 18}) {
     std::vector<float> x(19, 1.0f), y(19), maximum(19, -1e30f), sum(19), correction(19);

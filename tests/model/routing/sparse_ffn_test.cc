@@ -66,7 +66,7 @@ TEST(SparseFfnTest, EqualsEveryExpertOnEveryRowForwardAndBackward) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_LT(MaxDifference(got[i], expected[i]), 1e-12) << i;
 }
 
-TEST(SparseFfnTest, RowsOfNoExpertGetZeros) {
+TEST(SparseFfnTest, RowsChosenByNoExpertGetZeros) {
   SparseCase c = SparseCase::Make();
   EXPECT_EQ(c.Run()[3].abs().max().item<double>(), 0);
   c.chosen = at::zeros({7, 4}, at::kBool);
@@ -104,7 +104,7 @@ TEST(ExpertChoiceTest, TiesGoToTheLowestIndex) {
 }
 
 // A run with such numbers ends with an error that names the step, so it has to get that far.
-TEST(ExpertChoiceTest, NotANumberIsChosenAndComesOut) {
+TEST(ExpertChoiceTest, NanScoresAreChosenAndPropagate) {
   at::Tensor scores = at::rand({2, 6, 3}, at::kDouble);
   scores[1][4][0] = kNan;
   for (const at::Tensor& chosen :

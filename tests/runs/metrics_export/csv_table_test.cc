@@ -53,7 +53,7 @@ TEST(CsvTableTest, LayersStandInOrderWhateverCameFirst) {
             "routing.layer_2.expert_cosine\r\n");
 }
 
-TEST(CsvTableTest, AbsentIsEmpty) {
+TEST(CsvTableTest, MissingValuesAreEmptyCells) {
   CsvTable table;
   v1::StepMetrics with, without;
   with.set_step(1);
@@ -69,7 +69,7 @@ TEST(CsvTableTest, AbsentIsEmpty) {
   EXPECT_TRUE(table.Row(without)->ends_with(",,,,\r\n"));
 }
 
-TEST(CsvTableTest, WhatWasNotAddedIsNamed) {
+TEST(CsvTableTest, LayersThatWereNotAddedAreErrors) {
   CsvTable table;
   v1::StepMetrics added, layer, expert;
   added.add_routing()->add_mean_weights(1);

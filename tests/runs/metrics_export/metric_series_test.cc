@@ -85,7 +85,7 @@ TEST(MetricSeriesTest, NamesOfLayersAndExperts) {
   EXPECT_EQ(ColumnOf({.layer = 12, .expert = 7}), "routing.layer_12.mean_weights.7");
 }
 
-TEST(MetricSeriesTest, NoNameTwice) {
+TEST(MetricSeriesTest, NamesAreUnique) {
   std::set<std::string> columns, tags;
   for (const StepSeries& one : AllStepSeries()) {
     EXPECT_TRUE(columns.insert(one.column).second) << one.column;

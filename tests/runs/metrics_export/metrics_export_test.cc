@@ -109,7 +109,7 @@ TEST_F(MetricsExportTest, NumbersThatAreNotFiniteStayWhatTheyAre) {
   ExpectEventsOfTheMetrics();
 }
 
-TEST_F(MetricsExportTest, LinesOfAnOlderTrainer) {
+TEST_F(MetricsExportTest, ReadsLinesOfAnOlderTrainer) {
   Measured(
       "{\"step\":\"1\",\"loss\":4.5,\"time\":1700000000.5}\n"
       "{ \"step\" : \"2\" , \"loss\" : 4.25, \"time\": 1700000001, \"routing\" : [ {\"layer\""
@@ -165,7 +165,7 @@ TEST_F(MetricsExportTest, DamagedEvaluationIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("evaluation.json"));
 }
 
-TEST_F(MetricsExportTest, SameRunSameBytes) {
+TEST_F(MetricsExportTest, TheSameRunGivesTheSameBytes) {
   Measured(RandomLines(1, 12, 1));
   EXPECT_EQ(*Export(v1::TENSORBOARD), *Export(v1::TENSORBOARD));
 }
@@ -177,18 +177,18 @@ TEST_F(MetricsExportTest, ALaterExportReplacesAnEarlierOne) {
   EXPECT_EQ(before.begin()->first, after.begin()->first);
 }
 
-TEST_F(MetricsExportTest, WhatIsNotARunIsNotFound) {
+TEST_F(MetricsExportTest, OtherDirectoriesAreNotFound) {
   const absl::Status status = ExportMetrics(RunDirectory(scratch_ / "none"), v1::CSV,
                                             [](const auto&) { return absl::OkStatus(); });
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(MetricsExportTest, FormatHasToBeSaid) {
+TEST_F(MetricsExportTest, UnspecifiedFormatIsAnError) {
   EXPECT_EQ(Export(v1::METRICS_FORMAT_UNSPECIFIED).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(MetricsExportTest, ReceiverThatIsGoneEndsTheExport) {
+TEST_F(MetricsExportTest, AnErrorOfTheReceiverEndsTheExport) {
   Measured(RandomLines(1, 3000, 1));
   int calls = 0;
   const absl::Status status = ExportMetrics(run_, v1::CSV, [&](const auto&) {

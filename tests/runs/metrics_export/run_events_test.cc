@@ -50,7 +50,7 @@ TEST(RunEventsTest, WeightsAreAHistogramOverTheNumberOfTheExpert) {
   EXPECT_EQ(h.max(), 3);
 }
 
-TEST(RunEventsTest, WeightsThatAreNoneAreLeftOut) {
+TEST(RunEventsTest, InvalidWeightsAreLeftOut) {
   EXPECT_TRUE(Histograms(WithWeights({})).empty());
   EXPECT_TRUE(Histograms(WithWeights({0.5, std::nan("")})).empty());
   EXPECT_TRUE(Histograms(WithWeights({0.5, -0.5})).empty());

@@ -19,7 +19,7 @@ v1::MetricSeries Find(const v1::MetricsSummary& summary, const std::string& name
   return {};
 }
 
-TEST(SeriesSummaryTest, AgreesWithAllValuesKept) {
+TEST(SeriesSummaryTest, AgreesWithASummaryOfAllStoredValues) {
   std::mt19937_64 random(3);
   SeriesSummary summary;
   std::map<std::string, std::vector<double>> all;

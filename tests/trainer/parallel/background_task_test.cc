@@ -8,7 +8,7 @@
 namespace braid {
 namespace background_task_test {
 
-TEST(BackgroundTaskTest, GivesTheResultOnce) {
+TEST(BackgroundTaskTest, WaitReturnsTheResultOnce) {
   BackgroundTask task;
   EXPECT_TRUE(task.finished());
   EXPECT_TRUE(task.Wait().ok());

@@ -107,7 +107,7 @@ TEST(GradientReducerTest, SendsABucketBeforeTheOthersAreReadyAndKeepsItsError) {
 }
 
 // A rank that fails in the middle of backward leaves; the others are released.
-TEST(GradientReducerTest, EndsInTheMiddleOfAStep) {
+TEST(GradientReducerTest, CanBeDestroyedInTheMiddleOfAStep) {
   const auto statuses = RunThreadedRanks(2, [](Communicator& ranks) {
     auto reducer = *GradientReducer::Create(v1::ZERO_1, Reduction(400), ranks);
     std::vector<float> gradients(1000);

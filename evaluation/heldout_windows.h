@@ -1,7 +1,6 @@
-// The held-out windows of a packed dataset, by domain, for a model that was
-// trained on the dataset or is asked about it.
-#ifndef BRAID_EVALUATION_HELDOUT_SPLIT_H_
-#define BRAID_EVALUATION_HELDOUT_SPLIT_H_
+// Opens the held-out windows of a packed dataset, by domain, and checks that they fit a model.
+#ifndef BRAID_EVALUATION_HELDOUT_WINDOWS_H_
+#define BRAID_EVALUATION_HELDOUT_WINDOWS_H_
 
 #include <cstdint>
 #include <filesystem>
@@ -21,34 +20,34 @@ namespace braid {
 struct HeldoutDomain {
   std::string name;
   DataLoader windows;
-  int64_t num_windows;  // to use, from the first
+  int64_t num_windows;  // number of windows to use, from the first
 };
 
-// FailedPrecondition: nothing of the dataset was held out.
+// Returns FailedPrecondition: the dataset has no held-out split.
 absl::Status NoHeldoutSplit(const std::filesystem::path& dataset_dir);
 
-// At most `max_windows` (0: all) of each domain. FailedPrecondition when the
-// dataset has no held-out split.
+// Opens at most `max_windows` (0: all) windows of each domain. FailedPrecondition when the dataset
+// has no held-out split.
 absl::StatusOr<std::vector<HeldoutDomain>> OpenDomains(const std::filesystem::path& dataset_dir,
                                                        const DatasetInfo& info,
                                                        int64_t max_windows);
 
-// FailedPrecondition when the dataset's windows are no input of the model.
+// Returns FailedPrecondition when the dataset's windows do not fit the model's inputs.
 absl::Status CheckFits(const v1::ModelConfig& model, const DatasetInfo& info,
                        const std::filesystem::path& dataset_dir);
 
-// Whether two tokenizer files hold the same bytes.
+// Returns whether two tokenizer files hold the same bytes.
 bool SameTokenizer(const FileSummary& a, const FileSummary& b);
 
-// FailedPrecondition when the tokenizers of the two are not the same file.
+// Returns FailedPrecondition when checkpoint and dataset have different tokenizer files.
 absl::Status CheckTokenizer(const std::filesystem::path& checkpoint,
                             const std::filesystem::path& dataset_dir);
 
-// `dataset_dir` as requested, else the data of the model's run. InvalidArgument
-// when there is neither.
+// Returns `dataset_dir` as requested, or else the dataset of the model's run. InvalidArgument when
+// there is neither.
 absl::StatusOr<std::filesystem::path> DatasetOf(const std::string& dataset_dir,
                                                 const ModelPath& path);
 
 }  // namespace braid
 
-#endif  // BRAID_EVALUATION_HELDOUT_SPLIT_H_
+#endif  // BRAID_EVALUATION_HELDOUT_WINDOWS_H_

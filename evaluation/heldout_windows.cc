@@ -1,4 +1,4 @@
-#include "evaluation/heldout_split.h"
+#include "evaluation/heldout_windows.h"
 
 #include <algorithm>
 #include <utility>
@@ -40,7 +40,7 @@ absl::Status CheckFits(const v1::ModelConfig& model, const DatasetInfo& info,
   return absl::FailedPreconditionError(absl::StrCat(
       dataset_dir.string(), " has vocab_size ", info.vocab_size, " and sequence_length ",
       info.sequence_length, ", but the model has ", model.vocab_size(), " and ",
-      model.sequence_length(), "; score it on data packed for it"));
+      model.sequence_length(), "; score the model on data packed for it"));
 }
 
 bool SameTokenizer(const FileSummary& a, const FileSummary& b) {
@@ -51,9 +51,9 @@ absl::Status CheckTokenizer(const fs::path& checkpoint, const fs::path& dataset_
   ASSIGN_OR_RETURN(const FileSummary mine, SummarizeFile(checkpoint / "tokenizer.model"));
   ASSIGN_OR_RETURN(const FileSummary theirs, SummarizeFile(dataset_dir / "tokenizer.model"));
   if (SameTokenizer(mine, theirs)) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(dataset_dir.string(), " was made with another tokenizer than ",
-                   checkpoint.string(), "; its tokens would mean something else"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      dataset_dir.string(), " was made with another tokenizer than ", checkpoint.string(),
+      ", so its token ids have other meanings; use data packed with the model's tokenizer"));
 }
 
 absl::StatusOr<fs::path> DatasetOf(const std::string& dataset_dir, const ModelPath& path) {

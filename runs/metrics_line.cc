@@ -1,27 +1,26 @@
-#include "report/fast_metrics.h"
+#include "runs/metrics_line.h"
 
 #include <simdjson.h>
 
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <string>
 #include <string_view>
 
 #include "absl/strings/numbers.h"
 #include "google/protobuf/message.h"
+#include "google/protobuf/util/json_util.h"
 
 namespace braid {
 namespace {
 
 using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
-using simdjson::dom::element;
+using JsonValue = simdjson::dom::element;
 
-bool SetMessage(const simdjson::dom::object& object, Message* message);
+bool SetMessage(const simdjson::dom::object& object, google::protobuf::Message* message);
 
-// Proto3 JSON writes what is not finite as a string.
-bool GetDouble(const element& value, double* number) {
+// Proto3 JSON writes numbers that are not finite as strings.
+bool GetDouble(const JsonValue& value, double* number) {
   if (value.get(*number) == simdjson::SUCCESS) return true;
   std::string_view text;
   if (value.get(text) != simdjson::SUCCESS) return false;
@@ -30,15 +29,16 @@ bool GetDouble(const element& value, double* number) {
   return text == "NaN" || std::isinf(*number);
 }
 
-// And 64-bit integers too.
-bool GetInt64(const element& value, int64_t* number) {
+// Proto3 JSON writes 64-bit integers as strings.
+bool GetInt64(const JsonValue& value, int64_t* number) {
   if (value.get(*number) == simdjson::SUCCESS) return true;
   std::string_view text;
   return value.get(text) == simdjson::SUCCESS &&
          absl::SimpleAtoi(absl::string_view(text.data(), text.size()), number);
 }
 
-bool SetScalar(const element& value, const FieldDescriptor* field, Message* message) {
+bool SetScalar(const JsonValue& value, const FieldDescriptor* field,
+               google::protobuf::Message* message) {
   const auto* reflection = message->GetReflection();
   double real = 0;
   int64_t integer = 0;
@@ -70,11 +70,12 @@ bool SetScalar(const element& value, const FieldDescriptor* field, Message* mess
   }
 }
 
-bool SetRepeated(const element& value, const FieldDescriptor* field, Message* message) {
+bool SetRepeated(const JsonValue& value, const FieldDescriptor* field,
+                 google::protobuf::Message* message) {
   simdjson::dom::array array;
   if (value.get(array) != simdjson::SUCCESS) return false;
   const auto* reflection = message->GetReflection();
-  for (const element one : array) {
+  for (const JsonValue one : array) {
     if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
       double number = 0;
       if (!GetDouble(one, &number)) return false;
@@ -91,8 +92,9 @@ bool SetRepeated(const element& value, const FieldDescriptor* field, Message* me
   return true;
 }
 
-// False for whatever this does not know; the slow reader then has the last word.
-bool SetMessage(const simdjson::dom::object& object, Message* message) {
+// Returns false for anything it does not know, including unknown fields: protobuf's own parser then
+// decides.
+bool SetMessage(const simdjson::dom::object& object, google::protobuf::Message* message) {
   for (const auto pair : object) {
     const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(std::string(pair.key));
     if (!field) return false;
@@ -106,19 +108,17 @@ bool SetMessage(const simdjson::dom::object& object, Message* message) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<v1::StepMetrics>> ReadAllMetrics(const RunDirectory& run) {
-  std::vector<v1::StepMetrics> metrics;
-  std::ifstream file(run.metrics(), std::ios::binary);
-  simdjson::dom::parser parser;
-  std::string line;
-  while (std::getline(file, line) && !file.eof()) {
-    simdjson::dom::object object;
-    if (parser.parse(line).get(object) != simdjson::SUCCESS ||
-        !SetMessage(object, &metrics.emplace_back())) {
-      return run.ReadMetrics(0);
-    }
+bool ParseMetricsLine(const std::string& line, v1::StepMetrics* metrics) {
+  static thread_local simdjson::dom::parser parser;
+  metrics->Clear();
+  simdjson::dom::object object;
+  if (parser.parse(line).get(object) == simdjson::SUCCESS && SetMessage(object, metrics)) {
+    return true;
   }
-  return metrics;
+  metrics->Clear();
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  return google::protobuf::util::JsonStringToMessage(line, metrics, options).ok();
 }
 
 }  // namespace braid

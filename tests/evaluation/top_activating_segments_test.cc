@@ -1,4 +1,4 @@
-#include "evaluation/exciting_segments.h"
+#include "evaluation/top_activating_segments.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 
 namespace braid {
-namespace exciting_segments_test {
+namespace top_activating_segments_test {
 
 struct Decision {
   int32_t domain;
@@ -54,21 +54,21 @@ std::vector<Key> SlowBest(const std::vector<Decision>& decisions, int expert, si
   return keys;
 }
 
-std::vector<Key> BestOf(const ExcitingSegments& best, int expert) {
+std::vector<Key> BestOf(const TopActivatingSegments& best, int expert) {
   std::vector<Key> keys;
-  for (const ExcitingSegment& s : best.Of(expert)) {
+  for (const TopActivatingSegment& s : best.Of(expert)) {
     keys.emplace_back(-s.weight, s.domain, s.window, s.segment);
   }
   return keys;
 }
 
-TEST(ExcitingSegmentsTest, KeepsTheBestWindowsOfEachExpertInAnyOrder) {
+TEST(TopActivatingSegmentsTest, KeepsTheBestWindowsOfEachExpertInAnyOrder) {
   std::mt19937 random(11);
   for (const int count : {1, 3, 20}) {
     for (int round = 0; round < 20; ++round) {
       std::vector<Decision> decisions = RandomDecisions(4, &random);
       std::shuffle(decisions.begin(), decisions.end(), random);
-      ExcitingSegments best(4, count);
+      TopActivatingSegments best(4, count);
       for (const Decision& d : decisions) best.Offer(d.domain, d.window, d.segment, d.weights);
       for (int e = 0; e < 4; ++e) {
         EXPECT_EQ(BestOf(best, e), SlowBest(decisions, e, static_cast<size_t>(count)));
@@ -77,12 +77,12 @@ TEST(ExcitingSegmentsTest, KeepsTheBestWindowsOfEachExpertInAnyOrder) {
   }
 }
 
-TEST(ExcitingSegmentsTest, WeightsThatAreNoNumbersExciteNothing) {
-  ExcitingSegments best(2, 3);
+TEST(TopActivatingSegmentsTest, NanWeightsAreNeverSelected) {
+  TopActivatingSegments best(2, 3);
   best.Offer(0, 0, 0, std::vector<float>{NAN, 0.5f});
   EXPECT_TRUE(best.Of(0).empty());
   EXPECT_EQ(best.Of(1).size(), 1u);
 }
 
-}  // namespace exciting_segments_test
+}  // namespace top_activating_segments_test
 }  // namespace braid

@@ -10,9 +10,9 @@
 #include "evaluation/fixed_weights.h"
 #include "evaluation/heldout_windows.h"
 #include "evaluation/inference_routings.h"
+#include "formats/packed_dataset.h"
 #include "formats/tokenizer.h"
 #include "model/config/model_config.h"
-#include "runs/run_spec.h"
 
 namespace braid {
 namespace {

@@ -16,8 +16,8 @@
 #include "absl/status/statusor.h"
 #include "evaluation/document_reader.h"
 #include "evaluation/token_bytes.h"
+#include "formats/packed_dataset.h"
 #include "formats/tokenizer.h"
-#include "runs/run_spec.h"
 #include "trainer/data_loader.h"
 
 namespace braid {

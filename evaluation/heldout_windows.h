@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "base/atomic_file.h"
 #include "braid/v1/model.pb.h"
+#include "formats/packed_dataset.h"
 #include "runs/model_path.h"
-#include "runs/run_spec.h"
 #include "trainer/data_loader.h"
 
 namespace braid {

@@ -6,11 +6,9 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "base/atomic_file.h"
 #include "base/status_macros.h"
-#include "formats/manifest.h"
+#include "formats/packed_dataset.h"
 #include "model/config/model_config.h"
-#include "nlohmann/json.hpp"
 #include "runs/launch_config.h"
 #include "runs/starting_point.h"
 
@@ -18,16 +16,14 @@ namespace braid {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
-// What the corpus job calls the output of its last stage.
-constexpr char kDatasetKind[] = "pack";
 constexpr int64_t kMaxMicroBatchTokens = 16384;
-// Far beyond use, and small enough that a slip of the keyboard neither exhausts the
-// memory nor overflows the count of tokens.
+// Larger than any useful value and small enough that a mistyped one neither exhausts the memory nor
+// overflows the number of tokens.
 constexpr int32_t kMaxBatch = 1 << 20;
 constexpr int32_t kMaxThreads = 1024;
-// Messages that amortise their latency and still leave several a backward pass.
+// Large enough to amortize the latency of a message, small enough for several messages per backward
+// pass, so that communication overlaps with computation.
 constexpr int64_t kBucketBytes = 25 << 20;
 constexpr int64_t kMinBucketBytes = 1 << 10;
 constexpr int64_t kMaxSteps = int64_t{1} << 32;
@@ -41,51 +37,7 @@ absl::Status Check(bool good, std::string_view field, double got, std::string_vi
   return good ? absl::OkStatus() : BadField(field, absl::StrCat(got), expected);
 }
 
-// Reads the fields of dataset.json; the first problem is kept.
-class DatasetJson {
- public:
-  DatasetJson(const json& object, std::string path) : object_(object), path_(std::move(path)) {}
-
-  int64_t Integer(const char* field, int64_t minimum, int64_t maximum) {
-    const auto it = object_.find(field);
-    if (it == object_.end() || !it->is_number_integer()) return Fail(field, "an integer"), minimum;
-    const int64_t value = it->get<int64_t>();
-    if (value >= minimum && value <= maximum) return value;
-    return Fail(field, absl::StrCat(minimum, " to ", maximum)), minimum;
-  }
-
-  std::string Text(const char* field) {
-    const auto it = object_.find(field);
-    if (it == object_.end() || !it->is_string()) return Fail(field, "a string"), "";
-    return it->get<std::string>();
-  }
-
-  std::vector<std::string> Texts(const char* field) {
-    const auto it = object_.find(field);
-    std::vector<std::string> result;
-    if (it == object_.end() || !it->is_array()) return Fail(field, "a list of strings"), result;
-    for (const json& element : *it) {
-      if (!element.is_string()) return Fail(field, "a list of strings"), result;
-      result.push_back(element.get<std::string>());
-    }
-    return result;
-  }
-
-  const absl::Status& status() const { return status_; }
-
- private:
-  void Fail(const char* field, std::string_view expected) {
-    const std::string got = object_.contains(field) ? object_[field].dump() : "nothing";
-    if (status_.ok()) status_ = BadField(absl::StrCat(path_, ": ", field), got, expected);
-  }
-
-  const json& object_;
-  std::string path_;
-  absl::Status status_;
-};
-
-// Values that a double field takes when it is zero, which is how proto3 says that
-// it is not set.
+// Sets a field of type double to `value` when it is zero: in proto3, zero means not set.
 void Default(double value, double (v1::OptimizerConfig::*get)() const,
              void (v1::OptimizerConfig::*set)(double), v1::OptimizerConfig* config) {
   if ((config->*get)() == 0) (config->*set)(value);
@@ -125,9 +77,9 @@ absl::Status CheckOptimizer(const v1::OptimizerConfig& c) {
                c.final_lr_ratio(), "between 0 and 1");
 }
 
-// A resolved model says all of these. The weights it started from may be gone when
-// the run is resumed.
-bool SaysWholeShape(const v1::ModelConfig& m) {
+// Returns whether every field of the shape is set, as in a resolved model. Such a model does not
+// need the weights it started from, which may have been deleted when the run is resumed.
+bool HasWholeShape(const v1::ModelConfig& m) {
   return m.num_layers() > 0 && m.d_model() > 0 && m.num_heads() > 0 && m.d_ff() > 0 &&
          m.vocab_size() > 0 && m.rope_theta() > 0 && m.norm_epsilon() > 0 &&
          m.routing().num_experts() > 0;
@@ -136,7 +88,7 @@ bool SaysWholeShape(const v1::ModelConfig& m) {
 absl::Status FillFromStartingPoint(v1::RunSpec* spec) {
   if (spec->init_from().empty()) return absl::OkStatus();
   const absl::StatusOr<StartingPoint> start = FindStartingPoint(spec->init_from());
-  if (absl::IsNotFound(start.status()) && SaysWholeShape(spec->model())) return absl::OkStatus();
+  if (absl::IsNotFound(start.status()) && HasWholeShape(spec->model())) return absl::OkStatus();
   RETURN_IF_ERROR(start.status());
   RETURN_IF_ERROR(CheckSameTokenizer(start->checkpoint, spec->dataset_dir()));
   ASSIGN_OR_RETURN(*spec->mutable_model(), ShapeFrom(start->model, spec->model()));
@@ -166,7 +118,7 @@ absl::Status FillBatch(const DatasetInfo& data, int32_t world_size, v1::BatchCon
   RETURN_IF_ERROR(
       Check(batch->global_batch_size() >= world_size, "batch.global_batch_size",
             batch->global_batch_size(),
-            absl::StrCat("at least one sequence a rank (world_size: ", world_size, ")")));
+            absl::StrCat("at least one sequence per rank (world_size: ", world_size, ")")));
   RETURN_IF_ERROR(Check(batch->global_batch_size() <= kMaxBatch, "batch.global_batch_size",
                         batch->global_batch_size(), absl::StrCat("at most ", kMaxBatch)));
   const int64_t share = (batch->global_batch_size() + world_size - 1) / world_size;
@@ -185,7 +137,7 @@ absl::Status FillUpcycling(v1::RunSpec* spec) {
   }
   const double fraction = spec->upcycling().dense_fraction();
   if (fraction == 0) {
-    // Experts that are scaled by their scores do not start where the dense model ended.
+    // Only merged experts compute what the dense model computed when they are copied from it.
     const bool seamless = MergesExperts(spec->model().routing());
     spec->mutable_upcycling()->set_dense_fraction(seamless ? 0.05 : -1);
   }
@@ -250,57 +202,6 @@ std::string ShapeName(const v1::ModelConfig& model) {
 
 }  // namespace
 
-absl::StatusOr<DatasetInfo> ReadDatasetInfo(const fs::path& dataset_dir) {
-  const fs::path path = dataset_dir / "dataset.json";
-  absl::StatusOr<std::string> text = ReadFile(path);
-  if (absl::IsNotFound(text.status())) {
-    return absl::NotFoundError(absl::StrCat(dataset_dir.string(),
-                                            " is not a packed dataset: it has no dataset.json; "
-                                            "give the dataset_dir that the corpus job reports"));
-  }
-  RETURN_IF_ERROR(text.status());
-  const json object = json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) {
-    return absl::DataLossError(absl::StrCat(path.string(), " is damaged: not a JSON object"));
-  }
-  DatasetJson fields(object, path.string());
-  DatasetInfo info;
-  info.sequence_length = fields.Integer("sequence_length", 1, INT32_MAX);
-  info.vocab_size = static_cast<int32_t>(fields.Integer("vocab_size", 1, INT32_MAX));
-  info.eos_id = static_cast<int32_t>(fields.Integer("eos_id", 0, INT32_MAX));
-  info.num_instances = fields.Integer("num_instances", 0, INT64_MAX);
-  info.num_tokens = fields.Integer("num_tokens", 0, INT64_MAX);
-  info.domains = fields.Texts("domains");
-  info.order = fields.Text("order");
-  info.name = fields.Text("name");
-  info.key = fields.Text("key");
-  RETURN_IF_ERROR(fields.status());
-  return info;
-}
-
-absl::Status VerifyDataset(const fs::path& dataset_dir) {
-  const absl::StatusOr<Manifest> manifest = Manifest::Load(dataset_dir);
-  if (absl::IsNotFound(manifest.status())) {
-    return absl::NotFoundError(absl::StrCat(
-        dataset_dir.string(), " has no ", kManifestName,
-        ", so nothing tells whether it is whole; copy the dataset_dir again that the corpus job "
-        "reports"));
-  }
-  RETURN_IF_ERROR(manifest.status());
-  RETURN_IF_ERROR(manifest->VerifyAll(dataset_dir));
-  ASSIGN_OR_RETURN(const DatasetInfo info, ReadDatasetInfo(dataset_dir));
-  for (const char* name : {"dataset.json", "instances.bin", "instances.idx", "tokenizer.model"}) {
-    if (manifest->Find(name) == nullptr) {
-      return absl::DataLossError(absl::StrCat((dataset_dir / kManifestName).string(), ": no entry ",
-                                              name, ": not the manifest of a packed dataset"));
-    }
-  }
-  if (manifest->kind == kDatasetKind && manifest->key == info.key) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat((dataset_dir / kManifestName).string(), ": got ",
-                                          manifest->kind, " ", manifest->key, ", expected ",
-                                          kDatasetKind, " ", info.key, " as dataset.json says"));
-}
-
 absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
   if (spec.dataset_dir().empty()) {
     return BadField("dataset_dir", "nothing", "the directory of a packed dataset");
@@ -310,7 +211,9 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
   ASSIGN_OR_RETURN(const DatasetInfo data, ReadDatasetInfo(resolved.dataset_dir()));
   if (data.num_instances == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("dataset_dir: ", resolved.dataset_dir(), " holds no training instance"));
+        absl::StrCat("dataset_dir: ", resolved.dataset_dir(),
+                     " has 0 training instances, expected at least 1; add documents to the "
+                     "corpus or lower pack.sequence_length"));
   }
   RETURN_IF_ERROR(FillLengths(data, resolved.mutable_model()));
   RETURN_IF_ERROR(FillFromStartingPoint(&resolved));

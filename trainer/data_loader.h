@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "formats/indexed_dataset.h"
-#include "runs/run_spec.h"
+#include "formats/packed_dataset.h"
 
 namespace braid {
 

@@ -16,6 +16,7 @@
 #include "model/config/model_config.h"
 #include "model/kernels/phase_times.h"
 #include "runs/checkpoint_directory.h"
+#include "runs/run_spec.h"
 #include "trainer/checkpoint_agreement.h"
 #include "trainer/progress_line.h"
 #include "trainer/schedule.h"

@@ -28,7 +28,8 @@ class ControlFixture : public testing::Test {
     std::filesystem::create_directories(root_ / "dataset");
     Write(root_ / "dataset/dataset.json",
           R"({"sequence_length":64,"vocab_size":512,"eos_id":2,"num_instances":40,)"
-          R"("num_tokens":2600,"domains":["code"],"order":"SIMILARITY","name":"toy","key":"k"})");
+          R"("num_tokens":2600,"domains":["code"],"order":"SIMILARITY","name":"toy","key":"k",)"
+          R"("num_documents":9,"num_heldout_documents":1,"seed":0})");
     Write(root_ / "dataset/tokenizer.model", "tokens");
     // Skips mpirun's own options and becomes the rank.
     Write(root_ / "mpirun", "#!/bin/sh\nwhile [ \"$2\" != train ]; do shift; done\nexec \"$@\"\n");

@@ -1,6 +1,6 @@
 // dataset.json and a checkpoint's state.json with model.textproto, in three parts.
+#include "formats/packed_dataset.h"
 #include "runs/checkpoint.h"
-#include "runs/run_spec.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace braid {
@@ -8,7 +8,7 @@ namespace braid {
 std::vector<std::string> FuzzSeeds() {
   return {JoinParts(
       {R"({"sequence_length": 128, "vocab_size": 400, "eos_id": 2, "num_instances": 9,
-           "num_tokens": 1000, "domains": ["code", "law"], "order": "SIMILARITY",
+           "num_tokens": 1161, "num_documents": 8, "num_heldout_documents": 1, "seed": 0, "domains": ["code", "law"], "order": "SIMILARITY",
            "name": "tiny", "key": "0123456789abcdef0123456789abcdef"})",
        R"({"step": 480, "num_tokens": 99, "upcycled": true, "world_size": 2, "dataset_key": "k"})",
        "d_model: 64 num_layers: 2 vocab_size: 400"})};

@@ -54,7 +54,7 @@ TEST(ReproductionPlanTest, EveryRunIsOneThatTheTrainerTakes) {
   std::filesystem::create_directories(dataset);
   std::ofstream(dataset / "dataset.json")
       << R"({"domains":["a"],"eos_id":2,"key":"0","name":"n","num_documents":9,)"
-      << R"("num_heldout_documents":1,"num_instances":5000,"num_tokens":2560000,)"
+      << R"("num_heldout_documents":1,"num_instances":5000,"num_tokens":2565000,)"
       << R"("order":"SIMILARITY","seed":0,"sequence_length":512,"vocab_size":2048})";
   for (const PlannedRun& run : QuickPlan().runs) {
     const auto resolved = ResolveRunSpec(PlannedRunSpec(QuickPlan(), run, dataset.string()));

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "base/atomic_file.h"
+#include "formats/packed_dataset.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/trainer/tiny_run.h"
@@ -115,7 +116,7 @@ TEST_F(RunSpecTest, ErrorsNameFieldValueAndExpectation) {
   EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->set_num_steps(-3); }),
               HasSubstr("num_steps: got -3"));
   EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->set_world_size(5); }),
-              HasSubstr("batch.global_batch_size: got 4, expected at least one sequence a rank"));
+              HasSubstr("batch.global_batch_size: got 4, expected at least one sequence per rank"));
   EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->mutable_checkpoint()->set_keep_last(-1); }),
               HasSubstr("checkpoint.keep_last: got -1"));
   EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->mutable_reduction()->set_bucket_bytes(12); }),
@@ -134,24 +135,23 @@ TEST_F(RunSpecTest, ModelErrorsPassThrough) {
       HasSubstr("segment_length"));
 }
 
-TEST_F(RunSpecTest, MissingDatasetIsAnErrorWithAdvice) {
+TEST_F(RunSpecTest, RefusesAMissingDataset) {
   EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->clear_dataset_dir(); }), HasSubstr("dataset_dir"));
   EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->set_dataset_dir("/nowhere"); }),
               HasSubstr("/nowhere is not a packed dataset"));
 }
 
-TEST_F(RunSpecTest, DatasetErrorsNameTheField) {
-  const auto rewrite = [&](const char* text) {
-    ASSERT_TRUE(WriteFileAtomically(dataset_ / "dataset.json", text).ok());
-  };
-  rewrite("{");
-  EXPECT_THAT(ErrorOf([](v1::RunSpec*) {}), HasSubstr("dataset.json is damaged"));
-  rewrite(R"({"sequence_length":"x"})");
-  EXPECT_THAT(ErrorOf([](v1::RunSpec*) {}),
-              HasSubstr("dataset.json: sequence_length: got \"x\", expected an integer"));
-  rewrite(R"({"sequence_length":8,"vocab_size":9,"eos_id":2,"num_instances":1,"num_tokens":1,)"
-          R"("domains":[1],"order":"","name":"","key":""})");
-  EXPECT_THAT(ErrorOf([](v1::RunSpec*) {}), HasSubstr("domains: got [1]"));
+TEST_F(RunSpecTest, RefusesADamagedDatasetDescription) {
+  ASSERT_TRUE(WriteFileAtomically(dataset_ / kDatasetInfoName, R"({"sequence_length":"x"})").ok());
+  EXPECT_THAT(ErrorOf([](v1::RunSpec*) {}), HasSubstr("dataset.json: sequence_length: got \"x\""));
+}
+
+TEST_F(RunSpecTest, RefusesADatasetWithoutInstances) {
+  auto info = ReadDatasetInfo(dataset_);
+  ASSERT_TRUE(info.ok()) << info.status();
+  info->num_instances = info->num_tokens = 0;
+  ASSERT_TRUE(WriteDatasetInfo(dataset_, *info).ok());
+  EXPECT_THAT(ErrorOf([](v1::RunSpec*) {}), HasSubstr("0 training instances"));
 }
 
 }  // namespace run_spec_test

@@ -14,6 +14,7 @@
 #include "base/splitmix.h"
 #include "formats/indexed_dataset.h"
 #include "formats/manifest.h"
+#include "formats/packed_dataset.h"
 #include "gtest/gtest.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
@@ -70,13 +71,17 @@ void WriteTinyDataset(const fs::path& directory, const TinyData& data) {
   WriteSequences(directory / "heldout" / "even", data, 1000, 5);
   WriteSequences(directory / "heldout" / "odd", data, 2000, 3);
   Expect(WriteFileAtomically(directory / "tokenizer.model", "placeholder"));
-  Expect(WriteFileAtomically(
-      directory / "dataset.json",
-      absl::StrCat(R"({"sequence_length":)", data.sequence_length, R"(,"vocab_size":)",
-                   data.vocab_size, R"(,"eos_id":2,"num_instances":)", data.num_instances,
-                   R"(,"num_tokens":)", data.num_instances * (data.sequence_length + 1),
-                   R"(,"domains":["even","odd"],"order":"SOURCE","name":"tiny","key":"k)",
-                   data.seed, "\"}")));
+  const DatasetInfo info = {.name = "tiny",
+                            .key = absl::StrCat("k", data.seed),
+                            .order = "SOURCE",
+                            .sequence_length = data.sequence_length,
+                            .vocab_size = data.vocab_size,
+                            .eos_id = 2,
+                            .num_instances = data.num_instances,
+                            .num_tokens = data.num_instances * (data.sequence_length + 1),
+                            .domains = {"even", "odd"},
+                            .seed = data.seed};
+  Expect(WriteDatasetInfo(directory, info).status());
   SealDataset(directory);
 }
 

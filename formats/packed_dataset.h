@@ -1,0 +1,74 @@
+// The packed dataset directory: the one contract between the pipeline, which writes it, and the
+// trainer and the evaluation, which read it. This file owns dataset.json, the description of the
+// dataset; docs/formats/dataset.md describes the whole directory.
+//
+//   DatasetInfo info{.name = "web", .key = key, .order = "SIMILARITY", ...};
+//   ASSIGN_OR_RETURN(FileSummary summary, WriteDatasetInfo(directory, info));   // for the manifest
+//   ...
+//   RETURN_IF_ERROR(VerifyDataset(directory));                                  // reads every file
+//   ASSIGN_OR_RETURN(DatasetInfo info, ReadDatasetInfo(directory));
+#ifndef BRAID_FORMATS_PACKED_DATASET_H_
+#define BRAID_FORMATS_PACKED_DATASET_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/atomic_file.h"
+
+namespace braid {
+
+inline constexpr char kDatasetInfoName[] = "dataset.json";
+
+// The version of dataset.json that this code writes and reads. Version 1 is written without a
+// `version` key; any later version has to write one, so that this reader refuses it.
+inline constexpr int64_t kDatasetInfoVersion = 1;
+
+// The content of dataset.json. Requires, for writing, and guarantees, after reading:
+//  - the ranges given below; eos_id < vocab_size;
+//  - num_instances is num_tokens / (sequence_length + 1), rounded up: all instances but one hold
+//    sequence_length + 1 tokens, and none is empty;
+//  - domains are distinct names of files: not empty, without '/', neither "." nor "..".
+struct DatasetInfo {
+  std::string name;                   // the name of the corpus; may be empty
+  std::string key;                    // equal keys mean equal bytes; not empty
+  std::string order;                  // "SIMILARITY", "RANDOM" or "SOURCE"
+  int64_t sequence_length = 0;        // L, 1 to 2^31 - 1
+  int32_t vocab_size = 0;             // V, at least 1
+  int32_t eos_id = 0;                 // 0 to V - 1
+  int64_t num_instances = 0;          // sequences in instances.bin, at least 0
+  int64_t num_tokens = 0;             // tokens in instances.bin, EOS included
+  int64_t num_documents = 0;          // training documents
+  int64_t num_heldout_documents = 0;  // held-out documents
+  std::vector<std::string> domains;   // names of the domains in heldout/
+  int32_t domain_clusters = 0;  // domains found by k-means clustering; 0: as the records name them
+  uint64_t seed = 0;            // of every random choice
+
+  friend bool operator==(const DatasetInfo&, const DatasetInfo&) = default;
+};
+
+// Writes DATASET_DIR/dataset.json atomically: indented, keys sorted, so that equal values give
+// equal bytes. Returns what a manifest records about the file. Errors: INVALID_ARGUMENT, which
+// names the file, the field, what it got and what it expected; those of AtomicFile.
+absl::StatusOr<FileSummary> WriteDatasetInfo(const std::filesystem::path& dataset_dir,
+                                             const DatasetInfo& info);
+
+// Reads and validates DATASET_DIR/dataset.json. Unknown keys are ignored; `domain_clusters`, which
+// early datasets lack, defaults to 0; every other field is required.
+// Errors: NOT_FOUND when `dataset_dir` has no dataset.json; DATA_LOSS when the file is not a JSON
+// object; INVALID_ARGUMENT, which names the file, the field, what it got and what it expected;
+// those of ReadFile.
+absl::StatusOr<DatasetInfo> ReadDatasetInfo(const std::filesystem::path& dataset_dir);
+
+// Reads every file of a packed dataset once and compares it with the manifest: lengths, CRC32Cs,
+// kind and key. Errors: NOT_FOUND when the directory has no manifest; DATA_LOSS, which names the
+// file, when one is missing, damaged, truncated, swapped or part of another dataset; those of
+// ReadDatasetInfo.
+absl::Status VerifyDataset(const std::filesystem::path& dataset_dir);
+
+}  // namespace braid
+
+#endif  // BRAID_FORMATS_PACKED_DATASET_H_

@@ -1,29 +1,29 @@
 #!/usr/bin/env python3
-"""Fails when a source file reads what can run code or crash on damaged bytes.
+"""Checks that no source file unpickles data, starts a shell, or lets FAISS read unverified files.
 
-Nothing is unpickled, no shell is started, and FAISS, which believes whatever an
-index file says, reads in one place: from a file that has the digest its caller
-must give. Run with --self-test to see that violations are found.
+FAISS trusts the content of index files, so it reads them in one place only, from a file whose
+digest was verified. Run with --self-test to see that violations are found.
 """
 import pathlib
 import re
 import sys
 
-FOLDERS = ("proto", "formats", "retrieval", "pipeline", "trainer", "cli")
+FOLDERS = ("base formats proto rpc retrieval pipeline model runs trainer evaluation inference report "
+           "control server client reproduce cli").split()
 
-# pattern -> (files that may have it, what is wrong elsewhere)
+# pattern -> (files that may contain it, the violation elsewhere)
 RULES = {
     r"\btorch::(jit::)?(load|pickle_load)\b|\bpickle_load\b": (
         r"^$", "unpickles; weights are safetensors"),
     r"\b(PyTorchStreamReader|InputArchive|Unpickler)\b": (
         r"^$", "unpickles; weights are safetensors"),
     r"\bread_(index|VectorTransform|InvertedLists|ProductQuantizer)\w*\s*\((?!verified\.get)": (
-        r"^$", "FAISS believes what a file says; VectorIndex::Load checks it first"),
+        r"^$", "FAISS trusts the content of files; VectorIndex::Load verifies them first"),
     r"\bread_index\s*\(verified\.get": (
-        r"^retrieval/faiss_vector_index\.cc$", "FAISS is read by VectorIndex::Load"),
+        r"^retrieval/faiss_vector_index\.cc$", "only VectorIndex::Load lets FAISS read a file"),
     r"(?<![\w:.>])(std::|::)?(system|popen)\s*\(": (r"^$", "starts a shell"),
     r"\"([\w./-]*/)?(ba|da|z|k|c|tc|a|fi)?sh\"": (r"^$", "starts a shell"),
-    r"\"([\w./-]*/)?(busybox|env)\"": (r"^$", "starts a shell, or what a variable says"),
+    r"\"([\w./-]*/)?(busybox|env)\"": (r"^$", "starts a shell, or a program named by a variable"),
 }
 
 COMMENT = re.compile(r"//.*$")

@@ -60,8 +60,8 @@ struct HeadGradients {
   at::Tensor q, k, v;
 };
 
-// Adds the contribution of the queries start .. start + n - 1 with probabilities p; dout [G, L,
-// hd].
+// Adds the contribution of the queries start .. start + n - 1 with probabilities p. dout is
+// [G, L, hd].
 void BackwardBlock(const RotatedHeads& heads, const at::Tensor& p, const at::Tensor& dout,
                    int64_t start, int64_t n, const HeadGradients& gradients) {
   const int64_t visible = start + n;

@@ -42,8 +42,8 @@ struct Gradients {
   int64_t keep = 0;
 };
 
-// Adds the contribution of one matrix, given the merged gradients [N, out * in] and the experts [E,
-// out * in]: dW_i += sum_n e_ni G_n and de_ni += <G_n, W_i>.
+// Adds the contribution of one matrix, given the merged gradients [N, out * in] and the experts
+// [E, out * in]: dW_i += sum_n e_ni G_n and de_ni += <G_n, W_i>.
 void Scatter(const at::Tensor& routing, const at::Tensor& merged_gradient,
              const at::Tensor& experts, at::Tensor drouting, at::Tensor dexperts, int64_t keep) {
   dexperts.addmm_(routing.t(), merged_gradient, /*beta=*/keep);

@@ -24,7 +24,7 @@ using testing::HasSubstr;
 constexpr char kSentence[] = "the cat sat on the mat and the dog ran after the cat. ";
 constexpr int64_t kLength = 32, kSegment = 8;
 
-// One dense model and one with experts on the same data, made once.
+// One dense model and one with experts on the same data, trained once.
 class EvaluationTest : public testing::Test {
  protected:
   struct Models {
@@ -65,7 +65,7 @@ class EvaluationTest : public testing::Test {
     EXPECT_THAT(std::string(status.message()), HasSubstr(part));
   }
 
-  // Three documents of one domain, over several windows.
+  // Returns three documents of one domain, over several windows.
   static std::vector<std::string> Documents() {
     return {"the cat sat on the mat and the dog ran after the cat, naïve as it was.\nThe end",
             "a mat",
@@ -95,7 +95,7 @@ struct Sums {
   int64_t tokens = 0, tokens_after = 0;
 };
 
-// The stream of documents, one window at a time.
+// Scores the stream of documents one window at a time.
 Sums NaiveSums(LanguageModel& model, const Tokenizer& tokenizer,
                const std::vector<std::string>& documents, MergeMode mode) {
   std::vector<int32_t> stream = {tokenizer.eos_id()};
@@ -192,7 +192,7 @@ TEST_F(EvaluationTest, DenseAndExpertsAreCompared) {
   request.add_routings(v1::PROMPT_ROUTING);
   const v1::EvaluationResult result = Result(request);
   EXPECT_EQ(result.dataset_dir(), models_->dataset.string());
-  // Routing means nothing to the dense one.
+  // The routing has no meaning for the dense model.
   ASSERT_EQ(result.evaluations_size(), 3);
   EXPECT_FALSE(result.evaluations(0).moe());
   EXPECT_TRUE(result.evaluations(1).moe());
@@ -212,7 +212,7 @@ TEST_F(EvaluationTest, DenseAndExpertsAreCompared) {
     EXPECT_LE(all.loss_difference_interval().low(), all.loss_difference());
     EXPECT_GE(all.loss_difference_interval().high(), all.loss_difference());
   }
-  // The same figures as alone.
+  // The figures are the same as in a separate evaluation.
   EXPECT_EQ(Result(Request({models_->experts})).evaluations(0).total().DebugString(),
             result.evaluations(1).total().DebugString());
 }
@@ -265,7 +265,8 @@ TEST_F(EvaluationTest, BootstrapUsesTheSettingsOfTheRequest) {
   ExpectError(request, absl::StatusCode::kInvalidArgument, "bootstrap_samples: got -1");
 }
 
-// Another tokenizer: only files can be scored, documents are the pairs and bytes the measure.
+// With another tokenizer only files can be scored; pairs are documents and the measure is bits per
+// byte.
 TEST_F(EvaluationTest, ModelsOfOtherTokenizersAreComparedByDocument) {
   const fs::path data = NewTextDataset(NewTokenizer("dogs and cats ran 1234567890", 285));
   const fs::path other = NewTextRun(data, 4).root();
@@ -287,7 +288,7 @@ TEST_F(EvaluationTest, ModelsOfOtherTokenizersAreComparedByDocument) {
   ExpectError(request, absl::StatusCode::kInvalidArgument, "cut text differently");
 }
 
-// Another context: other windows of the same tokens.
+// Another context gives other windows of the same tokens.
 TEST_F(EvaluationTest, ModelsOfOtherContextsAreComparedByDocument) {
   const fs::path other = NewTextRun(NewTextDataset(models_->tokenizer, 64), 4).root();
   v1::EvaluateRequest request = Request({models_->experts, other});

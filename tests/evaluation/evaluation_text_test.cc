@@ -60,7 +60,7 @@ TEST_F(EvaluationTextTest, BytesOfADocumentAreItsLength) {
   }
 }
 
-// Each token's bytes are those that it adds to the decoded text.
+// The bytes of a token are those that it adds to the decoded text.
 TEST_F(EvaluationTextTest, BytesOfATokenAreWhatItAddsToTheText) {
   const std::string text = "the dog ran. 12 mats\nand the  cat";
   const std::vector<int32_t> tokens = tokenizer_->Encode(text);
@@ -125,7 +125,7 @@ TEST_F(EvaluationTextTest, WindowsPredictEveryTokenOnce) {
             0);
 }
 
-// A dataset's windows hold one token more than they predict; joined they are the text.
+// A dataset's windows hold one token more than they predict; joined they give the text.
 TEST_F(EvaluationTextTest, HeldoutSplitIsTheTextOfItsDocuments) {
   const fs::path dataset = NewTextDataset(*path_);
   const fs::path file = Write("even.jsonl",

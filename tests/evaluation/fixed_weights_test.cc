@@ -35,7 +35,7 @@ DomainText RandomDomain(const std::string& name, size_t num_tokens, std::mt19937
   return domain;
 }
 
-// Two or three windows each, the last one short. Names are not in their order.
+// Two or three windows per domain, the last one short. Names are not in alphabetical order.
 EvaluationText RandomText(const std::vector<std::string>& names) {
   std::mt19937 random(7);
   EvaluationText text{.domains = {}, .eos_id = 2};
@@ -45,7 +45,7 @@ EvaluationText RandomText(const std::vector<std::string>& names) {
   return text;
 }
 
-// Of a domain, token by token: nats, and by layer the sum of weights over segments with text.
+// Naive sums for a domain, token by token: nats, and by layer the weights over segments with text.
 struct Naive {
   double nats = 0, nats_after = 0;
   double segments = 0;
@@ -107,7 +107,7 @@ TextScore Routed(LanguageModel& model, const EvaluationText& text) {
   return *ScoreText(model, text, {.first_segment_length = kSegment}, [](int64_t) {});
 }
 
-// Checks a score with `weights` against dense models made of `expected`, by domain.
+// Compares a score with `weights` to dense models made of `expected`, by domain.
 void ExpectScoreBy(LanguageModel& model, const EvaluationText& text, v1::FixedWeights weights,
                    const std::vector<ExpertWeights>& expected) {
   const TextScore routed = Routed(model, text);
@@ -169,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(MergingRouters, FixedWeightsTest,
                          testing::Values(v1::CAUSAL_SEGMENT, v1::PREFIX),
                          [](const auto& router) { return v1::Router_Name(router.param); });
 
-// It has no weights to lend.
+// A domain without text has no weights for the others.
 TEST(FixedWeightsOfDomainsTest, DomainWithoutTextIsPassedOver) {
   EvaluationText text = RandomText({"a", "c"});
   std::mt19937 random(1);

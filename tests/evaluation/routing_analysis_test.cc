@@ -28,7 +28,7 @@ const auto kIgnoreProgress = [](int64_t, int64_t) {};
 
 std::string Numbers(std::span<const int32_t> tokens) { return absl::StrJoin(tokens, " "); }
 
-// One decision of one layer, found by routing its window alone.
+// One decision of one layer, computed by routing its window alone.
 struct Decision {
   std::string domain;
   int64_t window;
@@ -54,7 +54,7 @@ std::vector<double> MeanOf(const std::vector<Decision>& decisions, const std::st
   return mean;
 }
 
-// A model whose experts have trained a little, so that its routers decide.
+// A model whose experts have trained briefly, so that its routers differ from uniform.
 class RoutingAnalysisTest : public testing::Test {
  protected:
   RoutingAnalysisTest() : dataset_(NewDirectory("data")) {
@@ -63,7 +63,7 @@ class RoutingAnalysisTest : public testing::Test {
     v1::RunSpec spec = TinySpec(dataset_, 8);
     spec.mutable_upcycling()->set_dense_fraction(-1);
     model_ = std::move(InitialState(spec, 0)->model);
-    // Sharper routers than at the start.
+    // Routers sharper than at initialization.
     for (Parameter& parameter : model_->parameters()) {
       if (!parameter.name.ends_with("mlp.router.weight")) continue;
       for (float& value : parameter.value) value *= 20;
@@ -160,7 +160,7 @@ TEST_F(RoutingAnalysisTest, ShowsTheRouterInputsWithTheHighestWeights) {
   }
 }
 
-// EOS is 2 here; every window of the fixture gets one behind its tenth token.
+// EOS is 2 here; every window of the fixture gets one after its tenth token.
 TEST_F(RoutingAnalysisTest, CountsTheDocumentsOfTheSplit) {
   auto writer = IndexedDatasetWriter::Create(dataset_ / "heldout" / "odd", 64);
   const int32_t eos = ReadDatasetInfo(dataset_)->eos_id;

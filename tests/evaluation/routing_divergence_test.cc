@@ -18,7 +18,7 @@ std::vector<double> RandomDistribution(size_t size, std::mt19937* random) {
   return weights;
 }
 
-// The mean of KL(distribution || mean of all), its other definition.
+// The other definition: the mean of KL(distribution || mean of all).
 double SlowDivergence(const std::vector<std::vector<double>>& distributions) {
   const double count = static_cast<double>(distributions.size());
   double divergence = 0;

@@ -45,7 +45,7 @@ TEST(ScoreSummaryTest, FiguresAreRatiosOfSums) {
   EXPECT_DOUBLE_EQ(a.loss_after_first_segment(), 1);
   EXPECT_DOUBLE_EQ(a.perplexity_after_first_segment(), std::exp(1));
   EXPECT_DOUBLE_EQ(a.bits_per_byte_after_first_segment(), 12 / kLn2 / 44);
-  // Of two windows the extremes are both twice the same one.
+  // With two windows, the extreme resamples draw the same window twice.
   EXPECT_DOUBLE_EQ(a.perplexity_after_first_segment_interval().low(), std::exp(0.5));
   EXPECT_DOUBLE_EQ(a.perplexity_after_first_segment_interval().high(), std::exp(1.5));
   EXPECT_DOUBLE_EQ(a.perplexity_interval().low(), std::exp(1));

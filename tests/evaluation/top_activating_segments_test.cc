@@ -20,7 +20,7 @@ struct Decision {
   std::vector<float> weights;
 };
 
-// Windows of 4 segments; coarse weights, so that many are equal.
+// Windows of 4 segments with coarse weights, so that many are equal.
 std::vector<Decision> RandomDecisions(int experts, std::mt19937* random) {
   std::vector<Decision> decisions;
   for (int32_t domain = 0; domain < 3; ++domain) {
@@ -39,7 +39,7 @@ std::vector<Decision> RandomDecisions(int experts, std::mt19937* random) {
 
 using Key = std::tuple<double, int32_t, int64_t, int32_t>;  // -weight first
 
-// The best of each window, all sorted.
+// Takes the best of each window and sorts all of them.
 std::vector<Key> SlowBest(const std::vector<Decision>& decisions, int expert, size_t count) {
   std::map<std::pair<int32_t, int64_t>, Key> by_window;
   for (const Decision& d : decisions) {

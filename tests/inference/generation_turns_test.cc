@@ -19,7 +19,7 @@ namespace generation_turns_test {
 
 using Weights = std::vector<std::vector<double>>;  // by layer
 
-// Trained once.
+// Trained once for all tests.
 class GenerationTurnsTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -94,7 +94,7 @@ TEST_F(GenerationTurnsTest, ATextDoesNotDependOnOtherTexts) {
   }
 }
 
-// One prompt a round: a text that has begun loses no more than that to those that arrive.
+// A round reads one prompt, so texts in progress wait no longer than that for new ones.
 TEST_F(GenerationTurnsTest, TextsEndInTheOrderInWhichTheyBegan) {
   std::vector<uint64_t> expected;
   for (uint64_t id = 1; id <= 6; ++id) {
@@ -104,8 +104,8 @@ TEST_F(GenerationTurnsTest, TextsEndInTheOrderInWhichTheyBegan) {
     if (id == 1) turns_.Turn();
     expected.push_back(id);
   }
-  // The first needs seven tokens more, and each round reads one prompt of the other five: by the
-  // time it ends, 5 prompts are read and 6 + 5 + 4 + 3 + 2 tokens made for them.
+  // The first text needs seven more tokens, and each round reads one of the other five prompts:
+  // until it ends, 5 prompts are read and 6 + 5 + 4 + 3 + 2 tokens are generated for them.
   while (ended_.empty()) turns_.Turn();
   for (uint64_t id = 2; id <= 6; ++id) EXPECT_LT(num_tokens_[id], 8) << id;
   Finish();
@@ -121,10 +121,10 @@ TEST_F(GenerationTurnsTest, CancelledTextsEndAndErrorsBelongToTheirRequest) {
   Begin(5, cold);
   EXPECT_NE(errors_[5].find("temperature"), std::string::npos) << errors_[5];
   turns_.Turn();
-  EXPECT_TRUE(errors_[3].empty());  // a prompt is looked at in its turn
-  Cancel(1);                        // has begun
-  Cancel(2);                        // has not
-  Cancel(7);                        // is unknown
+  EXPECT_TRUE(errors_[3].empty());  // a prompt is validated in its turn
+  Cancel(1);                        // in progress
+  Cancel(2);                        // not yet begun
+  Cancel(7);                        // unknown
   turns_.Turn();
   EXPECT_NE(errors_[3].find("expected at most 32"), std::string::npos) << errors_[3];
   EXPECT_TRUE(turns_.idle());
@@ -134,7 +134,7 @@ TEST_F(GenerationTurnsTest, CancelledTextsEndAndErrorsBelongToTheirRequest) {
   EXPECT_EQ(ended_, std::vector<uint64_t>{4});
 }
 
-// In one step; greedy, so that the last digits of the logits do not matter.
+// In one step, greedily, so that the last digits of the logits do not matter.
 TEST_F(GenerationTurnsTest, TogetherGivesTheSameTextsAndSeparateErrors) {
   GenerationTurns together(
       *loaded_.model, *loaded_.tokenizer,
@@ -172,7 +172,7 @@ Weights WeightsOf(const std::vector<ExpertMixture>& mixtures) {
   return weights;
 }
 
-// The decoder asked directly, token by token: what it used, whenever that changed.
+// Steps the decoder directly, token by token, and records the mixtures whenever they change.
 std::vector<Weights> MixturesOneByOne(LoadedModel& loaded, const v1::GenerateRequest& request) {
   const auto decoder = loaded.model->NewDecoder(
       request.routing() == v1::SEGMENT_ROUTING ? MergeMode::kSegment : MergeMode::kPrompt);

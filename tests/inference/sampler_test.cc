@@ -17,7 +17,7 @@ std::vector<float> LogitsOf(const std::vector<double>& p) {
   return logits;
 }
 
-// Share of a fine grid of uniforms that picks each token.
+// Returns the share of a fine grid of uniforms that picks each token.
 std::vector<double> Shares(const std::vector<float>& logits, double temperature, double top_p) {
   constexpr int kGrid = 20000;
   std::vector<double> shares(logits.size());
@@ -57,7 +57,7 @@ TEST(SamplerTest, EndsOfTheIntervalAreTokens) {
   EXPECT_EQ(*SampleToken(logits, 1, 1, std::nextafter(1.0, 0.0)), 0);
 }
 
-// The definition: sorted, summed from the top, cut.
+// The definition of nucleus sampling by sorting all tokens.
 int32_t BySorting(const std::vector<float>& logits, double temperature, double top_p,
                   double uniform) {
   const double top = *std::ranges::max_element(logits);
@@ -84,7 +84,7 @@ TEST(SamplerTest, EqualsSortingEveryToken) {
   std::uniform_real_distribution<double> uniform(0, 1);
   for (int round = 0; round < 3000; ++round) {
     std::vector<float> logits(1 + random() % 300);
-    // Whole numbers, so that there are ties.
+    // Integers, so that there are ties.
     for (float& logit : logits) logit = static_cast<float>(random() % 12);
     const double temperature = 0.2 + uniform(random);
     const double top_p = round % 2 == 0 ? 1 : std::max(0.01, uniform(random));

@@ -22,7 +22,7 @@ TEST(TextStreamTest, HoldsBackReplacementCharacters) {
 }
 
 TEST(TextStreamTest, EmitsEachByteOnce) {
-  // What a decoder says while a euro sign arrives byte by byte.
+  // The output of a decoder while a euro sign arrives byte by byte.
   TextStream stream(2);
   std::string all;
   for (const char* text : {"> a", "> a\xEF\xBF\xBD", "> a\xEF\xBF\xBD\xEF\xBF\xBD",

@@ -26,7 +26,7 @@ class TokenTextTest : public testing::Test {
 
 LoadedModel* TokenTextTest::loaded_ = nullptr;
 
-// Byte tokens that make no character, beginnings of texts and all.
+// Includes byte tokens that form no character, and all prefixes of texts.
 TEST_F(TokenTextTest, EqualsDecodingEveryTokenEachTime) {
   std::mt19937 random(5);
   const std::vector<std::string> prompts = {"",   "the cat",         "a ", "caf\xC3\xA9", "\n",
@@ -58,7 +58,7 @@ TEST_F(TokenTextTest, CharactersOfSeveralTokensAreEmittedWhole) {
   EXPECT_EQ(all + text.Finish(), written);
 }
 
-// However long a prompt is, no more of it is read than shows that it does not fit.
+// Only as much of a long prompt is read as shows that it does not fit.
 TEST_F(TokenTextTest, PromptsThatDoNotFitAreRefused) {
   EXPECT_EQ(FittingPromptTokens(tokenizer(), "the cat", 32).value(),
             PromptTokens(tokenizer(), "the cat"));

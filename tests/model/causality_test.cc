@@ -13,8 +13,8 @@ namespace causality_test {
 
 constexpr int64_t kLength = 24, kSegment = 8, kVocab = 50;
 
-// Whether two rows of logits differ. Bit by bit where every position goes through products of the
-// same shape; a chosen expert's batch is as long as it is, and BLAS rounds by its length.
+// Returns whether two rows of logits differ: bit by bit where every position takes part in products
+// of the same shape; the batch of a chosen expert varies in length, and BLAS rounds by its length.
 bool Differ(const v1::ModelConfig& config, const float* a, const float* b) {
   const bool sparse = UsesExperts(config) && !MergesExperts(config.routing());
   const float tolerance = sparse ? 1e-5f : 0;
@@ -22,7 +22,7 @@ bool Differ(const v1::ModelConfig& config, const float* a, const float* b) {
                      [&](float x, float y) { return std::abs(x - y) <= tolerance; });
 }
 
-// Positions whose logits differ after token `at` has changed.
+// Returns the positions whose logits differ after token `at` has changed.
 std::vector<bool> ChangedPositions(LanguageModel& model, std::vector<int32_t> tokens, int64_t at) {
   const std::vector<float> before = model.Logits(tokens, 1).value();
   tokens[at] = (tokens[at] + 1) % kVocab;
@@ -60,8 +60,8 @@ TEST_P(CausalityTest, NoLogitBeforeAChangedTokenChanges) {
     for (int64_t at = 0; at < kLength; ++at) {
       const std::vector<bool> changed = ChangedPositions(*model, tokens, at);
       EXPECT_TRUE(changed[at]) << "trial " << trial << " position " << at;
-      // Self routing lets the first segment see its own later tokens; what comes
-      // before a later segment is never touched.
+      // Self routing uses later tokens of the first segment within that segment; positions before
+      // any later segment are not affected.
       const bool exempt = GetParam().first_segment == v1::SELF_STOP_GRADIENT && at < kSegment &&
                           GetParam().router != v1::EXPERT_CHOICE_TOKEN;
       EXPECT_FALSE(AnyBefore(changed, exempt ? 0 : at)) << "trial " << trial << " position " << at;
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
                     CausalityCase{v1::UNIFORM, v1::EXPERT_CHOICE_SEGMENT},
                     CausalityCase{v1::SELF_STOP_GRADIENT, v1::EXPERT_CHOICE_TOKEN}));
 
-// So that the exemption above is about something, and routing is live at all.
+// Shows that the exemption above has an effect, and that routing is active.
 TEST(CausalityTest, SelfRoutingLeaksTheFutureWithinTheFirstSegmentOnly) {
   std::mt19937 random(18);
   const auto model = SharpModel(SmallModelConfig(4), 1);

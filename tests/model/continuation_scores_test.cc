@@ -24,7 +24,7 @@ double LogProbability(const std::vector<float>& logits, int32_t token) {
   return logits[token] - std::log(sum);
 }
 
-// One token after the other, with a decoder of its own.
+// Scores one token at a time, with a separate decoder.
 std::vector<float> StepByStep(LanguageModel& model, MergeMode mode, std::span<const int32_t> prompt,
                               const std::vector<int32_t>& continuation) {
   const auto decoder = model.NewDecoder(mode);
@@ -40,7 +40,7 @@ class ContinuationScoresTest : public testing::Test {
  protected:
   std::vector<int32_t> Tokens(size_t count) { return RandomTokens(count, kVocab, &random_); }
 
-  // One token, all that fits, and lengths between, in random order.
+  // Returns one token, all that fits, and lengths between, in random order.
   Continuations RandomContinuations(size_t room) {
     Continuations all = {Tokens(1), Tokens(room)};
     for (int i = 0; i < 3; ++i) all.push_back(Tokens(1 + random_() % room));
@@ -99,7 +99,7 @@ TEST_F(ContinuationScoresTest, EqualTokenByTokenWithUniformFirstSegmentAndOneTok
   }
 }
 
-// After steps it is the sequence so far that goes on, not the prompt.
+// After steps, continuations follow the current sequence, not the prompt.
 TEST_F(ContinuationScoresTest, ContinueAfterSteps) {
   const auto model = SharpModel(SmallModelConfig(4), 10);
   for (MergeMode mode : kModes) {
@@ -133,7 +133,7 @@ TEST_F(ContinuationScoresTest, LeaveTheSequenceUnchanged) {
   }
 }
 
-// More positions than one group of the batch holds, and more queries than a block of attention.
+// More positions than one group of the batch, and more queries than a block of attention.
 TEST_F(ContinuationScoresTest, EqualTokenByTokenForManyAndLongContinuations) {
   v1::ModelConfig config = SmallModelConfig(4);
   config.set_sequence_length(700);

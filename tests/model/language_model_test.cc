@@ -119,7 +119,7 @@ TEST(LanguageModelTest, TrainingLossEqualsEvaluationLoss) {
   }
 }
 
-// What expert choice compares in training is not known outside it.
+// Expert choice compares the whole sequence in training, which is not possible elsewhere.
 TEST(LanguageModelTest, ExpertChoiceScoresCausallyOutsideTraining) {
   for (v1::Router router : {v1::EXPERT_CHOICE_SEGMENT, v1::EXPERT_CHOICE_TOKEN}) {
     const auto model = SharpModel(SmallModelConfig(4, router), 6);
@@ -218,7 +218,7 @@ TEST(LanguageModelTest, GradientDescentLearnsABatch) {
   }
 }
 
-// The training loop reports it with the step and the instances; here it only has to come out.
+// The training loop reports the step and the instances; the model only has to pass NaN on.
 TEST(LanguageModelTest, NanRoutingWeightsPropagate) {
   for (v1::Router router : kRouters) {
     const auto model = LanguageModel::Create(SmallModelConfig(4, router), 18).value();
@@ -259,8 +259,8 @@ TEST(LanguageModelTest, BadBatchesAreErrors) {
               HasSubstr("at most sequence_length 24"));
 }
 
-#ifndef BRAID_ASAN  // Its allocator aborts instead of failing.
-// More than a 47-bit address space, so that no machine grants it.
+#ifndef BRAID_ASAN  // ASan's allocator aborts instead of failing.
+// Larger than a 47-bit address space, so that no machine can allocate it.
 TEST(LanguageModelTest, TooLargeForMemoryIsAnError) {
   v1::ModelConfig config;
   config.set_num_layers(4096);
@@ -271,9 +271,9 @@ TEST(LanguageModelTest, TooLargeForMemoryIsAnError) {
 }
 #endif
 
-// Parts are copied when they are reported, and must not change afterwards. Accumulates
-// on top of an earlier micro-batch; a tied head adds to the embedding at the start of
-// backward already.
+// Parts are copied when they are reported, and must not change afterwards. The call accumulates on
+// top of an earlier micro-batch; a tied head adds to the embedding already at the start of
+// backward.
 TEST(LanguageModelTest, ReportsEachPartOfTheGradientsOnceWhenItIsComplete) {
   for (const int num_experts : {1, 4}) {
     for (const bool tie : {false, true}) {
@@ -304,7 +304,7 @@ TEST(LanguageModelTest, ReportsEachPartOfTheGradientsOnceWhenItIsComplete) {
   }
 }
 
-// Not after the call that asked.
+// Later calls do not report.
 TEST(LanguageModelTest, ReportsGradientsOnlyDuringTheCallThatRequestsThem) {
   const auto model = LanguageModel::Create(SmallModelConfig(4), 3).value();
   const Batch batch = RandomBatch(2, 4);

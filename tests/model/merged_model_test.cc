@@ -18,7 +18,7 @@ namespace merged_model_test {
 using testing::HasSubstr;
 using Weights = std::vector<std::vector<double>>;
 
-// One sequence of L 24, and what to predict in it.
+// One sequence of L 24 and its targets.
 struct Text {
   explicit Text(uint32_t seed) : random(seed) {}
   std::mt19937 random;
@@ -26,12 +26,12 @@ struct Text {
   std::vector<int32_t> targets = RandomTokens(24, 50, &random);
 };
 
-// [L] nats.
+// Returns the losses, [L] nats.
 std::vector<float> Losses(LanguageModel& model, const Text& text) {
   return model.Evaluate(text.inputs, text.targets, 1, MergeMode::kSegment, false)->token_loss;
 }
 
-// Rows that sum to 1.
+// Returns rows that sum to 1.
 Weights RandomWeights(size_t layers, size_t experts, std::mt19937* random) {
   std::uniform_real_distribution<double> uniform;
   Weights weights(layers, std::vector<double>(experts));
@@ -67,7 +67,7 @@ TEST(MergedModelTest, EqualWeightsAreTheRoutingOfARouterOfZeros) {
   EXPECT_LT(MaxDifference(merged, Losses(*model, text)), 1e-5);
 }
 
-// A prefix router makes one decision for a sequence: its weights make the model of that sequence.
+// A prefix router makes one decision per sequence, so its weights give the model of that sequence.
 TEST(MergedModelTest, WeightsOfAPrefixRouterGiveItsLossOfEveryToken) {
   const auto model = SharpModel(SmallModelConfig(4, v1::PREFIX), 6);
   const Text text(43);
@@ -81,7 +81,7 @@ TEST(MergedModelTest, WeightsOfAPrefixRouterGiveItsLossOfEveryToken) {
   EXPECT_LT(MaxDifference(Losses(*merged, text), own.token_loss), 1e-5);
 }
 
-// Sums in double, by name, into a dense model.
+// Computes the sums in double precision, by name, into a dense model.
 std::unique_ptr<LanguageModel> MergedByHand(LanguageModel& model, const Weights& weights,
                                             const std::vector<int>& layers) {
   auto dense = LanguageModel::Create(DenseCounterpart(model.config()), 99).value();

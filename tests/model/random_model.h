@@ -11,19 +11,20 @@
 
 namespace braid {
 
-// 2 layers, D 16, 2 heads, F 24, V 50, L 24, S 8; dense for one expert.
+// Returns a configuration with 2 layers, D 16, 2 heads, F 24, V 50, L 24, S 8; dense for one
+// expert.
 v1::ModelConfig SmallModelConfig(int num_experts);
 
-// The same with another router and, when listed, experts in these layers only.
+// The same with another router and, if listed, experts in these layers only.
 v1::ModelConfig SmallModelConfig(int num_experts, v1::Router router,
                                  const std::vector<int>& moe_layers = {});
 
-// Initial weights of `seed`, with routers scaled up so that routing matters.
+// Returns a model with initial weights of `seed` and routers scaled up so that routing matters.
 std::unique_ptr<LanguageModel> SharpModel(const v1::ModelConfig& config, uint64_t seed);
 
 std::vector<int32_t> RandomTokens(size_t count, int vocab_size, std::mt19937* random);
 
-// Largest absolute difference of two equally long vectors, from `begin` on.
+// Returns the largest absolute difference of two vectors of equal length, from `begin` on.
 double MaxDifference(const std::vector<float>& a, const std::vector<float>& b, size_t begin = 0);
 
 }  // namespace braid

@@ -41,7 +41,7 @@ at::Tensor ReferenceRoute(const at::Tensor& mean, const at::Tensor& router,
   return at::softmax(at::mv(router, input), 0);
 }
 
-// One row of routing weights a segment of one sequence, as Algorithm 1 says.
+// Returns one row of routing weights per segment of one sequence (Algorithm 1).
 std::vector<at::Tensor> ReferenceSegmentRows(const v1::RoutingConfig& routing,
                                              const at::Tensor& router,
                                              const std::vector<at::Tensor>& segments) {
@@ -67,15 +67,15 @@ struct ReferenceExpertWeights {
             p.at(mlp + "experts.up_proj.weight"), p.at(mlp + "experts.down_proj.weight_t")};
   }
 
-  // Expert e on rows x [T, D].
+  // Applies expert e to the rows x [T, D].
   at::Tensor Apply(int64_t e, const at::Tensor& x) const {
     const at::Tensor g = at::matmul(x, gate[e].t());
     return at::matmul(g * at::sigmoid(g) * at::matmul(x, up[e].t()), down[e]);
   }
 };
 
-// Experts averaged for each segment of one sequence x [L, D]. Prefix routing repeats the row of
-// the second segment, which is that of the first with a gradient.
+// Merges experts for each segment of one sequence x [L, D]. Prefix routing repeats the row of the
+// second segment, which is that of the first with a gradient.
 at::Tensor ReferenceMerged(const v1::RoutingConfig& routing, const ReferenceExpertWeights& w,
                            const at::Tensor& x) {
   const std::vector<at::Tensor> segments = x.split(routing.segment_length(), 0);
@@ -89,8 +89,8 @@ at::Tensor ReferenceMerged(const v1::RoutingConfig& routing, const ReferenceExpe
   return at::cat(outputs);
 }
 
-// The `capacity` decisions that score highest with expert e, by looking for the best one that is
-// left again and again; the lowest index wins a tie.
+// Returns the `capacity` decisions with the highest scores for expert e, by repeated search for the
+// best remaining one; ties go to the lowest index.
 std::vector<size_t> ReferenceChoice(const std::vector<at::Tensor>& rows, int64_t e,
                                     int64_t capacity) {
   std::vector<size_t> chosen;
@@ -107,8 +107,8 @@ std::vector<size_t> ReferenceChoice(const std::vector<at::Tensor>& rows, int64_t
   return chosen;
 }
 
-// Expert choice for one sequence x [L, D]: decisions are the pieces of the sequence, and each
-// expert adds its scaled output to those that it chose.
+// Expert choice for one sequence x [L, D]: decisions are parts of the sequence, and each expert
+// adds its scaled output to those that it chose.
 at::Tensor ReferenceChosen(const v1::RoutingConfig& routing, const ReferenceExpertWeights& w,
                            const at::Tensor& x) {
   const bool by_token = routing.router() == v1::EXPERT_CHOICE_TOKEN;
@@ -143,7 +143,7 @@ at::Tensor ReferenceDense(const Parameters& p, const std::string& mlp, const at:
 at::Tensor ReferenceFfn(const v1::ModelConfig& config, const Parameters& p, const std::string& mlp,
                         const at::Tensor& x) {
   const v1::RoutingConfig& routing = config.routing();
-  // A layer is what its parameters say it is.
+  // The parameters determine the kind of a layer.
   if (p.find(mlp + "router.weight") == p.end()) return ReferenceDense(p, mlp, x);
   const bool merged = routing.router() == v1::CAUSAL_SEGMENT || routing.router() == v1::PREFIX;
   const ReferenceExpertWeights w = ReferenceExpertWeights::Of(p, mlp);

@@ -1,5 +1,5 @@
-// The model as its equations read, from elementary differentiable operations:
-// whole score matrices, a loop over experts, no shared code with trainer/.
+// The model by its equations, from elementary differentiable operations: whole score matrices, a
+// loop over experts, no code shared with model/.
 #ifndef BRAID_TESTS_MODEL_REFERENCE_TRANSFORMER_H_
 #define BRAID_TESTS_MODEL_REFERENCE_TRANSFORMER_H_
 
@@ -12,11 +12,11 @@
 
 namespace braid {
 
-// qkv [B, L, 3D] -> [B, L, D]: RoPE (rotate half), causal softmax attention.
+// Returns causal softmax attention with RoPE (rotate half): qkv [B, L, 3D] -> [B, L, D].
 at::Tensor ReferenceAttention(const at::Tensor& qkv, int64_t num_heads, double theta);
 
-// Sum of the token losses of tokens [B, L] against targets [B, L], routed as in
-// training; parameters by name. The last segment may be partial.
+// Returns the sum of the token losses of tokens [B, L] against targets [B, L], routed as in
+// training, with parameters by name. The last segment may be partial.
 at::Tensor ReferenceLoss(const v1::ModelConfig& config,
                          const std::map<std::string, at::Tensor>& parameters,
                          const at::Tensor& tokens, const at::Tensor& targets);

@@ -9,17 +9,17 @@
 
 namespace braid {
 
-// Standard normal doubles that require a gradient.
+// Returns standard normal doubles that require a gradient.
 at::Tensor RandomLeaf(at::IntArrayRef shape, double std = 1);
 
-// Gradients of f() with respect to each leaf; clears what was there before.
+// Returns the gradients of f() with respect to each leaf, after clearing earlier ones.
 std::vector<at::Tensor> GradientsOf(const std::function<at::Tensor()>& f,
                                     const std::vector<at::Tensor>& leaves);
 
-// Largest absolute difference of two tensors of one shape.
+// Returns the largest absolute difference of two tensors of the same shape.
 double MaxDifference(const at::Tensor& a, const at::Tensor& b);
 
-// Largest difference between the gradients of the scalar f() and central finite
+// Returns the largest difference between the gradients of the scalar f() and central finite
 // differences at `samples` random elements of every leaf.
 double FiniteDifferenceError(const std::function<at::Tensor()>& f,
                              const std::vector<at::Tensor>& leaves, int samples);

@@ -51,8 +51,7 @@ v1::ModelConfig SmallConfig(const TransformerCase& c) {
   return ResolveModelConfig(config).value();
 }
 
-// A double-precision model with random weights large enough that nothing is
-// near linear, and one batch.
+// A double-precision model with random weights large enough to make it nonlinear, and one batch.
 class TransformerTest : public testing::TestWithParam<TransformerCase> {
  protected:
   TransformerTest() : config_(SmallConfig(GetParam())) {
@@ -74,7 +73,7 @@ class TransformerTest : public testing::TestWithParam<TransformerCase> {
     return CrossEntropy(states.hidden, weights_.head, targets_.flatten(), 1).total;
   }
 
-  // Leaves of the reference model, by name.
+  // Returns the leaves of the reference model, by name.
   std::map<std::string, at::Tensor> NamedCopies() const {
     std::map<std::string, at::Tensor> copies;
     for (const ParameterSpec& spec : layout_) {
@@ -94,7 +93,7 @@ class TransformerTest : public testing::TestWithParam<TransformerCase> {
     for (const ParameterSpec& spec : layout_) {
       const at::Tensor got = gradients_.narrow(0, spec.offset, spec.size).view(spec.shape);
       const at::Tensor& gradient = parameters.at(spec.name).grad();
-      // A router whose decision nothing uses: the only segment is the first.
+      // The only segment is the first, so no loss depends on the router's decision.
       const bool idle = spec.group == "router" && GetParam().segment_length == 12;
       EXPECT_EQ(got.abs().max().item<double>() > 1e-6, !idle) << spec.name;
       if (idle) continue;
@@ -111,7 +110,7 @@ class TransformerTest : public testing::TestWithParam<TransformerCase> {
 
 TEST_P(TransformerTest, EqualsReferenceForwardAndAllGradients) { ExpectReferenceGradients(); }
 
-// Segments of 4 and 3 then end with one of 2 or 1.
+// Segments of 4 and 3 then end with a segment of 2 or 1.
 TEST_P(TransformerTest, PartialLastSegmentEqualsReference) {
   tokens_ = tokens_.narrow(1, 0, 10).contiguous();
   targets_ = targets_.narrow(1, 0, 10).contiguous();
@@ -125,8 +124,8 @@ TEST_P(TransformerTest, GradientsAccumulateInTheFlatBuffer) {
   EXPECT_LT(MaxDifference(gradients_, once * 2), 1e-9);
 }
 
-// The stop-gradient of self routing is no derivative, so it is left out here. (Who is chosen does
-// not change with a small step.)
+// The stop-gradient of self routing is not a derivative, so it is excluded here. A small step does
+// not change which experts are chosen.
 TEST_P(TransformerTest, GradientsEqualFiniteDifferences) {
   const bool routes_itself = GetParam().router == v1::DENSE ||
                              GetParam().router == v1::EXPERT_CHOICE_TOKEN ||
@@ -149,7 +148,7 @@ TEST_P(TransformerTest, GradientsEqualFiniteDifferences) {
   }
 }
 
-// Outside training every router is causal, expert choice too.
+// Outside training every router is causal, including expert choice.
 TEST_P(TransformerTest, PartialLastSegmentChangesNothingBefore) {
   const at::Tensor whole =
       RunTransformer(config_, weights_, tables_, tokens_, MergeMode::kSegment).hidden;
@@ -159,7 +158,7 @@ TEST_P(TransformerTest, PartialLastSegmentChangesNothingBefore) {
   EXPECT_LT(MaxDifference(cut.view({2, 10, 8}), whole.view({2, 12, 8}).narrow(1, 0, 10)), 1e-12);
 }
 
-// What training looks at: a later token reaches an earlier position through expert choice only.
+// In training, a later token influences an earlier position only through expert choice.
 TEST_P(TransformerTest, TrainingIsCausalExceptForExpertChoice) {
   const auto router = GetParam().router;
   const int64_t first = GetParam().first_segment == v1::UNIFORM ? 0 : GetParam().segment_length;
@@ -173,7 +172,7 @@ TEST_P(TransformerTest, TrainingIsCausalExceptForExpertChoice) {
     tokens_[0][at] = (tokens_[0][at] + 1) % 19;
     leaked |= !at::equal(before.narrow(0, 0, at), hidden().narrow(0, 0, at));
   }
-  // Segments may be chosen alike with either token.
+  // The same segments may be chosen with either token.
   if (router == v1::EXPERT_CHOICE_SEGMENT) return;
   EXPECT_EQ(leaked, router == v1::EXPERT_CHOICE_TOKEN);
 }

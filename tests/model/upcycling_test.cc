@@ -30,7 +30,7 @@ TEST(UpcyclingTest, LossAfterEqualsLossBefore) {
   }
 }
 
-// Experts of expert choice are scaled by their scores, so the function does change.
+// Expert choice scales outputs by scores, so the function changes.
 TEST(UpcyclingTest, ExpertChoiceStartsFromCopiesToo) {
   const auto dense = LanguageModel::Create(SmallModelConfig(1), 3).value();
   const auto experts = Upcycle(*dense, SmallModelConfig(4, v1::EXPERT_CHOICE_TOKEN), 3).value();
@@ -43,8 +43,8 @@ TEST(UpcyclingTest, ExpertChoiceStartsFromCopiesToo) {
   }
 }
 
-// The reason why moments carry over as m/E: the experts' gradients add up to
-// the gradient of the dense matrix, and shared gradients are the same.
+// Why moments carry over as m/E: the experts' gradients add up to the gradient of the dense matrix,
+// and shared gradients are unchanged.
 TEST(UpcyclingTest, ExpertGradientsAddUpToTheDenseGradient) {
   std::mt19937 random(32);
   const auto dense = LanguageModel::Create(SmallModelConfig(1), 4).value();

@@ -25,7 +25,7 @@ using testing::HasSubstr;
 constexpr const char* kFiles[] = {"model.safetensors", "optimizer.safetensors", "state.json",
                                   "model.textproto",   "tokenizer.model",       "manifest.json"};
 
-// Three tensors whose elements, and those of their moments, are all different.
+// Three tensors; all elements, including those of their moments, are different.
 struct Values {
   explicit Values(float first = 0) : weights(kSize), m(kSize), v(kSize) {
     std::iota(weights.begin(), weights.end(), first);
@@ -55,7 +55,7 @@ class CheckpointTest : public testing::Test {
     EXPECT_TRUE(WriteFileAtomically(root_ / "tokenizer.model", "tokens").ok());
   }
 
-  // What rank `rank` of `world_size` saves; it holds no other moments than its own.
+  // Returns what rank `rank` of `world_size` saves; it holds only its own moments.
   CheckpointSource Source(int64_t step, Values* values, int rank, int world_size) {
     CheckpointSource source;
     source.state.step = step;
@@ -135,7 +135,7 @@ TEST_F(CheckpointTest, ReadsBackWhatWasWritten) {
   EXPECT_EQ(*ReadFile(path / "tokenizer.model"), "tokens");
 }
 
-// Written by W ranks and read by R, each of which asks for its own moments only.
+// Written by W ranks and read by R ranks, each of which reads only its own moments.
 TEST_F(CheckpointTest, AnyNumberOfRanksReadsWhatAnyOtherWrote) {
   const Values expected(300);
   for (int writers : {1, 2, 3, 4, 7}) {
@@ -216,7 +216,8 @@ TEST_F(CheckpointTest, NamesATensorOfAnotherShape) {
               HasSubstr("lacks tensor d"));
 }
 
-// The same number of elements in another order would be read without any other sign.
+// Without the layout fingerprint, tensors in another order with the same number of elements would
+// be read without an error.
 TEST_F(CheckpointTest, RefusesMomentsOfOtherTensors) {
   Save(7);
   Values values;
@@ -299,8 +300,8 @@ TEST_F(CheckpointTest, RotationKeepsTheNewestAndClearsLeftovers) {
   EXPECT_THAT(Names(), testing::ElementsAre("step-00000003", "step-00000004"));
 }
 
-// It neither pushes out the one just written, nor is removed: a rank that was given up may write
-// while another attempt is further.
+// A later checkpoint neither replaces the one just written nor is removed: a superseded rank may
+// write while another attempt is further ahead.
 TEST_F(CheckpointTest, RotationKeepsLaterCheckpoints) {
   for (int64_t step : {10, 15, 25, 20}) Save(step);
   ASSERT_TRUE(RotateCheckpoints(checkpoints_, 20, 2).ok());
@@ -309,7 +310,7 @@ TEST_F(CheckpointTest, RotationKeepsLaterCheckpoints) {
   EXPECT_THAT(Names(), testing::ElementsAre("step-00000015"));
 }
 
-// As when another attempt begins between publishing and rotating.
+// Another attempt may begin between publishing and rotating.
 TEST_F(CheckpointTest, RotatesOnlyWhatItOwns) {
   for (int64_t step : {10, 15}) Save(step);
   keep_last_ = 1;
@@ -319,7 +320,7 @@ TEST_F(CheckpointTest, RotatesOnlyWhatItOwns) {
   EXPECT_THAT(Names(), testing::ElementsAre("step-00000010", "step-00000015", "step-00000020"));
 }
 
-// A rank that cannot write stops all, whichever it is.
+// A rank that cannot write fails all ranks, whichever rank it is.
 TEST_F(CheckpointTest, LeavesNothingOfAFailedAttempt) {
   Save(2);
   fs::remove(root_ / "tokenizer.model");

@@ -35,7 +35,7 @@ TEST(PermutedIndexTest, OriginalIndexInvertsIt) {
   }
 }
 
-// Over many keys every index goes everywhere about equally often.
+// Over many keys, every index is mapped to every other about equally often.
 TEST(PermutedIndexTest, SpreadsEvenly) {
   constexpr int kSize = 10, kKeys = 20000;
   std::vector<int> counts(kSize);

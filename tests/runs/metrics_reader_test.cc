@@ -80,7 +80,7 @@ TEST(MetricsLineTest, ParsesWhatProtobufParses) {
   }
   for (const std::string& line : lines) {
     v1::StepMetrics metrics;
-    metrics.set_gradient_norm(7);  // what was there before has no influence
+    metrics.set_gradient_norm(7);  // previous contents have no influence
     ASSERT_TRUE(ParseMetricsLine(line, &metrics)) << line;
     EXPECT_EQ(metrics.DebugString(), ParsedByProtobuf(line).DebugString()) << line;
   }

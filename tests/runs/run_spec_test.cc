@@ -58,7 +58,8 @@ TEST_F(RunSpecTest, FillsEveryDefault) {
   EXPECT_FALSE(spec->name().empty());
 }
 
-// A dense model is where merged experts start, not where scaled ones do.
+// Merged experts can start from a dense model; expert choice, which scales outputs by scores,
+// cannot.
 TEST_F(RunSpecTest, DenseWarmUpIsTheDefaultOfMergingRoutersOnly) {
   const auto fraction = [&](v1::Router router, double asked) {
     v1::RunSpec spec = spec_;

@@ -10,7 +10,7 @@
 namespace braid {
 namespace adamw_test {
 
-// The update of one element, as the paper writes it, in double.
+// The update of one element in double precision, as the paper writes it.
 struct Scalar {
   double value = 0, m = 0, v = 0;
 
@@ -50,7 +50,7 @@ TEST(AdamwTest, MatchesTheScalarFormulaWithDecay) { CompareWithScalar(37, true);
 TEST(AdamwTest, MatchesTheScalarFormulaWithoutDecay) { CompareWithScalar(37, false); }
 TEST(AdamwTest, MatchesTheScalarFormulaOnThreads) { CompareWithScalar(40001, true); }
 
-// As the shards of several ranks do.
+// The shards of ranks cut parameters in this way.
 TEST(AdamwTest, CuttingAParameterChangesNoBit) {
   std::mt19937 random(4);
   std::normal_distribution<float> normal;

@@ -1,4 +1,5 @@
-// Whatever happens to the bytes of a checkpoint is found and named, and the one before it used.
+// Any damage to the bytes of a checkpoint is found and reported, and the previous checkpoint is
+// used.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@ namespace checkpoint_damage_test {
 
 namespace fs = std::filesystem;
 
-// A checkpoint by two ranks, as small as they come, and one before it.
+// A small checkpoint by two ranks, and one before it.
 class CheckpointDamageTest : public testing::Test {
  protected:
   CheckpointDamageTest() : root_(NewDirectory("damage")), checkpoints_(root_ / "checkpoints") {
@@ -56,7 +57,7 @@ class CheckpointDamageTest : public testing::Test {
     return status.ok() ? writer.Finish() : status;
   }
 
-  // Says which file of the newest is bad.
+  // Expects the warning to name the damaged file of the newest checkpoint.
   void ExpectNamed(const fs::path& file, const std::string& what) {
     const absl::Status status = VerifyCheckpoint(newest_);
     if (!status.ok() && absl::StrContains(status.message(), file.string())) return;

@@ -1,5 +1,5 @@
-// File systems that fail while a checkpoint is written: the run stops, says why, keeps what
-// was good, and goes on to the same bits once they work again.
+// File systems that fail while a checkpoint is written: the run stops with an error, published
+// checkpoints remain, and a resumed run gives the same bits.
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -62,7 +62,7 @@ class CheckpointFailureTest : public testing::Test {
     EXPECT_EQ(NewestWeights(run), weights_);
   }
 
-  // Fails the second checkpoint at each of the calls named.
+  // Makes the given calls of the second checkpoint fail, one at a time.
   void ExpectCleanStop(const std::string& call, int error, const std::string& message) {
     int tried = 0;
     for (const auto& [event, count] : events_) {
@@ -107,7 +107,7 @@ TEST_F(CheckpointFailureTest, ReadOnlyFileSystemStopsTheRun) {
   ExpectCleanStop("rename", EROFS, "Read-only file system");
 }
 
-// The limit lets the dense model pass and stops the first checkpoint with experts.
+// The limit permits the dense model and fails at the first checkpoint with experts.
 TEST_F(CheckpointFailureTest, FileSizeLimitStopsTheRun) {
   spec_.mutable_checkpoint()->set_every_steps(1);
   const RunDirectory whole(NewDirectory("whole"));
@@ -127,7 +127,7 @@ TEST_F(CheckpointFailureTest, FileSizeLimitStopsTheRun) {
   ExpectSameBitsAfterResume(run_);
 }
 
-// With real permissions: the child gives up root for the user nobody.
+// Uses real permissions: the child changes to an unprivileged user.
 TEST_F(CheckpointFailureTest, ReadOnlyDirectoryStopsTheRun) {
   Fault killed;
   killed.event = "write /metrics.jsonl";
@@ -153,7 +153,7 @@ TEST_F(CheckpointFailureTest, ReadOnlyDirectoryStopsTheRun) {
   ExpectSameBitsAfterResume(run_);
 }
 
-// A rank that fails at something else takes its writer and the other ranks with it.
+// A rank that fails elsewhere ends its own writer and the other ranks.
 TEST_F(CheckpointFailureTest, AFailureElsewhereEndsAllRanksAndWriters) {
   for (int rank : {0, 1}) {
     for (int64_t occurrence : {3, 4, 5, 6}) {

@@ -24,7 +24,7 @@ using testing::HasSubstr;
 
 constexpr size_t kSize = 64;
 
-// Holds the calls that change a file until it is let go.
+// Blocks all calls that change a file until it is opened.
 class Gate {
  public:
   Gate(std::string call, std::string part) {
@@ -35,7 +35,7 @@ class Gate {
   }
   ~Gate() { WatchFileCalls(nullptr); }
 
-  // Until a call has come.
+  // Waits until a call has arrived.
   void Await() {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, kDeadline, [&] { return held_; }));
@@ -165,8 +165,8 @@ TEST_F(CheckpointWriterTest, TheEndOfTheRunCancelsTheCheckpointInProgress) {
     CheckpointWriter writer(&alone_, Settings());
     ASSERT_TRUE(writer.Start(Source(3)).ok());
     gate.Await();
-    // Opened when the destructor has asked to stop, or a little before: the thread may then
-    // write all its files, but not publish them.
+    // Opened at about the time when the destructor requests the stop: the thread may then write all
+    // its files, but must not publish them.
     std::thread([&gate] { gate.Open(); }).join();
   }
   EXPECT_FALSE(Published(3));
@@ -174,7 +174,7 @@ TEST_F(CheckpointWriterTest, TheEndOfTheRunCancelsTheCheckpointInProgress) {
   EXPECT_TRUE(fs::is_empty(checkpoints_));
 }
 
-// A directory of another attempt at the same step, still being written to, is no obstacle.
+// The directory of another attempt at the same step, still being written, does not interfere.
 TEST_F(CheckpointWriterTest, AttemptsDoNotShareFiles) {
   const fs::path other = StagingPath(checkpoints_, 3, "0b");
   fs::create_directories(other);

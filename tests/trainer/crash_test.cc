@@ -1,5 +1,5 @@
-// Runs that are killed anywhere, and what they resume to. BRAID_KILL_POINTS in the environment
-// is the least number of points; by default every event once.
+// Kills runs at many points and compares what they resume to. BRAID_KILL_POINTS in the environment
+// is the minimum number of points; by default every event occurs once.
 #include <algorithm>
 #include <cstdlib>
 #include <set>
@@ -43,7 +43,7 @@ class CrashTest : public testing::Test {
     return spec;
   }
 
-  // A run that nothing happened to.
+  // A run without faults.
   struct Undisturbed {
     std::string losses, weights;
     std::map<std::string, int64_t> events;
@@ -55,7 +55,7 @@ class CrashTest : public testing::Test {
     return {LossLines(run), NewestWeights(run), result.events};
   }
 
-  // Every checkpoint that has its final name is whole.
+  // Expects every checkpoint with its final name to be complete.
   static void ExpectNothingHalf(const RunDirectory& run) {
     std::error_code none_yet;
     for (const auto& entry : fs::directory_iterator(run.checkpoints(), none_yet)) {
@@ -74,7 +74,7 @@ class CrashTest : public testing::Test {
     return text;
   }
 
-  // Killed at `points`, one after another, then left to itself.
+  // Kills the run at each of `points` in turn, then lets it finish.
   void ExpectSameBits(const v1::RunSpec& spec, const std::vector<Fault>& points,
                       const Undisturbed& whole,
                       const RunDirectory& run = RunDirectory(NewDirectory("run"))) {
@@ -90,7 +90,8 @@ class CrashTest : public testing::Test {
     ASSERT_EQ(NewestWeights(run), whole.weights) << Describe(points);
   }
 
-  // Each event once, then more of each until there are enough; ranks linger at every third.
+  // Returns each event once, then more occurrences of each until there are enough; every third has
+  // ranks that linger.
   static std::vector<Fault> PointsOf(const std::map<std::string, int64_t>& events, size_t least) {
     std::vector<Fault> points;
     for (uint64_t round = 0; points.size() < least || round == 0; ++round) {
@@ -132,12 +133,12 @@ TEST_F(CrashTest, KilledAtAnyEventResumesToTheSameBits) {
     ExpectSameBits(spec, {point}, whole);
     if (HasFatalFailure()) return;
   }
-  // Counts of events depend on timing a little.
+  // Event counts depend slightly on timing.
   EXPECT_GE(num_killed_, std::max(LeastPoints(), points.size() * 9 / 10));
   RecordProperty("kill_points", static_cast<int>(num_killed_));
 }
 
-// The first kill leaves a checkpoint without a manifest, which the second meets half removed.
+// The first kill leaves a checkpoint without a manifest; the second interrupts its removal.
 TEST_F(CrashTest, KilledWhileItCleansUpResumesToTheSameBits) {
   const v1::RunSpec spec = Spec(2);
   const Undisturbed whole = Reference(spec);
@@ -158,7 +159,7 @@ TEST_F(CrashTest, KilledWhileItCleansUpResumesToTheSameBits) {
   }
 }
 
-// In the midst of computing too, and again while it resumes.
+// Includes kills during computation and during a resume.
 TEST_F(CrashTest, KilledAtAnyTimeAgainAndAgainResumesToTheSameBits) {
   for (int world_size : {1, 3}) {
     const v1::RunSpec spec = Spec(world_size);
@@ -177,7 +178,7 @@ TEST_F(CrashTest, KilledAtAnyTimeAgainAndAgainResumesToTheSameBits) {
   }
 }
 
-// 4 ranks, then 2 that keep all moments each, then 3: the batches and the curve of one.
+// 4 ranks, then 2 with replicated moments, then 3: batches and losses equal those of one rank.
 TEST_F(CrashTest, KilledRunContinuesOnOtherNumbersOfRanks) {
   v1::RunSpec spec = Spec(1);
   const RunDirectory alone(NewDirectory("alone")), run(NewDirectory("run"));

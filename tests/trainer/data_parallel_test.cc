@@ -1,5 +1,5 @@
-// Several ranks as threads of one process against one rank: the same batches, the
-// same curve, whatever is sharded and whenever gradients are summed.
+// Compares several ranks, as threads of one process, with one rank: the same batches and the same
+// losses, with every kind of sharding and reduction.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -73,7 +73,7 @@ std::string Describe(const v1::RunSpec& spec) {
                       spec.reduction().after_backward() ? ", after backward" : "");
 }
 
-// Buckets of a kilobyte: some fifty a step.
+// Buckets of one kilobyte give about fifty per step.
 v1::RunSpec Variant(v1::RunSpec spec, int world_size, v1::OptimizerSharding sharding,
                     bool after_backward) {
   spec.set_world_size(world_size);
@@ -85,7 +85,7 @@ v1::RunSpec Variant(v1::RunSpec spec, int world_size, v1::OptimizerSharding shar
   return spec;
 }
 
-// Threads sum in rank order, so sharding changes no bit either.
+// Threads sum in rank order, so sharding does not change any bit.
 void ExpectSameBits(const RunDirectory& a, const RunDirectory& b, const std::string& what) {
   EXPECT_EQ(LossLines(a), LossLines(b)) << what;
   EXPECT_EQ(NewestWeights(a), NewestWeights(b)) << what;
@@ -144,7 +144,7 @@ TEST_F(DataParallelTest, EveryRankKeepsItsShareOfTheMoments) {
   }
 }
 
-// Token 63 has no finite embedding, and only rank 1 reads it, in its second sequence.
+// Token 63 has an embedding that is not finite; only rank 1 reads it, in its second sequence.
 RankBatch WorkWithBadToken(int rank) {
   RankBatch work;
   work.step = 8;
@@ -176,7 +176,7 @@ TEST_F(DataParallelTest, EveryRankReportsTheRankWithTheBadInstance) {
   }
 }
 
-// Scales that keep the loss finite and the FFN's gradients not.
+// Scales weights so that the loss stays finite and the FFN's gradients overflow.
 void MakeGradientsOverflow(LanguageModel& model) {
   const auto scale = [](const Parameter& p, float factor) {
     for (float& x : p.value) x *= factor;

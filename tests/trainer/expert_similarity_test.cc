@@ -23,7 +23,7 @@ double Dot(const std::vector<float>& a, const std::vector<float>& b) {
   return sum;
 }
 
-// Each expert's vector put together, then every pair.
+// Concatenates each expert's vector, then computes every pair.
 double SlowMeanPairwiseCosine(const std::vector<std::vector<float>>& matrices, size_t experts) {
   std::vector<std::vector<float>> vectors(experts);
   for (const std::vector<float>& matrix : matrices) {
@@ -66,11 +66,11 @@ TEST(ExpertSimilarityTest, PairwiseCosinesHaveTheirMeanAndAreSymmetric) {
 TEST(ExpertSimilarityTest, EqualsTheMeanOverAllPairs) {
   std::mt19937 random(3);
   for (const size_t experts : {2, 3, 8, 33}) {
-    // Sizes around those of lanes and blocks.
+    // Sizes near those of lanes and blocks.
     for (const size_t size : {1, 7, 8, 1023, 1024, 2500}) {
       std::vector<std::vector<float>> matrices = {Normals(experts * size, &random),
                                                   Normals(experts * 5, &random)};
-      // Something in common, and lengths of their own.
+      // Experts with a common component and different lengths.
       for (size_t i = 0; i < matrices[0].size(); ++i) {
         matrices[0][i] = (matrices[0][i] + 0.5f) * static_cast<float>(1 + i / size);
       }
@@ -87,7 +87,7 @@ TEST(ExpertSimilarityTest, IdenticalExpertsHaveCosineOne) {
   std::vector<float> matrix;
   for (int copy = 0; copy < 5; ++copy) matrix.insert(matrix.end(), expert.begin(), expert.end());
   EXPECT_NEAR(Cosine({matrix}, 5), 1, 1e-12);
-  for (size_t i = 0; i < 100; ++i) matrix[i] *= 7;  // length does not matter
+  for (size_t i = 0; i < 100; ++i) matrix[i] *= 7;  // the length has no influence
   EXPECT_NEAR(Cosine({matrix}, 5), 1, 1e-12);
 }
 

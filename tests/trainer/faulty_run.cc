@@ -42,7 +42,7 @@ void DieAfter(std::chrono::microseconds delay) {
   }).detach();
 }
 
-// Steps as "N" and attempts as "A": "/checkpoints/step-N.A.tmp/state.json".
+// Replaces steps by "N" and attempts by "A": "/checkpoints/step-N.A.tmp/state.json".
 std::string WithoutNumbers(std::string path) {
   constexpr std::string_view kStep = "/step-", kOld = ".old.tmp", kTemporary = ".tmp";
   size_t at = path.find(kStep);
@@ -61,14 +61,14 @@ std::string EventOf(const FileCall& call, const std::string& root) {
   return absl::StrCat(call.name, " ", WithoutNumbers(call.path.substr(root.size())));
 }
 
-// "/checkpoints" of "pwrite /checkpoints/step-N.A.tmp/state.json".
+// Returns "/checkpoints" for "pwrite /checkpoints/step-N.A.tmp/state.json".
 std::string DirectoryOf(const std::string& event) {
   const size_t begin = event.find('/');
   if (begin == std::string::npos) return "";
   return event.substr(begin, event.find('/', begin + 1) - begin);
 }
 
-// Counts events, and does at the chosen one what was asked.
+// Counts events and injects the fault at the selected one.
 class EventLog {
  public:
   explicit EventLog(Fault fault) : fault_(std::move(fault)) {}
@@ -77,7 +77,7 @@ class EventLog {
     if (Count(event)) Reach(event);
   }
 
-  // The errno for this call, or 0.
+  // Returns the errno for this call, or 0.
   int PassFile(const FileCall& call, const std::string& root) {
     const std::string event = EventOf(call, root);
     if (fault_.error == 0) {
@@ -91,7 +91,7 @@ class EventLog {
                : 0;
   }
 
-  // Step 1 begins; called by any rank.
+  // Records the start of step 1; called by any rank.
   void Begin() {
     if (fault_.after_us > 0) {
       std::call_once(begun_, [&] { DieAfter(std::chrono::microseconds(fault_.after_us)); });
@@ -126,7 +126,7 @@ class EventLog {
   std::map<std::string, int64_t> counts_;
 };
 
-// Tells the log of every call.
+// Reports every call to the log.
 class WatchedCommunicator final : public Communicator {
  public:
   WatchedCommunicator(Communicator* ranks, EventLog* log, std::string thread = "")
@@ -173,7 +173,7 @@ class WatchedCommunicator final : public Communicator {
   Communicator* const ranks_;
   EventLog* const log_;
   const std::string thread_;
-  std::unique_ptr<Communicator> owned_;  // of a duplicate
+  std::unique_ptr<Communicator> owned_;  // set for a duplicate
 };
 
 absl::Status TrainRank(Communicator& ranks, const RunDirectory& run, const v1::RunSpec& spec,
@@ -208,7 +208,7 @@ absl::Status Train(const RunDirectory& run, const v1::RunSpec& spec, EventLog* l
   return absl::OkStatus();
 }
 
-// What the child leaves for its parent: code, message, then "count event" lines.
+// The child's result file: code, message, then "count event" lines.
 [[noreturn]] void RunChild(const RunDirectory& run, const v1::RunSpec& spec, const Fault& fault,
                            const std::filesystem::path& report) {
   EventLog log(fault);

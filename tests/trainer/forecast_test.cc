@@ -1,4 +1,4 @@
-// What is foreseen against what runs do: memory of a state, bytes that ranks send.
+// Compares forecasts with real runs: memory of the state, bytes that ranks send.
 #include "runs/forecast.h"
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@
 namespace braid {
 namespace forecast_test {
 
-// Bytes of floats that this rank sends, by the least that each call can take: a
-// ring for what goes to all, once to the root for a sum on one rank.
+// Counts the bytes of floats that this rank sends with the cheapest algorithm for each call: a ring
+// for results on all ranks, one transfer to the root for a sum on one rank.
 class CountingCommunicator final : public Communicator {
  public:
   CountingCommunicator(Communicator* ranks, std::shared_ptr<std::atomic<double>> sent)
@@ -66,7 +66,7 @@ class CountingCommunicator final : public Communicator {
 };
 
 struct Measured {
-  double sent_bytes = 0;  // by an average rank in a step
+  double sent_bytes = 0;  // by an average rank in one step
   int64_t weight_bytes = 0, gradient_bytes = 0;
   int64_t moment_bytes = 0;  // of rank 0
 };

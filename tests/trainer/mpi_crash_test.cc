@@ -1,5 +1,5 @@
-// Ranks of the real program under mpirun that are killed, or asked to stop. BRAID_KILL_POINTS in
-// the environment is ten times the number of kills.
+// Kills or stops the ranks of the real program under mpirun. BRAID_KILL_POINTS in the environment
+// is ten times the number of kills.
 #include <signal.h>
 
 #include <chrono>
@@ -35,7 +35,7 @@ class MpiCrashTest : public testing::Test {
     weights_ = NewestWeights(whole);
   }
 
-  // Checkpoints so often that a kill has a fair chance to meet one being written.
+  // Checkpoints are frequent, so that a kill has a fair chance to hit one being written.
   static v1::RunSpec Spec() {
     v1::RunSpec spec = TinySpec(dataset_, 240);
     spec.set_world_size(2);
@@ -58,11 +58,11 @@ class MpiCrashTest : public testing::Test {
   }
 
   static inline std::filesystem::path dataset_;
-  // Of a run that nothing happened to.
+  // Results of a run without faults.
   static inline std::string losses_, weights_;
 };
 
-// SIGTERM to one rank of several, as a scheduler that knows the processes sends it.
+// A scheduler that knows the processes may send SIGTERM to one of several ranks.
 TEST_F(MpiCrashTest, SigtermToARankStopsAllWithin30Seconds) {
   const RunDirectory run = NewRun();
   Program program = MpiTrainer(2, run.root());
@@ -76,7 +76,7 @@ TEST_F(MpiCrashTest, SigtermToARankStopsAllWithin30Seconds) {
   ExpectSameBitsAfterResume(run);
 }
 
-// mpirun itself gives the ranks a second, and returns 1 in any case.
+// mpirun gives the ranks one second, and returns 1 in any case.
 TEST_F(MpiCrashTest, SigtermToMpirunLosesNothing) {
   const RunDirectory run = NewRun();
   Program program = MpiTrainer(2, run.root());

@@ -22,7 +22,7 @@ class RankHeartbeatTest : public testing::Test {
     return directory_.ReadHeartbeats().at(0);
   }
 
-  // A file in the way of the directory, whatever the thread does meanwhile.
+  // Puts a file in the place of the directory, even while the thread writes.
   void Block() {
     const std::filesystem::path path = directory_.heartbeats();
     for (int i = 0; !std::filesystem::is_regular_file(path); ++i) {
@@ -35,7 +35,7 @@ class RankHeartbeatTest : public testing::Test {
   bool blocked_ = false;
   const RunDirectory directory_{NewDirectory("run")};
   double now_ = 100;
-  std::atomic<int> calls_ = 0, written_first_ = 0;  // outlive the thread
+  std::atomic<int> calls_ = 0, written_first_ = 0;  // must outlive the thread
   RankHeartbeat heartbeat_{directory_, 3, "nonce", [this] { return now_; }, 2};
 };
 
@@ -69,7 +69,8 @@ TEST_F(RankHeartbeatTest, BeatsBetweenStepsOnceASecond) {
   EXPECT_EQ(directory_.ReadHeartbeats().at(0).step(), 1);
 }
 
-// Waiting for other ranks is told in every phase, and the phase around it afterwards.
+// Waiting for other ranks is reported as "communication" within every phase, and that phase
+// afterwards.
 TEST_F(RankHeartbeatTest, ShowsPhasesOfTheTrainingThread) {
   heartbeat_.ShowPhases();
   {
@@ -95,7 +96,7 @@ TEST_F(RankHeartbeatTest, BeatsInTheBackground) {
   EXPECT_EQ(directory_.ReadHeartbeats().at(0).rank(), 3);
 }
 
-// A rank that was given up leaves the heartbeat of the one that replaced it alone.
+// A superseded rank must not overwrite the heartbeat of the rank that replaced it.
 TEST_F(RankHeartbeatTest, CallsBeforeBeatBeforeEveryWrite) {
   heartbeat_.BeatInBackground([&] {
     if (calls_++ == 0 && !directory_.ReadHeartbeats().empty()) written_first_ = 1;
@@ -105,7 +106,7 @@ TEST_F(RankHeartbeatTest, CallsBeforeBeatBeforeEveryWrite) {
   EXPECT_EQ(written_first_, 0);
 }
 
-// As when a file server is restarted; but not for ever.
+// Some failures are tolerated, as when a file server restarts, but not endless ones.
 TEST_F(RankHeartbeatTest, FewFailedBeatsDoNotEndTraining) {
   heartbeat_.BeatInBackground([] {});
   ASSERT_TRUE(heartbeat_.Beat(/*always=*/true).ok());

@@ -1,4 +1,4 @@
-// Whole runs with every router, and with experts in some layers only.
+// Complete runs with every router, and with experts in some layers only.
 #include <cmath>
 #include <sstream>
 #include <string>
@@ -105,7 +105,7 @@ TEST_P(RouterRunsTest, TwoRanksGiveTheCurveAndTheHealthOfOne) {
     ASSERT_EQ(together[i].routing_size(), alone[i].routing_size());
     for (int layer = 0; layer < alone[i].routing_size(); ++layer) {
       const v1::LayerRouting &a = alone[i].routing(layer), &b = together[i].routing(layer);
-      // A router's first gradients are rounding: experts start as copies.
+      // The first gradients of a router are rounding errors, because experts start as copies.
       EXPECT_NEAR(a.entropy(), b.entropy(), 1e-3);
       EXPECT_EQ(a.active_experts(), b.active_experts());
       EXPECT_NEAR(a.expert_cosine(), b.expert_cosine(), 1e-3);

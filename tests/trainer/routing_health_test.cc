@@ -30,7 +30,7 @@ std::unique_ptr<LanguageModel> NewModel() {
   return LanguageModel::Create(ResolveModelConfig(config).value(), 3).value();
 }
 
-// Totals of both layers after one decision each: all weight on one expert.
+// Returns the totals of both layers after one decision each, with all weight on one expert.
 std::vector<RoutingTotals> Step(int first_layer_expert, int second_layer_expert) {
   std::vector<RoutingTotals> totals;
   for (int expert : {first_layer_expert, second_layer_expert}) {
@@ -106,7 +106,7 @@ TEST(RoutingHealthTest, IsEmptyBeforeUpcycling) {
   EXPECT_TRUE(health.Measure(*model, alone)->empty());
 }
 
-// What ranks saw apart counts as one batch; more ranks than layers, too.
+// The decisions of all ranks count as one batch, also with more ranks than layers.
 TEST(RoutingHealthTest, MeasuresTheDecisionsOfAllRanks) {
   for (int world_size : {2, 3}) {
     std::vector<std::vector<v1::LayerRouting>> results(world_size);

@@ -1,4 +1,4 @@
-// Runs that start from the weights of another (RunSpec.init_from).
+// Runs that start from the weights of another run (RunSpec.init_from).
 #include "trainer/starting_model.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class StartingModelTest : public testing::Test {
  protected:
   StartingModelTest() : dataset_(NewDirectory("data")) { WriteTinyDataset(dataset_); }
 
-  // A finished run of 6 steps: of a dense model, or of 4 experts.
+  // Trains a run of 6 steps: of a dense model, or with 4 experts.
   RunDirectory SourceRun(bool dense) {
     RunDirectory run(NewDirectory("source"));
     v1::RunSpec spec = TinySpec(dataset_, 6);
@@ -34,7 +34,7 @@ class StartingModelTest : public testing::Test {
     return run;
   }
 
-  // As a person writes it: only where to start and how long.
+  // Returns a spec as a user writes it, with only the starting point and the number of steps.
   v1::RunSpec Asked(const fs::path& init_from) {
     v1::RunSpec spec;
     spec.set_dataset_dir(dataset_.string());
@@ -45,7 +45,7 @@ class StartingModelTest : public testing::Test {
     return spec;
   }
 
-  // Loss of the first step.
+  // Returns the loss of the first step.
   static double FirstLoss(const RunDirectory& run) { return run.ReadMetrics(0)->front().loss(); }
 
   RunDirectory Trained(const v1::RunSpec& spec) {

@@ -68,7 +68,7 @@ TEST(ProcessMemoryTest, ReadsStatus) {
 
 TEST(ProcessMemoryTest, SeesWhatIsUsed) {
   const int64_t before = ReadProcessMemory().resident_bytes;
-  // Not from the heap, which may have freed blocks to give.
+  // Mapped memory, because the heap may reuse freed blocks.
   const size_t size = 64 << 20;
   void* const block =
       mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,4 +1,4 @@
-// A trained run whose tokenizer is real, for tests that make text.
+// A trained run with a real tokenizer, for tests that generate text.
 #ifndef BRAID_TESTS_TRAINER_TEXT_RUN_H_
 #define BRAID_TESTS_TRAINER_TEXT_RUN_H_
 
@@ -6,8 +6,8 @@
 
 namespace braid {
 
-// TinySpec for 20 steps: a context of 32 tokens, segments of 8, 4 experts in each of 2 layers. The
-// same weights every time. Its texts are not words.
+// Trains TinySpec for 20 steps: a context of 32 tokens, segments of 8, 4 experts in each of 2
+// layers. The weights are the same every time. Its texts are not words.
 RunDirectory TrainTextRun();
 
 }  // namespace braid

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 void Expect(const absl::Status& status) { BRAID_CHECK(status.ok()) << status.ToString(); }
 
-// The next token is a fixed function of this one, three times out of four.
+// The next token is a fixed function of the current one in three of four cases.
 std::vector<int32_t> NoisySequence(const TinyData& data, uint64_t number, int64_t length) {
   std::vector<int32_t> tokens = {static_cast<int32_t>(3 + number % 5)};
   while (static_cast<int64_t>(tokens.size()) < length) {
@@ -169,7 +169,7 @@ std::string LossLines(const RunDirectory& directory) {
     m.clear_times();
     m.clear_resident_mb();
     m.clear_peak_resident_mb();
-    // Counted over the last steps, which a resumed run does not know.
+    // active_experts counts over the last steps, which a resumed run does not know.
     for (v1::LayerRouting& layer : *m.mutable_routing()) layer.clear_active_experts();
     lines += MetricsLine(m) + "\n";
   }

@@ -1,4 +1,4 @@
-// A packed dataset and a run of a model small enough to train in a test.
+// A packed dataset and a run of a model that are small enough to train in a test.
 #ifndef BRAID_TESTS_TRAINER_TINY_RUN_H_
 #define BRAID_TESTS_TRAINER_TINY_RUN_H_
 
@@ -12,7 +12,7 @@
 
 namespace braid {
 
-// An empty directory that no other test has; removed when the program ends.
+// Returns a new empty directory, which is removed when the program ends.
 std::filesystem::path NewDirectory(const std::string& name);
 
 struct TinyData {
@@ -22,29 +22,29 @@ struct TinyData {
   uint64_t seed = 1;
 };
 
-// Sequences of a noisy rule, the last one short; held-out domains "even", "odd".
-// The tokenizer is a placeholder file.
+// Writes sequences that follow a noisy rule, the last one short, with held-out domains "even" and
+// "odd". The tokenizer is a placeholder file.
 void WriteTinyDataset(const std::filesystem::path& directory, const TinyData& data = {});
 
-// Writes the dataset's manifest.json again, after a test has changed a file.
+// Rewrites the dataset's manifest.json after a test has changed a file.
 void SealDataset(const std::filesystem::path& directory);
 
-// 2 layers, D 16, S 8, E 4, batch 4, dense for a quarter of the steps; resolved.
+// Returns a resolved spec: 2 layers, D 16, S 8, E 4, batch 4, dense for a quarter of the steps.
 v1::RunSpec TinySpec(const std::filesystem::path& dataset, int64_t num_steps);
 
-// A clock that moves a second a call.
+// Returns a clock that advances one second per call.
 std::function<double()> StepClock();
 
-// Runs the loop alone in `directory`, asking it to stop after `stop_after` calls
-// of stop_requested (never when negative).
+// Runs the loop with one rank in `directory` and requests a stop after `stop_after` calls of
+// stop_requested (never when negative).
 absl::StatusOr<TrainingOutcome> TrainAlone(const RunDirectory& directory, const v1::RunSpec& spec,
                                            int64_t stop_after = -1,
                                            std::ostream* warnings = &std::cerr);
 
-// Weights and moments of the newest checkpoint, as bytes.
+// Returns the weights and moments of the newest checkpoint, as bytes.
 std::string NewestWeights(const RunDirectory& directory);
 
-// What training computed, without times: one line a step.
+// Returns the results of training without times: one line per step.
 std::string LossLines(const RunDirectory& directory);
 
 }  // namespace braid

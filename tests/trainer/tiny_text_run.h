@@ -1,4 +1,4 @@
-// Tiny models with a real tokenizer, for what reads and writes text.
+// Tiny models with a real tokenizer, for tests that read and write text.
 #ifndef BRAID_TESTS_TRAINER_TINY_TEXT_RUN_H_
 #define BRAID_TESTS_TRAINER_TINY_TEXT_RUN_H_
 
@@ -10,14 +10,14 @@
 
 namespace braid {
 
-// A tokenizer.model trained on `text` alone; `vocab_size` of about 270 to 300.
+// Trains a tokenizer.model on `text` alone; `vocab_size` is about 270 to 300.
 std::filesystem::path NewTokenizer(const std::string& text, int32_t vocab_size);
 
-// A packed dataset (tiny_run.h) of tokens of that tokenizer.
+// Writes a packed dataset (tiny_run.h) of tokens of that tokenizer.
 std::filesystem::path NewTextDataset(const std::filesystem::path& tokenizer,
                                      int64_t sequence_length = 32);
 
-// A run of two steps on it; dense with one expert.
+// Trains a run of two steps on it; dense with one expert.
 RunDirectory NewTextRun(const std::filesystem::path& dataset, int num_experts,
                         v1::Router router = v1::CAUSAL_SEGMENT);
 

@@ -1,4 +1,4 @@
-// The braid-trainer program as a child process, alone or under mpirun.
+// The braid-trainer program as a child process, directly or under mpirun.
 #ifndef BRAID_TESTS_TRAINER_TRAINER_PROGRAM_H_
 #define BRAID_TESTS_TRAINER_TRAINER_PROGRAM_H_
 
@@ -13,13 +13,13 @@
 
 namespace braid {
 
-// A child process with its output in files.
+// A child process whose output goes to files.
 class Program {
  public:
   explicit Program(std::vector<std::string> arguments);
 
   pid_t pid() const { return pid_; }
-  // Exit code, or 128 + signal.
+  // Waits for the end; returns the exit code, or 128 + signal.
   int Wait();
   std::string out() const;
   std::string err() const;
@@ -29,13 +29,13 @@ class Program {
   pid_t pid_ = 0;
 };
 
-// braid-trainer COMMAND PATH; without COMMAND, without arguments.
+// Starts 'braid-trainer COMMAND PATH'; without COMMAND, without arguments.
 Program Trainer(const std::string& command = "", const std::filesystem::path& path = "");
 
-// mpirun -n RANKS braid-trainer train RUN
+// Starts 'mpirun -n RANKS braid-trainer train RUN'.
 Program MpiTrainer(int ranks, const std::filesystem::path& run);
 
-// Waits until the run has done `step` steps, with a deadline.
+// Waits until the run has completed `step` steps; returns false after a deadline.
 bool WaitForStep(const RunDirectory& run, int64_t step);
 
 }  // namespace braid

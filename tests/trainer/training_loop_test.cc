@@ -134,7 +134,8 @@ TEST_F(TrainingLoopTest, UpcyclingKeepsTheLoss) {
   EXPECT_EQ(moe->step, 10);
 }
 
-// An expert's moments are those of the dense FFN over E and E^2; a router's are 0.
+// The moments of an expert are those of the dense FFN divided by E and E^2; those of a router are
+// 0.
 TEST_F(TrainingLoopTest, UpcyclingScalesMoments) {
   const v1::RunSpec spec = TinySpec(dataset_, 40);
   auto dense = *InitialState(spec, 0);

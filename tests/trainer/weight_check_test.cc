@@ -70,8 +70,8 @@ TEST_F(WeightCheckTest, AnyBitOfAnyWeightCounts) {
   EXPECT_THAT(statuses, testing::Each(absl::OkStatus()));
 }
 
-// Two ranks, comparing every 6 steps; bit 12 of the first or the last weight, which are
-// rank 0's and rank 1's part, flips on rank 1 after step `step`.
+// Trains two ranks that compare weights every 6 steps. On rank 1, bit 12 of the first or the last
+// weight, which belong to rank 0 and rank 1, flips after step `step`.
 std::vector<absl::Status> TrainWithAFlippedBit(const RunDirectory& run, v1::RunSpec spec,
                                                int64_t step, bool first) {
   spec.set_world_size(2);
@@ -112,8 +112,8 @@ TEST_F(WeightCheckTest, TheLoopStopsOnAllRanksBeforeTheUpdate) {
   }
 }
 
-// Sharded, the others would take the bit over at once; replicated, it stays until ranks
-// are compared.
+// When sharded, the other rank would receive the flipped bit at once; when replicated, it stays on
+// one rank until the comparison.
 TEST_F(WeightCheckTest, AFlipBetweenComparisonsIsReportedToo) {
   v1::RunSpec spec = TinySpec(dataset_, 20);
   RunDirectory sharded(NewDirectory("run")), replicated(NewDirectory("run"));

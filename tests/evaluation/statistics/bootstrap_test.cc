@@ -30,7 +30,7 @@ double Ratio(std::span<const RatioUnit> units) {
   return numerator / denominator;
 }
 
-// Resamples that are spelled out, unit by unit.
+// Writes out a resample unit by unit.
 std::vector<RatioUnit> Resample(std::span<const RatioUnit> units, uint64_t seed, uint64_t sample) {
   std::vector<RatioUnit> drawn;
   for (uint64_t i = 0; i < units.size(); ++i) {
@@ -40,7 +40,7 @@ std::vector<RatioUnit> Resample(std::span<const RatioUnit> units, uint64_t seed,
   return drawn;
 }
 
-// As numpy.quantile does it by default.
+// Computes the default quantile of numpy.quantile.
 double PlainQuantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
   const double at = share * static_cast<double>(values.size() - 1);
@@ -68,7 +68,7 @@ TEST(BootstrapTest, IsThePercentilesOfResampledRatios) {
   }
 }
 
-// Every unit comes up as often as every other.
+// All units are drawn equally often.
 TEST(BootstrapTest, DrawsAreUniform) {
   constexpr int64_t kUnits = 7, kSamples = 7000;
   std::vector<double> drawn(kUnits);
@@ -81,7 +81,7 @@ TEST(BootstrapTest, DrawsAreUniform) {
   for (double count : drawn) EXPECT_NEAR(count, kSamples + 1, 5 * std::sqrt(kSamples));
 }
 
-// The truth of the generator is 3 nats a token.
+// The true ratio of the generator is 3 nats per token.
 TEST(BootstrapTest, IntervalsCoverTheTruthAtTheirConfidenceLevel) {
   constexpr int kTrials = 600;
   int covered = 0, covered_difference = 0;

@@ -8,7 +8,7 @@
 namespace braid {
 namespace collapsed_strata_test {
 
-// Windows of one domain: nats and tokens of each.
+// The windows of one domain: nats and tokens of each.
 struct Domain {
   std::vector<double> nats = {};
   std::vector<double> tokens = {};
@@ -18,7 +18,7 @@ double Sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-// Losses per token of mean `mean` and deviation 1 on windows of different lengths.
+// Losses per token with mean `mean` and deviation 1, on windows of different lengths.
 Domain RandomDomain(std::mt19937_64& random, size_t windows, double mean = 0) {
   std::uniform_int_distribution<int> tokens(100, 500);
   std::normal_distribution<double> loss(mean, 1);
@@ -30,7 +30,7 @@ Domain RandomDomain(std::mt19937_64& random, size_t windows, double mean = 0) {
   return domain;
 }
 
-// `sign` times the mean over the tokens of some domains, a stratum each.
+// Returns `sign` times the mean over the tokens of some domains, one stratum per domain.
 SeedMeasurement GroupOf(const std::vector<Domain>& domains, double sign = 1) {
   double tokens = 0;
   for (const Domain& domain : domains) tokens += Sum(domain.tokens);
@@ -103,7 +103,7 @@ TEST(CollapsedStrataTest, EveryTermMustAgree) {
   measurement[0].terms.push_back(later[0].terms[0]);
   measurement[2].terms.push_back(later[1].terms[0]);
   const SeedMeasurement collapsed = Collapse(measurement);
-  // The one without a second term has no other like it.
+  // The stratum without a second term has no compatible one.
   EXPECT_EQ(UnitsOf(collapsed), (std::vector<int64_t>{2, 1}));
   EXPECT_NEAR(EffectOf(collapsed), EffectOf(measurement), 1e-12);
 }
@@ -121,8 +121,8 @@ TEST(CollapsedStrataTest, TheEffectIsThatOfTheDomainsToTheBit) {
   }
 }
 
-// Share of the trials whose interval holds the true effect, 0, when `num_single` of the windows are
-// alone in their domains, whose means deviate by `between` from 0.
+// Returns the share of the trials whose interval contains the true effect, 0, when `num_single` of
+// the windows are the only ones of their domains, whose means deviate from 0 by `between`.
 double Coverage(uint64_t seed, size_t num_single, double between) {
   constexpr int kTrials = 1000;
   std::mt19937_64 random(seed);
@@ -142,8 +142,8 @@ double Coverage(uint64_t seed, size_t num_single, double between) {
 }
 
 TEST(CollapsedStrataTest, IntervalsHoldTheTrueEffectHoweverManyDomainsHaveOneWindow) {
-  // Quantiles of 300 resamples of 60 windows hold 94 %, whatever their domains; three standard
-  // errors of 1000 trials around that.
+  // The quantiles of 300 resamples of 60 windows cover 94 %, whatever their domains; the bounds are
+  // three standard errors of 1000 trials around that.
   for (const size_t num_single : {0, 3, 20, 60}) {
     for (const double between : {0, 1}) {
       const double coverage = Coverage(7, num_single, between);

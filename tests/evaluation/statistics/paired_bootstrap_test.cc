@@ -125,8 +125,7 @@ TEST(PairedBootstrapTest, WithoutASecondUnitOrSeedThereIsNoInterval) {
                   .has_interval);
 }
 
-// Windows with errors of their own, shared by all seeds; seeds with errors of their own; and
-// what is left.
+// Windows with errors shared by all seeds, seeds with their own errors, and residual errors.
 std::vector<SeedMeasurement> Simulate(std::mt19937_64& random, int num_seeds, double seed_error) {
   constexpr int kDomains = 3;
   constexpr int kBlocks = 12;

@@ -8,7 +8,7 @@
 namespace braid {
 namespace student_t_test {
 
-// The density, summed by Simpson's rule from 0.
+// Integrates the density from 0 by Simpson's rule.
 double NaiveCdf(double t, int64_t degrees) {
   const double n = static_cast<double>(degrees);
   const double scale = std::exp(std::lgamma((n + 1) / 2) - std::lgamma(n / 2)) /

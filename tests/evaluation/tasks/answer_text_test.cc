@@ -19,7 +19,7 @@ TEST(AnswerTextTest, SquadNormalization) {
   EXPECT_EQ(NormalizeAnswer("the", v1::ANSWER_NORMALIZATION_UNSPECIFIED), "");
 }
 
-// Expected values are what the authors' scripts give.
+// Expected values are the results of the authors' scripts.
 TEST(AnswerTextTest, ArticlesEndAtAnyCharacterOfNoWord) {
   EXPECT_EQ(NormalizeAnswer("The–end", v1::SQUAD), "–end");
   EXPECT_EQ(NormalizeAnswer("“The Stone” of the—a", v1::SQUAD), "“ stone” of —");

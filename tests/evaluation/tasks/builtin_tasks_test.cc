@@ -1,6 +1,6 @@
-// Every built-in task reads a file in its format and asks what it should: what a model sees of
-// the first two examples is compared whole with golden/TASK.txt. BRAID_UPDATE_GOLDEN=1 writes
-// these files; look at the difference before keeping it.
+// Every built-in task reads a file in its format and builds the right prompts: what a model sees of
+// the first two examples is compared with golden/TASK.txt. BRAID_UPDATE_GOLDEN=1 rewrites these
+// files; review the difference before committing it.
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +13,7 @@
 namespace braid {
 namespace builtin_tasks_test {
 
-// One demonstration, so that delimiter and separator show.
+// With one demonstration, so that delimiter and separator are visible.
 std::string Shown(const LoadedTask& task, int64_t index) {
   const TaskExample& example = task.examples[static_cast<size_t>(index)];
   const DemonstrationSet set(task, 1, 0, ByteCodec());
@@ -44,7 +44,7 @@ TEST(BuiltinTasksTest, PromptsAreAsWritten) {
   }
 }
 
-// The formats of copies that differ from the originals.
+// Formats of copies that differ from the originals.
 TEST(BuiltinTasksTest, ReadsOtherFormats) {
   ScratchDirectory scratch;
   const auto put = [&](const std::string& path, const std::string& text) {

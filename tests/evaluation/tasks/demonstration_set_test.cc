@@ -20,7 +20,7 @@ std::vector<std::string> Texts(const LoadedTask& task, const TaskExample& exampl
   return texts;
 }
 
-// Questions q0, q1, ... whose right answers are r0, r1, ...
+// Questions q0, q1, ... with correct answers r0, r1, ...
 LoadedTask Numbered(int count) {
   LoadedTask task;
   task.spec = BuiltinTask("piqa").value();
@@ -80,7 +80,7 @@ TEST(DemonstrationSetTest, HasNoTextTwiceAndNoneOfTheExamples) {
 TEST(DemonstrationSetTest, NeverHasTheQuestionOfAFreeAnswer) {
   LoadedTask task;
   task.spec = BuiltinTask("nq").value();
-  // The same question with other answers gives the answer away.
+  // The same question with other answers reveals the answer.
   for (const char* answer : {"1871", "in 1871"}) {
     TaskExample example;
     example.prompts = {"Q: when\nA:"};
@@ -90,7 +90,7 @@ TEST(DemonstrationSetTest, NeverHasTheQuestionOfAFreeAnswer) {
   EXPECT_TRUE(Texts(task, task.examples[0], 1, 0).empty());
 }
 
-// As nq's files lie when only the efficientqa ones are there.
+// The situation of nq when only the efficientqa files exist.
 TEST(DemonstrationSetTest, OfTheExamplesOwnFileLeavesTheExampleOut) {
   ScratchDirectory scratch;
   std::filesystem::create_directories(scratch / "nq_open");

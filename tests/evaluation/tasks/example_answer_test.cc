@@ -74,8 +74,8 @@ TEST(ExampleAnswerTest, SpacesAtTheEndOfTheContextGoToTheContinuation) {
   EXPECT_EQ(EncodePair(ByteCodec(), "", continuations).context, AfterEos(""));
 }
 
-// SentencePiece keeps a space with the word behind it: context and continuation together are what
-// the tokenizer makes of the whole text.
+// SentencePiece attaches a space to the word after it: context and continuation together must be
+// the tokens of the whole text.
 TEST(ExampleAnswerTest, PairsOfSentencePieceAreTheTokensOfTheWholeText) {
   ScratchDirectory scratch;
   std::vector<std::string> texts;
@@ -117,8 +117,8 @@ TEST(ExampleAnswerTest, DemonstrationsThatDoNotFitAreLeftOut) {
   EXPECT_EQ(cut.prompts[0].context, one.prompts[0].context);
 }
 
-// However many tokens demonstrations have by themselves: the tokens of this codec are pairs of
-// bytes, so that they depend on what stands before.
+// The token count of demonstrations depends on their position: the tokens of this codec are pairs
+// of bytes.
 TEST(ExampleAnswerTest, AsManyDemonstrationsAsFitAreShown) {
   TextCodec codec = ByteCodec();
   codec.encode = [](std::string_view text) {
@@ -134,7 +134,7 @@ TEST(ExampleAnswerTest, AsManyDemonstrationsAsFitAreShown) {
     task.others.push_back(other);
   }
   for (int64_t context = 50; context < 4000; context += 37) {
-    int most = 0;  // slowly: the last number that fits
+    int most = 0;  // slow search for the largest number that fits
     for (int shots = 1; shots <= 40; ++shots) {
       const DemonstrationSet set(task, shots, 5, codec);
       if (MakeQuestion(task, 0, set, codec, context).num_shots == shots) most = shots;
@@ -161,7 +161,7 @@ TEST(ExampleAnswerTest, TooLongAContextKeepsItsRightEnd) {
   const std::string text = task.examples[0].prompts[0];
   const auto context = Tokens(text.substr(text.size() - 16));
   EXPECT_NEAR(answer.choices[1].log_prob, SlowScore(context, Tokens(" yes"), kVocabulary), 1e-3);
-  // Choices longer than the model's context leave one token of it.
+  // Choices longer than the model's context leave one token of the context.
   EXPECT_EQ(Ask(SampleTask("piqa"), 0, 0, 8).choices[0].num_tokens, 7);
 }
 

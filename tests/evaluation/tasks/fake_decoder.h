@@ -1,5 +1,5 @@
-// A language model that is a formula: every token's probability depends on the whole sequence
-// before it, so that a wrong context shows.
+// A language model given by a formula: the probability of every token depends on the whole sequence
+// before it, so that a wrong context changes the scores.
 #ifndef BRAID_TESTS_EVALUATION_TASKS_FAKE_DECODER_H_
 #define BRAID_TESTS_EVALUATION_TASKS_FAKE_DECODER_H_
 
@@ -13,10 +13,10 @@
 
 namespace braid {
 
-// Logits [vocab_size] of the token after `sequence`: a hash of it.
+// Returns the logits [vocab_size] of the token after `sequence`: a hash of it.
 std::vector<float> FakeLogits(std::span<const int32_t> sequence, int vocab_size);
 
-// Sum of ln p of `continuation` after `context`, token by token, in double.
+// Returns the sum of ln p of `continuation` after `context`, token by token, in double precision.
 double SlowScore(std::vector<int32_t> context, std::span<const int32_t> continuation,
                  int vocab_size);
 
@@ -31,11 +31,11 @@ class FakeDecoder final : public Decoder {
       std::span<const std::vector<int32_t>> continuations) override;
   std::vector<ExpertMixture> Mixtures() const override { return {}; }
 
-  // What it writes next, in place of its formula; then EOS.
+  // Sets the tokens that it generates next, followed by EOS, in place of its formula.
   void Say(const std::vector<int32_t>& tokens) { script_ = tokens; }
-  // From now on all it says is not a number.
+  // Makes all later scores NaN.
   void SayNaN() { nan_ = true; }
-  // Appends, with every Prefill, how many tokens at its beginning the decoder held already.
+  // Appends to `reused`, for every Prefill, how many leading tokens the decoder had already.
   void RecordReused(std::vector<int64_t>* reused) { reused_ = reused; }
   int64_t prefills() const { return prefills_; }
 

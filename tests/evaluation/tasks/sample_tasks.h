@@ -1,4 +1,4 @@
-// Hand-written files of all built-in tasks, and bytes as tokens.
+// Hand-written files of all built-in tasks, and a codec of bytes.
 #ifndef BRAID_TESTS_EVALUATION_TASKS_SAMPLE_TASKS_H_
 #define BRAID_TESTS_EVALUATION_TASKS_SAMPLE_TASKS_H_
 
@@ -10,14 +10,14 @@
 
 namespace braid {
 
-// The directory with a folder for each task.
+// Returns the directory that contains one folder per task.
 std::filesystem::path SampleDirectory();
 std::filesystem::path GoldenPath(const std::string& task);
 
-// A built-in task with its sample.
+// Returns a built-in task with its sample files.
 LoadedTask SampleTask(const std::string& name);
 
-// Byte b is token b + 1, 0 is EOS; V is 257. The same on every machine.
+// Returns a codec in which byte b is token b + 1 and 0 is EOS; V is 257. The same on every machine.
 TextCodec ByteCodec();
 
 }  // namespace braid

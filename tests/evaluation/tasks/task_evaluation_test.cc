@@ -37,7 +37,7 @@ class TaskEvaluationTest : public testing::Test {
     options.answers_dir = scratch_.path();
     return options;
   }
-  // Also counts what was asked.
+  // Also counts the examples that were scored.
   v1::TaskResult Evaluate(const LoadedTask& task, const TaskEvaluationOptions& options) {
     const auto count = [this](int64_t done, int64_t total) {
       if (done == total) asked_ = decoder_->prefills();
@@ -152,7 +152,7 @@ TEST_F(TaskEvaluationTest, AnAnswerThatDoesNotFitItsTaskIsAnError) {
   }
 }
 
-// Where the fake says NaN, nothing is kept.
+// After a NaN score nothing is stored.
 TEST_F(TaskEvaluationTest, AModelWithoutFiniteScoresFailsAndStoresNothing) {
   for (const char* name : {"piqa", "nq"}) {
     const LoadedTask task = SampleTask(name);
@@ -169,8 +169,8 @@ TEST_F(TaskEvaluationTest, AModelWithoutFiniteScoresFailsAndStoresNothing) {
   }
 }
 
-// After the first question a decoder holds the demonstrations: all but the tokens of the question
-// itself is there already, unconditional contexts in between or not.
+// After the first question a decoder holds the demonstrations, so only the tokens of the question
+// itself are new, whether or not unconditional contexts are scored in between.
 TEST_F(TaskEvaluationTest, DemonstrationsAreSharedByAllExamples) {
   for (const char* name : {"agnews", "race_h", "winogrande", "nq"}) {
     SCOPED_TRACE(name);
@@ -197,7 +197,7 @@ TEST_F(TaskEvaluationTest, DemonstrationsAreSharedByAllExamples) {
     ASSERT_OK(EvaluateTask(task, model, options, [](int64_t, int64_t) {}));
     int64_t fresh = 0;
     for (const int64_t tokens : reused) fresh += tokens == 0;
-    EXPECT_LE(fresh, 2);  // the first of both decoders
+    EXPECT_LE(fresh, 2);  // the first example of both decoders
     EXPECT_GE(std::ranges::count_if(reused, [&](int64_t n) { return n >= demonstrations; }),
               static_cast<int64_t>(task.examples.size()) - 1);
   }
@@ -206,7 +206,7 @@ TEST_F(TaskEvaluationTest, DemonstrationsAreSharedByAllExamples) {
 TEST_F(TaskEvaluationTest, ShownDemonstrationsAreCounted) {
   LoadedTask task = SampleTask("piqa");
   TaskEvaluationOptions options = Options();
-  options.num_shots = 5;  // of three examples two others
+  options.num_shots = 5;  // two others of three examples
   EXPECT_EQ(Evaluate(task, options).mean_shots(), 2);
   EXPECT_EQ(Evaluate(task, options).num_shots(), 5);
 }
@@ -220,7 +220,7 @@ TEST_F(TaskEvaluationTest, OneEvaluationWritesAtATime) {
                absl::StatusCode::kFailedPrecondition, "another evaluation");
 }
 
-// A process killed after each number of answers in turn; the next goes on.
+// A process is killed after each number of answers in turn; the next one continues.
 TEST_F(TaskEvaluationTest, ContinuesAfterBeingKilled) {
   const LoadedTask task = SampleTask("agnews");
   ScratchDirectory other;

@@ -10,7 +10,7 @@
 namespace braid {
 namespace task_figures_test {
 
-// Of `count` examples with two to four choices of random texts and scores.
+// Returns `count` examples with two to four choices and random texts and scores.
 LoadedTask RandomTask(int count, std::mt19937* random, std::vector<ExampleAnswer>* answers) {
   LoadedTask task;
   task.spec = BuiltinTask("mrpc").value();
@@ -38,7 +38,7 @@ LoadedTask RandomTask(int count, std::mt19937* random, std::vector<ExampleAnswer
   return task;
 }
 
-// By naive loops: the first choice that no other beats.
+// Returns the first choice that no other exceeds, by naive loops.
 int SlowPrediction(const std::vector<double>& values) {
   for (size_t i = 0; i < values.size(); ++i) {
     bool beaten = false;

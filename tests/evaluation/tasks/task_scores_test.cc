@@ -1,4 +1,4 @@
-// The scores of one random model on the samples of all tasks: they change only when prompts,
+// The scores of one random model on the samples of all tasks. They change only when prompts,
 // tokens, scoring or the model's arithmetic change.
 #include <cmath>
 
@@ -32,8 +32,8 @@ std::unique_ptr<LanguageModel> Model() {
 
 struct Pinned {
   const char* task;
-  // ln p of all choices of the first two examples, summed, by segment and by prompt routing; of
-  // free answers 0: their texts are pinned below.
+  // Sum of ln p of all choices of the first two examples, with segment and with prompt routing; 0
+  // for free answers, whose texts are pinned below.
   double segment;
   double prompt;
   // The main figure.
@@ -61,7 +61,7 @@ constexpr Pinned kPinned[] = {
     {"yelp", -218.2539, -213.9301, 0.5, 0.5},
 };
 
-// Rounding differs between machines; which choice wins does not.
+// Rounding differs between machines; the predicted choice does not.
 bool Agree(const Pinned& a, const Pinned& b) {
   return std::abs(a.segment - b.segment) < 1e-2 && std::abs(a.prompt - b.prompt) < 1e-2 &&
          std::abs(a.figure_segment - b.figure_segment) < 1e-9 &&
@@ -111,7 +111,7 @@ TEST(TaskScoresTest, ScoresOfARandomModelArePinned) {
   }
 }
 
-// Under segment routing.
+// With segment routing.
 TEST(TaskScoresTest, FreeAnswersOfARandomModelArePinned) {
   const std::unique_ptr<LanguageModel> language_model = Model();
   const TextCodec codec = ByteCodec();

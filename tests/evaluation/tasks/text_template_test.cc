@@ -44,7 +44,8 @@ TEST(TextTemplateTest, UnknownFieldsNamePlaceAndKnownFields) {
   EXPECT_FAILS(FieldText(Record(), "z"), absl::StatusCode::kInvalidArgument, "null");
   EXPECT_FAILS(FieldText(Record(), "q.choices[].text"), absl::StatusCode::kInvalidArgument,
                "array");
-  EXPECT_FAILS(FieldTexts(Record(), "q.stem[].x"), absl::StatusCode::kInvalidArgument, "not a list");
+  EXPECT_FAILS(FieldTexts(Record(), "q.stem[].x"), absl::StatusCode::kInvalidArgument,
+               "not a list");
 }
 
 TEST(TextTemplateTest, PathsReachIntoLists) {

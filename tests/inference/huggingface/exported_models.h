@@ -1,4 +1,4 @@
-// Models with a real tokenizer, as export and import see them.
+// Models with a real tokenizer, for tests of export and import.
 #ifndef BRAID_TESTS_INFERENCE_HUGGINGFACE_EXPORTED_MODELS_H_
 #define BRAID_TESTS_INFERENCE_HUGGINGFACE_EXPORTED_MODELS_H_
 
@@ -13,21 +13,21 @@
 
 namespace braid {
 
-// A SentencePiece model trained once for the program.
+// Returns the path of a SentencePiece model that is trained once per program.
 const std::filesystem::path& TestTokenizerPath();
 const Tokenizer& TestTokenizer();
 
-// 2 layers, D 16, 2 heads, F 24, L 40, S 8, the test tokenizer's vocabulary;
-// dense for one expert.
+// Returns a configuration with 2 layers, D 16, 2 heads, F 24, L 40, S 8 and the test tokenizer's
+// vocabulary; dense for one expert.
 v1::ModelConfig ExportedConfig(int num_experts);
 
-// Every parameter random, norms too, and routers sharp.
+// Returns a model whose parameters, including norms, are random and whose routers are sharp.
 std::unique_ptr<LanguageModel> RandomModel(const v1::ModelConfig& config, uint64_t seed = 1);
 
-// A checkpoint of the model as training writes it.
+// Writes a checkpoint of the model in the same way as training.
 std::filesystem::path CheckpointOf(LanguageModel& model, const std::filesystem::path& folder);
 
-// Names and bytes of the files of a directory.
+// Returns names and contents of the files of a directory.
 std::map<std::string, std::string> FilesOf(const std::filesystem::path& directory);
 
 }  // namespace braid

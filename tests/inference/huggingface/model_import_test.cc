@@ -23,7 +23,7 @@ namespace model_import_test {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// Tensors as they go into a file, to be changed before they are written.
+// A tensor of a file, which a test can change before it is written.
 struct RawTensor {
   TensorInfo info;
   std::string bytes;
@@ -31,7 +31,7 @@ struct RawTensor {
 
 class ModelImportTest : public testing::Test {
  protected:
-  // An export of the model in "source".
+  // Exports the model to "source".
   void PutSource(LanguageModel& model, const ExportOptions& options = {}) {
     ExportOptions forced = options;
     forced.force = true;
@@ -44,7 +44,7 @@ class ModelImportTest : public testing::Test {
     PutFile(source() / "config.json", config.dump());
   }
 
-  // Rewrites model.safetensors.
+  // Rewrites model.safetensors with changes.
   void ChangeTensors(const std::function<void(std::map<std::string, RawTensor>&)>& change) {
     std::map<std::string, RawTensor> tensors;
     {
@@ -72,7 +72,7 @@ class ModelImportTest : public testing::Test {
     return request;
   }
 
-  // The message of a refused import; nothing is left of it.
+  // Returns the error of a refused import, which must leave no files.
   std::string Refusal() {
     const auto response = Import(Request());
     EXPECT_FALSE(response.ok());
@@ -196,7 +196,7 @@ TEST_F(ModelImportTest, RefusesGarbageInTheConfiguration) {
     PutFile(source() / "config.json", text);
     EXPECT_THAT(Refusal(), testing::HasSubstr("config.json"));
   }
-  // A model far larger than its files is refused before memory is asked for.
+  // A model far larger than its files is refused before memory is allocated.
   PutFile(source() / "config.json", whole);
   ChangeConfig([](Json& config) {
     config["hidden_size"] = 1 << 24;
@@ -270,7 +270,7 @@ TEST_F(ModelImportTest, RefusesABadIndex) {
   refuses("is not in", [&](Json& map) { map["more"] = map[norm]; });
   PutFile(index, "{\"weight_map\": {\"a\": \"x.safetensors\", \"a\": \"y.safetensors\"}}");
   EXPECT_THAT(Refusal(), testing::HasSubstr("repeated key"));
-  // The same tensor in two shards.
+  // The same tensor occurs in two shards.
   PutFile(index, whole.dump());
   const std::string first = whole["weight_map"]["model.embed_tokens.weight"];
   fs::copy_file(source() / first, source() / "copy.safetensors");

@@ -1,4 +1,4 @@
-// Exported models compute what ours do, by the reference in reference_models.py.
+// Compares exported models, run by the reference in reference_models.py, with ours.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -37,7 +37,7 @@ class ReferenceModelsTest : public testing::Test {
         << "python3-torch is missing: ./deploy/install-dependencies.sh";
   }
 
-  // Exports the model to a new case and writes tokens and logits beside it.
+  // Exports the model as a new case and writes tokens and logits next to it.
   void AddCase(const std::string& name, LanguageModel& model, const ExportOptions& options = {}) {
     const int64_t batch = 2, length = 29;  // ends inside a segment
     const std::vector<int32_t> tokens =
@@ -47,8 +47,8 @@ class ReferenceModelsTest : public testing::Test {
     Put(name, {batch, length}, tokens, logits, model.config().vocab_size());
   }
 
-  // Exports the model baked for a prompt. Ours are the logits of decoding, from
-  // the last token of the prompt on.
+  // Exports the model baked for a prompt. The expected logits are those of decoding, from the last
+  // token of the prompt on.
   void AddBakedCase(const std::string& name, LanguageModel& model, const std::string& prompt) {
     std::vector<int32_t> tokens = TestTokenizer().Encode(prompt);
     tokens.insert(tokens.begin(), TestTokenizer().eos_id());
@@ -92,7 +92,7 @@ class ReferenceModelsTest : public testing::Test {
   std::vector<std::string> names_;
 };
 
-// One call of the reference for all: starting it takes longer than its work.
+// Starting the reference takes longer than its work, so one call handles all cases.
 TEST_F(ReferenceModelsTest, ComputeOurLogits) {
   SetModelThreads(1);
   AddCase("dense", *RandomModel(ExportedConfig(1)));
@@ -129,7 +129,7 @@ TEST_F(ReferenceModelsTest, ComputeOurLogits) {
   EXPECT_EQ(RunReference(Cases()), 0);
 }
 
-// The comparison can fail.
+// Shows that the comparison can fail.
 TEST_F(ReferenceModelsTest, DetectAWrongModel) {
   SetModelThreads(1);
   const auto model = RandomModel(ExportedConfig(1));

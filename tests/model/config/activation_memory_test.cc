@@ -1,4 +1,4 @@
-// Activations that are foreseen against what the tensor library allocates.
+// Compares predicted activations with what the tensor library allocates.
 #include "model/config/activation_memory.h"
 
 #include <c10/core/Allocator.h>
@@ -16,11 +16,11 @@
 namespace braid {
 namespace activation_memory_test {
 
-// The type of the totals, which is another one in later versions of the library.
+// The type of the totals, which differs between versions of the library.
 template <class T>
 T TotalOf(void (c10::MemoryReportingInfoBase::*)(void*, int64_t, T, T, c10::Device));
 
-// Bytes of tensors that live, and the most at one time.
+// Counts the bytes of live tensors and their maximum.
 class TensorBytes final : public c10::MemoryReportingInfoBase {
  public:
   using Total = decltype(TotalOf(&c10::MemoryReportingInfoBase::reportMemoryUsage));

@@ -22,7 +22,7 @@ class DecoderTest : public testing::Test {
  protected:
   std::vector<int32_t> Tokens() { return RandomTokens(kLength, kVocab, &random_); }
 
-  // Logits [kVocab] after each token from the last of the prompt on.
+  // Returns the logits [kVocab] after each token from the last prompt token on.
   static std::vector<std::vector<float>> Decode(LanguageModel& model, MergeMode mode,
                                                 std::span<const int32_t> tokens, size_t prompt) {
     const auto decoder = model.NewDecoder(mode);
@@ -31,7 +31,7 @@ class DecoderTest : public testing::Test {
     return logits;
   }
 
-  // Largest difference from the full forward pass.
+  // Returns the largest difference from the full forward pass.
   static double ErrorAgainstForward(LanguageModel& model, MergeMode mode,
                                     std::span<const int32_t> tokens, size_t prompt) {
     const std::vector<float> all = model.Logits(tokens, 1).value();
@@ -44,7 +44,7 @@ class DecoderTest : public testing::Test {
     return worst;
   }
 
-  // Experts in all layers for -1.
+  // Layer -1 means experts in all layers.
   static v1::ModelConfig ConfigOf(v1::Router router, int layer) {
     if (router == v1::DENSE) return SmallModelConfig(1);
     return SmallModelConfig(3, router, layer < 0 ? std::vector<int>() : std::vector{layer});
@@ -54,7 +54,7 @@ class DecoderTest : public testing::Test {
     const auto decoder = model.NewDecoder(mode);
     std::vector<int32_t> held;
     for (int round = 0; round < 12; ++round) {
-      // Half of the lengths at or beside a segment's start.
+      // Half of the lengths are at or next to a segment's start.
       const size_t length =
           round % 2 == 0 ? 1 + random_() % kLength : 7 + 8 * (random_() % 2) + random_() % 3;
       std::vector<int32_t> prompt = RandomTokens(length, kVocab, &random_);
@@ -153,7 +153,7 @@ TEST_F(DecoderTest, SegmentsOfOneTokenEqualForward) {
   }
 }
 
-// Nothing is decided for a prompt, so nothing is kept either.
+// No decision is made for a prompt, so there is none to keep.
 TEST_F(DecoderTest, TokenChoiceIsTheSameInBothModes) {
   const auto model = SharpModel(SmallModelConfig(4, v1::EXPERT_CHOICE_TOKEN), 14);
   for (size_t prompt : {1, 6, 24}) {
@@ -186,13 +186,13 @@ TEST_F(DecoderTest, ShortPromptRoutesOnItself) {
   }
 }
 
-// After prompt routing the model is dense: it must not matter how tokens come.
+// After prompt routing the model is dense, so it does not matter how tokens are grouped.
 TEST_F(DecoderTest, PromptModeKeepsItsDecision) {
   const auto model = SharpModel(SmallModelConfig(4), 9);
   const std::vector<int32_t> a = Tokens();
   const auto decoded = Decode(*model, MergeMode::kPrompt, a, 6);
   const auto by_segment = Decode(*model, MergeMode::kSegment, a, 6);
-  // One decision: the same until the second segment begins, then not.
+  // With one decision the logits agree until the second segment begins, and not after it.
   EXPECT_LT(MaxDifference(decoded[2], by_segment[2]), 1e-5);
   EXPECT_GT(MaxDifference(decoded[3], by_segment[3]), 1e-5);
 }
@@ -206,8 +206,8 @@ TEST_F(DecoderTest, PrefillStartsANewSequence) {
   EXPECT_EQ(decoder->Prefill(a).value(), first);
 }
 
-// Prompts that share random beginnings with what one decoder holds, its own steps and the same
-// prompt again included.
+// Prompts share random prefixes with the decoder's current sequence, including its own steps and
+// the same prompt again.
 TEST_F(DecoderTest, ReusedPrefixesGiveTheSameLogitsAsNewDecoders) {
   for (v1::Router router : kAllRouters) {
     for (v1::FirstSegment first : {v1::SELF_STOP_GRADIENT, v1::UNIFORM}) {
@@ -238,18 +238,18 @@ TEST_F(DecoderTest, ReusesTheLongestPrefixThatRoutingPermits) {
   };
   for (v1::Router router : kAllRouters) {
     const bool segments = router != v1::DENSE && router != v1::EXPERT_CHOICE_TOKEN;
-    // Different from token 13 on; then the same prompt.
+    // The prompts differ from token 13 on; then the same prompt again.
     EXPECT_EQ(reused(router, MergeMode::kSegment, 24, 24), 13);
     EXPECT_EQ(reused(router, MergeMode::kPrompt, 24, 24), segments ? 0 : 13);
     EXPECT_EQ(reused(router, MergeMode::kPrompt, 10, 10), 9);
-    // A first segment of which the first prompt had not all.
+    // The first prompt covered only a part of the first segment.
     EXPECT_EQ(reused(router, MergeMode::kSegment, 5, 24), segments ? 0 : 5);
     EXPECT_EQ(reused(router, MergeMode::kSegment, 8, 24), 8);
     EXPECT_EQ(reused(router, MergeMode::kSegment, 24, 7), segments ? 0 : 6);
   }
 }
 
-// Sequences of different lengths and modes, before and behind segment starts.
+// Sequences of different lengths and modes, before and after segment starts.
 TEST_F(DecoderTest, StepTogetherEqualsStepsInTurn) {
   for (v1::Router router : kAllRouters) {
     for (int layer : {-1, 1}) {
@@ -277,7 +277,7 @@ TEST_F(DecoderTest, StepTogetherReturnsTheErrorsOfStep) {
   EXPECT_EQ(code({1, 1}), absl::StatusCode::kFailedPrecondition);
   ASSERT_TRUE(b->Prefill(std::vector<int32_t>{1, 2}).ok());
   EXPECT_EQ(code({1, 50}), absl::StatusCode::kInvalidArgument);
-  // Nothing of it has changed a sequence.
+  // The failed calls have not changed any sequence.
   const auto fresh = model->NewDecoder(MergeMode::kSegment);
   ASSERT_TRUE(fresh->Prefill(std::vector<int32_t>{1, 2}).ok());
   EXPECT_EQ(a->Step(3).value(), fresh->Step(3).value());

@@ -47,7 +47,7 @@ TEST(DescribeModelTest, GivesThePapersParameterCounts) {
   EXPECT_NEAR(static_cast<double>(Describe("7B").num_parameters()), 6738415616.0, 0.5);
 }
 
-// The paper's name leaves out embedding and head, which are a sixth of it.
+// The paper's name excludes embedding and head, a sixth of the parameters.
 TEST(DescribeModelTest, SmallestPaperModelCountsWithoutEmbeddings) {
   const v1::DescribeModelResponse response = Describe("0.3B");
   int64_t inner = response.num_parameters();
@@ -180,7 +180,7 @@ TEST(MoeLayersTest, AllLayersUnlessListed) {
   EXPECT_TRUE(IsMoeLayer(mixed, 3));
 }
 
-// So that a checkpoint of one belongs to a run of the other.
+// Otherwise a checkpoint of one would not belong to a run of the other.
 TEST(MoeLayersTest, AListOfEveryLayerResolvesToNone) {
   EXPECT_EQ(ResolveModelConfig(WithLayers({0, 1, 2, 3}))->DebugString(),
             ResolveModelConfig(Preset("tiny/8E"))->DebugString());
@@ -231,7 +231,7 @@ TEST(MoeLayersTest, OnlyMoeLayersCountExpertParameters) {
   EXPECT_DOUBLE_EQ(one.merge_flops_per_token(), all.merge_flops_per_token() / 4);
 }
 
-// Work by hand: tiny has 8 segments of 64 in 512 positions.
+// Computed by hand: tiny has 8 segments of 64 in 512 positions.
 TEST(DescribeModelTest, CountsFlopsOfEveryRouter) {
   const auto describe = [](v1::Router router, int num_experts) {
     v1::ModelConfig config = Preset("tiny/8E");

@@ -23,9 +23,9 @@ v1::ModelConfig Small(v1::Router router, int num_experts) {
   return ResolveModelConfig(config).value();
 }
 
-// Counts the products of one sequence, loop by loop, as they are written in
-// docs/model.md. Attention looks at every key up to the query itself; the
-// formula takes half of all, so they differ by 1/L.
+// Counts the products of one sequence, loop by loop, as docs/model.md defines them. Attention
+// covers every key up to the query itself; the formula takes half of all keys, so they differ by
+// 1/L.
 struct Count {
   double products = 0, attention = 0, merges = 0;
 };
@@ -65,7 +65,7 @@ TEST(ModelFlopsTest, MatchCountingEveryMultiplicationOfASequence) {
     EXPECT_NEAR(flops.forward * length, count.products + half_attention, 1e-6) << experts;
     EXPECT_NEAR(flops.backward, 2 * flops.forward, 1e-9);
     EXPECT_NEAR(flops.merge_forward * length, count.merges, 1e-6);
-    // Averaging again, W's gradients, and the routing weights'.
+    // Averaging again, the gradients of W, and those of the routing weights.
     EXPECT_NEAR(flops.merge_backward * length, 3 * count.merges, 1e-6);
     EXPECT_DOUBLE_EQ(flops.total(), flops.active() + flops.merge());
   }

@@ -34,10 +34,11 @@ TEST_P(CausalAttentionTest, EqualsPlainAttentionForwardAndBackward) {
   EXPECT_LT(MaxDifference(got[0], expected[0]), 1e-10);
 }
 
-// Within a block, exactly one, one and a bit, several; the last keeps no probabilities.
+// Lengths below one block, exactly one, slightly more, and several; the last saves no
+// probabilities.
 INSTANTIATE_TEST_SUITE_P(Lengths, CausalAttentionTest, testing::Values(1, 7, 128, 129, 300, 1250));
 
-// The kernel for single precision, against the plain path in double precision.
+// Compares the single-precision kernel with the plain path in double precision.
 TEST_P(CausalAttentionTest, SinglePrecisionEqualsDouble) {
   at::manual_seed(9);
   const int64_t length = GetParam(), heads = 3, width = 24;
@@ -86,7 +87,7 @@ TEST(RotaryEmbeddingTest, ScoresDependOnDistanceOnly) {
   EXPECT_GT(std::abs(score(10, 3) - score(10, 4)), 1e-6);
 }
 
-// The Hugging Face pairing: element j turns with element j + hd/2.
+// The Hugging Face pairing: element j rotates with element j + hd/2.
 TEST(RotaryEmbeddingTest, RotatesPairsAsComplexNumbers) {
   const std::vector<double> head = {0.3, -1.2, 0.8, 2.0};
   at::Tensor qkv = at::zeros({1, 1, 12}, at::kDouble);
@@ -102,7 +103,7 @@ TEST(RotaryEmbeddingTest, RotatesPairsAsComplexNumbers) {
   }
 }
 
-// Branches of one sequence against each of them alone behind the shared keys.
+// Compares branches of one sequence with separate sequences.
 TEST_P(CausalAttentionTest, BranchesEqualWholeSequences) {
   at::manual_seed(11);
   const int64_t length = GetParam(), branches = 3, heads = 2, width = 4;

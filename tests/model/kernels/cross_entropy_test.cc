@@ -17,7 +17,7 @@ at::Tensor PlainTotal(const at::Tensor& hidden, const at::Tensor& head, const at
   return -(chosen * targets.ge(0)).sum();
 }
 
-// More rows than one chunk of 512 Ki logits holds, with ignored targets.
+// More rows than one chunk of 512 Ki logits, with ignored targets.
 TEST(CrossEntropyTest, EqualsPlainCrossEntropyForwardAndBackward) {
   at::manual_seed(9);
   for (int64_t rows : {1, 255, 1200}) {
@@ -37,7 +37,7 @@ TEST(CrossEntropyTest, EqualsPlainCrossEntropyForwardAndBackward) {
   }
 }
 
-// The kernel for single precision.
+// Tests the single-precision kernel.
 TEST(CrossEntropyTest, SinglePrecisionEqualsDouble) {
   at::manual_seed(14);
   const at::Tensor hidden = RandomLeaf({700, 5}), head = RandomLeaf({901, 5});

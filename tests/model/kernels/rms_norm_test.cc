@@ -24,7 +24,7 @@ TEST(RmsNormTest, EqualsDefinitionForwardAndBackward) {
   EXPECT_LT(MaxDifference(got[1], expected[1]), 1e-11);
 }
 
-// The kernel for single precision; more rows than one part of its weight gradient.
+// Tests the single-precision kernel with more rows than one partial sum of its weight gradient.
 TEST(RmsNormTest, SinglePrecisionEqualsDouble) {
   at::manual_seed(13);
   const at::Tensor x = RandomLeaf({600, 37}), weight = RandomLeaf({37});

@@ -1,4 +1,4 @@
-// The soft-MoE FFN as the definition reads: one expert after the other.
+// The soft-MoE FFN by its definition: a loop over experts.
 #ifndef BRAID_TESTS_MODEL_KERNELS_SOFT_MERGE_REFERENCE_H_
 #define BRAID_TESTS_MODEL_KERNELS_SOFT_MERGE_REFERENCE_H_
 

@@ -15,7 +15,7 @@ struct SoftMergeCase {
   int64_t n, s, d, f, e, scratch_bytes;
 };
 
-// Of the largest value.
+// Returns the difference relative to the largest value.
 double RelativeDifference(const at::Tensor& got, const at::Tensor& expected) {
   return MaxDifference(got, expected) / expected.abs().max().item<double>();
 }
@@ -56,7 +56,7 @@ TEST_P(SoftMergeTest, GradientsEqualFiniteDifferences) {
   EXPECT_LT(FiniteDifferenceError([&] { return (Layer() * upstream_).mean(); }, leaves_, 20), 1e-7);
 }
 
-// The fused kernel against the definition in double precision.
+// Compares the fused kernel with the definition in double precision.
 TEST_P(SoftMergeTest, SinglePrecisionEqualsLoopOverExperts) {
   std::vector<at::Tensor> single;
   for (const at::Tensor& leaf : leaves_) {
@@ -73,7 +73,7 @@ TEST_P(SoftMergeTest, SinglePrecisionEqualsLoopOverExperts) {
   }
 }
 
-// 1 byte of scratch: one segment a group. The last two end with a short group.
+// 1 byte of scratch means one segment per group. The last two cases end with a short group.
 INSTANTIATE_TEST_SUITE_P(Shapes, SoftMergeTest,
                          testing::Values(SoftMergeCase{1, 1, 2, 3, 2, 1},
                                          SoftMergeCase{5, 4, 6, 10, 3, 1},

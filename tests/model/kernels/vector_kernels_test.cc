@@ -1,5 +1,5 @@
-// Every instruction set of this processor against the definitions, for sizes that
-// are and are not multiples of a vector.
+// Compares every instruction set of this CPU with the definitions, for sizes that are and are not
+// multiples of a vector.
 #include "model/kernels/vector_kernels.h"
 
 #include <gtest/gtest.h>

@@ -25,7 +25,7 @@ struct SparseCase {
   at::Tensor x, gates, chosen;
   SoftExperts experts;
 
-  // T 7, D 5, E 4, F 6: expert 2 has no row, row 3 no expert, row 0 three of them.
+  // T 7, D 5, E 4, F 6: expert 2 has no row, row 3 no expert, row 0 three experts.
   static SparseCase Make() {
     at::manual_seed(5);
     return {RandomLeaf({7, 5}),
@@ -44,7 +44,7 @@ struct SparseCase {
 
   at::Tensor Run() const { return SparseFfn(x, gates, chosen, experts); }
 
-  // Every expert on every row, the others multiplied by 0.
+  // Applies every expert to every row and multiplies those not chosen by 0.
   at::Tensor Reference() const {
     at::Tensor y = at::zeros({7, 5}, at::kDouble);
     for (int64_t e = 0; e < 4; ++e) {
@@ -93,7 +93,7 @@ TEST(ExpertChoiceTest, EachExpertTakesItsBestRowsOfEachSequence) {
 }
 
 TEST(ExpertChoiceTest, TiesGoToTheLowestIndex) {
-  // Longer than what sorting networks treat as small.
+  // Longer than the sizes that sorting networks handle.
   const at::Tensor scores = at::full({1, 100, 3}, 0.25);
   const at::Tensor chosen = ExpertChoice(scores, 34);
   EXPECT_TRUE(chosen.narrow(1, 0, 34).all().item<bool>());
@@ -103,7 +103,7 @@ TEST(ExpertChoiceTest, TiesGoToTheLowestIndex) {
   EXPECT_FALSE(best.narrow(2, 1, 2).any().item<bool>());
 }
 
-// A run with such numbers ends with an error that names the step, so it has to get that far.
+// A run with NaN scores ends with an error that names the step, so NaN must propagate to the loss.
 TEST(ExpertChoiceTest, NanScoresAreChosenAndPropagate) {
   at::Tensor scores = at::rand({2, 6, 3}, at::kDouble);
   scores[1][4][0] = kNan;

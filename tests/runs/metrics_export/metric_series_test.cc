@@ -13,7 +13,7 @@ namespace metric_series_test {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
-// Paths of the numbers of a message; not those of repeated fields.
+// Adds the paths of the numbers of a message, except those of repeated fields.
 void AddPaths(const Descriptor& message, const std::string& prefix, std::set<std::string>* paths) {
   for (int i = 0; i < message.field_count(); ++i) {
     const FieldDescriptor* field = message.field(i);
@@ -43,7 +43,7 @@ TEST(MetricSeriesTest, EveryNumberOfALayerIsASeries) {
   EXPECT_EQ(series, fields);
 }
 
-// Against reflection: a table with two getters exchanged would pass any other test.
+// Compares with reflection: other tests would not notice two exchanged getters.
 TEST(MetricSeriesTest, ValuesAreThoseOfTheFields) {
   std::mt19937_64 random(1);
   v1::StepMetrics metrics = RandomMetrics(7, &random);

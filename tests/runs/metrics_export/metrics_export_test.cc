@@ -27,7 +27,7 @@ class MetricsExportTest : public testing::Test {
 
   void Measured(const std::string& lines) { PutFile(run_.metrics(), lines); }
 
-  // Name to bytes of the files of an export.
+  // Returns the files of an export, from name to bytes.
   absl::StatusOr<std::map<std::string, std::string>> Export(v1::MetricsFormat format) {
     std::map<std::string, std::string> files;
     std::string name;
@@ -49,7 +49,7 @@ class MetricsExportTest : public testing::Test {
     PutFile(scratch_ / "metrics.csv", files.begin()->second);
     EXPECT_EQ(ReadWithoutUs("csv", scratch_ / "metrics.csv", run_.metrics()), 0);
   }
-  // What the reader prints of what is not in the metrics.
+  // Returns what the reader prints about events that are not metrics.
   std::string ExpectEventsOfTheMetrics() {
     const absl::StatusOr<std::map<std::string, std::string>> files = Export(v1::TENSORBOARD);
     EXPECT_OK(files.status());
@@ -119,7 +119,7 @@ TEST_F(MetricsExportTest, ReadsLinesOfAnOlderTrainer) {
   ExpectEventsOfTheMetrics();
 }
 
-// Routing is found by what a line holds, however it is spelt and whatever stands before it.
+// Routing is found in a line whatever its spelling and whatever fields precede it.
 TEST_F(MetricsExportTest, RoutingIsFoundHoweverItIsWritten) {
   const std::string layer = R"([{"layer":3,"entropy":0.5,"effective_experts":2,"active_experts":2,)"
                             R"("expert_cosine":1,"mean_weights":[0.5,0.5]}])";
@@ -212,7 +212,7 @@ TEST(ExportNameTest, IsSafeForADirectory) {
   EXPECT_EQ(name("/", ""), "run");
   EXPECT_EQ(name("/data/run-\xFF", ""), "run-\xEF\xBF\xBD");
   EXPECT_EQ(name("/data/run-1", std::string(300, 'x')), "run-1-" + std::string(194, 'x'));
-  // Cut between the two bytes of a character otherwise.
+  // A cut at the limit would split the two bytes of a character.
   std::string umlauts;
   for (int i = 0; i < 150; ++i) umlauts += "\xC3\xBC";
   EXPECT_EQ(name("/data/run-10", umlauts), "run-10-" + umlauts.substr(0, 192));

@@ -1,5 +1,4 @@
-// Metrics with a number in every field, for tests of exports; and the reader that has nothing of
-// ours.
+// Metrics with a number in every field, for tests of exports, and an independent reader of exports.
 #ifndef BRAID_TESTS_RUNS_METRICS_EXPORT_RANDOM_METRICS_H_
 #define BRAID_TESTS_RUNS_METRICS_EXPORT_RANDOM_METRICS_H_
 
@@ -35,7 +34,7 @@ inline void FillNumbers(google::protobuf::Message* message, std::mt19937_64* ran
   }
 }
 
-// Every fifth step measures routing; of the layers 1, 3 and 12, some are missing now and then.
+// Every fifth step measures routing; some of the layers 1, 3 and 12 are missing at random.
 inline v1::StepMetrics RandomMetrics(int64_t step, std::mt19937_64* random) {
   v1::StepMetrics metrics;
   FillNumbers(&metrics, random);
@@ -51,7 +50,7 @@ inline v1::StepMetrics RandomMetrics(int64_t step, std::mt19937_64* random) {
   return metrics;
 }
 
-// As the trainer writes them.
+// Returns a line as the trainer writes it.
 inline std::string JsonLine(const v1::StepMetrics& metrics) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
@@ -68,12 +67,13 @@ inline std::string RandomLines(int64_t first, int64_t last, uint64_t seed) {
   return lines;
 }
 
-// Exit status of event_reader.py, which says on stderr what differs.
+// Returns the exit status of event_reader.py, which prints differences to stderr.
 inline int ReadWithoutUs(const std::string& command, const std::filesystem::path& exported,
                          const std::filesystem::path& metrics,
                          const std::filesystem::path& output = "/dev/null") {
-  const std::string line = std::string("'") + BRAID_PYTHON + "' '" + BRAID_TESTS_DIR "/runs/metrics_export/event_reader.py" + "' " +
-                           command + " '" + exported.string() + "' '" + metrics.string() + "' > '" +
+  const std::string line = std::string("'") + BRAID_PYTHON + "' '" +
+                           BRAID_TESTS_DIR "/runs/metrics_export/event_reader.py" + "' " + command +
+                           " '" + exported.string() + "' '" + metrics.string() + "' > '" +
                            output.string() + "'";
   return std::system(line.c_str());
 }

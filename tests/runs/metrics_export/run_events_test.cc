@@ -45,7 +45,7 @@ TEST(RunEventsTest, WeightsAreAHistogramOverTheNumberOfTheExpert) {
   EXPECT_EQ(h.num(), 1);
   EXPECT_DOUBLE_EQ(h.sum(), 0.25 * 1.5 + 0.75 * 2.5);
   EXPECT_DOUBLE_EQ(h.sum_squares(), 0.25 * 1.5 * 1.5 + 0.75 * 2.5 * 2.5);
-  // Outer buckets that are empty are dropped by readers, who put min and max in their place.
+  // Readers drop empty outer buckets and use min and max in their place.
   EXPECT_EQ(h.min(), 1);
   EXPECT_EQ(h.max(), 3);
 }

@@ -16,7 +16,7 @@ namespace tensorboard_log_test {
 
 using testing::HasSubstr;
 
-// A limit on the size of files, for a while: the next write is cut short, then fails.
+// Limits the size of files during its lifetime: the next write is cut short, later ones fail.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(uintmax_t bytes) : handler_(signal(SIGXFSZ, SIG_IGN)) {
@@ -38,7 +38,7 @@ class TensorBoardLogTest : public testing::Test {
  protected:
   TensorBoardLogTest() { spec_.set_name("toy"); }
 
-  // Steps of the run as it ends up, and as a trainer that starts at `first` sees them.
+  // Returns the steps of the finished run, and of a trainer that starts at `first`.
   std::vector<v1::StepMetrics> Train(int64_t first, int64_t last) {
     TensorBoardLog log(directory_, spec_, &warnings_);
     std::vector<v1::StepMetrics> steps;

@@ -16,7 +16,7 @@ namespace communicator_test {
 using testing::Each;
 
 TEST(ThreadedCommunicatorTest, SumsOverRanksInRankOrder) {
-  // Whether the small value survives depends on the order: 1e8 + 1 - 1e8.
+  // The order of the sum 1e8 + 1 - 1e8 determines whether the small value survives.
   const std::vector<float> parts = {1e8f, 1.0f, -1e8f};
   std::vector<float> results(3);
   const auto statuses = RunThreadedRanks(3, [&](Communicator& ranks) {

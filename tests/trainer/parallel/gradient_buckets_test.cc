@@ -38,7 +38,7 @@ TEST(CutGradientsTest, CoversEveryElementOnceWithItsOwner) {
   }
 }
 
-// Against looking at every element of every bucket after each part.
+// Compares with counting the elements of every bucket after each part.
 TEST(BucketReadinessTest, MatchesTheSlowCountForPartsInAnyOrder) {
   std::mt19937 random(3);
   for (int round = 0; round < 50; ++round) {

@@ -25,7 +25,7 @@ float Gradient(int rank, int step, size_t i) {
   return static_cast<float>((i * 7 + static_cast<size_t>(rank * 5 + step)) % 101);
 }
 
-// Reports random parts in an order of the rank's own.
+// Reports random parts in a different order on each rank.
 void ReportAll(GradientReducer& reducer, size_t size, std::mt19937& random) {
   std::vector<Shard> parts;
   for (size_t begin = 0; begin < size;) {
@@ -67,7 +67,7 @@ TEST(GradientReducerTest, SumsWhatTheRankOwns) {
   }
 }
 
-// Rank 0 of two, whose first call tells that it was made and then fails.
+// A communicator for rank 0 of two, whose first call reports that it was made and then fails.
 class FirstCall final : public Communicator {
  public:
   explicit FirstCall(std::promise<size_t>* size) : size_(size) {}
@@ -106,7 +106,7 @@ TEST(GradientReducerTest, SendsABucketBeforeTheOthersAreReadyAndKeepsItsError) {
   EXPECT_EQ(reducer->Finish(), absl::UnavailableError("the link is gone"));
 }
 
-// A rank that fails in the middle of backward leaves; the others are released.
+// A rank that fails during backward leaves; the others are released.
 TEST(GradientReducerTest, CanBeDestroyedInTheMiddleOfAStep) {
   const auto statuses = RunThreadedRanks(2, [](Communicator& ranks) {
     auto reducer = *GradientReducer::Create(v1::ZERO_1, Reduction(400), ranks);

@@ -45,7 +45,7 @@ void ReexecForBlas(char** argv) {
   if (policy) setenv(kWaitVariable, "passive", 1);
   setenv(kGuardVariable, "1", 1);
   execv("/proc/self/exe", argv);
-  // Where /proc is missing the program goes on, slower.
+  // Without /proc the program continues with the slower kernels.
 }
 
 }  // namespace braid

@@ -1,5 +1,5 @@
-// The right OpenBLAS kernels on processors that OpenBLAS does not know, and threads
-// that leave each other the cores.
+// Selection of OpenBLAS kernels on processors that OpenBLAS does not know, and of a thread wait
+// policy that leaves cores to other threads.
 #ifndef BRAID_BASE_BLAS_CORE_H_
 #define BRAID_BASE_BLAS_CORE_H_
 
@@ -9,27 +9,29 @@
 
 namespace braid {
 
-// What the processor can do, as far as kernels ask.
+// Vector instruction sets of a processor, as far as BLAS kernels depend on them.
 struct VectorUnits {
   bool avx2 = false;
   bool avx512 = false;  // f, bw, dq and vl
 };
 
-// The OPENBLAS_CORETYPE to ask for, when OpenBLAS fell back to `core`
-// ("Prescott", its answer for unknown Intel models: SSE3 kernels, a fifth of the
-// speed) on a processor that has more. nullopt when it chose well.
+// Returns the OPENBLAS_CORETYPE to set if OpenBLAS chose `core` on a processor with these vector
+// units, or nullopt if it chose well. "Prescott", its choice for unknown Intel models, uses SSE3
+// kernels at a fifth of the speed.
 std::optional<std::string> BetterBlasCore(std::string_view core, VectorUnits units);
 
-// The kernels in use, such as "SkylakeX"; "" when the BLAS at hand is not
-// OpenBLAS.
+// Returns the name of the kernels in use, such as "SkylakeX"; "" if the BLAS is not OpenBLAS.
 std::string BlasCoreName();
 
-// Starts this program again with what has to be in the environment before main:
-//   OPENBLAS_CORETYPE  a better one, when there is one
-//   OMP_WAIT_POLICY    passive: BLAS and OpenMP have threads of their own, and idle
-//                      ones that spin take the cores from those that work
-// Call it first in main, before threads and MPI. A value that the user set is
-// respected, and it happens at most once. Returns when there is nothing to do.
+// Executes this program again with environment variables that libraries read before main:
+//
+//   OPENBLAS_CORETYPE  kernels that fit the processor, if OpenBLAS would choose others
+//   OMP_WAIT_POLICY    passive: idle threads of BLAS and OpenMP sleep instead of spinning, which
+//   would
+//                      take the cores from threads that work
+//
+// Must be called first in main, before threads and MPI. Values set by the user are kept. Executes
+// the program at most once; returns if nothing has to be changed.
 void ReexecForBlas(char** argv);
 
 }  // namespace braid

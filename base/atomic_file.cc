@@ -38,7 +38,7 @@ std::filesystem::path ParentOf(const std::filesystem::path& path) {
   return parent.empty() ? "." : parent;
 }
 
-// A path without a trailing slash, so that its parent is the directory holding it.
+// Returns `path` without a trailing slash, so that its parent is the directory that contains it.
 std::filesystem::path WithoutSlash(const std::filesystem::path& path) {
   return path.has_filename() ? path : path.parent_path();
 }
@@ -55,7 +55,7 @@ absl::Status SyncTree(const std::filesystem::path& root) {
   return SyncPath(root);
 }
 
-// Next piece of a file, empty at its end.
+// Reads the next block of a file; empty at its end.
 absl::Status ReadPiece(int descriptor, const std::filesystem::path& path, std::string* piece) {
   piece->resize(kPieceBytes);
   ssize_t count;
@@ -67,7 +67,7 @@ absl::Status ReadPiece(int descriptor, const std::filesystem::path& path, std::s
   return absl::OkStatus();
 }
 
-// Opens PATH.tmp, or PATH under that name again; -1 when there is neither.
+// Opens PATH.tmp, or renames PATH back to it and opens that; returns -1 if neither exists.
 absl::StatusOr<int> OpenLeft(const std::filesystem::path& path) {
   auto temporary = path;
   temporary += ".tmp";
@@ -84,7 +84,7 @@ absl::StatusOr<int> OpenLeft(const std::filesystem::path& path) {
   return descriptor;
 }
 
-// Hands the file to `consume` piece by piece.
+// Calls `consume` with the blocks of the file, in order.
 template <class Consumer>
 absl::Status ForEachPiece(const std::filesystem::path& path, Consumer consume) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -125,9 +125,9 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Resume(const std::filesy
     return file;
   }
   const auto prefix = synced.find(path.filename().string());
-  if (prefix == synced.end()) return Unresumable(path, "it was not synced");
+  if (prefix == synced.end()) return Unresumable(path, "no synced bytes are recorded for it");
   ASSIGN_OR_RETURN(const int descriptor, OpenLeft(path));
-  if (descriptor < 0) return Unresumable(path, "it is gone");
+  if (descriptor < 0) return Unresumable(path, "the file does not exist");
   std::unique_ptr<AtomicFile> file(new AtomicFile(path, descriptor, Durability::kSynced));
   file->synced_ = true;
   RETURN_IF_ERROR(file->CutBehind(prefix->second, head));
@@ -204,7 +204,8 @@ absl::Status AtomicFile::ReadCrc(int64_t offset, int64_t bytes, uint32_t* crc) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return Fail(SystemError("read", temporary_, errno));
     if (count == 0) {
-      return Fail(absl::DataLossError(temporary_.string() + " was shortened while being written"));
+      return Fail(absl::DataLossError(temporary_.string() +
+                                      " was truncated by another process while it was written"));
     }
     *crc = Crc32c({piece.data(), static_cast<size_t>(count)}, *crc);
     offset += count;
@@ -276,7 +277,7 @@ absl::Status AtomicFile::Publish() {
 
 absl::StatusOr<FileSummary> AtomicFile::Commit() {
   if (committed_) {
-    return absl::FailedPreconditionError(path_.string() + " has been committed already");
+    return absl::FailedPreconditionError(path_.string() + " is already committed");
   }
   RETURN_IF_ERROR(failure_);
   RETURN_IF_ERROR(Flush());

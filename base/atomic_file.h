@@ -1,20 +1,20 @@
-// Files that appear whole or not at all, and survive a power cut once they do.
+// Writing files atomically and durably: a file appears complete or not at all, and survives a power
+// failure once it has appeared.
 //
-// A file is written under the name PATH.tmp, flushed to the device, renamed to
-// PATH, and the directory entry is flushed too. Whatever was at PATH before stays
-// untouched until the rename.
+// A file is written under the name PATH.tmp, flushed to the device and renamed to PATH; then the
+// directory entry is flushed too. A file that was at PATH before stays untouched until the rename.
 //
 //   ASSIGN_OR_RETURN(auto file, AtomicFile::Create(directory / "vectors.npy"));
 //   RETURN_IF_ERROR(file->Append(header));
 //   RETURN_IF_ERROR(file->Append(rows));
 //   ASSIGN_OR_RETURN(FileSummary summary, file->Commit());   // for the manifest
 //
-// A long file can be synced on the way, and continued behind what was synced by
-// whoever has kept the DurablePrefixes:
+// A long file can be synced while it is written. After a crash, a process that kept the
+// DurablePrefixes continues after the last synced byte:
 //
 //   ASSIGN_OR_RETURN(auto file, AtomicFile::Resume(directory / "texts.bin", kept));
 //   RETURN_IF_ERROR(file->Append(chunk));
-//   RETURN_IF_ERROR(file->Sync(&synced));   // now keep `synced`
+//   RETURN_IF_ERROR(file->Sync(&synced));   // now store `synced`
 #ifndef BRAID_BASE_ATOMIC_FILE_H_
 #define BRAID_BASE_ATOMIC_FILE_H_
 
@@ -44,67 +44,71 @@ struct DurablePrefix {
 
   friend bool operator==(const DurablePrefix&, const DurablePrefix&) = default;
 };
-// By file name without directory and without ".tmp".
+// Prefixes by file name, without directory and without ".tmp".
 using DurablePrefixes = std::map<std::string, DurablePrefix>;
 
-// kSynced survives a power cut. kRenamed is atomic for readers on a running
-// machine only: for heartbeats and other files that are rewritten all the time.
+// kSynced survives a power failure. kRenamed is atomic for readers on a running machine only; for
+// heartbeats and other files that are rewritten often.
 enum class Durability { kSynced, kRenamed };
 
+// A file that is being written.
+//
 // Requires: one writer per path at a time. Not thread-safe.
-// Guarantees: PATH changes only in a successful Commit(), or in Resume(); the CRC in the summary
-// is of the bytes handed in, not of bytes read back. Small appends are gathered,
-// so an error may be reported by a later call; after the first error every call
-// returns it and Commit() cannot succeed.
-// Errors: RESOURCE_EXHAUSTED (disk full, file size limit), PERMISSION_DENIED,
-// NOT_FOUND (no such directory), with the path and the system's error text.
+//
+// Guarantees: PATH changes only in a successful Commit(), or in Resume(). The CRC in the summary is
+// computed from the bytes that were passed in, not from bytes read back. Small appends are
+// buffered, so an error may be reported by a later call; after the first error every call returns
+// it and Commit() cannot succeed.
+//
+// Errors: RESOURCE_EXHAUSTED (disk full, file size limit), PERMISSION_DENIED, NOT_FOUND (no such
+// directory), with the path and the system's error text.
 class AtomicFile {
  public:
-  // Creates PATH.tmp, replacing one left behind by a killed process. `permissions`: of a file
-  // that nobody else may see, 0600; the umask narrows them further.
+  // Creates PATH.tmp, replacing one left by a killed process. `permissions` are the file's mode
+  // bits, 0600 for secrets; the umask narrows them further.
   static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(
       const std::filesystem::path& path, Durability durability = Durability::kSynced,
       unsigned permissions = 0666);
 
-  // Continues the PATH.tmp that a killed or failed process left, behind the prefix of
-  // that name in `synced`; whatever follows it is cut off. A file that was committed
-  // since becomes PATH.tmp again. An empty `synced` means that nothing was: as Create().
+  // Continues the PATH.tmp left by a killed or failed process after the prefix recorded for that
+  // name in `synced`; later bytes are cut off. A file that was committed since becomes PATH.tmp
+  // again. An empty `synced` means that nothing was synced; the file is then created as by
+  // Create().
   //
-  // `head`: what the prefix began with when it was synced, for formats whose first
-  // bytes are overwritten before Commit(). It is written again.
+  // `head` is what the prefix began with when it was synced, for formats whose first bytes are
+  // overwritten before Commit(). It is written again.
   //
-  // Errors: an IsUnresumable() DATA_LOSS when the prefix is not there to the byte.
+  // Errors: an IsUnresumable() DATA_LOSS unless the file has exactly the recorded prefix.
   static absl::StatusOr<std::unique_ptr<AtomicFile>> Resume(const std::filesystem::path& path,
                                                             const DurablePrefixes& synced,
                                                             std::string_view head = {});
 
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
-  // Discards PATH.tmp unless it was committed, or synced at least once.
+  // Removes PATH.tmp unless it was committed, or synced at least once.
   ~AtomicFile();
 
   absl::Status Append(std::string_view data);
 
-  // Replaces bytes [offset, offset + data.size()), which must lie inside what was
-  // appended or extended so far. OUT_OF_RANGE otherwise.
+  // Replaces bytes [offset, offset + data.size()), which must lie within what was appended or
+  // extended so far; OUT_OF_RANGE otherwise.
   absl::Status Overwrite(int64_t offset, std::string_view data);
 
-  // Appends `bytes` zero bytes and reserves disk space for them, so that a full
-  // disk shows before the work of filling them is done.
+  // Appends `bytes` zero bytes and reserves disk space for them, so that a full disk is reported
+  // before the work of filling them is done.
   absl::Status Extend(int64_t bytes);
 
-  // Makes all that was appended so far survive a power cut, and records it in `synced`
-  // under the file's name. Requires nothing to be overwritten afterwards but the `head`
-  // that Resume() is told.
+  // Flushes all appended bytes to the device and records them in `synced` under the file's name.
+  // Requires that they are not overwritten afterwards, except for the `head` passed to Resume().
   absl::Status Sync(DurablePrefixes* synced);
 
-  // All bytes so far, read from the file.
+  // Reads back all bytes so far.
   absl::StatusOr<std::string> ReadBack();
 
-  // Publishes the file. At most once; FAILED_PRECONDITION the second time.
+  // Publishes the file. FAILED_PRECONDITION at the second call.
   absl::StatusOr<FileSummary> Commit();
 
-  // Bytes in the file so far.
+  // Returns the number of bytes in the file so far.
   int64_t size() const { return size_; }
   const std::filesystem::path& path() const { return path_; }
 
@@ -129,27 +133,29 @@ class AtomicFile {
   uint32_t crc32c_ = 0;
 };
 
-// Whether an error says that what was synced cannot be continued: the work has to be
-// done from its start. Resume() of this and of the writers on top of it returns such.
+// Returns whether `status` reports that synced data cannot be continued, so that the work has to
+// start again. Resume() and the writers built on it return such errors, which Unresumable()
+// creates.
 bool IsUnresumable(const absl::Status& status);
 absl::Status Unresumable(const std::filesystem::path& path, std::string_view why);
 
+// Writes a whole file as AtomicFile does.
 absl::Status WriteFileAtomically(const std::filesystem::path& path, std::string_view data,
                                  Durability durability = Durability::kSynced,
                                  unsigned permissions = 0666);
 
-// The whole file. NOT_FOUND when it does not exist.
+// Reads a whole file. NOT_FOUND if it does not exist.
 absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path);
 
-// Length and CRC of an existing file, read in pieces.
+// Computes length and CRC of an existing file, reading it in blocks.
 absl::StatusOr<FileSummary> SummarizeFile(const std::filesystem::path& path);
 
-// Creates `path` and its missing parents; fine when it exists already.
+// Creates `path` and its missing parents; succeeds if it exists already.
 absl::Status MakeDirectories(const std::filesystem::path& path);
 
-// Flushes every file and directory below `temporary`, renames it to `final` and
-// flushes the parent. ALREADY_EXISTS when `final` is a non-empty directory; then
-// nothing has changed. Requires both to be on one file system.
+// Flushes every file and directory below `temporary`, renames it to `final` and flushes the parent.
+// ALREADY_EXISTS if `final` is a non-empty directory; nothing has changed then. Requires both to be
+// on one file system.
 absl::Status PublishDirectory(const std::filesystem::path& temporary,
                               const std::filesystem::path& final);
 

@@ -1,6 +1,6 @@
-// CHECK for broken invariants: a program bug, never something the outside world
-// can cause (that is absl::Status). Prints the condition, the place and the
-// values streamed into it, then aborts.
+// BRAID_CHECK for broken invariants: bugs of the program, never something the outside world can
+// cause (that is absl::Status). Prints the condition, the source location and the values streamed
+// into it, then aborts.
 //
 //   BRAID_CHECK(rows * columns == values.size()) << rows << "x" << columns;
 #ifndef BRAID_BASE_CHECK_H_

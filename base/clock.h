@@ -1,4 +1,4 @@
-// The clocks in use: calendar time for records, steady time for durations.
+// Clocks: calendar time for records, steady time for durations.
 #ifndef BRAID_BASE_CLOCK_H_
 #define BRAID_BASE_CLOCK_H_
 

@@ -10,23 +10,23 @@
 
 namespace braid {
 
-// CRC of the bytes that gave `seed`, followed by `data`:
+// Returns the CRC of the bytes whose CRC is `seed`, followed by `data`:
 //   Crc32c(b, Crc32c(a)) == Crc32c(a + b)
 uint32_t Crc32c(std::string_view data, uint32_t seed = 0);
 
-// Crc32c(a + b) from Crc32c(a), Crc32c(b) and the length of b, without the bytes.
-// Costs O(log b_bytes). Requires b_bytes >= 0.
+// Returns Crc32c(a + b) from Crc32c(a), Crc32c(b) and the length of b, in time O(log b_bytes).
+// Requires b_bytes >= 0.
 uint32_t Crc32cConcat(uint32_t a, uint32_t b, int64_t b_bytes);
 
-// CRC of a text in which one range was replaced by another of equal length, from
-// the CRC of the whole and those of the range before and after. `tail_bytes` is
-// the number of bytes that follow the range.
+// Returns the CRC of a text in which one range was replaced by another of equal length, from the
+// CRC of the whole text and those of the range before and after. `tail_bytes` is the number of
+// bytes after the range.
 uint32_t Crc32cReplace(uint32_t whole, uint32_t before, uint32_t after, int64_t tail_bytes);
 
-// CRC of `bytes` zero bytes.
+// Returns the CRC of `bytes` zero bytes.
 uint32_t Crc32cOfZeros(int64_t bytes);
 
-// Eight lower-case hexadecimal digits, as printed in manifests and messages.
+// Formats a CRC as eight lower-case hexadecimal digits, as manifests and messages print it.
 std::string Crc32cToHex(uint32_t crc);
 
 }  // namespace braid

@@ -1,4 +1,4 @@
-// A hash of a sequence of fields, computed as they come: equal sequences, equal digests.
+// An incremental hash of a sequence of fields.
 #ifndef BRAID_BASE_FIELD_DIGEST_H_
 #define BRAID_BASE_FIELD_DIGEST_H_
 
@@ -10,8 +10,9 @@ struct XXH3_state_s;
 
 namespace braid {
 
-// XXH3, 128 bits. Each field goes in with its length before it, so that no two sequences run
-// together. Not for adversaries.
+// Computes the 128-bit XXH3 hash of a sequence of fields. Each field is preceded by its length, so
+// different sequences do not collide by concatenation. Not safe against adversaries. Not
+// thread-safe.
 //
 //   FieldDigest digest;
 //   digest.Add(id);
@@ -23,7 +24,7 @@ class FieldDigest {
 
   void Add(std::string_view field);
 
-  // 32 hexadecimal digits, of the fields so far.
+  // Returns 32 hexadecimal digits for the fields added so far.
   std::string Hex() const;
 
  private:

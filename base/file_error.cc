@@ -45,7 +45,7 @@ std::string HintFor(int error_number) {
     case ENOSPC:
       return ". Free space on that file system or choose another directory";
     case EDQUOT:
-      return ". The disk quota is used up: delete files or have it raised";
+      return ". The disk quota is exhausted: delete files or ask for a larger one";
     case EFBIG:
       return ". The file exceeds the process's file size limit: see `ulimit -f`";
     case EMFILE:

@@ -1,4 +1,4 @@
-// One holder at a time, among the threads and processes of all hosts that share a file.
+// Mutual exclusion between threads and processes of all hosts that share a file.
 #ifndef BRAID_BASE_FILE_LOCK_H_
 #define BRAID_BASE_FILE_LOCK_H_
 
@@ -11,15 +11,15 @@
 
 namespace braid {
 
-// An exclusive flock, released at the end of its scope or when the process ends, however it ends.
-// Programs that are started meanwhile do not keep it. NFS has it since Linux 2.6.12; a file system
-// without is an error. The file is made with `mode` where it is missing, stays behind, and may not
-// be a symbolic link.
+// An exclusive flock, released at the end of its scope or when the process ends in any way.
+// Programs started by this process do not inherit it. Works on NFS since Linux 2.6.12; on a file
+// system without locks, locking is an error. The lock file is created with `mode` if it does not
+// exist, is not removed, and must not be a symbolic link.
 class FileLock {
  public:
-  // Waits for it.
+  // Blocks until the lock is acquired.
   static absl::StatusOr<FileLock> Take(const std::filesystem::path& path, mode_t mode = 0644);
-  // nullopt, at once, when somebody else holds it.
+  // Returns nullopt immediately if another thread or process holds the lock.
   static absl::StatusOr<std::optional<FileLock>> TryTake(const std::filesystem::path& path,
                                                          mode_t mode = 0644);
   FileLock(FileLock&& other) noexcept;

@@ -23,7 +23,7 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
     return absl::InvalidArgumentError(path.string() + " is not a regular file");
   }
   MappedFile file;
-  if (status.st_size == 0) return file;  // an empty mapping is an error to mmap
+  if (status.st_size == 0) return file;  // mmap rejects empty mappings
   void* data = ::mmap(nullptr, status.st_size, PROT_READ, MAP_SHARED, descriptor, 0);
   if (data == MAP_FAILED) return SystemError("map", path, errno);
   file.data_ = static_cast<const char*>(data);

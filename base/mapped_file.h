@@ -1,4 +1,4 @@
-// A whole file, read only, as bytes in memory without copying.
+// A file mapped into memory read-only.
 #ifndef BRAID_BASE_MAPPED_FILE_H_
 #define BRAID_BASE_MAPPED_FILE_H_
 
@@ -10,13 +10,14 @@
 
 namespace braid {
 
-// Guarantees: bytes() starts on a page boundary (or is empty for an empty file)
-// and stays valid while this object, or the one it was moved to, lives. Thread-safe.
-// Requires: nobody shortens the file meanwhile (files committed by AtomicFile are
-// replaced, never shortened; the mapping keeps showing the old bytes).
+// Guarantees: bytes() starts on a page boundary (or is empty for an empty file) and stays valid
+// while this object, or the one it was moved to, lives. Thread-safe.
+//
+// Requires: no process truncates the file meanwhile. (Files committed by AtomicFile are replaced,
+// never truncated; the mapping keeps showing the old bytes.)
 class MappedFile {
  public:
-  // NOT_FOUND, PERMISSION_DENIED, or INVALID_ARGUMENT when not a regular file.
+  // Errors: NOT_FOUND, PERMISSION_DENIED, or INVALID_ARGUMENT if `path` is not a regular file.
   static absl::StatusOr<MappedFile> Open(const std::filesystem::path& path);
 
   MappedFile() = default;

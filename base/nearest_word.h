@@ -1,4 +1,4 @@
-// "Did you mean": the known word closest to a mistyped one.
+// Suggestions for mistyped words ("did you mean").
 #ifndef BRAID_BASE_NEAREST_WORD_H_
 #define BRAID_BASE_NEAREST_WORD_H_
 
@@ -8,8 +8,8 @@
 
 namespace braid {
 
-// The candidate with the smallest edit distance (Levenshtein) to `word`, the
-// first of equals, or "" when more than half of the word would have to change.
+// Returns the candidate with the smallest Levenshtein distance to `word`, the first of equals, or
+// "" if more than half of the word would have to change.
 std::string NearestWord(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace braid

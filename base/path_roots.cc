@@ -26,10 +26,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A ".." beside a rename is told as EAGAIN: to be tried again.
+// openat2 returns EAGAIN when a rename happens during the lookup of a ".."; the lookup is repeated.
 constexpr int kAttempts = 100;
 
-// Of a client's path: each costs the kernel, and a request may have many paths.
+// Maximum names in a path of a client: each costs a lookup, and a request may contain many paths.
 constexpr int kMaxComponents = 64;
 
 int OpenAt2(int directory, const char* path, int flags) {
@@ -43,7 +43,7 @@ int OpenAt2(int directory, const char* path, int flags) {
   return -1;
 }
 
-// The name that the kernel has for an open file.
+// Returns the path of an open file as the kernel knows it.
 std::string ActualPath(int descriptor) {
   char name[PATH_MAX];
   const ssize_t size =
@@ -60,7 +60,7 @@ bool IsStrictlyBeneath(std::string_view path, std::string_view directory) {
   return path.size() > directory.size() && IsBeneath(path, directory);
 }
 
-// "//tmp///x" -> "/tmp/x", which is the same to the kernel.
+// Removes doubled slashes, "//tmp///x" -> "/tmp/x"; the kernel regards both as equal.
 std::string WithoutDoubledSlashes(std::string_view path) {
   std::string squeezed;
   for (const char c : path) {
@@ -69,7 +69,7 @@ std::string WithoutDoubledSlashes(std::string_view path) {
   return squeezed;
 }
 
-// `path` as seen from `directory`; nullopt when it does not begin with it.
+// Returns `path` relative to `directory`; nullopt if it does not begin with it.
 std::optional<std::string> RelativeTo(std::string_view path, std::string_view directory) {
   if (!IsBeneath(path, directory)) return std::nullopt;
   path.remove_prefix(directory.size());
@@ -95,8 +95,8 @@ absl::Status BadPath(std::string_view path, std::string_view expected) {
                    "\" of ", path.size(), " bytes, expected ", std::string(expected)));
 }
 
-// Beyond its first "..", a path is not what it looks like once links are followed, and whoever
-// normalises it later opens another file than the one that was checked.
+// After a "..", a path depends on the links before it: code that normalizes it later would open
+// another file than the one that was checked.
 absl::Status CheckForm(std::string_view path) {
   if (!path.starts_with('/') || path.find('\0') != std::string_view::npos) {
     return BadPath(path, "an absolute one");
@@ -117,7 +117,7 @@ absl::Status CheckForm(std::string_view path) {
 
 absl::Status AsExisting(const absl::Status& missing, const fs::path& path) {
   return absl::IsNotFound(missing)
-             ? absl::NotFoundError(absl::StrCat(path.string(), ": no such directory to allow"))
+             ? absl::NotFoundError(absl::StrCat(path.string(), ": the directory does not exist"))
              : missing;
 }
 
@@ -132,7 +132,7 @@ struct PathRoots::Root {
   Root(const Root&) = delete;
   Root& operator=(const Root&) = delete;
 
-  const std::string given;   // absolute, as it was named
+  const std::string given;   // absolute, as passed to Create
   const std::string actual;  // without symbolic links
   const int descriptor;
 };
@@ -147,7 +147,8 @@ absl::StatusOr<PathRoots> PathRoots::Create(const std::vector<fs::path>& roots,
     if (descriptor < 0) return AsExisting(SystemError("open", given, errno), given);
     made.roots_.push_back(std::make_shared<Root>(given.string(), descriptor));
   }
-  if (made.roots_.empty()) return absl::InvalidArgumentError("no directory is allowed");
+  if (made.roots_.empty())
+    return absl::InvalidArgumentError("got no root directories, expected at least one");
   const int probe = OpenAt2(made.roots_[0]->descriptor, ".", O_PATH);
   if (probe < 0 && errno == ENOSYS) {
     return absl::UnimplementedError(
@@ -166,10 +167,10 @@ absl::StatusOr<PathRoots> PathRoots::Create(const std::vector<fs::path>& roots,
 
 bool PathRoots::IsHidden(const std::string& actual) const {
   if (hidden_.empty()) return false;
-  // Without /proc, or out of this process's root: where it lies is not known.
+  // Without /proc, or outside of this process's root directory, the real path is unknown.
   if (!actual.starts_with('/')) return true;
   if (!IsBeneath(actual, hidden_)) return false;
-  // A root that is the hidden directory, or has it within, reveals nothing of it.
+  // A root that is or contains the hidden directory reveals nothing about it.
   return std::ranges::none_of(roots_, [&](const auto& root) {
     return IsStrictlyBeneath(root->actual, hidden_) && IsBeneath(actual, root->actual);
   });
@@ -178,10 +179,11 @@ bool PathRoots::IsHidden(const std::string& actual) const {
 absl::Status PathRoots::Outside(const fs::path& path) const {
   std::vector<std::string> names;
   for (const auto& root : roots_) names.push_back(root->given);
-  return absl::PermissionDeniedError(
-      absl::StrCat(absl::CHexEscape(path.native()), ": outside of what this server serves (",
-                   absl::StrJoin(names, ", "),
-                   "), or a link out of it; put it there, or start braidd with --allow DIR"));
+  return absl::PermissionDeniedError(absl::StrCat(
+      absl::CHexEscape(path.native()), ": outside of the directories that this server serves (",
+      absl::StrJoin(names, ", "),
+      "), or reached through a link that leaves them; move it there, or start braidd with --allow "
+      "DIR"));
 }
 
 int PathRoots::OpenInRoot(const Root& root, std::string_view path, int flags) const {
@@ -214,8 +216,8 @@ absl::Status PathRoots::Problem(const fs::path& path, int error) const {
 absl::Status PathRoots::Check(const fs::path& path) const {
   if (roots_.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(CheckForm(path.native()));
-  // What is not there yet can be made if the nearest directory that is there is beneath a
-  // root, and none of the names on the way is a link that leads nowhere.
+  // A path that does not exist yet can be created if its nearest existing directory is beneath a
+  // root and none of the names in between is a dangling link.
   std::string at = WithoutDoubledSlashes(path.native());
   while (!at.empty()) {
     const int found = OpenBeneath(at, O_PATH);
@@ -256,7 +258,7 @@ absl::StatusOr<std::string> PathRoots::Read(const fs::path& path, size_t max_byt
     if (size < 0) return SystemError("read", path, errno);
     if (size == 0) return content;
     content.append(piece, 0, static_cast<size_t>(size));
-    // Counted rather than asked for: a file may grow, and those of /proc have no size.
+    // Counts bytes instead of trusting the file size: files may grow, and those of /proc have none.
     if (content.size() > max_bytes) {
       return absl::InvalidArgumentError(absl::StrCat(absl::CHexEscape(path.native()),
                                                      ": got a larger file, expected at most ",
@@ -278,7 +280,7 @@ void SetClientRoots(PathRoots roots) { MutableClientRoots() = std::move(roots); 
 std::string AbsolutePath(const std::string& path) {
   if (path.empty()) return path;
   const std::filesystem::path normal = std::filesystem::absolute(path).lexically_normal();
-  // "/runs/a/" is "/runs/a".
+  // "/runs/a/" and "/runs/a" name the same directory.
   return (normal.has_filename() ? normal : normal.parent_path()).string();
 }
 

@@ -8,7 +8,7 @@
 namespace braid {
 namespace {
 
-// The number of "NAME:   123 kB", in bytes; 0 without such a line.
+// Returns the value of the line "NAME:   123 kB" in bytes; 0 without such a line.
 int64_t BytesOf(std::string_view status, std::string_view name) {
   size_t at = status.find(name);
   if (at == status.npos) return 0;

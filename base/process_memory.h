@@ -1,4 +1,4 @@
-// Memory of this process as Linux accounts for it.
+// Memory use of this process, as Linux accounts for it.
 #ifndef BRAID_BASE_PROCESS_MEMORY_H_
 #define BRAID_BASE_PROCESS_MEMORY_H_
 
@@ -9,13 +9,13 @@ namespace braid {
 
 struct ProcessMemory {
   int64_t resident_bytes = 0;
-  int64_t peak_resident_bytes = 0;  // the most so far
+  int64_t peak_resident_bytes = 0;  // maximum so far
 };
 
-// From /proc/self/status, in units of 1 KiB; zeros where there is none.
+// Reads /proc/self/status, whose unit is 1 KiB; zeros if it does not exist.
 ProcessMemory ReadProcessMemory();
 
-// The same from the text of such a file.
+// Parses the text of such a file.
 ProcessMemory ParseProcessMemory(std::string_view status);
 
 }  // namespace braid

@@ -6,12 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 namespace braid {
 
 using Json = nlohmann::json;
 
 absl::StatusOr<Json> ParseStrictJson(std::string_view text, int deepest_level) {
-  std::vector<std::set<std::string>> keys;  // of the objects being read
+  std::vector<std::set<std::string>> keys;  // keys so far of each object that is open
   const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
     if (depth > deepest_level) throw std::invalid_argument("nested too deep");
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
@@ -26,6 +28,14 @@ absl::StatusOr<Json> ParseStrictJson(std::string_view text, int deepest_level) {
   } catch (const std::exception& error) {
     return absl::InvalidArgumentError(error.what());
   }
+}
+
+absl::StatusOr<Json> ParseStrictJsonObject(std::string_view text, int deepest_level,
+                                           const std::filesystem::path& path) {
+  absl::StatusOr<Json> json = ParseStrictJson(text, deepest_level);
+  if (json.ok() && json->is_object()) return json;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path.string(), ": ", json.ok() ? "not a JSON object" : json.status().message()));
 }
 
 }  // namespace braid

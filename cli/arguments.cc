@@ -1,7 +1,5 @@
 #include "cli/arguments.h"
 
-#include <simdjson.h>
-
 #include <cmath>
 #include <cstring>
 #include <iostream>
@@ -13,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/nearest_word.h"
+#include "base/utf8.h"
 #include "client/session.h"
 
 namespace braid {
@@ -47,7 +46,7 @@ std::string Problem(const CLI::App& app, const CLI::ParseError& error) {
 
 std::optional<std::string> NotUtf8(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
-    if (simdjson::validate_utf8(argv[i], std::strlen(argv[i]))) continue;
+    if (IsValidUtf8(argv[i])) continue;
     return absl::StrCat("argument ", i, ": got \"", absl::CHexEscape(argv[i]),
                         "\", expected UTF-8; rename the file or convert the text with iconv");
   }
@@ -73,8 +72,6 @@ std::optional<int> ParseArguments(CLI::App& app, const std::string& program, int
     return exit_code::kUsage;
   }
 }
-
-bool IsUtf8(const std::string& text) { return simdjson::validate_utf8(text); }
 
 CLI::Validator IntegerBetween(int64_t minimum, int64_t maximum) {
   return CLI::Validator(

@@ -14,8 +14,6 @@ namespace braid {
 // "PROGRAM: what was wrong".
 std::optional<int> ParseArguments(CLI::App& app, const std::string& program, int argc, char** argv);
 
-bool IsUtf8(const std::string& text);
-
 // For CLI::Option::check: an integer in [minimum, maximum]. Without it a number
 // out of range would wrap around or, where zero stands for the default, be ignored.
 CLI::Validator IntegerBetween(int64_t minimum, int64_t maximum);

@@ -1,12 +1,11 @@
 #include "cli/command.h"
 
 #include <filesystem>
-#include <random>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
+#include "base/random_id.h"
 #include "base/status_macros.h"
 #include "proto/config_text.h"
 
@@ -37,10 +36,7 @@ std::string ModelReference(const std::string& model) {
   return (path.has_filename() ? path : path.parent_path()).string();
 }
 
-std::string NewRequestId() {
-  std::random_device random;
-  return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
-}
+std::string NewRequestId() { return RandomId(32); }
 
 absl::StatusOr<v1::InferenceRouting> ParseRouting(const std::string& name) {
   if (name.empty()) return v1::INFERENCE_ROUTING_UNSPECIFIED;

@@ -9,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "base/path_roots.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "rpc/interrupt.h"
@@ -54,7 +55,7 @@ absl::Status Export(Session& session, const ExportOptions& options, bool bake) {
   request.set_num_threads(options.threads);
   if (bake) {
     ASSIGN_OR_RETURN(*request.mutable_bake_prompt(), PromptText(options.bake));
-    if (!IsUtf8(request.bake_prompt())) {
+    if (!IsValidUtf8(request.bake_prompt())) {
       return absl::InvalidArgumentError(
           absl::StrCat("--bake: ", options.bake.substr(1), " is not UTF-8; see iconv --help"));
     }

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/generation_json.h"
@@ -56,7 +57,7 @@ absl::Status ContinueOne(Session& session, const GenerateOptions& options,
   request.set_prompt(options.prompt != "-" ? options.prompt
                                            : std::string(std::istreambuf_iterator<char>(std::cin),
                                                          std::istreambuf_iterator<char>()));
-  if (!IsUtf8(request.prompt())) {
+  if (!IsValidUtf8(request.prompt())) {
     return absl::InvalidArgumentError("--prompt: standard input is not UTF-8; see iconv --help");
   }
   ASSIGN_OR_RETURN(GenerationClient client, session.Generation());
@@ -134,7 +135,7 @@ absl::Status Converse(Session& session, v1::GenerateRequest request) {
       if (!ObeyTyped(*line, &request)) break;
       continue;
     }
-    if (!IsUtf8(*line)) {
+    if (!IsValidUtf8(*line)) {
       std::cerr << "the prompt is not UTF-8; see locale\n";
       continue;
     }

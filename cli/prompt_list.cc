@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "cli/arguments.h"
 
 namespace braid {
@@ -56,7 +57,7 @@ absl::StatusOr<std::vector<std::string>> ReadPrompts(std::istream& in, const std
     if (absl::StripAsciiWhitespace(line).empty()) continue;
     if (!json.has_value()) json = IsJsonObject(line);
     std::optional<std::string> prompt = *json ? PromptOf(line) : std::optional(line);
-    if (!IsUtf8(line) || !prompt.has_value()) {
+    if (!IsValidUtf8(line) || !prompt.has_value()) {
       return absl::InvalidArgumentError(absl::StrCat(
           name, ":", number, ": expected ",
           *json ? "a JSON object with a string \"prompt\", as the lines before" : "UTF-8 text"));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "evaluation/router_input.h"
 
 namespace braid {
@@ -31,11 +32,8 @@ RouterInput LookAt(const v1::ModelConfig& config, int32_t segment) {
 }  // namespace
 
 std::string CutText(std::string_view text, int characters) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool starts = (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
-    if (starts && characters-- == 0) return std::string(text.substr(0, i)) + "\xE2\x80\xA6";
-  }
-  return std::string(text);
+  const size_t end = CharacterOffset(text, characters);
+  return end == text.size() ? std::string(text) : std::string(text.substr(0, end)) + "\xE2\x80\xA6";
 }
 
 SegmentTexts::SegmentTexts(const v1::ModelConfig& resolved, int32_t eos,

@@ -24,7 +24,7 @@ bool IsPlain(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
 }
 
-// 0 when it is no event file's.
+// Returns the seconds in the name of an event file; 0 for other names.
 int64_t SecondsOf(std::string_view name) {
   if (!name.starts_with(kPrefix)) return 0;
   name.remove_prefix(kPrefix.size());
@@ -58,7 +58,7 @@ std::string EventFileName(int64_t unix_seconds, std::string_view host, int64_t p
                          plain.empty() ? "host" : plain, process);
 }
 
-int64_t SecondsBehindOthers(const std::filesystem::path& directory, int64_t now) {
+int64_t SecondsAfterOthers(const std::filesystem::path& directory, int64_t now) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
        entry.increment(error)) {

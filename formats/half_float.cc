@@ -8,14 +8,14 @@ namespace {
 
 constexpr uint32_t kFloatSign = 0x80000000u;
 constexpr uint32_t kFloatInfinity = 0x7f800000u;
-// 2^-14 and 65520, the half-way point beyond the largest binary16.
+// 2^-14, and 65520: the midpoint between the largest binary16 number and the next power of two.
 constexpr uint32_t kSmallestNormalF16 = 0x38800000u;
 constexpr uint32_t kOverflowF16 = 0x477ff000u;
 constexpr int kDroppedF16 = 23 - 10;
 constexpr int kDroppedBf16 = 16;
 
-// `value` without its low `dropped` bits, rounded to nearest even. The carry
-// into the exponent is the right one.
+// Returns `value` without its low `dropped` bits, rounded to nearest even. A carry out of the
+// mantissa increments the exponent, which is the correct result.
 uint32_t RoundedShift(uint32_t value, int dropped) {
   const uint32_t half = (1u << (dropped - 1)) - 1;
   return (value + half + ((value >> dropped) & 1)) >> dropped;
@@ -44,7 +44,7 @@ uint16_t F16FromFloat(float value) {
   if (magnitude > kFloatInfinity) return sign | 0x7e00u;
   if (magnitude >= kOverflowF16) return sign | 0x7c00u;
   if (magnitude < kSmallestNormalF16) {
-    // Exact scaling to units of 2^-24, then the default rounding of the machine.
+    // Scales exactly to units of 2^-24, then rounds as the processor does by default.
     return sign |
            static_cast<uint16_t>(std::nearbyint(std::ldexp(std::bit_cast<float>(magnitude), 24)));
   }
@@ -54,7 +54,7 @@ uint16_t F16FromFloat(float value) {
 
 uint16_t Bf16FromFloat(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
-  // Rounding could carry a NaN's mantissa away.
+  // Rounding could clear the mantissa of a NaN, which would make it infinite.
   if (std::isnan(value)) return static_cast<uint16_t>(bits >> kDroppedBf16 | 0x40u);
   return static_cast<uint16_t>(RoundedShift(bits, kDroppedBf16));
 }

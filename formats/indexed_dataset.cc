@@ -15,7 +15,7 @@
 namespace braid {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "integers are copied as they lie");
+static_assert(std::endian::native == std::endian::little, "integers are copied without conversion");
 
 constexpr std::string_view kIndexedDatasetMagic("MMIDIDX\0\0", 9);
 constexpr uint64_t kIndexedDatasetVersion = 1;
@@ -44,7 +44,7 @@ void AppendArray(std::string* bytes, std::span<const T> values) {
   bytes->append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
 }
 
-// Moves `count` values from the front of `bytes` to the end of `values`.
+// Appends `count` values from the front of `bytes` to `values` and removes them from `bytes`.
 template <class T>
 void TakeValues(size_t count, std::string_view* bytes, std::vector<T>* values) {
   const size_t before = values->size();
@@ -53,7 +53,7 @@ void TakeValues(size_t count, std::string_view* bytes, std::vector<T>* values) {
   bytes->remove_prefix(count * sizeof(T));
 }
 
-// Bytes of an element, 0 for a code we do not read.
+// Returns the size of an element in bytes; 0 for an unsupported code.
 int64_t ElementBytes(TokenType type) {
   switch (type) {
     case TokenType::kUint8:
@@ -98,7 +98,7 @@ absl::Status CheckHeader(std::string_view index, const std::filesystem::path& pa
   return absl::OkStatus();
 }
 
-// The counts against the length of the file, before anything is read by them.
+// Checks the counts against the length of the file before they are used as array sizes.
 absl::Status CheckCounts(std::string_view index, const std::filesystem::path& path) {
   const uint64_t sequences = Load<uint64_t>(index, kSequencesOffset);
   const uint64_t entries = Load<uint64_t>(index, kDocumentsOffset);
@@ -165,7 +165,8 @@ absl::StatusOr<std::unique_ptr<IndexedDatasetWriter>> IndexedDatasetWriter::Resu
   return writer;
 }
 
-// Blocks, one for each Sync(): the counts of new lengths and document ends, then these.
+// The file consists of one block per Sync(): the numbers of new lengths and document ends, then
+// both arrays.
 absl::Status IndexedDatasetWriter::ReadLengths() {
   ASSIGN_OR_RETURN(const std::string text, synced_lengths_->ReadBack());
   std::string_view rest = text;
@@ -178,7 +179,7 @@ absl::Status IndexedDatasetWriter::ReadLengths() {
   }
   num_tokens_ = std::accumulate(lengths_.begin(), lengths_.end(), int64_t{0});
   if (!rest.empty() || num_tokens_ * ElementBytes(type_) != tokens_->size()) {
-    return Unresumable(LengthsPath(prefix_), "it does not fit the .bin");
+    return Unresumable(LengthsPath(prefix_), "its lengths do not match the .bin");
   }
   num_synced_lengths_ = lengths_.size();
   num_synced_ends_ = document_ends_.size() - 1;
@@ -247,7 +248,7 @@ absl::StatusOr<std::vector<FileSummary>> IndexedDatasetWriter::Commit() {
   if (document_ends_.back() != num_sequences()) EndDocument();
   ASSIGN_OR_RETURN(auto index, AtomicFile::Create(IndexPath(prefix_)));
   RETURN_IF_ERROR(index->Append(FormatIndex()));
-  // The index last: a reader that finds it finds the tokens too.
+  // Publishes the index last, so a reader that finds it finds the tokens too.
   ASSIGN_OR_RETURN(FileSummary tokens_summary, tokens_->Commit());
   ASSIGN_OR_RETURN(FileSummary index_summary, index->Commit());
   return std::vector<FileSummary>{std::move(tokens_summary), std::move(index_summary)};
@@ -294,7 +295,7 @@ absl::Status IndexedDataset::CheckSequences(const std::filesystem::path& prefix)
   if (tokens_bytes == end) return absl::OkStatus();
   return CorruptFile(TokensPath(prefix),
                      {"length", tokens_bytes, absl::StrCat(tokens_bytes, " bytes"),
-                      absl::StrCat(end, " bytes, as the .idx says"),
+                      absl::StrCat(end, " bytes according to the .idx"),
                       "The file is truncated or belongs to another .idx"});
 }
 

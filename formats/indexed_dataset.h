@@ -1,6 +1,5 @@
-// Megatron-LM indexed datasets: token sequences in PREFIX.bin, their lengths,
-// offsets and grouping into documents in PREFIX.idx. See
-// docs/formats/indexed_dataset.md.
+// Megatron-LM indexed datasets: token sequences in PREFIX.bin; their lengths, offsets and grouping
+// into documents in PREFIX.idx. See docs/formats/indexed_dataset.md.
 //
 //   ASSIGN_OR_RETURN(auto writer, IndexedDatasetWriter::Create(prefix, vocab_size));
 //   RETURN_IF_ERROR(writer->AddSequence(tokens));
@@ -26,7 +25,7 @@
 
 namespace braid {
 
-// Element type of the .bin; the values are the codes stored in the .idx.
+// Element types of the .bin; the values are the codes stored in the .idx.
 enum class TokenType : uint8_t {
   kUint8 = 1,
   kInt8 = 2,
@@ -35,35 +34,36 @@ enum class TokenType : uint8_t {
   kUint16 = 8,
 };
 
-// PREFIX + ".bin" and PREFIX + ".idx". The prefix may contain dots.
+// Return PREFIX + ".bin" and PREFIX + ".idx". The prefix may contain dots.
 std::filesystem::path TokensPath(const std::filesystem::path& prefix);
 std::filesystem::path IndexPath(const std::filesystem::path& prefix);
 
-// Holds 12 bytes per sequence in memory; tokens are streamed.
+// Writes a dataset sequence by sequence. Tokens are streamed; memory use is 12 bytes per sequence.
+// Not thread-safe.
 class IndexedDatasetWriter {
  public:
-  // Tokens are stored as uint16 when vocab_size < 65500, else as int32 (Megatron's
-  // rule). INVALID_ARGUMENT when vocab_size < 1.
+  // Creates both files. Tokens are stored as uint16 if vocab_size < 65500, else as int32
+  // (Megatron's rule). INVALID_ARGUMENT if vocab_size < 1.
   static absl::StatusOr<std::unique_ptr<IndexedDatasetWriter>> Create(
       const std::filesystem::path& prefix, int64_t vocab_size);
 
-  // Continues behind the sequences that Sync() made durable; see AtomicFile::Resume().
+  // Continues after the sequences that Sync() made durable; see AtomicFile::Resume().
   static absl::StatusOr<std::unique_ptr<IndexedDatasetWriter>> Resume(
       const std::filesystem::path& prefix, int64_t vocab_size, const DurablePrefixes& synced);
 
-  // Appends a sequence, possibly empty, to the current document. INVALID_ARGUMENT
-  // for a token outside [0, vocab_size); then nothing is added.
+  // Appends a sequence, possibly empty, to the current document. INVALID_ARGUMENT for a token
+  // outside [0, vocab_size); nothing is added then.
   absl::Status AddSequence(std::span<const int32_t> tokens);
 
-  // Ends the current document, which may hold no sequence.
+  // Ends the current document, which may be empty.
   void EndDocument();
 
-  // Makes the sequences and documents so far durable; see AtomicFile::Sync(). Their
-  // lengths go to PREFIX.lengths.tmp, which stays behind for the directory's owner to
-  // remove: until then even a committed dataset can be resumed.
+  // Makes the sequences and documents so far durable; see AtomicFile::Sync(). Their lengths are
+  // written to PREFIX.lengths.tmp, which the owner of the directory must remove: until then even a
+  // committed dataset can be resumed.
   absl::Status Sync(DurablePrefixes* synced);
 
-  // Ends an open document and publishes .bin, then .idx. Returns both, in that order.
+  // Ends an open document and publishes .bin, then .idx. Returns their summaries in that order.
   absl::StatusOr<std::vector<FileSummary>> Commit();
 
   int64_t num_sequences() const { return static_cast<int64_t>(lengths_.size()); }
@@ -88,12 +88,12 @@ class IndexedDatasetWriter {
   std::string scratch_;
 };
 
-// Memory-mapped reader of any integer dataset of at most 32 bits a token, ours or
-// Megatron's. Thread-safe.
+// Memory-mapped reader of datasets with integer tokens of at most 32 bits, written by braid or by
+// Megatron-LM. Thread-safe.
 class IndexedDataset {
  public:
-  // Checks the whole index against itself and against the length of the .bin.
-  // DATA_LOSS when they disagree; INVALID_ARGUMENT for float or int64 elements.
+  // Checks the whole index for consistency and against the length of the .bin. DATA_LOSS if they
+  // disagree; INVALID_ARGUMENT for float or int64 elements.
   static absl::StatusOr<IndexedDataset> Open(const std::filesystem::path& prefix);
 
   int64_t num_sequences() const { return num_sequences_; }
@@ -101,15 +101,15 @@ class IndexedDataset {
   int64_t num_tokens() const;
   TokenType token_type() const { return type_; }
 
-  // In tokens. Requires 0 <= i < num_sequences().
+  // Returns the length of sequence i in tokens. Requires 0 <= i < num_sequences().
   int64_t sequence_length(int64_t i) const;
   std::vector<int32_t> Read(int64_t i) const;
   void ReadInto(int64_t i, std::vector<int32_t>* tokens) const;
-  // Appends tokens [begin, begin + count) of sequence i. Requires them to be in it.
+  // Appends tokens [begin, begin + count) of sequence i, which must lie within it.
   void AppendRange(int64_t i, int64_t begin, int64_t count, std::vector<int32_t>* tokens) const;
 
-  // Sequences of document i are [document_begin(i), document_begin(i + 1)).
-  // Requires 0 <= i <= num_documents().
+  // Returns the first sequence of document i, whose sequences are [document_begin(i),
+  // document_begin(i + 1)). Requires 0 <= i <= num_documents().
   int64_t document_begin(int64_t i) const;
 
  private:

@@ -21,7 +21,7 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr int kManifestVersion = 1;
 constexpr char kCrcKey[] = "manifest_crc32c";
 
-// A relative path that stays inside its directory.
+// Returns whether `name` is a relative path that stays within its directory.
 bool IsSafeName(const std::string& name) {
   const std::filesystem::path path(name);
   if (name.empty() || path.is_absolute() || !path.has_filename()) return false;
@@ -29,7 +29,7 @@ bool IsSafeName(const std::string& name) {
                       [](const auto& part) { return part == ".." || part == "."; });
 }
 
-// What is wrong with the entries, if anything.
+// Returns what is wrong with the entries; nullopt if they are valid.
 std::optional<std::string> FaultOf(const std::vector<ManifestEntry>& files) {
   std::set<std::string> seen;
   for (const ManifestEntry& entry : files) {
@@ -47,7 +47,7 @@ OrderedJson ToJson(const ManifestEntry& entry) {
           {"records", entry.records}};
 }
 
-// Without the CRC of the manifest itself.
+// Returns the JSON without the CRC of the manifest itself.
 OrderedJson ToJson(const Manifest& manifest) {
   OrderedJson files = OrderedJson::array();
   for (const ManifestEntry& entry : manifest.files) files.push_back(ToJson(entry));
@@ -86,7 +86,7 @@ Manifest FromJson(const OrderedJson& json) {
   return manifest;
 }
 
-// The whole file: a pure function of the content.
+// Returns the text of the file, a pure function of its contents.
 std::string TextOf(const Manifest& manifest) {
   OrderedJson json = ToJson(manifest);
   json[kCrcKey] = OwnCrc(manifest);
@@ -94,7 +94,7 @@ std::string TextOf(const Manifest& manifest) {
 }
 
 absl::StatusOr<Manifest> Parse(const std::string& text, const std::filesystem::path& path) {
-  constexpr char kHint[] = "Delete the directory and make it again";
+  constexpr char kHint[] = "Delete the directory and generate it again";
   try {
     const OrderedJson json = OrderedJson::parse(text);
     if (const int64_t version = json.at("version").get<int64_t>(); version != kManifestVersion) {
@@ -107,7 +107,7 @@ absl::StatusOr<Manifest> Parse(const std::string& text, const std::filesystem::p
     if (const auto fault = FaultOf(manifest.files)) {
       return CorruptFile(path, {"entry", 0, *fault, "distinct relative names", kHint});
     }
-    // A digit in upper case, say, means the same but was not written so.
+    // Text that differs from what Save writes is damage, even if it has the same meaning.
     if (text != TextOf(manifest)) {
       return CorruptFile(path, {"layout", 0, "another spelling", "the text as written", kHint});
     }
@@ -165,13 +165,13 @@ absl::Status VerifyFile(const std::filesystem::path& directory, const ManifestEn
   if (static_cast<int64_t>(size) != entry.bytes) {
     return CorruptFile(
         path, {"length", 0, absl::StrCat(size, " bytes"), absl::StrCat(entry.bytes, " bytes"),
-               "The file differs from its manifest; make it again"});
+               "The file differs from its manifest; generate it again"});
   }
   ASSIGN_OR_RETURN(const FileSummary found, SummarizeFile(path));
   if (found.crc32c == entry.crc32c) return absl::OkStatus();
   return CorruptFile(
       path, {absl::StrCat("CRC-32C of ", entry.bytes, " bytes"), 0, Crc32cToHex(found.crc32c),
-             Crc32cToHex(entry.crc32c), "The file differs from its manifest; make it again"});
+             Crc32cToHex(entry.crc32c), "The file differs from its manifest; generate it again"});
 }
 
 absl::StatusOr<Manifest> LoadVerifiedManifest(const std::filesystem::path& directory) {

@@ -1,6 +1,5 @@
-// manifest.json: the list of files an artefact consists of, with their lengths and
-// checksums. It is written last, so a directory that has one is complete. See
-// docs/formats/manifest.md.
+// manifest.json: the list of files of an artifact with their lengths and checksums. It is written
+// last, so a directory that contains one is complete. See docs/formats/manifest.md.
 //
 //   Manifest manifest{.kind = "embed", .key = key};
 //   manifest.files.push_back(MakeManifestEntry(summary, num_rows));
@@ -30,43 +29,43 @@ struct ManifestEntry {
   std::string name;  // relative to the directory, '/' between parts
   int64_t bytes = 0;
   uint32_t crc32c = 0;
-  int64_t records = 0;  // rows, sequences, tensors, ...; what the kind says
+  int64_t records = 0;  // rows, sequences or tensors, depending on the kind
 
   friend bool operator==(const ManifestEntry&, const ManifestEntry&) = default;
 };
 
-// Entry of a file just committed, in subdirectory `directory` ("" for none).
+// Returns the entry of a committed file in subdirectory `directory` ("": none).
 ManifestEntry MakeManifestEntry(const FileSummary& file, int64_t records,
                                 std::string_view directory = "");
 
 struct Manifest {
-  std::string kind;      // what the artefact is: "embed", "checkpoint", "dataset", ...
+  std::string kind;      // what the artifact is: "embed", "checkpoint", "dataset", ...
   std::string key = {};  // identifies its content; equal keys mean equal bytes
   std::vector<ManifestEntry> files = {};
-  std::map<std::string, std::string> settings = {};  // what made it, for people
+  std::map<std::string, std::string> settings = {};  // how it was made, for readers
 
-  // Writes DIRECTORY/manifest.json atomically. INVALID_ARGUMENT for a file name that
-  // is empty, absolute, repeated or leaves the directory, or text that is not UTF-8.
+  // Writes DIRECTORY/manifest.json atomically. INVALID_ARGUMENT for a file name that is empty,
+  // absolute, repeated or outside of the directory, and for text that is not UTF-8.
   absl::Status Save(const std::filesystem::path& directory) const;
 
-  // NOT_FOUND when there is none; DATA_LOSS when it is not as it was saved, to the
-  // byte. Does not look at the files listed.
+  // Reads DIRECTORY/manifest.json. NOT_FOUND if it does not exist; DATA_LOSS if any byte differs
+  // from what Save writes. Does not read the listed files.
   static absl::StatusOr<Manifest> Load(const std::filesystem::path& directory);
 
-  // VerifyFile of every entry; the first failure.
+  // Calls VerifyFile for every entry and returns the first error.
   absl::Status VerifyAll(const std::filesystem::path& directory) const;
 
-  // The entry of that name, or nullptr.
+  // Returns the entry with that name; nullptr if there is none.
   const ManifestEntry* Find(std::string_view name) const;
 
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
-// Reads DIRECTORY/entry.name and compares length and CRC. DATA_LOSS names the file
-// and both values; a missing file is NOT_FOUND.
+// Reads DIRECTORY/entry.name and compares its length and CRC. DATA_LOSS with the file and both
+// values; NOT_FOUND if the file does not exist.
 absl::Status VerifyFile(const std::filesystem::path& directory, const ManifestEntry& entry);
 
-// Load and VerifyAll.
+// Loads the manifest and verifies all its files.
 absl::StatusOr<Manifest> LoadVerifiedManifest(const std::filesystem::path& directory);
 
 }  // namespace braid

@@ -12,15 +12,15 @@
 namespace braid {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "values are written as they lie");
+static_assert(std::endian::native == std::endian::little, "values are written without conversion");
 
-// Number of elements, or INVALID_ARGUMENT when a dimension is negative or the
-// product times `element_bytes` exceeds 63 bits.
+// Returns the number of elements; INVALID_ARGUMENT if a dimension is negative or the product times
+// `element_bytes` exceeds 63 bits.
 absl::StatusOr<int64_t> CountElements(std::span<const int64_t> shape, int64_t element_bytes) {
   int64_t count = 1, bytes;
   for (const int64_t dimension : shape) {
     if (dimension < 0 || __builtin_mul_overflow(count, dimension, &count)) {
-      return absl::InvalidArgumentError(absl::StrCat("impossible dimension ", dimension));
+      return absl::InvalidArgumentError(absl::StrCat("invalid dimension ", dimension));
     }
   }
   if (__builtin_mul_overflow(count, element_bytes, &bytes)) {
@@ -50,7 +50,7 @@ absl::Status CheckLayout(const NpyHeader& header, std::string_view descr,
 absl::Status CheckExtent(const NpyHeader& header, size_t file_bytes, int64_t element_bytes,
                          const std::filesystem::path& path) {
   const auto count = CountElements(header.shape, element_bytes);
-  // No rows of an impossible size are none the less impossible.
+  // Checks the row size even if there are no rows.
   const std::span<const int64_t> shape(header.shape);
   const auto row = CountElements(shape.empty() ? shape : shape.subspan(1), element_bytes);
   if (!count.ok() || !row.ok()) {
@@ -132,13 +132,14 @@ absl::StatusOr<NpyWriter<T>> NpyWriter<T>::Resume(const std::filesystem::path& p
                      row_shape.empty() ? 0 : row_shape[0], row_shape.size() > 1 ? ", ...)" : ")"));
   }
   NpyWriter writer(nullptr, std::move(row_shape), *row_size);
-  // Until Commit() the header says that there are no rows.
+  // Until Commit() the header declares zero rows.
   const std::string header = FormatNpyHeader(NpyDescr<T>(), writer.shape());
   ASSIGN_OR_RETURN(writer.file_, AtomicFile::Resume(path, synced, header));
   const int64_t data_bytes = writer.file_->size() - static_cast<int64_t>(header.size());
   const int64_t row_bytes = *row_size * static_cast<int64_t>(sizeof(T));
   if (data_bytes % row_bytes != 0) {
-    return Unresumable(path, absl::StrCat(data_bytes, " bytes are not rows of ", row_bytes));
+    return Unresumable(path, absl::StrCat("got ", data_bytes,
+                                          " bytes of data, expected a multiple of ", row_bytes));
   }
   writer.num_rows_ = data_bytes / row_bytes;
   return writer;

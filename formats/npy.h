@@ -1,6 +1,5 @@
-// NumPy .npy arrays: little-endian, row-major, memory-mapped for reading, streamed
-// for writing. numpy.load(path, mmap_mode='r') opens what we write; see
-// docs/formats/npy.md.
+// NumPy .npy arrays: little-endian, row-major, memory-mapped for reading, streamed for writing.
+// numpy.load(path, mmap_mode='r') opens the files; see docs/formats/npy.md.
 //
 //   ASSIGN_OR_RETURN(auto writer, NpyWriter<float>::Create(path, {dimension}));
 //   for (...) RETURN_IF_ERROR(writer.AppendRows(batch));   // shape grows to [n, dimension]
@@ -27,7 +26,7 @@
 
 namespace braid {
 
-// NumPy's name of an element type, such as "<f4".
+// Returns NumPy's name of an element type, such as "<f4".
 template <class T>
 std::string_view NpyDescr();
 template <>
@@ -45,20 +44,21 @@ std::string_view NpyDescr<uint16_t>();
 template <>
 std::string_view NpyDescr<uint32_t>();
 
+// Writes an array row by row. Not thread-safe.
 template <class T>
 class NpyWriter {
  public:
-  // `row_shape` is the shape without its leading dimension: {} makes a 1-D array
-  // of scalars, {d} a matrix. INVALID_ARGUMENT for a dimension that is not positive.
+  // Creates a file. `row_shape` is the shape without its leading dimension: {} gives a 1-D array of
+  // scalars, {d} a matrix. INVALID_ARGUMENT for a dimension that is not positive.
   static absl::StatusOr<NpyWriter> Create(const std::filesystem::path& path,
                                           std::vector<int64_t> row_shape);
 
-  // Continues behind the rows that Sync() made durable; see AtomicFile::Resume().
+  // Continues after the rows that Sync() made durable; see AtomicFile::Resume().
   static absl::StatusOr<NpyWriter> Resume(const std::filesystem::path& path,
                                           std::vector<int64_t> row_shape,
                                           const DurablePrefixes& synced);
 
-  // Requires a whole number of rows; INVALID_ARGUMENT otherwise.
+  // Appends rows. INVALID_ARGUMENT unless `values` is a whole number of rows.
   absl::Status AppendRows(std::span<const T> values);
 
   // Makes the rows so far durable; see AtomicFile::Sync().
@@ -79,19 +79,20 @@ class NpyWriter {
   int64_t num_rows_ = 0;
 };
 
-// Thread-safe; values stay valid while the array (or the one it was moved to) lives.
+// A memory-mapped array. Thread-safe; values stay valid while the array, or the one it was moved
+// to, lives.
 template <class T>
 class NpyArray {
  public:
-  // DATA_LOSS when malformed or of the wrong length; INVALID_ARGUMENT for another
-  // element type, big-endian or Fortran-order data.
+  // Errors: DATA_LOSS if the file is malformed or has the wrong length; INVALID_ARGUMENT for
+  // another element type, and for big-endian or Fortran-order data.
   static absl::StatusOr<NpyArray> Open(const std::filesystem::path& path);
 
   std::span<const int64_t> shape() const { return shape_; }
   std::span<const T> values() const { return values_; }  // row-major
-  // Leading dimension; 1 for a scalar.
+  // Returns the leading dimension; 1 for a scalar.
   int64_t num_rows() const { return shape_.empty() ? 1 : shape_[0]; }
-  // Elements in a row.
+  // Returns the number of elements in a row.
   int64_t row_size() const { return row_size_; }
   // Requires 0 <= i < num_rows().
   std::span<const T> row(int64_t i) const;
@@ -103,8 +104,8 @@ class NpyArray {
   int64_t row_size_ = 1;
 };
 
-// Writes a whole array at once, of any shape. Sets `summary` unless null.
-// INVALID_ARGUMENT when `values` does not fill `shape`.
+// Writes a whole array of any shape. Sets `summary` unless it is null. INVALID_ARGUMENT if the
+// number of values does not match the shape.
 template <class T>
 absl::Status WriteNpy(const std::filesystem::path& path, std::span<const int64_t> shape,
                       std::span<const T> values, FileSummary* summary = nullptr);

@@ -34,8 +34,8 @@ uint64_t FromLittleEndian(std::string_view text) {
   return value;
 }
 
-// Reads the dict literal. Every Read function skips blanks, consumes what it names
-// and says whether it was there; position() is where reading stopped.
+// A parser of the dict literal. Every Read function skips white space, consumes what it names and
+// returns whether it was there; position() is where parsing stopped.
 class DictReader {
  public:
   explicit DictReader(std::string_view text) : text_(text) {}
@@ -114,7 +114,7 @@ class DictReader {
   size_t position_ = 0;
 };
 
-// Where the dict lies in the file.
+// The position of the dict in the file.
 struct Extent {
   size_t begin;
   size_t length;

@@ -1,6 +1,5 @@
-// Reads the fields of a serialised Protocol Buffers message, one after the other.
-// For messages of other programs, of which we look at a few fields; our own are
-// read by the library.
+// Reads the fields of a serialized Protocol Buffers message one by one. For messages of other
+// programs of which braid needs a few fields; messages of braid itself are parsed by the library.
 #ifndef BRAID_FORMATS_PROTOBUF_WIRE_H_
 #define BRAID_FORMATS_PROTOBUF_WIRE_H_
 
@@ -18,12 +17,12 @@ struct WireField {
   bool is_bytes = false;
 };
 
-// A base-128 varint at *position, which moves behind it; nullopt when cut short.
+// Reads a base-128 varint at *position and advances it; nullopt if the message is truncated.
 std::optional<uint64_t> ReadVarint(std::string_view message, size_t* position);
 
-// The field at *position, which moves behind it; nullopt when the message is cut
-// short there or has a wire type that is none of varint, 64 bits, bytes and 32 bits.
-// Requires *position < message.size().
+// Reads the field at *position and advances it; nullopt if the message is truncated there or has a
+// wire type other than varint, 64-bit, length-delimited and 32-bit. Requires *position <
+// message.size().
 std::optional<WireField> ReadWireField(std::string_view message, size_t* position);
 
 }  // namespace braid

@@ -9,7 +9,7 @@
 namespace braid {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "tensors are written as they lie");
+static_assert(std::endian::native == std::endian::little, "tensors are written without conversion");
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Hugging Face safetensors files: named tensors, memory-mapped for reading,
-// written in any order and in pieces. See docs/formats/safetensors.md.
+// Hugging Face safetensors files: named tensors, memory-mapped for reading, written in any order
+// and in blocks. See docs/formats/safetensors.md.
 //
 //   ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::Create(
 //       path, {{"w", DType::kF32, {2, 3}}}, {{"step", "480"}}));
@@ -29,27 +29,27 @@
 
 namespace braid {
 
-// The memory of `values`, for Write().
+// Returns the memory of `values` as bytes, for Write().
 template <class T>
 std::string_view AsBytes(std::span<const T> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
 }
 
+// Writes one file. Not thread-safe.
 class SafetensorsWriter {
  public:
-  // Reserves the whole file at once. `metadata` is added to {"format": "pt"}, which
-  // Hugging Face loaders require. INVALID_ARGUMENT for a repeated or reserved name,
-  // a bad shape, or text that is not UTF-8.
+  // Creates the file and reserves its disk space. `metadata` is added to {"format": "pt"}, which
+  // Hugging Face loaders require. INVALID_ARGUMENT for a repeated or reserved name, an invalid
+  // shape, or text that is not UTF-8.
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
       const std::filesystem::path& path, std::vector<TensorInfo> layout,
       std::map<std::string, std::string> metadata);
 
-  // Appends to tensor `name`: all of it, or the next piece. Tensors may be written
-  // in any order and interleaved. NOT_FOUND for an unknown name, OUT_OF_RANGE for
-  // more bytes than the tensor holds.
+  // Appends to tensor `name`: all of it or the next block. Tensors may be written in any order and
+  // interleaved. NOT_FOUND for an unknown name, OUT_OF_RANGE for more bytes than the tensor has.
   absl::Status Write(const std::string& name, std::string_view bytes);
 
-  // FAILED_PRECONDITION when a tensor is incomplete; it is named.
+  // Publishes the file. FAILED_PRECONDITION, naming the tensor, if one is incomplete.
   absl::StatusOr<FileSummary> Commit();
 
  private:
@@ -63,23 +63,24 @@ class SafetensorsWriter {
   std::map<std::string, Range> ranges_;
 };
 
-// Thread-safe; what it returns stays valid while it (or the object it was moved
-// to) lives.
+// A memory-mapped file. Thread-safe; what it returns stays valid while it, or the object it was
+// moved to, lives.
 class SafetensorsFile {
  public:
-  // Checks the header against itself and the file's length: DATA_LOSS for holes,
-  // overlaps, sizes that do not match shapes, repeated keys, garbage.
+  // Checks the header for consistency and against the file's length. DATA_LOSS for holes, overlaps,
+  // sizes that do not match shapes, repeated keys, and text that is not a header.
   static absl::StatusOr<SafetensorsFile> Open(const std::filesystem::path& path);
 
   const std::vector<TensorInfo>& tensors() const { return tensors_; }  // by offset
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
-  // nullptr when there is none of that name.
+  // Returns the tensor with that name; nullptr if there is none.
   const TensorInfo* Find(const std::string& name) const;
 
-  // Row-major values. NOT_FOUND, or INVALID_ARGUMENT when not F32 or not aligned.
+  // Returns the row-major values. NOT_FOUND; INVALID_ARGUMENT if the tensor is not F32 or not
+  // aligned.
   absl::StatusOr<std::span<const float>> Float(const std::string& name) const;
-  // Raw little-endian bytes of any type. NOT_FOUND.
+  // Returns the little-endian bytes of a tensor of any type. NOT_FOUND.
   absl::StatusOr<std::string_view> Bytes(const std::string& name) const;
 
  private:

@@ -69,7 +69,7 @@ std::optional<DType> DTypeNamed(const std::string& name) {
 int64_t NonNegative(const Json& json) {
   if (!json.is_number_integer() || (!json.is_number_unsigned() && json.get<int64_t>() < 0) ||
       json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
-    throw std::invalid_argument(json.dump() + " is not a count");
+    throw std::invalid_argument(json.dump() + " is not an integer of at least 0");
   }
   return json.get<int64_t>();
 }
@@ -93,7 +93,7 @@ PlacedTensor TensorFromJson(const std::string& name, const Json& json) {
   return tensor;
 }
 
-// Throws on anything that is not a header; offsets are not checked here.
+// Throws for text that is not a header. CheckTiling checks the offsets.
 SafetensorsHeader HeaderFromJson(std::string_view text) {
   SafetensorsHeader header;
   const absl::StatusOr<Json> parsed = ParseStrictJson(text, kSafetensorsHeaderDeepestLevel);
@@ -115,7 +115,7 @@ SafetensorsHeader HeaderFromJson(std::string_view text) {
   return header;
 }
 
-// Tensors sorted by offset must tile [0, data_bytes) and fill their shapes.
+// Checks that the tensors, sorted by offset, cover [0, data_bytes) exactly and match their shapes.
 absl::Status CheckTiling(const SafetensorsHeader& header, int64_t data_bytes,
                          const std::filesystem::path& path) {
   int64_t end = 0;
@@ -137,11 +137,11 @@ absl::Status CheckTiling(const SafetensorsHeader& header, int64_t data_bytes,
   if (end == data_bytes) return absl::OkStatus();
   return CorruptFile(
       path, {"length", header.data_offset + data_bytes, absl::StrCat(data_bytes, " data bytes"),
-             absl::StrCat(end, " data bytes, as the header says"),
-             "The file is truncated or has bytes added"});
+             absl::StrCat(end, " data bytes according to the header"),
+             "The file is truncated or has extra bytes"});
 }
 
-// The JSON text, without the check of its beginning that the format asks for.
+// Returns the JSON text; callers check that it begins with "{", as the format requires.
 absl::StatusOr<std::string_view> FindJson(std::string_view file,
                                           const std::filesystem::path& path) {
   const int64_t file_bytes = static_cast<int64_t>(file.size());
@@ -169,7 +169,7 @@ absl::StatusOr<int64_t> TensorBytes(const TensorInfo& tensor) {
   for (const int64_t dimension : tensor.shape) {
     if (dimension < 0 || __builtin_mul_overflow(bytes, dimension, &bytes)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("tensor '", tensor.name, "': impossible dimension ", dimension));
+          absl::StrCat("tensor '", tensor.name, "': invalid dimension ", dimension));
     }
   }
   return bytes;
@@ -191,7 +191,7 @@ absl::StatusOr<std::vector<PlacedTensor>> PlaceTensors(std::vector<TensorInfo> t
     ASSIGN_OR_RETURN(const int64_t bytes, TensorBytes(tensor));
     const int64_t begin = end;
     if (__builtin_add_overflow(begin, bytes, &end)) {
-      return absl::InvalidArgumentError("the tensors together exceed 63 bits of bytes");
+      return absl::InvalidArgumentError("the total size of the tensors exceeds 2^63 - 1 bytes");
     }
     placed.push_back({std::move(tensor), begin, end});
   }
@@ -215,8 +215,8 @@ absl::StatusOr<std::string> FormatSafetensorsHeader(
   json += "}";
   json.append((8 - json.size() % 8) % 8, ' ');
   if (static_cast<int64_t>(json.size()) > kHeaderLimit) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("safetensors header of ", json.size(), " bytes, at most ", kHeaderLimit));
+    return absl::InvalidArgumentError(absl::StrCat("safetensors header: got ", json.size(),
+                                                   " bytes, expected at most ", kHeaderLimit));
   }
   std::string length;
   for (int i = 0; i < kLengthBytes; ++i) length += static_cast<char>(json.size() >> (8 * i));

@@ -1,5 +1,5 @@
-// The header of a safetensors file: names, element types, shapes and byte ranges
-// as JSON. Text in, values out; no files here.
+// The header of a safetensors file: names, element types, shapes and byte ranges as JSON. Pure
+// functions of text; no file access.
 #ifndef BRAID_FORMATS_SAFETENSORS_HEADER_H_
 #define BRAID_FORMATS_SAFETENSORS_HEADER_H_
 
@@ -37,9 +37,9 @@ enum class DType {
   kC64,
 };
 
-// Bytes of an element.
+// Returns the size of an element in bytes.
 int64_t DTypeBytes(DType dtype);
-// The name in the file, such as "F32".
+// Returns the name in files, such as "F32".
 std::string_view DTypeName(DType dtype);
 
 struct TensorInfo {
@@ -50,7 +50,7 @@ struct TensorInfo {
   friend bool operator==(const TensorInfo&, const TensorInfo&) = default;
 };
 
-// Bytes of the tensor; INVALID_ARGUMENT for a negative dimension or overflow.
+// Returns the size of the tensor in bytes; INVALID_ARGUMENT for a negative dimension or overflow.
 absl::StatusOr<int64_t> TensorBytes(const TensorInfo& tensor);
 
 // A tensor and its bytes [begin, end) in the data section.
@@ -66,19 +66,18 @@ struct SafetensorsHeader {
   int64_t data_offset = 0;  // bytes of the file before the data section
 };
 
-// Places tensors by element size, largest first, then by name, without gaps, so
-// that each is aligned to its element. INVALID_ARGUMENT for a repeated or reserved
-// name or a bad shape.
+// Places tensors without gaps by descending element size, then by name, so that each is aligned to
+// its element size. INVALID_ARGUMENT for a repeated or reserved name or an invalid shape.
 absl::StatusOr<std::vector<PlacedTensor>> PlaceTensors(std::vector<TensorInfo> tensors);
 
-// The bytes before the data section: length, JSON, spaces up to a multiple of 8.
+// Returns the bytes before the data section: length, JSON, spaces up to a multiple of 8.
 // INVALID_ARGUMENT for text that is not UTF-8 or a header over 100 MB.
 absl::StatusOr<std::string> FormatSafetensorsHeader(
     const std::vector<PlacedTensor>& tensors, const std::map<std::string, std::string>& metadata);
 
-// Header at the start of `file` (the whole file; its length is checked too);
-// `path` is for messages. DATA_LOSS when malformed; INVALID_ARGUMENT for element
-// types smaller than a byte.
+// Parses the header at the start of `file`, which is the whole file: its length is checked too.
+// `path` is for messages. DATA_LOSS if it is malformed; INVALID_ARGUMENT for element types smaller
+// than a byte.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view file,
                                                          const std::filesystem::path& path);
 

@@ -48,14 +48,14 @@ absl::StatusOr<const SentencePieceApi*> OpenModule(const std::string& path) {
   if (handle == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat("cannot load the SentencePiece module ", path,
                                                       ": ", dlerror(),
-                                                      ". Install Debian's libsentencepiece0."));
+                                                      "; install libsentencepiece0 (Debian)"));
   }
   auto* entry = reinterpret_cast<SentencePieceEntryPoint>(dlsym(handle, "braid_sentencepiece_api"));
   const int32_t abi = entry == nullptr ? -1 : entry()->abi;
   if (abi != kSentencePieceAbi) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, " is not this build's SentencePiece module: got interface ", abi,
-                     ", expected ", static_cast<int>(kSentencePieceAbi), ". Rebuild it."));
+                     ", expected ", static_cast<int>(kSentencePieceAbi), "; rebuild it"));
   }
   return entry();
 }
@@ -70,7 +70,7 @@ absl::StatusOr<std::filesystem::path> FindSentencePieceModule() {
   }
   return absl::NotFoundError(absl::StrCat(
       "SentencePiece module not found: looked for ", absl::StrJoin(paths, ", "),
-      ". Build the target braid_sentencepiece, or set ", kModuleVariable, " to its path."));
+      "; build the target braid_sentencepiece or set ", kModuleVariable, " to its path"));
 }
 
 absl::StatusOr<const SentencePieceApi*> OpenSentencePiece() {

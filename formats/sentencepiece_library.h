@@ -1,4 +1,4 @@
-// Finds and opens libbraid_sentencepiece.so.
+// Finding and opening libbraid_sentencepiece.so.
 #ifndef BRAID_FORMATS_SENTENCEPIECE_LIBRARY_H_
 #define BRAID_FORMATS_SENTENCEPIECE_LIBRARY_H_
 
@@ -9,11 +9,12 @@
 
 namespace braid {
 
-// The module's file. NOT_FOUND when there is none; the places searched are named.
+// Returns the path of the module. NOT_FOUND, with the places searched, if there is none.
 absl::StatusOr<std::filesystem::path> FindSentencePieceModule();
 
-// The module's functions. Opened at most once with success, never closed; thread-safe. Errors:
-// those of finding it; FAILED_PRECONDITION when it does not load or is from another build.
+// Returns the functions of the module, which is opened at the first successful call and never
+// closed. Thread-safe. Errors: those of finding it; FAILED_PRECONDITION if it cannot be loaded or
+// is from another build.
 absl::StatusOr<const SentencePieceApi*> OpenSentencePiece();
 
 }  // namespace braid

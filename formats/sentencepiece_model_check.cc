@@ -22,8 +22,8 @@ absl::Status NotAModel(const std::filesystem::path& path, size_t offset, std::st
   return UnsuitableFile(path, {.what = "SentencePiece model",
                                .offset = static_cast<int64_t>(offset),
                                .got = std::move(got),
-                               .expected = "a serialised ModelProto",
-                               .hint = "Give a tokenizer.model trained by SentencePiece."});
+                               .expected = "a serialized ModelProto",
+                               .hint = "Pass a tokenizer.model trained by SentencePiece."});
 }
 
 absl::Status Truncated(const std::filesystem::path& path, size_t offset, std::string expected) {
@@ -31,7 +31,7 @@ absl::Status Truncated(const std::filesystem::path& path, size_t offset, std::st
                             .offset = static_cast<int64_t>(offset),
                             .got = "the end of the file",
                             .expected = std::move(expected),
-                            .hint = "The file is cut short; copy it again."});
+                            .hint = "The file is truncated; copy it again."});
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ absl::Status CheckSentencePieceModel(const std::filesystem::path& path, std::str
     const std::optional<uint64_t> tag = ReadVarint(bytes, &position);
     const uint64_t field = tag.value_or(0) >> 3;
     if (!tag || (*tag & 7) != kLengthDelimitedType || field < 1 || field > kLastField) {
-      return NotAModel(path, start, "bytes that begin no known field");
+      return NotAModel(path, start, "bytes that are not the start of a known field");
     }
     const std::optional<uint64_t> length = ReadVarint(bytes, &position);
     if (!length || *length > bytes.size() - position) {
@@ -56,7 +56,7 @@ absl::Status CheckSentencePieceModel(const std::filesystem::path& path, std::str
   }
   if (!seen[kPieces]) return NotAModel(path, 0, "no pieces");
   if (!seen[kTrainerSpec] || !seen[kNormalizerSpec]) {
-    return Truncated(path, bytes.size(), "trainer and normaliser settings after the pieces");
+    return Truncated(path, bytes.size(), "trainer and normalizer settings after the pieces");
   }
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// Tells a whole SentencePiece model from any other file before libsentencepiece sees it.
+// Validation of SentencePiece model files before libsentencepiece reads them.
 #ifndef BRAID_FORMATS_SENTENCEPIECE_MODEL_CHECK_H_
 #define BRAID_FORMATS_SENTENCEPIECE_MODEL_CHECK_H_
 
@@ -9,9 +9,9 @@
 
 namespace braid {
 
-// Walks the top level of a serialised ModelProto {pieces = 1, trainer_spec = 2, normalizer_spec =
-// 3, ...}. INVALID_ARGUMENT when `bytes` is no such message, DATA_LOSS when it begins like one but
-// is cut short; `path` is for the message.
+// Parses the top level of a serialized ModelProto {pieces = 1, trainer_spec = 2, normalizer_spec =
+// 3, ...}. INVALID_ARGUMENT if `bytes` is not such a message, DATA_LOSS if it begins like one but
+// is truncated; `path` is for the message.
 absl::Status CheckSentencePieceModel(const std::filesystem::path& path, std::string_view bytes);
 
 }  // namespace braid

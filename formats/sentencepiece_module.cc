@@ -22,7 +22,7 @@ void Send(std::string_view text, void* context, SentencePieceTextSink sink) {
   sink(context, text.data(), text.size());
 }
 
-// Nothing may be thrown across the C interface.
+// Catches all exceptions: none may cross the C interface.
 template <class Function>
 int Guard(void* context, SentencePieceTextSink error, Function function) {
   try {

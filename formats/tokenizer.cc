@@ -14,7 +14,7 @@
 namespace braid {
 namespace {
 
-// U+2581, which SentencePiece writes for a space inside pieces.
+// U+2581, which stands for a space in pieces.
 constexpr std::string_view kTokenizerSpaceSymbol = "\xE2\x96\x81";
 
 // Receives a text, or the message of a call that failed.
@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem
     return absl::InvalidArgumentError(
         absl::StrCat(model.string(),
                      ": the model has no end-of-sequence piece, which separates "
-                     "documents. Train it with eos_id >= 0."));
+                     "documents; train it with eos_id >= 0"));
   }
   return tokenizer;
 }
@@ -78,8 +78,8 @@ std::vector<int32_t> Tokenizer::EncodePlain(std::string_view text) const {
   return std::move(output.ids);
 }
 
-// A literal U+2581 would come back as a space, so it is spelled in bytes. The text after one is
-// encoded behind a newline, which no piece crosses, to keep the dummy space out of it.
+// A literal U+2581 would be decoded as a space, so it is encoded as bytes. The text after one is
+// encoded after a newline, which no piece crosses, so that it gets no dummy space.
 std::vector<int32_t> Tokenizer::Encode(std::string_view text) const {
   size_t symbol = text.find(kTokenizerSpaceSymbol);
   if (symbol == std::string_view::npos || !space_symbol_) return EncodePlain(text);

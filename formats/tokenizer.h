@@ -1,20 +1,20 @@
-// SentencePiece tokenizers: load, train, encode, decode.
+// SentencePiece tokenizers: loading, training, encoding and decoding.
 //
-// A trained model has LLaMA's settings: BPE with byte fallback, no normalisation, single digits,
-// one dummy space before a text, ids <unk> 0, <s> 1, </s> 2 and bytes 3..258. Newlines and tabs
-// are byte tokens and end a piece; runs of spaces can be one piece.
+// A trained model has LLaMA's settings: BPE with byte fallback, no normalization, single digits,
+// one dummy space before a text, ids <unk> 0, <s> 1, </s> 2 and bytes 3..258. Newlines and tabs are
+// byte tokens and end a piece; runs of spaces can be one piece.
 //
-// Decode(Encode(x)) == x for every valid UTF-8 text x, NUL, newlines and U+2581 included.
+// Decode(Encode(x)) == x for every valid UTF-8 text x, including NUL, newlines and U+2581.
 //
 //   std::vector<std::string> sample = ...;
 //   RETURN_IF_ERROR(TrainTokenizer(sample, {.vocab_size = 2048}, "tokenizer.model"));
 //   ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load("tokenizer.model"));
 //   std::vector<int32_t> tokens = tokenizer->Encode("int main() {\n");
 //
-// libsentencepiece exports a Protocol Buffers runtime older than ours, so it lives in a module of
-// its own, libbraid_sentencepiece.so, opened at first use with private symbols. The module is
-// looked for in $BRAID_SENTENCEPIECE_MODULE, then in ../lib, ../lib/braid and . beside the
-// program.
+// libsentencepiece exports a Protocol Buffers runtime older than the one of the program, so it is
+// linked by a module, libbraid_sentencepiece.so, which is opened at first use with private symbols.
+// The module is searched in $BRAID_SENTENCEPIECE_MODULE, then in ../lib, ../lib/braid and .
+// relative to the program.
 #ifndef BRAID_FORMATS_TOKENIZER_H_
 #define BRAID_FORMATS_TOKENIZER_H_
 
@@ -35,34 +35,35 @@
 
 namespace braid {
 
-// Immutable once loaded; every method may be called from any number of threads at once.
+// A loaded model. Immutable; thread-safe.
 class Tokenizer {
  public:
-  // NOT_FOUND without such a file or without the module, INVALID_ARGUMENT when the file is not a
-  // SentencePiece model or lacks an end-of-sequence piece, DATA_LOSS when it is cut short.
+  // Errors: NOT_FOUND if the file or the module does not exist, INVALID_ARGUMENT if the file is not
+  // a SentencePiece model or has no end-of-sequence piece, DATA_LOSS if it is truncated.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& model);
 
   ~Tokenizer();
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  // Token ids of a text, without <s> and </s>. `text` is valid UTF-8; anything else is replaced by
-  // U+FFFD.
+  // Returns the token ids of a text, without <s> and </s>. Bytes of `text` that are not valid UTF-8
+  // are replaced by U+FFFD.
   std::vector<int32_t> Encode(std::string_view text) const;
 
-  // Text of a run of tokens. <s> and </s> give nothing and start a new text, whose dummy space is
-  // taken off. Bytes that are no UTF-8 become U+FFFD. Requires every id in [0, vocab_size()).
+  // Returns the text of a sequence of tokens. <s> and </s> produce no text and start a new text,
+  // whose dummy space is removed. Bytes that are not UTF-8 become U+FFFD. Requires every id in [0,
+  // vocab_size()).
   std::string Decode(std::span<const int32_t> tokens) const;
 
-  // Text form of one piece, e.g. "\u2581the", "<0x0A>" or "</s>".
+  // Returns the text of one piece, e.g. "\u2581the", "<0x0A>" or "</s>".
   std::string Piece(int32_t id) const;
 
-  // Number of pieces V.
+  // Returns the number of pieces, V.
   int32_t vocab_size() const { return vocab_size_; }
   int32_t eos_id() const { return eos_id_; }
-  // -1 when the model has none.
+  // Returns -1 if the model has no such piece.
   int32_t bos_id() const { return bos_id_; }
-  // Where texts may be cut for encoding; WordEncoder (word_encoder.h) does.
+  // Returns where texts may be cut for encoding; used by WordEncoder (word_encoder.h).
   const WordBoundaries& word_boundaries() const { return word_boundaries_; }
 
  private:
@@ -82,18 +83,18 @@ class Tokenizer {
 };
 
 struct TokenizerTrainingOptions {
-  // Pieces, the 259 special and byte pieces included.
+  // Number of pieces, including the 259 special and byte pieces.
   int32_t vocab_size = 32000;
-  // Share of the sample's characters that get a piece of their own; the others are bytes.
+  // Share of the characters of the sample that get a piece of their own; the others become bytes.
   double character_coverage = 0.9995;
 };
 
 // Trains a BPE model on `texts` (valid UTF-8, held in memory) and writes it atomically to
-// `output_model`. The same texts and options give the same bytes. INVALID_ARGUMENT when the sample
-// is empty, or too small or too varied for vocab_size; the message says which size would do.
+// `output_model`. The same texts and options give the same bytes. INVALID_ARGUMENT if the sample is
+// empty, or too small or too varied for vocab_size; the message contains a size that would work.
 //
-// Training runs in a process, for which `keep_going` is asked every 50 ms unless it is empty: an
-// error of it ends training at once and is returned. Further errors: tokenizer_process.h.
+// Training runs in a separate process. `keep_going`, if it is not null, is called every 50 ms; its
+// first error ends training and is returned. Further errors: tokenizer_process.h.
 absl::Status TrainTokenizer(std::span<const std::string> texts,
                             const TokenizerTrainingOptions& options,
                             const std::filesystem::path& output_model,

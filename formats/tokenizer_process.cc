@@ -1,22 +1,16 @@
 #include "formats/tokenizer_process.h"
 
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/check.h"
+#include "base/child_process.h"
 #include "base/file_error.h"
 #include "base/status_macros.h"
 #include "formats/sentencepiece_library.h"
@@ -26,7 +20,6 @@ namespace {
 
 constexpr char kProgramName[] = "braid-tokenizer-trainer";
 constexpr size_t kPendingBytes = 1 << 20;
-constexpr int kAskMilliseconds = 50;
 
 std::string DescriptorPath(int descriptor) { return absl::StrCat("/proc/self/fd/", descriptor); }
 
@@ -42,45 +35,6 @@ absl::Status WriteAll(int descriptor, std::string_view bytes) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return SystemError("write", "the tokenizer's training sample", errno);
     bytes.remove_prefix(static_cast<size_t>(count));
-  }
-  return absl::OkStatus();
-}
-
-// Starts the program with these descriptors as its input and output and no others but stderr.
-// A process group of its own keeps it from the terminal's interrupt, which is for its parent.
-absl::StatusOr<pid_t> Spawn(const std::filesystem::path& program, std::array<std::string, 4> words,
-                            int input, int output) {
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  const absl::Cleanup destroy = [&] {
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attributes);
-  };
-  posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
-  posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-  char* argv[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(), nullptr};
-  pid_t child = -1;
-  const int error = posix_spawn(&child, program.c_str(), &files, &attributes, argv, environ);
-  if (error != 0) return SystemError("start", program, error);
-  return child;
-}
-
-// Waits until the process has ended, or returns the error of `keep_going`.
-absl::Status WaitFor(pid_t child, const std::function<absl::Status()>& keep_going) {
-  const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
-  if (descriptor < 0) return SystemError("watch", kProgramName, errno);
-  const absl::Cleanup close_it = [descriptor] { close(descriptor); };
-  pollfd ended = {.fd = descriptor, .events = POLLIN, .revents = 0};
-  while (poll(&ended, 1, kAskMilliseconds) <= 0) {
-    if (keep_going) RETURN_IF_ERROR(keep_going());
   }
   return absl::OkStatus();
 }
@@ -119,37 +73,34 @@ absl::Status TokenizerProcess::AddSentence(std::string_view sentence) {
 absl::StatusOr<TokenizerProcess::Outcome> TokenizerProcess::Train(
     int32_t vocab_size, double character_coverage,
     const std::function<absl::Status()>& keep_going) {
-  // What is missing is said better here than by a process that cannot start.
+  // Missing libraries are reported here: a program that cannot start has no way to explain itself.
   RETURN_IF_ERROR(OpenSentencePiece().status());
   ASSIGN_OR_RETURN(const std::filesystem::path module, FindSentencePieceModule());
   RETURN_IF_ERROR(WriteAll(sample_, std::exchange(pending_, {})));
   lseek(sample_, 0, SEEK_SET);
-  ASSIGN_OR_RETURN(const pid_t child,
-                   Spawn(module.parent_path() / kProgramName,
-                         {kProgramName, absl::StrCat(vocab_size), absl::StrCat(character_coverage),
-                          absl::StrCat(getpid())},
-                         sample_, output_));
-  const absl::Status waited = WaitFor(child, keep_going);
-  if (!waited.ok()) kill(child, SIGKILL);
-  int status = 0;
-  pid_t reaped;
-  do {
-    reaped = waitpid(child, &status, 0);
-  } while (reaped < 0 && errno == EINTR);
-  RETURN_IF_ERROR(waited);
-  // Where SIGCHLD is ignored the system reaps it, and nobody learns how it ended.
-  if (reaped != child) return SystemError("wait for", kProgramName, errno);
-  if (WIFSIGNALED(status)) {
+  ASSIGN_OR_RETURN(
+      ChildProcess child,
+      ChildProcess::Start({.program = module.parent_path() / kProgramName,
+                           .arguments = {kProgramName, absl::StrCat(vocab_size),
+                                         absl::StrCat(character_coverage), absl::StrCat(getpid())},
+                           .standard_input = sample_,
+                           .standard_output = output_}));
+  ASSIGN_OR_RETURN(const ChildProcess::End end, child.Wait(keep_going));
+  if (end.signal.has_value()) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(kProgramName, ": killed by signal ", WTERMSIG(status),
-                     ". Was memory short? Lower tokenizer.sample_bytes and resume"));
+        absl::StrCat(kProgramName, " was killed by signal ", *end.signal,
+                     " (out of memory?); lower tokenizer.sample_bytes and resume"));
   }
-  if (WEXITSTATUS(status) > 1) {
+  if (!end.exit_code.has_value()) {
+    return absl::InternalError(absl::StrCat(
+        kProgramName, ": the exit code is unknown because this process ignores SIGCHLD"));
+  }
+  if (*end.exit_code > 1) {
     return absl::InternalError(
-        absl::StrCat(kProgramName, ": ended with code ", WEXITSTATUS(status)));
+        absl::StrCat(kProgramName, " exited with code ", *end.exit_code, ", expected 0 or 1"));
   }
   ASSIGN_OR_RETURN(std::string text, ReadFile(DescriptorPath(output_)));
-  return Outcome{WEXITSTATUS(status) == 0, std::move(text)};
+  return Outcome{*end.exit_code == 0, std::move(text)};
 }
 
 }  // namespace braid

@@ -1,5 +1,6 @@
-// Training a SentencePiece model in a process of its own, braid-tokenizer-trainer, which lies
-// beside the SentencePiece module. The library offers no way to stop it; a process can be killed.
+// Training of a SentencePiece model in a separate process, braid-tokenizer-trainer, which is
+// installed beside the SentencePiece module. The library cannot be interrupted; a process can be
+// killed.
 #ifndef BRAID_FORMATS_TOKENIZER_PROCESS_H_
 #define BRAID_FORMATS_TOKENIZER_PROCESS_H_
 
@@ -14,26 +15,26 @@
 
 namespace braid {
 
-// Thread-safe to use from different threads on different objects. The process dies with the
-// thread that trains, also when that is killed.
+// Collects training sentences and runs the process. Different objects may be used from different
+// threads. The process is killed when the thread that trains ends, even if that thread is killed.
 class TokenizerProcess {
  public:
-  // RESOURCE_EXHAUSTED without memory or descriptors for the sample.
+  // Errors: RESOURCE_EXHAUSTED if there are no memory or descriptors for the sample.
   static absl::StatusOr<TokenizerProcess> Create();
   TokenizerProcess(TokenizerProcess&& other) noexcept;
   ~TokenizerProcess();
 
-  // Requires a sentence of less than 4 GiB.
+  // Adds a sentence, which must be shorter than 4 GiB.
   absl::Status AddSentence(std::string_view sentence);
 
-  // What came out: the serialised model, or SentencePiece's message why there is none.
+  // The result: the serialized model, or SentencePiece's message if training failed.
   struct Outcome {
     bool trained = false;
     std::string text;
   };
-  // Trains on the sentences added. `keep_going` is asked every 50 ms; an error of it kills the
-  // process and is returned. NOT_FOUND without the program; RESOURCE_EXHAUSTED when it was
-  // killed, as by the kernel for want of memory.
+  // Trains on the sentences added. `keep_going` is called every 50 ms; its first error kills the
+  // process and is returned. NOT_FOUND if the program does not exist; RESOURCE_EXHAUSTED if the
+  // process was killed, for example by the kernel when memory ran out.
   absl::StatusOr<Outcome> Train(int32_t vocab_size, double character_coverage,
                                 const std::function<absl::Status()>& keep_going);
 

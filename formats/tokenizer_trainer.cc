@@ -1,10 +1,10 @@
-// braid-tokenizer-trainer: trains one SentencePiece model and ends. It is a program of its own
-// because training cannot be interrupted, and a process can be killed; see tokenizer_process.h.
+// braid-tokenizer-trainer: trains one SentencePiece model and exits. It is a separate program
+// because training cannot be interrupted, but a process can be killed; see tokenizer_process.h.
 //
 //   braid-tokenizer-trainer VOCAB_SIZE CHARACTER_COVERAGE PARENT_PID < sentences > model
 //
-// Sentences come as a 32-bit length and that many bytes each. Exit code 0: the model was written;
-// 1: a message was written instead.
+// Each sentence is a 32-bit length and that many bytes. Exit code 0: standard output has the model;
+// 1: it has an error message.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -36,10 +36,10 @@ void Write(void*, const char* bytes, size_t size) {
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    std::fputs("braid-tokenizer-trainer is run by braid and braidd\n", stderr);
+    std::fputs("braid-tokenizer-trainer is started by braid and braidd, not by users\n", stderr);
     return 2;
   }
-  // Nobody waits for the model once the parent is gone; it may have gone already.
+  // Ends this process with its parent, which may have ended before the call.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != std::atoi(argv[3])) return 2;
   std::string sentence;

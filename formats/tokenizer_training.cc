@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "formats/tokenizer.h"
 #include "formats/tokenizer_process.h"
 
@@ -13,21 +14,19 @@ namespace braid {
 namespace {
 
 constexpr int32_t kMinVocabSize = 259;  // <unk>, <s>, </s> and 256 bytes
-// SentencePiece aborts on a "word" of 65536 characters; nothing is lost by shorter sentences.
+// SentencePiece aborts at a "word" of 65536 characters. Shorter sentences give the same pieces.
 constexpr size_t kMaxSentenceBytes = 4096;
 
 size_t SentenceBytes(std::string_view rest) {
   if (rest.size() <= kMaxSentenceBytes) return rest.size();
   const size_t line = rest.substr(0, kMaxSentenceBytes).rfind('\n');
   if (line != std::string_view::npos) return line + 1;
-  size_t end = kMaxSentenceBytes;
-  while ((rest[end] & 0xC0) == 0x80) --end;
-  return end;
+  return Utf8PrefixLength(rest, kMaxSentenceBytes);
 }
 
-// Cuts a text into sentences. A newline becomes a tab, SentencePiece's own mark for a place no
-// piece may cross; so pieces are learned from lines as they stand in a text, where only the first
-// has the dummy space. Like the tab, the newline stays a byte token.
+// Cuts a text into sentences. A newline becomes a tab, SentencePiece's own mark for a place that no
+// piece may cross. So pieces are learned from lines as they occur in texts, where only the first
+// line has the dummy space. Like the tab, the newline stays a byte token.
 absl::Status AddText(std::string_view text, TokenizerProcess* process) {
   while (!text.empty()) {
     std::string sentence(text.substr(0, SentenceBytes(text)));
@@ -38,7 +37,7 @@ absl::Status AddText(std::string_view text, TokenizerProcess* process) {
   return absl::OkStatus();
 }
 
-// The number after the last occurrence of `words` in `message`, or "".
+// Returns the number after the last occurrence of `words` in `message`, or "".
 std::string NumberAfter(std::string_view message, std::string_view words) {
   const size_t found = message.rfind(words);
   if (found == std::string_view::npos) return "";
@@ -50,12 +49,12 @@ absl::Status TrainingError(int32_t vocab_size, const std::string& message) {
   if (const std::string most = NumberAfter(message, "value <= "); !most.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "tokenizer: vocab_size ", vocab_size, " is too large for the sample: got ", vocab_size,
-        ", expected at most ", most, ". Lower tokenizer.vocab_size or give more text."));
+        ", expected at most ", most, "; lower tokenizer.vocab_size or add text"));
   }
   if (const std::string least = NumberAfter(message, " vs "); !least.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "tokenizer: vocab_size ", vocab_size, " is too small for the sample's characters: got ",
-        vocab_size, ", expected at least ", least, ". Raise tokenizer.vocab_size."));
+        vocab_size, ", expected at least ", least, "; raise tokenizer.vocab_size"));
   }
   return absl::InternalError(absl::StrCat("SentencePiece training failed: ", message));
 }
@@ -65,11 +64,11 @@ absl::Status CheckRequest(std::span<const std::string> texts,
   if (options.vocab_size < kMinVocabSize + 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("tokenizer: vocab_size: got ", options.vocab_size, ", expected more than ",
-                     kMinVocabSize, ", the special and byte pieces alone."));
+                     kMinVocabSize, ", the number of special and byte pieces"));
   }
   if (std::ranges::all_of(texts, &std::string::empty)) {
     return absl::InvalidArgumentError(
-        "tokenizer: the training sample is empty. Give a corpus with text, or a model.");
+        "tokenizer: the training sample is empty; use a corpus with text or a trained model");
   }
   return absl::OkStatus();
 }

@@ -25,7 +25,7 @@ using Json = nlohmann::json;
 constexpr char kSingleFile[] = "model.safetensors";
 constexpr char kIndexFile[] = "model.safetensors.index.json";
 constexpr int kWeightFilesDeepestLevel = 8;
-// Elements converted to 16 bits at a time.
+// Number of elements that are converted to 16 bits at a time.
 constexpr size_t kChunk = size_t{1} << 20;
 
 absl::Status BadIndex(const fs::path& index, const std::string& problem) {
@@ -37,7 +37,7 @@ bool Exists(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-// A file of the directory itself: no path may lead out of it.
+// Returns whether `name` is a file of the directory itself; paths could lead out of it.
 bool IsPlainName(const std::string& name) {
   return absl::EndsWith(name, ".safetensors") && fs::path(name).filename() == name &&
          name.find('\0') == std::string::npos;
@@ -53,8 +53,9 @@ absl::StatusOr<std::map<std::string, std::string>> ReadWeightMap(const fs::path&
   std::map<std::string, std::string> files;
   for (const auto& [tensor, file] : (*json)["weight_map"].items()) {
     if (!file.is_string() || !IsPlainName(file)) {
-      return BadIndex(index, absl::StrCat("weight_map[\"", tensor, "\"]: got ", file.dump(),
-                                          ", expected the name of a .safetensors file beside it"));
+      return BadIndex(
+          index, absl::StrCat("weight_map[\"", tensor, "\"]: got ", file.dump(),
+                              ", expected the name of a .safetensors file in the same directory"));
     }
     files[tensor] = file;
   }
@@ -73,7 +74,7 @@ absl::Status NoWeights(const fs::path& directory) {
       absl::StrCat(directory.string(), " holds neither ", kSingleFile, " nor ", kIndexFile, hint));
 }
 
-// 16-bit elements may lie at odd addresses in a file made elsewhere.
+// Copies bits because files of other programs may hold 16-bit elements at odd addresses.
 void Widen(std::string_view bytes, float (*widen)(uint16_t), std::span<float> values) {
   for (size_t i = 0; i < values.size(); ++i) {
     uint16_t bits;
@@ -163,7 +164,7 @@ absl::Status WeightFiles::OpenFile(const fs::path& path) {
     if (!added) {
       return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " is in both ",
                                                      paths_[found->second].string(), " and ",
-                                                     path.string(), ", expected in one file"));
+                                                     path.string(), ", expected it in one file"));
     }
   }
   paths_.push_back(path);
@@ -176,7 +177,8 @@ absl::Status WeightFiles::CheckIndex(const fs::path& index,
   for (const auto& [tensor, file] : weight_map) {
     const auto found = file_of_.find(tensor);
     if (found == file_of_.end() || paths_[found->second].filename() != file) {
-      return BadIndex(index, absl::StrCat("tensor ", tensor, " is not in ", file));
+      return BadIndex(index, absl::StrCat("tensor ", tensor, " is not in ", file,
+                                          ", which the index names for it"));
     }
   }
   for (const auto& [tensor, file] : file_of_) {

@@ -22,25 +22,25 @@
 
 namespace braid {
 
+// Reads the tensors. Thread-safe.
 class WeightFiles {
  public:
-  // Opens every file and checks it against its header and the index. NotFound
-  // without weights; InvalidArgument for an index that is malformed, names
-  // files outside the directory or disagrees with them (a tensor missing, or
-  // in two files); DataLoss for a damaged file.
+  // Opens every file and checks it against its header and the index. NOT_FOUND if there are no
+  // weights; INVALID_ARGUMENT for an index that is malformed, names files outside of the directory
+  // or disagrees with them (a tensor missing, or in two files); DATA_LOSS for a damaged file.
   static absl::StatusOr<WeightFiles> Open(const std::filesystem::path& directory);
 
-  // Of all tensors, sorted.
+  // Returns the names of all tensors, sorted.
   std::vector<std::string> names() const;
-  // nullptr when there is none of that name.
+  // Returns the tensor with that name; nullptr if there is none.
   const TensorInfo* Find(const std::string& name) const;
 
-  // The tensor's values as floats, row-major. Requires as many as it has.
-  // InvalidArgument for element types other than F32, BF16 and F16, and for a
-  // value that is not finite.
+  // Reads the row-major values of a tensor as floats. `values` must have as many elements as the
+  // tensor. INVALID_ARGUMENT for element types other than F32, BF16 and F16, and for a value that
+  // is not finite.
   absl::Status Read(const std::string& name, std::span<float> values) const;
-  // The tensor as it is in the file: row-major, little-endian, of its own element
-  // type. NotFound. Valid while this lives.
+  // Returns the bytes of a tensor as in the file: row-major, little-endian, of its own element
+  // type; valid while this object lives. NOT_FOUND.
   absl::StatusOr<std::string_view> Bytes(const std::string& name) const;
 
  private:
@@ -53,22 +53,20 @@ class WeightFiles {
   std::map<std::string, size_t> file_of_;  // by tensor
 };
 
-// Consecutive tensors of `tensor_bytes` make a file while they have at most
-// `max_file_bytes` together; a larger tensor has one alone. Returns the number
-// of tensors of each file.
+// Divides consecutive tensors into files of at most `max_file_bytes`; a larger tensor gets a file
+// of its own. Returns the number of tensors of each file.
 std::vector<size_t> PlanWeightFiles(std::span<const int64_t> tensor_bytes, int64_t max_file_bytes);
 
 struct WeightsToWrite {
-  // Name and shape of each; its dtype is that of the file.
+  // Name, shape and element type of each tensor.
   std::vector<TensorInfo> tensors;
-  // Values of a tensor; they need stay valid until the next call only.
+  // Returns the values of a tensor, which must stay valid until the next call.
   std::function<absl::StatusOr<std::span<const float>>(const TensorInfo&)> values;
   int64_t max_file_bytes = 0;
 };
 
-// Writes the files, and the index when there are several. The same arguments
-// give the same bytes. OutOfRange, naming the tensor, when a value is too large
-// for F16.
+// Writes the files, and the index if there are several. The same arguments give the same bytes.
+// OUT_OF_RANGE, naming the tensor, if a value is too large for F16.
 absl::StatusOr<std::vector<FileSummary>> WriteWeightFiles(const std::filesystem::path& directory,
                                                           const WeightsToWrite& weights);
 

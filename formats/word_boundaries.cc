@@ -11,10 +11,10 @@ namespace braid {
 namespace {
 
 constexpr std::string_view kWordBoundariesSpaceSymbol = "\xE2\x96\x81";
-// What texts seldom hold beside each other; the first that stands alone is taken.
+// Candidates for `mark`, characters that are rare in texts; the first that no piece joins is used.
 constexpr std::string_view kMarks = "\n\t\r\x01\x02\x03";
 
-// What the settings of a model say, with SentencePiece's defaults.
+// The settings of a model that matter here, with SentencePiece's defaults.
 struct Settings {
   uint64_t model_type = 1;  // unigram
   bool byte_fallback = false;
@@ -25,7 +25,7 @@ struct Settings {
   bool escapes_spaces = true;
 };
 
-// Calls visit(field) for every field; false when the message is cut short.
+// Calls visit(field) for every field; returns false if the message is truncated.
 template <class Visit>
 bool VisitFields(std::string_view message, Visit visit) {
   for (size_t position = 0; position < message.size();) {
@@ -60,7 +60,7 @@ bool Allows(const Settings& settings) {
          settings.escapes_spaces;
 }
 
-// A piece as it stands in texts.
+// Returns a piece as it is spelled in texts.
 std::string Spelled(std::string_view piece) {
   std::string text;
   while (!piece.empty()) {
@@ -84,7 +84,8 @@ bool ReadPiece(std::string_view message, Piece* piece) {
 }
 
 void AddPiece(const Piece& piece, int32_t id, WordBoundaries* boundaries) {
-  // The other types are not spelled in texts. Unused pieces are merged, and taken apart later.
+  // Pieces of other types do not occur in texts. Unused pieces count: they are merged and split
+  // later.
   constexpr uint64_t kNormal = 1, kUserDefined = 4, kUnused = 5;
   if (piece.type != kNormal && piece.type != kUserDefined && piece.type != kUnused) return;
   if (piece.text == kWordBoundariesSpaceSymbol && piece.type != kUnused)

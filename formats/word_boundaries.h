@@ -1,11 +1,11 @@
-// Where a text may be cut so that the tokens of its parts are the tokens of the
-// whole, for a SentencePiece model.
+// Places where a text may be cut so that the tokens of its parts are the tokens of the whole, for a
+// SentencePiece model.
 //
-// BPE merges neighbouring symbols while their union is a piece. So what stands on
-// both sides of a place that no piece spans is merged independently, and the tokens
-// of the whole are those of the sides, one after the other. SentencePiece learns no
-// piece over a space behind a character or over two scripts, so such places
-// abound: around words, punctuation, digits and line marks.
+// BPE merges adjacent symbols while their concatenation is a piece. If no piece spans a place, the
+// symbols on its two sides are merged independently, and the tokens of the whole are those of the
+// sides, one after the other. SentencePiece learns no piece across a space that follows a character
+// or across two scripts, so such places are frequent: around words, punctuation, digits and line
+// ends.
 #ifndef BRAID_FORMATS_WORD_BOUNDARIES_H_
 #define BRAID_FORMATS_WORD_BOUNDARIES_H_
 
@@ -13,32 +13,31 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/utf8.h"
+
 namespace braid {
 
 struct WordBoundaries {
-  // False when the model is not known to allow cuts: no BPE, a normaliser that
-  // rewrites text, no dummy space before a text, no byte fallback (runs of unknown
-  // characters then become one token), or no piece for a space alone. The rest is then
-  // meaningless.
+  // False if the model is not known to allow cuts: not BPE, a normalizer that rewrites text, no
+  // dummy space before a text, no byte fallback (runs of unknown characters then become one token),
+  // or no piece for a single space. The other fields have no meaning then.
   bool known = false;
-  // joined[a * 256 + b]: some piece has byte b right behind byte a, a space being ' '.
+  // joined[a * 256 + b]: some piece contains byte b directly after byte a, a space being ' '.
   std::bitset<256 * 256> joined;
-  // A character that no piece joins with anything.
+  // A character that no piece joins with another.
   char mark = 0;
-  // The piece of a space that nothing joins.
+  // Id of the piece for a space that is joined with nothing.
   int32_t space_token = -1;
 
-  // Whether the text can be cut between two neighbouring bytes. Never inside a
-  // character of UTF-8.
+  // Returns whether a text can be cut between two adjacent bytes; never within a UTF-8 character.
   bool CanCut(char before, char after) const {
     const auto a = static_cast<uint8_t>(before), b = static_cast<uint8_t>(after);
-    const bool starts_character = (b & 0xC0) != 0x80;
-    return starts_character && !joined[size_t{a} * 256 + b];
+    return !IsContinuationByte(after) && !joined[size_t{a} * 256 + b];
   }
 };
 
-// `model`: a serialised ModelProto that CheckSentencePieceModel accepts. One that
-// cannot be read in detail has no known boundaries.
+// Computes the boundaries from a serialized ModelProto that CheckSentencePieceModel accepts.
+// `known` is false for a model that cannot be parsed in detail.
 WordBoundaries FindWordBoundaries(std::string_view model);
 
 }  // namespace braid

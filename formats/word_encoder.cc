@@ -7,8 +7,8 @@
 namespace braid {
 namespace {
 
-constexpr size_t kMaxWordBytes = 64;   // longer ones seldom repeat
-constexpr size_t kBytesPerEntry = 80;  // of the table, about
+constexpr size_t kMaxWordBytes = 64;   // longer words seldom repeat
+constexpr size_t kBytesPerEntry = 80;  // approximate size of a table entry
 constexpr std::string_view kWordEncoderSpaceSymbol = "\xE2\x96\x81";
 
 }  // namespace
@@ -24,7 +24,7 @@ WordEncoder::WordEncoder(const Tokenizer& tokenizer, size_t max_bytes)
 }
 
 void WordEncoder::Encode(std::string_view text, std::vector<int32_t>* ids) {
-  // A literal U+2581 has rules of its own, and no text has no dummy space.
+  // The tokenizer handles a literal U+2581 specially, and an empty text has no dummy space.
   const bool cut = tokenizer_.word_boundaries().known && !text.empty() &&
                    text.find(kWordEncoderSpaceSymbol) == std::string_view::npos;
   if (cut) return EncodeCut(text, ids);
@@ -77,8 +77,8 @@ void WordEncoder::Remember(std::string_view word, const int32_t* tokens, size_t 
   newer_.num_bytes += word.size() + num_tokens * sizeof(int32_t) + kBytesPerEntry;
 }
 
-// The tokenizer puts a dummy space before a text. It stands for the word's own first
-// space, or else goes away again together with a mark, with which nothing is joined.
+// The tokenizer puts a dummy space before a text. Here it replaces the first space of the word, or
+// is removed together with the mark, with which no piece joins anything.
 std::vector<int32_t> WordEncoder::EncodeAlone(std::string_view word) const {
   if (word == " ") return {tokenizer_.word_boundaries().space_token};
   if (word[0] == ' ') return tokenizer_.Encode(word.substr(1));

@@ -1,9 +1,8 @@
-// Encodes much text with one tokenizer, remembering the tokens of words.
+// An encoder for large amounts of text that caches the tokens of words.
 //
-// Words repeat, and SentencePiece's BPE merges the characters of each again, at a few
-// MB/s. Where the model allows texts to be cut into words (word_boundaries.h) the
-// tokens of a word are looked up, and only new words are encoded. The ids are those of
-// Tokenizer::Encode.
+// Words repeat, but SentencePiece's BPE merges the characters of each occurrence again, at a few
+// MB/s. Where the model allows texts to be cut into words (word_boundaries.h), the tokens of a word
+// are looked up, and only new words are encoded. The ids are those of Tokenizer::Encode.
 //
 //   WordEncoder encoder(tokenizer);
 //   std::vector<int32_t> ids;
@@ -23,13 +22,13 @@
 
 namespace braid {
 
-// Not thread-safe: one for each thread. Requires: the tokenizer outlives it.
+// Not thread-safe; use one per thread. The tokenizer must outlive it.
 class WordEncoder {
  public:
-  // Remembers about `max_bytes` of words and tokens, those met last.
+  // Caches about `max_bytes` of words and tokens, the most recent ones.
   explicit WordEncoder(const Tokenizer& tokenizer, size_t max_bytes = size_t{128} << 20);
 
-  // Appends the token ids of `text` to `ids`: those of tokenizer.Encode(text).
+  // Appends the token ids of `text`, equal to tokenizer.Encode(text), to `ids`.
   void Encode(std::string_view text, std::vector<int32_t>* ids);
 
  private:
@@ -54,8 +53,8 @@ class WordEncoder {
   const size_t max_bytes_;  // of each memory
   size_t num_mark_tokens_ = 0;
   std::array<std::vector<int32_t>, 128> characters_;  // of words of one ASCII character
-  // Words come into the newer memory; when it is full it becomes the older one, from
-  // which words still in use come back.
+  // Words are added to the newer memory; when it is full it becomes the older one, from which words
+  // that are still in use are copied back.
   Memory newer_, older_;
   std::string spaced_;  // scratch
 };

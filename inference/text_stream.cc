@@ -1,25 +1,18 @@
 #include "inference/text_stream.h"
 
+#include "base/utf8.h"
+
 namespace braid {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 constexpr int kMaxPendingBytes = 3;
 
-bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
-
-size_t CodePointLength(char lead) {
-  const auto c = static_cast<unsigned char>(lead);
-  if (c >= 0xF0) return 4;
-  if (c >= 0xE0) return 3;
-  return c >= 0xC0 ? 2 : 1;
-}
-
 size_t WithoutCutCodePoint(std::string_view text) {
   size_t lead = text.size();
   for (int back = 0; back < 4 && lead > 0; ++back) {
-    if (!IsContinuation(text[--lead])) {
-      return lead + CodePointLength(text[lead]) > text.size() ? lead : text.size();
+    if (!IsContinuationByte(text[--lead])) {
+      return lead + EncodedLength(text[lead]) > text.size() ? lead : text.size();
     }
   }
   return text.size();

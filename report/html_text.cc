@@ -7,32 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "base/utf8.h"
 
 namespace braid {
 namespace {
 
 constexpr char kReplacement[] = "\xEF\xBF\xBD";
 constexpr char kDash[] = "\xE2\x80\x93";
-
-// Bytes of the UTF-8 character at the start of `text`; 0 when it is none.
-size_t CharacterLength(std::string_view text) {
-  const unsigned char lead = text.front();
-  const size_t length = lead < 0x80   ? 1
-                        : lead < 0xC2 ? 0
-                        : lead < 0xE0 ? 2
-                        : lead < 0xF0 ? 3
-                        : lead < 0xF5 ? 4
-                                      : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return 0;
-  }
-  // Surrogates and overlong forms of three and four bytes are no characters.
-  const unsigned char second = length > 2 ? text[1] : 0x90;
-  if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F)) return 0;
-  if ((lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) return 0;
-  return length;
-}
 
 void AppendAscii(char c, std::string* out) {
   switch (c) {
@@ -79,7 +60,7 @@ std::string RenderRow(const HtmlTable::Row& row, const char* cell) {
 std::string EscapeHtml(std::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const size_t length = CharacterLength(text);
+    const size_t length = ValidCharacterLength(text);
     if (length == 0) {
       out.append(kReplacement);
     } else if (length == 1) {

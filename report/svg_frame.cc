@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/utf8.h"
 #include "report/html_text.h"
 
 namespace braid {
@@ -140,24 +141,13 @@ std::string YAxis(const PlotScale& y, double left, double right, const std::stri
 }
 
 std::string Shorten(const std::string& text, size_t length) {
-  size_t characters = 0;
-  size_t cut = text.size();
-  for (size_t i = 0; i < text.size(); ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xC0) == 0x80) continue;
-    if (++characters == length) cut = i;
-    if (characters > length) return text.substr(0, cut) + "\xE2\x80\xA6";
-  }
-  return text;
-}
-
-size_t NumCharacters(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
+  const auto limit = static_cast<int64_t>(length);
+  if (CountCharacters(text) <= limit) return text;
+  return text.substr(0, CharacterOffset(text, limit - 1)) + "\xE2\x80\xA6";
 }
 
 double TextWidth(const std::string& text, double font_size) {
-  return kCharacterWidth * font_size * static_cast<double>(NumCharacters(text));
+  return kCharacterWidth * font_size * static_cast<double>(CountCharacters(text));
 }
 
 double LabelWidth(const std::vector<std::string>& labels) {

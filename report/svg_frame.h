@@ -53,9 +53,8 @@ std::string YAxis(const PlotScale& y, double left, double right, const std::stri
 // At most `length` characters, the last an ellipsis when cut.
 std::string Shorten(const std::string& text, size_t length);
 
-// Characters of UTF-8 text, and about the pixels that they take at a font size; an upper
-// estimate for usual text.
-size_t NumCharacters(const std::string& text);
+// Returns about how many pixels UTF-8 text is wide at a font size; an upper estimate for usual
+// text.
 double TextWidth(const std::string& text, double font_size = 12);
 
 // Pixels that labels need left of a plot when each is cut at 20 characters.

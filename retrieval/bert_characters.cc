@@ -20,7 +20,8 @@ constexpr int32_t kCapitalSigma = 0x3A3;
 struct Range {
   int32_t first, last;
 };
-// What the published tokenizer calls CJK: ideographs, but neither kana nor Hangul.
+// Returns whether the published tokenizer regards a character as CJK: ideographs, but not kana or
+// Hangul.
 constexpr Range kIdeographs[] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},
                                  {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F}, {0x2B740, 0x2B81F},
                                  {0x2B820, 0x2CEAF}, {0x2F800, 0x2FA1F}};
@@ -31,14 +32,14 @@ bool IsIdeograph(int32_t character) {
   });
 }
 
-// Zl and Zp are not called white space by the tokenizer, but its splitting of the text
-// takes them for such.
+// The tokenizer does not list Zl and Zp as white space, but the function with which it splits text
+// at white space does.
 bool IsSpace(int32_t character) {
   if (character == '\t' || character == '\n' || character == '\r') return true;
   return (U_GET_GC_MASK(character) & U_GC_Z_MASK) != 0;
 }
 
-// Every category C*, as in Hugging Face's tokenizer.
+// Returns whether a character has a category C*, as in Hugging Face's tokenizer.
 bool IsDropped(int32_t character) {
   return character == 0 || character == 0xFFFD || (U_GET_GC_MASK(character) & U_GC_C_MASK) != 0;
 }
@@ -50,7 +51,7 @@ std::u16string ToUtf16(int32_t character) {
   return {static_cast<char16_t>(U16_LEAD(character)), static_cast<char16_t>(U16_TRAIL(character))};
 }
 
-// Calls `convert(target, capacity, &error)`, a function of ICU, with enough room.
+// Calls `convert(target, capacity, &error)`, an ICU function, with a sufficient capacity.
 template <class Convert>
 std::u16string WithRoom(size_t guess, Convert convert) {
   std::u16string text(guess, u'\0');
@@ -66,7 +67,7 @@ std::u16string WithRoom(size_t guess, Convert convert) {
   return text;
 }
 
-// The root locale's full mapping, final sigma included.
+// Applies the full case mapping of the root locale, including the final sigma.
 std::u16string ToLower(const std::u16string& text) {
   return WithRoom(text.size() + 8, [&](char16_t* target, int32_t capacity, UErrorCode* error) {
     return u_strToLower(target, capacity, text.data(), static_cast<int32_t>(text.size()), "",
@@ -143,7 +144,7 @@ NormalizedCharacter BertCharacters::Compute(int32_t character, NormalizedBuffer*
     if (character == kCapitalSigma) return {.kind = CharacterKind::kContextual};
     characters = Characters(Decompose(ToLower(ToUtf16(character))));
     std::erase_if(characters, IsAccent);
-    // What is left of a canonical order that accents, or their like, may change.
+    // Characters with a nonzero combining class may be reordered by adjacent accents.
     const auto moves = [](int32_t c) { return u_getCombiningClass(c) != 0; };
     if (std::ranges::any_of(characters, moves)) return {.kind = CharacterKind::kContextual};
   }

@@ -1,12 +1,11 @@
-// What BERT's text normalisation makes of one character: the part of
-// WordPiece tokenisation that knows Unicode. Categories, case and decompositions
-// are ICU's.
+// Normalization of single characters as BERT does it: the part of WordPiece tokenization that
+// depends on Unicode. Categories, case and decompositions are those of ICU.
 //
-// The published tokenizer works in passes over the text: drop control characters,
-// turn white space into spaces, put spaces around CJK ideographs, lower-case,
-// decompose (NFD), drop category Mn, split at punctuation. All but a few characters
-// come out of these passes the same wherever they stand, so they are looked up; the
-// exceptions (kContextual) send their whole run of text through the passes.
+// The published tokenizer makes passes over the text: it drops control characters, turns white
+// space into spaces, puts spaces around CJK ideographs, lower-cases, decomposes (NFD), drops
+// category Mn and splits at punctuation. For all but a few characters the result does not depend on
+// the context, so it is looked up; the exceptions (kContextual) send their whole run of text
+// through the passes.
 #ifndef BRAID_RETRIEVAL_BERT_CHARACTERS_H_
 #define BRAID_RETRIEVAL_BERT_CHARACTERS_H_
 
@@ -21,10 +20,10 @@ namespace braid {
 enum class CharacterKind : uint8_t {
   kDropped,      // control, unassigned, private use, U+0000, U+FFFD
   kSpace,        // ends a run
-  kIdeograph,    // ends a run and is a word
-  kPunctuation,  // is a word
-  kWord,         // part of a word; its text may be empty, as that of an accent is
-  kContextual,   // depends on its neighbours: see NormalizeRun
+  kIdeograph,    // ends a run and is a word of its own
+  kPunctuation,  // is a word of its own
+  kWord,         // part of a word; its text may be empty, for example for an accent
+  kContextual,   // depends on its neighbors: see NormalizeRun
 };
 
 struct NormalizedCharacter {
@@ -33,24 +32,26 @@ struct NormalizedCharacter {
   std::string_view text = {};  // UTF-8; empty unless an ideograph, punctuation or word
 };
 
-// Room for what Find gives. No character has more than four in its place.
+// Space for a result of Find. No character is replaced by more than four.
 inline constexpr size_t kMaxNormalizedBytes = 32;
 using NormalizedBuffer = std::array<char, kMaxNormalizedBytes>;
 
 class BertCharacters {
  public:
-  // Made at the first call, 10 ms. `lower_case` false leaves letters and accents as
-  // they are.
+  // Returns the tables, which are built at the first call in 10 ms. Without `lower_case`, letters
+  // and accents are kept.
   static const BertCharacters& Get(bool lower_case);
 
-  // The text lies in this object or in `buffer`. Requires: a Unicode scalar value.
+  // Returns the normalization of a Unicode scalar value. Its text is stored in this object or in
+  // `buffer`.
   NormalizedCharacter Find(int32_t character, NormalizedBuffer* buffer) const;
 
-  // The characters of a run, text without spaces and ideographs, after all passes but
+  // Returns the characters of a run (text without spaces and ideographs) after all passes except
   // the splitting at punctuation. Bytes that are not UTF-8 are dropped.
   std::vector<int32_t> NormalizeRun(std::string_view run) const;
 
-  // Category P*, or an ASCII symbol such as $ or `.
+  // Returns whether BERT regards a character as punctuation: category P*, or an ASCII symbol such
+  // as $ or `.
   static bool IsPunctuation(int32_t character);
 
  private:
@@ -70,8 +71,8 @@ class BertCharacters {
   std::string text_;
 };
 
-// The Unicode version of the tables at hand, such as "15.0.0.0": characters that it
-// does not know yet are dropped.
+// Returns the Unicode version of the tables, such as "15.0.0.0". Characters that it does not define
+// are dropped.
 std::string UnicodeVersion();
 
 }  // namespace braid

@@ -1,4 +1,4 @@
-// The highest of many scores, taken in as rows of a matrix product.
+// Selection of the highest of many scores that arrive as rows of a matrix product.
 //
 //   std::vector<ScoredId> buffer(BestScores::Capacity(depth));
 //   BestScores best(depth, buffer.data());
@@ -18,27 +18,27 @@ struct ScoredId {
   float score;
 };
 
-// By descending score, ties by ascending id.
+// Orders by descending score, ties by ascending id.
 inline bool IsCloser(const ScoredId& a, const ScoredId& b) {
   return a.score != b.score ? a.score > b.score : a.id < b.id;
 }
 
-// Almost all scores are too low, which is seen for 32 of them at a time; the others
-// are collected and cut back to the best `depth` now and then. So a score costs
-// about as much as reading it.
+// Keeps the best `depth` scores. Almost all scores are too low, which is detected for 32 of them at
+// a time. The others are collected and from time to time reduced to the best `depth`. So a score
+// costs about as much as reading it. Not thread-safe.
 class BestScores {
  public:
   static int64_t Capacity(int64_t depth) { return 2 * depth; }
 
   BestScores() = default;
-  // `buffer`: [Capacity(depth)], used as long as this object. Requires: depth > 0.
+  // Uses `buffer` [Capacity(depth)], which must outlive this object. Requires depth > 0.
   BestScores(int64_t depth, ScoredId* buffer) : depth_(depth), buffer_(buffer) {}
 
-  // ids: of the same length as scores. A score equal to the lowest kept may be left
-  // out whatever its id; NaN always is.
+  // Adds scores with their ids, of the same length. A score equal to the lowest one kept may be
+  // dropped whatever its id; NaN is always dropped.
   void Offer(std::span<const float> scores, const uint32_t* ids);
 
-  // The best min(depth, offered), in no order.
+  // Returns the best min(depth, number offered) in unspecified order.
   std::span<ScoredId> Take();
 
  private:
@@ -47,7 +47,8 @@ class BestScores {
   int64_t depth_ = 0;
   ScoredId* buffer_ = nullptr;
   int64_t size_ = 0;
-  float threshold_ = -std::numeric_limits<float>::infinity();  // what is not above it is not kept
+  float threshold_ =
+      -std::numeric_limits<float>::infinity();  // scores that are not above it are dropped
 };
 
 }  // namespace braid

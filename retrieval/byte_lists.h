@@ -1,4 +1,4 @@
-// The vectors of inverted lists, rounded to bytes and laid out for ByteProduct.
+// The vectors of inverted lists, rounded to bytes in the layout of ByteProduct.
 #ifndef BRAID_RETRIEVAL_BYTE_LISTS_H_
 #define BRAID_RETRIEVAL_BYTE_LISTS_H_
 
@@ -10,7 +10,8 @@
 
 namespace braid {
 
-// A vector x as q * scale, q = round(x / scale) in -127 .. 127, scale = max |x_i| / 127.
+// A rounded vector: x is about q * scale, q = round(x / scale) in -127 .. 127, scale = max |x_i| /
+// 127.
 struct ByteVector {
   float scale = 0;
   int32_t sum = 0;                // of q
@@ -18,23 +19,25 @@ struct ByteVector {
   float error_fourth_powers = 0;  // sum of (x_i - q_i * scale)^4
 };
 
-// Dimensions with padding (zeros): a multiple of 4.
+// Returns the number of dimensions with zero padding, a multiple of 4.
 inline int64_t PaddedDimension(int32_t d) { return (d + 3) / 4 * 4; }
 
-// Rounds x [d]; bytes: [PaddedDimension(d)].
+// Rounds x [d] into bytes [PaddedDimension(d)].
 ByteVector RoundToBytes(const float* x, int32_t d, int8_t* bytes);
 
-// Memory: d + 4 bytes a document, lists padded to 16. Built by all threads.
+// The rounded vectors of all lists. Needs d + 4 bytes per document; lists are padded to 16
+// documents. Built by all threads.
 class ByteLists {
  public:
   ByteLists(const DocumentVectors& vectors, const InvertedLists& lists);
 
   int64_t padded_dimension() const { return padded_d_; }
-  // Tiles of a list, its documents in the order of InvertedLists::documents().
+  // Returns the number of tiles of a list, whose documents are in the order of
+  // InvertedLists::documents().
   int64_t num_tiles(int64_t list) const { return first_tile_[list + 1] - first_tile_[list]; }
   const uint8_t* tiles(int64_t list) const;
   const float* scales(int64_t list) const;
-  // The largest error_fourth_powers of all documents.
+  // Returns the largest error_fourth_powers of all documents.
   float max_error_fourth_powers() const { return max_error_fourth_powers_; }
 
  private:

@@ -31,14 +31,24 @@ namespace {
 
 #define BRAID_VNNI __attribute__((target("avx512f,avx512vnni")))
 
+// Returns four bytes, repeated 16 times.
 BRAID_VNNI inline __m512i RepeatFour(const int8_t* bytes) {
   int32_t four;
   std::memcpy(&four, bytes, sizeof(four));
   return _mm512_set1_epi32(four);
 }
 
-// The sums of kTiles tiles with sizeof...(kSum) / kTiles queries stay in registers over
-// all dimensions. GCC leaves an array in memory when loops index it; a pack it does not.
+// Multiplies kTiles tiles with sizeof...(kSum) / kTiles queries.
+//
+// The instruction vpdpbusd multiplies 64 unsigned by 64 signed bytes and adds each group of four
+// products to one of 16 32-bit sums. A tile stores four dimensions of 16 vectors as 64 bytes, so
+// one instruction adds four dimensions of a query, repeated 16 times, to the products with all 16
+// vectors. Vectors are stored plus 128 because one operand must be unsigned; to compensate, the
+// sums start at minus 128 times query_sum. Arithmetic is modulo 2^32, so intermediate sums may
+// wrap around; the final ones fit because |sum| <= 65536 * 127 * 127 < 2^31.
+//
+// All sums stay in registers over all dimensions. They are indexed by a parameter pack because GCC
+// keeps an array in memory if it is indexed by loops.
 template <int kTiles, size_t... kSum>
 BRAID_VNNI void ProductOfTiles(std::index_sequence<kSum...>, const int8_t* const* queries,
                                const int32_t* query_sums, const uint8_t* tiles, const float* scales,
@@ -50,13 +60,15 @@ BRAID_VNNI void ProductOfTiles(std::index_sequence<kSum...>, const int8_t* const
           RepeatFour(queries[kSum / kTiles] + at))),
      ...);
   }
-  constexpr __mmask16 kAll = 0xFFFF;  // unmasked, GCC 12 warns about its own header
+  constexpr __mmask16 kAll = 0xFFFF;  // the unmasked form makes GCC 12 warn about its own header
   (_mm512_storeu_ps(products + kSum / kTiles * stride + kSum % kTiles * kTileVectors,
                     _mm512_mul_ps(_mm512_maskz_cvtepi32_ps(kAll, sums[kSum]),
                                   _mm512_loadu_ps(scales + kSum % kTiles * kTileVectors))),
    ...);
 }
 
+// Multiplies all tiles with kQueries queries, three tiles at a time: 8 queries by 3 tiles need 24
+// of the 32 vector registers for sums, and every loaded tile is used for all queries.
 template <int kQueries>
 BRAID_VNNI void ProductOfQueries(const int8_t* const* queries, const int32_t* query_sums,
                                  const uint8_t* tiles, const float* scales, int64_t num_tiles,

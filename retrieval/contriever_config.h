@@ -1,5 +1,5 @@
-// config.json of a BERT encoder in Hugging Face layout, such as Contriever's (arXiv
-// 2112.09118) or all-MiniLM-L6-v2's.
+// The config.json of a BERT encoder in Hugging Face layout, such as Contriever (arXiv 2112.09118)
+// or all-MiniLM-L6-v2.
 #ifndef BRAID_RETRIEVAL_CONTRIEVER_CONFIG_H_
 #define BRAID_RETRIEVAL_CONTRIEVER_CONFIG_H_
 
@@ -12,11 +12,12 @@
 
 namespace braid {
 
-// Of a call: enough of like length to share batches, few enough for a minute on one core.
+// Texts per call: enough of similar length to share batches, few enough to take at most a minute on
+// one core.
 inline constexpr int64_t kContrieverBatchTexts = 64;
 
-// The shape of the encoder: D = hidden_size, H = num_attention_heads, F =
-// intermediate_size, V = vocab_size. All at least 1, D a multiple of H.
+// The shape of the encoder: D = hidden_size, H = num_attention_heads, F = intermediate_size, V =
+// vocab_size. All at least 1; D is a multiple of H.
 struct ContrieverConfig {
   int32_t vocab_size = 0;
   int32_t hidden_size = 0;
@@ -28,14 +29,14 @@ struct ContrieverConfig {
   double layer_norm_eps = 0;
 };
 
-// INVALID_ARGUMENT names the field, its value and what is expected: malformed JSON, a
-// missing field, one out of range, or a model of another kind (another model_type, an
-// activation other than the erf GELU, relative positions, a decoder, quantised
-// weights). `path` is for messages. Dropout and other settings of training are ignored.
+// Parses a config.json; `path` is for messages. INVALID_ARGUMENT names the field, its value and the
+// expected value, for malformed JSON, a missing field, a field out of range, or another kind of
+// model (another model_type, an activation other than the erf GELU, relative positions, a decoder,
+// quantized weights). Dropout and other training settings are ignored.
 absl::StatusOr<ContrieverConfig> ParseContrieverConfig(std::string_view text,
                                                        const std::filesystem::path& path);
 
-// Of DIRECTORY/config.json. NOT_FOUND when there is none.
+// Reads DIRECTORY/config.json. NOT_FOUND if it does not exist.
 absl::StatusOr<ContrieverConfig> ReadContrieverConfig(const std::filesystem::path& directory);
 
 }  // namespace braid

@@ -11,7 +11,7 @@
 namespace braid {
 namespace {
 
-// Grows with every change of the code that changes vectors.
+// Must be incremented with every change of the code that changes vectors.
 constexpr int kVersion = 1;
 constexpr int32_t kFewestTokens = 3;  // [CLS], a piece, [SEP]
 
@@ -44,7 +44,7 @@ absl::StatusOr<ContrieverDirectory> ContrieverDirectory::Open(
 
 absl::StatusOr<std::string> ContrieverDirectory::Fingerprint() const {
   ASSIGN_OR_RETURN(const std::string digest, weights.Digest());
-  // Shapes are in the digest of the weights.
+  // The digest of the weights includes their shapes.
   const std::string settings =
       absl::StrCat("version=", kVersion, " weights=", digest, " ", tokenizer.Settings(),
                    " heads=", config.num_attention_heads,

@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<ContrieverEmbedder>> ContrieverEmbedder::Load(
   ASSIGN_OR_RETURN(ContrieverDirectory files,
                    ContrieverDirectory::Open(options.directory, options.max_tokens));
   ASSIGN_OR_RETURN(std::unique_ptr<ContrieverModel> model,
-                   ContrieverModel::Load(files.config, files.weights, options.device));
+                   ContrieverModel::Load(files.config, files.weights));
   ASSIGN_OR_RETURN(std::string fingerprint, files.Fingerprint());
   std::unique_ptr<ContrieverEmbedder> embedder(
       new ContrieverEmbedder(options, std::move(files.tokenizer), std::move(model)));

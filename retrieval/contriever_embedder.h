@@ -1,5 +1,5 @@
-// A BERT encoder as an Embedder, in this process. Programs that serve others keep it in a
-// process of its own: contriever_process.h.
+// A BERT encoder as an Embedder in this process. Programs that serve others run it in a separate
+// process: contriever_process.h.
 #ifndef BRAID_RETRIEVAL_CONTRIEVER_EMBEDDER_H_
 #define BRAID_RETRIEVAL_CONTRIEVER_EMBEDDER_H_
 
@@ -21,25 +21,25 @@
 namespace braid {
 
 struct ContrieverOptions {
-  // config.json, model.safetensors (or shards), vocab.txt.
+  // Directory with config.json, model.safetensors (or shards) and vocab.txt.
   std::filesystem::path directory = {};
-  // Tokens of a text that are embedded; 0: as many as the model has positions for.
+  // Maximum tokens of a text that are embedded; 0: all positions of the model.
   int32_t max_tokens = 0;
-  // Tokens of a batch, padding included; a longer text is a batch alone. Bounds the
+  // Maximum tokens of a batch, including padding; a longer text is a batch of its own. Bounds the
   // memory of a call.
   int32_t max_batch_tokens = 2048;
-  // Texts of like length share a batch, so that little is padded. Off only to measure it.
+  // Puts texts of similar length into one batch to reduce padding. Disabled only to measure the
+  // effect.
   bool bucket_by_length = true;
-  ContrieverDevice device = ContrieverDevice::kCpu;
 };
 
-// Thread-safe. Vectors are those of the published model, L2-normalised; a text's vector
-// depends on the other texts of a call by rounding only, 1e-5 at most. A text of no word
-// pieces has the zero vector.
+// Thread-safe. Vectors are those of the published model, L2-normalized. The vector of a text
+// depends on the other texts of a call by rounding only, at most 1e-5. A text without word pieces
+// has the zero vector.
 class ContrieverEmbedder final : public Embedder {
  public:
-  // Errors: those of ContrieverDirectory::Open and ContrieverModel::Load;
-  // INVALID_ARGUMENT for max_batch_tokens below 1.
+  // Errors: those of ContrieverDirectory::Open and ContrieverModel::Load; INVALID_ARGUMENT for
+  // max_batch_tokens below 1.
   static absl::StatusOr<std::unique_ptr<ContrieverEmbedder>> Load(const ContrieverOptions& options);
 
   int32_t dimension() const override { return dimension_; }
@@ -66,8 +66,9 @@ class ContrieverEmbedder final : public Embedder {
   std::string fingerprint_;
 };
 
-// Consecutive texts of `lengths` as batches: how many each has. The longest text of a
-// batch times its texts is at most `max_tokens`, unless it is a batch alone.
+// Divides consecutive texts of `lengths` into batches and returns the number of texts of each. The
+// length of the longest text of a batch times its number of texts is at most `max_tokens`, unless
+// it has one text.
 std::vector<size_t> PlanBatches(std::span<const int32_t> lengths, int64_t max_tokens);
 
 }  // namespace braid

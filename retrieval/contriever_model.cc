@@ -39,14 +39,14 @@ struct LayerNorm {
 };
 
 struct Layer {
-  Linear qkv;  // [3 D, D]: query, key and value under one another
+  Linear qkv;  // [3 D, D]: rows of query, key and value
   Linear attention_output;
   LayerNorm attention_norm;
   Linear intermediate, output;
   LayerNorm output_norm;
 };
 
-// What the tensor library throws, as a status. Autograd is off in `body`.
+// Runs `body` without autograd; exceptions of the tensor library become a status.
 absl::Status CatchErrors(const std::function<absl::Status()>& body) {
   try {
     const c10::InferenceMode guard;
@@ -55,7 +55,7 @@ absl::Status CatchErrors(const std::function<absl::Status()>& body) {
     return absl::ResourceExhaustedError("contriever: out of memory");
   } catch (const c10::Error& error) {
     const std::string what = error.what_without_backtrace();
-    // The library has no type for it; these are the CPU's and CUDA's wordings.
+    // The library has no exception type for lack of memory; its messages contain one of these.
     const bool memory = what.find("allocate memory") != std::string::npos ||
                         what.find("out of memory") != std::string::npos;
     return memory ? absl::ResourceExhaustedError(absl::StrCat("contriever: out of memory: ", what))
@@ -65,13 +65,13 @@ absl::Status CatchErrors(const std::function<absl::Status()>& body) {
   }
 }
 
-// Reads weights into tensors; the first problem is kept.
+// Reads weights into tensors and keeps the first error.
 class Reader {
  public:
-  Reader(const ContrieverWeights& weights, at::Device device)
-      : weights_(weights), device_(device) {}
+  explicit Reader(const ContrieverWeights& weights) : weights_(weights) {}
 
-  // `stems`' tensors under one another: shape[0] is that of all of them together.
+  // Reads the tensors `names` one below the other; shape[0] is the number of rows of all of them
+  // together.
   at::Tensor Stack(const std::vector<std::string>& names, at::IntArrayRef shape) {
     at::Tensor tensor = at::empty(shape, at::kFloat);
     const auto count = static_cast<size_t>(tensor.numel());
@@ -80,7 +80,7 @@ class Reader {
     for (size_t i = 0; i < names.size(); ++i) {
       if (status_.ok()) status_ = weights_.Read(names[i], values.subspan(i * part, part));
     }
-    return tensor.to(device_);
+    return tensor;
   }
 
   Linear ReadLinear(const std::vector<std::string>& stems, int64_t out, int64_t in) {
@@ -101,7 +101,6 @@ class Reader {
 
  private:
   const ContrieverWeights& weights_;
-  const at::Device device_;
   absl::Status status_;
 };
 
@@ -117,8 +116,8 @@ Layer ReadLayer(int32_t number, const ContrieverConfig& config, Reader* reader) 
           .output_norm = reader->ReadNorm(layer + "output.LayerNorm", config)};
 }
 
-// e: [B, T, D]. `mask`: [B, 1, 1, T], 0 for tokens and -inf for padding, whose
-// weight is then exactly 0; undefined where nothing is padded.
+// Computes self-attention of e [B, T, D]. `mask` is [B, 1, 1, T], 0 for tokens and -inf for
+// padding, whose weight is then exactly 0; it is undefined if there is no padding.
 at::Tensor Attend(const Layer& layer, int64_t num_heads, const at::Tensor& e,
                   const at::Tensor& mask) {
   const int64_t b = e.size(0), t = e.size(1), d = e.size(2), width = d / num_heads;
@@ -136,20 +135,19 @@ at::Tensor RunLayer(const Layer& layer, int64_t num_heads, const at::Tensor& e,
   return layer.output_norm(layer.output(at::gelu(layer.intermediate(x))).add_(x));
 }
 
-// [B, T]: whether a position holds a token.
+// Returns whether each position holds a token, [B, T].
 at::Tensor TokensOf(const at::Tensor& lengths, int64_t t) {
   return at::arange(t, lengths.options()).unsqueeze(0).lt(lengths.unsqueeze(1));
 }
 
-at::Tensor ToTensor(std::span<const int32_t> values, at::IntArrayRef shape, at::Device device) {
-  // The library only reads it.
-  return at::from_blob(const_cast<int32_t*>(values.data()), shape, at::kInt).to(device, at::kLong);
+at::Tensor ToTensor(std::span<const int32_t> values, at::IntArrayRef shape) {
+  // The library only reads from the memory.
+  return at::from_blob(const_cast<int32_t*>(values.data()), shape, at::kInt).to(at::kLong);
 }
 
 }  // namespace
 
 struct ContrieverModel::Tensors {
-  at::Device device = at::kCPU;
   at::Tensor words;      // [V, D]
   at::Tensor positions;  // [max_position_embeddings, D], type 0 added
   LayerNorm norm;
@@ -159,7 +157,7 @@ struct ContrieverModel::Tensors {
 void SetContrieverThreads(int num_threads) {
   num_threads = std::max(1, num_threads);
   at::set_num_threads(num_threads);
-  // Whatever BLAS is loaded; nothing to do when it is not OpenBLAS.
+  // Only OpenBLAS needs and has this function.
   using SetThreads = void (*)(int);
   const auto set = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
   if (set != nullptr) set(num_threads);
@@ -171,12 +169,11 @@ ContrieverModel::ContrieverModel(const ContrieverConfig& config,
 ContrieverModel::~ContrieverModel() = default;
 
 absl::StatusOr<std::unique_ptr<ContrieverModel>> ContrieverModel::Load(
-    const ContrieverConfig& config, const ContrieverWeights& weights, ContrieverDevice device) {
+    const ContrieverConfig& config, const ContrieverWeights& weights) {
   auto tensors = std::make_unique<Tensors>();
   RETURN_IF_ERROR(CatchErrors([&] {
-    if (device == ContrieverDevice::kAuto && at::hasCUDA()) tensors->device = at::kCUDA;
     const int64_t d = config.hidden_size;
-    Reader reader(weights, tensors->device);
+    Reader reader(weights);
     tensors->words = reader.Stack({"embeddings.word_embeddings.weight"}, {config.vocab_size, d});
     tensors->positions = reader.Stack({"embeddings.position_embeddings.weight"},
                                       {config.max_position_embeddings, d});
@@ -201,7 +198,7 @@ absl::Status ContrieverModel::Pool(std::span<const int32_t> ids, std::span<const
       << b << " " << ids.size() << " " << pooled.size();
   return CatchErrors([&] {
     const Tensors& model = *tensors_;
-    const at::Tensor sizes = ToTensor(lengths, {b}, model.device);
+    const at::Tensor sizes = ToTensor(lengths, {b});
     const at::Tensor tokens = TokensOf(sizes, t);
     at::Tensor mask;
     if (std::ranges::any_of(lengths, [t](int32_t length) { return length < t; })) {
@@ -209,7 +206,7 @@ absl::Status ContrieverModel::Pool(std::span<const int32_t> ids, std::span<const
       mask.masked_fill_(tokens.logical_not().view({b, 1, 1, t}),
                         -std::numeric_limits<float>::infinity());
     }
-    const at::Tensor numbers = ToTensor(ids, {b, t}, model.device);
+    const at::Tensor numbers = ToTensor(ids, {b, t});
     at::Tensor e =
         model.norm(at::embedding(model.words, numbers).add_(model.positions.narrow(0, 0, t)));
     for (const Layer& layer : model.layers)

@@ -1,8 +1,8 @@
-// A BERT encoder with mean pooling, on LibTorch: token ids in, one vector a text out.
+// A BERT encoder with mean pooling on LibTorch: from token ids to one vector per text.
 //
 //   e = LN(word[id] + position[t] + type[0])
 //   each layer: e = LN(e + Wo MHA(e) + b);  e = LN(e + W2 gelu(W1 e + b1) + b2)
-//   vector = mean of the last e over the text's tokens, [CLS] and [SEP] included
+//   vector = mean of the last e over the tokens of the text, including [CLS] and [SEP]
 //
 // (Devlin et al., arXiv 1810.04805; pooling: Izacard et al., arXiv 2112.09118.)
 #ifndef BRAID_RETRIEVAL_CONTRIEVER_MODEL_H_
@@ -19,28 +19,21 @@
 
 namespace braid {
 
-// Threads of the tensor library and its BLAS, in the whole process.
+// Sets the number of threads of the tensor library and its BLAS for the whole process.
 void SetContrieverThreads(int num_threads);
 
-enum class ContrieverDevice {
-  kCpu,
-  // A GPU where the tensor library sees one. Not tested.
-  kAuto,
-};
-
-// Thread-safe. Holds the weights in fp32, whatever the files have.
+// The encoder. Thread-safe. Holds the weights in fp32, whatever the element type of the files.
 class ContrieverModel {
  public:
-  // RESOURCE_EXHAUSTED without memory for the weights, and the errors of reading them.
+  // Errors: RESOURCE_EXHAUSTED if memory for the weights is short, and those of reading them.
   static absl::StatusOr<std::unique_ptr<ContrieverModel>> Load(const ContrieverConfig& config,
-                                                               const ContrieverWeights& weights,
-                                                               ContrieverDevice device);
+                                                               const ContrieverWeights& weights);
   ~ContrieverModel();
 
-  // A batch of B texts of at most T tokens. `ids` is [B, T], row-major; of row b the
-  // first lengths[b] are the text's, the others any valid ids. Writes [B, D].
-  // Requires 1 <= lengths[b] <= T <= max_position_embeddings and ids below V.
-  // RESOURCE_EXHAUSTED without memory, INTERNAL for other errors of the tensor library.
+  // Embeds a batch of B texts of at most T tokens and writes `pooled` [B, D]. `ids` is [B, T],
+  // row-major; the first lengths[b] of row b belong to the text, the others may be any valid ids.
+  // Requires 1 <= lengths[b] <= T <= max_position_embeddings and ids below V. Errors:
+  // RESOURCE_EXHAUSTED if memory is short, INTERNAL for other errors of the tensor library.
   absl::Status Pool(std::span<const int32_t> ids, std::span<const int32_t> lengths,
                     std::span<float> pooled) const;
 

@@ -1,10 +1,7 @@
 #include "retrieval/contriever_process.h"
 
-#include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/child_process.h"
 #include "base/file_error.h"
 #include "base/status_macros.h"
 
@@ -26,11 +24,13 @@ namespace {
 
 constexpr char kProgramName[] = "braid-embedder";
 constexpr char kProgramVariable[] = "BRAID_EMBEDDER_PROGRAM";
-// Then another caller has its turn. Many enough for batches of like length.
+// Texts of a call before another caller may proceed; enough to form batches of similar length.
 constexpr size_t kTextsAtOnce = 256;
+// For a process that has closed its socket to end.
+constexpr int kEndMilliseconds = 5000;
 
-// What the tensor library reads, and what programs need to start; whatever else
-// surrounds us, tokens too, stays out.
+// Returns the variables that the tensor library reads and programs need to start. All others, such
+// as access tokens, are withheld.
 std::vector<std::string> Environment() {
   constexpr std::array<const char*, 15> kAllowed = {"PATH=",     "HOME=",   "LANG=",
                                                     "LC_",       "TMPDIR=", "LD_LIBRARY_PATH=",
@@ -43,44 +43,6 @@ std::vector<std::string> Environment() {
     if (std::ranges::any_of(kAllowed, begins)) environment.emplace_back(*variable);
   }
   return environment;
-}
-
-std::vector<char*> PointersTo(std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  for (std::string& string : strings) pointers.push_back(string.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-// Starts the program with `socket` as its standard input and no other descriptor but
-// the standard streams. A group of its own keeps it from the terminal's interrupt,
-// which is for its parent.
-absl::StatusOr<pid_t> Spawn(const std::filesystem::path& program,
-                            std::vector<std::string> arguments, int socket) {
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  const absl::Cleanup destroy = [&] {
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attributes);
-  };
-  posix_spawn_file_actions_adddup2(&files, socket, STDIN_FILENO);
-  posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  std::vector<std::string> environment = Environment();
-  pid_t child = -1;
-  const int error = posix_spawn(&child, program.c_str(), &files, &attributes,
-                                PointersTo(arguments).data(), PointersTo(environment).data());
-  if (error != 0) return SystemError("start", program, error);
-  return child;
 }
 
 }  // namespace
@@ -100,11 +62,11 @@ absl::StatusOr<std::filesystem::path> FindEmbedderProgram() {
     if (access(path.c_str(), X_OK) == 0) return path;
   }
   return absl::NotFoundError(absl::StrCat(kProgramName, " not found: looked for ",
-                                          absl::StrJoin(paths, ", "), ". Build it, or set ",
-                                          kProgramVariable, " to its path."));
+                                          absl::StrJoin(paths, ", "), "; build it or set ",
+                                          kProgramVariable, " to its path"));
 }
 
-// The running process and the socket to it.
+// The running process and the socket connected to its standard input.
 class ContrieverProcess::Child {
  public:
   static absl::StatusOr<std::unique_ptr<Child>> Start(const ContrieverProcessOptions& options) {
@@ -113,59 +75,44 @@ class ContrieverProcess::Child {
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
       return SystemError("open a socket to", program, errno);
     }
-    const absl::Cleanup close_theirs = [&] { close(ends[1]); };
+    const absl::Cleanup close_child_end = [&] { close(ends[1]); };
     auto child = std::unique_ptr<Child>(new Child(ends[0]));
-    ASSIGN_OR_RETURN(child->pid_, Spawn(program,
-                                        {kProgramName, "--model", options.directory.string(),
-                                         "--max-tokens", absl::StrCat(options.max_tokens),
-                                         "--threads", absl::StrCat(options.num_threads)},
-                                        ends[1]));
+    ASSIGN_OR_RETURN(
+        ChildProcess process,
+        ChildProcess::Start({.program = program,
+                             .arguments = {kProgramName, "--model", options.directory.string(),
+                                           "--max-tokens", absl::StrCat(options.max_tokens),
+                                           "--threads", absl::StrCat(options.num_threads)},
+                             .environment = Environment(),
+                             .standard_input = ends[1]}));
+    child->process_.emplace(std::move(process));
     return child;
   }
-  ~Child() { End(/*is_ending=*/false); }
 
   EmbedderConnection& connection() { return connection_; }
-  pid_t pid() const { return pid_; }
+  pid_t pid() const { return process_->pid(); }
 
-  // `status` of a connection of no further use, with how the process ended where it did.
+  // Returns why the connection failed with `status`: how the process ended if it has closed its
+  // end, `status` otherwise. Ends the process.
   absl::Status Explain(const absl::Status& status) {
-    const bool gone = absl::IsUnavailable(status);
-    End(gone);
-    if (!gone) return status;
-    if (WIFSIGNALED(ended_)) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat(kProgramName, " was killed by signal ", WTERMSIG(ended_), " (",
-                       strsignal(WTERMSIG(ended_)), "). Was memory short? Lower max_tokens"));
+    if (!absl::IsUnavailable(status)) return status;
+    process_->WaitFor(kEndMilliseconds);
+    const ChildProcess::End end = process_->Kill();
+    if (end.signal.has_value()) {
+      return absl::ResourceExhaustedError(absl::StrCat(kProgramName, " was killed by signal ",
+                                                       *end.signal, " (", strsignal(*end.signal),
+                                                       "; out of memory?); lower max_tokens"));
     }
-    return absl::InternalError(
-        absl::StrCat(kProgramName, " ended with exit code ", WEXITSTATUS(ended_)));
+    return absl::InternalError(absl::StrCat(kProgramName, " exited with code ",
+                                            end.exit_code ? absl::StrCat(*end.exit_code) : "?",
+                                            " before it answered"));
   }
 
  private:
   explicit Child(int socket) : connection_(socket) {}
 
-  // It has nothing to save. `is_ending`: it does so by itself, and how is of interest.
-  void End(bool is_ending) {
-    constexpr int kMilliseconds = 5000;
-    for (int i = 0; is_ending && i < kMilliseconds; ++i) {
-      if (Reap(WNOHANG)) return;
-      usleep(1000);
-    }
-    if (pid_ > 0) kill(pid_, SIGKILL);
-    while (!Reap(0)) continue;
-  }
-  // Whether there is no such process any more.
-  bool Reap(int options) {
-    if (pid_ <= 0) return true;
-    const pid_t waited = waitpid(pid_, &ended_, options);
-    if (waited == 0 || (waited < 0 && errno == EINTR)) return false;
-    pid_ = -1;
-    return true;
-  }
-
   EmbedderConnection connection_;
-  pid_t pid_ = -1;
-  int ended_ = 0;
+  std::optional<ChildProcess> process_;
 };
 
 ContrieverProcess::ContrieverProcess(const ContrieverProcessOptions& options) : options_(options) {}
@@ -188,9 +135,9 @@ absl::Status ContrieverProcess::Restart() const {
   if (!hello.ok()) return child_->Explain(hello.status());
   if (hello->fingerprint == hello_.fingerprint) return absl::OkStatus();
   child_.reset();
-  return absl::FailedPreconditionError(absl::StrCat(
-      options_.directory.string(), ": the model has changed while it was in use: it was ",
-      hello_.fingerprint, " and is ", hello->fingerprint, "; start anew"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(options_.directory.string(), ": the model has changed while it was in use: got ",
+                   hello->fingerprint, ", expected ", hello_.fingerprint, "; start the job again"));
 }
 
 absl::StatusOr<int64_t> ContrieverProcess::EmbedOnce(std::span<const std::string_view> texts,
@@ -210,7 +157,7 @@ absl::Status ContrieverProcess::Embed(std::span<const std::string_view> texts,
 absl::StatusOr<int64_t> ContrieverProcess::EmbedAndCountCut(std::span<const std::string_view> texts,
                                                             std::span<float> vectors) const {
   if (vectors.size() != texts.size() * static_cast<size_t>(hello_.dimension)) {
-    return absl::InvalidArgumentError(absl::StrCat("contriever: room for ", vectors.size(),
+    return absl::InvalidArgumentError(absl::StrCat("contriever: got an output of ", vectors.size(),
                                                    " values, expected ", texts.size(), " x ",
                                                    hello_.dimension));
   }

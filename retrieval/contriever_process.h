@@ -1,8 +1,8 @@
-// A BERT encoder in a process of its own, braid-embedder, as an Embedder.
+// A BERT encoder in a separate process, braid-embedder, as an Embedder.
 //
-// LibTorch stays out of the programs that use this: they start at once, do not share a
-// process with its OpenMP and BLAS threads, and live on when it runs out of memory or
-// crashes. The process ends when this object or its own process does.
+// Programs that use this do not link LibTorch: they start at once, do not share a process with its
+// OpenMP and BLAS threads, and survive when it crashes or runs out of memory. The process ends with
+// this object or with the process that owns it.
 #ifndef BRAID_RETRIEVAL_CONTRIEVER_PROCESS_H_
 #define BRAID_RETRIEVAL_CONTRIEVER_PROCESS_H_
 
@@ -26,22 +26,22 @@
 namespace braid {
 
 struct ContrieverProcessOptions {
-  // As ContrieverOptions.
+  // As in ContrieverOptions.
   std::filesystem::path directory = {};
   int32_t max_tokens = 0;
-  // Threads of the process; 0: all cores.
+  // Number of threads of the process; 0: all cores.
   int32_t num_threads = 0;
-  // Asked every 50 ms while texts are embedded. An error ends the process at once; the next
-  // call starts another.
+  // Called every 50 ms while texts are embedded. An error ends the process at once; the next call
+  // starts another.
   StopCheck keep_going = nullptr;
 };
 
-// Thread-safe; calls take turns, 256 texts at a time.
+// Thread-safe; concurrent calls alternate after every 256 texts.
 class ContrieverProcess final : public Embedder {
  public:
   // Starts the process and waits until it has read the model. Errors: those of
-  // ContrieverEmbedder::Load; NOT_FOUND without the program; RESOURCE_EXHAUSTED when the
-  // process was killed, as by the kernel for want of memory.
+  // ContrieverEmbedder::Load; NOT_FOUND if the program does not exist; RESOURCE_EXHAUSTED if the
+  // process was killed, for example by the kernel when memory ran out.
   static absl::StatusOr<std::unique_ptr<ContrieverProcess>> Start(
       const ContrieverProcessOptions& options);
   ~ContrieverProcess() override;
@@ -50,14 +50,14 @@ class ContrieverProcess final : public Embedder {
   std::string fingerprint() const override { return hello_.fingerprint; }
   int64_t preferred_batch_texts() const override { return kContrieverBatchTexts; }
 
-  // A process that died is started again, once a turn. RESOURCE_EXHAUSTED when that one
-  // is killed too; FAILED_PRECONDITION when the model has changed since Start.
+  // A process that died is restarted once per 256 texts. RESOURCE_EXHAUSTED if that one is killed
+  // too; FAILED_PRECONDITION if the model has changed since Start.
   absl::Status Embed(std::span<const std::string_view> texts,
                      std::span<float> vectors) const override;
   absl::StatusOr<int64_t> EmbedAndCountCut(std::span<const std::string_view> texts,
                                            std::span<float> vectors) const override;
 
-  // Of the process; 0 while there is none.
+  // Returns the process id; 0 while there is no process.
   pid_t pid() const;
 
  private:
@@ -76,8 +76,8 @@ class ContrieverProcess final : public Embedder {
   mutable std::unique_ptr<Child> child_;  // guarded by mutex_
 };
 
-// braid-embedder: $BRAID_EMBEDDER_PROGRAM, or beside this program, or in ../bin from it.
-// NOT_FOUND with the places looked at.
+// Returns the path of braid-embedder: $BRAID_EMBEDDER_PROGRAM, or the program beside this one or in
+// ../bin relative to it. NOT_FOUND, with the places searched, if there is none.
 absl::StatusOr<std::filesystem::path> FindEmbedderProgram();
 
 }  // namespace braid

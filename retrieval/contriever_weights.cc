@@ -18,7 +18,7 @@ void AddPair(const std::string& stem, const Shape& weight, std::vector<TensorInf
   tensors->push_back({stem + ".bias", DType::kF32, {weight[0]}});
 }
 
-// The name by which this module knows a stored tensor; "" for one it does not use.
+// Returns the name in ContrieverTensors of a stored tensor; "" for one that is not used.
 std::string CanonicalName(std::string name) {
   if (name.starts_with("bert.")) name.erase(0, 5);
   if (name.starts_with("pooler.") || name.starts_with("cls.") ||

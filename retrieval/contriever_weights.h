@@ -1,5 +1,5 @@
-// The tensors of a BERT encoder: which there must be, under which names files hold
-// them, and their values. No tensor library.
+// The tensors of a BERT encoder: which must exist, the names under which files store them, and
+// their values. Does not use a tensor library.
 #ifndef BRAID_RETRIEVAL_CONTRIEVER_WEIGHTS_H_
 #define BRAID_RETRIEVAL_CONTRIEVER_WEIGHTS_H_
 
@@ -19,29 +19,30 @@
 
 namespace braid {
 
-// Name and shape of every tensor of the encoder, linear weights as [out, in], for
-// example "encoder.layer.0.intermediate.dense.weight" [F, D].
+// Returns name and shape of every tensor of the encoder, linear weights as [out, in], for example
+// "encoder.layer.0.intermediate.dense.weight" [F, D].
 std::vector<TensorInfo> ContrieverTensors(const ContrieverConfig& config);
 
+// The opened files. Thread-safe.
 class ContrieverWeights {
  public:
-  // Opens model.safetensors, or the shards of model.safetensors.index.json, and checks
-  // that the tensors are those of `config`. Names may begin with "bert.", as a plain
-  // BERT's do, and say LayerNorm.gamma and .beta, as old ones do. A pooler, the heads of
-  // pre-training (cls.*) and the position_ids buffer are not used.
+  // Opens model.safetensors, or the shards of model.safetensors.index.json, and checks that the
+  // tensors are those of `config`. Names may begin with "bert.", as in plain BERT models, and use
+  // LayerNorm.gamma and .beta, as in old files. A pooler, the heads of pre-training (cls.*) and the
+  // position_ids buffer are ignored.
   //
-  // NOT_FOUND without such files: pickled weights (pytorch_model.bin) are never read, and
-  // the message says how to convert them. INVALID_ARGUMENT names a tensor that is
-  // missing, unknown, there twice, of another shape or element type; DATA_LOSS damage.
+  // Errors: NOT_FOUND if there are no such files (pickled weights, pytorch_model.bin, are never
+  // read; the message explains how to convert them); INVALID_ARGUMENT names a tensor that is
+  // missing, unknown, repeated, or of another shape or element type; DATA_LOSS for damage.
   static absl::StatusOr<ContrieverWeights> Open(const std::filesystem::path& directory,
                                                 const ContrieverConfig& config);
 
-  // Values of a tensor of ContrieverTensors, row-major. Requires as many as it has.
+  // Reads the row-major values of a tensor of ContrieverTensors, as many as it has.
   // INVALID_ARGUMENT for a value that is not finite.
   absl::Status Read(const std::string& name, std::span<float> values) const;
 
-  // 32 hexadecimal digits: XXH3-128 of names, types, shapes and values, in the order of
-  // the names; how they are spread over files does not count.
+  // Returns 32 hexadecimal digits: XXH3-128 of names, types, shapes and values in the order of the
+  // names. The division into files does not matter.
   absl::StatusOr<std::string> Digest() const;
 
  private:

@@ -19,24 +19,26 @@ namespace {
 
 constexpr int64_t kDocumentsPerCluster = 1024;
 constexpr size_t kDocumentsPerLook = 4096;
-// K-means alone puts two groups into one cluster and splits a third where it begins badly, above
-// all when one group is many times another. So there are more at first, which then are joined.
+// K-means alone may merge two groups into one cluster and split a third after a bad start,
+// especially if one group is much larger than another. So it starts with more groups, which are
+// then joined.
 constexpr int64_t kPartsPerCluster = 4;
 constexpr int kIterationsOfParts = 8;
 constexpr int kDocumentClustersIterations = 25;
-// Points drawn for each centroid.
+// Candidate points drawn for each centroid.
 constexpr int kNumTrials = 3;
-// Below it two vectors of norm 1 are one, but for rounding.
+// Below this distance two vectors of norm 1 are equal except for rounding.
 constexpr float kLeastDistance = 1e-5f;
 
-// The first centroids: points drawn one by one, each with a probability that grows with its
-// distance (1 - cosine) from those before; of a few drawn the one that leaves the least distance.
+// Draws initial centroids one by one, each with a probability proportional to the distance (1 -
+// cosine) from those before; of several candidates it keeps the one that leaves the smallest total
+// distance.
 class CentroidDraw {
  public:
   CentroidDraw(DocumentVectors points, uint64_t seed, const StopCheck& check)
       : points_(points), random_(seed), check_(check), distances_(points.n, 1.0f) {}
 
-  // Up to `count` centroids [count, d]; fewer once every point is one of them.
+  // Returns up to `count` centroids [count, d]; fewer if every point is one of them.
   absl::StatusOr<std::vector<float>> Draw(int64_t count) {
     std::vector<float> centroids;
     for (int64_t i = 0; i < count && Sum(distances_) > 0; ++i) {
@@ -51,7 +53,7 @@ class CentroidDraw {
     return std::accumulate(distances.begin(), distances.end(), 0.0);
   }
 
-  // Draws that many points and keeps the best, with the distances that it leaves.
+  // Draws that many candidates and keeps the best, with the distances that it leaves.
   absl::StatusOr<int64_t> BestOf(int num_trials) {
     std::vector<float> least;
     int64_t best = 0;
@@ -80,7 +82,7 @@ class CentroidDraw {
     return last;
   }
 
-  // To the nearest centroid were `candidate` one.
+  // Returns the distances to the nearest centroid if `candidate` were one.
   absl::StatusOr<std::vector<float>> DistancesWith(int64_t candidate) const {
     constexpr int64_t kPointsPerBlock = 4096;
     std::vector<float> distances = distances_;
@@ -102,8 +104,8 @@ class CentroidDraw {
   std::vector<float> distances_;  // [n] to the nearest centroid drawn so far
 };
 
-// Groups of points that are joined two by two. The sum of a group's points is its centroid but for
-// the length, and the length is the sum of the points' cosines with it.
+// Groups of points that are joined two by two. The sum of the points of a group is its centroid up
+// to the length, and the length is the sum of the cosines of the points with the centroid.
 class GroupMerge {
  public:
   GroupMerge(const DocumentVectors& points, const InvertedLists& groups) : d_(points.d) {
@@ -116,7 +118,7 @@ class GroupMerge {
     }
   }
 
-  // Joins, until `count` are left, the two that lose least of the sum of all cosines.
+  // Joins the two groups that lose the least of the sum of all cosines until `count` are left.
   void JoinTo(size_t count) {
     std::vector<std::vector<double>> losses(sums_.size());
     for (size_t a = 0; a < sums_.size(); ++a) {
@@ -125,14 +127,14 @@ class GroupMerge {
     for (; sums_.size() > count; losses.pop_back()) {
       const auto [a, b] = Cheapest(losses);
       for (int32_t j = 0; j < d_; ++j) sums_[b][j] += sums_[a][j];
-      // The last takes the place of `a`, which is gone.
+      // The last group replaces `a`, which was removed.
       std::swap(sums_[a], sums_.back());
       sums_.pop_back();
       for (const size_t changed : {a, b}) UpdateLosses(changed, &losses);
     }
   }
 
-  // [groups, d], each of norm 1.
+  // Returns the centroids [groups, d], each of norm 1.
   std::vector<float> Centroids() const {
     std::vector<float> centroids;
     for (const std::vector<double>& sum : sums_) {
@@ -155,7 +157,7 @@ class GroupMerge {
   }
 
   void UpdateLosses(size_t changed, std::vector<std::vector<double>>* losses) const {
-    if (changed >= sums_.size()) return;  // it was the last
+    if (changed >= sums_.size()) return;  // the removed group was the last
     for (size_t other = 0; other < sums_.size(); ++other) {
       if (other == changed) continue;
       (*losses)[std::max(other, changed)][std::min(other, changed)] = Loss(changed, other);
@@ -176,7 +178,7 @@ class GroupMerge {
   std::vector<std::vector<double>> sums_;
 };
 
-// Centroids to begin with, [<= num_clusters, d]: those of many small groups, joined.
+// Returns initial centroids [<= num_clusters, d], those of many small groups that were joined.
 absl::StatusOr<std::vector<float>> FirstCentroids(const DocumentVectors& points,
                                                   int64_t num_clusters, uint64_t seed,
                                                   const StopCheck& check) {
@@ -194,7 +196,8 @@ absl::StatusOr<std::vector<float>> FirstCentroids(const DocumentVectors& points,
   return merge.Centroids();
 }
 
-// Those with a direction. Reads all vectors, which may be a file's, for the first time.
+// Returns the documents with a nonzero vector. The first read of all vectors, which may be a mapped
+// file.
 absl::StatusOr<std::vector<uint32_t>> NotZero(const DocumentVectors& vectors,
                                               std::span<const uint32_t> documents,
                                               const StopCheck& check) {
@@ -208,7 +211,7 @@ absl::StatusOr<std::vector<uint32_t>> NotZero(const DocumentVectors& vectors,
   return directed;
 }
 
-// Rows of the documents that the clusters are made from.
+// Returns the rows of the documents from which clusters are computed.
 std::vector<float> SamplePoints(const DocumentVectors& vectors, std::span<const uint32_t> documents,
                                 int64_t count, uint64_t seed) {
   std::vector<uint32_t> sample =
@@ -219,7 +222,7 @@ std::vector<float> SamplePoints(const DocumentVectors& vectors, std::span<const 
   return points;
 }
 
-// The clusters by new numbers: the one with the most of `counted` first.
+// Renumbers the clusters so that the one with the most documents of `counted` is first.
 std::vector<uint32_t> Renumber(std::vector<uint32_t> cluster_of, int64_t num_clusters,
                                std::span<const uint32_t> counted) {
   std::vector<int64_t> sizes(num_clusters, 0);
@@ -243,7 +246,7 @@ absl::StatusOr<std::vector<uint32_t>> ClusterDocuments(const DocumentVectors& ve
   if (num_directed < num_clusters) {
     return absl::FailedPreconditionError(
         absl::StrCat("got ", num_clusters, " clusters for ", num_directed,
-                     " training documents with words to embed, expected at most one a document"));
+                     " training documents with words to embed, expected at most one per document"));
   }
   const std::vector<float> points =
       SamplePoints(vectors, directed, num_clusters * kDocumentsPerCluster, seed);

@@ -1,4 +1,4 @@
-// A corpus in a few groups of similar documents, for people to tell apart.
+// Clustering of a corpus into a few groups of similar documents.
 #ifndef BRAID_RETRIEVAL_DOCUMENT_CLUSTERS_H_
 #define BRAID_RETRIEVAL_DOCUMENT_CLUSTERS_H_
 
@@ -12,16 +12,18 @@
 
 namespace braid {
 
-// The cluster of each document, [n], each < num_clusters. Spherical k-means on a seeded sample of
-// 1024 documents a cluster of those in `fitted`: from centroids drawn by k-means++ (Arthur and
-// Vassilvitskii 2007) four times as many groups as clusters are made, the two whose joining costs
-// least cosine are joined until as many are left as clusters, and k-means goes on from these. Then
-// every document goes to the centroid of largest cosine. Clusters are numbered by descending
-// number of documents in `fitted`. Some stay empty where there are not so many different
-// documents. The same for any number of threads.
+// Returns the cluster of each document, [n], each < num_clusters.
 //
-// Requires: `fitted` < n, ascending; num_clusters >= 1. FAILED_PRECONDITION for fewer documents
-// in `fitted` with a vector other than zero than clusters; errors of `check`.
+// Runs spherical k-means on a seeded sample of 1024 documents per cluster, drawn from `fitted`:
+// centroids drawn by k-means++ (Arthur and Vassilvitskii 2007) give four times as many groups as
+// clusters; the two groups whose union loses the least cosine are joined until num_clusters are
+// left; k-means continues from these. Then every document is assigned to the centroid with the
+// largest cosine. Clusters are numbered by descending number of documents in `fitted`; some are
+// empty if there are too few different documents. The result does not depend on the number of
+// threads.
+//
+// Requires: `fitted` < n and ascending; num_clusters >= 1. FAILED_PRECONDITION if fewer documents
+// of `fitted` than clusters have a nonzero vector; errors of `check`.
 absl::StatusOr<std::vector<uint32_t>> ClusterDocuments(const DocumentVectors& vectors,
                                                        std::span<const uint32_t> fitted,
                                                        int64_t num_clusters, uint64_t seed,

@@ -16,7 +16,7 @@ std::vector<uint32_t> SampleDocuments(int64_t n, int64_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::unordered_set<uint32_t> chosen;
   for (int64_t last = n - count; last < n; ++last) {
-    // The modulo's bias is below 2^-32.
+    // The bias of the modulo is below 2^-32.
     const auto draw = static_cast<uint32_t>(random() % static_cast<uint64_t>(last + 1));
     if (!chosen.insert(draw).second) chosen.insert(static_cast<uint32_t>(last));
   }

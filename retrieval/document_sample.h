@@ -1,4 +1,4 @@
-// A seeded random choice of documents.
+// Seeded random samples of documents.
 #ifndef BRAID_RETRIEVAL_DOCUMENT_SAMPLE_H_
 #define BRAID_RETRIEVAL_DOCUMENT_SAMPLE_H_
 
@@ -7,9 +7,8 @@
 
 namespace braid {
 
-// min(count, n) different numbers below n, ascending, all choices equally likely.
-// Floyd's algorithm: time and memory O(count log count), whatever n.
-// Requires: 0 <= n <= 2^32.
+// Returns min(count, n) different numbers below n, ascending; all choices are equally likely.
+// Floyd's algorithm: time and memory O(count log count) for every n. Requires 0 <= n <= 2^32.
 std::vector<uint32_t> SampleDocuments(int64_t n, int64_t count, uint64_t seed);
 
 }  // namespace braid

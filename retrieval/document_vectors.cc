@@ -13,9 +13,10 @@ absl::Status CheckUnitVectors(std::span<const float> values, int32_t d) {
   for (size_t i = 0; i < n; ++i) {
     const float* vector = values.data() + i * static_cast<size_t>(d);
     const float squares = InnerProduct(vector, vector, d);
-    if (squares == 0 || std::abs(squares - 1) < kNormTolerance) continue;  // NaN is neither
+    if (squares == 0 || std::abs(squares - 1) < kNormTolerance)
+      continue;  // NaN fails both comparisons
     return absl::InvalidArgumentError(absl::StrCat("vector ", i, " has squared norm ", squares,
-                                                   ", expected 1 or 0; normalise the embeddings"));
+                                                   ", expected 1 or 0; normalize the embeddings"));
   }
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// The embeddings of a corpus, as searched.
+// Views of the embeddings of a corpus, for searches.
 #ifndef BRAID_RETRIEVAL_DOCUMENT_VECTORS_H_
 #define BRAID_RETRIEVAL_DOCUMENT_VECTORS_H_
 
@@ -19,15 +19,15 @@ struct DocumentVectors {
   const float* row(int64_t document) const { return values.data() + document * d; }
 };
 
-// INVALID_ARGUMENT, with the first that is not, unless each of `values` [n, d] has norm 1
-// within 0.0005 or is zero.
+// Returns INVALID_ARGUMENT, naming the first vector at fault, unless each of `values` [n, d] is
+// zero or has norm 1 within 0.0005.
 absl::Status CheckUnitVectors(std::span<const float> values, int32_t d);
 
-// In place of an id where a document has fewer neighbours than asked for.
+// Replaces an id where a document has fewer neighbors than requested.
 inline constexpr uint32_t kNoNeighbor = 0xFFFFFFFF;
 
-// Vectors whose neighbours are looked for: rows of `vectors`. They may be documents of the
-// corpus searched, which are no neighbours of themselves.
+// Vectors whose neighbors are searched: rows of `vectors`. They may be documents of the searched
+// corpus, which are not neighbors of themselves.
 struct NeighborQueries {
   DocumentVectors vectors;
   std::span<const uint32_t> rows;
@@ -35,14 +35,14 @@ struct NeighborQueries {
 
   size_t size() const { return rows.size(); }
   const float* row(size_t i) const { return vectors.row(rows[i]); }
-  // The document that does not count as a neighbour of query i.
+  // Returns the document that does not count as a neighbor of query i.
   uint32_t excluded(size_t i) const { return are_documents ? rows[i] : kNoNeighbor; }
   NeighborQueries subspan(size_t begin, size_t count) const {
     return {vectors, rows.subspan(begin, count), are_documents};
   }
 };
 
-// The rows of `documents`, one after another, in `rows`.
+// Copies the vectors of `documents`, one after another, to `rows`.
 inline void GatherRows(const DocumentVectors& vectors, std::span<const uint32_t> documents,
                        std::vector<float>* rows) {
   rows->clear();

@@ -1,5 +1,5 @@
-// Text in, vectors out: the one interface behind which documents are embedded,
-// in this process (HashingEmbedder) or by a service (EmbeddingClient).
+// The interface for embedding documents, in this process (HashingEmbedder) or by a service
+// (EmbeddingClient).
 //
 //   std::vector<std::string_view> texts = {"first document", "second document"};
 //   std::vector<float> vectors(texts.size() * embedder.dimension());
@@ -18,35 +18,35 @@
 
 namespace braid {
 
-// Thread-safe: Embed may be called from many threads at once.
+// Maps texts to vectors. Thread-safe: Embed may be called from many threads at once.
 class Embedder {
  public:
   virtual ~Embedder() = default;
 
-  // Length of every vector, > 0.
+  // Returns the length of every vector, > 0.
   virtual int32_t dimension() const = 0;
 
-  // Writes texts.size() vectors, row-major: `vectors` is [texts, dimension].
-  // Requires: UTF-8 texts. Guarantees: each row has L2 norm 1, or is all zero
-  // when the text holds nothing to embed (an empty one always); a text's row
-  // does not depend on the other texts of the call.
+  // Writes texts.size() vectors, row-major: `vectors` is [texts, dimension]. Requires UTF-8 texts.
+  // Guarantees: each row has L2 norm 1, or is zero if the text has nothing to embed (an empty text
+  // always); the row of a text does not depend on the other texts of the call.
   virtual absl::Status Embed(std::span<const std::string_view> texts,
                              std::span<float> vectors) const = 0;
 
-  // Identifies the function text -> vector: equal fingerprints, equal vectors.
+  // Returns an identifier of the function from text to vector: equal fingerprints mean equal
+  // vectors.
   virtual std::string fingerprint() const = 0;
 
-  // As Embed. Returns how many of the texts are longer than this embedder reads, so that
-  // only their beginning counts.
+  // Embeds texts as Embed does, and returns how many of them are longer than this embedder reads;
+  // only their beginning is embedded.
   virtual absl::StatusOr<int64_t> EmbedAndCountCut(std::span<const std::string_view> texts,
                                                    std::span<float> vectors) const {
     RETURN_IF_ERROR(Embed(texts, vectors));
     return 0;
   }
 
-  // Of an embedder whose texts take long: how many make a call of some seconds to a minute.
-  // Vectors can depend, by rounding, on which texts share a call; calls of this many texts
-  // of the same sequence give the same bytes everywhere. 0: as many as there are.
+  // Returns how many texts make a call of some seconds to a minute, for a slow embedder; 0: no
+  // preference. Vectors can depend, by rounding, on which texts share a call; calls of this many
+  // texts of the same sequence give the same bytes on every machine.
   virtual int64_t preferred_batch_texts() const { return 0; }
 };
 

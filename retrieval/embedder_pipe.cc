@@ -20,8 +20,8 @@ constexpr size_t kMaxFrameBytes = size_t{1} << 33;
 constexpr size_t kMaxTextBytes = size_t{1} << 31;
 
 struct FrameHeader {
-  int32_t code = 0;    // of an absl::Status
-  uint32_t count = 0;  // of texts, or the dimension
+  int32_t code = 0;    // an absl::StatusCode
+  uint32_t count = 0;  // number of texts, or the dimension
   uint64_t bytes = 0;
 };
 
@@ -30,7 +30,7 @@ struct Frame {
   uint32_t count = 0;
   std::string bytes;
 
-  // UNAVAILABLE is kept for a connection that broke.
+  // UNAVAILABLE is reserved for broken connections.
   absl::Status status() const {
     const auto status_code = static_cast<absl::StatusCode>(code);
     if (status_code == absl::StatusCode::kOk) return absl::OkStatus();
@@ -39,7 +39,7 @@ struct Frame {
   }
 };
 
-absl::Status Gone() { return absl::UnavailableError("the embedding process is gone"); }
+absl::Status Gone() { return absl::UnavailableError("the embedding process closed its socket"); }
 
 absl::Status WaitFor(int socket, short events, const StopCheck& keep_going) {
   pollfd ready = {.fd = socket, .events = events, .revents = 0};
@@ -49,7 +49,7 @@ absl::Status WaitFor(int socket, short events, const StopCheck& keep_going) {
   return absl::OkStatus();
 }
 
-// Moves all of `size` bytes with `call`, send or recv.
+// Transfers all of `size` bytes with `call`, send or recv.
 template <class Byte, class Call>
 absl::Status Transfer(int socket, Byte* bytes, size_t size, short events,
                       const StopCheck& keep_going, Call call) {
@@ -85,7 +85,7 @@ absl::StatusOr<Frame> Receive(int socket, const StopCheck& keep_going) {
   return frame;
 }
 
-// Texts as their lengths, 32 bits each, and then their bytes.
+// Encodes texts as their lengths, 32 bits each, followed by their bytes.
 std::string PackTexts(std::span<const std::string_view> texts) {
   std::string bytes;
   for (const std::string_view text : texts) {
@@ -117,7 +117,7 @@ absl::Status SendError(int socket, const absl::Status& status) {
               {status.message().data(), status.message().size()}, nullptr);
 }
 
-// Vectors, and behind them how many texts were cut.
+// Encodes vectors, followed by the number of texts that were truncated.
 absl::StatusOr<std::string> EmbedFrame(const Embedder& embedder, const Frame& frame) {
   ASSIGN_OR_RETURN(const auto texts, UnpackTexts(frame));
   const size_t num_values = texts.size() * static_cast<size_t>(embedder.dimension());
@@ -144,8 +144,8 @@ absl::StatusOr<int64_t> EmbedderConnection::Embed(std::span<const std::string_vi
                                                   const StopCheck& keep_going) {
   const std::string packed = PackTexts(texts);
   if (packed.size() >= kMaxTextBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("texts of ", packed.size(), " bytes in one call, expected less than 2 GiB"));
+    return absl::InvalidArgumentError(absl::StrCat("got texts of ", packed.size(),
+                                                   " bytes in one call, expected less than 2 GiB"));
   }
   usable_ = false;
   RETURN_IF_ERROR(

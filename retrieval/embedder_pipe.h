@@ -1,10 +1,10 @@
-// Embedding over a connected socket between two processes of one build: the words of
+// The protocol of embedding over a connected socket between two processes of one build:
 // braid-embedder (cli/braid_embedder.cc) and its parent (contriever_process.h).
 //
-//   child:  hello (dimension, fingerprint), or why there is no embedder
-//   parent: texts;  child: their vectors, or an error;  and again
+//   child:  hello (dimension, fingerprint), or an error if there is no embedder
+//   parent: texts;  child: their vectors, or an error;  repeated
 //
-// A frame is a code, a count, the number of bytes and the bytes, as the machine has them.
+// A frame is a code, a count, the number of bytes and the bytes, in the byte order of the machine.
 #ifndef BRAID_RETRIEVAL_EMBEDDER_PIPE_H_
 #define BRAID_RETRIEVAL_EMBEDDER_PIPE_H_
 
@@ -21,27 +21,27 @@
 
 namespace braid {
 
+// The first message of the child.
 struct EmbedderHello {
   int32_t dimension = 0;
   std::string fingerprint;
 };
 
-// The parent's side. UNAVAILABLE when the other end is gone, and never otherwise; after
-// any error but those that the child sent in place of vectors, the connection is not
-// usable() any more.
+// The connection of the parent. UNAVAILABLE if and only if the other end is closed. After any error
+// other than those that the child sent instead of vectors, the connection is no longer usable().
 class EmbedderConnection {
  public:
-  // Takes the descriptor.
+  // Takes ownership of the descriptor.
   explicit EmbedderConnection(int socket) : socket_(socket) {}
   EmbedderConnection(const EmbedderConnection&) = delete;
   EmbedderConnection& operator=(const EmbedderConnection&) = delete;
   ~EmbedderConnection();
 
-  // The child's first words. Its error when it has no embedder.
+  // Receives the first message of the child; returns its error if it has no embedder.
   absl::StatusOr<EmbedderHello> ReceiveHello(const StopCheck& keep_going);
 
-  // Writes vectors and returns how many of the texts were cut. The child's error leaves
-  // the connection usable(). INVALID_ARGUMENT for texts of 2 GiB or more together.
+  // Writes vectors and returns how many of the texts were truncated. An error sent by the child
+  // leaves the connection usable(). INVALID_ARGUMENT for texts of 2 GiB or more in total.
   absl::StatusOr<int64_t> Embed(std::span<const std::string_view> texts, std::span<float> vectors,
                                 const StopCheck& keep_going);
 
@@ -52,8 +52,8 @@ class EmbedderConnection {
   bool usable_ = true;
 };
 
-// The child's side: says hello for `embedder`, or sends its error, then answers until the
-// parent is gone. OK then.
+// Serves the parent from the child: sends the description of `embedder`, or its error, then answers
+// requests until the parent closes the connection, and returns OK.
 absl::Status ServeEmbedder(int socket, const absl::StatusOr<const Embedder*>& embedder);
 
 }  // namespace braid

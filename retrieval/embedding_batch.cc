@@ -7,7 +7,7 @@
 namespace braid {
 namespace {
 
-// Tag and length before each text in the message.
+// Bytes of the tag and length before each text in the message.
 constexpr int64_t kFramingBytes = 6;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How texts are divided into messages.
+// Division of texts into messages.
 #ifndef BRAID_RETRIEVAL_EMBEDDING_BATCH_H_
 #define BRAID_RETRIEVAL_EMBEDDING_BATCH_H_
 
@@ -11,19 +11,20 @@
 
 namespace braid {
 
-// Of a request and of an answer; gRPC refuses messages above 4 MiB.
+// Maximum bytes of a request and of an answer; gRPC refuses messages above 4 MiB.
 inline constexpr int64_t kMaxEmbeddingMessageBytes = 4'000'000;
 
-// Texts of one message whose answer still fits.
+// Returns the number of texts in a message whose answer still fits.
 int64_t MaxTextsOfBatch(int32_t dimension);
 
-// Texts [begin, end) of a call.
+// The texts [begin, end) of a call.
 struct EmbeddingBatch {
   size_t begin, end;
 };
 
-// Batches of about `target_bytes` and at most `target_texts`, in order; a longer text has
-// one of its own. RESOURCE_EXHAUSTED for a text that does not fit into a message.
+// Divides texts, in order, into batches of about `target_bytes` and at most `target_texts`; a
+// longer text is a batch of its own. RESOURCE_EXHAUSTED for a text that does not fit into a
+// message.
 absl::StatusOr<std::vector<EmbeddingBatch>> SplitIntoBatches(
     std::span<const std::string_view> texts, int32_t dimension, int64_t target_bytes,
     int64_t target_texts);

@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// What passes, or passes elsewhere: the batch is sent again.
+// Returns whether an error may be temporary or specific to a replica, so the batch is sent again.
 bool IsTransientEmbeddingError(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
          absl::IsCancelled(status) || absl::IsResourceExhausted(status) || status.ok();
@@ -34,13 +34,13 @@ struct Replica {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::EmbeddingService::Stub> stub;
 
-  std::unique_ptr<EmbeddingStream> stream;  // null while it is given up
+  std::unique_ptr<EmbeddingStream> stream;  // null while disconnected
   int64_t stream_number = 0;
-  bool ready = false;               // has said what it is
-  bool cancelled = false;           // by us, because of `problem`
+  bool ready = false;               // has sent its description
+  bool cancelled = false;           // by this client, because of `problem`
   std::deque<size_t> unanswered;    // batches, in the order sent
-  Clock::time_point waiting_since;  // for the first of them, or to be ready
-  int num_failures = 0;             // in a row
+  Clock::time_point waiting_since;  // for the answer to the first of them, or for the description
+  int num_failures = 0;             // consecutive
   Clock::time_point retry_at;
   absl::Status problem;
 
@@ -55,15 +55,16 @@ struct Work {
   std::span<const std::string_view> texts;
   std::span<float> vectors;
   std::vector<EmbeddingBatch> batches;
-  std::deque<size_t> pending = {};  // not sent, or to be sent again
-  std::vector<int> attempts = {};   // times sent, of each batch
+  std::deque<size_t> pending = {};  // to be sent, or sent again
+  std::vector<int> attempts = {};   // number of times each batch was sent
   size_t num_answered = 0;
   int64_t num_truncated = 0;
 };
 
 }  // namespace
 
-// Everything happens in the thread that calls Connect or Embed, on events of the streams.
+// The replicas and their state. The thread that calls Connect or Embed processes all events of the
+// streams, so only one thread at a time accesses the members, guarded by mutex_.
 class EmbeddingClient::Replicas {
  public:
   explicit Replicas(const EmbeddingClientOptions& options) : options_(options) {
@@ -76,7 +77,7 @@ class EmbeddingClient::Replicas {
   }
 
   absl::Status Learn();
-  // Returns how many texts were cut.
+  // Returns how many texts were truncated.
   absl::StatusOr<int64_t> Embed(std::span<const std::string_view> texts, std::span<float> vectors);
 
   int64_t preferred_batch_texts() const;
@@ -84,7 +85,7 @@ class EmbeddingClient::Replicas {
   const std::string& fingerprint() const { return fingerprint_; }
 
  private:
-  // Waits until `done`, connecting and handing out what is pending meanwhile.
+  // Processes events until `done`; connects replicas and sends pending batches meanwhile.
   template <class Done>
   absl::Status Run(Done done);
   void Connect();
@@ -106,10 +107,10 @@ class EmbeddingClient::Replicas {
   std::vector<Replica> replicas_;
   int64_t num_streams_ = 0;
   Work work_;
-  Clock::time_point alone_since_;  // no replica was ready since
-  // Of the first replica heard, whose address is `reference_`.
+  Clock::time_point alone_since_;  // no replica has been ready since then
+  // The description of the first replica that answered, whose address is `reference_`.
   int32_t dimension_ = 0;
-  int64_t batch_texts_ = 0;  // that it wants in a batch; 0: does not say
+  int64_t batch_texts_ = 0;  // texts that it prefers in a batch; 0: no preference
   std::string fingerprint_, reference_;
   bool learning_ = false;
 };
@@ -133,8 +134,8 @@ void EmbeddingClient::Replicas::Connect() {
   const auto now = Clock::now();
   for (Replica& replica : replicas_) {
     if (replica.stream != nullptr || now < replica.retry_at) continue;
-    // The first attempt tells at once what is wrong. Later ones wait: only a call that does
-    // has gRPC look after the connection.
+    // The first attempt fails at once, to report the error early. Later attempts wait for the
+    // connection, because gRPC tries to connect only while a waiting call exists.
     const bool patient = replica.num_failures > 0;
     if (patient) grpc::experimental::ChannelResetConnectionBackoff(replica.channel.get());
     replica.stream_number = ++num_streams_;
@@ -188,7 +189,7 @@ Replica* EmbeddingClient::Replicas::FindReplica(int64_t stream) {
 
 absl::Status EmbeddingClient::Replicas::Handle(const EmbeddingEvent& event) {
   Replica* replica = FindReplica(event.stream);
-  if (replica == nullptr) return absl::OkStatus();  // of an earlier call
+  if (replica == nullptr) return absl::OkStatus();  // the event belongs to an earlier call
   switch (event.kind) {
     case EmbeddingEvent::Kind::kReady:
       return TakeReady(event, replica);
@@ -205,7 +206,7 @@ absl::Status EmbeddingClient::Replicas::TakeReady(const EmbeddingEvent& event, R
   if (!absl::SimpleAtoi(event.dimension, &dimension) || dimension < 1 ||
       event.fingerprint.empty()) {
     return replica->Locate(absl::FailedPreconditionError(
-        "says neither dimension nor fingerprint; is it a braid embedding server?"));
+        "sent neither dimension nor fingerprint; is it a braid embedding server?"));
   }
   if (reference_.empty()) {
     dimension_ = dimension;
@@ -219,9 +220,10 @@ absl::Status EmbeddingClient::Replicas::TakeReady(const EmbeddingEvent& event, R
     replica->problem = absl::OkStatus();
     return absl::OkStatus();
   }
-  replica->problem = absl::FailedPreconditionError(absl::StrCat(
-      "embeds with \"", event.fingerprint, "\" in ", dimension, " dimensions, expected \"",
-      fingerprint_, "\" in ", dimension_, " as ", reference_, " does; restart the odd one"));
+  replica->problem = absl::FailedPreconditionError(
+      absl::StrCat("embeds with \"", event.fingerprint, "\" in ", dimension,
+                   " dimensions, expected \"", fingerprint_, "\" in ", dimension_, " as ",
+                   reference_, " does; restart the one that differs"));
   if (learning_) return replica->Locate(replica->problem);
   replica->cancelled = true;
   replica->stream->Cancel();
@@ -245,8 +247,8 @@ absl::Status EmbeddingClient::Replicas::TakeAnswer(const v1::EmbedResponse& answ
       !counted) {
     return replica->Locate(absl::DataLossError(absl::StrCat(
         "malformed answer: got ", values.size(), " values", finite ? "" : " (not all finite)",
-        " and ", answer.num_truncated(), " cut texts for batch ", answer.batch(), ", expected ",
-        (batch.end - batch.begin) * d, " values of ", num_texts, " texts")));
+        " and ", answer.num_truncated(), " truncated texts for batch ", answer.batch(),
+        ", expected ", (batch.end - batch.begin) * d, " values of ", num_texts, " texts")));
   }
   std::ranges::copy(values, work_.vectors.begin() + static_cast<int64_t>(batch.begin * d));
   replica->unanswered.pop_front();
@@ -258,12 +260,12 @@ absl::Status EmbeddingClient::Replicas::TakeAnswer(const v1::EmbedResponse& answ
 
 absl::Status EmbeddingClient::Replicas::TakeEnd(const absl::Status& status, Replica* replica) {
   if (!replica->cancelled) {
-    replica->problem = status.ok() ? absl::UnavailableError("ended the stream") : status;
+    replica->problem = status.ok() ? absl::UnavailableError("the server ended the stream") : status;
   }
   replica->stream.reset();
   replica->ready = false;
   replica->retry_at = Clock::now() + RetryDelay(replica->num_failures++);
-  // In their order, before what was never sent.
+  // Inserts the unanswered batches in order before those never sent.
   for (; !replica->unanswered.empty(); replica->unanswered.pop_back()) {
     const size_t batch = replica->unanswered.back();
     if (work_.attempts[batch] >= options_.max_attempts) return replica->Locate(replica->problem);
@@ -296,12 +298,13 @@ absl::Status EmbeddingClient::Replicas::CheckGivenUp() {
     absl::StrAppend(&problems, "; ", replica.address, ": ",
                     replica.problem.ok() ? "no answer yet" : replica.problem.message());
   }
-  return absl::UnavailableError(absl::StrCat(
-      "no embedding server for ", static_cast<double>(options_.give_up_after.count()) / 1000,
-      " s; start one, then resume the job", problems));
+  return absl::UnavailableError(
+      absl::StrCat("no embedding server was available for ",
+                   static_cast<double>(options_.give_up_after.count()) / 1000,
+                   " s; start one, then resume the job", problems));
 }
 
-// Streams are open during calls only: a server that is to stop has none to wait for.
+// Closes the streams at the end of a call, so that a server can shut down between calls.
 void EmbeddingClient::Replicas::CloseStreams() {
   for (Replica& replica : replicas_) {
     if (replica.ready && replica.unanswered.empty()) replica.stream->Finish();
@@ -327,14 +330,16 @@ absl::Status EmbeddingClient::Replicas::Learn() {
 }
 
 int64_t EmbeddingClient::Replicas::preferred_batch_texts() const {
-  // The last batches of a call leave some replicas idle; so not only as many as are in flight.
+  // The last batches of a call leave some replicas idle, so a call has several times as many
+  // batches as can be in flight.
   constexpr int64_t kBatchesOfReplica = 4;
   return batch_texts_ * kBatchesOfReplica * static_cast<int64_t>(replicas_.size());
 }
 
 absl::StatusOr<int64_t> EmbeddingClient::Replicas::Embed(std::span<const std::string_view> texts,
                                                          std::span<float> vectors) {
-  // Where texts take long, they do by their number: each is read to the same length at most.
+  // Slow embedders read every text to the same maximum length, so time depends on the number of
+  // texts.
   ASSIGN_OR_RETURN(
       std::vector<EmbeddingBatch> batches,
       batch_texts_ > 0
@@ -359,7 +364,8 @@ EmbeddingClient::~EmbeddingClient() = default;
 absl::StatusOr<std::unique_ptr<EmbeddingClient>> EmbeddingClient::Connect(
     const EmbeddingClientOptions& options) {
   if (options.addresses.empty()) {
-    return absl::InvalidArgumentError("no address of an embedding server given; set HOST:PORT");
+    return absl::InvalidArgumentError(
+        "got no address of an embedding server, expected at least one HOST:PORT");
   }
   for (const std::string& address : options.addresses) {
     RETURN_IF_ERROR(CheckServerAddress("embedding server", address));
@@ -386,9 +392,9 @@ absl::StatusOr<int64_t> EmbeddingClient::EmbedAndCountCut(std::span<const std::s
                                                           std::span<float> vectors) const {
   const size_t expected = texts.size() * static_cast<size_t>(dimension());
   if (vectors.size() != expected) {
-    return absl::InvalidArgumentError(absl::StrCat("embedding client: room for ", vectors.size(),
-                                                   " values, expected ", texts.size(), " x ",
-                                                   dimension()));
+    return absl::InvalidArgumentError(absl::StrCat("embedding client: got an output of ",
+                                                   vectors.size(), " values, expected ",
+                                                   texts.size(), " x ", dimension()));
   }
   return replicas_->Embed(texts, vectors);
 }

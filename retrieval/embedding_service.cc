@@ -48,8 +48,9 @@ absl::StatusOr<v1::EmbedResponse> EmbedBatch(const Embedder& embedder,
 
 using Stream = grpc::ServerReaderWriter<v1::EmbedResponse, v1::EmbedRequest>;
 
-// The answers of a stream and, from a thread of its own, signs of life between them: an
-// encoder may take minutes for a batch, and only a server that is gone is silent.
+// Writes the answers of a stream and, from its own thread, signs of life between them. An encoder
+// may take minutes for a batch; signs of life let clients distinguish a busy server from an
+// unreachable one.
 class AnswerWriter {
  public:
   AnswerWriter(Stream* stream, std::chrono::milliseconds interval)
@@ -84,8 +85,8 @@ class AnswerWriter {
   const std::chrono::milliseconds interval_;
   std::mutex mutex_;
   std::condition_variable_any stopped_;
-  std::optional<int64_t> batch_;  // being worked on; guarded by mutex_
-  std::jthread thread_;           // last: ends before what it uses
+  std::optional<int64_t> batch_;  // being embedded; guarded by mutex_
+  std::jthread thread_;           // declared last: joined before the members it uses are destroyed
 };
 
 class EmbeddingServiceImpl final : public v1::EmbeddingService::Service {
@@ -104,8 +105,8 @@ class EmbeddingServiceImpl final : public v1::EmbeddingService::Service {
 
  private:
   absl::Status TooManyStreams() const {
-    return absl::ResourceExhaustedError(absl::StrCat("got more than the ", options_.max_streams,
-                                                     " streams expected; try another replica"));
+    return absl::ResourceExhaustedError(absl::StrCat("got more than ", options_.max_streams,
+                                                     " concurrent streams; use another replica"));
   }
 
   absl::Status AnswerBatches(grpc::ServerContext* context, Stream* stream) {
@@ -120,7 +121,7 @@ class EmbeddingServiceImpl final : public v1::EmbeddingService::Service {
     while (stream->Read(&request)) {
       writer.Begin(request.batch());
       ASSIGN_OR_RETURN(const v1::EmbedResponse response, AnswerInTurn(context, request));
-      if (!writer.Write(response)) return absl::CancelledError("the client is gone");
+      if (!writer.Write(response)) return absl::CancelledError("the client disconnected");
     }
     return absl::OkStatus();
   }
@@ -128,7 +129,8 @@ class EmbeddingServiceImpl final : public v1::EmbeddingService::Service {
   absl::StatusOr<v1::EmbedResponse> AnswerInTurn(grpc::ServerContext* context,
                                                  const v1::EmbedRequest& request) {
     ASSIGN_OR_RETURN(const WorkSlots::Slot slot, slots_.Take([&] {
-      return context->IsCancelled() ? absl::CancelledError("the client is gone") : absl::OkStatus();
+      return context->IsCancelled() ? absl::CancelledError("the client disconnected")
+                                    : absl::OkStatus();
     }));
     return EmbedBatch(*embedder_, request);
   }

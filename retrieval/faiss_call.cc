@@ -6,7 +6,7 @@
 namespace braid {
 
 void SetFaissThreads(int num_threads) {
-  // The BLAS behind libblas.so.3 is the system's choice; only OpenBLAS has this.
+  // Debian lets the administrator choose the BLAS of libblas.so.3; only OpenBLAS has this function.
   using SetThreads = void (*)(int);
   static const auto set_blas_threads =
       reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));

@@ -1,5 +1,4 @@
-// Calls into FAISS: exceptions become status, and OpenMP and OpenBLAS use the
-// threads they are told to.
+// Calls into FAISS: exceptions become status, and the threads of OpenMP and OpenBLAS are set.
 #ifndef BRAID_RETRIEVAL_FAISS_CALL_H_
 #define BRAID_RETRIEVAL_FAISS_CALL_H_
 
@@ -11,12 +10,12 @@
 
 namespace braid {
 
-// Sets the threads of BLAS, and those of OpenMP for calls from this thread (OpenMP
-// keeps a number for each), so this is needed before every call that computes.
+// Sets the threads of BLAS, and those of OpenMP for calls from this thread. OpenMP keeps the number
+// per thread, so this is needed before every call that computes.
 void SetFaissThreads(int num_threads);
 
-// Runs f() on `num_threads`; what it throws becomes `code` with `what` in front, but out of
-// memory is always RESOURCE_EXHAUSTED.
+// Runs f() with `num_threads`. Exceptions become errors with `code` and the prefix `what`, except
+// that running out of memory is always RESOURCE_EXHAUSTED.
 template <class Function>
 absl::Status FaissCall(absl::StatusCode code, absl::string_view what, int num_threads, Function f) {
   try {

@@ -19,8 +19,8 @@ constexpr int64_t kVectorsPerBlock = 1024;
 
 struct Stopped : std::exception {};
 
-// What FAISS's k-means assigns with: blocks of a fixed size and one BLAS thread in
-// each worker, so that the centroids do not depend on the number of threads.
+// The index with which FAISS's k-means assigns points: blocks of a fixed size and one BLAS thread
+// in each worker, so the centroids do not depend on the number of threads.
 class BlockwiseAssignment final : public faiss::Index {
  public:
   BlockwiseAssignment(int32_t dimension, const StopCheck& check)
@@ -38,7 +38,7 @@ class BlockwiseAssignment final : public faiss::Index {
     ntotal = 0;
   }
 
-  // k is 1; k-means reads distances only to report their sum.
+  // k is 1; k-means uses the distances only to report their sum.
   void search(int64_t n, const float* x, int64_t, float* distances, int64_t* labels,
               const faiss::SearchParameters*) const override {
     SetFaissThreads(1);
@@ -64,7 +64,7 @@ faiss::ClusteringParameters Parameters(int num_iterations) {
   faiss::ClusteringParameters parameters;
   parameters.niter = num_iterations;
   parameters.spherical = true;
-  // Neither a warning on standard error nor another sample: ours is drawn already.
+  // Disables warnings on standard error and subsampling: the points are a sample already.
   parameters.min_points_per_centroid = 1;
   parameters.max_points_per_centroid = std::numeric_limits<int>::max() / 2;
   return parameters;
@@ -93,8 +93,8 @@ absl::StatusOr<std::vector<float>> TrainCentroids(const DocumentVectors& vectors
                                                   uint64_t seed, const StopCheck& check) {
   if (num_lists < 1 || vectors.n < num_lists) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "neighbour graph: ", num_lists, " lists for ", vectors.n,
-        " documents, expected at least one and at most one a document; lower neighbors.index"));
+        "neighbor graph: got ", num_lists, " lists for ", vectors.n,
+        " documents, expected 1 to the number of documents; lower the number in neighbors.index"));
   }
   std::vector<float> sample;
   GatherRows(vectors, SampleDocuments(vectors.n, num_lists * kVectorsPerList, seed), &sample);

@@ -14,9 +14,8 @@
 namespace braid {
 namespace {
 
-// Queries of one product: enough to pack the base vectors rarely, so few that its
-// block of scores stays in cache and that it is done within a second. FAISS scans
-// one by one below 20.
+// Queries of one product: enough to pack the base vectors rarely, few enough to keep the block of
+// scores in cache and to finish within a second. FAISS scans one by one below 20.
 int64_t QueriesPerProduct(int64_t num_queries, int64_t n, int32_t d) {
   constexpr int64_t kLeast = 32, kMost = 512;
   constexpr double kMultiplications = 2.5e10;
@@ -37,7 +36,7 @@ absl::Status ExactSearch(std::span<const float> base, std::span<const float> que
   const std::string what = absl::StrCat("exact search of ", m, " among ", n);
   std::mutex mutex;
   absl::Status first_failure;
-  // A single-threaded product in each thread: threads that share one wait for each
+  // Runs a single-threaded product in each thread: threads that share one product wait for each
   // other, endlessly when cores are busy.
   const auto search = [&](int64_t begin, int64_t end, const std::atomic<bool>&) {
     const absl::Status status = FaissCall(absl::StatusCode::kInternal, what, 1, [&] {

@@ -16,17 +16,19 @@ class FaissShardIndex final : public ShardIndex {
       : directory_(std::move(directory)), index_(std::move(index)) {}
 
   int64_t num_vectors() const override { return index_->num_vectors(); }
-  // Probes are FAISS's default: they are a setting of the index, not of a search.
+  // Uses the default number of probes of FAISS, where it is a setting of the index, not of a
+  // search.
   int64_t num_lists() const override { return 0; }
 
   absl::Status SetCentroids(int64_t, std::span<const float>) override {
     return absl::FailedPreconditionError(
-        "only an index \"IVF<lists>,Flat\" takes centroids; train this one");
+        "cannot set centroids of this index, only of \"IVF<lists>,Flat\"; train it instead");
   }
 
   absl::Status Train(std::span<const float> sample) override {
     if (was_trained_ || num_vectors() > 0) {
-      return absl::FailedPreconditionError("a shard is trained once, before vectors are added");
+      return absl::FailedPreconditionError(
+          "cannot train the shard again or after vectors were added");
     }
     RETURN_IF_ERROR(index_->Train(sample));
     was_trained_ = true;

@@ -29,7 +29,7 @@ namespace {
 
 constexpr int kSearchBreadthOfHnsw = 128;
 
-// Streams an index into an AtomicFile, so that it is never in memory twice.
+// Streams an index into an AtomicFile, so that memory never holds it twice.
 struct AtomicFileWriter : faiss::IOWriter {
   explicit AtomicFileWriter(AtomicFile* output) : file(output) {}
 
@@ -42,8 +42,8 @@ struct AtomicFileWriter : faiss::IOWriter {
   absl::Status status;
 };
 
-// A file that has the digest expected of it. FAISS then reads through the same descriptor: not
-// another file that has got the name meanwhile.
+// Opens a file and verifies its checksum. FAISS then reads through the same descriptor, not another
+// file that was renamed to the path meanwhile.
 class VerifiedFile : public faiss::IOReader {
  public:
   static absl::StatusOr<std::unique_ptr<VerifiedFile>> Open(const std::filesystem::path& path,
@@ -52,9 +52,9 @@ class VerifiedFile : public faiss::IOReader {
     if (file->file_ == nullptr) return SystemError("open", path, errno);
     ASSIGN_OR_RETURN(const FileSummary found, file->Summarize(path));
     if (found.bytes != expected.bytes || found.crc32c != expected.crc32c) {
-      return CorruptFile(
-          path, {"index", 0, Describe(found.bytes, found.crc32c),
-                 Describe(expected.bytes, expected.crc32c), "Damaged since; make it again"});
+      return CorruptFile(path, {"index", 0, Describe(found.bytes, found.crc32c),
+                                Describe(expected.bytes, expected.crc32c),
+                                "The file is damaged; generate it again"});
     }
     std::rewind(file->file_.get());
     return file;
@@ -158,13 +158,13 @@ class FaissVectorIndex final : public VectorIndex {
   }
 
   std::unique_ptr<faiss::Index> index_;
-  faiss::IndexIVF* ivf_;  // inside index_; null when it has no lists
+  faiss::IndexIVF* ivf_;  // part of index_; null if it has no lists
 };
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// FAISS divides by some of these numbers and allocates by others before it looks
-// at them.
+// Validates numbers in an index string: FAISS divides by some of them and allocates by others
+// before it checks them.
 absl::Status CheckNumbers(const std::string& factory) {
   constexpr size_t kMaxDigits = 8;
   constexpr int kMaxBits = 16;
@@ -176,9 +176,8 @@ absl::Status CheckNumbers(const std::string& factory) {
     const int number = too_long ? 0 : std::stoi(factory.substr(i, end - i));
     const bool is_bits = i > 0 && factory[i - 1] == 'x' && absl::StrContains(factory, "PQ");
     if (number == 0 || (is_bits && number > kMaxBits)) {
-      return absl::InvalidArgumentError(absl::StrCat("index \"", factory,
-                                                     "\": ", factory.substr(i, end - i),
-                                                     " is not a possible size in it"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "index \"", factory, "\": ", factory.substr(i, end - i), " is not a valid size"));
     }
     i = end;
   }
@@ -190,23 +189,23 @@ absl::Status CheckFactory(int32_t d, const std::string& factory) {
   constexpr int32_t kMaxDimension = 65536;
   if (d < 1 || d > kMaxDimension) {
     return absl::InvalidArgumentError(
-        absl::StrCat("index dimension is ", d, ", expected 1 to ", kMaxDimension));
+        absl::StrCat("index dimension: got ", d, ", expected 1 to ", kMaxDimension));
   }
   if (factory.empty() || factory.size() > kMaxLength) {
     return absl::InvalidArgumentError(
-        absl::StrCat("index string of ", factory.size(),
+        absl::StrCat("index string: got ", factory.size(),
                      " characters, expected one such as \"Flat\" or \"IVF1024,Flat\""));
   }
   return CheckNumbers(factory);
 }
 
-// Settings that index_factory strings do not reach.
+// Applies settings that index_factory strings cannot express.
 void Configure(faiss::Index* index) {
   if (auto* hnsw = dynamic_cast<faiss::IndexHNSW*>(index)) {
     hnsw->hnsw.efSearch = kSearchBreadthOfHnsw;
   }
-  // Reorders codes for a Hamming filter that is never used, in most of the training
-  // time: minutes for a small index.
+  // Disables the reordering of codes for a Hamming filter that is never used. It takes most of the
+  // training time, minutes for a small index.
   if (auto* pq = dynamic_cast<faiss::IndexPQ*>(index)) pq->do_polysemous_training = false;
   auto* ivf = faiss::ivflib::try_extract_index_ivf(index);
   if (auto* ivf_pq = dynamic_cast<faiss::IndexIVFPQ*>(ivf)) {
@@ -214,7 +213,7 @@ void Configure(faiss::Index* index) {
   }
 }
 
-// IVF indexes store ids themselves; the others need a map beside them.
+// IVF indexes store ids themselves; the others need an additional map.
 std::unique_ptr<faiss::Index> WithIds(std::unique_ptr<faiss::Index> index,
                                       const std::string& factory) {
   const bool has_ids = faiss::ivflib::try_extract_index_ivf(index.get()) != nullptr ||
@@ -234,7 +233,7 @@ absl::StatusOr<std::unique_ptr<VectorIndex>> VectorIndex::Create(int32_t d,
   std::unique_ptr<VectorIndex> made;
   RETURN_IF_ERROR(
       FaissCall(absl::StatusCode::kInvalidArgument,
-                absl::StrCat("FAISS cannot make index \"", factory, "\" of dimension ", d),
+                absl::StrCat("FAISS cannot create index \"", factory, "\" of dimension ", d),
                 RetrievalThreads(), [&] {
                   std::unique_ptr<faiss::Index> index(
                       faiss::index_factory(d, factory.c_str(), faiss::METRIC_INNER_PRODUCT));

@@ -42,18 +42,18 @@ absl::Status CheckServerAddress(const std::string& what, const std::string& addr
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(what, " \"", address, "\": expected HOST:PORT, such as 127.0.0.1:7077"));
+      absl::StrCat(what, ": got \"", address, "\", expected HOST:PORT, such as 127.0.0.1:7077"));
 }
 
 std::shared_ptr<grpc::Channel> OpenRetrievalChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
-  // A restarted server is found again within seconds, not minutes.
+  // Reconnects to a restarted server within seconds instead of minutes.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-  // It may have another address then: gRPC would ask for that every 30 s only.
+  // A restarted server may have another address; gRPC would resolve it every 30 s only.
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 500);
-  // A connection of its own, not one shared with other clients of the same address.
+  // Uses a separate connection, not one shared with other clients of the same address.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   const RetrievalIdentity own = OwnIdentity();
   return grpc::experimental::CreateCustomChannelWithInterceptors(
@@ -66,8 +66,8 @@ absl::Status ExplainRefusal(const absl::Status& status) {
   if (!absl::IsUnauthenticated(status) && !absl::IsPermissionDenied(status)) return status;
   return absl::Status(status.code(),
                       absl::StrCat(status.message(),
-                                   "; jobs show the token of braidd --services-token-file, or of "
-                                   "braid --token-file, which that server must know"));
+                                   "; jobs send the token of braidd --services-token-file, or of "
+                                   "braid --token-file, which that server must accept"));
 }
 
 }  // namespace braid

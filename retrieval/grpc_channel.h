@@ -1,4 +1,4 @@
-// Channels to embedding and neighbour servers.
+// Channels to embedding and neighbor servers.
 #ifndef BRAID_RETRIEVAL_GRPC_CHANNEL_H_
 #define BRAID_RETRIEVAL_GRPC_CHANNEL_H_
 
@@ -15,28 +15,30 @@
 
 namespace braid {
 
-// What clients show to servers, and of whom they expect what.
+// How clients authenticate themselves and their servers.
 struct RetrievalIdentity {
   using Interceptors =
       std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>;
 
-  // Null is plain text.
+  // Null: no encryption.
   std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
-  // What goes with every call to the server at an address, such as a token. May be null.
+  // Returns interceptors that add metadata, such as a token, to calls to the server at an address.
+  // May be null.
   std::function<Interceptors(const std::string& address)> call_identity = nullptr;
 };
 
-// For the whole process; at first it is RetrievalIdentity{}. Clients that are there already
+// Sets the identity of the whole process, which is initially RetrievalIdentity{}. Existing clients
 // keep theirs.
 void SetRetrievalIdentity(RetrievalIdentity identity);
 
-// INVALID_ARGUMENT unless HOST:PORT with a port from 1 to 65535. `what` is named in it.
+// Returns INVALID_ARGUMENT, naming `what`, unless `address` is HOST:PORT with a port from 1 to
+// 65535.
 absl::Status CheckServerAddress(const std::string& what, const std::string& address);
 
-// Connects when first used, and again within seconds of a server's return.
+// Opens a channel that connects at first use, and again within seconds after the server restarts.
 std::shared_ptr<grpc::Channel> OpenRetrievalChannel(const std::string& address);
 
-// `status` of a call; of a server that does not know who calls it says what to do.
+// Returns `status`; for a server that rejected the credentials of the call, with a hint what to do.
 absl::Status ExplainRefusal(const absl::Status& status);
 
 }  // namespace braid

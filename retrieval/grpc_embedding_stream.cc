@@ -26,7 +26,7 @@ EmbeddingStream::EmbeddingStream(v1::EmbeddingService::Stub* stub, int64_t numbe
     : number_(number), events_(events) {
   context_.set_wait_for_ready(patient);
   stub->async()->Embed(&context_, this);
-  // Requests are written from outside reactions: the hold keeps OnDone away meanwhile.
+  // Requests are written from outside of callbacks; the hold prevents OnDone meanwhile.
   AddHold();
   StartRead(&answer_);
   StartCall();

@@ -1,5 +1,5 @@
-// One stream to an embedding server, on gRPC's callback interface: whatever happens on it
-// becomes an event in a queue that many streams share, so that one thread looks after all.
+// A stream to an embedding server on gRPC's callback interface. Everything that happens on it
+// becomes an event in a queue shared by many streams, so one thread can serve all of them.
 #ifndef BRAID_RETRIEVAL_GRPC_EMBEDDING_STREAM_H_
 #define BRAID_RETRIEVAL_GRPC_EMBEDDING_STREAM_H_
 
@@ -23,8 +23,8 @@ struct EmbeddingEvent {
   enum class Kind { kReady, kAnswer, kEnded };
 
   Kind kind;
-  int64_t stream;  // its number
-  // kReady: what the server says it is; "" where it says nothing.
+  int64_t stream;  // number of the stream
+  // kReady: the description of the server; "" for absent metadata.
   std::string fingerprint = {};
   std::string dimension = {};
   std::string batch_texts = {};
@@ -32,11 +32,11 @@ struct EmbeddingEvent {
   absl::Status status = {};       // kEnded, the last event of a stream
 };
 
-// Thread-safe.
+// The shared queue. Thread-safe.
 class EmbeddingEvents {
  public:
   void Push(EmbeddingEvent event);
-  // The next one; nullopt when none comes within `wait`.
+  // Returns the next event; nullopt if none arrives within `wait`.
   std::optional<EmbeddingEvent> Pop(std::chrono::milliseconds wait);
 
  private:
@@ -45,20 +45,21 @@ class EmbeddingEvents {
   std::deque<EmbeddingEvent> events_;  // guarded by mutex_
 };
 
+// One stream. Its events are pushed from threads of gRPC.
 class EmbeddingStream final : private grpc::ClientBidiReactor<v1::EmbedRequest, v1::EmbedResponse> {
  public:
-  // Connects and begins; `patient`: waits for a server that does not answer, instead of
-  // ending. `events` outlives this.
+  // Connects and starts the stream. If `patient`, it waits for a server that does not answer
+  // instead of ending. `events` must outlive this object.
   EmbeddingStream(v1::EmbeddingService::Stub* stub, int64_t number, bool patient,
                   EmbeddingEvents* events);
-  // Cancels and waits for the end.
+  // Cancels the call and waits for its end.
   ~EmbeddingStream() override;
 
-  // Thread-safe, and never blocks. Requests wait here while the server takes none, so
-  // callers bound how many they have not got answers to.
+  // Queues a request without blocking; thread-safe. Requests accumulate while the server accepts
+  // none, so callers must bound the number of unanswered requests.
   void Send(v1::EmbedRequest request);
   void Cancel();
-  // Ends a stream on which nothing is unanswered as the server expects it; waits 200 ms for that.
+  // Ends a stream without unanswered requests in the way the server expects; waits 200 ms for that.
   void Finish();
 
  private:
@@ -76,7 +77,7 @@ class EmbeddingStream final : private grpc::ClientBidiReactor<v1::EmbedRequest, 
   std::condition_variable ended_;
   // Guarded by mutex_:
   std::deque<v1::EmbedRequest> requests_;  // the first is being written
-  bool closed_ = false;                    // no operation may begin any more
+  bool closed_ = false;                    // no further operation may start
   bool done_ = false;
 };
 

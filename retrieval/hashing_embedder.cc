@@ -20,7 +20,7 @@ constexpr int64_t kHashingEmbedderDocumentsPerBlock = 16;
 absl::Status CheckRange(const char* field, int32_t got, int32_t max) {
   if (got >= 1 && got <= max) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("hashing embedder: ", field, " is ", got, ", expected 1 to ", max));
+      absl::StrCat("hashing embedder: ", field, ": got ", got, ", expected 1 to ", max));
 }
 
 void Normalize(std::span<const double> sums, std::span<float> vector) {
@@ -48,9 +48,9 @@ absl::Status HashingEmbedder::Embed(std::span<const std::string_view> texts,
                                     std::span<float> vectors) const {
   const auto dimension = static_cast<size_t>(options_.dimension);
   if (vectors.size() != texts.size() * dimension) {
-    return absl::InvalidArgumentError(absl::StrCat("hashing embedder: room for ", vectors.size(),
-                                                   " values, expected ", texts.size(), " x ",
-                                                   dimension));
+    return absl::InvalidArgumentError(absl::StrCat("hashing embedder: got an output of ",
+                                                   vectors.size(), " values, expected ",
+                                                   texts.size(), " x ", dimension));
   }
   ParallelFor(static_cast<int64_t>(texts.size()), kHashingEmbedderDocumentsPerBlock,
               [&](int64_t begin, int64_t end) {
@@ -77,10 +77,12 @@ double HashingEmbedder::InverseFrequency(uint64_t ngram_hash) const {
 }
 
 void HashingEmbedder::EmbedOne(std::string_view text, std::span<float> vector) const {
+  // The hashes are sorted, so equal n-grams are adjacent and the order of additions, hence every
+  // bit of the result, depends on the text only.
   const std::vector<uint64_t> hashes = WordNgramHashes(text, options_.max_ngram);
   std::vector<double> sums(vector.size(), 0);
   for (auto first = hashes.begin(); first != hashes.end();) {
-    auto last = first + 1;  // most occur once
+    auto last = first + 1;  // most n-grams occur once
     while (last != hashes.end() && *last == *first) ++last;
     const auto count = static_cast<double>(last - first);
     const double weight = (count > 1 ? 1 + std::log(count) : 1) * InverseFrequency(*first);

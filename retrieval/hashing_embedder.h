@@ -1,12 +1,14 @@
-// TF-IDF over hashed word n-grams, folded into a short dense vector (the
-// "hashing trick", Weinberger et al. 2009). Needs no weights and no network.
+// TF-IDF over hashed word n-grams, folded into a short dense vector (the "hashing trick",
+// Weinberger et al. 2009). Needs no weights and no network.
 //
-// For n-gram hash h that occurs tf times in a text, with df of N documents in
-// its bucket (document_frequencies.h):
+// For an n-gram with hash h that occurs tf times in a text, with df of N documents in its bucket
+// (document_frequencies.h):
 //   weight(h)  = (1 + ln tf) * ln((1 + N) / (1 + df))
 //   vector[(h >> 20) mod dimension] += (top bit of h ? -1 : +1) * weight(h)
-// and the vector is divided by its L2 norm. A text whose n-grams are all in
-// every document, or which has none, gives the zero vector.
+// and the vector is divided by its L2 norm. The three parts of h (low 20 bits: bucket, middle:
+// dimension, top: sign) are independent, so collisions of features cancel on average instead of
+// adding up. A text without n-grams, or whose n-grams all occur in every document, has the zero
+// vector.
 #ifndef BRAID_RETRIEVAL_HASHING_EMBEDDER_H_
 #define BRAID_RETRIEVAL_HASHING_EMBEDDER_H_
 
@@ -30,17 +32,17 @@ struct HashingOptions {
   int32_t max_ngram = 2;
 };
 
+// Thread-safe.
 class HashingEmbedder final : public Embedder {
  public:
-  // Without frequencies every n-gram's inverse frequency counts as 1.
-  // INVALID_ARGUMENT: dimension outside 1..65536, max_ngram outside 1..8, or
-  // frequencies fitted with another max_ngram.
+  // Without frequencies the inverse frequency of every n-gram is 1. INVALID_ARGUMENT for a
+  // dimension outside 1..65536, max_ngram outside 1..8, or frequencies with another max_ngram.
   static absl::StatusOr<std::unique_ptr<HashingEmbedder>> Create(
       const HashingOptions& options, std::optional<DocumentFrequencies> frequencies);
 
   int32_t dimension() const override { return options_.dimension; }
-  // Same bits for any number of threads. INVALID_ARGUMENT when `vectors` is
-  // not [texts, dimension].
+  // Gives the same bits for any number of threads. INVALID_ARGUMENT if `vectors` is not [texts,
+  // dimension].
   absl::Status Embed(std::span<const std::string_view> texts,
                      std::span<float> vectors) const override;
   std::string fingerprint() const override;

@@ -1,8 +1,8 @@
 #include "retrieval/inner_product.h"
 
-// Newer processors use wider registers, but no fused multiply-add, which would round
-// otherwise: the bits are the same everywhere. Not under sanitizers, whose run time is
-// not up when the loader chooses.
+// Newer processors use wider registers, but not fused multiply-add, which would round differently:
+// the bits are the same on every machine. Not under sanitizers, whose run time is not initialized
+// when the loader chooses.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(BRAID_ASAN) && !defined(BRAID_TSAN)
 #define BRAID_VECTOR_CLONES __attribute__((target_clones("avx2", "default")))
 #else
@@ -12,8 +12,7 @@
 namespace braid {
 
 BRAID_VECTOR_CLONES float InnerProduct(const float* a, const float* b, int32_t d) {
-  // Sixteen independent sums let the compiler use vector instructions without
-  // reordering any addition.
+  // Sixteen independent sums let the compiler use vector instructions without reordering additions.
   constexpr int32_t kLanes = 16;
   float sums[kLanes] = {};
   int32_t i = 0;

@@ -1,4 +1,4 @@
-// Documents grouped by their nearest centroid.
+// Lists of documents, grouped by their nearest centroid.
 #ifndef BRAID_RETRIEVAL_INVERTED_LISTS_H_
 #define BRAID_RETRIEVAL_INVERTED_LISTS_H_
 
@@ -12,13 +12,13 @@
 
 namespace braid {
 
+// Immutable.
 class InvertedLists {
  public:
-  // centroids: [num_lists, d]; list_of: [n], the list of each document.
-  // Requires: each list_of < num_lists.
+  // centroids: [num_lists, d]; list_of: [n], the list of each document, each < num_lists.
   InvertedLists(std::vector<float> centroids, int64_t num_lists, std::vector<uint32_t> list_of);
 
-  // Puts every document into the list of its nearest centroid. The same for any
+  // Assigns every document to the list of its nearest centroid. The result does not depend on the
   // number of threads. Errors: those of `check`.
   static absl::StatusOr<InvertedLists> Assign(const DocumentVectors& vectors,
                                               std::vector<float> centroids, const StopCheck& check);
@@ -26,7 +26,7 @@ class InvertedLists {
   int64_t num_lists() const { return static_cast<int64_t>(starts_.size()) - 1; }
   const std::vector<float>& centroids() const { return centroids_; }
   const std::vector<uint32_t>& list_of() const { return list_of_; }
-  // The documents of a list, ascending.
+  // Returns the documents of a list, ascending.
   std::span<const uint32_t> documents(int64_t list) const {
     return std::span(documents_).subspan(starts_[list], starts_[list + 1] - starts_[list]);
   }

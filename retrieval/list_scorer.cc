@@ -34,11 +34,11 @@ class FloatScorer final : public ListScorer {
   }
 
  private:
-  // Of one product: its operands and its result stay in a core's cache.
+  // Sizes of one product: its operands and its result stay in the cache of a core.
   static constexpr size_t kQueriesPerProduct = 256;
   static constexpr size_t kVectorsPerProduct = 512;
 
-  // documents: those whose vectors stand in list_rows_.
+  // documents: those whose vectors are in list_rows_.
   void Score(std::span<const uint32_t> visitors, std::span<const uint32_t> documents,
              std::span<BestScores> best) {
     visiting_.clear();
@@ -64,7 +64,7 @@ class ByteScorer final : public ListScorer {
   ByteScorer(const InvertedLists& lists, const ByteLists& bytes)
       : lists_(lists), bytes_(bytes), products_(kByteQueries * kTilesPerProduct * kTileVectors) {}
 
-  // Several times as many as asked for: the k-th seldom is within the error of the last.
+  // Several times k, so that the k-th candidate is seldom within the rounding error of the last.
   int64_t Depth(int32_t k) const override { return 4 * (k + 1) + kSpareCandidates; }
 
   void SetQueries(const NeighborQueries& queries) override {
@@ -79,8 +79,10 @@ class ByteScorer final : public ListScorer {
   float UpperBound(size_t query, float score) const override {
     constexpr float kDeviations = 6;
     const ByteVector& x = rounded_[query];
-    // Of sum y_i e_i over the errors e of x, uniform in one step: at most step^2 / 12, as |y| = 1.
-    // Of sum x_i e_i over those of y: sum x_i^2 e_i^2, by Cauchy-Schwarz.
+    // The error of a score has two parts. The errors e of x contribute sum y_i e_i; each e_i is
+    // uniform within one step, so the variance is at most step^2 / 12, as |y| = 1. The errors of y
+    // contribute sum x_i e_i, whose variance sum x_i^2 e_i^2 is bounded by the fourth powers
+    // (Cauchy-Schwarz).
     const float variance =
         x.scale * x.scale / 12 + std::sqrt(x.fourth_powers * bytes_.max_error_fourth_powers());
     return score * x.scale + kDeviations * std::sqrt(variance) + kProductError;
@@ -102,8 +104,9 @@ class ByteScorer final : public ListScorer {
   }
 
  private:
-  // Keeps the products in a core's first cache.
-  static constexpr int64_t kTilesPerProduct = 30;  // three at a time
+  // Keeps the products in the first-level cache of a core.
+  static constexpr int64_t kTilesPerProduct =
+      30;  // a multiple of the three tiles that ByteProduct takes at a time
 
   void Score(int64_t list, int64_t first_tile, std::span<const uint32_t> visitors,
              std::span<const uint32_t> documents, std::span<BestScores> best) {

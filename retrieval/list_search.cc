@@ -21,7 +21,18 @@
 namespace braid {
 namespace {
 
-// One block of queries, searched by one thread.
+// The search of one block of queries by one thread, in four steps:
+//
+//   1. ChooseLists: finds the num_probes nearest centroids of each query.
+//   2. GroupByList: inverts (query -> lists) to (list -> visiting queries).
+//   3. ScoreList: multiplies, list by list, the visitors with the documents of the list; keeps the
+//      best `depth` candidates per query by approximate scores.
+//   4. RankRow: ranks the candidates by InnerProduct().
+//
+// Invariant: every document that is not a candidate has an approximate score of at most the lowest
+// candidate score. If even the upper bound of the exact score for that (ListScorer::UpperBound) is
+// below the k-th exact score, the row is proven correct; otherwise it is undecided, and the caller
+// searches it with a more exact method.
 class BlockSearch {
  public:
   BlockSearch(const DocumentVectors& vectors, const InvertedLists& lists, int64_t num_probes,
@@ -39,8 +50,8 @@ class BlockSearch {
     }
   }
 
-  // Writes the rows of all queries, unless `stopping`; returns the positions of those
-  // for which documents that are no candidates could be as close.
+  // Writes the rows of all queries, unless `stopping`; returns the positions of undecided rows, for
+  // which documents that are not candidates could be as close.
   std::vector<size_t> Run(const std::atomic<bool>& stopping, NeighborRows rows) {
     ChooseLists(stopping);
     if (stopping) return {};
@@ -58,8 +69,8 @@ class BlockSearch {
     return undecided;
   }
 
-  // Writes the rows of queries of the same vector by comparing with every document of
-  // their lists.
+  // Writes the rows of queries with the same vector by comparing with every document of their
+  // lists.
   void CompareWithAll(const SameVector& group, NeighborRows rows) const {
     ClosestDocuments closest(k_ + 1);
     const float* query = queries_.row(group.rows[0]);
@@ -85,7 +96,7 @@ class BlockSearch {
     }
   }
 
-  // Counting sort of (list, query) pairs by list.
+  // Sorts the (list, query) pairs by list with a counting sort.
   void GroupByList() {
     starts_.assign(lists_.num_lists() + 1, 0);
     for (uint32_t list : probes_) ++starts_[list + 1];
@@ -97,7 +108,7 @@ class BlockSearch {
     }
   }
 
-  // False when the row is undecided.
+  // Writes row i; returns false if it is undecided.
   bool RankRow(size_t i, NeighborRows rows) {
     const std::span<ScoredId> candidates = best_[i].Take();
     float lowest = std::numeric_limits<float>::infinity();
@@ -120,7 +131,7 @@ class BlockSearch {
   std::vector<ScoredId> candidates_;  // [queries, capacity], the buffers of best_
   std::vector<BestScores> best_;      // [queries]
   std::vector<uint32_t> probes_;      // [queries, num_probes]
-  std::vector<size_t> starts_;        // [num_lists + 1], of each list's visitors
+  std::vector<size_t> starts_;        // [num_lists + 1], first visitor of each list
   std::vector<uint32_t> visitors_;    // positions in queries_, list by list
 };
 
@@ -160,7 +171,7 @@ class ListNeighborSearch final : public VectorSearch {
   }
 
  private:
-  // Bounds the pairs of query and list that a thread holds; a power of two.
+  // Returns a power of two that bounds the pairs of query and list that a thread holds.
   static int64_t BlockSize(int64_t num_probes) {
     constexpr uint64_t kMostPairs = uint64_t{1} << 24;
     constexpr uint64_t kLeast = 16;
@@ -168,7 +179,8 @@ class ListNeighborSearch final : public VectorSearch {
     return std::clamp<int64_t>(std::max(fits, kLeast), kLeast, kListSearchBlock);
   }
 
-  // Bytes first; floats for what they leave open; one by one for the rest.
+  // Searches with bytes, then the undecided queries with floats, and those still undecided one by
+  // one.
   void FindBlock(const NeighborQueries& queries, int64_t num_probes,
                  const std::atomic<bool>& stopping, NeighborRows rows) const {
     if (!bytes_) return FindWithFloats(queries, num_probes, stopping, rows);

@@ -21,13 +21,13 @@ constexpr char kIdsName[] = "ids.npy";
 constexpr char kCentroidsName[] = "centroids.npy";
 constexpr char kListsName[] = "lists.npy";
 
-// The files being appended to.
+// The files of an unsealed index, to which vectors are appended.
 struct Growing {
   NpyWriter<float> vectors;
   NpyWriter<int64_t> ids;
 };
 
-// The sealed files, mapped.
+// The memory-mapped files of a sealed index.
 struct Sealed {
   NpyArray<float> vectors;
   NpyArray<int64_t> ids;
@@ -78,7 +78,7 @@ class ListedShardIndex final : public ShardIndex {
   std::vector<float> centroids_;
   std::optional<Growing> growing_;
   std::optional<Sealed> sealed_;
-  // The search through lists of the last k, which has rounded all vectors to bytes.
+  // The list search for the most recent k; creating one rounds all vectors to bytes.
   mutable std::mutex mutex_;
   mutable int32_t prepared_k_ = 0;
   mutable std::shared_ptr<const VectorSearch> prepared_;
@@ -115,7 +115,7 @@ absl::Status ListedShardIndex::Load() {
 absl::Status ListedShardIndex::SetCentroids(int64_t first, std::span<const float> values) {
   const auto count = static_cast<int64_t>(values.size()) / d_;
   if (num_vectors() > 0) {
-    return absl::FailedPreconditionError("centroids are set before vectors are added");
+    return absl::FailedPreconditionError("cannot set centroids after vectors were added");
   }
   if (first < 0 || first > num_centroids() || count > num_lists_ - first) {
     return absl::InvalidArgumentError(absl::StrCat("got centroids ", first, " to ", first + count,
@@ -129,23 +129,27 @@ absl::Status ListedShardIndex::SetCentroids(int64_t first, std::span<const float
 
 absl::Status ListedShardIndex::Train(std::span<const float> sample) {
   if (num_lists_ == 0 || num_centroids() > 0 || num_vectors() > 0) {
-    return absl::FailedPreconditionError("a shard with lists is trained once, before it is filled");
+    return absl::FailedPreconditionError(
+        "cannot train the shard again or after vectors were added");
   }
   const DocumentVectors vectors{sample, static_cast<int64_t>(sample.size()) / d_, d_};
   ASSIGN_OR_RETURN(centroids_, TrainCentroids(vectors, num_lists_, /*seed=*/0, nullptr));
   return absl::OkStatus();
 }
 
-// Sealing that failed half way leaves neither files to append to nor files to search.
+// The error of an index whose sealing failed: it has neither files to append to nor files to
+// search.
 absl::Status ListedShardIndex::CheckGrowing() const {
   if (growing_) return absl::OkStatus();
-  return absl::DataLossError("sealing the shard failed before; drop it and fill it again");
+  return absl::DataLossError(
+      "an earlier attempt to seal the shard failed; drop it and fill it again");
 }
 
 absl::Status ListedShardIndex::CheckTrained() const {
   if (num_centroids() == num_lists_) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "got ", num_centroids(), " centroids, expected ", num_lists_, "; set them or train first"));
+  return absl::FailedPreconditionError(absl::StrCat("got ", num_centroids(),
+                                                    " centroids, expected ", num_lists_,
+                                                    "; set centroids or train first"));
 }
 
 absl::Status ListedShardIndex::Add(std::span<const int64_t> ids, std::span<const float> vectors) {

@@ -28,13 +28,13 @@ bool IsTransientSearchError(const absl::Status& status) {
 
 bool Stops(const NeighborClient::Stop& stop) { return stop && stop(); }
 
-// A unary call of the stub: its PrepareAsync method.
+// The PrepareAsync method of a unary call of the stub.
 template <class Request, class Response>
 using Method = std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (Stub::*)(
     grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
 
-// Waits for the answer, or for `stop`; with `patient` also for a connection. (Nothing else
-// looks after a channel's attempts to connect but the calls that wait for it.)
+// Waits for the answer or for `stop`; if `patient`, also for a connection. (gRPC tries to connect a
+// channel only while a waiting call exists.)
 template <class Request, class Response>
 absl::Status CallOnce(Stub* stub, Method<Request, Response> method, const Request& request,
                       Response* response, milliseconds deadline, bool patient,
@@ -76,25 +76,26 @@ struct NeighborClient::Connection {
   absl::Status Call(Method<Request, Response> method, const Request& request, Response* response,
                     milliseconds deadline, const Stop& stop) const {
     const auto give_up = Clock::now() + options.give_up_after;
-    absl::Status problem;  // the last that says more than that time has passed
+    absl::Status problem;  // the last error other than an expired deadline
     for (int failures = 0;; ++failures) {
       const auto left = std::chrono::duration_cast<milliseconds>(give_up - Clock::now());
       const auto limit = failures == 0 ? deadline : std::min(deadline, left);
       const absl::Status status =
           CallOnce(stub.get(), method, request, response, limit, failures > 0, stop);
-      if (Stops(stop)) return absl::CancelledError("stopped on request");
+      if (Stops(stop)) return absl::CancelledError("the search was cancelled");
       if (!IsTransientSearchError(status)) return status;
       if (problem.ok() || absl::IsUnavailable(status)) problem = status;
       Wait(RetryDelay(failures), stop);
       if (Clock::now() >= give_up) return GivenUp(problem);
-      grpc::experimental::ChannelResetConnectionBackoff(channel.get());  // we have waited
+      grpc::experimental::ChannelResetConnectionBackoff(
+          channel.get());  // this loop has waited already
     }
   }
 
   absl::Status GivenUp(const absl::Status& status) const {
     return absl::Status(
         status.code(),
-        absl::StrCat(status.message(), " (given up after ", options.give_up_after.count() / 1000.0,
+        absl::StrCat(status.message(), " (gave up after ", options.give_up_after.count() / 1000.0,
                      " s; start the server again, then resume the job)"));
   }
 };
@@ -135,7 +136,7 @@ absl::StatusOr<std::optional<ShardState>> NeighborClient::Describe(const std::st
   v1::DescribeShardRequest request;
   request.set_shard(shard);
   v1::ShardDescription response;
-  // A sealed shard is read and verified by the first call that names it.
+  // The first call that names a sealed shard reads and verifies it, which takes long.
   const absl::Status status = connection_->Call(&Stub::PrepareAsyncDescribe, request, &response,
                                                 connection_->options.seal_deadline, stop);
   if (absl::IsNotFound(status)) return std::optional<ShardState>();

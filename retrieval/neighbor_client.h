@@ -1,5 +1,5 @@
-// The calls to one neighbour server (neighbors.proto), each repeated until it is answered:
-// all of them may be.
+// Calls to one neighbor server (neighbors.proto). Each call is idempotent and is repeated until it
+// is answered.
 #ifndef BRAID_RETRIEVAL_NEIGHBOR_CLIENT_H_
 #define BRAID_RETRIEVAL_NEIGHBOR_CLIENT_H_
 
@@ -18,14 +18,14 @@
 namespace braid {
 
 struct NeighborClientOptions {
-  // Of one attempt at a call; sealing, which may write for minutes, has its own.
+  // Deadline of one attempt; sealing, which may write for minutes, has its own.
   std::chrono::milliseconds deadline{60'000};
   std::chrono::milliseconds seal_deadline{600'000};
   // How long a call that fails with UNAVAILABLE or DEADLINE_EXCEEDED is repeated.
   std::chrono::milliseconds give_up_after{300'000};
 };
 
-// A shard as its server describes it.
+// The state of a shard as described by its server.
 struct ShardState {
   int32_t dimension = 0;
   std::string index;
@@ -33,14 +33,14 @@ struct ShardState {
   bool sealed = false;
 };
 
-// Thread-safe. Errors are those of neighbor_service.h, with address and shard in front;
-// UNAVAILABLE or DEADLINE_EXCEEDED after options.give_up_after; CANCELLED within a second
-// of `stop` being true, which may be null.
+// Thread-safe. Errors are those of neighbor_service.h, preceded by address and shard; UNAVAILABLE
+// or DEADLINE_EXCEEDED after options.give_up_after; CANCELLED within a second after `stop`, which
+// may be null, returns true.
 class NeighborClient {
  public:
   using Stop = std::function<bool()>;
 
-  // INVALID_ARGUMENT unless `address` is HOST:PORT. Does not connect yet.
+  // Creates a client without connecting. INVALID_ARGUMENT unless `address` is HOST:PORT.
   static absl::StatusOr<std::unique_ptr<NeighborClient>> Make(const std::string& address,
                                                               const NeighborClientOptions& options);
   ~NeighborClient();
@@ -49,12 +49,12 @@ class NeighborClient {
 
   absl::Status Create(const std::string& shard, int32_t dimension, const std::string& index,
                       const Stop& stop) const;
-  // nullopt when there is none of that name.
+  // Returns nullopt if there is no shard with that name.
   absl::StatusOr<std::optional<ShardState>> Describe(const std::string& shard,
                                                      const Stop& stop) const;
   absl::Status SetCentroids(const std::string& shard, int64_t first, std::span<const float> values,
                             const Stop& stop) const;
-  // ids first_id, first_id + 1, ...
+  // Adds vectors with ids first_id, first_id + 1, ...
   absl::Status Add(const std::string& shard, int64_t position, int64_t first_id, int64_t count,
                    std::span<const float> values, const Stop& stop) const;
   absl::Status Seal(const std::string& shard, const Stop& stop) const;
@@ -65,7 +65,7 @@ class NeighborClient {
   };
   absl::StatusOr<Hits> Search(const std::string& shard, int32_t k, int64_t num_probes,
                               std::span<const float> values, const Stop& stop) const;
-  // One attempt within `deadline`.
+  // Makes one attempt within `deadline`.
   absl::Status Drop(const std::string& shard, std::chrono::milliseconds deadline) const;
 
  private:

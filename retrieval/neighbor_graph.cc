@@ -21,7 +21,7 @@ static_assert(NeighborGraphSearch::kBlock == kListSearchBlock);
 constexpr double kTargetRecall = 0.91;
 constexpr double kLeastRecallGain = 0.002;
 constexpr int64_t kFirstProbes = 8;
-// FAISS asks for at least 39 and uses at most 256 training vectors a list.
+// FAISS requires at least 39 and uses at most 256 training vectors per list.
 constexpr int64_t kTrainingVectorsPerList = 64;
 constexpr int64_t kTrainingVectorsWithoutLists = 65'536;
 constexpr int64_t kVectorsPerAdd = 4096;
@@ -31,13 +31,13 @@ constexpr int32_t kCompressedOversampling = 8;
 absl::Status CheckVectors(const DocumentVectors& vectors) {
   if (vectors.d < 1 || vectors.n < 0 || vectors.n >= kNoNeighbor ||
       static_cast<int64_t>(vectors.values.size()) != vectors.n * vectors.d) {
-    return absl::InvalidArgumentError(absl::StrCat("neighbour graph: got ", vectors.values.size(),
+    return absl::InvalidArgumentError(absl::StrCat("neighbor graph: got ", vectors.values.size(),
                                                    " values, expected ", vectors.n, " documents x ",
                                                    vectors.d, " dimensions"));
   }
   const absl::Status unit = CheckUnitVectors(vectors.values, vectors.d);
   if (unit.ok()) return unit;
-  return absl::InvalidArgumentError(absl::StrCat("neighbour graph: ", unit.message()));
+  return absl::InvalidArgumentError(absl::StrCat("neighbor graph: ", unit.message()));
 }
 
 absl::Status Ask(const StopCheck& check) { return check ? check() : absl::OkStatus(); }
@@ -75,7 +75,8 @@ absl::Status CheckRemoteIndex(const std::string& index) {
       "\", expected \"auto\", \"Flat\" or \"IVF<lists>,Flat\" with neighbors.addresses"));
 }
 
-// What the search itself needs besides `plan`: documents in their lists, here or there.
+// Prepares what the search needs besides `plan`: the documents in their lists, in this process or
+// remotely.
 absl::Status PlaceDocuments(const DocumentVectors& vectors, const StopCheck& check,
                             RemoteNeighbors* remote, NeighborPlan* plan) {
   if (remote != nullptr) return remote->Load(vectors, plan->centroids, check);
@@ -104,7 +105,7 @@ std::unique_ptr<NeighborSearch> MakeSearch(const DocumentVectors& vectors,
   return MakeIndexedNeighborSearch(vectors, settings.k, NumCandidates(settings), plan.index.get());
 }
 
-// How many lists to search so that recall on the sample is good.
+// Chooses the number of lists to search so that recall on the sample is good.
 class ProbeChoice {
  public:
   ProbeChoice(const RecallSample& sample, int32_t k, const StopCheck& check, NeighborSearch* search)
@@ -114,8 +115,8 @@ class ProbeChoice {
         ids_(sample.documents().size() * static_cast<size_t>(k)),
         scores_(ids_.size()) {}
 
-  // Doubles until recall is good, or no better than before (compressed vectors may
-  // never reach the target); then goes back as far as it stays good.
+  // Doubles the number of lists until recall is good or stops growing (compressed vectors may never
+  // reach the target); then reduces it as far as recall stays good.
   absl::StatusOr<int64_t> Choose() {
     const int64_t num_lists = *search_->num_lists();
     double previous = -1;
@@ -135,7 +136,7 @@ class ProbeChoice {
     return sample_.Recall(ids_, scores_, [](size_t i) { return i; });
   }
 
-  // `good` is enough, half of it is not. Within a sixteenth of what is needed.
+  // Bisects: `good` lists suffice, half of it do not. Stops within a sixteenth of what is needed.
   absl::StatusOr<int64_t> GoBack(int64_t good) {
     int64_t bad = good / 2;
     while (good - bad > std::max<int64_t>(1, good / 16)) {
@@ -222,7 +223,7 @@ std::string NeighborGraphSearch::description() const {
 int64_t NeighborGraphSearch::chunk_documents() const {
   constexpr int64_t kLeastBlocks = 4;
   if (is_remote_) return kBlock * kLeastBlocks;  // enough calls for every server
-  if (plan_.lists == nullptr) return kBlock;     // shared by the threads itself
+  if (plan_.lists == nullptr) return kBlock;     // FAISS divides a block among the threads
   return kBlock * std::max<int64_t>(kLeastBlocks, 2 * RetrievalThreads());
 }
 

@@ -1,10 +1,10 @@
-// The k-nearest-neighbour graph of a corpus: for each document the k others of
-// highest cosine. The graph that in-context pretraining (arXiv 2310.10638, 2.1)
-// walks to put similar documents next to each other.
+// The k-nearest-neighbor graph of a corpus: for each document, the k others with the highest
+// cosine. The graph that in-context pretraining (arXiv 2310.10638, 2.1) traverses to place similar
+// documents next to each other.
 //
 //   ASSIGN_OR_RETURN(NeighborGraph graph,
 //                    BuildNeighborGraph(vectors, n, d, config, seed, nullptr));
-//   graph.ids[document * graph.k]  // its nearest neighbour
+//   graph.ids[document * graph.k]  // its nearest neighbor
 #ifndef BRAID_RETRIEVAL_NEIGHBOR_GRAPH_H_
 #define BRAID_RETRIEVAL_NEIGHBOR_GRAPH_H_
 
@@ -26,36 +26,38 @@
 
 namespace braid {
 
-// What is computed before the first document's neighbours are searched. A search
-// that goes on from a stored plan finds what it would have found.
+// What is computed before the search of the first document. A search that continues from a stored
+// plan gives the same result.
 struct NeighborPlan {
   RecallSample sample;
-  // Of a search through lists, [num_lists, d].
+  // For a search through lists: [num_lists, d].
   std::vector<float> centroids = {};
-  // In this process only: the lists of these centroids, or else an index of FAISS's.
+  // In this process only: the lists of these centroids, or else a FAISS index.
   std::unique_ptr<InvertedLists> lists;
   std::unique_ptr<VectorIndex> index;
-  int64_t num_probes = 0;  // 0 for what has no lists
+  int64_t num_probes = 0;  // 0 without lists
 };
 
 // The search of a whole corpus, block by block.
 class NeighborGraphSearch {
  public:
-  // Documents of a block: any thread count gives the same rows for a block, whichever
+  // Documents of a block: the rows of a block do not depend on the number of threads or on which
   // blocks were searched before.
   static constexpr int64_t kBlock = 16'384;
 
-  // vectors: [n, d], L2-normalised or zero, and must outlive the result.
-  // INVALID_ARGUMENT: vectors not [n, d], not finite or not normalised, k < 0, or an
-  // impossible index string; the errors of `check`.
-  // `remote`: where to search, instead of in this process; must outlive the result. Finds the
-  // same. INVALID_ARGUMENT for an index other than "Flat" and "IVF<lists>,Flat".
+  // Prepares a search of `vectors` [n, d], L2-normalized or zero, which must outlive the result.
+  // `remote`, if not null, searches instead of this process, with equal results, and must outlive
+  // the result too.
+  //
+  // INVALID_ARGUMENT for vectors that are not [n, d], not finite or not normalized, k < 0, or an
+  // invalid index string, with `remote` any but "Flat" and "IVF<lists>,Flat"; the errors of
+  // `check`.
   static absl::StatusOr<NeighborGraphSearch> Prepare(const DocumentVectors& vectors,
                                                      const v1::NeighborConfig& config,
                                                      uint64_t seed, const StopCheck& check,
                                                      RemoteNeighbors* remote = nullptr);
-  // As Prepare, with the plan that it made for the same vectors, config and seed; be it for
-  // a search in this process or elsewhere, whose plans have no lists.
+  // Continues with the plan that Prepare made for the same vectors, config and seed, in this
+  // process or in another, whose plans contain no lists.
   static absl::StatusOr<NeighborGraphSearch> Resume(const DocumentVectors& vectors,
                                                     const v1::NeighborConfig& config,
                                                     NeighborPlan plan, const StopCheck& check,
@@ -65,13 +67,13 @@ class NeighborGraphSearch {
   const NeighborPlan& plan() const { return plan_; }
   // Such as "Flat (exact)" or "IVF1549,Flat nprobe=64".
   std::string description() const;
-  // Documents to search at once: whole blocks, enough for every thread.
+  // Returns how many documents to search at once: whole blocks, enough for every thread.
   int64_t chunk_documents() const;
 
-  // Documents begin .. begin + rows' length.
+  // Searches the documents begin, begin + 1, ..., as many as `rows` has.
   absl::Status Find(int64_t begin, NeighborRows rows, const StopCheck& check) const;
 
-  // recall@k of the whole graph, [n, k].
+  // Returns recall@k of the whole graph, [n, k].
   double Recall(std::span<const uint32_t> ids, std::span<const float> scores) const;
 
  private:
@@ -86,33 +88,32 @@ class NeighborGraphSearch {
 
 struct NeighborGraph {
   int32_t k = 0;
-  // [n, k]: never the document itself, by descending score, ties by ascending
-  // id; kNoNeighbor (score 0) at the end of a row that has fewer.
+  // [n, k]: never the document itself, by descending score, ties by ascending id; kNoNeighbor
+  // (score 0) at the end of a row that has fewer.
   std::vector<uint32_t> ids;
   // [n, k]: cosine similarity.
   std::vector<float> scores;
-  // Measured on a sample of documents against exact search: the share of a
-  // row's entries that are at least as similar as the true k-th neighbour
-  // (so that a tie found the other way round counts). 1 when there are none.
+  // Measured on a sample of documents against exact search: the share of the entries of a row that
+  // are at least as similar as the true k-th neighbor, so that ties in another order count. 1 if
+  // there are none.
   double recall_at_k = 0;
   // Such as "Flat (exact)" or "IVF1549,Flat nprobe=64".
   std::string index_description;
 };
 
-// All blocks of a NeighborGraphSearch. config.index "auto" (or empty) searches
-// exactly up to 100,000 documents, through IVF,Flat with 4 sqrt(n) lists above, and
-// through IVF,PQ above 20 million; a FAISS index_factory string overrides, "Flat"
-// being the exact search. Without config.nprobe, an IVF index searches more lists
-// until recall@k on the sample reaches 0.91, or stops growing.
+// Searches all blocks of a NeighborGraphSearch. config.index "auto" (or empty) searches exactly up
+// to 100,000 documents, through IVF,Flat with 4 sqrt(n) lists above, and through IVF,PQ above 20
+// million; a FAISS index_factory string overrides, where "Flat" is the exact search. Without
+// config.nprobe, an IVF index searches more lists until recall@k on the sample reaches 0.91 or
+// stops growing.
 //
-// `progress`, if not null, is called from this thread several times a second with the
-// number of documents searched so far; what it returns other than OK ends the search,
-// within two seconds, and is returned. Memory beyond `vectors` and the result: blocks of
-// queries (list_search.h); for a FAISS index also the index and its training sample.
+// `progress`, if not null, is called from this thread several times a second with the number of
+// documents searched so far; its first error ends the search within two seconds and is returned.
+// Memory in addition to `vectors` and the result: blocks of queries (list_search.h); for a FAISS
+// index also the index and its training sample.
 //
-// Exact graphs depend on nothing but the vectors and k. Others also depend on the seed
-// (training sample, recall sample), FAISS and the BLAS, and IVF,Flat not on the number
-// of threads.
+// Exact graphs depend only on the vectors and k. Others also depend on the seed (training sample,
+// recall sample), FAISS and the BLAS; IVF,Flat does not depend on the number of threads.
 absl::StatusOr<NeighborGraph> BuildNeighborGraph(
     std::span<const float> vectors, int64_t n, int32_t d, const v1::NeighborConfig& config,
     uint64_t seed, const std::function<absl::Status(int64_t done)>& progress);

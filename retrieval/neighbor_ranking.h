@@ -1,4 +1,4 @@
-// What all neighbour searches do with the candidates they found.
+// Ranking of candidates, shared by all neighbor searches.
 #ifndef BRAID_RETRIEVAL_NEIGHBOR_RANKING_H_
 #define BRAID_RETRIEVAL_NEIGHBOR_RANKING_H_
 
@@ -12,19 +12,19 @@
 
 namespace braid {
 
-// Found beyond k + 1 (the document itself is found too), so that rounding in a
-// block product seldom decides who is k-th.
+// Candidates searched in addition to k + 1 (the document itself is found too), so that rounding in
+// a block product seldom decides which is the k-th.
 inline constexpr int32_t kSpareCandidates = 8;
-// Bound on the difference between a block product and InnerProduct() for unit
-// vectors; over ten standard deviations of the rounding error at d = 512.
+// Bound on the difference between a block product and InnerProduct() for unit vectors: more than
+// ten standard deviations of the rounding error at d = 512.
 inline constexpr float kProductError = 4e-6f;
 
-// Row `row` of the result: the first k of `ranked` without the document itself,
-// padded with kNoNeighbor.
+// Writes row `row` of the result: the first k of `ranked` without the document itself, padded with
+// kNoNeighbor.
 void WriteRow(std::span<const ScoredId> ranked, uint32_t document, size_t k, size_t row,
               NeighborRows rows);
 
-// The `count` closest of the documents added, ties by ascending id.
+// Collects the `count` closest of the documents added, ties by ascending id.
 class ClosestDocuments {
  public:
   explicit ClosestDocuments(size_t count) : count_(count) {}
@@ -37,13 +37,13 @@ class ClosestDocuments {
   std::vector<ScoredId> heap_;  // the farthest on top
 };
 
-// Queries of a block that have the same vector: their positions, never empty.
+// Queries of a block with equal vectors: their positions, never empty.
 struct SameVector {
   std::vector<size_t> rows;
 };
 
-// The queries at `rows`, so that each vector is dealt with once. Groups in an order
-// that depends on the vectors alone.
+// Groups the queries at `rows` by vector, so that each vector is searched once. The order of the
+// groups depends on the vectors only.
 std::vector<SameVector> GroupBySameVector(const DocumentVectors& vectors,
                                           std::span<const uint32_t> queries,
                                           std::span<const size_t> rows);

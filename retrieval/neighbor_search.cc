@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kNeighborSearchDocumentsPerBlock = 64;
 
-// What a search proposed for a block of documents, [documents, depth].
+// The candidates for a block of documents, [documents, depth].
 struct Candidates {
   Candidates(size_t num_documents, int32_t depth_)
       : depth(static_cast<size_t>(depth_)),
@@ -53,7 +53,7 @@ void RankRows(const DocumentVectors& vectors, const NeighborQueries& queries, si
   ParallelFor(static_cast<int64_t>(queries.size()), kNeighborSearchDocumentsPerBlock, rank_block);
 }
 
-// The `count` documents closest to `query`, itself included if it is one.
+// Returns the `count` documents closest to `query`, including itself if it is one.
 std::vector<ScoredId> ScanAll(const DocumentVectors& vectors, const float* query, size_t count) {
   ClosestDocuments closest(count);
   for (int64_t id = 0; id < vectors.n; ++id) {
@@ -98,7 +98,7 @@ class ExactNeighborSearch final : public VectorSearch {
  private:
   static constexpr int64_t kDeeper = 8;
   static constexpr int64_t kMaxDepth = 16'384;
-  // Bounds the candidates held at once.
+  // Limits the candidates held at once.
   static constexpr int64_t kMaxCandidates = int64_t{1} << 22;
 
   absl::StatusOr<Candidates> Propose(const DocumentVectors& query_vectors,
@@ -112,13 +112,13 @@ class ExactNeighborSearch final : public VectorSearch {
     return candidates;
   }
 
-  // Whether documents that were not proposed could still be as close as `score`.
+  // Returns whether documents that were not proposed could be as close as `score`.
   bool IsUndecided(float score, size_t row, const Candidates& candidates) const {
     if (static_cast<int64_t>(candidates.depth) == vectors_.n) return false;
     return score <= candidates.scores[(row + 1) * candidates.depth - 1] + kProductError;
   }
 
-  // Settles what more candidates can settle; leaves the rest in `undecided`.
+  // Decides rows with more candidates; leaves the rest in `undecided`.
   absl::Status SearchDeeper(const NeighborQueries& queries, int32_t depth,
                             std::vector<SameVector>* undecided, NeighborRows rows,
                             const StopCheck& check) const {
@@ -156,7 +156,7 @@ class ExactNeighborSearch final : public VectorSearch {
     return settled;
   }
 
-  // Thousands of equally close documents: compares with every one.
+  // Compares with every document; needed if thousands of documents are equally close.
   absl::Status ScanForRest(const NeighborQueries& queries, std::span<const SameVector> groups,
                            NeighborRows rows, const StopCheck& check) const {
     const auto scan = [&](int64_t i, int64_t, const std::atomic<bool>&) {
@@ -166,7 +166,7 @@ class ExactNeighborSearch final : public VectorSearch {
     return ParallelForUntil(static_cast<int64_t>(groups.size()), 1, check, scan);
   }
 
-  // `closest` holds at least the k + 1 documents closest to the group's vector.
+  // Writes the rows of a group; `closest` holds at least the k + 1 documents closest to its vector.
   void WriteGroup(const NeighborQueries& queries, const SameVector& group,
                   const std::vector<ScoredId>& closest, NeighborRows rows) const {
     for (size_t row : group.rows) WriteRow(closest, queries.excluded(row), k_, row, rows);
@@ -202,7 +202,7 @@ class IndexedNeighborSearch final : public NeighborSearch {
   }
 
  private:
-  // FAISS cannot be interrupted within a search.
+  // Searches small blocks because FAISS cannot be interrupted within a search.
   static constexpr size_t kQueriesPerSearch = 512;
 
   absl::Status FindSome(std::span<const uint32_t> documents, NeighborRows rows) const {

@@ -28,11 +28,12 @@ absl::Status Locate(const std::string& shard, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat("shard ", shard, ": ", status.message()));
 }
 
-// Ends the work of a client that is gone, or whose deadline is over.
+// Returns a check that ends the work of a client that disconnected or whose deadline has passed.
 StopCheck WhileWanted(grpc::ServerContext* context) {
   return [context] {
-    return context->IsCancelled() ? absl::CancelledError("nobody waits for the answer any more")
-                                  : absl::OkStatus();
+    return context->IsCancelled()
+               ? absl::CancelledError("the client disconnected or its deadline has passed")
+               : absl::OkStatus();
   };
 }
 

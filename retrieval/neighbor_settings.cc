@@ -21,7 +21,7 @@ constexpr int32_t kDefaultRecallSample = 1000;
 absl::Status CheckNotNegative(const char* field, int64_t got) {
   if (got >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("neighbors.", field, " is ", got, ", expected 0 (the default) or more"));
+      absl::StrCat("neighbors.", field, ": got ", got, ", expected 0 (the default) or more"));
 }
 
 bool IsAutomatic(const v1::NeighborConfig& config) {
@@ -37,7 +37,7 @@ absl::StatusOr<NeighborSettings> NeighborSettings::Resolve(const v1::NeighborCon
   RETURN_IF_ERROR(CheckNotNegative("nprobe", config.nprobe()));
   if (config.k() > kNeighborSettingsMaxNeighbors) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "neighbors.k is ", config.k(), ", expected at most ", kNeighborSettingsMaxNeighbors));
+        "neighbors.k: got ", config.k(), ", expected at most ", kNeighborSettingsMaxNeighbors));
   }
   return NeighborSettings{
       .k = config.k() > 0 ? config.k() : kDefaultNeighbors,
@@ -55,7 +55,7 @@ std::string AutomaticIndex(int64_t n, int32_t d, bool sharded) {
   if (n <= kMaxExactDocuments) return kExactIndex;
   const auto num_lists = static_cast<int64_t>(4 * std::sqrt(static_cast<double>(n)));
   if (sharded || n <= kMaxUncompressedDocuments) return absl::StrCat("IVF", num_lists, ",Flat");
-  // A byte for eight dimensions; the sub-vectors must divide d evenly.
+  // Uses one byte for eight dimensions; the sub-vectors must divide d evenly.
   int32_t code_bytes = std::max(1, d / 8);
   while (d % code_bytes != 0) --code_bytes;
   return absl::StrCat("IVF", num_lists, ",PQ", code_bytes);

@@ -1,4 +1,4 @@
-// How neighbours are searched: the configuration with its defaults filled in.
+// The configuration of a neighbor search with its defaults filled in.
 #ifndef BRAID_RETRIEVAL_NEIGHBOR_SETTINGS_H_
 #define BRAID_RETRIEVAL_NEIGHBOR_SETTINGS_H_
 
@@ -18,22 +18,23 @@ struct NeighborSettings {
   int32_t k = 0;
   int64_t recall_sample = 0;
   std::string index;       // never "auto"
-  int64_t num_probes = 0;  // 0: by recall
+  int64_t num_probes = 0;  // 0: chosen by recall
 
-  // INVALID_ARGUMENT: a negative number, or k above 10,000.
+  // Errors: INVALID_ARGUMENT for a negative number or k above 10,000.
   static absl::StatusOr<NeighborSettings> Resolve(const v1::NeighborConfig& config, int64_t n,
                                                   int32_t d);
 };
 
-// The index that "auto" stands for; "Flat" means exact search. `sharded`: over the memory of
-// several servers, so that vectors need not be compressed however many there are.
+// Returns the index string that "auto" stands for; "Flat" means exact search. `sharded`: the
+// vectors are divided among the memory of several servers, so they are not compressed however many
+// there are.
 std::string AutomaticIndex(int64_t n, int32_t d, bool sharded = false);
 
-// Whether `config` finds other neighbours because it names servers: where "auto" then
-// stands for another index.
+// Returns whether `config` finds other neighbors because it names servers, that is, whether "auto"
+// then stands for another index.
 bool DependsOnSharding(const v1::NeighborConfig& config, int64_t n);
 
-// The number of lists of "IVF<lists>,Flat"; nullopt for any other index string.
+// Returns the number of lists of "IVF<lists>,Flat"; nullopt for any other index string.
 std::optional<int64_t> PlainListsOf(const std::string& index);
 
 }  // namespace braid

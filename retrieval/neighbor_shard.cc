@@ -20,7 +20,7 @@ constexpr char kManifestKind[] = "neighbor-shard";
 constexpr char kDimensionKey[] = "dimension";
 constexpr int32_t kNeighborShardMaxDimension = 65'536;
 constexpr int32_t kNeighborShardMaxNeighbors = 10'000;
-// Of 12 bytes each, below gRPC's 4 MiB.
+// Maximum results of a search: 12 bytes each fit into a message of 4 MiB.
 constexpr size_t kMaxResults = 300'000;
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
@@ -30,7 +30,7 @@ bool IsNameCharacter(char c) {
          c == '_';
 }
 
-// 0 for exact search, nullopt for what FAISS searches.
+// Returns the number of lists; 0 for exact search, nullopt for indexes searched by FAISS.
 std::optional<int64_t> ListsOf(const std::string& index) {
   return index == kExactIndex ? std::optional<int64_t>(0) : PlainListsOf(index);
 }
@@ -38,7 +38,7 @@ std::optional<int64_t> ListsOf(const std::string& index) {
 absl::Status CheckDimension(int32_t dimension) {
   if (dimension >= 1 && dimension <= kNeighborShardMaxDimension) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("dimension is ", dimension, ", expected 1 to ", kNeighborShardMaxDimension));
+      absl::StrCat("dimension: got ", dimension, ", expected 1 to ", kNeighborShardMaxDimension));
 }
 
 }  // namespace
@@ -75,8 +75,8 @@ absl::StatusOr<std::unique_ptr<NeighborShard>> NeighborShard::Load(
   int32_t d = 0;
   if (manifest.kind != kManifestKind || dimension == manifest.settings.end() ||
       !absl::SimpleAtoi(dimension->second, &d) || !CheckDimension(d).ok()) {
-    return absl::DataLossError(
-        absl::StrCat(directory.string(), ": not a sealed shard but a \"", manifest.kind, "\""));
+    return absl::DataLossError(absl::StrCat(directory.string(), ": got a manifest of kind \"",
+                                            manifest.kind, "\", expected a sealed shard"));
   }
   RETURN_IF_ERROR(manifest.VerifyAll(directory));
   std::unique_ptr<NeighborShard> shard(new NeighborShard(directory, d, manifest.key));
@@ -142,7 +142,7 @@ absl::Status NeighborShard::Train(std::span<const float> vectors) {
   return index_->Train(vectors);
 }
 
-// Whether a call is repeated whose answer was lost.
+// Returns whether an Add repeats a call whose answer was lost.
 absl::StatusOr<bool> NeighborShard::HoldsAlready(std::span<const int64_t> ids,
                                                  int64_t position) const {
   const auto held = static_cast<int64_t>(ids_.size());
@@ -150,9 +150,9 @@ absl::StatusOr<bool> NeighborShard::HoldsAlready(std::span<const int64_t> ids,
   const auto count = static_cast<int64_t>(ids.size());
   const bool inside = position >= 0 && position < held && count <= held - position;
   if (inside && std::equal(ids.begin(), ids.end(), ids_.begin() + position)) return true;
-  return absl::FailedPreconditionError(absl::StrCat("the shard holds ", held, " vectors, expected ",
-                                                    position,
-                                                    "; ask for its description and go on there"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("the shard holds ", held, " vectors, expected ", position,
+                   "; describe the shard and continue at its number of vectors"));
 }
 
 absl::StatusOr<int64_t> NeighborShard::Add(std::span<const int64_t> ids,
@@ -165,7 +165,7 @@ absl::StatusOr<int64_t> NeighborShard::Add(std::span<const int64_t> ids,
   if (num_vectors != ids.size()) {
     return absl::InvalidArgumentError(absl::StrCat("got ", num_vectors, " vectors of dimension ",
                                                    dimension_, " for ", ids.size(),
-                                                   " ids, expected one id a vector"));
+                                                   " ids, expected one id per vector"));
   }
   if (position) {
     ASSIGN_OR_RETURN(const bool repeated, HoldsAlready(ids, *position));
@@ -187,12 +187,12 @@ absl::StatusOr<NeighborShard::Found> NeighborShard::Search(std::span<const float
       queries.size() / static_cast<size_t>(dimension_) * static_cast<size_t>(std::max(k, 0));
   if (k < 1 || k > kNeighborShardMaxNeighbors || num_results > kMaxResults) {
     return absl::InvalidArgumentError(
-        absl::StrCat("k is ", k, " (", num_results, " results), expected 1 to ",
+        absl::StrCat("k: got ", k, " (", num_results, " results), expected 1 to ",
                      kNeighborShardMaxNeighbors, " and at most ", kMaxResults, " results"));
   }
   if (num_probes < 0 || num_probes > index_->num_lists()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("num_probes is ", num_probes, ", expected 0 to ", index_->num_lists()));
+        absl::StrCat("num_probes: got ", num_probes, ", expected 0 to ", index_->num_lists()));
   }
   Found found{std::vector<int64_t>(num_results), std::vector<float>(num_results)};
   RETURN_IF_ERROR(index_->Search(queries, k, num_probes, {found.ids, found.scores}, check));
@@ -216,7 +216,7 @@ absl::StatusOr<std::filesystem::path> NeighborShard::Seal() {
 
 absl::Status NeighborShard::Drop() {
   const std::unique_lock lock(mutex_);
-  // First of all: writers remove what they have not finished when they go.
+  // Destroys the index first: writers remove their unfinished files when they are destroyed.
   index_.reset();
   std::error_code error;
   std::filesystem::remove(directory_ / kManifestName, error);

@@ -1,4 +1,4 @@
-// One shard of a corpus's vectors and its life: created, given centroids or trained,
+// One shard of the vectors of a corpus and its life cycle: created, given centroids or trained,
 // filled, sealed to disk, dropped.
 #ifndef BRAID_RETRIEVAL_NEIGHBOR_SHARD_H_
 #define BRAID_RETRIEVAL_NEIGHBOR_SHARD_H_
@@ -19,19 +19,19 @@
 
 namespace braid {
 
-// INVALID_ARGUMENT unless 1 to 100 letters, digits, '-' and '_' of ASCII, so that a
-// name can be a directory's without leaving its parent.
+// Returns INVALID_ARGUMENT unless `name` has 1 to 100 ASCII letters, digits, '-' and '_', so that
+// it can name a directory without leaving the parent.
 absl::Status CheckShardName(std::string_view name);
 
-// Thread-safe; searches run at the same time, changes one by one. The status codes
-// are those of neighbor_service.h.
+// Thread-safe: searches run concurrently, changes one by one. The status codes are those of
+// neighbor_service.h.
 class NeighborShard {
  public:
-  // Makes `directory`, which the shard then owns.
+  // Creates `directory`, which the shard then owns.
   static absl::StatusOr<std::unique_ptr<NeighborShard>> Create(
       const std::filesystem::path& directory, int32_t dimension, const std::string& index);
-  // A sealed shard's directory, every byte of which is compared with its digest before
-  // anything parses it. NOT_FOUND when it holds no manifest, DATA_LOSS when damaged.
+  // Opens the directory of a sealed shard. Every byte is compared with its checksum before it is
+  // parsed. NOT_FOUND if there is no manifest, DATA_LOSS if a file is damaged.
   static absl::StatusOr<std::unique_ptr<NeighborShard>> Load(
       const std::filesystem::path& directory);
 
@@ -43,13 +43,14 @@ class NeighborShard {
   };
   Description Describe() const;
 
-  // values: [n, dimension]; gives the number of centroids now set.
+  // Sets centroids from `first` on; values: [n, dimension]. Returns the number of centroids now
+  // set.
   absl::StatusOr<int64_t> SetCentroids(int64_t first, std::span<const float> values);
-  // vectors: [n, dimension].
+  // Trains the index; vectors: [n, dimension].
   absl::Status Train(std::span<const float> vectors);
-  // ids: [n], ascending, not negative and above all before. Gives the number of vectors
-  // now in the shard. `position`: how many it should hold before; when it holds these
-  // already behind as many, they are not added again.
+  // Adds vectors and returns how many the shard now has. ids: [n], ascending, not negative and
+  // above all earlier ones. `position` is how many vectors the shard should have before; if it has
+  // these very vectors from that position on, they are not added again, so a call can be repeated.
   absl::StatusOr<int64_t> Add(std::span<const int64_t> ids, std::span<const float> vectors,
                               std::optional<int64_t> position = std::nullopt);
 
@@ -57,22 +58,22 @@ class NeighborShard {
     std::vector<int64_t> ids;   // [queries, k], -1 where fewer exist
     std::vector<float> scores;  // [queries, k]
   };
-  // num_probes: lists searched; 0 compares with all vectors. Errors: also those of `check`.
+  // Searches `num_probes` lists; 0: all vectors. Errors also: those of `check`.
   absl::StatusOr<Found> Search(std::span<const float> queries, int32_t k, int64_t num_probes = 0,
                                const StopCheck& check = nullptr) const;
 
-  // Writes the files that are not complete yet, then manifest.json; nothing if sealed
-  // already. Gives the path of the manifest.
+  // Writes the files that are not complete yet, then manifest.json; does nothing if sealed already.
+  // Returns the path of the manifest.
   absl::StatusOr<std::filesystem::path> Seal();
 
-  // Closes all files and removes the directory; every later call is NOT_FOUND.
+  // Closes all files and removes the directory; every later call returns NOT_FOUND.
   absl::Status Drop();
 
  private:
   NeighborShard(std::filesystem::path directory, int32_t dimension, std::string index)
       : directory_(std::move(directory)), dimension_(dimension), description_(std::move(index)) {}
 
-  // Require: mutex_ held.
+  // Called with mutex_ held.
   absl::Status CheckThere() const;
   absl::Status CheckOpen(std::string_view change) const;
   absl::Status CheckVectors(std::span<const float> vectors) const;

@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kCheckInterval{100};
 
 std::atomic<int> retrieval_threads{0};
 
-// Workers of one ParallelForUntil, and how the calling thread waits for them.
+// The workers of one ParallelForUntil, and the means by which the calling thread waits for them.
 class Workers {
  public:
   Workers(int64_t n, int64_t grain, const StoppableBody& body)
@@ -66,7 +66,7 @@ class Workers {
   const StoppableBody& body_;
   std::atomic<int64_t> next_{0};
   std::atomic<bool> stopping_{false};
-  absl::Status stopped_;  // of the calling thread only
+  absl::Status stopped_;  // accessed by the calling thread only
   std::mutex mutex_;
   std::condition_variable done_;
   int64_t running_ = 0;         // guarded by mutex_

@@ -1,5 +1,4 @@
-// What approximate search is measured against: the exact neighbours of some
-// documents.
+// The exact neighbors of a sample of documents, the reference for approximate search.
 #ifndef BRAID_RETRIEVAL_RECALL_SAMPLE_H_
 #define BRAID_RETRIEVAL_RECALL_SAMPLE_H_
 
@@ -17,7 +16,7 @@ namespace braid {
 class RecallSample {
  public:
   RecallSample() = default;
-  // documents: [m]; ids, scores: [m, k], as exact search finds them.
+  // documents: [m]; ids, scores: [m, k], as found by exact search.
   RecallSample(int32_t k, std::vector<uint32_t> documents, std::vector<uint32_t> ids,
                std::vector<float> scores)
       : k_(static_cast<size_t>(k)),
@@ -25,7 +24,7 @@ class RecallSample {
         ids_(std::move(ids)),
         scores_(std::move(scores)) {}
 
-  // min(count, n) documents by `seed`, searched with `exact`.
+  // Searches min(count, n) documents, chosen by `seed`, with `exact`.
   static absl::StatusOr<RecallSample> Measure(const NeighborSearch& exact, int64_t n, int32_t k,
                                               int64_t count, uint64_t seed, const StopCheck& check);
 
@@ -33,9 +32,9 @@ class RecallSample {
   std::span<const uint32_t> ids() const { return ids_; }
   std::span<const float> scores() const { return scores_; }
 
-  // recall@k: the share of the true neighbours' places that are filled with documents
-  // at least as similar as the true k-th. ids, scores: [rows, k]; row_of(i) is the row
-  // of documents()[i]. 1 when there are no neighbours.
+  // Returns recall@k: the share of the entries that are at least as similar as the true k-th
+  // neighbor. ids, scores: [rows, k]; row_of(i) is the row of documents()[i]. 1 if there are no
+  // neighbors.
   double Recall(std::span<const uint32_t> ids, std::span<const float> scores,
                 const std::function<size_t(size_t)>& row_of) const;
 

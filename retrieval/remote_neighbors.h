@@ -1,4 +1,4 @@
-// Documents that are held and searched elsewhere: what a graph's search needs of that.
+// The interface of a neighbor search on other machines.
 #ifndef BRAID_RETRIEVAL_REMOTE_NEIGHBORS_H_
 #define BRAID_RETRIEVAL_REMOTE_NEIGHBORS_H_
 
@@ -17,14 +17,14 @@ class RemoteNeighbors {
  public:
   virtual ~RemoteNeighbors() = default;
 
-  // Brings the documents to where they are searched, as far as they are not there yet.
-  // `centroids` [lists, d] divide them into lists; none: exact search only. Both must
-  // outlive this object. Errors: those of `check` and of the servers.
+  // Sends the documents to the servers, as far as they do not have them yet. `centroids` [lists, d]
+  // divide them into lists; empty: exact search only. Both must outlive this object. Errors: those
+  // of `check` and of the servers.
   virtual absl::Status Load(const DocumentVectors& vectors, std::span<const float> centroids,
                             const StopCheck& check) = 0;
 
-  // Equal to MakeExactNeighborSearch and MakeListNeighborSearch of the same vectors. Require
-  // Load(), and this object to outlive the result.
+  // Create searches equal to MakeExactNeighborSearch and MakeListNeighborSearch of the same
+  // vectors. Require Load(), and that this object outlives the result.
   virtual std::unique_ptr<NeighborSearch> MakeExactSearch(int32_t k) = 0;
   virtual std::unique_ptr<NeighborSearch> MakeListSearch(int32_t k) = 0;
 };

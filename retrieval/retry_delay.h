@@ -1,4 +1,4 @@
-// How long to wait before the next attempt at something that failed.
+// The delay before the next attempt after failures.
 #ifndef BRAID_RETRIEVAL_RETRY_DELAY_H_
 #define BRAID_RETRIEVAL_RETRY_DELAY_H_
 
@@ -7,7 +7,7 @@
 
 namespace braid {
 
-// 50 ms after the first failure (0), doubling up to 1.6 s.
+// Returns 50 ms after the first failure (0), doubling up to 1.6 s.
 inline std::chrono::milliseconds RetryDelay(int num_failures) {
   return std::chrono::milliseconds(50 << std::clamp(num_failures, 0, 5));
 }

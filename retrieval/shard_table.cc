@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxShards = 1000;
 
-// Names a shard's files have before it is sealed.
+// Names of the files of an unsealed shard.
 bool IsUnsealedFile(const fs::path& path) {
   static constexpr std::array<std::string_view, 5> kNames = {
       "vectors.npy", "ids.npy", "centroids.npy", "lists.npy", "index.faiss"};
@@ -26,7 +26,8 @@ bool IsUnsealedFile(const fs::path& path) {
   return name == kManifestName || std::ranges::find(kNames, name) != kNames.end();
 }
 
-// A directory of ours without manifest; anything else is left alone.
+// Returns whether a directory belongs to an unsealed shard: it has only such files. Others are
+// never removed.
 bool IsUnsealedShard(const fs::directory_entry& entry) {
   std::error_code error;
   if (!entry.is_directory(error) || !CheckShardName(entry.path().filename().string()).ok() ||
@@ -59,12 +60,12 @@ absl::Status ShardTable::Create(const std::string& name, int32_t dimension,
   const std::lock_guard lock(mutex_);
   if (entries_.contains(name) || IsSealed(name)) {
     return absl::AlreadyExistsError(
-        absl::StrCat("shard ", name, " exists already; choose another name or drop it"));
+        absl::StrCat("shard ", name, " already exists; choose another name or drop it"));
   }
   if (entries_.size() >= kMaxShards) {
     return absl::ResourceExhaustedError(absl::StrCat("got ", entries_.size(),
                                                      " shards, expected fewer than ", kMaxShards,
-                                                     "; drop those that are not needed"));
+                                                     "; drop unused ones"));
   }
   auto entry = std::make_shared<Entry>();
   ASSIGN_OR_RETURN(entry->shard, NeighborShard::Create(Directory(name), dimension, index));
@@ -77,7 +78,7 @@ absl::StatusOr<std::shared_ptr<ShardTable::Entry>> ShardTable::EntryOf(const std
   const std::lock_guard lock(mutex_);
   if (const auto found = entries_.find(name); found != entries_.end()) return found->second;
   if (!IsSealed(name)) {
-    return absl::NotFoundError(absl::StrCat("no shard ", name, " here; create it first"));
+    return absl::NotFoundError(absl::StrCat("shard ", name, " does not exist; create it first"));
   }
   return entries_[name] = std::make_shared<Entry>();
 }
@@ -104,7 +105,7 @@ absl::StatusOr<bool> ShardTable::Drop(const std::string& name) {
   if ((*entry)->shard != nullptr) RETURN_IF_ERROR((*entry)->shard->Drop());
   const std::lock_guard lock(mutex_);
   std::error_code error;
-  fs::remove(Directory(name) / kManifestName, error);  // one that could not be read
+  fs::remove(Directory(name) / kManifestName, error);  // a damaged shard must not be found again
   fs::remove_all(Directory(name), error);
   if (const auto found = entries_.find(name); found != entries_.end() && found->second == *entry) {
     entries_.erase(found);

@@ -15,19 +15,19 @@
 
 namespace braid {
 
-// Thread-safe: a shard that is being read or removed holds up only calls that name it.
+// Thread-safe: reading or removing a shard blocks only calls that name it.
 class ShardTable {
  public:
-  // Removes what unsealed shards of an earlier process left in `home`.
+  // Removes the files that unsealed shards of an earlier process left in `home`.
   explicit ShardTable(std::filesystem::path home);
 
-  // ALREADY_EXISTS for a name in use, RESOURCE_EXHAUSTED above 1,000 shards; errors of
-  // NeighborShard::Create.
+  // Creates a shard. ALREADY_EXISTS for a name in use, RESOURCE_EXHAUSTED above 1,000 shards;
+  // errors of NeighborShard::Create.
   absl::Status Create(const std::string& name, int32_t dimension, const std::string& index);
-  // A sealed shard is verified and read at its first use. NOT_FOUND; errors of
+  // Returns a shard; a sealed one is verified and read at its first use. NOT_FOUND; errors of
   // NeighborShard::Load.
   absl::StatusOr<std::shared_ptr<NeighborShard>> Find(const std::string& name);
-  // Whether there was one, be it damaged. Errors of the file system.
+  // Removes a shard; returns whether there was one, even a damaged one. Errors of the file system.
   absl::StatusOr<bool> Drop(const std::string& name);
 
  private:

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kDropDeadline{5000};
 
-// The first failure of many threads; they all stop then.
+// Records the first error of several threads, which then all stop.
 class FirstFailure {
  public:
   void Update(const absl::Status& status) {
@@ -38,8 +38,8 @@ class FirstFailure {
   absl::Status status_;  // guarded by mutex_
 };
 
-// Runs body(i, stop) for every i below n in threads of their own; the first failure, or
-// that of `check`, stops the others.
+// Runs body(i, stop) for every i below n on up to `num_threads` threads; the first error, or that
+// of `check`, stops the others.
 absl::Status ForEach(
     int64_t n, int64_t num_threads, const StopCheck& check,
     const std::function<absl::Status(int64_t, const NeighborClient::Stop&)>& body) {
@@ -67,7 +67,8 @@ ShardRange ShardRange::Of(int64_t n, int64_t num_shards, int64_t i) {
 absl::StatusOr<std::unique_ptr<ShardedCorpus>> ShardedCorpus::Make(
     const std::string& name, const ShardedCorpusOptions& options) {
   if (options.addresses.empty()) {
-    return absl::InvalidArgumentError("no address of a neighbor server given; set HOST:PORT");
+    return absl::InvalidArgumentError(
+        "got no address of a neighbor server, expected at least one HOST:PORT");
   }
   std::unique_ptr<ShardedCorpus> corpus(new ShardedCorpus(name, options));
   for (const std::string& address : options.addresses) {
@@ -108,7 +109,8 @@ absl::Status ShardedCorpus::Load(const DocumentVectors& vectors, std::span<const
   });
 }
 
-// What can be there is left by an earlier attempt, whole or in part; or nothing is there.
+// Returns the shard that an earlier attempt left, complete or in part, if it fits; otherwise
+// creates one, after dropping one that does not fit.
 absl::StatusOr<ShardState> ShardedCorpus::FindOrCreate(const Shard& shard,
                                                        const NeighborClient::Stop& stop) const {
   const NeighborClient& client = *shard.client;
@@ -149,7 +151,7 @@ absl::Status ShardedCorpus::Fill(const Shard& shard, const NeighborClient::Stop&
   absl::Status status;
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     status = FillOnce(shard, stop);
-    // A server that was restarted has lost what was not sealed, or finds it damaged.
+    // After a restart, a server has lost an unsealed shard or may find it damaged.
     const bool lost = absl::IsNotFound(status) || absl::IsFailedPrecondition(status) ||
                       absl::IsAlreadyExists(status) || absl::IsDataLoss(status);
     if (!lost) return status;
@@ -163,9 +165,9 @@ absl::Status ShardedCorpus::Fill(const Shard& shard, const NeighborClient::Stop&
 absl::Status ShardedCorpus::Refill(Shard* shard, int64_t generation, const absl::Status& cause,
                                    const NeighborClient::Stop& stop) const {
   const std::lock_guard lock(shard->filling);
-  if (shard->generation != generation) return absl::OkStatus();  // another thread has
+  if (shard->generation != generation) return absl::OkStatus();  // another thread has filled it
   if (shard->refills_in_a_row >= options_.max_refills) {
-    return absl::Status(cause.code(), absl::StrCat(cause.message(), " (filled again ",
+    return absl::Status(cause.code(), absl::StrCat(cause.message(), " (after it was filled again ",
                                                    options_.max_refills, " times)"));
   }
   ++shard->refills_in_a_row;
@@ -185,7 +187,8 @@ absl::StatusOr<NeighborClient::Hits> ShardedCorpus::SearchShard(
       shard->refills_in_a_row = 0;
       return hits;
     }
-    // Not sealed: restarted, and being filled again by someone else of the same name.
+    // FAILED_PRECONDITION means that the shard is not sealed: its server restarted, and another
+    // process that uses the same name is filling it.
     const absl::Status& status = hits.status();
     const bool lost =
         absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsFailedPrecondition(status);
@@ -204,7 +207,14 @@ void ShardedCorpus::Drop() {
   }).IgnoreError();
 }
 
-// Searches all shards for blocks of documents and merges what they answer.
+// Searches all shards for blocks of documents and merges the answers.
+//
+// Every (batch, shard) pair is one call; the thread that receives the last answer of a batch
+// (num_open reaches 0) merges it, so no lock is needed around the answers. A call that finds its
+// shard lost fills the shard again under Shard::filling. Many calls fail at the same time when a
+// server is lost, so each remembers the generation of the shard before its search: if the
+// generation has changed once the lock is acquired, another call has filled the shard, and the
+// search is only repeated.
 class ShardedSearch final : public NeighborSearch {
  public:
   ShardedSearch(ShardedCorpus* corpus, int32_t k, int64_t num_lists)
@@ -246,11 +256,12 @@ class ShardedSearch final : public NeighborSearch {
   struct Batch {
     std::span<const uint32_t> documents;
     NeighborRows rows;
-    std::vector<NeighborClient::Hits> answers;  // of each shard
+    std::vector<NeighborClient::Hits> answers;  // by shard
     std::atomic<int64_t> num_open{0};           // shards that have not answered
   };
 
-  // Queries of one call: whole blocks of centroid products, as one search would make them.
+  // Returns the queries of one call: whole blocks of centroid products, the same that one search
+  // would use, so that rounding chooses the same lists.
   int64_t BatchDocuments() const {
     constexpr int64_t kBlock = 128, kBytesOfAResult = 14;
     const int64_t by_query = corpus_->RowsPerMessage(corpus_->vectors_.d * int64_t{sizeof(float)});
@@ -282,11 +293,11 @@ class ShardedSearch final : public NeighborSearch {
     if (hits.ids.size() == expected && hits.scores.size() == expected && own && finite) {
       return absl::OkStatus();
     }
-    return absl::InternalError(absl::StrCat("neighbor server ", shard.client->address(), ", shard ",
-                                            shard.name, ": malformed answer: got ", hits.ids.size(),
-                                            " ids and ", hits.scores.size(), " scores, expected ",
-                                            expected, " of each, finite and of documents ",
-                                            shard.range.begin, " to ", shard.range.end));
+    return absl::InternalError(
+        absl::StrCat("neighbor server ", shard.client->address(), ", shard ", shard.name,
+                     ": malformed answer: got ", hits.ids.size(), " ids and ", hits.scores.size(),
+                     " scores, expected ", expected, " of each, finite scores, and documents from ",
+                     shard.range.begin, " to ", shard.range.end));
   }
 
   void Merge(Batch* batch) const {

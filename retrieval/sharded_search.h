@@ -1,13 +1,13 @@
-// A corpus over several neighbour servers, one shard each.
+// A corpus divided among several neighbor servers, one shard each.
 //
-// The documents are divided into ranges; every shard is asked for the k + 1 nearest of its
-// own, and the best k of all answers, by (score, id), are what one search of everything
-// finds. Scores are InnerProduct() on every machine, so it matters neither how many shards
-// there are nor who answers first. With lists, all shards have the same centroids and
-// search the same lists.
+// The documents are divided into ranges. Every shard returns the k + 1 nearest of its own
+// documents, and the best k of all answers, by (score, id), are the result of one search of
+// everything. Scores are InnerProduct() on every machine, so the result depends neither on the
+// number of shards nor on the order of the answers. With lists, all shards have the same centroids
+// and search the same lists.
 //
-// A shard whose server is restarted is read from its sealed files there. One that is gone or
-// damaged is dropped and filled again from the vectors, while the other shards are searched.
+// A shard whose server restarts is read there from its sealed files. A shard that is lost or
+// damaged is dropped and filled again from the vectors while the other shards are searched.
 //
 //   ASSIGN_OR_RETURN(auto corpus, ShardedCorpus::Make("corpus-17", {.addresses = servers}));
 //   RETURN_IF_ERROR(corpus->Load(vectors, centroids, check));
@@ -35,17 +35,17 @@ struct ShardedCorpusOptions {
   // HOST:PORT of each server.
   std::vector<std::string> addresses = {};
   NeighborClientOptions client = {};
-  // Searches in flight at each server.
+  // Concurrent searches at each server.
   int calls_per_server = 2;
-  // Of vectors in one message; gRPC refuses messages above 4 MiB.
+  // Maximum bytes of vectors in a message; gRPC refuses messages above 4 MiB.
   int64_t max_message_bytes = 3'000'000;
-  // Times in a row that a shard which is gone is filled again.
+  // How many times in a row a lost shard is filled again.
   int max_refills = 3;
 };
 
-// Documents [begin, end) of n: what shard i of `num_shards` holds. With 1,024 documents a
-// shard, ranges begin at multiples of that, so that documents are assigned to lists in the
-// same blocks as by one search.
+// The documents [begin, end) of n that shard i of `num_shards` holds. With at least 1,024 documents
+// per shard, ranges begin at multiples of that, so that documents are assigned to lists in the same
+// blocks as by one search.
 struct ShardRange {
   int64_t begin, end;
   static ShardRange Of(int64_t n, int64_t num_shards, int64_t i);
@@ -53,8 +53,8 @@ struct ShardRange {
 
 class ShardedCorpus final : public RemoteNeighbors {
  public:
-  // `name` begins the names of the shards; the same name must mean the same vectors.
-  // INVALID_ARGUMENT: a useless name or address.
+  // `name` is the prefix of the names of the shards; the same name must mean the same vectors.
+  // INVALID_ARGUMENT for an invalid name or address.
   static absl::StatusOr<std::unique_ptr<ShardedCorpus>> Make(const std::string& name,
                                                              const ShardedCorpusOptions& options);
 
@@ -63,7 +63,7 @@ class ShardedCorpus final : public RemoteNeighbors {
   std::unique_ptr<NeighborSearch> MakeExactSearch(int32_t k) override;
   std::unique_ptr<NeighborSearch> MakeListSearch(int32_t k) override;
 
-  // Removes the shards from servers that answer within seconds.
+  // Removes the shards from the servers that answer within seconds.
   void Drop();
 
  private:

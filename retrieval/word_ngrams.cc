@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/utf8.h"
 
 namespace braid {
 namespace {
@@ -21,14 +22,12 @@ bool IsAsciiWordByte(unsigned char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-bool IsContinuationByte(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
-
-// Length in bytes as the lead byte says, or up to where a broken sequence ends.
-size_t EncodedLength(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  const size_t expected = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+// Returns the length in bytes of the first character: what its lead byte announces, or less if the
+// sequence is incomplete.
+size_t FirstCharacterLength(std::string_view text) {
+  const size_t expected = std::min(EncodedLength(text[0]), text.size());
   size_t length = 1;
-  while (length < std::min(expected, text.size()) && IsContinuationByte(text[length])) ++length;
+  while (length < expected && IsContinuationByte(text[length])) ++length;
   return length;
 }
 
@@ -43,7 +42,7 @@ Character FirstCharacter(std::string_view text) {
   if (lead < 0x80) {
     return {IsAsciiWordByte(lead) ? CharacterKind::kWordPart : CharacterKind::kSeparator, 1};
   }
-  const size_t num_bytes = EncodedLength(text);
+  const size_t num_bytes = FirstCharacterLength(text);
   const auto second = num_bytes > 1 ? static_cast<unsigned char>(text[1]) : 0;
   return {ClassifyNonAscii(lead, static_cast<unsigned char>(second)), num_bytes};
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/check.h"
+#include "base/json_fields.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "retrieval/bert_characters.h"
@@ -22,7 +23,7 @@ constexpr int kWordpieceTokenizerDeepestLevel = 16;
 constexpr int kMaxWordCharacters = 100;  // longer words are [UNK]
 constexpr size_t kMaxWordBytes = 4 * kMaxWordCharacters;
 
-// The word being read; of one that is too long only that is remembered.
+// The word being read. Of a word that is too long only the length is kept.
 class Word {
  public:
   bool empty() const { return num_characters_ == 0; }
@@ -33,10 +34,6 @@ class Word {
     num_characters_ = 0;
   }
 
-  void AddAscii(char c) {
-    ++num_characters_;
-    if (!too_long()) bytes_[size_++] = c;
-  }
   void Add(std::string_view text, int num_characters) {
     num_characters_ += num_characters;
     if (too_long()) return;
@@ -50,8 +47,8 @@ class Word {
   int64_t num_characters_ = 0;
 };
 
-// One text on its way to ids. A run is a stretch without spaces and ideographs; a
-// character whose form depends on its neighbours makes its run be read again as a whole.
+// The encoding of one text. A run is a maximal part of the text without spaces and ideographs. If
+// the form of a character depends on its neighbors, its run is encoded again as a whole.
 class Reading {
  public:
   Reading(const WordPieceVocabulary& vocabulary, const BertCharacters& characters,
@@ -71,7 +68,7 @@ class Reading {
   }
 
  private:
-  // More ids than fit: the rest of the text does not matter.
+  // More ids than fit; the rest of the text can be skipped.
   bool full() const { return ids_.size() > max_ids_; }
 
   void Advance() {
@@ -167,20 +164,7 @@ absl::StatusOr<Json> ReadSettings(const std::filesystem::path& path) {
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (absl::IsNotFound(text.status())) return Json::object();
   RETURN_IF_ERROR(text.status());
-  absl::StatusOr<Json> json = ParseStrictJson(*text, kWordpieceTokenizerDeepestLevel);
-  if (json.ok() && json->is_object()) return json;
-  return absl::InvalidArgumentError(
-      absl::StrCat(path.string(), ": ", json.ok() ? "not a JSON object" : json.status().message()));
-}
-
-absl::Status RequireUsual(const Json& settings, const std::filesystem::path& path,
-                          const char* field, const Json& usual) {
-  if (!settings.contains(field) || settings[field].is_null() || settings[field] == usual) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(path.string(), ": ", field, ": got ",
-                                                 settings[field].dump(), ", expected ",
-                                                 usual.dump(), " or nothing"));
+  return ParseStrictJsonObject(*text, kWordpieceTokenizerDeepestLevel, path);
 }
 
 }  // namespace
@@ -189,18 +173,16 @@ absl::StatusOr<WordPieceTokenizer> WordPieceTokenizer::Load(
     const std::filesystem::path& directory) {
   const std::filesystem::path settings_path = directory / "tokenizer_config.json";
   ASSIGN_OR_RETURN(const Json settings, ReadSettings(settings_path));
-  const Json lower_case = settings.value("do_lower_case", Json(true));
-  if (!lower_case.is_boolean()) {
-    return absl::InvalidArgumentError(absl::StrCat(settings_path.string(), ": do_lower_case: got ",
-                                                   lower_case.dump(), ", expected true or false"));
-  }
-  // Accents go with upper case, unless told otherwise.
-  RETURN_IF_ERROR(RequireUsual(settings, settings_path, "strip_accents", lower_case));
-  RETURN_IF_ERROR(RequireUsual(settings, settings_path, "tokenize_chinese_chars", true));
+  JsonFields fields(settings, settings_path.string());
+  const bool lower_case = fields.Flag("do_lower_case", true);
+  // BERT strips accents if and only if it lower-cases, unless the setting says otherwise.
+  fields.RequireOnly("strip_accents", lower_case, " or nothing");
+  fields.RequireOnly("tokenize_chinese_chars", true, " or nothing");
+  RETURN_IF_ERROR(fields.status());
   const std::filesystem::path path = directory / "vocab.txt";
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   ASSIGN_OR_RETURN(WordPieceVocabulary vocabulary, WordPieceVocabulary::Parse(text, path));
-  return WordPieceTokenizer(std::move(vocabulary), lower_case.get<bool>());
+  return WordPieceTokenizer(std::move(vocabulary), lower_case);
 }
 
 WordPieces WordPieceTokenizer::Encode(std::string_view text, int32_t max_tokens) const {

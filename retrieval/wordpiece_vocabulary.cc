@@ -1,6 +1,5 @@
 #include "retrieval/wordpiece_vocabulary.h"
 
-#include <unicode/utf8.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 
 namespace braid {
 namespace {
@@ -23,15 +23,6 @@ constexpr std::string_view kContinuation = "##";
 
 absl::Status VocabularyError(const std::filesystem::path& path, std::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat(path.string(), ": ", std::string(problem)));
-}
-
-bool IsUtf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    UChar32 character;
-    U8_NEXT(text.data(), i, text.size(), character);
-    if (character < 0) return false;
-  }
-  return true;
 }
 
 absl::StatusOr<std::vector<std::string_view>> SplitLines(std::string_view text,
@@ -63,7 +54,8 @@ absl::StatusOr<Ids> NumberPieces(const std::vector<std::string_view>& lines,
     const std::string where = absl::StrCat("line ", i + 1, ": ");
     if (lines[i].empty())
       return VocabularyError(path, where + "got an empty line, expected a piece");
-    if (!IsUtf8(lines[i])) return VocabularyError(path, where + "got bytes that are not UTF-8");
+    if (!IsValidUtf8(lines[i]))
+      return VocabularyError(path, where + "got bytes that are not UTF-8, expected a piece");
     const auto [found, added] = ids.emplace(lines[i], static_cast<int32_t>(i));
     if (added) continue;
     return VocabularyError(
@@ -114,7 +106,7 @@ absl::StatusOr<WordPieceVocabulary> WordPieceVocabulary::Parse(std::string_view 
 }
 
 uint32_t WordPieceVocabulary::AddTrie(const std::vector<Entry>& entries) {
-  // Breadth first, so that children are neighbours: entries [begin, end) share the
+  // Builds the trie breadth first, so that siblings are adjacent: entries [begin, end) share the
   // first `depth` bytes, which lead to `node`.
   struct Open {
     uint32_t node;
@@ -126,7 +118,7 @@ uint32_t WordPieceVocabulary::AddTrie(const std::vector<Entry>& entries) {
   std::deque<Open> open = {{root, 0, entries.size(), 0}};
   for (; !open.empty(); open.pop_front()) {
     auto [node, begin, end, depth] = open.front();
-    // Of those that share these bytes only the first can end here: pieces differ.
+    // Pieces differ, so of the entries that share these bytes only the first can end here.
     if (begin < end && entries[begin].bytes.size() == depth) nodes_[node].id = entries[begin++].id;
     nodes_[node].first_child = static_cast<uint32_t>(nodes_.size());
     while (begin < end) {

@@ -1,4 +1,4 @@
-// The pieces of a WordPiece model (vocab.txt) and how a word is cut into them.
+// The vocabulary of a WordPiece model (vocab.txt) and the division of words into pieces.
 #ifndef BRAID_RETRIEVAL_WORDPIECE_VOCABULARY_H_
 #define BRAID_RETRIEVAL_WORDPIECE_VOCABULARY_H_
 
@@ -12,13 +12,13 @@
 
 namespace braid {
 
-// One piece a line; a piece's id is the number of its line, from 0. Pieces that begin
-// with "##" continue a word. Thread-safe.
+// One piece per line; the id of a piece is its line number, from 0. Pieces that begin with "##"
+// continue a word. Thread-safe.
 class WordPieceVocabulary {
  public:
-  // `path` is for messages. INVALID_ARGUMENT, with the line, for a piece that is empty,
-  // repeated or not UTF-8, for a vocabulary without [UNK], [CLS] or [SEP], and for one
-  // of more than 64 MiB or 2^20 pieces.
+  // Parses a vocab.txt; `path` is for messages. INVALID_ARGUMENT, with the line, for a piece that
+  // is empty, repeated or not UTF-8, for a vocabulary without [UNK], [CLS] or [SEP], and for one of
+  // more than 64 MiB or 2^20 pieces.
   static absl::StatusOr<WordPieceVocabulary> Parse(std::string_view text,
                                                    const std::filesystem::path& path);
 
@@ -26,16 +26,16 @@ class WordPieceVocabulary {
   int32_t unknown_id() const { return unknown_id_; }    // [UNK]
   int32_t classify_id() const { return classify_id_; }  // [CLS]
   int32_t separate_id() const { return separate_id_; }  // [SEP]
-  // XXH3-128 of the text it was read from: 32 hexadecimal digits.
+  // Returns the XXH3-128 of the parsed text: 32 hexadecimal digits.
   const std::string& digest() const { return digest_; }
 
-  // Greedy longest match from the left (arXiv 1609.08144, 1810.04805): appends the ids
-  // of the pieces, or one unknown_id() when some part of the word is no piece.
-  // Requires: `word` is UTF-8.
+  // Appends the ids of the pieces of `word`, which must be UTF-8, by greedy longest match from the
+  // left (arXiv 1609.08144, 1810.04805), or one unknown_id() if no piece matches some part of the
+  // word.
   void AppendPieces(std::string_view word, std::vector<int32_t>* ids) const;
 
  private:
-  // A node of a byte trie; the children of a node are neighbours, by label.
+  // A node of a byte trie; the children of a node are adjacent, sorted by label.
   struct Node {
     uint32_t first_child = 0;
     uint16_t num_children = 0;
@@ -48,7 +48,7 @@ class WordPieceVocabulary {
   };
 
   WordPieceVocabulary() = default;
-  // Adds the trie of `entries`, which are sorted; returns its root.
+  // Adds the trie of `entries`, which must be sorted; returns its root.
   uint32_t AddTrie(const std::vector<Entry>& entries);
   const Node* Child(const Node& node, uint8_t label) const;
 

@@ -1,4 +1,4 @@
-// A bounded number of calls at work: the others wait, holding nothing but their request.
+// A limit on concurrent work: other calls wait and hold only their request.
 //
 //   ASSIGN_OR_RETURN(const WorkSlots::Slot slot, slots.Take(check));
 //   ... work ...
@@ -14,7 +14,7 @@
 
 namespace braid {
 
-// Thread-safe.
+// A semaphore whose wait can be cancelled. Thread-safe.
 class WorkSlots {
  public:
   struct GiveBack {
@@ -24,8 +24,8 @@ class WorkSlots {
 
   explicit WorkSlots(int count) : free_(count) {}
 
-  // Waits for a slot; it is free again when the result goes. Errors: those of `check`,
-  // which is asked twenty times a second.
+  // Waits for a slot, which the destruction of the result releases. Errors: those of `check`, which
+  // is called twenty times a second.
   absl::StatusOr<Slot> Take(const StopCheck& check);
 
  private:

@@ -1,4 +1,4 @@
-// AnalysisService as plain calls.
+// A blocking client of AnalysisService.
 #ifndef BRAID_RPC_ANALYSIS_CLIENT_H_
 #define BRAID_RPC_ANALYSIS_CLIENT_H_
 
@@ -14,6 +14,7 @@ class Channel;
 
 namespace braid {
 
+// Thread-safe. Calls return the errors of the service and of the connection.
 class AnalysisClient {
  public:
   explicit AnalysisClient(std::shared_ptr<grpc::Channel> channel) : channel_(std::move(channel)) {}
@@ -22,19 +23,19 @@ class AnalysisClient {
   absl::StatusOr<v1::ReportResponse> Report(const v1::ReportRequest& request);
   absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request);
   absl::StatusOr<v1::ImportResponse> Import(const v1::ImportRequest& request);
-  // Reports progress and returns the result of the last event.
+  // Calls `on_progress` for every event and returns the result in the last one.
   absl::StatusOr<v1::EvaluationResult> Evaluate(
       const v1::EvaluateRequest& request,
       const std::function<void(const v1::EvaluateEvent&)>& on_progress);
-  // Passes chunks on until the last, or until `on_chunk` returns an error, which is returned.
+  // Calls `on_chunk` for every chunk. Stops at the first error of `on_chunk` and returns it.
   absl::Status ExportMetrics(
       const v1::ExportMetricsRequest& request,
       const std::function<absl::Status(const v1::ExportMetricsChunk&)>& on_chunk);
-  // The same for tasks.
+  // Calls `on_progress` for every event and returns the result in the last one.
   absl::StatusOr<v1::TasksResult> EvaluateTasks(
       const v1::EvaluateTasksRequest& request,
       const std::function<void(const v1::EvaluateTasksEvent&)>& on_progress);
-  // Likewise; the last event has the result and the page.
+  // Calls `on_progress` for every event and returns the last one, which contains result and page.
   absl::StatusOr<v1::AnalyzeRoutingEvent> AnalyzeRouting(
       const v1::AnalyzeRoutingRequest& request,
       const std::function<void(const v1::AnalyzeRoutingEvent&)>& on_progress);

@@ -19,16 +19,17 @@ absl::StatusOr<std::string> CheckToken(const std::string& text, const std::strin
   if (!SplitToken(token).secret.empty() && token.find_first_of(" \t\r\n") == std::string::npos) {
     return token;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(where, ": no token: expected braid_... as `braid token create` printed it"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      where,
+      ": got text that is not a token, expected braid_... as printed by 'braid token create'"));
 }
 
 absl::StatusOr<std::string> ReadTokenFile(const std::filesystem::path& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   struct stat status;
   if (stat(path.c_str(), &status) == 0 && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path.string(), ": others may read this token; chmod 600 it"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        path.string(), ": the token file can be read by other users; run chmod 600 on it"));
   }
   return CheckToken(text, path.string());
 }

@@ -1,5 +1,5 @@
-// Where a client finds its token: never on the command line, which every user of a machine
-// can read.
+// Reads the access token of a client. Tokens are never passed on the command line, which every user
+// of the machine can read.
 #ifndef BRAID_RPC_CLIENT_TOKEN_H_
 #define BRAID_RPC_CLIENT_TOKEN_H_
 
@@ -10,9 +10,10 @@
 
 namespace braid {
 
-// The token in `file`; without one that in $BRAID_TOKEN; without that in `fallback`, if there is
-// such a file. "" when there is none. NOT_FOUND for a missing `file`, FAILED_PRECONDITION for a
-// file that others may read, INVALID_ARGUMENT for what is no token, which is not quoted.
+// Returns the token in `file`; without `file`, the one in $BRAID_TOKEN; without that, the one in
+// `fallback` if that file exists; otherwise "". NOT_FOUND if `file` does not exist,
+// FAILED_PRECONDITION for a file that other users may read, INVALID_ARGUMENT for text that is not a
+// token (which the message does not quote).
 absl::StatusOr<std::string> ReadClientToken(const std::filesystem::path& file,
                                             const std::filesystem::path& fallback);
 

@@ -1,4 +1,4 @@
-// Where the numbered events of one thing (a job, a run) come from.
+// The interface through which event streams read the numbered events of a job or run.
 #ifndef BRAID_RPC_EVENT_SOURCE_H_
 #define BRAID_RPC_EVENT_SOURCE_H_
 
@@ -9,27 +9,28 @@
 
 namespace braid {
 
-// A batch holds no more than this many bytes of events, but at least one event: what is in
-// memory for a reader that has stopped reading.
+// Maximum bytes of events in a batch, except that a batch may contain one larger event. Bounds the
+// memory held for a client that has stopped reading.
 inline constexpr int64_t kEventBatchBytes = 8192;
 
 template <class Event>
 struct EventBatch {
   std::vector<Event> events;
-  // Nothing comes after these.
+  // True if no further event will follow.
   bool last = false;
 };
 
-// Used by one thread at a time.
+// A source of events. Used by one thread at a time.
 template <class Event>
 class EventSource {
  public:
   virtual ~EventSource() = default;
 
-  // Differs from the one before when After may give more. Asked often, so cheap.
+  // Returns a number that changes whenever After may return more events. Called several times a
+  // second, so it must be cheap.
   virtual uint64_t Version() = 0;
 
-  // Events with numbers above `number`, ascending without gap: those that are there, up to
+  // Returns the available events with numbers above `number`, ascending and without gaps, up to
   // about kEventBatchBytes.
   virtual absl::StatusOr<EventBatch<Event>> After(int64_t number) = 0;
 };

@@ -1,4 +1,4 @@
-// Where this program and the ones built beside it are.
+// Paths of programs installed beside this one, and of the home directory.
 #ifndef BRAID_RPC_EXECUTABLE_PATH_H_
 #define BRAID_RPC_EXECUTABLE_PATH_H_
 
@@ -7,10 +7,10 @@
 
 namespace braid {
 
-// The file "<directory of this executable>/<name>".
+// Returns the path "<directory of this executable>/<name>".
 std::filesystem::path SiblingProgram(const std::string& name);
 
-// $BRAID_HOME, or ~/.braid, or ./.braid without a home directory.
+// Returns $BRAID_HOME; without it ~/.braid; without a home directory ./.braid.
 std::filesystem::path DefaultHome();
 
 }  // namespace braid

@@ -1,4 +1,4 @@
-// GenerationService as plain calls.
+// A blocking client of GenerationService.
 #ifndef BRAID_RPC_GENERATION_CLIENT_H_
 #define BRAID_RPC_GENERATION_CLIENT_H_
 
@@ -15,13 +15,14 @@ class Channel;
 
 namespace braid {
 
+// Thread-safe. Calls return the errors of the service and of the connection.
 class GenerationClient {
  public:
   explicit GenerationClient(std::shared_ptr<grpc::Channel> channel)
       : channel_(std::move(channel)) {}
 
-  // Ends the call when `on_event` returns false, and soon after `given_up` (from another thread)
-  // returns true: Cancelled.
+  // Calls `on_event` for every event; stops when it returns false. Returns CANCELLED soon after
+  // `given_up`, which is called from another thread, returns true.
   absl::Status Generate(const v1::GenerateRequest& request,
                         const std::function<bool(const v1::GenerateEvent&)>& on_event,
                         std::function<bool()> given_up = nullptr);

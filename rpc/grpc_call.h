@@ -1,4 +1,4 @@
-// The shape every client call shares: a deadline, and absl::Status out.
+// Client calls with a deadline that return absl::Status.
 #ifndef BRAID_RPC_GRPC_CALL_H_
 #define BRAID_RPC_GRPC_CALL_H_
 
@@ -21,7 +21,7 @@
 namespace braid {
 
 inline constexpr auto kUnaryDeadline = std::chrono::seconds(60);
-// Watches and long computations; a watch can be taken up again by event number.
+// For watches and long computations; a watch can be resumed by event number.
 inline constexpr auto kStreamDeadline = std::chrono::hours(24 * 7);
 
 template <class Request>
@@ -31,7 +31,8 @@ Request WithId(const std::string& id) {
   return request;
 }
 
-// Call<Response>(*stub, &Stub::Method, request)
+// Makes a unary call:
+//   Call<Response>(*stub, &Stub::Method, request)
 template <class Response, class Stub, class Request>
 absl::StatusOr<Response> Call(Stub& stub,
                               grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
@@ -45,7 +46,8 @@ absl::StatusOr<Response> Call(Stub& stub,
   return response;
 }
 
-// Ends a call soon after Ctrl-C, or after `given_up` says so, however long its stream stays silent.
+// Cancels a call soon after Ctrl-C, or after `given_up` returns true, even while its stream is
+// silent. `given_up` is called from a thread of this object.
 class CancelOnInterrupt {
  public:
   explicit CancelOnInterrupt(grpc::ClientContext& context, std::function<bool()> given_up = nullptr)
@@ -61,7 +63,7 @@ class CancelOnInterrupt {
   std::jthread thread_;
 };
 
-// Call for work that takes long; Cancelled on Ctrl-C where it is caught.
+// Makes a unary call for work that takes long. CANCELLED after Ctrl-C if the program catches it.
 template <class Response, class Stub, class Request>
 absl::StatusOr<Response> LongCall(Stub& stub,
                                   grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
@@ -76,9 +78,9 @@ absl::StatusOr<Response> LongCall(Stub& stub,
   return response;
 }
 
-// Reads a server stream to its end or until `on_message` returns false. Cancelled
-// on Ctrl-C where it is caught (rpc/interrupt.h), and when `given_up`, which is asked from another
-// thread.
+// Reads a server stream until its end or until `on_message` returns false. CANCELLED after Ctrl-C
+// if the program catches it (rpc/interrupt.h), and when `given_up`, which is called from another
+// thread, returns true.
 template <class Message, class Stub, class Request>
 absl::Status ReadStream(Stub& stub,
                         std::unique_ptr<grpc::ClientReader<Message>> (Stub::*method)(
@@ -102,20 +104,21 @@ absl::Status ReadStream(Stub& stub,
   return FromGrpc(reader->Finish());
 }
 
-// How long a watch goes on trying to reach a server that has gone away.
+// How long a watch tries to reach a server that is unavailable.
 inline constexpr auto kReconnectFor = std::chrono::seconds(60);
 inline constexpr auto kReconnectPause = std::chrono::milliseconds(200);
 
-// Whether a watch that ended so can be taken up again: the server went away, or ended its calls
-// to go away.
+// Returns whether a watch that ended with this status can be resumed: the server is unavailable, or
+// cancelled its calls to shut down.
 inline bool LostServer(const absl::Status& ended) {
   return absl::IsUnavailable(ended) || absl::IsCancelled(ended);
 }
 
-// ReadStream of numbered events, from `request`'s after_event: when the server goes away the
-// watch is taken up again after the newest event, so `on_event` gets each event once. Gives up
-// when the server is away for `reconnect_for`, however long it had nothing to tell before. A call
-// that lasts half as long had a server: gRPC gives up an attempt to connect within 20 s.
+// Reads a stream of numbered events, starting after the request's after_event. When the server
+// becomes unavailable, the watch is resumed after the newest event, so `on_event` receives every
+// event exactly once. Returns the error once the server has been unavailable for `reconnect_for`;
+// silence of a running server does not count. A call that lasts at least half as long is taken as
+// proof that the server was there, because gRPC abandons an attempt to connect within 20 s.
 template <class Event, class Stub, class Request>
 absl::Status WatchEvents(Stub& stub,
                          std::unique_ptr<grpc::ClientReader<Event>> (Stub::*method)(
@@ -123,24 +126,24 @@ absl::Status WatchEvents(Stub& stub,
                          Request request, const std::function<bool(const Event&)>& on_event,
                          std::chrono::milliseconds reconnect_for = kReconnectFor) {
   using Clock = std::chrono::steady_clock;
-  std::optional<Clock::time_point> lost;  // when the server was first found to be away
+  std::optional<Clock::time_point> lost;  // when the server was first found unavailable
   while (true) {
     const Clock::time_point called = Clock::now();
-    bool told = false;
+    bool received = false;
     const absl::Status ended = ReadStream<Event>(
         stub, method, request, std::function<bool(const Event&)>([&](const Event& event) {
-          told = true;
+          received = true;
           request.set_after_event(event.number());
           return on_event(event);
         }));
     const Clock::time_point now = Clock::now();
-    if (!lost || told || now - called > reconnect_for / 2) lost = now;
+    if (!lost || received || now - called > reconnect_for / 2) lost = now;
     if (!LostServer(ended) || Interrupted() || now - *lost > reconnect_for) return ended;
     std::this_thread::sleep_for(kReconnectPause);
   }
 }
 
-// All pages of a list, as one.
+// Returns all pages of a list, merged into one response.
 template <class Response, class Stub, class Request>
 absl::StatusOr<Response> AllPages(Stub& stub,
                                   grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,

@@ -1,5 +1,5 @@
-// What every call of a client carries besides its request: the token, and a request id that
-// errors of the call name.
+// Metadata that a client adds to every call: the access token, and a request id that errors of the
+// call mention.
 #ifndef BRAID_RPC_GRPC_CALL_IDENTITY_H_
 #define BRAID_RPC_GRPC_CALL_IDENTITY_H_
 
@@ -11,8 +11,9 @@
 
 namespace braid {
 
-// For CreateCustomChannelWithInterceptors. `token` may be empty. (Call credentials would do for
-// TLS alone; gRPC refuses them on a channel without, such as loopback.)
+// Returns interceptors for CreateCustomChannelWithInterceptors. `token` may be empty. (Call
+// credentials would be the usual way, but gRPC refuses them on channels without TLS, such as
+// loopback.)
 std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> CallIdentity(
     std::string token);
 

@@ -1,10 +1,9 @@
 #include "rpc/grpc_caller.h"
 
-#include <cstdint>
-#include <cstdio>
 #include <optional>
-#include <random>
 #include <string_view>
+
+#include "base/random_id.h"
 
 namespace braid {
 namespace {
@@ -13,19 +12,9 @@ constexpr char kKey[] = "braid-caller";
 constexpr std::string_view kOperator = "operator:";
 constexpr std::string_view kOther = "other:";
 
-// 128 random bits in hexadecimal and a colon.
+// Returns 128 random bits in hexadecimal and a colon, the same during the whole process.
 const std::string& ProcessSecret() {
-  static const std::string* const secret = [] {
-    std::random_device random;
-    auto* const digits = new std::string;
-    for (int i = 0; i < 4; ++i) {
-      char word[9];
-      std::snprintf(word, sizeof word, "%08x", static_cast<unsigned>(random()));
-      *digits += word;
-    }
-    *digits += ':';
-    return digits;
-  }();
+  static const auto* const secret = new std::string(RandomId(32) + ":");
   return *secret;
 }
 
@@ -34,7 +23,7 @@ struct Passed {
   bool is_operator = false;
 };
 
-// nullopt unless this process has passed a caller on.
+// Returns the caller that the gate of this process attached; nullopt if there is none.
 std::optional<Passed> PassedCaller(const grpc::ServerContextBase& context) {
   const auto [begin, end] = context.client_metadata().equal_range(kKey);
   for (auto entry = begin; entry != end; ++entry) {

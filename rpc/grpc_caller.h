@@ -1,9 +1,9 @@
-// Who a call comes from. The gate in front of the services (server/access/grpc_gate.h)
-// establishes it and passes it on with every call that it lets through.
+// The identity of a caller. The gate in front of the services (server/access/grpc_gate.h)
+// establishes it and attaches it to every call that it lets through.
 //
-// It travels as metadata of the one call, not in the connection's AuthContext, which all calls
-// of a connection share. What names it is a secret of this process, so a client that reaches a
-// service past the gate cannot claim to be anybody.
+// It is metadata of the single call, not part of the connection's AuthContext, which all calls of a
+// connection share. The metadata contains a secret of this process, so a client that reaches a
+// service without passing the gate cannot forge it.
 #ifndef BRAID_RPC_GRPC_CALLER_H_
 #define BRAID_RPC_GRPC_CALLER_H_
 
@@ -16,19 +16,20 @@
 
 namespace braid {
 
-// The name of the caller: of quotas, of who submitted what, and of the log. "local" where
-// nobody is asked for a name: in the same process, and on loopback without tokens.
+// Returns the name of the caller, used for quotas, ownership and logs. "local" for callers without
+// a name: those in the same process, and on loopback without tokens.
 std::string PrincipalOf(const grpc::ServerContextBase& context);
 
-// Whether the caller may change what belongs to `owner`: its own, and everybody's in the role of
-// operator, which callers without a name have.
+// Returns whether the caller may change what belongs to `owner`: callers may change their own jobs
+// and runs; operators, and callers without a name, those of all users.
 bool MayManage(const grpc::ServerContextBase& context, const std::string& owner);
 
-// PermissionDenied, with who asked and whose `what` ("job-000001") is, unless MayManage.
+// Returns PERMISSION_DENIED unless MayManage; the message names the caller, the owner and `what`
+// ("job-000001").
 absl::Status CheckMayManage(const grpc::ServerContextBase& context, const std::string& what,
                             const std::string& owner);
 
-// For calls within this process: makes `name` the caller that the functions above see.
+// Sets the caller that the functions above return, for calls within this process.
 void SetCaller(const std::string& name, bool is_operator, grpc::ClientContext* context);
 
 }  // namespace braid

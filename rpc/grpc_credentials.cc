@@ -32,7 +32,7 @@ absl::Status CheckPlaintext(const std::string& address, bool insecure) {
   return absl::InvalidArgumentError(
       absl::StrCat(address,
                    " is not a loopback address: give --tls-certificate, --tls-key and --tls-ca, or "
-                   "--insecure to send everything in the clear"));
+                   "--insecure to send everything unencrypted"));
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ absl::Status CheckAddress(const std::string& address) {
 bool IsLoopback(const std::string& address) {
   const std::string host = address.substr(0, address.rfind(':'));
   if (host == "localhost" || host == "[::1]") return true;
-  // A name such as 127.example.org is anybody's.
+  // Only addresses count: anyone may register a name such as 127.example.org.
   in_addr parsed = {};
   return inet_pton(AF_INET, host.c_str(), &parsed) == 1 &&
          (ntohl(parsed.s_addr) >> 24) == IN_LOOPBACKNET;

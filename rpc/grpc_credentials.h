@@ -1,5 +1,5 @@
-// Transport security: loopback needs none, any other address mutual TLS or an
-// explicit decision to do without.
+// Transport security: loopback needs none; any other address needs mutual TLS or an explicit
+// decision to do without.
 #ifndef BRAID_RPC_GRPC_CREDENTIALS_H_
 #define BRAID_RPC_GRPC_CREDENTIALS_H_
 
@@ -14,7 +14,7 @@
 
 namespace braid {
 
-// InvalidArgument unless `address` is HOST:PORT with a port in 0..65535.
+// Returns INVALID_ARGUMENT unless `address` is HOST:PORT with a port from 0 to 65535.
 absl::Status CheckAddress(const std::string& address);
 bool IsLoopback(const std::string& address);
 

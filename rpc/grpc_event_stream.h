@@ -6,12 +6,20 @@
 //     return streams.Watch(context, request->id(), request->after_event());
 //   }
 //
-// A stream is a cursor (the number of the newest event its client was sent) and at most one batch,
-// of which one event is on its way. The next is read when the transport has taken the one before,
-// so a client that never reads costs its batch and HTTP/2's window, and one that has read
-// everything costs its call. One thread reads for all streams; it looks once a poll interval, or
-// when told, at each source that has streams, and only streams whose source has changed are
-// touched. Sources take turns, so that ten thousand watchers of one delay no watcher of another.
+// A stream is a cursor (the number of the newest event sent to its client) and at most one batch,
+// of which one event is being written. The next event is written when the transport has accepted
+// the previous one, so a client that never reads costs one batch and the HTTP/2 window, and a
+// client that has read everything costs only its call.
+//
+// One thread reads for all streams. At every poll interval, or when notified, it asks each source
+// with streams for its version, and visits only the streams whose source has changed. Streams wait
+// in one queue per topic (source), and the topics take turns, so ten thousand watchers of one run
+// do not delay a watcher of another.
+//
+// Threads: gRPC's threads call the callbacks of Stream, which write the rest of a batch, then set
+// flags under mutex_ and queue the stream; thread_ makes all other decisions. The invariant that
+// makes the cursor safe without a lock: while a write is in progress (`writing`) the cursor belongs
+// to OnWriteDone, otherwise to thread_.
 #ifndef BRAID_RPC_GRPC_EVENT_STREAM_H_
 #define BRAID_RPC_GRPC_EVENT_STREAM_H_
 
@@ -42,18 +50,18 @@
 namespace braid {
 
 struct EventStreamOptions {
-  // How often sources are looked at without being told to.
+  // Time between polls of the sources without notification.
   std::chrono::milliseconds poll_interval{200};
-  // Streams of one principal at a time; 0: no limit.
+  // Maximum concurrent streams per principal; 0: no limit.
   int64_t max_per_principal = 0;
 };
 
-// Thread-safe. Destroy it after the server is shut down.
+// Thread-safe. Must be destroyed after the server was shut down.
 template <class Event>
 class EventStreams {
  public:
   using Source = EventSource<Event>;
-  // Opens the events of the thing with this id; its error is what the client gets.
+  // Opens the events of the job or run with this id; its error ends the stream.
   using Opener = std::function<absl::StatusOr<std::unique_ptr<Source>>(const std::string& id)>;
 
   EventStreams(Opener open, const EventStreamOptions& options)
@@ -64,13 +72,13 @@ class EventStreams {
         thread_([this] { Loop(); }) {}
   ~EventStreams();
 
-  // Streams the events after `number` until the source's last one. Ends with the opener's
-  // error, with INVALID_ARGUMENT for a negative number, with RESOURCE_EXHAUSTED over the
-  // principal's limit, and with what a read gives.
+  // Streams the events after `number` until the source's last one. The stream ends with the
+  // opener's error, INVALID_ARGUMENT for a negative number, RESOURCE_EXHAUSTED above the
+  // principal's limit, or the error of a read.
   grpc::ServerWriteReactor<Event>* Watch(grpc::CallbackServerContext* context,
                                          const std::string& id, int64_t number);
 
-  // A source may have changed: look now.
+  // Polls the sources now. Call it when a source may have changed.
   void Notify();
 
  private:
@@ -84,22 +92,22 @@ class EventStreams {
     std::unique_ptr<Source> source;
     uint64_t version = 0;
     int64_t num_streams = 0;
-    std::unordered_set<StreamPtr> idle;  // have everything
-    std::deque<StreamPtr> pending;       // wait for their turn
-    // The newest batch: watchers that stand at the same number share it.
+    std::unordered_set<StreamPtr> idle;  // have received everything
+    std::deque<StreamPtr> pending;       // wait to be advanced
+    // The newest batch, shared by the streams with the same cursor.
     std::shared_ptr<const Batch> batch;
     int64_t batch_after = -1;
   };
 
-  // Streams of a topic that get their turn before those of the next.
+  // Streams of a topic that are advanced before those of the next topic.
   static constexpr int kTurn = 16;
 
-  // Called by streams, from gRPC's threads.
+  // Called by streams from gRPC's threads.
   void Wrote(const StreamPtr& stream, bool ok, bool last);
   void Cancelled(const StreamPtr& stream);
   void Queue(const StreamPtr& stream);  // with mutex_ held
 
-  // The thread's.
+  // Called by thread_ only.
   void Loop();
   bool WaitForWork(std::vector<StreamPtr>* ready);
   void Arrive(const StreamPtr& stream);
@@ -110,27 +118,27 @@ class EventStreams {
   absl::StatusOr<std::shared_ptr<const Batch>> Read(Topic& topic, int64_t after);
   void End(const StreamPtr& stream, const absl::Status& status);
 
-  // A place among the principal's streams, for one after event `number`.
+  // Takes a place in the principal's quota for a stream after event `number`.
   absl::StatusOr<PrincipalQuota::Place> Admit(const std::string& principal, int64_t number);
 
   const Opener open_;
   const std::chrono::milliseconds poll_interval_;
   PrincipalQuota quota_;
 
-  // The thread's.
+  // Accessed by thread_ only.
   std::map<std::string, Topic> topics_;
   Clock::time_point next_poll_{};
   bool has_pending_ = false;
 
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards the three members after wake_
   std::condition_variable wake_;
   std::vector<StreamPtr> ready_;
   bool notified_ = false;
   bool ending_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // declared last because it uses the other members
 };
 
-// One call. Keeps itself alive until gRPC is done with it.
+// One call. Owns itself (self_) until gRPC calls OnDone.
 template <class Event>
 class EventStreams<Event>::Stream final : public grpc::ServerWriteReactor<Event>,
                                           public std::enable_shared_from_this<Stream> {
@@ -140,7 +148,7 @@ class EventStreams<Event>::Stream final : public grpc::ServerWriteReactor<Event>
 
   void KeepAlive() { self_ = this->shared_from_this(); }
 
-  // Sends a batch that is not empty.
+  // Starts to write a batch, which must not be empty.
   void Send(std::shared_ptr<const Batch> batch) {
     batch_ = std::move(batch);
     next_ = 0;
@@ -160,18 +168,18 @@ class EventStreams<Event>::Stream final : public grpc::ServerWriteReactor<Event>
   void OnDone() override { std::exchange(self_, nullptr).reset(); }
 
   const std::string id;
-  // Until it ends.
+  // Held until the stream ends.
   PrincipalQuota::Place place;
-  // The thread's, and OnWriteDone's while a write is on its way.
+  // Accessed by OnWriteDone while a write is in progress, otherwise by thread_.
   int64_t cursor;
-  // The thread's.
+  // Accessed by thread_ only.
   Topic* topic = nullptr;
   bool ended = false;
   // Guarded by the owner's mutex.
   bool queued = false;
   bool writing = false;
-  bool gone = false;      // the client
-  bool complete = false;  // the last event is sent
+  bool gone = false;      // the client disconnected
+  bool complete = false;  // the last event was written
 
  private:
   EventStreams* const owner_;
@@ -193,7 +201,7 @@ EventStreams<Event>::~EventStreams() {
 template <class Event>
 grpc::ServerWriteReactor<Event>* EventStreams<Event>::Watch(grpc::CallbackServerContext* context,
                                                             const std::string& id, int64_t number) {
-  // There is a number after it, for sources to count with.
+  // Leaves room for sources to add one without overflow.
   const int64_t after = std::min(number, std::numeric_limits<int64_t>::max() - 1);
   const auto stream = std::make_shared<Stream>(this, id, after);
   stream->KeepAlive();
@@ -204,7 +212,7 @@ grpc::ServerWriteReactor<Event>* EventStreams<Event>::Watch(grpc::CallbackServer
     return stream.get();
   }
   stream->place = *std::move(place);
-  // So that a client knows that it watches, though nothing happens.
+  // Lets clients detect that the watch has started before the first event occurs.
   stream->StartSendInitialMetadata();
   std::lock_guard lock(mutex_);
   Queue(stream);
@@ -264,7 +272,7 @@ void EventStreams<Event>::Loop() {
   }
 }
 
-// False when this is being destroyed.
+// Blocks until there is something to do; returns false when this object is being destroyed.
 template <class Event>
 bool EventStreams<Event>::WaitForWork(std::vector<StreamPtr>* ready) {
   const auto has_work = [this] { return ending_ || notified_ || !ready_.empty(); };
@@ -282,7 +290,7 @@ bool EventStreams<Event>::WaitForWork(std::vector<StreamPtr>* ready) {
   return !ending_;
 }
 
-// A stream is new, has sent a batch, or lost its client.
+// Handles a stream that is new, has written a batch, or has lost its client.
 template <class Event>
 void EventStreams<Event>::Arrive(const StreamPtr& stream) {
   bool gone = false, complete = false;
@@ -292,7 +300,7 @@ void EventStreams<Event>::Arrive(const StreamPtr& stream) {
     gone = stream->gone;
     complete = stream->complete;
   }
-  if (gone) return End(stream, absl::CancelledError("the client is gone"));
+  if (gone) return End(stream, absl::CancelledError("the client disconnected"));
   if (complete) return End(stream, absl::OkStatus());
   if (const absl::Status joined = Join(stream); !joined.ok()) return End(stream, joined);
   stream->topic->pending.push_back(stream);
@@ -311,7 +319,7 @@ absl::Status EventStreams<Event>::Join(const StreamPtr& stream) {
   }
   stream->topic = &found->second;
   ++stream->topic->num_streams;
-  // What the others were given last may be old by now.
+  // The batch shared by the other streams is stale if the source has changed since.
   if (found->second.source->Version() != found->second.version) found->second.batch.reset();
   return absl::OkStatus();
 }

@@ -1,5 +1,4 @@
-// How the two ends of a connection notice that the other is gone, and what one connection may
-// have of a server.
+// Detection of broken connections, and limits for each connection.
 #ifndef BRAID_RPC_GRPC_KEEPALIVE_H_
 #define BRAID_RPC_GRPC_KEEPALIVE_H_
 
@@ -9,16 +8,16 @@ class ServerBuilder;
 
 namespace braid {
 
-// Of a connection with calls: a ping after this long without data, and the wait for its answer.
+// Idle time after which a connection with calls is pinged, and the time to wait for the answer.
 inline constexpr int kKeepaliveTimeMs = 30'000;
 inline constexpr int kKeepaliveTimeoutMs = 20'000;
 
-// Calls of one connection at a time; further ones wait at the client.
+// Maximum concurrent calls of one connection; further calls wait at the client.
 inline constexpr int kMaxConcurrentStreams = 1024;
 
-// Pings clients, accepts their pings of kKeepaliveTimeMs, and limits streams. A client that is cut
-// off, or has stopped reading its socket, is gone after at most the sum of the two times, and
-// with it what its calls hold.
+// Makes a server ping its clients, accept their pings every kKeepaliveTimeMs, and limit streams.
+// The calls of a client that is disconnected, or has stopped reading its socket, end after at most
+// the sum of the two times and release what they hold.
 void SetConnectionLimits(grpc::ServerBuilder* builder);
 
 }  // namespace braid

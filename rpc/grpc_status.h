@@ -1,5 +1,5 @@
-// The one place where absl::Status and grpc::Status meet. Codes have the same
-// numbers in both; messages are kept.
+// Conversion between absl::Status and grpc::Status. Codes have the same numbers in both; messages
+// are kept.
 #ifndef BRAID_RPC_GRPC_STATUS_H_
 #define BRAID_RPC_GRPC_STATUS_H_
 

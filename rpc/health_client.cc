@@ -32,7 +32,7 @@ std::string BytesOf(const grpc::ByteBuffer& buffer) {
 
 }  // namespace
 
-// Debian ships no generated code of the protocol; its two messages are these few bytes.
+// Debian ships no generated code of the protocol, so its two small messages are encoded by hand.
 absl::Status HealthClient::Check() {
   grpc::GenericStub stub(channel_);
   grpc::ClientContext context;
@@ -45,7 +45,8 @@ absl::Status HealthClient::Check() {
                  [&](grpc::Status status) { answer.set_value(std::move(status)); });
   RETURN_IF_ERROR(FromGrpc(answer.get_future().get()));
   if (BytesOf(response) == kServing) return absl::OkStatus();
-  return absl::FailedPreconditionError("health: got another status, expected SERVING");
+  return absl::FailedPreconditionError(
+      "health check: got a status other than SERVING; the server may be shutting down");
 }
 
 }  // namespace braid

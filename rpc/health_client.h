@@ -1,4 +1,4 @@
-// grpc.health.v1.Health of a braidd.
+// A client of the health service of a braidd (grpc.health.v1.Health).
 #ifndef BRAID_RPC_HEALTH_CLIENT_H_
 #define BRAID_RPC_HEALTH_CLIENT_H_
 
@@ -17,8 +17,8 @@ class HealthClient {
  public:
   explicit HealthClient(std::shared_ptr<grpc::Channel> channel) : channel_(std::move(channel)) {}
 
-  // OK when all services of the server are SERVING; FailedPrecondition when they are not, for
-  // example while it shuts down; otherwise the error of the call.
+  // Returns OK if all services of the server are SERVING, FAILED_PRECONDITION if they are not, for
+  // example while the server shuts down; otherwise the error of the call.
   absl::Status Check();
 
  private:

@@ -1,4 +1,4 @@
-// PipelineService as plain calls.
+// A blocking client of PipelineService.
 #ifndef BRAID_RPC_PIPELINE_CLIENT_H_
 #define BRAID_RPC_PIPELINE_CLIENT_H_
 
@@ -15,6 +15,7 @@ class Channel;
 
 namespace braid {
 
+// Thread-safe. Calls return the errors of the service and of the connection.
 class PipelineClient {
  public:
   explicit PipelineClient(std::shared_ptr<grpc::Channel> channel) : channel_(std::move(channel)) {}
@@ -28,11 +29,11 @@ class PipelineClient {
       const v1::ExplainInstancesRequest& request);
   absl::StatusOr<v1::ExplainDocumentResponse> ExplainDocument(
       const v1::ExplainDocumentRequest& request);
-  // Calls `on_event` for every event until the job ends; false stops watching. Outlives
+  // Calls `on_event` for every event until the job ends or it returns false. Continues after
   // restarts of the server.
   absl::Status WatchJob(const std::string& id,
                         const std::function<bool(const v1::JobEvent&)>& on_event);
-  // Reports progress and returns the result of the last event.
+  // Calls `on_progress` for every event and returns the result in the last one.
   absl::StatusOr<v1::CorpusDescription> DescribeCorpus(
       const v1::DescribeCorpusRequest& request,
       const std::function<void(const v1::DescribeCorpusEvent&)>& on_progress);

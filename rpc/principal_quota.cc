@@ -9,7 +9,7 @@
 namespace braid {
 
 struct PrincipalQuota::Places {
-  void GiveBack(const std::string& principal) {
+  void Release(const std::string& principal) {
     const std::lock_guard lock(mutex);
     const auto found = taken.find(principal);
     if (--found->second == 0) taken.erase(found);
@@ -34,7 +34,7 @@ absl::StatusOr<PrincipalQuota::Place> PrincipalQuota::Take(const std::string& pr
         what_, " of ", principal, ": ", taken, " are open, the limit is ", limit_, "; ", hint_));
   }
   places_->taken[principal] = taken + 1;
-  return Place(nullptr, [places = places_, principal](void*) { places->GiveBack(principal); });
+  return Place(nullptr, [places = places_, principal](void*) { places->Release(principal); });
 }
 
 }  // namespace braid

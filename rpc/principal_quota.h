@@ -1,4 +1,4 @@
-// How much of something each principal has at a time.
+// Limits on how much of a resource each principal may use at a time.
 #ifndef BRAID_RPC_PRINCIPAL_QUOTA_H_
 #define BRAID_RPC_PRINCIPAL_QUOTA_H_
 
@@ -10,16 +10,17 @@
 
 namespace braid {
 
-// Thread-safe.
+// Counts places per principal. Thread-safe.
 class PrincipalQuota {
  public:
-  // Given back when it goes; it may outlive the quota.
+  // A place in use; its destruction releases it. It may outlive the quota.
   using Place = std::shared_ptr<void>;
 
-  // `limit` of each principal; 0: none. `what` and `hint` stand in the error.
+  // Allows `limit` places per principal; 0: no limit. `what` names the resource and `hint` the
+  // remedy in the error.
   PrincipalQuota(std::string what, int64_t limit, std::string hint);
 
-  // RESOURCE_EXHAUSTED at the limit, with what is used, the limit and the hint.
+  // Takes a place. RESOURCE_EXHAUSTED at the limit, with the places in use, the limit and the hint.
   absl::StatusOr<Place> Take(const std::string& principal);
 
  private:

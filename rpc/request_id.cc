@@ -1,10 +1,9 @@
 #include "rpc/request_id.h"
 
 #include <algorithm>
-#include <random>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_format.h"
+#include "base/random_id.h"
 
 namespace braid {
 namespace {
@@ -22,12 +21,6 @@ bool IsRequestId(std::string_view text) {
   return !text.empty() && text.size() <= kMaxBytes && std::ranges::all_of(text, IsIdCharacter);
 }
 
-std::string NewCallId() {
-  thread_local std::mt19937_64 generator{[] {
-    std::random_device device;
-    return (uint64_t{device()} << 32) | device();
-  }()};
-  return absl::StrFormat("%016x", generator());
-}
+std::string NewCallId() { return RandomId(16); }
 
 }  // namespace braid

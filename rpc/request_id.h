@@ -1,4 +1,4 @@
-// The name of one call in logs, errors and metadata, on both sides.
+// Identifiers of single calls, for logs, errors and metadata on both sides.
 #ifndef BRAID_RPC_REQUEST_ID_H_
 #define BRAID_RPC_REQUEST_ID_H_
 
@@ -7,13 +7,13 @@
 
 namespace braid {
 
-// Of the client's metadata, and of the server's trailing metadata.
+// Key of the id in the metadata of the client and in the trailing metadata of the server.
 inline constexpr char kRequestIdKey[] = "x-request-id";
 
-// 1 to 64 letters, digits, ".", "_" and "-".
+// Returns whether `text` is a valid id: 1 to 64 letters, digits, ".", "_" and "-".
 bool IsRequestId(std::string_view text);
 
-// 16 random hexadecimal digits.
+// Returns 16 random hexadecimal digits.
 std::string NewCallId();
 
 }  // namespace braid

@@ -1,4 +1,5 @@
-// Waits for a service that is away for a moment, such as one that is being restarted.
+// Retries of calls to a service that is unavailable for a short time, for example while it
+// restarts.
 //
 //   ServicePatience patience(kServicePatience);
 //   absl::Status ended = Ask();
@@ -13,22 +14,22 @@
 
 namespace braid {
 
-// How long a service may be away while an experiment has runs or scorings that it can go on with.
+// How long an experiment with runs in progress waits for an unavailable service.
 inline constexpr std::chrono::milliseconds kServicePatience = std::chrono::minutes(5);
-// What progress says meanwhile.
-inline constexpr char kServiceAwayText[] = "the service is away; waiting for it";
+// Progress message during the wait.
+inline constexpr char kServiceAwayText[] = "the service is unavailable; waiting for it";
 
-// Not thread-safe.
+// Decides whether a failed call should be repeated. Not thread-safe.
 class ServicePatience {
  public:
   explicit ServicePatience(std::chrono::milliseconds limit) : limit_(limit) {}
 
-  // Whether the last call lost the service.
+  // Returns whether the last call failed because the service was unavailable.
   bool is_lost() const { return is_lost_; }
 
-  // Whether to ask again after a call that ended so: the service was lost (LostServer), and of the
-  // calls in a row that lost it the first ended less than the limit ago. Any other ending is an
-  // answer.
+  // Returns whether a call that ended with this status should be repeated: the service was
+  // unavailable (LostServer), and less than the limit has passed since the first of the consecutive
+  // calls that found it so.
   bool Waits(const absl::Status& ended) {
     const auto now = std::chrono::steady_clock::now();
     if (!is_lost_) lost_at_ = now;
@@ -39,7 +40,7 @@ class ServicePatience {
  private:
   const std::chrono::milliseconds limit_;
   bool is_lost_ = false;
-  // When the first call in a row was lost.
+  // When the first of the consecutive failed calls ended.
   std::chrono::steady_clock::time_point lost_at_ = {};
 };
 

@@ -1,4 +1,4 @@
-// TrainingService as plain calls.
+// A blocking client of TrainingService.
 #ifndef BRAID_RPC_TRAINING_CLIENT_H_
 #define BRAID_RPC_TRAINING_CLIENT_H_
 
@@ -15,6 +15,7 @@ class Channel;
 
 namespace braid {
 
+// Thread-safe. Calls return the errors of the service and of the connection.
 class TrainingClient {
  public:
   explicit TrainingClient(std::shared_ptr<grpc::Channel> channel) : channel_(std::move(channel)) {}
@@ -24,8 +25,8 @@ class TrainingClient {
   absl::StatusOr<v1::ListRunsResponse> ListRuns();
   absl::StatusOr<v1::Run> StopRun(const std::string& id);
   absl::StatusOr<v1::Run> ResumeRun(const std::string& id);
-  // Calls `on_event` for every event with a greater number than `after_event` until the run
-  // ends; false stops watching. Outlives restarts of the server.
+  // Calls `on_event` for every event with a number above `after_event` until the run ends or it
+  // returns false. Continues after restarts of the server.
   absl::Status WatchRun(const std::string& id,
                         const std::function<bool(const v1::RunEvent&)>& on_event,
                         int64_t after_event = 0);

@@ -4,10 +4,8 @@
 #include <sched.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <random>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -15,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/blas_core.h"
+#include "base/random_id.h"
 #include "base/status_macros.h"
 #include "runs/process_identity.h"
 
@@ -80,10 +79,8 @@ double FileClockOffset(const std::filesystem::path& file, int64_t written_at) {
 
 absl::StatusOr<std::filesystem::path> ProbeFolder(Communicator& ranks,
                                                   const std::filesystem::path& shared) {
-  ASSIGN_OR_RETURN(
-      const std::string name,
-      BroadcastText(ranks, absl::StrCat("doctor-", std::random_device()(), "-", WallNanoseconds()),
-                    0));
+  ASSIGN_OR_RETURN(const std::string name,
+                   BroadcastText(ranks, absl::StrCat("doctor-", RandomId(16)), 0));
   return shared / name;
 }
 

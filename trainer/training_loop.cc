@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/check.h"
+#include "base/random_id.h"
 #include "base/status_macros.h"
 #include "model/config/model_config.h"
 #include "model/kernels/phase_times.h"
@@ -28,10 +27,7 @@ namespace {
 constexpr double kSecondsBetweenLines = 10;
 
 // Returns a name that differs between processes on all hosts.
-std::string NewAttempt() {
-  std::random_device entropy;
-  return absl::StrFormat("%08x%08x", entropy(), entropy());
-}
+std::string NewAttempt() { return RandomId(16); }
 
 Schedule ScheduleOf(const v1::RunSpec& spec) {
   const double warmup = spec.optimizer().warmup_fraction() * static_cast<double>(spec.num_steps());

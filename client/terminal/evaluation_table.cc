@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/utf8.h"
 #include "client/terminal/tables.h"
 #include "client/terminal/terminal_text.h"
 
@@ -33,9 +34,7 @@ struct EvaluationRow {
 };
 
 // Characters of UTF-8, each taken to be a column wide.
-size_t Columns(std::string_view text) {
-  return std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; });
-}
+size_t Columns(std::string_view text) { return static_cast<size_t>(CountCharacters(text)); }
 
 std::string Spaces(size_t count) { return std::string(count, ' '); }
 
@@ -44,7 +43,7 @@ std::string ShortLabel(const std::string& label) {
   if (Columns(label) <= kMaxLabelColumns) return ClipColumns(label, kMaxLabelColumns);
   constexpr size_t kFront = kMaxLabelColumns / 2;
   size_t back = label.size(), kept = 0;
-  while (kept < kMaxLabelColumns - kFront - 1) kept += (label[--back] & 0xC0) != 0x80;
+  while (kept < kMaxLabelColumns - kFront - 1) kept += !IsContinuationByte(label[--back]);
   return ClipColumns(label, kFront) + "~" + ClipColumns(label.substr(back), kMaxLabelColumns);
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/utf8.h"
 #include "client/terminal/terminal_text.h"
 
 namespace braid {
@@ -57,8 +58,7 @@ double LargestWeight(const v1::RoutingAnalysis& analysis) {
 // Text of `columns` columns.
 std::string Padded(std::string_view text, int columns) {
   std::string clipped = ClipColumns(text, columns);
-  const auto used = std::ranges::count_if(
-      clipped, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });
+  const int64_t used = CountCharacters(clipped);
   return clipped.append(static_cast<size_t>(std::max<int64_t>(0, columns - used)), ' ');
 }
 

@@ -12,17 +12,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/utf8.h"
 
 namespace braid {
 namespace {
 
 constexpr int kNumBlocks = static_cast<int>(kBlocks.size());
 
-bool ContinuesCharacter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
-
-int NumColumns(const std::string& text) {
-  return static_cast<int>(text.size() - std::ranges::count_if(text, ContinuesCharacter));
-}
+int NumColumns(const std::string& text) { return static_cast<int>(CountCharacters(text)); }
 
 bool IsControl(char byte) { return static_cast<unsigned char>(byte) < 0x20 || byte == 0x7F; }
 
@@ -63,7 +60,7 @@ std::string PrintableText(std::string_view text) {
   std::string printable;
   for (size_t begin = 0, end; begin < text.size(); begin = end) {
     end = begin + 1;
-    while (end < text.size() && ContinuesCharacter(text[end])) ++end;
+    while (end < text.size() && IsContinuationByte(text[end])) ++end;
     const std::string_view character = text.substr(begin, end - begin);
     const char first = character.front();
     const bool bad =
@@ -93,7 +90,7 @@ std::string ShellText(const std::vector<std::string>& arguments) {
 std::string ClipColumns(std::string_view text, int columns) {
   std::string clipped;
   for (const char byte : text) {
-    if (!ContinuesCharacter(byte) && columns-- <= 0) break;
+    if (!IsContinuationByte(byte) && columns-- <= 0) break;
     clipped.push_back(IsControl(byte) ? '?' : byte);
   }
   return clipped;

@@ -5,19 +5,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/file_error.h"
+#include "base/random_id.h"
 #include "base/status_macros.h"
 #include "control/supervision/child_program.h"
 #include "control/supervision/run_process.h"
@@ -82,10 +80,7 @@ absl::StatusOr<LaunchCommand> ReadLaunchCommand(const RunDirectory& run) {
   return command;
 }
 
-std::string NewNonce() {
-  std::random_device entropy;
-  return absl::StrFormat("%08x%08x", entropy(), entropy());
-}
+std::string NewNonce() { return RandomId(16); }
 
 absl::StatusOr<AttemptProcess> AttemptProcess::Start(const RunDirectory& run,
                                                      const LaunchCommand& command,

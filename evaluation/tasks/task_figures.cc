@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/utf8.h"
 #include "evaluation/statistics/bootstrap.h"
 #include "evaluation/tasks/answer_text.h"
 #include "evaluation/tasks/task_spec.h"
@@ -73,10 +74,6 @@ v1::TaskMetric PositiveF1(const LoadedTask& task, std::span<const ExampleAnswer>
 }
 
 }  // namespace
-
-int64_t CountCharacters(absl::string_view text) {
-  return std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; });
-}
 
 int PredictedChoice(v1::TaskFigure figure, const ExampleAnswer& answer,
                     std::span<const std::string> continuations) {

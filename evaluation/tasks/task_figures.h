@@ -18,9 +18,6 @@ namespace braid {
 int PredictedChoice(v1::TaskFigure figure, const ExampleAnswer& answer,
                     std::span<const std::string> continuations);
 
-// Returns the number of characters of valid UTF-8.
-int64_t CountCharacters(absl::string_view text);
-
 // Returns the figures in the order of the specification, with intervals by a bootstrap over the
 // answers.
 std::vector<v1::TaskMetric> TaskFigures(const LoadedTask& task,

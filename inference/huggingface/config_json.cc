@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/json_fields.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "model/config/model_config.h"
@@ -48,61 +49,15 @@ void AddRouting(const v1::RoutingConfig& routing, nlohmann::ordered_json* json) 
       std::vector<int32_t>(routing.moe_layers().begin(), routing.moe_layers().end());
 }
 
-// Reads fields. Records the first problem and returns defaults from then on.
-class Fields {
- public:
-  Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {}
-
-  // Null counts as absent, as in Python.
-  bool Has(const char* field) const { return object_.contains(field) && !object_[field].is_null(); }
-
-  int32_t Integer(const char* field, std::optional<int32_t> fallback = std::nullopt) {
-    if (!Has(field) && fallback.has_value()) return *fallback;
-    const bool good = Has(field) && object_[field].is_number_integer() &&
-                      object_[field] >= int64_t{0} && object_[field] <= int64_t{INT32_MAX};
-    return good ? object_[field].get<int32_t>() : (Refuse(field, "a non-negative integer"), 0);
-  }
-
-  double Number(const char* field, double fallback) {
-    if (!Has(field)) return fallback;
-    return object_[field].is_number() ? object_[field].get<double>()
-                                      : (Refuse(field, "a number"), fallback);
-  }
-
-  bool Flag(const char* field) {
-    if (!Has(field)) return false;
-    return object_[field].is_boolean() ? object_[field].get<bool>()
-                                       : (Refuse(field, "true or false"), false);
-  }
-
-  std::string Text(const char* field, const std::string& fallback) {
-    if (!Has(field)) return fallback;
-    return object_[field].is_string() ? object_[field].get<std::string>()
-                                      : (Refuse(field, "a string"), fallback);
-  }
-
-  void Require(bool good, const char* field, const std::string& expected) {
-    if (!good) Refuse(field, expected);
-  }
-
-  const Json& operator[](const char* field) const { return object_[field]; }
-  const absl::Status& status() const { return status_; }
-
- private:
-  void Refuse(const char* field, const std::string& expected) {
-    if (!status_.ok()) return;
-    const std::string got = object_.contains(field) ? object_[field].dump() : "nothing";
-    status_ = absl::InvalidArgumentError(
-        absl::StrCat(path_, ": ", field, ": got ", got, ", expected ", expected));
-  }
-
-  const Json& object_;
-  std::string path_;
-  absl::Status status_;
-};
+// Zero is left to the callers, for which it may mean "the default".
+int32_t Count(JsonFields* fields, const char* field,
+              std::optional<int64_t> fallback = std::nullopt) {
+  return static_cast<int32_t>(
+      fields->Integer(field, {.minimum = 0, .maximum = INT32_MAX, .fallback = fallback}));
+}
 
 // transformers 5 moved rope_theta and rope_scaling into one object.
-double RopeTheta(Fields* fields) {
+double RopeTheta(JsonFields* fields) {
   fields->Require(!fields->Has("rope_scaling"), "rope_scaling",
                   "null (scaled rotary embeddings are not supported)");
   if (!fields->Has("rope_parameters")) return fields->Number("rope_theta", kDefaultRopeTheta);
@@ -114,14 +69,14 @@ double RopeTheta(Fields* fields) {
 }
 
 // Rejects settings of LLaMA configurations that braid does not implement.
-void RequireSupported(const v1::ModelConfig& config, Fields* fields) {
+void RequireSupported(const v1::ModelConfig& config, JsonFields* fields) {
   const int32_t heads = config.num_heads();
-  fields->Require(fields->Integer("num_key_value_heads", heads) == heads, "num_key_value_heads",
+  fields->Require(Count(fields, "num_key_value_heads", heads) == heads, "num_key_value_heads",
                   absl::StrCat(heads,
                                ", as many as num_attention_heads (grouped-query attention "
                                "is not supported)"));
   const int32_t width = heads > 0 ? config.d_model() / heads : 0;
-  fields->Require(fields->Integer("head_dim", width) == width, "head_dim",
+  fields->Require(Count(fields, "head_dim", width) == width, "head_dim",
                   absl::StrCat("hidden_size / num_attention_heads = ", width));
   fields->Require(fields->Text("hidden_act", "silu") == "silu", "hidden_act", "\"silu\"");
   fields->Require(!fields->Flag("attention_bias"), "attention_bias",
@@ -133,7 +88,7 @@ void RequireSupported(const v1::ModelConfig& config, Fields* fields) {
 }
 
 template <class Enum>
-Enum Named(Fields* fields, const char* field, bool (*parse)(const std::string&, Enum*),
+Enum Named(JsonFields* fields, const char* field, bool (*parse)(const std::string&, Enum*),
            const std::string& (*name)(Enum), Enum fallback) {
   Enum value = fallback;
   const std::string text = fields->Text(field, name(fallback));
@@ -141,9 +96,9 @@ Enum Named(Fields* fields, const char* field, bool (*parse)(const std::string&, 
   return value;
 }
 
-void ReadRouting(Fields* fields, v1::RoutingConfig* routing) {
-  routing->set_num_experts(fields->Integer("num_experts"));
-  routing->set_segment_length(fields->Integer("segment_length"));
+void ReadRouting(JsonFields* fields, v1::RoutingConfig* routing) {
+  routing->set_num_experts(Count(fields, "num_experts"));
+  routing->set_segment_length(Count(fields, "segment_length"));
   const auto parse_router = [](const std::string& text, v1::Router* value) {
     return v1::Router_Parse(text, value);
   };
@@ -169,20 +124,20 @@ void ReadRouting(Fields* fields, v1::RoutingConfig* routing) {
   }
 }
 
-v1::ModelConfig ReadShape(Fields* fields) {
+v1::ModelConfig ReadShape(JsonFields* fields) {
   v1::ModelConfig config;
-  config.set_vocab_size(fields->Integer("vocab_size"));
-  config.set_d_model(fields->Integer("hidden_size"));
-  config.set_d_ff(fields->Integer("intermediate_size"));
-  config.set_num_layers(fields->Integer("num_hidden_layers"));
-  config.set_num_heads(fields->Integer("num_attention_heads"));
-  config.set_sequence_length(fields->Integer("max_position_embeddings"));
+  config.set_vocab_size(Count(fields, "vocab_size"));
+  config.set_d_model(Count(fields, "hidden_size"));
+  config.set_d_ff(Count(fields, "intermediate_size"));
+  config.set_num_layers(Count(fields, "num_hidden_layers"));
+  config.set_num_heads(Count(fields, "num_attention_heads"));
+  config.set_sequence_length(Count(fields, "max_position_embeddings"));
   config.set_norm_epsilon(fields->Number("rms_norm_eps", kDefaultNormEpsilon));
   config.set_tie_embeddings(fields->Flag("tie_word_embeddings"));
   // Zero means "the default" to ResolveModelConfig.
   for (const char* field : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
                             "num_attention_heads", "max_position_embeddings"}) {
-    fields->Require(fields->Integer(field) > 0, field, "at least 1");
+    fields->Require(Count(fields, field) > 0, field, "at least 1");
   }
   fields->Require(config.norm_epsilon() > 0, "rms_norm_eps", "a positive number");
   return config;
@@ -222,12 +177,8 @@ std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, int32
 
 absl::StatusOr<v1::ModelConfig> ParseConfigJson(std::string_view text,
                                                 const std::filesystem::path& path) {
-  const absl::StatusOr<Json> json = ParseStrictJson(text, kDeepestLevel);
-  if (!json.ok() || !json->is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path.string(), ": ", json.ok() ? "not a JSON object" : json.status().message()));
-  }
-  Fields fields(*json, path.string());
+  ASSIGN_OR_RETURN(const Json json, ParseStrictJsonObject(text, kDeepestLevel, path));
+  JsonFields fields(json, path.string());
   const std::string type = fields.Text("model_type", "");
   fields.Require(type == kLlama || type == kSoftMoe, "model_type",
                  absl::StrCat("\"", kLlama, "\" or \"", kSoftMoe, "\""));

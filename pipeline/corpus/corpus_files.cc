@@ -1,7 +1,6 @@
 #include "pipeline/corpus/corpus_files.h"
 
 #include <fcntl.h>
-#include <simdjson.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "base/file_error.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 
 namespace braid {
 namespace {
@@ -54,11 +54,9 @@ CorpusFileKind KindInDirectory(const fs::path& path) {
   return lines ? CorpusFileKind::kJsonLines : CorpusFileKind::kText;
 }
 
-bool IsUtf8(std::string_view text) { return simdjson::validate_utf8(text.data(), text.size()); }
-
 // File names may have any encoding; ids and messages are UTF-8.
 std::string Utf8Name(const fs::path& path) {
-  if (IsUtf8(path.native())) return path.native();
+  if (IsValidUtf8(path.native())) return path.native();
   std::string name;
   for (const char c : path.native()) {
     if ((c & 0x80) == 0) {
@@ -209,11 +207,9 @@ absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths,
 }
 
 std::string DomainName(std::string_view label) {
-  size_t size = std::min(label.size(), kMaxDomainBytes);
-  while (size < label.size() && size > 0 && (label[size] & 0xC0) == 0x80) --size;
-  std::string name(label.substr(0, size));
+  std::string name(label.substr(0, Utf8PrefixLength(label, kMaxDomainBytes)));
   // Directories may have names in any encoding; ours go into JSON.
-  const bool utf8 = IsUtf8(name);
+  const bool utf8 = IsValidUtf8(name);
   std::ranges::replace_if(
       name, [&](char c) { return !IsNameCharacter(c) || (!utf8 && (c & 0x80) != 0); }, '_');
   if (name.empty()) return "_";

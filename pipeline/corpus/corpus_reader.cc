@@ -1,6 +1,5 @@
 #include "pipeline/corpus/corpus_reader.h"
 
-#include <simdjson.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "base/nearest_word.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "pipeline/corpus/document_splitter.h"
 #include "pipeline/corpus/text_source.h"
 
@@ -48,10 +48,6 @@ bool HasWideByteOrderMark(std::string_view start) {
 
 bool IsWhiteSpace(std::string_view text) {
   return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
-}
-
-bool IsValidUtf8(std::string_view text) {
-  return simdjson::validate_utf8(text.data(), text.size());
 }
 
 std::string Quoted(const std::vector<std::string>& names) {

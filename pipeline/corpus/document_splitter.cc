@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/utf8.h"
+
 namespace braid {
 namespace {
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-bool StartsCodePoint(char c) { return (c & 0xC0) != 0x80; }
 
 // Whether the line that ends with the newline at `newline` is blank.
 bool EndsBlankLine(std::string_view text, size_t newline) {
@@ -28,7 +29,7 @@ size_t FindCut(std::string_view text, size_t first, size_t target, size_t limit)
   size_t best = 0;
   int best_cost = 0;
   for (size_t cut = first; cut <= limit; ++cut) {
-    if (!StartsCodePoint(text[cut])) continue;
+    if (IsContinuationByte(text[cut])) continue;
     const int cost = CutCost(text, cut);
     const auto distance = [&](size_t at) { return at > target ? at - target : target - at; };
     if (best == 0 || cost < best_cost || (cost == best_cost && distance(cut) < distance(best))) {

@@ -2,6 +2,8 @@
 
 #include <simdjson.h>
 
+#include "base/utf8.h"
+
 namespace braid {
 
 using simdjson::dom::element;
@@ -41,7 +43,7 @@ std::string_view JsonRecord::Parse(std::string_view line) {
   if (error == simdjson::DEPTH_ERROR) return "nested too deep";
   if (error != simdjson::SUCCESS) {
     // The parser may stumble over a bad byte as a bad string first.
-    return simdjson::validate_utf8(line.data(), line.size()) ? "invalid json" : "invalid utf-8";
+    return IsValidUtf8(line) ? "invalid json" : "invalid utf-8";
   }
   if (root.get(parsed_->object) != simdjson::SUCCESS) return "not an object";
   return "";
@@ -63,9 +65,7 @@ std::optional<std::string> JsonRecord::Label(std::string_view name) const {
   if (found->is_uint64()) return std::to_string(found->get_uint64().value_unsafe());
   if (found->is_bool()) return found->get_bool().value_unsafe() ? "true" : "false";
   const std::optional<std::string_view> text = String(name);
-  if (!text || text->empty() || !simdjson::validate_utf8(text->data(), text->size())) {
-    return std::nullopt;
-  }
+  if (!text || text->empty() || !IsValidUtf8(*text)) return std::nullopt;
   return std::string(*text);
 }
 

@@ -1,7 +1,5 @@
 #include "pipeline/corpus/machine_text.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -10,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/utf8.h"
 #include "pipeline/corpus/manual_page_text.h"
 #include "pipeline/corpus/text_source.h"
 
@@ -209,9 +208,7 @@ MachineText ReadMachineText(const fs::path& root, const MachineTextFile& file, s
   auto text = ReadText(root / file.path, kMaxFileBytes);
   if (!text.ok() || !text->has_value()) return result;
   const std::string_view bytes = **text;
-  if (!simdjson::validate_utf8(bytes.data(), bytes.size()) || bytes.find('\0') != bytes.npos) {
-    return result;
-  }
+  if (!IsValidUtf8(bytes) || bytes.find('\0') != bytes.npos) return result;
   if (file.form == MachineTextForm::kHeader && IsCpp(bytes)) result.domain = "cpp_headers";
   if (file.form == MachineTextForm::kPackageStatus) {
     result.texts = PackageDescriptions(bytes);

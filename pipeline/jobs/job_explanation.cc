@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "base/nearest_word.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "pipeline/ordering/deduplicate.h"
 #include "pipeline/ordering/heldout_split.h"
 
@@ -40,10 +41,7 @@ absl::StatusOr<std::filesystem::path> Output(const v1::Job& job, const StageStor
 
 // At most max_bytes of a text, cut before a character that does not fit.
 std::string CutText(std::string text, int64_t max_bytes) {
-  if (static_cast<int64_t>(text.size()) <= max_bytes) return text;
-  auto end = static_cast<size_t>(max_bytes);
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  text.resize(end);
+  text.resize(Utf8PrefixLength(text, static_cast<size_t>(max_bytes)));
   return text;
 }
 

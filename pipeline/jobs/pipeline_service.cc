@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
-#include <random>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/random_id.h"
 #include "base/status_macros.h"
 #include "braid/v1/pipeline.grpc.pb.h"
 #include "pipeline/corpus/corpus_description.h"
@@ -47,17 +46,6 @@ constexpr int kMaxInstances = 65536;
 
 int64_t ExcerptBytes(int32_t requested) {
   return requested == 0 ? kExcerptBytes : std::min<int64_t>(requested, kMaxExcerptBytes);
-}
-
-std::string NewRequestId() {
-  std::random_device device;
-  std::string id;
-  for (int i = 0; i < 4; ++i) {
-    char word[9];
-    std::snprintf(word, sizeof word, "%08x", static_cast<unsigned>(device()));
-    id += word;
-  }
-  return id;
 }
 
 // Sends how far a corpus is read, so often as a client wants to see it. An error once the client
@@ -176,7 +164,7 @@ class PipelineServiceImpl final : public PipelineServiceBase {
   absl::StatusOr<v1::Job> Submit(const v1::SubmitCorpusRequest& request,
                                  const std::string& principal) {
     ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, ResolveCorpusSpec(request.spec()));
-    const std::string id = request.request_id().empty() ? NewRequestId() : request.request_id();
+    const std::string id = request.request_id().empty() ? RandomId(32) : request.request_id();
     // A repeated request finds its job even when the corpus has moved since.
     ASSIGN_OR_RETURN(const bool known, jobs_->Knows(id));
     if (!known) RETURN_IF_ERROR(CheckPathsExist(resolved));

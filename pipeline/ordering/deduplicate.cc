@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 
 namespace braid {
 namespace {
@@ -150,7 +151,7 @@ std::vector<size_t> CodePointBorders(std::string_view text) {
   std::vector<size_t> borders;
   borders.reserve(text.size() + 1);
   for (size_t i = 0; i < text.size(); ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) borders.push_back(i);
+    if (!IsContinuationByte(text[i])) borders.push_back(i);
   }
   borders.push_back(text.size());
   return borders;

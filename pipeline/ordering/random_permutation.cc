@@ -4,24 +4,17 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/splitmix.h"
 
 namespace braid {
 namespace {
-
-// SplitMix64 (Steele, Lea and Flood 2014): passes BigCrush, any seed will do.
-uint64_t NextRandom(uint64_t* state) {
-  uint64_t z = (*state += 0x9E3779B97F4A7C15ull);
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-  return z ^ (z >> 31);
-}
 
 // Uniform in [0, bound): draws below 2^64 mod bound are rejected, as they would
 // favour small values.
 uint64_t RandomBelow(uint64_t bound, uint64_t* state) {
   const uint64_t rejected = (0 - bound) % bound;
-  uint64_t draw = NextRandom(state);
-  while (draw < rejected) draw = NextRandom(state);
+  uint64_t draw = NextSplitMix64(state);
+  while (draw < rejected) draw = NextSplitMix64(state);
   return draw % bound;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "formats/event_file.h"
 #include "runs/metrics_export/csv_table.h"
 #include "runs/metrics_export/run_events.h"
@@ -147,9 +148,7 @@ bool IsPlain(unsigned char c) {
 
 // Returns at most `length` bytes of UTF-8, cut between characters.
 std::string Prefix(const std::string& text, size_t length) {
-  if (text.size() <= length) return text;
-  while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0) == 0x80) --length;
-  return text.substr(0, length);
+  return text.substr(0, Utf8PrefixLength(text, length));
 }
 
 }  // namespace

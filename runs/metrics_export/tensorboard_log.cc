@@ -39,7 +39,7 @@ absl::Status TensorBoardLog::TryToAppend(const v1::StepMetrics& metrics) {
 
 absl::Status TensorBoardLog::Open(const v1::StepMetrics& first) {
   RETURN_IF_ERROR(MakeDirectories(directory_));
-  const int64_t seconds = SecondsBehindOthers(directory_, static_cast<int64_t>(first.time()));
+  const int64_t seconds = SecondsAfterOthers(directory_, static_cast<int64_t>(first.time()));
   file_ = directory_ / EventFileName(seconds, HostName(), getpid());
   descriptor_ = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) return SystemError("create", file_, errno);

@@ -3,7 +3,6 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/rand.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -21,6 +20,7 @@
 #include "base/check.h"
 #include "base/file_error.h"
 #include "base/file_lock.h"
+#include "base/random_id.h"
 #include "base/status_macros.h"
 #include "rpc/access_token.h"
 
@@ -34,14 +34,6 @@ constexpr size_t kSaltBytes = 16;
 constexpr size_t kMaxNameBytes = 64;
 constexpr size_t kMaxCertificateBytes = 256;
 constexpr mode_t kMode = 0600;
-
-std::string RandomBytes(size_t count) {
-  std::string bytes(count, '\0');
-  BRAID_CHECK(RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(count)) ==
-              1)
-      << "no random numbers";
-  return bytes;
-}
 
 // Hexadecimal.
 std::string KeyedHash(std::string_view key, std::string_view data) {
@@ -186,15 +178,15 @@ absl::StatusOr<CreatedToken> CreateToken(const std::filesystem::path& home, cons
   RETURN_IF_ERROR(CheckNoOther(entries, certificate));
   CreatedToken created;
   AccessEntry& entry = created.entry;
-  entry.id = absl::BytesToHexString(RandomBytes(kTokenIdDigits / 2));
+  entry.id = RandomId(kTokenIdDigits);
   entry.name = name;
   entry.role = role;
   entry.created_at = std::time(nullptr);
   if (lifetime_seconds > 0) entry.expires_at = entry.created_at + lifetime_seconds;
   entry.certificate = certificate;
   if (certificate.empty()) {
-    const std::string secret = absl::BytesToHexString(RandomBytes(kSecretBytes));
-    entry.salt = absl::BytesToHexString(RandomBytes(kSaltBytes));
+    const std::string secret = RandomId(2 * kSecretBytes);
+    entry.salt = RandomId(2 * kSaltBytes);
     entry.hash = KeyedHash(entry.salt, secret);
     created.token = absl::StrCat("braid_", entry.id, "_", secret);
   }

@@ -25,7 +25,7 @@ namespace atomic_file_test {
 
 using absl::StatusCode;
 
-// Exit status of `body` run in a process of its own.
+// Returns the exit status of `body`, run in a separate process.
 int RunInChild(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child == 0) _exit(body());
@@ -36,8 +36,8 @@ int RunInChild(const std::function<int()>& body) {
 
 constexpr int kCannotMount = 77;
 
-// Writes `bytes` bytes to directory/x, 0 when that ends in RESOURCE_EXHAUSTED
-// naming the file and leaves nothing behind.
+// Writes `bytes` bytes to directory/x. Returns 0 if that ends in RESOURCE_EXHAUSTED naming the file
+// and leaves no file.
 int WriteUntilFull(const std::filesystem::path& directory, size_t bytes, const char* reason) {
   absl::Status status = WriteFileAtomically(directory / "x", std::string(bytes, 'a'));
   if (!Fails(status, StatusCode::kResourceExhausted, "x.tmp", reason)) return 1;
@@ -56,7 +56,7 @@ TEST(AtomicFileTest, AppearsOnlyWhenCommitted) {
   EXPECT_EQ(summary.name, "x");
   EXPECT_EQ(summary.bytes, 11);
   EXPECT_EQ(summary.crc32c, Crc32c("hello world"));
-  EXPECT_FAILS(file->Commit(), StatusCode::kFailedPrecondition, "committed already");
+  EXPECT_FAILS(file->Commit(), StatusCode::kFailedPrecondition, "already committed");
 }
 
 TEST(AtomicFileTest, DiscardedWriteLeavesTheOldFileUntouched) {
@@ -138,7 +138,7 @@ TEST(AtomicFileTest, RefusesToOverwriteBeyondTheEndAndThenToCommit) {
   EXPECT_FALSE(std::filesystem::exists(scratch / "x"));
 }
 
-TEST(AtomicFileTest, NamesAMissingDirectory) {
+TEST(AtomicFileTest, ReportsAMissingDirectory) {
   ScratchDirectory scratch;
   EXPECT_FAILS(AtomicFile::Create(scratch / "absent/x"), StatusCode::kNotFound, "absent/x.tmp",
                "No such file or directory");
@@ -163,7 +163,7 @@ TEST(AtomicFileTest, ReportsAFullDisk) {
     mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
     if (mount("tmpfs", scratch.path().c_str(), "tmpfs", 0, "size=64k") != 0) return kCannotMount;
     if (int fault = WriteUntilFull(scratch.path(), 1 << 20, "No space left"); fault) return fault;
-    auto file = AtomicFile::Create(scratch / "x");  // reserving shows it too
+    auto file = AtomicFile::Create(scratch / "x");  // reserving space fails too
     if (!file.ok()) return 4;
     return Fails((*file)->Extend(1 << 20), StatusCode::kResourceExhausted, "No space left") ? 0 : 5;
   });
@@ -180,7 +180,7 @@ TEST(FileErrorTest, MapsErrorNumbers) {
   EXPECT_FAILS(SystemError("read", "/a", EIO), StatusCode::kDataLoss, "/a");
 }
 
-TEST(ReadFileTest, ReturnsAnyBytesAndNamesAMissingFile) {
+TEST(ReadFileTest, ReturnsAnyBytesAndReportsAMissingFile) {
   ScratchDirectory scratch;
   const std::string bytes = std::string(3 << 20, '\0') + "end";
   PutFile(scratch / "x", bytes);

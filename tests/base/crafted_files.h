@@ -1,4 +1,4 @@
-// Files made for a test, in a directory of their own that goes away with the object.
+// Generated input files, in a directory that is removed with the object.
 #ifndef BRAID_TESTS_BASE_CRAFTED_FILES_H_
 #define BRAID_TESTS_BASE_CRAFTED_FILES_H_
 
@@ -16,7 +16,7 @@ class CraftedFiles {
   CraftedFiles& operator=(const CraftedFiles&) = delete;
   ~CraftedFiles();
 
-  // Writes a file, making its folders, and returns its path.
+  // Writes a file, creates its parent directories, and returns its path.
   std::filesystem::path Write(const std::string& name, std::string_view bytes) const;
   std::filesystem::path directory() const { return directory_; }
 
@@ -24,12 +24,12 @@ class CraftedFiles {
   std::filesystem::path directory_;
 };
 
-// One gzip member, one Zstandard frame.
+// Compress to one gzip member or one Zstandard frame.
 std::string Gzip(std::string_view bytes);
 std::string Zstd(std::string_view bytes);
 std::string ZstdWithChecksum(std::string_view bytes);
 
-// Lines of random words, about `num_bytes` in all; the last ends in a newline.
+// Returns lines of random words of about `num_bytes` in total; the last ends with a newline.
 std::string RandomLines(uint64_t seed, size_t num_bytes);
 
 }  // namespace braid

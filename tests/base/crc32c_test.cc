@@ -65,7 +65,7 @@ TEST(Crc32cTest, ReplacesARange) {
   }
 }
 
-TEST(Crc32cTest, KnowsRunsOfZeros) {
+TEST(Crc32cTest, ComputesRunsOfZeros) {
   for (const int64_t length : {0, 1, 7, 4096, 100001}) {
     EXPECT_EQ(Crc32cOfZeros(length), Crc32c(std::string(length, '\0'))) << length;
   }

@@ -19,7 +19,7 @@ TEST(FieldDigestTest, IsTheSameForTheSameFields) {
   EXPECT_EQ(DigestOf({"id", "text"}).find_first_not_of("0123456789abcdef"), std::string::npos);
 }
 
-TEST(FieldDigestTest, TellsFieldsApart) {
+TEST(FieldDigestTest, DistinguishesFieldBoundaries) {
   const std::string digest = DigestOf({"ab", "c"});
   for (const auto& other : {DigestOf({"a", "bc"}), DigestOf({"abc"}), DigestOf({"c", "ab"}),
                             DigestOf({"ab", "c", ""}), DigestOf({"ab", "d"}), DigestOf({})}) {
@@ -27,7 +27,7 @@ TEST(FieldDigestTest, TellsFieldsApart) {
   }
 }
 
-TEST(FieldDigestTest, GoesOnAfterItWasRead) {
+TEST(FieldDigestTest, ContinuesAfterItWasRead) {
   FieldDigest digest;
   digest.Add("a");
   EXPECT_EQ(digest.Hex(), DigestOf({"a"}));

@@ -23,7 +23,7 @@ std::string PathOf(int descriptor) {
   return size < 0 ? "" : std::string(path, size);
 }
 
-// Sets errno and returns false when the call is to fail.
+// Sets errno and returns false if the call must fail.
 template <class Path>
 bool Allowed(const char* name, Path path) {
   if (!g_watch || t_watching) return true;

@@ -42,8 +42,8 @@ TEST_F(FileLockTest, MovesWithItsHolder) {
   EXPECT_TRUE(Try());
 }
 
-TEST_F(FileLockTest, TakeWaitsForTheOthers) {
-  int inside = 0, most = 0;  // of threads that hold it
+TEST_F(FileLockTest, TakeWaitsForOtherHolders) {
+  int inside = 0, most = 0;  // threads that hold the lock
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
@@ -57,7 +57,7 @@ TEST_F(FileLockTest, TakeWaitsForTheOthers) {
   EXPECT_EQ(most, 1);
 }
 
-TEST_F(FileLockTest, AProcessThatIsKilledReleasesIt) {
+TEST_F(FileLockTest, AKilledProcessReleasesIt) {
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
   const pid_t child = fork();
@@ -76,7 +76,7 @@ TEST_F(FileLockTest, AProcessThatIsKilledReleasesIt) {
   close(ready[1]);
 }
 
-TEST_F(FileLockTest, StartedProgramsDoNotKeepIt) {
+TEST_F(FileLockTest, StartedProgramsDoNotInheritIt) {
   std::optional<FileLock> lock = Try();
   const pid_t child = fork();
   if (child == 0) {
@@ -84,7 +84,7 @@ TEST_F(FileLockTest, StartedProgramsDoNotKeepIt) {
     _exit(127);
   }
   lock.reset();
-  // Held by the copy of the descriptor until exec closes it.
+  // The copy of the descriptor holds the lock until exec closes it.
   bool is_free = false;
   for (int tries = 0; tries < 500 && !is_free; ++tries) {
     is_free = Try().has_value();
@@ -95,7 +95,7 @@ TEST_F(FileLockTest, StartedProgramsDoNotKeepIt) {
   waitpid(child, nullptr, 0);
 }
 
-TEST_F(FileLockTest, SaysWhatStandsInItsWay) {
+TEST_F(FileLockTest, ReportsWhyItCannotBeOpened) {
   const auto missing = FileLock::TryTake(directory_.path() / "no" / "lock");
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
   std::filesystem::create_symlink("elsewhere", path_);

@@ -11,7 +11,7 @@ TEST(NearestWordTest, FindsTheClosestAndTheFirstOfEquals) {
   EXPECT_EQ(NearestWord("a", {"b"}), "b");
 }
 
-TEST(NearestWordTest, SuggestsNothingForFarAwayWords) {
+TEST(NearestWordTest, SuggestsNothingForDissimilarWords) {
   EXPECT_EQ(NearestWord("zzzzzz", {"model", "seed"}), "");
   EXPECT_EQ(NearestWord("seed", {}), "");
 }

@@ -25,7 +25,8 @@ using absl::StatusCode;
 
 constexpr char kSecret[] = "what no client may read";
 
-// root/: allowed, with data/file and home/{tokens,store/set} in it; outside/secret: not.
+// Creates root/, which is allowed, with data/file and home/{tokens,store/set}; and outside/secret,
+// which is not.
 class PathRootsTest : public ::testing::Test {
  protected:
   PathRootsTest() {
@@ -46,7 +47,7 @@ class PathRootsTest : public ::testing::Test {
     fs::create_symlink(target, root() / name);
   }
 
-  // Everything that links, special files and spellings can do to get out.
+  // Attempts to escape by links, special files and spellings.
   std::vector<std::string> HostilePaths() {
     const std::string out = outside().string();
     Link(out + "/secret", "absolute_link");
@@ -67,7 +68,7 @@ class PathRootsTest : public ::testing::Test {
     Link("chain1", "chain0");
     Link("chain2", "chain1");
     Link("../outside/secret", "chain2");
-    Link(In("data/file"), "absolute_inside");  // told as one that leads out
+    Link(In("data/file"), "absolute_inside");  // regarded as leading out
     Link("home/tokens", "to_hidden");
     mkfifo(In("fifo").c_str(), 0600);
     BindSocket(In("socket"));
@@ -208,7 +209,7 @@ class PathRootsTest : public ::testing::Test {
   PathRoots roots_;
 };
 
-TEST_F(PathRootsTest, NoneOfManyHostilePathsGetsOut) {
+TEST_F(PathRootsTest, NoHostilePathEscapes) {
   const std::vector<std::string> paths = HostilePaths();
   EXPECT_GE(std::set<std::string>(paths.begin(), paths.end()).size(), 80U);
   for (const std::string& path : paths) {
@@ -217,8 +218,9 @@ TEST_F(PathRootsTest, NoneOfManyHostilePathsGetsOut) {
   }
 }
 
-TEST_F(PathRootsTest, LookAlikesOfDotsAreNamesLikeAnyOther) {
-  // Overlong and full-width dots are no dots: such a name lies in the root, and is not there.
+TEST_F(PathRootsTest, LookAlikesOfDotsAreOrdinaryNames) {
+  // Overlong and full-width dots are ordinary characters: such a name lies in the root and does not
+  // exist.
   for (const std::string name : {"\xc0\xae\xc0\xae/x", "\xef\xbc\x8e\xef\xbc\x8e/x", "%2e%2e/x",
                                  "\xe2\x80\xa5/x", ".../x", ".. /x"}) {
     EXPECT_OK(roots_.Check(In(name)));
@@ -226,7 +228,7 @@ TEST_F(PathRootsTest, LookAlikesOfDotsAreNamesLikeAnyOther) {
   }
 }
 
-TEST_F(PathRootsTest, WhatLiesBeneathIsRead) {
+TEST_F(PathRootsTest, ReadsFilesBeneathARoot) {
   Link("file", "data/link");
   Link("../file", "data/deep/link");
   for (const std::string rest : {"data/file", "data//file", "data/./file", "data/link",
@@ -239,14 +241,14 @@ TEST_F(PathRootsTest, WhatLiesBeneathIsRead) {
   EXPECT_OK(roots_.Check(In("data/")));
 }
 
-TEST_F(PathRootsTest, WhatIsNotThereMayBeMadeBeneath) {
+TEST_F(PathRootsTest, MissingPathsBeneathARootAreAllowed) {
   for (const std::string rest : {"new", "data/new", "data/new/newer/newest", "home/store/new"}) {
     EXPECT_OK(roots_.Check(In(rest)));
     EXPECT_FAILS(roots_.Read(In(rest)), StatusCode::kNotFound);
   }
 }
 
-TEST_F(PathRootsTest, RootsMayBeNamedThroughALink) {
+TEST_F(PathRootsTest, RootsMayBeGivenThroughALink) {
   fs::create_symlink(root(), scratch_ / "alias");
   ASSERT_OK_AND_ASSIGN(const PathRoots roots, PathRoots::Create({scratch_ / "alias"}, ""));
   EXPECT_OK(roots.Read(scratch_ / "alias/data/file"));
@@ -260,7 +262,7 @@ TEST_F(PathRootsTest, RootsMustBeDirectories) {
   EXPECT_FALSE(PathRoots::Create({}, "").ok());
 }
 
-TEST_F(PathRootsTest, WhatIsHiddenStaysSoWhenItIsARootItself) {
+TEST_F(PathRootsTest, AHiddenRootStaysHidden) {
   for (const fs::path& hidden : {root() / "home", root() / "home/", root() / "data/../home"}) {
     ASSERT_OK_AND_ASSIGN(const PathRoots roots,
                          PathRoots::Create({root() / "home", root() / "home/store"}, hidden));
@@ -273,8 +275,9 @@ TEST_F(PathRootsTest, WhatIsHiddenStaysSoWhenItIsARootItself) {
   }
 }
 
-// To the kernel, link/.. is where the link leads; to whoever normalises it, where the link is.
-TEST_F(PathRootsTest, NothingIsNamedByWayOfItsParent) {
+// To the kernel, link/.. is the parent of the target of the link; to code that normalizes the path,
+// the parent of the link.
+TEST_F(PathRootsTest, PathsThroughAParentAreRefused) {
   Link("data/deep/deeper", "current");
   for (const std::string name :
        {"current/../../file", "current/..", "data/deep/../file", "data/..", "../root/data/file"}) {
@@ -284,8 +287,8 @@ TEST_F(PathRootsTest, NothingIsNamedByWayOfItsParent) {
   EXPECT_OK(roots_.Check(In("current/..new")));
 }
 
-// The dearest paths are those whose last names are missing: each is looked for.
-TEST_F(PathRootsTest, LongPathsCostLittle) {
+// The most expensive paths are those whose last names are missing: each name costs a lookup.
+TEST_F(PathRootsTest, LongPathsAreRefusedCheaply) {
   const auto nested = [&](int names) {
     std::string path = root();
     for (int i = std::count(path.begin(), path.end(), '/'); i < names; ++i) path += "/x";
@@ -301,7 +304,7 @@ TEST_F(PathRootsTest, LongPathsCostLittle) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
-TEST_F(PathRootsTest, NoMoreIsReadThanAskedFor) {
+TEST_F(PathRootsTest, NeverReadsMoreThanTheLimit) {
   EXPECT_EQ(roots_.Read(In("data/file"), 4).value(), "fine");
   EXPECT_FAILS(roots_.Read(In("data/file"), 3), StatusCode::kInvalidArgument, "at most 3 bytes");
   PutFile(root() / "sparse", "");
@@ -309,20 +312,20 @@ TEST_F(PathRootsTest, NoMoreIsReadThanAskedFor) {
   EXPECT_FAILS(roots_.Read(In("sparse")), StatusCode::kInvalidArgument, "at most 67108864 bytes");
 }
 
-TEST_F(PathRootsTest, WhatCannotBeResolvedCannotBeHidden) {
+TEST_F(PathRootsTest, UnresolvablePathsAreNotHidden) {
   Link("loop_b", "loop_a");
   Link("loop_a", "loop_b");
   EXPECT_FALSE(PathRoots::Create({root()}, In("loop_a/home")).ok());
 }
 
-TEST_F(PathRootsTest, WithoutRootsEverythingIsOpen) {
+TEST_F(PathRootsTest, WithoutRootsEveryPathIsAllowed) {
   EXPECT_OK(PathRoots().Check("anything"));
   EXPECT_EQ(PathRoots().Read(outside() / "secret").value(), kSecret);
 }
 
-// A link is swapped for a file, and a directory for a link out, as fast as possible, while a
-// client asks for what is behind them: it reads what is inside, or nothing.
-TEST_F(PathRootsTest, SwapsWhileItLooksDoNotGetOut) {
+// Swaps a link for a file, and a directory for a link that leads out, as fast as possible while a
+// client opens paths through them: it must read a file beneath the root or none.
+TEST_F(PathRootsTest, ConcurrentSwapsDoNotEscape) {
   fs::create_directory(root() / "swap");
   fs::create_directory(root() / "swap/inner");
   PutFile(root() / "swap/inner/secret", "fine");

@@ -1,4 +1,4 @@
-// A directory that exists while a test runs, and damage to files in it.
+// A temporary directory of a test, and functions that damage files in it.
 #ifndef BRAID_TESTS_BASE_SCRATCH_DIRECTORY_H_
 #define BRAID_TESTS_BASE_SCRATCH_DIRECTORY_H_
 
@@ -48,15 +48,15 @@ inline std::string FromHex(const std::string& hex) {
   return bytes;
 }
 
-// Replaces one byte where it lies.
+// Replaces one byte in place.
 inline void PutByte(const std::filesystem::path& path, size_t offset, char byte) {
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
   file.seekp(static_cast<std::streamoff>(offset));
   file.put(byte);
 }
 
-// Calls `check(is_truncation)` with every single bit of the file flipped and with
-// the file cut to every shorter length, then restores it.
+// Calls `check(is_truncation)` with every single bit of the file flipped and with the file
+// truncated to every shorter length, then restores it.
 template <class Check>
 void ForEachDamage(const std::filesystem::path& path, Check check) {
   const std::string whole = GetFile(path);

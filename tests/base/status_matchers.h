@@ -24,7 +24,7 @@ inline testing::AssertionResult Succeeds(const absl::Status& status) {
          << status.ToString();
 }
 
-// The status has that code and its message contains every one of the texts.
+// Returns whether the status has that code and its message contains every one of the texts.
 template <class... Texts>
 testing::AssertionResult Fails(const absl::Status& status, absl::StatusCode code, Texts... texts) {
   const std::string message(status.message());

@@ -11,7 +11,7 @@
 namespace braid {
 namespace half_float_test {
 
-// By the definition of the format: sign, exponent of 5 bits, mantissa of 10.
+// Converts by the definition of the format: sign, exponent of 5 bits, mantissa of 10.
 double F16Value(uint16_t bits) {
   const int exponent = (bits >> 10) & 31, mantissa = bits & 1023;
   const double sign = bits & 0x8000 ? -1 : 1;
@@ -20,12 +20,12 @@ double F16Value(uint16_t bits) {
          (exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25));
 }
 
-// The even one of the two nearest, found by search over all finite values.
+// Returns the nearest value, ties to even, found by search over all finite values.
 uint16_t NearestF16(double value) {
   static const std::map<double, uint16_t> positive = [] {
     std::map<double, uint16_t> values;
     for (uint16_t bits = 0; bits < 0x7c00; ++bits) values[F16Value(bits)] = bits;
-    values[65536] = 0x7c00;  // where the next one would be
+    values[65536] = 0x7c00;  // the value that would follow
     return values;
   }();
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
@@ -55,7 +55,7 @@ TEST(HalfFloatTest, F16WidensExactly) {
 TEST(HalfFloatTest, F16RoundsToTheNearestEven) {
   std::mt19937 random(1);
   for (int i = 0; i < 300000; ++i) {
-    // All exponents that matter, and exact ties half of the time.
+    // All relevant exponents, and exact ties half of the time.
     uint32_t bits = (random() & 0x807fffffu) | (100 + random() % 46) << 23;
     if (i % 2 == 0) bits = (bits & 0xffffe000u) | 0x1000u;
     const float value = std::bit_cast<float>(bits);

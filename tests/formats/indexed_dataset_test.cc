@@ -160,7 +160,7 @@ TEST_F(IndexedDatasetTest, AnUncommittedWriterLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(scratch_.path()));
 }
 
-TEST_F(IndexedDatasetTest, NamesFileOffsetGotAndExpected) {
+TEST_F(IndexedDatasetTest, ErrorsNameFileOffsetGotAndExpected) {
   const std::string idx = IndexPath(prefix()).string(), bin = TokensPath(prefix()).string();
   const auto open = [&] { return IndexedDataset::Open(prefix()).status(); };
   const auto restore = [&] { Write({{1, 2, 3}, {4, 5}}, 100000); };
@@ -198,7 +198,7 @@ TEST_F(IndexedDatasetTest, NamesFileOffsetGotAndExpected) {
   EXPECT_FAILS(open(), StatusCode::kNotFound, bin);
 }
 
-TEST_F(IndexedDatasetTest, SurvivesEveryDamage) {
+TEST_F(IndexedDatasetTest, DetectsOrSurvivesEveryDamage) {
   Write({{1, 2, 3}, {4, 5}}, 100);
   for (const auto& path : {IndexPath(prefix()), TokensPath(prefix())}) {
     ForEachDamage(path, [&](bool is_truncation) {

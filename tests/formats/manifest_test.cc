@@ -13,7 +13,7 @@ namespace manifest_test {
 
 using absl::StatusCode;
 
-// A directory of two files and the manifest that describes them.
+// A directory with two files and the manifest that describes them.
 class ManifestTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -104,7 +104,7 @@ TEST_F(ManifestTest, RejectsTextThatIsNotUtf8) {
   EXPECT_FAILS(manifest_.Save(scratch_.path()), StatusCode::kInvalidArgument, "UTF-8");
 }
 
-TEST_F(ManifestTest, SaysWhenThereIsNoneOrGarbage) {
+TEST_F(ManifestTest, ReportsAMissingOrMalformedManifest) {
   EXPECT_FAILS(Manifest::Load(scratch_.path()), StatusCode::kNotFound, "manifest.json");
   for (const char* text :
        {"", "[]", "null", "{\"version\": \"one\"}", "{\"version\": 1}", "\xff"}) {

@@ -23,7 +23,7 @@ std::string FileWithDict(std::string dict, const std::string& data = "") {
          static_cast<char>(dict.size() >> 8) + dict + data;
 }
 
-TEST(NpyHeaderTest, HasNumpysBytes) {
+TEST(NpyHeaderTest, EqualsTheBytesOfNumpy) {
   const std::vector<int64_t> shape = {2, 3};
   const std::string dict = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
   const std::string expected = std::string("\x93NUMPY\x01\x00\x76\x00", 10) + dict +
@@ -119,7 +119,7 @@ TYPED_TEST(NpyTypedTest, StreamedAndWholeFilesAreEqual) {
   EXPECT_EQ(whole.crc32c, streamed.crc32c);
 }
 
-TEST(NpyArrayTest, RejectsRowsOfImpossibleSizeEvenWhenThereAreNone) {
+TEST(NpyArrayTest, RejectsInvalidRowSizesEvenWithoutRows) {
   ScratchDirectory scratch;
   PutFile(scratch / "x.npy", FileWithDict("{'descr': '<f4', 'fortran_order': False, 'shape': "
                                           "(0, 4294967296, 4294967296), }"));
@@ -150,7 +150,7 @@ TEST(NpyArrayTest, SurvivesBeingMoved) {
   EXPECT_EQ(moved.values()[1], 8);
 }
 
-TEST(NpyArrayTest, ExplainsWhatItCannotRead) {
+TEST(NpyArrayTest, ExplainsUnsupportedFiles) {
   ScratchDirectory scratch;
   const auto open = [&](const std::string& dict, const std::string& data) {
     PutFile(scratch / "x", FileWithDict(dict, data));
@@ -170,7 +170,7 @@ TEST(NpyArrayTest, ExplainsWhatItCannotRead) {
                StatusCode::kDataLoss, path, "got 4 bytes, expected 8 bytes");
 }
 
-TEST(NpyArrayTest, SurvivesEveryDamage) {
+TEST(NpyArrayTest, DetectsOrSurvivesEveryDamage) {
   ScratchDirectory scratch;
   const std::vector<int32_t> values = {7, 8};
   const std::vector<int64_t> shape = {1, 2};

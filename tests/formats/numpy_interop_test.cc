@@ -1,4 +1,4 @@
-// NumPy opens what we write and we open what NumPy writes; see numpy_interop.py.
+// Interoperability with NumPy in both directions; see numpy_interop.py.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,8 +33,9 @@ std::vector<T> Values(std::span<const int64_t> shape) {
 }
 
 int RunPython(const std::string& command, const std::filesystem::path& directory = "") {
-  const std::string line = std::string("'") + BRAID_PYTHON + "' '" + BRAID_TESTS_DIR "/formats/numpy_interop.py" + "' " +
-                           command + " '" + directory.string() + "'";
+  const std::string line = std::string("'") + BRAID_PYTHON + "' '" +
+                           BRAID_TESTS_DIR "/formats/numpy_interop.py" + "' " + command + " '" +
+                           directory.string() + "'";
   return std::system(line.c_str());
 }
 
@@ -54,7 +55,7 @@ void WriteArrays(const ScratchDirectory& scratch) {
   }
 }
 
-// NumPy's arrays hold the values, and WriteNpy gives the same bytes.
+// Checks that NumPy reads the values, and that WriteNpy gives the same bytes.
 template <class T>
 void CheckArrays(const ScratchDirectory& scratch) {
   for (const NamedShape& shape : kShapes) {
@@ -104,13 +105,13 @@ class NumpyInteropTest : public testing::Test {
   }
 };
 
-TEST_F(NumpyInteropTest, WeReadWhatNumpyWrites) {
+TEST_F(NumpyInteropTest, ReadsFilesWrittenByNumpy) {
   ScratchDirectory scratch;
   ASSERT_EQ(RunPython("write", scratch.path()), 0);
   FOR_EVERY_TYPE(CheckArrays);
 }
 
-TEST_F(NumpyInteropTest, NumpyReadsWhatWeWrite) {
+TEST_F(NumpyInteropTest, NumpyReadsWrittenFiles) {
   ScratchDirectory scratch;
   FOR_EVERY_TYPE(WriteArrays);
   WriteTokens(scratch / "tokens");

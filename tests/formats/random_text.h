@@ -1,4 +1,4 @@
-// Text to try tokenizers on.
+// Random texts for tests of tokenizers.
 #ifndef BRAID_TESTS_FORMATS_RANDOM_TEXT_H_
 #define BRAID_TESTS_FORMATS_RANDOM_TEXT_H_
 
@@ -8,10 +8,11 @@
 
 namespace braid {
 
-// Lines of words, indented as code is.
+// Returns lines of words, indented like code.
 std::string RandomLines(uint64_t seed, int num_lines);
 
-// Mostly white space, marks special to SentencePiece and words; sometimes any code point.
+// Returns mostly white space, characters special to SentencePiece and words; sometimes any code
+// point.
 std::string RandomText(std::mt19937_64& random);
 
 void AppendUtf8(uint32_t code_point, std::string* out);

@@ -1,4 +1,4 @@
-// Files that a process left half written, continued by another.
+// Continuation of files that another process left incomplete.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -19,10 +19,10 @@ namespace resume_test {
 
 namespace fs = std::filesystem;
 
-// What follows the synced bytes when a process dies in the midst of a write.
+// Bytes after the synced prefix, as left by a process that dies during a write.
 void AppendGarbage(const fs::path& path) { PutFile(path, GetFile(path) + "torn"); }
 
-TEST(ResumeTest, AtomicFileGoesOnBehindWhatWasSynced) {
+TEST(ResumeTest, AtomicFileContinuesAfterSyncedBytes) {
   ScratchDirectory scratch;
   DurablePrefixes synced;
   {
@@ -44,7 +44,7 @@ TEST(ResumeTest, AtomicFileGoesOnBehindWhatWasSynced) {
   EXPECT_FALSE(fs::exists(scratch / "x.tmp"));
 }
 
-TEST(ResumeTest, AtomicFileGoesOnAfterItWasCommitted) {
+TEST(ResumeTest, AtomicFileContinuesAfterCommit) {
   ScratchDirectory scratch;
   DurablePrefixes synced;
   ASSERT_OK_AND_ASSIGN(auto file, AtomicFile::Create(scratch / "x"));
@@ -81,8 +81,9 @@ TEST(ResumeTest, AtomicFileRefusesAnyOtherPrefix) {
   EXPECT_TRUE(IsUnresumable(AtomicFile::Resume(scratch / "y", synced).status()));
 }
 
-// Whole, against synced every few rows and cut or committed anywhere.
-TEST(ResumeTest, NpyHasTheSameBytesHoweverOftenItWasResumed) {
+// Compares files written at once with files that are synced every few rows and truncated or
+// committed anywhere.
+TEST(ResumeTest, NpyBytesDoNotDependOnResumes) {
   ScratchDirectory scratch;
   std::mt19937 random(7);
   std::vector<float> rows(300);
@@ -129,7 +130,7 @@ void AddDocument(IndexedDatasetWriter* writer, int document) {
   writer->EndDocument();
 }
 
-TEST(ResumeTest, IndexedDatasetHasTheSameBytesHoweverOftenItWasResumed) {
+TEST(ResumeTest, IndexedDatasetBytesDoNotDependOnResumes) {
   for (const int64_t vocab_size : {1000, 70000}) {
     ScratchDirectory scratch;
     std::mt19937 random(7);
@@ -164,7 +165,7 @@ TEST(ResumeTest, IndexedDatasetHasTheSameBytesHoweverOftenItWasResumed) {
   }
 }
 
-TEST(ResumeTest, IndexedDatasetRefusesLengthsThatDoNotFit) {
+TEST(ResumeTest, IndexedDatasetRefusesInconsistentLengths) {
   ScratchDirectory scratch;
   DurablePrefixes first, second;
   {

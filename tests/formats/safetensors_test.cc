@@ -167,7 +167,7 @@ TEST_F(SafetensorsTest, RejectsBadHeaders) {
   EXPECT_FAILS(OpenBytes(""), StatusCode::kDataLoss, "got 0 bytes");
 }
 
-TEST_F(SafetensorsTest, SurvivesEveryDamage) {
+TEST_F(SafetensorsTest, DetectsOrSurvivesEveryDamage) {
   WriteExample();
   ForEachDamage(path(), [&](bool is_truncation) {
     const auto file = SafetensorsFile::Open(path());

@@ -1,4 +1,4 @@
-// The module's Protocol Buffers runtime and the program's are different versions in one process.
+// Two versions of Protocol Buffers, the module's and the program's, in one process.
 #include <gtest/gtest.h>
 
 #include <filesystem>

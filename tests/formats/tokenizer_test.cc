@@ -83,7 +83,7 @@ TEST(TokenizerTest, DecodesDocumentsJoinedByEosAsSeparateTexts) {
   EXPECT_EQ(tokenizer.Decode(tokens), "the routerreturn 12");
 }
 
-TEST(TokenizerTest, LearnsPiecesFromLinesAsTheyStandInText) {
+TEST(TokenizerTest, LearnsPiecesFromLinesAsInText) {
   const Tokenizer& tokenizer = TrainedTokenizer();
   bool indentation = false;
   for (int32_t id = 259; id < tokenizer.vocab_size(); ++id) {
@@ -122,7 +122,7 @@ TEST(TokenizerTest, EncodesFromManyThreads) {
   }
 }
 
-TEST(TokenizerTest, SaysWhichVocabularySizeWouldDo) {
+TEST(TokenizerTest, SuggestsAPossibleVocabularySize) {
   const std::vector<std::string> small = {"to be or not to be"};
   const auto path = FreshPath("none");
   const absl::Status large = TrainTokenizer(small, {.vocab_size = 5000}, path);
@@ -141,7 +141,7 @@ TEST(TokenizerTest, RefusesAnEmptySample) {
   EXPECT_THAT(std::string(TrainTokenizer(empty, {}, FreshPath("e")).message()), HasSubstr("empty"));
 }
 
-TEST(TokenizerTest, RefusesFilesThatAreNoModel) {
+TEST(TokenizerTest, RefusesFilesThatAreNotModels) {
   const auto path = FreshPath("model");
   EXPECT_EQ(Tokenizer::Load(path).status().code(), absl::StatusCode::kNotFound);
   for (const std::string& bytes : {std::string(), std::string("{\"version\": \"1.0\"}"),
@@ -163,7 +163,7 @@ TEST(TokenizerTest, RefusesEveryTruncationOfAModel) {
   }
 }
 
-TEST(TokenizerDeathTest, NamesAMissingModule) {
+TEST(TokenizerDeathTest, ReportsAMissingModule) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto path = FreshPath("x");
   EXPECT_EXIT(

@@ -15,7 +15,7 @@ TEST(PlanWeightFilesTest, FillsFilesInOrder) {
   EXPECT_EQ(PlanWeightFiles({}, 8), std::vector<size_t>());
 }
 
-TEST(PlanWeightFilesTest, NoFileIsTooLargeAndNoTwoNeighboursFitInOne) {
+TEST(PlanWeightFilesTest, FilesFitTheLimitAndAdjacentFilesCannotBeMerged) {
   std::mt19937 random(3);
   for (int trial = 0; trial < 200; ++trial) {
     std::vector<int64_t> bytes(random() % 20 + 1);
@@ -27,7 +27,7 @@ TEST(PlanWeightFilesTest, NoFileIsTooLargeAndNoTwoNeighboursFitInOne) {
       ASSERT_GT(count, 0u);
       const auto begin = bytes.begin() + static_cast<int64_t>(at);
       const int64_t size = std::accumulate(begin, begin + static_cast<int64_t>(count), int64_t{0});
-      // Over the limit only because of a first tensor that is too large alone.
+      // Exceeds the limit only if its first tensor is larger than the limit.
       EXPECT_TRUE(size <= limit || size == *begin);
       at += count;
       const bool last = at == bytes.size();

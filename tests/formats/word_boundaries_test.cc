@@ -24,10 +24,10 @@ std::string Number(int number, uint64_t value) {
 
 const std::string kSpace = "\xE2\x96\x81";
 
-// A ModelProto as LLaMA's, but for what a test changes.
+// A ModelProto like LLaMA's, with settings that a test can change.
 struct Model {
   std::vector<std::string> pieces = {"<unk>", kSpace, kSpace + "the", kSpace + kSpace, "\n"};
-  std::string others;  // serialised pieces
+  std::string others;  // serialized pieces
   std::string trainer = Number(3, 2) + Number(35, 1);
   std::string normalizer = Bytes(1, "identity") + Number(3, 1) + Number(4, 0) + Number(5, 1);
 
@@ -41,7 +41,7 @@ struct Model {
   }
 };
 
-TEST(WordBoundariesTest, StandWhereNoPieceSpansTwoCharacters) {
+TEST(WordBoundariesTest, AreWhereNoPieceSpansTwoCharacters) {
   const WordBoundaries boundaries = Model().Boundaries();
   ASSERT_TRUE(boundaries.known);
   EXPECT_EQ(boundaries.space_token, 1);
@@ -55,12 +55,12 @@ TEST(WordBoundariesTest, StandWhereNoPieceSpansTwoCharacters) {
   EXPECT_FALSE(boundaries.CanCut(' ', ' '));
 }
 
-TEST(WordBoundariesTest, NeverStandInsideACharacter) {
+TEST(WordBoundariesTest, AreNeverInsideACharacter) {
   EXPECT_FALSE(Model().Boundaries().CanCut('\xC3', '\xA9'));
   EXPECT_TRUE(Model().Boundaries().CanCut('\xA9', '\xC3'));
 }
 
-TEST(WordBoundariesTest, PiecesThatTextsDoNotSpellJoinNothing) {
+TEST(WordBoundariesTest, PiecesThatDoNotOccurInTextsJoinNothing) {
   for (const int type : {2, 3, 6}) {
     Model model;
     model.others = Bytes(1, Bytes(1, "<0x0A>") + Number(3, static_cast<uint64_t>(type)));
@@ -94,7 +94,7 @@ TEST(WordBoundariesTest, AreUnknownForOtherKindsOfModels) {
   for (const std::string& change : {Bytes(2, "rules"), Number(3, 0), Number(4, 1), Number(5, 0)}) {
     model = Model();
     model.normalizer += change;
-    EXPECT_FALSE(model.Boundaries().known) << "normaliser";
+    EXPECT_FALSE(model.Boundaries().known) << "normalizer";
   }
   model = Model();
   model.pieces.erase(model.pieces.begin() + 1);

@@ -54,7 +54,7 @@ TEST(WordEncoderTest, EqualsTheTokenizerAtTheEdgesOfTexts) {
   }
 }
 
-TEST(WordEncoderTest, ForgettingChangesNothing) {
+TEST(WordEncoderTest, EvictionDoesNotChangeTokens) {
   const auto tokenizer = Trained(450);
   WordEncoder forgetful(*tokenizer, /*max_bytes=*/2000);
   for (int i = 0; i < 20; ++i) {

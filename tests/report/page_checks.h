@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/utf8.h"
 #include "report/svg_plot.h"
 
 namespace braid {
@@ -102,7 +103,8 @@ inline std::vector<Box> BoxesOf(const std::string& svg) {
     const std::string text = svg.substr(end + 1, svg.find('<', end) - end - 1);
     const bool small = Attribute(tag, "class") == "small" || tag.find("cell") != std::string::npos;
     // Mean rather than upper estimates: a real overlap is larger than their error.
-    const double size = small ? 10 : 12, width = 0.5 * size * NumCharacters(text);
+    const double size = small ? 10 : 12,
+                 width = 0.5 * size * static_cast<double>(CountCharacters(text));
     const std::string anchor = Attribute(tag, "text-anchor");
     const double x = std::stod(Attribute(tag, "x")), y = std::stod(Attribute(tag, "y"));
     const double left = anchor == "end" ? x - width : anchor == "middle" ? x - width / 2 : x;

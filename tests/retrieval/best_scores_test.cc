@@ -10,7 +10,7 @@
 namespace braid {
 namespace best_scores_test {
 
-TEST(BestScoresTest, KeepsWhatSortingKeeps) {
+TEST(BestScoresTest, EqualsSorting) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   for (int64_t depth : {1, 2, 29, 100}) {
@@ -40,7 +40,7 @@ TEST(BestScoresTest, KeepsWhatSortingKeeps) {
   }
 }
 
-TEST(BestScoresTest, LeavesOutWhatIsNotANumber) {
+TEST(BestScoresTest, DropsNaN) {
   std::vector<ScoredId> buffer(BestScores::Capacity(3));
   BestScores best(3, buffer.data());
   const std::vector<float> scores = {NAN, -1, NAN, 2};

@@ -46,7 +46,7 @@ double LargestDifference(const A& a, const B& b) {
   return largest;
 }
 
-// Lengths from one piece to more than the model reads.
+// Texts from one piece to more than the model reads.
 std::vector<std::string> MixedTexts(int count, int max_words, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<std::string> texts;
@@ -66,7 +66,7 @@ class ContrieverEmbedderTest : public testing::Test {
     options.directory = directory();
     return ContrieverEmbedder::Load(options);
   }
-  // Of a fresh tiny model.
+  // Returns the fingerprint of a new tiny model.
   std::unique_ptr<ContrieverEmbedder> Tiny(const TinyBert& bert = {},
                                            const ContrieverOptions& options = {}) const {
     for (const auto& entry : std::filesystem::directory_iterator(directory())) {
@@ -105,7 +105,7 @@ TEST_F(ContrieverEmbedderTest, EqualsTheLoopsInDoublePrecision) {
   }
 }
 
-TEST_F(ContrieverEmbedderTest, DoesNotLetBatchMatesChangeAVector) {
+TEST_F(ContrieverEmbedderTest, VectorsDoNotDependOnOtherTextsOfTheBatch) {
   const auto embedder = Tiny({}, {.max_batch_tokens = 200});
   const auto mixed = Tiny({}, {.max_batch_tokens = 4096, .bucket_by_length = false});
   const std::vector<std::string> texts = MixedTexts(120, 20, 5);
@@ -118,7 +118,7 @@ TEST_F(ContrieverEmbedderTest, DoesNotLetBatchMatesChangeAVector) {
   }
 }
 
-TEST_F(ContrieverEmbedderTest, GivesUnitVectorsAndZeroForNothing) {
+TEST_F(ContrieverEmbedderTest, GivesUnitVectorsAndZeroForEmptyTexts) {
   const auto embedder = Tiny();
   ASSERT_OK_AND_ASSIGN(const Vectors vectors,
                        EmbedAll(*embedder, {"abc", "", " \n\u0301", "zz y", "?"}));
@@ -138,7 +138,7 @@ TEST_F(ContrieverEmbedderTest, GivesUnitVectorsAndZeroForNothing) {
                absl::StatusCode::kInvalidArgument, "7", "24");
 }
 
-TEST_F(ContrieverEmbedderTest, CountsTextsThatItCutsAndReadsOnlyTheirBeginning) {
+TEST_F(ContrieverEmbedderTest, CountsTruncatedTextsAndEmbedsTheirBeginning) {
   const auto embedder = Tiny({}, {.max_tokens = 6});
   const std::vector<std::string> texts = {"a b c d", "a b c d e", "a b c d zzz zzz"};
   ASSERT_OK_AND_ASSIGN(const Vectors vectors, EmbedAll(*embedder, texts));
@@ -200,7 +200,7 @@ TEST_F(ContrieverEmbedderTest, ReadsPrefixedNamesOldNamesShardsAndHalfPrecision)
   EXPECT_NE(half->fingerprint(), plain->fingerprint());
 }
 
-TEST_F(ContrieverEmbedderTest, HasAFingerprintOfEverythingThatDecidesAVector) {
+TEST_F(ContrieverEmbedderTest, FingerprintCoversEverythingThatDeterminesAVector) {
   std::vector<std::string> fingerprints = {Tiny()->fingerprint()};
   EXPECT_EQ(Tiny()->fingerprint(), fingerprints[0]);
   EXPECT_EQ(Tiny({}, {.max_batch_tokens = 7})->fingerprint(), fingerprints[0]);
@@ -226,11 +226,12 @@ TEST_F(ContrieverEmbedderTest, HasAFingerprintOfEverythingThatDecidesAVector) {
   EXPECT_EQ(std::ranges::adjacent_find(fingerprints), fingerprints.end());
 }
 
-// Against torch for Python.
+// Comparison with PyTorch in Python.
 class BertReferenceTest : public ContrieverEmbedderTest {
  protected:
   static bool RunReference(const std::vector<std::string>& arguments) {
-    std::string line = std::string("'") + BRAID_PYTHON + "' '" + BRAID_TESTS_DIR "/retrieval/bert_reference.py" + "'";
+    std::string line = std::string("'") + BRAID_PYTHON + "' '" +
+                       BRAID_TESTS_DIR "/retrieval/bert_reference.py" + "'";
     for (const std::string& argument : arguments) line += " '" + argument + "'";
     return std::system((line + (arguments.size() == 1 ? " 2>/dev/null" : "")).c_str()) == 0;
   }

@@ -1,4 +1,4 @@
-// Model directories that are not what they should be.
+// Invalid model directories.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ TEST(ContrieverConfigTest, ReadsTheShape) {
   EXPECT_OK(ParseWith("something_of_training", 3));
 }
 
-TEST(ContrieverConfigTest, NamesTheFieldItRefuses) {
+TEST(ContrieverConfigTest, ErrorsNameTheField) {
   const std::vector<std::pair<const char*, Json>> wrong = {
       {"model_type", "roberta"},
       {"hidden_act", "gelu_new"},
@@ -69,7 +69,7 @@ class ContrieverDirectoryTest : public testing::Test {
   absl::Status Open(int32_t max_tokens = 0) const {
     return ContrieverDirectory::Open(scratch_.path(), max_tokens).status();
   }
-  // The error for weights with one tensor renamed, "" to leave it out.
+  // Returns the error for weights with one tensor renamed, or removed if the new name is "".
   absl::Status OpenRenamed(const std::string& from, const std::string& to) {
     TinyBert bert;
     bert.rename = [&](const std::string& name) { return name == from ? to : name; };
@@ -80,7 +80,7 @@ class ContrieverDirectoryTest : public testing::Test {
   ScratchDirectory scratch_;
 };
 
-TEST_F(ContrieverDirectoryTest, NamesWhatIsMissingOrTooMuch) {
+TEST_F(ContrieverDirectoryTest, ErrorsNameMissingAndUnknownTensors) {
   const std::string bias = "encoder.layer.1.output.dense.bias";
   EXPECT_FAILS(OpenRenamed(bias, ""), kInvalid, bias, "[24]");
   EXPECT_FAILS(OpenRenamed(bias, "other.bias"), kInvalid, bias);
@@ -94,7 +94,7 @@ TEST_F(ContrieverDirectoryTest, NamesWhatIsMissingOrTooMuch) {
   EXPECT_FAILS(Open(), kInvalid, "twice", "bert.embeddings.LayerNorm.gamma");
 }
 
-TEST_F(ContrieverDirectoryTest, NamesATensorOfAnotherShape) {
+TEST_F(ContrieverDirectoryTest, ErrorsNameATensorOfAnotherShape) {
   WriteTinyBert({}, scratch_.path());
   TinyBert larger;
   larger.config.intermediate_size = 41;

@@ -53,7 +53,7 @@ class ContrieverProcessTest : public testing::Test {
     delete shared_;
     delete shared_directory_;
   }
-  // One process for all tests that leave it as it is: starting one takes seconds.
+  // One process for all tests that do not change it, because starting one takes seconds.
   static const ContrieverProcess& Shared() { return *shared_; }
 
   absl::StatusOr<std::unique_ptr<ContrieverProcess>> Start(ContrieverProcessOptions options = {}) {
@@ -67,7 +67,7 @@ class ContrieverProcessTest : public testing::Test {
   ScratchDirectory scratch_;
 };
 
-TEST_F(ContrieverProcessTest, EmbedsCountsAndTellsItsFingerprint) {
+TEST_F(ContrieverProcessTest, EmbedsCountsAndReportsItsFingerprint) {
   const ContrieverProcess& embedder = Shared();
   EXPECT_EQ(embedder.dimension(), 24);
   EXPECT_THAT(embedder.fingerprint(), testing::StartsWith("contriever-"));
@@ -84,23 +84,23 @@ TEST_F(ContrieverProcessTest, EmbedsCountsAndTellsItsFingerprint) {
   EXPECT_EQ(embedder.EmbedAndCountCut(one, std::span(room).first(48)).value_or(-1), 1);
 }
 
-TEST_F(ContrieverProcessTest, EmbedsMoreTextsThanItSendsAtOnce) {
+TEST_F(ContrieverProcessTest, EmbedsMoreTextsThanOneRequestHolds) {
   ASSERT_OK_AND_ASSIGN(const auto one, Embed(Shared(), {"abc d"}));
   ASSERT_OK_AND_ASSIGN(const auto many, Embed(Shared(), std::vector<std::string>(600, "abc d")));
   for (size_t i = 0; i < many.size(); ++i) ASSERT_NEAR(many[i], one[i % 24], 1e-5) << i;
 }
 
-TEST_F(ContrieverProcessTest, SaysWhatIsWrongWithAModel) {
+TEST_F(ContrieverProcessTest, ReportsTheErrorOfAModel) {
   EXPECT_FAILS(Start({.max_tokens = 33}), absl::StatusCode::kInvalidArgument, "max_tokens", "33");
   std::filesystem::remove(scratch_ / "vocab.txt");
   EXPECT_FAILS(Start(), absl::StatusCode::kNotFound, "vocab.txt");
   setenv("BRAID_EMBEDDER_PROGRAM", "/nowhere/braid-embedder", 1);
   EXPECT_FAILS(Start(), absl::StatusCode::kNotFound, "/nowhere/braid-embedder");
   setenv("BRAID_EMBEDDER_PROGRAM", "/bin/false", 1);
-  EXPECT_FAILS(Start(), absl::StatusCode::kInternal, "exit code 1");
+  EXPECT_FAILS(Start(), absl::StatusCode::kInternal, "exited with code 1");
 }
 
-TEST_F(ContrieverProcessTest, StartsAgainAfterItsProcessWasKilledButNotWithAnotherModel) {
+TEST_F(ContrieverProcessTest, RestartsAKilledProcessButNotWithAnotherModel) {
   ASSERT_OK_AND_ASSIGN(const auto embedder, Start());
   ASSERT_OK_AND_ASSIGN(const auto before, Embed(*embedder, {"abc d"}));
   const pid_t first = embedder->pid();
@@ -113,12 +113,12 @@ TEST_F(ContrieverProcessTest, StartsAgainAfterItsProcessWasKilledButNotWithAnoth
   EXPECT_FAILS(Embed(*embedder, {"abc"}), absl::StatusCode::kFailedPrecondition, "changed");
 }
 
-TEST_F(ContrieverProcessTest, EndsAtOnceWhenAskedTo) {
+TEST_F(ContrieverProcessTest, EndsAtOnceWhenCancelled) {
   bool stop = false;
   ASSERT_OK_AND_ASSIGN(const auto embedder, Start({.keep_going = [&stop] {
                          return stop ? absl::CancelledError("stop") : absl::OkStatus();
                        }}));
-  ASSERT_EQ(kill(embedder->pid(), SIGSTOP), 0);  // a batch that takes for ever
+  ASSERT_EQ(kill(embedder->pid(), SIGSTOP), 0);  // a batch that never ends
   stop = true;
   const auto begin = Clock::now();
   EXPECT_FAILS(Embed(*embedder, {"abc"}), absl::StatusCode::kCancelled, "stop");
@@ -142,7 +142,7 @@ TEST_F(ContrieverProcessTest, ServesManyThreads) {
   }
 }
 
-// The process of a parent that is killed, and cannot say goodbye.
+// The embedding process must end when its parent is killed.
 TEST_F(ContrieverProcessTest, EndsWithItsParent) {
   int pipe_ends[2];
   ASSERT_EQ(pipe(pipe_ends), 0);
@@ -161,7 +161,7 @@ TEST_F(ContrieverProcessTest, EndsWithItsParent) {
   close(pipe_ends[1]);
   ASSERT_GT(child, 0);
   const auto deadline = Clock::now() + std::chrono::seconds(20);
-  const auto gone = [child] {  // or waits for its new parent
+  const auto gone = [child] {  // it ended, or waits to be reaped by its new parent
     const std::string stat = GetFile("/proc/" + std::to_string(child) + "/stat");
     return stat.empty() || stat.find(") Z ") != std::string::npos;
   };
@@ -171,7 +171,7 @@ TEST_F(ContrieverProcessTest, EndsWithItsParent) {
   EXPECT_TRUE(gone()) << child;
 }
 
-// An embedder of one number a text: its length, or an error for "bad".
+// An embedder with one number per text: its length, or an error for "bad".
 class LengthEmbedder final : public Embedder {
  public:
   int32_t dimension() const override { return 1; }

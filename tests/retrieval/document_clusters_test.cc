@@ -16,16 +16,16 @@ constexpr int32_t kDimension = 24;
 
 absl::Status GoOn() { return absl::OkStatus(); }
 
-// Vectors of norm 1 around seeded centres, one group after the other.
+// Vectors of norm 1 around seeded centers, one group after the other.
 struct Groups {
   Groups(const std::vector<int>& sizes, uint64_t seed, float noise = 0.08f) {
     std::mt19937_64 random(seed);
     std::normal_distribution<float> normal;
     for (size_t group = 0; group < sizes.size(); ++group) {
-      std::vector<float> centre(kDimension);
-      for (float& x : centre) x = normal(random) / std::sqrt(float{kDimension});
+      std::vector<float> center(kDimension);
+      for (float& x : center) x = normal(random) / std::sqrt(float{kDimension});
       for (int i = 0; i < sizes[group]; ++i) {
-        std::vector<float> row(centre);
+        std::vector<float> row(center);
         for (float& x : row) x += noise * normal(random);
         Add(row);
         group_of.push_back(group);
@@ -56,8 +56,8 @@ struct Groups {
   std::vector<size_t> group_of;
 };
 
-// Sizes fall, so cluster i should be group i.
-TEST(DocumentClustersTest, FindsGroupsThatAreApartWhateverTheSeed) {
+// Group sizes are descending, so cluster i should be group i.
+TEST(DocumentClustersTest, FindsSeparateGroupsForEverySeed) {
   for (uint64_t seed = 0; seed < 12; ++seed) {
     const Groups groups({400, 200, 90, 50, 30, 20, 12, 5}, seed);
     const std::vector<uint32_t> clusters = groups.Cluster(8, seed);
@@ -65,11 +65,11 @@ TEST(DocumentClustersTest, FindsGroupsThatAreApartWhateverTheSeed) {
   }
 }
 
-TEST(DocumentClustersTest, GoesToTheNearestCentreAlsoWhatWasNotFitted) {
+TEST(DocumentClustersTest, AssignsUnfittedDocumentsToTheNearestCenter) {
   const Groups groups({300, 200, 100}, 3);
   std::vector<uint32_t> fitted;
   for (const uint32_t document : groups.All()) {
-    // Of the largest group the fewest, so it is the last cluster.
+    // Fits the fewest documents of the largest group, so it becomes the last cluster.
     const int every = groups.group_of[document] == 0 ? 30 : 3;
     if (document % every == 0) fitted.push_back(document);
   }
@@ -81,7 +81,7 @@ TEST(DocumentClustersTest, GoesToTheNearestCentreAlsoWhatWasNotFitted) {
   }
 }
 
-// Where groups run into each other rounding could decide.
+// Uses separate groups, because rounding could decide where groups overlap.
 TEST(DocumentClustersTest, DoesNotDependOnThreads) {
   for (uint64_t seed = 0; seed < 5; ++seed) {
     const Groups groups({1500, 1500, 1500, 1500}, seed, /*noise=*/0.5f);
@@ -101,7 +101,7 @@ TEST(DocumentClustersTest, AreNumberedBySize) {
   EXPECT_TRUE(std::ranges::is_sorted(sizes, std::ranges::greater()));
 }
 
-TEST(DocumentClustersTest, ADocumentWithoutWordsMakesNoCluster) {
+TEST(DocumentClustersTest, DocumentsWithoutWordsDoNotFormClusters) {
   Groups groups({60, 40}, 6);
   const std::vector<uint32_t> without = groups.Cluster(2);
   for (int i = 0; i < 30; ++i) groups.Add(std::vector<float>(kDimension, 0.0f));
@@ -111,7 +111,7 @@ TEST(DocumentClustersTest, ADocumentWithoutWordsMakesNoCluster) {
   EXPECT_EQ(with, without);
 }
 
-TEST(DocumentClustersTest, LeavesClustersEmptyWhereDocumentsAreEqual) {
+TEST(DocumentClustersTest, LeavesClustersEmptyIfDocumentsAreEqual) {
   Groups groups({}, 7);
   std::vector<float> row(kDimension, 0.0f);
   for (int i = 0; i < 20; ++i) {
@@ -123,7 +123,7 @@ TEST(DocumentClustersTest, LeavesClustersEmptyWhereDocumentsAreEqual) {
   for (uint32_t i = 0; i < 20; ++i) EXPECT_EQ(clusters[i], i % 10 < 7 ? 0u : 1u);
 }
 
-TEST(DocumentClustersTest, NeedsADocumentForEach) {
+TEST(DocumentClustersTest, RequiresADocumentPerCluster) {
   Groups groups({3, 2}, 8);
   const std::vector<uint32_t> own = groups.Cluster(5);
   EXPECT_EQ(std::set<uint32_t>(own.begin(), own.end()).size(), 5u);
@@ -132,7 +132,7 @@ TEST(DocumentClustersTest, NeedsADocumentForEach) {
                absl::StatusCode::kFailedPrecondition, "6 clusters", "5 training documents");
 }
 
-TEST(DocumentClustersTest, StopsWhenAskedTo) {
+TEST(DocumentClustersTest, StopsWhenCancelled) {
   const Groups groups({2000, 2000}, 9);
   EXPECT_FAILS(ClusterDocuments(groups.vectors(), groups.All(), 4, 1,
                                 [] { return absl::CancelledError("stop"); }),

@@ -20,7 +20,7 @@ namespace braid {
 namespace embedding_faults_test {
 
 constexpr int64_t kMebibyte = int64_t{1} << 20;
-// A sanitizer keeps freed memory for a while.
+// Sanitizers retain freed memory for a while.
 #ifdef BRAID_ASAN
 constexpr bool kFreedMemoryIsReturned = false;
 #else
@@ -45,7 +45,7 @@ std::vector<std::string_view> Views(const std::vector<std::string>& documents) {
   return {documents.begin(), documents.end()};
 }
 
-// What braidd embeds with.
+// The embedder that braidd uses.
 std::vector<float> Expected(const std::vector<std::string>& documents) {
   const auto embedder = *HashingEmbedder::Create(HashingOptions(), std::nullopt);
   std::vector<float> vectors(documents.size() * embedder->dimension());
@@ -53,7 +53,7 @@ std::vector<float> Expected(const std::vector<std::string>& documents) {
   return vectors;
 }
 
-TEST(EmbeddingFaultsTest, LosesNoDocumentWhenReplicasAreKilledAndComeBack) {
+TEST(EmbeddingFaultsTest, LosesNoDocumentWhenReplicasAreKilledAndRestarted) {
   const std::vector<std::string> documents = Documents(3000);
   const std::vector<float> expected = Expected(documents);
   BraiddProcess first("embedding"), second("embedding");
@@ -77,7 +77,7 @@ TEST(EmbeddingFaultsTest, LosesNoDocumentWhenReplicasAreKilledAndComeBack) {
   done = true;
 }
 
-TEST(EmbeddingFaultsTest, GoesAroundAReplicaThatHangs) {
+TEST(EmbeddingFaultsTest, UsesOtherReplicasWhenOneHangs) {
   const std::vector<std::string> documents = Documents(400);
   BraiddProcess first("embedding"), second("embedding");
   const auto client = EmbeddingClient::Connect({.addresses = {first.address(), second.address()},
@@ -94,7 +94,7 @@ TEST(EmbeddingFaultsTest, GoesAroundAReplicaThatHangs) {
   EXPECT_TRUE(vectors == expected);
 }
 
-TEST(EmbeddingFaultsTest, FailsClearlyWhenAllAreGoneAndSucceedsLater) {
+TEST(EmbeddingFaultsTest, FailsClearlyWithoutReplicasAndSucceedsLater) {
   const std::vector<std::string> documents = Documents(50);
   BraiddProcess server("embedding");
   const auto client = EmbeddingClient::Connect(
@@ -111,7 +111,7 @@ TEST(EmbeddingFaultsTest, FailsClearlyWhenAllAreGoneAndSucceedsLater) {
   EXPECT_TRUE(vectors == expected);
 }
 
-// A client that sends and never reads is not read from; what it wants to send stays with it.
+// The server stops reading from a client that sends but never reads; the rest stays at the client.
 TEST(EmbeddingFaultsTest, AClientThatDoesNotReadCostsBoundedMemory) {
   BraiddProcess server("embedding");
   const std::vector<std::string> documents = Documents(10 * 1024);  // 10 MB
@@ -120,7 +120,7 @@ TEST(EmbeddingFaultsTest, AClientThatDoesNotReadCostsBoundedMemory) {
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   const auto stub = v1::EmbeddingService::NewStub(
       grpc::CreateCustomChannel(server.address(), grpc::InsecureChannelCredentials(), arguments));
-  // What answers hold is about twice what requests do: 512 floats for a kilobyte.
+  // Answers are about twice as large as requests: 512 floats for a kilobyte.
   const auto send = [&](grpc::ClientContext* context, int num_batches) {
     const auto stream = stub->Embed(context);
     int written = 0;
@@ -132,7 +132,7 @@ TEST(EmbeddingFaultsTest, AClientThatDoesNotReadCostsBoundedMemory) {
     return written;
   };
   {
-    grpc::ClientContext context;  // what a server needs at first is no growth
+    grpc::ClientContext context;  // memory for the first call does not count as growth
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(300));
     send(&context, 80);
   }
@@ -154,14 +154,14 @@ TEST(EmbeddingFaultsTest, AClientThatDoesNotReadCostsBoundedMemory) {
   }
   EXPECT_LT(written, 1000) << "writing blocks";
   if (kFreedMemoryIsReturned) {
-    // Of 1 GB; 4 to 22 MiB were seen.
+    // The growth during 1 GB of requests; 4 to 22 MiB were measured.
     EXPECT_LT(most - before, 64 * kMebibyte);
   }
   RecordProperty("grown_bytes", std::to_string(most - before));
   RecordProperty("batches_taken", written);
 }
 
-// 10 MB through one stream, read slowly.
+// Sends 10 MB through one stream whose client reads slowly.
 TEST(EmbeddingFaultsTest, TenMegabytesThroughASmallWindowCostBoundedMemory) {
   BraiddProcess server("embedding");
   const std::vector<std::string> documents = Documents(10 * 1024);

@@ -39,7 +39,7 @@ std::shared_ptr<const Embedder> MakeHashing(int32_t dimension) {
   return *HashingEmbedder::Create({.dimension = dimension}, std::nullopt);
 }
 
-// Counts calls and texts, and answers with `status`, or wrongly if OK.
+// Counts calls and texts; answers with `status`, or with an invalid answer if it is OK.
 class ScriptedEmbedder final : public Embedder {
  public:
   int32_t dimension() const override { return 2; }
@@ -138,7 +138,7 @@ TEST(EmbeddingClientTest, SendsMoreThanOneMessageCanHold) {
   EXPECT_EQ(Embed(*client, documents), Embed(*embedder, documents));
 }
 
-TEST(EmbeddingClientTest, GoesOnWhenOneServerStops) {
+TEST(EmbeddingClientTest, ContinuesWhenOneServerStops) {
   const auto embedder = MakeHashing(32);
   Server first(embedder), second(embedder);
   const auto client =
@@ -147,7 +147,7 @@ TEST(EmbeddingClientTest, GoesOnWhenOneServerStops) {
   EXPECT_EQ(Embed(*client, Documents(50)), Embed(*embedder, Documents(50)));
 }
 
-TEST(EmbeddingClientTest, GoesOnWithAReplicaThatComesBack) {
+TEST(EmbeddingClientTest, UsesAReplicaAgainAfterItsRestart) {
   const auto embedder = MakeHashing(32);
   auto server = std::make_unique<Server>(embedder);
   const int port = server->port();
@@ -160,7 +160,7 @@ TEST(EmbeddingClientTest, GoesOnWithAReplicaThatComesBack) {
   EXPECT_EQ(Embed(*client, Documents(50)), Embed(*embedder, Documents(50)));
 }
 
-TEST(EmbeddingClientTest, TriesAgainOnlyWhatMayPass) {
+TEST(EmbeddingClientTest, RetriesTemporaryErrorsOnly) {
   const auto embedder = std::make_shared<ScriptedEmbedder>();
   Server server(embedder);
   const auto client = Connect({.addresses = {server.address()}});
@@ -178,7 +178,7 @@ TEST(EmbeddingClientTest, TriesAgainOnlyWhatMayPass) {
   EXPECT_EQ(embedder->num_calls, 4);
 }
 
-TEST(EmbeddingClientTest, GivesABatchUpAfterTheLastAttempt) {
+TEST(EmbeddingClientTest, FailsABatchAfterTheLastAttempt) {
   const auto embedder = std::make_shared<ScriptedEmbedder>();
   Server server(embedder);
   const auto client = Connect({.addresses = {server.address()}, .max_attempts = 3});
@@ -188,7 +188,7 @@ TEST(EmbeddingClientTest, GivesABatchUpAfterTheLastAttempt) {
   EXPECT_EQ(embedder->num_calls, 3);
 }
 
-TEST(EmbeddingClientTest, StopsWaitingWhenAsked) {
+TEST(EmbeddingClientTest, StopsWaitingWhenCancelled) {
   auto server = std::make_unique<Server>(MakeHashing(8));
   std::atomic<bool> stop = false;
   const auto client = Connect({.addresses = {server->address()}, .check = [&] {
@@ -202,7 +202,7 @@ TEST(EmbeddingClientTest, StopsWaitingWhenAsked) {
   EXPECT_TRUE(absl::IsCancelled(EmbedStatus(*client, "x")));
 }
 
-TEST(EmbeddingClientTest, TellsWhatIsWrongAtEachAddressWhenAllAreGone) {
+TEST(EmbeddingClientTest, ReportsTheErrorOfEachAddressWithoutReplicas) {
   auto first = std::make_unique<Server>(MakeHashing(8));
   auto second = std::make_unique<Server>(MakeHashing(8));
   const std::vector<std::string> addresses = {first->address(), second->address()};
@@ -217,7 +217,7 @@ TEST(EmbeddingClientTest, TellsWhatIsWrongAtEachAddressWhenAllAreGone) {
   }
 }
 
-// Waits in Embed until it is let go.
+// Blocks in Embed until it is released.
 class StuckEmbedder final : public Embedder {
  public:
   int32_t dimension() const override { return 2; }
@@ -231,7 +231,7 @@ class StuckEmbedder final : public Embedder {
   mutable std::atomic<bool> started = false, released = false;
 };
 
-TEST(EmbeddingClientTest, GivesTheBatchesOfASilentReplicaToAnother) {
+TEST(EmbeddingClientTest, SendsTheBatchesOfASilentReplicaToAnother) {
   const auto stuck = std::make_shared<StuckEmbedder>();
   const auto embedder = std::make_shared<ScriptedEmbedder>();
   Server first(stuck), second(embedder);
@@ -243,8 +243,8 @@ TEST(EmbeddingClientTest, GivesTheBatchesOfASilentReplicaToAnother) {
   stuck->released = true;
 }
 
-// As an encoder on few cores: wants small batches, takes long for each, and reads 5 bytes of
-// a text.
+// Behaves like an encoder on few cores: prefers small batches, is slow, and reads 5 bytes of a
+// text.
 class SlowEmbedder final : public Embedder {
  public:
   explicit SlowEmbedder(std::chrono::milliseconds pause) : pause_(pause) {}
@@ -272,7 +272,7 @@ class SlowEmbedder final : public Embedder {
   const std::chrono::milliseconds pause_;
 };
 
-TEST(EmbeddingClientTest, SendsASlowEmbedderTheBatchesItWantsAndCountsWhatItCuts) {
+TEST(EmbeddingClientTest, SendsPreferredBatchSizesAndCountsTruncatedTexts) {
   const auto embedder = std::make_shared<SlowEmbedder>(std::chrono::milliseconds(0));
   Server first(embedder), second(embedder);
   const auto client = Connect({.addresses = {first.address(), second.address()}});
@@ -289,7 +289,7 @@ TEST(EmbeddingClientTest, SendsASlowEmbedderTheBatchesItWantsAndCountsWhatItCuts
   EXPECT_EQ(vectors, Embed(*embedder, documents));
 }
 
-TEST(EmbeddingClientTest, WaitsForAServerThatSaysThatItWorks) {
+TEST(EmbeddingClientTest, WaitsForAServerThatSendsSignsOfLife) {
   const auto embedder = std::make_shared<SlowEmbedder>(std::chrono::milliseconds(500));
   Server server(embedder, EmbeddingServiceOptions{.sign_interval = std::chrono::milliseconds(20)});
   const auto client =
@@ -298,7 +298,7 @@ TEST(EmbeddingClientTest, WaitsForAServerThatSaysThatItWorks) {
   EXPECT_EQ(embedder->num_calls, 2) << "none was sent again";
 }
 
-TEST(EmbeddingServiceTest, RefusesStreamsBeyondItsLimitAndClientsGoElsewhere) {
+TEST(EmbeddingServiceTest, RefusesStreamsAboveTheLimitAndClientsUseOtherReplicas) {
   const auto embedder = MakeHashing(8);
   Server busy(embedder, EmbeddingServiceOptions{.max_streams = 1}), other(embedder);
   grpc::ClientContext context;
@@ -332,7 +332,7 @@ TEST(EmbeddingServiceTest, RefusesABatchWhoseAnswerIsTooLarge) {
   EXPECT_THAT(status.error_message(), testing::HasSubstr("got 1100 texts, expected at most 976"));
 }
 
-TEST(EmbeddingClientTest, RefusesAnswersThatAreNotNumbers) {
+TEST(EmbeddingClientTest, RefusesAnswersThatAreNotFinite) {
   const auto embedder = std::make_shared<ScriptedEmbedder>();
   embedder->value = std::nanf("");
   Server server(embedder);
@@ -349,7 +349,7 @@ TEST(EmbeddingClientTest, RefusesServersThatDisagree) {
                                                             testing::HasSubstr(second.address())));
 }
 
-TEST(EmbeddingClientTest, DoesNotUseAReplicaThatComesBackAsAnother) {
+TEST(EmbeddingClientTest, DoesNotUseAReplicaThatRestartsWithAnotherEmbedder) {
   const auto embedder = MakeHashing(8);
   auto first = std::make_unique<Server>(embedder);
   Server second(embedder);
@@ -364,9 +364,9 @@ TEST(EmbeddingClientTest, DoesNotUseAReplicaThatComesBackAsAnother) {
   second.Stop();
   const absl::Status status = EmbedStatus(*client, "x");
   EXPECT_TRUE(absl::IsUnavailable(status));
-  EXPECT_THAT(
-      std::string(status.message()),
-      testing::AllOf(testing::HasSubstr(address), testing::HasSubstr("restart the odd one")));
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(testing::HasSubstr(address),
+                             testing::HasSubstr("restart the one that differs")));
 }
 
 TEST(EmbeddingClientTest, RefusesATextLargerThanAMessage) {
@@ -375,7 +375,7 @@ TEST(EmbeddingClientTest, RefusesATextLargerThanAMessage) {
   EXPECT_TRUE(absl::IsResourceExhausted(EmbedStatus(*client, std::string(5'000'000, 'x'))));
 }
 
-TEST(EmbeddingClientTest, ReportsUselessAddresses) {
+TEST(EmbeddingClientTest, ReportsInvalidAddresses) {
   for (const char* address : {"", "nowhere", "host:", "host:0", "host:99999", ":7200"}) {
     const auto status = EmbeddingClient::Connect({.addresses = {address}}).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << address << status;
@@ -383,7 +383,7 @@ TEST(EmbeddingClientTest, ReportsUselessAddresses) {
   EXPECT_TRUE(absl::IsInvalidArgument(EmbeddingClient::Connect({}).status()));
 }
 
-TEST(EmbeddingClientTest, ReportsAServerThatIsNotThere) {
+TEST(EmbeddingClientTest, ReportsAnUnreachableServer) {
   std::string address;
   {
     Server server(MakeHashing(8));

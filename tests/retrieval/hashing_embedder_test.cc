@@ -27,7 +27,7 @@ std::vector<std::string> RandomCorpus(int num_documents, uint32_t seed) {
   for (int i = 0; i < num_documents; ++i) {
     std::string text;
     for (uint32_t j = random() % 60; j > 0; --j) {
-      // A skewed choice, so that words repeat within and across documents.
+      // Chooses words with a skewed distribution, so that they repeat within and across documents.
       const uint32_t word = random() % (1 + random() % 300);
       text.append("w").append(std::to_string(word)).append(random() % 5 == 0 ? ", " : " ");
     }
@@ -63,8 +63,7 @@ float Cosine(const Embedder& embedder, std::string_view a, std::string_view b) {
   return InnerProduct(vectors.data(), vectors.data() + d, d);
 }
 
-// TF-IDF written as its definition, for texts of lower-case words and single
-// separators.
+// TF-IDF by its definition, for texts of lower-case words and single separators.
 class Oracle {
  public:
   Oracle(const Texts& corpus, int max_ngram)
@@ -165,7 +164,7 @@ TEST(HashingEmbedderTest, GivesTheSameBitsForAnyNumberOfThreads) {
   SetRetrievalThreads(0);
 }
 
-TEST(HashingEmbedderTest, EmbedsATextAloneAsInABatch) {
+TEST(HashingEmbedderTest, VectorsDoNotDependOnTheBatch) {
   const std::vector<std::string> corpus = RandomCorpus(50, 6);
   const auto embedder = MakeEmbedder({.dimension = 32}, Fit(Views(corpus), 2));
   const std::vector<float> together = Embed(*embedder, Views(corpus));
@@ -185,12 +184,12 @@ TEST(HashingEmbedderTest, PutsSimilarTextsCloser) {
               1, 1e-5);
 }
 
-TEST(HashingEmbedderTest, WeighsEveryWordAlikeWithoutFrequencies) {
+TEST(HashingEmbedderTest, WeighsWordsEquallyWithoutFrequencies) {
   const auto embedder = MakeEmbedder({.dimension = 4096, .max_ngram = 1}, std::nullopt);
   EXPECT_NEAR(Cosine(*embedder, "alpha beta", "beta gamma"), 0.5, 1e-5);
 }
 
-TEST(HashingEmbedderTest, RejectsImpossibleOptions) {
+TEST(HashingEmbedderTest, RejectsInvalidOptions) {
   EXPECT_TRUE(
       absl::IsInvalidArgument(HashingEmbedder::Create({.dimension = 0}, std::nullopt).status()));
   EXPECT_TRUE(
@@ -206,7 +205,7 @@ TEST(HashingEmbedderTest, RejectsWrongOutputSize) {
   EXPECT_TRUE(absl::IsInvalidArgument(embedder->Embed(texts, vectors)));
 }
 
-TEST(HashingEmbedderTest, FingerprintTellsFunctionsApart) {
+TEST(HashingEmbedderTest, FingerprintsDistinguishFunctions) {
   const std::set<std::string> fingerprints = {
       MakeEmbedder({}, std::nullopt)->fingerprint(),
       MakeEmbedder({.dimension = 256}, std::nullopt)->fingerprint(),

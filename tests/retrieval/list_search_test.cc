@@ -20,8 +20,7 @@
 namespace braid {
 namespace list_search_test {
 
-// Unit vectors around ten directions, with `copies` of earlier ones and zeros in
-// between.
+// Returns unit vectors around ten directions, with `copies` of earlier ones and zeros in between.
 std::vector<float> RandomVectors(int64_t n, int32_t d, uint32_t seed, double copies = 0) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
@@ -43,14 +42,14 @@ std::vector<float> RandomVectors(int64_t n, int32_t d, uint32_t seed, double cop
   return values;
 }
 
-// Unit vectors of few non-zero numbers, as short texts have.
+// Returns unit vectors with few nonzero numbers, as short texts have.
 std::vector<float> SparseVectors(int64_t n, int32_t d, int num_entries, uint32_t seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> weight(0.5f, 2.0f);
   std::vector<float> values(n * d, 0.0f);
   for (int64_t i = 0; i < n; ++i) {
     float* row = values.data() + i * d;
-    // Of 24 words, so that many documents share some.
+    // Draws from 24 words, so that many documents share some.
     for (int entry = 0; entry < num_entries; ++entry) {
       const auto word = static_cast<int32_t>(random() % 24);
       row[word * 97 % d] += (word % 2 == 0 ? 1.0f : -1.0f) * weight(random);
@@ -92,7 +91,7 @@ class ListSearchTest : public testing::TestWithParam<ListArithmetic> {
     return rows;
   }
 
-  // The neighbours of one document among the documents of its nearest lists.
+  // Returns the neighbors of one document among the documents of its nearest lists.
   std::vector<ScoredId> BruteForce(uint32_t document, size_t k, int64_t probes) const {
     std::vector<uint32_t> nearest(probes);
     NearestCentroids(lists_->centroids(), {vectors_.row(document), static_cast<size_t>(vectors_.d)},
@@ -157,7 +156,7 @@ TEST_P(ListSearchTest, EqualsExactSearchForTextsOfFewWords) {
   }
 }
 
-TEST_P(ListSearchTest, SettlesTiesAmongCopiesByLowestId) {
+TEST_P(ListSearchTest, BreaksTiesAmongCopiesByLowestId) {
   Make(1200, 16, 12, 5, /*copies=*/0.6);
   for (int64_t probes : {1, 3, 12}) ExpectBruteForce(Find(10, probes), 10, probes);
 }
@@ -175,7 +174,7 @@ TEST_P(ListSearchTest, EqualsExactSearchWithAllListsProbed) {
   EXPECT_EQ(found.scores, exact.scores);
 }
 
-TEST_P(ListSearchTest, FindsWhatFaissFindsInTheSameLists) {
+TEST_P(ListSearchTest, EqualsFaissForTheSameLists) {
   Make(4000, 32, 50, 7);
   constexpr int32_t kNeighbors = 10;
   faiss::IndexFlatIP quantizer(vectors_.d);
@@ -242,7 +241,7 @@ TEST_P(ListSearchTest, PutsEveryZeroVectorIntoSomeList) {
   for (int64_t probes : {1, 4}) ExpectBruteForce(Find(6, probes), 6, probes);
 }
 
-TEST_P(ListSearchTest, StopsWhenAskedTo) {
+TEST_P(ListSearchTest, StopsWhenCancelled) {
   Make(20'000, 32, 100, 12);
   int asked = 0;
   const StopCheck stop = [&] {

@@ -27,7 +27,7 @@ void NormalizeRow(float* row, int32_t d) {
   for (int32_t j = 0; j < d; ++j) row[j] = static_cast<float>(row[j] / std::sqrt(squares));
 }
 
-// Unit vectors around `num_centers` random directions.
+// Returns unit vectors around `num_centers` random directions.
 Vectors RandomVectors(int64_t n, int32_t d, uint32_t seed, int64_t num_centers = 8) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
@@ -59,12 +59,12 @@ NeighborGraph Build(const Vectors& vectors, const v1::NeighborConfig& config, ui
   return *std::move(graph);
 }
 
-// Compares every pair.
+// Computes the graph by comparing every pair.
 NeighborGraph BruteForce(const Vectors& vectors, int32_t k) {
   NeighborGraph graph;
   graph.k = k;
   for (int64_t i = 0; i < vectors.n; ++i) {
-    std::vector<std::pair<float, uint32_t>> others;  // (-score, id) sorts as wanted
+    std::vector<std::pair<float, uint32_t>> others;  // (-score, id) in the required order
     for (int64_t j = 0; j < vectors.n; ++j) {
       if (j != i) others.push_back({-InnerProduct(vectors.row(i), vectors.row(j), vectors.d), j});
     }
@@ -92,8 +92,8 @@ TEST(InnerProductTest, IsCloseToTheSumInDoublePrecision) {
   }
 }
 
-// One thread: tests run beside each other, and small OpenMP loops on busy cores wait
-// for each other most of the time.
+// Uses one thread: tests run concurrently, and small OpenMP loops on busy cores mostly wait for
+// each other.
 class NeighborGraphTest : public testing::Test {
  protected:
   NeighborGraphTest() { SetRetrievalThreads(1); }
@@ -190,7 +190,7 @@ TEST_F(NeighborGraphTest, SearchesMoreListsUntilRecallIsGood) {
   EXPECT_GE(Recall(graph, BruteForce(vectors, 10)), 0.93);
 }
 
-TEST_F(NeighborGraphTest, FindsAllWithAllListsSearched) {
+TEST_F(NeighborGraphTest, FindsEveryNeighborWithAllListsProbed) {
   const Vectors vectors = RandomVectors(1000, 16, 10);
   ExpectSameGraph(Build(vectors, Config(10, "IVF8,Flat", 8)), BruteForce(vectors, 10));
 }
@@ -209,7 +209,7 @@ TEST_F(NeighborGraphTest, RanksCompressedCandidatesByTrueScores) {
   }
 }
 
-TEST_F(NeighborGraphTest, RepeatsItselfWithAnIndex) {
+TEST_F(NeighborGraphTest, IsReproducibleWithAnIndex) {
   const Vectors vectors = RandomVectors(2000, 16, 13);
   const NeighborGraph graph = Build(vectors, Config(5, "IVF20,Flat", 2), 7);
   ExpectSameGraph(Build(vectors, Config(5, "IVF20,Flat", 2), 7), graph);
@@ -220,7 +220,7 @@ TEST_F(NeighborGraphTest, AcceptsAGraphIndex) {
   EXPECT_GT(Build(vectors, Config(5, "HNSW16")).recall_at_k, 0.9);
 }
 
-TEST_F(NeighborGraphTest, PadsRowsThatAnIndexLeavesShort) {
+TEST_F(NeighborGraphTest, PadsShortRowsOfAnIndex) {
   const Vectors vectors = RandomVectors(200, 8, 15);
   const NeighborGraph graph = Build(vectors, Config(150, "IVF5,Flat", 1));
   EXPECT_THAT(graph.ids, testing::Contains(kNoNeighbor));
@@ -256,7 +256,7 @@ TEST_F(NeighborGraphTest, RejectsVectorsThatAreNotNormalized) {
   EXPECT_TRUE(absl::IsInvalidArgument(status()));
 }
 
-TEST_F(NeighborGraphTest, RejectsImpossibleConfigurations) {
+TEST_F(NeighborGraphTest, RejectsInvalidConfigurations) {
   const Vectors vectors = RandomVectors(100, 8, 18);
   for (const v1::NeighborConfig& config :
        {Config(-1), Config(1'000'000), Config(3, "nonsense"), Config(3, "IVF4,PQ0"),

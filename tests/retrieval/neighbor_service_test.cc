@@ -126,7 +126,7 @@ class NeighborServiceTest : public testing::Test {
     return Record(stub_->SetCentroids(&context, request, &response));
   }
 
-  // Whether there was one.
+  // Returns whether there was one.
   bool Drop(const std::string& shard) {
     v1::DropShardRequest request;
     request.set_shard(shard);
@@ -160,7 +160,7 @@ class NeighborServiceTest : public testing::Test {
   std::string message_;
 };
 
-TEST_F(NeighborServiceTest, SearchesAsExactSearchDoes) {
+TEST_F(NeighborServiceTest, EqualsExactSearch) {
   const std::vector<float> values = RandomValues(300, 1), queries = RandomValues(40, 2);
   ASSERT_EQ(Create("docs-0"), grpc::OK) << message_;
   const auto half = values.begin() + 150 * kDimension;
@@ -190,7 +190,7 @@ TEST_F(NeighborServiceTest, FillsMissingResultsAndBreaksTiesById) {
   EXPECT_THAT(found_.ids(), testing::ElementsAre(4, 6, 9, -1, -1));
 }
 
-TEST_F(NeighborServiceTest, NeedsTrainingForIndexesThatLearn) {
+TEST_F(NeighborServiceTest, RequiresTrainingOfIndexesThatLearn) {
   ASSERT_EQ(Create("s", "IVF4,Flat"), grpc::OK) << message_;
   const std::vector<float> values = RandomValues(200, 4);
   EXPECT_EQ(Add("s", 0, values), grpc::FAILED_PRECONDITION);
@@ -220,7 +220,7 @@ TEST_F(NeighborServiceTest, KeepsFaissIndexesOfOtherKinds) {
   EXPECT_GE(num_own, 290);
 }
 
-TEST_F(NeighborServiceTest, TakesCentroidsInPiecesAndAgain) {
+TEST_F(NeighborServiceTest, AcceptsCentroidsInPartsAndRepeatedly) {
   const std::vector<float> centroids = RandomValues(4, 15), values = RandomValues(100, 16);
   const std::vector<float> head(centroids.begin(), centroids.begin() + 3 * kDimension),
       tail(centroids.begin() + 2 * kDimension, centroids.end());
@@ -241,7 +241,7 @@ TEST_F(NeighborServiceTest, TakesCentroidsInPiecesAndAgain) {
   EXPECT_EQ(all_lists.SerializeAsString(), found_.SerializeAsString());
 }
 
-TEST_F(NeighborServiceTest, AddsARepeatedCallOnce) {
+TEST_F(NeighborServiceTest, ARepeatedAddIsIdempotent) {
   const std::vector<float> values = RandomValues(10, 17);
   ASSERT_EQ(Create("s"), grpc::OK);
   v1::AddVectorsRequest request;
@@ -283,7 +283,7 @@ TEST_F(NeighborServiceTest, DescribesAndDropsShards) {
   EXPECT_FALSE(std::filesystem::exists(home_ / "s"));
 }
 
-TEST_F(NeighborServiceTest, SealsToAFileThatOutlivesTheServer) {
+TEST_F(NeighborServiceTest, ASealedShardSurvivesTheServer) {
   const std::vector<float> values = RandomValues(50, 5);
   ASSERT_EQ(Create("s"), grpc::OK);
   ASSERT_EQ(Add("s", 100, values), grpc::OK);
@@ -325,9 +325,9 @@ TEST_F(NeighborServiceTest, RefusesADamagedShard) {
   EXPECT_EQ(Create("s"), grpc::OK) << message_;
 }
 
-TEST_F(NeighborServiceTest, ForgetsAShardThatWasNotSealed) {
+TEST_F(NeighborServiceTest, AnUnsealedShardDoesNotSurviveTheServer) {
   ASSERT_EQ(Create("s"), grpc::OK);
-  // As a killed process leaves it; what is not a shard's stays.
+  // Files as a killed process leaves them; files that do not belong to a shard must remain.
   std::filesystem::create_directories(home_ / "killed");
   std::ofstream(home_ / "killed" / "vectors.npy.tmp") << "half";
   std::filesystem::create_directories(home_ / "mine");
@@ -339,7 +339,7 @@ TEST_F(NeighborServiceTest, ForgetsAShardThatWasNotSealed) {
   EXPECT_TRUE(std::filesystem::exists(home_ / "mine" / "notes.txt"));
 }
 
-TEST_F(NeighborServiceTest, NamesUnknownShards) {
+TEST_F(NeighborServiceTest, ErrorsNameUnknownShards) {
   const std::vector<float> values = RandomValues(1, 9);
   EXPECT_EQ(Search("nobody", values, 1), grpc::NOT_FOUND);
   EXPECT_THAT(message_, testing::HasSubstr("nobody"));
@@ -353,7 +353,7 @@ TEST_F(NeighborServiceTest, RefusesANameInUse) {
   EXPECT_EQ(Create("s"), grpc::ALREADY_EXISTS);
 }
 
-TEST_F(NeighborServiceTest, RefusesNamesThatAreNoNames) {
+TEST_F(NeighborServiceTest, RefusesInvalidNames) {
   for (const std::string name : {"", ".", "..", "a/b", "../x", "a b", "a.b", "ä", "x\n"}) {
     EXPECT_EQ(Create(name), grpc::INVALID_ARGUMENT) << name;
     EXPECT_EQ(Seal(name), grpc::INVALID_ARGUMENT) << name;
@@ -362,7 +362,7 @@ TEST_F(NeighborServiceTest, RefusesNamesThatAreNoNames) {
   EXPECT_EQ(Create("Az09-_"), grpc::OK);
 }
 
-TEST_F(NeighborServiceTest, RefusesImpossibleShards) {
+TEST_F(NeighborServiceTest, RefusesInvalidShards) {
   EXPECT_EQ(Create("s", "nonsense"), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(Create("s", "PQ0"), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(Create("s", "Flat", 0), grpc::INVALID_ARGUMENT);
@@ -370,7 +370,7 @@ TEST_F(NeighborServiceTest, RefusesImpossibleShards) {
   EXPECT_EQ(Create("s"), grpc::OK);
 }
 
-TEST_F(NeighborServiceTest, RefusesImpossibleVectors) {
+TEST_F(NeighborServiceTest, RefusesInvalidVectors) {
   ASSERT_EQ(Create("s"), grpc::OK);
   EXPECT_EQ(Add("s", 0, std::vector<float>(kDimension + 1)), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(Add("s", -5, RandomValues(1, 1)), grpc::INVALID_ARGUMENT);
@@ -393,7 +393,7 @@ TEST_F(NeighborServiceTest, RefusesImpossibleVectors) {
   EXPECT_EQ(stub_->Add(&context, request, &response).error_code(), grpc::INVALID_ARGUMENT);
 }
 
-TEST_F(NeighborServiceTest, RefusesImpossibleSearches) {
+TEST_F(NeighborServiceTest, RefusesInvalidSearches) {
   ASSERT_EQ(Create("s"), grpc::OK);
   ASSERT_EQ(Seal("s"), grpc::OK);
   EXPECT_EQ(Search("s", RandomValues(400, 1), 1000), grpc::INVALID_ARGUMENT) << "too many results";

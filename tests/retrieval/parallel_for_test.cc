@@ -26,7 +26,7 @@ TEST_F(ParallelForTest, CoversEveryIndexOnce) {
   }
 }
 
-TEST_F(ParallelForTest, ReturnsWhatTheCheckSaysAndStopsTheBody) {
+TEST_F(ParallelForTest, ReturnsTheErrorOfTheCheckAndStopsTheBody) {
   SetRetrievalThreads(2);
   int asked = 0;
   const auto check = [&] {
@@ -40,7 +40,7 @@ TEST_F(ParallelForTest, ReturnsWhatTheCheckSaysAndStopsTheBody) {
   EXPECT_TRUE(absl::IsCancelled(status));
 }
 
-TEST_F(ParallelForTest, ThrowsWhatTheBodyThrows) {
+TEST_F(ParallelForTest, RethrowsExceptionsOfTheBody) {
   SetRetrievalThreads(2);
   EXPECT_THROW(
       (void)ParallelForUntil(10, 1, nullptr,

@@ -25,7 +25,7 @@ std::string Contents(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// What `text` has between `before` and `after`; "" when it has not.
+// Returns the part of `text` between `before` and `after`; "" if there is none.
 std::string Between(const std::string& text, const std::string& before, const std::string& after) {
   const size_t begin = text.find(before);
   if (begin == std::string::npos) return "";

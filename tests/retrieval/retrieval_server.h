@@ -1,5 +1,5 @@
-// Embedding and neighbour servers for tests: in this process, or as a braidd of its own that
-// can be killed.
+// Embedding and neighbor servers for tests: in this process, or as a separate braidd that can be
+// killed.
 #ifndef BRAID_TESTS_RETRIEVAL_RETRIEVAL_SERVER_H_
 #define BRAID_TESTS_RETRIEVAL_RETRIEVAL_SERVER_H_
 
@@ -20,7 +20,7 @@ namespace braid {
 // Services on a port of the loopback interface.
 class LocalServer {
  public:
-  // Port 0 takes a free one.
+  // Port 0 selects a free port.
   explicit LocalServer(std::unique_ptr<grpc::Service> service, int port = 0);
   ~LocalServer();
 
@@ -34,24 +34,24 @@ class LocalServer {
   std::unique_ptr<grpc::Server> server_;
 };
 
-// A braidd with one of its services, in a directory of its own, that dies with the thread that
-// started it.
+// A braidd with one of its services and its own directory. It is killed when the thread that
+// started it ends.
 class BraiddProcess {
  public:
   // `service`: "embedding" or "neighbors".
   explicit BraiddProcess(const std::string& service);
   ~BraiddProcess();
 
-  // Again at the same port, over the same home.
+  // Restarts it at the same port with the same home.
   void Start();
-  // kill -9, and waits until it is gone.
+  // Kills it with SIGKILL and waits for its end.
   void Kill();
   void Signal(int signal);
 
   bool running() const { return pid_ > 0; }
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   std::filesystem::path home() const { return root_ / "home"; }
-  // Resident bytes now.
+  // Returns the resident bytes.
   int64_t ResidentBytes() const;
 
  private:
@@ -63,7 +63,7 @@ class BraiddProcess {
   pid_t pid_ = 0;
 };
 
-// Waits until `condition`, at most 30 s; whether it came.
+// Waits at most 30 s until `condition` is true; returns whether it is.
 bool WaitUntil(const std::function<bool()>& condition);
 
 }  // namespace braid

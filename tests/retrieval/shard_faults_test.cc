@@ -1,4 +1,4 @@
-// Neighbour servers that are killed while they are filled and searched: real braidd processes.
+// Neighbor servers that are killed while they are filled and searched: real braidd processes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -76,7 +76,7 @@ class ShardFaultsTest : public testing::Test {
   BraiddProcess servers_[2] = {BraiddProcess("neighbors"), BraiddProcess("neighbors")};
 };
 
-TEST_F(ShardFaultsTest, ASealedShardIsReadAgainAfterKill) {
+TEST_F(ShardFaultsTest, ASealedShardIsReadAgainAfterAKill) {
   const auto corpus = MakeCorpus(100'000);
   ASSERT_TRUE(corpus->Load(vectors_, {}, nullptr).ok());
   for (BraiddProcess& server : servers_) {
@@ -86,7 +86,7 @@ TEST_F(ShardFaultsTest, ASealedShardIsReadAgainAfterKill) {
   ExpectExactNeighbors(corpus.get());
 }
 
-TEST_F(ShardFaultsTest, SearchGoesOnWhileServersAreKilled) {
+TEST_F(ShardFaultsTest, SearchContinuesWhileServersAreKilled) {
   const auto corpus = MakeCorpus(4000);  // many calls
   ASSERT_TRUE(corpus->Load(vectors_, {}, nullptr).ok());
   std::atomic<bool> done = false;

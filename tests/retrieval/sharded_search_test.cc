@@ -1,4 +1,4 @@
-// A corpus over any number of shards is searched as in one place.
+// Searches of a corpus divided among any number of shards equal one search.
 #include "retrieval/sharded_search.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ namespace sharded_search_test {
 
 namespace fs = std::filesystem;
 
-// Documents around some centres; a tenth repeat an earlier one, a few are zero.
+// Returns documents around some centers; a tenth repeat an earlier one, a few are zero.
 std::vector<float> RandomDocuments(int64_t n, int32_t d, uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
@@ -44,7 +44,7 @@ std::vector<float> RandomDocuments(int64_t n, int32_t d, uint32_t seed) {
   return values;
 }
 
-// Answers searches late, by up to some milliseconds.
+// Delays answers to searches by up to some milliseconds.
 class LateService final : public v1::NeighborService::Service {
  public:
   LateService(const std::string& address, uint32_t seed)
@@ -109,7 +109,7 @@ class ShardedSearchTest : public testing::Test {
     return *std::move(corpus);
   }
 
-  // All shards that are left in the homes of servers.
+  // Returns all shards in the homes of the servers.
   int NumShardsOnDisk() const {
     int count = 0;
     for (const auto& server : fs::directory_iterator(home_)) {
@@ -159,7 +159,7 @@ TEST(ShardRangeTest, DividesDocumentsWithoutGapInWholeBlocks) {
   }
 }
 
-TEST_F(ShardedSearchTest, FindsWhatOneSearchFindsWhoeverAnswersFirst) {
+TEST_F(ShardedSearchTest, EqualsOneSearchInAnyOrderOfAnswers) {
   std::mt19937 random(2);
   const std::vector<std::string> all = StartServers(6, /*late=*/true);
   for (int trial = 0; trial < 12; ++trial) {
@@ -197,11 +197,11 @@ TEST_F(ShardedSearchTest, HasTheRecallOfOneSearchThroughTheSameLists) {
   EXPECT_EQ(found, expected);
 }
 
-TEST_F(ShardedSearchTest, GoesOnFromWhatAnEarlierAttemptFilled) {
+TEST_F(ShardedSearchTest, ContinuesAPartialFillOfAnEarlierAttempt) {
   const int64_t n = 300;
   const std::vector<float> values = RandomDocuments(n, 16, 4);
   const std::vector<std::string> addresses = StartServers(2);
-  // Cancelled in the midst of filling.
+  // The search is cancelled while a shard is filled.
   int asked = 0;
   const auto corpus = MakeCorpus({.addresses = addresses, .max_message_bytes = 80});
   const absl::Status stopped = corpus->Load({values, n, 16}, {}, [&] {
@@ -213,14 +213,14 @@ TEST_F(ShardedSearchTest, GoesOnFromWhatAnEarlierAttemptFilled) {
   EXPECT_EQ(Search({values, n, 16}, config, again.get()), Search({values, n, 16}, config, nullptr));
 }
 
-TEST_F(ShardedSearchTest, FillsAShardAgainThatIsGone) {
+TEST_F(ShardedSearchTest, FillsALostShardAgain) {
   const int64_t n = 500;
   const std::vector<float> values = RandomDocuments(n, 16, 5);
   const DocumentVectors vectors{values, n, 16};
   const std::vector<std::string> addresses = StartServers(2);
   const auto corpus = MakeCorpus({.addresses = addresses});
   ASSERT_TRUE(corpus->Load(vectors, {}, nullptr).ok());
-  // Somebody drops all shards.
+  // Another client drops all shards.
   for (const std::string& address : addresses) {
     const auto stub = v1::NeighborService::NewStub(
         grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
@@ -247,7 +247,7 @@ TEST_F(ShardedSearchTest, FillsAShardAgainThatIsGone) {
   EXPECT_EQ(scores, expected_scores);
 }
 
-TEST_F(ShardedSearchTest, NamesServerAndShardThatDoNotAnswer) {
+TEST_F(ShardedSearchTest, ErrorsNameTheServerAndShardThatDoNotAnswer) {
   const std::vector<float> values = RandomDocuments(20, 16, 6);
   const std::vector<std::string> addresses = StartServers(2);
   servers_[1]->Stop();
@@ -261,7 +261,7 @@ TEST_F(ShardedSearchTest, NamesServerAndShardThatDoNotAnswer) {
                              testing::HasSubstr("resume the job")));
 }
 
-TEST_F(ShardedSearchTest, StopsWaitingForAServerWhenAsked) {
+TEST_F(ShardedSearchTest, StopsWaitingForAServerWhenCancelled) {
   const std::vector<float> values = RandomDocuments(20, 16, 7);
   const std::vector<std::string> addresses = StartServers(1);
   servers_[0]->Stop();
@@ -274,7 +274,7 @@ TEST_F(ShardedSearchTest, StopsWaitingForAServerWhenAsked) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
-TEST(ShardedCorpusTest, RefusesUselessAddresses) {
+TEST(ShardedCorpusTest, RefusesInvalidAddresses) {
   for (const char* address : {"", "host", "host:", "host:0", ":7"}) {
     EXPECT_TRUE(
         absl::IsInvalidArgument(ShardedCorpus::Make("x", {.addresses = {address}}).status()));

@@ -27,7 +27,7 @@ std::string Vocabulary(int32_t size) {
   return text;
 }
 
-// Larger than those of training, so that every part of the computation matters.
+// Weights larger than initial weights of training, so that every part of the computation matters.
 std::vector<float> RandomValues(const TensorInfo& tensor, std::mt19937* random) {
   int64_t count = 1;
   for (const int64_t extent : tensor.shape) count *= extent;

@@ -24,22 +24,22 @@ struct TinyBert {
                              .type_vocab_size = 2,
                              .layer_norm_eps = 1e-12};
   uint32_t seed = 1;
-  // Of the weights in the file.
+  // Element type of the weights in the file.
   DType dtype = DType::kF32;
   int64_t max_file_bytes = int64_t{1} << 40;
-  // Name in the file of a tensor; "": left out.
+  // Returns the name of a tensor in the file; "": the tensor is omitted.
   std::function<std::string(const std::string&)> rename = nullptr;
-  // Tensors beyond those of the encoder.
+  // Additional tensors.
   std::vector<TensorInfo> extra = {};
 };
 
-// Writes config.json, the weights and vocab.txt: the letters, as words and as
-// continuations, and digits as far as vocab_size goes.
+// Writes config.json, the weights and vocab.txt: the letters, as words and as continuations, and as
+// many digits as fit into vocab_size.
 void WriteTinyBert(const TinyBert& bert, const std::filesystem::path& directory);
 
 std::string ConfigJson(const ContrieverConfig& config);
 
-// Seeded text of `num_words` words of letters that the vocabulary has.
+// Returns seeded text of `num_words` words of letters in the vocabulary.
 std::string RandomWords(int num_words, std::mt19937* random);
 
 }  // namespace braid

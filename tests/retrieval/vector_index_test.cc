@@ -75,7 +75,7 @@ TEST(VectorIndexTest, KeepsCallersIds) {
   }
 }
 
-TEST(VectorIndexTest, RejectsImpossibleIndexes) {
+TEST(VectorIndexTest, RejectsInvalidIndexes) {
   for (const char* factory :
        {"", "nonsense", "PQ0", "PQ3", "IVF0,Flat", "IVF99999999999,Flat", "PQ4x64", "OPQ0,Flat"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(VectorIndex::Create(8, factory).status())) << factory;
@@ -107,8 +107,9 @@ TEST(VectorIndexTest, SurvivesSaveAndLoad) {
   std::filesystem::remove(path);
 }
 
-// FAISS itself takes many of these, or dies of them: sizes, indices and vectors are not checked.
-TEST(VectorIndexTest, ShowsFaissNoByteThatIsNotAsItWasSaved) {
+// FAISS itself accepts many damaged files or crashes, because it does not check sizes, indices and
+// vectors.
+TEST(VectorIndexTest, RefusesDamagedFilesBeforeFaissReadsThem) {
   const std::filesystem::path path =
       std::filesystem::path(testing::TempDir()) / ("flips-" + std::to_string(getpid()) + ".faiss");
   auto index = VectorIndex::Create(4, "IVF2,Flat");

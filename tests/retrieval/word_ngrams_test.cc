@@ -22,11 +22,11 @@ TEST(NormalizeWordsTest, SeparatesAtUnicodePunctuation) {
   EXPECT_EQ(NormalizeWords("\u201Cquoted\u201D\u2014dash\u00A0space\u3002"), "quoted dash space");
 }
 
-TEST(NormalizeWordsTest, MakesEachHanAndKanaCharacterAWord) {
+TEST(NormalizeWordsTest, EachHanAndKanaCharacterIsAWord) {
   EXPECT_EQ(NormalizeWords("see 漢字かな ok"), "see 漢 字 か な ok");
 }
 
-TEST(NormalizeWordsTest, IsEmptyForNoWords) {
+TEST(NormalizeWordsTest, IsEmptyWithoutWords) {
   EXPECT_EQ(NormalizeWords(""), "");
   EXPECT_EQ(NormalizeWords(" .,;\n"), "");
 }
@@ -52,7 +52,7 @@ TEST(WordNgramHashesTest, HashesEveryRunOfWords) {
   EXPECT_TRUE(std::is_sorted(hashes.begin(), hashes.end()));
 }
 
-TEST(WordNgramHashesTest, IsEmptyForNoWords) { EXPECT_TRUE(WordNgramHashes("...", 3).empty()); }
+TEST(WordNgramHashesTest, IsEmptyWithoutWords) { EXPECT_TRUE(WordNgramHashes("...", 3).empty()); }
 
 }  // namespace word_ngrams_test
 }  // namespace braid

@@ -1,4 +1,4 @@
-"""BERT's tokenisation a second time, in passes over the whole text; see wordpiece_tokenizer_test.cc.
+"""BERT's tokenization a second time, in passes over the whole text; see wordpiece_tokenizer_test.cc.
 
     wordpiece_reference.py VOCABULARY TEXTS IDS
 

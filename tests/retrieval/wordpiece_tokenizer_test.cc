@@ -35,7 +35,7 @@ WordPieceTokenizer TokenizerOf(const std::vector<std::string>& pieces, bool lowe
   return WordPieceTokenizer(*std::move(vocabulary), lower_case);
 }
 
-// The pieces of a text, without [CLS] and [SEP].
+// Checks the pieces of a text, without [CLS] and [SEP].
 class WordPieceTest : public testing::Test {
  protected:
   std::vector<std::string> Pieces(std::string_view text) const {
@@ -70,12 +70,12 @@ class WordPieceTest : public testing::Test {
 };
 
 TEST_F(WordPieceTest, TakesTheLongestPieceFromTheLeft) {
-  ExpectPieces("unaffable", {"[UNK]"});  // "unaf" leaves "fable", of which nothing is a piece
+  ExpectPieces("unaffable", {"[UNK]"});  // no piece starts the rest "fable"
   ExpectPieces("unable", {"un", "##able"});
   ExpectPieces("ab abc", {"a", "##b", "a", "##b", "##c"});
 }
 
-TEST_F(WordPieceTest, MakesAWholeWordUnknownWhenAPartIs) {
+TEST_F(WordPieceTest, AWordWithAnUnknownPartIsUnknown) {
   ExpectPieces("abz hello zab", {"[UNK]", "hello", "[UNK]"});
 }
 
@@ -86,10 +86,10 @@ TEST_F(WordPieceTest, LowerCasesAndStripsAccents) {
   ExpectPieces("한", {"[UNK]"});  // decomposed into Jamo, as NFD does
 }
 
-TEST_F(WordPieceTest, KnowsTheFinalSigma) {
+TEST_F(WordPieceTest, HandlesTheFinalSigma) {
   ExpectPieces("ΣΑΣ", {"σας"});
   ExpectPieces("Σ", {"σ"});
-  ExpectPieces("ΑΣ.Α", {"[UNK]"s, ".", "[UNK]"});  // a full stop is no end of a word here
+  ExpectPieces("ΑΣ.Α", {"[UNK]"s, ".", "[UNK]"});  // a full stop does not end a word here
   ExpectPieces("x=ΑΣ中", {"x", "=", "ας", "中"});
   ExpectPieces("hello ΑΣ\u200b a", {"hello", "ας", "a"});
 }
@@ -112,7 +112,8 @@ TEST_F(WordPieceTest, PutsSpacesAroundIdeographsOnly) {
 TEST_F(WordPieceTest, DropsControlCharactersAndKeepsTheWordWhole) {
   ExpectPieces("he\0llo"s, {"hello"});
   ExpectPieces("he\u200dl\u00adl\u200bo\ufeff \x01\x7f", {"hello"});
-  ExpectPieces("he\vllo wor\fld", {"hello", "world"});  // vertical tab and form feed too
+  ExpectPieces("he\vllo wor\fld",
+               {"hello", "world"});  // vertical tab and form feed are dropped too
   ExpectPieces("he\u0085llo \ue000\U000f0000\ufffd", {"hello"});
   ExpectPieces("a\u0378b", {"a", "##b"});  // unassigned
 }
@@ -122,22 +123,22 @@ TEST_F(WordPieceTest, SplitsAtEverySpace) {
                {"a", "b", "b", "b", "b", "b", "b", "b", "b"});
 }
 
-TEST_F(WordPieceTest, DropsBytesThatAreNoUtf8) {
+TEST_F(WordPieceTest, DropsBytesThatAreNotUtf8) {
   ExpectPieces("hel\xfflo wo\xe2\x82rld \xc0\x80", {"hello", "world"});
   ExpectPieces("\xed\xa0\x80 \xf5\x80\x80\x80 a\xe2", {"a"});
 }
 
-TEST_F(WordPieceTest, HasNoSpecialTokensInText) {
+TEST_F(WordPieceTest, TextNeverGivesSpecialTokens) {
   ExpectPieces("[SEP] [CLS]", {"[", "sep", "]", "[", "cls", "]"});
   ExpectPieces("##a", {"[UNK]", "[UNK]", "a"});
 }
 
-TEST_F(WordPieceTest, GivesNothingForNothing) {
+TEST_F(WordPieceTest, GivesNoPiecesForEmptyText) {
   ExpectPieces("", {});
   ExpectPieces(" \n\u0301\u200b", {});
 }
 
-TEST_F(WordPieceTest, MakesWordsOfMoreThanAHundredCharactersUnknown) {
+TEST_F(WordPieceTest, WordsOfMoreThanAHundredCharactersAreUnknown) {
   std::vector<std::string> hundred(100, "##x");
   hundred[0] = "x";
   ExpectPieces(std::string(100, 'x'), hundred);
@@ -153,7 +154,7 @@ TEST(WordPieceTokenizerTest, KeepsCaseAndAccentsOfACasedModel) {
   EXPECT_THAT(tokenizer.Encode("Café cafe ΑΣ", 16).ids, ElementsAreArray({2, 5, 6, 7, 3}));
 }
 
-TEST(WordPieceTokenizerTest, TellsWhenATextIsCut) {
+TEST(WordPieceTokenizerTest, ReportsTruncation) {
   const WordPieceTokenizer tokenizer = TokenizerOf({"a", "##b"});
   const auto expect = [&](const char* text, int32_t max_tokens, std::vector<int32_t> ids,
                           bool truncated) {
@@ -169,7 +170,7 @@ TEST(WordPieceTokenizerTest, TellsWhenATextIsCut) {
   expect("", 2, {2, 3}, false);
 }
 
-TEST(WordPieceVocabularyTest, RefusesWhatIsNoVocabulary) {
+TEST(WordPieceVocabularyTest, RefusesFilesThatAreNotVocabularies) {
   const auto parse = [](const std::string& text) {
     return WordPieceVocabulary::Parse(text, "dir/vocab.txt");
   };
@@ -209,7 +210,7 @@ TEST(WordPieceTokenizerTest, ReadsAModelDirectory) {
   EXPECT_FAILS(load(), kInvalid, "tokenizer_config.json");
 }
 
-// Seeded texts of everything that a step of the tokenisation looks at.
+// Returns seeded texts of all characters that matter to a step of the tokenization.
 class RandomTexts {
  public:
   explicit RandomTexts(uint32_t seed) : random_(seed) {
@@ -224,7 +225,7 @@ class RandomTexts {
     for (int i = 0; i < parts; ++i) AppendPart(&text);
     return text;
   }
-  // Characters that any Unicode version since 13 knows alike.
+  // Characters with the same properties in every Unicode version since 13.
   const std::vector<int32_t>& characters() const { return characters_; }
 
  private:
@@ -269,8 +270,8 @@ class RandomTexts {
   std::vector<int32_t> characters_;
 };
 
-// Every character is a piece, and so are some longer stretches: no difference of the
-// normalised text goes unseen.
+// Every character is a piece, and so are some longer strings, so every difference of the normalized
+// text is detected.
 std::string TransparentVocabulary(const RandomTexts& texts) {
   std::string vocabulary = kSpecial;
   for (const int32_t c : texts.characters()) {
@@ -296,13 +297,14 @@ class WordPieceReferenceTest : public testing::Test {
  protected:
   static bool RunReference(const std::filesystem::path& vocabulary,
                            const std::filesystem::path& texts, const std::filesystem::path& ids) {
-    const std::string line = std::string("'") + BRAID_PYTHON + "' '" + BRAID_TESTS_DIR "/retrieval/wordpiece_reference.py" +
-                             "' '" + vocabulary.string() + "' '" + texts.string() + "' '" +
-                             ids.string() + "'";
+    const std::string line = std::string("'") + BRAID_PYTHON + "' '" +
+                             BRAID_TESTS_DIR "/retrieval/wordpiece_reference.py" + "' '" +
+                             vocabulary.string() + "' '" + texts.string() + "' '" + ids.string() +
+                             "'";
     return std::system(line.c_str()) == 0;
   }
 
-  // Both tokenizers on the same texts.
+  // Runs both tokenizers on the same texts.
   void Compare(const std::string& vocabulary, const std::vector<std::string>& texts) {
     if (std::system("'" BRAID_PYTHON "' -c 0 2>/dev/null") != 0) GTEST_SKIP() << "no python3";
     ScratchDirectory scratch;
@@ -360,7 +362,7 @@ TEST_F(WordPieceReferenceTest, AgreesOnEveryCharacter) {
   Compare(TransparentVocabulary(texts), all);
 }
 
-// With the published vocabulary, where BRAID_BERT_VOCABULARY names it.
+// Uses the published vocabulary if BRAID_BERT_VOCABULARY names it.
 TEST_F(WordPieceReferenceTest, AgreesWithThePublishedVocabulary) {
   const char* path = std::getenv("BRAID_BERT_VOCABULARY");
   if (path == nullptr) GTEST_SKIP() << "BRAID_BERT_VOCABULARY is not set";

@@ -117,7 +117,7 @@ class EventStreamTest : public testing::Test {
  protected:
   ~EventStreamTest() override { Shutdown(); }
 
-  // Polls rarely, so that what is prompt is so because it was told.
+  // Polls rarely, so that prompt events must result from notifications.
   void Start(const EventStreamOptions& options = {.poll_interval = std::chrono::seconds(30)}) {
     service_ = std::make_unique<LogService>(&logs_, options);
     grpc::ServerBuilder builder;
@@ -135,7 +135,8 @@ class EventStreamTest : public testing::Test {
   std::unique_ptr<v1::PipelineService::Stub> Connect() {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    // Else the client takes megabytes that nobody has asked for.
+    // Limits the read-ahead of the client, which would otherwise accept megabytes that it has not
+    // requested.
     arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     return v1::PipelineService::NewStub(grpc::CreateCustomChannel(
         "127.0.0.1:" + std::to_string(port_), grpc::InsecureChannelCredentials(), arguments));
@@ -151,7 +152,7 @@ class EventStreamTest : public testing::Test {
   std::unique_ptr<v1::PipelineService::Stub> stub_;
 };
 
-TEST_F(EventStreamTest, SendsWhatIsThereInOrderAndEndsWithTheSource) {
+TEST_F(EventStreamTest, SendsEventsInOrderAndEndsWithTheSource) {
   Fill(logs_["a"], 2000, "event ");
   logs_["a"].End();
   Start();
@@ -178,7 +179,7 @@ TEST_F(EventStreamTest, EndsWithTheErrorOfTheOpener) {
   EXPECT_EQ(status.error_message(), "no job b");
 }
 
-TEST_F(EventStreamTest, NumbersOutsideTheEventsAreRefusedOrWaitedBehind) {
+TEST_F(EventStreamTest, RefusesNegativeNumbersAndWaitsAfterFutureOnes) {
   Fill(logs_["a"], 3, "event ");
   logs_["a"].End();
   Start();
@@ -192,7 +193,7 @@ TEST_F(EventStreamTest, NumbersOutsideTheEventsAreRefusedOrWaitedBehind) {
   }
 }
 
-TEST_F(EventStreamTest, TellsNewEventsWhenNotified) {
+TEST_F(EventStreamTest, SendsNewEventsWhenNotified) {
   logs_["a"];
   Start();
   Watch watch(*stub_, "a", 0);
@@ -211,7 +212,7 @@ TEST_F(EventStreamTest, TellsNewEventsWhenNotified) {
   EXPECT_TRUE(watch.Finish().ok());
 }
 
-TEST_F(EventStreamTest, WithoutNoticeNewEventsAreSeenAtTheNextPoll) {
+TEST_F(EventStreamTest, SendsNewEventsAtTheNextPollWithoutNotification) {
   logs_["a"];
   Start({.poll_interval = std::chrono::milliseconds(10)});
   Watch watch(*stub_, "a", 0);
@@ -221,7 +222,7 @@ TEST_F(EventStreamTest, WithoutNoticeNewEventsAreSeenAtTheNextPoll) {
   EXPECT_TRUE(watch.Read(&event));
 }
 
-TEST_F(EventStreamTest, WatchersThatComeAndGoMissAndRepeatNothing) {
+TEST_F(EventStreamTest, ReconnectingWatchersMissAndRepeatNothing) {
   constexpr int kEvents = 3000, kWatchers = 12;
   Start({.poll_interval = std::chrono::milliseconds(5)});
   Log& log = logs_["a"];
@@ -261,9 +262,9 @@ TEST_F(EventStreamTest, WatchersThatComeAndGoMissAndRepeatNothing) {
   EXPECT_GT(num_cuts, kWatchers);
 }
 
-TEST_F(EventStreamTest, WatchersThatNeverReadAreNotReadForAndDelayNobody) {
+TEST_F(EventStreamTest, WatchersThatNeverReadCostNoReadsAndDelayNoOthers) {
   constexpr int kStuck = 50;
-  Fill(logs_["big"], 2000, std::string(2000, 'x'));  // 4 MB, far beyond any window
+  Fill(logs_["big"], 2000, std::string(2000, 'x'));  // 4 MB, much larger than any window
   logs_["live"];
   Start();
   std::vector<std::unique_ptr<v1::PipelineService::Stub>> connections;
@@ -280,7 +281,7 @@ TEST_F(EventStreamTest, WatchersThatNeverReadAreNotReadForAndDelayNobody) {
     v1::JobEvent event;
     ASSERT_TRUE(live.Read(&event));
   }
-  // Each has read a few windows' worth at most, not the log.
+  // Each stream has read at most a few windows, not the whole log.
   EXPECT_LT(logs_["big"].num_reads, kStuck * 100);
   const int64_t reads = logs_["big"].num_reads;
   for (int i = 0; i < 20; ++i) {
@@ -292,7 +293,7 @@ TEST_F(EventStreamTest, WatchersThatNeverReadAreNotReadForAndDelayNobody) {
   EXPECT_LE(logs_["big"].num_reads - reads, kStuck) << "stuck streams are left alone";
 }
 
-TEST_F(EventStreamTest, PrincipalsHaveTheirLimit) {
+TEST_F(EventStreamTest, LimitsStreamsPerPrincipal) {
   logs_["a"];
   Start({.poll_interval = std::chrono::seconds(30), .max_per_principal = 2});
   auto first = std::make_unique<Watch>(*stub_, "a", 0);
@@ -309,7 +310,7 @@ TEST_F(EventStreamTest, PrincipalsHaveTheirLimit) {
     EXPECT_THAT(status.error_message(), HasSubstr("--quota-watches"));
   }
   first.reset();
-  // The server learns of it a moment later.
+  // The server detects it a moment later.
   logs_["a"].Add("x");
   bool admitted = false;
   for (int tries = 0; tries < 2000 && !admitted; ++tries) {

@@ -14,8 +14,8 @@ namespace grpc_call_test {
 
 using Stub = v1::PipelineService::Stub;
 
-// Its first watch ends as if the server went away, after `silence` without an event; from the
-// `returns_at`th on there is one event and the end.
+// A service whose first watch ends as if the server had become unavailable, after `silence` without
+// an event; from the `returns_at`th on, a watch has one event and ends.
 class RestartedService final : public v1::PipelineService::Service {
  public:
   RestartedService(std::chrono::milliseconds silence, int returns_at)
@@ -56,7 +56,7 @@ absl::Status Watch(RestartedService* service, std::chrono::milliseconds reconnec
   return ended;
 }
 
-TEST(WatchEventsTest, ALongSilenceBeforeARestartIsNoLoss) {
+TEST(WatchEventsTest, ReconnectsAfterALongSilence) {
   RestartedService service(std::chrono::milliseconds(1500), 3);
   std::vector<int64_t> numbers;
   const absl::Status ended = Watch(&service, std::chrono::milliseconds(1000), &numbers);
@@ -65,7 +65,7 @@ TEST(WatchEventsTest, ALongSilenceBeforeARestartIsNoLoss) {
   EXPECT_EQ(service.num_calls(), 3);
 }
 
-TEST(WatchEventsTest, GivesUpWhenTheServerStaysAway) {
+TEST(WatchEventsTest, FailsWhenTheServerStaysUnavailable) {
   RestartedService service(std::chrono::milliseconds(0), 1000);
   std::vector<int64_t> numbers;
   EXPECT_TRUE(absl::IsUnavailable(Watch(&service, std::chrono::milliseconds(1000), &numbers)));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "tests/base/status_matchers.h"
@@ -10,7 +11,7 @@
 namespace braid {
 namespace principal_quota_test {
 
-TEST(PrincipalQuotaTest, CountsEachPrincipalForItself) {
+TEST(PrincipalQuotaTest, CountsEachPrincipalSeparately) {
   PrincipalQuota quota("things", 2, "wait");
   std::vector<PrincipalQuota::Place> places;
   for (const char* who : {"ann", "bob", "ann"}) {
@@ -20,23 +21,34 @@ TEST(PrincipalQuotaTest, CountsEachPrincipalForItself) {
   }
   EXPECT_FAILS(quota.Take("ann"), absl::StatusCode::kResourceExhausted, "things of ann",
                "2 are open", "limit is 2", "wait");
-  EXPECT_OK(quota.Take("bob"));  // given back at once
+  // The temporary place is released at the end of each statement.
+  EXPECT_OK(quota.Take("bob"));
   EXPECT_OK(quota.Take("bob"));
   places.clear();
-  for (int i = 0; i < 2; ++i) places.push_back(*quota.Take("ann"));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_OK_AND_ASSIGN(PrincipalQuota::Place place, quota.Take("ann"));
+    places.push_back(std::move(place));
+  }
   EXPECT_FAILS(quota.Take("ann"), absl::StatusCode::kResourceExhausted);
 }
 
-TEST(PrincipalQuotaTest, WithoutALimitGivesWhateverIsAsked) {
+TEST(PrincipalQuotaTest, ZeroMeansNoLimit) {
   PrincipalQuota quota("things", 0, "");
   std::vector<PrincipalQuota::Place> places;
-  for (int i = 0; i < 1000; ++i) places.push_back(*quota.Take("ann"));
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_OK_AND_ASSIGN(PrincipalQuota::Place place, quota.Take("ann"));
+    places.push_back(std::move(place));
+  }
 }
 
-TEST(PrincipalQuotaTest, APlaceMayOutliveIt) {
+TEST(PrincipalQuotaTest, PlacesMayOutliveTheQuota) {
   auto quota = std::make_unique<PrincipalQuota>("things", 1, "");
-  const PrincipalQuota::Place place = *quota->Take("ann");
-  quota.reset();
+  {
+    ASSERT_OK_AND_ASSIGN(const PrincipalQuota::Place place, quota->Take("ann"));
+    EXPECT_FAILS(quota->Take("ann"), absl::StatusCode::kResourceExhausted);
+    quota.reset();
+    EXPECT_EQ(quota, nullptr);
+  }  // Releases the place of a quota that no longer exists.
 }
 
 }  // namespace principal_quota_test

@@ -261,9 +261,9 @@ TEST_F(ModelImportTest, RefusesABadIndex) {
   };
   const std::string norm = "model.norm.weight";
   for (const char* path : {"../outside.safetensors", "/etc/passwd", "", "..", "a/b.safetensors"}) {
-    refuses("beside it", [&](Json& map) { map[norm] = path; });
+    refuses("in the same directory", [&](Json& map) { map[norm] = path; });
   }
-  refuses("beside it", [&](Json& map) { map[norm] = 7; });
+  refuses("in the same directory", [&](Json& map) { map[norm] = 7; });
   refuses("nowhere.safetensors", [&](Json& map) { map[norm] = "nowhere.safetensors"; });
   refuses("weight_map lacks tensor model.norm.weight", [&](Json& map) { map.erase(norm); });
   refuses("is not in", [&](Json& map) { map[norm] = map["model.embed_tokens.weight"]; });

@@ -178,10 +178,10 @@ TEST_F(ModelImportTest, RefusesModelsItDoesNotCompute) {
   refuses("head_dim", 4, "8");
   refuses("model_type", "mixtral", "llama");
   refuses("quantization_config", {{"bits", 4}}, "quantised");
-  refuses("hidden_size", nullptr, "count");
-  refuses("hidden_size", -16, "count");
-  refuses("hidden_size", 1e300, "count");
-  refuses("hidden_size", "16", "count");
+  refuses("hidden_size", nullptr, "integer");
+  refuses("hidden_size", -16, "integer");
+  refuses("hidden_size", 1e300, "integer");
+  refuses("hidden_size", "16", "integer");
   refuses("num_hidden_layers", 0, "at least 1");
   refuses("rms_norm_eps", 0.0, "positive");
   refuses("tie_word_embeddings", 1, "true or false");

@@ -95,9 +95,10 @@ class ContrieverProcess::Child {
   // Returns why the connection failed with `status`: how the process ended if it has closed its
   // end, `status` otherwise. Ends the process.
   absl::Status Explain(const absl::Status& status) {
-    if (!absl::IsUnavailable(status)) return status;
-    process_->WaitFor(kEndMilliseconds);
+    const bool closed = absl::IsUnavailable(status);
+    if (closed) process_->WaitFor(kEndMilliseconds);
     const ChildProcess::End end = process_->Kill();
+    if (!closed) return status;
     if (end.signal.has_value()) {
       return absl::ResourceExhaustedError(absl::StrCat(kProgramName, " was killed by signal ",
                                                        *end.signal, " (", strsignal(*end.signal),

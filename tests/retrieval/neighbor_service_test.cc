@@ -204,7 +204,7 @@ TEST_F(NeighborServiceTest, RequiresTrainingOfIndexesThatLearn) {
     EXPECT_THAT(found_.ids(), testing::ElementsAre(0));
   }
   EXPECT_EQ(Search("s", values, 1, 5), grpc::INVALID_ARGUMENT);
-  EXPECT_THAT(message_, testing::HasSubstr("num_probes is 5, expected 0 to 4"));
+  EXPECT_THAT(message_, testing::HasSubstr("num_probes: got 5, expected 0 to 4"));
 }
 
 TEST_F(NeighborServiceTest, KeepsFaissIndexesOfOtherKinds) {

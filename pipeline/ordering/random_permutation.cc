@@ -8,7 +8,7 @@
 namespace braid {
 namespace {
 
-// SplitMix64 (Steele, Lea and Flood 2014): passes BigCrush, any seed will do.
+// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): passes BigCrush with any seed.
 uint64_t NextRandom(uint64_t* state) {
   uint64_t z = (*state += 0x9E3779B97F4A7C15ull);
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -16,8 +16,8 @@ uint64_t NextRandom(uint64_t* state) {
   return z ^ (z >> 31);
 }
 
-// Uniform in [0, bound): draws below 2^64 mod bound are rejected, as they would
-// favour small values.
+// Returns a uniform number in [0, bound). Rejects draws below 2^64 mod bound, which would make
+// small values more likely.
 uint64_t RandomBelow(uint64_t bound, uint64_t* state) {
   const uint64_t rejected = (0 - bound) % bound;
   uint64_t draw = NextRandom(state);

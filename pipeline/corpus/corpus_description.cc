@@ -14,17 +14,17 @@
 namespace braid {
 namespace {
 
-// So that the answer is well below gRPC's limit on messages.
+// Keeps the response well below the message limit of gRPC.
 constexpr size_t kMaxDomains = 16384;
 constexpr int64_t kDocumentsPerReport = 256;
 constexpr int64_t kBytesPerReport = int64_t{1} << 20;
 
-// The paths and settings that ingest would read by.
+// Returns the paths and settings with which ingest would read the corpus.
 absl::StatusOr<v1::CorpusSpec> Resolve(const v1::DescribeCorpusRequest& request) {
   if (request.long_document_bytes() < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("long_document_bytes: got ",
-                                                   request.long_document_bytes(),
-                                                   ", expected 0 (no document counts) or more"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("long_document_bytes: got ", request.long_document_bytes(),
+                     ", expected 0 (no document counts as long) or more"));
   }
   v1::CorpusSpec spec;
   *spec.mutable_paths() = request.paths();
@@ -33,9 +33,10 @@ absl::StatusOr<v1::CorpusSpec> Resolve(const v1::DescribeCorpusRequest& request)
   return ResolveCorpusSpec(spec);
 }
 
+// Accumulates the description.
 class DocumentCounts {
  public:
-  // `long_bytes` as in the request.
+  // `long_bytes`: long_document_bytes of the request.
   explicit DocumentCounts(int64_t long_bytes) : long_bytes_(long_bytes) {}
 
   absl::Status Add(const Document& document) {
@@ -81,19 +82,20 @@ class DocumentCounts {
   absl::Status TooManyDomains() const {
     const bool mostly_fields = 2 * num_field_documents() > num_documents();
     return absl::InvalidArgumentError(absl::StrCat(
-        "corpus: got more than ", kMaxDomains, " domains, expected a few. They come from ",
+        "corpus: got more than ", kMaxDomains, " domains, expected at most that; they come from ",
         mostly_fields
-            ? "a field of the records: set ingest.domain_field to a field that tells kinds of text "
-              "apart, or to one that no record has"
-            : "names of files and of the sub-directories of the paths given: give a directory "
-              "above them as one path, or set ingest.domain_field to a field that tells kinds of "
-              "text apart",
-        ". A job that sets pack.domain_clusters needs neither."));
+            ? "a field of the records: set ingest.domain_field to a field that distinguishes kinds "
+              "of "
+              "text, or to one that no record has"
+            : "the names of files and sub-directories of the given paths: give their parent "
+              "directory "
+              "as one path, or set ingest.domain_field to a field that distinguishes kinds of text",
+        "; a job with pack.domain_clusters needs neither"));
   }
 
   const int64_t long_bytes_;
   std::map<std::string, v1::CorpusDomain> domains_;
-  v1::CorpusDescription total_;  // counts alone
+  v1::CorpusDescription total_;  // without names
   FieldDigest digest_;
 };
 
@@ -111,7 +113,7 @@ absl::Status Count(CorpusReader& reader, const ReadProgress& progress, DocumentC
     if (step == CorpusStep::kNoneYet || counts->num_documents() % kDocumentsPerReport == 0 ||
         counts->num_bytes() - reported_bytes >= kBytesPerReport) {
       reported_bytes = counts->num_bytes();
-      reader.TakeIdHashes();  // nobody resumes here
+      reader.TakeIdHashes();  // not needed, because a description is never resumed
       RETURN_IF_ERROR(progress(reader.bytes_read(), reader.total_bytes()));
     }
   }

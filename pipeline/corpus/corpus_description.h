@@ -1,5 +1,5 @@
-// What is in a corpus before any job: its domains, how much text each has, how many documents are
-// long, and what could not be read.
+// Describes a corpus without running a job: its domains and their sizes, the number of long
+// documents, and the records that cannot be read.
 #ifndef BRAID_PIPELINE_CORPUS_CORPUS_DESCRIPTION_H_
 #define BRAID_PIPELINE_CORPUS_CORPUS_DESCRIPTION_H_
 
@@ -12,14 +12,15 @@
 
 namespace braid {
 
-// Told of the bytes of the files read, and to read, at least once a megabyte of text; while
-// directories are listed both are 0. An error ends the reading.
+// A callback that receives the bytes of the files read so far and in total, at least once per
+// megabyte of text. Both are 0 while directories are listed. An error that it returns ends the
+// call.
 using ReadProgress = std::function<absl::Status(int64_t done, int64_t total)>;
 
-// Reads all documents as ingest does, but whole: split_bytes is ignored. In memory: what
-// CorpusReader needs, and the names of the domains.
-// Errors: INVALID_ARGUMENT for settings out of range and for more than 16384 domains; those of
-// CorpusReader and of `progress`.
+// Reads all documents as the stage ingest does, but without splitting them (split_bytes is
+// ignored). Memory: that of CorpusReader, plus the names of the domains. Errors: INVALID_ARGUMENT
+// for settings out of range and for more than 16384 domains; those of CorpusReader and of
+// `progress`.
 absl::StatusOr<v1::CorpusDescription> DescribeCorpus(const v1::DescribeCorpusRequest& request,
                                                      const ReadProgress& progress);
 

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxDomainBytes = 80;
-constexpr int64_t kEntriesPerLook = 64;
+constexpr int64_t kEntriesPerCheck = 64;
 
 // "a/wiki.jsonl.zst" -> {"wiki", ".jsonl"}
 struct NameParts {
@@ -47,14 +47,15 @@ std::optional<CorpusFileKind> KindOfFile(const fs::path& path) {
   return std::nullopt;
 }
 
-// A .json file among others is most likely a configuration, not a corpus.
+// Returns the kind of a file in a directory. There a .json file is most likely a configuration
+// file, not a corpus.
 CorpusFileKind KindInDirectory(const fs::path& path) {
   const std::string extension = SplitName(path).extension;
   const bool lines = extension == ".jsonl" || extension == ".ndjson";
   return lines ? CorpusFileKind::kJsonLines : CorpusFileKind::kText;
 }
 
-// File names may have any encoding; ids and messages are UTF-8.
+// Converts a file name, which may have any encoding, to UTF-8 for ids and messages.
 std::string Utf8Name(const fs::path& path) {
   if (IsValidUtf8(path.native())) return path.native();
   std::string name;
@@ -72,10 +73,10 @@ absl::Status AddFile(const fs::path& path, CorpusFiles* found) {
   const std::optional<CorpusFileKind> kind = KindOfFile(path);
   if (!kind) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "corpus path ", path.string(), ": unknown kind of file: got extension \"",
+        "corpus path ", path.string(), ": unknown kind of file: got the extension \"",
         path.extension().string(),
-        "\", expected .jsonl, .json, .ndjson or .txt, with or without .gz or .zst, or a directory. "
-        "In a directory every UTF-8 file is read as a document."));
+        "\", expected .jsonl, .json, .ndjson or .txt, with or without .gz or .zst, or a directory, "
+        "in which every UTF-8 file is read as a document"));
   }
   CorpusFile file;
   file.path = path;
@@ -117,7 +118,7 @@ bool MayEnter(const fs::path& directory) {
   return faccessat(AT_FDCWD, directory.c_str(), R_OK | X_OK, AT_EACCESS) == 0;
 }
 
-// Why an entry is not read, or "" when it is.
+// Returns the reason for skipping an entry, or "".
 std::string SkipReason(const fs::directory_entry& entry) {
   std::error_code error;
   if (entry.path().filename().string().starts_with(".")) return "hidden";
@@ -161,14 +162,14 @@ absl::Status AddPath(const std::string& given, const KeepListing& next_entry, Co
   if (status.type() == fs::file_type::not_found) {
     return absl::NotFoundError(
         absl::StrCat("corpus path ", given, ": no such file or directory (working directory ",
-                     fs::current_path(error).string(), "). Check the spelling of the path."));
+                     fs::current_path(error).string(), "); check the spelling of the path"));
   }
   if (error) return SystemError("read", path, error.value());
   if (fs::is_directory(status)) return AddDirectory(path, next_entry, found);
   return AddFile(path, found);
 }
 
-// Names become ids, which must differ.
+// Makes the names of all files different, because document ids are derived from them.
 void MakeNamesUnique(std::vector<CorpusFile>* files) {
   std::map<std::string, int> uses;
   for (const CorpusFile& file : *files) ++uses[file.name];
@@ -188,18 +189,18 @@ absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths,
                                             const KeepListing& keep_listing) {
   if (paths.empty()) {
     return absl::InvalidArgumentError(
-        "corpus: no paths given. Name JSON lines files, text files or directories.");
+        "corpus: got no paths, expected JSON lines files, text files or directories");
   }
   const KeepListing next_entry = [&keep_listing, entries = int64_t{0}]() mutable {
-    const bool look = keep_listing && ++entries % kEntriesPerLook == 0;
-    return look ? keep_listing() : absl::OkStatus();
+    const bool check = keep_listing && ++entries % kEntriesPerCheck == 0;
+    return check ? keep_listing() : absl::OkStatus();
   };
   CorpusFiles found;
   for (const std::string& path : paths) RETURN_IF_ERROR(AddPath(path, next_entry, &found));
   if (found.files.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "corpus ", paths[0], paths.size() > 1 ? " and others" : "", ": no files to read: got ",
-        found.skipped.size(), " hidden or special entries, expected at least one file."));
+        found.skipped.size(), " hidden or special entries, expected at least one file"));
   }
   std::ranges::sort(found.skipped, {}, &SkippedEntry::path);
   MakeNamesUnique(&found.files);
@@ -208,7 +209,7 @@ absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths,
 
 std::string DomainName(std::string_view label) {
   std::string name(label.substr(0, Utf8PrefixLength(label, kMaxDomainBytes)));
-  // Directories may have names in any encoding; ours go into JSON.
+  // The names of directories may have any encoding, but domain names are written to JSON.
   const bool utf8 = IsValidUtf8(name);
   std::ranges::replace_if(
       name, [&](char c) { return !IsNameCharacter(c) || (!utf8 && (c & 0x80) != 0); }, '_');

@@ -1,4 +1,4 @@
-// Which files a corpus consists of: paths given by a user, expanded and checked.
+// The files of a corpus: the paths given by a user, expanded and checked.
 #ifndef BRAID_PIPELINE_CORPUS_CORPUS_FILES_H_
 #define BRAID_PIPELINE_CORPUS_CORPUS_FILES_H_
 
@@ -21,18 +21,19 @@ enum class CorpusFileKind { kJsonLines, kText };
 struct CorpusFile {
   std::filesystem::path path;
   CorpusFileKind kind = CorpusFileKind::kText;
-  // File name, or path relative to the directory given; the whole path where two would be equal.
-  // UTF-8: other bytes are written "%FF".
+  // The file name, or the path relative to the given directory; the whole path if two files would
+  // otherwise have the same name. UTF-8; other bytes are written as "%FF".
   std::string name;
-  // Domain of documents that name none.
+  // The domain of documents that have no domain field.
   std::string domain;
   bool in_directory = false;
-  // When it was listed.
+  // The version at the time of listing.
   FileVersion version;
 };
 
-// An entry of a directory that is not read: "hidden" (name starts with a dot), "directory link",
-// "not a file" (FIFO, socket, device, broken link), "unreadable" (no permission).
+// An entry of a directory that is not read, with the reason: "hidden" (the name starts with a dot),
+// "directory link", "not a file" (FIFO, socket, device, broken link) or "unreadable" (no
+// permission).
 struct SkippedEntry {
   std::filesystem::path path;
   std::string reason;
@@ -43,20 +44,23 @@ struct CorpusFiles {
   std::vector<SkippedEntry> skipped;
 };
 
-// Asked every 64 entries whether to go on: what is not OK ends the listing. Null: never.
+// A callback that is called for every 64th entry and ends the listing by returning an error. May be
+// null.
 using KeepListing = std::function<absl::Status()>;
 
-// Files in the order of `paths`, within a directory sorted by path, sub-directories included.
-// Inside directories .jsonl and .ndjson files (also .gz, .zst) are JSON lines and everything else
-// is text. Opens no file, so nothing can block. For a path given, NOT_FOUND, PERMISSION_DENIED, or
-// INVALID_ARGUMENT for a FIFO, socket or device, for an unknown extension and for no file; errors
-// of `keep_listing`.
+// Returns the files in the order of `paths`; those of a directory are sorted by path and include
+// sub-directories. In directories, .jsonl and .ndjson files (also .gz, .zst) are JSON lines and all
+// other files are text. Opens no file, so the call cannot block on a FIFO.
+// Errors: NOT_FOUND and PERMISSION_DENIED for a given path; INVALID_ARGUMENT for a given path that
+// is a FIFO, socket or device or has an unknown extension, and when there is no file; those of
+// `keep_listing`.
 absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths,
                                             const KeepListing& keep_listing = {});
 
-// `label` as a name that any file system takes: ASCII letters, digits, "-+._" and non-ASCII
-// characters stay; others, a leading dot, an empty label and whatever is no UTF-8 become "_".
-// At most 80 bytes.
+// Returns `label` as a name that is valid on any file system, of at most 80 bytes. ASCII letters,
+// digits,
+// "-+._" and non-ASCII characters are kept; other characters, a leading dot, an empty label and
+// bytes that are not UTF-8 become "_".
 std::string DomainName(std::string_view label);
 
 }  // namespace braid

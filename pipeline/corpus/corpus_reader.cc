@@ -22,12 +22,13 @@ namespace {
 constexpr int64_t kDefaultMaxDocumentBytes = int64_t{64} << 20;
 constexpr const char* kTextFields[] = {"text", "raw_content", "content"};
 constexpr size_t kBinaryProbeBytes = 8192;
-// Between two looks at whether the job was cancelled.
-constexpr size_t kMaxRejectsAStep = 256;
-constexpr int64_t kMaxBytesAStep = int64_t{64} << 20;
+// Limits of a step without a document, after which the caller can check for cancellation.
+constexpr size_t kMaxRejectsPerStep = 256;
+constexpr int64_t kMaxBytesPerStep = int64_t{64} << 20;
 
-// The text and as much besides. JSON may spell a character in six bytes (\u0041), but lines are
-// held in memory, and the parser takes less than 4 GiB.
+// Returns the maximum length of a line: that of the text plus 1 MiB for escapes and other fields.
+// JSON may encode a character in six bytes (\u0041), but lines are held in memory, and the parser
+// accepts less than 4 GiB.
 int64_t MaxLineBytes(int64_t max_document_bytes) {
   constexpr int64_t kMaxParsed = int64_t{3} << 30;
   return std::min(max_document_bytes, kMaxParsed) + (int64_t{1} << 20);
@@ -40,7 +41,7 @@ ExpansionLimit ExpansionLimitOf(const v1::IngestConfig& config) {
   return limit;
 }
 
-// UTF-16 and UTF-32 of either byte order start with these.
+// Returns whether a text starts with a byte order mark of UTF-16 or UTF-32.
 bool HasWideByteOrderMark(std::string_view start) {
   return start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF") ||
          start.starts_with(std::string_view("\0\0\xFE\xFF", 4));
@@ -58,7 +59,7 @@ std::string FieldOr(const std::string& given, const char* fallback) {
   return given.empty() ? fallback : given;
 }
 
-// "" when the text makes a document.
+// Returns the reason for rejecting a text, or "".
 std::string_view TextProblem(std::string_view text, int64_t max_document_bytes) {
   if (static_cast<int64_t>(text.size()) > max_document_bytes) return "too long";
   if (IsWhiteSpace(text)) return "empty";
@@ -106,9 +107,9 @@ CorpusReader::CorpusReader(CorpusFiles files, const v1::IngestConfig& config)
 
 absl::StatusOr<CorpusStep> CorpusReader::Next(Document* document, std::vector<Reject>* rejects) {
   absl::Status status = StrictFailure();
-  const int64_t pause = bytes_read() + kMaxBytesAStep;
+  const int64_t pause = bytes_read() + kMaxBytesPerStep;
   while (status.ok() && ready_.empty() && next_file_ < files_.files.size() &&
-         rejects_.size() < kMaxRejectsAStep && bytes_read() < pause) {
+         rejects_.size() < kMaxRejectsPerStep && bytes_read() < pause) {
     status = Advance();
     status.Update(StrictFailure());
   }
@@ -148,7 +149,7 @@ absl::Status CorpusReader::Resume(const CorpusPosition& position,
     if (position.file == num_files) return absl::OutOfRangeError("beyond the last file");
     RETURN_IF_ERROR(OpenFile());
     if (lines_ == nullptr) {
-      return absl::OutOfRangeError("a file that could be opened cannot be now");
+      return absl::OutOfRangeError("a file that was opened before cannot be opened now");
     }
     RETURN_IF_ERROR(lines_->SkipTo(position.offset, keep_going));
   }
@@ -190,10 +191,11 @@ absl::Status CorpusReader::CloseFile() {
   return absl::OkStatus();
 }
 
-// What is wrong with a file costs its rest; what is wrong with the machine stops the job, which can
-// go on once that is mended.
+// Handles an error in reading a file. If the file itself is damaged, its rest is rejected; any
+// other error is returned and stops the job, which can be resumed when the cause is fixed.
 absl::Status CorpusReader::RejectRest(int64_t offset, const absl::Status& damage) {
-  // A file that was cut short meanwhile is also damaged, but that is not the cause.
+  // A file that was truncated while it was read appears damaged too; the change is the error to
+  // report.
   RETURN_IF_ERROR(CheckUnchanged(file().path, file().version));
   const bool bomb = IsDecompressionBomb(damage);
   if (!bomb && !absl::IsDataLoss(damage) && !absl::IsInvalidArgument(damage)) return damage;
@@ -254,8 +256,9 @@ absl::Status CorpusReader::AddRecord(const Line& line) {
   return absl::OkStatus();
 }
 
-// Settles the text field of the file with its first record that has one. Only the very first record
-// of the corpus is an error without: late in a long job a reject is the smaller evil.
+// Determines the text field of the current file from its first record that has one; returns false
+// if there is none yet. A missing field is an error in the first record of the corpus only, where
+// the setting is probably wrong; later, rejecting the record is better than failing a long job.
 absl::StatusOr<bool> CorpusReader::FindTextField(int64_t offset) {
   const bool first = !std::exchange(seen_an_object_, true);
   if (!text_field_.empty()) return true;
@@ -273,7 +276,7 @@ absl::StatusOr<bool> CorpusReader::FindTextField(int64_t offset) {
 absl::Status CorpusReader::IsAnArray() const {
   return absl::InvalidArgumentError(
       absl::StrCat("corpus file ", file().path.string(),
-                   ": got a JSON array, expected one object a line. Convert it with: jq -c '.[]' "
+                   ": got a JSON array, expected one object per line; convert it with: jq -c '.[]' "
                    "FILE > FILE.jsonl"));
 }
 
@@ -288,9 +291,9 @@ absl::Status CorpusReader::MissingTextField(int64_t offset) const {
                                      : "\"text\", \"raw_content\" or \"content\"";
   return absl::InvalidArgumentError(
       absl::StrCat("corpus file ", file().path.string(), ", record at byte ", offset,
-                   ": no text field: expected ", expected, ", got the fields ", Quoted(seen), ". ",
-                   nearest.empty() ? "" : absl::StrCat("Did you mean \"", nearest, "\"? "),
-                   "Set ingest.text_field to the field that holds the text."));
+                   ": missing text field: got the fields ", Quoted(seen), ", expected ", expected,
+                   "; ", nearest.empty() ? "" : absl::StrCat("did you mean \"", nearest, "\"? "),
+                   "set ingest.text_field to the field that holds the text"));
 }
 
 Document CorpusReader::MakeDocument(std::string_view text, int64_t offset) const {
@@ -348,11 +351,12 @@ void CorpusReader::AddReject(Reject reject) {
 absl::Status CorpusReader::StrictFailure() const {
   if (!config_.strict() || rejects_.empty()) return absl::OkStatus();
   const Reject& first = rejects_.front();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "corpus file ", first.file, ", record at byte ", first.offset, ": ", first.reason,
-      first.detail.empty() ? "" : absl::StrCat(" (", first.detail, ")"),
-      "; expected no reject in strict mode. Mend the record, or leave out ingest.strict to have "
-      "such records counted in rejects.jsonl."));
+  return absl::InvalidArgumentError(
+      absl::StrCat("corpus file ", first.file, ", record at byte ", first.offset, ": ",
+                   first.reason, first.detail.empty() ? "" : absl::StrCat(" (", first.detail, ")"),
+                   "; expected no rejected record in strict mode; fix the record, or unset "
+                   "ingest.strict to write "
+                   "such records to rejects.jsonl"));
 }
 
 absl::Status CorpusReader::CheckNotEmpty() const {
@@ -362,10 +366,10 @@ absl::Status CorpusReader::CheckNotEmpty() const {
   };
   const std::string rejected = absl::StrJoin(reject_counts_, ", ", count);
   return absl::InvalidArgumentError(
-      absl::StrCat("empty corpus: got no document in ", files_.files.size(), " file(s) from ",
-                   files_.files.front().path.string(), " on (", num_records(), " records rejected",
-                   rejected.empty() ? "" : ": ", rejected,
-                   "), expected at least one with text. See docs/corpus.md for what is read."));
+      absl::StrCat("empty corpus: got 0 documents from ", files_.files.size(),
+                   " files starting with ", files_.files.front().path.string(), " (", num_records(),
+                   " records rejected", rejected.empty() ? "" : ": ", rejected,
+                   "), expected at least 1; docs/corpus.md describes the accepted files"));
 }
 
 }  // namespace braid

@@ -1,9 +1,9 @@
-// Documents of a corpus, read one by one in a fixed order and in bounded memory: 8 bytes a document
-// for ids, and for the record being read at most 16 x max_document_bytes (64 MiB by default).
+// Reads the documents of a corpus one by one, in a fixed order and in bounded memory: 8 bytes per
+// document for ids, and at most 16 x max_document_bytes (64 MiB by default) for the current record.
 //
-// Inputs are JSON lines (.jsonl, .json, .ndjson), text files (.txt), either of them compressed
-// (.gz, .zst), and directories, walked recursively in sorted order, in which every UTF-8 file is
-// one document. docs/corpus.md is the reference.
+// Inputs are JSON lines (.jsonl, .json, .ndjson), text files (.txt), both also compressed (.gz,
+// .zst), and directories, which are walked recursively in sorted order and in which every UTF-8
+// file is a document. docs/corpus.md is the reference.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<CorpusReader> reader, CorpusReader::Open(paths, config));
 //   Document document;
@@ -41,72 +41,76 @@
 
 namespace braid {
 
+// One document.
 struct Document {
   // Unique in the corpus.
   std::string id;
-  // Valid UTF-8, at least one character that is not white space.
+  // Valid UTF-8 with at least one character that is not white space.
   std::string text;
-  // Usable as a file name: see DomainName() in corpus_files.h.
+  // A valid file name: see DomainName() in corpus_files.h.
   std::string domain;
   std::string file;
-  // Byte of the decompressed file at which the record starts.
+  // The byte of the decompressed file at which the record starts.
   int64_t offset = 0;
-  // A field of the record has the domain, not the file's name.
+  // Whether the domain comes from a field of the record, not from the file name.
   bool has_domain_field = false;
 };
 
 enum class CorpusStep {
   kDocument,
-  kNoneYet,  // so many rejects or bytes without a document that the caller should look up
+  kNoneYet,  // many rejects or bytes without a document: the caller should report progress
   kEnd,
 };
 
-// Where a reader stands between two records: what another reader of the same unchanged files needs
-// to go on there, besides the ids seen.
+// The position of a reader between two records. Together with the hashes of the ids read so far, it
+// is what another reader of the same unchanged files needs to continue there.
 struct CorpusPosition {
   int64_t file = 0;          // index in the order read
   int64_t offset = 0;        // of the decompressed file
   bool inside_file = false;  // the file was opened
-  std::string text_field;    // of that file; empty until known
+  std::string text_field;    // of that file; empty until determined
   bool seen_an_object = false;
   int64_t num_accepted = 0;
   std::map<std::string, int64_t> rejects;  // by reason
 };
 
+// A reader of one corpus. Not thread-safe.
 class CorpusReader {
  public:
-  // Checks every path, and lists every directory, while it asks `keep_listing`. NOT_FOUND for a
-  // missing one, PERMISSION_DENIED for an unreadable one, INVALID_ARGUMENT for a FIFO, socket or
-  // device, an unknown kind of file or no file at all; errors of `keep_listing`.
+  // Checks the settings and lists the files. Errors: INVALID_ARGUMENT for a negative setting; those
+  // of FindCorpusFiles(), including those of `keep_listing`.
   static absl::StatusOr<std::unique_ptr<CorpusReader>> Open(std::span<const std::string> paths,
                                                             const v1::IngestConfig& config,
                                                             const KeepListing& keep_listing = {});
 
-  // The next document, unless it says otherwise. Appends the records rejected on the way to
-  // `rejects`: of a damaged file or a decompression bomb what could not be read, as one. Of a file
-  // that does not keep its checksum the records read before have been handed out.
-  // INVALID_ARGUMENT when the corpus' first record lacks the text field, when the whole corpus
-  // holds no document, and with `strict` for the first reject, with its file, offset and reason;
-  // FAILED_PRECONDITION when a file changed while it was read.
+  // Advances by one step and stores the next document if the step is kDocument. Appends the records
+  // that were rejected in this step to `rejects`; the unreadable rest of a damaged file or of a
+  // decompression bomb counts as one record. If a file turns out to fail its checksum, the records
+  // before were already returned.
+  // Errors: INVALID_ARGUMENT when the first record of the corpus lacks the text field, when the
+  // corpus has no document, and, in strict mode, for the first reject, with its file, offset and
+  // reason; FAILED_PRECONDITION when a file changed while it was read; UNAVAILABLE and others of
+  // the file system.
   absl::StatusOr<CorpusStep> Next(Document* document, std::vector<Reject>* rejects);
 
-  // Where to resume; nullopt while documents of one record are being handed out.
+  // Returns the position from which to resume; nullopt between the documents of one record.
   std::optional<CorpusPosition> position() const;
 
-  // Hashes of the ids accepted since the last call, for Resume().
+  // Returns the hashes of the ids accepted since the last call, for Resume().
   std::vector<uint64_t> TakeIdHashes() { return std::exchange(new_id_hashes_, {}); }
 
-  // Goes to where a reader stood after it had accepted the ids with these hashes. Compressed files
-  // are decompressed again up to there; `keep_going` is asked meanwhile and its error is returned.
-  // Requires that nothing was read yet. OUT_OF_RANGE when there is no such place.
+  // Moves to a position at which another reader had accepted the ids with these hashes. A
+  // compressed file is decompressed again up to the position; meanwhile `keep_going` is called and
+  // its error returned. Requires: Next() was not called. OUT_OF_RANGE when the position does not
+  // exist.
   absl::Status Resume(const CorpusPosition& position, std::span<const uint64_t> id_hashes,
                       const std::function<absl::Status()>& keep_going);
 
-  // Bytes on disk read so far, and in all.
+  // The bytes of the files read so far and in total, as stored on disk.
   int64_t bytes_read() const;
   int64_t total_bytes() const { return total_bytes_; }
 
-  // num_records() == num_accepted() + num_rejected(); an accepted record gives one document, or
+  // num_records() == num_accepted() + num_rejected(). An accepted record gives one document, or
   // several when it is split.
   int64_t num_records() const { return num_accepted_ + num_rejected_; }
   int64_t num_accepted() const { return num_accepted_; }
@@ -143,12 +147,12 @@ class CorpusReader {
   size_t next_file_ = 0;
   std::unique_ptr<LineReader> lines_;  // of the current JSON lines file; null between files
   JsonRecord record_;
-  std::string text_field_;  // of the current file; empty until known
+  std::string text_field_;  // of the current file; empty until determined
   bool seen_an_object_ = false;
   absl::flat_hash_set<uint64_t> id_hashes_;
   std::vector<uint64_t> new_id_hashes_;
   std::deque<Document> ready_;
-  std::vector<Reject> rejects_;  // not yet handed out
+  std::vector<Reject> rejects_;  // not yet returned
   std::map<std::string, int64_t> reject_counts_;
   int64_t num_accepted_ = 0;
   int64_t num_rejected_ = 0;

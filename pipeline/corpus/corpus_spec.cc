@@ -28,7 +28,7 @@ absl::Status CheckRange(std::string_view field, T value, T low, T high) {
   return Wrong(field, absl::StrCat(value), absl::StrCat("a value from ", low, " to ", high));
 }
 
-// Proto3 numbers have no presence: 0 means "not set".
+// Returns the fallback for a number that is not set, which in proto3 is 0.
 template <class T>
 T OrDefault(T value, T fallback) {
   return value == T{} ? fallback : value;
@@ -77,7 +77,7 @@ absl::Status ResolveTokenizer(v1::TokenizerConfig* tokenizer) {
   if (!tokenizer->model_path().empty()) {
     if (tokenizer->vocab_size() != 0) {
       return Wrong("tokenizer.vocab_size", absl::StrCat(tokenizer->vocab_size()),
-                   "none beside tokenizer.model_path, which has its own size");
+                   "none together with tokenizer.model_path, which determines the size");
     }
     std::error_code error;
     const auto absolute = std::filesystem::absolute(tokenizer->model_path(), error);
@@ -92,7 +92,7 @@ absl::Status ResolveTokenizer(v1::TokenizerConfig* tokenizer) {
                              int64_t{1} << 34);
 }
 
-// Each is HOST:PORT, and none is named twice.
+// Checks that every address is HOST:PORT and that all differ.
 absl::Status CheckAddresses(std::string_view field,
                             const google::protobuf::RepeatedPtrField<std::string>& addresses) {
   std::set<std::string> known;
@@ -120,7 +120,7 @@ absl::Status ResolveContriever(v1::EmbedderConfig* embedder) {
   return CheckRange("embedder.max_tokens", embedder->max_tokens(), 3, 1 << 16);
 }
 
-// Settings that another kind has.
+// Checks that no settings of another kind of embedder are set.
 absl::Status RefuseOthers(const v1::EmbedderConfig& embedder) {
   if (!embedder.addresses().empty() && embedder.kind() != "remote") {
     return Wrong("embedder.addresses", embedder.addresses(0),
@@ -156,7 +156,7 @@ absl::Status ResolveEmbedder(v1::EmbedderConfig* embedder) {
   return CheckRange("embedder.max_ngram", embedder->max_ngram(), 1, 8);
 }
 
-// Servers search exactly or through lists.
+// Checks the settings of remote neighbor search, which supports exact search and inverted lists.
 absl::Status CheckNeighborServers(const v1::NeighborConfig& neighbors) {
   if (neighbors.addresses().empty()) return absl::OkStatus();
   if (neighbors.index() != "auto" && neighbors.index() != kExactIndex &&
@@ -201,7 +201,7 @@ absl::Status ResolvePack(v1::PackConfig* pack) {
   const double fraction = OrDefault(pack->heldout_fraction(), 0.03);
   if (!(fraction < 1)) {
     return Wrong("pack.heldout_fraction", absl::StrCat(fraction),
-                 "a share below 1 (0.03 by default; a negative value holds out nothing)");
+                 "a fraction below 1 (0.03 by default; a negative value disables the split)");
   }
   pack->set_heldout_fraction(fraction < 0 ? -1 : fraction);
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-// A CorpusSpec with every default filled in and every value checked.
+// Resolution of a CorpusSpec: fills in every default and checks every value.
 #ifndef BRAID_PIPELINE_CORPUS_CORPUS_SPEC_H_
 #define BRAID_PIPELINE_CORPUS_CORPUS_SPEC_H_
 
@@ -7,16 +7,14 @@
 
 namespace braid {
 
-// Fills in defaults (those documented in pipeline.proto) and makes paths
-// absolute. Resolving a resolved spec changes nothing. num_threads 0 stays: it
-// means the cores of the machine that runs the job.
-//
-// INVALID_ARGUMENT for a value out of range, a combination that means nothing or
-// an empty list of paths, with the field, the value got and what is expected.
-// Does not look at the file system.
+// Returns the spec with the defaults documented in pipeline.proto and with absolute paths.
+// Resolving a resolved spec changes nothing. num_threads remains 0 if it is not set: it then means
+// the cores of the machine that runs the job. Does not access the files. Errors: INVALID_ARGUMENT,
+// which names the field, what it got and what it expected, for a value out of range, an invalid
+// combination of settings or an empty list of paths.
 absl::StatusOr<v1::CorpusSpec> ResolveCorpusSpec(const v1::CorpusSpec& spec);
 
-// The share of documents held out: 0 where the spec asks for none.
+// Returns the fraction of documents to hold out: 0 if the held-out split is disabled.
 double HeldoutFraction(const v1::CorpusSpec& resolved);
 
 }  // namespace braid

@@ -10,21 +10,22 @@ namespace {
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-// Whether the line that ends with the newline at `newline` is blank.
+// Returns whether the line that ends with the newline at `newline` is blank.
 bool EndsBlankLine(std::string_view text, size_t newline) {
   size_t i = newline;
   while (i > 0 && IsBlank(text[i - 1])) --i;
   return i > 0 && text[i - 1] == '\n';
 }
 
-// How bad it is to cut before text[cut], 0 < cut < text.size(): 0 is best.
+// Returns the cost of a cut before text[cut], 0 < cut < text.size(); 0 is the best kind.
 int CutCost(std::string_view text, size_t cut) {
   if (text[cut - 1] != '\n') return IsBlank(text[cut - 1]) && !IsBlank(text[cut]) ? 4 : 5;
   const bool unindented = !IsBlank(text[cut]) && text[cut] != '\n';
   return (EndsBlankLine(text, cut - 1) ? 0 : 2) + (unindented ? 0 : 1);
 }
 
-// Best cut of a text longer than `limit`: in [first, limit], close to `target`.
+// Returns the best cut in [first, limit] of a text longer than `limit`: of least cost, then nearest
+// to `target`; 0 if no code point starts there.
 size_t FindCut(std::string_view text, size_t first, size_t target, size_t limit) {
   size_t best = 0;
   int best_cost = 0;
@@ -44,7 +45,7 @@ size_t FirstPieceBytes(std::string_view text, size_t limit) {
   const size_t num_pieces = (text.size() + limit - 1) / limit;
   const size_t target = text.size() / num_pieces;
   const size_t cut = FindCut(text, std::max<size_t>(target / 2, 1), target, limit);
-  // The window was shorter than a code point: half the equal length of a tiny limit.
+  // With a very small limit the range may lie within one code point.
   return cut > 0 ? cut : FindCut(text, 1, target, limit);
 }
 

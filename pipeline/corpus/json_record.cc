@@ -30,11 +30,11 @@ JsonRecord::~JsonRecord() = default;
 
 std::string_view JsonRecord::Parse(std::string_view line) {
   constexpr size_t kKeptBytes = size_t{4} << 20;
-  // Buffers are up to 14 times the longest line; those of a rare long one are given back.
+  // Buffers grow to 14 times the longest line. After a rare long line they are released.
   if (parsed_->parser.capacity() > kKeptBytes && line.size() <= kKeptBytes) {
     parsed_->parser = simdjson::dom::parser();
   }
-  // Newer versions of simdjson pass over a mark at the start; a line has none.
+  // Newer versions of simdjson skip a byte order mark, which is not valid in a line.
   if (line.starts_with("\xEF\xBB\xBF")) return "invalid json";
   element root;
   const auto error = parsed_->parser.parse(line.data(), line.size(), false).get(root);
@@ -42,7 +42,7 @@ std::string_view JsonRecord::Parse(std::string_view line) {
   if (error == simdjson::CAPACITY) return "too long";
   if (error == simdjson::DEPTH_ERROR) return "nested too deep";
   if (error != simdjson::SUCCESS) {
-    // The parser may stumble over a bad byte as a bad string first.
+    // The parser may report an invalid byte as an invalid string.
     return IsValidUtf8(line) ? "invalid json" : "invalid utf-8";
   }
   if (root.get(parsed_->object) != simdjson::SUCCESS) return "not an object";

@@ -1,4 +1,4 @@
-// One line of a JSON lines file, as an object of named fields.
+// One line of a JSON lines file, parsed as an object with named fields.
 #ifndef BRAID_PIPELINE_CORPUS_JSON_RECORD_H_
 #define BRAID_PIPELINE_CORPUS_JSON_RECORD_H_
 
@@ -10,27 +10,30 @@
 
 namespace braid {
 
-// Reused from record to record; not thread-safe. Names are those of top-level fields, or, where
-// there is no such field, paths with dots ("meta.source").
+// A parser that is reused from record to record. Not thread-safe. A name is that of a top-level
+// field or, if there is none, a path with dots ("meta.source").
 class JsonRecord {
  public:
   JsonRecord();
   ~JsonRecord();
 
-  // Parses and checks the whole line, after which LineReader::kPaddingBytes bytes are readable.
-  // Empty on success, otherwise why it is rejected: "invalid utf-8", "invalid json", "not an
-  // object", "nested too deep" (over 1024 levels), "too long" (over 4 GiB). Integers over 64 bits
-  // and numbers over 1.8e308 are no JSON here. Of fields with the same name the first counts.
+  // Parses and validates a whole line. Returns "" or the reason for rejecting it: "invalid utf-8",
+  // "invalid json", "not an object", "nested too deep" (over 1024 levels), "too long" (over 4 GiB).
+  // Integers beyond 64 bits and numbers beyond 1.8e308 are invalid. Of fields with the same name,
+  // the first counts. Requires: LineReader::kPaddingBytes bytes are readable after the line.
   std::string_view Parse(std::string_view line);
 
-  // The following refer to the line parsed last and are valid until the next Parse().
+  // The functions below refer to the line parsed last; their results are valid until the next
+  // Parse().
+
+  // Returns whether the field exists.
   bool Has(std::string_view name) const;
-  // A string field; nullopt for other types. May hold invalid UTF-8 when the JSON spells half a
-  // surrogate pair.
+  // Returns a string field; nullopt for other types. The string may be invalid UTF-8 if the JSON
+  // contains an unpaired surrogate.
   std::optional<std::string_view> String(std::string_view name) const;
-  // A string, integer or boolean field as text, if not empty.
+  // Returns a string, integer or boolean field as text; nullopt if it is empty or of another type.
   std::optional<std::string> Label(std::string_view name) const;
-  // Of the top level, in order.
+  // Returns the names of the top-level fields in order.
   std::vector<std::string> FieldNames() const;
 
  private:

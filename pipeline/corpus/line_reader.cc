@@ -26,7 +26,7 @@ void LineReader::Use(size_t bytes) {
   offset_ += static_cast<int64_t>(bytes);
 }
 
-// Appends a chunk to what is pending; false at the end of the source.
+// Appends a chunk to the pending bytes; returns false at the end of the source.
 absl::StatusOr<bool> LineReader::Fill() {
   if (begin_ > 0) {
     std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
@@ -60,7 +60,8 @@ absl::Status LineReader::SkipTo(int64_t offset, const std::function<absl::Status
     Use(std::min(pending().size(), static_cast<size_t>(offset - offset_)));
     if (offset_ == offset) break;
     ASSIGN_OR_RETURN(const bool more, Fill());
-    if (!more) return absl::OutOfRangeError(absl::StrCat("no byte ", offset, ": it is shorter"));
+    if (!more)
+      return absl::OutOfRangeError(absl::StrCat("got a source shorter than offset ", offset));
   }
   return absl::OkStatus();
 }

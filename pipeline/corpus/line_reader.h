@@ -1,4 +1,4 @@
-// Lines of a text source, in memory bounded by the longest line allowed.
+// Reads the lines of a text source, in memory bounded by the maximum line length.
 #ifndef BRAID_PIPELINE_CORPUS_LINE_READER_H_
 #define BRAID_PIPELINE_CORPUS_LINE_READER_H_
 
@@ -15,34 +15,34 @@
 namespace braid {
 
 struct Line {
-  // Without the newline and, on the first line, without a byte order mark. At least
-  // LineReader::kPaddingBytes readable bytes follow. Valid until the next call; empty when too
-  // long.
+  // The line without its newline and, at the start of the source, without a byte order mark. At
+  // least LineReader::kPaddingBytes readable bytes follow. Valid until the next call; empty if
+  // too_long.
   std::string_view text;
-  // Byte of the source at which the line starts.
+  // The byte of the source at which the line starts.
   int64_t offset = 0;
   bool too_long = false;
 };
 
+// A reader of one source. Not thread-safe.
 class LineReader {
  public:
-  // What a JSON parser may read beyond the end of a line.
+  // The number of bytes that a JSON parser may read beyond the end of a line.
   static constexpr size_t kPaddingBytes = 64;
 
   LineReader(std::unique_ptr<TextSource> source, int64_t max_line_bytes);
 
-  // The next line; false after the last one, which needs no newline. Errors are the source's,
-  // after all whole lines before; half a line is dropped then.
+  // Reads the next line; returns false after the last one, which needs no newline. An error of the
+  // source is returned after all complete lines before it; the incomplete line is dropped.
   absl::StatusOr<bool> Next(Line* line);
 
-  // Goes to the line that starts at `offset`, which is not before offset(). `keep_going` is asked
-  // on the way, at every chunk read; its error is returned. OUT_OF_RANGE when the source ends
-  // before.
+  // Moves to the line that starts at `offset`. Calls `keep_going` for every chunk read and returns
+  // its error. Requires: offset >= offset(). OUT_OF_RANGE when the source is shorter.
   absl::Status SkipTo(int64_t offset, const std::function<absl::Status()>& keep_going);
 
-  // Byte of the source at which the next line starts.
+  // The byte of the source at which the next line starts.
   int64_t offset() const { return offset_; }
-  // Bytes on disk.
+  // The bytes of the file read so far, as stored on disk.
   int64_t bytes_read() const { return source_->bytes_read(); }
 
  private:
@@ -54,9 +54,9 @@ class LineReader {
   std::unique_ptr<TextSource> source_;
   const size_t max_line_bytes_;
   std::vector<char> buffer_;
-  size_t begin_ = 0;  // of what is read but not yet handed out
+  size_t begin_ = 0;  // of the bytes read but not yet returned
   size_t end_ = 0;
-  int64_t offset_ = 0;  // in the source, of begin_
+  int64_t offset_ = 0;  // of begin_ in the source
 };
 
 }  // namespace braid

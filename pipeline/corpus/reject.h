@@ -1,4 +1,4 @@
-// A record, or the rest of a file, that gave no document.
+// A record, or the rest of a file, that gives no document.
 #ifndef BRAID_PIPELINE_CORPUS_REJECT_H_
 #define BRAID_PIPELINE_CORPUS_REJECT_H_
 
@@ -9,12 +9,12 @@ namespace braid {
 
 struct Reject {
   std::string file;
-  // Byte of the decompressed file at which the record starts. For "damaged" and "decompression
-  // bomb", at which the first record starts that could not be read; the rest of the file is lost.
+  // The byte of the decompressed file at which the record starts. For "damaged" and "decompression
+  // bomb": at which the first unreadable record starts; the rest of the file is rejected with it.
   int64_t offset = 0;
-  // One of the list in docs/corpus.md: "invalid json", "damaged", "hidden", ...
+  // One of the reasons listed in docs/corpus.md: "invalid json", "damaged", "hidden", ...
   std::string reason;
-  // What a reader of the file found wrong; mostly empty.
+  // The error of the reader for a damaged file, else "".
   std::string detail = {};
 };
 

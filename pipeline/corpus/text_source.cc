@@ -28,7 +28,7 @@ constexpr std::string_view kTextSourceByteOrderMark = "\xEF\xBB\xBF";
 
 constexpr char kBombUrl[] = "braid/decompression-bomb";
 
-// A file and the part of it that is read but not yet used.
+// A file with a buffer of the bytes read but not yet used.
 class FileInput {
  public:
   FileInput(std::filesystem::path path, int descriptor)
@@ -37,7 +37,7 @@ class FileInput {
   FileInput& operator=(const FileInput&) = delete;
   ~FileInput() { close(descriptor_); }
 
-  // Reads on when nothing is left; at the end of the file nothing is left afterwards.
+  // Fills the buffer if it is empty. It remains empty at the end of the file.
   absl::Status Refill() {
     if (!rest_.empty()) return absl::OkStatus();
     ssize_t size;
@@ -45,7 +45,8 @@ class FileInput {
       size = read(descriptor_, buffer_.data(), buffer_.size());
     } while (size < 0 && errno == EINTR);
     if (size < 0) {
-      // Not what the file holds is wrong (DATA_LOSS), so reading it again may help.
+      // UNAVAILABLE rather than DATA_LOSS: the content may be intact, and reading again may
+      // succeed.
       return absl::UnavailableError(SystemError("read", path_, errno).message());
     }
     bytes_read_ += size;
@@ -83,7 +84,7 @@ class PlainSource : public TextSource {
   std::unique_ptr<FileInput> input_;
 };
 
-// What gzip and zstd share: the loop, the end of the file and the bomb guard.
+// The common part of gzip and zstd: the read loop, truncation and the limit of expansion.
 class CompressedSource : public TextSource {
  public:
   CompressedSource(std::unique_ptr<FileInput> input, const ExpansionLimit& limit)
@@ -96,7 +97,7 @@ class CompressedSource : public TextSource {
       if (input_->rest().empty() && !has_pending_output_) {
         if (!inside_frame_) return 0;
         return Damaged("the end of the file", "more compressed data",
-                       "The file is cut short; copy or download it again.");
+                       "The file is cut short; copy or download it again");
       }
       ASSIGN_OR_RETURN(produced, Decompress(out));
     }
@@ -107,7 +108,8 @@ class CompressedSource : public TextSource {
   int64_t bytes_read() const override { return input_->position(); }
 
  protected:
-  // One step; uses input, sets inside_frame_ and has_pending_output_.
+  // Decompresses one step: consumes input, returns the bytes produced, sets inside_frame_ and
+  // has_pending_output_.
   virtual absl::StatusOr<size_t> Decompress(std::span<char> out) = 0;
 
   absl::Status Damaged(std::string got, std::string expected, std::string hint) const {
@@ -128,11 +130,11 @@ class CompressedSource : public TextSource {
     const bool dense = num_bytes_ > limit_.min_bytes && num_bytes_ / limit_.max_ratio > compressed;
     if (!dense && num_bytes_ <= limit_.max_bytes) return absl::OkStatus();
     absl::Status bomb = absl::ResourceExhaustedError(
-        absl::StrCat(input_->path().string(), ": looks like a decompression bomb: got ", num_bytes_,
-                     " bytes from ", compressed, ", expected at most ", limit_.max_ratio,
-                     " for one and ", limit_.max_bytes,
-                     " in all. If it is real text, decompress it first, or raise "
-                     "ingest.max_expansion_ratio or ingest.max_expanded_bytes."));
+        absl::StrCat(input_->path().string(), ": possible decompression bomb: got ", num_bytes_,
+                     " bytes from ", compressed, " compressed ones, expected at most ",
+                     limit_.max_ratio, " per byte and ", limit_.max_bytes,
+                     " in total; if the text is genuine, decompress the file first or raise "
+                     "ingest.max_expansion_ratio or ingest.max_expanded_bytes"));
     bomb.SetPayload(kBombUrl, absl::Cord());
     return bomb;
   }
@@ -165,15 +167,15 @@ class GzipSource : public CompressedSource {
     const bool damaged = rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR;
     if (damaged && produced == 0) {
       return Damaged(stream_.msg != nullptr ? stream_.msg : absl::StrCat("zlib error ", rc),
-                     "gzip data", "Check it with gzip -t.");
+                     "gzip data", "Check it with gzip -t");
     }
     inside_frame_ = rc != Z_STREAM_END;
-    // What came before the damage first; the next call fails in the same way.
+    // Returns the bytes before the damage first; the next call then reports the damage.
     has_pending_output_ = damaged || (inside_frame_ && stream_.avail_out == 0);
     return produced;
   }
 
-  // Zeros after a member are padding, as for gzip itself.
+  // Starts the next member, if any. Zeros after a member are padding, as for the gzip program.
   bool StartMember() {
     const size_t zeros = std::min(input_->rest().find_first_not_of('\0'), input_->rest().size());
     input_->Use(zeros);
@@ -191,7 +193,7 @@ class ZstdSource : public CompressedSource {
  public:
   ZstdSource(std::unique_ptr<FileInput> input, const ExpansionLimit& limit)
       : CompressedSource(std::move(input), limit), context_(ZSTD_createDCtx()) {
-    // Big public corpora are written with --long=31.
+    // Large public corpora are compressed with --long=31.
     ZSTD_DCtx_setParameter(context_, ZSTD_d_windowLogMax,
                            ZSTD_dParam_getBounds(ZSTD_d_windowLogMax).upperBound);
   }
@@ -199,7 +201,8 @@ class ZstdSource : public CompressedSource {
 
  private:
   absl::StatusOr<size_t> Decompress(std::span<char> out) override {
-    // A block at a time: an error would take the blocks before it in the same call along.
+    // Decompresses one block per call: an error discards the output of earlier blocks in the same
+    // call.
     ZSTD_inBuffer in = {input_->rest().data(), std::min(input_->rest().size(), next_bytes_), 0};
     ZSTD_outBuffer output = {out.data(), out.size(), 0};
     const size_t rc = ZSTD_decompressStream(context_, &output, &in);
@@ -216,12 +219,12 @@ class ZstdSource : public CompressedSource {
       return absl::UnavailableError(
           absl::StrCat(input_->path().string(), ": out of memory for the window of a zstd frame"));
     }
-    return Damaged(ZSTD_getErrorName(rc), "Zstandard data", "Check it with zstd -t.");
+    return Damaged(ZSTD_getErrorName(rc), "Zstandard data", "Check it with zstd -t");
   }
 
   static constexpr size_t kFrameStartBytes = 5;
   ZSTD_DCtx* context_;
-  size_t next_bytes_ = kFrameStartBytes;  // that the decoder asks for
+  size_t next_bytes_ = kFrameStartBytes;  // input size that the decoder requests next
 };
 
 bool IsGzip(std::string_view start) { return start.starts_with("\x1f\x8b"); }
@@ -243,7 +246,7 @@ absl::Status CheckName(const std::filesystem::path& path, std::string_view start
                             : absl::StrCat("first bytes ",
                                            absl::BytesToHexString(std::string(start.substr(0, 4)))),
        .expected = extension == ".gz" ? "gzip data (1f8b...)" : "Zstandard data (28b52ffd)",
-       .hint = "Rename it if it is not compressed."});
+       .hint = "Rename it if it is not compressed"});
 }
 
 }  // namespace
@@ -254,14 +257,15 @@ bool IsDecompressionBomb(const absl::Status& status) {
 
 absl::StatusOr<std::unique_ptr<TextSource>> TextSource::Open(const std::filesystem::path& path,
                                                              const ExpansionLimit& limit) {
-  // Without O_NONBLOCK a FIFO would wait for a writer; regular files take no notice of it.
+  // Without O_NONBLOCK, opening a FIFO would block until it has a writer. It has no effect on
+  // regular files.
   ASSIGN_OR_RETURN(const int descriptor,
                    ClientRoots().Open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY));
   auto input = std::make_unique<FileInput>(path, descriptor);
   struct stat status;
   if (fstat(descriptor, &status) != 0) return SystemError("stat", path, errno);
   if (!S_ISREG(status.st_mode)) {
-    return absl::InvalidArgumentError(path.string() + ": not a regular file");
+    return absl::InvalidArgumentError(path.string() + ": expected a regular file");
   }
   RETURN_IF_ERROR(input->Refill());
   const std::string_view start = input->rest();

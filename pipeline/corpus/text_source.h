@@ -13,42 +13,43 @@
 
 namespace braid {
 
-// A file is taken for a decompression bomb once it has given more than `max_bytes`, or more than
-// `min_bytes` and more than `max_ratio` times the compressed bytes read. (Text shrinks by 3 to 20;
-// deflate ends at 1032, zstd near 32,500.)
+// The limit beyond which a compressed file counts as a decompression bomb: more than `max_bytes` of
+// output, or more than `min_bytes` and more than `max_ratio` times the compressed bytes read. (Text
+// compresses by a factor of 3 to 20; the maximum of deflate is 1032, that of zstd about 32,500.)
 struct ExpansionLimit {
   int64_t min_bytes = int64_t{64} << 20;
   int64_t max_ratio = 1000;
   int64_t max_bytes = int64_t{1} << 40;
 };
 
-// Whether reading stopped because a file expands beyond its ExpansionLimit.
+// Returns whether an error of TextSource means that a file expands beyond its ExpansionLimit.
 bool IsDecompressionBomb(const absl::Status& status);
 
+// A stream of bytes. Not thread-safe.
 class TextSource {
  public:
-  // Recognises compression by the first bytes; a name that ends in .gz or .zst must have it.
-  // Several gzip members or zstd frames in a file are read one after the other; zstd windows may
-  // have any size up to 2 GiB, of which as much memory is used as the frame fills. NOT_FOUND,
-  // PERMISSION_DENIED, also outside of ClientRoots(); INVALID_ARGUMENT when the name lies, or for
-  // anything but a regular file, which is never waited for.
+  // Opens a file and detects compression by its first bytes. Consecutive gzip members or zstd
+  // frames are concatenated. Zstd windows may have any size up to 2 GiB; memory is used for the
+  // part that a frame fills. Never blocks on a FIFO. Errors: NOT_FOUND; PERMISSION_DENIED, also for
+  // a path outside of ClientRoots(); INVALID_ARGUMENT for a file that is not regular, and for a
+  // name ending in .gz or .zst without compressed content.
   static absl::StatusOr<std::unique_ptr<TextSource>> Open(const std::filesystem::path& path,
                                                           const ExpansionLimit& limit = {});
 
   virtual ~TextSource() = default;
 
-  // Fills the front of `out`, which must not be empty, and returns how many bytes; 0 only at the
-  // end. DATA_LOSS when the compressed data are damaged or cut short, after all that could be
-  // decompressed before; RESOURCE_EXHAUSTED for a decompression bomb; UNAVAILABLE when the file
-  // system or memory fails.
+  // Reads up to out.size() bytes and returns their number; 0 only at the end. Requires: `out` is
+  // not empty. Errors: DATA_LOSS when the compressed data are damaged or truncated, after all bytes
+  // before the damage were returned; RESOURCE_EXHAUSTED for a decompression bomb; UNAVAILABLE when
+  // the file system or memory fails.
   virtual absl::StatusOr<size_t> Read(std::span<char> out) = 0;
 
-  // Bytes of the file read so far.
+  // The bytes of the file read so far, as stored on disk.
   virtual int64_t bytes_read() const = 0;
 };
 
-// All the text of a file; nullopt when it is longer than `max_bytes`. A UTF-8 byte order mark is
-// left out. Errors: those of TextSource.
+// Returns the whole text of a file, without a UTF-8 byte order mark; nullopt when it is longer than
+// `max_bytes`. Errors: those of TextSource.
 absl::StatusOr<std::optional<std::string>> ReadText(const std::filesystem::path& path,
                                                     int64_t max_bytes,
                                                     const ExpansionLimit& limit = {});

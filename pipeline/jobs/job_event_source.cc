@@ -17,7 +17,7 @@ class JobEventSource final : public EventSource<v1::JobEvent> {
     EventBatch<v1::JobEvent> batch;
     ASSIGN_OR_RETURN(const v1::Job job, jobs_->Get(id_));
     ASSIGN_OR_RETURN(batch.events, jobs_->EventsAfter(id_, number, kEventBatchBytes));
-    // Events newer than what the job said: it was resumed between the two looks.
+    // The job may be resumed between the two queries; then there are events after job.last_event().
     batch.last = IsFinal(job.state()) &&
                  (batch.events.empty() ? number >= job.last_event()
                                        : batch.events.back().number() == job.last_event());

@@ -1,4 +1,4 @@
-// The events of one job, for EventStreams.
+// The events of one job as an EventSource, for EventStreams.
 #ifndef BRAID_PIPELINE_JOBS_JOB_EVENT_SOURCE_H_
 #define BRAID_PIPELINE_JOBS_JOB_EVENT_SOURCE_H_
 
@@ -13,8 +13,9 @@
 
 namespace braid {
 
-// Ends when the job has, and with JobWorker::Unrecorded. NOT_FOUND when there is no such job.
-// `jobs` and `worker` outlive the source.
+// Returns the source of the events of a job. The stream ends after the last event of a finished
+// job, or with the error of JobWorker::Unrecorded(). Errors: NOT_FOUND for an unknown job.
+// Requires: `jobs` and `worker` outlive the source.
 absl::StatusOr<std::unique_ptr<EventSource<v1::JobEvent>>> OpenJobEvents(const std::string& id,
                                                                          JobStore* jobs,
                                                                          JobWorker* worker);

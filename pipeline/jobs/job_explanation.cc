@@ -19,11 +19,11 @@
 namespace braid {
 namespace {
 
-// Ids on each side of an unknown one that are tried as suggestions.
+// The number of ids on each side of an unknown one that are compared with it for suggestions.
 constexpr int64_t kIdsAround = 20'000;
 constexpr size_t kMaxSuggestions = 3;
 
-// The directory of a stage's output.
+// Returns the directory of the output of a stage.
 absl::StatusOr<std::filesystem::path> Output(const v1::Job& job, const StageStore& store,
                                              const std::string& stage) {
   for (const v1::StageProgress& progress : job.stages()) {
@@ -31,21 +31,21 @@ absl::StatusOr<std::filesystem::path> Output(const v1::Job& job, const StageStor
     const std::filesystem::path directory = store.DirectoryOf(stage, progress.key());
     std::error_code error;
     if (std::filesystem::is_directory(directory, error)) return directory;
-    return absl::NotFoundError(absl::StrCat(
-        directory.string(), ": the output of ", stage, " of ", job.id(),
-        " is not there any more; submit the same corpus again, which makes what is missing"));
+    return absl::NotFoundError(
+        absl::StrCat(directory.string(), ": the output of stage ", stage, " of ", job.id(),
+                     " was deleted; submit the same corpus again to rebuild it"));
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat(job.id(), " has not recorded its output of ", stage, "; submit it again"));
+  return absl::FailedPreconditionError(absl::StrCat(job.id(), " has no recorded output of stage ",
+                                                    stage, "; submit the same corpus again"));
 }
 
-// At most max_bytes of a text, cut before a character that does not fit.
+// Returns at most max_bytes of a text, cut between characters.
 std::string CutText(std::string text, int64_t max_bytes) {
   text.resize(Utf8PrefixLength(text, static_cast<size_t>(max_bytes)));
   return text;
 }
 
-// "FILE" of an id "FILE:OFFSET", or nothing.
+// Returns "FILE" of an id "FILE:OFFSET", else "".
 std::string_view FileOfId(std::string_view id) {
   const size_t colon = id.rfind(':');
   if (colon == id.npos || colon == 0 || colon + 1 == id.size()) return {};
@@ -57,7 +57,7 @@ bool NamesFile(std::string_view path, std::string_view name) {
   return path == name || path.ends_with("/" + std::string(name));
 }
 
-// Whether a line of rejects.jsonl is what `id` asks for.
+// Returns whether a line of rejects.jsonl is the record with this id.
 bool IsReject(const nlohmann::json& reject, const std::string& id) {
   if (!reject.is_object()) return false;
   const std::string_view file = FileOfId(id);
@@ -76,7 +76,7 @@ absl::Status CheckSpans(const Provenance& provenance, const IndexedDataset& inst
         continue;
       }
       return absl::DataLossError(absl::StrCat(dataset.string(), ": provenance of instance ", i,
-                                              " names tokens or a document beyond its end"));
+                                              " refers to a document or tokens out of range"));
     }
   }
   return absl::OkStatus();
@@ -89,7 +89,7 @@ absl::Status CheckCounterparts(const StoredDuplicates& duplicates, const StoredO
   known &= duplicates.AllBelow(num_documents);
   if (known) return absl::OkStatus();
   return absl::DataLossError(
-      absl::StrCat(dataset.string(), ": duplicates or overlaps name a document that is not there"));
+      absl::StrCat(dataset.string(), ": duplicates or overlaps refer to a document out of range"));
 }
 
 }  // namespace
@@ -116,9 +116,7 @@ absl::StatusOr<JobExplanation> JobExplanation::Open(const v1::Job& job, const St
   if (job.state() != v1::JOB_SUCCEEDED) {
     return absl::FailedPreconditionError(
         absl::StrCat(job.id(), " is ", v1::JobState_Name(job.state()),
-                     ", expected JOB_SUCCEEDED: there are no instances to explain yet; see: braid "
-                     "status ",
-                     job.id()));
+                     ", expected JOB_SUCCEEDED; see 'braid status ", job.id(), "'"));
   }
   ASSIGN_OR_RETURN(const std::filesystem::path ingest, Output(job, store, "ingest"));
   ASSIGN_OR_RETURN(const std::filesystem::path tokenize, Output(job, store, "tokenize"));
@@ -138,8 +136,8 @@ absl::StatusOr<JobExplanation> JobExplanation::Open(const v1::Job& job, const St
   if (provenance.num_documents() != documents.size() ||
       provenance.num_instances() != instances.num_sequences() ||
       tokens.num_sequences() != documents.size() || embeddings.num_rows() != documents.size()) {
-    return absl::DataLossError(
-        absl::StrCat(dataset.string(), ": its provenance does not fit ", ingest.string()));
+    return absl::DataLossError(absl::StrCat(
+        dataset.string(), ": provenance does not match the documents of ", ingest.string()));
   }
   RETURN_IF_ERROR(CheckSpans(provenance, instances, dataset));
   RETURN_IF_ERROR(CheckCounterparts(duplicates, stored_order, documents.size(), dataset));
@@ -176,7 +174,7 @@ std::string JobExplanation::SourceFile(std::string_view id) const {
 std::string JobExplanation::Excerpt(const ProvenanceSpan& span, int64_t max_bytes) const {
   if (max_bytes <= 0) return "";
   const std::vector<int32_t> tokens = instances_.Read(span.instance);
-  // A token is a byte of text at least, but for the dummy space of the first.
+  // Every token decodes to at least one byte, except for the dummy space of the first one.
   const int64_t length = std::min<int64_t>(span.length, max_bytes + 1);
   const auto begin = static_cast<size_t>(span.instance_offset);
   return CutText(tokenizer_->Decode(std::span(tokens).subspan(begin, static_cast<size_t>(length))),
@@ -221,7 +219,7 @@ absl::StatusOr<v1::InstanceExplanation> JobExplanation::Instance(int64_t instanc
   return explanation;
 }
 
-// False for a document that is on no list of those left out.
+// Sets the fate of a document that was excluded from training; returns false for other documents.
 bool JobExplanation::SetFate(uint32_t document, v1::ExplainDocumentResponse* response) const {
   std::optional<uint32_t> counterpart;
   if (const auto pair = duplicates_.Find(document)) {
@@ -290,7 +288,8 @@ absl::StatusOr<std::optional<v1::ExplainDocumentResponse>> JobExplanation::Rejec
   return std::nullopt;
 }
 
-// Ids that begin alike are near each other in the sorted list.
+// Suggests similar ids from the neighborhood of `id` in the sorted list, where ids with a common
+// prefix are adjacent.
 absl::Status JobExplanation::UnknownDocument(const std::string& id) const {
   std::vector<std::string> candidates = provenance_.IdsAround(id, kIdsAround);
   std::vector<std::string> similar;
@@ -301,10 +300,11 @@ absl::Status JobExplanation::UnknownDocument(const std::string& id) const {
     similar.push_back(absl::StrCat("\"", nearest, "\""));
   }
   const std::string hint =
-      similar.empty() ? "ids are those of the input's records, or FILE:OFFSET where they have none"
+      similar.empty() ? "an id is that of the input record, or FILE:OFFSET if the record has none"
                       : absl::StrCat("did you mean ", absl::StrJoin(similar, " or "), "?");
-  return absl::NotFoundError(absl::StrCat("no document \"", id, "\" among ", documents_.size(),
-                                          ", and no such rejected record; ", hint));
+  return absl::NotFoundError(
+      absl::StrCat("unknown document \"", id, "\": none of ", documents_.size(),
+                   " documents or of the rejected records has this id; ", hint));
 }
 
 }  // namespace braid

@@ -1,6 +1,5 @@
-// Which documents a job put into which training instance, and what became of
-// each document: provenance read back together with texts, duplicates, held-out
-// documents and rejects.
+// Explains the dataset of a job: which documents are in a training instance, and what happened to a
+// document. Combines the provenance tables with texts, duplicates, held-out documents and rejects.
 #ifndef BRAID_PIPELINE_JOBS_JOB_EXPLANATION_H_
 #define BRAID_PIPELINE_JOBS_JOB_EXPLANATION_H_
 
@@ -28,15 +27,18 @@ namespace braid {
 
 class JobExplanation {
  public:
-  // Opens what the job's stages left in the store. FAILED_PRECONDITION when the
-  // job has not succeeded; NOT_FOUND, with a hint, when a stage was deleted since.
+  // Opens and validates the stage outputs of the job. Errors: FAILED_PRECONDITION when the job has
+  // not succeeded; NOT_FOUND when a stage output was deleted; DATA_LOSS when the outputs are
+  // inconsistent.
   static absl::StatusOr<JobExplanation> Open(const v1::Job& job, const StageStore& store);
 
-  // `excerpt_bytes`: text of each span, cut between characters; <= 0: none.
-  // OUT_OF_RANGE unless 0 <= instance < the number of instances.
+  // Returns the documents of an instance, with at most `excerpt_bytes` of the text of each span,
+  // cut between characters; 0 or less for no text. OUT_OF_RANGE unless 0 <= instance < the number
+  // of instances.
   absl::StatusOr<v1::InstanceExplanation> Instance(int64_t instance, int64_t excerpt_bytes) const;
 
-  // By id, or FILE:OFFSET of a rejected record. NOT_FOUND names similar ids.
+  // Returns what happened to the document with this id, or to the rejected record FILE:OFFSET.
+  // NOT_FOUND, with similar ids, for an unknown document.
   absl::StatusOr<v1::ExplainDocumentResponse> Document(const std::string& id,
                                                        int64_t excerpt_bytes) const;
 

@@ -16,14 +16,14 @@ std::string JobId(int64_t number) {
 absl::StatusOr<int64_t> JobNumber(const std::string& id) {
   int64_t number = 0;
   const bool parsed = id.rfind("job-", 0) == 0 && absl::SimpleAtoi(id.substr(4), &number);
-  // "job-7" is not the name of job 7.
+  // "job-7" is not the id of job 7.
   if (!parsed || JobId(number) != id) return UnknownJob(id);
   return number;
 }
 
 absl::Status UnknownJob(const std::string& id) {
   return absl::NotFoundError(
-      absl::StrCat("no job \"", id, "\"; `braid jobs` lists the jobs of this home"));
+      absl::StrCat("unknown job \"", id, "\"; `braid jobs` lists the jobs of this home directory"));
 }
 
 }  // namespace braid

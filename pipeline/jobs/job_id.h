@@ -1,4 +1,4 @@
-// Names of jobs, such as "job-000007".
+// Returns the id of a job, such as "job-000007".
 #ifndef BRAID_PIPELINE_JOBS_JOB_ID_H_
 #define BRAID_PIPELINE_JOBS_JOB_ID_H_
 
@@ -12,10 +12,10 @@ namespace braid {
 
 std::string JobId(int64_t number);
 
-// The number in a job's name; UnknownJob(id) for anything else.
+// Returns the number in the id of a job; UnknownJob(id) for any other string.
 absl::StatusOr<int64_t> JobNumber(const std::string& id);
 
-// NOT_FOUND, with a hint.
+// Returns the NOT_FOUND error for an unknown job.
 absl::Status UnknownJob(const std::string& id);
 
 }  // namespace braid

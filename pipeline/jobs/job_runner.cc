@@ -11,6 +11,7 @@
 #include "base/process_memory.h"
 #include "base/status_macros.h"
 #include "formats/npy.h"
+#include "formats/packed_dataset.h"
 #include "pipeline/stages/deduplicate_stage.h"
 #include "pipeline/stages/domain_summary.h"
 #include "pipeline/stages/embed_stage.h"
@@ -21,14 +22,14 @@
 #include "pipeline/stages/tokenize_stage.h"
 #include "pipeline/store/document_store.h"
 #include "pipeline/store/json_file.h"
-#include "pipeline/store/stage_advance.h"
+#include "pipeline/store/progress_callback.h"
 #include "pipeline/store/stage_meter.h"
 #include "retrieval/parallel_for.h"
 
 namespace braid {
 namespace {
 
-// Of a result, which has to fit into a message many times.
+// The maximum number of domains in a result, so that a page of results fits into a message.
 constexpr size_t kMaxDomains = 1024;
 
 absl::Status InStage(const std::string& stage, const absl::Status& status) {
@@ -36,6 +37,7 @@ absl::Status InStage(const std::string& stage, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(stage, ": ", status.message()));
 }
 
+// One run of a job. Each Run method produces one stage and opens what later stages need of it.
 class JobRun {
  public:
   JobRun(const v1::CorpusSpec& resolved, StageStore* store, const JobHooks& hooks)
@@ -44,9 +46,9 @@ class JobRun {
   absl::StatusOr<v1::JobResult> Run();
 
  private:
-  using Work = std::function<absl::Status(const StageAdvance&, StageWriter*)>;
+  using Work = std::function<absl::Status(const ProgressCallback&, StageWriter*)>;
 
-  // Produces a stage under `key` and reports on it.
+  // Produces the output of a stage under `key` and reports its progress.
   absl::StatusOr<std::filesystem::path> Stage(const std::string& name, const std::string& unit,
                                               const absl::StatusOr<std::string>& key,
                                               const Work& work);
@@ -79,7 +81,7 @@ class JobRun {
 absl::Status JobRun::Report(const std::string& key, v1::StageProgress progress) const {
   progress.set_key(key);
   hooks_.report(progress);
-  return hooks_.stop() ? absl::CancelledError("stopped on request") : absl::OkStatus();
+  return hooks_.stop() ? absl::CancelledError("the job was asked to stop") : absl::OkStatus();
 }
 
 StageMeter JobRun::Meter(const std::string& stage, const std::string& unit) const {
@@ -98,11 +100,11 @@ absl::StatusOr<std::filesystem::path> JobRun::Stage(const std::string& name,
   if (!key.ok()) return InStage(name, key.status());
   StageMeter meter = Meter(name, unit);
   RETURN_IF_ERROR(Report(*key, meter.Started()));
-  const StageAdvance advance = [&](const StagePosition& position) {
+  const ProgressCallback progress = [&](const StagePosition& position) {
     return Report(*key, meter.At(position));
   };
   const auto stored =
-      store_->Produce(name, *key, [&](StageWriter& writer) { return work(advance, &writer); });
+      store_->Produce(name, *key, [&](StageWriter& writer) { return work(progress, &writer); });
   if (!stored.ok()) return InStage(name, stored.status());
   RETURN_IF_ERROR(Report(*key, meter.Completed(stored->reused)));
   return stored->directory;
@@ -110,8 +112,8 @@ absl::StatusOr<std::filesystem::path> JobRun::Stage(const std::string& name,
 
 absl::Status JobRun::RunIngest() {
   const absl::StatusOr<std::string> key = IngestKey(spec_);
-  ASSIGN_OR_RETURN(ingest_, Stage("ingest", "bytes", key, [&](const auto& advance, auto* stage) {
-                     return Ingest(spec_, *key, advance, stage);
+  ASSIGN_OR_RETURN(ingest_, Stage("ingest", "bytes", key, [&](const auto& progress, auto* stage) {
+                     return Ingest(spec_, *key, progress, stage);
                    }));
   ingest_key_ = *key;
   ASSIGN_OR_RETURN(documents_, DocumentStore::Open(ingest_));
@@ -125,8 +127,8 @@ absl::Status JobRun::RunIngest() {
 absl::Status JobRun::RunTokenize() {
   const absl::StatusOr<std::string> key = TokenizeKey(spec_, ingest_key_);
   ASSIGN_OR_RETURN(tokenize_,
-                   Stage("tokenize", "documents", key, [&](const auto& advance, auto* stage) {
-                     return Tokenize(*documents_, spec_, advance, stage);
+                   Stage("tokenize", "documents", key, [&](const auto& progress, auto* stage) {
+                     return Tokenize(*documents_, spec_, progress, stage);
                    }));
   tokenize_key_ = *key;
   return absl::OkStatus();
@@ -134,12 +136,12 @@ absl::Status JobRun::RunTokenize() {
 
 absl::Status JobRun::RunEmbed() {
   const absl::StatusOr<EmbedPlan> plan = PlanEmbedding(spec_, ingest_key_, [&] {
-    return hooks_.stop() ? absl::CancelledError("stopped on request") : absl::OkStatus();
+    return hooks_.stop() ? absl::CancelledError("the job was asked to stop") : absl::OkStatus();
   });
   if (!plan.ok()) return InStage("embed", plan.status());
   ASSIGN_OR_RETURN(embed_,
-                   Stage("embed", "documents", plan->key, [&](const auto& advance, auto* stage) {
-                     return Embed(*documents_, spec_.embedder(), *plan, advance, stage);
+                   Stage("embed", "documents", plan->key, [&](const auto& progress, auto* stage) {
+                     return Embed(*documents_, spec_.embedder(), *plan, progress, stage);
                    }));
   embed_key_ = plan->key;
   return absl::OkStatus();
@@ -149,8 +151,8 @@ absl::Status JobRun::RunNeighbors() {
   neighbor_key_ = NeighborKey(spec_, embed_key_, documents_->size());
   ASSIGN_OR_RETURN(
       const std::filesystem::path directory,
-      Stage("neighbors", "documents", neighbor_key_, [&](const auto& advance, auto* stage) {
-        return FindNeighbors(embed_, spec_, advance, stage);
+      Stage("neighbors", "documents", neighbor_key_, [&](const auto& progress, auto* stage) {
+        return FindNeighbors(embed_, spec_, progress, stage);
       }));
   ASSIGN_OR_RETURN(neighbors_, StoredNeighbors::Open(directory));
   return absl::OkStatus();
@@ -160,8 +162,8 @@ absl::Status JobRun::RunDeduplicate() {
   deduplicate_key_ = DeduplicateKey(spec_, neighbor_key_);
   ASSIGN_OR_RETURN(
       const std::filesystem::path directory,
-      Stage("deduplicate", "documents", deduplicate_key_, [&](const auto& advance, auto* stage) {
-        return Deduplicate(*documents_, *neighbors_, spec_.deduplicate(), advance, stage);
+      Stage("deduplicate", "documents", deduplicate_key_, [&](const auto& progress, auto* stage) {
+        return Deduplicate(*documents_, *neighbors_, spec_.deduplicate(), progress, stage);
       }));
   ASSIGN_OR_RETURN(keep_, NpyArray<uint8_t>::Open(directory / "keep.npy"));
   ASSIGN_OR_RETURN(const StoredDuplicates duplicates, StoredDuplicates::Open(directory));
@@ -173,9 +175,9 @@ absl::Status JobRun::RunDeduplicate() {
 absl::Status JobRun::RunOrder() {
   order_key_ = OrderKey(spec_, deduplicate_key_);
   ASSIGN_OR_RETURN(const std::filesystem::path directory,
-                   Stage("order", "documents", order_key_, [&](const auto& advance, auto* stage) {
-                     return Order(*documents_, *neighbors_, keep_->values(), embed_, spec_, advance,
-                                  stage);
+                   Stage("order", "documents", order_key_, [&](const auto& progress, auto* stage) {
+                     return Order(*documents_, *neighbors_, keep_->values(), embed_, spec_,
+                                  progress, stage);
                    }));
   ASSIGN_OR_RETURN(order_, StoredOrder::Read(directory));
   return absl::OkStatus();
@@ -184,15 +186,16 @@ absl::Status JobRun::RunOrder() {
 absl::Status JobRun::RunPack() {
   const std::string key = PackKey(spec_, tokenize_key_, order_key_);
   const PackInputs inputs = {*documents_, *neighbors_, order_, tokenize_, embed_};
-  ASSIGN_OR_RETURN(dataset_, Stage("pack", "documents", key, [&](const auto& advance, auto* stage) {
-                     return Pack(inputs, spec_, key, advance, stage);
+  ASSIGN_OR_RETURN(dataset_,
+                   Stage("pack", "documents", key, [&](const auto& progress, auto* stage) {
+                     return Pack(inputs, spec_, key, progress, stage);
                    }));
   return absl::OkStatus();
 }
 
 absl::StatusOr<v1::JobResult> JobRun::Summarize() const {
   ASSIGN_OR_RETURN(const IngestSummary ingest, ReadIngestSummary(ingest_));
-  ASSIGN_OR_RETURN(const nlohmann::json dataset, ReadJsonFile(dataset_ / "dataset.json"));
+  ASSIGN_OR_RETURN(const DatasetInfo dataset, ReadDatasetInfo(dataset_));
   ASSIGN_OR_RETURN(const nlohmann::json ordering, ReadJsonFile(dataset_ / "ordering_report.json"));
   ASSIGN_OR_RETURN(const int64_t num_truncated, ReadNumTruncated(embed_));
   ASSIGN_OR_RETURN(std::vector<v1::DomainSummary> domains, ReadDomainSummaries(dataset_));
@@ -207,8 +210,8 @@ absl::StatusOr<v1::JobResult> JobRun::Summarize() const {
   result.set_num_exact_duplicates(num_exact_duplicates_);
   result.set_num_near_duplicates(num_near_duplicates_);
   result.set_num_duplicates(num_exact_duplicates_ + num_near_duplicates_);
-  result.set_num_tokens(dataset.value("num_tokens", int64_t{0}));
-  result.set_num_instances(dataset.value("num_instances", int64_t{0}));
+  result.set_num_tokens(dataset.num_tokens);
+  result.set_num_instances(dataset.num_instances);
   for (const auto& [reason, count] : ingest.rejects) {
     v1::RejectCount* reject = result.add_rejects();
     reject->set_reason(reason);

@@ -1,10 +1,10 @@
-// Runs the stages of one corpus job, reusing what the store already has:
+// Runs the stages of one corpus job and reuses the outputs that the store already has:
 //
 //   ingest -> tokenize -------------------------------------> pack
 //          -> embed -> neighbors -> deduplicate -> order ------^
 //
-// The result's bytes are a function of the spec (without num_threads) and the
-// input files, whatever was interrupted or reused on the way.
+// Guarantees: the bytes of the result are a function of the spec (without num_threads) and of the
+// input files, whatever was interrupted or reused.
 #ifndef BRAID_PIPELINE_JOBS_JOB_RUNNER_H_
 #define BRAID_PIPELINE_JOBS_JOB_RUNNER_H_
 
@@ -18,20 +18,21 @@
 
 namespace braid {
 
-// Names of the stages in order of execution.
+// Returns the names of the stages in order of execution.
 const std::vector<std::string>& StageNames();
 
+// The callbacks of a running job.
 struct JobHooks {
-  // Called from the running thread, often: at the start and end of a stage and
-  // between its chunks.
+  // Called often and on the thread of RunJob(): at the start and end of every stage and between its
+  // chunks.
   std::function<void(const v1::StageProgress&)> report;
-  // True when the job should stop; asked between chunks.
+  // Returns whether the job should stop. Called between chunks.
   std::function<bool()> stop;
 };
 
-// `resolved`: from ResolveCorpusSpec. Errors: CANCELLED after hooks.stop(), and
-// those of the stages, preceded by the stage's name. Sets the process's number
-// of worker threads (SetRetrievalThreads) to resolved.num_threads().
+// Runs a job. Requires: `resolved` is a result of ResolveCorpusSpec(). Sets the number of worker
+// threads of the process (SetRetrievalThreads) to resolved.num_threads(). Errors: CANCELLED when
+// hooks.stop() returned true; those of the stages, prefixed with the name of the stage.
 absl::StatusOr<v1::JobResult> RunJob(const v1::CorpusSpec& resolved, StageStore* store,
                                      const JobHooks& hooks);
 

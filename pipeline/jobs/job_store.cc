@@ -24,31 +24,34 @@ absl::Status FromSqlite(const SQLite::Exception& error, const std::filesystem::p
   const std::string message = absl::StrCat(path.string(), ": ", error.what());
   switch (error.getErrorCode()) {
     case SQLITE_FULL:
-      return absl::ResourceExhaustedError(absl::StrCat(message, "; free some disk space"));
+      return absl::ResourceExhaustedError(absl::StrCat(message, "; free disk space and retry"));
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return absl::UnavailableError(absl::StrCat(message, "; another process holds it, retry"));
+      return absl::UnavailableError(
+          absl::StrCat(message, "; another process has locked the database, retry"));
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      return absl::DataLossError(absl::StrCat(message, "; move the file away to start afresh"));
+      return absl::DataLossError(
+          absl::StrCat(message, "; move the file away to start with an empty list of jobs"));
     case SQLITE_CANTOPEN:
     case SQLITE_READONLY:
-      return absl::PermissionDeniedError(absl::StrCat(message, "; is the folder writable?"));
+      return absl::PermissionDeniedError(absl::StrCat(message, "; make the directory writable"));
     default:
       return absl::InternalError(message);
   }
 }
 
-// A database made by a newer program may mean other things by the same names.
+// Refuses a database of a newer program, whose tables may have a different meaning.
 absl::Status CheckVersion(SQLite::Database& database, const std::filesystem::path& path) {
   const int version = JobTable::SchemaVersion(database);
   if (version <= JobTable::kSchemaVersion) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(path.string(), ": schema version ", version, ", this program knows ",
+      absl::StrCat(path.string(), ": schema version: got ", version, ", expected at most ",
                    JobTable::kSchemaVersion, "; use a newer braid or another --home"));
 }
 
-// How far a job is, as a number that grows from stage to stage and from chunk to chunk.
+// Returns how far a job has come, as a number that increases from stage to stage and from chunk to
+// chunk.
 int64_t PlaceOf(const v1::StageProgress& progress, const v1::Job& job) {
   int64_t stage = 0;
   while (stage < job.stages_size() &&
@@ -58,11 +61,12 @@ int64_t PlaceOf(const v1::StageProgress& progress, const v1::Job& job) {
   return ((stage + 1) << 40) + progress.chunk();
 }
 
-std::string EndWithoutAWord(const v1::Job& job) {
+// Describes an attempt whose process died.
+std::string DiedDescription(const v1::Job& job) {
   const std::string stage =
       job.stages().empty() ? "" : absl::StrCat(" in stage ", job.stages().rbegin()->stage());
-  return absl::StrCat("the process that ran it ended without a word", stage,
-                      ": killed, out of memory or crashed");
+  return absl::StrCat("the worker process ended without a result", stage,
+                      " (killed, out of memory or crashed)");
 }
 
 }  // namespace
@@ -120,7 +124,8 @@ auto JobStore::Transact(Body body) -> decltype(body()) {
     auto result = body();
     if (!result.ok()) return result;
     transaction.commit();
-    // Else nothing happened that anybody waits for; those who look in vain would wake each other.
+    // Notifies of new events only: a notification for every transaction would make the waiting
+    // threads, which run transactions when they wake, wake each other forever.
     if (has_new_events_) Changed();
     return result;
   });
@@ -153,7 +158,7 @@ absl::StatusOr<v1::Job> JobStore::Move(int64_t number, v1::JobState to, const st
         absl::StrCat(job.id(), " is ", v1::JobState_Name(job.state()), " and cannot become ",
                      v1::JobState_Name(to)));
   }
-  // A new attempt reports its stages anew; what was committed shows as reused.
+  // A new attempt reports all stages again; those that were committed are reported as reused.
   table_.Update(number, {.state = to,
                          .error = error,
                          .result = result,
@@ -176,9 +181,10 @@ absl::Status JobStore::CheckQuota(const Submitter& submitter) {
   if (submitter.max_unfinished == 0) return absl::OkStatus();
   const int64_t unfinished = table_.NumUnfinished(submitter.principal);
   if (unfinished < submitter.max_unfinished) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "jobs of ", submitter.principal, ": ", unfinished, " are queued or running, the limit is ",
-      submitter.max_unfinished, "; wait for one, cancel one, or ask for a higher --quota-jobs"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("jobs of ", submitter.principal, ": ", unfinished,
+                   " are queued or running, the limit is ", submitter.max_unfinished,
+                   "; wait for one to end, cancel one, or ask for a higher --quota-jobs"));
 }
 
 absl::StatusOr<v1::Job> JobStore::Submit(const v1::CorpusSpec& spec, const std::string& request_id,
@@ -186,9 +192,9 @@ absl::StatusOr<v1::Job> JobStore::Submit(const v1::CorpusSpec& spec, const std::
   return Transact([&]() -> absl::StatusOr<v1::Job> {
     if (std::optional<v1::Job> known = table_.OfRequest(request_id)) {
       if (SameSpec(known->spec(), spec)) return *std::move(known);
-      return absl::AlreadyExistsError(absl::StrCat("request id \"", request_id, "\" is ",
+      return absl::AlreadyExistsError(absl::StrCat("request id \"", request_id, "\" belongs to ",
                                                    known->id(),
-                                                   " with another spec; choose a new request id"));
+                                                   ", which has a different spec; choose another"));
     }
     RETURN_IF_ERROR(CheckQuota(submitter));
     const int64_t number = table_.Insert(spec, request_id, submitter.principal, clock_());
@@ -283,21 +289,23 @@ absl::Status JobStore::RequeueOrphans() {
         continue;
       }
       ASSIGN_OR_RETURN(const v1::Job job, table_.Read(number));
-      RETURN_IF_ERROR(FailAttempt(number, EndWithoutAWord(job), 0));
+      RETURN_IF_ERROR(FailAttempt(number, DiedDescription(job), 0));
     }
     return absl::OkStatus();
   });
 }
 
-// Within a transaction.
+// Requires: called within a transaction.
 absl::Status JobStore::FailAttempt(int64_t number, const std::string& cause, double first_delay) {
   ASSIGN_OR_RETURN(const v1::Job job, table_.Read(number));
   const int failures = table_.CountFailure(number);
   const std::string failed = absl::StrCat("attempt ", job.attempts(), " failed: ", cause);
   if (failures >= kMaxFailures) {
-    const std::string error = absl::StrCat(
-        cause, "; gave up after ", failures,
-        " attempts that came no further. When the cause is mended: braid resume ", job.id());
+    const std::string error =
+        absl::StrCat(cause, "; giving up: ", failures,
+                     " attempts without progress; once the cause is fixed, resume it "
+                     "with 'braid resume ",
+                     job.id(), "'");
     return Move(number, v1::JOB_FAILED, absl::StrCat("attempt ", job.attempts(), ": ", error),
                 error)
         .status();
@@ -368,7 +376,7 @@ uint64_t JobStore::VersionOf(const std::string& id) {
       all_changed_at_ = ++changes_;
     }
   } catch (const SQLite::Exception&) {
-    all_changed_at_ = ++changes_;  // whoever looks closer is told
+    all_changed_at_ = ++changes_;  // the next query returns the error
   }
   const auto found = changed_at_.find(*number);
   return std::max(found == changed_at_.end() ? 0 : found->second, all_changed_at_);

@@ -1,22 +1,20 @@
 // The durable list of corpus jobs and their numbered events, in SQLite.
 //
 // Guarantees:
-//  - what a call returned is on disk (WAL, synchronous=FULL);
-//  - a job only moves along the arrows of IsLegalTransition (job_state.h);
-//  - every change of a job is an event; numbers grow by one without gap, across
+//  - a change is on disk when the call that makes it returns (WAL, synchronous=FULL);
+//  - jobs change their state only along the transitions of job_state.h;
+//  - every change of a job is an event; the numbers of events increase by one without gaps, across
 //    restarts and processes;
-//  - one request id is one job: submitting it again with the same spec returns
-//    that job, with another spec ALREADY_EXISTS.
+//  - one request id is one job: submitting it again returns that job if the spec is the same, and
+//    ALREADY_EXISTS otherwise;
+//  - the jobs of one principal start in the order of their numbers; principals take turns.
 //
-// Thread-safe; several processes may open the same home. Only the holder of the
-// home's worker lock (job_worker.h) may call ClaimNext, RequeueOrphans and the
-// calls that end a running job.
+// Thread-safe; several processes may open the same home directory. Only the holder of its worker
+// lock (job_worker.h) may call ClaimNext, RequeueOrphans and the functions that end a running job.
 //
-// Jobs of one principal start in the order of their numbers; principals take turns.
-//
-// Errors: NOT_FOUND for an unknown id, FAILED_PRECONDITION for an illegal
-// transition, RESOURCE_EXHAUSTED for a full disk, UNAVAILABLE while another
-// process keeps the database locked.
+// Errors of all functions: NOT_FOUND for an unknown id, FAILED_PRECONDITION for an illegal
+// transition, RESOURCE_EXHAUSTED for a full disk, UNAVAILABLE while another process has locked the
+// database.
 #ifndef BRAID_PIPELINE_JOBS_JOB_STORE_H_
 #define BRAID_PIPELINE_JOBS_JOB_STORE_H_
 
@@ -44,10 +42,10 @@ class Database;
 
 namespace braid {
 
-// Who submits, and how many jobs they may have queued or running; 0: no limit.
+// The principal that submits a job, and its quota.
 struct Submitter {
   std::string principal = "local";
-  int64_t max_unfinished = 0;
+  int64_t max_unfinished = 0;  // maximum number of queued and running jobs; 0: no limit
 };
 
 class JobStore {
@@ -61,59 +59,59 @@ class JobStore {
   static Clock SystemClock();
   ~JobStore();
 
-  // Records a QUEUED job, or finds the one with this request id. RESOURCE_EXHAUSTED when the
-  // submitter has as many jobs as it may.
+  // Records a QUEUED job, or returns the existing one with this request id. RESOURCE_EXHAUSTED when
+  // the quota of the submitter is used up.
   absl::StatusOr<v1::Job> Submit(const v1::CorpusSpec& spec, const std::string& request_id,
                                  const Submitter& submitter = {});
 
-  // Whether a job was submitted with this request id.
+  // Returns whether a job was submitted with this request id.
   absl::StatusOr<bool> Knows(const std::string& request_id);
 
   absl::StatusOr<v1::Job> Get(const std::string& id);
-  // Newest first: at most `limit`, older than the job `before` unless that is empty.
+  // Returns at most `limit` jobs, newest first; only those older than the job `before` unless that
+  // is empty.
   absl::StatusOr<std::vector<v1::Job>> List(const std::string& before = "",
                                             int64_t limit = kUnlimited);
-  // Events with numbers above `after`, ascending, at most 1000, and no more once they have
-  // `max_bytes`.
+  // Returns the events with numbers above `after`, ascending: at most 1000, and none after the one
+  // with which they reach `max_bytes`.
   absl::StatusOr<std::vector<v1::JobEvent>> EventsAfter(const std::string& id, int64_t after,
                                                         int64_t max_bytes = kUnlimited);
 
-  // A queued job is CANCELLED at once; a running one is marked, and its worker
-  // ends it. Cancelling a cancelled job changes nothing.
+  // Cancels a queued job at once; marks a running one, which its worker then ends. Has no effect on
+  // a cancelled job.
   absl::StatusOr<v1::Job> RequestCancel(const std::string& id);
   absl::StatusOr<bool> CancelRequested(const std::string& id);
-  // FAILED or CANCELLED -> QUEUED, with attempts counted anew. Resuming a queued or running
-  // job changes nothing. RESOURCE_EXHAUSTED when its submitter has `max_unfinished` jobs queued
-  // or running; 0: no limit.
+  // Queues a FAILED or CANCELLED job again and resets its count of attempts. Has no effect on a
+  // queued or running job. RESOURCE_EXHAUSTED when its principal already has `max_unfinished`
+  // queued and running jobs; 0: no limit.
   absl::StatusOr<v1::Job> Resume(const std::string& id, int64_t max_unfinished = 0);
 
-  // True when a job is queued or running.
+  // Returns whether any job is queued or running.
   absl::StatusOr<bool> HasUnfinished();
-  // The queued job whose turn it is, now RUNNING; nullopt when there is none.
+  // Moves the next queued job to RUNNING and returns it; nullopt when there is none.
   absl::StatusOr<std::optional<v1::Job>> ClaimNext();
-  // Jobs left RUNNING by a dead process: CANCELLED if that had been asked for, else a
-  // failed attempt.
+  // Handles the jobs that a dead process left RUNNING: cancels those with a pending request to
+  // cancel and counts a failed attempt for the others.
   absl::Status RequeueOrphans();
   absl::Status RecordProgress(const std::string& id, const v1::StageProgress& progress);
   absl::Status Succeed(const std::string& id, const v1::JobResult& result);
   absl::Status Fail(const std::string& id, const std::string& error);
-  // An attempt failed for a cause that may pass: QUEUED again, to be started
-  // RetryDelaySeconds(failures, first_delay) later, or FAILED after kMaxFailures
-  // (retry_policy.h).
+  // Records an attempt that failed with a transient error: queues the job again, to start after
+  // RetryDelaySeconds(failures, first_delay), or fails it after kMaxFailures (retry_policy.h).
   absl::Status Retry(const std::string& id, const std::string& cause, double first_delay);
   absl::Status MarkCancelled(const std::string& id);
   absl::Status Requeue(const std::string& id, const std::string& why);
 
-  // Waits until this process has changed something since `seen` was returned by
-  // changes(), or until the timeout (another process may have).
+  // Blocks until this process has made a change since changes() returned `seen`, or until the
+  // timeout. Changes by other processes do not end the wait.
   uint64_t changes() const;
   void WaitForChange(uint64_t seen, std::chrono::milliseconds timeout) const;
-  // Ends all waits, as a change would.
+  // Ends all waits, as a change does.
   void Wake();
-  // Differs from the one before when the job may have changed, here or in another process.
+  // Returns a number that increases when the job may have changed, in this or another process.
   uint64_t VersionOf(const std::string& id);
-  // Called after every change by this process, from the thread that made it. Set it before
-  // there are other threads; nullptr ends it.
+  // Sets a function that is called after every change by this process, on the thread that made it;
+  // nullptr removes it. Requires: no other thread uses the store.
   void SetListener(std::function<void()> listener);
 
  private:
@@ -136,14 +134,14 @@ class JobStore {
 
   const std::filesystem::path path_;
   const Clock clock_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards all members below
   std::unique_ptr<SQLite::Database> database_;
   JobTable table_;
   mutable std::condition_variable changed_;
   uint64_t changes_ = 0;
-  bool has_new_events_ = false;  // in the transaction that is open
-  // The value of changes_ after the newest change of a job by this process, and of all jobs
-  // (by another process, or by Wake).
+  bool has_new_events_ = false;  // in the open transaction
+  // The value of changes_ after the latest change of a job by this process, and after the latest
+  // change that may concern all jobs (by another process, or by Wake).
   std::unordered_map<int64_t, uint64_t> changed_at_;
   uint64_t all_changed_at_ = 0;
   int64_t data_version_ = 0;

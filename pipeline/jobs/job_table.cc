@@ -13,7 +13,8 @@
 namespace braid {
 namespace {
 
-// What makes version 1 of nothing, and each version of the one before.
+// The statements that upgrade a database from each version to the next, beginning with an empty
+// one.
 constexpr const char* kVersions[JobTable::kSchemaVersion] = {R"sql(
 CREATE TABLE jobs(
   id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -46,7 +47,7 @@ constexpr char kColumns[] =
     "SELECT id, spec, state, error, stages, result, created, finished, principal, attempts,"
     " (SELECT COALESCE(MAX(number), 0) FROM events WHERE job = jobs.id) FROM jobs ";
 
-// Equal messages give equal bytes.
+// Serializes a message so that equal messages give equal bytes.
 std::string Serialize(const google::protobuf::Message& message) {
   std::string bytes;
   {
@@ -185,7 +186,7 @@ int JobTable::CountFailure(int64_t number) {
   update.bind(1, number);
   update.executeStep();
   const int failures = update.getColumn(0).getInt();
-  // To its end, or the change is not made.
+  // SQLite applies the update only when the statement has run to its end.
   while (update.executeStep()) {
   }
   return failures;

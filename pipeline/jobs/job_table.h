@@ -1,7 +1,7 @@
-// Jobs and their events as rows of an SQLite database: what is stored, without
-// any rule about it (those are in job_store.h).
+// Jobs and their events as rows of an SQLite database. This file stores and queries; the rules are
+// in job_store.h.
 //
-// Not thread-safe, opens no transaction. Everything throws SQLite::Exception.
+// Not thread-safe. Opens no transactions. Every function may throw SQLite::Exception.
 #ifndef BRAID_PIPELINE_JOBS_JOB_TABLE_H_
 #define BRAID_PIPELINE_JOBS_JOB_TABLE_H_
 
@@ -21,73 +21,75 @@ namespace braid {
 
 class JobTable {
  public:
-  // The layout of the tables that this program writes.
+  // The version of the tables that this program writes.
   static constexpr int kSchemaVersion = 2;
-  // That of the database; 0 when it is new.
+  // Returns the version of a database; 0 for a new one.
   static int SchemaVersion(SQLite::Database& database);
-  // Makes what is not there yet; rows of an older version are kept.
+  // Creates the tables, or upgrades those of an older version and keeps their rows.
   static void CreateTables(SQLite::Database& database);
 
-  // `database` outlives this.
+  // Requires: `database` outlives the table.
   explicit JobTable(SQLite::Database* database) : database_(*database) {}
 
-  // A QUEUED job without events; returns its number.
+  // Inserts a QUEUED job without events and returns its number.
   int64_t Insert(const v1::CorpusSpec& spec, const std::string& request_id,
                  const std::string& principal, double created);
 
-  // UnknownJob when there is none.
+  // Returns a job, or UnknownJob().
   absl::StatusOr<v1::Job> Read(int64_t number);
+  // Returns the job with this request id, if any.
   std::optional<v1::Job> OfRequest(const std::string& request_id);
-  // Jobs with numbers below `before`, newest first, at most `limit`.
+  // Returns at most `limit` jobs with numbers below `before`, newest first.
   std::vector<v1::Job> Before(int64_t before, int64_t limit);
-  // Ascending.
+  // Returns the numbers of the jobs in a state, ascending.
   std::vector<int64_t> InState(v1::JobState state);
-  // Queued or running.
+  // Returns the number of queued and running jobs of a principal.
   int64_t NumUnfinished(const std::string& principal);
 
-  // The queued job whose turn it is at `now`: principals take turns, the one that has waited
-  // longest for a start first; of its jobs the oldest that is not waiting for a retry.
+  // Returns the queued job to start at `now`: of the principal that has waited longest since its
+  // last start, the oldest job that is not waiting for a retry.
   std::optional<int64_t> NextInTurn(double now);
-  // Counts an attempt, and that it was its principal's turn.
+  // Counts an attempt of the job and a turn of its principal.
   void CountStart(int64_t number);
-  // Attempts in a row that failed without coming further than one before; with this one.
+  // Counts a failed attempt; returns the number of consecutive failures without progress.
   int CountFailure(int64_t number);
-  // Failures before it came this far no longer count. `place` grows as a job goes on.
+  // Records how far the job has come; `place` increases with its progress. A new maximum resets the
+  // count of failures.
   void MarkReached(int64_t number, int64_t place);
-  // As when it was submitted: no attempts, no failures.
+  // Resets the counts of attempts and failures to those of a new job.
   void ForgetAttempts(int64_t number);
 
-  // What changes with a state; the request to cancel is dropped.
+  // A change of the state of a job. It clears a request to cancel.
   struct StateChange {
     v1::JobState state = v1::JOB_STATE_UNSPECIFIED;
     std::string error = {};
     const v1::JobResult* result = nullptr;
     double finished = 0;
-    // Not to be started before; Unix seconds.
-    double not_before = 0;
+    double not_before = 0;  // earliest start, in Unix seconds
     bool clear_stages = false;
   };
   void Update(int64_t number, const StateChange& change);
-  // In place of the progress stored for the same stage, or after the others.
+  // Replaces the stored progress of the same stage, or adds it after the others.
   void UpdateStage(const v1::Job& job, int64_t number, const v1::StageProgress& progress);
 
-  // False when that had been done already.
+  // Marks a request to cancel; returns false if the job was already marked.
   bool MarkCancelRequested(int64_t number);
   bool CancelRequested(int64_t number);
 
-  // Gives the event the job's next number.
+  // Appends an event with the next number of the job.
   void AppendEvent(int64_t number, v1::JobEvent event);
-  // Ascending by number, at most `limit`, and no more once they have `max_bytes`.
+  // Returns events with numbers above `after`, ascending: at most `limit`, and none after the one
+  // with which they reach `max_bytes`.
   std::vector<v1::JobEvent> EventsAfter(int64_t number, int64_t after, int64_t limit,
                                         int64_t max_bytes);
-  // Changes when another connection changes the database.
+  // Returns a number that changes when another connection changes the database.
   int64_t DataVersion();
 
  private:
   SQLite::Database& database_;
 };
 
-// Whether two specs are equal, field by field.
+// Returns whether two specs are equal in every field.
 bool SameSpec(const v1::CorpusSpec& a, const v1::CorpusSpec& b);
 
 }  // namespace braid

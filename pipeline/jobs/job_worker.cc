@@ -19,7 +19,7 @@ namespace {
 constexpr std::chrono::milliseconds kJobWorkerPollInterval{200};
 constexpr double kCancelPollSeconds = 0.1;
 
-// Asks the store whether to cancel a job, but not at every chunk.
+// Queries the store for a request to cancel a job, at most ten times per second.
 class CancelPoll {
  public:
   CancelPoll(JobStore* jobs, std::string id) : jobs_(jobs), id_(std::move(id)) {}
@@ -81,7 +81,7 @@ absl::StatusOr<bool> JobWorker::HoldLock() {
   if (!unfinished) return false;
   ASSIGN_OR_RETURN(std::optional<FileLock> lock, FileLock::TryTake(lock_file_));
   if (!lock) return false;
-  // The last holder is gone, so nobody runs what is marked as running.
+  // The lock was free, so no process runs the jobs that are marked RUNNING.
   RETURN_IF_ERROR(jobs_->RequeueOrphans());
   lock_.emplace(*std::move(lock));
   return true;
@@ -112,18 +112,18 @@ absl::StatusOr<v1::JobResult> JobWorker::RunStages(const v1::Job& job) {
   JobHooks hooks;
   hooks.report = [&](const v1::StageProgress& progress) {
     if (!throttle.Admit(progress, SteadySeconds())) return;
-    // Progress is for people; a job does not fail for want of it.
+    // Progress is informational: an error in recording it does not fail the job.
     jobs_->RecordProgress(job.id(), progress).IgnoreError();
   };
   hooks.stop = [&] { return stopping_ || cancel.Requested(); };
-  // Out of memory and whatever a library throws is this job's failure, not the
-  // end of a process that serves others.
+  // An exception, such as running out of memory, fails this job and must not end a process that
+  // serves others.
   try {
-    // Again: what was stored may come from a program that knew fewer settings.
+    // Resolves again, because the stored spec may come from a version with fewer settings.
     ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, ResolveCorpusSpec(job.spec()));
     return RunJob(resolved, stages_, hooks);
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("out of memory; use a smaller corpus or more memory");
+    return absl::ResourceExhaustedError("out of memory; provide more memory or reduce the corpus");
   } catch (const std::exception& error) {
     return absl::InternalError(absl::StrCat("unexpected exception: ", error.what()));
   }
@@ -149,15 +149,15 @@ void JobWorker::Run(const v1::Job& job) {
   const absl::StatusOr<v1::JobResult> result = RunStages(job);
   const absl::Status recorded = Record(job, result);
   if (recorded.ok()) return;
-  // It stays RUNNING and is queued again by the next holder of the lock.
+  // The job remains RUNNING in the store; the next holder of the lock queues it again.
   const std::string outcome = result.ok() ? "succeeded" : std::string(result.status().message());
-  const auto told = absl::ResourceExhaustedError(
-      absl::StrCat(job.id(), ": ", outcome, "; its end cannot be recorded: ", recorded.message(),
-                   ". Is there space? The job is taken up again when there is"));
-  std::cerr << told.message() << std::endl;
+  const auto unrecorded = absl::ResourceExhaustedError(
+      absl::StrCat(job.id(), ": ", outcome, ", but this cannot be recorded: ", recorded.message(),
+                   "; free disk space, the job is then queued again"));
+  std::cerr << unrecorded.message() << std::endl;
   {
     std::lock_guard guard(mutex_);
-    unrecorded_[job.id()] = told;
+    unrecorded_[job.id()] = unrecorded;
   }
   jobs_->Wake();
 }

@@ -1,4 +1,4 @@
-// Threads that run the queued jobs of a home.
+// The threads that run the queued jobs of a home directory.
 #ifndef BRAID_PIPELINE_JOBS_JOB_WORKER_H_
 #define BRAID_PIPELINE_JOBS_JOB_WORKER_H_
 
@@ -20,24 +20,26 @@
 
 namespace braid {
 
-// In a home: a FileLock, so that one process at a time runs its jobs.
+// The lock file in a home directory: only the process that holds it runs jobs.
 inline constexpr char kWorkerLockFile[] = "worker.lock";
 
-// Holds the home's worker lock while it has something to run; on taking it, jobs
-// that a dead process left RUNNING are queued again. Waits for jobs without
-// polling faster than five times a second.
+// Runs jobs while it holds the worker lock of the home directory, which it takes when there is a
+// job to run and releases when there is none. Since the lock is free only when its last holder has
+// no running job or is dead, a worker that takes it first queues all RUNNING jobs again. Polls for
+// jobs of other processes at most five times per second. Thread-safe.
 class JobWorker {
  public:
-  // Runs up to `num_jobs` jobs at a time; after a failure that may pass a job pauses for
-  // `retry_seconds` and then longer (retry_policy.h). Requires: num_jobs >= 0; `jobs` and
-  // `stages` outlive this.
+  // Runs up to `num_jobs` jobs concurrently. After its first transient failure a job waits for
+  // `retry_seconds`, then longer (retry_policy.h). Requires: num_jobs >= 0; `jobs` and `stages`
+  // outlive the worker.
   JobWorker(const std::filesystem::path& home, JobStore* jobs, StageStore* stages, int num_jobs,
             double retry_seconds);
   // Interrupts running jobs at their next commit point and queues them again.
   ~JobWorker();
 
-  // ResourceExhausted when the job's last run here ended but the end could not be
-  // recorded (a full disk): no event will tell those who wait for it.
+  // Returns RESOURCE_EXHAUSTED when the last attempt of the job in this process ended but its end
+  // could not be recorded (a full disk), so that those who wait for an event can be notified; else
+  // OK.
   absl::Status Unrecorded(const std::string& id);
 
  private:

@@ -29,17 +29,18 @@
 namespace braid {
 namespace {
 
-// Other processes may change a job, and tell this one nothing.
+// The interval at which changes of jobs by other processes are noticed.
 constexpr std::chrono::milliseconds kPipelineServicePollInterval{200};
 
-// Between two events of DescribeCorpus.
+// The minimum time between two progress events of DescribeCorpus.
 constexpr std::chrono::milliseconds kProgressInterval{250};
 
-// Of ListJobs. Bytes, so that a page stays well below gRPC's limit on messages.
+// Limits of a page of ListJobs. The limit in bytes keeps it well below the message limit of gRPC.
 constexpr int32_t kMaxPageSize = 1000;
 constexpr size_t kMaxPageBytes = size_t{2} << 20;
 
-// Text of a span when a request does not say.
+// Limits of ExplainInstances and ExplainDocument. kExcerptBytes is the default length of an
+// excerpt.
 constexpr int64_t kExcerptBytes = 160;
 constexpr int64_t kMaxExcerptBytes = int64_t{1} << 20;
 constexpr int kMaxInstances = 65536;
@@ -48,13 +49,13 @@ int64_t ExcerptBytes(int32_t requested) {
   return requested == 0 ? kExcerptBytes : std::min<int64_t>(requested, kMaxExcerptBytes);
 }
 
-// Sends how far a corpus is read, so often as a client wants to see it. An error once the client
-// is gone.
+// Returns a callback that sends progress events at most every kProgressInterval. The callback
+// returns CANCELLED after the client has disconnected.
 ReadProgress SendProgress(const grpc::ServerContext& context,
                           grpc::ServerWriter<v1::DescribeCorpusEvent>* writer) {
   using Clock = std::chrono::steady_clock;
   return [&context, writer, due = Clock::now()](int64_t done, int64_t total) mutable {
-    const absl::Status gone = absl::CancelledError("the client is gone");
+    const absl::Status gone = absl::CancelledError("the client disconnected");
     if (context.IsCancelled()) return gone;
     if (Clock::now() < due) return absl::OkStatus();
     due = Clock::now() + kProgressInterval;
@@ -72,7 +73,7 @@ grpc::Status Reply(absl::StatusOr<Message> message, Message* response) {
   return grpc::Status::OK;
 }
 
-// A mistyped path is told at once, not by a job that fails later.
+// Reports a mistyped path at once, instead of by a job that fails later.
 absl::Status CheckPathsExist(const v1::CorpusSpec& spec) {
   std::error_code error;
   for (const std::string& path : spec.paths()) {
@@ -85,7 +86,7 @@ absl::Status CheckPathsExist(const v1::CorpusSpec& spec) {
   return absl::OkStatus();
 }
 
-// Watches are calls that last: those do not hold a thread each.
+// WatchJob uses the callback API, because its calls last long and must not occupy a thread each.
 using PipelineServiceBase =
     v1::PipelineService::WithCallbackMethod_WatchJob<v1::PipelineService::Service>;
 
@@ -155,7 +156,7 @@ class PipelineServiceImpl final : public PipelineServiceBase {
   }
 
  private:
-  // Whether the caller may change the job.
+  // Returns OK if the caller may change the job.
   absl::Status CheckCaller(const grpc::ServerContext& context, const std::string& id) {
     ASSIGN_OR_RETURN(const v1::Job job, jobs_->Get(id));
     return CheckMayManage(context, id, job.principal());
@@ -165,7 +166,7 @@ class PipelineServiceImpl final : public PipelineServiceBase {
                                  const std::string& principal) {
     ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, ResolveCorpusSpec(request.spec()));
     const std::string id = request.request_id().empty() ? RandomId(32) : request.request_id();
-    // A repeated request finds its job even when the corpus has moved since.
+    // A repeated request returns its job even if the corpus was moved in the meantime.
     ASSIGN_OR_RETURN(const bool known, jobs_->Knows(id));
     if (!known) RETURN_IF_ERROR(CheckPathsExist(resolved));
     return jobs_->Submit(resolved, id,
@@ -230,15 +231,15 @@ class PipelineServiceImpl final : public PipelineServiceBase {
                        last.set_total(total);
                        return send(done, total);
                      }));
-    return writer->Write(last) ? absl::OkStatus() : absl::CancelledError("the client is gone");
+    return writer->Write(last) ? absl::OkStatus() : absl::CancelledError("the client disconnected");
   }
 
   const PipelineOptions options_;
   const std::unique_ptr<JobStore> jobs_;
   StageStore stages_;
-  JobWorker worker_;  // its threads use those above
+  JobWorker worker_;  // its threads use the members above
   PrincipalQuota descriptions_;
-  EventStreams<v1::JobEvent> watches_;  // its thread uses those above
+  EventStreams<v1::JobEvent> watches_;  // its thread uses the members above
 };
 
 }  // namespace

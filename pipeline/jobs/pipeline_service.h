@@ -1,9 +1,8 @@
 // PipelineService (pipeline.proto): corpus jobs over gRPC.
 //
-// State is HOME/jobs.sqlite and HOME/store/. Several processes may serve the
-// same home; one of them runs its jobs. Destroying the service interrupts
-// running jobs at their next commit point and leaves them queued; shut the
-// server down first.
+// Its state is HOME/jobs.sqlite and HOME/store/. Several processes may serve the same home
+// directory; one of them runs its jobs. The destructor interrupts running jobs at their next commit
+// point and leaves them queued. Requires: the server is shut down before the service is destroyed.
 #ifndef BRAID_PIPELINE_JOBS_PIPELINE_SERVICE_H_
 #define BRAID_PIPELINE_JOBS_PIPELINE_SERVICE_H_
 
@@ -16,21 +15,24 @@
 
 namespace braid {
 
+// The options of the service.
 struct PipelineOptions {
   std::filesystem::path home;
-  // Jobs run at a time. 0 serves and accepts jobs but runs none, for a process
-  // that only looks.
+  // Maximum number of concurrent jobs. A process with 0 serves requests and accepts jobs but runs
+  // none.
   int num_workers = 1;
-  // Queued and running jobs, and open watches, of one principal; 0: no limit.
+  // Maximum number of queued and running jobs, and of open watches, per principal; 0: no limit.
   int64_t max_jobs = 0;
   int64_t max_watches = 0;
-  // Corpora being described, likewise; each takes a thread.
+  // Maximum number of concurrent DescribeCorpus calls per principal, each of which takes a thread;
+  // 0: no limit.
   int64_t max_descriptions = 0;
-  // Pause of a job after its first failure that may pass (retry_policy.h).
+  // Delay after the first transient failure of a job (retry_policy.h).
   double retry_seconds = 5;
 };
 
-// Errors: those of creating the home and opening its database.
+// Creates the service. Errors: INVALID_ARGUMENT for a negative number of workers; those of creating
+// the home directory and opening its database.
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakePipelineService(const PipelineOptions& options);
 
 }  // namespace braid

@@ -1,14 +1,15 @@
-// What becomes of a job whose attempt failed.
+// The policy for failed attempts of a job.
 //
 //   transient    UNAVAILABLE, DEADLINE_EXCEEDED, ABORTED (a remote embedder), RESOURCE_EXHAUSTED
-//                (a full disk, memory), INTERNAL, UNKNOWN, and an end without a word (killed,
-//                crashed): queued again, after a pause that grows
-//   the rest     is a property of the request or the corpus (INVALID_ARGUMENT, NOT_FOUND,
-//                DATA_LOSS, FAILED_PRECONDITION, PERMISSION_DENIED, ...): fails at once
+//                (a full disk, memory), INTERNAL, UNKNOWN, and the death of the process (killed,
+//                crashed): the job is queued again, after an increasing delay
+//   permanent    all other codes (INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS, FAILED_PRECONDITION,
+//                PERMISSION_DENIED, ...), which the request or the corpus causes: the job fails
 //
-// The third attempt in a row that comes no further than one before is the last. One that starts a
-// stage or a chunk that none had started before begins the count anew, so that a long job
-// outlives many restarts of its machine, and one that always fails does not.
+// A job also fails after kMaxFailures consecutive transient failures without progress. An attempt
+// that starts a stage or a chunk that no earlier attempt had started resets the count, so that a
+// long job survives many restarts of its machine, while a job that always fails at the same point
+// does not repeat forever.
 #ifndef BRAID_PIPELINE_JOBS_RETRY_POLICY_H_
 #define BRAID_PIPELINE_JOBS_RETRY_POLICY_H_
 
@@ -18,9 +19,10 @@ namespace braid {
 
 inline constexpr int kMaxFailures = 3;
 
+// Returns whether a job with this error is retried.
 bool IsTransient(const absl::Status& failure);
 
-// Seconds before the next attempt after `failures` in a row: `first`, then six times as long each.
+// Returns the seconds to wait after `failures` consecutive failures: first * 6^(failures - 1).
 double RetryDelaySeconds(int failures, double first);
 
 }  // namespace braid

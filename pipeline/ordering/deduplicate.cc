@@ -1,6 +1,6 @@
 #include "pipeline/ordering/deduplicate.h"
 
-// Grams are a few bytes each: calls into the library would take longer than they.
+// A gram has a few bytes, so the call of a library function would cost more than hashing it.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -29,7 +29,7 @@ TextHash HashOf(std::string_view normalized) {
   return {hash.high64, hash.low64};
 }
 
-// first[i] is the first document whose normalised text is that of document i.
+// Returns, for each document, the first document with the same normalized text.
 absl::StatusOr<std::vector<uint32_t>> FirstOfEqualTexts(int64_t n, const TextAccess& text) {
   std::vector<std::pair<TextHash, uint32_t>> hashes;
   hashes.reserve(n);
@@ -46,24 +46,24 @@ absl::StatusOr<std::vector<uint32_t>> FirstOfEqualTexts(int64_t n, const TextAcc
   return first;
 }
 
-// Two documents that the graph joins with at least min_cosine.
+// A pair of documents that an edge of the graph joins with a cosine of at least min_cosine.
 struct Candidate {
   uint32_t later;
   uint32_t earlier;
   float cosine;
 };
 
-// Ascending by (later, earlier), each pair once with its higher score. Only
-// first documents of equal texts: the others are gone already.
+// Returns the candidate pairs ascending by (later, earlier), each once with its higher score. Only
+// the first of documents with equal texts appears; the others are removed as exact duplicates.
 std::vector<Candidate> Candidates(const NeighborLists& lists, std::span<const uint32_t> first,
                                   double min_cosine) {
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < lists.ids.size(); ++i) {
     const uint32_t id = lists.ids[i];
-    const auto lister = static_cast<uint32_t>(i / lists.k);
-    if (id == NeighborLists::kPadding || id == lister || !(lists.scores[i] >= min_cosine)) continue;
-    // Copies lend their edges to the first document of their text.
-    const auto [earlier, later] = std::minmax(first[id], first[lister]);
+    const auto row = static_cast<uint32_t>(i / lists.k);
+    if (id == NeighborLists::kPadding || id == row || !(lists.scores[i] >= min_cosine)) continue;
+    // The edges of an exact copy count as edges of the first document with its text.
+    const auto [earlier, later] = std::minmax(first[id], first[row]);
     if (earlier != later) candidates.push_back({later, earlier, lists.scores[i]});
   }
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
@@ -76,8 +76,8 @@ std::vector<Candidate> Candidates(const NeighborLists& lists, std::span<const ui
   return candidates;
 }
 
-// 5-gram sets by document; forgets them all when they outgrow the budget, since
-// one original is often compared with many copies in a row.
+// A cache of the 5-gram sets of documents, because one original is often compared with many copies
+// in succession. It is emptied when it reaches its budget.
 class NgramCache {
  public:
   explicit NgramCache(const TextAccess& text) : text_(text) {}
@@ -101,15 +101,15 @@ class NgramCache {
   size_t size_ = 0;
 };
 
-// The first kept earlier document that `candidates` (all of one later document)
-// near-duplicates, if any.
+// Returns the first earlier document that is kept and that the later document of `candidates` (the
+// same in all) nearly duplicates, if any.
 absl::StatusOr<std::optional<DuplicatePair>> NearDuplicate(std::span<const Candidate> candidates,
-                                                           const std::vector<bool>& gone,
+                                                           const std::vector<bool>& removed,
                                                            double min_jaccard, NgramCache* ngrams,
                                                            int64_t* num_compared) {
   std::optional<std::vector<uint64_t>> later_set;
   for (const Candidate& candidate : candidates) {
-    if (gone[candidate.earlier]) continue;
+    if (removed[candidate.earlier]) continue;
     if (!later_set.has_value()) {
       ASSIGN_OR_RETURN(later_set, ngrams->Take(candidate.later));
     }
@@ -123,7 +123,8 @@ absl::StatusOr<std::optional<DuplicatePair>> NearDuplicate(std::span<const Candi
   return std::nullopt;
 }
 
-// A document with the text of `first`, which may be gone itself.
+// Returns the pair of an exact copy of `first`. If `first` was itself removed as a near-duplicate,
+// the copy is a near-duplicate of the same document.
 DuplicatePair CopyOf(uint32_t first, uint32_t document, const std::vector<DuplicatePair>& pairs) {
   const auto found =
       std::lower_bound(pairs.begin(), pairs.end(), first,
@@ -146,7 +147,7 @@ bool IsAsciiPunctuation(unsigned char c) {
          (c > 'z' && c < 0x7F);
 }
 
-// Start of each code point, and the end of the text.
+// Returns the offset of each code point, followed by the length of the text.
 std::vector<size_t> CodePointBorders(std::string_view text) {
   std::vector<size_t> borders;
   borders.reserve(text.size() + 1);
@@ -169,7 +170,7 @@ absl::StatusOr<Duplicates> FindDuplicates(const NeighborLists& lists, int64_t nu
   const std::vector<Candidate> candidates = Candidates(lists, first, options.min_cosine);
   Duplicates result;
   NgramCache ngrams(text);
-  std::vector<bool> gone(num_documents, false);
+  std::vector<bool> removed(num_documents, false);
   auto next = candidates.begin();
   for (uint32_t document = 0; document < num_documents; ++document) {
     const auto begin = next;
@@ -178,10 +179,10 @@ absl::StatusOr<Duplicates> FindDuplicates(const NeighborLists& lists, int64_t nu
     if (first[document] != document) {
       pair = CopyOf(first[document], document, result.pairs);
     } else {
-      ASSIGN_OR_RETURN(pair, NearDuplicate({begin, next}, gone, options.min_jaccard, &ngrams,
+      ASSIGN_OR_RETURN(pair, NearDuplicate({begin, next}, removed, options.min_jaccard, &ngrams,
                                            &result.num_compared));
     }
-    gone[document] = pair.has_value();
+    removed[document] = pair.has_value();
     if (pair.has_value()) Remove(*pair, &result);
   }
   return result;

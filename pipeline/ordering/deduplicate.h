@@ -1,10 +1,15 @@
-// Exact and near-duplicate removal, before ordering: the similarity order would
-// otherwise put every copy next to its original.
+// Removal of exact duplicates and near-duplicates. It runs before ordering, because the similarity
+// order would otherwise put every copy next to its original.
 //
-// Two documents are exact duplicates when their normalised texts are equal, and
-// near-duplicates when the neighbour graph joins them with at least min_cosine
-// and the character 5-gram sets of their normalised texts have at least
-// min_jaccard in common.
+// Two documents are exact duplicates when their normalized texts are equal. They are
+// near-duplicates when an edge of the neighbor graph joins them with a cosine of at least
+// min_cosine and the Jaccard similarity of the sets of character 5-grams of their normalized texts
+// is at least min_jaccard.
+//
+// Algorithm: hash every normalized text and sort the hashes, which finds the exact duplicates; then
+// visit the documents in ascending order and compare each with its earlier candidates in the graph.
+// O(n log n + c) for n documents and c candidate pairs, each of which costs the length of two
+// texts.
 #ifndef BRAID_PIPELINE_ORDERING_DEDUPLICATE_H_
 #define BRAID_PIPELINE_ORDERING_DEDUPLICATE_H_
 
@@ -27,10 +32,10 @@ struct DeduplicateOptions {
 
 struct DuplicatePair {
   uint32_t removed = 0;
-  uint32_t kept = 0;   // the document that stays in its place
-  bool exact = false;  // their normalised texts are equal
-  // 1 for exact duplicates. Of a copy of a removed near-duplicate, those of that
-  // near-duplicate: its text is the same but for case, punctuation and space.
+  uint32_t kept = 0;   // the document that is kept instead
+  bool exact = false;  // whether their normalized texts are equal
+  // Both are 1 for exact duplicates. An exact copy of a removed near-duplicate has the values of
+  // that near-duplicate, whose normalized text is the same.
   double cosine = 0;
   double jaccard = 0;
 };
@@ -40,37 +45,37 @@ struct Duplicates {
   int64_t num_exact = 0;
   int64_t num_near = 0;
   int64_t num_compared = 0;          // pairs whose 5-gram sets were compared
-  std::vector<DuplicatePair> pairs;  // one a removed document, in the same order
+  std::vector<DuplicatePair> pairs;  // one per removed document, in the same order
 };
 
-// Text of a document, by number. Called about once a document, and again for
-// near-duplicate candidates; so the corpus need not be in memory. A lambda that
-// returns std::string fits too.
+// Returns the text of a document by its number. It is called about once per document and again for
+// near-duplicate candidates, so the corpus need not be in memory. A lambda that returns std::string
+// converts to it.
 using TextAccess = std::function<absl::StatusOr<std::string>(uint32_t document)>;
 
-// Visits documents in id order. A document goes when an earlier one has the same
-// normalised text, or when it is a near-duplicate of an earlier document that
-// stays. Thus the first of a group always stays, and chains of near-duplicates
-// (a~b, b~c, not a~c) keep a and c.
+// Finds the documents to remove. A document is removed when an earlier one has the same normalized
+// text, or when it is a near-duplicate of an earlier document that is kept.
 //
-// Errors: those of `text`.
+// Requires: lists of num_documents rows.
+// Guarantees: the first document of every group is kept; of a chain of near-duplicates (a~b, b~c,
+// not a~c), a and c are kept. Errors: those of `text`.
 absl::StatusOr<Duplicates> FindDuplicates(const NeighborLists& lists, int64_t num_documents,
                                           const TextAccess& text,
                                           const DeduplicateOptions& options);
 
-// Lower-case ASCII, ASCII punctuation dropped, runs of white space made one
-// space, none at the ends. A text of nothing but those is returned as it is, so
-// that "----" and "####" stay apart.
+// Returns the text with ASCII letters in lower case, without ASCII punctuation, with runs of white
+// space replaced by one space and without white space at the ends. A text that has only punctuation
+// and white space is returned unchanged, so that "----" and "####" remain different.
 std::string NormalizeText(std::string_view text);
 
-// Distinct character (code point) 5-grams of a UTF-8 text, as sorted 64-bit
-// hashes. A text of 1 to 4 characters is one gram.
+// Returns the distinct 5-grams of characters (code points) of a UTF-8 text as sorted 64-bit hashes.
+// A text of 1 to 4 characters is a single gram.
 std::vector<uint64_t> CharacterNgrams(std::string_view text);
 
-// The same as they come, repeats included, which takes a fifth of the time.
+// Stores the same grams in `grams` in text order and with repeats, in a fifth of the time.
 void ListCharacterNgrams(std::string_view text, std::vector<uint64_t>* grams);
 
-// |a and b| / |a or b| of two sorted sets; 1 when both are empty.
+// Returns the Jaccard similarity |a and b| / |a or b| of two sorted sets; 1 when both are empty.
 double Jaccard(std::span<const uint64_t> a, std::span<const uint64_t> b);
 
 }  // namespace braid

@@ -14,32 +14,33 @@ namespace {
 constexpr int64_t kDocumentsPerPartition = 50'000'000;
 constexpr int64_t kListsPerPartition = 8;
 
-// Lists in a row: from list 0 on, always to the nearest one left.
-std::vector<uint32_t> LayOut(const InvertedLists& lists, int32_t d) {
+// Returns the lists as a chain that starts with list 0 and continues with the nearest unused one.
+// O(lists^2 d).
+std::vector<uint32_t> ChainLists(const InvertedLists& lists, int32_t d) {
   const int64_t num_lists = lists.num_lists();
   const float* centroids = lists.centroids().data();
-  std::vector<uint32_t> row = {0};
+  std::vector<uint32_t> chain = {0};
   std::vector<bool> used(num_lists, false);
   used[0] = true;
-  while (static_cast<int64_t>(row.size()) < num_lists) {
+  while (static_cast<int64_t>(chain.size()) < num_lists) {
     int64_t nearest = -1;
     float best = 0;
     for (int64_t list = 0; list < num_lists; ++list) {
       if (used[list]) continue;
-      const float score = InnerProduct(centroids + row.back() * d, centroids + list * d, d);
+      const float score = InnerProduct(centroids + chain.back() * d, centroids + list * d, d);
       if (nearest < 0 || score > best) nearest = list, best = score;
     }
     used[nearest] = true;
-    row.push_back(static_cast<uint32_t>(nearest));
+    chain.push_back(static_cast<uint32_t>(nearest));
   }
-  return row;
+  return chain;
 }
 
 }  // namespace
 
-int64_t NumOrderPartitions(int64_t asked, int64_t n) {
+int64_t NumOrderPartitions(int64_t requested, int64_t n) {
   const int64_t by_size = (n + kDocumentsPerPartition - 1) / kDocumentsPerPartition;
-  return std::clamp<int64_t>(asked > 0 ? asked : by_size, 1, std::max<int64_t>(n, 1));
+  return std::clamp<int64_t>(requested > 0 ? requested : by_size, 1, std::max<int64_t>(n, 1));
 }
 
 absl::StatusOr<std::vector<uint32_t>> PartitionDocuments(const DocumentVectors& vectors,
@@ -52,9 +53,9 @@ absl::StatusOr<std::vector<uint32_t>> PartitionDocuments(const DocumentVectors& 
   ASSIGN_OR_RETURN(const InvertedLists lists,
                    InvertedLists::Assign(vectors, std::move(centroids), check));
   int64_t placed = 0;
-  for (uint32_t list : LayOut(lists, vectors.d)) {
+  for (uint32_t list : ChainLists(lists, vectors.d)) {
     const std::span<const uint32_t> documents = lists.documents(list);
-    // The part in which the middle of the list falls.
+    // The part that contains the middle of the list.
     const int64_t middle = placed + static_cast<int64_t>(documents.size()) / 2;
     const int64_t part = std::min(num_partitions - 1, middle * num_partitions / vectors.n);
     for (uint32_t document : documents) partition_of[document] = static_cast<uint32_t>(part);

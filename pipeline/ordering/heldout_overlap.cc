@@ -16,29 +16,32 @@ namespace braid {
 namespace {
 
 constexpr int64_t kDocumentsPerTask = 256;
-constexpr int64_t kDocumentsPerAdvance = 8192;
+constexpr int64_t kDocumentsPerReport = 8192;
 
-// Found so far, by training document.
+// The overlaps found so far, by training document.
 using Overlaps = std::map<uint32_t, HeldoutOverlap>;
 
+// The search for all training documents.
 class Search {
  public:
   Search(const DocumentStore& documents, std::span<const uint32_t> training,
-         const HeldoutOverlapOptions& options, const StageAdvance& advance)
-      : documents_(documents), training_(training), options_(options), advance_(advance) {}
+         const HeldoutOverlapOptions& options, const ProgressCallback& progress)
+      : documents_(documents), training_(training), options_(options), progress_(progress) {}
 
-  // Training documents [begin, end) that nearly repeat one of `heldout`.
+  // Adds the training documents that nearly repeat one of `heldout`. An overlap that is known from
+  // an earlier pass is kept.
   absl::Status FindAll(std::span<const uint32_t> heldout, int64_t pass, int64_t num_passes,
                        Overlaps* overlaps) const;
 
  private:
+  // Looks up the training documents from `begin` on, one per element of `matches`, in parallel.
   void FindSome(const NearDuplicateIndex& index, int64_t begin,
                 std::span<std::optional<NearDuplicateIndex::Match>> matches) const;
 
   const DocumentStore& documents_;
   const std::span<const uint32_t> training_;
   const HeldoutOverlapOptions& options_;
-  const StageAdvance& advance_;
+  const ProgressCallback& progress_;
 };
 
 void Search::FindSome(const NearDuplicateIndex& index, int64_t begin,
@@ -60,9 +63,9 @@ absl::Status Search::FindAll(std::span<const uint32_t> heldout, int64_t pass, in
   const NearDuplicateIndex index(texts, options_.min_jaccard);
   const auto n = static_cast<int64_t>(training_.size());
   std::vector<std::optional<NearDuplicateIndex::Match>> matches;
-  for (int64_t begin = 0; begin < n; begin += kDocumentsPerAdvance) {
-    RETURN_IF_ERROR(advance_((pass * n + begin) / num_passes, n));
-    matches.assign(static_cast<size_t>(std::min(kDocumentsPerAdvance, n - begin)), std::nullopt);
+  for (int64_t begin = 0; begin < n; begin += kDocumentsPerReport) {
+    RETURN_IF_ERROR(progress_((pass * n + begin) / num_passes, n));
+    matches.assign(static_cast<size_t>(std::min(kDocumentsPerReport, n - begin)), std::nullopt);
     FindSome(index, begin, matches);
     for (size_t i = 0; i < matches.size(); ++i) {
       if (!matches[i].has_value()) continue;
@@ -73,8 +76,8 @@ absl::Status Search::FindAll(std::span<const uint32_t> heldout, int64_t pass, in
   return absl::OkStatus();
 }
 
-// Ends of the runs of held-out documents with at most max_index_bytes of text, at
-// least one document each.
+// Divides the held-out documents into runs of at most max_bytes of text, or of a single document,
+// and returns the end of each run.
 std::vector<size_t> Passes(const DocumentStore& documents, std::span<const uint32_t> heldout,
                            int64_t max_bytes) {
   std::vector<size_t> ends;
@@ -101,8 +104,8 @@ std::vector<Side> Sides(int64_t num_documents, std::span<const uint32_t> trainin
   return sides;
 }
 
-// Neighbours on both sides of the split; for each training document the most
-// similar first.
+// Returns the edges between a training and a held-out document, by training document and descending
+// cosine.
 std::vector<HeldoutOverlap> EdgesAcross(const NeighborLists& lists,
                                         const std::vector<Side>& sides) {
   std::vector<HeldoutOverlap> edges;
@@ -126,8 +129,8 @@ double JaccardOf(const DocumentStore& documents, uint32_t a, uint32_t b) {
                  CharacterNgrams(NormalizeText(documents.text(b))));
 }
 
-// An edge between a held-out and a training document: the cosine of a known
-// overlap, or an overlap of its own.
+// Merges an edge into the overlaps: it gives a known overlap of the same pair its cosine, and it is
+// a new overlap when its document has none and its cosine reaches max_cosine.
 void AddEdge(const DocumentStore& documents, double max_cosine, const HeldoutOverlap& edge,
              Overlaps* overlaps) {
   const auto known = overlaps->find(edge.document);
@@ -146,8 +149,8 @@ void AddEdge(const DocumentStore& documents, double max_cosine, const HeldoutOve
 absl::StatusOr<std::vector<HeldoutOverlap>> FindHeldoutOverlaps(
     const DocumentStore& documents, const NeighborLists& lists, std::span<const uint32_t> training,
     std::span<const uint32_t> heldout, const HeldoutOverlapOptions& options,
-    const StageAdvance& advance) {
-  const Search search(documents, training, options, advance);
+    const ProgressCallback& progress) {
+  const Search search(documents, training, options, progress);
   const std::vector<size_t> passes = Passes(documents, heldout, options.max_index_bytes);
   Overlaps overlaps;
   size_t begin = 0;

@@ -1,9 +1,14 @@
-// Documents that would be trained on although they nearly repeat a held-out one.
+// Detection of training documents that nearly repeat a held-out document.
 //
-// Removing duplicates first is not enough to keep them from standing on both
-// sides of the split: of a chain a ~ b ~ c only b goes, and near-duplicates that
-// are missing from each other's neighbour lists are never compared. So after the
-// split every document of the training side is held against every held-out one.
+// Removing duplicates before the split is not enough to keep near-duplicates on one side of it: of
+// a chain a ~ b ~ c only b is removed, and near-duplicates that are missing from each other's
+// neighbor lists are never compared. Therefore every training document is compared with every
+// held-out one after the split.
+//
+// Algorithm: index the held-out texts (near_duplicate_index.h), as many at a time as memory allows;
+// look up every training text in each index; then add the pairs that an edge of the neighbor graph
+// joins with a high cosine. Time linear in the training text per index; memory about 11 times the
+// text of one index.
 #ifndef BRAID_PIPELINE_ORDERING_HELDOUT_OVERLAP_H_
 #define BRAID_PIPELINE_ORDERING_HELDOUT_OVERLAP_H_
 
@@ -14,35 +19,36 @@
 #include "absl/status/statusor.h"
 #include "pipeline/ordering/similarity_order.h"
 #include "pipeline/store/document_store.h"
-#include "pipeline/store/stage_advance.h"
+#include "pipeline/store/progress_callback.h"
 
 namespace braid {
 
 struct HeldoutOverlapOptions {
-  double min_jaccard = 0.8;  // of character 5-grams, normalised (deduplicate.h)
-  double max_cosine = 0.9;   // in the neighbour lists; above 1: cosines do not count
-  // Held-out text compared at a time, in bytes; more takes another pass over the
-  // training documents. An index takes about 11 times its text.
+  double min_jaccard = 0.8;  // of the character 5-grams of normalized texts (deduplicate.h)
+  double max_cosine = 0.9;   // in the neighbor lists; above 1: cosines are ignored
+  // Bytes of held-out text per index. More held-out text takes further passes over the training
+  // documents. An index needs about 11 times its text.
   int64_t max_index_bytes = int64_t{32} << 20;
 };
 
 struct HeldoutOverlap {
-  uint32_t document = 0;  // would be trained on
-  uint32_t heldout = 0;   // one that it nearly repeats
-  double cosine = 0;      // as the neighbour lists have it; 0 when they do not
+  uint32_t document = 0;  // the training document
+  uint32_t heldout = 0;   // a held-out document that it nearly repeats
+  double cosine = 0;      // from the neighbor lists; 0 when the pair is in neither list
   double jaccard = 0;
 };
 
-// The documents of `training` that have min_jaccard or more with any of
-// `heldout`, or that a neighbour list joins to one by max_cosine or more;
-// ascending, each once. Exact in the first: no pair is missed.
+// Returns the documents of `training` whose Jaccard similarity with any document of `heldout` is at
+// least min_jaccard, or that a neighbor list joins to one with a cosine of at least max_cosine.
 //
-// Requires: both lists ascending and disjoint. Works in parallel; the result
-// does not depend on it. Units of `advance`: training documents.
+// Requires: both lists ascending and disjoint.
+// Guarantees: ascending by document, each once; no pair that reaches min_jaccard is missed; the
+// same result for any number of threads. Units of `progress`: training documents. Errors: those of
+// `progress`.
 absl::StatusOr<std::vector<HeldoutOverlap>> FindHeldoutOverlaps(
     const DocumentStore& documents, const NeighborLists& lists, std::span<const uint32_t> training,
     std::span<const uint32_t> heldout, const HeldoutOverlapOptions& options,
-    const StageAdvance& advance);
+    const ProgressCallback& progress);
 
 }  // namespace braid
 

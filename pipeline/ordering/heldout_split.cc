@@ -7,9 +7,8 @@
 namespace braid {
 namespace {
 
-// Keeps the draw independent of others that hash the same ids with the same
-// seed, such as the choice of files for a corpus.
-constexpr uint64_t kHeldOutSalt = 0x68656c642d6f7574;
+// Makes the draw independent of other draws that hash the same ids with the same seed.
+constexpr uint64_t kHeldoutSalt = 0x68656c642d6f7574;
 
 }  // namespace
 
@@ -21,7 +20,7 @@ std::string_view SourceDocument(std::string_view id) {
 
 bool IsHeldOut(std::string_view id, uint64_t seed, double fraction) {
   const std::string_view source = SourceDocument(id);
-  const uint64_t hash = XXH3_64bits_withSeed(source.data(), source.size(), seed ^ kHeldOutSalt);
+  const uint64_t hash = XXH3_64bits_withSeed(source.data(), source.size(), seed ^ kHeldoutSalt);
   const double uniform = std::ldexp(static_cast<double>(hash >> 11), -53);  // in [0, 1)
   return uniform < fraction;
 }

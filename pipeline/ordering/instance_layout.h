@@ -1,6 +1,7 @@
-// Which runs of which documents make up an instance: what Packer (packing.h) hands out, known from
-// lengths alone. So instances can be made one by one in any order, such as that in which they are
-// stored, and from any one on.
+// The layout of instances: which spans of which documents make up each instance. It equals what
+// Packer (packing.h) produces, but is computed from the lengths alone, so instances can be written
+// one by one in any order, such as the shuffled order in which they are stored, and writing can
+// resume at any instance.
 //
 //   const InstanceLayout layout(order, lengths, 4096);
 //   std::vector<ProvenanceSpan> spans;
@@ -16,24 +17,26 @@
 
 namespace braid {
 
-// Holds 8 bytes a document.
+// An immutable, thread-safe layout. Memory: 8 bytes per document. AppendSpans() takes O(log n + s)
+// for n documents and s spans.
 class InstanceLayout {
  public:
-  // Documents in packing order and, for each, its tokens without EOS. Requires spans of equal
-  // lengths, of which `order` stays valid while the layout is used, and sequence_length >= 1.
+  // Takes the documents in packing order and, for each, its number of tokens without EOS.
+  // Requires: spans of equal lengths, of which `order` outlives the layout; sequence_length >= 1.
   InstanceLayout(std::span<const uint32_t> order, std::span<const int32_t> num_tokens,
                  int32_t sequence_length);
 
   int64_t num_instances() const;
   int64_t num_tokens() const { return ends_.back(); }  // EOS included
 
-  // Appends the spans of the instance `packed` in packing order, numbered `stored`, by
-  // instance_offset. Requires 0 <= packed < num_instances().
+  // Appends the spans of the instance that is number `packed` in packing order, ascending by
+  // instance_offset, with `stored` as their instance number. Requires: 0 <= packed <
+  // num_instances().
   void AppendSpans(int64_t packed, uint32_t stored, std::vector<ProvenanceSpan>* spans) const;
 
  private:
   std::span<const uint32_t> order_;
-  std::vector<int64_t> ends_;  // [n + 1] tokens up to the k-th document of the order
+  std::vector<int64_t> ends_;  // [n + 1] tokens before the k-th document of the order
   int64_t instance_tokens_;
 };
 

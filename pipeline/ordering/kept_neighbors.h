@@ -1,5 +1,5 @@
-// The neighbour graph of the documents that remain after some were removed
-// (duplicates, held-out documents), renumbered without gaps.
+// The neighbor graph of the documents that remain after others were removed (duplicates, held-out
+// documents), renumbered without gaps.
 #ifndef BRAID_PIPELINE_ORDERING_KEPT_NEIGHBORS_H_
 #define BRAID_PIPELINE_ORDERING_KEPT_NEIGHBORS_H_
 
@@ -11,7 +11,7 @@
 
 namespace braid {
 
-// Neighbour lists of m documents, numbered 0 .. m-1.
+// Neighbor lists of m documents, numbered 0 .. m-1.
 struct KeptNeighbors {
   int32_t k = 0;
   std::vector<uint32_t> ids;  // [m, k], NeighborLists::kPadding at the row's end
@@ -20,12 +20,12 @@ struct KeptNeighbors {
   NeighborLists view() const { return {k, ids, scores}; }
 };
 
-// Rows and neighbours of the documents in `kept`; document kept[i] becomes i.
-// Requires: `kept` strictly ascending. Guarantees: order within rows stays.
+// Returns the rows and neighbors of the documents in `kept`; document kept[i] becomes i. O(n + m
+// k). Requires: `kept` strictly ascending. Guarantees: the order within rows is preserved.
 KeptNeighbors RestrictNeighbors(const NeighborLists& lists, int64_t num_documents,
                                 std::span<const uint32_t> kept);
 
-// Turns positions in `kept` back into the documents' own numbers.
+// Converts an order of positions in `kept` to the original document numbers.
 DocumentOrder OriginalNumbers(DocumentOrder order, std::span<const uint32_t> kept);
 
 }  // namespace braid

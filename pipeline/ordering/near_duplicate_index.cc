@@ -16,8 +16,8 @@ std::vector<uint64_t> GramsOf(std::string_view text) {
   return CharacterNgrams(NormalizeText(text));
 }
 
-// Whether two ascending sets have `needed` in common: gives up as soon as too many
-// of either are missing from the other, which in unlike texts is soon.
+// Returns whether two ascending sets have at least `needed` elements in common. Stops as soon as
+// too many elements of either are missing from the other, which is early for dissimilar texts.
 bool HaveInCommon(std::span<const uint64_t> a, std::span<const uint64_t> b, size_t needed) {
   if (std::min(a.size(), b.size()) < needed) return false;
   size_t a_spare = a.size() - needed, b_spare = b.size() - needed;
@@ -35,9 +35,9 @@ bool HaveInCommon(std::span<const uint64_t> a, std::span<const uint64_t> b, size
   return true;
 }
 
-// Drops repeats; `seen` is the memory of a hash set. Most texts meet no candidate
-// and need their grams distinct, but not sorted. Grams are hashes already; 0 marks
-// a free place, and a gram of that value is looked at apart.
+// Removes repeated grams, with `seen` as the memory of an open-addressing hash set. Most texts have
+// no candidate and so need distinct, but not sorted, grams. The grams are hashes and serve as their
+// own hash values; 0 marks a free slot, and a gram of value 0 is handled separately.
 void KeepDistinct(std::vector<uint64_t>* grams, std::vector<uint64_t>* seen) {
   const size_t mask = std::bit_ceil(2 * grams->size() + 1) - 1;
   seen->assign(mask + 1, 0);
@@ -68,8 +68,8 @@ std::span<const uint64_t> NearDuplicateIndex::grams(uint32_t text) const {
   return std::span(grams_).subspan(begins_[text], begins_[text + 1] - begins_[text]);
 }
 
-// Grams that a set has in common with any near-duplicate. The small number is
-// there for products that are whole but for rounding.
+// Returns the minimum number of grams that a set of this size shares with any near-duplicate. The
+// epsilon corrects products that are integers except for rounding errors.
 size_t NearDuplicateIndex::MinShared(size_t num_grams) const {
   return static_cast<size_t>(std::ceil(min_jaccard_ * static_cast<double>(num_grams) - 1e-6));
 }
@@ -110,14 +110,14 @@ void NearDuplicateIndex::IndexPrefixes() {
   for (size_t i = 1; i < directory_.size(); ++i) directory_[i] += directory_[i - 1];
 }
 
-// Fills scratch->shared_ and touched_ for the prefix of `grams`.
+// Counts in scratch->shared_ and touched_ the prefix grams that each text shares with `grams`.
 void NearDuplicateIndex::CountShared(std::span<const uint64_t> grams, Scratch* scratch) const {
   std::vector<std::pair<uint8_t, uint64_t>>& known = scratch->known_;
   known.clear();
   for (const uint64_t gram : grams) {
     if (const uint8_t count = frequency(gram); count > 0) known.emplace_back(count, gram);
   }
-  // Grams that no text of the index has come first in the prefix.
+  // Grams that occur in no text of the index are the rarest, so they come first in the prefix.
   const size_t unknown = grams.size() - known.size();
   const size_t prefix = PrefixLength(grams.size());
   if (unknown >= prefix) return;
@@ -140,14 +140,14 @@ bool NearDuplicateIndex::SharesEnough(size_t shared, size_t num_grams, uint32_t 
   return smaller >= MinShared(larger) && shared >= std::min(kShared, MinShared(larger));
 }
 
-// The grams that sets of these sizes have in common at least, for
-// common / (a + b - common) to reach min_jaccard.
+// Returns the minimum number of common grams with which sets of sizes a and b reach
+// common / (a + b - common) >= min_jaccard.
 size_t NearDuplicateIndex::MinCommon(size_t a, size_t b) const {
   const double needed = min_jaccard_ / (1 + min_jaccard_) * static_cast<double>(a + b);
   return static_cast<size_t>(std::ceil(needed - 1e-6));
 }
 
-// Texts that share enough of their prefixes, ascending; leaves the scratch clean.
+// Returns the texts that share enough prefix grams, ascending, and resets the scratch memory.
 std::vector<uint32_t> NearDuplicateIndex::TakeCandidates(size_t num_grams, Scratch* scratch) const {
   std::vector<uint32_t> candidates;
   for (const uint32_t text : scratch->touched_) {

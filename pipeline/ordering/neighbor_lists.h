@@ -1,4 +1,4 @@
-// The neighbour graph as the algorithms of this folder see it.
+// The neighbor graph as input of the ordering algorithms.
 #ifndef BRAID_PIPELINE_ORDERING_NEIGHBOR_LISTS_H_
 #define BRAID_PIPELINE_ORDERING_NEIGHBOR_LISTS_H_
 
@@ -7,10 +7,10 @@
 
 namespace braid {
 
-// The k nearest neighbours of n documents, as searched: row i holds the
-// neighbours of document i. A row may be short (padded with kPadding), in any
-// order, list its own document (ignored) or name a neighbour twice (the higher
-// score counts). A score that is NaN is below all others.
+// A view of the k nearest neighbors of n documents, as a search returns them: row i holds the
+// neighbors of document i. A row may be padded with kPadding, be in any order, contain its own
+// document (which is ignored) and name a neighbor twice (the higher score counts). NaN ranks below
+// every other score.
 struct NeighborLists {
   static constexpr uint32_t kPadding = 0xFFFFFFFFu;
 
@@ -19,7 +19,7 @@ struct NeighborLists {
   std::span<const float> scores;  // [n, k], higher is more similar
 };
 
-// What `document` lists.
+// The neighbors of one document.
 struct NeighborRow {
   std::span<const uint32_t> ids;
   std::span<const float> scores;

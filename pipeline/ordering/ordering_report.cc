@@ -13,6 +13,7 @@
 namespace braid {
 namespace {
 
+// A running mean.
 class Mean {
  public:
   void Add(double value) { sum_ += value, ++count_; }
@@ -23,7 +24,7 @@ class Mean {
   int64_t count_ = 0;
 };
 
-// Cosine of two documents' embeddings; 0 for an all-zero row or no embeddings.
+// Computes the cosine of the embeddings of two documents; 0 for a zero row and without embeddings.
 class CosineOf {
  public:
   CosineOf(std::span<const float> embeddings, int32_t dimension)
@@ -52,13 +53,13 @@ class CosineOf {
 };
 
 using KeepGoing = std::function<absl::Status()>;
-constexpr size_t kPairsPerAsking = 4096;
+constexpr size_t kPairsPerCheck = 4096;
 
 absl::StatusOr<double> AdjacentCosine(std::span<const uint32_t> order, const CosineOf& cosine,
                                       const KeepGoing& keep_going) {
   Mean mean;
   for (size_t i = 1; i < order.size(); ++i) {
-    if (i % kPairsPerAsking == 0) RETURN_IF_ERROR(keep_going());
+    if (i % kPairsPerCheck == 0) RETURN_IF_ERROR(keep_going());
     mean.Add(cosine(order[i - 1], order[i]));
   }
   return mean.value();
@@ -76,7 +77,7 @@ absl::Status MeasureInstances(std::span<const ProvenanceSpan> spans, const Cosin
                               const KeepGoing& keep_going, OrderingReport* report) {
   Mean within, across;
   for (size_t i = 1; i < spans.size(); ++i) {
-    if (i % kPairsPerAsking == 0) RETURN_IF_ERROR(keep_going());
+    if (i % kPairsPerCheck == 0) RETURN_IF_ERROR(keep_going());
     Mean& mean = spans[i - 1].instance == spans[i].instance ? within : across;
     mean.Add(cosine(spans[i - 1].document, spans[i].document));
   }
@@ -104,7 +105,7 @@ void MeasurePaths(const DocumentOrder& order, OrderingReport* report) {
   report->max_path_length = lengths.back();
 }
 
-// Sums, instance by instance, the tokens of the most frequent domain.
+// Accumulates, instance by instance, the share of tokens in the majority domain of their instance.
 class Purity {
  public:
   explicit Purity(std::span<const int32_t> domains) : domains_(domains) {
@@ -136,7 +137,7 @@ class Purity {
  private:
   std::span<const int32_t> domains_;
   std::vector<int64_t> tokens_;  // of the current instance, by domain
-  std::vector<size_t> present_;  // domains with tokens in it
+  std::vector<size_t> present_;  // domains with tokens in the current instance
   int64_t majority_ = 0;
   int64_t total_ = 0;
 };
@@ -151,7 +152,7 @@ double DomainPurity(std::span<const ProvenanceSpan> spans, std::span<const int32
   return purity.value();
 }
 
-// Tokens of each document, EOS included, by document number.
+// Returns the number of tokens of each document, EOS included.
 std::vector<int64_t> DocumentTokens(std::span<const ProvenanceSpan> spans, size_t num_documents) {
   std::vector<int64_t> tokens(num_documents, 0);
   for (const ProvenanceSpan& span : spans) {
@@ -161,8 +162,8 @@ std::vector<int64_t> DocumentTokens(std::span<const ProvenanceSpan> spans, size_
   return tokens;
 }
 
-// Mean cosine of consecutive documents that share an instance, if the documents were
-// packed in this order.
+// Returns the mean cosine of consecutive documents that would share an instance if the documents
+// were packed in this order.
 double PackedCosine(std::span<const uint32_t> order, std::span<const int64_t> document_tokens,
                     int64_t instance_tokens, const CosineOf& cosine) {
   Mean mean;
@@ -175,7 +176,7 @@ double PackedCosine(std::span<const uint32_t> order, std::span<const int64_t> do
   return mean.value();
 }
 
-// Purity if the documents were packed in this order.
+// Returns the domain purity that packing the documents in this order would give.
 double PackedPurity(std::span<const uint32_t> order, std::span<const int64_t> document_tokens,
                     std::span<const int32_t> domains, int64_t instance_tokens) {
   Purity purity(domains);

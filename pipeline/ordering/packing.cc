@@ -28,7 +28,7 @@ absl::Status Packer::Append(uint32_t document, int64_t document_offset,
                             std::span<const int32_t> tokens) {
   while (!tokens.empty()) {
     const size_t length = std::min(tokens.size(), instance_tokens_ - tokens_.size());
-    // EOS lengthens the span of the document it follows.
+    // EOS, and the rest of a document, extend the span that the instance already has.
     if (document_offset > 0 && !spans_.empty()) {
       spans_.back().length += static_cast<int32_t>(length);
     } else {
@@ -53,7 +53,7 @@ absl::Status Packer::Emit() {
 }
 
 std::vector<uint32_t> InstanceShuffle(int64_t num_instances, uint64_t seed) {
-  // Another stream than a random document order of the same seed.
+  // Differs from the random stream that RandomOrder draws with the same seed.
   constexpr uint64_t kStream = 0x696E7374616E6365ull;
   return RandomPermutation(num_instances, seed ^ kStream);
 }

@@ -1,6 +1,11 @@
-// Packing: documents, each followed by EOS, are joined in order and cut into
-// training instances of sequence_length + 1 tokens. Nothing is dropped; the last
-// instance keeps its true, possibly shorter, length.
+// Packing of documents into training instances.
+//
+// Algorithm: concatenate the documents in the given order, each followed by EOS, and cut the stream
+// into instances of sequence_length + 1 tokens (L inputs and L targets that overlap in L - 1
+// tokens). In the order of in-context pretraining (similarity_order.h) an instance thereby holds
+// similar documents. Linear time; memory for one instance.
+// Guarantees: no token is dropped or repeated; the last instance keeps its true, possibly shorter,
+// length.
 #ifndef BRAID_PIPELINE_ORDERING_PACKING_H_
 #define BRAID_PIPELINE_ORDERING_PACKING_H_
 
@@ -13,10 +18,9 @@
 
 namespace braid {
 
-// A run of tokens of one document in one instance. The EOS after a document is
-// its last token: it has document_offset = number of the document's own tokens.
-// So the spans of an instance cover it without gap or overlap, and so do those
-// of a document.
+// A run of tokens of one document in one instance. The EOS after a document counts as its last
+// token, at document_offset = the number of the document's own tokens. Therefore the spans of an
+// instance cover it without gap or overlap, and so do the spans of a document.
 struct ProvenanceSpan {
   uint32_t document = 0;
   int64_t document_offset = 0;  // in tokens, from the document's first
@@ -27,29 +31,29 @@ struct ProvenanceSpan {
   bool operator==(const ProvenanceSpan&) const = default;
 };
 
-// Cuts a stream of documents into instances. Holds one instance at a time.
+// Cuts a stream of documents into instances. Not thread-safe.
 //
 //   Packer packer(4096, eos, [&](auto tokens, auto spans) { return Write(tokens, spans); });
 //   for (uint32_t document : order) RETURN_IF_ERROR(packer.Add(document, Tokens(document)));
 //   RETURN_IF_ERROR(packer.Finish());
 class Packer {
  public:
-  // Receives instances 0, 1, 2, ...; both spans are valid during the call only.
+  // Receives instances 0, 1, 2, ... in order. Both spans are valid during the call only.
   using Sink = std::function<absl::Status(std::span<const int32_t> tokens,
                                           std::span<const ProvenanceSpan> spans)>;
 
   // Requires: sequence_length >= 1.
   Packer(int32_t sequence_length, int32_t eos_id, Sink sink);
 
-  // Appends a document (of any length, even empty) and EOS.
-  // Errors: those of the sink; the packer is then not usable further.
+  // Appends a document of any length, even 0, and EOS.
+  // Errors: those of the sink, after which the packer must not be used.
   absl::Status Add(uint32_t document, std::span<const int32_t> tokens);
 
-  // Hands out the last, partial instance, if any. Call once, at the end.
+  // Passes the last, partial instance, if any, to the sink. Call once, at the end.
   absl::Status Finish();
 
-  int64_t num_instances() const { return num_instances_; }  // handed out so far
-  int64_t num_tokens() const { return num_tokens_; }        // added, EOS included
+  int64_t num_instances() const { return num_instances_; }  // passed to the sink so far
+  int64_t num_tokens() const { return num_tokens_; }        // added so far, EOS included
 
  private:
   absl::Status Append(uint32_t document, int64_t document_offset, std::span<const int32_t> tokens);
@@ -64,9 +68,9 @@ class Packer {
   int64_t num_tokens_ = 0;
 };
 
-// Training order of packed instances: a seeded permutation p; the instance
-// stored at position i is packed instance p[i]. Similar documents share an
-// instance, while neighbouring instances are diverse.
+// Returns the training order of packed instances, a seeded uniform permutation p: the instance
+// stored at position i is packed instance p[i]. Similar documents share an instance, while
+// consecutive instances are diverse.
 std::vector<uint32_t> InstanceShuffle(int64_t num_instances, uint64_t seed);
 
 }  // namespace braid

@@ -12,7 +12,7 @@
 namespace braid {
 namespace {
 
-// Documents of every part, part by part, ascending.
+// The documents of every part, ascending, part after part (a counting sort).
 struct Members {
   Members(std::span<const uint32_t> partition_of, int64_t num_partitions)
       : starts(num_partitions + 1, 0), places(partition_of.size()) {
@@ -38,10 +38,10 @@ struct Members {
 
   std::vector<int64_t> starts;
   std::vector<uint32_t> documents;
-  std::vector<uint32_t> places;  // of each document in its part
+  std::vector<uint32_t> places;  // position of each document in its part
 };
 
-// Walks one part; appends its paths, in the documents' own numbers.
+// Walks one part and appends its paths, in original document numbers, to `result`.
 void WalkPart(const NeighborLists& lists, const Members& members,
               std::span<const uint32_t> partition_of, int64_t part, int num_threads,
               DocumentOrder* result) {
@@ -65,10 +65,10 @@ void WalkPart(const NeighborLists& lists, const Members& members,
   for (uint32_t place : order.order) result->order.push_back(documents[place]);
 }
 
-// Joins paths into one order.
+// Joins the paths of all parts end to start into one order.
 class PathJoin {
  public:
-  // walked: all parts one after another.
+  // Takes the walks of all parts, one after another.
   PathJoin(const NeighborLists& lists, const DocumentOrder& walked)
       : lists_(lists), walked_(walked), used_(walked.path_starts.size(), false) {
     for (size_t path = 0; path < used_.size(); ++path) {
@@ -98,7 +98,7 @@ class PathJoin {
   }
 
  private:
-  // A path that may follow another.
+  // An edge from the last document of one path to the first document of another.
   struct Joint {
     size_t from, to;
     float score;
@@ -114,8 +114,8 @@ class PathJoin {
   uint32_t First(size_t path) const { return Documents(path).front(); }
   uint32_t Last(size_t path) const { return Documents(path).back(); }
 
-  // The edges of the whole graph from last documents to first ones, whichever of the
-  // two lists the other.
+  // Collects all joints of the symmetrized graph: an edge is in the row of the last document or in
+  // that of the first. They are sorted by path, descending score and document.
   void FindJoints() {
     for (size_t path = 0; path < used_.size(); ++path) {
       const NeighborRow after = RowOf(lists_, Last(path)), before = RowOf(lists_, First(path));
@@ -133,10 +133,11 @@ class PathJoin {
   }
 
   void Add(size_t from, size_t to, float score) {
-    if (from == to || !(score == score)) return;
+    if (from == to || !(score == score)) return;  // NaN joins nothing
     joints_.push_back({from, to, score, First(to)});
   }
 
+  // Returns the unused path that the best joint of `path` leads to, if any.
   std::optional<size_t> Follower(size_t path) const {
     auto joint = std::ranges::lower_bound(joints_, path, {}, &Joint::from);
     while (joint != joints_.end() && joint->from == path && used_[joint->to]) ++joint;

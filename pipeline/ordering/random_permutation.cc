@@ -9,8 +9,8 @@
 namespace braid {
 namespace {
 
-// Uniform in [0, bound): draws below 2^64 mod bound are rejected, as they would
-// favour small values.
+// Returns a uniform number in [0, bound). Rejects draws below 2^64 mod bound, which would make
+// small values more likely.
 uint64_t RandomBelow(uint64_t bound, uint64_t* state) {
   const uint64_t rejected = (0 - bound) % bound;
   uint64_t draw = NextSplitMix64(state);

@@ -5,13 +5,13 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "pipeline/ordering/listers.h"
+#include "pipeline/ordering/in_neighbors.h"
 #include "pipeline/ordering/random_permutation.h"
 
 namespace braid {
 namespace {
 
-// Counting sort by degree; stable, so ties stay in id order.
+// Returns the documents ascending by degree, ties ascending by number (a stable counting sort).
 std::vector<uint32_t> ByDegree(std::span<const uint32_t> degrees) {
   uint32_t max_degree = 0;
   for (uint32_t degree : degrees) max_degree = std::max(max_degree, degree);
@@ -23,7 +23,7 @@ std::vector<uint32_t> ByDegree(std::span<const uint32_t> degrees) {
   return sorted;
 }
 
-// Which documents the walk has been to. Padding counts as visited.
+// The set of documents that the walk has visited. Padding counts as visited.
 class Visited {
  public:
   explicit Visited(int64_t n) : n_(static_cast<uint32_t>(n)), words_(n / 64 + 1, 0) { Add(n_); }
@@ -39,25 +39,26 @@ class Visited {
   std::vector<uint64_t> words_;
 };
 
-// Greater for a higher score, then for a lower id; never 0. One number, so that
-// the scan below has no branch to mispredict.
+// Maps an edge to a number that is greater for a higher score and, among equal scores, for a lower
+// document number; never 0. A single number makes the scan in NextUnvisited() free of branches,
+// which would be mispredicted.
 uint64_t Preference(uint32_t document, float score) {
-  const uint32_t bits = std::bit_cast<uint32_t>(score + 0.0f);  // -0 becomes 0
-  // IEEE numbers as unsigned ones of the same order.
+  const uint32_t bits = std::bit_cast<uint32_t>(score + 0.0f);  // -0 becomes +0
+  // Converts the bits of an IEEE number to an unsigned integer that has the same order.
   const uint32_t rank = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
   return (score == score ? uint64_t{rank} << 32 : 0) | ~document;
 }
 
-// The walk leaves each document once, so one scan of its edges at that moment
-// does what sorting them beforehand would.
-uint32_t NextUnvisited(const NeighborLists& lists, const Listers& listers, const Visited& visited,
-                       uint32_t document) {
+// Returns the unvisited neighbor of highest score, or kPadding. The walk leaves each document
+// exactly once, so a single scan of its edges at that moment replaces sorting all edges in advance.
+uint32_t NextUnvisited(const NeighborLists& lists, const InNeighbors& in_neighbors,
+                       const Visited& visited, uint32_t document) {
   constexpr size_t kPerCacheLine = 16;  // ids or scores in 64 bytes
   uint64_t best = 0;
-  const Listers::Of listed_by = listers.of(document);
+  const InNeighbors::Edges incoming = in_neighbors.of(document);
   const NeighborRow row = RowOf(lists, document);
   for (size_t j = 0; j < row.ids.size(); ++j) {
-    const uint64_t keep = visited[row.ids[j]] - 1;  // all bits, or none
+    const uint64_t keep = visited[row.ids[j]] - 1;  // all bits set when unvisited, else none
     best = std::max(best, Preference(row.ids[j], row.scores[j]) & keep);
   }
   if (best != 0) {
@@ -70,16 +71,16 @@ uint32_t NextUnvisited(const NeighborLists& lists, const Listers& listers, const
       __builtin_prefetch(next.ids.data() + j);
       __builtin_prefetch(next.scores.data() + j);
     }
-    listers.Prefetch(likely);
+    in_neighbors.Prefetch(likely);
   }
-  listed_by.ForEach([&](const Listers::Edge& edge) {
+  incoming.ForEach([&](const InNeighbors::Edge& edge) {
     const uint64_t keep = visited[edge.document] - 1;
     best = std::max(best, Preference(edge.document, edge.score) & keep);
   });
   return best == 0 ? NeighborLists::kPadding : ~static_cast<uint32_t>(best);
 }
 
-DocumentOrder Walk(const NeighborLists& lists, const Listers& listers,
+DocumentOrder Walk(const NeighborLists& lists, const InNeighbors& in_neighbors,
                    std::span<const uint32_t> starts) {
   DocumentOrder result;
   result.order.reserve(starts.size());
@@ -88,7 +89,7 @@ DocumentOrder Walk(const NeighborLists& lists, const Listers& listers,
     if (visited[start]) continue;
     result.path_starts.push_back(static_cast<uint32_t>(result.order.size()));
     for (uint32_t at = start; at != NeighborLists::kPadding;
-         at = NextUnvisited(lists, listers, visited, at)) {
+         at = NextUnvisited(lists, in_neighbors, visited, at)) {
       visited.Add(at);
       result.order.push_back(at);
     }
@@ -105,15 +106,15 @@ void CheckLists(const NeighborLists& lists, int64_t n) {
   // Padding + 1 wraps to 0, so one maximum finds any other id out of range.
   uint32_t max_plus_one = 0;
   for (uint32_t id : lists.ids) max_plus_one = std::max(max_plus_one, id + 1);
-  BRAID_CHECK(max_plus_one <= n) << "neighbour " << max_plus_one - 1 << " of " << n;
+  BRAID_CHECK(max_plus_one <= n) << "neighbor " << max_plus_one - 1 << " of " << n;
 }
 
 }  // namespace
 
 DocumentOrder SimilarityOrder(const NeighborLists& lists, int64_t num_documents, int num_threads) {
   CheckLists(lists, num_documents);
-  const Listers listers(lists, num_documents, num_threads);
-  return Walk(lists, listers, ByDegree(listers.degrees()));
+  const InNeighbors in_neighbors(lists, num_documents, num_threads);
+  return Walk(lists, in_neighbors, ByDegree(in_neighbors.degrees()));
 }
 
 DocumentOrder RandomOrder(int64_t num_documents, uint64_t seed) {

@@ -17,18 +17,19 @@ namespace {
 
 constexpr int32_t kDeduplicateFormatVersion = 2;
 constexpr size_t kDeduplicateMaxExamples = 20;
-constexpr int64_t kBytesPerAdvance = int64_t{4} << 20;
+constexpr int64_t kBytesPerReport = int64_t{4} << 20;
 
 absl::StatusOr<Duplicates> Find(const DocumentStore& documents, const StoredNeighbors& neighbors,
-                                const v1::DeduplicateConfig& config, const StageAdvance& advance) {
+                                const v1::DeduplicateConfig& config,
+                                const ProgressCallback& progress) {
   if (config.disabled()) return Duplicates{};
   int64_t num_bytes = 0, furthest = 0;
   const auto text = [&](uint32_t i) -> absl::StatusOr<std::string> {
     const std::string_view found = documents.text(i);
     furthest = std::max<int64_t>(furthest, i);
     num_bytes += static_cast<int64_t>(found.size());
-    if (num_bytes >= kBytesPerAdvance) {
-      RETURN_IF_ERROR(advance(furthest, documents.size()));
+    if (num_bytes >= kBytesPerReport) {
+      RETURN_IF_ERROR(progress(furthest, documents.size()));
       num_bytes = 0;
     }
     return std::string(found);
@@ -52,7 +53,7 @@ nlohmann::json Examples(const Duplicates& duplicates, const DocumentStore& docum
   return examples;
 }
 
-// How many documents each domain had, and how many of them went.
+// Returns, for each domain, the number of documents and of removed ones.
 nlohmann::json ByDomain(const Duplicates& duplicates, const DocumentStore& documents) {
   struct Counts {
     int64_t documents = 0, exact = 0, near = 0;
@@ -109,10 +110,10 @@ std::string DeduplicateKey(const v1::CorpusSpec& resolved, const std::string& ne
 }
 
 absl::Status Deduplicate(const DocumentStore& documents, const StoredNeighbors& neighbors,
-                         const v1::DeduplicateConfig& config, const StageAdvance& advance,
+                         const v1::DeduplicateConfig& config, const ProgressCallback& progress,
                          StageWriter* stage) {
-  RETURN_IF_ERROR(advance(0, documents.size()));
-  ASSIGN_OR_RETURN(const Duplicates duplicates, Find(documents, neighbors, config, advance));
+  RETURN_IF_ERROR(progress(0, documents.size()));
+  ASSIGN_OR_RETURN(const Duplicates duplicates, Find(documents, neighbors, config, progress));
   std::vector<uint8_t> keep(static_cast<size_t>(documents.size()), 1);
   for (const uint32_t i : duplicates.removed) keep[i] = 0;
   RETURN_IF_ERROR(stage->AddArray<uint8_t>("keep.npy", keep));
@@ -129,8 +130,9 @@ absl::StatusOr<StoredDuplicates> StoredDuplicates::Open(const std::filesystem::p
       pairs.num_rows() != similarities.num_rows()) {
     return absl::DataLossError(
         absl::StrCat(directory.string(),
-                     ": duplicate_pairs.npy and duplicate_similarities.npy are not [m, 3] and "
-                     "[m, 2]; remove the directory and resume the job"));
+                     ": expected duplicate_pairs.npy of shape [m, 3] and "
+                     "duplicate_similarities.npy of shape [m, 2]; remove the directory and resume "
+                     "the job"));
   }
   return StoredDuplicates(std::move(pairs), std::move(similarities));
 }

@@ -1,9 +1,10 @@
-// deduplicate: which documents stay.
+// The stage deduplicate: decides which documents are kept (deduplicate.h).
 //
-// Output: keep.npy [n] uint8, 1 for a document that stays. What went, and why:
-// duplicate_pairs.npy uint32 [m, 3], columns removed, kept (in its place), exact
-// (0 or 1), ascending; duplicate_similarities.npy float32 [m, 2], columns cosine,
-// jaccard; duplicates.json: counts, also by domain, and examples with ids.
+// Output:
+//   keep.npy [n] uint8                      1 for a document that is kept, else 0
+//   duplicate_pairs.npy [m, 3] uint32       removed, kept instead, exact (0 or 1); ascending
+//   duplicate_similarities.npy [m, 2] float32  cosine, Jaccard similarity of each pair
+//   duplicates.json                         counts, also by domain, and examples with ids
 #ifndef BRAID_PIPELINE_STAGES_DEDUPLICATE_STAGE_H_
 #define BRAID_PIPELINE_STAGES_DEDUPLICATE_STAGE_H_
 
@@ -20,26 +21,27 @@
 #include "pipeline/ordering/deduplicate.h"
 #include "pipeline/stages/neighbor_stage.h"
 #include "pipeline/store/document_store.h"
-#include "pipeline/store/stage_advance.h"
+#include "pipeline/store/progress_callback.h"
 #include "pipeline/store/stage_store.h"
 
 namespace braid {
 
+// Returns the key of the output.
 std::string DeduplicateKey(const v1::CorpusSpec& resolved, const std::string& neighbor_key);
 
-// Units: documents.
+// Runs the stage. Units of `progress`: documents. Errors: CANCELLED.
 absl::Status Deduplicate(const DocumentStore& documents, const StoredNeighbors& neighbors,
-                         const v1::DeduplicateConfig& config, const StageAdvance& advance,
+                         const v1::DeduplicateConfig& config, const ProgressCallback& progress,
                          StageWriter* stage);
 
-// The stored pairs, memory-mapped.
+// The stored pairs of duplicates, memory-mapped.
 class StoredDuplicates {
  public:
   static absl::StatusOr<StoredDuplicates> Open(const std::filesystem::path& directory);
 
-  // nullopt for a document that stays.
+  // Returns the pair of a removed document, nullopt for a document that was kept. O(log m).
   std::optional<DuplicatePair> Find(uint32_t document) const;
-  // Whether every document named is one of the first `num_documents`.
+  // Returns whether all document numbers are below `num_documents`.
   bool AllBelow(int64_t num_documents) const;
   int64_t num_exact() const;
   int64_t num_near() const { return pairs_.num_rows() - num_exact(); }

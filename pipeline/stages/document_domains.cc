@@ -14,7 +14,8 @@ namespace {
 
 constexpr char kFileName[] = "document_domains.npy";
 
-// Names in order, though cluster-10 comes before cluster-2.
+// Names the clusters that have documents. Names are sorted as strings, so cluster-10 precedes
+// cluster-2.
 DocumentDomains NameClusters(std::span<const uint32_t> clusters, int64_t num_clusters) {
   std::vector<bool> used(static_cast<size_t>(num_clusters), false);
   for (const uint32_t cluster : clusters) used[cluster] = true;

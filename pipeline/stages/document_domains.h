@@ -1,4 +1,5 @@
-// Which domain each document of a packed dataset belongs to: what its record says, or a cluster.
+// The domain of each document of a packed dataset: the one in its record or path, or a cluster of
+// embeddings.
 #ifndef BRAID_PIPELINE_STAGES_DOCUMENT_DOMAINS_H_
 #define BRAID_PIPELINE_STAGES_DOCUMENT_DOMAINS_H_
 
@@ -20,28 +21,30 @@ namespace braid {
 
 struct DocumentDomains {
   std::vector<std::string> names;  // sorted
-  std::vector<int32_t> numbers;    // [documents], each an index in `names`
+  std::vector<int32_t> numbers;    // [documents], each an index into `names`
 
   const std::string& name_of(int64_t document) const {
     return names[static_cast<size_t>(numbers[static_cast<size_t>(document)])];
   }
 };
 
-// As ingest has stored them.
+// Returns the domains that ingest stored.
 DocumentDomains RecordedDomains(const DocumentStore& documents);
 
-// Clusters of the embeddings (document_clusters.h), "cluster-0" and so on, made from the
-// `training` documents, in any order; the others go to the nearest. Names only those that have
-// documents. FAILED_PRECONDITION for more clusters than training documents; errors of `check`.
+// Returns k-means clusters of the embeddings (document_clusters.h), named "cluster-0" and so on, as
+// domains. The clusters are trained on the `training` documents, which may be in any order; every
+// other document belongs to the nearest. Clusters without documents have no name. Errors:
+// FAILED_PRECONDITION for more clusters than training documents; those of `check`.
 absl::StatusOr<DocumentDomains> ClusterDomains(const DocumentVectors& embeddings,
                                                std::vector<uint32_t> training, int64_t num_clusters,
                                                uint64_t seed, const StopCheck& check);
 
-// document_domains.npy: [documents] int32, rows of domain_summaries.json (domain_summary.h).
+// Writes document_domains.npy: [documents] int32, rows of domain_summaries.json (domain_summary.h).
 absl::Status StoreDocumentDomains(const DocumentDomains& domains, StageWriter* stage);
 
-// The domains by which the dataset of a job is packed: those of the clusters where the spec asks
-// for them. DATA_LOSS when the files in `dataset` do not fit together, or not `documents`.
+// Returns the domains by which the dataset of a job was packed: clusters if the spec requests them,
+// else the recorded ones. DATA_LOSS when the files in `dataset` are inconsistent with each other or
+// with `documents`.
 absl::StatusOr<DocumentDomains> DomainsOfDataset(const v1::CorpusSpec& resolved,
                                                  const DocumentStore& documents,
                                                  const std::filesystem::path& dataset);

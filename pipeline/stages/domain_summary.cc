@@ -16,7 +16,7 @@
 namespace braid {
 namespace {
 
-constexpr size_t kDocumentsPerLook = 1000;
+constexpr size_t kDocumentsPerCheck = 1000;
 
 using Vector = std::vector<double>;
 
@@ -29,13 +29,13 @@ double Cosine(const Vector& a, const Vector& b) {
   return norms > 0 ? Dot(a, b) / norms : 0;
 }
 
-// Sum of the embeddings, each times its document's tokens: it has the direction of their mean,
-// which is all that a cosine sees.
+// Returns the sum of the embeddings, each weighted by the tokens of its document. It has the
+// direction of the weighted mean, and a cosine depends on the direction only.
 absl::StatusOr<Vector> WeightedSum(const PackedDocuments& documents, std::span<const uint32_t> of,
                                    const std::function<absl::Status()>& keep_going) {
   Vector sum(static_cast<size_t>(documents.embeddings.d), 0.0);
   for (size_t i = 0; i < of.size(); ++i) {
-    if (i % kDocumentsPerLook == 0) RETURN_IF_ERROR(keep_going());
+    if (i % kDocumentsPerCheck == 0) RETURN_IF_ERROR(keep_going());
     const auto weight = static_cast<double>(documents.num_tokens(of[i]));
     const float* embedding = documents.embeddings.row(of[i]);
     for (size_t j = 0; j < sum.size(); ++j) sum[j] += weight * embedding[j];

@@ -1,5 +1,6 @@
-// How much of a packed dataset each domain is, and how like the whole: known before any run, so
-// that no result can choose what counts as a distinct domain.
+// Summaries of the domains of a packed dataset: their sizes and their similarity to the whole. They
+// are computed before any training run, so that no result can influence what counts as a distinct
+// domain.
 #ifndef BRAID_PIPELINE_STAGES_DOMAIN_SUMMARY_H_
 #define BRAID_PIPELINE_STAGES_DOMAIN_SUMMARY_H_
 
@@ -19,35 +20,38 @@
 
 namespace braid {
 
-// What a dataset is packed from. Documents are numbered as in the corpus.
+// The documents of a packed dataset, numbered as in the corpus.
 struct PackedDocuments {
   const DocumentDomains& domains;
   std::span<const uint32_t> training = {};  // in any order
   std::span<const uint32_t> heldout = {};
   DocumentVectors embeddings;
-  // Of a document, its EOS included.
+  // Returns the number of tokens of a document, EOS included.
   std::function<int64_t(uint32_t)> num_tokens;
-  // Stays where it is.
+  // Returns the id of a document; the view must remain valid.
   std::function<std::string_view(uint32_t)> id;
 };
 
-// One summary a name, in order of names. Held-out sources are counted as heldout_split.h tells them
-// apart. `similarity` is the cosine of the token-weighted mean
-// embedding of the domain's training documents and that of all of them; 0 for a domain without
-// any or of zero vectors. Does not depend on the order of `training`. Reads each embedding twice
-// and holds two of them, so they may be memory-mapped.
-// Errors: those of `keep_going`, which is asked every thousand documents.
+// Returns one summary per domain, sorted by name. Held-out sources are counted by SourceDocument()
+// (heldout_split.h). `similarity` is the cosine of the token-weighted mean embedding of the
+// training documents of the domain and that of all training documents; 0 for a domain without
+// training documents or with zero vectors only.
+//
+// Guarantees: the result does not depend on the order of `training`. Reads each embedding twice and
+// holds two sums, so the embeddings may be memory-mapped. Errors: those of `keep_going`, which is
+// called every thousand documents.
 absl::StatusOr<std::vector<v1::DomainSummary>> SummarizeDomains(
     const PackedDocuments& documents, const std::function<absl::Status()>& keep_going);
 
 inline constexpr char kDomainSummariesName[] = "domain_summaries.json";
-// The content of that file, a list of objects with the names of the fields of DomainSummary.
+// Returns the content of that file: a list of objects whose keys are the fields of DomainSummary.
 std::string DomainSummariesJson(std::span<const v1::DomainSummary> summaries);
-// DATA_LOSS when the file in `dataset` is no such list; errors of ReadFile.
+// Reads that file in the directory `dataset`. Errors: DATA_LOSS when the file is malformed; those
+// of ReadFile.
 absl::StatusOr<std::vector<v1::DomainSummary>> ReadDomainSummaries(
     const std::filesystem::path& dataset);
 
-// Of more than `count` those with the most training tokens, in their order.
+// Returns at most `count` summaries, those with the most training tokens, sorted by name.
 std::vector<v1::DomainSummary> LargestDomains(std::vector<v1::DomainSummary> summaries,
                                               size_t count);
 

@@ -32,19 +32,20 @@ constexpr char kFrequenciesName[] = "document_frequencies.npy";
 constexpr char kVectorStep[] = "vectors";
 constexpr char kEmbedderName[] = "embedder.json";
 constexpr char kTruncatedField[] = "num_truncated";
-// Embedded at once; cancelling waits for it, unless the embedder is a process.
+// The text of a batch. Cancellation takes effect between batches, or at once if the embedder is a
+// separate process.
 constexpr int64_t kBatchBytes = int64_t{8} << 20;
 constexpr int64_t kEmbedBatchDocuments = 8192;  // 16 MiB of vectors of 512 floats
 
-// How much is embedded at once, and how much of other work a byte is worth.
+// The size of a batch, and the cost of embedding a byte relative to other stages.
 struct Pace {
   int64_t batch_bytes, batch_documents;
   int64_t weight = 1;
 };
 
 Pace PaceOf(const EmbedPlan& plan, const StageWriter& stage) {
-  // A BERT encoder takes some hundred times as long as anything else does, and rounds by
-  // what it embeds together: so batches are not by the size of a chunk.
+  // A BERT encoder takes about a hundred times as long per byte as the other stages, and its
+  // rounding depends on the texts of a batch, so its batches must not depend on the chunk size.
   if (plan.batch_texts > 0) return {kBatchBytes, plan.batch_texts, 64};
   return {std::min(kBatchBytes, stage.chunk_bytes()), kEmbedBatchDocuments};
 }
@@ -63,17 +64,18 @@ absl::StatusOr<FileSummary> SaveFrequencies(const DocumentFrequencies& frequenci
   return SummarizeFile(path);
 }
 
-// The first of two passes over the corpus. Its points name a snapshot of the counts.
+// The first of the two passes of the hashing embedder: counts document frequencies. Its resume
+// points refer to a snapshot of the counts.
 class FrequencyPass {
  public:
   FrequencyPass(const DocumentStore& documents, int32_t max_ngram, StageWriter* stage)
       : documents_(documents), stage_(stage), frequencies_(max_ngram) {}
 
-  absl::StatusOr<DocumentFrequencies> Run(const StageAdvance& advance) {
-    RETURN_IF_ERROR(TakeUp());
+  absl::StatusOr<DocumentFrequencies> Run(const ProgressCallback& progress) {
+    RETURN_IF_ERROR(LoadSnapshot());
     const int64_t batch_bytes = std::min(kBatchBytes, stage_->chunk_bytes());
     for (int64_t begin = stage_->resume_point().position; begin < documents_.size();) {
-      RETURN_IF_ERROR(advance(0, documents_.size()));
+      RETURN_IF_ERROR(progress(0, documents_.size()));
       const int64_t end = documents_.ChunkEnd(begin, batch_bytes, kEmbedBatchDocuments);
       frequencies_.AddAll(documents_.Texts(begin, end));
       if (stage_->CountWork(documents_.TextBytes(begin, end))) RETURN_IF_ERROR(SavePoint(end));
@@ -84,7 +86,7 @@ class FrequencyPass {
   }
 
  private:
-  absl::Status TakeUp() {
+  absl::Status LoadSnapshot() {
     if (stage_->resume_point().position == 0) return absl::OkStatus();
     snapshot_ = stage_->resume_point().state.value("snapshot", "");
     ASSIGN_OR_RETURN(frequencies_, DocumentFrequencies::Load(stage_->directory() / snapshot_));
@@ -105,17 +107,17 @@ class FrequencyPass {
   const DocumentStore& documents_;
   StageWriter* const stage_;
   DocumentFrequencies frequencies_;
-  std::string snapshot_;  // file name; "" before the first point
+  std::string snapshot_;  // its file name; "" before the first resume point
 };
 
 absl::StatusOr<DocumentFrequencies> ProvideFrequencies(const DocumentStore& documents,
                                                        int32_t max_ngram,
-                                                       const StageAdvance& advance,
+                                                       const ProgressCallback& progress,
                                                        StageWriter* stage) {
   const std::filesystem::path path = stage->directory() / kFrequenciesName;
   if (stage->Has(kFrequenciesName)) return DocumentFrequencies::Load(path);
   ASSIGN_OR_RETURN(DocumentFrequencies frequencies,
-                   FrequencyPass(documents, max_ngram, stage).Run(advance));
+                   FrequencyPass(documents, max_ngram, stage).Run(progress));
   ASSIGN_OR_RETURN(const FileSummary summary, SaveFrequencies(frequencies, path));
   stage->Add(summary, DocumentFrequencies::kNumBuckets);
   RETURN_IF_ERROR(stage->SaveResumePoint({.step = kVectorStep}));
@@ -124,10 +126,10 @@ absl::StatusOr<DocumentFrequencies> ProvideFrequencies(const DocumentStore& docu
 
 absl::StatusOr<std::unique_ptr<Embedder>> FitHashing(const DocumentStore& documents,
                                                      const v1::EmbedderConfig& config,
-                                                     const StageAdvance& advance,
+                                                     const ProgressCallback& progress,
                                                      StageWriter* stage) {
   ASSIGN_OR_RETURN(DocumentFrequencies frequencies,
-                   ProvideFrequencies(documents, config.max_ngram(), advance, stage));
+                   ProvideFrequencies(documents, config.max_ngram(), progress, stage));
   const HashingOptions options = {.dimension = config.dimension() > 0
                                                    ? config.dimension()
                                                    : AutomaticDimension(documents.size()),
@@ -135,10 +137,10 @@ absl::StatusOr<std::unique_ptr<Embedder>> FitHashing(const DocumentStore& docume
   return HashingEmbedder::Create(options, std::move(frequencies));
 }
 
-// `keep_going` is asked while a process embeds.
+// Creates the embedder that the settings name. `keep_going` is called while another process embeds.
 absl::StatusOr<std::unique_ptr<Embedder>> MakeEmbedder(const DocumentStore& documents,
                                                        const v1::EmbedderConfig& config,
-                                                       const StageAdvance& advance,
+                                                       const ProgressCallback& progress,
                                                        const StopCheck& keep_going,
                                                        StageWriter* stage) {
   if (config.kind() == "remote") return ConnectRemote(config, keep_going);
@@ -148,35 +150,36 @@ absl::StatusOr<std::unique_ptr<Embedder>> MakeEmbedder(const DocumentStore& docu
                                      .num_threads = RetrievalThreads(),
                                      .keep_going = keep_going});
   }
-  return FitHashing(documents, config, advance, stage);
+  return FitHashing(documents, config, progress, stage);
 }
 
-// The second pass, for some embedders the only one.
+// The pass that computes the vectors: the second one of the hashing embedder, the only one of
+// others.
 class VectorPass {
  public:
   VectorPass(const DocumentStore& documents, const v1::EmbedderConfig& config,
-             const EmbedPlan& plan, const StageAdvance& advance, StageWriter* stage)
+             const EmbedPlan& plan, const ProgressCallback& progress, StageWriter* stage)
       : documents_(documents),
         config_(config),
         plan_(plan),
         pace_(PaceOf(plan, *stage)),
-        advance_(advance),
+        progress_(progress),
         stage_(stage) {
-    // A point of the first pass says nothing about this one.
+    // A resume point of the first pass does not apply to this one.
     if (stage->resume_point().step == kVectorStep) left_ = stage->resume_point();
     if (left_.state.is_object()) num_truncated_ = left_.state.value(kTruncatedField, int64_t{0});
     position_ = PositionAt(left_.position);
   }
 
   absl::Status Run() {
-    const auto keep_going = [this] { return advance_(position_); };
-    ASSIGN_OR_RETURN(embedder_, MakeEmbedder(documents_, config_, advance_, keep_going, stage_));
+    const auto keep_going = [this] { return progress_(position_); };
+    ASSIGN_OR_RETURN(embedder_, MakeEmbedder(documents_, config_, progress_, keep_going, stage_));
     RETURN_IF_ERROR(CheckFingerprint());
     ASSIGN_OR_RETURN(auto writer, NpyWriter<float>::Resume(stage_->directory() / "embeddings.npy",
                                                            {embedder_->dimension()}, left_.files));
     for (int64_t begin = left_.position; begin < documents_.size();) {
       position_ = PositionAt(begin);
-      RETURN_IF_ERROR(advance_(position_));
+      RETURN_IF_ERROR(progress_(position_));
       const int64_t end = documents_.ChunkEnd(begin, pace_.batch_bytes, pace_.batch_documents);
       RETURN_IF_ERROR(EmbedBatch(begin, end, &writer));
       const int64_t work = documents_.TextBytes(begin, end) * pace_.weight;
@@ -185,18 +188,19 @@ class VectorPass {
     }
     ASSIGN_OR_RETURN(const FileSummary summary, writer.Commit());
     stage_->Add(summary, documents_.size());
-    return plan_.fingerprint.empty() ? absl::OkStatus() : AddAbout();
+    return plan_.fingerprint.empty() ? absl::OkStatus() : AddEmbedderInfo();
   }
 
  private:
-  // Vectors of another embedder under this key would be taken for those of the plan's ever after.
+  // Checks that the embedder is that of the plan: vectors of another one would be stored under the
+  // key of the plan and reused by later jobs.
   absl::Status CheckFingerprint() const {
     if (plan_.fingerprint.empty() || embedder_->fingerprint() == plan_.fingerprint) {
       return absl::OkStatus();
     }
-    return absl::FailedPreconditionError(
-        absl::StrCat("the embedder was exchanged meanwhile: got \"", embedder_->fingerprint(),
-                     "\", expected \"", plan_.fingerprint, "\" as it was before; resume the job"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "embedder changed while the job ran: got fingerprint \"", embedder_->fingerprint(),
+        "\", expected \"", plan_.fingerprint, "\"; resume the job"));
   }
 
   StagePosition PositionAt(int64_t done) const {
@@ -219,21 +223,21 @@ class VectorPass {
     return stage_->SaveResumePoint(std::move(point));
   }
 
-  absl::Status AddAbout() {
-    const nlohmann::json about = {{"fingerprint", embedder_->fingerprint()},
-                                  {kTruncatedField, num_truncated_}};
-    return stage_->AddText(kEmbedderName, FormatJson(about), 1);
+  absl::Status AddEmbedderInfo() {
+    const nlohmann::json info = {{"fingerprint", embedder_->fingerprint()},
+                                 {kTruncatedField, num_truncated_}};
+    return stage_->AddText(kEmbedderName, FormatJson(info), 1);
   }
 
   const DocumentStore& documents_;
   const v1::EmbedderConfig& config_;
   const EmbedPlan& plan_;
   const Pace pace_;
-  const StageAdvance& advance_;
+  const ProgressCallback& progress_;
   StageWriter* const stage_;
   ResumePoint left_;
-  int64_t num_truncated_ = 0;  // by earlier attempts too
-  StagePosition position_;     // told again while others embed
+  int64_t num_truncated_ = 0;  // including earlier attempts
+  StagePosition position_;     // reported again while another process embeds
   std::unique_ptr<Embedder> embedder_;
   std::vector<float> vectors_;
 };
@@ -269,8 +273,8 @@ absl::StatusOr<EmbedPlan> PlanEmbedding(const v1::CorpusSpec& resolved,
 }
 
 absl::Status Embed(const DocumentStore& documents, const v1::EmbedderConfig& config,
-                   const EmbedPlan& plan, const StageAdvance& advance, StageWriter* stage) {
-  return VectorPass(documents, config, plan, advance, stage).Run();
+                   const EmbedPlan& plan, const ProgressCallback& progress, StageWriter* stage) {
+  return VectorPass(documents, config, plan, progress, stage).Run();
 }
 
 absl::StatusOr<int64_t> ReadNumTruncated(const std::filesystem::path& directory) {

@@ -26,7 +26,7 @@ namespace {
 
 constexpr int32_t kIngestFormatVersion = 1;
 constexpr char kIngestSummaryName[] = "ingest.json";
-constexpr int64_t kIngestDocumentsPerAdvance = 256;
+constexpr int64_t kIngestDocumentsPerReport = 256;
 
 std::vector<std::string> Paths(const v1::CorpusSpec& resolved) {
   return {resolved.paths().begin(), resolved.paths().end()};
@@ -34,7 +34,7 @@ std::vector<std::string> Paths(const v1::CorpusSpec& resolved) {
 
 absl::Status AddFile(const CorpusFile& file, StageKey* key) {
   struct stat status;
-  if (stat(file.path.c_str(), &status) != 0) return SystemError("cannot read", file.path, errno);
+  if (stat(file.path.c_str(), &status) != 0) return SystemError("read", file.path, errno);
   key->Add("path", file.path.string())
       .Add("name", file.name)
       .Add("domain", file.domain)
@@ -44,7 +44,7 @@ absl::Status AddFile(const CorpusFile& file, StageKey* key) {
   return absl::OkStatus();
 }
 
-// Rejected records, counted by reason and written line by line.
+// The writer of rejects.jsonl.
 class RejectLog {
  public:
   static absl::StatusOr<RejectLog> Resume(const std::filesystem::path& path,
@@ -93,7 +93,7 @@ nlohmann::json ToJson(const CorpusPosition& position) {
           {"rejects", position.rejects}};
 }
 
-// Of the point in `directory`.
+// Returns the position of the corpus reader in a resume point that was loaded from `directory`.
 absl::StatusOr<CorpusPosition> PositionOf(const ResumePoint& point,
                                           const std::filesystem::path& directory) {
   try {
@@ -110,7 +110,8 @@ absl::StatusOr<CorpusPosition> PositionOf(const ResumePoint& point,
   }
 }
 
-// Hashes of the ids read, so that a resumed reader still knows a duplicate. Not part of the output.
+// A log of the hashes of all ids, from which a resumed reader recognizes duplicate ids. It is not
+// part of the output.
 class IdHashLog {
  public:
   static absl::StatusOr<IdHashLog> Resume(const std::filesystem::path& path,
@@ -140,11 +141,12 @@ class IdHashLog {
   std::unique_ptr<AtomicFile> file_;
 };
 
+// One attempt at the stage.
 class IngestRun {
  public:
   static absl::StatusOr<IngestRun> Resume(const v1::CorpusSpec& resolved,
-                                          const StageAdvance& advance, StageWriter* stage);
-  absl::Status CopyDocuments(const StageAdvance& advance);
+                                          const ProgressCallback& progress, StageWriter* stage);
+  absl::Status CopyDocuments(const ProgressCallback& progress);
   absl::Status Commit();
 
  private:
@@ -164,18 +166,18 @@ class IngestRun {
   DocumentStoreWriter documents_;
   RejectLog rejects_;
   IdHashLog id_hashes_;
-  int64_t counted_bytes_;  // of the text, in CountWork()
+  int64_t counted_bytes_;  // text bytes passed to CountWork()
 };
 
 absl::StatusOr<IngestRun> IngestRun::Resume(const v1::CorpusSpec& resolved,
-                                            const StageAdvance& advance, StageWriter* stage) {
+                                            const ProgressCallback& progress, StageWriter* stage) {
   const ResumePoint& left = stage->resume_point();
   const std::filesystem::path& directory = stage->directory();
   ASSIGN_OR_RETURN(auto reader, CorpusReader::Open(Paths(resolved), resolved.ingest()));
   ASSIGN_OR_RETURN(auto id_hashes, IdHashLog::Resume(directory / "id_hashes", left.files));
   if (stage->resumed()) {
     ASSIGN_OR_RETURN(const std::vector<uint64_t> hashes, id_hashes.Read());
-    const auto keep_going = [&] { return advance(reader->bytes_read(), reader->total_bytes()); };
+    const auto keep_going = [&] { return progress(reader->bytes_read(), reader->total_bytes()); };
     ASSIGN_OR_RETURN(const CorpusPosition position, PositionOf(left, directory));
     const absl::Status resumed = reader->Resume(position, hashes, keep_going);
     if (absl::IsOutOfRange(resumed)) return Unresumable(directory, std::string(resumed.message()));
@@ -188,7 +190,8 @@ absl::StatusOr<IngestRun> IngestRun::Resume(const v1::CorpusSpec& resolved,
                    std::move(id_hashes));
 }
 
-// How much text the input holds, and so how many chunks, shows only at its end.
+// The number of chunks is unknown until the end of the input, because compressed files and markup
+// make the amount of text unpredictable.
 StagePosition IngestRun::PositionAt(int64_t bytes_read) const {
   return {.done = bytes_read,
           .total = reader_->total_bytes(),
@@ -197,21 +200,21 @@ StagePosition IngestRun::PositionAt(int64_t bytes_read) const {
           .chunk = documents_.num_text_bytes() / stage_->chunk_bytes() + 1};
 }
 
-absl::Status IngestRun::CopyDocuments(const StageAdvance& advance) {
+absl::Status IngestRun::CopyDocuments(const ProgressCallback& progress) {
   Document document;
   std::vector<Reject> rejects;
-  RETURN_IF_ERROR(advance(PositionAt(reader_->bytes_read())));
+  RETURN_IF_ERROR(progress(PositionAt(reader_->bytes_read())));
   while (true) {
     ASSIGN_OR_RETURN(const CorpusStep step, reader_->Next(&document, &rejects));
     RETURN_IF_ERROR(rejects_.Write(&rejects));
-    if (step == CorpusStep::kEnd) return advance(PositionAt(reader_->total_bytes()));
+    if (step == CorpusStep::kEnd) return progress(PositionAt(reader_->total_bytes()));
     if (step == CorpusStep::kDocument) {
       RETURN_IF_ERROR(documents_.Add(document.id, document.text, document.domain));
       RETURN_IF_ERROR(SaveIfDue());
     }
     if (step == CorpusStep::kNoneYet ||
-        documents_.num_documents() % kIngestDocumentsPerAdvance == 0) {
-      RETURN_IF_ERROR(advance(PositionAt(reader_->bytes_read())));
+        documents_.num_documents() % kIngestDocumentsPerReport == 0) {
+      RETURN_IF_ERROR(progress(PositionAt(reader_->bytes_read())));
     }
   }
 }
@@ -242,12 +245,12 @@ absl::Status IngestRun::Commit() {
   return stage_->AddText(kIngestSummaryName, FormatJson(summary), 1);
 }
 
-// What was read must be what the key stands for.
+// Checks that the input files are still those for which the key was computed.
 absl::Status CheckUnchanged(const v1::CorpusSpec& resolved, const std::string& key) {
   ASSIGN_OR_RETURN(const std::string now, IngestKey(resolved));
   if (now == key) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "input files changed while they were read; resume the job when they are complete");
+      "input files changed while they were read; resume the job when the corpus is complete");
 }
 
 }  // namespace
@@ -272,9 +275,9 @@ absl::StatusOr<std::string> IngestKey(const v1::CorpusSpec& resolved) {
 }
 
 absl::Status Ingest(const v1::CorpusSpec& resolved, const std::string& key,
-                    const StageAdvance& advance, StageWriter* stage) {
-  ASSIGN_OR_RETURN(IngestRun run, IngestRun::Resume(resolved, advance, stage));
-  RETURN_IF_ERROR(run.CopyDocuments(advance));
+                    const ProgressCallback& progress, StageWriter* stage) {
+  ASSIGN_OR_RETURN(IngestRun run, IngestRun::Resume(resolved, progress, stage));
+  RETURN_IF_ERROR(run.CopyDocuments(progress));
   RETURN_IF_ERROR(CheckUnchanged(resolved, key));
   return run.Commit();
 }

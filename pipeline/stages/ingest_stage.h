@@ -1,8 +1,7 @@
-// ingest: records of the input files become numbered documents.
+// The stage ingest: turns the records of the input files into numbered documents.
 //
-// Output: the document store (document_store.h); rejects.jsonl, one line
-// {"file", "offset", "reason"} (and "detail", where a file is
-// damaged) a rejected record; ingest.json, the counts.
+// Output: the document store (document_store.h); rejects.jsonl, with one line {"file", "offset",
+// "reason"} (and "detail" for a damaged file) per rejected record; ingest.json, the counts.
 #ifndef BRAID_PIPELINE_STAGES_INGEST_STAGE_H_
 #define BRAID_PIPELINE_STAGES_INGEST_STAGE_H_
 
@@ -14,28 +13,30 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/pipeline.pb.h"
-#include "pipeline/store/stage_advance.h"
+#include "pipeline/store/progress_callback.h"
 #include "pipeline/store/stage_store.h"
 
 namespace braid {
 
+// The content of ingest.json.
 struct IngestSummary {
   int64_t num_records = 0;    // records read
-  int64_t num_rejected = 0;   // of them, gave no document
-  int64_t num_documents = 0;  // after splitting long ones
+  int64_t num_rejected = 0;   // records that gave no document
+  int64_t num_documents = 0;  // documents, after splitting long records
   int64_t num_text_bytes = 0;
   std::map<std::string, int64_t> rejects;  // by reason
 };
 
-// Of names, sizes and modification times of all input files and of the ingest
-// settings. Errors: those of CorpusReader::Open.
+// Returns the key of the output: a hash of the names, sizes and modification times of all input
+// files and of the ingest settings. Errors: those of CorpusReader::Open.
 absl::StatusOr<std::string> IngestKey(const v1::CorpusSpec& resolved);
 
-// Units: bytes of input. Errors: those of CorpusReader; FAILED_PRECONDITION when
-// an input file changes meanwhile.
+// Runs the stage. Units of `progress`: bytes of input. Errors: those of CorpusReader;
+// FAILED_PRECONDITION when an input file changes while it is read; CANCELLED.
 absl::Status Ingest(const v1::CorpusSpec& resolved, const std::string& key,
-                    const StageAdvance& advance, StageWriter* stage);
+                    const ProgressCallback& progress, StageWriter* stage);
 
+// Reads ingest.json of the stage output in `directory`.
 absl::StatusOr<IngestSummary> ReadIngestSummary(const std::filesystem::path& directory);
 
 }  // namespace braid

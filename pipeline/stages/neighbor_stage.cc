@@ -28,8 +28,8 @@ constexpr char kScoresName[] = "scores.npy";
 
 static_assert(kNoNeighbor == NeighborLists::kPadding);
 
-// What a resume point of the stage names besides the two result files. Scratch: none of
-// it is in the output.
+// Scratch files that a resume point refers to besides the two result files. They are not part of
+// the output.
 constexpr char kSearchStep[] = "search";
 constexpr char kCentroidsName[] = "centroids.npy";
 constexpr char kListsName[] = "lists.npy";
@@ -96,8 +96,8 @@ absl::StatusOr<NeighborPlan> ReadPlan(int32_t k, const StageWriter& stage) {
   return plan;
 }
 
-// The servers that search, if any: their shards are named after the vectors, so that the next
-// attempt finds them again and nobody else's are touched.
+// Connects to the search servers, if any. Shards are named after the key and the checksum of the
+// vectors, so that the next attempt finds its shards again and never uses those of another job.
 absl::StatusOr<std::unique_ptr<ShardedCorpus>> MakeShards(
     const std::filesystem::path& embed_directory, const v1::NeighborConfig& config) {
   if (config.addresses().empty()) return nullptr;
@@ -110,16 +110,16 @@ absl::StatusOr<std::unique_ptr<ShardedCorpus>> MakeShards(
       absl::StrCat("embed-", manifest.key.substr(0, 16), "-", Crc32cToHex(crc32c)), options);
 }
 
-// Trains and plans, or reads what an earlier attempt planned.
+// Trains the index and plans the search, or loads the plan of an earlier attempt.
 absl::StatusOr<NeighborGraphSearch> PrepareSearch(const NpyArray<float>& embeddings,
                                                   const v1::CorpusSpec& resolved,
-                                                  const StageAdvance& advance,
+                                                  const ProgressCallback& progress,
                                                   RemoteNeighbors* remote, StageWriter* stage) {
   const int64_t n = embeddings.num_rows();
   const DocumentVectors vectors{embeddings.values(), n,
                                 static_cast<int32_t>(embeddings.row_size())};
   const v1::NeighborConfig& config = resolved.neighbors();
-  const StopCheck check = [&] { return advance(stage->resume_point().position, n); };
+  const StopCheck check = [&] { return progress(stage->resume_point().position, n); };
   if (stage->resume_point().step == kSearchStep) {
     ASSIGN_OR_RETURN(const NeighborSettings settings,
                      NeighborSettings::Resolve(config, n, vectors.d));
@@ -132,18 +132,19 @@ absl::StatusOr<NeighborGraphSearch> PrepareSearch(const NpyArray<float>& embeddi
   return search;
 }
 
-// A block for each thread at least, unless the stage is asked for small chunks.
+// Returns the number of documents per chunk: at least one block per thread, unless the store is
+// configured for small chunks.
 int64_t ChunkDocuments(const NeighborGraphSearch& search, const NpyArray<float>& embeddings,
                        const StageWriter& stage) {
-  constexpr int64_t kLeast = 64;
+  constexpr int64_t kMinDocuments = 64;
   if (stage.chunk_bytes() >= StageOptions().chunk_bytes) return search.chunk_documents();
   const auto row_bytes = static_cast<int64_t>(embeddings.row_size() * sizeof(float));
-  return std::max(kLeast, stage.chunk_bytes() / row_bytes);
+  return std::max(kMinDocuments, stage.chunk_bytes() / row_bytes);
 }
 
 absl::Status SearchInChunks(const NeighborGraphSearch& search, int64_t n, int64_t chunk,
-                            const StageAdvance& advance, StageWriter* stage) {
-  // A point of an attempt that had not planned yet says nothing about the search.
+                            const ProgressCallback& progress, StageWriter* stage) {
+  // A resume point from before the search was planned has no position of the search.
   const ResumePoint left =
       stage->resume_point().step == kSearchStep ? stage->resume_point() : ResumePoint{};
   const std::filesystem::path& home = stage->directory();
@@ -161,7 +162,7 @@ absl::Status SearchInChunks(const NeighborGraphSearch& search, int64_t n, int64_
                                     .total = n,
                                     .chunk = begin / chunk + 1,
                                     .num_chunks = (n + chunk - 1) / chunk};
-    RETURN_IF_ERROR(search.Find(begin, {ids, scores}, [&] { return advance(position); }));
+    RETURN_IF_ERROR(search.Find(begin, {ids, scores}, [&] { return progress(position); }));
     RETURN_IF_ERROR(id_file.AppendRows(ids));
     RETURN_IF_ERROR(score_file.AppendRows(scores));
     begin = end;
@@ -183,8 +184,9 @@ absl::Status CheckGraph(const StoredNeighbors& graph, const std::filesystem::pat
                           graph.ids.num_rows() == graph.scores.num_rows() &&
                           graph.ids.row_size() == graph.k && graph.scores.row_size() == graph.k;
   if (same_shape) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(
-      directory.string(), ": neighbors.npy and scores.npy are not [n, ", graph.k, "]"));
+  return absl::DataLossError(absl::StrCat(directory.string(),
+                                          ": expected neighbors.npy and scores.npy of shape [n, ",
+                                          graph.k, "]; remove the directory and resume the job"));
 }
 
 }  // namespace
@@ -204,17 +206,17 @@ std::string NeighborKey(const v1::CorpusSpec& resolved, const std::string& embed
 }
 
 absl::Status FindNeighbors(const std::filesystem::path& embed_directory,
-                           const v1::CorpusSpec& resolved, const StageAdvance& advance,
+                           const v1::CorpusSpec& resolved, const ProgressCallback& progress,
                            StageWriter* stage) {
   ASSIGN_OR_RETURN(const auto embeddings, NpyArray<float>::Open(embed_directory / kEmbeddingsName));
   const int64_t n = embeddings.num_rows();
-  RETURN_IF_ERROR(advance(stage->resume_point().position, n));
+  RETURN_IF_ERROR(progress(stage->resume_point().position, n));
   ASSIGN_OR_RETURN(const std::unique_ptr<ShardedCorpus> shards,
                    MakeShards(embed_directory, resolved.neighbors()));
   ASSIGN_OR_RETURN(const NeighborGraphSearch search,
-                   PrepareSearch(embeddings, resolved, advance, shards.get(), stage));
+                   PrepareSearch(embeddings, resolved, progress, shards.get(), stage));
   RETURN_IF_ERROR(
-      SearchInChunks(search, n, ChunkDocuments(search, embeddings, *stage), advance, stage));
+      SearchInChunks(search, n, ChunkDocuments(search, embeddings, *stage), progress, stage));
   ASSIGN_OR_RETURN(const auto ids, NpyArray<uint32_t>::Open(stage->directory() / kIdsName));
   ASSIGN_OR_RETURN(const auto scores, NpyArray<float>::Open(stage->directory() / kScoresName));
   const nlohmann::json summary = {{"k", search.k()},

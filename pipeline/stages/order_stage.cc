@@ -39,19 +39,19 @@ Split SplitDocuments(const DocumentStore& documents, std::span<const uint8_t> ke
   return split;
 }
 
-// Takes what nearly repeats a held-out document out of the training documents:
-// the held-out side stays what it is for every order and threshold, so that runs
-// are evaluated on the same text.
-absl::Status SetOverlapsAside(const DocumentStore& documents, const StoredNeighbors& neighbors,
-                              const v1::DeduplicateConfig& config, const StageAdvance& advance,
-                              Split* split) {
+// Removes the documents that nearly repeat a held-out one from the training documents. The held-out
+// documents are never changed, so that runs with different orders and thresholds are evaluated on
+// the same text.
+absl::Status RemoveOverlaps(const DocumentStore& documents, const StoredNeighbors& neighbors,
+                            const v1::DeduplicateConfig& config, const ProgressCallback& progress,
+                            Split* split) {
   if (config.disabled()) return absl::OkStatus();
   HeldoutOverlapOptions options;
   options.min_jaccard = config.min_jaccard();
   options.max_cosine = config.max_heldout_cosine();
   ASSIGN_OR_RETURN(split->overlaps,
                    FindHeldoutOverlaps(documents, neighbors.lists(), split->training,
-                                       split->heldout, options, advance));
+                                       split->heldout, options, progress));
   std::erase_if(split->training, [&](uint32_t document) {
     return std::ranges::binary_search(split->overlaps, document, {}, &HeldoutOverlap::document);
   });
@@ -60,9 +60,9 @@ absl::Status SetOverlapsAside(const DocumentStore& documents, const StoredNeighb
 
 absl::Status NothingToTrainOn(int64_t num_documents, const Split& split) {
   return absl::FailedPreconditionError(
-      absl::StrCat("no document is left to train on: of ", num_documents, " documents ",
+      absl::StrCat("no training document remains: of ", num_documents, " documents, ",
                    split.heldout.size(), " are held out, ", split.overlaps.size(),
-                   " nearly repeat a held-out one and the others are duplicates; lower "
+                   " nearly repeat a held-out one, and the others are duplicates; lower "
                    "pack.heldout_fraction or add documents"));
 }
 
@@ -112,8 +112,9 @@ absl::StatusOr<std::vector<HeldoutOverlap>> ReadOverlaps(const std::filesystem::
   if (pairs.row_size() != 2 || similarities.row_size() != 2 ||
       pairs.num_rows() != similarities.num_rows()) {
     return absl::DataLossError(absl::StrCat(directory.string(),
-                                            ": heldout_overlaps.npy and "
-                                            "heldout_overlap_similarities.npy are not [m, 2]"));
+                                            ": expected heldout_overlaps.npy and "
+                                            "heldout_overlap_similarities.npy of shape [m, 2]; "
+                                            "remove the directory and resume the job"));
   }
   std::vector<HeldoutOverlap> overlaps;
   for (int64_t i = 0; i < pairs.num_rows(); ++i) {
@@ -123,11 +124,10 @@ absl::StatusOr<std::vector<HeldoutOverlap>> ReadOverlaps(const std::filesystem::
   return overlaps;
 }
 
-// The part of each document; kNoPartition for those that do not train.
-absl::StatusOr<std::vector<uint32_t>> PartsOf(const std::filesystem::path& embed_directory,
-                                              std::span<const uint32_t> training,
-                                              int64_t num_partitions, uint64_t seed,
-                                              const StopCheck& check) {
+// Returns the part of each training document, and kNoPartition for the others.
+absl::StatusOr<std::vector<uint32_t>> PartitionTraining(
+    const std::filesystem::path& embed_directory, std::span<const uint32_t> training,
+    int64_t num_partitions, uint64_t seed, const StopCheck& check) {
   ASSIGN_OR_RETURN(const auto embeddings,
                    NpyArray<float>::Open(embed_directory / "embeddings.npy"));
   const DocumentVectors vectors{embeddings.values(), embeddings.num_rows(),
@@ -139,7 +139,7 @@ absl::StatusOr<std::vector<uint32_t>> PartsOf(const std::filesystem::path& embed
   return parts;
 }
 
-// The training documents in the order asked for, by their own numbers.
+// Returns the training documents, by their original numbers, in the order that the spec requests.
 absl::StatusOr<DocumentOrder> OrderDocuments(const StoredNeighbors& neighbors,
                                              std::span<const uint32_t> training,
                                              const std::filesystem::path& embed_directory,
@@ -156,8 +156,9 @@ absl::StatusOr<DocumentOrder> OrderDocuments(const StoredNeighbors& neighbors,
         RestrictNeighbors(neighbors.lists(), neighbors.num_documents(), training);
     return OriginalNumbers(SimilarityOrder(graph.view(), n, RetrievalThreads()), training);
   }
-  ASSIGN_OR_RETURN(const std::vector<uint32_t> parts,
-                   PartsOf(embed_directory, training, num_partitions, resolved.seed(), check));
+  ASSIGN_OR_RETURN(
+      const std::vector<uint32_t> parts,
+      PartitionTraining(embed_directory, training, num_partitions, resolved.seed(), check));
   return PartitionedOrder(neighbors.lists(), neighbors.num_documents(), parts, num_partitions,
                           RetrievalThreads());
 }
@@ -182,18 +183,18 @@ std::string OrderKey(const v1::CorpusSpec& resolved, const std::string& deduplic
 
 absl::Status Order(const DocumentStore& documents, const StoredNeighbors& neighbors,
                    std::span<const uint8_t> keep, const std::filesystem::path& embed_directory,
-                   const v1::CorpusSpec& resolved, const StageAdvance& advance,
+                   const v1::CorpusSpec& resolved, const ProgressCallback& progress,
                    StageWriter* stage) {
   const v1::DeduplicateConfig& config = resolved.deduplicate();
   Split split = SplitDocuments(documents, keep, resolved);
-  RETURN_IF_ERROR(SetOverlapsAside(documents, neighbors, config, advance, &split));
+  RETURN_IF_ERROR(RemoveOverlaps(documents, neighbors, config, progress, &split));
   const auto num_training = static_cast<int64_t>(split.training.size());
   if (num_training == 0) return NothingToTrainOn(documents.size(), split);
-  RETURN_IF_ERROR(advance(0, num_training));
+  RETURN_IF_ERROR(progress(0, num_training));
   ASSIGN_OR_RETURN(const DocumentOrder order,
                    OrderDocuments(neighbors, split.training, embed_directory, resolved,
-                                  [&] { return advance(0, num_training); }));
-  RETURN_IF_ERROR(advance(num_training, num_training));
+                                  [&] { return progress(0, num_training); }));
+  RETURN_IF_ERROR(progress(num_training, num_training));
   RETURN_IF_ERROR(stage->AddArray<uint32_t>("order.npy", order.order));
   RETURN_IF_ERROR(stage->AddArray<uint32_t>("path_starts.npy", order.path_starts));
   RETURN_IF_ERROR(stage->AddArray<uint32_t>("heldout.npy", split.heldout));

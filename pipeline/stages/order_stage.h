@@ -1,17 +1,16 @@
-// order: the held-out split, and the order of the documents that train.
+// The stage order: makes the held-out split and orders the training documents.
 //
-// Duplicates are gone and held-out documents are set aside first, so the
-// similarity walk runs on the neighbour graph of training documents alone.
-// Documents that nearly repeat a held-out one (heldout_overlap.h) are on neither
-// side, unless deduplicate.disabled.
+// Duplicates and held-out documents are removed first, so the similarity walk sees the neighbor
+// graph of the training documents alone. Documents that nearly repeat a held-out one
+// (heldout_overlap.h) are on neither side of the split, unless deduplicate.disabled is set.
 //
-// Output (document numbers are those of ingest): order.npy uint32, training
-// documents in order; path_starts.npy uint32, positions in it at which the walk
-// began anew; heldout.npy uint32, held-out documents, ascending. What is on
-// neither side: heldout_overlaps.npy uint32 [m, 2], columns document, held-out
-// document, ascending; heldout_overlap_similarities.npy float32 [m, 2], columns
-// cosine (0: not in each other's neighbour lists), jaccard; heldout_overlaps.json:
-// counts, also by domain, and examples with ids.
+// Output (documents are numbered as by ingest):
+//   order.npy uint32              training documents in order
+//   path_starts.npy uint32        positions in order.npy at which the walk restarted
+//   heldout.npy uint32            held-out documents, ascending
+//   heldout_overlaps.npy [m, 2] uint32   document, held-out document; ascending
+//   heldout_overlap_similarities.npy [m, 2] float32   cosine (0: not adjacent), Jaccard similarity
+//   heldout_overlaps.json         counts, also by domain, and examples with ids
 #ifndef BRAID_PIPELINE_STAGES_ORDER_STAGE_H_
 #define BRAID_PIPELINE_STAGES_ORDER_STAGE_H_
 
@@ -28,21 +27,23 @@
 #include "pipeline/ordering/similarity_order.h"
 #include "pipeline/stages/neighbor_stage.h"
 #include "pipeline/store/document_store.h"
-#include "pipeline/store/stage_advance.h"
+#include "pipeline/store/progress_callback.h"
 #include "pipeline/store/stage_store.h"
 
 namespace braid {
 
+// Returns the key of the output.
 std::string OrderKey(const v1::CorpusSpec& resolved, const std::string& deduplicate_key);
 
-// `keep` [n]: output of deduplicate; embed_directory: output of embed, read only when
-// order_partitions asks for parts. Units: documents.
-// Errors: FAILED_PRECONDITION when no document is left to train on; CANCELLED.
+// Runs the stage. `keep` [n] is the output of the stage deduplicate; `embed_directory`, the output
+// of the stage embed, is read only when the graph is ordered in several parts. Units of `progress`:
+// documents. Errors: FAILED_PRECONDITION when no training document remains; CANCELLED.
 absl::Status Order(const DocumentStore& documents, const StoredNeighbors& neighbors,
                    std::span<const uint8_t> keep, const std::filesystem::path& embed_directory,
-                   const v1::CorpusSpec& resolved, const StageAdvance& advance, StageWriter* stage);
+                   const v1::CorpusSpec& resolved, const ProgressCallback& progress,
+                   StageWriter* stage);
 
-// The stored order, in memory: 4 bytes a document.
+// The stored order, read into memory: 4 bytes per document.
 struct StoredOrder {
   DocumentOrder training;
   std::vector<uint32_t> heldout;

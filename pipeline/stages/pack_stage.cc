@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "formats/indexed_dataset.h"
 #include "formats/npy.h"
+#include "formats/packed_dataset.h"
 #include "formats/tokenizer.h"
 #include "pipeline/corpus/corpus_spec.h"
 #include "pipeline/ordering/instance_layout.h"
@@ -20,7 +21,6 @@
 #include "pipeline/stages/document_domains.h"
 #include "pipeline/stages/domain_summary.h"
 #include "pipeline/stages/provenance.h"
-#include "pipeline/store/json_file.h"
 #include "pipeline/store/resume_point.h"
 #include "pipeline/store/stage_key.h"
 
@@ -28,34 +28,36 @@ namespace braid {
 namespace {
 
 constexpr int32_t kPackFormatVersion = 3;
-constexpr int64_t kInstancesPerAdvance = 256;
-constexpr size_t kPackDocumentsPerAdvance = 1024;
-constexpr int64_t kTextBytesPerToken = 4;  // about
+constexpr int64_t kInstancesPerReport = 256;
+constexpr size_t kPackDocumentsPerReport = 1024;
+constexpr int64_t kTextBytesPerToken = 4;  // approximately
 constexpr char kHeldoutStep[] = "heldout";
 constexpr int64_t kMinHeldoutTokens = 2;  // one input and one target
 
+// The instances as they are stored.
 struct PackedInstances {
-  std::vector<ProvenanceSpan> spans;  // as stored
+  std::vector<ProvenanceSpan> spans;  // sorted by (instance, instance_offset)
   int64_t num_instances = 0;
   int64_t num_tokens = 0;
 };
 
+// Writes the indexed datasets: the shuffled training instances and the held-out windows.
 class DatasetPacker {
  public:
   DatasetPacker(const PackInputs& inputs, const v1::CorpusSpec& resolved,
                 const DocumentDomains& domains, const IndexedDataset& tokens,
-                const Tokenizer& tokenizer, const StageAdvance& advance, StageWriter* stage)
+                const Tokenizer& tokenizer, const ProgressCallback& progress, StageWriter* stage)
       : inputs_(inputs),
         resolved_(resolved),
         domains_(domains),
         tokens_(tokens),
         tokenizer_(tokenizer),
-        advance_(advance),
+        progress_(progress),
         stage_(stage) {}
 
-  // Writes instances.bin/.idx.
+  // Writes instances.bin/.idx, unless an earlier attempt did.
   absl::StatusOr<PackedInstances> PackInstances();
-  // Writes heldout/; returns the domains that have windows, sorted.
+  // Writes heldout/ and returns the domains that have windows, sorted.
   absl::StatusOr<std::vector<std::string>> PackHeldout();
 
  private:
@@ -73,7 +75,7 @@ class DatasetPacker {
   const DocumentDomains& domains_;
   const IndexedDataset& tokens_;
   const Tokenizer& tokenizer_;
-  const StageAdvance& advance_;
+  const ProgressCallback& progress_;
   StageWriter* const stage_;
 };
 
@@ -89,8 +91,8 @@ absl::StatusOr<InstanceLayout> DatasetPacker::LayOut() const {
   const int64_t needed = int64_t{resolved_.pack().sequence_length()} + 1;
   if (got >= needed) return layout;
   return absl::FailedPreconditionError(absl::StrCat(
-      "pack.sequence_length ", resolved_.pack().sequence_length(),
-      " is longer than the whole corpus: got ", got, " training tokens, needed ", needed,
+      "pack.sequence_length ", resolved_.pack().sequence_length(), " exceeds the corpus: got ", got,
+      " training tokens, expected at least ", needed,
       " for one instance; lower pack.sequence_length to at most ", got - 1, " or add documents"));
 }
 
@@ -107,7 +109,7 @@ absl::StatusOr<PackedInstances> DatasetPacker::PackInstances() {
   return packed;
 }
 
-// The tokens of a span; the last token of a document is EOS.
+// Appends the tokens of a span. EOS, which is not stored with the document, is its last token.
 void DatasetPacker::AppendTokens(const ProvenanceSpan& span, std::vector<int32_t>* instance) const {
   const int64_t own = tokens_.sequence_length(span.document) - span.document_offset;
   tokens_.AppendRange(span.document, span.document_offset, std::min<int64_t>(span.length, own),
@@ -123,8 +125,8 @@ absl::Status DatasetPacker::StoreInstances(const PackedInstances& packed) {
                                        &ProvenanceSpan::instance);
   std::vector<int32_t> tokens;
   for (int64_t i = left.position; i < packed.num_instances; ++i) {
-    if (i % kInstancesPerAdvance == 0) {
-      RETURN_IF_ERROR(advance_(i * num_documents() / packed.num_instances, num_documents()));
+    if (i % kInstancesPerReport == 0) {
+      RETURN_IF_ERROR(progress_(i * num_documents() / packed.num_instances, num_documents()));
     }
     tokens.clear();
     for (; span != packed.spans.end() && span->instance == i; ++span) AppendTokens(*span, &tokens);
@@ -141,7 +143,8 @@ absl::Status DatasetPacker::StoreInstances(const PackedInstances& packed) {
   return stage_->SaveResumePoint({.step = kHeldoutStep});
 }
 
-// Number of tokens written; a remainder without a target is left out.
+// Writes the held-out windows of a domain and returns the number of tokens written. A last window
+// that is too short to have a target is omitted, and so are the files of a domain without windows.
 absl::StatusOr<int64_t> DatasetPacker::PackDomain(std::span<const uint32_t> documents,
                                                   const std::string& name) {
   ASSIGN_OR_RETURN(const auto writer,
@@ -157,8 +160,8 @@ absl::StatusOr<int64_t> DatasetPacker::PackDomain(std::span<const uint32_t> docu
                 });
   std::vector<int32_t> tokens;
   for (size_t i = 0; i < documents.size(); ++i) {
-    if (i % kPackDocumentsPerAdvance == 0)
-      RETURN_IF_ERROR(advance_(num_documents(), num_documents()));
+    if (i % kPackDocumentsPerReport == 0)
+      RETURN_IF_ERROR(progress_(num_documents(), num_documents()));
     tokens_.ReadInto(documents[i], &tokens);
     RETURN_IF_ERROR(packer.Add(documents[i], tokens));
   }
@@ -211,8 +214,8 @@ absl::Status StoreProvenance(const DocumentStore& documents, std::span<const Pro
 
 absl::Status StoreOrderingReport(const PackInputs& inputs, const v1::CorpusSpec& resolved,
                                  const DocumentVectors& embeddings, const DocumentDomains& domains,
-                                 std::span<const ProvenanceSpan> spans, const StageAdvance& advance,
-                                 StageWriter* stage) {
+                                 std::span<const ProvenanceSpan> spans,
+                                 const ProgressCallback& progress, StageWriter* stage) {
   const OrderingReportInput input = {
       .order_name = v1::OrderMode_Name(resolved.order()),
       .order = inputs.order.training,
@@ -227,24 +230,24 @@ absl::Status StoreOrderingReport(const PackInputs& inputs, const v1::CorpusSpec&
   };
   const auto n = static_cast<int64_t>(inputs.order.training.order.size());
   ASSIGN_OR_RETURN(const OrderingReport report,
-                   MeasureOrdering(input, [&] { return advance(n, n); }));
+                   MeasureOrdering(input, [&] { return progress(n, n); }));
   return stage->AddText("ordering_report.json", ToJson(report), 1);
 }
 
 absl::StatusOr<DocumentDomains> FindDomains(const PackInputs& inputs,
                                             const v1::CorpusSpec& resolved,
                                             const DocumentVectors& embeddings,
-                                            const StageAdvance& advance) {
+                                            const ProgressCallback& progress) {
   const int32_t num_clusters = resolved.pack().domain_clusters();
   if (num_clusters == 0) return RecordedDomains(inputs.documents);
   const std::vector<uint32_t>& training = inputs.order.training.order;
   return ClusterDomains(embeddings, training, num_clusters, resolved.seed(),
-                        [&] { return advance(0, static_cast<int64_t>(training.size())); });
+                        [&] { return progress(0, static_cast<int64_t>(training.size())); });
 }
 
 absl::Status StoreDomains(const PackInputs& inputs, const v1::CorpusSpec& resolved,
                           const DocumentVectors& embeddings, const DocumentDomains& domains,
-                          const IndexedDataset& tokens, const StageAdvance& advance,
+                          const IndexedDataset& tokens, const ProgressCallback& progress,
                           StageWriter* stage) {
   const std::vector<uint32_t>& training = inputs.order.training.order;
   const auto n = static_cast<int64_t>(training.size());
@@ -256,7 +259,7 @@ absl::Status StoreDomains(const PackInputs& inputs, const v1::CorpusSpec& resolv
       .num_tokens = [&](uint32_t document) { return tokens.sequence_length(document) + 1; },
       .id = [&](uint32_t document) { return inputs.documents.id(document); },
   };
-  ASSIGN_OR_RETURN(const auto summaries, SummarizeDomains(packed, [&] { return advance(n, n); }));
+  ASSIGN_OR_RETURN(const auto summaries, SummarizeDomains(packed, [&] { return progress(n, n); }));
   RETURN_IF_ERROR(stage->AddText(kDomainSummariesName, DomainSummariesJson(summaries),
                                  static_cast<int64_t>(summaries.size())));
   if (resolved.pack().domain_clusters() == 0) return absl::OkStatus();
@@ -267,22 +270,24 @@ absl::Status DescribeDataset(const PackInputs& inputs, const v1::CorpusSpec& res
                              const std::string& key, const Tokenizer& tokenizer,
                              const PackedInstances& packed,
                              const std::vector<std::string>& heldout_domains, StageWriter* stage) {
-  const nlohmann::json dataset = {
-      {"name", resolved.name()},
-      {"key", key},
-      {"order", v1::OrderMode_Name(resolved.order())},
-      {"sequence_length", resolved.pack().sequence_length()},
-      {"vocab_size", tokenizer.vocab_size()},
-      {"eos_id", tokenizer.eos_id()},
-      {"num_instances", packed.num_instances},
-      {"num_tokens", packed.num_tokens},
-      {"num_documents", inputs.order.training.order.size()},
-      {"num_heldout_documents", inputs.order.heldout.size()},
-      {"domains", heldout_domains},
-      {"domain_clusters", resolved.pack().domain_clusters()},
-      {"seed", resolved.seed()},
+  const DatasetInfo info = {
+      .name = resolved.name(),
+      .key = key,
+      .order = v1::OrderMode_Name(resolved.order()),
+      .sequence_length = resolved.pack().sequence_length(),
+      .vocab_size = tokenizer.vocab_size(),
+      .eos_id = tokenizer.eos_id(),
+      .num_instances = packed.num_instances,
+      .num_tokens = packed.num_tokens,
+      .num_documents = static_cast<int64_t>(inputs.order.training.order.size()),
+      .num_heldout_documents = static_cast<int64_t>(inputs.order.heldout.size()),
+      .domains = heldout_domains,
+      .domain_clusters = resolved.pack().domain_clusters(),
+      .seed = resolved.seed(),
   };
-  return stage->AddText("dataset.json", FormatJson(dataset), 1);
+  ASSIGN_OR_RETURN(const FileSummary summary, WriteDatasetInfo(stage->directory(), info));
+  stage->Add(summary, 1);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -300,7 +305,7 @@ std::string PackKey(const v1::CorpusSpec& resolved, const std::string& tokenize_
 }
 
 absl::Status Pack(const PackInputs& inputs, const v1::CorpusSpec& resolved, const std::string& key,
-                  const StageAdvance& advance, StageWriter* stage) {
+                  const ProgressCallback& progress, StageWriter* stage) {
   ASSIGN_OR_RETURN(const auto tokenizer,
                    Tokenizer::Load(inputs.tokenize_directory / "tokenizer.model"));
   ASSIGN_OR_RETURN(const IndexedDataset tokens,
@@ -310,15 +315,15 @@ absl::Status Pack(const PackInputs& inputs, const v1::CorpusSpec& resolved, cons
   const DocumentVectors embeddings{vectors.values(), vectors.num_rows(),
                                    static_cast<int32_t>(vectors.row_size())};
   ASSIGN_OR_RETURN(const DocumentDomains domains,
-                   FindDomains(inputs, resolved, embeddings, advance));
-  DatasetPacker packer(inputs, resolved, domains, tokens, *tokenizer, advance, stage);
+                   FindDomains(inputs, resolved, embeddings, progress));
+  DatasetPacker packer(inputs, resolved, domains, tokens, *tokenizer, progress, stage);
   ASSIGN_OR_RETURN(const PackedInstances packed, packer.PackInstances());
   ASSIGN_OR_RETURN(const std::vector<std::string> heldout_domains, packer.PackHeldout());
   RETURN_IF_ERROR(CopyTokenizer(inputs.tokenize_directory, stage));
   RETURN_IF_ERROR(StoreProvenance(inputs.documents, packed.spans, stage));
   RETURN_IF_ERROR(
-      StoreOrderingReport(inputs, resolved, embeddings, domains, packed.spans, advance, stage));
-  RETURN_IF_ERROR(StoreDomains(inputs, resolved, embeddings, domains, tokens, advance, stage));
+      StoreOrderingReport(inputs, resolved, embeddings, domains, packed.spans, progress, stage));
+  RETURN_IF_ERROR(StoreDomains(inputs, resolved, embeddings, domains, tokens, progress, stage));
   return DescribeDataset(inputs, resolved, key, *tokenizer, packed, heldout_domains, stage);
 }
 

@@ -1,9 +1,9 @@
-// pack: the dataset directory that the trainer reads; docs/formats/dataset.md is
-// its reference.
+// The stage pack: writes the packed dataset directory that the trainer reads, which
+// docs/formats/dataset.md describes.
 //
-// Output: instances.bin/.idx, heldout/<domain>.bin/.idx, tokenizer.model,
-// dataset.json, domain_summaries.json, ordering_report.json, provenance/; document_domains.npy with
-// pack.domain_clusters.
+// Output: instances.bin/.idx, heldout/<domain>.bin/.idx, tokenizer.model, dataset.json
+// (formats/packed_dataset.h), domain_summaries.json, ordering_report.json, provenance/, and
+// document_domains.npy if pack.domain_clusters is set.
 #ifndef BRAID_PIPELINE_STAGES_PACK_STAGE_H_
 #define BRAID_PIPELINE_STAGES_PACK_STAGE_H_
 
@@ -17,14 +17,16 @@
 #include "pipeline/stages/neighbor_stage.h"
 #include "pipeline/stages/order_stage.h"
 #include "pipeline/store/document_store.h"
-#include "pipeline/store/stage_advance.h"
+#include "pipeline/store/progress_callback.h"
 #include "pipeline/store/stage_store.h"
 
 namespace braid {
 
+// Returns the key of the output.
 std::string PackKey(const v1::CorpusSpec& resolved, const std::string& tokenize_key,
                     const std::string& order_key);
 
+// The outputs of the earlier stages.
 struct PackInputs {
   const DocumentStore& documents;
   const StoredNeighbors& neighbors;
@@ -33,11 +35,11 @@ struct PackInputs {
   std::filesystem::path embed_directory;
 };
 
-// `key`: of this output, recorded in dataset.json. Units: training documents.
-// Errors: FAILED_PRECONDITION when the training documents do not fill one
-// instance or are fewer than pack.domain_clusters; CANCELLED.
+// Runs the stage; records `key`, that of the output, in dataset.json. Units of `progress`: training
+// documents. Errors: FAILED_PRECONDITION when the training documents do not fill one instance or
+// are fewer than pack.domain_clusters; CANCELLED.
 absl::Status Pack(const PackInputs& inputs, const v1::CorpusSpec& resolved, const std::string& key,
-                  const StageAdvance& advance, StageWriter* stage);
+                  const ProgressCallback& progress, StageWriter* stage);
 
 }  // namespace braid
 

@@ -31,7 +31,7 @@ std::vector<ProvenanceSpan> ByInstance(std::span<const ProvenanceSpan> spans) {
   return sorted;
 }
 
-// Rows of `spans` sorted by (document, document_offset).
+// Returns the rows of `spans` sorted by (document, document_offset).
 std::vector<int64_t> RowsByDocument(std::span<const ProvenanceSpan> spans) {
   std::vector<int64_t> rows(spans.size());
   std::iota(rows.begin(), rows.end(), int64_t{0});
@@ -69,8 +69,9 @@ absl::StatusOr<FileSummary> WriteSpans(const std::filesystem::path& path,
   return writer.Commit();
 }
 
-// One id a line, for people and grep; readers go by the offsets, which are of
-// the first byte of each id and of the end of the file.
+// Writes one id per line, so that the file can be read and searched as text. Readers use the
+// offsets, those of the first byte of each id and of the end of the file, because an id may contain
+// a newline.
 absl::StatusOr<FileSummary> WriteIds(const std::filesystem::path& path,
                                      std::span<const std::string> ids,
                                      std::vector<int64_t>* offsets) {
@@ -84,7 +85,7 @@ absl::StatusOr<FileSummary> WriteIds(const std::filesystem::path& path,
   return file->Commit();
 }
 
-// The first row in [0, n) for which less(row) is false.
+// Returns the first row in [0, n) for which less(row) is false, or n.
 template <class Less>
 int64_t LowerBound(int64_t n, const Less& less) {
   int64_t begin = 0;
@@ -103,8 +104,9 @@ int64_t LowerBound(int64_t n, const Less& less) {
 absl::Status CheckCount(const std::filesystem::path& path, std::string what, int64_t got,
                         int64_t expected) {
   if (got == expected) return absl::OkStatus();
-  return CorruptFile(path, {std::move(what), 0, std::to_string(got), std::to_string(expected),
-                            "The files of this directory are not from one dataset; pack it again"});
+  return CorruptFile(
+      path, {std::move(what), 0, std::to_string(got), std::to_string(expected),
+             "The files of this directory are not from one dataset; pack the corpus again"});
 }
 
 absl::Status CheckRange(const std::filesystem::path& path, std::string what, int64_t row,
@@ -112,7 +114,7 @@ absl::Status CheckRange(const std::filesystem::path& path, std::string what, int
   if (got >= 0 && got <= max) return absl::OkStatus();
   what.append(" in row ").append(std::to_string(row));
   return CorruptFile(path, {std::move(what), 0, std::to_string(got), "0 to " + std::to_string(max),
-                            "Pack the dataset again"});
+                            "Pack the corpus again"});
 }
 
 }  // namespace

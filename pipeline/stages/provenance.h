@@ -1,5 +1,5 @@
-// Which document and which of its tokens are in which training instance, on
-// disk and both ways. The format is described in docs/formats/provenance.md.
+// Provenance tables: which tokens of which document are in which training instance, stored for
+// lookup in both directions. docs/formats/provenance.md describes the format.
 #ifndef BRAID_PIPELINE_STAGES_PROVENANCE_H_
 #define BRAID_PIPELINE_STAGES_PROVENANCE_H_
 
@@ -20,41 +20,38 @@
 
 namespace braid {
 
-// Writes the tables of a packed dataset into `directory`, which must exist.
+// Writes the tables of a packed dataset into `directory`, which must exist, and returns the files
+// written, with names relative to it.
 //
-// `spans`: of all instances, numbered by stored position, in any order.
-// `document_ids`: the corpus's id of every document number, also of documents
-// that are in no instance. Requires: each span's document < document_ids.size().
-// Returns the files written, names relative to `directory`.
-// Errors: those of the file system.
+// `spans`: the spans of all instances, numbered by stored position, in any order. `document_ids`:
+// the id of every document of the corpus, including documents that are in no instance. Requires:
+// the document of each span < document_ids.size(). Errors: those of the file system.
 absl::StatusOr<std::vector<FileSummary>> WriteProvenance(const std::filesystem::path& directory,
                                                          std::span<const ProvenanceSpan> spans,
                                                          std::span<const std::string> document_ids);
 
-// Read access by memory map; lookups are binary searches.
+// Read access through a memory map. Lookups are binary searches. Thread-safe.
 //
 //   ASSIGN_OR_RETURN(Provenance provenance, Provenance::Open(dataset / "provenance"));
 //   for (const ProvenanceSpan& span : provenance.Instance(12))
 //     std::cout << provenance.document_id(span.document) << " from token " << span.document_offset;
-//
-// Thread-safe once opened.
 class Provenance {
  public:
-  // Errors: NOT_FOUND for a missing file; DATA_LOSS when the tables do not fit
-  // together, with the file's name.
+  // Maps and validates the tables. Errors: NOT_FOUND for a missing file; DATA_LOSS, which names the
+  // file, when the tables are inconsistent.
   static absl::StatusOr<Provenance> Open(const std::filesystem::path& directory);
 
-  // Spans of one stored instance by instance_offset; empty when there is none.
+  // Returns the spans of a stored instance by instance_offset; empty for an unknown instance.
   std::vector<ProvenanceSpan> Instance(uint32_t instance) const;
 
-  // Spans of one document by document_offset; empty when it is in no instance.
+  // Returns the spans of a document by document_offset; empty when it is in no instance.
   std::vector<ProvenanceSpan> Document(uint32_t document) const;
 
-  // Number of the document with this id. Of equal ids, the lowest number.
+  // Returns the number of the document with this id, the lowest if several have it.
   std::optional<uint32_t> FindDocument(std::string_view id) const;
 
-  // Up to `distance` ids on either side of where `id` is or would be among all
-  // ids, sorted as bytes: for suggestions.
+  // Returns up to `distance` ids on either side of the position of `id` among all ids sorted as
+  // bytes, for suggestions.
   std::vector<std::string> IdsAround(std::string_view id, int64_t distance) const;
 
   // Requires: document < num_documents().
@@ -69,7 +66,7 @@ class Provenance {
              NpyArray<uint32_t> by_id, MappedFile ids);
   absl::Status Validate(const std::filesystem::path& directory) const;
   ProvenanceSpan span(int64_t row) const;
-  int64_t PlaceOfId(std::string_view id) const;  // in by_id_, of the first not below it
+  int64_t PlaceOfId(std::string_view id) const;  // in by_id_, of the first id >= `id`
 
   NpyArray<int64_t> spans_;        // [num_spans, 5] sorted by (instance, instance_offset)
   NpyArray<int64_t> by_document_;  // [num_spans] rows of spans_ by (document, document_offset)

@@ -21,11 +21,11 @@ namespace {
 
 constexpr int32_t kTokenizeFormatVersion = 1;
 constexpr char kModelName[] = "tokenizer.model";
-// Encoded at once, within half a second or so: cancelling waits for it.
+// The text of a batch, which takes about half a second. Cancellation takes effect between batches.
 constexpr int64_t kTokenizeBatchBytes = int64_t{8} << 20;
 constexpr int64_t kTokenizeBatchDocuments = 1 << 16;
 constexpr int64_t kDocumentsPerTask = 64;
-constexpr int64_t kWordBytes = int64_t{256} << 20;  // remembered by all threads together
+constexpr int64_t kWordBytes = int64_t{256} << 20;  // memory of the word caches of all threads
 
 absl::Status CopyModel(const std::string& from, const std::filesystem::path& to) {
   ASSIGN_OR_RETURN(const std::string bytes, ClientRoots().Read(from));
@@ -39,7 +39,7 @@ int64_t TotalBytes(const std::vector<std::string>& texts) {
 }
 
 absl::Status TrainModel(const DocumentStore& documents, const v1::CorpusSpec& resolved,
-                        const StageAdvance& advance, const std::filesystem::path& model) {
+                        const ProgressCallback& progress, const std::filesystem::path& model) {
   std::vector<std::string> texts;
   for (const int64_t i :
        SampleDocuments(documents, resolved.tokenizer().sample_bytes(), resolved.seed())) {
@@ -48,19 +48,19 @@ absl::Status TrainModel(const DocumentStore& documents, const v1::CorpusSpec& re
   TokenizerTrainingOptions options;
   options.vocab_size = resolved.tokenizer().vocab_size();
   if (options.vocab_size == 0) options.vocab_size = AutomaticVocabSize(TotalBytes(texts));
-  return TrainTokenizer(texts, options, model, [&] { return advance(0, documents.size()); });
+  return TrainTokenizer(texts, options, model, [&] { return progress(0, documents.size()); });
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> ProvideTokenizer(const DocumentStore& documents,
                                                             const v1::CorpusSpec& resolved,
-                                                            const StageAdvance& advance,
+                                                            const ProgressCallback& progress,
                                                             StageWriter* stage) {
   const std::filesystem::path model = stage->directory() / kModelName;
   if (stage->Has(kModelName)) return Tokenizer::Load(model);
   if (resolved.tokenizer().model_path().empty()) {
-    RETURN_IF_ERROR(TrainModel(documents, resolved, advance, model));
+    RETURN_IF_ERROR(TrainModel(documents, resolved, progress, model));
   } else {
-    // Loaded from its own place first, so that an error names the user's file.
+    // Loads the original first, so that an error names the file of the user.
     RETURN_IF_ERROR(Tokenizer::Load(resolved.tokenizer().model_path()).status());
     RETURN_IF_ERROR(CopyModel(resolved.tokenizer().model_path(), model));
   }
@@ -70,8 +70,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ProvideTokenizer(const DocumentStore&
   return Tokenizer::Load(model);
 }
 
-// Word encoders that threads borrow in turn, so that what they remember is kept from
-// chunk to chunk.
+// A pool of word encoders for the worker threads, which keeps their caches from batch to batch.
+// Thread-safe.
 class EncoderPool {
  public:
   explicit EncoderPool(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
@@ -155,10 +155,11 @@ std::vector<int64_t> SampleDocuments(const DocumentStore& documents, int64_t sam
 }
 
 absl::Status Tokenize(const DocumentStore& documents, const v1::CorpusSpec& resolved,
-                      const StageAdvance& advance, StageWriter* stage) {
-  // From there, so that what an earlier attempt did is not taken for speed.
-  RETURN_IF_ERROR(advance(stage->resume_point().position, documents.size()));
-  ASSIGN_OR_RETURN(const auto tokenizer, ProvideTokenizer(documents, resolved, advance, stage));
+                      const ProgressCallback& progress, StageWriter* stage) {
+  // Reports the starting position, so that the work of an earlier attempt does not inflate the
+  // rate.
+  RETURN_IF_ERROR(progress(stage->resume_point().position, documents.size()));
+  ASSIGN_OR_RETURN(const auto tokenizer, ProvideTokenizer(documents, resolved, progress, stage));
   const ResumePoint& left = stage->resume_point();
   ASSIGN_OR_RETURN(const auto writer,
                    IndexedDatasetWriter::Resume(stage->directory() / "tokens",
@@ -166,7 +167,7 @@ absl::Status Tokenize(const DocumentStore& documents, const v1::CorpusSpec& reso
   const int64_t batch_bytes = std::min(kTokenizeBatchBytes, stage->chunk_bytes());
   EncoderPool encoders(*tokenizer);
   for (int64_t begin = left.position; begin < documents.size();) {
-    RETURN_IF_ERROR(advance(DocumentPosition(documents, begin, stage->chunk_bytes())));
+    RETURN_IF_ERROR(progress(DocumentPosition(documents, begin, stage->chunk_bytes())));
     const int64_t end = documents.ChunkEnd(begin, batch_bytes, kTokenizeBatchDocuments);
     for (const auto& tokens : EncodeAll(documents.Texts(begin, end), &encoders)) {
       RETURN_IF_ERROR(writer->AddSequence(tokens));

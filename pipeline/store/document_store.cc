@@ -24,7 +24,7 @@ absl::Status CheckOffsets(std::span<const int64_t> offsets, size_t num_rows, siz
   }
   if (offsets.front() != 0 || offsets.back() != static_cast<int64_t>(num_bytes) ||
       !std::is_sorted(offsets.begin(), offsets.end())) {
-    return Mismatched(file, absl::StrCat("offsets do not ascend from 0 to ", num_bytes));
+    return Mismatched(file, absl::StrCat("expected offsets that ascend from 0 to ", num_bytes));
   }
   return absl::OkStatus();
 }
@@ -40,7 +40,7 @@ absl::StatusOr<std::vector<std::string>> ReadNames(const std::filesystem::path& 
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto is_string = [](const nlohmann::json& name) { return name.is_string(); };
   if (!json.is_array() || !std::all_of(json.begin(), json.end(), is_string)) {
-    return Mismatched(path, "not a list of names");
+    return Mismatched(path, "expected a list of names");
   }
   return json.get<std::vector<std::string>>();
 }
@@ -110,7 +110,7 @@ absl::Status DocumentStoreWriter::ReadDomains(const nlohmann::json& names) {
     return domain < 0 || domain >= static_cast<int32_t>(domain_numbers_.size());
   };
   if (!std::ranges::any_of(domains_, unknown)) return absl::OkStatus();
-  return Unresumable(synced_domains_->path(), "it holds unknown domains");
+  return Unresumable(synced_domains_->path(), "it has unknown domain numbers");
 }
 
 absl::Status DocumentStoreWriter::Sync(ResumePoint* point) {
@@ -143,7 +143,7 @@ absl::Status DocumentStoreWriter::Add(std::string_view id, std::string_view text
 absl::Status DocumentStoreWriter::Commit(StageWriter* stage) {
   RETURN_IF_ERROR(texts_.Commit(stage));
   RETURN_IF_ERROR(ids_.Commit(stage));
-  // Names are only all known, and so sorted, now.
+  // All names are known only now, so they are sorted and the numbers of the domains converted here.
   std::vector<std::string> names;
   std::vector<int32_t> rank(domain_numbers_.size());
   for (const auto& [name, number] : domain_numbers_) {
@@ -187,7 +187,9 @@ absl::Status DocumentStore::Validate(const std::filesystem::path& directory) con
                                directory / "id_offsets.npy"));
   for (const int32_t domain : domains_.values()) {
     if (domain < 0 || domain >= static_cast<int32_t>(domain_names_.size())) {
-      return Mismatched(directory / "domains.npy", absl::StrCat("no domain number ", domain));
+      return Mismatched(
+          directory / "domains.npy",
+          absl::StrCat("got domain ", domain, ", expected less than ", domain_names_.size()));
     }
   }
   return absl::OkStatus();

@@ -1,11 +1,10 @@
-// The corpus after ingest: texts, ids and domains of all documents, numbered
-// 0 .. n-1 in the order read. Written once, read by memory map.
+// The corpus after ingest: texts, ids and domains of all documents, numbered 0 .. n-1 in the order
+// in which they were read. Written once, then read through a memory map.
 //
-//   texts.bin, text_offsets.npy   texts back to back; text i is bytes
-//                                 [offsets[i], offsets[i+1])
-//   ids.bin, id_offsets.npy       ids likewise
-//   domains.npy, domains.json     index of each document's domain in the list of
-//                                 domain names, which is sorted
+//   texts.bin, text_offsets.npy   concatenated texts; text i is bytes [offsets[i], offsets[i+1])
+//   ids.bin, id_offsets.npy       ids in the same layout
+//   domains.npy, domains.json     for each document the index of its domain in the sorted list of
+//                                 domain names
 #ifndef BRAID_PIPELINE_STORE_DOCUMENT_STORE_H_
 #define BRAID_PIPELINE_STORE_DOCUMENT_STORE_H_
 
@@ -24,16 +23,16 @@
 #include "base/atomic_file.h"
 #include "base/mapped_file.h"
 #include "formats/npy.h"
+#include "pipeline/store/progress_callback.h"
 #include "pipeline/store/resume_point.h"
-#include "pipeline/store/stage_advance.h"
 #include "pipeline/store/stage_store.h"
 
 namespace braid {
 
-// Strings streamed to NAME.bin with their offsets in OFFSETS.npy.
+// Streams strings to one file and their offsets to another.
 class StringColumnWriter {
  public:
-  // Continues what was synced; an empty `synced` starts anew.
+  // Continues after the synced prefixes; starts from the beginning when `synced` is empty.
   static absl::StatusOr<StringColumnWriter> Resume(const std::filesystem::path& strings,
                                                    const std::filesystem::path& offsets,
                                                    const DurablePrefixes& synced);
@@ -51,18 +50,19 @@ class StringColumnWriter {
   NpyWriter<int64_t> offsets_;
 };
 
-// Streams documents; holds 4 bytes a document in memory.
+// Streams documents to the files of a document store. Memory: 4 bytes per document.
 class DocumentStoreWriter {
  public:
-  // In the stage's directory.
+  // Starts from the beginning in the directory of the stage.
   static absl::StatusOr<DocumentStoreWriter> Create(const std::filesystem::path& directory);
-  // Continues behind what `point` holds of Sync(); from the start when it holds nothing.
+  // Continues after the state that Sync() stored in `point`; starts from the beginning when there
+  // is none.
   static absl::StatusOr<DocumentStoreWriter> Resume(const std::filesystem::path& directory,
                                                     const ResumePoint& point);
 
   absl::Status Add(std::string_view id, std::string_view text, std::string_view domain);
-  // Makes the documents so far durable. Uses state["domains"] and the file
-  // domain_numbers, which is not part of the output.
+  // Makes the documents so far durable and records them in `point`. Uses point->state["domains"]
+  // and the file domain_numbers, which is not part of the output.
   absl::Status Sync(ResumePoint* point);
   absl::Status Commit(StageWriter* stage);
 
@@ -80,32 +80,33 @@ class DocumentStoreWriter {
   StringColumnWriter texts_;
   StringColumnWriter ids_;
   std::unique_ptr<AtomicFile> synced_domains_;
-  std::map<std::string, int32_t, std::less<>> domain_numbers_;  // by first appearance
+  std::map<std::string, int32_t, std::less<>> domain_numbers_;  // numbered by first appearance
   std::vector<int32_t> domains_;
 };
 
-// Thread-safe. Views stay valid while the store lives.
+// Read access through a memory map. Thread-safe. Views remain valid as long as the store.
 class DocumentStore {
  public:
-  // Errors: NOT_FOUND, DATA_LOSS when the files do not fit together.
+  // Maps and validates the files. Errors: NOT_FOUND for a missing file; DATA_LOSS, which names the
+  // file, when the files are inconsistent.
   static absl::StatusOr<DocumentStore> Open(const std::filesystem::path& directory);
 
   int64_t size() const { return static_cast<int64_t>(domains_.values().size()); }
   int64_t num_text_bytes() const { return static_cast<int64_t>(texts_.bytes().size()); }
-  // Requires 0 <= i < size(), as below.
+  // Requires, here and below: 0 <= i < size().
   std::string_view text(int64_t i) const;
   std::string_view id(int64_t i) const;
   int32_t domain(int64_t i) const { return domains_.values()[static_cast<size_t>(i)]; }
 
-  // End of the longest run of documents from `begin` with at most max_bytes of
-  // text and max_documents documents; at least one. Requires begin < size().
+  // Returns the end of the longest run of documents from `begin` that has at most max_bytes of text
+  // and max_documents documents, but at least one document. Requires: begin < size().
   int64_t ChunkEnd(int64_t begin, int64_t max_bytes, int64_t max_documents) const;
-  // Length of texts [begin, end) together.
+  // Returns the total length of the texts [begin, end).
   int64_t TextBytes(int64_t begin, int64_t end) const {
     return text_offsets_.values()[static_cast<size_t>(end)] -
            text_offsets_.values()[static_cast<size_t>(begin)];
   }
-  // Texts [begin, end).
+  // Returns the texts [begin, end).
   std::vector<std::string_view> Texts(int64_t begin, int64_t end) const;
 
   std::span<const int32_t> domains() const { return domains_.values(); }  // [n]
@@ -125,8 +126,8 @@ class DocumentStore {
   std::vector<std::string> domain_names_;
 };
 
-// Where a stage is that has done the documents before `begin`, in order, in chunks
-// of about chunk_bytes of text.
+// Returns the position of a stage that has processed the documents before `begin` in order, in
+// chunks of about chunk_bytes of text.
 StagePosition DocumentPosition(const DocumentStore& documents, int64_t begin, int64_t chunk_bytes);
 
 }  // namespace braid

@@ -28,8 +28,8 @@ FileVersion VersionOf(const struct stat& status) {
 }
 
 std::string ChangeBetween(const FileVersion& before, const FileVersion& now) {
-  if (now.device != before.device || now.inode != before.inode) return "another file in its place";
-  if (now.bytes == before.bytes) return "other content of the same length";
+  if (now.device != before.device || now.inode != before.inode) return "a different file";
+  if (now.bytes == before.bytes) return "modified content of the same length";
   return absl::StrCat(now.bytes, " bytes instead of ", before.bytes);
 }
 
@@ -41,7 +41,7 @@ absl::StatusOr<FileVersion> ReadableFileVersion(const std::filesystem::path& pat
   if (!S_ISREG(status.st_mode)) {
     return absl::InvalidArgumentError(
         absl::StrCat("corpus path ", path.string(), ": got ", KindName(status.st_mode),
-                     ", expected a file or directory. Write the data to a file first."));
+                     ", expected a file or directory; write the data to a file first"));
   }
   if (faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) != 0) {
     return SystemError("read", path, errno);
@@ -53,10 +53,11 @@ absl::Status CheckUnchanged(const std::filesystem::path& path, const FileVersion
   struct stat status;
   const bool exists = stat(path.c_str(), &status) == 0;
   if (exists && VersionOf(status) == version) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "corpus file ", path.string(), ": changed while it was read: got ",
-      exists ? ChangeBetween(version, VersionOf(status)) : "no file",
-      ", expected what it was at the start. Resume the job when the corpus is complete."));
+  return absl::FailedPreconditionError(
+      absl::StrCat("corpus file ", path.string(), " changed while it was read: got ",
+                   exists ? ChangeBetween(version, VersionOf(status)) : "no file",
+                   ", expected the file as it was listed; resume the job when the corpus is "
+                   "complete"));
 }
 
 }  // namespace braid

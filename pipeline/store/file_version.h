@@ -1,4 +1,4 @@
-// Whether an input file is still what it was when it was listed.
+// Detection of input files that change while a job reads them.
 #ifndef BRAID_PIPELINE_STORE_FILE_VERSION_H_
 #define BRAID_PIPELINE_STORE_FILE_VERSION_H_
 
@@ -10,8 +10,8 @@
 
 namespace braid {
 
-// A file that is written or replaced gets another version, except by who sets its modification
-// time back.
+// The identity and state of a file. Writing or replacing the file changes its version, unless the
+// writer restores the modification time.
 struct FileVersion {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -21,11 +21,13 @@ struct FileVersion {
   friend bool operator==(const FileVersion&, const FileVersion&) = default;
 };
 
-// Follows links. INVALID_ARGUMENT, naming what it is, when the path is a FIFO, socket, device or
-// directory, without opening it; PERMISSION_DENIED when this process may not read it.
+// Returns the version of a regular file; follows links and does not open the file. Errors:
+// INVALID_ARGUMENT, which names the kind, when the path is a FIFO, socket, device or directory;
+// PERMISSION_DENIED when this process may not read it; NOT_FOUND.
 absl::StatusOr<FileVersion> ReadableFileVersion(const std::filesystem::path& path);
 
-// FAILED_PRECONDITION, saying how it changed, when the file is no longer `version`.
+// Checks that the file still has this version. FAILED_PRECONDITION, with the kind of change,
+// otherwise.
 absl::Status CheckUnchanged(const std::filesystem::path& path, const FileVersion& version);
 
 }  // namespace braid

@@ -12,7 +12,8 @@ absl::StatusOr<nlohmann::json> ReadJsonFile(const std::filesystem::path& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
-    return absl::DataLossError(absl::StrCat(path.string(), ": not a JSON object"));
+    return absl::DataLossError(absl::StrCat(
+        path.string(), ": expected a JSON object; remove the directory and resume the job"));
   }
   return json;
 }

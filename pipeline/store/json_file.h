@@ -1,4 +1,4 @@
-// Small JSON files beside the arrays of a stage.
+// Small JSON files that accompany the arrays of a stage.
 #ifndef BRAID_PIPELINE_STORE_JSON_FILE_H_
 #define BRAID_PIPELINE_STORE_JSON_FILE_H_
 
@@ -10,11 +10,12 @@
 
 namespace braid {
 
-// The object in `path`. DATA_LOSS when it is none; errors of ReadFile.
+// Reads the JSON object in `path`. Errors: DATA_LOSS when the file holds anything else; those of
+// ReadFile.
 absl::StatusOr<nlohmann::json> ReadJsonFile(const std::filesystem::path& path);
 
-// Indented, keys sorted, one final newline: equal values give equal bytes.
-// Bytes that are not UTF-8 are replaced.
+// Returns the value as indented JSON with sorted keys and one final newline, so that equal values
+// give equal bytes. Bytes that are not UTF-8 are replaced.
 std::string FormatJson(const nlohmann::json& value);
 
 }  // namespace braid

@@ -1,5 +1,5 @@
-// Which progress reports become durable events: the first and the last of each
-// stage, and in between at most four a second.
+// Selects the progress reports that become durable events: the first and the last of each stage,
+// and at most four per second in between.
 #ifndef BRAID_PIPELINE_STORE_PROGRESS_THROTTLE_H_
 #define BRAID_PIPELINE_STORE_PROGRESS_THROTTLE_H_
 
@@ -13,7 +13,7 @@ class ProgressThrottle {
  public:
   static constexpr double kMinSeconds = 0.25;
 
-  // `now`: seconds of a clock that does not go back.
+  // Returns whether to record this report. `now`: seconds of a monotonic clock.
   bool Admit(const v1::StageProgress& progress, double now) {
     const bool first = progress.stage() != stage_;
     if (!first && !progress.complete() && now - admitted_at_ < kMinSeconds) return false;

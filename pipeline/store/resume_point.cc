@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
-constexpr char kHint[] = "Delete the directory; the stage starts again";
+constexpr char kHint[] = "Delete the directory; the stage then starts from the beginning";
 
 Json ToJson(const ManifestEntry& entry) {
   return {{"name", entry.name},
@@ -44,7 +44,7 @@ Json ToJson(const ResumeRecord& record) {
           {"state", record.point.state}};
 }
 
-// Throws on a missing key or a wrong type, as below.
+// Throws on a missing key or a wrong type, as does FromJson().
 std::vector<ManifestEntry> EntriesFromJson(const Json& json) {
   std::vector<ManifestEntry> entries;
   for (const Json& entry : json) {
@@ -70,7 +70,7 @@ ResumeRecord FromJson(const Json& json) {
   return record;
 }
 
-// The whole file: a pure function of the record.
+// Returns the text of the file, a pure function of the record.
 std::string TextOf(const ResumeRecord& record) {
   Json json = ToJson(record);
   json["record_crc32c"] = Crc32cToHex(Crc32c(json.dump()));
@@ -89,7 +89,7 @@ absl::StatusOr<ResumeRecord> ResumeRecord::Load(const std::filesystem::path& dir
   try {
     ResumeRecord record = FromJson(Json::parse(text));
     if (TextOf(record) == text) return record;
-    return CorruptFile(path, {"CRC-32C", 0, "another content", "the text as written", kHint});
+    return CorruptFile(path, {"CRC-32C", 0, "different content", "the text as written", kHint});
   } catch (const std::exception& error) {
     return CorruptFile(path, {"content", 0, error.what(), "a resume point", kHint});
   }

@@ -1,20 +1,20 @@
-// From where an interrupted stage continues: what it has made durable.
+// Resume points: the durable state from which an interrupted stage continues.
 //
-// A stage works in chunks. After each it syncs the files it appends to and saves a
-// point; whatever comes after the last saved point is cut off and done again by the
-// next attempt, so a stage killed at any time redoes one chunk:
+// A stage works in chunks. After each chunk it syncs the files to which it appends and saves a
+// point. The next attempt truncates the files to the last saved point and continues there, so a
+// stage that is killed at any time repeats at most one chunk:
 //
-//   const ResumePoint& left = stage->resume_point();          // {} at a first attempt
+//   const ResumePoint& left = stage->resume_point();          // {} in the first attempt
 //   ASSIGN_OR_RETURN(auto rows, NpyWriter<float>::Resume(path, {d}, left.files));
 //   for (int64_t i = left.position; i < n;) {
-//     ... append rows of one chunk, which ends at document i ...
+//     ... append the rows of one chunk, which ends at document i ...
 //     ResumePoint point{.position = i};
 //     RETURN_IF_ERROR(rows.Sync(&point.files));
 //     RETURN_IF_ERROR(stage->SaveResumePoint(std::move(point)));
 //   }
 //
-// On disk it is resume.json in the stage's ".tmp" directory, written by the commit
-// protocol and guarded by a CRC; docs/pipeline.md describes the protocol.
+// On disk a point is resume.json in the ".tmp" directory of the stage, written atomically and
+// protected by a CRC; docs/pipeline.md describes the protocol.
 #ifndef BRAID_PIPELINE_STORE_RESUME_POINT_H_
 #define BRAID_PIPELINE_STORE_RESUME_POINT_H_
 
@@ -33,14 +33,15 @@ namespace braid {
 
 inline constexpr char kResumePointName[] = "resume.json";
 
+// What a stage needs to continue.
 struct ResumePoint {
-  std::string step = {};       // the pass over the corpus that `position` is in; "" for the first
+  std::string step = {};       // the pass over the corpus; "" for the first
   int64_t position = 0;        // the next document, list, ... of that pass
-  DurablePrefixes files = {};  // that are being appended to
-  nlohmann::json state = {};   // whatever else the stage needs; small
+  DurablePrefixes files = {};  // the synced prefixes of the files to which it appends
+  nlohmann::json state = {};   // small further state of the stage
 };
 
-// A point and to what it belongs.
+// A resume point with the stage and the files to which it belongs.
 struct ResumeRecord {
   std::string stage;
   std::string key;
@@ -50,7 +51,8 @@ struct ResumeRecord {
 
   // Writes DIRECTORY/resume.json atomically.
   absl::Status Save(const std::filesystem::path& directory) const;
-  // NOT_FOUND when there is none, DATA_LOSS when it is not as it was saved, to the byte.
+  // Reads DIRECTORY/resume.json. Errors: NOT_FOUND when there is none; DATA_LOSS when it differs in
+  // any byte from what was saved.
   static absl::StatusOr<ResumeRecord> Load(const std::filesystem::path& directory);
 };
 

@@ -1,4 +1,4 @@
-// Identity of a stage's output: a hash of everything that decides its bytes.
+// The identity of a stage output: a hash of everything that determines its bytes.
 //
 //   std::string key = StageKey("embed", 1).Add("ingest", ingest_key)
 //                         .Add("dimension", 512).Hex();
@@ -11,11 +11,12 @@
 
 namespace braid {
 
-// Fields are hashed in the order of Add, each with its name, type and length, so
-// that no two different sequences of fields read alike.
+// Builds a key. The fields are hashed in the order of the Add calls, each with its name, type and
+// length, so that different sequences of fields never have the same encoding.
 class StageKey {
  public:
-  // `format_version` grows whenever the stage's code changes its bytes.
+  // `format_version` must be increased whenever a change of the code changes the output of the
+  // stage.
   StageKey(std::string_view stage, int32_t format_version);
 
   StageKey& Add(std::string_view name, std::string_view value);
@@ -26,7 +27,7 @@ class StageKey {
   StageKey& Add(std::string_view name, bool value);
   StageKey& Add(std::string_view name, double value);
 
-  // XXH3-128 of the fields: 32 lower-case hexadecimal digits.
+  // Returns the XXH3-128 hash of the fields as 32 lower-case hexadecimal digits.
   std::string Hex() const;
 
  private:

@@ -6,7 +6,7 @@
 namespace braid {
 namespace {
 
-// So that frequent reports do not fill the memory.
+// Limits the number of samples in memory when reports are frequent.
 constexpr double kSampleSpacing = StageMeter::kWindowSeconds / 64;
 
 }  // namespace
@@ -73,7 +73,7 @@ v1::StageProgress StageMeter::Describe(double now) const {
 
 void StageMeter::AddRates(const Sample& from, const Sample& to, v1::StageProgress* progress) const {
   const double seconds = to.time - from.time;
-  // A whole stage has been as fast as it was, however short.
+  // The minimum time does not apply to a complete stage, whose mean rate is exact.
   if (seconds <= 0 || (!progress->complete() && seconds < kMinSeconds)) return;
   progress->set_documents_per_second((to.documents - from.documents) / seconds);
   progress->set_bytes_per_second((to.bytes - from.bytes) / seconds);

@@ -1,6 +1,5 @@
-// From where a stage is to what people watch: rates, time left, memory. The one
-// place that computes them; WatchJob, the progress bar, --json and /metrics show
-// what comes out of here.
+// Computes the progress figures of a stage from its positions: rates, estimated time left, memory.
+// WatchJob, the progress bar, --json and /metrics all show these figures.
 #ifndef BRAID_PIPELINE_STORE_STAGE_METER_H_
 #define BRAID_PIPELINE_STORE_STAGE_METER_H_
 
@@ -10,40 +9,41 @@
 #include <string>
 
 #include "braid/v1/pipeline.pb.h"
-#include "pipeline/store/stage_advance.h"
+#include "pipeline/store/progress_callback.h"
 
 namespace braid {
 
-// What the figures are made from besides the positions.
+// The inputs of the figures besides the positions.
 struct StageMeterInputs {
   std::string stage;
   std::string unit;  // "bytes" or "documents"
-  // Mean text of a document, for stages that count documents.
+  // Mean size of a document, for stages whose unit is documents.
   double bytes_per_document = 0;
-  // Rejected by earlier stages.
+  // Records rejected by earlier stages.
   int64_t rejects = 0;
-  // Seconds of a clock that does not go back.
+  // Returns the seconds of a monotonic clock.
   std::function<double()> clock;
   std::function<int64_t()> resident_bytes;
 };
 
-// Measures one attempt at one stage.
+// Measures one attempt at one stage. Not thread-safe.
 //
-// Rates are of the last kWindowSeconds. They count from the first position told,
-// so what an earlier attempt had done neither inflates them nor the time left.
-// A stage that goes through its documents again (done falls) is measured anew.
+// Rates are means over the last kWindowSeconds. They count from the first reported position, so
+// work of an earlier attempt inflates neither the rates nor the estimated time. When a stage starts
+// another pass over its documents (`done` decreases), the measurement starts again.
 class StageMeter {
  public:
   static constexpr double kWindowSeconds = 15;
-  // A shorter time says nothing about a rate.
+  // Rates over a shorter time are not reported.
   static constexpr double kMinSeconds = 0.5;
 
   explicit StageMeter(StageMeterInputs inputs);
 
-  // Before the first position.
+  // Returns the progress before the first position.
   v1::StageProgress Started();
   v1::StageProgress At(const StagePosition& position);
-  // Rates are then those of the whole attempt; none when the result was there.
+  // Returns the final progress, with the mean rates of the whole attempt; without rates when a
+  // stored output was reused.
   v1::StageProgress Completed(bool reused);
 
  private:
@@ -60,8 +60,8 @@ class StageMeter {
   const double started_at_;
   StagePosition position_;
   bool positioned_ = false;
-  Sample first_;                // of this pass over the documents
-  std::deque<Sample> samples_;  // of the window and the one before it, spaced out
+  Sample first_;                // of the current pass over the documents
+  std::deque<Sample> samples_;  // of the window and one before it, thinned out
 };
 
 }  // namespace braid

@@ -15,10 +15,10 @@ namespace {
 absl::Status RemoveTree(const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::remove_all(path, error);
-  return error ? SystemError("cannot remove", path, error.value()) : absl::OkStatus();
+  return error ? SystemError("remove", path, error.value()) : absl::OkStatus();
 }
 
-// Files that a stage needed only while it was made.
+// Removes the files that a stage needed only while it was built.
 absl::Status RemoveUnlisted(const std::filesystem::path& directory, const Manifest& manifest) {
   std::error_code error;
   std::vector<std::filesystem::path> unlisted;
@@ -33,15 +33,16 @@ absl::Status RemoveUnlisted(const std::filesystem::path& directory, const Manife
   return absl::OkStatus();
 }
 
-// An error that says nothing about what is there, such as too many open files or a device
-// that failed to answer, is not one.
+// Returns whether an output has to be built (again). Errors of the system, such as too many open
+// files or a device that fails, do not show that the stored output is damaged.
 bool IsMissingOrDamaged(const absl::Status& status) {
   if (absl::IsNotFound(status)) return true;
   const bool damaged = absl::IsDataLoss(status) || absl::IsInvalidArgument(status);
   return damaged && !IsSystemError(status);
 }
 
-// Whether trying again later may go on from what there is: not when the input is at fault.
+// Returns whether a later attempt may continue from the files in `temporary`. It may not when the
+// error shows that the input or the files themselves are at fault.
 bool IsWorthKeeping(const std::filesystem::path& temporary, const absl::Status& status) {
   std::error_code error;
   return !absl::IsInvalidArgument(status) && !absl::IsFailedPrecondition(status) &&
@@ -50,12 +51,13 @@ bool IsWorthKeeping(const std::filesystem::path& temporary, const absl::Status& 
           std::filesystem::exists(temporary / kManifestName, error));
 }
 
-// A verified manifest of this very output.
-absl::StatusOr<Manifest> LoadOwnManifest(const std::filesystem::path& directory,
-                                         const std::string& stage, const std::string& key) {
+// Loads the manifest of an output and verifies all its files. DATA_LOSS when it belongs to another
+// output.
+absl::StatusOr<Manifest> LoadVerifiedOutput(const std::filesystem::path& directory,
+                                            const std::string& stage, const std::string& key) {
   ASSIGN_OR_RETURN(Manifest manifest, Manifest::Load(directory));
   if (manifest.kind != stage || manifest.key != key) {
-    return absl::DataLossError(absl::StrCat(directory.string(), ": holds ", manifest.kind, " ",
+    return absl::DataLossError(absl::StrCat(directory.string(), ": got ", manifest.kind, " ",
                                             manifest.key, ", expected ", stage, " ", key));
   }
   RETURN_IF_ERROR(manifest.VerifyAll(directory));
@@ -116,12 +118,12 @@ absl::Status StageWriter::SaveResumePoint(ResumePoint point) {
   return absl::OkStatus();
 }
 
-absl::Status StageWriter::TakeUp() {
+absl::Status StageWriter::LoadResumePoint() {
   ASSIGN_OR_RETURN(ResumeRecord record, ResumeRecord::Load(directory_));
   if (record.stage != manifest_.kind || record.key != manifest_.key) {
-    return absl::DataLossError(absl::StrCat((directory_ / kResumePointName).string(), ": of stage ",
-                                            record.stage, " ", record.key, ", expected ",
-                                            manifest_.kind, " ", manifest_.key));
+    return absl::DataLossError(absl::StrCat((directory_ / kResumePointName).string(),
+                                            ": got stage ", record.stage, " ", record.key,
+                                            ", expected ", manifest_.kind, " ", manifest_.key));
   }
   for (const auto& files : {record.finished, record.scratch}) {
     for (const ManifestEntry& entry : files) RETURN_IF_ERROR(VerifyFile(directory_, entry));
@@ -153,16 +155,19 @@ std::shared_ptr<std::mutex> StageStore::LockOf(const std::string& name) {
   return found;
 }
 
-// Brings `temporary` to where only the rename is missing.
+// Completes the output in `temporary`, up to the rename. A crash between the manifest and the
+// rename leaves a complete directory, which is verified and used; otherwise an attempt with a valid
+// resume point is continued; otherwise, or when the files turn out not to match the point, the
+// directory is cleared and built from the beginning.
 absl::Status StageStore::Fill(const std::string& stage, const std::string& key,
                               const std::filesystem::path& temporary, const Build& build) const {
-  if (const auto complete = LoadOwnManifest(temporary, stage, key); complete.ok()) {
+  if (const auto complete = LoadVerifiedOutput(temporary, stage, key); complete.ok()) {
     return RemoveUnlisted(temporary, *complete);
   } else if (!IsMissingOrDamaged(complete.status())) {
     return complete.status();
   }
   StageWriter writer(temporary, stage, key, options_);
-  absl::Status status = writer.TakeUp();
+  absl::Status status = writer.LoadResumePoint();
   if (!status.ok() && !IsMissingOrDamaged(status)) return status;
   if (status.ok()) status = build(writer);
   if (!writer.resumed() || IsUnresumable(status)) {
@@ -194,9 +199,9 @@ absl::StatusOr<StoredStage> StageStore::Produce(const std::string& stage, const 
   const std::filesystem::path directory = DirectoryOf(stage, key);
   const std::shared_ptr<std::mutex> building = LockOf(directory.filename().string());
   std::lock_guard lock(*building);
-  absl::StatusOr<Manifest> stored = LoadOwnManifest(directory, stage, key);
+  absl::StatusOr<Manifest> stored = LoadVerifiedOutput(directory, stage, key);
   if (stored.ok()) return StoredStage{directory, *std::move(stored), true};
-  // A training run may be reading what cannot be read just now.
+  // The stored output may be intact, and in use by a training run, although reading it failed.
   if (!IsMissingOrDamaged(stored.status())) return stored.status();
   RETURN_IF_ERROR(RemoveTree(directory));
   return Make(stage, key, directory, build);

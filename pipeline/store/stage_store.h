@@ -1,18 +1,22 @@
-// The content-addressed store of stage outputs: HOME/store/<stage>-<key16>/.
+// The content-addressed store of stage outputs: HOME/store/<stage>-<first 16 digits of the key>/.
 //
+// Algorithm of Produce(stage, key): if the directory exists and verifies, reuse it. Otherwise build
+// the output in the directory's name plus ".tmp", from the last resume point of an interrupted
+// attempt if there is a valid one; write the manifest; flush; publish by rename. Verification reads
+// every file once, so reuse takes time linear in the size of the output.
+//
+// Requires: one process at a time per store (the worker lock of job_worker.h).
 // Guarantees:
-//  - a directory without ".tmp" at its end was published whole, by rename, with
-//    its manifest; it is never changed afterwards;
-//  - a directory is reused only when its manifest carries the full key and every
-//    file has the length and CRC32C recorded; one found to be otherwise is removed
-//    and made again, one that cannot be read just now is left alone;
-//  - killing the process at any time leaves at most ".tmp" directories. The next
-//    attempt continues one behind the last point its stage saved (resume_point.h)
-//    and clears one that has none, or none that can be trusted;
-//  - the published bytes are the same however often a stage was interrupted.
-//
-// Thread-safe: two threads that ask for the same key get one build. Requires one
-// process at a time per store (the worker lock of job_worker.h).
+//  - a directory whose name does not end in ".tmp" was published completely, by rename, with its
+//    manifest, and is never changed afterwards;
+//  - a directory is reused only if its manifest has the full key and every file has the recorded
+//    length and CRC32C; a missing or damaged output is removed and built again, whereas an output
+//    that cannot be read at the moment (too many open files, an I/O error) is left unchanged and
+//    its error is returned;
+//  - a process killed at any time leaves at most ".tmp" directories; the next attempt continues one
+//    after its last resume point (resume_point.h), or clears it if it has no valid one;
+//  - the published bytes do not depend on how often a stage was interrupted.
+// Thread-safe: of two threads that produce the same key, one builds and the other reuses.
 #ifndef BRAID_PIPELINE_STORE_STAGE_STORE_H_
 #define BRAID_PIPELINE_STORE_STAGE_STORE_H_
 
@@ -39,52 +43,52 @@
 namespace braid {
 
 struct StageOptions {
-  // Text, or what stands for it, after which a stage saves a point to resume from: the
-  // most that is done twice after a kill. Changes no byte of the output.
+  // Bytes of text, or of equivalent work, after which a stage saves a resume point: the maximum
+  // work that is repeated after a kill. Does not affect the output.
   int64_t chunk_bytes = int64_t{64} << 20;
 };
 
-// The output of a stage being made.
+// Writes the output of one stage. Not thread-safe.
 class StageWriter {
  public:
   StageWriter(std::filesystem::path directory, std::string kind, std::string key,
               const StageOptions& options = {});
 
-  // Where to put the files: the stage's ".tmp" directory. Files that are neither
-  // recorded nor named by a resume point are removed before it is published.
+  // The directory to write the files to: the ".tmp" directory of the stage. Files that are not
+  // recorded with Add() are removed before it is published.
   const std::filesystem::path& directory() const { return directory_; }
 
-  // What an interrupted attempt had saved last; ResumePoint{} when there is nothing.
+  // The last point that an interrupted attempt saved; ResumePoint{} if there is none.
   const ResumePoint& resume_point() const { return resume_point_; }
   bool resumed() const { return resumed_; }
 
-  // Whether a file of that name was added: for steps that an earlier attempt finished
-  // before it saved a point.
+  // Returns whether a file of that name was added, perhaps by an earlier attempt, so that the step
+  // that writes it can be skipped.
   bool Has(std::string_view name) const;
 
-  // Makes `point`, and the files added so far, what the next attempt starts from.
-  // Requires every file that `point` names to be synced.
+  // Saves `point` and the list of files added so far as the state from which the next attempt
+  // continues. Requires: every file in `point` is synced.
   absl::Status SaveResumePoint(ResumePoint point);
 
-  // Counts text worked on; true when a chunk of it was since the last saved point, so
-  // that a new one is due.
+  // Counts the bytes of text processed. Returns true when they amount to a chunk since the last
+  // saved point, so that a new point is due.
   bool CountWork(int64_t bytes) {
     worked_bytes_ += bytes;
     return worked_bytes_ >= options_.chunk_bytes;
   }
   int64_t chunk_bytes() const { return options_.chunk_bytes; }
 
-  // Records a committed file; `subdirectory` is "" or relative to directory().
+  // Records a committed file in the manifest; `subdirectory` is "" or relative to directory().
   void Add(const FileSummary& file, int64_t records, std::string_view subdirectory = "");
-  // The two files of an indexed dataset.
+  // Records several committed files, such as the two of an indexed dataset.
   void Add(const std::vector<FileSummary>& files, int64_t records,
            std::string_view subdirectory = "");
-  // Records a committed file that later attempts need but that is no part of the output,
-  // such as a snapshot of counts. Its name must not be that of one in use.
+  // Records a committed file that later attempts need but that is not part of the output, such as a
+  // snapshot of counts. Requires: no other file has its name.
   void AddScratch(const FileSummary& file);
-  // What is recorded of it; nullptr when it is not.
+  // Returns the record of a scratch file, or nullptr.
   const ManifestEntry* FindScratch(std::string_view name) const;
-  // No attempt needs it once the next point is saved, which removes it.
+  // Drops a scratch file that is not needed after the next saved point, which removes it.
   void DropScratch(std::string_view name);
   // Writes and records a small file.
   absl::Status AddText(const std::string& name, std::string_view content, int64_t records);
@@ -101,11 +105,12 @@ class StageWriter {
     return absl::OkStatus();
   }
 
-  // Takes up what an interrupted attempt with the same stage and key left. NOT_FOUND when
-  // it left no point; DATA_LOSS when the point or a recorded file is damaged or another's.
-  absl::Status TakeUp();
+  // Loads the state of an interrupted attempt with the same stage and key. Errors: NOT_FOUND when
+  // it saved no point; DATA_LOSS when the point or a recorded file is damaged or belongs to another
+  // output.
+  absl::Status LoadResumePoint();
 
-  // Writes manifest.json and removes whatever it does not name.
+  // Writes manifest.json and removes all files that it does not name.
   absl::Status Finish() const;
 
  private:
@@ -123,9 +128,10 @@ class StageWriter {
 struct StoredStage {
   std::filesystem::path directory;
   Manifest manifest;
-  bool reused = false;  // it was there already
+  bool reused = false;  // whether it was stored before
 };
 
+// The store of all stage outputs of a home directory.
 class StageStore {
  public:
   using Build = std::function<absl::Status(StageWriter&)>;
@@ -134,10 +140,10 @@ class StageStore {
 
   std::filesystem::path DirectoryOf(std::string_view stage, std::string_view key) const;
 
-  // The output of `stage` with this key (32 hexadecimal digits): what is stored,
-  // or else what `build` makes, which continues from the writer's resume_point().
-  // Errors: those of `build` and the file system. After one that may be mended (no
-  // space, cancelled, ...) the ".tmp" directory stays if a point was saved in it.
+  // Returns the output of `stage` with this key (32 hexadecimal digits): the stored one, or the one
+  // that `build` writes, starting from the resume_point() of its writer.
+  // Errors: those of `build` and of the file system. After an error that a later attempt may not
+  // have (no space, cancelled, ...), a ".tmp" directory with a resume point is kept.
   absl::StatusOr<StoredStage> Produce(const std::string& stage, const std::string& key,
                                       const Build& build);
 

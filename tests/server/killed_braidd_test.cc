@@ -258,8 +258,8 @@ TEST_F(KilledBraiddTest, JobWhoseProcessAlwaysDiesIsGivenUpAndTheNextRuns) {
                   .ok());
   poisoned = *client.GetJob(poisoned.id());
   EXPECT_EQ(poisoned.state(), v1::JOB_FAILED);
-  EXPECT_THAT(poisoned.error(), HasSubstr("ended without a word"));
-  EXPECT_THAT(poisoned.error(), HasSubstr("gave up after 3 attempts"));
+  EXPECT_THAT(poisoned.error(), HasSubstr("ended without a result"));
+  EXPECT_THAT(poisoned.error(), HasSubstr("giving up: 3 attempts"));
   EXPECT_GE(kills, 3);
   EXPECT_EQ(poisoned.attempts(), kills);
   EXPECT_TRUE(client.WatchJob(other.id(), [](const v1::JobEvent&) { return true; }).ok());

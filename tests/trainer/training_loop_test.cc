@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "model/config/model_config.h"
 #include "runs/checkpoint_directory.h"
+#include "runs/run_spec.h"
 #include "tests/trainer/tiny_run.h"
 
 namespace braid {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/base/status_matchers.h"
 #include "tests/base/crafted_files.h"
+#include "tests/base/status_matchers.h"
 
 namespace braid {
 namespace corpus_description_test {
@@ -23,7 +23,7 @@ absl::StatusOr<v1::CorpusDescription> Describe(const v1::DescribeCorpusRequest& 
   return DescribeCorpus(request, Ignore);
 }
 
-// A corpus of random files, and what a plain count of its records gives.
+// A corpus of random files and the description that a simple count of its records gives.
 class RandomCorpus {
  public:
   RandomCorpus(uint64_t seed, bool all_have_fields)
@@ -89,7 +89,7 @@ class RandomCorpus {
     return record.dump();
   }
 
-  // Of every kind of record; a reject costs nothing else.
+  // Has every kind of record; a reject affects no other count.
   std::string Record(const std::string& stem) {
     switch (Below(9)) {
       case 0:
@@ -119,7 +119,7 @@ class RandomCorpus {
     request_.add_paths(files_.Write(file, bytes).string());
   }
 
-  // A text in the directory, one in a sub-directory, one that is hidden and one of bytes.
+  // A text in the directory, one in a sub-directory, a hidden file and a binary file.
   void AddDirectory(const std::string& name) {
     for (const char* at : {"a.txt", "sub/b.c"}) {
       const std::string text = Text();
@@ -161,7 +161,7 @@ TEST(CorpusDescriptionTest, EqualsAPlainCountOfRandomCorpora) {
   }
 }
 
-TEST(CorpusDescriptionTest, CountsDocumentsBeforeTheyAreCut) {
+TEST(CorpusDescriptionTest, CountsDocumentsBeforeSplitting) {
   const RandomCorpus corpus(1, true);
   v1::DescribeCorpusRequest request = corpus.request();
   for (const int64_t bytes : {100, 1, -7}) {  // no bad value either
@@ -174,8 +174,8 @@ TEST(CorpusDescriptionTest, CountsDocumentsBeforeTheyAreCut) {
   }
 }
 
-// Edits that leave every count as it was.
-TEST(CorpusDescriptionTest, AnyChangeOfTextIsAnotherDescription) {
+// Edits that change no count.
+TEST(CorpusDescriptionTest, AnyChangeOfTextChangesTheDigest) {
   const std::string first = R"({"id": "1", "domain": "x", "text": "one two"})";
   const std::string second = R"({"id": "2", "domain": "y", "text": "one two"})";
   const auto describe = [](const std::string& a, const std::string& b) {
@@ -198,11 +198,11 @@ TEST(CorpusDescriptionTest, AnyChangeOfTextIsAnotherDescription) {
         describe(replaced("\"1\"", "\"3\""), second)}) {
     EXPECT_NE(changed.digest(), original.digest());
     changed.set_digest(original.digest());
-    EXPECT_EQ(changed.DebugString(), original.DebugString()) << "equal but for the digest";
+    EXPECT_EQ(changed.DebugString(), original.DebugString()) << "equal except for the digest";
   }
 }
 
-TEST(CorpusDescriptionTest, NothingIsLongUnlessItIsSaidWhatIs) {
+TEST(CorpusDescriptionTest, CountsNoLongDocumentsWithoutALimit) {
   const RandomCorpus corpus(2, true);
   v1::DescribeCorpusRequest request = corpus.request();
   EXPECT_GT(Describe(request)->num_long_documents(), 0);
@@ -213,7 +213,7 @@ TEST(CorpusDescriptionTest, NothingIsLongUnlessItIsSaidWhatIs) {
   EXPECT_FAILS(Describe(request), StatusCode::kInvalidArgument, "long_document_bytes", "-1");
 }
 
-TEST(CorpusDescriptionTest, TellsOfEveryMegabyte) {
+TEST(CorpusDescriptionTest, ReportsProgressForEveryMegabyte) {
   const CraftedFiles files;
   std::string lines;
   const std::string text(100'000, 'x');
@@ -236,7 +236,7 @@ TEST(CorpusDescriptionTest, TellsOfEveryMegabyte) {
   EXPECT_GT(all, static_cast<int64_t>(lines.size())) << "both files";
 }
 
-TEST(CorpusDescriptionTest, EndsWhenToldTo) {
+TEST(CorpusDescriptionTest, StopsWhenTheCallbackFails) {
   const RandomCorpus corpus(3, true);
   for (const int last : {1, 2}) {
     int num_reports = 0;
@@ -250,8 +250,8 @@ TEST(CorpusDescriptionTest, EndsWhenToldTo) {
   }
 }
 
-// Before the first file is read: each entry is looked at twice, in its directory and for itself.
-TEST(CorpusDescriptionTest, EndsWhileItLists) {
+// Stops before the first file is read: each entry is visited twice, in its directory and by itself.
+TEST(CorpusDescriptionTest, StopsWhileListingDirectories) {
   const CraftedFiles files;
   for (int i = 0; i < 320; ++i) files.Write("many/" + std::to_string(i), "text");
   v1::DescribeCorpusRequest request;
@@ -288,7 +288,7 @@ TEST(CorpusDescriptionTest, FailsAsIngestDoes) {
   fails({files.Write("none.jsonl", "").string()}, StatusCode::kInvalidArgument, "empty corpus");
   v1::IngestConfig config;
   config.set_text_field("txt");
-  fails({good}, StatusCode::kInvalidArgument, "Did you mean \"text\"", config);
+  fails({good}, StatusCode::kInvalidArgument, "did you mean \"text\"", config);
   config.Clear();
   config.set_strict(true);
   fails({good}, StatusCode::kInvalidArgument, "good.jsonl, record at byte 14: invalid json",
@@ -319,7 +319,7 @@ TEST(CorpusDescriptionTest, RefusesADomainForEachFile) {
     each.add_paths(files.Write(std::to_string(i) + ".txt", "a").string());
   }
   EXPECT_FAILS(Describe(each), StatusCode::kInvalidArgument, "16384 domains", "names of files",
-               "a directory above them", "pack.domain_clusters");
+               "parent directory", "pack.domain_clusters");
 }
 
 }  // namespace corpus_description_test

@@ -1,4 +1,4 @@
-// Reading takes no more memory than the limit on a record allows, whatever stands in the corpus.
+// Reading a corpus never takes more memory than the limit on a record allows.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace corpus_memory_test {
 constexpr int64_t kMebibyte = int64_t{1} << 20;
 constexpr char kGood[] = "{\"text\": \"good\"}\n";
 
-// Of this process, in bytes; 0 where the kernel does not tell.
+// Returns the peak resident memory of this process in bytes; 0 where the kernel does not report it.
 int64_t PeakResidentBytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -24,7 +24,7 @@ int64_t PeakResidentBytes() {
   return 0;
 }
 
-// From now on the peak is that of what follows.
+// Resets the peak to the current resident memory.
 bool ForgetPeak() {
   std::ofstream file("/proc/self/clear_refs");
   file << "5" << std::flush;
@@ -63,7 +63,7 @@ class CorpusMemoryTest : public testing::Test {
  protected:
   void SetUp() override {
 #if defined(BRAID_ASAN) || defined(BRAID_TSAN)
-    GTEST_SKIP() << "sanitizers take memory of their own";
+    GTEST_SKIP() << "sanitizers use additional memory";
 #endif
   }
   const CraftedFiles files_;
@@ -81,7 +81,7 @@ TEST_F(CorpusMemoryTest, SkipsALineOfAGibibyte) {
 }
 
 TEST_F(CorpusMemoryTest, SkipsACompressedLineOfAGibibyte) {
-  // Compressed 400 to 1, which is no bomb yet.
+  // Compressed 400 to 1, which is below the limit for a bomb.
   const std::string words = RandomLines(5, 4000);
   std::string mebibyte;
   while (std::ssize(mebibyte) < kMebibyte) mebibyte += words;
@@ -101,10 +101,10 @@ TEST_F(CorpusMemoryTest, ParsesTheDensestRecordAllowed) {
   while (std::ssize(record) < 64 * kMebibyte) record += ",0";
   const Reading reading = ReadAll(files_.Write("dense.jsonl", record + "]}\n"));
   EXPECT_EQ(reading.num_documents, 1);
-  EXPECT_LT(reading.growth, 16 * 64 * kMebibyte) << "as corpus_reader.h says";
+  EXPECT_LT(reading.growth, 16 * 64 * kMebibyte) << "the bound in corpus_reader.h";
 }
 
-TEST_F(CorpusMemoryTest, HoldsNoRejectsBack) {
+TEST_F(CorpusMemoryTest, ReturnsRejectsInBoundedSteps) {
   std::string lines = kGood;
   for (int i = 0; i < 3'000'000; ++i) lines += "1\n";
   const Reading reading = ReadAll(files_.Write("rejects.jsonl", lines));

@@ -86,7 +86,7 @@ TEST(CorpusReaderTest, ReadsJsonLinesPlainAndCompressed) {
   }
 }
 
-TEST(CorpusReaderTest, CountsEveryBadRecordAndReadsOn) {
+TEST(CorpusReaderTest, CountsEveryBadRecordAndContinues) {
   const CraftedFiles files;
   v1::IngestConfig config;
   config.set_max_document_bytes(1000);
@@ -150,7 +150,7 @@ TEST(CorpusReaderTest, FindsTextIdAndDomain) {
   EXPECT_EQ(named.documents[0].domain, "_._a_b_C++");
 }
 
-TEST(CorpusReaderTest, NamesAWrongTextField) {
+TEST(CorpusReaderTest, ReportsAWrongTextFieldByName) {
   const CraftedFiles files;
   const std::string path = files.Write("a.jsonl", "{\"id\": \"1\", \"text\": \"t\"}\n").string();
   v1::IngestConfig config;
@@ -159,7 +159,7 @@ TEST(CorpusReaderTest, NamesAWrongTextField) {
   EXPECT_EQ(corpus.status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(corpus.message(),
               AllOf(HasSubstr(path), HasSubstr("\"txet\""), HasSubstr("\"id\", \"text\""),
-                    HasSubstr("Did you mean \"text\"?")));
+                    HasSubstr("did you mean \"text\"?")));
   const std::string other = files.Write("b.jsonl", "{\"body\": \"t\"}\n").string();
   EXPECT_THAT(Read({other}).message(), AllOf(HasSubstr("\"raw_content\""), HasSubstr("\"body\""),
                                              HasSubstr("ingest.text_field")));
@@ -195,7 +195,7 @@ TEST(CorpusReaderTest, ReadsDirectoriesInSortedOrder) {
   EXPECT_EQ(corpus.num_accepted, 6);
 }
 
-TEST(CorpusReaderTest, KeepsFilesOfEqualNameApart) {
+TEST(CorpusReaderTest, DistinguishesFilesOfEqualName) {
   const CraftedFiles files;
   const auto a = files.Write("a/x.txt", "one"), b = files.Write("b/x.txt", "two");
   const Corpus corpus = Read({a.string(), b.string()});
@@ -247,7 +247,7 @@ TEST(CorpusReaderTest, ExplainsAJsonArray) {
   EXPECT_THAT(pretty.message(), HasSubstr("jq -c"));
 }
 
-TEST(CorpusReaderTest, ReportsATruncatedFileAfterItsWholeRecords) {
+TEST(CorpusReaderTest, ReportsATruncatedFileAfterItsCompleteRecords) {
   const CraftedFiles files;
   std::string lines;
   for (int i = 0; i < 50000; ++i) lines += absl::StrCat("{\"text\": \"", i * 7919, "\"}\n");

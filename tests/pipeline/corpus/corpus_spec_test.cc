@@ -40,7 +40,7 @@ TEST(ResolveCorpusSpecTest, FillsInTheDocumentedDefaults) {
   EXPECT_DOUBLE_EQ(HeldoutFraction(*resolved), 0.03);
 }
 
-TEST(ResolveCorpusSpecTest, LeavesAResolvedSpecAlone) {
+TEST(ResolveCorpusSpecTest, DoesNotChangeAResolvedSpec) {
   v1::CorpusSpec spec = Minimal();
   spec.mutable_pack()->set_heldout_fraction(-0.5);
   const auto once = ResolveCorpusSpec(spec);
@@ -76,7 +76,7 @@ struct BadSetting {
   std::function<void(v1::CorpusSpec*)> set;
 };
 
-TEST(ResolveCorpusSpecTest, NamesTheFieldAndTheValueOfABadSetting) {
+TEST(ResolveCorpusSpecTest, ReportsTheFieldAndValueOfABadSetting) {
   const BadSetting settings[] = {
       {"paths", "none", [](auto* s) { s->clear_paths(); }},
       {"paths", "empty", [](auto* s) { s->set_paths(0, ""); }},

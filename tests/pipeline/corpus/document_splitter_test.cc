@@ -21,7 +21,7 @@ std::string RandomText(std::mt19937_64& random) {
   return text;
 }
 
-TEST(SplitDocumentTest, PiecesAreTheTextAndRespectTheLimit) {
+TEST(SplitDocumentTest, PiecesConcatenateToTheTextWithinTheLimit) {
   std::mt19937_64 random(3);
   for (int i = 0; i < 2000; ++i) {
     const std::string text = RandomText(random);
@@ -39,7 +39,7 @@ TEST(SplitDocumentTest, PiecesAreTheTextAndRespectTheLimit) {
   }
 }
 
-TEST(SplitDocumentTest, MakesAboutEqualPiecesOfPlainWords) {
+TEST(SplitDocumentTest, SplitsPlainWordsIntoAboutEqualPieces) {
   std::string text;
   for (int i = 0; i < 1000; ++i) text += "word ";
   const auto pieces = SplitDocument(text, 450);

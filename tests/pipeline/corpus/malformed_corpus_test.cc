@@ -1,5 +1,5 @@
-// Whatever stands in a corpus: every record becomes a document or a counted reject with file,
-// offset and reason, nothing crashes or blocks, and strict mode fails on the first reject.
+// Malformed corpora: every record becomes a document or a counted reject with file, offset and
+// reason; no input crashes or blocks the reader; and strict mode fails on the first reject.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -84,13 +84,13 @@ v1::IngestConfig OneMebibyte() {
 
 class MalformedCorpusTest : public testing::Test {
  protected:
-  // After a good file, so that neither the first record nor the whole corpus is at fault.
+  // Follows a good file, so that the error is neither in the first record nor an empty corpus.
   Outcome ReadAfterGood(const fs::path& path, const v1::IngestConfig& config = {}) const {
     Outcome outcome = Read({good_, path.string()}, config);
     if (!outcome.texts.empty()) outcome.texts.erase(outcome.texts.begin());
     return outcome;
   }
-  // Sets the limits to which a small bomb is one.
+  // Lowers the limits, so that a small file counts as a bomb.
   static v1::IngestConfig SmallLimits() {
     v1::IngestConfig config;
     config.set_max_expanded_bytes(8 << 20);
@@ -102,7 +102,7 @@ class MalformedCorpusTest : public testing::Test {
   const std::string good_ = files_.Write("0good.jsonl", kGood).string();
 };
 
-TEST_F(MalformedCorpusTest, EveryFileOfTheTableHasTheOutcomeItNames) {
+TEST_F(MalformedCorpusTest, EveryMalformedFileHasItsExpectedOutcome) {
   const std::vector<MalformedFile> table = MalformedFiles();
   std::set<std::string> kinds;
   for (const MalformedFile& file : table) {
@@ -124,7 +124,7 @@ TEST_F(MalformedCorpusTest, EveryFileOfTheTableHasTheOutcomeItNames) {
   EXPECT_GE(kinds.size(), 25u);
 }
 
-TEST_F(MalformedCorpusTest, StrictModeFailsOnTheFirstRejectOfTheTableAndOnNothingElse) {
+TEST_F(MalformedCorpusTest, StrictModeFailsOnExactlyTheFilesWithRejects) {
   v1::IngestConfig strict = OneMebibyte();
   strict.set_strict(true);
   for (const MalformedFile& file : MalformedFiles()) {
@@ -144,7 +144,7 @@ TEST_F(MalformedCorpusTest, StrictModeFailsOnTheFirstRejectOfTheTableAndOnNothin
   }
 }
 
-TEST_F(MalformedCorpusTest, KeepsTheWholeRecordsBeforeACutAtAnyByte) {
+TEST_F(MalformedCorpusTest, KeepsCompleteRecordsBeforeATruncationAtAnyByte) {
   std::string lines;
   std::vector<std::string> texts;
   for (int i = 0; i < 20; ++i) {
@@ -165,14 +165,14 @@ TEST_F(MalformedCorpusTest, KeepsTheWholeRecordsBeforeACutAtAnyByte) {
       ASSERT_GE(outcome.texts.size(), read_before);
       ASSERT_TRUE(std::equal(outcome.texts.begin(), outcome.texts.end(), texts.begin()));
       read_before = outcome.texts.size();
-      // Where one member ends the file is whole as far as anybody can tell, but for half a record.
+      // A file truncated at the end of a member is valid, except for its incomplete last record.
       ASSERT_EQ(outcome.rejects.size(), size == whole.size() ? 0u : 1u);
     }
     EXPECT_EQ(read_before, texts.size());
   }
 }
 
-TEST_F(MalformedCorpusTest, RejectsTheRestOfADamagedFileAtItsOffsetAndReadsTheNextOne) {
+TEST_F(MalformedCorpusTest, RejectsTheRestOfADamagedFileAndReadsTheNextFile) {
   const std::string lines = Repeated(2000);
   std::string gzip = Gzip(lines);
   gzip.resize(gzip.size() / 2);
@@ -194,7 +194,7 @@ TEST_F(MalformedCorpusTest, RejectsTheRestOfADamagedFileAtItsOffsetAndReadsTheNe
 TEST_F(MalformedCorpusTest, StopsBombsByRatioAndByAbsoluteSize) {
   const std::string zeros(int64_t{80} << 20, ' ');
   const std::string start = Gzip("{\"text\": \"kept\"}\n");
-  // 1,029 to 1 and 32,000 to 1.
+  // Compressed 1,029 to 1 and 32,000 to 1.
   for (const auto& path :
        {files_.Write("ratio.jsonl.gz", start + Gzip(zeros)),
         files_.Write("ratio.jsonl.zst", Zstd("{\"text\": \"kept\"}\n") + Zstd(zeros))}) {
@@ -211,7 +211,7 @@ TEST_F(MalformedCorpusTest, StopsBombsByRatioAndByAbsoluteSize) {
   EXPECT_EQ(ReadAfterGood(Path("ratio.jsonl.zst"), generous).Rejects(), "too long 1");
 }
 
-TEST_F(MalformedCorpusTest, RefusesWhatIsNoFileByNameWithoutWaiting) {
+TEST_F(MalformedCorpusTest, RefusesSpecialFilesByNameWithoutBlocking) {
   ASSERT_EQ(mkfifo(Path("pipe.jsonl").c_str(), 0600), 0);
   fs::create_symlink("pipe.jsonl", Path("link.jsonl"));
   const int listener = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -229,7 +229,7 @@ TEST_F(MalformedCorpusTest, RefusesWhatIsNoFileByNameWithoutWaiting) {
     const Outcome outcome = ReadAfterGood(path);
     EXPECT_EQ(outcome.status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(outcome.message(), AllOf(HasSubstr(path), HasSubstr(kind)));
-    EXPECT_FALSE(TextSource::Open(path).ok()) << "also when it takes the place of a file later";
+    EXPECT_FALSE(TextSource::Open(path).ok()) << "also when it replaces a file after listing";
   }
   close(listener);
   fs::remove(socket_name);
@@ -244,7 +244,7 @@ TEST_F(MalformedCorpusTest, ReadsADirectoryNamedLikeAFileAsADirectory) {
   EXPECT_THAT(ReadAfterGood(Path("shards.jsonl")).texts, ElementsAre("a", "b"));
 }
 
-TEST_F(MalformedCorpusTest, FollowsLinksToFilesAndNamesTheOthers) {
+TEST_F(MalformedCorpusTest, FollowsLinksToFilesAndReportsOtherLinks) {
   const auto link = [&](const char* target, const char* name) {
     fs::create_directories(Path(name).parent_path());
     fs::create_symlink(target, Path(name));
@@ -271,7 +271,7 @@ TEST_F(MalformedCorpusTest, FollowsLinksToFilesAndNamesTheOthers) {
   EXPECT_EQ(inside.Rejects(), "directory link 2, not a file 2");
 }
 
-// As somebody else than root, whom nothing is forbidden.
+// Runs as a user other than root, to whom permissions do not apply.
 class UnprivilegedUser {
  public:
   UnprivilegedUser() {
@@ -285,7 +285,7 @@ class UnprivilegedUser {
   bool switched_ = false;
 };
 
-TEST_F(MalformedCorpusTest, NamesWhatItMayNotRead) {
+TEST_F(MalformedCorpusTest, ReportsUnreadableFilesByName) {
   const fs::path secret = files_.Write("d/secret.txt", "secret");
   files_.Write("d/locked/a.txt", "locked");
   files_.Write("d/open.txt", "open");
@@ -294,7 +294,8 @@ TEST_F(MalformedCorpusTest, NamesWhatItMayNotRead) {
   Outcome given, inside;
   {
     const UnprivilegedUser user;
-    if (access(good_.c_str(), R_OK) != 0) GTEST_SKIP() << "nobody may enter " << files_.directory();
+    if (access(good_.c_str(), R_OK) != 0)
+      GTEST_SKIP() << "other users may not enter " << files_.directory();
     given = ReadAfterGood(secret);
     inside = ReadAfterGood(Path("d"));
   }
@@ -305,7 +306,7 @@ TEST_F(MalformedCorpusTest, NamesWhatItMayNotRead) {
   EXPECT_EQ(inside.Rejects(), "unreadable 2");
 }
 
-TEST_F(MalformedCorpusTest, NoticesAFileThatChangesWhileItIsRead) {
+TEST_F(MalformedCorpusTest, DetectsAFileThatChangesWhileItIsRead) {
   const auto change = [&](const std::string& name, const std::function<void(const fs::path&)>& how,
                           const std::string& expected) {
     const std::string lines = Repeated(50'000);
@@ -332,13 +333,13 @@ TEST_F(MalformedCorpusTest, NoticesAFileThatChangesWhileItIsRead) {
     change(
         name,
         [&](const fs::path& path) { fs::rename(files_.Write("other", Repeated(50'000)), path); },
-        "another file");
+        "different file");
     change(
         name, [](const fs::path& path) { fs::remove(path); }, "no file");
   }
 }
 
-TEST_F(MalformedCorpusTest, GivesIdsInUtf8ToFilesWhoseNamesAreNot) {
+TEST_F(MalformedCorpusTest, GivesUtf8IdsToFilesWithOtherNames) {
   files_.Write("d/caf\xE9.txt", "latin");
   files_.Write("d/new\nline.txt", "line");
   const auto reader = CorpusReader::Open(std::vector<std::string>{Path("d").string()}, {});
@@ -351,7 +352,7 @@ TEST_F(MalformedCorpusTest, GivesIdsInUtf8ToFilesWhoseNamesAreNot) {
   EXPECT_EQ(document.id, "new\nline.txt");
 }
 
-TEST_F(MalformedCorpusTest, ReturnsNowAndThenWhileNothingIsAccepted) {
+TEST_F(MalformedCorpusTest, ReturnsRegularlyWhileNothingIsAccepted) {
   std::string lines;
   for (int i = 0; i < 100'000; ++i) lines += "1\n";
   const auto reader = CorpusReader::Open(
@@ -366,7 +367,7 @@ TEST_F(MalformedCorpusTest, ReturnsNowAndThenWhileNothingIsAccepted) {
     total += rejects.size();
   }
   EXPECT_EQ(total, 100'000u);
-  EXPECT_LE(most, 1000u) << "so that a caller can bound its memory and be cancelled";
+  EXPECT_LE(most, 1000u) << "a caller has to bound its memory and check for cancellation";
 }
 
 }  // namespace malformed_corpus_test

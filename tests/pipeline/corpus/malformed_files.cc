@@ -15,7 +15,7 @@ constexpr char kBefore[] = R"({"id": "before", "text": "one"})"
 constexpr char kAfter[] = R"({"id": "after", "text": "two"})"
                           "\n";
 
-// So that sizes need not be counted where bytes are zero.
+// Makes a string of a literal that contains zero bytes.
 template <size_t n>
 std::string Bytes(const char (&literal)[n]) {
   return {literal, n - 1};
@@ -31,7 +31,7 @@ std::string Text(const std::string& text) { return R"({"id": "x", "text": ")" + 
 std::string Field(const std::string& json) { return R"({"id": "x", "text": )" + json + "}"; }
 std::string GoodLines() { return std::string(kBefore) + kAfter; }
 
-// Between two good records; gives a document itself when `rejects` is empty.
+// Puts a record between two good ones. It gives a document itself when `rejects` is empty.
 void AddRecord(Table* table, const std::string& kind, const std::string& name,
                const std::string& record, const std::string& rejects = "") {
   table->push_back(
@@ -208,9 +208,9 @@ void AddDamagedArchives(Table* table) {
   add("header damaged", "magic.jsonl.gz", flipped(gzip, 1), 0);
   add("header damaged", "magic.jsonl.zst", flipped(zstd, 3), 0);
   add("header damaged", "reserved.jsonl.zst", flipped(zstd, 4).replace(4, 1, "\x0c"), 0);
-  // Asks for dictionary 7.
+  // Requires dictionary 7.
   add("header damaged", "dictionary.jsonl.zst", Bytes("\x28\xb5\x2f\xfd\x21\x07\x02\x11\0\0hi"), 0);
-  // A window of 2^41 bytes; one of 2^31 that is all but unused.
+  // A window of 2^41 bytes; one of 2^31 bytes that is almost unused.
   add("huge window", "refused.jsonl.zst", Bytes("\x28\xb5\x2f\xfd\0\xf8\x11\0\0hi"), 0);
   add("huge window", "allowed.jsonl.zst",
       Bytes("\x28\xb5\x2f\xfd\0\xa8\x71\0\0{\"text\": \"a\"}\n"), 1, "");

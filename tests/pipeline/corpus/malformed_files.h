@@ -1,4 +1,4 @@
-// A table of files that are broken in every way we could think of, and what becomes of each.
+// A table of files that are malformed in many ways, with the expected outcome of each.
 #ifndef BRAID_TESTS_PIPELINE_CORPUS_MALFORMED_FILES_H_
 #define BRAID_TESTS_PIPELINE_CORPUS_MALFORMED_FILES_H_
 
@@ -15,8 +15,8 @@ struct MalformedFile {
   std::string rejects;  // "<reason> <count>", sorted, joined by ", "
 };
 
-// At least 100 files of at least 25 kinds. A file named "*.jsonl" mostly is a good record, the bad
-// one and another good record, so that `documents` is 2 plus what the bad one gives.
+// Returns at least 100 files of at least 25 kinds. Most files named "*.jsonl" have a good record,
+// the bad one and another good record, so that `documents` is 2 plus those of the bad one.
 std::vector<MalformedFile> MalformedFiles();
 
 }  // namespace braid

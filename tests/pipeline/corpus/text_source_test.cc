@@ -41,7 +41,7 @@ TEST(TextSourceTest, ReadsEveryCompressionInChunksOfAnySize) {
   }
 }
 
-TEST(TextSourceTest, ReadsMembersAndFramesOneAfterTheOther) {
+TEST(TextSourceTest, ConcatenatesMembersAndFrames) {
   const CraftedFiles files;
   std::string text, gzip, zstd;
   for (int i = 0; i < 5; ++i) {
@@ -79,7 +79,7 @@ TEST(TextSourceTest, ReportsDamage) {
   EXPECT_THAT(std::string(garbage.message()), HasSubstr("tail.gz"));
 }
 
-TEST(TextSourceTest, RefusesANameThatThePromiseOfCompressionIsNotKept) {
+TEST(TextSourceTest, RefusesACompressedNameWithoutCompressedContent) {
   const CraftedFiles files;
   const absl::Status status = TextSource::Open(files.Write("x.jsonl.gz", "{}\n")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
@@ -98,7 +98,7 @@ TEST(TextSourceTest, StopsDecompressionBombs) {
   }
 }
 
-TEST(LineReaderTest, GivesLinesAndTheirOffsets) {
+TEST(LineReaderTest, ReturnsLinesAndTheirOffsets) {
   const CraftedFiles files;
   std::string text =
       "\xEF\xBB\xBF"
@@ -112,7 +112,7 @@ TEST(LineReaderTest, GivesLinesAndTheirOffsets) {
                                           std::pair(4, 700'011)));
 }
 
-TEST(LineReaderTest, SkipsLinesOverTheLimitAndReadsOn) {
+TEST(LineReaderTest, SkipsLinesOverTheLimitAndContinues) {
   const CraftedFiles files;
   const std::string text = "a\n" + std::string(3'000'000, 'x') + "\nb\n" + std::string(101, 'y');
   LineReader reader(*TextSource::Open(files.Write("l.txt", text)), 100);

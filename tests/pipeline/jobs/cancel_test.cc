@@ -1,4 +1,4 @@
-// How soon a job stops when it is asked to, wherever it is.
+// The time in which a job stops on request, in every stage.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -30,7 +30,7 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// So many different words that training a tokenizer on them takes seconds.
+// Has enough different words that training a tokenizer on them takes seconds.
 void WriteVariedCorpus(const fs::path& path) {
   std::mt19937_64 random(11);
   std::ofstream file(path);
@@ -51,7 +51,7 @@ struct Cancelled {
   double tokenize_seconds = 0;  // of that stage, when it was run to its end
 };
 
-// Runs a job and asks it to stop `delay` after `stage` has begun.
+// Runs a job and requests a stop `delay` after the start of `stage`.
 Cancelled RunUntil(const v1::CorpusSpec& spec, const fs::path& home, const std::string& stage,
                    std::chrono::milliseconds delay) {
   StageStore store(home / "store");
@@ -77,7 +77,7 @@ Cancelled RunUntil(const v1::CorpusSpec& spec, const fs::path& home, const std::
   return result;
 }
 
-TEST(CancelTest, StopsWithinTwoSecondsInEveryStageAndGoesOn) {
+TEST(CancelTest, StopsWithinTwoSecondsInEveryStageAndResumes) {
   const fs::path corpus = NewDirectory() / "varied.jsonl", home = NewDirectory();
   WriteVariedCorpus(corpus);
   v1::CorpusSpec spec = SmallSpec(corpus);
@@ -89,8 +89,9 @@ TEST(CancelTest, StopsWithinTwoSecondsInEveryStageAndGoesOn) {
     EXPECT_LT(result.seconds_to_stop, kMostSeconds) << stage;
     EXPECT_TRUE(result.status.ok() || absl::IsCancelled(result.status)) << result.status;
     if (stage == "tokenize") {
-      EXPECT_TRUE(absl::IsCancelled(result.status)) << "the tokenizer was trained to its end";
-      EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "the training process is still there";
+      EXPECT_TRUE(absl::IsCancelled(result.status))
+          << "the training of the tokenizer was not interrupted";
+      EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "the training process was not reaped";
       EXPECT_EQ(errno, ECHILD);
     }
     most = std::max(most, result.seconds_to_stop);
@@ -98,7 +99,7 @@ TEST(CancelTest, StopsWithinTwoSecondsInEveryStageAndGoesOn) {
   }
   RecordProperty("most_milliseconds", static_cast<int>(1000 * most));
   RecordProperty("tokenize_milliseconds", static_cast<int>(1000 * tokenize_seconds));
-  EXPECT_GT(tokenize_seconds, 0.5) << "too quick to have been cancelled on the way";
+  EXPECT_GT(tokenize_seconds, 0.5) << "too fast to have been cancelled while it ran";
   const Cancelled last = RunUntil(spec, home, "none", std::chrono::milliseconds(0));
   EXPECT_TRUE(last.status.ok()) << last.status;
 }

@@ -44,7 +44,7 @@ class ContrieverJobTest : public testing::Test {
     delete model_;
   }
 
-  // Large enough for some of the documents, but not for all.
+  // Large enough for some of the documents, but not for all of them.
   static TinyBert Bert() {
     TinyBert bert;
     bert.config.max_position_embeddings = 300;
@@ -63,7 +63,7 @@ class ContrieverJobTest : public testing::Test {
   static inline fs::path* model_ = nullptr;
 };
 
-TEST_F(ContrieverJobTest, StoresTheVectorsOfTheEmbedderAndCountsCutDocuments) {
+TEST_F(ContrieverJobTest, StoresTheVectorsOfTheEmbedderAndCountsTruncatedDocuments) {
   Home home;
   ASSERT_OK_AND_ASSIGN(const v1::JobResult result, home.Run(Spec()));
   EXPECT_GE(result.num_documents_read(), 200);
@@ -80,11 +80,11 @@ TEST_F(ContrieverJobTest, StoresTheVectorsOfTheEmbedderAndCountsCutDocuments) {
     ASSERT_NEAR(stored.values()[i], expected[i], 1e-5) << i;
   }
   EXPECT_EQ(result.num_truncated(), num_cut);
-  EXPECT_GT(result.num_truncated(), 0) << "the test would prove little";
+  EXPECT_GT(result.num_truncated(), 0) << "the test needs truncated documents";
   EXPECT_LT(result.num_truncated(), documents.size());
 }
 
-TEST_F(ContrieverJobTest, GetsTheSameFromServersAsFromAModelOfItsOwn) {
+TEST_F(ContrieverJobTest, GivesTheSameVectorsThroughServersAndLocally) {
   Home own, remote;
   ASSERT_OK_AND_ASSIGN(const v1::JobResult expected, own.Run(Spec()));
   ASSERT_OK_AND_ASSIGN(std::shared_ptr<const Embedder> embedder,
@@ -101,10 +101,10 @@ TEST_F(ContrieverJobTest, GetsTheSameFromServersAsFromAModelOfItsOwn) {
   const auto vectors = [](const Home& home) {
     return GetFile(home.StageDirectory("embed") / "embeddings.npy");
   };
-  EXPECT_TRUE(vectors(remote) == vectors(own)) << "batches are cut alike";
+  EXPECT_TRUE(vectors(remote) == vectors(own)) << "the batches are the same";
 }
 
-TEST_F(ContrieverJobTest, ReusesVectorsByTheModelsContent) {
+TEST_F(ContrieverJobTest, ReusesVectorsByTheContentOfTheModel) {
   Home home;
   ASSERT_OK_AND_ASSIGN(const v1::JobResult first, home.Run(Spec()));
   const fs::path copy = NewDirectory() / "elsewhere";
@@ -121,13 +121,13 @@ TEST_F(ContrieverJobTest, ReusesVectorsByTheModelsContent) {
   EXPECT_THAT(home.reused(), ElementsAre("ingest", "tokenize"));
 }
 
-TEST_F(ContrieverJobTest, GoesOnBehindTheLastChunkToTheSameBytes) {
+TEST_F(ContrieverJobTest, ResumesAfterTheLastChunkToTheSameBytes) {
   Home whole;
   const fs::path root = NewDirectory();
   ASSERT_OK(whole.Run(Spec()));
   ASSERT_OK_AND_ASSIGN(const v1::CorpusSpec resolved, ResolveCorpusSpec(Spec()));
   StageStore store(root / "store", {.chunk_bytes = 64 * 3000});
-  // Stopped behind the first batch of 64 documents, then behind the third.
+  // Stopped after the first batch of 64 documents, then after the third.
   for (const int64_t stop_at : {64, 192}) {
     std::vector<int64_t> done;
     JobHooks hooks;
@@ -145,7 +145,7 @@ TEST_F(ContrieverJobTest, GoesOnBehindTheLastChunkToTheSameBytes) {
   EXPECT_GT(result.num_truncated(), 0);
 }
 
-TEST_F(ContrieverJobTest, SaysWhatIsWrongWithTheModel) {
+TEST_F(ContrieverJobTest, ReportsAnInvalidModel) {
   v1::CorpusSpec spec = Spec();
   spec.mutable_embedder()->set_model_dir("/nowhere/bert");
   EXPECT_FAILS(Home().Run(spec), absl::StatusCode::kNotFound, "embed", "/nowhere/bert/config.json");

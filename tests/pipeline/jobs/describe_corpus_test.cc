@@ -12,8 +12,8 @@
 #include "braid/v1/pipeline.grpc.pb.h"
 #include "pipeline/corpus/corpus_description.h"
 #include "pipeline/jobs/pipeline_service.h"
-#include "tests/base/status_matchers.h"
 #include "tests/base/crafted_files.h"
+#include "tests/base/status_matchers.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 
 namespace braid {
@@ -21,7 +21,7 @@ namespace describe_corpus_test {
 
 using testing::HasSubstr;
 
-// A call being read, with a minute to end.
+// A streaming call with a deadline of one minute.
 class Call {
  public:
   Call(v1::PipelineService::Stub& stub, const v1::DescribeCorpusRequest& request) {
@@ -31,7 +31,7 @@ class Call {
 
   bool Read(v1::DescribeCorpusEvent* event) { return reader_->Read(event); }
   void Cancel() { context_.TryCancel(); }
-  // Passes over what is left.
+  // Reads the remaining events.
   grpc::Status Finish() {
     v1::DescribeCorpusEvent event;
     while (reader_->Read(&event)) {
@@ -58,7 +58,7 @@ class DescribeCorpusTest : public testing::Test {
     const std::filesystem::path corpus = NewDirectory() / "tiny.jsonl";
     WriteCorpus(corpus);
     tiny_.add_paths(corpus.string());
-    // Read for minutes.
+    // Takes minutes to read.
     const std::string file = files_.Write("x.jsonl", TextRecords()).string();
     for (int i = 0; i < 20'000; ++i) endless_.add_paths(file);
   }
@@ -85,7 +85,7 @@ class DescribeCorpusTest : public testing::Test {
   std::unique_ptr<v1::PipelineService::Stub> stub_;
 };
 
-TEST_F(DescribeCorpusTest, TellsProgressAndThenWhatThereIs) {
+TEST_F(DescribeCorpusTest, StreamsProgressAndThenTheDescription) {
   Call call(*stub_, tiny_);
   std::vector<v1::DescribeCorpusEvent> events;
   v1::DescribeCorpusEvent event;
@@ -102,7 +102,7 @@ TEST_F(DescribeCorpusTest, TellsProgressAndThenWhatThereIs) {
   EXPECT_EQ(wanted->num_documents(), GeneratedCorpus::kUnique + GeneratedCorpus::kDuplicates);
 }
 
-TEST_F(DescribeCorpusTest, FailsForAMissingPathAndKeepsNoPlace) {
+TEST_F(DescribeCorpusTest, FailsForAMissingPathAndReleasesItsQuota) {
   v1::DescribeCorpusRequest request;
   request.add_paths("/no/such/corpus.jsonl");
   for (int i = 0; i < 5; ++i) {
@@ -112,7 +112,7 @@ TEST_F(DescribeCorpusTest, FailsForAMissingPathAndKeepsNoPlace) {
   }
 }
 
-TEST_F(DescribeCorpusTest, EndsWhenTheClientLeavesAndGivesItsPlaceBack) {
+TEST_F(DescribeCorpusTest, EndsWhenTheClientDisconnectsAndReleasesItsQuota) {
   Call first(*stub_, endless_), second(*stub_, endless_);
   v1::DescribeCorpusEvent event;
   ASSERT_TRUE(first.Read(&event));
@@ -122,7 +122,7 @@ TEST_F(DescribeCorpusTest, EndsWhenTheClientLeavesAndGivesItsPlaceBack) {
   EXPECT_THAT(full.error_message(), HasSubstr("--quota-descriptions"));
   first.Cancel();
   EXPECT_EQ(first.Finish().error_code(), grpc::StatusCode::CANCELLED);
-  // The server learns of it a little later.
+  // The server notices the disconnection a little later.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!Describe(tiny_).ok()) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
@@ -132,7 +132,7 @@ TEST_F(DescribeCorpusTest, EndsWhenTheClientLeavesAndGivesItsPlaceBack) {
   EXPECT_EQ(second.Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 
-TEST_F(DescribeCorpusTest, EndsWhenTheServerDoes) {
+TEST_F(DescribeCorpusTest, EndsWhenTheServerShutsDown) {
   Call call(*stub_, endless_);
   v1::DescribeCorpusEvent event;
   ASSERT_TRUE(call.Read(&event));

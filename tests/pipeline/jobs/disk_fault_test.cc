@@ -1,5 +1,5 @@
-// Jobs whose file system fails: what they say, and that they go on to the same bytes once it is
-// mended.
+// Jobs whose file system fails: they report the cause and, once it is fixed, resume to the same
+// bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -35,14 +35,14 @@ class DiskFaultTest : public UninterruptedJobTest {
     return RunJobInChild(home_, SmallSpec(*corpus_), kChunkBytes, fault, prepare);
   }
 
-  // After the fault is gone.
+  // Runs the job without the fault.
   void ExpectSameBytes() const {
     const JobOutcome outcome = Run();
     ASSERT_TRUE(outcome.status.ok()) << outcome.status;
     ASSERT_TRUE(StoreContents(home_) == *contents_);
   }
 
-  // The number of the n-th call of that name.
+  // Returns the number of the n-th call of that name.
   static int64_t CallNumber(const std::string& name, int n) {
     for (size_t i = 0; i < whole_->calls.size(); ++i) {
       if (whole_->calls[i] == name && --n == 0) return static_cast<int64_t>(i) + 1;
@@ -54,7 +54,7 @@ class DiskFaultTest : public UninterruptedJobTest {
   const fs::path home_ = NewDirectory();
 };
 
-TEST_F(DiskFaultTest, GoesOnWhereTheDiskBecameFull) {
+TEST_F(DiskFaultTest, ResumesWhereTheDiskBecameFull) {
   for (const char* call :
        {"fsync ingest.tmp/texts.bin.tmp", "pwrite tokenize.tmp/tokens.lengths.tmp",
         "rename embed.tmp/resume.json", "pwrite embed.tmp/embeddings.npy.tmp",
@@ -69,13 +69,13 @@ TEST_F(DiskFaultTest, GoesOnWhereTheDiskBecameFull) {
     EXPECT_TRUE(absl::IsResourceExhausted(resumed.status)) << "still full";
     const JobOutcome mended = Run();
     ASSERT_TRUE(mended.status.ok()) << mended.status;
-    EXPECT_LT(mended.calls.size(), whole_->calls.size() - 10) << "nothing was left";
+    EXPECT_LT(mended.calls.size(), whole_->calls.size() - 10) << "the first attempt saved nothing";
     ASSERT_TRUE(StoreContents(home_) == *contents_);
     fs::remove_all(home_ / "store");
   }
 }
 
-TEST_F(DiskFaultTest, SaysWhatCannotBeRepeated) {
+TEST_F(DiskFaultTest, ReportsErrorsThatCannotBeRetried) {
   for (const auto& [error, text] :
        {std::pair(EROFS, "writable"), std::pair(EIO, "Input/output"), std::pair(EDQUOT, "quota")}) {
     const int64_t call = CallNumber("pwrite tokenize.tmp/tokens.bin.tmp", 2);
@@ -102,7 +102,7 @@ TEST_F(DiskFaultTest, FileSizeLimit) {
 
 TEST_F(DiskFaultTest, TooManyOpenFiles) {
 #if defined(BRAID_ASAN)
-  GTEST_SKIP() << "the undefined behaviour sanitizer needs file descriptors itself";
+  GTEST_SKIP() << "the undefined behavior sanitizer needs file descriptors itself";
 #endif
   for (const char* call : {"fsync ingest.tmp/ids.bin.tmp", "fsync tokenize.tmp/tokens.bin.tmp",
                            "fsync embed.tmp/embeddings.npy.tmp"}) {
@@ -137,7 +137,7 @@ TEST_F(DiskFaultTest, DirectoryThatCannotBeWritten) {
   ExpectSameBytes();
 }
 
-// In a mount namespace of its own: the test needs root, or does nothing.
+// Runs in its own mount namespace, for which the test needs root; otherwise it is skipped.
 TEST_F(DiskFaultTest, SmallFileSystemThatGrows) {
   const pid_t child = fork();
   if (child == 0) {

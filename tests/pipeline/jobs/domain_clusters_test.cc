@@ -1,4 +1,4 @@
-// Domains that are clusters of the embeddings, through whole jobs.
+// Domains that are clusters of the embeddings, in complete jobs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ namespace domain_clusters_test {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 
-// Groups with words of their own, and nothing that says so but the ids.
+// Groups of documents with distinct vocabularies; only the ids reveal the groups.
 constexpr std::array kGroupSizes = {150, 90, 45, 20};
 
 std::string GroupOf(const std::string& id) { return id.substr(0, id.find('-')); }
@@ -56,7 +56,7 @@ void WriteGroups(const fs::path& path) {
     }
   }
   std::ranges::shuffle(lines, random);
-  // One that is removed, and still has a domain.
+  // A document that is removed as a duplicate and still has a domain.
   nlohmann::json copy = nlohmann::json::parse(lines[5]);
   copy["id"] = GroupOf(copy["id"]) + "-copy";
   lines.push_back(copy.dump());
@@ -64,7 +64,7 @@ void WriteGroups(const fs::path& path) {
   for (const std::string& line : lines) file << line << "\n";
 }
 
-// The domain that a document should have.
+// Returns the expected group of a document.
 std::string NameOf(const std::string& id) { return "cluster-" + GroupOf(id); }
 
 double Cosine(const std::vector<double>& a, const std::vector<double>& b) {
@@ -80,7 +80,7 @@ double Cosine(const std::vector<double>& a, const std::vector<double>& b) {
 class DomainClustersTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    corpus_ = new fs::path(NewDirectory() / "unlabelled.jsonl");
+    corpus_ = new fs::path(NewDirectory() / "unlabeled.jsonl");
     WriteGroups(*corpus_);
     home_ = new Home();
     auto result = home_->Run(Spec());
@@ -108,7 +108,7 @@ class DomainClustersTest : public testing::Test {
     return all;
   }
 
-  // A finished job as the service would show it, and its explanation.
+  // A finished job as the service returns it, and its explanation.
   static absl::StatusOr<JobExplanation> Explain(const v1::CorpusSpec& spec, StageStore* store) {
     v1::Job job;
     job.set_id("job-000001");
@@ -132,7 +132,7 @@ fs::path* DomainClustersTest::corpus_ = nullptr;
 Home* DomainClustersTest::home_ = nullptr;
 v1::JobResult* DomainClustersTest::result_ = nullptr;
 
-TEST_F(DomainClustersTest, AreTheGroupsOfTheTextsLargestFirst) {
+TEST_F(DomainClustersTest, EqualTheGroupsOfTheTextsLargestFirst) {
   StageStore store(NewDirectory() / "store");
   const auto explanation = Explain(Spec(), &store);
   ASSERT_OK(explanation);
@@ -153,8 +153,8 @@ TEST_F(DomainClustersTest, AreTheGroupsOfTheTextsLargestFirst) {
   }
 }
 
-// From the explanation of each document and its stored vector.
-TEST_F(DomainClustersTest, AreSummedUpAsTheDocumentsSay) {
+// Computes the summaries from the explanation and the stored vector of each document.
+TEST_F(DomainClustersTest, HaveSummariesThatAgreeWithTheDocuments) {
   StageStore store(NewDirectory() / "store");
   const auto explanation = Explain(Spec(), &store);
   ASSERT_OK(explanation);
@@ -202,10 +202,10 @@ TEST_F(DomainClustersTest, AreSummedUpAsTheDocumentsSay) {
   EXPECT_EQ(num_tokens, result_->num_tokens());
   EXPECT_EQ(num_heldout, result_->num_heldout());
   EXPECT_GT(result_->domains(0).similarity(), result_->domains(3).similarity())
-      << "the largest is most like the whole";
+      << "the largest domain is the most similar to the whole";
 }
 
-TEST_F(DomainClustersTest, HaveHeldOutFilesOfTheirOwn) {
+TEST_F(DomainClustersTest, HaveHeldOutFiles) {
   const fs::path dataset = result_->dataset_dir();
   const auto json = nlohmann::json::parse(*ReadFile(dataset / "dataset.json"));
   std::vector<std::string> with_windows;
@@ -223,7 +223,7 @@ TEST_F(DomainClustersTest, HaveHeldOutFilesOfTheirOwn) {
   EXPECT_EQ(json["domains"], with_windows);
   EXPECT_EQ(json["domain_clusters"], 4);
   const auto report = nlohmann::json::parse(*ReadFile(dataset / "ordering_report.json"));
-  EXPECT_GT(report["domain_purity"], 0.7) << "measured by the clusters";
+  EXPECT_GT(report["domain_purity"], 0.7) << "with the clusters as domains";
   EXPECT_GT(report["domain_purity"], report["random_domain_purity"]);
 }
 
@@ -249,7 +249,7 @@ TEST_F(DomainClustersTest, AreTheSameForEveryOrder) {
   }
 }
 
-TEST_F(DomainClustersTest, RedoOnlyPackAndAreToldAgainWhenReused) {
+TEST_F(DomainClustersTest, RepeatOnlyPackAndAreReportedWhenReused) {
   Home home(*home_);
   for (const int num_clusters : {0, 2, 12}) {
     const auto result = home.Run(Spec(num_clusters));
@@ -264,7 +264,7 @@ TEST_F(DomainClustersTest, RedoOnlyPackAndAreToldAgainWhenReused) {
     EXPECT_EQ(names.size(), num_clusters == 0 ? 1u : static_cast<size_t>(num_clusters));
     EXPECT_EQ(fs::exists(fs::path(result->dataset_dir()) / "document_domains.npy"),
               num_clusters > 0);
-    EXPECT_EQ(names.back(), num_clusters == 0   ? "unlabelled"  // what the file is called
+    EXPECT_EQ(names.back(), num_clusters == 0   ? "unlabeled"  // what the file is called
                             : num_clusters == 2 ? "cluster-1"
                                                 : "cluster-9");
     const auto again = home.Run(Spec(num_clusters));
@@ -288,7 +288,7 @@ TEST_F(DomainClustersTest, ReachTheSameBytesWhereverPackIsStopped) {
   EXPECT_EQ(home.Contents(), home_->Contents());
 }
 
-TEST_F(DomainClustersTest, AreRefusedBeyondTheDocuments) {
+TEST_F(DomainClustersTest, AreRefusedWhenMoreThanDocuments) {
   const fs::path few = NewDirectory() / "few.jsonl";
   std::ofstream file(few);
   for (int i = 0; i < 6; ++i) {
@@ -308,8 +308,8 @@ TEST_F(DomainClustersTest, AreRefusedBeyondTheDocuments) {
   }
 }
 
-// An explanation trusts nothing that it reads.
-TEST_F(DomainClustersTest, AreNotExplainedFromFilesThatDoNotFit) {
+// An explanation validates everything that it reads.
+TEST_F(DomainClustersTest, AreNotExplainedFromInconsistentFiles) {
   const fs::path root = NewDirectory();
   StageStore store(root / "store");
   ASSERT_OK(Explain(Spec(), &store));

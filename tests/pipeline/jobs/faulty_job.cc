@@ -40,20 +40,21 @@ std::string ReadWhole(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Without the key: "embed.tmp/resume.json" of ".../store/embed-0123456789abcdef.tmp/resume.json".
+// Returns a path without the key: "embed.tmp/resume.json" for
+// ".../store/embed-0123456789abcdef.tmp/resume.json".
 std::string WithoutKey(std::string path) {
   const size_t dash = path.find('-');
   if (dash != std::string::npos && path.find('/') > dash) path.erase(dash, 1 + kKeyDigits);
   return path;
 }
 
-// Counts calls, and does at the chosen one what was asked.
+// Counts the calls and injects the fault at the chosen one.
 class CallLog {
  public:
   CallLog(fs::path store, JobFault fault, fs::path points)
       : store_(store.string() + "/"), fault_(std::move(fault)), points_(std::move(points)) {}
 
-  // The errno for this call, or 0.
+  // Returns the errno for this call, or 0.
   int Pass(const FileCall& call) {
     if (!absl::StartsWith(call.path, store_)) return 0;
     const std::lock_guard lock(mutex_);
@@ -93,7 +94,7 @@ class CallLog {
   std::vector<std::string> calls_;
 };
 
-// What the child leaves for its parent: code, message, then the calls.
+// Writes the report of the child for its parent: code, message, then the calls.
 [[noreturn]] void RunChild(const fs::path& home, const v1::CorpusSpec& spec, int64_t chunk_bytes,
                            const JobFault& fault, const fs::path& directory, std::ofstream report) {
   CallLog log(home / "store", fault, directory / "points");

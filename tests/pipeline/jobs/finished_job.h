@@ -1,4 +1,4 @@
-// A store in which jobs are run, and a job of the generated corpus that is finished.
+// A home directory in which jobs run, and a finished job of the generated corpus.
 #ifndef BRAID_TESTS_PIPELINE_JOBS_FINISHED_JOB_H_
 #define BRAID_TESTS_PIPELINE_JOBS_FINISHED_JOB_H_
 
@@ -18,24 +18,24 @@
 
 namespace braid {
 
-// One home in which jobs are run one after the other.
+// A home directory in which jobs run one after the other.
 class Home {
  public:
   explicit Home(std::filesystem::path root = NewDirectory(), const StageOptions& options = {});
-  // With a copy of everything that `other` has.
+  // Starts with a copy of the store of `other`.
   Home(const Home& other, const StageOptions& options = {});
 
   absl::StatusOr<v1::JobResult> Run(const v1::CorpusSpec& spec);
 
-  // Makes later runs stop at their report of this number, from 1; 0: never.
+  // Stops later runs at their progress report of this number, counted from 1; 0: never.
   void StopAtReport(int report) { stop_at_ = report; }
-  // Stages of the last run that were made, and that were there.
+  // The stages that the last run built, and those that it reused.
   const std::vector<std::string>& made() const { return made_; }
   const std::vector<std::string>& reused() const { return reused_; }
 
-  // The directory of a stage of which the store has one output.
+  // Returns the directory of the only output of a stage.
   std::filesystem::path StageDirectory(const std::string& stage) const;
-  // Manifests of everything in the store, by directory name.
+  // Returns the manifests of all stage outputs, by directory name.
   std::map<std::string, std::vector<ManifestEntry>> Contents() const;
 
  private:
@@ -46,7 +46,7 @@ class Home {
   std::vector<std::string> made_, reused_;
 };
 
-// One corpus and one finished job serve all tests that only look.
+// A fixture with one corpus and one finished job, which the tests only read.
 class FinishedJobTest : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(job().result.ok()) << job().result.status(); }

@@ -17,7 +17,7 @@ namespace {
 
 const char* const kDomains[] = {"code", "law", "prose"};
 
-// Pronounceable words, so that BPE finds something to merge.
+// Returns a pronounceable word, so that BPE finds pairs to merge.
 std::string Word(uint64_t number) {
   static const char* const kSyllables[] = {"ba", "de", "ki", "lo",  "mu",  "ra",  "se", "ti",
                                            "vo", "nu", "pa", "che", "sta", "gri", "fu", "wen"};
@@ -26,7 +26,8 @@ std::string Word(uint64_t number) {
   return word;
 }
 
-// `topic` chooses 40 of the domain's words; documents of a topic are similar.
+// Returns a text from 40 words of the domain, which `topic` selects, so that the documents of a
+// topic are similar.
 std::string Text(int domain, int topic, std::mt19937_64* random) {
   std::string text;
   const uint64_t num_words = 25 + (*random)() % 30;
@@ -46,7 +47,7 @@ std::string Line(const std::string& id, const std::string& text, const std::stri
 }  // namespace
 
 std::filesystem::path NewDirectory() {
-  // Removed when the test program ends; a forked child leaves it to its parent.
+  // Removes the directory when the test program ends; a forked child leaves it to its parent.
   struct Scratch {
     Scratch()
         : path(std::filesystem::path(testing::TempDir()) /

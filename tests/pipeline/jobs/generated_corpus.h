@@ -16,13 +16,13 @@ struct GeneratedCorpus {
   static constexpr int kRecords = kUnique + kDuplicates + kRejects;
 };
 
-// A new empty directory below testing::TempDir(), removed when the program ends.
+// Returns a new empty directory in testing::TempDir(), which is removed when the program ends.
 std::filesystem::path NewDirectory();
 
-// Writes a JSONL file of three domains with words of their own.
+// Writes a JSONL file of three domains with distinct vocabularies.
 void WriteCorpus(const std::filesystem::path& path);
 
-// A spec for it that takes well under a second to run.
+// Returns a spec for that corpus that takes well under a second to run.
 v1::CorpusSpec SmallSpec(const std::filesystem::path& corpus);
 
 }  // namespace braid

@@ -1,4 +1,4 @@
-// What JobStore keeps of attempts, principals and turns; retry_policy.h.
+// Attempts, principals and turns in JobStore; the retry policy.
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace job_attempts_test {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(RetryPolicyTest, TransientAreTheCodesThatMayPass) {
+TEST(RetryPolicyTest, RetriesExactlyTheTransientCodes) {
   std::string transient;
   for (int code = 1; code <= 16; ++code) {
     if (IsTransient(absl::Status(static_cast<absl::StatusCode>(code), ""))) {
@@ -31,7 +31,7 @@ TEST(RetryPolicyTest, TransientAreTheCodesThatMayPass) {
   EXPECT_EQ(transient, "2 4 8 10 13 14 ");
 }
 
-TEST(RetryPolicyTest, PausesGrow) {
+TEST(RetryPolicyTest, DelaysIncrease) {
   EXPECT_EQ(RetryDelaySeconds(1, 5), 5);
   EXPECT_EQ(RetryDelaySeconds(2, 5), 30);
   EXPECT_EQ(RetryDelaySeconds(2, 0), 0);
@@ -47,7 +47,7 @@ class JobAttemptsTest : public testing::Test {
     EXPECT_TRUE(job.ok()) << job.status();
     return job->id();
   }
-  // The id of the job that was started; empty when none was.
+  // Starts the next job and returns its id; empty when there is none.
   std::string Claim() {
     const auto job = *store_->ClaimNext();
     return job ? job->id() : "";
@@ -65,7 +65,7 @@ class JobAttemptsTest : public testing::Test {
   const std::unique_ptr<JobStore> store_ = *JobStore::Open(home_, [this] { return now_; });
 };
 
-TEST_F(JobAttemptsTest, RetriesAfterAPauseAndGivesUpAfterThree) {
+TEST_F(JobAttemptsTest, RetriesAfterADelayAndGivesUpAfterThreeFailures) {
   const std::string id = Submit();
   ASSERT_EQ(Claim(), id);
   ASSERT_TRUE(store_->Retry(id, "embed: host:7078 is away", 5).ok());
@@ -74,7 +74,7 @@ TEST_F(JobAttemptsTest, RetriesAfterAPauseAndGivesUpAfterThree) {
   EXPECT_EQ(job.error(), "attempt 1 failed: embed: host:7078 is away");
   EXPECT_EQ(store_->EventsAfter(id, 2)->front().message(),
             "attempt 1 failed: embed: host:7078 is away; queued again in 5 s");
-  EXPECT_EQ(Claim(), "") << "it pauses";
+  EXPECT_EQ(Claim(), "") << "before the delay has passed";
   now_ += 4.9;
   EXPECT_EQ(Claim(), "");
   now_ += 0.2;
@@ -89,16 +89,16 @@ TEST_F(JobAttemptsTest, RetriesAfterAPauseAndGivesUpAfterThree) {
   job = *store_->Get(id);
   EXPECT_EQ(job.state(), v1::JOB_FAILED);
   EXPECT_EQ(job.attempts(), 3);
-  EXPECT_THAT(job.error(), HasSubstr("host:7078 is away; gave up after 3 attempts"));
+  EXPECT_THAT(job.error(), HasSubstr("host:7078 is away; giving up: 3 attempts"));
 
   job = *store_->Resume(id);
   EXPECT_EQ(job.attempts(), 0);
-  EXPECT_EQ(Claim(), id) << "by hand it starts at once";
+  EXPECT_EQ(Claim(), id) << "a resumed job starts without delay";
   ASSERT_TRUE(store_->Retry(id, "again", 5).ok());
-  EXPECT_EQ(store_->Get(id)->state(), v1::JOB_QUEUED) << "and has three attempts again";
+  EXPECT_EQ(store_->Get(id)->state(), v1::JOB_QUEUED) << "a resumed job has three attempts again";
 }
 
-TEST_F(JobAttemptsTest, JobThatKillsItsProcessIsGivenUpAndStarvesNobody) {
+TEST_F(JobAttemptsTest, FailsAJobThatKillsItsProcessAndRunsTheOthers) {
   const std::string poisoned = Submit(), other = Submit();
   int deaths = 0;
   std::vector<std::string> started;
@@ -116,11 +116,11 @@ TEST_F(JobAttemptsTest, JobThatKillsItsProcessIsGivenUpAndStarvesNobody) {
     }
   }
   EXPECT_EQ(deaths, kMaxFailures);
-  EXPECT_THAT(store_->Get(poisoned)->error(), HasSubstr("without a word in stage tokenize"));
+  EXPECT_THAT(store_->Get(poisoned)->error(), HasSubstr("without a result in stage tokenize"));
   EXPECT_EQ(Claim(), other);
 }
 
-TEST_F(JobAttemptsTest, AttemptsThatComeFurtherDoNotCount) {
+TEST_F(JobAttemptsTest, AttemptsWithProgressResetTheCountOfFailures) {
   const std::string id = Submit();
   for (int64_t chunk = 1; chunk <= 20; ++chunk) {
     ASSERT_EQ(Claim(), id);
@@ -132,7 +132,7 @@ TEST_F(JobAttemptsTest, AttemptsThatComeFurtherDoNotCount) {
   EXPECT_EQ(store_->Get(id)->attempts(), 20);
 }
 
-TEST_F(JobAttemptsTest, OrderlyInterruptionIsNoFailure) {
+TEST_F(JobAttemptsTest, AnOrderlyInterruptionIsNotAFailure) {
   const std::string id = Submit();
   for (int i = 0; i < 10; ++i) {
     ASSERT_EQ(Claim(), id);
@@ -159,7 +159,7 @@ TEST_F(JobAttemptsTest, PrincipalsTakeTurns) {
   EXPECT_EQ(store_->Get("job-000007")->principal(), "bob");
 }
 
-TEST_F(JobAttemptsTest, PrincipalsHaveTheirLimit) {
+TEST_F(JobAttemptsTest, PrincipalsHaveAQuota) {
   const std::string first = Submit("alice", 2);
   Submit("alice", 2);
   v1::CorpusSpec spec;
@@ -168,7 +168,7 @@ TEST_F(JobAttemptsTest, PrincipalsHaveTheirLimit) {
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("the limit is 2"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("--quota-jobs"));
-  EXPECT_EQ(store_->Submit(spec, "1", {"alice", 2})->id(), first) << "it is there already";
+  EXPECT_EQ(store_->Submit(spec, "1", {"alice", 2})->id(), first) << "the request is repeated";
   Submit("bob", 2);
   ASSERT_TRUE(store_->RequestCancel(first).ok());
   Submit("alice", 2);
@@ -188,7 +188,7 @@ TEST_F(JobAttemptsTest, PagesCoverTheListOnce) {
   EXPECT_EQ(ids.back(), "job-000001");
 }
 
-TEST_F(JobAttemptsTest, VersionTellsChangesOfOneJobHereAndOfAnyElsewhere) {
+TEST_F(JobAttemptsTest, VersionChangesWithTheJobAndWithOtherProcesses) {
   const std::string a = Submit(), b = Submit();
   uint64_t version_a = store_->VersionOf(a), version_b = store_->VersionOf(b);
   EXPECT_EQ(store_->VersionOf(a), version_a);
@@ -201,9 +201,9 @@ TEST_F(JobAttemptsTest, VersionTellsChangesOfOneJobHereAndOfAnyElsewhere) {
   EXPECT_NE(store_->VersionOf(b), version_b);
 }
 
-// Every call that moves a job, from every state: it either makes a legal move and one event more,
-// or is refused and changes nothing.
-TEST_F(JobAttemptsTest, OnlyLegalMovesHappenFromEveryState) {
+// Checks every call that changes the state of a job, from every state: it either makes a legal
+// transition and adds one event, or is refused and changes nothing.
+TEST_F(JobAttemptsTest, EveryCallMakesALegalTransitionOrChangesNothing) {
   using Call = absl::Status (*)(JobStore&, const std::string&);
   const std::vector<Call> calls = {
       [](JobStore& store, const std::string& id) { return store.RequestCancel(id).status(); },
@@ -231,14 +231,14 @@ TEST_F(JobAttemptsTest, OnlyLegalMovesHappenFromEveryState) {
         EXPECT_EQ(store_->EventsAfter(id, before.last_event())->front().state(), after.state());
       }
       EXPECT_TRUE(status.ok() || after.last_event() == before.last_event());
-      // Out of the way of the next claim.
+      // Keeps the job from being claimed next.
       store_->RequestCancel(id).IgnoreError();
       store_->MarkCancelled(id).IgnoreError();
     }
   }
 }
 
-TEST_F(JobAttemptsTest, DataBaseOfVersionOneIsTakenOver) {
+TEST_F(JobAttemptsTest, UpgradesADatabaseOfVersionOne) {
   const std::filesystem::path home = NewDirectory();
   {
     SQLite::Database old((home / "jobs.sqlite").string(),

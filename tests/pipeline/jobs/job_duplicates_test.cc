@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 class JobDuplicatesTest : public FinishedJobTest {};
 
-// Groups of near-copies, larger than the neighbour lists, with planted kinds.
+// Groups of near-copies that are larger than the neighbor lists, of several planted kinds.
 std::vector<std::string> PlantedTexts(std::mt19937_64* random) {
   const auto sentence = [&] {
     std::string text;
@@ -42,7 +42,7 @@ std::vector<std::string> PlantedTexts(std::mt19937_64* random) {
       for (int edit = 0; edit < 2; ++edit) text[(*random)() % text.size()] = 'x';
       texts.push_back(text);
     }
-    // The same after normalisation.
+    // Equal after normalization.
     std::string shouted = "-- " + texts[texts.size() - 6] + "!";
     for (char& c : shouted) c = static_cast<char>(std::toupper(c));
     texts.push_back(shouted);
@@ -50,7 +50,7 @@ std::vector<std::string> PlantedTexts(std::mt19937_64* random) {
   return texts;
 }
 
-TEST_F(JobDuplicatesTest, SharesNoNearDuplicateBetweenTrainingAndHeldout) {
+TEST_F(JobDuplicatesTest, SharesNoNearDuplicateBetweenTrainingAndHeldOut) {
   std::mt19937_64 random(9);
   const std::vector<std::string> texts = PlantedTexts(&random);
   const fs::path corpus = NewDirectory() / "planted.jsonl";
@@ -61,7 +61,7 @@ TEST_F(JobDuplicatesTest, SharesNoNearDuplicateBetweenTrainingAndHeldout) {
   file.close();
   Home home;
   v1::CorpusSpec spec = SmallSpec(corpus);
-  // Lists of one neighbour leave many pairs that removing duplicates never sees.
+  // With lists of one neighbor, deduplication misses many pairs.
   spec.mutable_neighbors()->set_k(1);
   spec.mutable_pack()->set_heldout_fraction(0.3);
   const auto result = home.Run(spec);
@@ -70,7 +70,7 @@ TEST_F(JobDuplicatesTest, SharesNoNearDuplicateBetweenTrainingAndHeldout) {
   EXPECT_EQ(result->num_duplicates(),
             result->num_exact_duplicates() + result->num_near_duplicates());
   EXPECT_GE(result->num_exact_duplicates() + result->num_near_duplicates(), 60 + 60);
-  EXPECT_GT(result->num_heldout_overlaps(), 0) << "the test would prove nothing";
+  EXPECT_GT(result->num_heldout_overlaps(), 0) << "the test needs overlaps";
   EXPECT_EQ(result->num_documents_read(),
             result->num_rejected() + result->num_duplicates() + result->num_heldout() +
                 result->num_heldout_overlaps() + result->num_documents());

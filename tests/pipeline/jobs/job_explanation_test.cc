@@ -49,7 +49,7 @@ class JobExplanationTest : public testing::Test {
 
   static fs::path Corpus() { return *root_ / "tiny.jsonl"; }
 
-  // A job as the service would show it.
+  // The job as the service returns it.
   static v1::Job RunJobOf(const v1::CorpusSpec& spec) {
     v1::Job job;
     job.set_id("job-000001");
@@ -160,7 +160,7 @@ TEST_F(JobExplanationTest, FatesAddUpToTheResult) {
   EXPECT_EQ(fates[v1::DOCUMENT_OVERLAPS_HELD_OUT], result.num_heldout_overlaps());
 }
 
-TEST_F(JobExplanationTest, TellsTheTextOfASpan) {
+TEST_F(JobExplanationTest, ReturnsTheTextOfASpan) {
   std::map<std::string, std::string> texts;  // by document, of its spans in order
   for (const std::string& id : AllIds()) {
     const v1::ExplainDocumentResponse document = Document(id, 1 << 20);
@@ -195,7 +195,7 @@ TEST_F(JobExplanationTest, ComparesADocumentWithTheOneBeforeIt) {
   EXPECT_GT(sum / count, job_->result().random_adjacent_cosine());
 }
 
-TEST_F(JobExplanationTest, NamesTheOriginalOfADuplicate) {
+TEST_F(JobExplanationTest, ReturnsTheOriginalOfADuplicate) {
   const v1::ExplainDocumentResponse copy = Document("copy-1");
   EXPECT_EQ(copy.fate(), v1::DOCUMENT_DUPLICATE);
   EXPECT_EQ(copy.counterpart(), "doc-9");
@@ -210,7 +210,7 @@ TEST_F(JobExplanationTest, NamesTheOriginalOfADuplicate) {
   EXPECT_LT(near.jaccard(), 1);
 }
 
-TEST_F(JobExplanationTest, NamesTheReasonOfAReject) {
+TEST_F(JobExplanationTest, ReturnsTheReasonOfAReject) {
   std::ifstream corpus(Corpus());
   std::string line;
   int64_t offset = 0;
@@ -227,7 +227,7 @@ TEST_F(JobExplanationTest, NamesTheReasonOfAReject) {
   EXPECT_EQ(static_cast<int64_t>(reasons.size()), GeneratedCorpus::kRejects);
 }
 
-TEST_F(JobExplanationTest, SuggestsIdsLikeAnUnknownOne) {
+TEST_F(JobExplanationTest, SuggestsSimilarIdsForAnUnknownOne) {
   const absl::Status status = explanation_->Document("doc_17", 0).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()),
@@ -235,7 +235,7 @@ TEST_F(JobExplanationTest, SuggestsIdsLikeAnUnknownOne) {
   EXPECT_EQ(explanation_->Document("", 0).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(JobExplanationTest, SaysWhichInstancesThereAre) {
+TEST_F(JobExplanationTest, ReportsTheRangeOfInstances) {
   for (const int64_t instance : {int64_t{-1}, job_->result().num_instances(), int64_t{1} << 40}) {
     const absl::Status status = explanation_->Instance(instance, 0).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);

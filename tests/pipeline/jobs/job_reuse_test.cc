@@ -45,7 +45,7 @@ TEST_F(JobReuseTest, GivesTheSameBytesInAnotherHomeWithAnotherNumberOfThreads) {
   EXPECT_EQ(other.Contents(), finished_home().Contents());
 }
 
-TEST_F(JobReuseTest, RedoesOnlyOrderAndPackForAnotherOrder) {
+TEST_F(JobReuseTest, RepeatsOnlyOrderAndPackForAnotherOrder) {
   Home home(finished_home());
   v1::CorpusSpec spec = Spec();
   spec.set_order(v1::RANDOM);
@@ -63,9 +63,9 @@ TEST_F(JobReuseTest, RedoesOnlyOrderAndPackForAnotherOrder) {
   }
 }
 
-TEST_F(JobReuseTest, RedoesOnlyWhatDependsOnAChangedSetting) {
+TEST_F(JobReuseTest, RepeatsOnlyStagesThatDependOnAChangedSetting) {
   const std::vector<std::string> all = StageNames();
-  // The setting and the first stage that is made anew.
+  // The setting and the first stage that is repeated.
   const std::vector<std::pair<std::string, std::function<void(v1::CorpusSpec&)>>> changes = {
       {"order", [](auto& spec) { spec.set_order(v1::RANDOM); }},
       {"order", [](auto& spec) { spec.set_order(v1::SOURCE); }},
@@ -88,10 +88,10 @@ TEST_F(JobReuseTest, RedoesOnlyWhatDependsOnAChangedSetting) {
     EXPECT_NE(result->dataset_dir(), Result().dataset_dir());
   }
   ASSERT_TRUE(home.Run(Spec()).ok());
-  EXPECT_THAT(home.made(), IsEmpty()) << "the first job's outputs are still there";
+  EXPECT_THAT(home.made(), IsEmpty()) << "the outputs of the first job are kept";
 }
 
-TEST_F(JobReuseTest, OrdersPartByPartWhenAskedTo) {
+TEST_F(JobReuseTest, OrdersPartByPartOnRequest) {
   Home home(finished_home());
   v1::CorpusSpec spec = Spec();
   spec.set_order_partitions(4);
@@ -128,8 +128,7 @@ TEST_F(JobReuseTest, ReachesTheSameBytesWhereverItIsStopped) {
   Home home(NewDirectory(), {.chunk_bytes = 3000});
   int attempts = 0;
   absl::Status status = absl::CancelledError();
-  // Each attempt is stopped one report later, and finds what the ones before it
-  // committed.
+  // Each attempt is stopped one report later than the previous one and reuses what was committed.
   while (absl::IsCancelled(status)) {
     home.StopAtReport(++attempts);
     status = home.Run(Spec()).status();
@@ -150,7 +149,7 @@ TEST_F(JobReuseTest, RepairsALostAndADamagedStage) {
   EXPECT_EQ(home.Contents(), before);
 }
 
-TEST_F(JobReuseTest, TakesAGivenTokenizerByContent) {
+TEST_F(JobReuseTest, IdentifiesAGivenTokenizerByContent) {
   Home home(finished_home());
   const fs::path model = NewDirectory() / "given.model";
   fs::copy_file(Dataset() / "tokenizer.model", model);
@@ -175,8 +174,8 @@ TEST_F(JobReuseTest, LeavesNoDirectoryOfAFailedStage) {
   EXPECT_EQ(home.Contents(), finished_home().Contents());
 }
 
-TEST_F(JobReuseTest, SaysWhereSpaceIsMissing) {
-  // A limit on file sizes stands in for a full disk.
+TEST_F(JobReuseTest, ReportsWhereSpaceIsMissing) {
+  // A limit on file sizes simulates a full disk.
   struct rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);

@@ -49,7 +49,7 @@ TEST_F(JobRunnerTest, AccountsForEveryRecord) {
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), GeneratedCorpus::kRejects);
 }
 
-TEST_F(JobRunnerTest, SplitsDocumentsIntoDisjointTrainingAndHeldout) {
+TEST_F(JobRunnerTest, SplitsDocumentsIntoDisjointTrainingAndHeldOutSets) {
   std::vector<uint32_t> all = Numbers("order", "order.npy");
   const std::vector<uint32_t> heldout = Numbers("order", "heldout.npy");
   EXPECT_EQ(static_cast<int64_t>(all.size()), Result().num_documents());
@@ -101,7 +101,7 @@ TEST_F(JobRunnerTest, FillsEveryInstanceButOne) {
   EXPECT_LE(shorter, 1);
 }
 
-TEST_F(JobRunnerTest, AnswersWhichDocumentsAreInAnInstanceAndBack) {
+TEST_F(JobRunnerTest, MapsInstancesToDocumentsAndBack) {
   const auto provenance = Provenance::Open(Dataset() / "provenance");
   ASSERT_TRUE(provenance.ok());
   EXPECT_EQ(provenance->num_instances(), Result().num_instances());
@@ -116,7 +116,7 @@ TEST_F(JobRunnerTest, AnswersWhichDocumentsAreInAnInstanceAndBack) {
   EXPECT_THAT(provenance->Document(Numbers("order", "heldout.npy")[0]), IsEmpty());
 }
 
-TEST_F(JobRunnerTest, WritesHeldoutWindowsOfOneDomainInSourceOrder) {
+TEST_F(JobRunnerTest, WritesHeldOutWindowsOfADomainInSourceOrder) {
   const auto tokens = IndexedDataset::Open(finished_home().StageDirectory("tokenize") / "tokens");
   const auto names =
       nlohmann::json::parse(*ReadFile(finished_home().StageDirectory("ingest") / "domains.json"));
@@ -177,7 +177,7 @@ TEST_F(JobRunnerTest, DescribesTheDataset) {
   EXPECT_EQ(num_files, manifest->files.size() + 1) << "every file but the manifest is listed";
 }
 
-TEST_F(JobRunnerTest, SumsUpTheDomainsOfTheRecords) {
+TEST_F(JobRunnerTest, SummarizesTheDomainsOfTheRecords) {
   std::vector<std::string> names;
   int64_t num_documents = 0, num_tokens = 0, num_heldout = 0;
   for (const v1::DomainSummary& domain : Result().domains()) {
@@ -194,7 +194,7 @@ TEST_F(JobRunnerTest, SumsUpTheDomainsOfTheRecords) {
   EXPECT_EQ(num_heldout, Result().num_heldout());
 }
 
-TEST_F(JobRunnerTest, CountsHeldoutSourcesBeforeTheyAreCut) {
+TEST_F(JobRunnerTest, CountsHeldOutSourcesBeforeSplitting) {
   v1::CorpusSpec spec = Spec();
   spec.mutable_ingest()->set_split_bytes(100);
   Home home;
@@ -218,12 +218,12 @@ TEST_F(JobRunnerTest, CountsHeldoutSourcesBeforeTheyAreCut) {
   EXPECT_GT(result->num_heldout(), 2 * num_sources) << "documents are cut into several";
 }
 
-TEST_F(JobRunnerTest, PutsSimilarDocumentsTogether) {
+TEST_F(JobRunnerTest, GroupsSimilarDocuments) {
   EXPECT_GT(Result().adjacent_cosine(), Result().random_adjacent_cosine() + 0.2);
   EXPECT_GT(Result().recall_at_k(), 0.99);
 }
 
-TEST_F(JobRunnerTest, HoldsOutNothingWhenAskedTo) {
+TEST_F(JobRunnerTest, HoldsOutNoDocumentOnRequest) {
   Home home(finished_home());
   v1::CorpusSpec spec = Spec();
   spec.mutable_pack()->set_heldout_fraction(-1);
@@ -237,7 +237,7 @@ TEST_F(JobRunnerTest, HoldsOutNothingWhenAskedTo) {
   EXPECT_EQ(dataset["domains"].size(), 0u);
 }
 
-TEST_F(JobRunnerTest, SaysWhatIsWrongWithTheInput) {
+TEST_F(JobRunnerTest, ReportsInvalidInput) {
   const auto message = [](const v1::CorpusSpec& spec) {
     const auto result = Home(finished_home()).Run(spec);
     EXPECT_FALSE(result.ok());
@@ -265,7 +265,7 @@ TEST_F(JobRunnerTest, SaysWhatIsWrongWithTheInput) {
   spec.mutable_pack()->set_sequence_length(1 << 20);
   EXPECT_THAT(message(spec), AllOf(HasSubstr("pack.sequence_length 1048576"),
                                    HasSubstr("got " + std::to_string(Result().num_tokens())),
-                                   HasSubstr("needed 1048577")));
+                                   HasSubstr("1048577")));
 
   spec = Spec();
   spec.mutable_tokenizer()->Clear();

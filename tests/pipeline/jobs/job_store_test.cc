@@ -152,12 +152,12 @@ TEST_F(JobStoreTest, ResumedJobsCountAgainstTheLimitOfTheirSubmitter) {
   const std::string second = store_->Submit(Spec(), "b", ada)->id();
   EXPECT_EQ(store_->Resume(first, 1).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(store_->Get(first)->state(), v1::JOB_CANCELLED);
-  EXPECT_TRUE(store_->Resume(second, 1).ok()) << "it is queued, which changes nothing";
+  EXPECT_TRUE(store_->Resume(second, 1).ok()) << "resuming a queued job has no effect";
   ASSERT_TRUE(store_->RequestCancel(second).ok());
   EXPECT_EQ(store_->Resume(first, 1)->state(), v1::JOB_QUEUED);
 }
 
-TEST_F(JobStoreTest, QueuesOrphansAgainUnlessTheyWereCancelled) {
+TEST_F(JobStoreTest, RequeuesOrphansUnlessTheyWereCancelled) {
   const std::string orphan = store_->Submit(Spec(), "a")->id();
   const std::string cancelled = store_->Submit(Spec(), "b")->id();
   ASSERT_TRUE(store_->ClaimNext().ok());
@@ -168,8 +168,8 @@ TEST_F(JobStoreTest, QueuesOrphansAgainUnlessTheyWereCancelled) {
   EXPECT_EQ(store_->Get(cancelled)->state(), v1::JOB_CANCELLED);
 }
 
-// Workers look again at every change, so a look that finds nothing is none.
-TEST_F(JobStoreTest, LookingForAJobThatIsNotDueIsNoChange) {
+// Workers try to claim a job after every change, so a claim that finds no job must not be a change.
+TEST_F(JobStoreTest, AClaimWithoutADueJobIsNotAChange) {
   const std::string id = store_->Submit(Spec(), "a")->id();
   ASSERT_TRUE(store_->ClaimNext()->has_value());
   ASSERT_TRUE(store_->Retry(id, "the disk is full", 60).ok());
@@ -214,7 +214,7 @@ TEST_F(JobStoreTest, ReturnsOnlyLaterEvents) {
   EXPECT_EQ(events[0].state(), v1::JOB_RUNNING);
 }
 
-TEST_F(JobStoreTest, NamesAFileThatIsNoDatabase) {
+TEST_F(JobStoreTest, ReportsAFileThatIsNotADatabaseByName) {
   const std::filesystem::path home = NewDirectory();
   std::ofstream(home / "jobs.sqlite") << std::string(5000, 'x');
   const auto store = JobStore::Open(home);

@@ -1,5 +1,5 @@
-// Jobs that are killed anywhere, and what they resume to. With BRAID_KILL_EVERYWHERE in the
-// environment they are killed at every call that changes a file; by default at 70 of them.
+// Jobs that are killed at any point resume to the same bytes. With BRAID_KILL_EVERYWHERE in the
+// environment they are killed at every call that changes a file, by default at 70 of these calls.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,8 +26,8 @@ using testing::SizeIs;
 
 class KilledJobTest : public UninterruptedJobTest {
  protected:
-  // Killed at `faults`, one after another, then left to itself. Each attempt saves at most one
-  // point again that an earlier one had saved: that is how many chunks are done twice.
+  // Kills the job at each of `faults` in succession, then lets it finish. Each attempt may repeat
+  // at most one resume point of an earlier one: at most one chunk is processed twice.
   void ExpectSameBytes(const std::vector<JobFault>& faults) {
     const fs::path home = NewDirectory();
     std::set<std::string> saved;
@@ -69,7 +69,7 @@ TEST_F(KilledJobTest, CallsCoverEveryPhase) {
   }
 }
 
-// As many points in each stage, spread over its calls.
+// Returns the same number of faults for each stage, spread over its calls.
 std::vector<int64_t> PointsOf(const std::vector<std::string>& calls, size_t per_stage) {
   std::map<std::string, std::vector<int64_t>> by_stage;
   for (size_t i = 0; i < calls.size(); ++i) {
@@ -96,8 +96,8 @@ TEST_F(KilledJobTest, ReachesTheSameBytesFromEveryStage) {
   RecordProperty("kill_points", num_killed_);
 }
 
-// Also while it takes up what was left, and before it gets any further.
-TEST_F(KilledJobTest, ReachesTheSameBytesKilledAgainAndAgain) {
+// Kills the job also while it loads its resume point, before it makes any progress.
+TEST_F(KilledJobTest, ReachesTheSameBytesWhenKilledRepeatedly) {
   std::mt19937 random(5);
   for (const int64_t most_calls : {40, 200}) {
     std::vector<JobFault> faults;
@@ -109,8 +109,8 @@ TEST_F(KilledJobTest, ReachesTheSameBytesKilledAgainAndAgain) {
   EXPECT_GE(num_killed_, 30);
 }
 
-// In the midst of computing too.
-TEST_F(KilledJobTest, ReachesTheSameBytesKilledAtAnyTime) {
+// Kills the job also between system calls, while it computes.
+TEST_F(KilledJobTest, ReachesTheSameBytesWhenKilledAtAnyTime) {
   std::mt19937 random(6);
   for (int i = 0; i < 3; ++i) {
     std::vector<JobFault> faults;

@@ -27,7 +27,7 @@ namespace pipeline_service_test {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// A server of one home, talked to through a real in-process channel.
+// A server of one home directory, called through an in-process channel.
 class Server {
  public:
   explicit Server(const fs::path& home, int num_workers = 1) {
@@ -88,7 +88,7 @@ class PipelineServiceTest : public testing::Test {
     EXPECT_TRUE(Call(server, &v1::PipelineService::Stub::GetJob, request, &job).ok());
     return job;
   }
-  // Events after `after` until the job ends, or until `last` events came.
+  // Reads the events after `after` until the job ends or `last` events have arrived.
   std::vector<v1::JobEvent> Watch(Server& server, const std::string& id, int64_t after = 0,
                                   size_t last = SIZE_MAX) {
     grpc::ClientContext context;
@@ -129,7 +129,7 @@ TEST_F(PipelineServiceTest, RunsAJobToTheEndAndStreamsGapFreeEvents) {
     EXPECT_FALSE(job.stages(i).reused());
   }
   EXPECT_TRUE(LoadVerifiedManifest(job.result().dataset_dir()).ok());
-  // What is watched is what is stored: the last event of each stage.
+  // The stored progress of each stage is that of its last event.
   for (const v1::StageProgress& stage : job.stages()) {
     v1::StageProgress last;
     for (const v1::JobEvent& event : events) {
@@ -192,7 +192,7 @@ TEST_F(PipelineServiceTest, IsIdempotentInTheRequestId) {
   v1::CorpusSpec spec = SmallSpec(corpus_);
   spec.set_seed(99);
   EXPECT_EQ(Submit(server, spec, "r", &other).error_code(), grpc::StatusCode::ALREADY_EXISTS);
-  EXPECT_NE(MustSubmit(server, spec), MustSubmit(server, spec)) << "generated ids are new";
+  EXPECT_NE(MustSubmit(server, spec), MustSubmit(server, spec)) << "generated request ids differ";
   v1::ListJobsResponse list;
   ASSERT_TRUE(
       Call(server, &v1::PipelineService::Stub::ListJobs, v1::ListJobsRequest(), &list).ok());
@@ -276,7 +276,7 @@ TEST_F(PipelineServiceTest, ContinuesAJobWhoseServerWasShutDown) {
   EXPECT_EQ(Watch(server, id).back().state(), v1::JOB_SUCCEEDED);
 }
 
-TEST_F(PipelineServiceTest, RunsAgainWhatAKilledProcessLeftRunning) {
+TEST_F(PipelineServiceTest, RequeuesJobsOfAKilledProcess) {
   {
     Server server(home_, 0);
     MustSubmit(server, SmallSpec(corpus_));
@@ -300,7 +300,7 @@ TEST_F(PipelineServiceTest, LeavesJobsToTheProcessThatHoldsTheLock) {
       << "submitted and watched through one server, run by the other";
 }
 
-TEST_F(PipelineServiceTest, RunsJobsSideBySide) {
+TEST_F(PipelineServiceTest, RunsJobsConcurrently) {
   Server server(home_, /*num_workers=*/2);
   v1::CorpusSpec random = SmallSpec(corpus_);
   random.set_order(v1::RANDOM);
@@ -316,7 +316,7 @@ TEST_F(PipelineServiceTest, RunsJobsSideBySide) {
   EXPECT_EQ(made, 9) << "five shared stages are made once, order and pack twice";
 }
 
-TEST(MakePipelineServiceTest, NamesAHomeThatCannotBe) {
+TEST(MakePipelineServiceTest, ReportsAnInvalidHomeByName) {
   const auto service = MakePipelineService({"/proc/nothing/here", 1});
   ASSERT_FALSE(service.ok());
   EXPECT_THAT(std::string(service.status().message()), HasSubstr("/proc/nothing"));

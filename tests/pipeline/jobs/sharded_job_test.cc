@@ -1,4 +1,4 @@
-// Jobs whose embeddings and neighbours come from servers: the same bytes as without.
+// Jobs that embed and search through servers give the same bytes as jobs without servers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ class ShardedJobTest : public testing::Test {
  protected:
   ShardedJobTest() : corpus_(NewDirectory() / "tiny.jsonl") { WriteCorpus(corpus_); }
 
-  // Stages that were made.
+  // Returns the stages that were built.
   std::vector<std::string> Run(const fs::path& home, const v1::CorpusSpec& spec) {
     StageStore store(home / "store", {.chunk_bytes = 6000});
     std::vector<std::string> made;
@@ -66,7 +66,7 @@ TEST_F(ShardedJobTest, GivesTheSameBytesUnderTheSameKeysAndLeavesNoShard) {
   EXPECT_TRUE(fs::is_empty(shards / "2"));
 }
 
-TEST_F(ShardedJobTest, FindsTheSameThroughLists) {
+TEST_F(ShardedJobTest, FindsTheSameNeighborsThroughLists) {
   const fs::path alone = NewDirectory(), sharded = NewDirectory(), shards = NewDirectory();
   LocalServer first(MakeNeighborService(shards / "1")), second(MakeNeighborService(shards / "2"));
   v1::CorpusSpec spec = SmallSpec(corpus_);
@@ -94,8 +94,8 @@ TEST_F(ShardedJobTest, IsTheSameFromOneReplicaAndFromTwo) {
   EXPECT_TRUE(StoreContents(one) == StoreContents(two));
 }
 
-// Says that it is another one from the second stream on, as a server does that was
-// exchanged while a job was between two calls.
+// An embedder that reports another fingerprint from the second stream on, like a server that was
+// replaced between two calls of a job.
 class ExchangedEmbedder final : public Embedder {
  public:
   int32_t dimension() const override { return 4; }
@@ -108,7 +108,7 @@ class ExchangedEmbedder final : public Embedder {
   mutable std::atomic<int> num_asked_ = 0;
 };
 
-TEST_F(ShardedJobTest, StoresNoVectorsOfAnotherEmbedderThanItLookedFor) {
+TEST_F(ShardedJobTest, StoresNoVectorsOfAnEmbedderThatChanged) {
   LocalServer server(MakeEmbeddingService(std::make_shared<ExchangedEmbedder>()));
   v1::CorpusSpec spec = SmallSpec(corpus_);
   *spec.mutable_embedder() = {};
@@ -120,7 +120,7 @@ TEST_F(ShardedJobTest, StoresNoVectorsOfAnotherEmbedderThanItLookedFor) {
                absl::StatusCode::kFailedPrecondition, "embed", "\"model-a\"", "\"model-b\"");
 }
 
-TEST_F(ShardedJobTest, GoesOnFromEveryPointAtWhichItWasStopped) {
+TEST_F(ShardedJobTest, ResumesFromEveryPointAtWhichItWasStopped) {
   const fs::path alone = NewDirectory(), shards = NewDirectory();
   LocalServer first(MakeNeighborService(shards / "1")), second(MakeNeighborService(shards / "2"));
   const v1::CorpusSpec spec = ShardedSpec({first.address(), second.address()});

@@ -1,4 +1,4 @@
-// The fixture of tests that disturb jobs: one that nothing happened to, to compare with.
+// The fixture of tests that interrupt jobs: the output of an uninterrupted job to compare with.
 #ifndef BRAID_TESTS_PIPELINE_JOBS_UNINTERRUPTED_JOB_TEST_H_
 #define BRAID_TESTS_PIPELINE_JOBS_UNINTERRUPTED_JOB_TEST_H_
 

@@ -17,7 +17,7 @@ using ::testing::SizeIs;
 
 constexpr uint32_t kPad = NeighborLists::kPadding;
 
-// A small corpus in which every document lists every other with one cosine.
+// A small corpus in which every document is a neighbor of every other with the same cosine.
 struct Corpus {
   explicit Corpus(std::vector<std::string> documents, float cosine = 1.0f)
       : texts(std::move(documents)) {
@@ -45,7 +45,7 @@ TEST(NormalizeTextTest, FoldsCaseSpaceAndPunctuation) {
   EXPECT_EQ(NormalizeText(""), "");
 }
 
-TEST(NormalizeTextTest, LeavesATextOfPunctuationAlone) {
+TEST(NormalizeTextTest, DoesNotChangeATextOfPunctuation) {
   EXPECT_EQ(NormalizeText("----"), "----");
   EXPECT_EQ(NormalizeText(" # "), " # ");
 }
@@ -116,7 +116,7 @@ TEST(FindDuplicatesTest, NeedsBothCosineAndJaccard) {
 }
 
 TEST(FindDuplicatesTest, KeepsBothEndsOfAChain) {
-  // 0 ~ 1 and 1 ~ 2, but 0 and 2 are too far apart: only 1 goes.
+  // 0 ~ 1 and 1 ~ 2, but not 0 ~ 2: only 1 is removed.
   const std::string body = "abcdefghijklmnopqrstuvwxyz0123456789";
   const Corpus chain({body, body.substr(5) + "ABCDEfghij", body.substr(10) + "abcdefghij98765"});
   const auto grams = [&](int i) { return CharacterNgrams(NormalizeText(chain.texts[i])); };
@@ -128,7 +128,7 @@ TEST(FindDuplicatesTest, KeepsBothEndsOfAChain) {
   EXPECT_THAT(found->removed, ElementsAre(1));
 }
 
-TEST(FindDuplicatesTest, ACopyOfARemovedNearDuplicateGoesToo) {
+TEST(FindDuplicatesTest, RemovesACopyOfARemovedNearDuplicate) {
   const std::string base = "the quick brown fox jumps over the lazy dog near the river bank today";
   const std::vector<std::string> texts = {base, base + " ok", base + " OK!"};
   // Only document 2 is joined to document 0; document 1 is reached by its text.
@@ -138,7 +138,8 @@ TEST(FindDuplicatesTest, ACopyOfARemovedNearDuplicateGoesToo) {
   ASSERT_TRUE(found.ok());
   EXPECT_THAT(found->removed, ElementsAre(1, 2));
   EXPECT_EQ(found->pairs.at(1).kept, 0u);
-  EXPECT_FALSE(found->pairs.at(1).exact) << "of document 1, but not of the one that stays";
+  EXPECT_FALSE(found->pairs.at(1).exact)
+      << "an exact copy of document 1, but not of the one that is kept";
   EXPECT_EQ(found->pairs.at(1).jaccard, found->pairs.at(0).jaccard);
 }
 
@@ -176,7 +177,7 @@ TEST(FindDuplicatesTest, EqualsTheObviousRuleOnRandomCorpora) {
   }
 }
 
-TEST(FindDuplicatesTest, PassesOnAnErrorOfTheTextAccess) {
+TEST(FindDuplicatesTest, ReturnsAnErrorOfTheTextAccess) {
   const auto found = FindDuplicates(
       {0, {}, {}}, 1,
       [](uint32_t) -> absl::StatusOr<std::string> { return absl::DataLossError("bad chunk"); }, {});

@@ -12,16 +12,16 @@ namespace document_partition_test {
 
 constexpr int32_t kDimension = 16;
 
-// Vectors of norm 1 around `num_clusters` centres, document i in cluster i % num_clusters.
+// Vectors of norm 1 around `num_clusters` centers, document i in cluster i % num_clusters.
 std::vector<float> Clusters(int64_t n, int64_t num_clusters) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
-  std::vector<float> centres(num_clusters * kDimension), values;
-  for (float& x : centres) x = normal(random);
+  std::vector<float> centers(num_clusters * kDimension), values;
+  for (float& x : centers) x = normal(random);
   for (int64_t i = 0; i < n; ++i) {
     float squares = 0;
     for (int32_t j = 0; j < kDimension; ++j) {
-      values.push_back(centres[i % num_clusters * kDimension + j] + 0.1f * normal(random));
+      values.push_back(centers[i % num_clusters * kDimension + j] + 0.1f * normal(random));
       squares += values.back() * values.back();
     }
     for (int32_t j = 0; j < kDimension; ++j) values[i * kDimension + j] /= std::sqrt(squares);
@@ -63,7 +63,7 @@ TEST(DocumentPartitionTest, DoesNotDependOnThreads) {
   SetRetrievalThreads(0);
 }
 
-TEST(DocumentPartitionTest, TakesCorporaSmallerThanTheNumberOfParts) {
+TEST(DocumentPartitionTest, AcceptsCorporaSmallerThanTheNumberOfParts) {
   EXPECT_EQ(Partition(Clusters(1, 1), 1), std::vector<uint32_t>{0});
   EXPECT_TRUE(Partition({}, 3).empty());
   for (uint32_t part : Partition(Clusters(3, 3), 3)) EXPECT_LT(part, 3u);
@@ -78,7 +78,7 @@ TEST(DocumentPartitionTest, OnePartForEachFiftyMillionDocuments) {
   EXPECT_EQ(NumOrderPartitions(0, 0), 1);
 }
 
-TEST(DocumentPartitionTest, StopsWhenAskedTo) {
+TEST(DocumentPartitionTest, StopsWhenTheCallbackFails) {
   const std::vector<float> values = Clusters(2000, 10);
   const auto parts = PartitionDocuments({values, 2000, kDimension}, 4, 1,
                                         [] { return absl::CancelledError("stop"); });

@@ -62,7 +62,7 @@ std::string RandomSentence(std::mt19937_64* random) {
   return text;
 }
 
-// A few characters replaced.
+// Returns the text with a few characters replaced.
 std::string Edited(std::string text, int num_edits, std::mt19937_64* random) {
   for (; num_edits > 0; --num_edits) {
     text[(*random)() % text.size()] = static_cast<char>('a' + (*random)() % 26);
@@ -70,11 +70,11 @@ std::string Edited(std::string text, int num_edits, std::mt19937_64* random) {
   return text;
 }
 
-TEST(HeldoutOverlapTest, LeavesNoPairAcrossTheSplitThatAllPairsWouldFind) {
+TEST(HeldoutOverlapTest, FindsEveryOverlapThatComparingAllPairsFinds) {
   std::mt19937_64 random(3);
   std::vector<std::string> texts;
   for (int i = 0; i < 500; ++i) {
-    // Chains too: an edited copy is copied and edited again.
+    // Includes chains: an edited copy is copied and edited again.
     const bool copy = i > 0 && random() % 3 == 0;
     const int num_edits = static_cast<int>(random() % 10);
     texts.push_back(copy ? Edited(texts[random() % i], num_edits, &random)
@@ -114,9 +114,9 @@ TEST(HeldoutOverlapTest, LeavesNoPairAcrossTheSplitThatAllPairsWouldFind) {
   SetRetrievalThreads(0);
 }
 
-// What removing duplicates by the graph cannot see: b of a ~ b ~ c is removed,
-// and then a and c stand on different sides; or nobody lists anybody.
-TEST(HeldoutOverlapTest, FindsWhatNoNeighborListJoins) {
+// Overlaps that deduplication by the graph misses: of a ~ b ~ c, b is removed, and then a and c are
+// on different sides; or the documents are in no neighbor list.
+TEST(HeldoutOverlapTest, FindsOverlapsThatNoNeighborListHas) {
   std::mt19937_64 random(4);
   const std::string a = RandomSentence(&random), stranger = RandomSentence(&random);
   const DocumentStore documents = Store({a, Edited(a, 2, &random), stranger});
@@ -134,7 +134,7 @@ TEST(HeldoutOverlapTest, CosineCountsInEitherDirectionOfAList) {
   std::vector<std::string> texts;
   for (int i = 0; i < 6; ++i) texts.push_back(RandomSentence(&random));
   const DocumentStore documents = Store(texts);
-  // 0 and 1 are held out. 0 lists 2; 3 lists 1; 4 lists 1 with too little; 5 lists 2.
+  // 0 and 1 are held out. Edges: 0 -> 2; 3 -> 1; 4 -> 1 with too low a cosine; 5 -> 2.
   const std::vector<uint32_t> ids = {2, kPad, kPad, 1, 1, 2};
   const std::vector<float> scores = {.95f, 0, 0, .9f, .89f, .99f};
   const NeighborLists lists = {1, ids, scores};
@@ -149,12 +149,12 @@ TEST(HeldoutOverlapTest, CosineCountsInEitherDirectionOfAList) {
   EXPECT_THAT(Find(documents, lists, {4, 5}, {0, 1}), IsEmpty()) << "2 and 3 are on no side";
 }
 
-TEST(HeldoutOverlapTest, NothingHeldOutOverlapsNothing) {
+TEST(HeldoutOverlapTest, FindsNothingWithoutHeldOutDocuments) {
   const DocumentStore documents = Store({"some text", "some text"});
   EXPECT_THAT(Find(documents, {}, {0, 1}, {}), IsEmpty());
 }
 
-TEST(HeldoutOverlapTest, StopsWhenAsked) {
+TEST(HeldoutOverlapTest, StopsWhenTheCallbackFails) {
   const DocumentStore documents = Store({"some text", "some text"});
   const auto found =
       FindHeldoutOverlaps(documents, {}, std::vector<uint32_t>{0}, std::vector<uint32_t>{1}, {},

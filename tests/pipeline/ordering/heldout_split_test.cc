@@ -60,7 +60,7 @@ TEST(IsHeldOutTest, IsIndependentOfAPlainHashOfTheId) {
   EXPECT_NEAR(both, low * 0.1, 4 * std::sqrt(low * 0.09));
 }
 
-TEST(SourceDocumentTest, OnlyANumberBehindAHashIsAPiece) {
+TEST(SourceDocumentTest, OnlyANumberAfterAHashMarksAPiece) {
   EXPECT_EQ(SourceDocument("a/b.h#12"), "a/b.h");
   EXPECT_EQ(SourceDocument("a#1#2"), "a#1");
   EXPECT_EQ(SourceDocument("a#"), "a#");

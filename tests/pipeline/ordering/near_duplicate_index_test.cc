@@ -20,7 +20,7 @@ double SimilarityOf(const std::string& a, const std::string& b) {
   return Jaccard(CharacterNgrams(NormalizeText(a)), CharacterNgrams(NormalizeText(b)));
 }
 
-// The first of `texts` that is similar enough, by looking at all of them.
+// Returns the first of `texts` that is similar enough by comparing all of them.
 std::optional<uint32_t> FirstNearDuplicate(const std::vector<std::string>& texts,
                                            const std::string& text, double min_jaccard) {
   for (uint32_t i = 0; i < texts.size(); ++i) {
@@ -29,8 +29,8 @@ std::optional<uint32_t> FirstNearDuplicate(const std::vector<std::string>& texts
   return std::nullopt;
 }
 
-// Words of a small vocabulary, so that texts share common grams, and a few rare
-// ones of their own.
+// Returns a text with words of a small vocabulary, so that texts share frequent grams, and a few
+// rare words.
 std::string RandomText(int num_words, std::mt19937_64* random) {
   std::string text;
   for (int i = 0; i < num_words; ++i) {
@@ -73,7 +73,7 @@ TEST(NearDuplicateIndexTest, FindsWhatComparingAllPairsFinds) {
       const NearDuplicateIndex index(Views(texts), min_jaccard);
       NearDuplicateIndex::Scratch scratch(index);
       for (int query = 0; query < 100; ++query, ++num_queries) {
-        // From copies over ones near the threshold to strangers.
+        // Ranges from exact copies to unrelated texts.
         const std::string text = random() % 4 == 0
                                      ? RandomText(1 + static_cast<int>(random() % 60), &random)
                                      : Edited(texts[random() % 60], random() % 30, &random);
@@ -92,7 +92,7 @@ TEST(NearDuplicateIndexTest, FindsWhatComparingAllPairsFinds) {
 }
 
 TEST(NearDuplicateIndexTest, FindsPairsExactlyAtTheThreshold) {
-  // 20 grams, of which 16 in common: sizes 18 and 18, Jaccard 16 / 20.
+  // 18 grams each, 16 of them in common: Jaccard 16 / 20.
   const std::string a = "abcdefghijklmnopqrstuv", b = "cdefghijklmnopqrstuvwx";
   ASSERT_DOUBLE_EQ(SimilarityOf(a, b), 0.8);
   const NearDuplicateIndex index(std::vector<std::string_view>{a}, 0.8);
@@ -120,7 +120,7 @@ TEST(NearDuplicateIndexTest, AnEmptyIndexHasNoMatch) {
 }
 
 TEST(NearDuplicateIndexTest, ManyTextsOfOneTemplate) {
-  // All grams but a few are in every text: the worst case of an inverted index.
+  // Almost all grams are in every text: the worst case of an inverted index.
   std::vector<std::string> texts;
   for (int i = 0; i < 300; ++i) {
     texts.push_back("the same long introduction stands before every one of these numbers " +

@@ -10,7 +10,7 @@
 namespace braid {
 namespace ordering_report_test {
 
-// Unit vectors of a circle: documents at these angles (degrees).
+// Returns unit vectors at these angles in degrees, one per document.
 std::vector<float> OnCircle(std::initializer_list<double> degrees) {
   std::vector<float> vectors;
   for (double angle : degrees) {
@@ -105,7 +105,7 @@ TEST(OrderingReportTest, RandomPurityIsThatOfPackingTheRandomOrder) {
 }
 
 TEST(OrderingReportTest, RandomCosineIsOfAllDocumentsOfTheOrder) {
-  // Two tight groups: in order their neighbours agree, at random half do.
+  // Two tight groups: in order, adjacent documents are of the same group; at random, half of them.
   std::vector<float> embeddings;
   for (int i = 0; i < 2000; ++i) {
     embeddings.push_back(i < 1000 ? 1.0f : 0.0f);
@@ -118,7 +118,7 @@ TEST(OrderingReportTest, RandomCosineIsOfAllDocumentsOfTheOrder) {
   EXPECT_NEAR(report.random_adjacent_cosine, 0.5, 0.05);
 }
 
-TEST(OrderingReportTest, ShuffledInstancesOfPlantedClustersAreAlikeInsideAndDiverseAcross) {
+TEST(OrderingReportTest, ShuffledInstancesOfPlantedClustersAreSimilarInsideAndDiverseAcross) {
   // 200 clusters of 10 documents of 10 tokens; an instance of 50 tokens is half a cluster.
   constexpr int kClusters = 200, kSize = 10, kDimension = 32;
   std::mt19937 random(9);
@@ -157,7 +157,7 @@ TEST(OrderingReportTest, ShuffledInstancesOfPlantedClustersAreAlikeInsideAndDive
   EXPECT_NEAR(report.adjacent_cosine_across_instances, report.random_adjacent_cosine, 0.05);
 }
 
-TEST(OrderingReportTest, StopsWhenAskedTo) {
+TEST(OrderingReportTest, StopsWhenTheCallbackFails) {
   const DocumentOrder order = SourceOrder(10000);
   int num_asked = 0;
   const auto stop = [&] {

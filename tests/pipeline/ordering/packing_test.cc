@@ -28,7 +28,7 @@ struct Packed {
   int64_t num_tokens = 0;
 };
 
-// Packs document numbers 0, 1, ...
+// Packs the documents 0, 1, ...
 Packed Pack(const std::vector<Tokens>& documents, int32_t sequence_length) {
   Packed packed;
   packed.sequence_length = sequence_length;
@@ -46,7 +46,7 @@ Packed Pack(const std::vector<Tokens>& documents, int32_t sequence_length) {
   return packed;
 }
 
-// Spans of the same instances from lengths alone, in stored order.
+// Returns the spans of the same instances, computed from the lengths alone, in stored order.
 std::vector<ProvenanceSpan> LaidOut(const std::vector<Tokens>& documents, int32_t sequence_length,
                                     const std::vector<uint32_t>& shuffle) {
   std::vector<uint32_t> order(documents.size());
@@ -81,16 +81,16 @@ TEST(PackerTest, JoinsByEosAndCuts) {
                           ProvenanceSpan{3, 1, 2, 0, 2}));
 }
 
-TEST(PackerTest, GivesAnEosCutOffFromItsDocumentItsOwnSpan) {
+TEST(PackerTest, GivesAnEosInTheNextInstanceASpan) {
   const Packed packed = Pack({{10, 11}}, 1);
   EXPECT_THAT(packed.instances, ElementsAre(Tokens{10, 11}, Tokens{kEos}));
   EXPECT_THAT(packed.spans,
               ElementsAre(ProvenanceSpan{0, 0, 0, 0, 2}, ProvenanceSpan{0, 2, 1, 0, 1}));
 }
 
-TEST(PackerTest, MakesNothingOfNothing) { EXPECT_THAT(Pack({}, 8).instances, IsEmpty()); }
+TEST(PackerTest, PacksNoInstancesFromNoDocuments) { EXPECT_THAT(Pack({}, 8).instances, IsEmpty()); }
 
-TEST(PackerTest, InstancesAreTheJoinedDocuments) {
+TEST(PackerTest, InstancesConcatenateToTheJoinedDocuments) {
   std::mt19937_64 random(7);
   for (int trial = 0; trial < 300; ++trial) {
     const std::vector<Tokens> documents = RandomDocuments(&random);
@@ -115,7 +115,7 @@ TEST(PackerTest, InstancesAreTheJoinedDocuments) {
   }
 }
 
-TEST(PackerTest, ProvenanceFindsEveryTokenBothWaysAfterTheShuffle) {
+TEST(PackerTest, ProvenanceFindsEveryTokenInBothDirectionsAfterTheShuffle) {
   std::mt19937_64 random(8);
   for (int trial = 0; trial < 300; ++trial) {
     const std::vector<Tokens> documents = RandomDocuments(&random);

@@ -15,7 +15,7 @@ namespace partitioned_order_test {
 
 constexpr uint32_t kPad = NeighborLists::kPadding;
 
-// The paths of each part, by the walk over a graph without the edges between parts.
+// Returns the paths of each part: the walk over the graph without the edges between parts.
 std::vector<std::vector<uint32_t>> ObviousPaths(RandomGraph graph,
                                                 const std::vector<uint32_t>& partition_of,
                                                 uint32_t num_partitions) {
@@ -49,7 +49,7 @@ std::vector<std::vector<uint32_t>> ObviousPaths(RandomGraph graph,
   return paths;
 }
 
-// Joins them by looking at all pairs.
+// Joins the paths by comparing all pairs.
 DocumentOrder ObviousJoin(const RandomGraph& graph, std::vector<std::vector<uint32_t>> paths) {
   std::map<std::pair<uint32_t, uint32_t>, float> edges;
   for (uint32_t i = 0; i < graph.n; ++i) {
@@ -107,7 +107,7 @@ TEST(PartitionedOrderTest, EqualsTheObviousOneOnRandomGraphs) {
   }
 }
 
-TEST(PartitionedOrderTest, OfOnePartIsTheWholeWalk) {
+TEST(PartitionedOrderTest, EqualsTheSimilarityOrderForOnePart) {
   std::mt19937_64 random(2);
   const RandomGraph graph = MakeRandomGraph(500, 8, 0.2, 10, &random);
   const std::vector<uint32_t> one(500, 0);
@@ -116,7 +116,7 @@ TEST(PartitionedOrderTest, OfOnePartIsTheWholeWalk) {
   EXPECT_EQ(PartitionedOrder(graph.view(), 500, one, 3).order, whole.order);
 }
 
-TEST(PartitionedOrderTest, LeavesOutDocumentsOfNoPart) {
+TEST(PartitionedOrderTest, OmitsDocumentsOfNoPart) {
   std::mt19937_64 random(3);
   for (int trial = 0; trial < 100; ++trial) {
     const auto n = static_cast<int64_t>(1 + random() % 80);
@@ -138,7 +138,7 @@ TEST(PartitionedOrderTest, LeavesOutDocumentsOfNoPart) {
 }
 
 TEST(PartitionedOrderTest, JoinsPathsOfDifferentPartsByTheirEdges) {
-  // Parts {0, 1}, {2, 3}, {4, 5}; the end of the first is joined to the third.
+  // Parts {0, 1}, {2, 3}, {4, 5}; an edge joins the end of the first to the third.
   const std::vector<uint32_t> ids = {1, kPad, 4, kPad, 3, kPad, kPad, kPad, 5, kPad, kPad, kPad};
   const std::vector<float> scores = {.9f, 0, .5f, 0, .9f, 0, 0, 0, .9f, 0, 0, 0};
   const DocumentOrder order =

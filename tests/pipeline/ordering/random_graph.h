@@ -1,4 +1,4 @@
-// Seeded random neighbour lists for the tests of this folder.
+// Seeded random neighbor lists for the tests of this folder.
 #ifndef BRAID_TESTS_PIPELINE_ORDERING_RANDOM_GRAPH_H_
 #define BRAID_TESTS_PIPELINE_ORDERING_RANDOM_GRAPH_H_
 
@@ -19,9 +19,9 @@ struct RandomGraph {
   NeighborLists view() const { return {k, ids, scores}; }
 };
 
-// Rows with everything that real ones may have: padding anywhere, the document
-// itself, repeats, few distinct scores (ties, either sign), asymmetric scores, isolated
-// documents. `padding` is the share of empty cells.
+// Returns lists with all irregularities that real ones may have: padding anywhere, the document
+// itself, repeats, few distinct scores (ties, both signs), asymmetric scores, isolated documents.
+// `padding` is the fraction of empty cells.
 inline RandomGraph MakeRandomGraph(int64_t n, int32_t k, double padding, int num_scores,
                                    std::mt19937_64* random) {
   RandomGraph graph{n, k, {}, {}};

@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 TEST(RandomPermutationTest, IsThePermutationOfTheFixedGenerator) {
-  // Stored data depends on these values; they must never change.
+  // Stored datasets depend on these values, so they must never change.
   EXPECT_THAT(RandomPermutation(0, 7), IsEmpty());
   EXPECT_THAT(RandomPermutation(1, 7), ElementsAre(0));
   EXPECT_THAT(RandomPermutation(8, 7), ElementsAre(1, 4, 5, 2, 6, 0, 3, 7));

@@ -1,4 +1,4 @@
-// What is in which stored instance, the slow way: spans in packing order, renumbered and sorted.
+// The slow oracle of the stored spans: spans in packing order, renumbered and sorted.
 #ifndef BRAID_TESTS_PIPELINE_ORDERING_SHUFFLED_SPANS_H_
 #define BRAID_TESTS_PIPELINE_ORDERING_SHUFFLED_SPANS_H_
 
@@ -13,7 +13,8 @@
 
 namespace braid {
 
-// By (instance, instance_offset). Requires: `shuffle` is a permutation of all instances.
+// Returns the spans by (instance, instance_offset). Requires: `shuffle` is a permutation of all
+// instances.
 inline std::vector<ProvenanceSpan> ShuffleSpans(std::vector<ProvenanceSpan> spans,
                                                 std::span<const uint32_t> shuffle) {
   std::vector<uint32_t> stored(shuffle.size());

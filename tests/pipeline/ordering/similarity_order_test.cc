@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 
 constexpr uint32_t kPad = NeighborLists::kPadding;
 
-// The definition, word by word.
+// The definition of the order, implemented literally in O(n^2).
 DocumentOrder ObviousOrder(const RandomGraph& graph) {
   std::vector<std::map<uint32_t, float>> weights(graph.n);
   for (int64_t i = 0; i < graph.n; ++i) {
@@ -141,7 +141,7 @@ TEST(SimilarityOrderTest, TreatsBothZerosAsATie) {
 }
 
 TEST(SimilarityOrderTest, KeepsClustersTogether) {
-  // Document i belongs to cluster i % 10; neighbours are in the same cluster.
+  // Document i belongs to cluster i % 10; neighbors are in the same cluster.
   constexpr int kDocuments = 200, kNeighbors = 5, kClusters = 10;
   std::mt19937_64 random(3);
   std::vector<uint32_t> ids;
@@ -163,7 +163,7 @@ TEST(SimilarityOrderTest, KeepsClustersTogether) {
 
 TEST(SimilarityOrderDeathTest, RefusesAnIdOutOfRange) {
   EXPECT_DEATH(SimilarityOrder({1, std::array{1u, 2u}, std::array{0.f, 0.f}}, 2),
-               "neighbour 2 of 2");
+               "neighbor 2 of 2");
 }
 
 TEST(RandomOrderTest, IsAPermutationThatDependsOnTheSeed) {

@@ -18,7 +18,8 @@ namespace domain_summary_test {
 constexpr int kDimension = 6;
 constexpr int kDocuments = 2500;  // more than one look
 
-// Documents of three domains and one without any: some train, some are held out, some neither.
+// Documents of three domains, and a domain without any: some are trained on, some are held out,
+// some are neither.
 struct Corpus {
   Corpus() {
     std::mt19937_64 random(1);
@@ -48,7 +49,7 @@ struct Corpus {
     return *summaries;
   }
 
-  // One double loop a number.
+  // Computes each figure with its own double loop.
   double Similarity(int32_t domain) const {
     double dot = 0, own_square = 0, all_square = 0;
     for (int k = 0; k < kDimension; ++k) {
@@ -72,7 +73,7 @@ struct Corpus {
   std::vector<uint32_t> training, heldout;
 };
 
-TEST(DomainSummaryTest, EqualsWhatOneLoopForEachNumberFinds) {
+TEST(DomainSummaryTest, EqualsOneLoopPerFigure) {
   const Corpus corpus;
   const auto summaries = corpus.Summarize();
   ASSERT_EQ(summaries.size(), 4u);
@@ -109,7 +110,7 @@ TEST(DomainSummaryTest, DoesNotDependOnTheOrder) {
   EXPECT_EQ(DomainSummariesJson(corpus.Summarize()), shuffled);
 }
 
-TEST(DomainSummaryTest, ARareUnlikeDomainIsDistinct) {
+TEST(DomainSummaryTest, ARareDissimilarDomainHasLowSimilarity) {
   const std::vector<float> values = {1, 0, 0.9f, 0.1f, 0, 1};
   const std::vector<uint32_t> training = {0, 1, 2};
   const DocumentDomains domains{{"code", "news", "wiki"}, {1, 2, 0}};
@@ -167,7 +168,7 @@ TEST(DomainSummaryTest, KeepsTheLargestOfManyByName) {
   EXPECT_EQ(names(LargestDomains(summaries, 0)), "");
 }
 
-TEST(DomainSummaryTest, StopsWhenAskedTo) {
+TEST(DomainSummaryTest, StopsWhenTheCallbackFails) {
   const Corpus corpus;
   const PackedDocuments documents = {.domains = corpus.domains,
                                      .training = corpus.training,

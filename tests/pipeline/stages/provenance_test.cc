@@ -37,7 +37,7 @@ class ProvenanceTest : public ::testing::Test {
   std::filesystem::path directory_;
 };
 
-TEST_F(ProvenanceTest, AnswersBothWays) {
+TEST_F(ProvenanceTest, MapsInBothDirections) {
   const std::vector<ProvenanceSpan> spans = {
       {2, 0, 1, 0, 7}, {0, 0, 0, 0, 5}, {2, 7, 0, 5, 2}, {1, 0, 1, 7, 3}};
   const std::vector<std::string> ids = {"b", "", "a/x.txt:17", "unused\nid"};
@@ -122,7 +122,7 @@ TEST_F(ProvenanceTest, RefusesTablesOfDifferentDatasets) {
   EXPECT_THAT(provenance.status().message(), HasSubstr("spans_by_document.npy"));
 }
 
-TEST_F(ProvenanceTest, RefusesTablesWithoutColumnsAndOffsetsThatGoBack) {
+TEST_F(ProvenanceTest, RefusesTablesWithoutColumnsAndDescendingOffsets) {
   const std::vector<ProvenanceSpan> spans = {{0, 0, 0, 0, 5}, {1, 0, 0, 5, 2}};
   const std::vector<std::string> ids = {"a", "b"};
   const auto message_after = [&](const char* file, std::vector<int64_t> shape,

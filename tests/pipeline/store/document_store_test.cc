@@ -37,7 +37,7 @@ class DocumentStoreTest : public testing::Test {
   const std::filesystem::path directory_ = NewDirectory();
 };
 
-TEST_F(DocumentStoreTest, GivesBackTextsIdsAndSortedDomains) {
+TEST_F(DocumentStoreTest, RoundTripsTextsIdsAndSortedDomains) {
   Write({{"a", "first", "web"}, {"", "", "books"}, {"c", "thi\nrd", "web"}});
   const DocumentStore store = Open();
   ASSERT_EQ(store.size(), 3);
@@ -50,18 +50,18 @@ TEST_F(DocumentStoreTest, GivesBackTextsIdsAndSortedDomains) {
   EXPECT_THAT(store.domains(), ElementsAre(1, 0, 1));
 }
 
-TEST_F(DocumentStoreTest, CutsChunksByBytesAndByDocuments) {
+TEST_F(DocumentStoreTest, LimitsChunksByBytesAndByDocuments) {
   Write({{"a", "1234", "d"}, {"b", "123456789", "d"}, {"c", "1", "d"}, {"d", "12", "d"}});
   const DocumentStore store = Open();
   EXPECT_EQ(store.ChunkEnd(0, 5, 100), 1);
   EXPECT_EQ(store.ChunkEnd(0, 13, 100), 2);
-  EXPECT_EQ(store.ChunkEnd(1, 5, 100), 2) << "one document at least";
+  EXPECT_EQ(store.ChunkEnd(1, 5, 100), 2) << "at least one document";
   EXPECT_EQ(store.ChunkEnd(0, 1000, 100), 4);
   EXPECT_EQ(store.ChunkEnd(0, 1000, 3), 3);
   EXPECT_THAT(store.Texts(2, 4), ElementsAre("1", "12"));
 }
 
-TEST_F(DocumentStoreTest, RefusesFilesThatDoNotFitTogether) {
+TEST_F(DocumentStoreTest, RefusesInconsistentFiles) {
   Write({{"a", "text", "d"}});
   std::ofstream(directory_ / "texts.bin", std::ios::app) << "more";
   const auto store = DocumentStore::Open(directory_);
@@ -76,7 +76,7 @@ TEST(TokenizeTest, VocabularyFollowsTheSizeOfTheSample) {
   EXPECT_EQ(AutomaticVocabSize(int64_t{1} << 40), 32000);
 }
 
-TEST_F(DocumentStoreTest, SamplesUpToTheBytesAskedFor) {
+TEST_F(DocumentStoreTest, SamplesUpToTheRequestedBytes) {
   std::vector<std::vector<std::string>> documents;
   for (int i = 0; i < 100; ++i) documents.push_back({std::to_string(i), "0123456789", "d"});
   Write(documents);

@@ -40,7 +40,7 @@ TEST_F(StageMeterTest, MeasuresDocumentsBytesAndTheTimeLeft) {
   EXPECT_EQ(progress.resident_bytes(), 5 << 20);
 }
 
-TEST_F(StageMeterTest, CountsDocumentsAndRejectsBesideBytes) {
+TEST_F(StageMeterTest, CountsDocumentsAndRejectsAlongWithBytes) {
   StageMeter meter = Meter("bytes");
   meter.At({.done = 0, .total = 4000, .documents = 0, .rejects = 0});
   now_ += 4;
@@ -50,10 +50,10 @@ TEST_F(StageMeterTest, CountsDocumentsAndRejectsBesideBytes) {
   EXPECT_DOUBLE_EQ(progress.documents_per_second(), 5);
   EXPECT_DOUBLE_EQ(progress.bytes_per_second(), 250);
   EXPECT_DOUBLE_EQ(progress.eta_seconds(), 12);
-  EXPECT_EQ(meter.At({.done = 2000, .total = 4000}).rejects(), 3) << "no news";
+  EXPECT_EQ(meter.At({.done = 2000, .total = 4000}).rejects(), 3) << "not reported, so unchanged";
 }
 
-TEST_F(StageMeterTest, WhatAnEarlierAttemptDidIsNoSpeed) {
+TEST_F(StageMeterTest, WorkOfAnEarlierAttemptDoesNotInflateTheRate) {
   StageMeter meter = Meter("documents");
   now_ += 1;
   EXPECT_EQ(meter.At({.done = 900'000, .total = 1'000'000}).documents_per_second(), 0);
@@ -86,7 +86,7 @@ TEST_F(StageMeterTest, AStallLowersTheRate) {
   EXPECT_DOUBLE_EQ(meter.At({.done = 10, .total = 100}).documents_per_second(), 1);
 }
 
-TEST_F(StageMeterTest, ASecondPassIsMeasuredAnew) {
+TEST_F(StageMeterTest, ASecondPassRestartsTheMeasurement) {
   StageMeter meter = Meter("documents");
   meter.At({.done = 0, .total = 100});
   now_ += 1;

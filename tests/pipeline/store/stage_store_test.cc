@@ -77,7 +77,7 @@ TEST_F(StageStoreTest, BuildsAgainWhenOnlyTheFirstHalfOfTheKeyAgrees) {
   EXPECT_EQ(builds_, 2);
 }
 
-TEST_F(StageStoreTest, KeepsWhatItCannotReadJustNow) {
+TEST_F(StageStoreTest, KeepsAnOutputThatIsTemporarilyUnreadable) {
   ASSERT_TRUE(Produce().ok());
   rlimit limit;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -90,7 +90,7 @@ TEST_F(StageStoreTest, KeepsWhatItCannotReadJustNow) {
   EXPECT_EQ(builds_, 1);
 }
 
-TEST_F(StageStoreTest, ClearsWhatAKilledProcessLeft) {
+TEST_F(StageStoreTest, ClearsTheFilesOfAKilledProcess) {
   const std::filesystem::path temporary = store_.DirectoryOf("double", kKey).string() + ".tmp";
   std::filesystem::create_directories(temporary);
   std::ofstream(temporary / "half") << "written";
@@ -179,7 +179,7 @@ class ResumedStageTest : public testing::Test {
   std::vector<int> started_at_;  // by resumed attempts
 };
 
-TEST_F(ResumedStageTest, GoesOnBehindTheLastPoint) {
+TEST_F(ResumedStageTest, ContinuesAfterTheLastResumePoint) {
   for (const int stop : {3, 4, 4, 9}) EXPECT_TRUE(absl::IsCancelled(Run(stop)));
   EXPECT_TRUE(Run().ok());
   EXPECT_EQ(num_chunks_, kChunks);
@@ -211,15 +211,15 @@ TEST_F(ResumedStageTest, RefusesThePointOfAnotherKeyOrStage) {
   ASSERT_TRUE(record.ok()) << record.status();
   EXPECT_EQ(record->point.state["square"], 25);
   StageWriter other_stage(Temporary(), "words", kKey);
-  EXPECT_TRUE(absl::IsDataLoss(other_stage.TakeUp()));
+  EXPECT_TRUE(absl::IsDataLoss(other_stage.LoadResumePoint()));
   const std::string other_key = kKey.substr(0, 16) + std::string(16, '0');
   StageWriter other(Temporary(), "lines", other_key);
-  const absl::Status status = other.TakeUp();
+  const absl::Status status = other.LoadResumePoint();
   EXPECT_TRUE(absl::IsDataLoss(status));
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr(other_key));
 }
 
-TEST_F(ResumedStageTest, KeepsItsPointAfterErrorsThatCanBeMended) {
+TEST_F(ResumedStageTest, KeepsItsResumePointAfterRecoverableErrors) {
   EXPECT_FALSE(Run(4, absl::ResourceExhaustedError("no space")).ok());
   EXPECT_FALSE(Run(6, absl::UnavailableError("no answer")).ok());
   EXPECT_TRUE(std::filesystem::exists(Temporary() / kResumePointName));
@@ -227,7 +227,7 @@ TEST_F(ResumedStageTest, KeepsItsPointAfterErrorsThatCanBeMended) {
   EXPECT_TRUE(std::filesystem::is_empty(root_));
 }
 
-TEST_F(ResumedStageTest, OnlyRenamesWhatWasFinished) {
+TEST_F(ResumedStageTest, OnlyRenamesACompleteOutput) {
   ASSERT_TRUE(Run().ok());
   std::filesystem::rename(Final(), Temporary());
   std::ofstream(Temporary() / "left.tmp") << "by a killed process";

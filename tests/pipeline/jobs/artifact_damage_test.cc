@@ -1,5 +1,5 @@
-// Every file that a job leaves is guarded: no flipped bit, cut, swap, copy or older version of one
-// passes the verification that is made before use.
+// Verification detects any damage to a file that a job writes: flipped bits, truncation, swapped or
+// copied files, and files of an older version.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,14 +28,14 @@
 #include "tests/pipeline/jobs/generated_corpus.h"
 
 namespace braid {
-namespace artefact_damage_test {
+namespace artifact_damage_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 constexpr int kFlips = 10'000;
 
-// The bytes of a file, changed where they lie.
+// The bytes of a file, modified in place.
 class BytesOnDisk {
  public:
   explicit BytesOnDisk(const fs::path& path) : size_(fs::file_size(path)) {
@@ -75,7 +75,7 @@ std::vector<fs::path> StagesIn(const fs::path& store) {
   return {stages.begin(), stages.end()};
 }
 
-class ArtefactDamageTest : public testing::Test {
+class ArtifactDamageTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     store_ = new fs::path(RunSmallJob("The first version of the corpus."));
@@ -87,14 +87,14 @@ class ArtefactDamageTest : public testing::Test {
   }
   static std::vector<fs::path> Stages() { return StagesIn(*store_); }
 
-  // A copy of a stage to be damaged.
+  // Returns a copy of a stage output that a test may damage.
   static fs::path Copy(const fs::path& stage) {
     const fs::path copy = NewDirectory() / stage.filename();
     fs::copy(stage, copy, fs::copy_options::recursive);
     return copy;
   }
 
-  // Damages a copy of `stage`; the error must name the file.
+  // Damages a copy of `stage` and expects an error that names the file.
   static void ExpectRefused(const fs::path& stage, const std::string& named,
                             const std::function<void(const fs::path& copy)>& damage) {
     const fs::path copy = Copy(stage);
@@ -109,10 +109,10 @@ class ArtefactDamageTest : public testing::Test {
   static fs::path* older_;
 };
 
-fs::path* ArtefactDamageTest::store_ = nullptr;
-fs::path* ArtefactDamageTest::older_ = nullptr;
+fs::path* ArtifactDamageTest::store_ = nullptr;
+fs::path* ArtifactDamageTest::older_ = nullptr;
 
-TEST_F(ArtefactDamageTest, EveryFileOfEveryStageIsListedInItsManifest) {
+TEST_F(ArtifactDamageTest, EveryFileOfEveryStageIsListedInItsManifest) {
   std::set<std::string> names;
   for (const fs::path& stage : Stages()) {
     const auto manifest = LoadVerifiedManifest(stage);
@@ -132,7 +132,7 @@ TEST_F(ArtefactDamageTest, EveryFileOfEveryStageIsListedInItsManifest) {
   }
 }
 
-// Flips random bits of a file, one at a time; counts those after which `accepted` still holds.
+// Flips random bits of a file, one at a time, and counts those after which `accepted` still holds.
 int AcceptedFlips(const fs::path& path, int flips, const std::function<bool()>& accepted) {
   BytesOnDisk bytes(path);
   std::mt19937_64 random(bytes.num_bits());
@@ -146,12 +146,13 @@ int AcceptedFlips(const fs::path& path, int flips, const std::function<bool()>& 
   return num_accepted;
 }
 
-// Held-out files of the second domain on are of the kinds of the first.
+// Returns whether the file is of a kind not tested yet: the held-out files of all domains are
+// alike.
 bool IsNewKind(const std::string& name) {
   return !name.starts_with("heldout/") || name.starts_with("heldout/code");
 }
 
-TEST_F(ArtefactDamageTest, TenThousandRandomFlipsOfEachKindOfFileAreDetected) {
+TEST_F(ArtifactDamageTest, TenThousandRandomFlipsOfEachKindOfFileAreDetected) {
   std::atomic<int> num_files = 0;
   std::vector<std::jthread> threads;
   for (const fs::path& stage : Stages()) {
@@ -174,7 +175,7 @@ TEST_F(ArtefactDamageTest, TenThousandRandomFlipsOfEachKindOfFileAreDetected) {
   std::cout << num_files << " kinds of files\n";
 }
 
-TEST_F(ArtefactDamageTest, TenThousandRandomFlipsOfManifestsAreDetected) {
+TEST_F(ArtifactDamageTest, TenThousandRandomFlipsOfManifestsAreDetected) {
   const std::vector<fs::path> stages = Stages();
   for (const fs::path& stage : stages) {
     const fs::path copy = Copy(stage);
@@ -185,17 +186,17 @@ TEST_F(ArtefactDamageTest, TenThousandRandomFlipsOfManifestsAreDetected) {
   }
 }
 
-// All 524,288 of them: for each, the CRC of the changed file from those of its parts; for one in
-// 64, a file that is so on disk.
-TEST_F(ArtefactDamageTest, EverySingleBitFlipOfSixtyFourKibibytesIsDetected) {
+// Checks all 524,288 bits: for each, the CRC of the changed content, combined from those of its
+// parts; for one in 64, also a changed file on disk.
+TEST_F(ArtifactDamageTest, EverySingleBitFlipOfSixtyFourKibibytesIsDetected) {
   const fs::path directory = NewDirectory();
   std::string content(64 << 10, '\0');
   std::mt19937_64 random(1);
   for (char& c : content) c = static_cast<char>(random());
-  const auto file = AtomicFile::Create(directory / "artefact");
+  const auto file = AtomicFile::Create(directory / "artifact");
   ASSERT_TRUE((*file)->Append(content).ok());
   const ManifestEntry entry = MakeManifestEntry(*(*file)->Commit(), 1);
-  BytesOnDisk bytes(directory / "artefact");
+  BytesOnDisk bytes(directory / "artifact");
   for (size_t bit = 0; bit < 8 * content.size(); ++bit) {
     const char before = content[bit / 8];
     const char after = static_cast<char>(before ^ 1 << bit % 8);
@@ -205,12 +206,12 @@ TEST_F(ArtefactDamageTest, EverySingleBitFlipOfSixtyFourKibibytesIsDetected) {
     if (bit % 64 != bit / 64 % 64) continue;
     bytes.Flip(bit);
     ASSERT_TRUE(absl::IsDataLoss(VerifyFile(directory, entry))) << "bit " << bit;
-    ASSERT_EQ(SummarizeFile(directory / "artefact")->crc32c, crc);
+    ASSERT_EQ(SummarizeFile(directory / "artifact")->crc32c, crc);
     bytes.Flip(bit);
   }
 }
 
-TEST_F(ArtefactDamageTest, CutLengthenedAndMissingFilesAreRefusedByName) {
+TEST_F(ArtifactDamageTest, TruncatedExtendedAndMissingFilesAreRefusedByName) {
   for (const fs::path& stage : Stages()) {
     const Manifest manifest = *Manifest::Load(stage);
     for (const ManifestEntry& entry : manifest.files) {
@@ -233,7 +234,7 @@ TEST_F(ArtefactDamageTest, CutLengthenedAndMissingFilesAreRefusedByName) {
   }
 }
 
-TEST_F(ArtefactDamageTest, SwappedAndDuplicatedFilesAreRefusedByName) {
+TEST_F(ArtifactDamageTest, SwappedAndDuplicatedFilesAreRefusedByName) {
   for (const fs::path& stage : Stages()) {
     const Manifest manifest = *Manifest::Load(stage);
     for (size_t i = 0; i + 1 < manifest.files.size(); ++i) {
@@ -251,7 +252,7 @@ TEST_F(ArtefactDamageTest, SwappedAndDuplicatedFilesAreRefusedByName) {
   }
 }
 
-TEST_F(ArtefactDamageTest, FilesOfAnotherVersionAreRefusedByName) {
+TEST_F(ArtifactDamageTest, FilesOfAnotherVersionAreRefusedByName) {
   std::map<std::string, fs::path> older;
   for (const fs::path& stage : StagesIn(*older_)) older[Manifest::Load(stage)->kind] = stage;
   int num_older = 0;
@@ -267,7 +268,8 @@ TEST_F(ArtefactDamageTest, FilesOfAnotherVersionAreRefusedByName) {
         fs::copy_file(other / entry.name, copy / entry.name, fs::copy_options::overwrite_existing);
       });
     }
-    // Their manifest beside our files: where no file tells, the key does.
+    // The manifest of the older output with the files of this one: the key reveals it if no file
+    // does.
     const fs::path copy = Copy(stage);
     fs::copy_file(other / kManifestName, copy / kManifestName,
                   fs::copy_options::overwrite_existing);
@@ -277,8 +279,8 @@ TEST_F(ArtefactDamageTest, FilesOfAnotherVersionAreRefusedByName) {
   EXPECT_GT(num_older, 15);
 }
 
-// The whole of another output under our name is whole, but has another key.
-TEST_F(ArtefactDamageTest, AStageOfAnotherKeyIsNotTakenForOurs) {
+// A complete output of another job in this directory verifies, but has another key.
+TEST_F(ArtifactDamageTest, RefusesTheOutputOfAnotherKey) {
   for (const fs::path& stage : Stages()) {
     const Manifest manifest = *Manifest::Load(stage);
     const fs::path root = NewDirectory();
@@ -297,5 +299,5 @@ TEST_F(ArtefactDamageTest, AStageOfAnotherKeyIsNotTakenForOurs) {
   }
 }
 
-}  // namespace artefact_damage_test
+}  // namespace artifact_damage_test
 }  // namespace braid

@@ -12,7 +12,7 @@
 //   process.json         who supervises it
 //   attempt.json         mpirun of the present attempt; ranks of another end themselves
 //   stop.json            somebody asked the launch to stop
-//   events.jsonl, supervision.json   what happened, by the supervisor; docs/supervision.md
+//   events.jsonl, supervision.json   what happened, by the supervisor; docs/control.md
 //   trainer.log          stdout and stderr of the ranks
 //   exit.json            how the last attempt ended
 #ifndef BRAID_RUNS_RUN_DIRECTORY_H_

@@ -1,4 +1,4 @@
-// braid-supervisor: keeps one run alive from launch to end; docs/supervision.md.
+// braid-supervisor: keeps one run alive from launch to end; docs/control.md.
 #include <signal.h>
 
 #include <iostream>
@@ -44,17 +44,19 @@ int Supervise(const std::string& run_dir, const SupervisorOptions& options) {
 
 int Main(int argc, char** argv) {
   CLI::App app(
-      "Keeps the run in RUN_DIR alive until it has ended: starts mpirun as launch.json says, "
-      "restarts it after failures, and tells what happens in events.jsonl. SIGTERM stops the run "
-      "with a checkpoint.\n\nExit codes: 0 the run has succeeded; 1 it has failed, or its "
-      "directory cannot be used; 2 usage; 3 no run directory; 4 another supervisor has it; 75 it "
-      "was stopped.");
+      "Supervise the run in RUN_DIR until it has ended: start mpirun as launch.json says, restart "
+      "it after failures, and record what happens in events.jsonl. SIGTERM stops the run with a "
+      "checkpoint.\n\nExit codes: 0 the run has succeeded; 1 it has failed, or its directory "
+      "cannot "
+      "be used; 2 usage error; 3 RUN_DIR is not a run directory; 4 another supervisor has the run; "
+      "75 it was stopped.");
   std::string run_dir;
   SupervisorOptions options;
   app.add_option("RUN_DIR", run_dir, "directory with run.textproto and launch.json")->required();
   std::string script;
   app.add_option("SCRIPT", script, "ignored: a batch script whose first line is this program");
-  app.add_flag("--adopt", options.adopt, "take up a run that has not ended; leave one that has");
+  app.add_flag("--reattach", options.reattach,
+               "re-attach to a run whose supervisor died; exit if the run has ended");
   app.add_option("--stop-grace", options.stop_grace_seconds,
                  "seconds from a request to stop until mpirun is ended")
       ->capture_default_str()

@@ -20,7 +20,7 @@ namespace braid {
 namespace {
 
 constexpr char kSlurm[] = "Slurm";
-constexpr char kKubernetes[] = "Kubernetes";
+constexpr char kKubernetes[] = "Kubernetes (experimental)";
 constexpr char kHosts[] = "Several machines";
 
 void AddText(CLI::App* command, const char* name, const char* group, const char* help,

@@ -24,7 +24,7 @@
 namespace braid {
 namespace {
 
-// The last part of a path, which names a run or a checkpoint.
+// Returns the last component of a path, which names a run or a checkpoint.
 std::string TitleOf(const std::string& model) {
   const std::filesystem::path path = std::filesystem::path(model).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).filename().string();
@@ -101,7 +101,8 @@ absl::Status AnalysisServiceImpl::StreamChild(
       has_result = true;
       RETURN_IF_ERROR(on_result(event));
     }
-    return writer->Write(event) ? absl::OkStatus() : absl::CancelledError("the client is gone");
+    return writer->Write(event) ? absl::OkStatus()
+                                : absl::CancelledError("the client has disconnected");
   };
   RETURN_IF_ERROR(child_.Run({.command = command,
                               .request = request,
@@ -110,7 +111,7 @@ absl::Status AnalysisServiceImpl::StreamChild(
                               .cancelled = [&] { return context->IsCancelled(); }}));
   return has_result ? absl::OkStatus()
                     : absl::InternalError(
-                          absl::StrCat("braid-trainer ", command, " ended without a result"));
+                          absl::StrCat("braid-trainer ", command, " exited without a result"));
 }
 
 template <class Request, class Response>
@@ -130,7 +131,7 @@ absl::Status AnalysisServiceImpl::AskChild(const char* command, const Request& r
                               .cancelled = [&] { return context->IsCancelled(); }}));
   return answered ? absl::OkStatus()
                   : absl::InternalError(
-                        absl::StrCat("braid-trainer ", command, " ended without an answer"));
+                        absl::StrCat("braid-trainer ", command, " exited without an answer"));
 }
 
 absl::StatusOr<v1::ReportResponse> AnalysisServiceImpl::RenderRuns(
@@ -175,7 +176,8 @@ grpc::Status AnalysisServiceImpl::ExportMetrics(
   if (!run.ok()) return ToGrpc(run.status());
   return ToGrpc(braid::ExportMetrics(
       RunDirectory(*run), request->format(), [&](const v1::ExportMetricsChunk& chunk) {
-        return writer->Write(chunk) ? absl::OkStatus() : absl::CancelledError("the client is gone");
+        return writer->Write(chunk) ? absl::OkStatus()
+                                    : absl::CancelledError("the client has disconnected");
       }));
 }
 

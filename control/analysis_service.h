@@ -1,6 +1,6 @@
-// braid.v1.AnalysisService: describes models and reports on runs itself, and
-// leaves whatever needs the model's arithmetic to a braid-trainer child, so that
-// no server ever holds a model or its libraries.
+// braid.v1.AnalysisService. Describes models and reports on runs itself; requests that compute with
+// a model are run by a braid-trainer child, so that no server ever holds a model or links its
+// libraries.
 #ifndef BRAID_CONTROL_ANALYSIS_SERVICE_H_
 #define BRAID_CONTROL_ANALYSIS_SERVICE_H_
 
@@ -43,7 +43,7 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
                       v1::ImportResponse* response) override;
 
  private:
-  // The directory of a run id, a run directory or a checkpoint directory.
+  // Returns the directory of a run id, a run directory or a checkpoint directory.
   absl::StatusOr<std::filesystem::path> DirectoryOf(const std::string& model) const;
   absl::StatusOr<v1::ReportResponse> RenderRuns(const v1::ReportRequest& request) const;
   absl::Status Evaluate(v1::EvaluateRequest request, grpc::ServerContext* context,
@@ -54,13 +54,13 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
   absl::Status AnalyzeRouting(v1::AnalyzeRoutingRequest request, grpc::ServerContext* context,
                               grpc::ServerWriter<v1::AnalyzeRoutingEvent>* writer);
 
-  // A request that the child answers with a stream whose last event has a result, which
+  // Runs a request in a child that answers with a stream. The last event has the result, which
   // `on_result` may change.
   template <class Event, class Request>
   absl::Status StreamChild(const char* command, const Request& request, int num_threads,
                            grpc::ServerContext* context, grpc::ServerWriter<Event>* writer,
                            const std::function<absl::Status(Event&)>& on_result);
-  // A request that the child answers with one message.
+  // Runs a request in a child that answers with one message.
   template <class Request, class Response>
   absl::Status AskChild(const char* command, const Request& request, int num_threads,
                         grpc::ServerContext* context, Response* response);

@@ -1,4 +1,4 @@
-// The lines of a braid-trainer child as the messages of its answer.
+// Parses the output lines of a braid-trainer child.
 #ifndef BRAID_CONTROL_CHILD_EVENT_H_
 #define BRAID_CONTROL_CHILD_EVENT_H_
 
@@ -20,7 +20,7 @@ absl::StatusOr<Event> ParseChildEvent(std::string_view text) {
   if (google::protobuf::util::JsonStringToMessage(std::string(text), &event, options).ok()) {
     return event;
   }
-  return absl::InternalError(absl::StrCat("braid-trainer wrote a line that is no event: ",
+  return absl::InternalError(absl::StrCat("braid-trainer wrote a line that is not an event: ",
                                           std::string(text.substr(0, 200))));
 }
 

@@ -1,8 +1,8 @@
-// The control plane of training: launches, watches and stops runs, and looks at
-// what they produced. Both services may be served by several processes over the
-// same HOME at once, and be restarted at any time; runs do not notice.
+// The control plane: launches, watches and stops runs, and serves and evaluates their models. The
+// services may be served by several processes over the same HOME at once and be restarted at any
+// time, without effect on runs.
 //
-//   HOME/runs.sqlite     which runs there are
+//   HOME/runs.sqlite     the runs
 //   HOME/runs/<id>/      run directories
 //   HOME/requests/       requests of evaluations in progress
 #ifndef BRAID_CONTROL_CONTROL_SERVICE_H_
@@ -29,17 +29,18 @@ struct ControlOptions {
   std::string mpirun = "mpirun";
   // Starts a command on another host; empty: ssh. See LauncherPrograms.
   std::string remote_agent = {};
-  // Of one principal: active runs, ranks of those, open watches; 0: no limit.
+  // Limits per principal: active runs, their ranks, open watches. 0: no limit.
   int64_t max_runs = 0;
   int64_t max_ranks = 0;
   int64_t max_watches = 0;
-  // Of GenerationService; its trainer is trainer_binary.
+  // For GenerationService; its trainer is trainer_binary.
   ModelServerOptions serving = {};
 };
 
+// Returns the programs that launches use.
 LauncherPrograms ProgramsOf(const ControlOptions& options);
 
-// FailedPrecondition when HOME cannot be used.
+// Create the services. FailedPrecondition when HOME cannot be used.
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeTrainingService(const ControlOptions& options);
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeAnalysisService(const ControlOptions& options);
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeGenerationService(const ControlOptions& options);

@@ -13,8 +13,8 @@
 namespace braid {
 namespace {
 
-// What a client has not been sent yet, in one event: texts and changes of routing one after the
-// other, and the newest of everything else.
+// Merges what has not been sent to the client into one event: texts and changes of routing are
+// concatenated, of everything else the newest value is kept.
 void Merge(v1::GenerateEvent event, v1::GenerateEvent* pending) {
   event.mutable_text()->insert(0, pending->text());
   event.mutable_routing()->Swap(pending->mutable_routing());
@@ -22,16 +22,16 @@ void Merge(v1::GenerateEvent event, v1::GenerateEvent* pending) {
   pending->Swap(&event);
 }
 
-// The same for all paths to it: a model in memory is known by this.
+// Returns the canonical path, which identifies a model in memory by whatever path it was requested.
 std::filesystem::path Canonical(const std::filesystem::path& directory) {
   std::error_code error;
   std::filesystem::path canonical = std::filesystem::canonical(directory, error);
   return error ? directory : canonical;
 }
 
-// One call. Two events at most are in memory: the one on its way, and what came meanwhile, which
-// is no longer than a text; so a client that does not read holds up nobody. Keeps itself
-// alive until gRPC is done with it.
+// One call. At most two events are in memory: the one that is being written, and one into which
+// those that arrive in the meantime are merged. It is no longer than a text, so a client that does
+// not read blocks no other. Keeps itself alive until gRPC calls OnDone.
 class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateEvent>,
                            public std::enable_shared_from_this<GenerateCall> {
  public:
@@ -49,7 +49,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateEvent>,
   void OnWriteDone(bool ok) override {
     const std::lock_guard lock(mutex_);
     writing_ = false;
-    if (!ok) end_ = absl::CancelledError("the client is gone");
+    if (!ok) end_ = absl::CancelledError("the client has disconnected");
     if (!ok) pending_.reset();
     Continue();
   }
@@ -99,7 +99,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateEvent>,
     Continue();
   }
 
-  // The next write, or the end, unless a write is on its way. With mutex_ held.
+  // Starts the next write or finishes the call, unless a write is in progress. Requires mutex_.
   void Continue() {
     if (writing_ || finished_) return;
     if (pending_.has_value()) {
@@ -120,7 +120,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateEvent>,
   mutable std::mutex mutex_;
   uint64_t id_ = 0;
   std::optional<v1::GenerateEvent> pending_;
-  v1::GenerateEvent current_;  // gRPC's while writing_
+  v1::GenerateEvent current_;  // owned by gRPC while writing_
   std::optional<absl::Status> end_;
   bool writing_ = false;
   bool finished_ = false;

@@ -1,4 +1,4 @@
-// braid.v1.GenerationService: docs/generation.md.
+// braid.v1.GenerationService; see docs/generation.md.
 #ifndef BRAID_CONTROL_GENERATION_SERVICE_H_
 #define BRAID_CONTROL_GENERATION_SERVICE_H_
 
@@ -12,7 +12,7 @@
 
 namespace braid {
 
-// Calls that last, and may wait for their turn: they do not hold a thread each.
+// Generate is long-lived and may be queued, so it uses the callback API and holds no thread.
 using GenerationServiceBase =
     v1::GenerationService::WithCallbackMethod_Generate<v1::GenerationService::Service>;
 

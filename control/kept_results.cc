@@ -45,13 +45,12 @@ absl::Status WriteJson(const google::protobuf::Message& message, const fs::path&
   options.add_whitespace = true;
   std::string text;
   if (!json::MessageToJsonString(message, &text, options).ok()) {
-    return absl::InternalError(
-        absl::StrCat(path.string(), ": the result is not to be had as JSON"));
+    return absl::InternalError(absl::StrCat(path.string(), ": cannot convert the result to JSON"));
   }
   return WriteFileAtomically(path, text);
 }
 
-// Empty when there is none, or none of this step.
+// Returns an empty result when there is none, or none of this step.
 v1::TasksResult KeptTasks(const fs::path& path, int64_t step) {
   v1::TasksResult kept;
   const absl::StatusOr<std::string> text = ReadFile(path);
@@ -59,7 +58,7 @@ v1::TasksResult KeptTasks(const fs::path& path, int64_t step) {
   return kept;
 }
 
-// Not a task of a user's own, of whatever name.
+// Returns whether the task is built in; a task of the user may have the same name.
 bool HasBuiltinTasks(const v1::EvaluateTasksRequest& request) {
   return std::ranges::all_of(request.tasks(), [](const v1::TaskSpec& asked) {
     v1::TaskSpec name_only;

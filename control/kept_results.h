@@ -1,4 +1,4 @@
-// Results that stay beside the run they are about, where reports find them.
+// Stores evaluation results in the run directory, where reports find them.
 #ifndef BRAID_CONTROL_KEPT_RESULTS_H_
 #define BRAID_CONTROL_KEPT_RESULTS_H_
 
@@ -7,15 +7,15 @@
 
 namespace braid {
 
-// RUN_DIR/evaluation.json of every run with a standard evaluation in `result`: on the run's own
-// data, all of it, routed and without the first segment as in training, and with the standard
-// intervals. Directories that cannot be written are left alone.
+// Writes RUN_DIR/evaluation.json for every run with a standard evaluation in `result`: on all of
+// the run's own data, with segment routing and without the first segment as in training, and with
+// the standard intervals. Directories that cannot be written are skipped.
 absl::Status KeepEvaluations(const v1::EvaluateRequest& request,
                              const v1::EvaluationResult& result);
 
-// RUN_DIR/tasks/result.json with the scores of a standard request in `result`: built-in tasks as
-// they are, their own number of shots, seed 0, all examples, and answers kept beside the run.
-// Scores of the same step that the file holds of other tasks and routings stay.
+// Writes RUN_DIR/tasks/result.json with the scores of a standard request in `result`: built-in
+// tasks without changes, their own number of shots, seed 0, all examples, and answers stored in the
+// run directory. Scores of other tasks and routings at the same step are kept.
 absl::Status KeepTasks(const v1::EvaluateTasksRequest& request, const v1::TasksResult& result);
 
 }  // namespace braid

@@ -45,8 +45,8 @@ class RequestFile {
   std::filesystem::path path_;
 };
 
-// As cli/braid_trainer.cc ends: so that what was wrong with a request stays
-// distinguishable from a failure.
+// Maps the exit codes of cli/braid_trainer.cc, so that an invalid request remains distinguishable
+// from a failure.
 absl::StatusCode CodeOf(int exit_code) {
   if (exit_code == 2) return absl::StatusCode::kInvalidArgument;
   if (exit_code == 3) return absl::StatusCode::kNotFound;
@@ -90,7 +90,7 @@ absl::Status ModelChild::Run(const Call& call) const {
   ASSIGN_OR_RETURN(const RequestFile request, RequestFile::Write(request_dir_, call.request));
   absl::Status status;
   const auto on_line = [&](std::string_view line) {
-    // Libraries below may print; events are the lines that hold an object.
+    // Libraries may print as well; events are the lines that hold a JSON object.
     if (line.empty() || line.front() != '{') return true;
     status = call.on_event(line);
     return status.ok();

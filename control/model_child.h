@@ -1,5 +1,5 @@
-// One request answered by a braid-trainer child: the request goes to it as a
-// file, its events come back as lines of JSON.
+// Runs one request in a braid-trainer child. The request is passed as a file; the events come back
+// as lines of JSON.
 #ifndef BRAID_CONTROL_MODEL_CHILD_H_
 #define BRAID_CONTROL_MODEL_CHILD_H_
 
@@ -16,31 +16,31 @@
 
 namespace braid {
 
-// TrainerEnvironment for a child with a model; num_threads 0: the trainer's default.
+// Returns TrainerEnvironment with the number of threads; 0: the trainer's default.
 std::vector<std::string> ModelChildEnvironment(int num_threads);
 
-// Why `braid-trainer COMMAND` failed: what it wrote on standard error, and how it ended.
+// Returns the error of a failed `braid-trainer COMMAND`: its standard error and how it exited.
 absl::Status ModelChildFailure(const std::string& command, const SubprocessResult& result);
 
 class ModelChild {
  public:
-  // `trainer`: a path, or a name that is looked up in PATH. Requests are kept in
-  // `request_dir` while they are answered.
+  // `trainer` is a path, or a name that is looked up in PATH. Requests are stored in `request_dir`
+  // while they run.
   ModelChild(std::string trainer, std::filesystem::path request_dir);
 
   struct Call {
-    // "evaluate", say.
+    // For example "evaluate".
     std::string command;
     const google::protobuf::Message& request;
     // 0: the trainer's default.
     int num_threads = 0;
-    // One line of JSON; an error ends the child and is the result of Run.
+    // Receives one line of JSON. An error ends the child and is returned by Run.
     std::function<absl::Status(std::string_view json)> on_event;
     std::function<bool()> cancelled;
   };
 
-  // Blocks until the child has ended. FailedPrecondition with what it wrote on
-  // standard error when it failed; Cancelled when `cancelled` said so.
+  // Blocks until the child has exited. FailedPrecondition with its standard error when it failed;
+  // Cancelled when `cancelled` returned true.
   absl::Status Run(const Call& call) const;
 
  private:

@@ -1,4 +1,4 @@
-// From what a request calls a model to a directory of this machine.
+// Resolves the model of a request to a directory on this machine.
 #ifndef BRAID_CONTROL_MODEL_DIRECTORY_H_
 #define BRAID_CONTROL_MODEL_DIRECTORY_H_
 
@@ -10,11 +10,12 @@
 
 namespace braid {
 
-// The directory of a run id, a run directory or a checkpoint directory. InvalidArgument when it
-// is something else, NotFound when it is nothing.
+// Returns the directory of a run id, a run directory or a checkpoint directory. InvalidArgument
+// when `model` is something else, NotFound when it does not exist.
 absl::StatusOr<std::filesystem::path> ModelDirectory(const RunStore& runs,
                                                      const std::string& model);
 
+// Returns whether `path` is a run directory.
 bool IsRunDirectory(const std::filesystem::path& path);
 
 }  // namespace braid

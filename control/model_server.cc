@@ -9,13 +9,13 @@
 
 namespace braid {
 
-// A child, from its start to its end.
+// A child process with a model, from its start to its end.
 struct ModelServer::Model {
   std::filesystem::path directory;
-  std::string version;  // when it was asked for; it may have loaded a newer one
+  std::string version;  // at the time of the request; the child may have loaded a newer one
   v1::ServedModel description;
   Clock::time_point last_used = Clock::now();
-  bool leaving = false;  // gets no more requests
+  bool leaving = false;  // gets no more requests, and is unloaded when idle
   std::unique_ptr<ServingChild> child;
 
   bool idle() const { return description.active_requests() == 0; }
@@ -32,7 +32,7 @@ struct ModelServer::Model {
 struct ModelServer::Request {
   uint64_t id = 0;
   std::filesystem::path directory;
-  std::string version;  // of the model when the request came
+  std::string version;  // of the model when the request arrived
   v1::GenerateRequest request;
   Callbacks callbacks;
   ModelPtr model = nullptr;  // once it is active
@@ -48,7 +48,7 @@ v1::ServingCommand CancelOf(uint64_t id) {
   return command;
 }
 
-absl::Status ServerEnds() { return absl::UnavailableError("the server is ending"); }
+absl::Status ServerEnds() { return absl::UnavailableError("the server is shutting down"); }
 
 absl::Status StatusOf(const v1::ServingError& error) {
   return absl::Status(static_cast<absl::StatusCode>(error.code()), error.message());
@@ -78,14 +78,14 @@ absl::StatusOr<uint64_t> ModelServer::Submit(const std::filesystem::path& model,
                                              v1::GenerateRequest request, Callbacks callbacks) {
   std::string version = ModelVersion(model);
   const std::lock_guard lock(mutex_);
-  // Together: whether the first that wait could start by now is for the thread to see.
+  // Counted together: thread_ decides which of the waiting requests can start.
   const auto present = static_cast<int64_t>(active_.size() + waiting_.size());
   if (present >= int64_t{options_.max_active} + options_.max_waiting) {
     totals_.set_requests_refused(totals_.requests_refused() + 1);
     return absl::ResourceExhaustedError(
-        absl::StrCat("generation: ", present, " requests are here, the limit is ",
-                     options_.max_active, " that are sampled and ", options_.max_waiting,
-                     " that wait; ask again later, or start braidd with more --generate-queue or "
+        absl::StrCat("generation: ", present, " requests are active or waiting, the limit is ",
+                     options_.max_active, " active and ", options_.max_waiting,
+                     " waiting; retry later, or start braidd with more --generate-queue or "
                      "--generate-active"));
   }
   request.set_model(model.string());
@@ -95,7 +95,7 @@ absl::StatusOr<uint64_t> ModelServer::Submit(const std::filesystem::path& model,
                                                        .version = std::move(version),
                                                        .request = std::move(request),
                                                        .callbacks = std::move(callbacks)}));
-  // The thread starts it: a caller's callbacks are not called from within its call.
+  // thread_ starts it, so callbacks are never called from within Submit.
   changed_.notify_all();
   return id;
 }
@@ -110,7 +110,7 @@ void ModelServer::Cancel(uint64_t id) {
   changed_.notify_all();
 }
 
-// Removes it, when it is one of those that are sampled.
+// Removes and returns the request if it is active.
 ModelServer::RequestPtr ModelServer::TakeActive(uint64_t id) {
   const auto found = active_.find(id);
   if (found == active_.end()) return nullptr;
@@ -144,12 +144,12 @@ void ModelServer::StartRequests() {
   }
 }
 
-// Null while there is no room.
+// Returns null while there is no room for the model.
 absl::StatusOr<ModelServer::ModelPtr> ModelServer::PlaceOf(const Request& request) {
   for (const ModelPtr& model : models_) {
     if (model->directory != request.directory || model->leaving) continue;
     if (model->IsOf(request.directory, request.version)) return model;
-    model->leaving = true;  // when its last request has ended: see EndStaleModels
+    model->leaving = true;  // EndStaleModels ends it after its last request
   }
   EndStaleModels();
   return MakeRoom() ? Load(request) : nullptr;
@@ -160,7 +160,7 @@ absl::StatusOr<ModelServer::ModelPtr> ModelServer::Load(const Request& request) 
   model->directory = request.directory;
   model->version = request.version;
   model->description.set_model(request.directory.string());
-  // The child is a part of the model: its callbacks do not keep that alive.
+  // The model owns the child, so the child's callbacks hold only a weak reference to the model.
   const std::weak_ptr<Model> weak = model;
   ServingChild::Callbacks callbacks{.on_report =
                                         [this, weak](v1::ServingReport report) {
@@ -181,8 +181,8 @@ absl::StatusOr<ModelServer::ModelPtr> ModelServer::Load(const Request& request) 
   return model;
 }
 
-// Whether one more model may be loaded. If not, the one that has been idle for longest leaves,
-// unless one is about to.
+// Returns whether one more model may be loaded. If not, starts to unload the one that has been idle
+// longest, unless one is being unloaded already.
 bool ModelServer::MakeRoom() {
   if (static_cast<int>(models_.size()) < options_.max_models) return true;
   ModelPtr oldest;
@@ -212,7 +212,7 @@ void ModelServer::Reported(const ModelPtr& model, v1::ServingReport report) {
     return;
   }
   const auto found = active_.find(report.id());
-  if (found == active_.end()) return;  // cancelled meanwhile
+  if (found == active_.end()) return;  // cancelled in the meantime
   const RequestPtr request = found->second;
   const bool done = report.event().done();
   if (done || report.has_error()) TakeActive(report.id());
@@ -254,7 +254,7 @@ void ModelServer::Ended(const ModelPtr& model, const absl::Status& cause) {
   }
 }
 
-// Starts requests and ends models as time and events tell.
+// Runs in thread_: starts requests and ends models.
 void ModelServer::WatchModels() {
   constexpr auto kLook = std::chrono::milliseconds(500);
   std::unique_lock lock(mutex_);

@@ -1,4 +1,4 @@
-// Which models are in memory, which requests they work on, and which wait. No gRPC.
+// Decides which models are in memory, which requests run and which wait. Independent of gRPC.
 #ifndef BRAID_CONTROL_MODEL_SERVER_H_
 #define BRAID_CONTROL_MODEL_SERVER_H_
 
@@ -26,46 +26,46 @@ namespace braid {
 struct ModelServerOptions {
   // A path, or a name that is looked up in PATH.
   std::string trainer = "braid-trainer";
-  // Models in memory at a time, each in a child of its own.
+  // Maximum number of models in memory, each in its own child process.
   int max_models = 2;
-  // Requests that are sampled at a time, of all models, and that wait for their turn.
+  // Maximum number of active and of waiting requests, over all models.
   int max_active = 4;
   int max_waiting = 64;
-  // A model that nobody has asked for so long leaves memory.
+  // A model without requests for this long is unloaded.
   std::chrono::milliseconds idle = std::chrono::seconds(300);
-  // Of a child; 0: all cores.
+  // Threads of a child; 0: all cores.
   int num_threads = 0;
-  // A child makes all its texts in one step (braidd --generate-together).
+  // A child advances all its texts in one batched step (braidd --generate-together).
   bool together = false;
 };
 
-// Requests start in the order in which they came. The first of them waits while max_active are
-// sampled, and while its model has no place: then the model that has been idle for longest leaves
-// memory. The others wait behind it, so none waits for ever.
+// Requests start in order of arrival. The first one waits while max_active requests are active, and
+// while its model is not loaded and every loaded model is busy; the model that has been idle
+// longest is unloaded for it. The others wait after it, so no request starves.
 //
-// A model is a checkpoint: a run that has saved a newer one since gets another child for the
-// requests that start from then on; those that have started stay with theirs.
+// A model is a checkpoint. When a run has saved a newer one, requests that start from then on get a
+// new child; those that have started keep theirs.
 //
-// Thread-safe; no call waits for a model.
+// Thread-safe. No call blocks on a model.
 class ModelServer {
  public:
-  // Called from any thread, one at a time for a request, but after Cancel perhaps once more.
+  // Called from any thread, one call at a time per request. One call may still follow Cancel.
   struct Callbacks {
     std::function<void(v1::GenerateEvent)> on_event;
-    // The last.
+    // The last callback of a request.
     std::function<void(const absl::Status&)> on_end;
   };
 
   explicit ModelServer(const ModelServerOptions& options);
-  // Ends the children. Requests that have not ended are UNAVAILABLE.
+  // Ends the children. Unfinished requests end with UNAVAILABLE.
   ~ModelServer();
 
-  // Returns the number of the request. ResourceExhausted when max_waiting wait already. `model`: a
-  // run or checkpoint directory, as the request is to name it.
+  // Queues a request and returns its id. ResourceExhausted when max_waiting requests are waiting.
+  // `model` is a run or checkpoint directory.
   absl::StatusOr<uint64_t> Submit(const std::filesystem::path& model, v1::GenerateRequest request,
                                   Callbacks callbacks);
 
-  // Frees its place at once. Nothing happens when it has ended.
+  // Cancels a request and frees its place at once. No effect when it has ended.
   void Cancel(uint64_t id);
 
   v1::DescribeServingResponse Describe() const;
@@ -77,7 +77,7 @@ class ModelServer {
   using ModelPtr = std::shared_ptr<Model>;
   using RequestPtr = std::shared_ptr<Request>;
 
-  // With mutex_ held.
+  // Require mutex_.
   void StartRequests();
   absl::StatusOr<ModelPtr> PlaceOf(const Request& request);
   absl::StatusOr<ModelPtr> Load(const Request& request);
@@ -86,7 +86,7 @@ class ModelServer {
   RequestPtr TakeActive(uint64_t id);
   void CountTokens(Request& request, int64_t num_tokens);
 
-  // From the children's threads.
+  // Called from the children's threads.
   void Reported(const ModelPtr& model, v1::ServingReport report);
   void Ended(const ModelPtr& model, const absl::Status& cause);
 
@@ -100,12 +100,12 @@ class ModelServer {
   std::deque<RequestPtr> waiting_;
   std::map<uint64_t, RequestPtr> active_;
   std::vector<ModelPtr> models_;
-  std::vector<ModelPtr> ended_;  // whose threads are still to be joined
-  // Requests that could not start: told without the mutex.
+  std::vector<ModelPtr> ended_;  // their threads are still to be joined
+  // Requests that could not start; their callbacks are called without the mutex.
   std::vector<std::pair<RequestPtr, absl::Status>> refused_;
   v1::DescribeServingResponse totals_;
   bool ending_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last: uses the other members
 };
 
 }  // namespace braid

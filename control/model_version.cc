@@ -13,8 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names of checkpoints have their steps in eight digits, so they sort by step; one that is
-// being written ends in .tmp.
+// Names of checkpoints contain the step in eight digits, so they sort by step. The name of one that
+// is being written ends in .tmp.
 std::string NewestCheckpointName(const fs::path& checkpoints) {
   std::string newest;
   std::error_code error;

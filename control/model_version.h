@@ -1,4 +1,4 @@
-// Whether a model on disk is still the one that was loaded, for the price of a directory listing.
+// Detects that a model on disk has changed since it was loaded, at the cost of a directory listing.
 #ifndef BRAID_CONTROL_MODEL_VERSION_H_
 #define BRAID_CONTROL_MODEL_VERSION_H_
 
@@ -7,8 +7,8 @@
 
 namespace braid {
 
-// Of a run directory, the name of its newest checkpoint, good or not; of a checkpoint directory,
-// when its manifest was written. Empty when there is none.
+// Returns the name of the newest checkpoint of a run directory, valid or not, or the modification
+// time of the manifest of a checkpoint directory. Empty when there is none.
 std::string ModelVersion(const std::filesystem::path& model);
 
 }  // namespace braid

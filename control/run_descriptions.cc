@@ -11,10 +11,10 @@
 namespace braid {
 namespace {
 
-// A few kilobytes each.
+// Each description has a few kilobytes.
 constexpr size_t kMaxKnown = 10000;
 
-// -1 when there is none.
+// Returns -1 when there is no such file.
 int64_t EventBytes(const RunRecord& record) {
   std::error_code error;
   const auto size = std::filesystem::file_size(RunDirectory(record.run_dir).events(), error);

@@ -1,4 +1,4 @@
-// DescribeRun for those who ask about all runs there ever were.
+// Caches descriptions of settled runs, for callers that list all runs.
 #ifndef BRAID_CONTROL_RUN_DESCRIPTIONS_H_
 #define BRAID_CONTROL_RUN_DESCRIPTIONS_H_
 
@@ -12,11 +12,11 @@
 
 namespace braid {
 
-// Remembers what settled runs were like, at the cost of a stat each. Thread-safe.
+// Describing a settled run again costs a stat. Thread-safe.
 class RunDescriptions {
  public:
-  // DescribeRun(record, now); of a settled run perhaps as it was when it was last asked about,
-  // unless it was launched or its event log grew since.
+  // Returns DescribeRun(record, now). The description of a settled run may come from the cache,
+  // unless the run was launched or its event log grew since.
   v1::Run Of(const RunRecord& record, double now);
 
  private:

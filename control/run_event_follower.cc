@@ -11,10 +11,10 @@
 namespace braid {
 namespace {
 
-// Below this, lines are read one after another.
+// Within this range bisection ends, and lines are read one after another.
 constexpr int64_t kScanBytes = 1 << 14;
 
-// A whole line and where it begins. Absent at the end of the file.
+// A complete line and its offset. Absent at the end of the file.
 struct Line {
   int64_t begin = 0;
   std::string text;
@@ -40,7 +40,7 @@ int64_t RunEventFollower::SizeBytes() const {
   return stat(path_.c_str(), &status) == 0 ? status.st_size : 0;
 }
 
-// Where a line begins that is at most `number`, and not far from it.
+// Returns the offset of a line whose number is at most `number` and close to it.
 int64_t RunEventFollower::StartOf(std::ifstream& file, int64_t number) const {
   int64_t low = 0, high = SizeBytes();
   while (high - low > kScanBytes) {
@@ -71,9 +71,10 @@ absl::StatusOr<std::vector<v1::RunEvent>> RunEventFollower::After(int64_t number
     if (event && event->number() <= number) continue;
     const int64_t expected = number + std::ssize(events) + 1;
     if (!event || event->number() != expected) {
-      return absl::DataLossError(absl::StrCat(
-          path_.string(), ": got \"", line->text.substr(0, 80), "\" at byte ", line->begin,
-          ", expected event ", expected, "; the file is damaged, move it away to watch on"));
+      return absl::DataLossError(
+          absl::StrCat(path_.string(), ": got \"", line->text.substr(0, 80), "\" at byte ",
+                       line->begin, ", expected event ", expected,
+                       "; the file is damaged; move it aside to continue watching"));
     }
     events.push_back(*std::move(event));
     bytes += std::ssize(line->text);

@@ -1,5 +1,5 @@
-// RUN_DIR/events.jsonl as its readers see it while the supervisor adds to it (run_event_log.h): a
-// line that has no newline yet is not there.
+// Reads RUN_DIR/events.jsonl while the supervisor appends to it (run_event_log.h). A line without a
+// newline is still being written and is not returned.
 #ifndef BRAID_CONTROL_RUN_EVENT_FOLLOWER_H_
 #define BRAID_CONTROL_RUN_EVENT_FOLLOWER_H_
 
@@ -19,19 +19,20 @@ class RunEventFollower {
   // The file need not exist yet.
   explicit RunEventFollower(std::filesystem::path path) : path_(std::move(path)) {}
 
-  // Size of the file now; 0 when there is none. What is added makes it grow.
+  // Returns the size of the file; 0 when there is none. It grows with every event.
   int64_t SizeBytes() const;
 
-  // The events above `number`, in order, and no more once their lines have `max_bytes`. Going on
-  // from the last event given costs what is read; elsewhere the place is found by bisection, for
-  // a line says its number. DATA_LOSS names the line that is not the event of its number.
+  // Returns the events with numbers above `number`, in order, until their lines exceed `max_bytes`.
+  // Continuing after the last returned event costs only what is read; other places are found by
+  // bisection, since each line contains its number. DATA_LOSS with the line that is not the event
+  // of its number.
   absl::StatusOr<std::vector<v1::RunEvent>> After(int64_t number, int64_t max_bytes);
 
  private:
   int64_t StartOf(std::ifstream& file, int64_t number) const;
 
   const std::filesystem::path path_;
-  // Where the line after the last event given begins, and that event's number.
+  // The number of the last returned event, and where the line after it begins.
   int64_t given_ = 0;
   int64_t offset_ = 0;
 };

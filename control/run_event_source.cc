@@ -25,7 +25,7 @@ class RunEventSource final : public EventSource<v1::RunEvent> {
 
   uint64_t Version() override {
     const int64_t size = follower_.SizeBytes();
-    // One who writes is alive, whatever was found before.
+    // A supervisor that writes is alive, whatever was found before.
     if (std::exchange(size_, size) != size) silent_end_.reset();
     if (const double now = UnixTime(); now - looked_at_ >= kLookSeconds) {
       looked_at_ = now;
@@ -35,27 +35,28 @@ class RunEventSource final : public EventSource<v1::RunEvent> {
   }
 
   absl::StatusOr<EventBatch<v1::RunEvent>> After(int64_t number) override {
-    // First: events that come between the two looks then show that it was not the last.
+    // Read before the events: an event that arrives in between then shows that this was not the
+    // last.
     const std::optional<v1::RunEvent> newest = ReadNewestRunEvent(path_);
-    const int64_t told = newest ? newest->number() : 0;
+    const int64_t newest_number = newest ? newest->number() : 0;
     EventBatch<v1::RunEvent> batch;
     if (newest) {
       ASSIGN_OR_RETURN(batch.events, follower_.After(number, kEventBatchBytes));
     }
-    const bool all_told =
-        batch.events.empty() ? number >= told : batch.events.back().number() == told;
+    const bool all_told = batch.events.empty() ? number >= newest_number
+                                               : batch.events.back().number() == newest_number;
     if (!all_told) return batch;
     if (newest && HasEnded(newest->state())) {
       Close(&batch);
     } else if (silent_end_ && is_settled_()) {
-      if (number <= told) batch.events.push_back(SilentEnd(told + 1));
+      if (number <= newest_number) batch.events.push_back(SilentEnd(newest_number + 1));
       batch.last = true;
     }
     return batch;
   }
 
  private:
-  // After the event of an end, unless the run is starting again and has not told so yet.
+  // Called after an event that ends the run, which may be starting again without an event so far.
   void Close(EventBatch<v1::RunEvent>* batch) const {
     v1::Run run = describe_();
     batch->last = HasEnded(run.state());
@@ -65,7 +66,7 @@ class RunEventSource final : public EventSource<v1::RunEvent> {
     *end.mutable_final() = std::move(run);
   }
 
-  // Once per end: what was found stays until the log grows or the run is launched again.
+  // Called once per end: the result holds until the log grows or the run is launched again.
   void LookForSilentEnd() {
     if (!is_settled_()) return silent_end_.reset();
     if (silent_end_) return;
@@ -90,7 +91,7 @@ class RunEventSource final : public EventSource<v1::RunEvent> {
   RunEventFollower follower_;
   int64_t size_ = 0;      // of the log
   double looked_at_ = 0;  // Unix seconds
-  // The run as it is when it has ended and its log does not say so.
+  // The run, when it has ended without an event in its log.
   std::optional<v1::Run> silent_end_;
 };
 

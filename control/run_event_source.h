@@ -1,4 +1,4 @@
-// The events of one run, for EventStreams.
+// The events of one run, as a source for EventStreams.
 #ifndef BRAID_CONTROL_RUN_EVENT_SOURCE_H_
 #define BRAID_CONTROL_RUN_EVENT_SOURCE_H_
 
@@ -11,15 +11,15 @@
 
 namespace braid {
 
-// The lines of events.jsonl. Ends with the event that says that the run has ended, if none follows
-// it; that event carries what `describe` gives as `final`.
+// Returns a source of the lines of events.jsonl. It ends with the event that ends the run, if none
+// follows it; that event carries the result of `describe` as `final`.
 //
-// A run may end without a word: its job is cancelled and killed, its node dies. RunKeeper finds
-// that out, and what it has found `is_settled` tells, which is asked once a second and must not
-// wait. `describe` may, for a scheduler: it is called when the run has ended, and not for each
-// watcher. If it says so too, one more event follows, which is not in the log and has the number
-// of the next that would be: the end, with `final`. (Of a run that is resumed after that, the log
-// has another event of that number, RUN_STARTING.) A run without any log has this event alone.
+// A run may end without an event: its job is cancelled or killed, or its node dies. RunKeeper
+// detects that, and `is_settled` reports it; it is called once a second and must not block.
+// `describe` may block on a scheduler; it is called once the run has ended, and not for each
+// watcher. If it confirms the end, the source adds a final event that is not in the log and has the
+// next number. (If the run is resumed later, the log will contain another event with that number,
+// RUN_STARTING.) A run without a log has this event only.
 std::unique_ptr<EventSource<v1::RunEvent>> OpenRunEvents(const RunDirectory& run,
                                                          std::function<v1::Run()> describe,
                                                          std::function<bool()> is_settled);

@@ -11,8 +11,11 @@
 
 namespace braid {
 
-RunKeeper::RunKeeper(RunStore* store, Adopter adopt, std::chrono::milliseconds interval)
-    : store_(store), adopt_(std::move(adopt)), interval_(interval), thread_([this] { Loop(); }) {}
+RunKeeper::RunKeeper(RunStore* store, Supervise supervise, std::chrono::milliseconds interval)
+    : store_(store),
+      supervise_(std::move(supervise)),
+      interval_(interval),
+      thread_([this] { Loop(); }) {}
 
 RunKeeper::~RunKeeper() {
   {
@@ -35,7 +38,7 @@ void RunKeeper::Loop() {
 
 void RunKeeper::Look() {
   std::lock_guard lock(look_mutex_);
-  // A store that cannot be read now is read the next time.
+  // If the store cannot be read, the next check reads it again.
   const absl::StatusOr<std::vector<RunRecord>> active = store_->Active();
   if (!active.ok()) return;
   for (const RunRecord& record : *active) LookAt(record);
@@ -44,21 +47,23 @@ void RunKeeper::Look() {
 
 void RunKeeper::Settle(const RunRecord& record) {
   const RunDirectory run(record.run_dir);
-  // A launch that ended before its directory was made has nothing to lock.
+  // The directory of a launch that was interrupted early does not exist yet, and could not be
+  // locked.
   if (!MakeDirectories(run.root()).ok()) return;
-  // Whoever holds it starts the run; what was seen before they began says nothing any more.
+  // A process that holds the lock is starting the run, so a state that was observed earlier is
+  // outdated.
   const absl::StatusOr<FileLock> lock = TryLockLaunch(run);
   if (!lock.ok() || !HasEnded(DescribeRun(record, UnixTime()).state())) return;
   store_->Settle(record).IgnoreError();
-  complaints_.erase(record.id);
+  logged_.erase(record.id);
 }
 
 void RunKeeper::LookAt(const RunRecord& record) {
   if (looked_ && HasEnded(DescribeRun(record, UnixTime()).state())) return Settle(record);
-  const absl::Status adopted = adopt_(RunDirectory(record.run_dir));
-  const std::string complaint(adopted.message());
-  if (std::exchange(complaints_[record.id], complaint) != complaint && !adopted.ok()) {
-    std::cerr << record.id << ": cannot be looked after: " << complaint << std::endl;
+  const absl::Status supervised = supervise_(RunDirectory(record.run_dir));
+  const std::string error(supervised.message());
+  if (std::exchange(logged_[record.id], error) != error && !supervised.ok()) {
+    std::cerr << record.id << ": cannot start its supervisor: " << error << std::endl;
   }
 }
 

@@ -1,5 +1,5 @@
-// Sees to it that every run that has not ended has somebody who looks after it: runs go on when
-// the program that launched them dies, and the next one adopts them.
+// Ensures that every run that has not ended has a supervisor: runs continue when the program that
+// launched them dies, and the next program finds them here.
 #ifndef BRAID_CONTROL_RUN_KEEPER_H_
 #define BRAID_CONTROL_RUN_KEEPER_H_
 
@@ -17,21 +17,21 @@
 
 namespace braid {
 
-// Thread-safe. Looks at once, and then every two seconds, at the runs that the store has as active;
-// those found to have ended are settled there, so that old runs cost nothing. Not at the first
-// look: a run whose launch was cut off long ago looks as if it had ended, and is only to be
-// adopted.
+// Checks the active runs of the store immediately and then every two seconds. Runs that have ended
+// are settled in the store, so that old runs cost nothing. The first check settles no run: a run
+// whose launch was interrupted long ago looks as if it had ended, although it only needs a
+// supervisor. Thread-safe.
 class RunKeeper {
  public:
-  // Makes sure that a run that has not ended is supervised, or comes to its end.
-  using Adopter = std::function<absl::Status(const RunDirectory&)>;
+  // Ensures that a run that has not ended has a supervisor, or is brought to its end.
+  using Supervise = std::function<absl::Status(const RunDirectory&)>;
 
-  // `store` outlives this.
-  RunKeeper(RunStore* store, Adopter adopt,
+  // `store` must outlive this object.
+  RunKeeper(RunStore* store, Supervise supervise,
             std::chrono::milliseconds interval = std::chrono::seconds(2));
   ~RunKeeper();
 
-  // Looks now; returns when it has.
+  // Checks all active runs and returns when done.
   void Look();
 
  private:
@@ -40,16 +40,16 @@ class RunKeeper {
   void Settle(const RunRecord& record);
 
   RunStore* const store_;
-  const Adopter adopt_;
+  const Supervise supervise_;
   const std::chrono::milliseconds interval_;
-  std::mutex look_mutex_;  // one look at a time
+  std::mutex look_mutex_;  // held during a check
   bool looked_ = false;
-  // What was last said about a run that could not be adopted: said once, not every two seconds.
-  std::map<std::string, std::string> complaints_;
+  // The last error of each run, which is logged once and not every two seconds.
+  std::map<std::string, std::string> logged_;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool ending_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last: uses the other members
 };
 
 }  // namespace braid

@@ -1,5 +1,5 @@
-// What a run is doing, derived from its run directory whenever somebody asks:
-// there is no second copy of the truth that could disagree with it.
+// Describes a run from its run directory, on every request: there is no second copy of the state
+// that could disagree with it.
 #ifndef BRAID_CONTROL_RUN_STATUS_H_
 #define BRAID_CONTROL_RUN_STATUS_H_
 
@@ -14,20 +14,16 @@
 
 namespace braid {
 
-// A supervised run is in the state of its newest event; how often it was started and why, its slow
-// ranks and effective training time are those of supervision.json: all reads are of bounded size.
-// One without events:
+// Returns the description of a run at `now`, in Unix seconds. All reads are of bounded size.
 //
-// RUN_STARTING   launched, but no rank has reported yet
-// RUN_RUNNING    its process is there
-// RUN_SUCCEEDED, RUN_STOPPED, RUN_FAILED    as exit.json says; without one, the
-//                process ended early: stopped when asked to, else failed, with
-//                the end of trainer.log as the error
-// `latest` is the newest step, with the newest routing of the last steps where
-// it has none itself. `now` in Unix seconds.
+// The state is that of Conclude (decision.h): the state of the newest event while a supervisor is
+// in charge of the run, and otherwise what exit.json, the processes and the heartbeats imply. A
+// scheduler that knows more overrides it. Attempts, incidents, slow ranks and effective training
+// time come from supervision.json. `latest` is the newest step, with the newest routing of the last
+// steps where it has none itself.
 v1::Run DescribeRun(const RunRecord& record, double now);
 
-// Seconds until `num_steps` at the pace of `recent` steps; 0 when unknown.
+// Returns the seconds until `num_steps` at the pace of the `recent` steps; 0 when unknown.
 double EtaSeconds(std::span<const v1::StepMetrics> recent, int64_t num_steps);
 
 }  // namespace braid

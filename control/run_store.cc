@@ -17,12 +17,12 @@ namespace braid {
 namespace {
 
 constexpr int kBusyTimeoutMs = 10000;
-// Version 1 did not say its number.
+// Version 1 did not store its version number.
 constexpr char kVersion1[] =
     "CREATE TABLE IF NOT EXISTS runs ("
     "number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, request_id TEXT UNIQUE,"
     "spec BLOB NOT NULL, run_dir TEXT NOT NULL, created REAL NOT NULL)";
-// All runs are active until somebody has seen that they have ended.
+// All runs count as active until RunKeeper finds that they have ended.
 constexpr char kVersion2[] =
     "ALTER TABLE runs ADD COLUMN principal TEXT NOT NULL DEFAULT 'local';"
     "ALTER TABLE runs ADD COLUMN ranks INTEGER NOT NULL DEFAULT 1;"
@@ -44,7 +44,7 @@ RunRecord RecordOf(SQLite::Statement& row) {
 }
 
 // BEGIN IMMEDIATE takes the write lock first, so two programs that launch at once
-// queue up instead of failing at their first write.
+// wait for each other instead of failing at their first write.
 class WriteTransaction {
  public:
   explicit WriteTransaction(SQLite::Database& database) : database_(database) {
@@ -76,7 +76,7 @@ class RunStore::Impl {
     CreateTables();
   }
 
-  // Runs `body` under the lock, and turns what SQLite throws into a status.
+  // Runs `body` under the lock and converts exceptions of SQLite into a status.
   template <class Body>
   auto Guarded(Body body) -> decltype(body()) {
     std::lock_guard lock(mutex);
@@ -112,7 +112,7 @@ std::optional<RunRecord> RunStore::Impl::OfRequest(const std::string& request_id
   return RecordOf(query);
 }
 
-// Skips the directories of runs that a lost data base knew.
+// Skips the directories of runs that a lost database contained.
 int64_t RunStore::Impl::UnusedNumber() {
   int64_t number = database.execAndGet("SELECT COALESCE(MAX(number), 0) + 1 FROM runs").getInt64();
   std::error_code error;
@@ -142,13 +142,13 @@ absl::Status RunStore::Impl::CheckQuota(const RunOwner& owner) {
   if (owner.max_runs > 0 && runs >= owner.max_runs) {
     return absl::ResourceExhaustedError(
         absl::StrCat("runs of ", owner.principal, ": ", runs, " are active, the limit is ",
-                     owner.max_runs, "; wait for one, stop one, or ask for a higher --quota-runs"));
+                     owner.max_runs, "; wait for a run to end, stop one, or raise --quota-runs"));
   }
   if (owner.max_ranks > 0 && ranks + owner.ranks > owner.max_ranks) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "ranks of ", owner.principal, ": ", ranks, " are active and ", owner.ranks,
-        " asked for, the limit is ", owner.max_ranks,
-        "; use a smaller world_size, wait, stop a run, or ask for a higher --quota-ranks"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("ranks of ", owner.principal, ": ", ranks, " are active and ", owner.ranks,
+                     " more requested, the limit is ", owner.max_ranks,
+                     "; use a smaller world_size, stop a run, or raise --quota-ranks"));
   }
   return absl::OkStatus();
 }

@@ -1,7 +1,7 @@
-// Which runs there are and whose: HOME/runs.sqlite. How a run is doing is read from
-// its run directory, so a lost data base loses no run.
+// The list of runs and their owners: HOME/runs.sqlite. The state of a run is read from its run
+// directory, so losing the database loses no run.
 //
-// Several programs may have the same store open; all methods are thread-safe.
+// Several programs may open the same store; all methods are thread-safe.
 #ifndef BRAID_CONTROL_RUN_STORE_H_
 #define BRAID_CONTROL_RUN_STORE_H_
 
@@ -22,15 +22,15 @@ struct RunRecord {
   std::filesystem::path run_dir;
   // Unix seconds.
   double created = 0;
-  // Who launched it.
+  // The principal that launched it.
   std::string principal = {};
   // Times it was launched or resumed by hand.
   int64_t launches = 0;
-  // Not settled.
+  // The run is not settled.
   bool active = true;
 };
 
-// Who launches a run, and what of theirs may be active at a time; 0: no limit.
+// The principal that launches a run and its limits on active runs and ranks; 0: no limit.
 struct RunOwner {
   std::string principal = "local";
   int64_t ranks = 1;  // of this run
@@ -40,30 +40,29 @@ struct RunOwner {
 
 class RunStore {
  public:
-  // Creates HOME and the data base when missing. FailedPrecondition when HOME
+  // Opens the store and creates HOME and the database when missing. FailedPrecondition when HOME
   // cannot be written.
   static absl::StatusOr<std::unique_ptr<RunStore>> Open(const std::filesystem::path& home);
   ~RunStore();
 
-  // Gives a new run its id and the directory HOME/runs/<id>, which is not
-  // created; durable on return. The same `request_id` with the same `spec` bytes
-  // gives the run of the first call, with other bytes AlreadyExists. An empty
-  // `request_id` always gives a new run. RESOURCE_EXHAUSTED when the owner has as many
-  // active runs or ranks as may be.
+  // Adds a run with a new id and the directory HOME/runs/<id>, which is not created; durable on
+  // return. The same `request_id` with the same `spec` bytes returns the run of the first call;
+  // with other bytes it is AlreadyExists. An empty `request_id` always adds a run.
+  // ResourceExhausted when the owner has reached its limit of active runs or ranks.
   absl::StatusOr<RunRecord> Create(const std::string& request_id, const std::string& spec,
                                    double now, const RunOwner& owner = {});
 
-  // A run is active from its creation until it is settled, and again from a relaunch.
-  // Oldest first.
+  // Returns the active runs, oldest first. A run is active from its creation until it is settled,
+  // and again from a relaunch.
   absl::StatusOr<std::vector<RunRecord>> Active() const;
-  // Before a run that has ended is started again; its owner's limits apply.
+  // Marks a run that has ended as active, before it is started again. The owner's limits apply.
   absl::StatusOr<RunRecord> Relaunch(const std::string& id, const RunOwner& limits = {});
-  // The run has ended. No effect when it was relaunched since `record` was read.
+  // Marks a run as ended. No effect when it was relaunched since `record` was read.
   absl::Status Settle(const RunRecord& record);
 
-  // NotFound names the id and what to do.
+  // Returns the record of a run. NotFound with the id and a hint.
   absl::StatusOr<RunRecord> Get(const std::string& id) const;
-  // Newest first: at most `limit`, older than the run `before` unless that is empty.
+  // Returns at most `limit` runs, newest first, older than the run `before` unless that is empty.
   absl::StatusOr<std::vector<RunRecord>> List(
       const std::string& before = "", int64_t limit = std::numeric_limits<int64_t>::max()) const;
 

@@ -25,16 +25,16 @@ namespace braid {
 namespace {
 
 constexpr size_t kErrorTailBytes = 4096;
-// A report has the text of a few tokens.
+// The maximum length of a line; a report has the text of a few tokens.
 constexpr size_t kMaxLineBytes = size_t{16} << 20;
-// For a child that has closed its streams to end by itself.
+// How long a child that has closed its streams may take to exit.
 constexpr int kEndMs = 5000;
 
 void DoNotBlock(int descriptor) {
   fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
 }
 
-// Whether there may be more; `bytes` gets what is there.
+// Reads what is available into `bytes`; returns whether there may be more.
 bool ReadSome(int descriptor, std::string* bytes) {
   std::array<char, 65536> buffer;
   const ssize_t n = read(descriptor, buffer.data(), buffer.size());
@@ -46,7 +46,7 @@ void KeepTail(std::string* text) {
   if (text->size() > kErrorTailBytes) text->erase(0, text->size() - kErrorTailBytes);
 }
 
-// What a child that has ended left in a pipe.
+// Reads what a child that has exited left in a pipe.
 void ReadRest(int descriptor, std::string* tail) {
   DoNotBlock(descriptor);
   std::array<char, 4096> buffer;
@@ -56,7 +56,8 @@ void ReadRest(int descriptor, std::string* tail) {
   }
 }
 
-// As a shell counts; killed when it does not end within `patience_ms`.
+// Returns the exit code, or 128 + signal number. Kills a child that does not exit within
+// `patience_ms`.
 int WaitForExit(pid_t pid, int patience_ms) {
   int status = 0;
   for (int waited_ms = 0; waitpid(pid, &status, WNOHANG) == 0; waited_ms += 2) {
@@ -116,7 +117,7 @@ void ServingChild::Send(const v1::ServingCommand& command) {
   Wake();
 }
 
-// Whether the child knows nothing of the request. With mutex_ held.
+// Removes the request if the child has read nothing of it; returns whether it did. Requires mutex_.
 bool ServingChild::ForgetUnsent(uint64_t id) {
   const auto found = std::ranges::find(unsent_, id, &Unsent::id);
   if (found == unsent_.end() || (found == unsent_.begin() && written_ > 0)) return false;
@@ -141,7 +142,7 @@ void ServingChild::End() {
 
 void ServingChild::Wake() {
   const char byte = 1;
-  // A full pipe wakes as well.
+  // If the pipe is full, the thread is about to wake anyway.
   [[maybe_unused]] const ssize_t n = write(wake_.write_end(), &byte, 1);
 }
 
@@ -156,7 +157,7 @@ bool ServingChild::has_commands() const {
 }
 
 void ServingChild::Run() {
-  // A child that is gone fails the write, not the process.
+  // A write to a child that has exited must fail with EPIPE instead of killing this process.
   sigset_t broken_pipe;
   sigemptyset(&broken_pipe);
   sigaddset(&broken_pipe, SIGPIPE);
@@ -170,7 +171,7 @@ absl::Status ServingChild::Serve() {
   ASSIGN_OR_RETURN(Pipe out, Pipe::Open());
   ASSIGN_OR_RETURN(Pipe err, Pipe::Open());
   Streams streams{std::move(in), std::move(out), std::move(err), {}, {}, true};
-  // From this thread, which lives as long as the child: that is whose death the child notices.
+  // Forked from this thread, because the child dies with the thread that forked it.
   ASSIGN_OR_RETURN(ChildProgram child,
                    ChildProgram::Fork({.program = spec_.trainer,
                                        .arguments = Arguments(spec_),
@@ -187,7 +188,7 @@ absl::Status ServingChild::Serve() {
   return Converse(child.pid(), streams);
 }
 
-// Until the child has ended.
+// Moves data until the child has exited.
 absl::Status ServingChild::Converse(pid_t pid, Streams& streams) {
   absl::Status status;
   while (status.ok() && streams.open && !ending()) status = Move(streams);
@@ -198,9 +199,9 @@ absl::Status ServingChild::Converse(pid_t pid, Streams& streams) {
       "serve", {.exit_code = exit_code, .killed = false, .error_output = streams.error_output});
   const bool killed = exit_code > 128;
   if (!loaded_ && !killed) return failure;
-  return absl::UnavailableError(
-      absl::StrCat(failure.message(), exit_code == 128 + SIGKILL ? "; was memory short?" : "",
-                   "; ask again, which starts it anew"));
+  return absl::UnavailableError(absl::StrCat(failure.message(),
+                                             exit_code == 128 + SIGKILL ? " (out of memory?)" : "",
+                                             "; repeat the request to restart it"));
 }
 
 absl::Status ServingChild::Move(Streams& streams) {
@@ -213,7 +214,7 @@ absl::Status ServingChild::Move(Streams& streams) {
   if (ready[2].revents != 0) ReadSome(wake_.read_end(), &woken);
   if (ready[3].revents != 0) Write(streams);
   if (ready[1].revents != 0 && ready[0].revents == 0) {
-    // The end of standard error alone would make poll return at once for ever.
+    // After the end of standard error, poll would otherwise return at once every time.
     if (!ReadSome(streams.err.read_end(), &streams.error_output)) streams.open = false;
     KeepTail(&streams.error_output);
   }
@@ -225,11 +226,11 @@ absl::Status ServingChild::Move(Streams& streams) {
   }
   streams.line.erase(0, start);
   if (streams.line.size() <= kMaxLineBytes) return absl::OkStatus();
-  return absl::InternalError("braid-trainer serve wrote a line without end");
+  return absl::InternalError("braid-trainer serve wrote an overlong line");
 }
 
 absl::Status ServingChild::Deliver(std::string_view line) {
-  // Libraries below may print; reports are the lines that hold an object.
+  // Libraries may print as well; reports are the lines that hold a JSON object.
   if (line.empty() || line.front() != '{') return absl::OkStatus();
   ASSIGN_OR_RETURN(v1::ServingReport report, ParseChildEvent<v1::ServingReport>(line));
   loaded_ |= report.has_loaded();
@@ -239,11 +240,11 @@ absl::Status ServingChild::Deliver(std::string_view line) {
 
 void ServingChild::Write(Streams& streams) {
   const std::lock_guard lock(mutex_);
-  if (unsent_.empty()) return;  // given up since the pipe was looked at
+  if (unsent_.empty()) return;  // cancelled since poll
   const std::string& line = unsent_.front().line;
   const ssize_t n = write(streams.in.write_end(), line.data() + written_, line.size() - written_);
   if (n > 0) written_ += static_cast<size_t>(n);
-  // Nobody reads any more: its standard output tells.
+  // The child no longer reads; its exit is detected on its standard output.
   const bool lost = n < 0 && errno == EPIPE;
   if (!lost && written_ < line.size()) return;
   unsent_.pop_front();

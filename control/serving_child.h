@@ -1,4 +1,4 @@
-// A `braid-trainer serve` child: one model in memory, for as long as this object.
+// A `braid-trainer serve` child, which holds one model in memory for the lifetime of the object.
 #ifndef BRAID_CONTROL_SERVING_CHILD_H_
 #define BRAID_CONTROL_SERVING_CHILD_H_
 
@@ -22,19 +22,19 @@ struct ServingChildSpec {
   std::string trainer;
   // A run or checkpoint directory.
   std::filesystem::path model;
-  // Of the child; 0: all cores.
+  // Threads of the child; 0: all cores.
   int num_threads = 0;
-  // One step for all texts (braidd --generate-together).
+  // Advance all texts in one batched step (braidd --generate-together).
   bool together = false;
 };
 
-// One thread starts the child, moves what goes to and comes from it, and waits for it: a child
-// that does not read holds up nobody. The child dies with this process, however that ends.
-// Thread-safe, but for construction and destruction.
+// One thread starts the child, moves data to and from it, and waits for it, so a child that does
+// not read blocks no caller. The child is killed when this process ends in any way. Thread-safe
+// except for construction and destruction.
 class ServingChild {
  public:
-  // Both are called from the child's thread. `on_end` comes last, once: OK after End(), else why
-  // the child ended. UNAVAILABLE when it had the model in memory or was killed; else what was wrong
+  // Called from the child's thread. `on_end` is called last and once: with OK after End(), with
+  // UNAVAILABLE when the child had loaded the model or was killed, otherwise with what is wrong
   // with the model.
   struct Callbacks {
     std::function<void(v1::ServingReport)> on_report;
@@ -43,17 +43,17 @@ class ServingChild {
 
   static absl::StatusOr<std::unique_ptr<ServingChild>> Start(const ServingChildSpec& spec,
                                                              Callbacks callbacks);
-  // Ends the child and waits for it. Not from a callback.
+  // Ends the child and waits for it. Must not be called from a callback.
   ~ServingChild();
 
-  // Never waits. Dropped when the child has ended. A request that is given up before the child has
-  // taken any of it is forgotten, so a child that does not read holds no more memory here than the
-  // requests that still wait for it.
+  // Queues a command. Never blocks; dropped when the child has ended. A request that is cancelled
+  // before the child has read any of it is removed from the queue, so a child that does not read
+  // costs no more memory here than its uncancelled requests.
   void Send(const v1::ServingCommand& command);
-  // Of commands that the child has not taken.
+  // Returns the size of the commands that the child has not read.
   size_t unsent_bytes() const;
 
-  // Kills the child, soon; it has nothing to save.
+  // Kills the child soon; it has nothing to save. Does not block.
   void End();
 
  private:
@@ -77,14 +77,14 @@ class ServingChild {
 
   const ServingChildSpec spec_;
   const Callbacks callbacks_;
-  Pipe wake_;            // a byte here: there is something to send, or to end
-  bool loaded_ = false;  // the thread's
+  Pipe wake_;            // a byte wakes the thread to send commands or to end
+  bool loaded_ = false;  // accessed only by thread_
 
   mutable std::mutex mutex_;
   std::deque<Unsent> unsent_;
-  size_t written_ = 0;  // of the first's line
+  size_t written_ = 0;  // bytes of the first line that are written
   bool ending_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last: uses the other members
 };
 
 }  // namespace braid

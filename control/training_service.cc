@@ -13,7 +13,7 @@
 #include "control/launch/launch_lock.h"
 #include "control/launch/scheduled_run.h"
 #include "control/run_event_source.h"
-#include "control/supervision/adoption.h"
+#include "control/supervision/reattach.h"
 #include "control/supervision/run_process.h"
 #include "rpc/grpc_caller.h"
 #include "rpc/grpc_status.h"
@@ -23,14 +23,14 @@
 namespace braid {
 namespace {
 
-// Runs are watched through files, which tell nobody that they grew.
+// Runs are watched through files, which are polled for growth.
 constexpr std::chrono::milliseconds kWatchInterval(25);
-// How long StopRun waits for the run to end before it answers that it has not yet.
+// How long StopRun waits for the end of the run before it returns the current state.
 constexpr std::chrono::seconds kStopWait(10);
-// How long ResumeRun waits for what is left of a run that has ended.
+// How long ResumeRun waits for the last processes of a run that has ended.
 constexpr std::chrono::seconds kEndWait(5);
 constexpr std::chrono::milliseconds kStopPoll(100);
-// Of ListRuns. Bytes, so that a page stays well below gRPC's limit on messages.
+// Limits for a page of ListRuns. The limit in bytes keeps it well below gRPC's limit for messages.
 constexpr int32_t kMaxPageSize = 1000;
 constexpr size_t kMaxPageBytes = size_t{2} << 20;
 
@@ -41,8 +41,8 @@ grpc::Status Answer(absl::StatusOr<Message> message, Message* response) {
   return grpc::Status::OK;
 }
 
-// The spec as asked for, not as resolved: defaults may be resolved differently when
-// the same request comes again.
+// Serializes the spec as requested, not as resolved: defaults may be resolved differently when the
+// same request is repeated.
 std::string SpecBytes(const v1::RunSpec& spec) {
   std::string bytes;
   spec.SerializeToString(&bytes);
@@ -65,7 +65,7 @@ absl::Status RequireResumable(const v1::Run& run) {
                     : " is running; stop it first, or watch it with braid status --watch"));
 }
 
-// A supervisor tells the end first, and then ends.
+// A supervisor records the end of the run before it exits.
 void WaitUntilGone(const RunDirectory& run) {
   const auto start = std::chrono::steady_clock::now();
   while (HasLiveProcess(run, UnixTime()) && std::chrono::steady_clock::now() - start < kEndWait) {
@@ -122,18 +122,18 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
   };
   absl::StatusOr<RunRecord> created = create();
   if (absl::IsResourceExhausted(created.status())) {
-    keeper_.Look();  // runs that have just ended count no longer
+    keeper_.Look();  // so that runs that have just ended no longer count
     created = create();
   }
   ASSIGN_OR_RETURN(const RunRecord record, std::move(created));
   const RunDirectory run(record.run_dir);
-  // Present when the request came before, unless that call died half way: then it is
-  // completed here.
+  // Present when the request was made before. If that call was interrupted, it is completed here.
   if (!WasStarted(run)) RETURN_IF_ERROR(Start(record, &resolved, OwnerOf(context, 0)));
   return DescribeRun(record, UnixTime());
 }
 
-// The lock is held from the look at the run to its start, so that nobody settles it between.
+// The lock is held from the check of the run to its start, so that RunKeeper cannot settle it in
+// between.
 absl::Status TrainingServiceImpl::Start(const RunRecord& record, const v1::RunSpec* first,
                                         const RunOwner& limits) {
   const RunDirectory run(record.run_dir);
@@ -142,7 +142,7 @@ absl::Status TrainingServiceImpl::Start(const RunRecord& record, const v1::RunSp
   if (first == nullptr) {
     RETURN_IF_ERROR(RequireResumable(DescribeRun(record, UnixTime())));
   } else {
-    // The same request in two calls at once: one of them launched it.
+    // Two concurrent calls with the same request: the other one has launched the run.
     if (WasStarted(run)) return absl::OkStatus();
     RETURN_IF_ERROR(WriteRunDirectory(run, *first));
   }
@@ -152,7 +152,7 @@ absl::Status TrainingServiceImpl::Start(const RunRecord& record, const v1::RunSp
   }
   const absl::Status started = StartLockedRun(programs_, run);
   if (started.ok()) return started;
-  // Refused by its scheduler, it is not active; of other errors the keeper finds out.
+  // A run that its scheduler refused is not active. RunKeeper handles other errors.
   if (HasEnded(DescribeRun(launch, UnixTime()).state())) store_->Settle(launch).IgnoreError();
   return {started.code(), absl::StrCat(record.id, ": ", started.message())};
 }
@@ -165,7 +165,7 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Resume(const std::string& id,
   WaitUntilGone(RunDirectory(ended.run_dir));
   absl::Status started = Start(ended, nullptr, OwnerOf(context, 0));
   if (absl::IsResourceExhausted(started)) {
-    keeper_.Look();  // runs that have just ended count no longer
+    keeper_.Look();  // so that runs that have just ended no longer count
     started = Start(ended, nullptr, OwnerOf(context, 0));
   }
   RETURN_IF_ERROR(started);
@@ -181,7 +181,7 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Stop(const std::string& id,
   ASSIGN_OR_RETURN(const bool cancelled, CancelQueuedRun(RunDirectory(record.run_dir)));
   if (!cancelled) RETURN_IF_ERROR(RecordStopRequest(RunDirectory(record.run_dir), UnixTime()));
   const auto start = std::chrono::steady_clock::now();
-  // Half of what the client allows, so that it gets an answer rather than its deadline.
+  // Half of the client's deadline, so that it gets an answer in time.
   const std::chrono::nanoseconds allowed = std::min<std::chrono::nanoseconds>(
       kStopWait, (context->deadline() - std::chrono::system_clock::now()) / 2);
   while (!HasEnded(run.state()) && !context->IsCancelled() &&

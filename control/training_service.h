@@ -1,5 +1,5 @@
-// braid.v1.TrainingService over run directories. See proto/braid/v1/training.proto
-// for the calls and docs/control_plane.md for the flow.
+// braid.v1.TrainingService over run directories. See proto/braid/v1/training.proto for the calls
+// and docs/control.md for the flow.
 #ifndef BRAID_CONTROL_TRAINING_SERVICE_H_
 #define BRAID_CONTROL_TRAINING_SERVICE_H_
 
@@ -18,7 +18,7 @@
 
 namespace braid {
 
-// Watches are calls that last: those do not hold a thread each.
+// WatchRun is long-lived, so it uses the callback API and holds no thread.
 using TrainingServiceBase =
     v1::TrainingService::WithCallbackMethod_WatchRun<v1::TrainingService::Service>;
 
@@ -42,12 +42,12 @@ class TrainingServiceImpl final : public TrainingServiceBase {
  private:
   using Source = EventSource<v1::RunEvent>;
 
-  // What the keeper does for a run that has not ended.
+  // Called by the keeper for a run that has not ended.
   absl::Status Keep(const RunDirectory& run) const;
   RunOwner OwnerOf(const grpc::ServerContext& context, int64_t ranks) const;
   absl::StatusOr<v1::Run> Launch(const v1::LaunchRunRequest& request,
                                  const grpc::ServerContext& context);
-  // `first` is the resolved spec of a run that was never started, null for one that has ended.
+  // `first` is the resolved spec of a run that was never started, or null for a run that has ended.
   absl::Status Start(const RunRecord& record, const v1::RunSpec* first, const RunOwner& limits);
   absl::StatusOr<v1::Run> Resume(const std::string& id, const grpc::ServerContext& context);
   absl::StatusOr<v1::Run> Stop(const std::string& id, grpc::ServerContext* context);

@@ -12,7 +12,7 @@
 //   process.json         the identity of the supervisor
 //   attempt.json         mpirun of the current attempt; ranks of older attempts end themselves
 //   stop.json            a request to stop the launch
-//   events.jsonl, supervision.json   events recorded by the supervisor; docs/supervision.md
+//   events.jsonl, supervision.json   events recorded by the supervisor; docs/control.md
 //   trainer.log          stdout and stderr of the ranks
 //   exit.json            result of the last attempt
 #ifndef BRAID_RUNS_RUN_DIRECTORY_H_

@@ -12,7 +12,7 @@ bool IsLegalTransition(v1::RunState from, v1::RunState to) {
       return to == v1::RUN_QUEUED || to == v1::RUN_STARTING;
     case v1::RUN_QUEUED:
       return to == v1::RUN_STARTING || to == v1::RUN_STOPPED || to == v1::RUN_FAILED;
-    case v1::RUN_RESTARTING:  // the attempt that was given up may have been done
+    case v1::RUN_RESTARTING:  // the failed attempt may have succeeded in the last moment
       return to == v1::RUN_STARTING || HasEnded(to);
     case v1::RUN_STARTING:
       return to == v1::RUN_RUNNING || to == v1::RUN_RESTARTING || HasEnded(to);

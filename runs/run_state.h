@@ -1,14 +1,14 @@
-// The life of a run:
+// The states of a run and their transitions:
 //
 //   (new) -> QUEUED | STARTING
 //   QUEUED -> STARTING | STOPPED | FAILED
 //   STARTING -> RUNNING | RESTARTING | SUCCEEDED | STOPPED | FAILED
 //   RUNNING -> RESTARTING | SUCCEEDED | STOPPED | FAILED
 //   RESTARTING -> STARTING | SUCCEEDED | STOPPED | FAILED
-//   STOPPED | FAILED -> QUEUED | STARTING     resumed by hand
+//   STOPPED | FAILED -> QUEUED | STARTING     after braid resume
 //
-// QUEUED waits for a scheduler, RESTARTING for the end of a pause after a failure. The states of
-// a run's events (events.jsonl) follow these arrows.
+// A QUEUED run waits for a scheduler, a RESTARTING run for the end of the pause after a failure.
+// The states of the events of a run (events.jsonl) follow these arrows.
 #ifndef BRAID_RUNS_RUN_STATE_H_
 #define BRAID_RUNS_RUN_STATE_H_
 
@@ -16,10 +16,11 @@
 
 namespace braid {
 
-// `from` is RUN_STATE_UNSPECIFIED for the first state of a run. To stay is no transition.
+// Returns whether the arrows above allow the transition. `from` is RUN_STATE_UNSPECIFIED for the
+// first state of a run. Staying in a state is not a transition, and gives false.
 bool IsLegalTransition(v1::RunState from, v1::RunState to);
 
-// True for SUCCEEDED, STOPPED and FAILED: nothing more happens by itself.
+// Returns true for SUCCEEDED, STOPPED and FAILED, in which a run remains until it is resumed.
 bool HasEnded(v1::RunState state);
 
 }  // namespace braid

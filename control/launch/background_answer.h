@@ -1,5 +1,5 @@
-// The newest answer to a question that may take long to answer, such as what a scheduler has
-// queued: asked in the background, so that nobody waits for it who may not.
+// Caches the result of a slow query, such as the queue of a scheduler, and refreshes it in the
+// background, so callers never block for long.
 #ifndef BRAID_CONTROL_LAUNCH_BACKGROUND_ANSWER_H_
 #define BRAID_CONTROL_LAUNCH_BACKGROUND_ANSWER_H_
 
@@ -17,20 +17,21 @@
 
 namespace braid {
 
-// Thread-safe. A question that is being asked when this is destroyed is asked to its end.
+// Thread-safe. A query that is in progress when the object is destroyed runs to its end.
 template <class Answer>
 class BackgroundAnswer {
  public:
   using Question = std::function<absl::StatusOr<Answer>()>;
   using Duration = std::chrono::milliseconds;
 
-  // An answer older than `age` is asked for anew.
+  // A result older than `age` is refreshed by the next call of Newest.
   explicit BackgroundAnswer(Question ask, Duration age = std::chrono::seconds(1),
                             Duration patience = std::chrono::milliseconds(500))
       : age_(age), patience_(patience), state_(std::make_shared<State>(std::move(ask))) {}
 
-  // The last answer, be it old, or the error of the last question. Where there is none yet, waits
-  // until `patience` after the question was asked: Unavailable then.
+  // Returns the last result, even if it is old, or the error of the last query. Where there is none
+  // yet, blocks until `patience` has passed since the query was started, and then returns
+  // Unavailable.
   absl::StatusOr<Answer> Newest() {
     std::unique_lock lock(state_->mutex);
     const Clock::time_point now = Clock::now();
@@ -41,7 +42,7 @@ class BackgroundAnswer {
     return absl::UnavailableError("the scheduler has not answered yet");
   }
 
-  // What is known, and what is on its way, holds no more.
+  // Discards the result, and that of a query in progress.
   void Forget() {
     const std::lock_guard lock(state_->mutex);
     ++state_->generation;
@@ -54,7 +55,7 @@ class BackgroundAnswer {
   struct State {
     explicit State(Question question) : ask(std::move(question)) {}
     const Question ask;
-    std::mutex mutex;  // guards what follows
+    std::mutex mutex;  // guards the members below
     std::condition_variable answered;
     std::optional<absl::StatusOr<Answer>> answer;
     Clock::time_point asked{};
@@ -62,7 +63,7 @@ class BackgroundAnswer {
     int64_t generation = 0;
   };
 
-  // With the mutex held.
+  // Starts a query. Requires the mutex.
   void Ask(Clock::time_point now) {
     state_->asking = true;
     state_->asked = now;

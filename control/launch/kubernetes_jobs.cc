@@ -10,10 +10,10 @@
 namespace braid {
 namespace {
 
-// The labels of all runs' jobs (kubernetes_manifest.cc).
+// Selects the jobs of all runs (kubernetes_manifest.cc).
 constexpr char kSelector[] = "app.kubernetes.io/name=braid,app.kubernetes.io/component=run";
 
-// What kubectl says of the job; empty when there is none.
+// Returns the JSON of the job; empty when there is none.
 absl::StatusOr<std::string> GetJob(const SchedulerRecord& record, const std::string& name) {
   ASSIGN_OR_RETURN(
       const std::vector<std::string> lines,
@@ -98,7 +98,7 @@ absl::StatusOr<SchedulerRecord> KubernetesJobs::Submit(const std::filesystem::pa
       AskScheduler({"kubectl", "apply", absl::StrCat("--filename=", file.string())}).status());
   SchedulerRecord submitted = record;
   submitted.job = record.job_name;
-  StatusesIn(record.place).Forget();  // what is known does not hold this job
+  StatusesIn(record.place).Forget();  // the cached list does not contain this job
   return submitted;
 }
 

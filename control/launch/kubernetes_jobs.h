@@ -1,5 +1,5 @@
-// MPIJobs, through kubectl. Runs have jobs of their own names, so applying one again changes
-// nothing.
+// MPIJobs, through kubectl. Every run has its own job name, so applying a manifest twice makes one
+// job. Experimental: this has not been run against a cluster.
 #ifndef BRAID_CONTROL_LAUNCH_KUBERNETES_JOBS_H_
 #define BRAID_CONTROL_LAUNCH_KUBERNETES_JOBS_H_
 
@@ -15,10 +15,10 @@
 
 namespace braid {
 
-// Of what `kubectl get mpijob --output=json` prints: the newest condition that is true decides.
-// Unavailable when it is no MPIJob.
+// Parses the output of `kubectl get mpijob --output=json`: the newest condition that is true
+// decides. Unavailable when the text is not an MPIJob.
 absl::StatusOr<JobStatus> ReadMpiJobStatus(const std::string& json);
-// The same of a list of them, by name.
+// The same for a list of MPIJobs; returns the statuses by name.
 absl::StatusOr<std::map<std::string, JobStatus>> ReadMpiJobStatuses(const std::string& json);
 
 class KubernetesJobs final : public Scheduler {
@@ -27,7 +27,7 @@ class KubernetesJobs final : public Scheduler {
   absl::StatusOr<SchedulerRecord> Submit(const std::filesystem::path& file,
                                          const SchedulerRecord& record) override;
   absl::StatusOr<std::optional<SchedulerRecord>> Find(const SchedulerRecord& record) override;
-  // One kubectl a second and namespace serves all runs.
+  // Runs kubectl at most once a second per namespace, for all runs together.
   absl::StatusOr<JobStatus> Look(const SchedulerRecord& record) override;
   absl::Status Cancel(const SchedulerRecord& record) override;
 

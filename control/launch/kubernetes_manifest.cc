@@ -10,13 +10,13 @@
 namespace braid {
 namespace {
 
-// Keys in the order in which they are set, as people write manifests.
+// Keeps keys in the order in which they are set, as is usual in manifests.
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxLabelBytes = 63;
-// Of a pod that is to go. Longer than a run is given to write its checkpoint when it is stopped.
+// Longer than a stopped run may take to write its checkpoint.
 constexpr int kTerminationSeconds = 90;
-// Of the image: user braid, its home with the configuration of ssh and sshd.
+// The user braid of the image, and its home with the configuration of ssh and sshd.
 constexpr int kImageUser = 1000;
 constexpr char kSshDirectory[] = "/home/braid/.ssh";
 constexpr char kSshdConfig[] = "/home/braid/sshd_config";
@@ -27,7 +27,7 @@ absl::Status CheckBelowMount(const std::string& what, const std::string& path,
   if (absl::StartsWith(path, mount + "/")) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(what, ": got ", path, ", expected a path below launch.kubernetes.mount_path (",
-                   mount, "), which all pods see"));
+                   mount, "), which is mounted in all pods"));
 }
 
 Json Labels(const MpiJobNames& names) {
@@ -37,7 +37,7 @@ Json Labels(const MpiJobNames& names) {
           {"braid.nonce", names.nonce}};
 }
 
-// Requests equal limits, so that a pod is not evicted for what it was promised.
+// Requests equal limits, so that a pod is not evicted for using what it requested.
 Json WorkerResources(const v1::KubernetesConfig& kubernetes) {
   Json amounts = Json::object();
   if (!kubernetes.cpu().empty()) amounts["cpu"] = kubernetes.cpu();
@@ -63,7 +63,7 @@ Json Replica(int32_t replicas, const v1::KubernetesConfig& kubernetes, const Jso
              const Json& container) {
   const Json volumes = {
       {{"name", "data"}, {"persistentVolumeClaim", {{"claimName", kubernetes.volume_claim()}}}},
-      // Ranks of a pod talk through it; a container's own has 64 MiB.
+      // Ranks of a pod communicate through /dev/shm, which has only 64 MiB by default.
       {{"name", "shared-memory"}, {"emptyDir", {{"medium", "Memory"}}}}};
   const Json pod = {{"automountServiceAccountToken", false},
                     {"terminationGracePeriodSeconds", kTerminationSeconds},

@@ -1,5 +1,6 @@
-// The MPIJob (kubeflow.org/v2beta1) of a run, as JSON: kubectl takes it as it takes YAML, and
-// a JSON library quotes every value, so no text can become structure.
+// The MPIJob (kubeflow.org/v2beta1) of a run, as JSON. kubectl accepts JSON like YAML, and the JSON
+// library quotes every value, so no text can become structure. Experimental: the manifests are
+// checked against a schema, but have not been applied to a cluster.
 #ifndef BRAID_CONTROL_LAUNCH_KUBERNETES_MANIFEST_H_
 #define BRAID_CONTROL_LAUNCH_KUBERNETES_MANIFEST_H_
 
@@ -13,23 +14,23 @@
 
 namespace braid {
 
-// Where the image (deploy/Dockerfile) has the programs, whatever machine the service is on.
+// The paths of the programs in the image (deploy/Dockerfile).
 inline constexpr std::string_view kImageMpirun = "/usr/bin/mpirun";
 inline constexpr std::string_view kImageTrainer = "/usr/local/bin/braid-trainer";
 inline constexpr std::string_view kImageSupervisor = "/usr/local/bin/braid-supervisor";
 
 struct MpiJobNames {
-  // Of the MPIJob: a DNS label that leaves room for "-worker-<n>".
+  // The name of the MPIJob: a DNS label that leaves room for "-worker-<n>".
   std::string job;
-  // Labels braid.run and braid.nonce.
+  // The values of the labels braid.run and braid.nonce.
   std::string run_id;
   std::string nonce;
 };
 
-// `spec` must be resolved, with backend KUBERNETES. The launcher pod runs
-// `braid-supervisor RUN_DIR`, the workers wait for it with sshd. InvalidArgument when the run
-// directory or the dataset is not below the mount of the volume claim, and when the names of
-// the workers would be too long.
+// Returns the manifest. Requires a resolved `spec` with backend KUBERNETES. The launcher pod runs
+// `braid-supervisor RUN_DIR`; the workers run sshd and wait for it. InvalidArgument when the run
+// directory or the dataset is not below the mount of the volume claim, or when the names of the
+// workers would be too long.
 absl::StatusOr<std::string> MpiJobManifest(const v1::RunSpec& spec,
                                            const std::filesystem::path& run_dir,
                                            const MpiJobNames& names);

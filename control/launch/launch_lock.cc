@@ -21,7 +21,7 @@ absl::StatusOr<FileLock> LockLaunch(const RunDirectory& run) {
 absl::StatusOr<FileLock> TryLockLaunch(const RunDirectory& run) {
   ASSIGN_OR_RETURN(std::optional<FileLock> lock, FileLock::TryTake(LockFile(run)));
   if (lock) return std::move(*lock);
-  return absl::UnavailableError(absl::StrCat("somebody else launches ", run.root().string()));
+  return absl::UnavailableError(absl::StrCat("another process is launching ", run.root().string()));
 }
 
 }  // namespace braid

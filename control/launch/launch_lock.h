@@ -1,4 +1,4 @@
-// Launches of one run take turns, among all programs over its HOME.
+// Serializes the launches of one run, among all programs that use its HOME.
 #ifndef BRAID_CONTROL_LAUNCH_LAUNCH_LOCK_H_
 #define BRAID_CONTROL_LAUNCH_LAUNCH_LOCK_H_
 
@@ -8,9 +8,9 @@
 
 namespace braid {
 
-// Waits for launch.lock of the run.
+// Blocks until launch.lock of the run is taken.
 absl::StatusOr<FileLock> LockLaunch(const RunDirectory& run);
-// Unavailable, at once, when somebody else has it.
+// Takes launch.lock without blocking. Unavailable when another process holds it.
 absl::StatusOr<FileLock> TryLockLaunch(const RunDirectory& run);
 
 }  // namespace braid

@@ -35,7 +35,7 @@ bool NeedsRemoteAgent(const v1::RunSpec& spec) {
 
 absl::StatusOr<std::string> FindRemoteAgent(const std::string& agent) {
   if (agent.empty()) {
-    // Open MPI would start it by itself, and say less when it is missing.
+    // Open MPI would look it up itself, with a less helpful error when it is missing.
     RETURN_IF_ERROR(
         RequireProgram("ssh", "install openssh-client, or name another with --remote-agent")
             .status());
@@ -47,7 +47,7 @@ absl::StatusOr<std::string> FindRemoteAgent(const std::string& agent) {
   return found;
 }
 
-// Where the operator of MPIJobs and the image have them, not this machine.
+// The paths in the image, which differ from those on this machine.
 LauncherPrograms ImagePrograms() {
   return {.mpirun = std::string(kImageMpirun),
           .trainer = std::string(kImageTrainer),
@@ -95,7 +95,7 @@ absl::Status StartSupervisor(const std::string& supervisor, const RunDirectory& 
 
 absl::Status AliveAlready(const RunDirectory& run) {
   return absl::FailedPreconditionError(
-      absl::StrCat(run.root().string(), " is running already; stop it first, or watch it"));
+      absl::StrCat(run.root().string(), " is already running; stop it first, or watch it"));
 }
 
 }  // namespace
@@ -143,7 +143,7 @@ absl::Status CheckLaunch(const LauncherPrograms& programs, const fs::path& home,
   ASSIGN_OR_RETURN(const LauncherPrograms found, FindLauncherPrograms(programs, spec));
   const MpirunSite site{
       .mpirun = found.mpirun, .trainer = found.trainer, .remote_agent = "", .environment = {}};
-  // Ids and nonces of all runs are of this length.
+  // Placeholders with the length of real ids and nonces.
   const fs::path run_dir = fs::absolute(home).lexically_normal() / "runs/run-000000";
   return PlanLaunch(found, site, run_dir, spec, JobName(run_dir, NewNonce())).status();
 }
@@ -154,7 +154,7 @@ absl::StatusOr<MpirunSite> LocalSite(const LauncherPrograms& programs, const v1:
                   .remote_agent = programs.remote_agent,
                   .environment = TrainerEnvironment(),
                   .as_root = geteuid() == 0};
-  // The others' arguments are the same for both series.
+  // The arguments for other backends are the same for both series.
   if (spec.launch().backend() == v1::HOSTFILE || spec.launch().backend() == v1::SLURM) {
     ASSIGN_OR_RETURN(site.series, DetectOpenMpi(programs.mpirun));
   }
@@ -184,7 +184,7 @@ absl::Status StartLockedRun(const LauncherPrograms& programs, const RunDirectory
                    PlanLaunch(found, site, run.root(), spec, record.job_name));
   RETURN_IF_ERROR(WritePlan(run, plan));
   if (scheduler != nullptr) return SubmitRun(*scheduler, run, plan.submission, record);
-  // Until here, whoever looks sees the end of the earlier attempt.
+  // Up to here readers see the end of the earlier attempt.
   RETURN_IF_ERROR(run.RemoveExit());
   return StartSupervisor(found.supervisor, run);
 }

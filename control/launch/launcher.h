@@ -1,13 +1,13 @@
-// Starts a run: plans what is executed where, writes it into the run directory and lets
-// braid-supervisor have it, here or through a scheduler. docs/launching.md describes the
-// backends.
+// Starts a run: plans which program runs where, writes the plan into the run directory, and starts
+// braid-supervisor on it, on this machine or through a scheduler. docs/control.md describes the
+// backends; KUBERNETES is experimental.
 //
 //   launch.json      the mpirun of the run; see control/launch/mpirun_command.h
-//   hostfile         of backend HOSTFILE
-//   launch.sbatch    of backend SLURM
-//   launch.mpijob.json  of backend KUBERNETES
-//   scheduler.json   of the last two; see control/launch/scheduler.h
-//   supervisor.log   what the supervisor and the scheduler print
+//   hostfile         for backend HOSTFILE
+//   launch.sbatch    for backend SLURM
+//   launch.mpijob.json  for backend KUBERNETES
+//   scheduler.json   for the last two; see control/launch/scheduler.h
+//   supervisor.log   output of the supervisor and the scheduler
 #ifndef BRAID_CONTROL_LAUNCH_LAUNCHER_H_
 #define BRAID_CONTROL_LAUNCH_LAUNCHER_H_
 
@@ -24,8 +24,8 @@
 
 namespace braid {
 
-// The programs of a launch: paths, or names that are looked up in PATH. They are the
-// service's; nothing of a RunSpec can change them.
+// The programs of a launch: paths, or names that are looked up in PATH. They are options of the
+// service that no RunSpec can change.
 struct LauncherPrograms {
   std::string mpirun = "mpirun";
   std::string trainer = "braid-trainer";
@@ -34,13 +34,13 @@ struct LauncherPrograms {
   std::string remote_agent = "";
 };
 
-// All as absolute paths. FailedPrecondition, with what to install, when one is missing that
-// the backend of `spec` needs.
+// Returns the programs as absolute paths. FailedPrecondition, with what to install, when a program
+// that the backend of `spec` needs is missing.
 absl::StatusOr<LauncherPrograms> FindLauncherPrograms(const LauncherPrograms& programs,
                                                       const v1::RunSpec& spec);
 
-// Whether a run of `spec`, resolved, could be started below `home`: programs and paths. Errors
-// of FindLauncherPrograms and PlanLaunch.
+// Checks programs and paths for a run of the resolved `spec` below `home`. Errors are those of
+// FindLauncherPrograms and PlanLaunch.
 absl::Status CheckLaunch(const LauncherPrograms& programs, const std::filesystem::path& home,
                          const v1::RunSpec& spec);
 
@@ -49,33 +49,35 @@ struct LaunchPlan {
   MpirunCommand mpirun;
   // What this program executes: the supervisor, sbatch or kubectl.
   std::vector<std::string> start;
-  std::string hostfile;  // text; empty without one
-  // The file that the scheduler is given, and its text; empty without a scheduler.
+  std::string hostfile;  // its text; empty without a hostfile
+  // The file for the scheduler, and its text; empty without a scheduler.
   std::filesystem::path submission;
   std::string submission_text;
 };
 
-// Pure. `programs` as FindLauncherPrograms gives them, `spec` resolved; `job_name` only with a
-// scheduler. InvalidArgument when a path cannot be used with the backend.
+// Plans a launch; a pure function. Requires `programs` from FindLauncherPrograms and a resolved
+// `spec`; `job_name` is used only with a scheduler. InvalidArgument when a path cannot be used with
+// the backend.
 absl::StatusOr<LaunchPlan> PlanLaunch(const LauncherPrograms& programs, const MpirunSite& site,
                                       const std::filesystem::path& run_dir, const v1::RunSpec& spec,
                                       const std::string& job_name);
 
-// The site of this process: its environment, its user, and the mpirun that is installed.
+// Returns the site of this process: its environment, its user, and the installed mpirun.
 absl::StatusOr<MpirunSite> LocalSite(const LauncherPrograms& programs, const v1::RunSpec& spec);
 
-// "braid-run-000001-0123abcd", from the run directory's name and a nonce.
+// Returns a name such as "braid-run-000001-0123abcd", from the name of the run directory and a
+// nonce.
 std::string JobName(const std::filesystem::path& run_dir, const std::string& nonce);
 
-// Starts or submits the run whose resolved spec is in `run`; safe to repeat after a crash at
-// any moment. An exit.json of an earlier attempt is removed. FailedPrecondition when the run
-// is alive or queued already, or a program is missing; Unavailable when the scheduler did not
-// answer, and then repeating it submits only what was not submitted.
+// Starts or submits the run whose resolved spec is in `run`. Safe to repeat after a crash at any
+// moment. The exit.json of an earlier attempt is removed. FailedPrecondition when the run is alive
+// or queued already, or when a program is missing. Unavailable when the scheduler did not answer;
+// repeating the call then submits the run only if it was not submitted.
 absl::Status StartRun(const LauncherPrograms& programs, const RunDirectory& run);
-// The same for those who hold LockLaunch(run).
+// The same for a caller that holds LockLaunch(run).
 absl::Status StartLockedRun(const LauncherPrograms& programs, const RunDirectory& run);
 
-// Whether StartRun has got as far as a process or a job, at any time.
+// Returns whether StartRun has ever recorded a process or a job of the run.
 bool WasStarted(const RunDirectory& run);
 
 }  // namespace braid

@@ -17,7 +17,7 @@ namespace braid {
 namespace {
 
 constexpr std::chrono::seconds kVersionTimeout(20);
-// The operator of MPIJobs writes it into the launcher's pod.
+// The MPIJob operator mounts it in the launcher pod.
 constexpr char kMpiJobHostfile[] = "/etc/mpi/hostfile";
 
 using Variables = std::map<std::string, std::string>;
@@ -27,9 +27,9 @@ bool StartsWithAny(const std::string& name, std::initializer_list<const char*> p
                      [&](const char* prefix) { return absl::StartsWith(name, prefix); });
 }
 
-// A setting of the machine that the service runs on, wrong on any other one.
+// Returns true for settings that hold only on the machine of the service.
 bool BelongsToThisMachine(const std::string& name, const Variables& variables) {
-  // The BLAS core that the service chose for its own processor, unless a person chose it.
+  // The BLAS core that the service selected for its own processor, unless the user set it.
   if (variables.contains("BRAID_BLAS_CHOSEN") &&
       (name == "BRAID_BLAS_CHOSEN" || name == "OPENBLAS_CORETYPE")) {
     return true;
@@ -38,8 +38,8 @@ bool BelongsToThisMachine(const std::string& name, const Variables& variables) {
       name, {"SLURM_", "HOSTNAME", "TERM", "CUDA_VISIBLE_DEVICES", "NVIDIA_", "K_MPI_JOB_ROLE"});
 }
 
-// What remote ranks are told by -x. mpirun passes OMPI_* on by itself, and the rest is
-// that of the remote login.
+// Returns whether -x passes the variable to remote ranks. mpirun passes OMPI_* by itself; the rest
+// of the environment is that of the remote login.
 bool IsForwarded(const std::string& name) {
   return !StartsWithAny(name, {"OMPI_", "PRTE_", "PMIX_", "SLURM_", "PATH", "HOME", "USER",
                                "LOGNAME", "TMPDIR", "TERM", "SHELL", "HOSTNAME"});
@@ -58,7 +58,7 @@ Variables VariablesOf(const std::vector<std::string>& environment) {
 Variables PlanVariables(const MpirunSite& site, const v1::RunSpec& spec) {
   const v1::LaunchBackend backend = spec.launch().backend();
   Variables variables;
-  // A pod has the environment of its image.
+  // A pod uses the environment of its image.
   if (backend != v1::KUBERNETES) variables = VariablesOf(site.environment);
   if (backend != v1::LOCAL) {
     const Variables all = variables;
@@ -68,7 +68,7 @@ Variables PlanVariables(const MpirunSite& site, const v1::RunSpec& spec) {
   variables["OMP_NUM_THREADS"] = absl::StrCat(spec.threads_per_rank());
   // Threads that spin between parallel regions cost a third of the speed.
   variables["OMP_WAIT_POLICY"] = "PASSIVE";
-  // Containers forbid the system call; Open MPI then complains at length.
+  // Containers forbid the system call, and Open MPI prints long warnings then.
   variables["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none";
   if (site.as_root || backend == v1::KUBERNETES) {
     variables["OMPI_ALLOW_RUN_AS_ROOT"] = "1";
@@ -81,10 +81,10 @@ void Append(std::initializer_list<std::string> more, std::vector<std::string>* a
   arguments->insert(arguments->end(), more);
 }
 
-// mpirun binds one or two ranks to a core each unless told otherwise, all their threads
-// with them. Only Slurm gives a run cores of its own (--cpus-per-task): there each rank is
-// bound to its own. Elsewhere another run on the machine would be bound to the very same
-// cores, so ranks are left to the kernel, and may be more than cores.
+// By default mpirun binds one or two ranks to a core each, with all their threads. Only Slurm
+// assigns cores to a run (--cpus-per-task): there each rank is bound to its cores. Elsewhere
+// another run on the machine would be bound to the same cores, so ranks are not bound, and there
+// may be more ranks than cores.
 void AddBinding(const v1::RunSpec& spec, std::vector<std::string>* arguments) {
   if (spec.launch().backend() == v1::SLURM) {
     Append({"--map-by", absl::StrCat("slot:PE=", spec.threads_per_rank())}, arguments);
@@ -94,8 +94,8 @@ void AddBinding(const v1::RunSpec& spec, std::vector<std::string>* arguments) {
   if (spec.launch().backend() == v1::LOCAL) Append({"--map-by", ":OVERSUBSCRIBE"}, arguments);
 }
 
-// Hosts of several names in one domain stay apart; messages take TCP between hosts and
-// shared memory within one.
+// Full host names are kept, so that hosts of different domains stay distinct. Messages use TCP
+// between hosts and shared memory within one.
 void AddHosts(const MpirunSite& site, const std::filesystem::path& run_dir,
               std::vector<std::string>* arguments) {
   Append({"--hostfile", HostfileOf(run_dir).string()}, arguments);

@@ -18,19 +18,19 @@
 namespace braid {
 namespace {
 
-// From a request to stop until the scheduler is asked to end the job: the supervisor has ended
-// everything by then, unless it is gone or its node is.
+// From a request to stop until the scheduler is asked to end the job. By then the supervisor has
+// ended everything, unless the supervisor or its node is gone.
 constexpr double kJobGraceSeconds = kStopGraceSeconds + kKillGraceSeconds + 5;
 constexpr double kCancelAgainSeconds = 30;
-// From the request to the scheduler's answer: the program that asks it is given a minute, and a
-// scheduler may act on a request whose program has been ended for another.
+// How long a submission may remain unanswered: its program has a timeout of one minute, and a
+// scheduler may act on the request of a killed program for another.
 constexpr double kSubmissionSeconds = 120;
-// Between two looks for a job that may be on its way.
+// Between two searches for a job that may be about to appear.
 constexpr absl::Duration kSecondLook = absl::Seconds(2);
 
 bool HasBegun(const RunDirectory& run) { return ReadProcessRecord(run.process()).ok(); }
 
-// A supervisor's record is its own: it does not outlive its job in the directory.
+// process.json of the last job must not be taken for that of the next one.
 absl::Status RemoveProcess(const RunDirectory& run) {
   std::error_code error;
   std::filesystem::remove(run.process(), error);
@@ -53,7 +53,7 @@ bool HasToldItsEnd(const RunDirectory& run) {
   return newest && HasEnded(newest->state());
 }
 
-// A supervisor that lives here; of one on another machine nothing is known.
+// A supervisor that is alive on this machine; those on other machines cannot be seen.
 bool HasSupervisorHere(const RunDirectory& run) {
   const absl::StatusOr<ProcessRecord> process = ReadProcessRecord(run.process());
   return process.ok() && IsAlive(process->identity);
@@ -62,14 +62,14 @@ bool HasSupervisorHere(const RunDirectory& run) {
 ScheduledState JobEnded(const RunDirectory& run, const SchedulerRecord& record,
                         const std::string& description) {
   if (record.cancelled_at > 0 || ReadStopRequest(run)) return {v1::RUN_STOPPED, ""};
-  const char* when = HasBegun(run) ? " ended, and the run's supervisor with it: "
+  const char* when = HasBegun(run) ? " ended together with the supervisor of the run: "
                                    : " ended before the run began: ";
   return {v1::RUN_FAILED,
           absl::StrCat("job ", record.job, when, description, "; see supervisor.log")};
 }
 
-// The job of a submission without an answer, if there is one. One that was not refused and may
-// be on its way yet is looked for twice.
+// Finds the job of a submission without an answer, if there is one. Unless the submission was
+// refused, its job may be about to appear, so it is searched for twice.
 absl::StatusOr<std::optional<SchedulerRecord>> FindSubmission(Scheduler& scheduler,
                                                               SchedulerRecord record) {
   const bool on_its_way =
@@ -81,11 +81,12 @@ absl::StatusOr<std::optional<SchedulerRecord>> FindSubmission(Scheduler& schedul
   return scheduler.Find(record);
 }
 
-// Records why, when the scheduler has plainly not taken it; else that is not known yet.
+// Records the refusal when the scheduler has certainly not taken the job; otherwise nothing is
+// known.
 absl::Status SubmissionFailed(Scheduler& scheduler, const RunDirectory& run, SchedulerRecord record,
                               const absl::Status& error) {
   if (absl::IsDeadlineExceeded(error)) return error;
-  // It may have failed after the scheduler had the job.
+  // The submission may have failed after the scheduler took the job.
   const absl::StatusOr<std::optional<SchedulerRecord>> found = scheduler.Find(record);
   if (!found.ok()) return error;
   if (*found) return WriteSchedulerRecord(run, **found);
@@ -94,15 +95,16 @@ absl::Status SubmissionFailed(Scheduler& scheduler, const RunDirectory& run, Sch
   return error;
 }
 
-// Of a submission without a job, and of which no supervisor has been heard.
+// The state of a submission without a job, whose supervisor has not begun either.
 ScheduledState Unanswered(const SchedulerRecord& record) {
   if (!record.refusal.empty()) return {v1::RUN_FAILED, record.refusal};
   if (UnixTime() - record.submitted_at < kSubmissionSeconds) {
     return {v1::RUN_STARTING, "being submitted"};
   }
-  return {v1::RUN_FAILED,
-          "the scheduler gave no answer when the run was submitted; resume the run to look for its "
-          "job, and to submit it if there is none"};
+  return {
+      v1::RUN_FAILED,
+      "the scheduler did not answer the submission; resume the run to find its job or to submit "
+      "it again"};
 }
 
 }  // namespace
@@ -113,12 +115,12 @@ absl::StatusOr<SchedulerRecord> NextSubmission(Scheduler& scheduler, const RunDi
   if (!last) return NewSubmission(run, spec);
   if (last->job.empty() && !HasBegun(run)) return *last;
   if (last->job.empty()) return NewSubmission(run, spec);
-  // Its job may be ending yet; there is nothing left in it to wait for.
+  // The job may still be exiting, but the run in it has ended.
   if (HasBegun(run) && HasToldItsEnd(run)) return NewSubmission(run, spec);
   ASSIGN_OR_RETURN(const JobStatus status, scheduler.Look(*last));
   if (status.phase == JobPhase::kEnded) return NewSubmission(run, spec);
   return absl::FailedPreconditionError(
-      absl::StrCat(run.root().string(), " has job ", last->job, " already: ", status.description));
+      absl::StrCat(run.root().string(), " already has job ", last->job, ": ", status.description));
 }
 
 absl::Status SubmitRun(Scheduler& scheduler, const RunDirectory& run,
@@ -154,7 +156,7 @@ std::optional<ScheduledState> LookAtScheduledRun(const RunDirectory& run) {
     if (begun) return std::nullopt;
     return ScheduledState{v1::RUN_QUEUED, std::string(status.status().message())};
   }
-  // It may have begun, or have come to its end, since we looked.
+  // The run may have begun or ended while the scheduler was asked.
   if (HasBegun(run) && (status->phase == JobPhase::kStarted || HasToldItsEnd(run))) {
     return std::nullopt;
   }
@@ -169,19 +171,19 @@ std::string SchedulerJobOf(const RunDirectory& run) {
 }
 
 absl::StatusOr<bool> CancelQueuedRun(const RunDirectory& run) {
-  // Most runs have no scheduler, and a launch may hold the lock for a minute.
+  // Checked before the lock: most runs have no scheduler, and a launch may hold it for a minute.
   if (!ReadSchedulerRecord(run) || HasBegun(run)) return false;
   ASSIGN_OR_RETURN(const FileLock lock, LockLaunch(run));
   std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
   if (!record || record->job.empty() || HasBegun(run)) return false;
   Scheduler* const scheduler = SchedulerOf(record->backend);
   if (scheduler == nullptr) return false;
-  // First, so that its end is known for what it is whatever happens to us.
+  // Recorded first, so that the end of the job counts as a stop even if this process dies.
   record->cancelled_at = UnixTime();
   RETURN_IF_ERROR(WriteSchedulerRecord(run, *record));
   const absl::Status cancelled = scheduler->Cancel(*record);
   if (cancelled.ok()) return true;
-  // It waits or runs as before, and its end will not be this.
+  // The job continues, and its end will have another cause.
   record->cancelled_at = 0;
   RETURN_IF_ERROR(WriteSchedulerRecord(run, *record));
   return cancelled;
@@ -198,12 +200,12 @@ absl::Status EndOverdueJob(const RunDirectory& run, double now) {
   const std::optional<StopRequest> stop = ReadStopRequest(run);
   if (!stop || !ReadSchedulerRecord(run)) return absl::OkStatus();
   const absl::StatusOr<FileLock> lock = TryLockLaunch(run);
-  if (!lock.ok()) return absl::OkStatus();  // somebody starts or cancels it
+  if (!lock.ok()) return absl::OkStatus();  // another process is starting or cancelling the run
   std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
   if (!record || record->job.empty()) return absl::OkStatus();
   if (now - stop->requested_at < kJobGraceSeconds) return absl::OkStatus();
   if (now - record->cancelled_at < kCancelAgainSeconds) return absl::OkStatus();
-  // First, so that any number of programs that look ask once.
+  // Recorded first, so that only one of several processes asks the scheduler.
   record->cancelled_at = now;
   RETURN_IF_ERROR(WriteSchedulerRecord(run, *record));
   return EndScheduledJob(run);

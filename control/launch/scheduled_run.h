@@ -1,5 +1,5 @@
-// A run that a scheduler starts: from the request to submit it until its supervisor has begun,
-// when scheduler.json and the scheduler are all there is to know it by.
+// A run that a scheduler starts, from its submission until its supervisor has begun. In that time
+// only scheduler.json and the scheduler know about it.
 #ifndef BRAID_CONTROL_LAUNCH_SCHEDULED_RUN_H_
 #define BRAID_CONTROL_LAUNCH_SCHEDULED_RUN_H_
 
@@ -15,42 +15,45 @@
 
 namespace braid {
 
-// The record to submit under: that of a submission whose outcome is unknown, else a new one.
-// FailedPrecondition when the last job is queued or runs; Unavailable when that cannot be asked.
+// Returns the record for the next submission: that of a submission whose outcome is unknown,
+// otherwise a new one. FailedPrecondition when the last job is queued or running; Unavailable when
+// the scheduler does not answer.
 absl::StatusOr<SchedulerRecord> NextSubmission(Scheduler& scheduler, const RunDirectory& run,
                                                const v1::RunSpec& spec);
 
-// Records the intent, submits `file` unless a job of that name exists, records the job, or why
-// there is none. Process and exit records of an earlier attempt go before. Requires LockLaunch.
+// Records the intent, submits `file` unless a job of that name exists, and records the job, or the
+// scheduler's refusal. Removes the process and exit records of an earlier attempt first. Requires
+// LockLaunch.
 absl::Status SubmitRun(Scheduler& scheduler, const RunDirectory& run,
                        const std::filesystem::path& file, const SchedulerRecord& record);
 
-// What the scheduler knows of a run and its directory does not tell.
+// What the scheduler knows about a run and its directory does not.
 struct ScheduledState {
-  // RUN_QUEUED, at first or again after a node has failed; RUN_STARTING when the scheduler has
-  // let it go; RUN_STOPPED when its job ended because it was asked to; RUN_FAILED when it ended
-  // by itself, or was never taken.
+  // RUN_QUEUED at first, and again after a node failure; RUN_STARTING when the scheduler has
+  // started the job; RUN_STOPPED when the job ended on request; RUN_FAILED when it ended by itself
+  // or was refused.
   v1::RunState state = v1::RUN_QUEUED;
-  // The cause when RUN_FAILED, else the scheduler's words.
+  // The cause of RUN_FAILED, otherwise the scheduler's description.
   std::string message;
 };
 
-// Absent for a run without a scheduler, and for one that its supervisor sees to or has seen to
-// its end. When the scheduler cannot be asked, a run that has not begun stays RUN_QUEUED.
+// Returns the state of a run according to its scheduler. Absent for a run without a scheduler, and
+// for one whose supervisor is alive or has recorded the end. While the scheduler does not answer, a
+// run that has not begun is RUN_QUEUED.
 std::optional<ScheduledState> LookAtScheduledRun(const RunDirectory& run);
 
-// What the scheduler calls the run's newest job; empty without one.
+// Returns the scheduler's id of the run's newest job; empty without one.
 std::string SchedulerJobOf(const RunDirectory& run);
 
-// Cancels the job of a run whose supervisor has not begun; false, and nothing is done, for any
-// other run. Takes its turn with launches. Errors are the scheduler's; the job is then as before.
+// Cancels the job of a run whose supervisor has not begun. Returns false, and does nothing, for any
+// other run. Takes LockLaunch. Errors are those of the scheduler, and leave the job as it was.
 absl::StatusOr<bool> CancelQueuedRun(const RunDirectory& run);
 
-// Ends the job of a run, running or not.
+// Ends the job of a run, whether it is queued or running.
 absl::Status EndScheduledJob(const RunDirectory& run);
 
-// EndScheduledJob for a run that was asked to stop so long before `now`, in Unix seconds, that
-// its supervisor should have killed it; asks again every half minute. Does nothing for others.
+// Calls EndScheduledJob for a run that was asked to stop so long before `now`, in Unix seconds,
+// that its supervisor should have ended it; again every 30 seconds. Does nothing for other runs.
 absl::Status EndOverdueJob(const RunDirectory& run, double now);
 
 }  // namespace braid

@@ -19,8 +19,9 @@ namespace {
 
 constexpr std::chrono::seconds kTimeout(60);
 
-// How the programs find their scheduler, besides what a trainer may see. sbatch hands its
-// environment on to the job; that of an allocation we may be in is none of its business.
+// The environment of a trainer, and what the programs need to find their scheduler. sbatch passes
+// its environment on to the job, so variables of an allocation that this process runs in are left
+// out.
 std::vector<std::string> SchedulerEnvironment() {
   std::vector<std::string> environment = TrainerEnvironment();
   std::erase_if(environment, [](const std::string& variable) {
@@ -74,7 +75,7 @@ absl::Status WriteSchedulerRecord(const RunDirectory& run, const SchedulerRecord
                                {"submitted_at", record.submitted_at},
                                {"cancelled_at", record.cancelled_at},
                                {"refusal", record.refusal}};
-  // A scheduler's words may be in any encoding.
+  // The scheduler's messages may have any encoding.
   constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
   return WriteFileAtomically(SchedulerFile(run), json.dump(2, ' ', false, kReplace) + "\n");
 }
@@ -104,7 +105,7 @@ absl::StatusOr<std::vector<std::string>> AskScheduler(std::vector<std::string> a
   }
   if (result.exit_code == 0) return lines;
   return absl::UnavailableError(
-      absl::StrCat(program, " ended with ", result.exit_code, ": ",
+      absl::StrCat(program, " failed with exit code ", result.exit_code, ": ",
                    std::string(absl::StripAsciiWhitespace(result.error_output))));
 }
 

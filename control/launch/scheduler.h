@@ -1,10 +1,10 @@
-// A scheduler that starts runs when it sees fit: Slurm, or Kubernetes with the operator of
-// MPIJobs. What it starts is braid-supervisor, and from then on the run directory tells all;
-// a scheduler is asked only about a run that waits for it.
+// A scheduler that queues runs: Slurm, or Kubernetes with the MPIJob operator (experimental). It
+// starts braid-supervisor; from then on the run directory has the state, and the scheduler is asked
+// only about runs that wait for it.
 //
-// A run is submitted at most once: its job has a name that no other has, scheduler.json keeps
-// that name durably before the scheduler hears of it, and whoever finds a name without a job
-// there looks for the job first.
+// A run is submitted at most once: its job has a unique name, which is written durably to
+// scheduler.json before the submission, and a process that finds a name without a job there
+// searches for the job before it submits.
 #ifndef BRAID_CONTROL_LAUNCH_SCHEDULER_H_
 #define BRAID_CONTROL_LAUNCH_SCHEDULER_H_
 
@@ -26,71 +26,74 @@ struct SchedulerRecord {
   v1::LaunchBackend backend = v1::LAUNCH_BACKEND_UNSPECIFIED;
   // Unique; ends in the nonce of the submission.
   std::string job_name;
-  // What the scheduler calls it: Slurm's job id, or the name of the MPIJob. Empty until the
+  // The scheduler's id of the job: Slurm's job id, or the name of the MPIJob. Empty until the
   // scheduler has answered.
   std::string job;
-  // Slurm's cluster, empty for the only one; the namespace in Kubernetes.
+  // Slurm: the cluster, empty when there is only one. Kubernetes: the namespace.
   std::string place;
-  // When the scheduler was last asked to take it; Unix seconds.
+  // When the job was last submitted; Unix seconds.
   double submitted_at = 0;
-  // When somebody last cancelled it; 0 if nobody did.
+  // When the job was last cancelled; 0 if never.
   double cancelled_at = 0;
-  // Why the scheduler did not take it, in its words; empty when it did, or has not answered.
+  // The scheduler's message when it refused the job; empty otherwise.
   std::string refusal = {};
 };
 
 std::filesystem::path SchedulerFile(const RunDirectory& run);
-// Absent without the file, or when it is unreadable.
+// Absent when the file is missing or unreadable.
 std::optional<SchedulerRecord> ReadSchedulerRecord(const RunDirectory& run);
 absl::Status WriteSchedulerRecord(const RunDirectory& run, const SchedulerRecord& record);
 
 enum class JobPhase {
   kQueued,
-  // Its processes are starting, run or end.
+  // Its processes are starting, running or exiting.
   kStarted,
-  // Ended, or forgotten: schedulers do not remember for long.
+  // Ended, or no longer known: schedulers forget jobs after a while.
   kEnded,
 };
 
 struct JobStatus {
   JobPhase phase = JobPhase::kEnded;
-  // The scheduler's own words, such as "PENDING (Resources)".
+  // The scheduler's description, such as "PENDING (Resources)".
   std::string description;
 };
 
-// Implementations are thread-safe and run the scheduler's programs, found in PATH, by
-// argument vector.
+// The interface to a scheduler. Implementations are thread-safe. They run the scheduler's programs,
+// found in PATH, by argument vector.
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
 
-  // FailedPrecondition, with what to install, when the scheduler's programs are missing.
+  // Checks for the scheduler's programs. FailedPrecondition, with what to install, when one is
+  // missing.
   virtual absl::Status Check() const = 0;
 
-  // Submits what the launch wrote to `file`; the job of that name must not exist. Returns the
-  // record with the job in it. An error does not prove that nothing was submitted.
+  // Submits `file`. Requires that no job of this name exists. Returns the record with the job. An
+  // error does not prove that nothing was submitted.
   virtual absl::StatusOr<SchedulerRecord> Submit(const std::filesystem::path& file,
                                                  const SchedulerRecord& record) = 0;
 
-  // The record with its job, if there is one of its name, ended or not. Unavailable when the
-  // scheduler cannot be asked.
+  // Returns the record with its job, if a job of its name exists, ended or not. Unavailable when
+  // the scheduler does not answer.
   virtual absl::StatusOr<std::optional<SchedulerRecord>> Find(const SchedulerRecord& record) = 0;
 
-  // The last answer, at once, while the scheduler is asked anew in the background: mostly a second
-  // old, older when it hangs. Never from before the job's submission or cancellation. Unavailable
-  // when the scheduler cannot be asked, or has been asked and not answered for half a second.
+  // Returns the cached status of the job and refreshes it in the background: usually a second old,
+  // older when the scheduler hangs, but never from before the job's submission or cancellation.
+  // Unavailable when there is no cached status and the scheduler does not answer within half a
+  // second.
   virtual absl::StatusOr<JobStatus> Look(const SchedulerRecord& record) = 0;
 
-  // Ends a job, running or not. No error when it has ended already.
+  // Ends a job, queued or running. OK when it has ended already.
   virtual absl::Status Cancel(const SchedulerRecord& record) = 0;
 };
 
-// The scheduler of a backend; null for those without. It lives as long as the process.
+// Returns the scheduler of a backend, or null for a backend without one. It lives as long as the
+// process.
 Scheduler* SchedulerOf(v1::LaunchBackend backend);
 
-// Runs a scheduler's program with the service's settings, at most 60 seconds; what it printed,
-// by lines. Unavailable, with what it said on standard error, when it fails; DeadlineExceeded when
-// it took too long, and then nobody knows what came of it.
+// Runs a program of the scheduler for at most 60 seconds and returns the lines that it printed.
+// Unavailable, with its standard error, when it fails. DeadlineExceeded when it took too long;
+// whether it had an effect is then unknown.
 absl::StatusOr<std::vector<std::string>> AskScheduler(std::vector<std::string> arguments);
 
 }  // namespace braid

@@ -33,8 +33,8 @@ absl::StatusOr<std::vector<SlurmJob>> AskQueue(const std::vector<std::string>& o
   return jobs;
 }
 
-// The job of that name which slurmctld has forgotten, from the accounting data base. Many
-// clusters have none; then nothing is found.
+// Finds a job that slurmctld has forgotten in the accounting database. Many clusters have none;
+// then nothing is found.
 std::optional<std::string> FindAccounted(const std::string& name) {
   if (!FindProgram("sacct")) return std::nullopt;
   const absl::StatusOr<std::vector<std::string>> lines =
@@ -65,13 +65,12 @@ JobPhase PhaseOfSlurmState(std::string_view state) {
 }
 
 absl::Status ReadSbatchAnswer(const std::vector<std::string>& lines, SchedulerRecord* record) {
-  // Plugins of a cluster may print before it.
+  // Plugins of the cluster may print lines before the answer.
   const std::string answer =
       lines.empty() ? "" : std::string(absl::StripAsciiWhitespace(lines.back()));
   const size_t semicolon = answer.find(';');
   if (!IsJobId(answer.substr(0, semicolon))) {
-    return absl::UnavailableError(
-        absl::StrCat("sbatch: got \"", answer, "\", expected the number of a job"));
+    return absl::UnavailableError(absl::StrCat("sbatch: got \"", answer, "\", expected a job id"));
   }
   record->job = answer.substr(0, semicolon);
   record->place = semicolon == std::string::npos ? "" : answer.substr(semicolon + 1);
@@ -95,7 +94,7 @@ absl::StatusOr<SchedulerRecord> SlurmJobs::Submit(const std::filesystem::path& f
                    AskScheduler({"sbatch", "--parsable", file.string()}));
   SchedulerRecord submitted = record;
   RETURN_IF_ERROR(ReadSbatchAnswer(lines, &submitted));
-  queue_.Forget();  // what is known does not hold this job
+  queue_.Forget();  // the cached queue does not contain this job
   return submitted;
 }
 

@@ -13,7 +13,7 @@
 
 namespace braid {
 
-// A line of squeue --format=%i|%T|%r|%j.
+// One line of `squeue --format=%i|%T|%r|%j`.
 struct SlurmJob {
   std::string id;
   std::string state;   // such as PENDING
@@ -21,13 +21,13 @@ struct SlurmJob {
   std::string name;
 };
 
-// Absent for a line of another form.
+// Parses a line of squeue. Absent when it has another form.
 std::optional<SlurmJob> ParseSlurmJob(std::string_view line);
 
-// By the states that squeue and sacct print.
+// Maps a state that squeue or sacct prints, such as PENDING.
 JobPhase PhaseOfSlurmState(std::string_view state);
 
-// "1234" or "1234;cluster", as sbatch --parsable prints; the record gets both. Unavailable
+// Parses the output of `sbatch --parsable`, "1234" or "1234;cluster", into the record. Unavailable
 // for anything else.
 absl::Status ReadSbatchAnswer(const std::vector<std::string>& lines, SchedulerRecord* record);
 
@@ -38,7 +38,7 @@ class SlurmJobs final : public Scheduler {
   absl::StatusOr<SchedulerRecord> Submit(const std::filesystem::path& file,
                                          const SchedulerRecord& record) override;
   absl::StatusOr<std::optional<SchedulerRecord>> Find(const SchedulerRecord& record) override;
-  // One squeue a second serves all runs.
+  // Runs squeue at most once a second, for all runs together.
   absl::StatusOr<JobStatus> Look(const SchedulerRecord& record) override;
   absl::Status Cancel(const SchedulerRecord& record) override;
 

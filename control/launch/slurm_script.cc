@@ -7,7 +7,7 @@
 namespace braid {
 namespace {
 
-// BINPRM_BUF_SIZE of Linux, less "#!", the space and the end of the line.
+// BINPRM_BUF_SIZE of Linux, minus "#!", the space and the end of the line.
 constexpr size_t kMaxFirstLineBytes = 250;
 
 class Options {
@@ -46,7 +46,7 @@ absl::StatusOr<std::string> SlurmScript(const v1::RunSpec& spec,
   options.Add("job-name", job_name);
   options.Add("ntasks", absl::StrCat(spec.world_size()));
   options.Add("cpus-per-task", absl::StrCat(spec.threads_per_rank()));
-  // A rank is bound to as many cores as it has threads, so no two get one core.
+  // A rank is bound to as many cores as it has threads, so no two ranks share a core.
   options.Add("hint", "nomultithread");
   options.AddGiven("nodes", slurm.nodes());
   options.AddGiven("gpus-per-node", slurm.gpus_per_node());
@@ -55,7 +55,7 @@ absl::StatusOr<std::string> SlurmScript(const v1::RunSpec& spec,
   options.AddGiven("account", slurm.account());
   options.AddGiven("qos", slurm.qos());
   options.Add("signal", absl::StrCat("B:TERM@", kSlurmWarningSeconds));
-  // After a node has failed the job starts again, and the run from its newest checkpoint.
+  // After a node failure the job is queued again, and the run continues from its newest checkpoint.
   options.Add("requeue", "");
   options.Add("chdir", run_dir.string());
   options.Add("output", (run_dir / "supervisor.log").string());

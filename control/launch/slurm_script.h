@@ -11,15 +11,15 @@
 
 namespace braid {
 
-// From the warning before a time limit, on which the run saves a checkpoint, to the limit.
+// Seconds from the warning, on which the run saves a checkpoint, to the time limit.
 inline constexpr int kSlurmWarningSeconds = 120;
 
-// A script without a shell: its first line makes the kernel execute `supervisor` with the run
-// directory, and the path of the script itself behind it; the rest are #SBATCH lines. Slurm
-// signals that very process, so that the supervisor sees TERM before the time limit.
+// Returns a batch script without a shell: its first line makes the kernel execute `supervisor` with
+// the run directory and the path of the script as arguments; the others are #SBATCH lines. Slurm
+// signals that process directly, so the supervisor receives SIGTERM before the time limit.
 //
-// `spec` must be resolved, with backend SLURM. InvalidArgument when a path has characters that
-// Slurm or the kernel reads otherwise, or both are longer than the kernel takes (250 bytes).
+// Requires a resolved `spec` with backend SLURM. InvalidArgument when a path has characters that
+// Slurm or the kernel interprets, or when the first line exceeds the kernel's limit (250 bytes).
 absl::StatusOr<std::string> SlurmScript(const v1::RunSpec& spec,
                                         const std::filesystem::path& supervisor,
                                         const std::filesystem::path& run_dir,

@@ -37,6 +37,10 @@ void AddRanks(const MpirunNotice& notice, const v1::LaunchConfig& launch,
 
 std::string AttemptMarker(const std::string& nonce) { return absl::StrCat(kMarker, nonce, "\n"); }
 
+bool MayRetryAfter(std::optional<int> exit_code) {
+  return exit_code != kExitUsage && exit_code != kExitNotFound;
+}
+
 AttemptEnd DescribeEnd(const RunDirectory& run, const v1::LaunchConfig& launch,
                        std::span<const v1::Heartbeat> beats,
                        std::span<const v1::Heartbeat> silent_first, std::optional<int> exit_code) {
@@ -46,38 +50,37 @@ AttemptEnd DescribeEnd(const RunDirectory& run, const v1::LaunchConfig& launch,
     AddRanks(notice, launch, beats, &end.ranks);
     texts.push_back(TextOf(notice));
   }
-  // mpirun does not always say who it was.
+  // mpirun does not always name the rank that ended first.
   if (end.ranks.empty()) {
     for (const v1::Heartbeat& beat : silent_first) {
       end.ranks.push_back(beat);
       texts.push_back(absl::StrCat("rank ", beat.rank(), " on ", beat.host(),
-                                   " fell silent before the others"));
+                                   " stopped sending heartbeats before the others"));
     }
   }
-  end.retryable = !exit_code || (*exit_code != kExitUsage && *exit_code != kExitNotFound);
-  end.cause = absl::StrCat("the trainer ended without a result",
-                           exit_code ? absl::StrCat(" (mpirun: code ", *exit_code, ")") : "",
+  end.cause = absl::StrCat("the trainer exited without writing exit.json",
+                           exit_code ? absl::StrCat(" (mpirun: exit code ", *exit_code, ")") : "",
                            texts.empty() ? "" : ": ", absl::StrJoin(texts, ", "));
   if (!texts.empty()) return end;
   const std::string log = LogOfAttempt(run, 2048);
   absl::StrAppend(&end.cause, "; ",
-                  log.empty() ? absl::StrCat(run.log().string(), " has no word of it")
+                  log.empty() ? absl::StrCat(run.log().string(), " has no output of this attempt")
                               : absl::StrCat("the end of trainer.log:\n", log));
   return end;
 }
 
-std::string StoryOf(const google::protobuf::RepeatedPtrField<v1::RunIncident>& earlier,
-                    const v1::RunIncident& last, int32_t restarts) {
-  std::string story = last.cause();
+std::string DescribeFailures(const google::protobuf::RepeatedPtrField<v1::RunIncident>& earlier,
+                             const v1::RunIncident& last, int32_t restarts) {
+  std::string text = last.cause();
   const int count = std::min<int>(earlier.size(), restarts);
-  if (count == 0) return story;
-  absl::StrAppend(&story, "\nNot started again, since ", restarts, " restarts from step ",
-                  last.resumed_step(), " came to no new checkpoint:");
+  if (count == 0) return text;
+  absl::StrAppend(&text, "\ngiving up: ", restarts, " restarts from step ", last.resumed_step(),
+                  " without a new checkpoint:");
   for (int i = earlier.size() - count; i < earlier.size(); ++i) {
-    absl::StrAppend(&story, "\n  attempt ", earlier[i].attempt(), ", step ", earlier[i].step(),
-                    ": ", earlier[i].cause().substr(0, earlier[i].cause().find('\n')));
+    absl::StrAppend(&text, "\n  attempt ", earlier[i].attempt(), ", step ", earlier[i].step(), ": ",
+                    earlier[i].cause().substr(0, earlier[i].cause().find('\n')));
   }
-  return story;
+  return text;
 }
 
 }  // namespace braid

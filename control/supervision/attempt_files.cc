@@ -15,7 +15,7 @@
 namespace braid {
 namespace {
 
-// Of the end of the log that is looked at.
+// How far back in the log the start of an attempt is looked for.
 constexpr int64_t kRecentEvents = 1000;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a run directory says of the attempts to train it.
+// What a run directory says about its attempts: checkpoints, exit records, attempt.json.
 #ifndef BRAID_CONTROL_SUPERVISION_ATTEMPT_FILES_H_
 #define BRAID_CONTROL_SUPERVISION_ATTEMPT_FILES_H_
 
@@ -9,14 +9,16 @@
 
 namespace braid {
 
-// The newest step with a published checkpoint; 0 when there is none. By name, not by content.
+// Returns the newest step with a published checkpoint, or 0. Looks at names of folders only.
 int64_t NewestCheckpointStep(const RunDirectory& run);
 
-// How the attempt of attempt.json ended, if it said so; a trainer that knows no nonce is believed.
+// Returns exit.json when it is of the attempt of attempt.json. A record without a nonce, from a
+// trainer that was started by hand, is accepted.
 std::optional<ExitRecord> ExitOfAttempt(const RunDirectory& run);
 
-// Whether attempt.json is of the attempt that the event log, whose newest event has the number
-// `last_event`, says is starting; a supervisor may have been killed between the two.
+// Returns whether attempt.json is of the attempt that the event log announces as starting. It is
+// not when a supervisor was killed between the event and the file. `last_event` is the number of
+// the newest event.
 bool HasBegunAttempt(const RunDirectory& run, int64_t last_event);
 
 }  // namespace braid

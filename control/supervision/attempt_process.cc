@@ -24,14 +24,15 @@
 namespace braid {
 namespace {
 
-constexpr double kAskSeconds = 1;
+constexpr double kTermSeconds = 1;
 constexpr double kKillSeconds = 10;
 
 std::string NameOfVariable(const std::string& variable) {
   return variable.substr(0, variable.find('=') + 1);
 }
 
-// What surrounds us, such as a scheduler's variables; over it the launch's, and the nonce.
+// The environment of this process, such as a scheduler's variables, overridden by the variables of
+// the launch and the nonce of the attempt.
 std::vector<std::string> EnvironmentOf(const LaunchCommand& command, const std::string& nonce) {
   std::vector<std::string> environment = TrainerEnvironment();
   std::vector<std::string> over = command.variables;
@@ -45,7 +46,7 @@ std::vector<std::string> EnvironmentOf(const LaunchCommand& command, const std::
   return environment;
 }
 
-// Open for as long as the child is being started.
+// trainer.log, open while the child is started.
 struct LogFile {
   explicit LogFile(const RunDirectory& run)
       : descriptor(open(run.log().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {}
@@ -108,7 +109,7 @@ absl::StatusOr<AttemptProcess> AttemptProcess::Start(const RunDirectory& run,
   return AttemptProcess(std::move(record), /*is_child=*/true);
 }
 
-std::optional<AttemptProcess> AttemptProcess::Adopt(const RunDirectory& run) {
+std::optional<AttemptProcess> AttemptProcess::Find(const RunDirectory& run) {
   absl::StatusOr<ProcessRecord> record = ReadProcessRecord(run.attempt());
   if (!record.ok() || !IsAlive(record->identity)) return std::nullopt;
   return AttemptProcess(*std::move(record), /*is_child=*/false);
@@ -138,18 +139,19 @@ bool AttemptProcess::WaitUntilGone(const RunDirectory& run, double seconds) {
 }
 
 absl::Status AttemptProcess::End(const RunDirectory& run) {
-  // Asked first: an mpirun whose ranks are gone believes that it was they who failed. Its daemons
-  // elsewhere end their ranks when they are told, or lose the connection to it.
+  // mpirun gets SIGTERM before its ranks are killed; otherwise it would report their death as the
+  // failure. Its daemons on other hosts end their ranks when it asks them to, or when they lose the
+  // connection to it.
   Terminate();
   KillRanks(run);
-  if (WaitUntilGone(run, kAskSeconds)) return absl::OkStatus();
+  if (WaitUntilGone(run, kTermSeconds)) return absl::OkStatus();
   if (IsRunning()) kill(static_cast<pid_t>(record_.identity.pid), SIGKILL);
-  // Ranks that mpirun was just starting are killed too.
+  // Again, for ranks that mpirun was just starting.
   KillRanks(run);
   if (WaitUntilGone(run, kKillSeconds)) return absl::OkStatus();
   return absl::DeadlineExceededError(
-      absl::StrCat("processes of ", run.root().string(), " outlive SIGKILL for ", kKillSeconds,
-                   " s: a file system that hangs? They are fenced off by attempt.json"));
+      absl::StrCat("processes of ", run.root().string(), " did not exit within ", kKillSeconds,
+                   " s of SIGKILL (hanging file system?); the next attempt fences them off"));
 }
 
 }  // namespace braid

@@ -1,4 +1,4 @@
-// mpirun of one attempt to train: started, adopted from whoever started it, watched, ended.
+// The mpirun process of one attempt: started here, or found where an earlier supervisor started it.
 #ifndef BRAID_CONTROL_SUPERVISION_ATTEMPT_PROCESS_H_
 #define BRAID_CONTROL_SUPERVISION_ATTEMPT_PROCESS_H_
 
@@ -19,38 +19,40 @@ struct LaunchCommand {
   std::vector<std::string> variables;  // "NAME=value"
 };
 
-// NotFound without the file, DataLoss, naming the field, when it is not a launch command.
+// Reads launch.json. NotFound without the file; DataLoss, with the field, when it is not a launch
+// command.
 absl::StatusOr<LaunchCommand> ReadLaunchCommand(const RunDirectory& run);
 
-// 16 random hexadecimal digits.
+// Returns 16 random hexadecimal digits.
 std::string NewNonce();
 
 class AttemptProcess {
  public:
-  // The command in a session of its own, its output at the end of trainer.log. attempt.json is
-  // durable before the program runs, which fences off ranks of the attempt before; they are given
-  // `fence_seconds` to notice. FailedPrecondition when it cannot be executed.
+  // Starts the command in its own session, with its output appended to trainer.log. attempt.json is
+  // written durably before the program runs, so no attempt ever runs unrecorded, and ranks of the
+  // attempt before end themselves when they read it; they are given `fence_seconds` for that.
+  // FailedPrecondition when the program cannot be executed.
   static absl::StatusOr<AttemptProcess> Start(const RunDirectory& run, const LaunchCommand& command,
                                               const std::string& nonce, double now,
                                               double fence_seconds);
 
-  // The attempt of attempt.json, if its mpirun lives here.
-  static std::optional<AttemptProcess> Adopt(const RunDirectory& run);
+  // Returns the mpirun of attempt.json if that very process is alive on this machine.
+  static std::optional<AttemptProcess> Find(const RunDirectory& run);
 
   const ProcessRecord& record() const { return record_; }
 
-  // Also collects the exit code of a child.
+  // Returns whether mpirun is alive, and collects the exit code of a child.
   bool IsRunning();
-  // As a shell counts: the exit code, or 128 + signal. Absent while it runs, and when another
-  // process was its parent.
+  // The exit code, or 128 + signal number. Absent while mpirun runs, and always when an earlier
+  // supervisor was its parent.
   std::optional<int> exit_code() const { return exit_code_; }
 
-  // Ends every process of the attempt that can be reached from here: its ranks on this machine at
-  // once; mpirun is asked, so that it tells its daemons elsewhere, and killed when that takes
-  // more than a second. DeadlineExceeded when a process here outlives even that.
+  // Ends every process of the attempt that can be reached from here. Ranks on this machine are
+  // killed at once. mpirun gets SIGTERM, so that it ends its daemons on other hosts, and SIGKILL
+  // after a second. DeadlineExceeded when a process on this machine survives that as well.
   absl::Status End(const RunDirectory& run);
 
-  // SIGTERM to mpirun.
+  // Sends SIGTERM to mpirun.
   void Terminate() const;
 
  private:

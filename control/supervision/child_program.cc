@@ -40,7 +40,7 @@ struct Preparation {
   pid_t parent;
 };
 
-// What our program blocks or ignores, its threads' masks included, outlives exec.
+// Signals that this process blocks or ignores would stay so after exec.
 void ResetSignals() {
   for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
   sigset_t none;
@@ -48,8 +48,8 @@ void ResetSignals() {
   sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// A copy that no stream's number can be: 0, 1 and 2 may belong to any file when we
-// were started with a stream closed.
+// Duplicates a descriptor to a number above the three streams. When this process was started with a
+// stream closed, 0, 1 or 2 may be the number of any file, which dup2 below would overwrite.
 int AboveStreams(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 3); }
 
 bool RedirectStreams(const ChildProgramSpec& spec) {
@@ -68,8 +68,8 @@ bool PrepareChild(const Preparation& preparation) {
     // The parent may have died before the line above.
     if (getppid() != preparation.parent) _exit(127);
   }
-  // Descriptors opened elsewhere without O_CLOEXEC (listening sockets, data
-  // bases) must not live on in a run. Not an error on kernels before 5.11.
+  // Descriptors opened elsewhere without O_CLOEXEC (listening sockets, databases) must not stay
+  // open in a run. Failure is ignored: kernels before 5.11 lack the call.
   syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
   return RedirectStreams(spec) && chdir(spec.directory.c_str()) == 0;
 }
@@ -98,7 +98,7 @@ absl::StatusOr<Pipe> Pipe::Open() {
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot open a pipe: ", std::strerror(errno), "; see ulimit -n"));
   }
-  // 0, 1 and 2 are replaced in a child; a pipe of ours must not be among them.
+  // 0, 1 and 2 are replaced in the child, so no end of a pipe may have these numbers.
   for (int& end : pipe.ends_) {
     if (end > 2) continue;
     const int moved = fcntl(end, F_DUPFD_CLOEXEC, 3);
@@ -140,8 +140,8 @@ absl::StatusOr<ChildProgram> ChildProgram::Fork(const ChildProgramSpec& spec) {
 }
 
 ChildProgram::~ChildProgram() {
-  // Only one that was never let go still has its gate open. Its end would not reach
-  // the child while another waiting child has a copy of it.
+  // The gate is still open only if Execute was never called. Closing it would not wake the child
+  // while another waiting child holds a copy of the write end, hence the signal.
   if (gate_.write_end() < 0) return;
   kill(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
@@ -149,13 +149,13 @@ ChildProgram::~ChildProgram() {
 
 absl::Status ChildProgram::Execute() {
   const char go = 1;
-  const bool told = write(gate_.write_end(), &go, 1) == 1;
+  const bool sent = write(gate_.write_end(), &go, 1) == 1;
   gate_.CloseWriteEnd();
   int error = 0;
   ssize_t n = 0;
   while ((n = read(outcome_.read_end(), &error, sizeof(error))) < 0 && errno == EINTR) {
   }
-  if (told && n == 0) return absl::OkStatus();
+  if (sent && n == 0) return absl::OkStatus();
   waitpid(pid_, nullptr, 0);
   return absl::FailedPreconditionError(
       absl::StrCat("cannot execute ", program_, ": ", std::strerror(error != 0 ? error : ECHILD)));

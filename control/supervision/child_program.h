@@ -1,5 +1,5 @@
-// Fork and exec in two phases, for programs with threads: between the two the
-// parent can record who the child is, so that no program ever runs unrecorded.
+// Fork and exec in two phases, for programs with threads. Between the two phases the parent can
+// record the identity of the child, so that no program ever runs unrecorded.
 #ifndef BRAID_CONTROL_SUPERVISION_CHILD_PROGRAM_H_
 #define BRAID_CONTROL_SUPERVISION_CHILD_PROGRAM_H_
 
@@ -13,7 +13,7 @@
 
 namespace braid {
 
-// A pipe whose ends are closed on exec; owns both.
+// A pipe whose ends are closed on exec. Owns both ends.
 class Pipe {
  public:
   static absl::StatusOr<Pipe> Open();
@@ -34,22 +34,22 @@ class Pipe {
 struct ChildProgramSpec {
   // The file to execute.
   std::string program;
-  std::vector<std::string> arguments;    // argv, its first is the name shown
+  std::vector<std::string> arguments;    // argv; argv[0] is the displayed name
   std::vector<std::string> environment;  // "NAME=value"
   std::string directory = "/";
-  // What the child's streams are; -1: /dev/null.
+  // Descriptors of the child's streams; -1 stands for /dev/null.
   int standard_input = -1;
   int standard_output = -1;
   int standard_error = -1;
-  // A session of its own, which no terminal and no parent's death ends.
+  // Run in a new session, so that neither a closed terminal nor the parent's death ends the child.
   bool new_session = false;
-  // Killed when the forking thread ends.
+  // Kill the child when the forking thread exits.
   bool die_with_parent = false;
 };
 
-// The child waits between Fork and Execute. One destroyed before Execute ends
-// without having run anything. The program starts with no signal blocked or ignored
-// and no descriptor open but the three streams, whatever this process has.
+// A child process that waits between Fork and Execute. If the object is destroyed before Execute,
+// the child exits without having run anything. The program starts with no signal blocked or ignored
+// and no descriptor open except the three streams, whatever the state of this process.
 class ChildProgram {
  public:
   static absl::StatusOr<ChildProgram> Fork(const ChildProgramSpec& spec);
@@ -58,8 +58,8 @@ class ChildProgram {
 
   pid_t pid() const { return pid_; }
 
-  // Lets the child go; FailedPrecondition, with the program named, when exec
-  // fails. The caller waits for the child (waitpid) after success only.
+  // Executes the program in the child. FailedPrecondition, with the name of the program, when exec
+  // fails. After success the caller must wait for the child (waitpid); after an error it must not.
   absl::Status Execute();
 
  private:
@@ -71,8 +71,8 @@ class ChildProgram {
 
   pid_t pid_;
   std::string program_;
-  Pipe gate_;     // a byte here means go; its end means give up
-  Pipe outcome_;  // carries errno when exec fails, and just ends when it works
+  Pipe gate_;     // a byte lets the child execute; end of file makes it exit
+  Pipe outcome_;  // carries errno when exec fails, and is closed by a successful exec
 };
 
 }  // namespace braid

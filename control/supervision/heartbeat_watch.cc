@@ -11,9 +11,9 @@
 namespace braid {
 namespace {
 
-// A watcher that looks less often than this stood still itself, for the rest of the time.
+// A longer time between two looks is one in which the watcher itself was stopped.
 constexpr double kLongestPause = 3;
-// A rank beats once a second.
+// Ranks send a heartbeat once a second; one and a half seconds allow for a late one.
 constexpr double kLateBeat = 1.5;
 
 bool Waits(const v1::Heartbeat& beat) { return beat.phase() == "communication"; }
@@ -67,7 +67,7 @@ void HeartbeatWatch::Look(std::span<const v1::Heartbeat> beats, double now) {
       progress_at_ = now;
     }
   }
-  // A rank that opens goes from step 0 to that of its checkpoint: that is no step.
+  // While a rank is opening, its step jumps from 0 to that of its checkpoint. That is not progress.
   if (first_step_ < 0 || was_opening || AnyOpening()) first_step_ = newest_step_;
 }
 
@@ -85,7 +85,7 @@ std::vector<v1::Heartbeat> HeartbeatWatch::SilentFirst() const {
   }
   std::vector<v1::Heartbeat> silent;
   for (const auto& [number, rank] : ranks_) {
-    // Later ones were ended because of the first.
+    // Ranks that stopped later were ended because of the first ones.
     const bool among_first = rank.changed_at < first + kLateBeat;
     if (among_first && rank.changed_at < last - kLateBeat) silent.push_back(rank.beat);
   }
@@ -105,11 +105,12 @@ std::optional<HeartbeatWatch::Hang> HeartbeatWatch::FindUnreported(double now) c
     if (!ranks_.contains(rank)) missing.push_back(rank);
   }
   return Hang{{},
-              absl::StrCat("no heartbeat of ranks ", absl::StrJoin(missing, ", "), " in ",
-                           Seconds(now - begin_), " since mpirun was started")};
+              absl::StrCat("no heartbeat from ranks ", absl::StrJoin(missing, ", "), " within ",
+                           Seconds(now - begin_), " of the start of mpirun")};
 }
 
-// A thread of its own beats in every rank: one that does not is stopped, cut off or dead.
+// Heartbeats come from a separate thread in every rank, whatever the rank computes. A rank without
+// heartbeats is therefore stopped, cut off or dead.
 std::optional<HeartbeatWatch::Hang> HeartbeatWatch::FindSilent(double limit, double now) const {
   Hang hang;
   double age = 0;
@@ -121,10 +122,9 @@ std::optional<HeartbeatWatch::Hang> HeartbeatWatch::FindSilent(double limit, dou
   if (hang.ranks.empty()) return std::nullopt;
   const size_t others = ranks_.size() - hang.ranks.size();
   hang.cause = absl::StrCat(
-      "no heartbeat of ", NamesOf(hang.ranks), " for ", Seconds(age),
-      " (a rank beats once a second whatever it does), last at step ", hang.ranks.front().step(),
-      "; ",
-      others > 0 ? absl::StrCat(others, " other ranks report") : "no other rank reports either");
+      "no heartbeat from ", NamesOf(hang.ranks), " for ", Seconds(age),
+      " (expected once a second), last at step ", hang.ranks.front().step(), "; ",
+      others > 0 ? absl::StrCat(others, " other ranks report") : "the other ranks are silent too");
   return hang;
 }
 
@@ -160,7 +160,7 @@ std::optional<HeartbeatWatch::Hang> HeartbeatWatch::FindStuck(double limit, doub
   hang.all_wait = AllWait();
   if (hang.all_wait) {
     hang.cause = absl::StrCat("no step after ", newest_step_, " for ", Seconds(age),
-                              ": every rank reports, and waits for the others");
+                              ": every rank reports and waits for the others");
     return hang;
   }
   std::vector<std::string> phases;

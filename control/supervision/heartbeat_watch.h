@@ -1,6 +1,7 @@
-// Finds the ranks that a run hangs on, from its heartbeats. In lockstep one rank that stands still
-// makes all stand still; so it is told who does not report at all, and who of those that report
-// does not wait for the others. Pure: time is given.
+// Finds the ranks that block a run, from its heartbeats. Collectives block every rank when one
+// stalls, so a missing step alone does not identify the culprit. Ranks without heartbeats are
+// reported first; among ranks that all send heartbeats, those that are not waiting in a collective.
+// The clock is an argument.
 #ifndef BRAID_CONTROL_SUPERVISION_HEARTBEAT_WATCH_H_
 #define BRAID_CONTROL_SUPERVISION_HEARTBEAT_WATCH_H_
 
@@ -18,47 +19,51 @@ namespace braid {
 struct WatchLimits {
   // From the start of mpirun to the first heartbeat of the last rank.
   double launch_seconds = 300;
-  // The first step after any rank was opening, in which memory is first touched.
+  // For the first step after any rank was in phase "opening": memory is touched for the first time.
   double first_step_seconds = 120;
-  // Opening (a dataset is read and verified) and waiting for a checkpoint to be written.
+  // For the phases "opening" (a dataset is read and verified) and "checkpoint".
   double long_phase_seconds = 1800;
 };
 
-// max(hang_seconds, hang_steps * 99th percentile of `step_seconds`).
+// Returns max(hang_seconds, hang_steps * 99th percentile of `step_seconds`).
 double HangLimit(const v1::SupervisionConfig& config, std::span<const double> step_seconds);
 
-// Heartbeats of one attempt, looked at again and again. Ages are counted by the watcher's clock
-// from when a change was seen, so clocks of hosts need not agree.
+// The heartbeats of one attempt, read repeatedly. The age of a heartbeat counts from when this
+// object first saw it, on the caller's clock, so the clocks of the hosts need not agree.
 class HeartbeatWatch {
  public:
   // `now` in seconds of any steady clock.
   HeartbeatWatch(int world_size, std::string nonce, WatchLimits limits, double now);
 
-  // What the run directory holds now; those of other attempts are passed over. Of a time that
-  // nobody looked, because the watcher itself stood still, three seconds count.
+  // Takes the heartbeats in the run directory; those of other attempts are ignored. When more than
+  // three seconds passed since the last call, only three count: the caller was stopped itself, or
+  // the machine slept, and nothing is known about the ranks in that time.
   void Look(std::span<const v1::Heartbeat> beats, double now);
 
-  // A step of this attempt is known to be complete, though no heartbeat may have said so yet: steps
-  // can be far shorter than the time between two beats.
+  // Notes that a step of this attempt is complete, even if no heartbeat has shown it: steps can be
+  // far shorter than the time between two heartbeats.
   void SawStep() { saw_step_ = true; }
 
-  // Of this attempt, by rank.
+  // Returns the newest heartbeats of this attempt, ordered by rank.
   std::vector<v1::Heartbeat> beats() const;
   bool any_reported() const { return !ranks_.empty(); }
-  // Ranks that stopped reporting more than a beat and a half before the last that did.
+  // Returns the ranks whose heartbeats stopped more than 1.5 s before the last heartbeat of any
+  // rank: the others were ended because of them.
   std::vector<v1::Heartbeat> SilentFirst() const;
 
   struct Hang {
-    // The culprits; empty when every rank waits for the others, or none was ever there.
+    // The ranks at fault; empty when every rank waits for the others, or none ever reported.
     std::vector<v1::Heartbeat> ranks;
     std::string cause;
-    // Every rank reports and waits: the links between them are suspect.
+    // Every rank reports and waits, so a network link is the likely cause.
     bool all_wait = false;
   };
-  // `limit` of HangLimit. Requires Look at `now`.
+  // Returns the hang at `now`, if any. `limit` is that of HangLimit. Requires a call of Look at
+  // `now`.
   std::optional<Hang> FindHang(double limit, double now) const;
 
-  // Seconds since a rank completed a step, when all report that they wait for others.
+  // Returns the seconds since a step was completed when all ranks report that they wait for others,
+  // otherwise 0.
   double AllWaitingFor(double now) const;
 
  private:
@@ -79,7 +84,7 @@ class HeartbeatWatch {
   double begin_;
   double looked_at_;
   std::map<int, Rank> ranks_;
-  // Where the steps after the last opening begin.
+  // The step after the last phase "opening".
   int64_t first_step_ = -1;
   int64_t newest_step_ = -1;
   bool saw_step_ = false;

@@ -16,7 +16,7 @@
 namespace braid {
 namespace {
 
-// Where remote launch agents usually listen; any answer will do.
+// The port of ssh, where remote launch agents usually listen; a refusal is an answer as well.
 constexpr char kPort[] = "22";
 constexpr double kSlack = 0.25;  // seconds
 
@@ -25,7 +25,7 @@ Reachability FromError(int error) {
                                              : Reachability::kUnreachable;
 }
 
-// A socket that is being connected, or -1 with what is known already.
+// A socket that is being connected, or -1 with a result that is known already.
 struct Connection {
   int socket = -1;
   Reachability result = Reachability::kUnknown;
@@ -59,7 +59,7 @@ Reachability Probe(const std::string& host, double timeout_seconds) {
   return FromError(error);
 }
 
-// Of threads that may outlive whoever asked: a resolver takes as long as it likes.
+// Shared by threads that may outlive ProbeHosts, since name resolution has no timeout.
 struct Answers {
   std::mutex mutex;
   std::condition_variable all_known;
@@ -83,7 +83,7 @@ std::vector<Reachability> ProbeHosts(const std::vector<std::string>& hosts,
     }).detach();
   }
   std::unique_lock lock(answers->mutex);
-  // A connection that times out is an answer, which comes a little after the timeout.
+  // A connection that times out gives its result a little after the timeout.
   answers->all_known.wait_for(lock, std::chrono::duration<double>(timeout_seconds + kSlack),
                               [&] { return answers->missing == 0; });
   return answers->results;

@@ -1,4 +1,4 @@
-// The end of trainer.log, for people.
+// The end of trainer.log, for error messages.
 #ifndef BRAID_CONTROL_SUPERVISION_LOG_TAIL_H_
 #define BRAID_CONTROL_SUPERVISION_LOG_TAIL_H_
 
@@ -9,7 +9,7 @@
 
 namespace braid {
 
-// The last whole lines of trainer.log, at most `max_bytes` of them.
+// Returns the last whole lines of trainer.log, at most `max_bytes` bytes.
 std::string LogTail(const RunDirectory& run, int64_t max_bytes = 2048);
 
 }  // namespace braid

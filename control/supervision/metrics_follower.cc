@@ -26,7 +26,8 @@ absl::Status MetricsFollower::AddLine(const std::string& line, std::vector<v1::R
   v1::RunEvent event;
   given_ = line_;
   if (!ParseMetricsLine(line, event.mutable_metrics())) {
-    return absl::DataLossError(absl::StrCat(file_.string(), ":", line_, ": not a line of metrics"));
+    return absl::DataLossError(
+        absl::StrCat(file_.string(), ":", line_, ": expected StepMetrics in JSON"));
   }
   event.set_number(line_);
   events->push_back(std::move(event));
@@ -41,7 +42,7 @@ absl::StatusOr<std::vector<v1::RunEvent>> MetricsFollower::Next(int64_t limit) {
   if (status.st_size == offset_) return events;
   std::ifstream in(file_, std::ios::binary);
   in.seekg(offset_);
-  // A line that ends with the file, not with a newline, is still being written.
+  // A last line without a newline is still being written.
   for (std::string line; std::ssize(events) < limit && std::getline(in, line) && !in.eof();) {
     ++line_;
     offset_ += std::ssize(line) + 1;
@@ -49,7 +50,7 @@ absl::StatusOr<std::vector<v1::RunEvent>> MetricsFollower::Next(int64_t limit) {
     const absl::Status added = AddLine(line, &events);
     if (added.ok()) continue;
     if (events.empty()) return added;
-    // What was read goes first; the next call complains.
+    // The events before the bad line are returned first; the next call reports the error.
     --line_;
     offset_ -= std::ssize(line) + 1;
     given_ = given;

@@ -7,7 +7,7 @@
 namespace braid {
 
 std::vector<MpirunNotice> ParseMpirunNotices(const std::string& log) {
-  // PRRTE breaks the line before "signal".
+  // Open MPI 5 (PRRTE) breaks the line before "signal".
   static const std::regex kNotice(
       "process rank (\\d+) with PID \\d+ on node (\\S+) exited on\\s+signal (\\d+)"
       "|Remote daemon:\\s+\\[\\S+\\] on node (\\S+)");

@@ -1,4 +1,4 @@
-// What mpirun says about processes that ended on it, in trainer.log.
+// The messages of mpirun about ranks and hosts that it lost, from trainer.log.
 #ifndef BRAID_CONTROL_SUPERVISION_MPIRUN_NOTICE_H_
 #define BRAID_CONTROL_SUPERVISION_MPIRUN_NOTICE_H_
 
@@ -7,17 +7,17 @@
 
 namespace braid {
 
-// A rank that was ended by a signal, or a host whose daemon or ranks are gone.
+// A rank that was ended by a signal, or a host to which mpirun lost the connection.
 struct MpirunNotice {
-  int rank = -1;  // -1: all of the host
+  int rank = -1;  // -1: all ranks of the host
   std::string node;
   int signal = 0;
 };
 
-// In the order of the text, which Open MPI 4 and 5 word alike.
+// Returns the notices in `log` in order. Open MPI 4 and 5 use the same wording.
 std::vector<MpirunNotice> ParseMpirunNotices(const std::string& log);
 
-// "rank 1 on nd2 was ended by signal 9"
+// Returns a text such as "rank 1 on nd2 was ended by signal 9".
 std::string TextOf(const MpirunNotice& notice);
 
 }  // namespace braid

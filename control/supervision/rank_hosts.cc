@@ -45,16 +45,16 @@ CutHosts FindCutHosts(const v1::LaunchConfig& launch, std::span<const v1::Heartb
     if (probe[i] == Reachability::kUnreachable) cut.push_back(addresses[i]);
   }
   if (cut.empty()) {
-    return {{}, absl::StrCat("every host answers ", own_host, "; the cause is not known")};
+    return {{}, absl::StrCat("every host answers ", own_host, "; the cause is unknown")};
   }
   if (cut == remote && remote.size() > 1) {
     return {std::move(own), absl::StrCat("none of the other hosts answers ", own_host,
                                          ": its own link is at fault")};
   }
   CutHosts result;
-  result.cause = absl::StrCat("the network link of ", absl::StrJoin(cut, ", "),
-                              " is down: it does not answer ", own_host,
-                              " (TCP), though its ranks still write to the shared directory");
+  result.cause = absl::StrCat(
+      "the network link of ", absl::StrJoin(cut, ", "), " is down: it does not answer ", own_host,
+      " (TCP port 22), though its ranks still write to the shared directory");
   for (const std::string& address : cut) {
     for (v1::Heartbeat& beat : RanksOnNode(launch, beats, address)) {
       result.ranks.push_back(std::move(beat));

@@ -1,4 +1,4 @@
-// Whether and when a run is started again after a failure. Pure.
+// Whether and when a run is restarted after a failure. Pure.
 #ifndef BRAID_CONTROL_SUPERVISION_RESTART_POLICY_H_
 #define BRAID_CONTROL_SUPERVISION_RESTART_POLICY_H_
 
@@ -11,9 +11,10 @@ namespace braid {
 
 inline constexpr double kMaxBackoffSeconds = 300;
 
-// The pause before the next attempt; absent when there is to be none: `restarts` without a new
-// checkpoint between them are enough, or the failure is one that would come again. `config` with
-// its defaults filled in.
+// Returns the seconds before the next attempt: backoff_seconds, doubled for each of the `restarts`
+// that followed one another without a new checkpoint. Absent when there are to be no more attempts,
+// because `restarts` has reached max_restarts or the same failure would happen again. Requires a
+// `config` with its defaults filled in.
 std::optional<double> RestartPause(const v1::SupervisionConfig& config, bool retryable,
                                    int32_t restarts);
 

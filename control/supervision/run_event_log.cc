@@ -18,10 +18,11 @@
 namespace braid {
 namespace {
 
-// An event is a few hundred bytes, a few KiB with an incident or routing of many experts.
+// First guess for the size of the tail: an event is a few hundred bytes, or a few KiB with an
+// incident or with the routing of many experts.
 constexpr int64_t kTailBytes = 1 << 16;
 
-// The end of a file from the first whole line in its last `bytes`, up to the last newline.
+// The whole lines in the last `bytes` of a file.
 struct Tail {
   std::string text;
   bool whole_file = false;
@@ -53,10 +54,10 @@ std::vector<std::string> LinesOf(const std::string& text) {
 absl::Status NotAnEvent(const std::filesystem::path& path, const std::string& line) {
   return absl::DataLossError(absl::StrCat(path.string(), ": got ", line.substr(0, 80),
                                           ", expected a RunEvent in JSON whose number is its "
-                                          "line; keep the file and move it aside"));
+                                          "line; move the file aside to resume without it"));
 }
 
-// Cuts off what follows the last newline; returns the length that is left.
+// Truncates the file after its last newline and returns the remaining length.
 absl::StatusOr<int64_t> RemoveTornLine(const std::filesystem::path& path, int descriptor) {
   const int64_t size = lseek(descriptor, 0, SEEK_END);
   if (size < 0) return SystemError("seek in", path, errno);
@@ -71,7 +72,8 @@ absl::StatusOr<int64_t> RemoveTornLine(const std::filesystem::path& path, int de
     if (newline != std::string::npos) whole = begin + static_cast<int64_t>(newline) + 1;
     if (begin == 0) break;
   }
-  if (whole < size && ftruncate(descriptor, whole) != 0) return SystemError("cut", path, errno);
+  if (whole < size && ftruncate(descriptor, whole) != 0)
+    return SystemError("truncate", path, errno);
   return whole;
 }
 
@@ -139,7 +141,7 @@ RunEventLog::~RunEventLog() { close(descriptor_); }
 absl::Status RunEventLog::Append(v1::RunEvent* event) {
   if (event->state() == v1::RUN_STATE_UNSPECIFIED) event->set_state(state_);
   if (event->state() != state_ && !IsLegalTransition(state_, event->state())) {
-    return absl::FailedPreconditionError(absl::StrCat(path_.string(), ": a run cannot go from ",
+    return absl::FailedPreconditionError(absl::StrCat(path_.string(), ": illegal transition from ",
                                                       v1::RunState_Name(state_), " to ",
                                                       v1::RunState_Name(event->state())));
   }
@@ -153,13 +155,13 @@ absl::Status RunEventLog::Append(v1::RunEvent* event) {
 }
 
 absl::Status RunEventLog::WriteLine(const std::string& line, bool flush) {
-  if (torn_ && ftruncate(descriptor_, size_) != 0) return SystemError("cut", path_, errno);
+  if (torn_ && ftruncate(descriptor_, size_) != 0) return SystemError("truncate", path_, errno);
   torn_ = true;
   const ssize_t written = write(descriptor_, line.data(), line.size());
   int error = written < 0 ? errno : ENOSPC;
   const char* const operation = written == std::ssize(line) ? "flush" : "write";
   if (written == std::ssize(line)) error = flush && fsync(descriptor_) != 0 ? errno : 0;
-  // What stays behind is cut off before the next.
+  // A partial line that cannot be removed now is removed before the next write.
   if (error != 0 && ftruncate(descriptor_, size_) == 0) torn_ = false;
   if (error != 0) return SystemError(operation, path_, error);
   torn_ = false;

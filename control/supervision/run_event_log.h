@@ -1,5 +1,5 @@
-// RUN_DIR/events.jsonl as its only writer, the supervisor of a run, sees it: one v1.RunEvent a
-// line, proto3 JSON with snake_case names, the number of an event being its line.
+// RUN_DIR/events.jsonl: one v1.RunEvent per line in proto3 JSON with snake_case names. The number
+// of an event is the number of its line. The supervisor of the run is the only writer.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<RunEventLog> log, RunEventLog::Open(path));
 //   RETURN_IF_ERROR(log->Append(&event));   // numbers it
@@ -19,34 +19,34 @@
 
 namespace braid {
 
-// One line without newline.
+// Returns the line of an event, without the newline.
 std::string RunEventLine(const v1::RunEvent& event);
-// Absent when the line is not a RunEvent with a number.
+// Parses a line. Absent when it is not a RunEvent with a number.
 std::optional<v1::RunEvent> ParseRunEvent(const std::string& line);
 
-// The newest complete event; absent when there is none. Takes the same time however long the log.
+// Returns the newest complete event, if any. The time does not depend on the length of the log.
 std::optional<v1::RunEvent> ReadNewestRunEvent(const std::filesystem::path& path);
 
-// The complete events with greater numbers than `after`, in order; reads the end of the file only
-// as far as it must. DataLoss names the line that is not the event of its number.
+// Returns the complete events with numbers greater than `after`, in order. Reads no more of the end
+// of the file than needed. DataLoss with the line that is not the event of its number.
 absl::StatusOr<std::vector<v1::RunEvent>> ReadRunEvents(const std::filesystem::path& path,
                                                         int64_t after);
 
-// Not thread-safe; one at a time per file, which the supervisor's lock sees to.
+// Not thread-safe. One writer per file at a time, which supervisor.lock guarantees.
 class RunEventLog {
  public:
-  // Continues the log, or begins it. A last line that a crash cut short is removed: its event was
-  // told to nobody, as readers stop at the last newline.
+  // Opens the log, or creates it. A last line that a crash cut short is removed: no reader has seen
+  // its event, because readers stop at the last newline.
   static absl::StatusOr<std::unique_ptr<RunEventLog>> Open(const std::filesystem::path& path);
   ~RunEventLog();
   RunEventLog(const RunEventLog&) = delete;
   RunEventLog& operator=(const RunEventLog&) = delete;
 
-  // Sets the next number, and the present state when the event has none; one write, so that
-  // readers see whole lines. What is not the event of a step is flushed to the device before this
-  // returns. FailedPrecondition when the run cannot go to that state from the present one
-  // (run_state.h); errors of the file system (file_error.h): then nothing was added, and to call
-  // again is to try again.
+  // Appends the event with the next number, and with the current state when it has none. Uses one
+  // write, so that readers see whole lines. Events other than steps are flushed to the device
+  // before this returns. FailedPrecondition when the transition of states is not legal
+  // (run_state.h). After an error of the file system (file_error.h) nothing was appended, and the
+  // call can be repeated.
   absl::Status Append(v1::RunEvent* event);
 
   int64_t last_number() const { return last_number_; }
@@ -59,8 +59,8 @@ class RunEventLog {
 
   const std::filesystem::path path_;
   const int descriptor_;
-  int64_t size_;       // of the events
-  bool torn_ = false;  // there may be more in the file
+  int64_t size_;       // bytes of complete events
+  bool torn_ = false;  // the file may hold a partial line after them
   int64_t last_number_ = 0;
   v1::RunState state_ = v1::RUN_STATE_UNSPECIFIED;
 };

@@ -21,7 +21,7 @@ void AddIncident(const v1::RunIncident& incident, RunHistory* history) {
   *incidents->Add() = incident;
 }
 
-// The newest report of each rank.
+// Keeps the newest report of each rank.
 void AddSlowRank(const v1::SlowRank& slow, v1::Run* run) {
   for (v1::SlowRank& known : *run->mutable_slow_ranks()) {
     if (known.rank() != slow.rank()) continue;
@@ -118,7 +118,7 @@ absl::StatusOr<RunHistory> LoadRunHistory(const std::filesystem::path& supervisi
                                           const std::filesystem::path& events) {
   RunHistory history = ReadRunHistory(supervision).value_or(RunHistory());
   const std::optional<v1::RunEvent> newest = ReadNewestRunEvent(events);
-  // A log that was cut: it is the truth.
+  // The log was truncated. It is the truth, and the summary a cache.
   if (history.run.last_event() > (newest ? newest->number() : 0)) history = RunHistory();
   ASSIGN_OR_RETURN(const std::vector<v1::RunEvent> missing,
                    ReadRunEvents(events, history.run.last_event()));

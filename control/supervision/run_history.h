@@ -1,5 +1,5 @@
-// What the events of a run amount to, so that nobody has to read them all: a fold over the event
-// log, kept as RUN_DIR/supervision.json.
+// A summary of the events of a run, kept as RUN_DIR/supervision.json so that readers need not read
+// the whole event log.
 #ifndef BRAID_CONTROL_SUPERVISION_RUN_HISTORY_H_
 #define BRAID_CONTROL_SUPERVISION_RUN_HISTORY_H_
 
@@ -15,43 +15,44 @@
 
 namespace braid {
 
-// The newest incidents that are kept.
+// The number of newest incidents that are kept.
 inline constexpr int kKeptIncidents = 20;
 
 struct RunHistory {
   // state, error, finished_at, attempts, incidents, last_event, and the slow ranks of the newest
   // attempt.
   v1::Run run;
-  // Of the launch, as in process.json.
+  // The nonce of the launch, as in process.json.
   std::string nonce;
   // Unix seconds; 0 before the first launch.
   double first_launch = 0;
   // Seconds between the end of a launch and the next.
   double paused_seconds = 0;
-  // step_seconds of the steps that were told, each once.
+  // Sum of step_seconds over the recorded steps, each counted once.
   double useful_seconds = 0;
-  // The newest step that was told.
+  // The newest recorded step.
   int64_t newest_step = 0;
-  // Restarts from restart_step; when a later one is reached they do not count any more.
+  // Restarts from the checkpoint of step restart_step; a later checkpoint resets the count.
   int32_t restarts = 0;
   int64_t restart_step = -1;
 
-  // Requires events in order.
+  // Adds one event. Requires events in order.
   void Apply(const v1::RunEvent& event);
 
-  // Restarts that count when the next attempt would start from `step`.
+  // Returns the restarts that count when the next attempt starts from the checkpoint of `step`.
   int32_t RestartsBefore(int64_t step) const { return step > restart_step ? 0 : restarts; }
 
-  // Useful seconds over seconds since the first launch without pauses; 0 before the first step.
+  // Returns the goodput: the share of the time since the first launch, without the pauses of a
+  // stopped run, that was spent in steps that were kept. 0 before the first step.
   double EffectiveTrainingTime(double now) const;
 };
 
 absl::Status WriteRunHistory(const std::filesystem::path& path, const RunHistory& history,
                              Durability durability);
-// Absent when there is no such file or it is damaged.
+// Absent when the file is missing or damaged.
 std::optional<RunHistory> ReadRunHistory(const std::filesystem::path& path);
 
-// supervision.json brought up to the end of the event log; from the log alone without it.
+// Reads supervision.json and applies the events after it. Without the file, reads the whole log.
 absl::StatusOr<RunHistory> LoadRunHistory(const std::filesystem::path& supervision,
                                           const std::filesystem::path& events);
 

@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<RunJournal>> RunJournal::Open(const RunDirectory&
   return journal;
 }
 
-absl::Status RunJournal::Tell(v1::RunState state, const std::string& message) {
+absl::Status RunJournal::Record(v1::RunState state, const std::string& message) {
   v1::RunEvent event;
   event.set_state(state);
   event.set_message(message);
@@ -44,14 +44,13 @@ absl::Status RunJournal::Append(v1::RunEvent event) {
   return absl::OkStatus();
 }
 
-// A full disk is often emptied, a file server comes back.
 absl::Status RunJournal::Write(v1::RunEvent* event) {
   const auto begin = Clock::now();
   while (true) {
     absl::Status status = log_->Append(event);
     const std::chrono::duration<double> waited = Clock::now() - begin;
     if (!IsSystemError(status) || waited.count() > patience_seconds_) return status;
-    Complain(status);
+    LogError(status);
     std::this_thread::sleep_for(kWriteRetry);
   }
 }
@@ -60,16 +59,16 @@ void RunJournal::SaveNowAndThen() {
   if (UnixTime() - saved_at_ > kSaveSeconds) Save(Durability::kRenamed);
 }
 
-// A cache: without it the log is read.
 void RunJournal::Save(Durability durability) {
   saved_at_ = UnixTime();
   const absl::Status saved = WriteRunHistory(run_.supervision(), history_, durability);
-  if (!saved.ok()) Complain(saved);
+  if (!saved.ok()) LogError(saved);
 }
 
-void RunJournal::Complain(const absl::Status& status) {
-  const std::string complaint(status.message());
-  if (std::exchange(complaint_, complaint) != complaint) std::cerr << complaint << std::endl;
+void RunJournal::LogError(const absl::Status& status) {
+  if (status.ok()) return;
+  const std::string message(status.message());
+  if (std::exchange(logged_, message) != message) std::cerr << message << std::endl;
 }
 
 }  // namespace braid

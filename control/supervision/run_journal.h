@@ -1,4 +1,5 @@
-// What the supervisor of a run writes down: the event log, and what it amounts to.
+// What the supervisor of a run records: the event log (events.jsonl) and its summary
+// (supervision.json).
 #ifndef BRAID_CONTROL_SUPERVISION_RUN_JOURNAL_H_
 #define BRAID_CONTROL_SUPERVISION_RUN_JOURNAL_H_
 
@@ -16,10 +17,11 @@
 
 namespace braid {
 
-// One writer at a time, which the supervisor's lock sees to.
+// Not thread-safe. One writer per run at a time, which supervisor.lock guarantees.
 class RunJournal {
  public:
-  // An event that the file system refuses is tried again for `patience_seconds`.
+  // An event that the file system refuses is written again and again for `patience_seconds`: a full
+  // disk is often cleaned up, and a file server comes back.
   static absl::StatusOr<std::unique_ptr<RunJournal>> Open(const RunDirectory& run,
                                                           double patience_seconds);
 
@@ -27,19 +29,22 @@ class RunJournal {
   int64_t last_number() const { return log_->last_number(); }
   const RunHistory& history() const { return history_; }
 
-  // Of the launch; kept with the history.
+  // Sets the nonce of the launch, which is stored with the history.
   void SetNonce(const std::string& nonce) { history_.nonce = nonce; }
 
-  // Adds an event of this moment; errors as of RunEventLog::Append.
+  // Appends an event with the current time; errors as of RunEventLog::Append.
   absl::Status Append(v1::RunEvent event);
-  absl::Status Tell(v1::RunState state, const std::string& message);
+  // Appends an event that consists of a state and a message.
+  absl::Status Record(v1::RunState state, const std::string& message);
 
-  // supervision.json: about once a second, however often this is called, and for good.
+  // Write supervision.json: about once a second however often this is called, and durably. It is a
+  // cache, so write errors are logged and ignored.
   void SaveNowAndThen();
   void Close() { Save(Durability::kSynced); }
 
-  // On standard error; the same is said once.
-  void Complain(const absl::Status& status);
+  // Logs an error to standard error, unless it is the one logged last. Does nothing when `status`
+  // is OK.
+  void LogError(const absl::Status& status);
 
  private:
   RunJournal(RunDirectory run, double patience_seconds)
@@ -52,8 +57,8 @@ class RunJournal {
   const double patience_seconds_;
   std::unique_ptr<RunEventLog> log_;
   RunHistory history_;
-  double saved_at_ = 0;    // Unix seconds
-  std::string complaint_;  // the last
+  double saved_at_ = 0;  // Unix seconds
+  std::string logged_;   // the last error
 };
 
 }  // namespace braid

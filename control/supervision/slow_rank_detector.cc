@@ -5,7 +5,7 @@
 namespace braid {
 namespace {
 
-// 0 when a rank has none.
+// Returns 0 when a rank has no busy_seconds.
 double LowerMedian(std::span<const v1::Heartbeat> beats) {
   std::vector<double> busy;
   for (const v1::Heartbeat& beat : beats) busy.push_back(beat.busy_seconds());

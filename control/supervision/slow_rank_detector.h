@@ -1,4 +1,4 @@
-// Which ranks hold up the others, from the time that each works by itself.
+// Finds ranks that slow down the others, from the time that each computes on its own.
 #ifndef BRAID_CONTROL_SUPERVISION_SLOW_RANK_DETECTOR_H_
 #define BRAID_CONTROL_SUPERVISION_SLOW_RANK_DETECTOR_H_
 
@@ -10,16 +10,17 @@
 
 namespace braid {
 
-// In lockstep all ranks take the same time for a step; what tells them apart is how much of it
-// they do not wait. The median is the lower one, so that of two ranks the slower can be told.
+// Collectives make all ranks take the same time for a step; ranks differ in how much of it they
+// spend waiting. The lower median is used, so that of two ranks the slower one can be found. Not
+// thread-safe.
 class SlowRankDetector {
  public:
-  // Reported from `ratio` times the median on.
+  // A rank is slow from `ratio` times the median on.
   explicit SlowRankDetector(double ratio) : ratio_(ratio) {}
 
-  // Ranks that have become slow since the last look: each once, and again only after it was
-  // within half of the margin for a while. `beats` of one attempt, a rank each; ranks without
-  // busy_seconds yet make the answer empty.
+  // Returns the ranks that have become slow since the last call. A rank is returned once, and again
+  // only after it has come within half of the margin. `beats` holds one heartbeat per rank of one
+  // attempt; while any of them has no busy_seconds yet, the result is empty.
   std::vector<v1::SlowRank> Look(std::span<const v1::Heartbeat> beats);
 
  private:

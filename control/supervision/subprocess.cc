@@ -25,12 +25,12 @@ namespace {
 constexpr size_t kErrorTailBytes = 4096;
 constexpr int kPollMs = 50;
 
-// Cuts a byte stream into lines; the unfinished last line waits in `rest`.
+// Splits a byte stream into lines; the unfinished last line is kept in rest_.
 class LineSplitter {
  public:
   explicit LineSplitter(const std::function<bool(std::string_view)>& on_line) : on_line_(on_line) {}
 
-  // False as soon as the receiver wants no more.
+  // Returns false as soon as the receiver does.
   bool Add(std::string_view bytes) {
     rest_.append(bytes);
     size_t start = 0;
@@ -52,7 +52,7 @@ void KeepTail(std::string_view bytes, std::string* tail) {
   if (tail->size() > kErrorTailBytes) tail->erase(0, tail->size() - kErrorTailBytes);
 }
 
-// One read; false at the end of the stream.
+// Reads once; returns false at the end of the stream.
 bool ReadSome(int fd, std::string* bytes) {
   std::array<char, 65536> buffer;
   const ssize_t n = read(fd, buffer.data(), buffer.size());
@@ -60,8 +60,8 @@ bool ReadSome(int fd, std::string* bytes) {
   return n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
-// Reads both streams until the child closed them or is not wanted any more;
-// returns whether it has to be killed.
+// Reads both streams until the child has closed them or is cancelled. Returns whether the child has
+// to be killed.
 bool ReadStreams(int out, int err, LineSplitter* lines, std::string* error_output,
                  const std::function<bool()>& cancelled) {
   std::array<pollfd, 2> streams = {pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0}};
@@ -85,7 +85,7 @@ bool ReadStreams(int out, int err, LineSplitter* lines, std::string* error_outpu
 
 int WaitForExit(pid_t pid, const std::function<bool()>& cancelled, bool* killed) {
   int status = 0;
-  // A child may close its streams and live on, so cancelling still has to work.
+  // A child may close its streams and continue to run, so cancelling still has to work.
   for (pid_t waited = 0; waited != pid;) {
     if (!*killed && cancelled()) {
       *killed = true;
@@ -98,7 +98,7 @@ int WaitForExit(pid_t pid, const std::function<bool()>& cancelled, bool* killed)
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// SLURM_JWT and BRAID_TOKEN begin like settings.
+// SLURM_JWT and BRAID_TOKEN have the prefixes of harmless settings.
 bool NamesASecret(const std::string& variable) {
   const std::string name = variable.substr(0, variable.find('='));
   constexpr std::array<const char*, 6> kWords = {"TOKEN",      "SECRET", "PASSWORD",
@@ -173,7 +173,7 @@ std::vector<std::string> AllowedEnvironment(const std::vector<std::string>& envi
                                                   "OMPI_ALLOW_RUN_AS_ROOT",
                                                   "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
                                                   "K_MPI_JOB_ROLE"};
-  // Not OMPI_COMM_* and PMIX_RANK: we may be inside another MPI program's rank.
+  // Without OMPI_COMM_* and PMIX_RANK: this process may itself be a rank of another MPI program.
   constexpr std::array<const char*, 16> kPrefixes = {
       "LC_",  "OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_", "SLURM_", "CUDA_",  "NVIDIA_", "NCCL_",
       "UCX_", "OPENBLAS_", "MKL_",      "GOMP_",     "OMP_",   "BRAID_", "ASAN_",   "TSAN_"};

@@ -3,23 +3,19 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fstream>
-#include <iostream>
-#include <thread>
 #include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
-#include "control/supervision/adoption.h"
 #include "control/supervision/attempt_end.h"
 #include "control/supervision/attempt_files.h"
-#include "control/supervision/rank_hosts.h"
-#include "control/supervision/restart_policy.h"
+#include "control/supervision/observe_run.h"
 #include "control/supervision/run_process.h"
+#include "runs/process_identity.h"
 #include "runs/run_spec.h"
 #include "runs/run_state.h"
 
@@ -27,15 +23,10 @@ namespace braid {
 namespace {
 
 constexpr double kTurnSeconds = 0.05;
-// Between two looks at the heartbeats; the longer the more a look costs.
-constexpr double kShortestLookSeconds = 0.2;
-constexpr double kLongestLookSeconds = 1;
-constexpr double kLookCostRatio = 5;
-// A trainer that has written exit.json but hangs while ending is not waited for.
-constexpr double kExitGraceSeconds = 15;
+// While an attempt cannot be seen each turn reads all heartbeats, perhaps from a file server.
+constexpr double kUnseenTurnSeconds = 0.2;
 // Twice the period in which ranks look at attempt.json.
 constexpr double kFenceSeconds = 2;
-constexpr double kProbeSeconds = 1.5;
 constexpr size_t kRecentSteps = 100;
 constexpr int64_t kEventsPerRead = 1000;
 
@@ -44,10 +35,41 @@ bool IsSame(const ProcessIdentity& a, const ProcessIdentity& b) {
          a.pid_namespace == b.pid_namespace;
 }
 
-// Unless the same would happen: a program that is missing, a launch.json that is none.
+// A missing program or a launch.json that cannot be parsed would fail in the same way again.
 bool MayStartLater(const absl::Status& status) {
   return !absl::IsFailedPrecondition(status) && !absl::IsNotFound(status) &&
          !absl::IsDataLoss(status);
+}
+
+// Ranks on other machines may outlive the attempt before; they get the time to read attempt.json
+// and to end themselves. Those on this machine are known to be gone.
+double FenceSeconds(const RunDirectory& run) {
+  const std::string own = HostName();
+  const std::vector<v1::Heartbeat> beats = run.ReadHeartbeats();
+  const bool elsewhere =
+      std::any_of(beats.begin(), beats.end(), [&](const auto& beat) { return beat.host() != own; });
+  return elsewhere ? kFenceSeconds : 0;
+}
+
+// What is left of the pause that `last` announced. Never more than the whole pause: the clock may
+// have been set back since.
+double RestOfPause(const v1::RunIncident& last) {
+  const double left = last.time() + last.restart_after_seconds() - UnixTime();
+  return std::clamp(left, 0.0, last.restart_after_seconds());
+}
+
+// The newest launch has recorded an event and has not ended.
+bool IsActive(v1::RunState state) {
+  return state != v1::RUN_STATE_UNSPECIFIED && state != v1::RUN_QUEUED && !HasEnded(state);
+}
+
+v1::RunEvent SlowRankEvent(const v1::SlowRank& slow) {
+  v1::RunEvent event;
+  event.set_message(absl::StrCat("rank ", slow.rank(), " on ", slow.host(), " takes ",
+                                 std::round(slow.ratio() * 100) / 100,
+                                 " times as long for its own work as the median rank"));
+  *event.mutable_slow_rank() = slow;
+  return event;
 }
 
 }  // namespace
@@ -60,183 +82,154 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Open(const RunDirectory&
   auto supervisor = absl::WrapUnique(new Supervisor(run, options, std::move(lock)));
   supervisor->spec_ = std::move(spec);
   ASSIGN_OR_RETURN(supervisor->journal_, RunJournal::Open(run, options.write_patience_seconds));
-  const int64_t newest_step = supervisor->journal_->history().newest_step;
-  supervisor->steps_ = std::make_unique<MetricsFollower>(run.metrics(), newest_step);
+  const RunHistory& history = supervisor->journal_->history();
+  supervisor->new_launch_ =
+      !options.reattach || HasNewLaunch(ReadProcessRecord(run.process()), history.nonce);
+  supervisor->steps_ = std::make_unique<MetricsFollower>(run.metrics(), history.newest_step);
   for (const v1::StepMetrics& step : run.ReadRecentMetrics(kRecentSteps)) {
-    if (step.step() <= newest_step) supervisor->AddStepTime(step);
+    if (step.step() <= history.newest_step) supervisor->step_times_.Add(step);
   }
   return supervisor;
 }
 
 absl::StatusOr<v1::RunState> Supervisor::Run(const std::function<bool()>& stop_requested) {
-  if (options_.adopt && HasEnded(journal_->state()) &&
-      !IsLaunchedAnew(run_, journal_->history().nonce)) {
-    return journal_->state();
-  }
+  FindAttempt();
+  if (Decide(Observe(), Limits()).kind == ActionKind::kLeave) return journal_->state();
   RETURN_IF_ERROR(Claim());
-  RETURN_IF_ERROR(Begin(stop_requested));
-  while (!HasEnded(journal_->state())) {
-    if (stop_requested()) RecordStop();
-    RETURN_IF_ERROR(Turn());
+  do {
+    // A request that cannot be recorded on a full disk is tried again in the next turn.
+    if (stop_requested()) journal_->LogError(RecordStopRequest(run_, UnixTime()));
+    RETURN_IF_ERROR(FollowSteps());
+    RETURN_IF_ERROR(FollowHeartbeats());
+    RETURN_IF_ERROR(Act(Decide(Observe(), Limits())));
     journal_->SaveNowAndThen();
-    SleepSeconds(kTurnSeconds);
-  }
+    SleepSeconds(unseen_since_ ? kUnseenTurnSeconds : kTurnSeconds);
+  } while (!HasEnded(journal_->state()));
   journal_->Close();
   return journal_->state();
 }
 
-// A launcher has recorded us already; a scheduler, or whoever adopts, has not. The nonce stays
-// that of the launch, so that a request to stop it still holds.
+// A launcher has recorded this process before it executed it; a scheduler, or a process that
+// restarts the supervisor, has not. The nonce remains that of the launch, so that a request to stop
+// the launch still holds. Only a launch without a launcher, by hand or by a scheduler, gets a new
+// one.
 absl::Status Supervisor::Claim() {
   const absl::StatusOr<ProcessRecord> known = ReadProcessRecord(run_.process());
   ASSIGN_OR_RETURN(const ProcessIdentity self, IdentifyProcess(getpid()));
   const bool recorded = known.ok() && IsSame(known->identity, self);
-  const bool anew = !known.ok() || (!recorded && HasEnded(journal_->state()) &&
-                                    !IsLaunchedAnew(run_, journal_->history().nonce));
-  nonce_ = anew ? NewNonce() : known->nonce;
-  journal_->SetNonce(nonce_);
+  const bool unknown = !known.ok() || (!recorded && HasEnded(journal_->state()) &&
+                                       !HasNewLaunch(known, journal_->history().nonce));
+  const std::string nonce = unknown ? NewNonce() : known->nonce;
+  journal_->SetNonce(nonce);
   if (recorded) return absl::OkStatus();
-  return WriteProcessRecord(run_.process(), {self, nonce_, UnixTime()});
+  return WriteProcessRecord(run_.process(), {self, nonce, UnixTime()});
 }
 
-// On a full disk it is tried again in the next turn.
-void Supervisor::RecordStop() {
-  const absl::Status status = RecordStopRequest(run_, UnixTime());
-  if (!status.ok()) journal_->Complain(status);
-}
-
-absl::Status Supervisor::Begin(const std::function<bool()>& stop_requested) {
+// Finds what an earlier supervisor of this launch has left: a live mpirun, or a pause.
+void Supervisor::FindAttempt() {
   const v1::RunState state = journal_->state();
-  if (HasEnded(state) || state == v1::RUN_STATE_UNSPECIFIED || state == v1::RUN_QUEUED) {
-    return StartAttempt();
+  if (!IsActive(state)) return;
+  if (std::optional<AttemptProcess> process = AttemptProcess::Find(run_)) {
+    Follow(*std::move(process));
   }
-  std::optional<AttemptProcess> attempt = AttemptProcess::Adopt(run_);
-  if (state == v1::RUN_RESTARTING) return GoOnRestarting(std::move(attempt));
-  if (attempt) {
-    Attach(*std::move(attempt));
-    return journal_->Tell(state, "a new supervisor has taken the run over; it trains on");
-  }
-  RETURN_IF_ERROR(AwaitSilence(stop_requested));
-  RETURN_IF_ERROR(FollowSteps());
-  if (state == v1::RUN_STARTING && !HasBegunAttempt(run_, journal_->last_number())) {
-    if (ReadStopRequest(run_))
-      return journal_->Tell(v1::RUN_STOPPED, "stopped before it was started");
-    return StartAttempt();
-  }
-  if (const std::optional<ExitRecord> exit = ExitOfAttempt(run_)) return EndAsExitSays(*exit);
-  if (ReadStopRequest(run_))
-    return journal_->Tell(v1::RUN_STOPPED, "stopped: its processes are gone");
-  return Lost();
-}
-
-// The attempt of attempt.json has its incident already, whatever its exit.json says but for
-// success. The rest of the pause is waited for in Turn.
-absl::Status Supervisor::GoOnRestarting(std::optional<AttemptProcess> given_up) {
-  if (given_up) {
-    const absl::Status gone = given_up->End(run_);
-    if (!gone.ok()) std::cerr << gone.message() << std::endl;
-  }
-  RETURN_IF_ERROR(FollowSteps());
-  const std::optional<ExitRecord> exit = ExitOfAttempt(run_);
-  if (exit && exit->outcome == kSucceeded) return EndAsExitSays(*exit);
   const auto& incidents = journal_->history().run.incidents();
-  if (incidents.empty()) return absl::OkStatus();
-  const v1::RunIncident& last = *incidents.rbegin();
-  const double left = last.time() + last.restart_after_seconds() - UnixTime();
-  restart_at_ = SteadySeconds() + std::clamp(left, 0.0, last.restart_after_seconds());
-  return absl::OkStatus();
-}
-
-// On a machine that cannot be seen from here the attempt may yet live: then its heartbeats tell.
-// One that beats on in spite of that is fenced off by the next.
-absl::Status Supervisor::AwaitSilence(const std::function<bool()>& stop_requested) {
-  const double begin = SteadySeconds();
-  while (HasLiveAttempt(run_, UnixTime())) {
-    if (stop_requested()) RecordStop();
-    const double limit = ReadStopRequest(run_)
-                             ? options_.stop_grace_seconds + options_.kill_grace_seconds
-                             : options_.limits.launch_seconds;
-    if (SteadySeconds() - begin > limit) break;
-    SleepSeconds(0.2);
+  if (state == v1::RUN_RESTARTING && !incidents.empty()) {
+    restart_at_ = SteadySeconds() + RestOfPause(*incidents.rbegin());
   }
-  return absl::OkStatus();
 }
 
-absl::Status Supervisor::Turn() {
-  RETURN_IF_ERROR(FollowSteps());
-  if (attempt_) return TurnAttempt();
-  if (ReadStopRequest(run_))
-    return journal_->Tell(v1::RUN_STOPPED, "stopped before it was started again");
-  return SteadySeconds() >= restart_at_ ? StartAttempt() : absl::OkStatus();
-}
-
-absl::Status Supervisor::TurnAttempt() {
-  if (!attempt_->IsRunning()) return AttemptEnded();
-  if (exited_at_ == 0 && ExitOfAttempt(run_)) exited_at_ = SteadySeconds();
-  if (exited_at_ > 0 && SteadySeconds() - exited_at_ > kExitGraceSeconds) return AttemptEnded();
+Observation Supervisor::Observe() {
+  Observation seen;
+  const double now = SteadySeconds();
+  seen.recorded = journal_->state();
+  seen.new_launch = new_launch_;
+  if (!not_executed_.ok()) {
+    seen.attempt = AttemptPhase::kNotExecuted;
+    seen.retryable = MayStartLater(not_executed_);
+  } else if (attempt_) {
+    attempt_->Observe(&seen);
+  } else {
+    const bool restarting = seen.recorded == v1::RUN_RESTARTING;
+    if (!restarting && HasLiveAttempt(run_, UnixTime())) seen.attempt = AttemptPhase::kUnseen;
+    seen.exit = ExitOfAttempt(run_);
+    seen.begun =
+        seen.recorded != v1::RUN_STARTING || HasBegunAttempt(run_, journal_->last_number());
+  }
+  if (seen.attempt == AttemptPhase::kUnseen) {
+    if (!unseen_since_) unseen_since_ = now;
+    seen.unseen_seconds = now - *unseen_since_;
+  } else {
+    unseen_since_.reset();
+  }
+  // Counted from when the request was seen: another machine's clock may have written it.
   if (ReadStopRequest(run_)) {
-    RETURN_IF_ERROR(HurryStop());
+    if (!stop_seen_at_) stop_seen_at_ = now;
+    seen.stop_seconds = now - *stop_seen_at_;
+  } else {
+    stop_seen_at_.reset();
   }
-  return exited_at_ > 0 ? absl::OkStatus() : LookAtHeartbeats();
+  seen.pause_seconds = restart_at_ - now;
+  // A failure can only be the decision where nothing is left to run or to wait for.
+  const bool over = seen.attempt != AttemptPhase::kRunning && seen.attempt != AttemptPhase::kExited;
+  if (over && IsActive(seen.recorded) && seen.recorded != v1::RUN_RESTARTING) {
+    seen.restarts = journal_->history().RestartsBefore(NewestCheckpointStep(run_));
+  }
+  return seen;
 }
 
-absl::StatusOr<AttemptProcess> Supervisor::LaunchAttempt() {
-  ASSIGN_OR_RETURN(const LaunchCommand command, ReadLaunchCommand(run_));
-  const std::string nonce = NewNonce();
-  std::ofstream(run_.log(), std::ios::app) << AttemptMarker(nonce);
-  return AttemptProcess::Start(run_, command, nonce, UnixTime(), FenceSeconds());
+DecisionLimits Supervisor::Limits() const {
+  return {.stop_grace_seconds = options_.stop_grace_seconds,
+          .kill_grace_seconds = options_.kill_grace_seconds,
+          .silence_seconds = options_.limits.launch_seconds,
+          .supervision = spec_.supervision()};
 }
 
-absl::Status Supervisor::StartAttempt() {
-  const bool told = journal_->state() == v1::RUN_STARTING;
-  const int32_t attempt_number = journal_->history().run.attempts() + (told ? 0 : 1);
-  RETURN_IF_ERROR(journal_->Tell(
-      v1::RUN_STARTING,
-      absl::StrCat("attempt ", attempt_number, " starts from step ", NewestCheckpointStep(run_))));
-  absl::StatusOr<AttemptProcess> attempt = LaunchAttempt();
-  if (!attempt.ok()) {
-    return Fail(NewIncident(v1::LAUNCH_FAILED, std::string(attempt.status().message())),
-                MayStartLater(attempt.status()));
+absl::Status Supervisor::Act(const Action& action) {
+  switch (action.kind) {
+    case ActionKind::kLeave:
+    case ActionKind::kSupervise:
+    case ActionKind::kWatch:
+    case ActionKind::kWait:
+      return absl::OkStatus();
+    case ActionKind::kStart:
+      return StartAttempt();
+    case ActionKind::kAttach:
+      attempt_->Attach();
+      return journal_->Record(journal_->state(),
+                              "supervisor restarted; re-attached to the running mpirun");
+    // mpirun answers SIGTERM by killing its ranks before they have saved a checkpoint: the ranks
+    // are asked first, by stop.json everywhere and by a signal on this machine.
+    case ActionKind::kSignalRanks:
+      return attempt_->SignalRanks();
+    case ActionKind::kTerminate:
+      attempt_->Terminate();
+      return absl::OkStatus();
+    case ActionKind::kEndAttempt:
+      attempt_->End();
+      RETURN_IF_ERROR(RecordFirstReport());
+      return FollowSteps();
+    case ActionKind::kFinish:
+      return journal_->Record(action.state, action.message);
+    case ActionKind::kFail:
+      return RecordFailure(action);
   }
-  Attach(*std::move(attempt));
   return absl::OkStatus();
 }
 
-void Supervisor::Attach(AttemptProcess attempt) {
-  WatchLimits limits = options_.limits;
-  // Nobody knows yet how long a step takes.
-  if (step_seconds_.empty()) {
-    limits.first_step_seconds = std::max(limits.first_step_seconds, limits.long_phase_seconds);
-  }
-  watch_.emplace(spec_.world_size(), attempt.record().nonce, limits, SteadySeconds());
-  slow_ranks_.emplace(spec_.supervision().slow_rank_ratio());
-  signalled_.clear();
-  exited_at_ = 0;
-  probe_ = {};
-  attempt_.emplace(std::move(attempt));
-}
-
-// Ranks elsewhere may outlive the attempt before; those here are known to be gone.
-double Supervisor::FenceSeconds() const {
-  const std::string own = HostName();
-  const std::vector<v1::Heartbeat> beats = run_.ReadHeartbeats();
-  const bool elsewhere =
-      std::any_of(beats.begin(), beats.end(), [&](const auto& beat) { return beat.host() != own; });
-  return elsewhere ? kFenceSeconds : 0;
-}
-
+// Steps belong to an attempt: none is recorded before the event that starts the first one.
 absl::Status Supervisor::FollowSteps() {
+  if (!IsActive(journal_->state())) return absl::OkStatus();
   absl::StatusOr<std::vector<v1::RunEvent>> events = steps_->Next(kEventsPerRead);
-  // The steps go untold; the run goes on.
-  if (!events.ok()) journal_->Complain(events.status());
+  // A damaged line costs its own event, not the run.
+  if (!events.ok()) journal_->LogError(events.status());
   while (events.ok() && !events->empty()) {
-    // Steps can be done before the first heartbeat is looked at.
-    if (attempt_ && journal_->state() == v1::RUN_STARTING) {
-      RETURN_IF_ERROR(journal_->Tell(v1::RUN_RUNNING, "the first rank reports"));
+    // Steps can be complete before the first heartbeat is read.
+    if (attempt_ && attempt_->attached() && journal_->state() == v1::RUN_STARTING) {
+      RETURN_IF_ERROR(journal_->Record(v1::RUN_RUNNING, "the first rank reports"));
     }
     for (v1::RunEvent& event : *events) {
-      AddStepTime(event.metrics());
-      if (watch_) watch_->SawStep();
+      step_times_.Add(event.metrics());
+      if (attempt_) attempt_->SawStep();
       RETURN_IF_ERROR(journal_->Append(std::move(event)));
     }
     events = steps_->Next(kEventsPerRead);
@@ -244,156 +237,78 @@ absl::Status Supervisor::FollowSteps() {
   return absl::OkStatus();
 }
 
-// Dense steps do not tell how long one with experts takes.
-void Supervisor::AddStepTime(const v1::StepMetrics& step) {
-  if (step.upcycled() != upcycled_) step_seconds_.clear();
-  upcycled_ = step.upcycled();
-  step_seconds_.push_back(step.step_seconds());
-  if (step_seconds_.size() > kRecentSteps) step_seconds_.pop_front();
-}
-
-absl::Status Supervisor::LookAtHeartbeats() {
-  const double now = SteadySeconds();
-  if (now < look_at_) return absl::OkStatus();
-  RETURN_IF_ERROR(TakeHeartbeats(now));
-  const double end = SteadySeconds();
-  look_at_ =
-      end + std::clamp(kLookCostRatio * (end - now), kShortestLookSeconds, kLongestLookSeconds);
-  RETURN_IF_ERROR(ReportSlowRanks());
-  const std::vector<double> steps(step_seconds_.begin(), step_seconds_.end());
-  const double limit = HangLimit(spec_.supervision(), steps);
-  ProbeWhenAllWait(limit, now);
-  const std::optional<HeartbeatWatch::Hang> hang = watch_->FindHang(limit, now);
-  return hang ? EndHungAttempt(*hang) : absl::OkStatus();
-}
-
-absl::Status Supervisor::TakeHeartbeats(double now) {
-  watch_->Look(run_.ReadHeartbeats(), now);
-  if (!watch_->any_reported() || journal_->state() != v1::RUN_STARTING) return absl::OkStatus();
-  return journal_->Tell(v1::RUN_RUNNING, "the first rank reports");
-}
-
-absl::Status Supervisor::ReportSlowRanks() {
-  const std::vector<v1::Heartbeat> beats = watch_->beats();
-  if (std::ssize(beats) < spec_.world_size()) return absl::OkStatus();
-  for (const v1::SlowRank& slow : slow_ranks_->Look(beats)) {
-    v1::RunEvent event;
-    event.set_message(absl::StrCat("rank ", slow.rank(), " on ", slow.host(), " takes ",
-                                   std::round(slow.ratio() * 100) / 100,
-                                   " times as long for its own work as the median rank"));
-    *event.mutable_slow_rank() = slow;
-    RETURN_IF_ERROR(journal_->Append(std::move(event)));
-  }
+absl::Status Supervisor::FollowHeartbeats() {
+  if (!attempt_) return absl::OkStatus();
+  const std::vector<v1::SlowRank> slow =
+      attempt_->FollowHeartbeats(step_times_.HangLimit(spec_.supervision()));
+  RETURN_IF_ERROR(RecordFirstReport());
+  for (const v1::SlowRank& rank : slow) RETURN_IF_ERROR(journal_->Append(SlowRankEvent(rank)));
   return absl::OkStatus();
 }
 
-// Early enough to have the answer when the limit is reached.
-void Supervisor::ProbeWhenAllWait(double limit, double now) {
-  if (watch_->AllWaitingFor(now) < std::max(limit - 2 * kProbeSeconds, limit / 3)) {
-    probe_ = {};
-  } else if (!probe_.valid()) {
-    probe_ = ProbeHostsInBackground(AddressesOf(spec_.launch(), watch_->beats()), kProbeSeconds);
-  }
+absl::Status Supervisor::RecordFirstReport() {
+  if (journal_->state() != v1::RUN_STARTING || !attempt_->reported()) return absl::OkStatus();
+  return journal_->Record(v1::RUN_RUNNING, "the first rank reports");
 }
 
-HeartbeatWatch::Hang Supervisor::WithCutHosts(HeartbeatWatch::Hang hang) {
-  if (!hang.all_wait || !probe_.valid()) return hang;
-  CutHosts cut = FindCutHosts(spec_.launch(), watch_->beats(), probe_.get(), HostName());
-  return {std::move(cut.ranks), absl::StrCat(hang.cause, "; ", cut.cause), true};
-}
-
-absl::Status Supervisor::EndHungAttempt(const HeartbeatWatch::Hang& hang) {
-  const HeartbeatWatch::Hang found = WithCutHosts(hang);
-  v1::RunIncident incident =
-      NewIncident(watch_->any_reported() ? v1::RANK_HUNG : v1::LAUNCH_FAILED, found.cause);
-  incident.mutable_ranks()->Assign(found.ranks.begin(), found.ranks.end());
-  const absl::Status ended = attempt_->End(run_);
-  if (!ended.ok())
-    incident.set_cause(absl::StrCat(incident.cause(), "; ", std::string(ended.message())));
+// The event precedes the process, so that an attempt which no event announces never runs.
+absl::Status Supervisor::StartAttempt() {
+  const bool announced = journal_->state() == v1::RUN_STARTING;
+  const int32_t attempt_number = journal_->history().run.attempts() + (announced ? 0 : 1);
+  new_launch_ = false;
   attempt_.reset();
-  RETURN_IF_ERROR(FollowSteps());
-  // It was done in the very moment.
-  const std::optional<ExitRecord> exit = ExitOfAttempt(run_);
-  if (exit && exit->outcome == kSucceeded) return EndAsExitSays(*exit);
-  return Fail(std::move(incident), /*retryable=*/true);
+  RETURN_IF_ERROR(journal_->Record(
+      v1::RUN_STARTING,
+      absl::StrCat("attempt ", attempt_number, " starts from step ", NewestCheckpointStep(run_))));
+  absl::StatusOr<AttemptProcess> process = LaunchAttempt();
+  not_executed_ = process.status();
+  if (!process.ok()) return absl::OkStatus();
+  Follow(*std::move(process));
+  attempt_->Attach();
+  return absl::OkStatus();
 }
 
-absl::Status Supervisor::AttemptEnded() {
-  // Before the others are ended too.
-  RETURN_IF_ERROR(TakeHeartbeats(SteadySeconds()));
-  const std::vector<v1::Heartbeat> silent_first = watch_->SilentFirst();
-  // Also what mpirun has left behind: it was killed, or hangs while it ends.
-  const absl::Status gone = attempt_->End(run_);
-  if (!gone.ok()) std::cerr << gone.message() << std::endl;
-  RETURN_IF_ERROR(TakeHeartbeats(SteadySeconds()));
-  RETURN_IF_ERROR(FollowSteps());
-  const std::optional<int> code = attempt_->exit_code();
-  const std::optional<ExitRecord> exit = ExitOfAttempt(run_);
-  attempt_.reset();
-  if (exit) return EndAsExitSays(*exit);
-  if (ReadStopRequest(run_))
-    return journal_->Tell(v1::RUN_STOPPED, "stopped without a new checkpoint");
-  const AttemptEnd end = DescribeEnd(run_, spec_.launch(), watch_->beats(), silent_first, code);
-  v1::RunIncident incident =
-      NewIncident(watch_->any_reported() ? v1::TRAINER_DIED : v1::LAUNCH_FAILED, end.cause);
-  incident.mutable_ranks()->Assign(end.ranks.begin(), end.ranks.end());
-  return Fail(std::move(incident), end.retryable);
+absl::StatusOr<AttemptProcess> Supervisor::LaunchAttempt() {
+  ASSIGN_OR_RETURN(const LaunchCommand command, ReadLaunchCommand(run_));
+  const std::string nonce = NewNonce();
+  std::ofstream(run_.log(), std::ios::app) << AttemptMarker(nonce);
+  return AttemptProcess::Start(run_, command, nonce, UnixTime(), FenceSeconds(run_));
 }
 
-absl::Status Supervisor::EndAsExitSays(const ExitRecord& exit) {
-  if (exit.outcome == kSucceeded) {
-    return journal_->Tell(v1::RUN_SUCCEEDED, absl::StrCat("done: step ", exit.step));
+void Supervisor::Follow(AttemptProcess process) {
+  WatchLimits limits = options_.limits;
+  // Before the first step of a run it is not known how long a step takes.
+  if (step_times_.empty()) {
+    limits.first_step_seconds = std::max(limits.first_step_seconds, limits.long_phase_seconds);
   }
-  if (exit.outcome == kStopped) {
-    return journal_->Tell(v1::RUN_STOPPED, absl::StrCat("stopped after step ", exit.step));
-  }
-  const std::string error = exit.error.empty() ? "the trainer gave no cause" : exit.error;
-  if (ReadStopRequest(run_)) return journal_->Tell(v1::RUN_STOPPED, "stopped; " + error);
-  return Fail(NewIncident(v1::TRAINER_FAILED, error), exit.retryable);
+  attempt_.emplace(run_, spec_, std::move(process), limits);
 }
 
-absl::Status Supervisor::Lost() {
-  return Fail(NewIncident(v1::LOST,
-                          "the processes of the run are gone without a result, and so was "
-                          "its supervisor: was the machine restarted?"),
-              /*retryable=*/true);
-}
-
-// mpirun answers SIGTERM by ending its ranks before they have saved: ranks are asked themselves,
-// by stop.json and here by a signal too.
-// Counted from when the request was seen: it may have been written by another machine's clock.
-absl::Status Supervisor::HurryStop() {
-  if (stop_seen_at_ == 0) stop_seen_at_ = SteadySeconds();
-  const double waited = SteadySeconds() - stop_seen_at_;
-  if (waited < options_.stop_grace_seconds) return SignalRanks(run_, &signalled_);
-  if (waited < options_.stop_grace_seconds + options_.kill_grace_seconds) {
-    if (!std::exchange(terminated_, true)) attempt_->Terminate();
-    return absl::OkStatus();
-  }
-  return AttemptEnded();
-}
-
-v1::RunIncident Supervisor::NewIncident(v1::IncidentKind kind, std::string cause) const {
+absl::Status Supervisor::RecordFailure(const Action& action) {
   v1::RunIncident incident;
   incident.set_time(UnixTime());
-  incident.set_kind(kind);
-  incident.set_cause(std::move(cause));
-  return incident;
-}
-
-absl::Status Supervisor::Fail(v1::RunIncident incident, bool retryable) {
+  incident.set_kind(action.incident);
+  incident.set_cause(action.message);
+  if (!not_executed_.ok()) {
+    incident.set_cause(std::string(not_executed_.message()));
+  } else if (action.message.empty() && attempt_) {
+    attempt_->AddCause(&incident);
+  }
   incident.set_attempt(journal_->history().run.attempts());
   incident.set_step(journal_->history().newest_step);
   incident.set_resumed_step(NewestCheckpointStep(run_));
-  const int32_t restarts = journal_->history().RestartsBefore(incident.resumed_step());
-  const std::optional<double> pause = RestartPause(spec_.supervision(), retryable, restarts);
-  incident.set_restart_after_seconds(pause.value_or(0));
-  restart_at_ = SteadySeconds() + pause.value_or(0);
+  incident.set_restart_after_seconds(action.pause_seconds);
   v1::RunEvent event;
-  event.set_state(pause ? v1::RUN_RESTARTING : v1::RUN_FAILED);
-  event.set_message(pause ? incident.cause()
-                          : StoryOf(journal_->history().run.incidents(), incident, restarts));
+  event.set_state(action.state);
+  event.set_message(
+      action.state == v1::RUN_RESTARTING
+          ? incident.cause()
+          : DescribeFailures(journal_->history().run.incidents(), incident,
+                             journal_->history().RestartsBefore(incident.resumed_step())));
   *event.mutable_incident() = std::move(incident);
+  restart_at_ = SteadySeconds() + action.pause_seconds;
+  attempt_.reset();
+  not_executed_ = absl::OkStatus();
   return journal_->Append(std::move(event));
 }
 

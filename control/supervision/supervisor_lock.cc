@@ -11,7 +11,7 @@ namespace braid {
 absl::StatusOr<FileLock> TakeSupervisorLock(const RunDirectory& run) {
   ASSIGN_OR_RETURN(std::optional<FileLock> lock, FileLock::TryTake(run.root() / "supervisor.lock"));
   if (lock) return std::move(*lock);
-  return absl::AlreadyExistsError(absl::StrCat(run.root().string(), " has a supervisor already"));
+  return absl::AlreadyExistsError(absl::StrCat(run.root().string(), " already has a supervisor"));
 }
 
 }  // namespace braid

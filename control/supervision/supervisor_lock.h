@@ -1,4 +1,4 @@
-// One supervisor a run.
+// Ensures that a run has at most one supervisor.
 #ifndef BRAID_CONTROL_SUPERVISION_SUPERVISOR_LOCK_H_
 #define BRAID_CONTROL_SUPERVISION_SUPERVISOR_LOCK_H_
 
@@ -8,8 +8,8 @@
 
 namespace braid {
 
-// supervisor.lock of the run directory, held for the life of the supervisor. AlreadyExists when
-// another has it.
+// Takes supervisor.lock of the run directory, which a supervisor holds as long as it lives.
+// AlreadyExists when another process holds it.
 absl::StatusOr<FileLock> TakeSupervisorLock(const RunDirectory& run);
 
 }  // namespace braid

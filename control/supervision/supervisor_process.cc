@@ -34,7 +34,7 @@ absl::StatusOr<ChildProgram> ForkSupervisor(const std::string& supervisor, const
 
 absl::Status ExecuteSupervisor(ChildProgram& child) {
   RETURN_IF_ERROR(child.Execute());
-  // Without a SIGCHLD handler, which would belong to the whole program.
+  // In a thread, because a SIGCHLD handler would affect the whole program.
   std::thread([pid = child.pid()] {
     while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
     }

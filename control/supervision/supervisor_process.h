@@ -1,4 +1,4 @@
-// The program that looks after a run, as a process that outlives the one that starts it.
+// Starts braid-supervisor as a process that outlives the one that starts it.
 #ifndef BRAID_CONTROL_SUPERVISION_SUPERVISOR_PROCESS_H_
 #define BRAID_CONTROL_SUPERVISION_SUPERVISOR_PROCESS_H_
 
@@ -11,13 +11,13 @@
 
 namespace braid {
 
-// Forks `supervisor` in a session of its own, to write to supervisor.log of the run; `options` go
-// before the run's directory. It runs from ExecuteSupervisor on.
+// Forks `supervisor OPTIONS RUN_DIR` in a new session, with its output appended to supervisor.log
+// of the run. The program runs once ExecuteSupervisor is called.
 absl::StatusOr<ChildProgram> ForkSupervisor(const std::string& supervisor, const RunDirectory& run,
                                             const std::vector<std::string>& options = {});
 
-// Lets it run, and waits for it in the background so that it does not stay a zombie for as long as
-// we live.
+// Executes the program, and collects its exit status in the background so that it does not remain a
+// zombie while this process lives.
 absl::Status ExecuteSupervisor(ChildProgram& child);
 
 }  // namespace braid

@@ -63,7 +63,7 @@ TEST_F(AnalysisServiceTest, UnknownPresetIsAnError) {
   EXPECT_THAT(status.error_message(), HasSubstr("0.4B"));
 }
 
-TEST_F(AnalysisServiceTest, ForwardsEvaluationAndKeepsItBesideTheRun) {
+TEST_F(AnalysisServiceTest, ForwardsEvaluationAndStoresItWithTheRun) {
   v1::EvaluateRequest request;
   request.add_models("run-000001");
   std::vector<v1::EvaluateEvent> events;
@@ -75,8 +75,8 @@ TEST_F(AnalysisServiceTest, ForwardsEvaluationAndKeepsItBesideTheRun) {
   EXPECT_FALSE(HasOpenRequests());
 }
 
-// Only a standard evaluation speaks for the run.
-TEST_F(AnalysisServiceTest, OtherEvaluationsAreNotTheRuns) {
+// Only a standard evaluation is stored with the run.
+TEST_F(AnalysisServiceTest, NonStandardEvaluationIsNotStored) {
   v1::EvaluateRequest standard;
   standard.add_models(run_dir_.string());
   std::vector<v1::EvaluateRequest> others(7, standard);
@@ -95,7 +95,7 @@ TEST_F(AnalysisServiceTest, OtherEvaluationsAreNotTheRuns) {
 }
 
 // The figures of runs with shorter segments leave out more of each window than their own.
-TEST_F(AnalysisServiceTest, EvaluationWithoutAnotherFirstSegmentIsNotTheRuns) {
+TEST_F(AnalysisServiceTest, EvaluationWithTheFirstSegmentIsNotStored) {
   v1::RunSpec spec = Spec("toy <run>");
   spec.mutable_model()->mutable_routing()->set_segment_length(8);
   ASSERT_TRUE(RunDirectory(run_dir_).WriteSpec(spec).ok());
@@ -106,7 +106,7 @@ TEST_F(AnalysisServiceTest, EvaluationWithoutAnotherFirstSegmentIsNotTheRuns) {
   EXPECT_FALSE(std::filesystem::exists(run_dir_ / "evaluation.json"));
 }
 
-TEST_F(AnalysisServiceTest, EvaluationOnTheRunsOwnDataIsKeptHoweverItIsNamed) {
+TEST_F(AnalysisServiceTest, EvaluationOnTheRunsOwnDataIsStoredUnderAnyPath) {
   v1::EvaluateRequest request;
   request.add_models(run_dir_.string());
   request.set_dataset_dir((root_ / "dataset").string());
@@ -115,7 +115,7 @@ TEST_F(AnalysisServiceTest, EvaluationOnTheRunsOwnDataIsKeptHoweverItIsNamed) {
   EXPECT_TRUE(std::filesystem::exists(run_dir_ / "evaluation.json"));
 }
 
-TEST_F(AnalysisServiceTest, FailureOfTheChildIsItsMessage) {
+TEST_F(AnalysisServiceTest, FailureCarriesTheMessageOfTheChild) {
   v1::EvaluateRequest request;
   request.add_models("run-000001");
   request.set_dataset_dir("/missing");
@@ -125,14 +125,14 @@ TEST_F(AnalysisServiceTest, FailureOfTheChildIsItsMessage) {
   EXPECT_EQ(status.error_message(), "/missing is not a dataset");
 }
 
-TEST_F(AnalysisServiceTest, ModelThatIsNotOneIsRefused) {
+TEST_F(AnalysisServiceTest, PathThatIsNotAModelIsRefused) {
   v1::EvaluateRequest request;
   request.add_models((root_ / "dataset").string());
   std::vector<v1::EvaluateEvent> events;
   EXPECT_EQ(Evaluate(request, &events).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
-TEST_F(AnalysisServiceTest, ModelThatDoesNotExistIsNamed) {
+TEST_F(AnalysisServiceTest, MissingModelIsNamed) {
   v1::EvaluateRequest request;
   request.add_models("run-000009");
   std::vector<v1::EvaluateEvent> events;
@@ -141,7 +141,7 @@ TEST_F(AnalysisServiceTest, ModelThatDoesNotExistIsNamed) {
   EXPECT_THAT(status.error_message(), HasSubstr("run-000009"));
 }
 
-TEST_F(AnalysisServiceTest, RoutingAnalysisComesWithItsPage) {
+TEST_F(AnalysisServiceTest, RoutingAnalysisIncludesItsPage) {
   v1::AnalyzeRoutingRequest request;
   request.set_model("run-000001");
   std::vector<v1::AnalyzeRoutingEvent> events;
@@ -157,7 +157,7 @@ TEST_F(AnalysisServiceTest, RoutingAnalysisComesWithItsPage) {
   EXPECT_FALSE(HasOpenRequests());
 }
 
-TEST_F(AnalysisServiceTest, RefusedRoutingAnalysisIsItsMessage) {
+TEST_F(AnalysisServiceTest, RefusedRoutingAnalysisCarriesTheMessage) {
   v1::AnalyzeRoutingRequest request;
   request.set_model("run-000001");
   request.add_layers(9);
@@ -169,7 +169,7 @@ TEST_F(AnalysisServiceTest, RefusedRoutingAnalysisIsItsMessage) {
   EXPECT_EQ(status.error_message(), "layers: layer 9 does not exist");
 }
 
-TEST_F(AnalysisServiceTest, KeepsStandardScoresOfTasksBesideTheRun) {
+TEST_F(AnalysisServiceTest, StoresStandardScoresOfTasksWithTheRun) {
   const auto ask = [&](const char* task, int mark, const auto& change) {
     v1::EvaluateTasksRequest request;
     request.set_model("run-000001");
@@ -187,7 +187,7 @@ TEST_F(AnalysisServiceTest, KeepsStandardScoresOfTasksBesideTheRun) {
   ask("piqa", 10, [](Request*) {});
   ask("boolq", 20, [](Request*) {});
   ask("piqa", 30, [](Request*) {});
-  // What is no standard request leaves all as it is.
+  // A request that is not standard changes nothing.
   ask("piqa", 41, [](Request* request) { request->set_max_examples(5); });
   ask("piqa", 42, [](Request* request) { request->set_num_shots(3); });
   ask("piqa", 43, [](Request* request) { request->set_seed(1); });
@@ -198,7 +198,7 @@ TEST_F(AnalysisServiceTest, KeepsStandardScoresOfTasksBesideTheRun) {
   const std::string text = ReadFile(run_dir_ / "tasks/result.json").value();
   ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(text, &kept).ok()) << text;
   ASSERT_EQ(kept.results_size(), 2);
-  EXPECT_EQ(kept.results(0).num_examples(), 30) << "asked again";
+  EXPECT_EQ(kept.results(0).num_examples(), 30) << "a repeated request";
   EXPECT_EQ(kept.results(1).task(), "boolq");
 }
 
@@ -213,7 +213,7 @@ TEST_F(AnalysisServiceTest, ExportsTheDirectoryOfARun) {
   EXPECT_FALSE(HasOpenRequests());
 }
 
-TEST_F(AnalysisServiceTest, RefusedImportIsItsMessage) {
+TEST_F(AnalysisServiceTest, RefusedImportCarriesTheMessage) {
   v1::ImportRequest request;
   request.set_source_dir((root_ / "llama").string());
   v1::ImportResponse response;
@@ -244,7 +244,7 @@ TEST_F(AnalysisServiceTest, ExportsMetrics) {
   EXPECT_THAT(table, HasSubstr("\r\n1,,2.5,"));
 }
 
-TEST_F(AnalysisServiceTest, MetricsOfACheckpointAreNotThere) {
+TEST_F(AnalysisServiceTest, CheckpointHasNoMetrics) {
   Write(root_ / "step-00000010/model.textproto", "");
   v1::ExportMetricsRequest request;
   request.set_run((root_ / "step-00000010").string());
@@ -257,7 +257,7 @@ TEST_F(AnalysisServiceTest, MetricsOfACheckpointAreNotThere) {
   EXPECT_THAT(status.error_message(), HasSubstr("is not a run directory"));
 }
 
-TEST_F(AnalysisServiceTest, ReportOfNothingIsAnError) {
+TEST_F(AnalysisServiceTest, ReportWithoutRunsIsAnError) {
   v1::ReportResponse response;
   EXPECT_EQ(stub_->Report(&context_, {}, &response).error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);

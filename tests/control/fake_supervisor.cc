@@ -1,5 +1,5 @@
-// Becomes the mpirun that launch.json of the run directory says, with its output in
-// trainer.log: braid-supervisor without any supervision.
+// Executes the mpirun of launch.json, with its output in trainer.log: braid-supervisor without any
+// supervision.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// Keeps the run directory contract of braid-trainer without training anything.
-// What it does is decided by the name in run.textproto (for `serve`, see there):
+// Implements the run directory contract of braid-trainer without training anything.
+// The name in run.textproto selects the behavior (for `serve`, see there):
 //   "quick"    ten steps, then done          "endless"   steps until it is stopped
 //   "failing"  reports a failure             "crashing"  ends without exit.json
 //   "stubborn" ignores SIGTERM
@@ -114,7 +114,7 @@ int Evaluate(const std::string& path) {
   return 0;
 }
 
-// Threads are what tells one result from another.
+// The number of threads identifies a result.
 int EvaluateTasks(const std::string& path) {
   const auto request = ReadRequest<v1::EvaluateTasksRequest>(path);
   const std::string task = request.tasks_size() > 0 ? request.tasks(0).name() : "piqa";
@@ -166,9 +166,9 @@ std::string NewestCheckpoint(const std::string& model) {
   return newest;
 }
 
-// Prompts: "endless" is told one word and no end, until it is cancelled; "crash" kills the process;
-// "flood" is told 20000 words, each with a routing of its own; "deaf" reads no more; "refuse" is an
-// error; "which" is told the checkpoint; "pid" the process; others are echoed.
+// Prompts: "endless" produces one word and never ends; "crash" kills the process; "flood" produces
+// 20000 words, each with its own routing; "deaf" stops reading; "refuse" is an error; "which"
+// returns the checkpoint; "pid" the process id; others are echoed.
 void Serve(const v1::ServingCommand& command, const std::string& checkpoint) {
   const std::string& prompt = command.generate().prompt();
   const uint64_t id = command.id();

@@ -28,13 +28,13 @@ struct Answer {
 
 class GenerationServiceTest : public ControlFixture {
  protected:
-  // One that is in progress; given up at its end.
+  // A request in progress, which is cancelled when the object is destroyed.
   struct Call {
     grpc::ClientContext context;
     std::unique_ptr<grpc::ClientReader<v1::GenerateEvent>> reader;
     ~Call() { context.TryCancel(); }
 
-    // The first event, when the request has its turn.
+    // Waits for the first event.
     bool HasBegun() {
       v1::GenerateEvent event;
       return reader->Read(&event);
@@ -118,7 +118,7 @@ TEST_F(GenerationServiceTest, OneChildAnswersAllRequestsForAModel) {
   EXPECT_EQ(described.tokens_sampled(), 4);
 }
 
-TEST_F(GenerationServiceTest, ErrorsOfARequestAndOfAModelAreTheirs) {
+TEST_F(GenerationServiceTest, ErrorsAreThoseOfTheRequestOrTheModel) {
   Start();
   const Answer refused = Ask("refuse");
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
@@ -131,11 +131,11 @@ TEST_F(GenerationServiceTest, ErrorsOfARequestAndOfAModelAreTheirs) {
   const Answer killed = Ask("hello", NewRun("crashing"));  // while it loads
   EXPECT_EQ(killed.status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_THAT(killed.status.error_message(), HasSubstr("imaginary"));
-  EXPECT_THAT(killed.status.error_message(), HasSubstr("was memory short?"));
+  EXPECT_THAT(killed.status.error_message(), HasSubstr("(out of memory?)"));
   EXPECT_EQ(Ask("hello").text, "hello world");
 }
 
-TEST_F(GenerationServiceTest, AModelIsOneByWhateverPathItIsCalled) {
+TEST_F(GenerationServiceTest, DifferentPathsToAModelShareOneChild) {
   Start();
   const std::filesystem::path run =
       RunStore::Open(root_ / "home").value()->Get("run-000001")->run_dir;
@@ -148,8 +148,8 @@ TEST_F(GenerationServiceTest, AModelIsOneByWhateverPathItIsCalled) {
   EXPECT_EQ(Describe().models_size(), 1);
 }
 
-// A child that reads nothing costs no memory for what was given up meanwhile.
-TEST_F(GenerationServiceTest, CommandsThatAreGivenUpUnsentAreForgotten) {
+// A child that reads nothing costs no memory for requests that were cancelled in the meantime.
+TEST_F(GenerationServiceTest, CancelledUnsentCommandsAreRemoved) {
   const std::filesystem::path run =
       RunStore::Open(root_ / "home").value()->Get("run-000001")->run_dir;
   std::atomic<int> reports = 0;
@@ -166,7 +166,7 @@ TEST_F(GenerationServiceTest, CommandsThatAreGivenUpUnsentAreForgotten) {
     command.set_id(id);
     command.mutable_generate()->set_prompt(std::string(1 << 20, 'x'));
     child->Send(command);
-    // The first is on its way.
+    // The first command is being written.
     if (id == 2) {
       ASSERT_TRUE(Eventually([&] { return child->unsent_bytes() > 0; }));
     }
@@ -178,9 +178,9 @@ TEST_F(GenerationServiceTest, CommandsThatAreGivenUpUnsentAreForgotten) {
   EXPECT_LT(child->unsent_bytes(), size_t{2} << 20);
 }
 
-// Now the child has taken the command, now it has not: also between the look at the pipe and the
-// write.
-TEST_F(GenerationServiceTest, CommandsThatAreGivenUpAtOnceHarmNobody) {
+// The cancellation may come before or after the child has read the command, and also between poll
+// and write.
+TEST_F(GenerationServiceTest, CommandsCancelledAtOnceHaveNoEffectOnOthers) {
   const std::filesystem::path run =
       RunStore::Open(root_ / "home").value()->Get("run-000001")->run_dir;
   std::atomic<int> ended = 0;
@@ -206,7 +206,7 @@ TEST_F(GenerationServiceTest, CommandsThatAreGivenUpAtOnceHarmNobody) {
   EXPECT_FALSE(failed);
 }
 
-TEST_F(GenerationServiceTest, BeyondTheQueueIsRefusedAtOnce) {
+TEST_F(GenerationServiceTest, RequestsBeyondTheQueueAreRefusedAtOnce) {
   Start({.max_active = 1, .max_waiting = 2});
   const auto active = Begin("endless");
   ASSERT_TRUE(active->HasBegun());
@@ -215,7 +215,7 @@ TEST_F(GenerationServiceTest, BeyondTheQueueIsRefusedAtOnce) {
   const Answer refused = Ask("hello");
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(refused.status.error_message(), HasSubstr("--generate-queue"));
-  // One that waits and goes makes room for another.
+  // A waiting request that is cancelled makes room for another.
   first->context.TryCancel();
   EXPECT_EQ(first->Finish().status.error_code(), grpc::StatusCode::CANCELLED);
   ASSERT_TRUE(EventuallyActiveAndWaiting(1, 1));
@@ -229,7 +229,7 @@ TEST_F(GenerationServiceTest, BeyondTheQueueIsRefusedAtOnce) {
   EXPECT_EQ(described.requests_cancelled(), 2);
 }
 
-TEST_F(GenerationServiceTest, ADeadlineFreesThePlace) {
+TEST_F(GenerationServiceTest, DeadlineFreesThePlace) {
   Start({.max_active = 1});
   const auto call = Begin("endless");
   ASSERT_TRUE(call->HasBegun());
@@ -242,7 +242,7 @@ TEST_F(GenerationServiceTest, ADeadlineFreesThePlace) {
   EXPECT_TRUE(EventuallyActiveAndWaiting(1, 0));
 }
 
-TEST_F(GenerationServiceTest, ADeadChildFailsItsRequestsAndIsStartedAgain) {
+TEST_F(GenerationServiceTest, DeadChildFailsItsRequestsAndIsRestarted) {
   Start();
   const auto other = Begin("endless");
   ASSERT_TRUE(other->HasBegun());
@@ -255,13 +255,13 @@ TEST_F(GenerationServiceTest, ADeadChildFailsItsRequestsAndIsStartedAgain) {
   const std::string next = Ask("pid").text;
   EXPECT_NE(next, pid);
   EXPECT_FALSE(next.empty());
-  // Killed while nobody uses it: nobody notices.
+  // A child that is killed while idle has no effect on requests.
   kill(std::atoi(next.c_str()), SIGKILL);
   ASSERT_TRUE(Eventually([&] { return Describe().models_size() == 0; }));
   EXPECT_EQ(Ask("hello").text, "hello world");
 }
 
-TEST_F(GenerationServiceTest, TheModelThatIsIdleForLongestLeaves) {
+TEST_F(GenerationServiceTest, ModelThatIsIdleLongestIsUnloaded) {
   Start({.max_models = 2});
   const std::string one = Ask("pid", "run-000001").text;
   const std::string two = Ask("pid", "run-000002").text;
@@ -273,7 +273,7 @@ TEST_F(GenerationServiceTest, TheModelThatIsIdleForLongestLeaves) {
   EXPECT_NE(kill(std::atoi(two.c_str()), 0), 0);
 }
 
-TEST_F(GenerationServiceTest, BusyModelsStayAndTheNextOneWaits) {
+TEST_F(GenerationServiceTest, BusyModelsStayLoadedAndTheNextOneWaits) {
   Start({.max_models = 1});
   const auto busy = Begin("endless");
   ASSERT_TRUE(busy->HasBegun());
@@ -284,7 +284,7 @@ TEST_F(GenerationServiceTest, BusyModelsStayAndTheNextOneWaits) {
   EXPECT_EQ(Describe().models_size(), 1);
 }
 
-TEST_F(GenerationServiceTest, AnIdleModelLeaves) {
+TEST_F(GenerationServiceTest, IdleModelIsUnloaded) {
   Start({.idle = milliseconds(20)});
   const int pid = std::atoi(Ask("pid").text.c_str());
   EXPECT_TRUE(Eventually([&] { return Describe().models_size() == 0 && kill(pid, 0) != 0; }));
@@ -302,14 +302,14 @@ TEST_F(GenerationServiceTest, NewRequestsGetTheNewestCheckpoint) {
   EXPECT_THAT(Ask("which").text, HasSubstr("step-00000010"));
   std::filesystem::rename(checkpoints / "step-00000020.1.tmp", checkpoints / "step-00000020");
   EXPECT_THAT(Ask("which").text, HasSubstr("step-00000020"));
-  // The one that runs keeps its own, until it ends.
+  // A request in progress keeps its checkpoint.
   EXPECT_EQ(Describe().models_size(), 2);
   running->context.TryCancel();
   EXPECT_TRUE(Eventually([&] { return Describe().models_size() == 1; }));
   EXPECT_THAT(Ask("which").text, HasSubstr("step-00000020"));
 }
 
-TEST_F(GenerationServiceTest, AClientThatDoesNotReadHoldsUpNobodyAndLosesNothing) {
+TEST_F(GenerationServiceTest, ClientThatDoesNotReadBlocksNoOtherAndLosesNothing) {
   Start({.max_active = 1});
   const auto slow = Begin("flood");
   ASSERT_TRUE(Eventually([&] { return Describe().requests_done() == 1; }));
@@ -322,7 +322,7 @@ TEST_F(GenerationServiceTest, AClientThatDoesNotReadHoldsUpNobodyAndLosesNothing
   for (int i = 0; i < 20001; ++i) ASSERT_EQ(late.routed[i], i + 1);
 }
 
-TEST_F(GenerationServiceTest, ManyAtOnceAllEnd) {
+TEST_F(GenerationServiceTest, ManyConcurrentRequestsAllEnd) {
   Start({.max_models = 2, .max_active = 3, .max_waiting = 64});
   std::atomic<int> good = 0;
   std::vector<std::thread> clients;

@@ -13,8 +13,8 @@ namespace braid {
 
 class HostNetwork {
  public:
-  // Hosts "node-1" ... at 10.B.C.1 ..., where B and C come from the process id. Why it cannot be
-  // set up (no root, no `ip`) is told by problem().
+  // Hosts "node-1" ... at 10.B.C.1 ..., where B and C come from the process id. When they
+  // cannot be set up (no root, no `ip`), problem() has the reason.
   HostNetwork(int num_hosts, std::filesystem::path directory);
   ~HostNetwork();
   HostNetwork(const HostNetwork&) = delete;
@@ -25,9 +25,9 @@ class HostNetwork {
   // Hosts count from 1.
   std::string Address(int host) const;
   std::string Name(int host) const;
-  // Arguments that run what follows them on a host.
+  // Returns the arguments that run the command after them on a host.
   std::vector<std::string> On(int host) const;
-  // A program that does so as `AGENT ADDRESS COMMAND...`.
+  // Returns a program that does so, called as `AGENT ADDRESS COMMAND...`.
   std::string agent() const { return (directory_ / "agent").string(); }
 
   // Ids of all processes on a host.

@@ -1,6 +1,6 @@
-// A real braidd, killed while runs are launched: each that was acknowledged is there once, whoever
-// asks again gets the same, and every one of them was started exactly once. And one that is asked
-// to end, while runs are watched. The trainer pretends.
+// A real braidd that is killed while runs are launched: each acknowledged run exists once, repeated
+// requests return the same run, and every run was started exactly once. Also a braidd that is shut
+// down while runs are watched. The trainer is a fake.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
@@ -54,7 +54,7 @@ class KilledLaunchTest : public ControlFixture {
     }
   }
 
-  // braidd looks for its trainer beside itself: the one that pretends.
+  // braidd looks for its trainer in its own folder: the fake one.
   fs::path Install() {
     const fs::path bin = root_ / "bin";
     fs::create_directories(bin);
@@ -78,7 +78,7 @@ class KilledLaunchTest : public ControlFixture {
     return absl::UnavailableError(status.error_message());
   }
 
-  // Until an answer does not come.
+  // Launches runs until a call fails.
   void LaunchUntilItDies(v1::TrainingService::Stub& stub, const std::string& prefix) {
     for (int i = 0;; ++i) {
       const std::string request_id = absl::StrCat(prefix, "-", i);
@@ -99,7 +99,7 @@ class KilledLaunchTest : public ControlFixture {
   std::string File(const std::string& id, const std::string& name) const {
     return ReadFile(root_ / "home/runs" / id / name).value_or("");
   }
-  // The service is killed when `more` launches are acknowledged and others are on their way.
+  // Kills the service when `more` launches are acknowledged and others are in progress.
   void LaunchAndKill(int round, size_t more) {
     constexpr int kInFlight = 4;
     ASSERT_TRUE(braidd_.Start());
@@ -121,7 +121,7 @@ class KilledLaunchTest : public ControlFixture {
   std::set<std::string> unknown_;                    // no answer came
 };
 
-TEST_F(KilledLaunchTest, EveryAcknowledgedLaunchIsThereAndStartedExactlyOnce) {
+TEST_F(KilledLaunchTest, AcknowledgedLaunchesAreStartedExactlyOnce) {
   std::mt19937 random(7);
   for (int round = 0; round < 4; ++round) LaunchAndKill(round, 2 + random() % 6);
 
@@ -137,7 +137,7 @@ TEST_F(KilledLaunchTest, EveryAcknowledgedLaunchIsThereAndStartedExactlyOnce) {
     EXPECT_EQ(Launch(*stub, request_id).value(), id);
     EXPECT_TRUE(runs.insert(id).second) << "two requests share " << id;
   }
-  // Those without an answer, asked again, are settled.
+  // Requests without an answer are repeated.
   for (const std::string& request_id : unknown_) {
     const absl::StatusOr<std::string> id = Launch(*stub, request_id);
     ASSERT_TRUE(id.ok()) << id.status();
@@ -157,8 +157,8 @@ TEST_F(KilledLaunchTest, EveryAcknowledgedLaunchIsThereAndStartedExactlyOnce) {
   }
 }
 
-// As when a server is replaced by a newer one: nobody notices.
-TEST_F(KilledLaunchTest, DrainedServerSendsItsWatchersToTheNextWithoutAGap) {
+// A server is replaced by a newer one without effect on watchers.
+TEST_F(KilledLaunchTest, WatchersOfADrainedServerContinueWithoutAGap) {
   ASSERT_TRUE(braidd_.Start());
   const auto stub = v1::TrainingService::NewStub(braidd_.Connect());
   const absl::StatusOr<std::string> id = Launch(*stub, "mine", "endless");
@@ -180,7 +180,7 @@ TEST_F(KilledLaunchTest, DrainedServerSendsItsWatchersToTheNextWithoutAGap) {
     });
   }
   EXPECT_TRUE(Eventually([&] { return slowest > 5; }));
-  // What others than our own clients are told.
+  // The status that other clients receive.
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
   v1::WatchRunRequest request;
@@ -193,9 +193,9 @@ TEST_F(KilledLaunchTest, DrainedServerSendsItsWatchersToTheNextWithoutAGap) {
   }
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
   terminator.join();
-  const int64_t told = slowest;
+  const int64_t reached = slowest;
   EXPECT_TRUE(braidd_.Start());
-  EXPECT_TRUE(Eventually([&] { return slowest > told + 20; }));
+  EXPECT_TRUE(Eventually([&] { return slowest > reached + 20; }));
   enough = slowest + 10;
   for (std::thread& watcher : watchers) watcher.join();
   EXPECT_TRUE(TrainingClient(braidd_.Connect()).StopRun(*id).ok());

@@ -1,4 +1,4 @@
-// Runs as MPIJobs, with a kubectl that records how it is called and keeps one job in a file.
+// Runs as MPIJobs, with a fake kubectl that records its calls and keeps one job in a file.
 #include <gmock/gmock.h>
 #include <grpcpp/impl/codegen/service_type.h>
 
@@ -69,7 +69,7 @@ class KubernetesLaunchTest : public ControlFixture {
   const std::string path_;
 };
 
-TEST_F(KubernetesLaunchTest, AppliesLooksAndDeletesByName) {
+TEST_F(KubernetesLaunchTest, AppliesQueriesAndDeletesByName) {
   const RunDirectory run = NewRun();
   const absl::Status started = StartRun(ProgramsOf(Options()), run);
   ASSERT_TRUE(started.ok()) << started;
@@ -94,7 +94,7 @@ TEST_F(KubernetesLaunchTest, AppliesLooksAndDeletesByName) {
   EXPECT_TRUE(Eventually([&] { return LookAtScheduledRun(run)->state == v1::RUN_STOPPED; }));
 }
 
-TEST_F(KubernetesLaunchTest, AnUnknownOutcomeIsLookedUpBeforeItIsAppliedAgain) {
+TEST_F(KubernetesLaunchTest, UnknownOutcomeIsLookedUpBeforeApplyingAgain) {
   const RunDirectory run = NewRun();
   Write(root_ / "refuse", "");
   const absl::Status refused = StartRun(ProgramsOf(Options()), run);
@@ -110,7 +110,7 @@ TEST_F(KubernetesLaunchTest, AnUnknownOutcomeIsLookedUpBeforeItIsAppliedAgain) {
   EXPECT_THAT(Calls(), ElementsAre(StartsWith("get|")));
 }
 
-TEST_F(KubernetesLaunchTest, AJobThatOutlivesItsStopIsDeletedOnce) {
+TEST_F(KubernetesLaunchTest, JobThatOutlivesItsStopIsDeletedOnce) {
   const auto store = RunStore::Open(root_ / "home").value();
   const std::string id = store->Create("", "spec", UnixTime())->id;
   const RunDirectory run = NewRun();
@@ -128,7 +128,7 @@ TEST_F(KubernetesLaunchTest, AJobThatOutlivesItsStopIsDeletedOnce) {
   const double stopped_at = UnixTime() - 1000;
   ASSERT_TRUE(RecordStopRequest(run, stopped_at).ok());
   ASSERT_TRUE(EndOverdueJob(run, stopped_at + kStopGraceSeconds + kKillGraceSeconds).ok());
-  EXPECT_THAT(Calls(), ElementsAre()) << "its supervisor has its time";
+  EXPECT_THAT(Calls(), ElementsAre()) << "the grace period of its supervisor is not over";
 
   const auto service = MakeTrainingService(Options()).value();
   EXPECT_TRUE(Eventually([&] { return !store->Get(id)->active; })) << "it has ended";
@@ -138,7 +138,7 @@ TEST_F(KubernetesLaunchTest, AJobThatOutlivesItsStopIsDeletedOnce) {
   EXPECT_EQ(LookAtScheduledRun(run)->state, v1::RUN_STOPPED);
 }
 
-TEST_F(KubernetesLaunchTest, AHomeOutsideTheMountIsRefusedBeforeAnythingIsWritten) {
+TEST_F(KubernetesLaunchTest, HomeOutsideTheMountIsRefusedBeforeAnythingIsWritten) {
   v1::RunSpec spec = *NewRun().ReadSpec();
   spec.mutable_launch()->mutable_kubernetes()->set_mount_path("/elsewhere");
   EXPECT_TRUE(absl::IsInvalidArgument(CheckLaunch(ProgramsOf(Options()), root_ / "home", spec)));

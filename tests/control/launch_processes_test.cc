@@ -101,7 +101,7 @@ std::string EnvironmentOf(int64_t pid) {
   return GetFile("/proc/" + std::to_string(pid) + "/environ");
 }
 
-TEST_F(LaunchProcessesTest, ASecretAroundTheServiceReachesNoProcessAndNoFile) {
+TEST_F(LaunchProcessesTest, SecretOfTheServiceReachesNoProcessAndNoFile) {
   constexpr char kCanary[] = "canary-5d0c7f1a";
   for (const char* name : {"AWS_SECRET_ACCESS_KEY", "BRAID_TOKEN", "BRAID_TOKEN_FILE", "SLURM_JWT",
                            "SOME_VARIABLE", "OMP_API_KEY"}) {
@@ -162,7 +162,7 @@ void ExpectNoShell(const std::vector<std::string>& programs) {
   EXPECT_TRUE(names.contains("braid-supervisor")) << testing::PrintToString(programs);
 }
 
-TEST(NoShellTest, ALocalLaunchExecutesNone) {
+TEST(NoShellTest, LocalLaunchExecutesNoShell) {
   if (!FindProgram("strace") || !FindProgram("mpirun")) GTEST_SKIP() << "no strace or no mpirun";
   const ScratchDirectory scratch;
   const auto programs = ExecutedBy("LaunchProcessesTest.LocalRanksRunAndEnd", scratch);
@@ -171,7 +171,7 @@ TEST(NoShellTest, ALocalLaunchExecutesNone) {
 }
 
 // What Open MPI gives the agent is a line for the remote shell; ours executes it without one.
-TEST(NoShellTest, ALaunchOnHostsExecutesNoneHere) {
+TEST(NoShellTest, LaunchOnHostsExecutesNoShellHere) {
   if (!FindProgram("strace") || !FindProgram("mpirun")) GTEST_SKIP() << "no strace or no mpirun";
   if (geteuid() != 0) GTEST_SKIP() << "a host of another name needs root";
   const ScratchDirectory scratch;

@@ -26,7 +26,7 @@ class ModelVersionTest : public testing::Test {
   const fs::path root_;
 };
 
-TEST_F(ModelVersionTest, OfARunItIsTheNewestCheckpoint) {
+TEST_F(ModelVersionTest, VersionOfARunIsItsNewestCheckpoint) {
   Touch("run.textproto");
   EXPECT_EQ(ModelVersion(root_), "");
   MakeCheckpoint("step-00000090");
@@ -37,7 +37,7 @@ TEST_F(ModelVersionTest, OfARunItIsTheNewestCheckpoint) {
   EXPECT_EQ(ModelVersion(root_), "step-100000000");
 }
 
-TEST_F(ModelVersionTest, WhatIsStillBeingWrittenDoesNotCount) {
+TEST_F(ModelVersionTest, UnfinishedCheckpointDoesNotCount) {
   Touch("run.textproto");
   MakeCheckpoint("step-00000090");
   MakeCheckpoint("step-00000100.tmp");
@@ -45,7 +45,7 @@ TEST_F(ModelVersionTest, WhatIsStillBeingWrittenDoesNotCount) {
   EXPECT_EQ(ModelVersion(root_), "step-00000090");
 }
 
-TEST_F(ModelVersionTest, OfACheckpointItIsWhenItWasWritten) {
+TEST_F(ModelVersionTest, VersionOfACheckpointIsItsModificationTime) {
   EXPECT_EQ(ModelVersion(root_), "");
   Touch("manifest.json");
   const std::string first = ModelVersion(root_);

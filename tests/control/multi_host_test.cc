@@ -1,5 +1,5 @@
-// Three hosts, of which one dies, one is cut off and one has a rank that is stopped: found and
-// named in time, and the run ends with the bits of one that nothing happened to.
+// Three hosts: one dies, one is cut off, and one has a stopped rank. Each fault is detected and
+// named in time, and the run ends with the bits of an undisturbed run.
 #include "tests/control/host_network.h"
 #include "tests/control/supervised_run.h"
 
@@ -23,15 +23,15 @@ class MultiHostTest : public SupervisedRun {
                    network_.agent(), "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include",
                    "eth0", "--mca", "oob_tcp_if_include", "eth0"});
     ASSERT_TRUE(WriteFileAtomically(run_.root() / "hostfile", hostfile).ok());
-    // Where mpirun is, which is the first host.
+    // mpirun runs on the first host.
     Supervise(network_.On(1));
   }
 
-  // Goes on `steps` further in the attempt after `incident`.
+  // Expects `steps` more steps in the attempt after `incident`.
   void ExpectRestarted(const v1::RunIncident& incident, int64_t steps = 5) {
     EXPECT_GT(incident.resumed_step(), 0);
     ASSERT_TRUE(AttemptReaches(incident.attempt() + 1, incident.step() + steps)) << Story();
-    std::cout << "trains on " << UnixTime() - incident.time() << " s later" << std::endl;
+    std::cout << "resumed training after " << UnixTime() - incident.time() << " s" << std::endl;
   }
 
   HostNetwork network_{3, NewDirectory("network")};

@@ -51,7 +51,7 @@ class RunEventFollowerTest : public testing::Test {
   const std::filesystem::path root_, file_;
 };
 
-TEST_F(RunEventFollowerTest, GivesWhatWasAddedAndNoLineBeforeItsNewline) {
+TEST_F(RunEventFollowerTest, ReturnsCompleteLinesOnly) {
   RunEventFollower follower(file_);
   EXPECT_THAT(After(follower, 0), IsEmpty());
   Add(Line(1) + Line(2) + "{\"number\":\"3\"");
@@ -128,7 +128,7 @@ TEST_F(RunEventFollowerTest, SourceEndsWithTheEventOfTheEndUnlessTheRunWasResume
   EXPECT_EQ(batch.events.back().final().state(), v1::RUN_STOPPED);
   EXPECT_TRUE(source->After(3).value().last) << "all of it had been sent";
   run.set_state(v1::RUN_STARTING);
-  EXPECT_FALSE(source->After(3).value().last) << "it is resumed, and has not told it";
+  EXPECT_FALSE(source->After(3).value().last) << "it is resumed, without an event so far";
   append(v1::RUN_STARTING);
   batch = source->After(1).value();
   EXPECT_THAT(Numbers(batch.events), ElementsAre(2, 3, 4));
@@ -148,7 +148,7 @@ TEST_F(RunEventFollowerTest, RunWithoutALogHasOneEventWhenItIsFoundToHaveEnded) 
   auto source = open();
   const uint64_t version = source->Version();
   EXPECT_FALSE(source->After(0).value().last);
-  EXPECT_EQ(described, 0) << "asking may take long";
+  EXPECT_EQ(described, 0) << "describing a run may block";
   run.set_state(v1::RUN_FAILED);
   settled = true;
   source = open();  // rather than wait for the next look
@@ -159,10 +159,10 @@ TEST_F(RunEventFollowerTest, RunWithoutALogHasOneEventWhenItIsFoundToHaveEnded) 
   EXPECT_EQ(batch.events[0].final().state(), v1::RUN_FAILED);
   EXPECT_TRUE(source->After(1).value().last);
   EXPECT_THAT(source->After(1).value().events, IsEmpty());
-  EXPECT_EQ(described, 1) << "however many watch";
+  EXPECT_EQ(described, 1) << "regardless of the number of watchers";
 }
 
-TEST_F(RunEventFollowerTest, EndThatTheLogDoesNotTellFollowsIt) {
+TEST_F(RunEventFollowerTest, EndThatIsNotInTheLogFollowsIt) {
   v1::Run run;
   run.set_state(v1::RUN_FAILED);
   run.set_error("its node died");

@@ -36,38 +36,38 @@ class RunKeeperTest : public ControlFixture {
 
   const std::unique_ptr<RunStore> store_;
   std::mutex mutex_;
-  std::multiset<std::string> adopted_;
+  std::multiset<std::string> supervised_;
 };
 
-TEST_F(RunKeeperTest, AdoptsWhatHasNotEndedAndSettlesTheRest) {
+TEST_F(RunKeeperTest, SupervisesActiveRunsAndSettlesEndedOnes) {
   const RunRecord live = AddRun(false), ended = AddRun(true);
   RunKeeper keeper(
       store_.get(),
       [&](const RunDirectory& run) {
         std::lock_guard lock(mutex_);
-        adopted_.insert(run.root().filename().string());
+        supervised_.insert(run.root().filename().string());
         return absl::OkStatus();
       },
       std::chrono::milliseconds(5));
   EXPECT_TRUE(Eventually([&] {
     std::lock_guard lock(mutex_);
-    return adopted_.count(live.id) > 5;
-  })) << "it is looked at again and again";
-  EXPECT_LE(adopted_.count(ended.id), 1u) << "once, in case it was cut off at its start";
+    return supervised_.count(live.id) > 5;
+  })) << "active runs are checked repeatedly";
+  EXPECT_LE(supervised_.count(ended.id), 1u) << "the first check settles no run";
   EXPECT_EQ(store_->Active().value().size(), 1u);
 
   const RunRecord late = AddRun(true);
   keeper.Look();
   EXPECT_EQ(store_->Active().value().size(), 1u);
-  // As a launch does; the keeper would see that it has ended.
+  // As a launch does; otherwise the keeper would settle the run.
   const FileLock lock = LockLaunch(RunDirectory(late.run_dir)).value();
   EXPECT_EQ(store_->Relaunch(late.id).value().launches, 2);
   EXPECT_TRUE(store_->Settle(late).ok());
-  EXPECT_EQ(store_->Active().value().size(), 2u) << "a relaunch meanwhile is not undone";
+  EXPECT_EQ(store_->Active().value().size(), 2u) << "a concurrent relaunch is not undone";
 }
 
-// What it saw before the launch began says nothing.
-TEST_F(RunKeeperTest, ARunThatIsBeingLaunchedIsNotSettled) {
+// A state that was observed before the launch began is outdated.
+TEST_F(RunKeeperTest, RunBeingLaunchedIsNotSettled) {
   const RunRecord record = AddRun(true);
   auto lock = std::make_optional(LockLaunch(RunDirectory(record.run_dir)).value());
   RunKeeper keeper(

@@ -47,13 +47,13 @@ TEST_F(RunStatusTest, StartsUntilARankReports) {
   EXPECT_EQ(Describe().state(), v1::RUN_RUNNING);
 }
 
-TEST_F(RunStatusTest, NeverStartedIsAFailureAfterAWhile) {
+TEST_F(RunStatusTest, RunThatNeverStartedFailsAfterAWhile) {
   created_ = now_ - 3600;
   EXPECT_EQ(Describe().state(), v1::RUN_FAILED);
   EXPECT_THAT(Describe().error(), HasSubstr("never started"));
 }
 
-TEST_F(RunStatusTest, LaunchThatWasCutOffStartsUntilNobodyHasAdoptedItForLong) {
+TEST_F(RunStatusTest, InterruptedLaunchFailsWhenNoSupervisorStarts) {
   Launched(false);
   Write(run_.launch(), "{}");
   EXPECT_EQ(Describe().state(), v1::RUN_STARTING);
@@ -61,7 +61,7 @@ TEST_F(RunStatusTest, LaunchThatWasCutOffStartsUntilNobodyHasAdoptedItForLong) {
   EXPECT_EQ(Describe().state(), v1::RUN_FAILED);
 }
 
-TEST_F(RunStatusTest, EndsAsExitSays) {
+TEST_F(RunStatusTest, EndIsThatOfTheExitRecord) {
   Launched(false);
   ASSERT_TRUE(run_.WriteExit({std::string(kSucceeded), "", 10}).ok());
   EXPECT_EQ(Describe().state(), v1::RUN_SUCCEEDED);
@@ -73,20 +73,20 @@ TEST_F(RunStatusTest, EndsAsExitSays) {
   EXPECT_EQ(Describe().state(), v1::RUN_STOPPED);
 }
 
-TEST_F(RunStatusTest, ProcessWithoutAResultFailedWithTheEndOfItsLog) {
+TEST_F(RunStatusTest, DeathWithoutExitRecordCarriesTheEndOfTheLog) {
   Launched(false);
   Write(run_.log(), std::string(10000, 'x') + "\nfirst\nSegmentation fault\n");
   EXPECT_EQ(Describe().state(), v1::RUN_FAILED);
   EXPECT_THAT(Describe().error(), testing::EndsWith("trainer.log:\nfirst\nSegmentation fault"));
 }
 
-TEST_F(RunStatusTest, ProcessThatWasAskedToStopIsStopped) {
+TEST_F(RunStatusTest, DeathAfterAStopRequestIsStopped) {
   Launched(false);
   ASSERT_TRUE(RecordStopRequest(run_, now_).ok());
   EXPECT_EQ(Describe().state(), v1::RUN_STOPPED);
 }
 
-TEST_F(RunStatusTest, HangingEndIsNotWaitedFor) {
+TEST_F(RunStatusTest, ProcessThatDoesNotExitIsNotWaitedFor) {
   Launched(true);
   ASSERT_TRUE(run_.WriteExit({std::string(kSucceeded), "", 10}).ok());
   EXPECT_FALSE(HasEnded(Describe().state()));
@@ -94,7 +94,7 @@ TEST_F(RunStatusTest, HangingEndIsNotWaitedFor) {
   EXPECT_EQ(Describe().state(), v1::RUN_SUCCEEDED);
 }
 
-TEST_F(RunStatusTest, RunOfAnotherMachineLivesByItsHeartbeat) {
+TEST_F(RunStatusTest, RunOnAnotherMachineIsAliveWhileItSendsHeartbeats) {
   ProcessRecord record{IdentifyProcess(getpid()).value(), "nonce", now_ - 100};
   record.identity.boot_id = "elsewhere";
   ASSERT_TRUE(WriteProcessRecord(run_.process(), record).ok());
@@ -105,7 +105,7 @@ TEST_F(RunStatusTest, RunOfAnotherMachineLivesByItsHeartbeat) {
   EXPECT_TRUE(RecordStopRequest(run_, now_).ok()) << "a file reaches it there";
 }
 
-TEST_F(RunStatusTest, LongStepOfAnotherMachineIsNotDead) {
+TEST_F(RunStatusTest, LongStepOnAnotherMachineIsNotDead) {
   ProcessRecord record{IdentifyProcess(getpid()).value(), "nonce", now_ - 1000};
   record.identity.boot_id = "elsewhere";
   ASSERT_TRUE(WriteProcessRecord(run_.process(), record).ok());
@@ -127,7 +127,7 @@ TEST_F(RunStatusTest, LatestMetricsCarryTheNewestRouting) {
   EXPECT_EQ(latest.routing(1).layer(), 3);
 }
 
-TEST(EtaSecondsTest, IsTheRecentPaceTimesWhatIsLeft) {
+TEST(EtaSecondsTest, IsRecentPaceTimesRemainingSteps) {
   std::vector<v1::StepMetrics> steps(30);
   for (int i = 0; i < 30; ++i) {
     steps[i].set_step(i + 1);

@@ -56,7 +56,7 @@ TEST_F(RunStoreTest, ReopenedStoreKnowsItsRuns) {
   EXPECT_EQ(store_->Get("run-000001").value().run_dir, root_ / "home/runs/run-000001");
 }
 
-TEST_F(RunStoreTest, NeverReusesTheDirectoryOfAForgottenRun) {
+TEST_F(RunStoreTest, NeverReusesTheDirectoryOfALostRun) {
   std::filesystem::create_directories(root_ / "home/runs/run-000001");
   EXPECT_EQ(store_->Create("a", "spec", 1).value().id, "run-000002");
 }
@@ -88,7 +88,7 @@ TEST_F(RunStoreTest, PagesCoverTheListOnce) {
   EXPECT_EQ(ids.back(), "run-000001");
 }
 
-TEST_F(RunStoreTest, OwnersHaveTheirLimitsOfActiveRunsAndRanks) {
+TEST_F(RunStoreTest, OwnersHaveLimitsOfActiveRunsAndRanks) {
   const RunOwner alice = {.principal = "alice", .ranks = 4, .max_runs = 2, .max_ranks = 10};
   const RunOwner bob = {.principal = "bob", .ranks = 4, .max_runs = 2, .max_ranks = 10};
   const RunRecord first = store_->Create("a", "spec", 1, alice).value();
@@ -97,8 +97,8 @@ TEST_F(RunStoreTest, OwnersHaveTheirLimitsOfActiveRunsAndRanks) {
   const absl::Status refused = store_->Create("c", "spec", 1, alice).status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("--quota-runs"));
-  EXPECT_TRUE(store_->Create("a", "spec", 1, alice).ok()) << "it is there already";
-  EXPECT_TRUE(store_->Create("d", "spec", 1, bob).ok()) << "limits are each principal's own";
+  EXPECT_TRUE(store_->Create("a", "spec", 1, alice).ok()) << "it exists already";
+  EXPECT_TRUE(store_->Create("d", "spec", 1, bob).ok()) << "limits are per principal";
 
   ASSERT_TRUE(store_->Settle(first).ok());
   RunOwner wide = alice;
@@ -110,7 +110,7 @@ TEST_F(RunStoreTest, OwnersHaveTheirLimitsOfActiveRunsAndRanks) {
   EXPECT_TRUE(absl::IsResourceExhausted(store_->Relaunch(first.id, alice).status()));
 }
 
-TEST_F(RunStoreTest, DataBaseOfVersionOneIsTakenOver) {
+TEST_F(RunStoreTest, DatabaseOfVersionOneIsUpgraded) {
   std::filesystem::create_directories(root_ / "old");
   {
     SQLite::Database old((root_ / "old/runs.sqlite").string(),
@@ -126,12 +126,12 @@ TEST_F(RunStoreTest, DataBaseOfVersionOneIsTakenOver) {
     EXPECT_EQ(record.run_dir, "/runs/seven");
     EXPECT_EQ(record.created, 12.5);
     EXPECT_EQ(record.principal, "local");
-    EXPECT_EQ(store->Active().value().size(), 1u) << "until somebody has looked";
+    EXPECT_EQ(store->Active().value().size(), 1u) << "until it is settled";
     EXPECT_EQ(store->Create("mine", "a", 20).value().id, "run-000007");
   }
 }
 
-TEST_F(RunStoreTest, DataBaseOfANewerProgramIsLeftAlone) {
+TEST_F(RunStoreTest, DatabaseOfANewerProgramIsRefused) {
   std::filesystem::create_directories(root_ / "new");
   {
     SQLite::Database newer((root_ / "new/runs.sqlite").string(),
@@ -148,7 +148,7 @@ TEST_F(RunStoreTest, HomeThatIsAFileIsRefused) {
   EXPECT_FALSE(RunStore::Open(root_ / "file").ok());
 }
 
-TEST_F(RunStoreTest, DamagedDataBaseIsNamed) {
+TEST_F(RunStoreTest, DamagedDatabaseIsNamed) {
   Write(root_ / "other/runs.sqlite", std::string(4096, 'x'));
   const absl::Status status = RunStore::Open(root_ / "other").status();
   EXPECT_FALSE(status.ok());

@@ -18,12 +18,12 @@ namespace braid {
 class SlurmCluster {
  public:
   // With two CPUs. Sets SLURM_CONF of this process. FailedPrecondition, with the reason, where
-  // Slurm is not installed or we are not root; then a test skips.
+  // Slurm is not installed or the process is not root; the test is skipped then.
   static absl::StatusOr<std::unique_ptr<SlurmCluster>> Start();
-  // Cancels all jobs, then ends the daemons, by their ids; all of them die with us at the latest.
+  // Cancels all jobs, then ends the daemons by their ids. They die with this process at the latest.
   ~SlurmCluster();
 
-  // What `squeue --states=all` knows of jobs of that name, or of all: a line "ID STATE" each.
+  // Returns a line "ID STATE" of `squeue --states=all` for each job of that name, or for all jobs.
   static std::vector<std::string> Jobs(const std::string& name = "");
   const std::filesystem::path& root() const { return root_; }
 

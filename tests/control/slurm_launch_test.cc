@@ -72,7 +72,7 @@ class SlurmLaunchTest : public ControlFixture {
     }
     return v1::Run();
   }
-  // Slurm looks every second or two, and this machine may be busy.
+  // Slurm schedules every second or two, and the machine may be busy.
   static bool Soon(const std::function<bool()>& condition) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!condition()) {
@@ -97,7 +97,7 @@ class SlurmLaunchTest : public ControlFixture {
   std::vector<RunRecord> runs_;
 };
 
-TEST_F(SlurmLaunchTest, WaitsForItsTurnRunsAndEnds) {
+TEST_F(SlurmLaunchTest, WaitsInTheQueueRunsAndEnds) {
   const RunDirectory first = NewRun("run-000001", "endless");
   ASSERT_TRUE(StartRun(Programs(), first).ok());
   ASSERT_TRUE(Reaches(first, v1::RUN_RUNNING)) << Story(first);
@@ -116,7 +116,7 @@ TEST_F(SlurmLaunchTest, WaitsForItsTurnRunsAndEnds) {
   EXPECT_EQ(Describe(second).heartbeats_size(), 2);
 }
 
-TEST_F(SlurmLaunchTest, AQueuedRunIsStoppedByCancellingItsJobAndCanBeResumed) {
+TEST_F(SlurmLaunchTest, StoppingAQueuedRunCancelsItsJob) {
   const RunDirectory first = NewRun("run-000001", "endless");
   ASSERT_TRUE(StartRun(Programs(), first).ok());
   ASSERT_TRUE(Reaches(first, v1::RUN_RUNNING)) << Story(first);
@@ -135,13 +135,13 @@ TEST_F(SlurmLaunchTest, AQueuedRunIsStoppedByCancellingItsJobAndCanBeResumed) {
   EXPECT_EQ(Describe(second).state(), v1::RUN_QUEUED);
   Stop(first);
   EXPECT_TRUE(Reaches(second, v1::RUN_SUCCEEDED)) << Story(second);
-  // A run that has ended starts again in a job of its own, from where it was.
+  // A resumed run gets a new job and continues from its checkpoint.
   ASSERT_TRUE(StartRun(Programs(), first).ok());
   EXPECT_TRUE(Reaches(first, v1::RUN_RUNNING)) << Story(first);
 }
 
 // The service is killed when sbatch has answered and the answer is not yet recorded.
-TEST_F(SlurmLaunchTest, ACrashAfterSubmittingNeverSubmitsTwice) {
+TEST_F(SlurmLaunchTest, CrashAfterSubmittingNeverSubmitsTwice) {
   const RunDirectory run = NewRun("run-000001", "quick");
   const std::string sbatch = *FindProgram("sbatch");
   Write(root_ / "bin/sbatch", "#!/bin/sh\n" + sbatch + " \"$@\" >/dev/null\nkill -9 $PPID\n");
@@ -164,7 +164,7 @@ TEST_F(SlurmLaunchTest, ACrashAfterSubmittingNeverSubmitsTwice) {
   EXPECT_EQ(SlurmCluster::Jobs(name).size(), 1u);
 }
 
-TEST_F(SlurmLaunchTest, AJobWhoseSupervisorDoesNotStopItIsCancelled) {
+TEST_F(SlurmLaunchTest, JobWhoseSupervisorDoesNotStopItIsCancelled) {
   const RunDirectory run = NewRun("run-000001", "stubborn");
   ASSERT_TRUE(StartRun(Programs(), run).ok());
   ASSERT_TRUE(Reaches(run, v1::RUN_RUNNING)) << Story(run);
@@ -180,20 +180,20 @@ TEST_F(SlurmLaunchTest, AJobWhoseSupervisorDoesNotStopItIsCancelled) {
   EXPECT_TRUE(RankProcesses(run).empty());
 }
 
-// Nothing in the directory says so.
-TEST_F(SlurmLaunchTest, AJobWhoseSupervisorIsKilledHasFailed) {
+// The run directory has no record of it.
+TEST_F(SlurmLaunchTest, JobWhoseSupervisorIsKilledHasFailed) {
   const RunDirectory run = NewRun("run-000001", "endless");
   ASSERT_TRUE(StartRun(Programs(), run).ok());
   ASSERT_TRUE(Reaches(run, v1::RUN_RUNNING)) << Story(run);
   kill(static_cast<pid_t>(ReadProcessRecord(run.process())->identity.pid), SIGKILL);
   EXPECT_TRUE(Reaches(run, v1::RUN_FAILED)) << Story(run);
   EXPECT_THAT(Describe(run).error(), HasSubstr("the run's supervisor with it"));
-  // This cluster tracks processes without cgroups, so mpirun, in a session of its own, is left.
+  // This cluster tracks processes without cgroups, so mpirun, in its own session, survives.
   kill(static_cast<pid_t>(ReadProcessRecord(run.attempt())->identity.pid), SIGKILL);
   for (const int64_t pid : RankProcesses(run)) kill(static_cast<pid_t>(pid), SIGKILL);
 }
 
-TEST_F(SlurmLaunchTest, WhatSlurmRefusesIsSaidInItsWords) {
+TEST_F(SlurmLaunchTest, RefusalCarriesTheMessageOfSlurm) {
   const RunDirectory run = NewRun("run-000001", "quick");
   v1::RunSpec spec = *run.ReadSpec();
   spec.mutable_launch()->mutable_slurm()->set_partition("nowhere");

@@ -1,4 +1,5 @@
-// A tiny run of the real braid-trainer under a real mpirun and braid-supervisor, to be disturbed.
+// A tiny run of the real braid-trainer under a real mpirun and braid-supervisor, for fault
+// injection.
 #ifndef BRAID_TESTS_CONTROL_SUPERVISED_RUN_H_
 #define BRAID_TESTS_CONTROL_SUPERVISED_RUN_H_
 
@@ -28,8 +29,8 @@
 
 namespace braid {
 
-// The hang_seconds of the tests, and what detection may take beyond it: a heartbeat's period, a
-// look, and a machine that is busy.
+// The hang_seconds of the tests, and how long detection may take beyond it: the period of
+// heartbeats and of reads, on a busy machine.
 inline constexpr double kTestHangSeconds = 5;
 inline constexpr double kDetectionMargin = 4;
 
@@ -42,11 +43,11 @@ class SupervisedRun : public testing::Test {
       kill(supervisor_, SIGKILL);
       waitpid(supervisor_, nullptr, 0);
     }
-    if (auto attempt = AttemptProcess::Adopt(run_)) (void)attempt->End(run_);
+    if (auto attempt = AttemptProcess::Find(run_)) (void)attempt->End(run_);
     for (const int64_t pid : RankProcesses(run_)) kill(static_cast<pid_t>(pid), SIGKILL);
   }
 
-  // Of `world_size` ranks; checkpoints often, so that a fault has a fair chance to meet one.
+  // Checkpoints are frequent, so that faults are likely to coincide with one.
   static v1::RunSpec Spec(int world_size) {
     v1::RunSpec spec = TinySpec(Dataset(), kNumSteps);
     spec.set_world_size(world_size);
@@ -108,7 +109,8 @@ class SupervisedRun : public testing::Test {
     return Describe().DebugString() + ReadFile(run_.log()).value_or("no log");
   }
 
-  // All ranks of attempt `number` report, `step` is done, and there is a checkpoint.
+  // Waits until all ranks of attempt `number` report, `step` is complete, and there is a
+  // checkpoint.
   bool AttemptReaches(int number, int64_t step) {
     return Eventually([&] {
       const v1::Run run = Describe();
@@ -122,7 +124,7 @@ class SupervisedRun : public testing::Test {
     });
   }
 
-  // Disturbs the run and waits for the incident it makes.
+  // Injects a fault and waits for the resulting incident.
   v1::RunIncident IncidentAfter(const std::function<void()>& fault) {
     const int before = Describe().incidents_size();
     const double begin = UnixTime();
@@ -132,12 +134,12 @@ class SupervisedRun : public testing::Test {
     if (run.incidents_size() <= before) return {};
     const v1::RunIncident incident = run.incidents(before);
     EXPECT_LT(incident.time() - begin, kTestHangSeconds + kDetectionMargin) << Story();
-    std::cout << "found after " << incident.time() - begin << " s: " << incident.cause()
+    std::cout << "detected after " << incident.time() - begin << " s: " << incident.cause()
               << std::endl;
     return incident;
   }
 
-  // Loss lines and weights of an undisturbed run of the same spec.
+  // Returns loss lines and weights of an undisturbed run of the same spec.
   static std::pair<std::string, std::string> Undisturbed(int world_size) {
     const RunDirectory whole(NewDirectory("whole"));
     EXPECT_TRUE(whole.WriteSpec(Spec(world_size)).ok());
@@ -160,7 +162,7 @@ class SupervisedRun : public testing::Test {
     return {LossLines(whole), NewestWeights(whole)};
   }
 
-  // To the end, with the bits of a run that nothing happened to.
+  // Waits for the end and expects the bits of an undisturbed run.
   void ExpectSameBitsInTheEnd(int world_size) {
     int status = 0;
     ASSERT_TRUE(

@@ -1,4 +1,4 @@
-// The real trainer on one machine: ranks that are stopped, killed, slow, or given up.
+// The real trainer on one machine: ranks that are stopped, killed, slow, or fenced off.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,11 +27,11 @@ TEST_F(SupervisedTrainingTest, StoppedAndKilledRanksAreNamedAndTheBitsStayTheSam
   EXPECT_EQ(hung.kind(), v1::RANK_HUNG);
   ASSERT_EQ(hung.ranks_size(), 1);
   EXPECT_EQ(hung.ranks(0).rank(), 1);
-  EXPECT_THAT(hung.cause(), HasSubstr("no heartbeat of rank 1 on "));
+  EXPECT_THAT(hung.cause(), HasSubstr("no heartbeat from rank 1 on "));
   EXPECT_GT(hung.resumed_step(), 0);
   const double restart = hung.time();
   ASSERT_TRUE(AttemptReaches(2, hung.step() + 5)) << Story();
-  std::cout << "trains on " << UnixTime() - restart << " s after it was found" << std::endl;
+  std::cout << "resumed training " << UnixTime() - restart << " s after detection" << std::endl;
 
   const v1::RunIncident died = IncidentAfter([&] { kill(PidOf(0), SIGKILL); });
   EXPECT_EQ(died.kind(), v1::TRAINER_DIED);
@@ -43,7 +43,7 @@ TEST_F(SupervisedTrainingTest, StoppedAndKilledRanksAreNamedAndTheBitsStayTheSam
   EXPECT_EQ(Describe().attempts(), 3);
 }
 
-// Stopped for half of the time, the rank takes twice as long for its own work.
+// The rank is stopped for half of the time, so it takes twice as long for its own work.
 TEST_F(SupervisedTrainingTest, SlowRankIsNamed) {
   v1::RunSpec spec = Spec(2);
   spec.set_num_steps(1000000);
@@ -72,12 +72,12 @@ TEST_F(SupervisedTrainingTest, SlowRankIsNamed) {
   EXPECT_TRUE(Eventually([&] { return Describe().state() == v1::RUN_STOPPED; })) << Story();
 }
 
-// A rank of an attempt that was given up, on a host that nobody can reach.
+// A rank of an attempt that was given up, as on a host that cannot be reached.
 class FencedTrainerTest : public SupervisedRun {
  protected:
   void OwnedBy(const std::string& nonce) {
     ProcessRecord record{IdentifyProcess(getpid()).value(), nonce, UnixTime()};
-    ++record.identity.start_time;  // nobody
+    ++record.identity.start_time;  // not a live process
     ASSERT_TRUE(WriteProcessRecord(run_.attempt(), record).ok());
     ASSERT_TRUE(WriteProcessRecord(run_.process(), record).ok());
   }
@@ -99,9 +99,9 @@ TEST_F(FencedTrainerTest, EndsItselfWhenAnotherAttemptOwnsTheRun) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(trainer.Wait(), kExitFenced);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
-  EXPECT_FALSE(run_.ReadExit().has_value()) << "it wrote nothing";
+  EXPECT_FALSE(run_.ReadExit().has_value()) << "it must not write to the run";
   EXPECT_THAT(trainer.err(), HasSubstr("another attempt"));
-  // And one that comes too late does not even begin.
+  // A rank that is started late exits at once.
   Program late = Trainer("train", run_.root());
   EXPECT_EQ(late.Wait(), kExitFenced);
 }

@@ -1,4 +1,5 @@
-// The decisions of the supervisor, which are pure: time and heartbeats are given.
+// The rules of supervision for hangs, slow ranks, restarts and history, with given times and
+// heartbeats.
 #include <gmock/gmock.h>
 
 #include <random>
@@ -27,7 +28,7 @@ v1::SupervisionConfig Defaults() {
   return config;
 }
 
-// Ranks two to a host "h0", "h1", ..., which beat once a second.
+// Two ranks per host "h0", "h1", ..., which send a heartbeat once a second.
 class FakeRanks {
  public:
   explicit FakeRanks(int count) : beats_(count) {
@@ -40,7 +41,7 @@ class FakeRanks {
   }
   v1::Heartbeat& operator[](int rank) { return beats_[rank]; }
 
-  // Everyone but `silent` beats at `now`, at `step`.
+  // All ranks except `silent` send a heartbeat at `now` with `step`.
   std::vector<v1::Heartbeat>& Beat(double now, int64_t step, std::vector<int> silent = {}) {
     for (v1::Heartbeat& beat : beats_) {
       if (std::count(silent.begin(), silent.end(), beat.rank())) continue;
@@ -62,7 +63,7 @@ std::vector<int> RanksOf(const HeartbeatWatch::Hang& hang) {
 
 constexpr double kLimit = 5;
 
-// The first second at which a watch over `seconds` finds a hang.
+// Returns the first second, up to `seconds`, at which the watch finds a hang.
 struct Found {
   double at = -1;
   HeartbeatWatch::Hang hang;
@@ -122,7 +123,7 @@ TEST(HeartbeatWatchTest, WhenAllWaitTheLinksAreSuspect) {
   EXPECT_THAT(found.hang.ranks, IsEmpty());
 }
 
-TEST(HeartbeatWatchTest, LongPhasesAreNoHang) {
+TEST(HeartbeatWatchTest, LongPhasesAreNotHangs) {
   for (const char* phase : {"opening", "checkpoint"}) {
     HeartbeatWatch watch(2, "n", {.long_phase_seconds = 100}, 0);
     FakeRanks ranks(2);
@@ -134,7 +135,7 @@ TEST(HeartbeatWatchTest, LongPhasesAreNoHang) {
   }
 }
 
-// But one that is stopped in them is.
+// A rank that is stopped in a long phase is a hang.
 TEST(HeartbeatWatchTest, SilenceInALongPhaseIsAHang) {
   HeartbeatWatch watch(2, "n", {}, 0);
   FakeRanks ranks(2);
@@ -146,8 +147,8 @@ TEST(HeartbeatWatchTest, SilenceInALongPhaseIsAHang) {
   EXPECT_THAT(RanksOf(found.hang), ElementsAre(1));
 }
 
-// Steps may be so short that the first beat after opening tells the last of many.
-TEST(HeartbeatWatchTest, AStepSeenElsewhereEndsTheFirst) {
+// Steps may be so short that the first heartbeat after opening comes after many of them.
+TEST(HeartbeatWatchTest, StepSeenElsewhereEndsTheFirstStep) {
   HeartbeatWatch watch(1, "n", {.first_step_seconds = 40}, 0);
   v1::Heartbeat beat;
   beat.set_nonce("n");
@@ -182,10 +183,10 @@ TEST(HeartbeatWatchTest, RanksThatNeverReportAreNamedByNumber) {
     return beats;
   });
   EXPECT_EQ(found.at, 21);
-  EXPECT_THAT(found.hang.cause, HasSubstr("ranks 1 in"));
+  EXPECT_THAT(found.hang.cause, HasSubstr("ranks 1 within"));
 }
 
-TEST(HeartbeatWatchTest, HeartbeatsOfOtherAttemptsSayNothing) {
+TEST(HeartbeatWatchTest, HeartbeatsOfOtherAttemptsAreIgnored) {
   HeartbeatWatch watch(1, "n", {}, 0);
   FakeRanks ranks(1);
   ranks[0].set_nonce("before");
@@ -193,21 +194,21 @@ TEST(HeartbeatWatchTest, HeartbeatsOfOtherAttemptsSayNothing) {
   EXPECT_FALSE(watch.any_reported());
 }
 
-// mpirun ends the others a while after one has died: until then they report.
-TEST(HeartbeatWatchTest, WhoFellSilentBeforeTheOthersIsKnown) {
+// mpirun ends the other ranks a while after one has died; until then they send heartbeats.
+TEST(HeartbeatWatchTest, RanksThatFellSilentFirstAreKnown) {
   HeartbeatWatch watch(4, "n", {}, 0);
   FakeRanks ranks(4);
   for (int second = 1; second < 10; ++second) watch.Look(ranks.Beat(second, second), second);
   EXPECT_THAT(watch.SilentFirst(), IsEmpty());
   watch.Look(ranks.Beat(10, 10, {2, 3}), 10);
-  EXPECT_THAT(watch.SilentFirst(), IsEmpty()) << "one beat may be late";
+  EXPECT_THAT(watch.SilentFirst(), IsEmpty()) << "one heartbeat may be late";
   watch.Look(ranks.Beat(11, 10, {2, 3}), 11);
   ASSERT_EQ(watch.SilentFirst().size(), 2u);
   EXPECT_EQ(watch.SilentFirst()[0].rank(), 2);
 }
 
 // The supervisor was stopped itself, or the machine slept: then nothing is known about the ranks.
-TEST(HeartbeatWatchTest, TimeThatNobodyLookedDoesNotCount) {
+TEST(HeartbeatWatchTest, TimeWithoutLooksDoesNotCount) {
   HeartbeatWatch watch(2, "n", {}, 0);
   FakeRanks ranks(2);
   for (int second = 1; second <= 10; ++second) watch.Look(ranks.Beat(second, second), second);
@@ -219,7 +220,7 @@ TEST(HeartbeatWatchTest, TimeThatNobodyLookedDoesNotCount) {
   EXPECT_TRUE(watch.FindHang(kLimit, 1003).has_value()) << "three of 990 s, and three more";
 }
 
-// As over a file system that takes 4 s for all heartbeats.
+// As on a file system that takes 4 s to read all heartbeats.
 TEST(HeartbeatWatchTest, SlowLooksFindHangsToo) {
   HeartbeatWatch watch(2, "n", {}, 0);
   FakeRanks ranks(2);
@@ -231,8 +232,9 @@ TEST(HeartbeatWatchTest, SlowLooksFindHangsToo) {
   EXPECT_EQ(found_at, 24) << "last seen at 16; 3 of each 4 s count";
 }
 
-// From step 0 to that of the checkpoint while it opens; then the first step takes long.
-TEST(HeartbeatWatchTest, StepOfTheCheckpointIsNoProgress) {
+// While a rank opens, its step jumps from 0 to that of the checkpoint; then the first step takes
+// long.
+TEST(HeartbeatWatchTest, StepOfTheCheckpointIsNotProgress) {
   for (const int seen : {10, 11}) {  // whether rank 0 is still seen opening at step 1000
     HeartbeatWatch watch(2, "n", {.first_step_seconds = 40}, 0);
     FakeRanks ranks(2);
@@ -264,7 +266,7 @@ std::vector<v1::Heartbeat> Busy(const std::vector<double>& seconds) {
   return ranks.Beat(0, 40);
 }
 
-TEST(SlowRankDetectorTest, TellsARankOnceUntilItHasRecovered) {
+TEST(SlowRankDetectorTest, ReportsARankOnceUntilItHasRecovered) {
   SlowRankDetector detector(1.3);
   EXPECT_THAT(detector.Look(Busy({1, 1, 1.29, 1})), IsEmpty());
   const auto slow = detector.Look(Busy({1, 1, 1.5, 1}));
@@ -279,7 +281,7 @@ TEST(SlowRankDetectorTest, TellsARankOnceUntilItHasRecovered) {
   EXPECT_EQ(detector.Look(Busy({1, 1, 1.6, 1})).size(), 1u);
 }
 
-TEST(SlowRankDetectorTest, OfTwoRanksTheSlowerIsTold) {
+TEST(SlowRankDetectorTest, ReportsTheSlowerOfTwoRanks) {
   SlowRankDetector detector(1.3);
   const auto slow = detector.Look(Busy({2, 1}));
   ASSERT_EQ(slow.size(), 1u);
@@ -330,7 +332,7 @@ TEST(RankHostsTest, HostThatDoesNotAnswerIsNamedWithItsRanks) {
   EXPECT_THAT(cut.cause, HasSubstr("the network link of 10.0.0.3 is down"));
 }
 
-TEST(RankHostsTest, WhenNoOtherAnswersItIsOurOwnLink) {
+TEST(RankHostsTest, WhenNoOtherHostAnswersTheOwnLinkIsAtFault) {
   FakeRanks ranks(6);
   const CutHosts cut =
       FindCutHosts(ThreeHosts(), ranks.Beat(0, 0), std::vector{kYes, kNo, kNo}, "h0");
@@ -338,12 +340,12 @@ TEST(RankHostsTest, WhenNoOtherAnswersItIsOurOwnLink) {
   EXPECT_EQ(cut.ranks[0].host(), "h0");
 }
 
-TEST(RankHostsTest, WhenAllAnswerNobodyIsAccused) {
+TEST(RankHostsTest, WhenAllHostsAnswerNoneIsAtFault) {
   FakeRanks ranks(6);
   const CutHosts cut =
       FindCutHosts(ThreeHosts(), ranks.Beat(0, 0), std::vector{kYes, kYes, kYes}, "h0");
   EXPECT_THAT(cut.ranks, IsEmpty());
-  EXPECT_THAT(cut.cause, HasSubstr("not known"));
+  EXPECT_THAT(cut.cause, HasSubstr("unknown"));
 }
 
 class RunHistoryTest : public ControlFixture {
@@ -391,7 +393,7 @@ TEST_F(RunHistoryTest, RestartsCountFromTheLastNewCheckpoint) {
   EXPECT_EQ(history_.run.attempts(), 4);
 }
 
-TEST_F(RunHistoryTest, EffectiveTimeLeavesPausesOfAStoppedRunOut) {
+TEST_F(RunHistoryTest, EffectiveTimeExcludesPausesOfAStoppedRun) {
   State(v1::RUN_STARTING, 1000);
   State(v1::RUN_RUNNING, 1010);
   Step(1, 30);
@@ -403,8 +405,8 @@ TEST_F(RunHistoryTest, EffectiveTimeLeavesPausesOfAStoppedRunOut) {
   EXPECT_DOUBLE_EQ(history_.EffectiveTrainingTime(9200), 0.6);
 }
 
-// From nothing, or from any earlier state of supervision.json, the log gives the same.
-TEST_F(RunHistoryTest, IsWhatTheLogAmountsToFromAnyPointOn) {
+// Starting from no file or from any earlier supervision.json, the log gives the same summary.
+TEST_F(RunHistoryTest, SummaryFollowsFromTheLogFromAnyPoint) {
   std::vector<std::string> saved;
   const std::filesystem::path file = root_ / "supervision.json";
   const auto save = [&] {

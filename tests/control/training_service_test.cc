@@ -24,8 +24,8 @@ class TrainingServiceTest : public ControlFixture {
   ~TrainingServiceTest() override {
     server_->Shutdown(std::chrono::system_clock::now());
     server_ = nullptr;
-    service_ = nullptr;  // it would have the runs adopted
-    // Whatever a failed expectation has left running.
+    service_ = nullptr;  // it would restart the supervisors
+    // Kills what a failed expectation has left running.
     for (const auto& entry : std::filesystem::directory_iterator(root_ / "home/runs")) {
       const RunDirectory run(entry.path());
       if (const auto supervisor = ReadProcessRecord(run.process());
@@ -47,7 +47,7 @@ class TrainingServiceTest : public ControlFixture {
     return spec;
   }
 
-  // A control plane over the same home; the one before it is gone.
+  // Replaces the control plane by a new one over the same home.
   void Start(const ControlOptions& options) {
     server_ = nullptr;
     service_ = MakeTrainingService(options).value();
@@ -159,7 +159,7 @@ TEST_F(TrainingServiceTest, WatchesALogWhileItGrowsAndFromAnyNumber) {
   EXPECT_EQ(Watch(record.id, 202).size(), 0u) << "it ends, for there is nothing after";
 }
 
-// On a machine that cannot be seen from here, without a word and without heartbeats.
+// The run is on another machine, and sends neither events nor heartbeats.
 TEST_F(TrainingServiceTest, WatchOfALostRunEnds) {
   const auto store = RunStore::Open(root_ / "home").value();
   const RunRecord record = store->Create("", "x", UnixTime()).value();
@@ -220,7 +220,7 @@ TEST_F(TrainingServiceTest, PrincipalHasItsLimitOfRunsUntilOneEnds) {
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(refused.error_message(), HasSubstr("--quota-runs"));
   ASSERT_TRUE(Stop(first.id(), &first).ok());
-  EXPECT_TRUE(Launch(Spec("quick"), "", &second).ok()) << "at once, without waiting for a look";
+  EXPECT_TRUE(Launch(Spec("quick"), "", &second).ok()) << "without waiting for the next check";
 }
 
 TEST_F(TrainingServiceTest, SameRequestIdLaunchesOnce) {
@@ -232,18 +232,19 @@ TEST_F(TrainingServiceTest, SameRequestIdLaunchesOnce) {
   ASSERT_TRUE(Stop(first.id(), &first).ok());
 }
 
-// Killed between the record and the process, and asked again long after.
-TEST_F(TrainingServiceTest, LaunchThatWasCutOffIsCompletedByTheSameRequest) {
+// The service was killed between the record and the process, and the request is repeated much
+// later.
+TEST_F(TrainingServiceTest, InterruptedLaunchIsCompletedByTheSameRequest) {
   const auto store = RunStore::Open(root_ / "home").value();
   const RunRecord record =
       store->Create("mine", Spec("endless").SerializeAsString(), /*now=*/1).value();
-  ASSERT_TRUE(Eventually([&] { return !store->Get(record.id)->active; })) << "it is given up";
+  ASSERT_TRUE(Eventually([&] { return !store->Get(record.id)->active; })) << "it is settled";
   EXPECT_THAT(Get(record.id).error(), HasSubstr("never started"));
   v1::Run run;
   ASSERT_TRUE(Launch(Spec("endless"), "mine", &run).ok());
   EXPECT_EQ(run.id(), record.id);
   EXPECT_TRUE(Eventually([&] { return Get(record.id).state() == v1::RUN_RUNNING; }));
-  EXPECT_TRUE(store->Get(record.id)->active) << "it is looked after again";
+  EXPECT_TRUE(store->Get(record.id)->active) << "it is active again";
   ASSERT_TRUE(Stop(run.id(), &run).ok());
 }
 
@@ -341,8 +342,8 @@ TEST_F(TrainingServiceTest, BadRequestsAreClearErrors) {
   EXPECT_EQ(runs.runs_size(), 0) << "a refused request leaves no run";
 }
 
-// Slurm's programs, of which sbatch refuses while there is a file "refuse".
-TEST_F(TrainingServiceTest, ARunThatItsSchedulerRefusesHasFailedAndCanBeResumed) {
+// Fake programs of Slurm; sbatch refuses jobs while a file "refuse" exists.
+TEST_F(TrainingServiceTest, RunRefusedByItsSchedulerFailsAndCanBeResumed) {
   const std::string root = root_.string();
   const auto program = [&](const std::string& path, const std::string& body) {
     Write(root_ / path, "#!/bin/sh\n" + body + "\n");
@@ -369,7 +370,7 @@ TEST_F(TrainingServiceTest, ARunThatItsSchedulerRefusesHasFailedAndCanBeResumed)
   v1::Run run;
   for (int i = 0; i < 2; ++i) {
     const grpc::Status refused = Launch(spec, "mine", &run);
-    EXPECT_THAT(refused.error_message(), HasSubstr("run-000001: sbatch ended with 1"));
+    EXPECT_THAT(refused.error_message(), HasSubstr("run-000001: sbatch failed with exit code 1"));
     run = Get("run-000001");
     EXPECT_EQ(run.state(), v1::RUN_FAILED);
     EXPECT_THAT(run.error(), HasSubstr("invalid partition"));
@@ -394,7 +395,7 @@ TEST_F(TrainingServiceTest, ARunThatItsSchedulerRefusesHasFailedAndCanBeResumed)
 }
 
 // The service died between the record of the run and its start, and a keeper has settled it.
-TEST_F(TrainingServiceTest, ALaunchThatIsCompletedLaterIsActive) {
+TEST_F(TrainingServiceTest, LaunchCompletedLaterIsActive) {
   const auto store = RunStore::Open(root_ / "home").value();
   std::string bytes;
   Spec("endless").SerializeToString(&bytes);

@@ -28,9 +28,9 @@ def documents(path):
 
 
 def documented_metrics():
-    """Names in the tables of docs/control_plane.md; "_loss" continues the row's first name."""
+    """Names in the tables of docs/control.md; "_loss" continues the row's first name."""
     names = set()
-    for row in (ROOT / "docs/control_plane.md").read_text().splitlines():
+    for row in (ROOT / "docs/control.md").read_text().splitlines():
         cell = row.split("|")[1] if row.startswith("| `braid_") else ""
         base = None
         for name in re.findall(r"`([a-z_0-9]+)`", cell):

@@ -11,7 +11,7 @@ namespace background_answer_test {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-TEST(BackgroundAnswerTest, AsksOnceForAllWithinItsAge) {
+TEST(BackgroundAnswerTest, QueriesOnceWithinItsAge) {
   const auto asked = std::make_shared<std::atomic<int>>(0);
   BackgroundAnswer<int> answer([asked] { return ++*asked; }, std::chrono::hours(1),
                                std::chrono::seconds(30));
@@ -20,7 +20,7 @@ TEST(BackgroundAnswerTest, AsksOnceForAllWithinItsAge) {
   EXPECT_EQ(answer.Newest().value(), 2);
 }
 
-TEST(BackgroundAnswerTest, GivesTheLastAnswerWhileItAsksAgain) {
+TEST(BackgroundAnswerTest, ReturnsTheLastResultWhileItRefreshes) {
   std::promise<void> release;
   std::shared_future<void> released = release.get_future().share();
   const auto asked = std::make_shared<std::atomic<int>>(0);
@@ -38,7 +38,7 @@ TEST(BackgroundAnswerTest, GivesTheLastAnswerWhileItAsksAgain) {
   release.set_value();
 }
 
-TEST(BackgroundAnswerTest, ManyWhoFindNoAnswerWaitOnlyOnce) {
+TEST(BackgroundAnswerTest, CallersWithoutAResultWaitOnlyOnce) {
   auto release = std::make_shared<std::promise<void>>();
   std::shared_future<void> released = release->get_future().share();
   BackgroundAnswer<int> answer(
@@ -50,7 +50,7 @@ TEST(BackgroundAnswerTest, ManyWhoFindNoAnswerWaitOnlyOnce) {
   const auto start = Clock::now();
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(absl::IsUnavailable(answer.Newest().status()));
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
-  // What was asked before counts no more when it comes.
+  // The result of an earlier query is discarded when it arrives.
   answer.Forget();
   release->set_value();
   while (!answer.Newest().ok()) std::this_thread::sleep_for(milliseconds(1));

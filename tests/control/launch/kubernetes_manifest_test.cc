@@ -56,7 +56,7 @@ int CheckAgainstSchema(const std::vector<std::string>& manifests) {
   return result.ok() ? result->exit_code : 77;
 }
 
-TEST(MpiJobManifestTest, IsTheGoldenOne) {
+TEST(MpiJobManifestTest, MatchesTheGoldenFile) {
   EXPECT_EQ(*MpiJobManifest(Spec(), kRunDir, kNames),
             GetFile(BRAID_TESTS_DIR "/control/mpijob_golden.json"));
 }
@@ -74,7 +74,7 @@ TEST(MpiJobManifestTest, FollowsTheSchemaOfMpiJobs) {
   EXPECT_EQ(code, 0);
 }
 
-// A schema that accepts everything would prove nothing.
+// Guards against a schema that accepts everything.
 TEST(MpiJobManifestTest, TheSchemaRefusesWhatTheOperatorWould) {
   const json good = Manifest(Spec());
   std::vector<json> bad(7, good);

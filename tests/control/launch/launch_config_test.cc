@@ -48,7 +48,7 @@ TEST(ResolveLaunchTest, HostsMeanTheHostfile) {
   EXPECT_EQ(RanksPerMachine(spec), 2);
 }
 
-TEST(ResolveLaunchTest, ANodeOrAWorkerHasARankUnlessSaidOtherwise) {
+TEST(ResolveLaunchTest, NodesAndWorkersHaveOneRankByDefault) {
   EXPECT_EQ(Resolved("launch { backend: SLURM slurm { nodes: 3 } }").world_size(), 3);
   const v1::RunSpec slurm = Resolved("world_size: 8 launch { backend: SLURM slurm { nodes: 3 } }");
   EXPECT_EQ(RanksPerMachine(slurm), 3);
@@ -68,7 +68,7 @@ TEST(ResolveLaunchTest, ResolvingTwiceChangesNothing) {
   }
 }
 
-TEST(ResolveLaunchTest, NamesTheFieldWhatItGotAndWhatItMustBe) {
+TEST(ResolveLaunchTest, ErrorsNameFieldValueAndExpectation) {
   EXPECT_EQ(ErrorOf("world_size: 4 launch { hosts { host: 'a' slots: 3 } }"),
             "world_size: got 4, expected at most the slots of launch.hosts, 3");
   EXPECT_EQ(ErrorOf("launch { hosts { host: 'a' slots: -1 } }"),
@@ -94,7 +94,7 @@ TEST(ResolveLaunchTest, NamesTheFieldWhatItGotAndWhatItMustBe) {
   EXPECT_THAT(ErrorOf("launch { backend: 9 }"), HasSubstr("LOCAL, HOSTFILE, SLURM or KUBERNETES"));
 }
 
-TEST(ResolveLaunchTest, TakesNamesAsTheyAreInUse) {
+TEST(ResolveLaunchTest, AcceptsNamesInCommonUse) {
   EXPECT_EQ(ErrorOf("launch { hosts { host: 'gpu-01.rack2.example.org' } hosts { host: '10.1.2.3' "
                     "} network_interface: 'eth0.100' }"),
             "no error");
@@ -109,8 +109,8 @@ TEST(ResolveLaunchTest, TakesNamesAsTheyAreInUse) {
   EXPECT_EQ(ErrorOf(spec), "no error");
 }
 
-// What no field may hold: each would be an option, a word of a shell, an end of a line or
-// a piece of syntax to somebody on the way.
+// Values that no field may hold: each would be an option, a shell word, a line break or syntax for
+// one of the programs that read it.
 std::vector<std::string> HostileValues() {
   using namespace std::string_literals;
   return {"-",
@@ -232,7 +232,7 @@ TEST(ResolveLaunchTest, RefusesEveryHostileValueInEveryTextField) {
           const std::string error = ErrorOf(spec);
           EXPECT_THAT(error, HasSubstr("launch."))
               << field << ": " << testing::PrintToString(value);
-          // What is shown neither ends a line nor draws on a terminal.
+          // The value in the message contains neither line breaks nor terminal escapes.
           EXPECT_TRUE(std::all_of(error.begin(), error.end(), [](char c) {
             return c >= ' ' && c < 0x7f;
           })) << testing::PrintToString(error);

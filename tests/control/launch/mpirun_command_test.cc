@@ -52,7 +52,7 @@ std::vector<std::string> Forwarded(const std::vector<std::string>& arguments) {
   return names;
 }
 
-TEST(PlanMpirunTest, LocalRanksAreLeftToTheKernel) {
+TEST(PlanMpirunTest, LocalRanksAreNotBound) {
   EXPECT_THAT(PlanMpirun(Site(), "/home/a b/runs/run-000001", TwoRanks()).arguments,
               ElementsAre("/usr/bin/mpirun", "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE",
                           "-n", "2", "-x", "BRAID_RUN_NONCE", "/opt/braid-trainer", "train",
@@ -86,7 +86,7 @@ TEST(PlanMpirunTest, SeriesFiveHasOtherNames) {
                           "BRAID_RUN_NONCE", "/opt/braid-trainer", "train", "/r"));
 }
 
-// Slurm gives each rank cores of its own, and mpirun would bind it to one of them.
+// Slurm assigns cores to each rank, of which mpirun would use only one by default.
 TEST(PlanMpirunTest, SlurmBindsARankToAllItsCores) {
   EXPECT_THAT(PlanMpirun(Site(), "/r", TwoRanks(v1::SLURM)).arguments,
               ElementsAre("/usr/bin/mpirun", "--map-by", "slot:PE=3", "-n", "2", "-x",
@@ -101,7 +101,7 @@ TEST(PlanMpirunTest, PodsHaveTheOperatorsHostfileAndTheirOwnEnvironment) {
   EXPECT_THAT(command.variables, AllOf(Not(Contains(Key("PATH"))), Not(Contains(Key("LANG")))));
 }
 
-TEST(PlanMpirunTest, SetsThreadsOverWhatIsThere) {
+TEST(PlanMpirunTest, OverridesTheNumberOfThreads) {
   EXPECT_THAT(PlanMpirun(Site({"OMP_NUM_THREADS=64", "OMP_WAIT_POLICY=ACTIVE", "PATH=/bin"}), "/r",
                          TwoRanks())
                   .variables,
@@ -120,7 +120,7 @@ TEST(PlanMpirunTest, AllowsRootOnlyForRoot) {
   EXPECT_THAT(variables(false), Not(Contains(Key("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"))));
 }
 
-// A value in an argument is seen by everybody on the machine.
+// Values in arguments are visible to all users of the machine.
 TEST(PlanMpirunTest, RemoteRanksGetSettingsByNameAlone) {
   const MpirunCommand command = PlanMpirun(Site({"NCCL_DEBUG=INFO", "HOME=/root", "PATH=/bin",
                                                  "OMPI_MCA_pml=ob1", "LD_LIBRARY_PATH=/opt/lib"}),
@@ -138,7 +138,7 @@ TEST(PlanMpirunTest, SettingsOfTheServicesMachineStayThere) {
   const MpirunCommand command = PlanMpirun(Site(environment), "/r", OnHosts());
   EXPECT_EQ(command.variables.size(), 3u) << LaunchJson(command);
   EXPECT_EQ(PlanMpirun(Site(environment), "/r", TwoRanks()).variables.size(), 8u);
-  // A core that a person chose is meant for every host.
+  // A BLAS core that the user set applies to every host.
   EXPECT_THAT(PlanMpirun(Site({"OPENBLAS_CORETYPE=Haswell"}), "/r", OnHosts()).variables,
               Contains(Pair("OPENBLAS_CORETYPE", "Haswell")));
 }
@@ -151,7 +151,7 @@ TEST(LaunchJsonTest, HoldsArgumentsAndVariables) {
   EXPECT_EQ(json.at("variables").at("OMP_NUM_THREADS"), "3");
 }
 
-TEST(OpenMpiVersionTest, ToldByWhatMpirunPrints) {
+TEST(OpenMpiVersionTest, IsParsedFromTheOutputOfMpirun) {
   EXPECT_EQ(*ParseOpenMpiVersion("mpirun (Open MPI) 4.1.4\n\nReport bugs to"), OpenMpiSeries::k4);
   EXPECT_EQ(*ParseOpenMpiVersion("mpirun (Open MPI) 5.0.7\n"), OpenMpiSeries::k5);
   for (const char* other :
@@ -160,7 +160,7 @@ TEST(OpenMpiVersionTest, ToldByWhatMpirunPrints) {
   }
 }
 
-TEST(OpenMpiVersionTest, TheInstalledOneIsKnown) {
+TEST(OpenMpiVersionTest, InstalledVersionIsDetected) {
   if (!FindProgram("mpirun")) GTEST_SKIP() << "Open MPI is not installed";
   EXPECT_TRUE(DetectOpenMpi("mpirun").ok()) << DetectOpenMpi("mpirun").status();
   EXPECT_TRUE(absl::IsFailedPrecondition(DetectOpenMpi("/bin/true").status()));

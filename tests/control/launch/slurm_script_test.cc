@@ -18,7 +18,7 @@ v1::RunSpec Spec() {
   return spec;
 }
 
-TEST(SlurmScriptTest, IsAFirstLineAndOptions) {
+TEST(SlurmScriptTest, HasAFirstLineAndOptions) {
   v1::RunSpec spec = Spec();
   v1::SlurmConfig& slurm = *spec.mutable_launch()->mutable_slurm();
   slurm.set_partition("gpu");
@@ -54,7 +54,7 @@ TEST(SlurmScriptTest, LeavesTheClustersDefaultsAlone) {
   }
 }
 
-TEST(SlurmScriptTest, RefusesPathsThatAreReadOtherwise) {
+TEST(SlurmScriptTest, RefusesPathsWithSpecialCharacters) {
   for (const char* path : {"/a b", "/a%j", "/a\n#SBATCH", "/a\"", "/a'", "relative", "/a/../b",
                            "/a//b", "/", "", "/a;b", "/$HOME"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(SlurmScript(Spec(), "/s", path, "j").status())) << path;
@@ -62,7 +62,7 @@ TEST(SlurmScriptTest, RefusesPathsThatAreReadOtherwise) {
   }
 }
 
-TEST(SlurmScriptTest, RefusesAFirstLineThatTheKernelWouldCut) {
+TEST(SlurmScriptTest, RefusesAFirstLineThatTheKernelWouldTruncate) {
   const std::string run_dir = "/" + std::string(247, 'r');
   EXPECT_TRUE(SlurmScript(Spec(), "/s", run_dir.substr(0, 247), "j").ok());
   EXPECT_TRUE(absl::IsInvalidArgument(SlurmScript(Spec(), "/s", run_dir, "j").status()));

@@ -12,7 +12,7 @@ namespace child_program_test {
 
 bool Exists(pid_t pid) { return std::filesystem::exists(absl::StrCat("/proc/", pid)); }
 
-TEST(ChildProgramTest, EndsWithoutHavingRunWhenDestroyedBeforeExecute) {
+TEST(ChildProgramTest, RunsNothingWhenDestroyedBeforeExecute) {
   const std::filesystem::path trace =
       std::filesystem::path(testing::TempDir()) / absl::StrCat("braid-child-", getpid());
   pid_t pid = 0;
@@ -28,7 +28,7 @@ TEST(ChildProgramTest, EndsWithoutHavingRunWhenDestroyedBeforeExecute) {
 }
 
 // The second has a copy of the first one's gate, and would keep it open.
-TEST(ChildProgramTest, EndsThoughALaterChildIsStillWaiting) {
+TEST(ChildProgramTest, ExitsWhileALaterChildIsStillWaiting) {
   const ChildProgramSpec spec = {.program = "/bin/true", .arguments = {"true"}, .environment = {}};
   std::optional<absl::StatusOr<ChildProgram>> first = ChildProgram::Fork(spec);
   const absl::StatusOr<ChildProgram> second = ChildProgram::Fork(spec);

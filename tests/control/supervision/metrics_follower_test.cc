@@ -27,7 +27,7 @@ class MetricsFollowerTest : public ControlFixture {
   std::filesystem::path file_ = root_ / "metrics.jsonl";
 };
 
-TEST_F(MetricsFollowerTest, GivesEachLineOnceAsTheFileGrows) {
+TEST_F(MetricsFollowerTest, ReturnsEachLineOnceAsTheFileGrows) {
   MetricsFollower follower(file_, 0);
   EXPECT_THAT(Numbers(&follower), IsEmpty());
   Append(Line(1) + Line(2));
@@ -51,14 +51,14 @@ TEST_F(MetricsFollowerTest, WaitsForTheEndOfALine) {
   EXPECT_THAT(Numbers(&follower), ElementsAre(1));
 }
 
-TEST_F(MetricsFollowerTest, LimitCutsWithoutLoss) {
+TEST_F(MetricsFollowerTest, LimitLosesNoEvent) {
   Append(Line(1) + Line(2) + Line(3));
   MetricsFollower follower(file_, 0);
   EXPECT_THAT(Numbers(&follower, 2), ElementsAre(1, 2));
   EXPECT_THAT(Numbers(&follower, 2), ElementsAre(3));
 }
 
-TEST_F(MetricsFollowerTest, FileCutShortByAResumeRepeatsNothing) {
+TEST_F(MetricsFollowerTest, FileTruncatedByAResumeRepeatsNothing) {
   Append(Line(1) + Line(2) + Line(3));
   MetricsFollower follower(file_, 0);
   EXPECT_THAT(Numbers(&follower), ElementsAre(1, 2, 3));
@@ -76,7 +76,7 @@ TEST_F(MetricsFollowerTest, NamesTheLineThatIsNotMetrics) {
   EXPECT_TRUE(absl::IsDataLoss(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("metrics.jsonl:2"));
   Append(Line(3));
-  EXPECT_THAT(Numbers(&follower), ElementsAre(3)) << "it is passed over, and said once";
+  EXPECT_THAT(Numbers(&follower), ElementsAre(3)) << "the bad line is reported once and skipped";
   EXPECT_THAT(Numbers(&follower), ElementsAre());
 }
 

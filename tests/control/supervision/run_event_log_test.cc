@@ -54,7 +54,7 @@ TEST_F(RunEventLogTest, NumbersAreLinesOverReopening) {
   for (int i = 0; i < 8; ++i) EXPECT_EQ(events[i].number(), i + 1);
 }
 
-// However many bytes of the last line arrived, the log goes on behind the one before.
+// However many bytes of the last line were written, the log continues after the line before.
 TEST_F(RunEventLogTest, TornLastLineIsRemovedAtEveryLength) {
   Begin();
   const std::string whole = Text();
@@ -90,7 +90,7 @@ TEST_F(RunEventLogTest, RefusesIllegalTransitionsAndAddsNothing) {
   EXPECT_EQ(Text(), before);
 }
 
-// Against reading everything: any number of events of any size, from any number on.
+// Compares with reading the whole file: any number of events of any size, from any number on.
 TEST_F(RunEventLogTest, ReadsFromAnyNumberWhateverTheSizes) {
   std::mt19937 random(7);
   Begin();
@@ -113,7 +113,7 @@ TEST_F(RunEventLogTest, ReadsFromAnyNumberWhateverTheSizes) {
   EXPECT_EQ(ReadNewestRunEvent(path_)->number(), std::ssize(expected));
 }
 
-TEST_F(RunEventLogTest, AFileOfSomethingElseIsAnError) {
+TEST_F(RunEventLogTest, ForeignFileIsAnError) {
   Write(path_, "{\"number\":\"1\",\"state\":\"RUN_STARTING\"}\n{\"number\":\"5\"}\n");
   EXPECT_TRUE(absl::IsDataLoss(ReadRunEvents(path_, 0).status()));
   Write(path_, "not an event\n");

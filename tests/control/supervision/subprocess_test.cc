@@ -39,7 +39,7 @@ Output Shell(const std::string& script, std::vector<std::string> environment = {
   return output;
 }
 
-TEST(SubprocessTest, GivesLinesAndExitCode) {
+TEST(SubprocessTest, ReturnsLinesAndExitCode) {
   const Output output = Shell("echo one; printf 'two\\n\\nlast'; exit 3");
   EXPECT_THAT(output.lines, ElementsAre("one", "two", "", "last"));
   EXPECT_EQ(output.result.exit_code, 3);
@@ -87,7 +87,7 @@ TEST(SubprocessTest, ReportsTheSignalThatEndedIt) {
   EXPECT_EQ(Shell("kill -SEGV $$").result.exit_code, 128 + 11);
 }
 
-TEST(SubprocessTest, KillsWhenTheReceiverWantsNoMore) {
+TEST(SubprocessTest, KillsTheChildWhenTheReceiverStops) {
   int lines = 0;
   const SubprocessResult result =
       RunSubprocess(
@@ -119,7 +119,7 @@ TEST(SubprocessTest, NamesAMissingProgram) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("/no/such/program"));
 }
 
-TEST(SubprocessTest, NamesAProgramThatIsNoProgram) {
+TEST(SubprocessTest, NamesAFileThatIsNotAProgram) {
   const std::string path = testing::TempDir() + "/not-a-program-" + std::to_string(getpid());
   std::FILE* file = std::fopen(path.c_str(), "w");
   std::fputs("neither ELF nor script", file);
@@ -133,7 +133,7 @@ TEST(SubprocessTest, NamesAProgramThatIsNoProgram) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("Exec format error"));
 }
 
-TEST(SubprocessTest, FindsRelativePathsFromHere) {
+TEST(SubprocessTest, FindsRelativePathsFromTheWorkingDirectory) {
   const std::filesystem::path shell = std::filesystem::relative("/bin/sh");
   EXPECT_TRUE(std::filesystem::path(FindProgram(shell.string()).value_or("")).is_absolute());
   EXPECT_TRUE(RunSubprocess(

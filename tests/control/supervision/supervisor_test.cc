@@ -1,5 +1,4 @@
-// The supervisor over a trainer that only pretends to train; tests/trainer/control/hang_test.cc has
-// the real one.
+// The supervisor with a fake trainer; supervised_training_test.cc has the real one.
 #include "control/supervision/supervisor.h"
 
 #include <gmock/gmock.h>
@@ -12,8 +11,8 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "control/run_status.h"
-#include "control/supervision/adoption.h"
 #include "control/supervision/child_program.h"
+#include "control/supervision/reattach.h"
 #include "control/supervision/run_event_log.h"
 #include "control/supervision/run_process.h"
 #include "control/supervision/subprocess.h"
@@ -40,7 +39,7 @@ class SupervisorTest : public ControlFixture {
     }
   }
 
-  // The trainer behaves as its name says; see fake_trainer.cc.
+  // The name selects the behavior of the trainer; see fake_trainer.cc.
   void Launch(const std::string& name, int max_restarts = 2) {
     v1::RunSpec spec = Spec(name);
     spec.set_world_size(1);
@@ -80,7 +79,7 @@ class SupervisorTest : public ControlFixture {
     return child->pid();
   }
 
-  // Its exit code; -1 when it does not end.
+  // Returns the exit code; -1 when the process does not exit.
   int Wait(pid_t pid) {
     int status = 0;
     if (!Eventually([&] { return waitpid(pid, &status, WNOHANG) == pid; })) return -1;
@@ -111,7 +110,7 @@ class SupervisorTest : public ControlFixture {
     const std::vector<int64_t> steps = Steps();
     return steps.empty() ? 0 : steps.back();
   }
-  // Each told once, in order, whatever happened.
+  // Expects each step once, in order, and event numbers without gaps.
   void ExpectGapless() {
     int64_t number = 0, step = 0;
     for (const v1::RunEvent& event : Events()) {
@@ -135,7 +134,7 @@ class SupervisorTest : public ControlFixture {
   std::vector<pid_t> supervisors_;
 };
 
-TEST_F(SupervisorTest, TellsARunFromLaunchToEnd) {
+TEST_F(SupervisorTest, RecordsARunFromLaunchToEnd) {
   Launch("quick");
   EXPECT_EQ(Wait(Start()), kExitDone);
   EXPECT_THAT(States(), ElementsAre(v1::RUN_STARTING, v1::RUN_RUNNING, v1::RUN_SUCCEEDED));
@@ -149,7 +148,7 @@ TEST_F(SupervisorTest, TellsARunFromLaunchToEnd) {
   EXPECT_GT(run.finished_at(), 0);
 }
 
-TEST_F(SupervisorTest, CrashesAreRestartedSoOftenThenToldWhole) {
+TEST_F(SupervisorTest, CrashesAreRestartedUpToTheLimitAndThenListed) {
   Launch("crashing");
   EXPECT_EQ(Wait(Start()), kExitFailed);
   const v1::Run run = Describe();
@@ -162,12 +161,12 @@ TEST_F(SupervisorTest, CrashesAreRestartedSoOftenThenToldWhole) {
     EXPECT_THAT(run.incidents(i).cause(), HasSubstr("out of <imaginary> memory"));
     EXPECT_DOUBLE_EQ(run.incidents(i).restart_after_seconds(), i == 2 ? 0 : 0.05 * (1 << i));
   }
-  EXPECT_THAT(run.error(), HasSubstr("2 restarts from step 0 came to no new checkpoint"));
+  EXPECT_THAT(run.error(), HasSubstr("2 restarts from step 0 without a new checkpoint"));
   EXPECT_THAT(run.error(), HasSubstr("attempt 1, step 0"));
   ExpectGapless();
 }
 
-TEST_F(SupervisorTest, WhatWouldFailAgainIsNotTriedAgain) {
+TEST_F(SupervisorTest, PermanentFailureIsNotRetried) {
   Launch("failing");
   EXPECT_EQ(Wait(Start()), kExitFailed);
   EXPECT_EQ(Describe().attempts(), 1);
@@ -183,7 +182,7 @@ TEST_F(SupervisorTest, MissingMpirunFailsAtOnce) {
   EXPECT_THAT(Describe().error(), HasSubstr("/missing/mpirun"));
 }
 
-TEST_F(SupervisorTest, KilledMpirunIsRestartedAndStepsAreToldOnce) {
+TEST_F(SupervisorTest, KilledMpirunIsRestartedAndStepsAreRecordedOnce) {
   Launch("endless");
   const pid_t supervisor = Start();
   ASSERT_TRUE(Trains(20));
@@ -210,7 +209,7 @@ TEST_F(SupervisorTest, SilentRankIsNamedAndTheRunRestarted) {
   EXPECT_EQ(incident.kind(), v1::RANK_HUNG);
   ASSERT_EQ(incident.ranks_size(), 1);
   EXPECT_EQ(incident.ranks(0).pid(), first.pid);
-  EXPECT_THAT(incident.cause(), HasSubstr("no heartbeat of rank 0 on "));
+  EXPECT_THAT(incident.cause(), HasSubstr("no heartbeat from rank 0 on "));
   EXPECT_FALSE(IsAlive(first));
   ASSERT_TRUE(Eventually([&] { return Describe().attempts() == 2; }));
   ASSERT_TRUE(Reaches(v1::RUN_RUNNING));
@@ -223,13 +222,13 @@ TEST_F(SupervisorTest, StopRequestInAFileStopsTheRun) {
   ASSERT_TRUE(RecordStopRequest(run_, UnixTime()).ok());
   EXPECT_EQ(Wait(supervisor), kExitStopped);
   EXPECT_EQ(Describe().state(), v1::RUN_STOPPED);
-  // Started again, it trains on: nobody has asked this launch to stop.
+  // The next launch trains: the request to stop was for the last one.
   Start();
   ASSERT_TRUE(Eventually([&] { return Describe().attempts() == 2; }));
   ASSERT_TRUE(Reaches(v1::RUN_RUNNING));
 }
 
-TEST_F(SupervisorTest, TrainerThatIgnoresEverythingIsKilledInTheEnd) {
+TEST_F(SupervisorTest, TrainerThatIgnoresSignalsIsKilled) {
   Launch("stubborn");
   const pid_t supervisor = Start({"--stop-grace", "0.3", "--kill-grace", "0.3"});
   ASSERT_TRUE(Trains(2));
@@ -250,7 +249,7 @@ TEST_F(SupervisorTest, StopDuringThePauseStartsNothing) {
   EXPECT_EQ(Describe().attempts(), 1);
 }
 
-TEST_F(SupervisorTest, OnlyOneSupervises) {
+TEST_F(SupervisorTest, SecondSupervisorIsRefused) {
   Launch("endless");
   Start();
   ASSERT_TRUE(Trains(1));
@@ -258,8 +257,8 @@ TEST_F(SupervisorTest, OnlyOneSupervises) {
   EXPECT_FALSE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
 }
 
-// The run does not notice: the same mpirun, the same numbers.
-TEST_F(SupervisorTest, KilledSupervisorIsReplacedAndTheRunGoesOn) {
+// mpirun and the numbering of events continue.
+TEST_F(SupervisorTest, NewSupervisorReattachesToRunningMpirun) {
   Launch("endless");
   pid_t supervisor = Start();
   ASSERT_TRUE(Trains(5));
@@ -268,7 +267,7 @@ TEST_F(SupervisorTest, KilledSupervisorIsReplacedAndTheRunGoesOn) {
     kill(supervisor, SIGKILL);
     ASSERT_TRUE(Eventually([&] { return EnsureSupervised(BRAID_SUPERVISOR, run_).value(); }));
     const int64_t step = run_.ReadNewestMetrics()->step();
-    ASSERT_TRUE(Eventually([&] { return NewestTold() > step; })) << "it is told on";
+    ASSERT_TRUE(Eventually([&] { return NewestTold() > step; })) << "its steps are recorded";
     supervisor = static_cast<pid_t>(ReadProcessRecord(run_.process())->identity.pid);
   }
   EXPECT_EQ(Mpirun().pid, mpirun.pid);
@@ -280,7 +279,7 @@ TEST_F(SupervisorTest, KilledSupervisorIsReplacedAndTheRunGoesOn) {
   EXPECT_FALSE(EnsureSupervised(BRAID_SUPERVISOR, run_).value()) << "it has ended";
 }
 
-TEST_F(SupervisorTest, RunWhoseEveryProcessIsGoneIsStartedAgain) {
+TEST_F(SupervisorTest, LostRunIsRestarted) {
   Launch("endless");
   const pid_t supervisor = Start();
   ASSERT_TRUE(Trains(5));
@@ -296,8 +295,8 @@ TEST_F(SupervisorTest, RunWhoseEveryProcessIsGoneIsStartedAgain) {
   ExpectGapless();
 }
 
-// Whoever launched it was killed between the record and the supervisor.
-TEST_F(SupervisorTest, RunThatWasNeverBegunIsBegunOnce) {
+// The launcher was killed between the record and the execution of the supervisor.
+TEST_F(SupervisorTest, InterruptedLaunchIsStartedOnce) {
   Launch("quick");
   ProcessRecord record{IdentifyProcess(getpid()).value(), "nonce", UnixTime()};
   ++record.identity.start_time;
@@ -322,7 +321,7 @@ TEST_F(SupervisorTest, LostRunThatWasAskedToStopIsStopped) {
   EXPECT_EQ(Describe().attempts(), 1);
 }
 
-// Killed in the pause before a restart: the failure is not counted again.
+// The supervisor is killed in the pause before a restart; the failure must not be counted again.
 TEST_F(SupervisorTest, FailureBeforeThePauseCountsOnce) {
   Launch("crashing");
   LengthenPause(60);
@@ -330,7 +329,7 @@ TEST_F(SupervisorTest, FailureBeforeThePauseCountsOnce) {
   ASSERT_TRUE(Reaches(v1::RUN_RESTARTING));
   Kill(supervisor);
   const std::string nonce = ReadProcessRecord(run_.attempt())->nonce;
-  ASSERT_TRUE(run_.WriteExit({std::string(kFailed), "told already", 0, nonce, false}).ok());
+  ASSERT_TRUE(run_.WriteExit({std::string(kFailed), "already recorded", 0, nonce, false}).ok());
   ASSERT_TRUE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
   ASSERT_TRUE(
       Eventually([&] { return ReadProcessRecord(run_.process())->identity.pid != supervisor; }));
@@ -342,8 +341,8 @@ TEST_F(SupervisorTest, FailureBeforeThePauseCountsOnce) {
   EXPECT_EQ(Describe().attempts(), 1);
 }
 
-// It had hung while it ended.
-TEST_F(SupervisorTest, AttemptThatWasGivenUpMayHaveSucceeded) {
+// The trainer had hung while exiting.
+TEST_F(SupervisorTest, FailedAttemptMayHaveSucceeded) {
   Launch("crashing");
   LengthenPause(60);
   const pid_t supervisor = Start();
@@ -355,8 +354,8 @@ TEST_F(SupervisorTest, AttemptThatWasGivenUpMayHaveSucceeded) {
   ASSERT_TRUE(Reaches(v1::RUN_SUCCEEDED));
 }
 
-// The supervisor died before it told anything: who resumed the run has been told that it starts.
-TEST_F(SupervisorTest, ResumeWhoseSupervisorDiedAtOnceIsTakenUp) {
+// The supervisor died before its first event, but ResumeRun has already returned RUN_STARTING.
+TEST_F(SupervisorTest, ResumeWhoseSupervisorDiedAtOnceIsContinued) {
   Launch("quick");
   EXPECT_EQ(Wait(Start()), kExitDone);
   EXPECT_FALSE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
@@ -392,7 +391,7 @@ class OtherIdentityTest : public SupervisorTest, public testing::WithParamInterf
 };
 
 // The machine, or the container, was restarted.
-TEST_P(OtherIdentityTest, RunIsStartedAgainOnTheSameMachine) {
+TEST_P(OtherIdentityTest, RunIsRestartedOnTheSameMachine) {
   Launch("endless");
   const pid_t supervisor = Start();
   ASSERT_TRUE(Trains(5));
@@ -401,7 +400,7 @@ TEST_P(OtherIdentityTest, RunIsStartedAgainOnTheSameMachine) {
   ASSERT_TRUE(Eventually([&] { return !HasLiveProcess(run_, UnixTime()); }));
   Change(run_.process());
   Change(run_.attempt());
-  EXPECT_FALSE(EnsureSupervised(BRAID_SUPERVISOR, run_).value()) << "its ranks may live";
+  EXPECT_FALSE(EnsureSupervised(BRAID_SUPERVISOR, run_).value()) << "its ranks may be alive";
   AgeHeartbeat();
   EXPECT_FALSE(HasEnded(Describe().state()));
   ASSERT_TRUE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
@@ -429,7 +428,7 @@ TEST_P(OtherIdentityTest, RunOfAnotherMachineIsLeftAlone) {
 }
 INSTANTIATE_TEST_SUITE_P(BootAndContainer, OtherIdentityTest, testing::Values(0, 1));
 
-// A cache, and a log that cannot be written for a while.
+// supervision.json is only a cache, and events are retried.
 TEST_F(SupervisorTest, FullDiskDoesNotEndSupervision) {
   Launch("endless");
   const pid_t supervisor = Start();
@@ -446,8 +445,8 @@ TEST_F(SupervisorTest, FullDiskDoesNotEndSupervision) {
   EXPECT_EQ(Describe().attempts(), 1);
 }
 
-// Its clock is an hour behind ours, or ahead.
-TEST_F(SupervisorTest, GraceDoesNotDependOnTheClockOfWhoAsks) {
+// The clock of the client may be an hour behind or ahead.
+TEST_F(SupervisorTest, GraceDoesNotDependOnTheClockOfTheRequest) {
   for (const double skew : {-3600, 3600}) {
     Launch("stubborn");
     const pid_t supervisor = Start({"--stop-grace", "0.6", "--kill-grace", "0.3"});
@@ -459,8 +458,8 @@ TEST_F(SupervisorTest, GraceDoesNotDependOnTheClockOfWhoAsks) {
   }
 }
 
-// It is started at once a few times, then not any more for a while.
-TEST_F(SupervisorTest, SupervisorThatEndsAtOnceIsNotStartedForEver) {
+// A few starts without pauses, then none for a while.
+TEST_F(SupervisorTest, SupervisorThatExitsAtOnceIsStartedWithPauses) {
   Launch("endless");
   Kill(Start());
   ASSERT_TRUE(WriteProcessRecord(run_.process(), DeadRecord()).ok());
@@ -469,7 +468,7 @@ TEST_F(SupervisorTest, SupervisorThatEndsAtOnceIsNotStartedForEver) {
   EXPECT_EQ(started, 5);
 }
 
-TEST(BraidSupervisorTest, SaysWhatItDoesAndWhatItsExitCodesMean) {
+TEST(BraidSupervisorTest, HelpExplainsExitCodes) {
   std::string out;
   const auto result = RunSubprocess(
       {.arguments = {BRAID_SUPERVISOR, "--help"}},

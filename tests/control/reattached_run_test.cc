@@ -1,5 +1,5 @@
-// A run that trains while braidd, or its supervisor too, is killed: it goes on untouched, and
-// whoever comes next adopts it. Real braidd, braid-supervisor and mpirun; the trainer pretends.
+// A run that trains while braidd, or its supervisor as well, is killed: it continues, and the next
+// braidd restarts its supervisor. Real braidd, braid-supervisor and mpirun with a fake trainer.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
@@ -20,14 +20,14 @@
 #include "tests/server/real_braidd.h"
 
 namespace braid {
-namespace adopted_run_test {
+namespace reattached_run_test {
 
 namespace fs = std::filesystem;
 
-class AdoptedRunTest : public ControlFixture {
+class ReattachedRunTest : public ControlFixture {
  protected:
-  AdoptedRunTest() : braidd_(Install(), root_, {"--services", "training"}) {}
-  ~AdoptedRunTest() override {
+  ReattachedRunTest() : braidd_(Install(), root_, {"--services", "training"}) {}
+  ~ReattachedRunTest() override {
     braidd_.Kill();
     EndRun();
   }
@@ -37,7 +37,7 @@ class AdoptedRunTest : public ControlFixture {
     stub_ = v1::TrainingService::NewStub(braidd_.Connect());
   }
 
-  // braidd looks for its trainer beside itself: the one that pretends.
+  // braidd looks for its trainer in its own folder: the fake one.
   fs::path Install() {
     const fs::path bin = root_ / "bin";
     fs::create_directories(bin);
@@ -53,7 +53,7 @@ class AdoptedRunTest : public ControlFixture {
       kill(static_cast<pid_t>(process->identity.pid), SIGKILL);
     }
   }
-  // Everything of the run, at once.
+  // Kills all processes of the run at once.
   void EndRun() {
     if (run_dir_.empty()) return;
     const RunDirectory run(run_dir_);
@@ -62,8 +62,8 @@ class AdoptedRunTest : public ControlFixture {
     for (const int64_t pid : RankProcesses(run)) kill(static_cast<pid_t>(pid), SIGKILL);
   }
 
-  // Again while the answer does not come: a connection may learn of a killed server only when it
-  // is used. All these calls may be repeated.
+  // Repeats the call while it is UNAVAILABLE: a connection detects a killed server only when it is
+  // used. All these calls are idempotent.
   template <class Request>
   grpc::Status Ask(grpc::Status (v1::TrainingService::Stub::*method)(grpc::ClientContext*,
                                                                      const Request&, v1::Run*),
@@ -118,13 +118,13 @@ class AdoptedRunTest : public ControlFixture {
   fs::path run_dir_;
 };
 
-TEST_F(AdoptedRunTest, RunGoesOnWithoutBraiddAndTheNextOneKnowsIt) {
+TEST_F(ReattachedRunTest, RunContinuesWithoutBraiddAndTheNextOneFindsIt) {
   Launch();
   const ProcessRecord supervisor = Supervisor(), mpirun = Mpirun();
   braidd_.Kill();
   const int64_t step = Step(), event = NewestEvent();
   ASSERT_TRUE(Eventually([&] { return Step() > step + 5 && NewestEvent() > event + 5; }))
-      << "nobody is needed for it";
+      << "the run needs no service";
   const auto start = std::chrono::steady_clock::now();
   ASSERT_TRUE(braidd_.Start());
   EXPECT_EQ(Get().state(), v1::RUN_RUNNING);
@@ -158,13 +158,13 @@ TEST_F(AdoptedRunTest, RunGoesOnWithoutBraiddAndTheNextOneKnowsIt) {
   EXPECT_TRUE(Eventually([&] { return Get().state() == v1::RUN_STOPPED; }));
 }
 
-TEST_F(AdoptedRunTest, RunWithoutSupervisorGetsAnotherWithinFiveSeconds) {
+TEST_F(ReattachedRunTest, DeadSupervisorIsReplacedWithinFiveSeconds) {
   Launch();
   const ProcessRecord supervisor = Supervisor(), mpirun = Mpirun();
   braidd_.Kill();
   KillRecorded(RunDirectory(run_dir_).process());
   const int64_t step = Step();
-  ASSERT_TRUE(Eventually([&] { return Step() > step + 3; })) << "mpirun goes on";
+  ASSERT_TRUE(Eventually([&] { return Step() > step + 3; })) << "mpirun continues";
   const auto start = std::chrono::steady_clock::now();
   ASSERT_TRUE(braidd_.Start());
   ASSERT_TRUE(Eventually([&] {
@@ -180,7 +180,7 @@ TEST_F(AdoptedRunTest, RunWithoutSupervisorGetsAnotherWithinFiveSeconds) {
   EXPECT_EQ(Get().state(), v1::RUN_RUNNING);
 }
 
-TEST_F(AdoptedRunTest, AnotherProcessWithTheRecordedIdIsLeftAlone) {
+TEST_F(ReattachedRunTest, AnotherProcessWithTheRecordedIdIsLeftAlone) {
   Launch();
   braidd_.Kill();
   const ProcessRecord supervisor = Supervisor(), mpirun = Mpirun();
@@ -200,7 +200,7 @@ TEST_F(AdoptedRunTest, AnotherProcessWithTheRecordedIdIsLeftAlone) {
     ASSERT_TRUE(WriteProcessRecord(path, record).ok());
   }
   ASSERT_TRUE(braidd_.Start());
-  // It is not taken for the run's: the run, lost, gets a supervisor that starts it again.
+  // It is not mistaken for the run's process: the run is lost, and a new supervisor restarts it.
   EXPECT_TRUE(Eventually([&] {
     const ProcessRecord now = Supervisor();
     return now.identity.pid != stranger && IsAlive(now.identity);
@@ -210,10 +210,10 @@ TEST_F(AdoptedRunTest, AnotherProcessWithTheRecordedIdIsLeftAlone) {
   v1::Run run;
   EXPECT_TRUE(Ask(&v1::TrainingService::Stub::StopRun, stop, &run).ok());
   EXPECT_TRUE(Eventually([&] { return Get().state() == v1::RUN_STOPPED; }));
-  EXPECT_EQ(waitpid(stranger, nullptr, WNOHANG), 0) << "still there: nobody signalled it";
+  EXPECT_EQ(waitpid(stranger, nullptr, WNOHANG), 0) << "it was not signalled";
   kill(stranger, SIGKILL);
   waitpid(stranger, nullptr, 0);
 }
 
-}  // namespace adopted_run_test
+}  // namespace reattached_run_test
 }  // namespace braid

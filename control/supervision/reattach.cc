@@ -1,4 +1,4 @@
-#include "control/supervision/adoption.h"
+#include "control/supervision/reattach.h"
 
 #include <unistd.h>
 
@@ -11,19 +11,20 @@
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "control/supervision/child_program.h"
+#include "control/supervision/decision.h"
+#include "control/supervision/observe_run.h"
 #include "control/supervision/run_event_log.h"
 #include "control/supervision/run_history.h"
-#include "control/supervision/run_process.h"
 #include "control/supervision/subprocess.h"
 #include "control/supervision/supervisor_lock.h"
 #include "control/supervision/supervisor_process.h"
 #include "runs/process_identity.h"
-#include "runs/run_state.h"
 
 namespace braid {
 namespace {
 
-// Starts that are too many in too short a time are put off.
+// Delays the next start of a supervisor that was started too often in too short a time, so that one
+// that cannot run does not keep the machine busy. Per process and run; thread-safe.
 class StartLimit {
  public:
   bool Allows(const std::string& run) {
@@ -43,15 +44,15 @@ class StartLimit {
  private:
   using Clock = std::chrono::steady_clock;
   struct Starts {
-    int count = 0;  // each soon after the one before
+    int count = 0;  // starts in a row, each soon after the last
     std::chrono::seconds pause{0};
     Clock::time_point last;
     Clock::time_point next;
   };
   static std::chrono::seconds PauseAfter(int count) {
-    constexpr int kAtOnce = 5;
-    if (count < kAtOnce) return std::chrono::seconds(0);
-    return std::chrono::seconds(std::min(300, 1 << std::min(count - kAtOnce + 1, 10)));
+    constexpr int kStartsWithoutPause = 5;
+    if (count < kStartsWithoutPause) return std::chrono::seconds(0);
+    return std::chrono::seconds(std::min(300, 1 << std::min(count - kStartsWithoutPause + 1, 10)));
   }
 
   std::mutex mutex_;
@@ -63,41 +64,33 @@ StartLimit& Limit() {
   return *limit;
 }
 
-bool MayLive(const RunDirectory& run, const ProcessIdentity& supervisor) {
-  if (IsLocal(supervisor)) return IsAlive(supervisor);
-  return !IsOfThisMachine(supervisor) || HasLiveProcess(run, UnixTime());
-}
-
-bool HasNothingToDo(const RunDirectory& run) {
-  const auto newest = ReadNewestRunEvent(run.events());
-  if (!newest) return run.ReadExit().has_value();
-  if (!HasEnded(newest->state())) return false;
-  const std::optional<RunHistory> history = ReadRunHistory(run.supervision());
-  return !history || !IsLaunchedAnew(run, history->nonce);
-}
-
-bool IsOrphan(const RunDirectory& run) {
-  const absl::StatusOr<ProcessRecord> process = ReadProcessRecord(run.process());
-  if (!process.ok() || MayLive(run, process->identity) || HasNothingToDo(run)) return false;
+bool IsScheduled(const RunDirectory& run) {
   const absl::StatusOr<v1::RunSpec> spec = run.ReadSpec();
-  if (!spec.ok() || access(run.launch().c_str(), R_OK) != 0) return false;
+  if (!spec.ok()) return true;
   const v1::LaunchBackend backend = spec->launch().backend();
-  if (backend == v1::SLURM || backend == v1::KUBERNETES) return false;
-  // One that is just starting has not recorded itself yet.
+  return backend == v1::SLURM || backend == v1::KUBERNETES;
+}
+
+bool NeedsSupervisor(const RunDirectory& run) {
+  // The process before the events: a supervisor records the end of the run before it exits, so the
+  // events that are read after its death are the last. This is also the common case, and cheap.
+  const absl::StatusOr<ProcessRecord> process = ReadProcessRecord(run.process());
+  if (!process.ok() || IsAlive(process->identity)) return false;
+  const RunHistory history = ReadRunHistory(run.supervision()).value_or(RunHistory());
+  const RunFiles files = {.newest = ReadNewestRunEvent(run.events()), .nonce = history.nonce};
+  const Observation seen = ObserveRun(run, files, /*created=*/0, UnixTime());
+  if (Decide(seen).kind != ActionKind::kSupervise) return false;
+  if (access(run.launch().c_str(), R_OK) != 0 || IsScheduled(run)) return false;
+  // A supervisor that is just starting holds the lock before it has recorded itself.
   return TakeSupervisorLock(run).ok();
 }
 
 }  // namespace
 
-bool IsLaunchedAnew(const RunDirectory& run, const std::string& known_nonce) {
-  const absl::StatusOr<ProcessRecord> process = ReadProcessRecord(run.process());
-  return process.ok() && !known_nonce.empty() && process->nonce != known_nonce;
-}
-
 absl::StatusOr<bool> EnsureSupervised(const std::string& supervisor, const RunDirectory& run) {
-  if (!Limit().Allows(run.root()) || !IsOrphan(run)) return false;
+  if (!Limit().Allows(run.root()) || !NeedsSupervisor(run)) return false;
   ASSIGN_OR_RETURN(const std::string program, RequireProgram(supervisor, ""));
-  ASSIGN_OR_RETURN(ChildProgram child, ForkSupervisor(program, run, {"--adopt"}));
+  ASSIGN_OR_RETURN(ChildProgram child, ForkSupervisor(program, run, {"--reattach"}));
   Limit().Started(run.root());
   RETURN_IF_ERROR(ExecuteSupervisor(child));
   return true;

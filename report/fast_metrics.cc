@@ -20,7 +20,7 @@ using simdjson::dom::element;
 
 bool SetMessage(const simdjson::dom::object& object, Message* message);
 
-// Proto3 JSON writes what is not finite as a string.
+// Proto3 JSON represents numbers that are not finite as strings.
 bool GetDouble(const element& value, double* number) {
   if (value.get(*number) == simdjson::SUCCESS) return true;
   std::string_view text;
@@ -30,7 +30,7 @@ bool GetDouble(const element& value, double* number) {
   return text == "NaN" || std::isinf(*number);
 }
 
-// And 64-bit integers too.
+// Proto3 JSON represents 64-bit integers as strings.
 bool GetInt64(const element& value, int64_t* number) {
   if (value.get(*number) == simdjson::SUCCESS) return true;
   std::string_view text;
@@ -91,7 +91,8 @@ bool SetRepeated(const element& value, const FieldDescriptor* field, Message* me
   return true;
 }
 
-// False for whatever this does not know; the slow reader then has the last word.
+// Returns false for a field or value that this reader does not support; the slow reader then
+// decides.
 bool SetMessage(const simdjson::dom::object& object, Message* message) {
   for (const auto pair : object) {
     const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(std::string(pair.key));

@@ -5,7 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/time.h"
+#include "base/number_text.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
 #include "server/access/token_file.h"
@@ -34,8 +34,7 @@ absl::StatusOr<int64_t> ParseLifetime(const std::string& text) {
 
 std::string Day(int64_t unix_seconds) {
   if (unix_seconds == 0) return "never";
-  return absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixSeconds(unix_seconds),
-                          absl::UTCTimeZone());
+  return FormatTime(static_cast<double>(unix_seconds));
 }
 
 absl::Status Create(const Program& program, const TokenOptions& options) {

@@ -10,14 +10,14 @@
 namespace braid {
 namespace {
 
-// With more runs tables have a row a run, not a column.
+// With more runs, tables have one row per run instead of one column.
 constexpr size_t kConfigurationMaxColumns = 3;
 constexpr size_t kFieldsOfATable = 5;
 
-// Field path to value, in the order of the schema.
+// Field paths with their values, in the order of the schema.
 using FlatConfig = std::vector<std::pair<std::string, std::string>>;
 
-// "1, 3"; of messages in braces.
+// Returns the elements of a repeated field as "1, 3", messages in braces.
 std::string RepeatedText(const google::protobuf::Message& message,
                          const google::protobuf::FieldDescriptor* field) {
   google::protobuf::TextFormat::Printer printer;
@@ -50,7 +50,7 @@ void Flatten(const google::protobuf::Message& message, const std::string& prefix
   }
 }
 
-// One place in all of the flat configurations.
+// One field in the flat configurations of all runs.
 struct Field {
   std::string name;  // HTML
   std::vector<std::string> values;
@@ -74,7 +74,7 @@ std::vector<Field> FieldsOf(std::span<const ReportRun> runs) {
   return fields;
 }
 
-// A row a field, a column a run.
+// Returns a table with one row per field and one column per run.
 std::string TableByField(std::span<const ReportRun> runs, std::span<const Field> fields) {
   HtmlTable table{.header = {"field"}, .rows = {}, .numeric = false};
   for (size_t i = 0; i < runs.size(); ++i) table.header.push_back(RunLabel(runs, i));
@@ -86,7 +86,7 @@ std::string TableByField(std::span<const ReportRun> runs, std::span<const Field>
   return RenderTable(table);
 }
 
-// A row a run, in tables of a few fields each: narrow with many runs.
+// Returns tables of a few fields each with one row per run, which stay narrow with many runs.
 std::string TablesByRun(std::span<const ReportRun> runs, std::span<const Field> fields) {
   std::string tables;
   for (size_t start = 0; start < fields.size(); start += kFieldsOfATable) {
@@ -119,8 +119,8 @@ std::string ConfigurationSection(std::span<const ReportRun> runs) {
   if (runs.empty()) return "";
   const std::vector<Field> fields = FieldsOf(runs);
   if (runs.size() == 1) {
-    return Section("Configuration", "Every default filled in.", EqualFields(fields, "All fields"),
-                   "configuration");
+    return Section("Configuration", "The complete configuration, including defaults.",
+                   EqualFields(fields, "All settings"), "configuration");
   }
   std::vector<Field> differing;
   std::copy_if(fields.begin(), fields.end(), std::back_inserter(differing),
@@ -129,8 +129,8 @@ std::string ConfigurationSection(std::span<const ReportRun> runs) {
                                   : runs.size() <= kConfigurationMaxColumns
                                       ? TableByField(runs, differing)
                                       : TablesByRun(runs, differing);
-  return Section("Configuration", "Where the runs differ; every default filled in.",
-                 differences + EqualFields(fields, "Fields in which all runs agree"),
+  return Section("Configuration", "The settings in which the runs differ, including defaults.",
+                 differences + EqualFields(fields, "Settings that are equal in all runs"),
                  "configuration");
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/number_text.h"
 #include "report/html_text.h"
 #include "report/report_sections.h"
 #include "report/routing_sections.h"
@@ -13,12 +14,12 @@
 namespace braid {
 namespace {
 
-// Curves of more layers could not be told apart.
+// Curves of more layers would be hard to distinguish.
 constexpr size_t kShownCurves = 8;
-// Layers whose matrices and texts are shown; a page has to stay small enough to open.
+// Layers whose matrices and texts are shown, which bounds the size of the page.
 constexpr size_t kExpertShownLayers = 16;
 
-// A number of every layer between 0 and `high`.
+// A value of each layer between 0 and `high`.
 struct UtilizationValue {
   std::string name, unit;
   double high;
@@ -47,7 +48,7 @@ std::string UtilizationChart(const v1::RoutingAnalysis& analysis, const Utilizat
   return RenderLineChart(chart);
 }
 
-// Of two different experts, in any layer.
+// Returns the lowest cosine of two different experts in any layer.
 double SmallestCosine(const v1::RoutingAnalysis& analysis) {
   double smallest = 1;
   for (const v1::LayerRoutingAnalysis& layer : analysis.layers()) {
@@ -56,7 +57,7 @@ double SmallestCosine(const v1::RoutingAnalysis& analysis) {
   return smallest;
 }
 
-// One cell of the lower triangle, where `row` is above `column`.
+// Returns one cell of the lower triangle, where `row` > `column`.
 std::string MatrixCell(int row, int column, double cosine, double share, double left, double cell) {
   const double x = left + cell * column, y = 4 + cell * (row - 1);
   const double side = cell - std::min(1.0, 0.15 * cell);
@@ -71,7 +72,7 @@ std::string MatrixCell(int row, int column, double cosine, double share, double 
   return out;
 }
 
-// Cosines below the diagonal: rows are experts from 1, columns from 0.
+// Returns the cosines below the diagonal: rows are experts from 1, columns from 0.
 std::string SimilarityMatrix(const v1::LayerRoutingAnalysis& layer, int num_experts, double low) {
   constexpr double kLeft = 30, kSize = 330;
   const double cell = std::min(40.0, kSize / (num_experts - 1));
@@ -106,7 +107,7 @@ std::string PlaceOf(const v1::ExpertText& text) {
                       "<br/>window ", text.window(), "<br/>segment ", text.segment(), "</span>");
 }
 
-// Without the line breaks around it.
+// Returns the text without leading and trailing line breaks.
 std::string_view Trimmed(std::string_view text) {
   while (!text.empty() && text.front() == '\n') text.remove_prefix(1);
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
@@ -114,7 +115,7 @@ std::string_view Trimmed(std::string_view text) {
 }
 
 std::string TextTable(const v1::LayerRoutingAnalysis& layer) {
-  HtmlTable table{.header = {"expert", "weight", "where", "what the router looked at"},
+  HtmlTable table{.header = {"expert", "weight", "where", "segment that the router read"},
                   .rows = {},
                   .numeric = false};
   for (const v1::ExpertTexts& expert : layer.texts()) {
@@ -129,11 +130,11 @@ std::string TextTable(const v1::LayerRoutingAnalysis& layer) {
   return table.rows.empty() ? "" : RenderTable(table);
 }
 
-// Says which layers are left out of a section that shows only some.
+// Returns a note for sections that show only some of the layers.
 std::string ShownNote(const v1::RoutingAnalysis& analysis) {
   if (static_cast<size_t>(analysis.layers_size()) <= kExpertShownLayers) return "";
-  return absl::StrCat(" Of ", analysis.layers_size(), " layers ", kExpertShownLayers,
-                      " are shown; --layers chooses others.");
+  return absl::StrCat(" Of ", analysis.layers_size(), " layers, ", kExpertShownLayers,
+                      " are shown; select others with --layers.");
 }
 
 }  // namespace
@@ -151,11 +152,13 @@ std::string UtilizationCurves(const v1::RoutingAnalysis& analysis) {
   for (const UtilizationValue& value : values) {
     absl::StrAppend(&charts, "<div>", UtilizationChart(analysis, value), "</div>");
   }
-  return Section("Expert utilisation over training",
-                 "Measured on training batches. Active experts: those that some decision of the "
-                 "last ten steps gave more than 2/E. Effective experts: exp of the entropy of a "
-                 "batch's mean weights; a layer that falls to one has collapsed.",
-                 charts + "</div>\n");
+  return Section(
+      "Expert utilization over training",
+      "Measured on training batches. An expert is active if a routing decision of the "
+      "last ten steps gave it a weight above 2/E. Effective experts: the exponential of "
+      "the entropy of the mean weights of a batch; a layer with one effective expert has "
+      "collapsed.",
+      charts + "</div>\n");
 }
 
 std::string SimilarityMatrices(const v1::RoutingAnalysis& analysis) {
@@ -172,15 +175,16 @@ std::string SimilarityMatrices(const v1::RoutingAnalysis& analysis) {
   if (maps.empty()) return "";
   return Section(
       "Similarity of experts",
-      absl::StrCat("Cosine of the parameters of every two experts, from ", FormatFixed(low, 3),
-                   ", the smallest of all (clear), to 1 (full). Upcycling starts from "
-                   "copies, whose cosine is 1.",
+      absl::StrCat("Cosine similarity of the parameters of each pair of experts, from ",
+                   FormatFixed(low, 3),
+                   " (lightest shade, the lowest of all pairs) to 1 (darkest shade). Upcycling "
+                   "starts from copies, whose similarity is 1.",
                    ShownNote(analysis)),
       "<div class=\"maps\">\n" + maps + "</div>\n" +
           RenderHeatScale(low, {.high = 1}, std::nan(""), ""));
 }
 
-std::string ExcitingTexts(const v1::RoutingAnalysis& analysis) {
+std::string TopActivatingTexts(const v1::RoutingAnalysis& analysis) {
   std::string body;
   for (const size_t place : EvenlySpaced(analysis.layers_size(), kExpertShownLayers)) {
     const v1::LayerRoutingAnalysis& layer = analysis.layers(static_cast<int>(place));
@@ -190,12 +194,13 @@ std::string ExcitingTexts(const v1::RoutingAnalysis& analysis) {
                     layer.layer(), "</summary>\n<div class=\"texts\">", table,
                     "</div></details>\n");
   }
-  return Section("Texts that excite experts most",
-                 "Highest weights of each expert, and the text for which the router gave them: a "
-                 "segment is routed on the one before it, so that is what is shown. At most one a "
-                 "window. Documents are numbered within the held-out part of their domain." +
-                     ShownNote(analysis),
-                 body);
+  return Section(
+      "Top-activating segments",
+      "The highest routing weights of each expert, with the segment that the router read. "
+      "A segment is routed on the segment before it, and that one is shown; at most one "
+      "per window. Documents are numbered within the held-out split of their domain." +
+          ShownNote(analysis),
+      body);
 }
 
 }  // namespace braid

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "report/html_text.h"
+#include "base/number_text.h"
 #include "report/plot_series.h"
 #include "report/svg_frame.h"
 
@@ -38,7 +38,7 @@ std::string RenderHeatMap(const HeatMap& map) {
   const double left = LabelWidth(map.rows);
   const double width = std::min(kWidestCell, (kWidth - left - 4) / map.num_columns);
   const double bottom = 4 + kCellHeight * static_cast<double>(map.rows.size());
-  // Every column has a number as long as there is room for it.
+  // Each column has a number if there is space for it.
   const int stride = std::max(1, static_cast<int>(std::ceil(18 / width)));
   std::string content;
   for (size_t row = 0; row < map.rows.size(); ++row) {

@@ -7,17 +7,17 @@
 
 namespace braid {
 
-// Everything is HTML.
+// A page; all fields are HTML.
 struct HtmlPage {
-  std::string title;  // its heading, too
-  // Behind kReportStyle.
+  std::string title;  // also the heading
+  // Follows kReportStyle.
   std::string style = {};
   std::string body = {};
 };
 std::string RenderHtmlPage(const HtmlPage& page);
 
-// <section> with a heading, a sentence that says how to read it, and a body; empty
-// when the body is. `heading` and `explanation` are HTML; `id` is what links name.
+// Returns a <section> with a heading, an explanation and a body; "" if the body is empty. All are
+// HTML; `id` is the target of links.
 std::string Section(const std::string& heading, const std::string& explanation,
                     const std::string& body, const std::string& id = "");
 
@@ -25,7 +25,7 @@ struct SectionLink {
   std::string id;
   std::string name;
 };
-// The table of contents.
+// Returns the table of contents.
 std::string RenderLinks(std::span<const SectionLink> links);
 
 }  // namespace braid

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/number_text.h"
 #include "report/html_text.h"
 #include "report/report_sections.h"
 #include "report/svg_plot.h"
@@ -11,7 +12,7 @@
 namespace braid {
 namespace {
 
-// How a state is drawn and called.
+// The CSS class and the name of a state.
 struct StateStyle {
   const char* css_class;
   const char* text;
@@ -64,7 +65,7 @@ TimeLine::Row RowOf(std::span<const ReportRun> runs, size_t i) {
 
 HtmlTable::Row FactsOf(std::span<const ReportRun> runs, size_t i) {
   const ReportRun& run = runs[i];
-  const double effective = EffectiveTrainingTime(run.life, run.metrics);
+  const double effective = Goodput(run.life, run.metrics);
   return {{RunLabel(runs, i), StyleOf(run.life.state).text, FormatTime(run.life.started),
            FormatDuration(run.life.ended - run.life.started),
            FormatFixed(100 * effective, 1) + (std::isfinite(effective) ? " %" : ""),
@@ -73,7 +74,7 @@ HtmlTable::Row FactsOf(std::span<const ReportRun> runs, size_t i) {
 }
 
 std::string IncidentTable(std::span<const ReportRun> runs) {
-  HtmlTable table{.header = {"run", "after", "what", "step", "again from", "cause"},
+  HtmlTable table{.header = {"run", "time", "incident", "step", "resumed from", "cause"},
                   .rows = {},
                   .numeric = false};
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -113,10 +114,9 @@ const char* IncidentText(v1::IncidentKind kind) {
 }
 
 std::string LifeSection(std::span<const ReportRun> runs) {
-  TimeLine line{.description = "What each run was doing over the time since its start",
-                .rows = {},
-                .width = 760};
-  HtmlTable facts{.header = {"run", "state", "started, UTC", "duration", "effective", "attempts",
+  TimeLine line{
+      .description = "State of each run over the time since its start", .rows = {}, .width = 760};
+  HtmlTable facts{.header = {"run", "state", "started, UTC", "duration", "goodput", "attempts",
                              "incidents", "ranks", "hosts"},
                   .rows = {}};
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -125,10 +125,10 @@ std::string LifeSection(std::span<const ReportRun> runs) {
     facts.rows.push_back(FactsOf(runs, i));
   }
   if (facts.rows.empty()) return "";
-  return Section("Life of the runs",
-                 "Full colour: running; pale: queued or starting; hatched edge: restarting; "
-                 "triangles: incidents. Effective: seconds of steps that were kept, over the time "
-                 "that the run was not ended.",
+  return Section("Timeline of the runs",
+                 "Full color: running; pale: queued or starting; hatched edge: restarting; "
+                 "triangles: incidents. Goodput: the share of the time, while the run had not "
+                 "ended, that was spent in steps that were kept.",
                  RenderTimeLine(std::move(line)) + RenderTable(facts) + IncidentTable(runs),
                  "life");
 }

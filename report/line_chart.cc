@@ -12,19 +12,19 @@ namespace braid {
 namespace {
 
 constexpr double kLeft = 56, kRight = 14, kLineChartTop = 26, kLineChartBottom = 44;
-// Of the labels at the ends of lines.
+// Labels at the ends of lines.
 constexpr size_t kLineChartLabelLength = 20;
 constexpr double kLabelHeight = 13;
-// Of points that no line joins; those at the ends of the axis show whole.
+// Radius of points without a line; points at the ends of the axis are not clipped.
 constexpr double kDotRadius = 3;
 constexpr double kLabelReach = 60;
 constexpr int kLineChartNarrowWidth = 360, kNarrowHeight = 270;
-// Coordinates this far outside the plot are as good as any farther.
+// Coordinates are clamped to this distance from the plot.
 constexpr double kFarOutside = 500;
 
 bool IsFinite(const PlotPoint& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
 
-// One path, broken where a value is not finite.
+// Returns one path with gaps where a value is not finite.
 std::string PathOf(const std::vector<PlotPoint>& points, const PlotScale& x, const PlotScale& y,
                    const std::string& css_class) {
   std::string path;
@@ -41,7 +41,7 @@ std::string PathOf(const std::vector<PlotPoint>& points, const PlotScale& x, con
   return absl::StrCat("<path class=\"", css_class, "\" d=\"", path, "\"/>\n");
 }
 
-// A point between two that are missing would not show up as a line.
+// Draws points between two missing ones, which a line would not show.
 std::string DotsOf(const PlotSeries& series, const PlotScale& x, const PlotScale& y) {
   const std::vector<PlotPoint>& points = series.points;
   std::string out;
@@ -67,7 +67,7 @@ PlotRange XRange(const LineChart& chart) {
   return range;
 }
 
-// Of the points from `start` on; of all when there are none.
+// Returns the range of the points from `start` on, or of all points if there are none.
 PlotRange YRange(const LineChart& chart, double start) {
   PlotRange late, all;
   for (const PlotSeries& series : chart.series) {
@@ -85,11 +85,12 @@ PlotRange YRange(const LineChart& chart, double start) {
 
 struct EndLabel {
   const PlotSeries* series;
-  double end;     // height of the end of the line
-  double height;  // and of its label
+  double end;     // y of the end of the line
+  double height;  // y of the label
 };
 
-// Heights at least kLabelHeight apart and between `top` and `bottom`, in the order of the ends.
+// Places the labels at least kLabelHeight apart between `top` and `bottom`, in the order of the
+// ends.
 void SpreadLabels(double top, double bottom, std::vector<EndLabel>* labels) {
   std::stable_sort(labels->begin(), labels->end(),
                    [](const EndLabel& a, const EndLabel& b) { return a.end < b.end; });
@@ -109,7 +110,7 @@ std::vector<EndLabel> LabelsOf(const LineChart& chart, const PlotScale& x, const
   std::vector<EndLabel> labels;
   for (const PlotSeries& series : chart.series) {
     const auto last = std::find_if(series.points.rbegin(), series.points.rend(), IsFinite);
-    // A line that ends far from the label is named by the legend alone.
+    // A line that ends far from its label is named only in the legend.
     if (last == series.points.rend() || x(last->x) < x.pixel_high - kLabelReach) continue;
     labels.push_back({&series, std::clamp(y(last->y), y.pixel_high, y.pixel_low), 0});
   }

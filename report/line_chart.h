@@ -1,4 +1,4 @@
-// Lines over a common x, most often tokens.
+// Charts of lines over a common x, most often tokens.
 #ifndef BRAID_REPORT_LINE_CHART_H_
 #define BRAID_REPORT_LINE_CHART_H_
 
@@ -10,7 +10,7 @@
 
 namespace braid {
 
-// Something that happened at an x: a dashed vertical line with a head.
+// An event at an x, drawn as a dashed vertical line with a head.
 struct PlotMark {
   double x = 0;
   std::string title;
@@ -19,36 +19,36 @@ struct PlotMark {
 };
 
 struct LineChart {
-  std::string description;  // read aloud, and the alternative text
+  std::string description;  // the alternative text, which screen readers read
   std::string x_label;      // with unit
   std::string y_label;
   std::vector<PlotSeries> series;
-  // Digits of y values on hover.
+  // Digits of y values in tooltips.
   int digits = 3;
-  // Ranges that are shown at least.
+  // Values that the y range includes in any case.
   std::optional<double> y_min = {};
   std::optional<double> y_max = {};
-  // The y range is that of the points after this share of the x range; earlier ones may
-  // be cut off.
+  // The y range covers the points after this fraction of the x range; earlier points may be
+  // clipped.
   double settling = 0;
-  // Text is 12 high.
+  // In pixels at which text is 12 pixels high.
   int width = 640;
   int height = 300;
   std::vector<PlotMark> marks = {};
-  // Names each line at its end, besides the legend.
+  // Also labels each line at its end.
   bool direct_labels = false;
-  // Values from 1000 on as "27.1k", in place of `digits`.
+  // Formats values from 1000 on as "27.1k" instead of with `digits`.
   bool counts = false;
 };
 
-// With a legend when there is more than one series. Empty when no point is finite. The page needs
-// no script: where the pointer or a finger rests, CSS shows the values of all series at that x.
+// Returns the plot, with a legend if there is more than one series; "" if no point is finite. The
+// values of all series at the pointer are shown by CSS alone, without a script.
 std::string RenderLineChart(const LineChart& chart);
 
-// The chart twice, for wide and for narrow pages, under one legend.
+// Returns the chart twice, for wide and for narrow pages, under one legend.
 std::string RenderForBothWidths(LineChart chart);
 
-// The plot alone.
+// Returns the plot without a legend.
 std::string RenderLinePlot(const LineChart& chart);
 
 }  // namespace braid

@@ -5,18 +5,19 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "base/number_text.h"
 #include "report/html_text.h"
 
 namespace braid {
 namespace {
 
-// On plots over and up to kSmallSpan wide.
+// Width of strips on plots that are wider and narrower than kSmallSpan.
 constexpr double kStripWidth = 11, kSmallStripWidth = 18, kSmallSpan = 400;
 constexpr double kRowHeight = 14;
-// More would not fit over a plot.
+// More rows would not fit into a plot.
 constexpr size_t kMaxRows = 13;
 constexpr size_t kNameLength = 26, kSmallNameLength = 16;
-// Between a box and the edge of the drawing.
+// Distance between a box and the edge of the drawing.
 constexpr double kEdge = 2;
 
 struct Reading {
@@ -24,7 +25,7 @@ struct Reading {
   PlotPoint point;
 };
 
-// The finite point nearest to `at` and within `reach` of it.
+// Returns the finite point that is nearest to `at` and at most `reach` away.
 std::optional<PlotPoint> NearestPoint(const PlotSeries& series, double at, double reach) {
   const auto after =
       std::lower_bound(series.points.begin(), series.points.end(), at,
@@ -53,7 +54,7 @@ std::string ValueText(const LineChart& chart, double value) {
   return chart.counts ? FormatCount(value) : FormatFixed(value, chart.digits);
 }
 
-// A box with one row a reading, beside the line at `at`.
+// Returns a box with one row per reading next to the line at `at`.
 std::string BoxOf(const LineChart& chart, const std::vector<Reading>& readings, double at,
                   const PlotScale& x, const PlotScale& y) {
   std::vector<std::string> rows = {
@@ -70,7 +71,7 @@ std::string BoxOf(const LineChart& chart, const std::vector<Reading>& readings, 
   const double box =
       std::max(kEdge, std::min(left ? at - 10 - width : at + 10, chart.width - kEdge - width));
   const double top = y.pixel_high + 2;
-  // One text element for all rows: a page holds thousands of boxes.
+  // All rows share one text element, since a page has thousands of boxes.
   std::string swatches, text;
   for (size_t i = 0; i < rows.size(); ++i) {
     const double line = top + kRowHeight * static_cast<double>(i + 1);

@@ -1,4 +1,4 @@
-// What a line chart says at the place that the pointer or a finger rests on.
+// The values that a line chart shows at the position of the pointer.
 #ifndef BRAID_REPORT_LINE_READOUT_H_
 #define BRAID_REPORT_LINE_READOUT_H_
 
@@ -9,8 +9,8 @@
 
 namespace braid {
 
-// Strips side by side over the whole plot; each shows on :hover a vertical line and the values
-// that the series have nearest to it. Strips without any value are left out.
+// Returns adjacent strips that cover the plot. On :hover each shows a vertical line and the value
+// of each series that is nearest to it. Strips without values are left out.
 std::string RenderReadout(const LineChart& chart, const PlotScale& x, const PlotScale& y);
 
 }  // namespace braid

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/number_text.h"
 #include "report/html_text.h"
 #include "report/report_sections.h"
 #include "report/run_curves.h"
@@ -11,7 +12,7 @@
 namespace braid {
 namespace {
 
-// Sentences that are read before they are a bore.
+// Sentences that are shown before the rest is collapsed.
 constexpr size_t kMaxUnfolded = 4;
 
 std::string Strong(const std::string& text) { return absl::StrCat("<strong>", text, "</strong>"); }
@@ -32,7 +33,7 @@ std::string DifferenceText(const std::string& base, const LossComparison& compar
   const std::string tokens =
       absl::StrCat(" at equal tokens (", FormatCount(comparison.common_tokens), ")");
   if (!comparison.IsClear()) {
-    return absl::StrCat(" and ", base, " show no difference beyond the noise", tokens, ": ",
+    return absl::StrCat(" and ", base, " do not differ beyond the noise", tokens, ": ",
                         WithError(comparison.difference, comparison.standard_error),
                         " nats per token");
   }
@@ -45,7 +46,8 @@ std::string DifferenceText(const std::string& base, const LossComparison& compar
       " ", base, tokens);
 }
 
-// From "; it" on: when the other is as low as the base at its end.
+// Returns the end of the sentence, from "; it" on: when the other run reaches the final loss of the
+// base.
 std::string ReachedText(const std::string& base, const RunOutcome& other,
                         const LossComparison& comparison) {
   if (!comparison.IsClear()) return ".";
@@ -60,7 +62,7 @@ std::string ReachedText(const std::string& base, const RunOutcome& other,
                       " tokens.");
 }
 
-// What differs besides the experts; empty when nothing does.
+// Returns a sentence on the settings that differ besides the experts; "" if there are none.
 std::string SettingsText(const v1::RunSpec& base, const v1::RunSpec& other) {
   const std::vector<std::string> fields = DifferingSettings(base, other);
   if (fields.empty()) return "";
@@ -101,7 +103,7 @@ std::string LossFindings(std::span<const ReportRun> runs) {
   for (const auto& [i, k] : ComparablePairs(runs)) {
     const RunOutcome base = OutcomeOf(runs, i), other = OutcomeOf(runs, k);
     const auto comparison = CompareLoss(LossCurve(runs[i].metrics), LossCurve(runs[k].metrics));
-    // How a diverged run would have gone on, nobody knows.
+    // The losses of a diverged run after that point are unknown.
     if (!comparison || base.diverged_at || other.diverged_at) continue;
     items.push_back(absl::StrCat("<li>", LossSentence(base, other, *comparison),
                                  SettingsText(runs[i].spec, runs[k].spec), "</li>\n"));

@@ -1,4 +1,4 @@
-// The differences between losses, in words.
+// Sentences on the differences between the losses of runs.
 #ifndef BRAID_REPORT_LOSS_FINDINGS_H_
 #define BRAID_REPORT_LOSS_FINDINGS_H_
 
@@ -12,27 +12,27 @@
 
 namespace braid {
 
-// What a sentence needs to know of a run besides its losses.
+// The facts about a run that a sentence needs besides its losses.
 struct RunOutcome {
   std::string name;  // plain text
   double tokens = 0;
-  // It has not trained all its steps yet, and may.
+  // The run has not completed all steps and may continue.
   bool in_progress = false;
-  // First of the steps without finite loss with which the run ends.
+  // First step from which on no loss is finite.
   std::optional<int64_t> diverged_at = {};
 };
 RunOutcome OutcomeOf(std::span<const ReportRun> runs, size_t run);
 
-// "moe is 0.045 ± 0.004 nats per token below dense at equal tokens (983k); it reaches the final
-// loss of dense at 78 % of its tokens." as HTML.
+// Returns a sentence as HTML: "moe is 0.045 ± 0.004 nats per token below dense at equal tokens
+// (983k); it reaches the final loss of dense at 78 % of its tokens."
 std::string LossSentence(const RunOutcome& base, const RunOutcome& other,
                          const LossComparison& comparison);
 
-// "+0.045 ± 0.004", without the error where it is not finite.
+// Returns "+0.045 ± 0.004", without the error if that is not finite.
 std::string WithError(double value, double standard_error);
 
-// A sentence for each run that diverged and for each comparable pair of others, as a list; empty
-// without any.
+// Returns a list with a sentence for each run that diverged and for each comparable pair of the
+// others; "" if there are none.
 std::string LossFindings(std::span<const ReportRun> runs);
 
 }  // namespace braid

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "base/number_text.h"
 #include "report/html_text.h"
 #include "report/loss_findings.h"
 #include "report/plot_series.h"
@@ -13,13 +14,13 @@
 namespace braid {
 namespace {
 
-// The steep fall at the start would leave no room for the differences that matter.
+// The y axis does not cover the steep fall at the start, which would hide later differences.
 constexpr double kSettling = 0.1;
-// Behind more runs single steps would be a fog.
+// With more runs, the faint curves of single steps would hide the others.
 constexpr size_t kLossMaxRawRuns = 4;
 constexpr int64_t kLossRawPieces = 400;
 constexpr int64_t kTableRows = 10;
-// Names at the ends of lines; more would run into one another.
+// With more runs, names at the ends of lines would overlap.
 constexpr size_t kMaxDirectLabels = 16;
 
 double HeldOutGain(const ReportRun& dense, const ReportRun& moe) {
@@ -28,7 +29,7 @@ double HeldOutGain(const ReportRun& dense, const ReportRun& moe) {
          moe.evaluation->total().loss_after_first_segment();
 }
 
-// A dash when one diverged or has no loss.
+// Returns a dash if a run diverged or has no loss.
 std::string TrainGain(std::span<const ReportRun> runs, size_t dense, size_t moe) {
   const auto found = CompareLoss(LossCurve(runs[dense].metrics), LossCurve(runs[moe].metrics));
   const bool diverged = OutcomeOf(runs, dense).diverged_at || OutcomeOf(runs, moe).diverged_at;
@@ -56,7 +57,7 @@ std::string DifferenceChart(std::span<const ReportRun> runs,
   return RenderForBothWidths(chart);
 }
 
-// Where tokens stood at a step; NaN when it is not among the metrics.
+// Returns the tokens at a step; NaN if the metrics do not have the step.
 double TokensAt(const ReportRun& run, int64_t step) {
   const auto found = std::lower_bound(
       run.metrics.begin(), run.metrics.end(), step,
@@ -83,7 +84,7 @@ std::vector<PlotMark> IncidentMarks(std::span<const ReportRun> runs) {
 }
 
 LineChart LossChart(std::span<const ReportRun> runs) {
-  LineChart chart{.description = "Training loss of each run over the tokens it has seen",
+  LineChart chart{.description = "Training loss of each run over tokens",
                   .x_label = "tokens",
                   .y_label = "loss, nats per token",
                   .series = {},
@@ -102,7 +103,7 @@ LineChart LossChart(std::span<const ReportRun> runs) {
   return chart;
 }
 
-// Smoothed losses at even distances: the values of the plot for those who cannot point at it.
+// Returns a table of the smoothed losses at evenly spaced tokens, for readers without a pointer.
 std::string LossTable(const LineChart& chart) {
   double tokens = 0;
   for (const PlotSeries& series : chart.series) {
@@ -142,10 +143,9 @@ std::string GainSection(std::span<const ReportRun> runs) {
   }
   return Section("Gain of the experts",
                  "Dense minus MoE loss in nats per token (train: mean over the last tenth \xC2\xB1 "
-                 "standard error), for runs that saw the same sequences in "
-                 "the same order and started from the same weights: above zero, the experts help. "
-                 "Differences of a pair are comparable; losses of runs with other seeds or data "
-                 "are not.",
+                 "standard error), for pairs of runs with the same sequences in the same order and "
+                 "the same initial weights. Positive values mean that the experts help. Losses of "
+                 "runs with different seeds or data are not comparable.",
                  RenderTable(table) + DifferenceChart(runs, pairs), "gain");
 }
 
@@ -157,10 +157,10 @@ std::string LossSection(std::span<const ReportRun> runs) {
   return Section(
       "Training loss",
       absl::StrCat(
-          "Without the first segment of each sequence, smoothed over a fortieth "
+          "Without the first segment of each sequence, smoothed over one fortieth "
           "of the run",
           runs.size() <= kLossMaxRawRuns ? "; single steps are faint" : "",
-          ". Both axes are linear; the scale is that of the time after the "
+          ". Both axes are linear; the y axis is scaled to the losses after the "
           "first tenth.",
           has_error ? " \xC2\xB1 is the standard error over the steps of the last tenth." : ""),
       plot.empty() ? "" : findings + plot + LossTable(chart), "loss");

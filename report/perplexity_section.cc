@@ -11,11 +11,11 @@
 namespace braid {
 namespace {
 
-// More bars in a group are hard to tell apart; dots on a closer scale then take their place.
+// More bars in a group are hard to distinguish; dots on a scale without zero replace them.
 constexpr size_t kMaxBars = 4;
-// With more runs than this a table has a row a run, not a column.
+// With more runs, tables have one row per run instead of one column.
 constexpr size_t kPerplexityMaxColumns = 5;
-// What the totals are called in tables.
+// Name of the totals in tables.
 constexpr char kAll[] = "all";
 
 const v1::DomainEvaluation* FindDomain(const ReportRun& run, const std::string& domain) {
@@ -26,7 +26,7 @@ const v1::DomainEvaluation* FindDomain(const ReportRun& run, const std::string& 
   return nullptr;
 }
 
-// In the order in which runs first name them.
+// Returns the domains in the order of their first occurrence in the runs.
 std::vector<std::string> AllDomains(std::span<const ReportRun> runs) {
   std::vector<std::string> domains;
   for (const ReportRun& run : runs) {
@@ -69,7 +69,7 @@ Score FullPerplexity(const v1::DomainEvaluation& domain) {
                   domain.has_perplexity_interval() ? &domain.perplexity_interval() : nullptr);
 }
 
-// One line of numbers over the runs that were evaluated.
+// One score of each run that was evaluated.
 struct Line {
   std::string label;  // HTML
   std::vector<Score> scores;
@@ -91,7 +91,7 @@ Line LineOf(std::span<const ReportRun> runs, const std::string& label, const std
 std::vector<Line> Lines(std::span<const ReportRun> runs, const std::vector<std::string>& domains,
                         Score (*score)(const v1::DomainEvaluation&)) {
   std::vector<Line> lines;
-  // First, so that it shows however many domains there are.
+  // The total comes first, so that it is visible with any number of domains.
   lines.push_back(LineOf(runs, kAll, "", score, "total"));
   for (const std::string& domain : domains) {
     lines.push_back(LineOf(runs, EscapeHtml(domain), domain, score));
@@ -99,7 +99,7 @@ std::vector<Line> Lines(std::span<const ReportRun> runs, const std::vector<std::
   return lines;
 }
 
-// The least of a line is strong when no other lies within its interval.
+// Returns the cell; the lowest score of a line is bold if no other lies within its interval.
 std::string CellOf(const Line& line, size_t run, int digits) {
   const Score& score = line.scores[run];
   const std::string text = WithInterval(score.value, score.low, score.high, digits);
@@ -137,17 +137,17 @@ std::string TableOf(std::span<const ReportRun> runs, const std::vector<Line>& li
   return RenderTable(table);
 }
 
-// Bars or dots of the main perplexity.
-template <class Chart>
+// Returns bars or dots of the main perplexity.
 std::string ChartOf(std::span<const ReportRun> runs, const std::vector<std::string>& domains) {
-  Chart chart{};
+  IntervalChart chart;
+  chart.marks = runs.size() <= kMaxBars ? IntervalChart::Marks::kBars : IntervalChart::Marks::kDots;
   chart.description = "Held-out perplexity of each run by domain";
-  chart.x_label = "perplexity, less is better";
+  chart.x_label = "perplexity, lower is better";
   chart.labels = domains;
   chart.width = 760;
   for (size_t i = 0; i < runs.size(); ++i) {
     if (!runs[i].evaluation) continue;
-    typename Chart::Series series{};
+    IntervalChart::Series series{};
     series.name = RunName(runs, i);
     series.color = static_cast<int>(i);
     series.css_class = RunClass(i);
@@ -170,10 +170,8 @@ std::string BitsTable(std::span<const ReportRun> runs, const std::vector<std::st
                        [](const Score& score) { return std::isfinite(score.value); });
   });
   if (!any) return "";
-  return absl::StrCat(
-      "<details><summary>Bits per byte, which do not depend on the "
-      "tokenizer</summary>\n",
-      TableOf(runs, lines, 3), "</details>\n");
+  return absl::StrCat("<details><summary>Bits per byte (independent of the tokenizer)</summary>\n",
+                      TableOf(runs, lines, 3), "</details>\n");
 }
 
 bool HasIntervals(std::span<const ReportRun> runs) {
@@ -189,17 +187,14 @@ std::string PerplexitySection(std::span<const ReportRun> runs) {
   if (domains.empty()) return "";
   std::vector<Line> lines = Lines(runs, domains, MainPerplexity);
   lines.push_back(LineOf(runs, "all, with the first segment", "", FullPerplexity, "muted"));
-  const std::string chart =
-      runs.size() <= kMaxBars ? ChartOf<BarChart>(runs, domains) : ChartOf<DotChart>(runs, domains);
   return Section(
       "Held-out perplexity by domain",
-      absl::StrCat("On documents that were kept out of training, without the first "
-                   "segment of each window.<sup><a href=\"#first-segment\">1</a></sup>",
+      absl::StrCat("On the held-out split, without the first segment of each window.<sup><a "
+                   "href=\"#first-segment\">1</a></sup>",
                    HasIntervals(runs)
-                       ? " Whiskers and small print: 95\xC2\xA0% intervals from a bootstrap "
-                         "over windows."
+                       ? " Whiskers and small print: 95\xC2\xA0% bootstrap intervals over windows."
                        : ""),
-      chart + TableOf(runs, lines, 2) + BitsTable(runs, domains), "perplexity");
+      ChartOf(runs, domains) + TableOf(runs, lines, 2) + BitsTable(runs, domains), "perplexity");
 }
 
 }  // namespace braid

@@ -1,8 +1,8 @@
-// What the plots share: series of points, how runs and layers are told apart, legends.
+// Series of points, and the colors and legends that distinguish them, for all plots.
 //
-// Eight colours that differ for readers with and without red-green blindness and stand out by at
-// least 3:1 (WCAG 2.1, 1.4.11) on the page, light and dark; the next eight series repeat them with
-// dashes, the eight after that with dots.
+// There are eight colors that readers with and without red-green blindness can distinguish, with a
+// contrast of at least 3:1 (WCAG 2.1, 1.4.11) on the light and the dark page. The next eight series
+// repeat them with dashes, the eight after that with dots.
 #ifndef BRAID_REPORT_PLOT_SERIES_H_
 #define BRAID_REPORT_PLOT_SERIES_H_
 
@@ -23,40 +23,40 @@ struct PlotPoint {
 
 struct PlotSeries {
   std::string name;
-  // Index of the colour; from kNumColors on, colours repeat with dashed lines.
+  // Index of the color; from kNumColors on, colors repeat with dashed lines.
   int color = 0;
   std::vector<PlotPoint> points;  // x ascending
-  // What the points are a smoothed form of; drawn faintly behind them.
+  // The points before smoothing, drawn faintly in the background.
   std::vector<PlotPoint> raw = {};
-  // Put on all that is drawn for the series, such as "run-0".
+  // Class of all elements of the series, such as "run-0".
   std::string css_class = {};
 };
 
 struct PlotRange {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
-  // A value that is not finite is left out.
+  // Extends the range to `value`, unless it is not finite.
   void Include(double value);
   bool empty() const { return low > high; }
 };
 
-// values[i]; NaN beyond the end.
+// Returns values[i], or NaN beyond the end.
 double ValueOrNan(const std::vector<double>& values, size_t i);
 
-// At most `count` of `total` places, evenly spaced, the first and the last among them.
+// Returns at most `count` evenly spaced indices below `total`, including the first and the last.
 std::vector<size_t> EvenlySpaced(size_t total, size_t count);
 
-// "c3", "c3 dashed" or "c3 dotted", and `extra` behind it.
+// Returns "c3", "c3 dashed" or "c3 dotted", followed by `extra`.
 std::string ColorClass(int color, const std::string& extra = "");
 
-// A small piece of line in a series' colour and dashes.
+// Returns a short line in the color and dashes of a series.
 std::string RenderSwatch(int color);
 
-// Names and colours of series, as a list of HTML; empty for fewer than two.
+// Returns the names and colors of series as an HTML list; "" for fewer than two.
 std::string RenderLegend(const std::vector<PlotSeries>& series);
 
-// One of two drawings of the same thing: `wide` on pages of 640 pixels and more and on paper,
-// else `narrow`, which has to be readable at 360 pixels.
+// Returns both drawings of a chart, of which the page shows one: `wide` at 640 pixels and more and
+// on paper, otherwise `narrow`, which must be readable at 360 pixels.
 std::string ForWidth(const std::string& wide, const std::string& narrow);
 
 }  // namespace braid

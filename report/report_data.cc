@@ -53,7 +53,7 @@ Json RunJson(std::span<const ReportRun> runs, size_t i) {
                {"tokens", run.metrics.empty() ? 0 : run.metrics.back().num_tokens()},
                {"train_loss", Number(LateMean(loss))},
                {"tokens_per_second", Number(MedianSpeed(run.metrics))},
-               {"effective_training_time", Number(EffectiveTrainingTime(run.life, run.metrics))},
+               {"effective_training_time", Number(Goodput(run.life, run.metrics))},
                {"loss", CurveJson(ForPlot(loss))},
                {"speed", CurveJson(SpeedCurve(run))},
                {"spec", MessageJson(run.spec)}};
@@ -91,7 +91,7 @@ std::string ReportData(std::span<const ReportRun> runs) {
   for (size_t i = 0; i < runs.size(); ++i) json["runs"].push_back(RunJson(runs, i));
   json["comparisons"] = ComparisonsJson(runs);
   json["left_out"] = LeftOut(runs);
-  // Names may hold bytes that are no UTF-8.
+  // Names may contain bytes that are not UTF-8.
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }
 

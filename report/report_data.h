@@ -1,4 +1,4 @@
-// The numbers behind the report page, for those who plot them themselves.
+// The numbers of the report page as JSON, for other programs.
 #ifndef BRAID_REPORT_REPORT_DATA_H_
 #define BRAID_REPORT_REPORT_DATA_H_
 
@@ -9,8 +9,8 @@
 
 namespace braid {
 
-// JSON, as docs/report.md describes. Numbers that are not finite are null. Curves hold what the
-// page draws; metrics.jsonl has every step.
+// Returns the JSON that docs/report.md describes. Numbers that are not finite are null. Curves have
+// the points that the page draws; metrics.jsonl has every step.
 std::string ReportData(std::span<const ReportRun> runs);
 
 }  // namespace braid

@@ -12,7 +12,7 @@
 namespace braid {
 namespace {
 
-// Sections in their order; the id is the one that the section gives itself.
+// The sections in order; the id is that of the <section> element.
 struct PageSection {
   const char* id;
   const char* name;
@@ -24,10 +24,10 @@ constexpr std::array<PageSection, 12> kSections = {
      {"gain", "Gain", GainSection},
      {"perplexity", "Perplexity", PerplexitySection},
      {"tasks", "Tasks", TasksSection},
-     {"utilisation", "Experts", UtilisationSection},
+     {"utilization", "Experts", UtilizationSection},
      {"routing", "Routing", RoutingSection},
      {"speed", "Speed", SpeedSection},
-     {"life", "Life", LifeSection},
+     {"life", "Timeline", LifeSection},
      {"order", "Order", OrderingSection},
      {"sample", "Sample", SampleSection},
      {"configuration", "Configuration", ConfigurationSection}}};
@@ -39,14 +39,14 @@ std::string TitleOf(std::span<const ReportRun> runs) {
 
 constexpr char kFootnote[] =
     "<p id=\"first-segment\"><sup>1</sup> The first segment of a sequence has no segment "
-    "before it and routes on its own mean, which holds tokens that are yet to be predicted: there "
-    "the experts see a little of the answer. Main numbers therefore leave the first segment out, "
-    "for dense models too. Perplexity is exp(loss), loss in nats per token.</p>\n";
+    "before it and is routed on its own mean, which includes tokens that are yet to be predicted, "
+    "so its loss is too low. The main numbers therefore exclude the first segment, also for dense "
+    "models. Perplexity is exp(loss), with the loss in nats per token.</p>\n";
 
-// Boxes that show and hide a run in all figures, by CSS alone.
+// Returns check boxes that show and hide a run in all figures, by CSS alone.
 std::string RunSwitches(std::span<const ReportRun> runs) {
   if (runs.size() < 2) return "";
-  std::string out = "<fieldset class=\"switches\"><legend>Shown in the figures</legend>\n";
+  std::string out = "<fieldset class=\"switches\"><legend>Runs shown in the figures</legend>\n";
   for (size_t i = 0; i < runs.size(); ++i) {
     absl::StrAppend(&out, "<label><input type=\"checkbox\" checked=\"checked\" id=\"show-",
                     RunClass(i), "\"/>", RunLabel(runs, i), "</label>\n");

@@ -1,5 +1,5 @@
-// A page that compares runs: one HTML file with inline SVG and CSS, readable
-// without network or scripts, light and dark.
+// The report page, which compares runs: one HTML file with inline SVG and CSS that needs neither a
+// network nor scripts, in light and dark.
 #ifndef BRAID_REPORT_REPORT_PAGE_H_
 #define BRAID_REPORT_REPORT_PAGE_H_
 
@@ -11,12 +11,12 @@
 
 namespace braid {
 
-// Pure. Sections whose data no run has are left out; non-finite values are left
-// out of plots and shown as a dash in tables.
+// Returns the page. A pure function. Sections without data in any run are left out; non-finite
+// values are left out of plots and shown as a dash in tables.
 std::string RenderReport(std::span<const ReportRun> runs);
 
-// What the page does not show, and why, each cause once with its runs:
-// "task scores: no tasks/result.json (dense, moe)". Plain text.
+// Returns what the page lacks and why, once per cause with the runs concerned, as plain text:
+// "task scores: no tasks/result.json (dense, moe)".
 std::vector<std::string> LeftOut(std::span<const ReportRun> runs);
 
 }  // namespace braid

@@ -16,7 +16,7 @@
 namespace braid {
 namespace {
 
-// Samples are shown in full up to a page; hundreds of them would drown it.
+// Samples beyond this number are not read, so that they do not dominate the page.
 constexpr size_t kMaxSamples = 24;
 
 template <class Message>
@@ -32,9 +32,10 @@ void ReadTasks(const RunDirectory& run, ReportRun* report) {
   const absl::StatusOr<std::string> text = ReadIfPresent(run.root() / "tasks" / "result.json");
   if (text.ok() && !text->empty()) report->tasks = ParseJson<v1::TasksResult>(*text);
   if (!report->tasks) {
-    report->left_out.push_back(text.ok() && text->empty()
-                                   ? "task scores: no tasks/result.json; braid eval tasks makes it"
-                                   : "task scores: tasks/result.json is damaged");
+    report->left_out.push_back(
+        text.ok() && text->empty()
+            ? "task scores: no tasks/result.json; create it with 'braid eval tasks'"
+            : "task scores: tasks/result.json is damaged");
   }
 }
 
@@ -82,10 +83,12 @@ void NoteWhatIsMissing(ReportRun* report) {
   }
   if (!report->metrics.empty() &&
       std::ranges::none_of(report->metrics, [](const auto& step) { return step.has_times(); })) {
-    note("where the time of a step went: no times in metrics.jsonl");
+    note("time of the parts of a step: no times in metrics.jsonl");
   }
   if (!report->evaluation) {
-    note("held-out perplexity and routing: no evaluation.json; braid eval perplexity makes it");
+    note(
+        "held-out perplexity and routing: no evaluation.json; create it with 'braid eval "
+        "perplexity'");
   }
   if (report->ordering_report_json.empty()) {
     note("order of the documents: no ordering_report.json in the dataset");

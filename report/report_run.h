@@ -1,4 +1,4 @@
-// What a report says about one run, collected from the run directory.
+// The data of one run in a report, read from its run directory.
 #ifndef BRAID_REPORT_REPORT_RUN_H_
 #define BRAID_REPORT_REPORT_RUN_H_
 
@@ -17,7 +17,7 @@
 namespace braid {
 
 struct ReportSample {
-  std::string name;  // of its file
+  std::string name;  // file name
   std::string text;
 };
 
@@ -30,24 +30,24 @@ struct ReportRun {
   std::string ordering_report_json;
   // A continuation sampled from the model; empty when there is none.
   std::string sample_text;
-  // Others, by name.
+  // Further samples, sorted by name.
   std::vector<ReportSample> more_samples = {};
   std::optional<v1::TasksResult> tasks = {};
   RunLife life = {};
-  // Newest of each rank.
+  // The newest heartbeat of each rank.
   std::vector<v1::Heartbeat> heartbeats = {};
-  // What a report would show but for a cause: "held-out perplexity: no evaluation.json".
+  // Data that the report lacks, with the reason: "held-out perplexity: no evaluation.json".
   std::vector<std::string> left_out = {};
 };
 
-// Reads the run's spec and metrics and, where they are there, evaluation.json, tasks/result.json,
-// events.jsonl, sample.txt, samples/*.txt and the dataset's ordering_report.json. The title is the
-// run's name and directory name. What is missing or, besides metrics and evaluation, damaged is
-// told in `left_out`.
-// NotFound when it is not a run directory; DataLoss names an unreadable file.
+// Reads the spec and the metrics of the run and, if present, evaluation.json, tasks/result.json,
+// events.jsonl, sample.txt, samples/*.txt and the ordering_report.json of the dataset. The title is
+// the name of the run and of its directory. Missing files, and damaged ones other than metrics and
+// evaluation, are listed in `left_out`.
+// Errors: NotFound if this is not a run directory; DataLoss names an unreadable file.
 absl::StatusOr<ReportRun> ReadReportRun(const RunDirectory& run);
 
-// Each directory once, in their order. Titles differ: those that would be the same are followed by
+// Reads each directory once, in the given order. Titles are unique: equal ones are followed by
 // their directories.
 absl::StatusOr<std::vector<ReportRun>> ReadReportRuns(
     std::span<const std::filesystem::path> directories);

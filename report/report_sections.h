@@ -1,5 +1,5 @@
-// The sections of the report page. Each is a pure function from runs to HTML, and
-// empty when no run has its data.
+// The sections of the report page. Each is a pure function from runs to HTML that returns "" when
+// no run has its data.
 #ifndef BRAID_REPORT_REPORT_SECTIONS_H_
 #define BRAID_REPORT_REPORT_SECTIONS_H_
 
@@ -14,12 +14,12 @@ namespace braid {
 // runs_section.cc
 std::string RunTableSection(std::span<const ReportRun> runs);
 // loss_section.cc
-// Dense against MoE at equal tokens, for the runs that differ only in that.
+// Compares dense and MoE runs at equal tokens that differ in nothing else.
 std::string GainSection(std::span<const ReportRun> runs);
 std::string LossSection(std::span<const ReportRun> runs);
 
-// utilisation_section.cc
-std::string UtilisationSection(std::span<const ReportRun> runs);
+// utilization_section.cc
+std::string UtilizationSection(std::span<const ReportRun> runs);
 
 // perplexity_section.cc
 std::string PerplexitySection(std::span<const ReportRun> runs);
@@ -34,7 +34,7 @@ std::string RoutingSection(std::span<const ReportRun> runs);
 std::string SpeedSection(std::span<const ReportRun> runs);
 
 // life_section.cc
-// "a rank hung".
+// Returns a description of an incident: "a rank hung".
 const char* IncidentText(v1::IncidentKind kind);
 std::string LifeSection(std::span<const ReportRun> runs);
 
@@ -47,23 +47,25 @@ std::string ConfigurationSection(std::span<const ReportRun> runs);
 
 // report_sections.cc
 
-// A run's escaped title behind its colour.
+// Returns the escaped title of a run, preceded by its color.
 std::string RunLabel(std::span<const ReportRun> runs, size_t run);
 
-// Plain text for plots: the run's name when no other has it, else its title.
+// Returns plain text for plots: the name of the run if it is unique, otherwise its title.
 std::string RunName(std::span<const ReportRun> runs, size_t run);
 
-// Held-out, over all domains, without the first segment; NaN without an evaluation.
+// Returns the held-out perplexity over all domains without the first segment; NaN without an
+// evaluation.
 double MainPerplexity(const ReportRun& run);
 
-// On everything that is drawn for one run, so that a reader can hide it.
+// Returns the CSS class of everything that is drawn for one run, by which a reader can hide it.
 std::string RunClass(size_t run);
 
-// The body under the run's label; folded up unless `open` when there are more runs.
+// Returns `body` under the label of the run. With several runs it is collapsed unless `open`.
 std::string RunDetails(std::span<const ReportRun> runs, size_t run, const std::string& body,
                        bool open);
 
-// "61.2" in large and "59.0 to 63.1" below it; without an interval when an end is not finite.
+// Returns "61.2" with "59.0 to 63.1" in small print below; without the interval if an end is not
+// finite.
 std::string WithInterval(double value, double low, double high, int digits);
 
 }  // namespace braid

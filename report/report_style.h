@@ -4,7 +4,8 @@
 
 namespace braid {
 
-// Light by default, dark where the reader prefers it. Series colours are c0 ... c7.
+// Light by default, dark if the browser of the reader asks for it. Series have the color classes
+// c0 ... c7.
 extern const char kReportStyle[];
 
 }  // namespace braid

@@ -9,8 +9,9 @@ namespace braid {
 
 std::string RenderRoutingPage(const v1::RoutingAnalysis& analysis, const std::string& title) {
   std::string sections;
-  for (const auto section : {RoutingOverview, DomainHeatMaps, DivergenceByLayer, EntropyByDomain,
-                             ActiveShares, UtilizationCurves, SimilarityMatrices, ExcitingTexts}) {
+  for (const auto section :
+       {RoutingOverview, DomainHeatMaps, DivergenceByLayer, EntropyByDomain, ActiveShares,
+        UtilizationCurves, SimilarityMatrices, TopActivatingTexts}) {
     sections += section(analysis);
   }
   return RenderHtmlPage({.title = absl::StrCat("Routing of ", EscapeHtml(title)),

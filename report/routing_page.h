@@ -1,5 +1,5 @@
-// The page of `braid analyze routing`: one HTML file with inline SVG and CSS,
-// readable without network or scripts, light and dark.
+// The page of `braid analyze routing`: one HTML file with inline SVG and CSS that needs neither a
+// network nor scripts, in light and dark.
 #ifndef BRAID_REPORT_ROUTING_PAGE_H_
 #define BRAID_REPORT_ROUTING_PAGE_H_
 
@@ -9,7 +9,8 @@
 
 namespace braid {
 
-// Pure. `title` names the model, plain text. Sections without data are left out.
+// Returns the page. A pure function. `title` is the name of the model in plain text. Sections
+// without data are left out.
 std::string RenderRoutingPage(const v1::RoutingAnalysis& analysis, const std::string& title);
 
 }  // namespace braid

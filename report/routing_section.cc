@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kRoutingShownLayers = 8;
 
-// Places of the layers in a run's routing, at most kRoutingShownLayers of them.
+// Returns the indices of at most kRoutingShownLayers layers in the routing of a run.
 std::vector<size_t> ShownLayers(const ReportRun& run) {
   int num_layers = 0;
   for (const v1::DomainEvaluation& domain : run.evaluation->domains()) {
@@ -21,7 +21,7 @@ std::vector<size_t> ShownLayers(const ReportRun& run) {
   return EvenlySpaced(num_layers, kRoutingShownLayers);
 }
 
-// All layers of a run share one scale, so that a flat layer looks flat.
+// All layers of a run share one scale, so that a layer with equal weights looks uniform.
 HeatTop TopOf(const ReportRun& run) {
   std::vector<double> weights;
   for (const v1::DomainEvaluation& domain : run.evaluation->domains()) {
@@ -32,7 +32,7 @@ HeatTop TopOf(const ReportRun& run) {
   return HeatTopOf(std::move(weights));
 }
 
-// The layer behind place `i` of the run's routing; layers without experts have none.
+// Returns the layer at index `i` of the routing of a run, which has only layers with experts.
 int EvaluatedLayerAt(const ReportRun& run, int i) {
   for (const v1::DomainEvaluation& domain : run.evaluation->domains()) {
     if (i < domain.routing_size()) return domain.routing(i).layer();
@@ -85,9 +85,9 @@ std::string RoutingSection(std::span<const ReportRun> runs) {
   return Section(
       "Routing by domain",
       "Mean routing weight of each expert over the held-out segments of a domain. Rows "
-      "that differ show experts that specialise; equal rows, a layer that does not look "
-      "at the domain. All maps of a run share one scale; where single weights are far above all "
-      "others, it ends below them (\xE2\x89\xA5).",
+      "that differ show experts that specialize; equal rows show a layer whose routing does not "
+      "depend on the domain. All maps of a run share one scale, which ends below single weights "
+      "that are far above all others (\xE2\x89\xA5).",
       body, "routing");
 }
 

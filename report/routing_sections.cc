@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/number_text.h"
 #include "report/html_text.h"
 #include "report/report_sections.h"
 #include "report/svg_plot.h"
@@ -23,7 +24,7 @@ int64_t NumDecisions(const v1::LayerRoutingAnalysis& layer) {
   return decisions;
 }
 
-// Of all pairs of different experts.
+// Returns the mean over all pairs of different experts.
 double MeanCosine(const v1::LayerRoutingAnalysis& layer, int num_experts) {
   double sum = 0;
   for (const double cosine : layer.expert_similarity()) sum += cosine;
@@ -31,7 +32,7 @@ double MeanCosine(const v1::LayerRoutingAnalysis& layer, int num_experts) {
   return pairs > 0 ? (sum - num_experts) / pairs : std::nan("");
 }
 
-// All layers share one scale, so that a flat layer looks flat.
+// All layers share one scale, so that a layer with equal weights looks uniform.
 HeatTop TopOf(const v1::RoutingAnalysis& analysis) {
   std::vector<double> weights;
   for (const v1::LayerRoutingAnalysis& layer : analysis.layers()) {
@@ -42,10 +43,11 @@ HeatTop TopOf(const v1::RoutingAnalysis& analysis) {
   return HeatTopOf(std::move(weights));
 }
 
-// Ends the explanation of a scale.
+// Returns the upper end of a scale for its explanation.
 std::string TopText(const HeatTop& top) {
-  return absl::StrCat(FormatFixed(top.high, 2),
-                      top.capped ? " and more (full; outliers do not stretch it)" : " (full)");
+  return absl::StrCat(
+      FormatFixed(top.high, 2),
+      top.capped ? " and above (darkest; outliers do not extend the scale)" : " (darkest)");
 }
 
 HeatMap MapOf(const v1::LayerRoutingAnalysis& layer, int num_experts, double high) {
@@ -64,7 +66,7 @@ HeatMap MapOf(const v1::LayerRoutingAnalysis& layer, int num_experts, double hig
   return map;
 }
 
-// In the order in which layers first name them.
+// Returns the domains in the order of their first occurrence in the layers.
 std::vector<std::string> DomainsOf(const v1::RoutingAnalysis& analysis) {
   std::vector<std::string> names;
   for (const v1::LayerRoutingAnalysis& layer : analysis.layers()) {
@@ -77,7 +79,7 @@ std::vector<std::string> DomainsOf(const v1::RoutingAnalysis& analysis) {
   return names;
 }
 
-// The smallest and the largest entropy of the table.
+// Returns the lowest and the highest entropy of the table.
 std::pair<double, double> EntropyRange(const v1::RoutingAnalysis& analysis) {
   double low = std::log(std::max(2, analysis.num_experts())), high = 0;
   for (const v1::LayerRoutingAnalysis& layer : analysis.layers()) {
@@ -89,7 +91,7 @@ std::pair<double, double> EntropyRange(const v1::RoutingAnalysis& analysis) {
   return {low, high};
 }
 
-// A number on a ground as dark as its place in the range.
+// Returns a number whose background is shaded by its position in the range.
 std::string Shaded(double value, std::pair<double, double> range) {
   const double share =
       range.second > range.first ? (value - range.first) / (range.second - range.first) : 0;
@@ -137,14 +139,15 @@ std::string RoutingOverview(const v1::RoutingAnalysis& analysis) {
   if (table.rows.empty()) return "";
   return Section(
       "Layers",
-      absl::StrCat("After ", analysis.step(), " steps, ", analysis.num_experts(),
-                   " experts. Divergence: how differently the domains are routed, in nats, 0 when "
-                   "alike. Entropy: of a decision, at most ln ",
-                   analysis.num_experts(), " = ",
-                   FormatFixed(std::log(std::max(1, analysis.num_experts())), 3),
-                   " nats. Effective experts: exp of the entropy of the mean weights. An expert is "
-                   "active in a decision that gives it more than 2/E. Cosine: of the parameters of "
-                   "two experts."),
+      absl::StrCat(
+          "After ", analysis.step(), " steps, ", analysis.num_experts(),
+          " experts. Divergence: how much the routing differs between domains, in nats; 0 "
+          "if it is equal. Entropy: of a routing decision, at most ln ",
+          analysis.num_experts(), " = ",
+          FormatFixed(std::log(std::max(1, analysis.num_experts())), 3),
+          " nats. Effective experts: the exponential of the entropy of the mean weights. An "
+          "expert is active in a decision that gives it a weight above 2/E. Mean cosine: of "
+          "the parameters of two experts."),
       RenderTable(table));
 }
 
@@ -158,29 +161,30 @@ std::string DomainHeatMaps(const v1::RoutingAnalysis& analysis) {
                     RenderHeatMap(MapOf(layer, analysis.num_experts(), top.high)), "</figure>\n");
   }
   return Section("Routing by domain",
-                 absl::StrCat("Mean weight of each expert over the held-out decisions of a domain; "
-                              "all layers share the scale from 0 (clear) to ",
+                 absl::StrCat("Mean weight of each expert over the held-out decisions of a domain. "
+                              "All layers share the scale from 0 (transparent) to ",
                               TopText(top),
-                              ". Rows that differ show experts that specialise; equal "
-                              "rows, a layer that does not look at the domain."),
+                              ". Rows that differ show experts that specialize; equal rows show "
+                              "a layer whose routing does not depend on the domain."),
                  maps + "</div>\n" +
                      RenderHeatScale(0, top, 1.0 / std::max(1, analysis.num_experts()), "uniform"));
 }
 
 std::string DivergenceByLayer(const v1::RoutingAnalysis& analysis) {
   if (analysis.layers_size() < 2) return "";
-  BarChart chart{.description = "Divergence of the domains in each layer",
-                 .x_label = "Jensen-Shannon divergence, nats",
-                 .labels = {},
-                 .series = {{"divergence", 0, {}}},
-                 .digits = 3};
+  IntervalChart chart{.marks = IntervalChart::Marks::kBars,
+                      .description = "Divergence of the domains in each layer",
+                      .x_label = "Jensen-Shannon divergence, nats",
+                      .labels = {},
+                      .series = {{"divergence", 0, {}}},
+                      .digits = 3};
   for (const v1::LayerRoutingAnalysis& layer : analysis.layers()) {
     chart.labels.push_back(LayerName(layer));
     chart.series[0].values.push_back(layer.divergence());
   }
   return Section("Divergence by layer",
-                 "How far the mean weights of the domains are from one another, each domain "
-                 "counting alike.",
+                 "The Jensen-Shannon divergence between the mean weights of the domains, which all "
+                 "count equally.",
                  RenderForBothWidths(std::move(chart)));
 }
 
@@ -205,10 +209,10 @@ std::string EntropyByDomain(const v1::RoutingAnalysis& analysis) {
   }
   table.rows.push_back(std::move(all));
   return Section("Entropy of decisions",
-                 absl::StrCat("Mean entropy in nats: 0 when one expert has all the weight, ",
+                 absl::StrCat("Mean entropy in nats: 0 if one expert has all the weight, ",
                               FormatFixed(std::log(std::max(1, analysis.num_experts())), 3),
-                              " when all weigh alike. Low here and many effective experts above: "
-                              "decisions are sharp and differ."),
+                              " if all have equal weights. Low entropy together with many "
+                              "effective experts means that decisions are sharp and differ."),
                  RenderTable(table));
 }
 
@@ -230,10 +234,10 @@ std::string ActiveShares(const v1::RoutingAnalysis& analysis) {
   map.high = top.high;
   if (!(map.high > 0)) return "";
   return Section("Active experts",
-                 absl::StrCat("Share of decisions that give an expert more than 2/E = ",
+                 absl::StrCat("Share of decisions that give an expert a weight above 2/E = ",
                               FormatFixed(2.0 / std::max(1, analysis.num_experts()), 3),
-                              "; the scale goes from 0 (clear) to ", TopText(top),
-                              ". A clear column is an expert that nothing excites."),
+                              "; the scale goes from 0 (transparent) to ", TopText(top),
+                              ". A column without shade is an expert that is never active."),
                  RenderHeatMap(map) +
                      RenderHeatScale(0, top, 2.0 / std::max(1, analysis.num_experts()), "2/E"));
 }

@@ -12,7 +12,8 @@
 namespace braid {
 namespace {
 
-// Pieces of the base's tokens, and how many of them make a window of a tenth.
+// Number of intervals into which the tokens of the base are divided, and the number of intervals in
+// a window of one tenth.
 constexpr int kPieces = 200;
 constexpr int kWindow = kPieces / 10;
 
@@ -24,7 +25,7 @@ std::vector<PlotPoint> FinitePoints(std::span<const PlotPoint> points) {
   return finite;
 }
 
-// Linear between points. Requires finite points and an x between the first and the last.
+// Interpolates linearly. Requires finite points and an x between the first and the last.
 double ValueAt(const std::vector<PlotPoint>& points, double x) {
   const auto after =
       std::lower_bound(points.begin(), points.end(), x,
@@ -42,14 +43,15 @@ std::pair<double, double> MeanAndError(const std::vector<double>& values) {
   return {sum / n, n > 1 ? std::sqrt(squares / (n - 1) / n) : kNan};
 }
 
-// Means over windows of `width` tokens, from the first whole one on and `width` / kWindow apart;
-// x is the middle of the window. Windows without a point are left out.
+// Returns the means over complete windows of `width` tokens at distances of `width` / kWindow; x is
+// the middle of the window. Windows without a point are left out.
 std::vector<PlotPoint> WindowMeans(const std::vector<PlotPoint>& points, double width) {
   std::vector<PlotPoint> means;
   double sum = 0;
   size_t first = 0, last = 0;
   const double step = width / kWindow;
-  // Ends are computed, not summed up: the last is the end of the run, whatever was rounded.
+  // The ends are computed as multiples, since a sum would accumulate rounding errors and could miss
+  // the end of the run.
   for (int64_t i = kWindow; step * static_cast<double>(i) <= points.back().x * (1 + 1e-9); ++i) {
     const double end = step * static_cast<double>(i);
     for (; last < points.size() && points[last].x <= end * (1 + 1e-9); ++last)
@@ -62,8 +64,8 @@ std::vector<PlotPoint> WindowMeans(const std::vector<PlotPoint>& points, double 
   return means;
 }
 
-// The falling curve that is nearest in squares (isotonic regression): neighbours that rise are
-// pooled. Unlike the least value so far, it does not sink with the noise.
+// Returns the least-squares fit of a non-increasing curve (isotonic regression by pooling adjacent
+// violators). Unlike the running minimum, it is not biased downwards by noise.
 std::vector<PlotPoint> Falling(std::vector<PlotPoint> points) {
   struct Block {
     double sum;
@@ -87,7 +89,8 @@ std::vector<PlotPoint> Falling(std::vector<PlotPoint> points) {
   return points;
 }
 
-// Where a falling curve reaches `level`, linear between points; absent when it does not.
+// Returns the x at which a falling curve reaches `level`, with linear interpolation; nullopt if it
+// does not.
 std::optional<double> Reaches(const std::vector<PlotPoint>& falling, double level) {
   const auto at = std::find_if(falling.begin(), falling.end(),
                                [&](const PlotPoint& point) { return point.y <= level; });
@@ -97,14 +100,14 @@ std::optional<double> Reaches(const std::vector<PlotPoint>& falling, double leve
   return before.x + (at->x - before.x) * (before.y - level) / (before.y - at->y);
 }
 
-// See LossComparison. Requires finite points.
+// Returns LossComparison::share_of_tokens. Requires finite points.
 std::optional<double> ShareOfTokens(const std::vector<PlotPoint>& base,
                                     const std::vector<PlotPoint>& other) {
   const double window = base.back().x * kWindow / kPieces;
   if (!(window > 0)) return std::nullopt;
   const std::vector<PlotPoint> means = WindowMeans(base, window);
   if (means.empty()) return std::nullopt;
-  // The last value of the falling curve is at most this, so the base reaches it.
+  // The base reaches this level, since the last value of its falling curve is not above it.
   const std::optional<double> of_base = Reaches(Falling(means), means.back().y);
   const std::optional<double> of_other =
       Reaches(Falling(WindowMeans(other, window)), means.back().y);
@@ -112,7 +115,7 @@ std::optional<double> ShareOfTokens(const std::vector<PlotPoint>& base,
   return *of_other / *of_base;
 }
 
-// Paths of the fields in which two messages differ.
+// Collects the paths of the fields in which two messages differ.
 class Paths : public google::protobuf::util::MessageDifferencer::Reporter {
  public:
   using Fields = std::vector<google::protobuf::util::MessageDifferencer::SpecificField>;
@@ -120,7 +123,7 @@ class Paths : public google::protobuf::util::MessageDifferencer::Reporter {
   void ReportAdded(const Message&, const Message&, const Fields& path) override { Add(path); }
   void ReportDeleted(const Message&, const Message&, const Fields& path) override { Add(path); }
   void ReportModified(const Message&, const Message&, const Fields& path) override {
-    // What holds a field that differs is reported after it.
+    // A message with a field that differs is reported after that field, and is not needed.
     if (path.back().field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
       Add(path);
     }
@@ -138,8 +141,9 @@ class Paths : public google::protobuf::util::MessageDifferencer::Reporter {
   std::vector<std::string> paths_;
 };
 
-// What decides the data, the initial weights and the way they are trained, without the experts.
-v1::RunSpec WhatIsLearnt(const v1::RunSpec& spec) {
+// Returns the settings that determine the data, the initial weights and the training, without those
+// of the experts.
+v1::RunSpec TrainingSettings(const v1::RunSpec& spec) {
   v1::RunSpec kept;
   kept.set_dataset_dir(spec.dataset_dir());
   kept.set_num_steps(spec.num_steps());
@@ -150,7 +154,7 @@ v1::RunSpec WhatIsLearnt(const v1::RunSpec& spec) {
   *kept.mutable_model() = spec.model();
   kept.mutable_model()->clear_preset();
   kept.mutable_model()->clear_routing();
-  // The first segment is left out of the losses.
+  // The losses leave the first segment out, so the segment length matters.
   kept.mutable_model()->mutable_routing()->set_segment_length(
       spec.model().routing().segment_length());
   return kept;
@@ -195,7 +199,7 @@ std::vector<std::string> DifferingSettings(const v1::RunSpec& a, const v1::RunSp
   Paths paths;
   google::protobuf::util::MessageDifferencer differencer;
   differencer.ReportDifferencesTo(&paths);
-  differencer.Compare(WhatIsLearnt(a), WhatIsLearnt(b));
+  differencer.Compare(TrainingSettings(a), TrainingSettings(b));
   return paths.paths();
 }
 

@@ -14,39 +14,40 @@
 
 namespace braid {
 
-// How the loss of one run compares with that of a base.
+// The comparison of the loss of a run with that of a base run.
 struct LossComparison {
-  // Tokens that both have seen.
+  // Tokens that both runs have trained on.
   double common_tokens = 0;
-  // Base minus other: mean over the last tenth of the common tokens, nats per token, and the
-  // standard error of that mean if steps were independent. Above zero, the other is better.
+  // Base minus other, in nats per token: the mean over the last tenth of the common tokens, and its
+  // standard error under the assumption of independent steps. Positive if the other run is better.
   double difference = 0;
   double standard_error = 0;
-  // Tokens at which the other is as low as the base at its end, over those at which the base is;
-  // both are read off curves smoothed and made to fall in the same way, so that equal runs give 1.
-  // Absent when the other never is, or the difference is no more than noise.
+  // Tokens at which the other run reaches the final loss of the base, divided by the tokens at
+  // which the base reaches it. Both are taken from curves that are smoothed and made monotone in
+  // the same way, so that equal runs give 1. Absent if the other run never reaches that loss, or if
+  // the difference is within noise.
   std::optional<double> share_of_tokens;
-  // The difference is at least two standard errors, and not zero.
+  // Returns whether the difference is at least two standard errors, and not zero.
   bool IsClear() const;
 };
 
-// Curves over tokens, x ascending; between points the base is linear. Absent when either has no
-// finite point or they share no tokens.
+// Compares two curves over tokens, with x ascending. The base is interpolated linearly between its
+// points. Returns nullopt if either has no finite point or they share no tokens.
 std::optional<LossComparison> CompareLoss(std::span<const PlotPoint> base,
                                           std::span<const PlotPoint> other);
 
 bool IsDense(const v1::RunSpec& spec);
 
-// Names of the fields that decide what a run learns, apart from its experts, and that differ:
-// "seed", "model.num_heads", "optimizer.learning_rate".
+// Returns the names of the settings other than those of the experts that affect training and
+// differ: "seed", "model.num_heads", "optimizer.learning_rate".
 std::vector<std::string> DifferingSettings(const v1::RunSpec& a, const v1::RunSpec& b);
 
-// Indices (dense, MoE) of runs that differ only in their experts.
+// Returns the indices (dense, MoE) of runs that differ only in their experts.
 std::vector<std::pair<size_t, size_t>> PairRuns(std::span<const ReportRun> runs);
 
-// Indices (base, other) of runs whose losses are of the same tokens: the pairs of PairRuns;
-// without any, the first run with each later one of its dataset, vocabulary, sequence and segment
-// length. Those may have DifferingSettings.
+// Returns the indices (base, other) of runs whose losses are on the same tokens: the pairs of
+// PairRuns or, if there are none, the first run with each later one that has the same dataset,
+// vocabulary, sequence length and segment length. The latter may have DifferingSettings.
 std::vector<std::pair<size_t, size_t>> ComparablePairs(std::span<const ReportRun> runs);
 
 }  // namespace braid

@@ -12,12 +12,13 @@ namespace {
 
 constexpr int64_t kPlotPoints = 300;
 
-// Runs of one segment a sequence have nothing after the first; they show all.
+// Runs with one segment per sequence have no tokens after the first segment; all tokens count for
+// them.
 double MainLoss(const v1::StepMetrics& step) {
   return step.loss_after_first_segment() != 0 ? step.loss_after_first_segment() : step.loss();
 }
 
-// The mean of the finite points, where they are; the middle and NaN without any.
+// Returns the mean of the finite points; the middle and NaN if there are none.
 PlotPoint MeanOfPiece(std::span<const PlotPoint> piece) {
   PlotPoint mean;
   double count = 0;
@@ -38,7 +39,8 @@ std::vector<PlotPoint> Smooth(std::span<const PlotPoint> points, int64_t width) 
   for (int64_t i = 0; i < n; ++i) {
     double sum = points[i].y;
     int64_t count = 1;
-    // In pairs up to the ends: a lopsided window would bend a falling curve there.
+    // The window stays symmetric up to the ends, since an asymmetric one would bend a falling
+    // curve.
     for (int64_t k = 1; k <= std::min({width / 2, i, n - 1 - i}); ++k) {
       const double pair = points[i - k].y + points[i + k].y;
       if (!std::isfinite(pair)) continue;
@@ -108,11 +110,11 @@ std::vector<PlotPoint> LossDifference(std::span<const v1::StepMetrics> dense,
 }
 
 std::vector<PlotPoint> ForPlot(std::span<const PlotPoint> points) {
-  // Thinned first, so that smoothing a long run costs no more than a short one.
+  // The points are thinned first, so that smoothing takes the same time for long runs.
   const std::vector<PlotPoint> thin = Thin(points, 4 * kPlotPoints);
   const int64_t width = std::ssize(thin) / 40;
   const std::vector<PlotPoint> smooth = Smooth(thin, width);
-  // The window shrinks towards the ends; its last points would be noise again.
+  // The window shrinks towards the ends, so that the last points would be as noisy as the raw ones.
   return Thin(std::span(smooth).subspan(width / 4, smooth.size() - 2 * (width / 4)), kPlotPoints);
 }
 

@@ -1,4 +1,4 @@
-// The curves of a report, from the metrics of runs: pure arithmetic.
+// Computes the curves of a report from the metrics of runs. All functions are pure.
 #ifndef BRAID_REPORT_RUN_CURVES_H_
 #define BRAID_REPORT_RUN_CURVES_H_
 
@@ -11,36 +11,37 @@
 
 namespace braid {
 
-// Mean over a centred window of `width` points, less towards the ends. A value that is not finite
-// is NaN, and is left out of other windows together with its counterpart, so that all stay
-// symmetric.
+// Returns the mean over a centered window of `width` points, which is narrower towards the ends.
+// The result is NaN where the value is not finite. Other windows leave that value out together with
+// its counterpart, so that they stay symmetric.
 std::vector<PlotPoint> Smooth(std::span<const PlotPoint> points, int64_t width);
 
-// At most `count` points: the mean of the finite points of each of `count` equal pieces.
+// Returns at most `count` points: the means of the finite points in `count` equal intervals.
 std::vector<PlotPoint> Thin(std::span<const PlotPoint> points, int64_t count);
 
-// At most 2 `count` points: of each of `count` equal pieces the least and the largest in the order
-// in which they occur, so that no spike is lost. A piece without a finite value is one NaN.
+// Returns at most 2 * `count` points: the minimum and the maximum of each of `count` equal
+// intervals, in the order in which they occur, so that no spike is lost. An interval without a
+// finite value gives one NaN.
 std::vector<PlotPoint> ThinExtremes(std::span<const PlotPoint> points, int64_t count);
 
-// The loss without the first segment over tokens, every step.
+// Returns the loss without the first segment over tokens, for every step.
 std::vector<PlotPoint> LossCurve(std::span<const v1::StepMetrics> metrics);
 
-// Dense minus MoE loss at the same step over the tokens of that step.
+// Returns the dense minus the MoE loss of the same step, over the tokens of that step.
 std::vector<PlotPoint> LossDifference(std::span<const v1::StepMetrics> dense,
                                       std::span<const v1::StepMetrics> moe);
 
-// Smoothed by a 40th of its length and thinned to what a plot can show.
+// Returns the points smoothed over a 40th of their number and thinned to what a plot can show.
 std::vector<PlotPoint> ForPlot(std::span<const PlotPoint> points);
 
-// Mean of y over the last tenth of the tokens (x); NaN without any finite y there.
+// Returns the mean of y over the last tenth of the tokens (x); NaN without a finite y there.
 double LateMean(std::span<const PlotPoint> points);
 
-// Median of a field over the steps where it is finite and not zero, which stands for what was not
-// measured; NaN without any.
+// Returns the median of a field over the steps where it is finite and not zero; zero means that it
+// was not measured. NaN without such steps.
 double Median(std::span<const v1::StepMetrics> metrics, double (v1::StepMetrics::*value)() const);
 
-// Of tokens_per_second.
+// Returns the median of tokens_per_second.
 double MedianSpeed(std::span<const v1::StepMetrics> metrics);
 
 }  // namespace braid

@@ -12,7 +12,7 @@
 namespace braid {
 namespace {
 
-// Where the event of a step says that it is one.
+// Text that occurs only in the events of steps.
 constexpr size_t kStepEventHead = 64;
 
 bool HasEnded(v1::RunState state) {
@@ -20,7 +20,7 @@ bool HasEnded(v1::RunState state) {
          state == v1::RUN_STATE_UNSPECIFIED;
 }
 
-// Nearly all events; they change nothing but the time.
+// Events of steps are almost all events; they change only the time.
 bool IsStepEvent(std::string_view line) {
   return line.substr(0, kStepEventHead).find("\"metrics\":") != std::string_view::npos;
 }
@@ -57,7 +57,7 @@ absl::StatusOr<RunLife> ReadRunLife(const std::filesystem::path& events) {
     life.Apply(event);
     return true;
   };
-  // A last line without newline is still being written.
+  // A last line without a newline is still being written.
   for (int64_t number = 1; std::getline(file, line) && !file.eof(); ++number) {
     if (IsStepEvent(line)) {
       std::swap(line, step_line);
@@ -69,7 +69,7 @@ absl::StatusOr<RunLife> ReadRunLife(const std::filesystem::path& events) {
     }
     step_line.clear();
   }
-  // The run goes on: its newest step says until when.
+  // The run has not ended: its newest step is the end of the last period.
   if (!step_line.empty()) apply(step_line);
   return life;
 }
@@ -84,7 +84,7 @@ RunLife LifeOfSteps(std::span<const v1::StepMetrics> metrics) {
   return life;
 }
 
-double EffectiveTrainingTime(const RunLife& life, std::span<const v1::StepMetrics> metrics) {
+double Goodput(const RunLife& life, std::span<const v1::StepMetrics> metrics) {
   double useful = 0;
   for (const v1::StepMetrics& step : metrics) useful += step.step_seconds();
   const double live = life.LiveSeconds();

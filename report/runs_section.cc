@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "base/number_text.h"
 #include "model/config/model_config.h"
 #include "report/html_text.h"
 #include "report/loss_findings.h"
@@ -58,8 +59,8 @@ std::string RunTableSection(std::span<const ReportRun> runs) {
                   .rows = {}};
   for (size_t i = 0; i < runs.size(); ++i) table.rows.push_back(RunRow(runs, i));
   return Section("Runs",
-                 "Train loss is the mean of the last tenth of the run, in nats per token; "
-                 "perplexity is over all held-out domains. Both leave out the first segment.",
+                 "The train loss is the mean over the last tenth of the run in nats per token, the "
+                 "perplexity is over all held-out domains. Both exclude the first segment.",
                  RenderTable(table), "runs");
 }
 

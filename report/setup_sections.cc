@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "base/number_text.h"
 #include "report/html_text.h"
 #include "report/plot_series.h"
 #include "report/report_sections.h"
@@ -28,7 +29,7 @@ constexpr std::array<OrderingRow, 9> kOrderingRows = {{
     {"mean_path_length", "mean path length, documents", 1},
     {"domain_purity", "domain purity of instances", 3},
     {"random_domain_purity", "the same in random order", 3},
-    {"recall_at_k", "recall of the neighbour search", 3},
+    {"recall_at_k", "recall of the neighbor search", 3},
 }};
 
 struct Dataset {
@@ -58,22 +59,22 @@ double NumberOf(const nlohmann::json& report, const char* field) {
   return value != report.end() && value->is_number() ? value->get<double>() : kNan;
 }
 
-// The order against a random one of the same documents.
+// Returns a chart that compares the order with a random order of the same documents.
 std::string OrderingChart(const std::vector<Dataset>& datasets) {
-  DotChart chart{.description = "Similarity of neighbours in each order, against random order",
-                 .x_label = "0: unrelated, 1: alike",
-                 .labels = {"adjacent documents", "across instances", "domain purity"},
-                 .series = {},
-                 .references = {},
-                 .reference_name = "random order",
-                 .digits = 3};
+  IntervalChart chart{
+      .description = "Similarity of adjacent documents in each order and in random order",
+      .x_label = "0: unrelated, 1: equal",
+      .labels = {"adjacent documents", "across instances", "domain purity"},
+      .series = {},
+      .references = {},
+      .reference_name = "random order",
+      .digits = 3};
   for (size_t i = 0; i < datasets.size(); ++i) {
     const nlohmann::json& report = datasets[i].report;
     chart.series.push_back(
         {OrderName(datasets[i]),
-         // Not the colours of the first runs.
+         // From the last color down, which differs from the colors of the first runs.
          kNumColors - 1 - static_cast<int>(i % kNumColors),
-         false,
          {NumberOf(report, "adjacent_cosine"), NumberOf(report, "adjacent_cosine_across_instances"),
           NumberOf(report, "domain_purity")}});
   }
@@ -113,8 +114,8 @@ std::string OrderingSection(std::span<const ReportRun> runs) {
     table.rows.push_back(std::move(cells));
   }
   return Section("Order of the documents",
-                 "How similar neighbours in the training order are: documents that share an "
-                 "instance should be related, instances that follow each other diverse.",
+                 "Similarity of adjacent documents in the training order. Documents of the same "
+                 "instance should be related; adjacent instances should be diverse.",
                  OrderingChart(datasets) + RenderTable(table), "order");
 }
 
@@ -127,7 +128,7 @@ std::string SampleSection(std::span<const ReportRun> runs) {
     }
     body += RunDetails(runs, i, samples, runs.size() <= 4);
   }
-  return Section("Sample", "Text that the trained model continues by itself.", body, "sample");
+  return Section("Sample", "Text that the trained model generated.", body, "sample");
 }
 
 }  // namespace braid

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "base/number_text.h"
 #include "report/html_text.h"
 #include "report/report_sections.h"
 #include "report/run_curves.h"
@@ -11,7 +12,7 @@
 namespace braid {
 namespace {
 
-// Behind more runs single steps would be a fog.
+// With more runs, the faint curves of single steps would hide the others.
 constexpr size_t kSpeedMaxRawRuns = 4;
 constexpr int64_t kSpeedRawPieces = 200;
 
@@ -26,7 +27,7 @@ constexpr std::array<TimeColumn, 10> kTimeColumns = {{{"FFN", &Times::ffn},
                                                       {"router", &Times::router},
                                                       {"attention", &Times::attention},
                                                       {"head", &Times::head},
-                                                      {"optimiser", &Times::optimizer},
+                                                      {"optimizer", &Times::optimizer},
                                                       {"waiting for ranks", &Times::communication},
                                                       {"data", &Times::data},
                                                       {"checkpoints", &Times::checkpoint},
@@ -43,7 +44,7 @@ double TotalOf(const ReportRun& run, double (Times::*seconds)() const) {
   return total;
 }
 
-// NaN where it was never measured.
+// Returns NaN if the value was never measured.
 double Most(const ReportRun& run, double (v1::StepMetrics::*value)() const) {
   PlotRange range;
   for (const v1::StepMetrics& step : run.metrics) {
@@ -71,10 +72,10 @@ HtmlTable::Row TimesRow(std::span<const ReportRun> runs, size_t i) {
   return row;
 }
 
-// Mean milliseconds of a step, by what was being done.
+// Returns the mean milliseconds of each part of a step.
 std::string TimesChart(std::span<const ReportRun> runs) {
-  StackedBars bars{.description = "Where the time of a step went, in each run",
-                   .x_label = "milliseconds of a step, mean over the run, rank 0",
+  StackedBars bars{.description = "Time of the parts of a step in each run",
+                   .x_label = "milliseconds per step, mean over the run, rank 0",
                    .unit = "ms",
                    .labels = {},
                    .parts = {},
@@ -97,7 +98,7 @@ std::string TimesChart(std::span<const ReportRun> runs) {
   return RenderStackedBars(std::move(bars));
 }
 
-// A field of the metrics over tokens. Zero means that it was not measured.
+// Returns a field of the metrics over tokens. Zero means that it was not measured.
 std::string CurveOf(std::span<const ReportRun> runs, LineChart chart,
                     double (v1::StepMetrics::*value)() const) {
   chart.x_label = "tokens";
@@ -113,7 +114,7 @@ std::string CurveOf(std::span<const ReportRun> runs, LineChart chart,
     }
     chart.series.push_back(
         {RunName(runs, i), static_cast<int>(i), ForPlot(points), {}, RunClass(i)});
-    // A stall is a spike of a single step.
+    // A stall is a spike of a single step, which means would hide.
     if (runs.size() <= kSpeedMaxRawRuns)
       chart.series.back().raw = ThinExtremes(points, kSpeedRawPieces);
   }
@@ -137,7 +138,7 @@ std::string Curves(std::span<const ReportRun> runs) {
 }  // namespace
 
 std::string SpeedSection(std::span<const ReportRun> runs) {
-  HtmlTable table{.header = {"run", "tokens/s", "GFLOP/s", "utilisation", "memory, MiB"},
+  HtmlTable table{.header = {"run", "tokens/s", "GFLOP/s", "utilization", "memory, MiB"},
                   .rows = {}};
   HtmlTable times{.header = {"share of a step"}, .rows = {}};
   for (const TimeColumn& column : kTimeColumns) times.header.push_back(column.label);
@@ -147,10 +148,11 @@ std::string SpeedSection(std::span<const ReportRun> runs) {
   }
   if (table.rows.empty()) return "";
   return Section("Speed",
-                 "Medians over the steps, and where the time of rank 0 went. GFLOP/s count the "
-                 "matrix products of a token's parameters, attention and merging; utilisation is "
-                 "their share of what the same cores reach in matrix products alone. Memory is "
-                 "the most that rank 0 had resident. A dash: not measured.",
+                 "Medians over the steps, and the time that rank 0 spent in the parts of a step. "
+                 "GFLOP/s count the matrix products of parameters, attention and merging. "
+                 "Utilization is their share of the speed of matrix products alone on the same "
+                 "cores. Memory is the peak resident memory of rank 0. A dash means that the value "
+                 "was not measured.",
                  Curves(runs) + RenderTable(table) + TimesChart(runs) +
                      (times.rows.empty() ? "" : RenderTable(times)),
                  "speed");

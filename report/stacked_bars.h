@@ -1,4 +1,4 @@
-// Horizontal bars that are made of parts.
+// Charts of horizontal bars that are divided into parts.
 #ifndef BRAID_REPORT_STACKED_BARS_H_
 #define BRAID_REPORT_STACKED_BARS_H_
 
@@ -10,21 +10,21 @@ namespace braid {
 struct StackedBars {
   std::string description;
   std::string x_label;
-  std::string unit;                 // behind values on hover
-  std::vector<std::string> labels;  // one a bar
-  std::vector<std::string> parts;   // their colours are their places
-  // [label][part]; what is not positive and finite is left out.
+  std::string unit;                 // follows values in tooltips
+  std::vector<std::string> labels;  // one per bar
+  std::vector<std::string> parts;   // the color of a part is its index
+  // [label][part]; values that are not positive and finite are left out.
   std::vector<std::vector<double>> values;
   int digits = 1;
-  // The last part is what is left over: grey.
+  // Draws the last part, the remainder, in gray.
   bool neutral_last = false;
   int width = 640;
-  // CSS classes of the bars; none when empty.
+  // CSS classes of the bars; may be empty.
   std::vector<std::string> css_classes = {};
 };
 
-// Twice, for wide and for narrow pages, under a legend of the parts. Empty when nothing is
-// positive.
+// Returns the chart twice, for wide and for narrow pages, under a legend of the parts; "" if no
+// value is positive.
 std::string RenderStackedBars(StackedBars bars);
 
 }  // namespace braid

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/number_text.h"
 #include "base/utf8.h"
 #include "report/html_text.h"
 
@@ -15,12 +16,12 @@ namespace {
 constexpr double kPixelsPerXTick = 60;
 constexpr int kYTicks = 5;
 constexpr std::array<const char*, 5> kSuffixes = {"", "k", "M", "B", "T"};
-// Of a plot on a wide page.
+// Largest magnification of a plot on a wide page.
 constexpr double kLargestZoom = 1.3;
-// Of a sans-serif font, in units of its size.
+// Mean width of a character of a sans-serif font, in units of the font size.
 constexpr double kCharacterWidth = 0.58;
-// Of the larger end of a range: what is narrower differs by rounding alone, and round numbers
-// inside could not be told apart.
+// Relative to the larger end of a range. The ends of a narrower range differ by rounding alone, and
+// ticks inside it could not be distinguished.
 constexpr double kNarrowestRange = 1e-12;
 
 bool HasRange(double low, double high) {
@@ -30,7 +31,7 @@ bool HasRange(double low, double high) {
 int DigitsOf(double step) {
   const int digits =
       step > 0 ? std::clamp(static_cast<int>(std::ceil(-std::log10(step) - 1e-9)), 0, 6) : 0;
-  // 2.5 needs one digit more than its power of ten says.
+  // A step such as 2.5 needs one more digit than its power of ten.
   const double scaled = step * std::pow(10, digits);
   return std::abs(scaled - std::round(scaled)) > 1e-6 ? digits + 1 : digits;
 }
@@ -39,7 +40,8 @@ double StepOf(const std::vector<double>& ticks) {
   return ticks.size() > 1 ? ticks[1] - ticks[0] : 1;
 }
 
-// With as many digits as tell neighbours apart, the same unit and digits for all: "1.0k", "1.2k".
+// Returns the text of a tick. All ticks have the same unit and the number of digits that
+// distinguishes adjacent ones: "1.0k", "1.2k".
 std::string TickText(double value, const std::vector<double>& ticks) {
   const double largest = std::max(std::abs(ticks.front()), std::abs(ticks.back()));
   double unit = 1;
@@ -71,7 +73,7 @@ std::vector<double> RoundTicks(double low, double high, int count) {
   std::vector<double> ticks;
   const double first = std::ceil(low / step - 1e-9);
   for (double k = first; k * step <= high + 1e-9 * step; ++k) {
-    ticks.push_back(k * step + 0.0);  // + 0.0: no negative zero
+    ticks.push_back(k * step + 0.0);  // + 0.0 turns a negative zero into zero
   }
   return ticks;
 }
@@ -112,6 +114,17 @@ std::string SvgRectangle(double x, double y, double width, double height,
 std::string SvgLine(double x1, double y1, double x2, double y2, const std::string& css_class) {
   return absl::StrCat("<line class=\"", css_class, "\" x1=\"", Pixel(x1), "\" y1=\"", Pixel(y1),
                       "\" x2=\"", Pixel(x2), "\" y2=\"", Pixel(y2), "\"/>");
+}
+
+std::string SvgInterval(const PlotScale& x, double low, double high, double y,
+                        const std::string& css_class, double cap) {
+  std::string out = absl::StrCat("<path class=\"", css_class, "\" d=\"M", Pixel(x(low)), " ",
+                                 Pixel(y), "H", Pixel(x(high)));
+  for (const double end : {low, high}) {
+    if (cap > 0)
+      absl::StrAppend(&out, "M", Pixel(x(end)), " ", Pixel(y - cap), "v", Pixel(2 * cap));
+  }
+  return out + "\"/>";
 }
 
 std::string Pixel(double value) { return absl::StrFormat("%.5g", std::round(value * 100) / 100); }

@@ -1,4 +1,4 @@
-// The parts that all plots share: the SVG element, scales and axes.
+// SVG elements, scales and axes, which all plots share.
 #ifndef BRAID_REPORT_SVG_FRAME_H_
 #define BRAID_REPORT_SVG_FRAME_H_
 
@@ -16,48 +16,53 @@ struct PlotScale {
   }
 };
 
-// A scale whose range is never empty: values that differ by rounding alone are one.
+// Returns a scale whose range is never empty: it is widened if its ends differ by rounding alone.
 PlotScale ScaleOf(double low, double high, double pixel_low, double pixel_high);
 
-// At most `count` + 1 round numbers (1, 2, 2.5 or 5 times a power of ten) that
-// cover the range from the inside; `low` alone where the range is empty.
+// Returns at most `count` + 1 round numbers (1, 2, 2.5 or 5 times a power of ten) within the range;
+// only `low` if the range is empty.
 std::vector<double> RoundTicks(double low, double high, int count);
 
-// <svg class="plot"> ... </svg> of this size around `content`; `description` is plain text.
+// Returns an <svg class="plot"> of this size with `content`; `description` is plain text.
 std::string SvgElement(double width, double height, const std::string& description,
                        const std::string& content);
 
-// `content` without what lies outside this rectangle.
+// Clips `content` to this rectangle.
 std::string Clipped(double left, double top, double right, double bottom,
                     const std::string& content);
 
-// Text at a point; `anchor` is start, middle or end. `text` is plain.
+// Returns text at a point. `anchor` is start, middle or end; `text` is plain text.
 std::string SvgText(double x, double y, const std::string& anchor, const std::string& text,
                     const std::string& css_class = "");
 
-// A rectangle that shows `title` on hover; without one when that is empty.
+// Returns a rectangle with the tooltip `title`, if that is not empty.
 std::string SvgRectangle(double x, double y, double width, double height,
                          const std::string& attributes, const std::string& title);
 
-// A line with a CSS class.
+// Returns a line with a CSS class.
 std::string SvgLine(double x1, double y1, double x2, double y2, const std::string& css_class);
 
-// A coordinate with two digits.
+// Returns the horizontal line of an interval at `y`, with a CSS class. `cap` is half the height of
+// the strokes at its ends, 0 for none.
+std::string SvgInterval(const PlotScale& x, double low, double high, double y,
+                        const std::string& css_class, double cap = 0);
+
+// Returns a coordinate, rounded to two decimals.
 std::string Pixel(double value);
 
-// Vertical grid lines with their numbers below `bottom`.
+// Returns vertical grid lines with their numbers below `bottom`.
 std::string XAxis(const PlotScale& x, double top, double bottom, const std::string& label);
-// Horizontal grid lines with their numbers left of `left`.
+// Returns horizontal grid lines with their numbers left of `left`.
 std::string YAxis(const PlotScale& y, double left, double right, const std::string& label);
 
-// At most `length` characters, the last an ellipsis when cut.
+// Returns at most `length` characters of the text; the last one is an ellipsis if it was cut.
 std::string Shorten(const std::string& text, size_t length);
 
 // Returns about how many pixels UTF-8 text is wide at a font size; an upper estimate for usual
 // text.
 double TextWidth(const std::string& text, double font_size = 12);
 
-// Pixels that labels need left of a plot when each is cut at 20 characters.
+// Returns the pixels that labels, cut to 20 characters, need left of a plot.
 double LabelWidth(const std::vector<std::string>& labels);
 
 }  // namespace braid

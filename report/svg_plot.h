@@ -1,12 +1,11 @@
-// Plots as inline SVG: pure functions from values to markup. Colours are CSS
-// classes (c0 ... c7) that the page defines for light and dark; values show up on
-// hover. Values that are not finite are left out.
+// Plots as inline SVG: pure functions from values to markup. Colors are CSS classes (c0 ... c7),
+// which the page defines for light and dark. Tooltips show the values. Values that are not finite
+// are left out.
 #ifndef BRAID_REPORT_SVG_PLOT_H_
 #define BRAID_REPORT_SVG_PLOT_H_
 
-#include "report/bar_chart.h"
-#include "report/dot_chart.h"
 #include "report/heat_map.h"
+#include "report/interval_chart.h"
 #include "report/line_chart.h"
 #include "report/plot_series.h"
 #include "report/stacked_bars.h"

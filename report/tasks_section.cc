@@ -3,6 +3,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "base/number_text.h"
 #include "report/html_text.h"
 #include "report/plot_series.h"
 #include "report/report_sections.h"
@@ -11,10 +12,10 @@
 namespace braid {
 namespace {
 
-// With more runs both routings of a run share a lane.
+// With more runs, both routings of a run share a lane.
 constexpr size_t kMaxOwnLanes = 4;
 
-// A run under one routing: a column of the table, a series of the plot.
+// A run with one of its routings: a column of the table and a series of the plot.
 struct Contender {
   size_t run = 0;
   v1::InferenceRouting routing = v1::PROMPT_ROUTING;
@@ -39,7 +40,7 @@ std::vector<Contender> ContendersOf(std::span<const ReportRun> runs) {
   return contenders;
 }
 
-// In the order in which runs first name them.
+// Returns the tasks in the order of their first occurrence in the runs.
 std::vector<std::string> TaskNames(std::span<const ReportRun> runs) {
   std::vector<std::string> names;
   for (const ReportRun& run : runs) {
@@ -63,7 +64,7 @@ const v1::TaskResult* Find(const ReportRun& run, const std::string& task,
   return nullptr;
 }
 
-// Any run's, for what does not depend on the model.
+// Returns the result of any run, for values that do not depend on the model.
 const v1::TaskResult* FindAny(std::span<const ReportRun> runs,
                               const std::vector<Contender>& contenders, const std::string& task) {
   for (const Contender& contender : contenders) {
@@ -78,26 +79,26 @@ double ChanceOf(const v1::TaskResult* result) {
 
 std::string Chart(std::span<const ReportRun> runs, const std::vector<Contender>& contenders,
                   const std::vector<std::string>& tasks) {
-  DotChart chart{.description = "Score of each run on each task, with 95 % intervals",
-                 .x_label = "main metric, %",
-                 .labels = tasks,
-                 .series = {},
-                 .references = {},
-                 .reference_name = "chance",
-                 .width = 760};
+  IntervalChart chart{.description = "Score of each run on each task, with 95 % intervals",
+                      .x_label = "main metric, %",
+                      .labels = tasks,
+                      .series = {},
+                      .references = {},
+                      .reference_name = "chance",
+                      .width = 760};
   for (const std::string& task : tasks) {
     chart.references.push_back(ChanceOf(FindAny(runs, contenders, task)));
   }
   const bool shared = runs.size() > kMaxOwnLanes;
   std::set<size_t> named;
   for (const Contender& contender : contenders) {
-    DotChart::Series series{.name = RunName(runs, contender.run),
-                            .color = static_cast<int>(contender.run),
-                            .hollow = contender.routing == v1::SEGMENT_ROUTING,
-                            .values = {},
-                            .css_class = RunClass(contender.run),
-                            .lane = shared ? static_cast<int>(contender.run) : -1,
-                            .in_legend = named.insert(contender.run).second};
+    IntervalChart::Series series{.name = RunName(runs, contender.run),
+                                 .color = static_cast<int>(contender.run),
+                                 .values = {},
+                                 .css_class = RunClass(contender.run),
+                                 .hollow = contender.routing == v1::SEGMENT_ROUTING,
+                                 .lane = shared ? static_cast<int>(contender.run) : -1,
+                                 .in_legend = named.insert(contender.run).second};
     for (const std::string& task : tasks) {
       const v1::TaskResult* found = Find(runs[contender.run], task, contender.routing);
       const bool interval = found && found->metrics(0).has_interval();
@@ -118,7 +119,8 @@ std::string CellOf(const v1::TaskResult* result) {
                       metric.has_interval() ? 100 * metric.interval().high() : kNan, 1);
 }
 
-// Demonstrations asked for, and shown on average where some did not fit or are not there.
+// Returns the number of demonstrations, and their mean number where some did not fit or do not
+// exist.
 std::string ShotsOf(const v1::TaskResult& result) {
   const double shown = result.mean_shots();
   if (result.num_shots() == 0 || shown > result.num_shots() - 0.05) {
@@ -139,7 +141,7 @@ HtmlTable::Row RowOf(std::span<const ReportRun> runs, const std::vector<Contende
   return row;
 }
 
-// Tasks that were left out, and why.
+// Returns the tasks that were left out, with the reasons.
 std::string Skipped(std::span<const ReportRun> runs) {
   std::string items;
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -168,11 +170,10 @@ std::string TasksSection(std::span<const ReportRun> runs) {
   for (const std::string& task : tasks) table.rows.push_back(RowOf(runs, contenders, task));
   return Section(
       "Tasks",
-      "In-context evaluation, in per cent, with 95 % intervals from a bootstrap over "
-      "examples. Prompt routing decides once for the whole prompt, segment routing anew "
-      "for each segment, as in training. An interval that holds chance has learnt "
-      "nothing that could be told from guessing. Filled: prompt routing; hollow: segment "
-      "routing; dashed: chance.",
+      "In-context evaluation in percent, with 95 % bootstrap intervals over examples. "
+      "Prompt routing makes one decision for the whole prompt, segment routing one for each "
+      "segment, as in training. A score whose interval includes chance cannot be distinguished "
+      "from guessing. Filled: prompt routing; hollow: segment routing; dashed: chance.",
       Chart(runs, contenders, tasks) + RenderTable(table) + Skipped(runs), "tasks");
 }
 

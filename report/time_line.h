@@ -1,4 +1,4 @@
-// What happened when: one row a run, stretches of time and marks on it.
+// Timelines: one row per run, with periods of time and marks.
 #ifndef BRAID_REPORT_TIME_LINE_H_
 #define BRAID_REPORT_TIME_LINE_H_
 
@@ -29,8 +29,8 @@ struct TimeLine {
   int width = 640;
 };
 
-// Twice, for wide and for narrow pages. Times are in seconds, minutes, hours or days, whichever
-// suits. Empty without rows.
+// Returns the timeline twice, for wide and for narrow pages; "" without rows. The axis is in
+// seconds, minutes, hours or days, depending on the range.
 std::string RenderTimeLine(TimeLine line);
 
 }  // namespace braid

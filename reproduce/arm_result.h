@@ -1,4 +1,4 @@
-// What the runs of an experiment measured: plain values, from which every claim is computed.
+// The measurements of the runs of an experiment: plain values, from which every claim is computed.
 #ifndef BRAID_REPRODUCE_ARM_RESULT_H_
 #define BRAID_REPRODUCE_ARM_RESULT_H_
 
@@ -12,7 +12,7 @@
 
 namespace braid {
 
-// The arms of the experiment; reproduction_plan.h says what each is.
+// Names of the arms of the experiment; reproduction_plan.h defines them.
 namespace arm {
 inline constexpr char kDense[] = "dense";
 inline constexpr char kMoe[] = "moe";
@@ -28,21 +28,21 @@ inline constexpr char kSegment128[] = "segments-128";
 inline constexpr char kUniformFirst[] = "uniform-first-segment";
 }  // namespace arm
 
-// Whose weights merged the experts while held-out text was scored.
+// The router weights with which experts were merged while held-out text was scored.
 enum class ScoredRouting {
-  // The routers' own, a decision a segment, as in training.
+  // Weights of the routers, one decision per segment, as in training.
   kSegment,
-  // The routers' own, one decision a window.
+  // Weights of the routers, one decision per window.
   kPrompt,
-  // The mean of the routers' weights over all held-out segments, by layer.
+  // Mean weights of each layer over all held-out segments.
   kAverage,
-  // 1 / E.
+  // Equal weights, 1 / E.
   kUniform,
-  // The mean of the routers' weights over the next domain in order of name.
+  // Mean weights over the next domain in order of name.
   kOtherDomain,
 };
 
-// Losses are sums of nats.
+// The losses of a window, as sums in nats.
 struct WindowLoss {
   double first_loss = 0;
   int64_t first_tokens = 0;
@@ -52,19 +52,19 @@ struct WindowLoss {
 
 struct DomainWindows {
   std::string domain = {};
-  // In the order of the held-out split, which is that of the sources.
+  // In the order of the held-out split, which is the order of the sources.
   std::vector<WindowLoss> windows = {};
 };
 
 // One scoring of the whole held-out split.
 struct HeldoutScore {
   ScoredRouting routing = ScoredRouting::kSegment;
-  // Positions of a window that are "first".
+  // Number of positions of a window that count as first.
   int32_t first_positions = 0;
   std::vector<DomainWindows> domains = {};
 };
 
-// Mean weights of the model's own routing [layer][expert].
+// Mean routing weights of a domain [layer][expert].
 struct DomainWeights {
   std::string domain = {};
   std::vector<std::vector<double>> layers = {};
@@ -75,25 +75,25 @@ struct ArmResult {
   std::string arm = {};
   v1::OrderMode order = v1::SIMILARITY;
   uint64_t seed = 0;
-  // Experts of a layer; 1: dense.
+  // Experts per layer; 1: dense.
   int32_t num_experts = 1;
   std::vector<HeldoutScore> heldout = {};
-  // In order of step.
+  // In the order of the steps.
   std::vector<v1::StepMetrics> metrics = {};
-  // Of kSegment; empty for a dense model.
+  // With kSegment routing; empty for a dense model.
   std::vector<DomainWeights> routing = {};
 };
 
-// Whose weights merged the experts.
+// Returns the routing with which the evaluation was made.
 ScoredRouting ScoredRoutingOf(const v1::Evaluation& evaluation);
-// The scoring of an evaluation that was asked for its windows.
+// Returns the scores of an evaluation, which must have been requested with its windows.
 HeldoutScore HeldoutScoreOf(const v1::Evaluation& evaluation);
 std::vector<DomainWeights> DomainWeightsOf(const v1::Evaluation& evaluation);
 
-// Fills heldout, and routing with the weights of the model's own routing by segment.
+// Sets result->heldout, and result->routing from the evaluation with kSegment routing.
 void AddEvaluations(const std::vector<v1::Evaluation>& evaluations, ArmResult* result);
 
-// nullptr when there is none.
+// Returns nullptr if there is no such score.
 const HeldoutScore* FindScore(const ArmResult& result, ScoredRouting routing,
                               int32_t first_positions);
 

@@ -11,7 +11,7 @@
 namespace braid {
 namespace {
 
-// Whether `step` is in the last tenth of `num_steps`.
+// Returns whether `step` is in the last tenth of `num_steps`.
 bool InLastTenth(int64_t step, int64_t num_steps) { return 10 * step > 9 * num_steps; }
 
 double Entropy(std::span<const double> distribution) {
@@ -38,7 +38,7 @@ std::vector<double> SmoothedLosses(std::span<const v1::StepMetrics> metrics, int
 }
 
 double FinalLoss(std::span<const v1::StepMetrics> metrics) {
-  BRAID_CHECK(!metrics.empty()) << "the final loss of no step";
+  BRAID_CHECK(!metrics.empty()) << "FinalLoss requires at least one step";
   const int64_t num_steps = metrics.back().step();
   double sum = 0;
   int64_t count = 0;
@@ -99,7 +99,8 @@ std::optional<double> ActiveShare(const ArmResult& result) {
 }
 
 double JensenShannonDivergence(std::span<const std::vector<double>> distributions) {
-  BRAID_CHECK(!distributions.empty()) << "the divergence of no distribution";
+  BRAID_CHECK(!distributions.empty())
+      << "JensenShannonDivergence requires at least one distribution";
   const double share = 1.0 / static_cast<double>(distributions.size());
   std::vector<double> mean(distributions.front().size(), 0.0);
   double entropies = 0;

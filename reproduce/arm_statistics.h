@@ -1,4 +1,4 @@
-// Numbers about one run or one pair of runs that are reported beside their losses.
+// Statistics of one run or of a pair of runs that are reported in addition to their losses.
 #ifndef BRAID_REPRODUCE_ARM_STATISTICS_H_
 #define BRAID_REPRODUCE_ARM_STATISTICS_H_
 
@@ -12,39 +12,41 @@
 
 namespace braid {
 
-// Training losses without first segments, each averaged with the `half_width` steps before and
-// after it, fewer at the ends.
+// Returns the training losses without first segments, each averaged with `half_width` steps before
+// and after it (fewer at the ends).
 std::vector<double> SmoothedLosses(std::span<const v1::StepMetrics> metrics, int64_t half_width);
 
-// Mean training loss without first segments over the last tenth of the steps. Requires steps.
+// Returns the mean training loss without first segments over the last tenth of the steps. Requires
+// steps.
 double FinalLoss(std::span<const v1::StepMetrics> metrics);
 
-// Tokens trained on at the first step from which the smoothed curve stays at or below
-// `target_loss`; nullopt when it ends above.
+// Returns the tokens at the first step from which on the smoothed curve stays at or below
+// `target_loss`; nullopt if it ends above.
 std::optional<int64_t> TokensToReach(std::span<const v1::StepMetrics> metrics, double target_loss,
                                      int64_t half_width);
 
-// Mean of baseline minus model over each tenth of the steps that both have, without first
-// segments; NaN for a tenth without such a step.
+// Returns the mean loss of the baseline minus that of the model, without first segments, over each
+// tenth of the steps that both have; NaN for a tenth without such a step.
 std::vector<double> GainByTenths(std::span<const v1::StepMetrics> baseline,
                                  std::span<const v1::StepMetrics> model);
 
-// Share of the experts in use (LayerRouting.active_experts: weight over 2/E at least once in 10
-// steps), averaged over layers. Requires a step with routing.
+// Returns the share of the experts in use (LayerRouting.active_experts: a weight above 2/E at least
+// once in 10 steps), averaged over layers. Requires a step with routing.
 double ActiveShareOf(const v1::StepMetrics& step, int32_t num_experts);
 
-// The same averaged over the measurements of the last tenth of the steps; nullopt without
-// measurements there.
+// Returns the same, averaged over the measurements in the last tenth of the steps; nullopt if there
+// are none.
 std::optional<double> ActiveShare(const ArmResult& result);
 
-// Entropy of the mean minus the mean of the entropies, in nats: 0 when all distributions are the
-// same, log(number) when no two overlap. Each distribution is [outcomes] and sums to 1.
+// Returns the entropy of the mean minus the mean of the entropies, in nats: 0 if all distributions
+// are equal, log(number) if no two overlap. Each distribution is [outcomes] and sums to 1.
 double JensenShannonDivergence(std::span<const std::vector<double>> distributions);
 
-// Of the domains' mean routing weights, by layer; empty with fewer than two domains.
+// Returns the divergence of the mean routing weights of the domains for each layer; empty with
+// fewer than two domains.
 std::vector<double> DivergenceByLayer(const ArmResult& result);
 
-// The loss of each domain without first positions.
+// The loss of a domain without first positions.
 struct DomainLoss {
   std::string domain = {};
   // Sum over `tokens` tokens.

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "report/html_text.h"
+#include "base/number_text.h"
 #include "reproduce/claims.h"
 #include "reproduce/effect_text.h"
 
@@ -17,7 +17,7 @@ std::string Capitalized(std::string text) {
   return text;
 }
 
-// What one seed means for the judged parts.
+// Returns a remark on judged effects that were measured with one seed.
 std::string SeedRemark(const Claim& claim) {
   bool intervals = false, bare = false;
   for (const ClaimPart& part : claim.parts) {
@@ -25,8 +25,9 @@ std::string SeedRemark(const Claim& claim) {
     (HasInterval(*part.estimate) ? intervals : bare) = true;
   }
   return absl::StrCat(
-      intervals ? " One seed: how other seeds would differ is not in the intervals." : "",
-      bare ? " One seed: without a second one there is no interval, and nothing to judge by." : "");
+      intervals ? " One seed: the intervals do not include the variation between seeds." : "",
+      bare ? " One seed: effects with one number per run have no interval and cannot be judged."
+           : "");
 }
 
 std::string Sentence(const Claim& claim) {
@@ -48,7 +49,7 @@ double SeedAllowance(const ClaimPart& part) {
   return OfOneSeed(part) && part.unit == kLossUnit ? kSingleSeedAllowance : 0;
 }
 
-bool WantsSecondSeed(const Claim& claim) {
+bool NeedsSecondSeed(const Claim& claim) {
   bool wants = false;
   for (const ClaimPart& part : claim.parts) {
     if (!part.rule || part.verdict == Verdict::kShown) continue;

@@ -1,4 +1,4 @@
-// One claim of the paper: what was measured for it, and the verdict.
+// A claim of the paper with its measured effects and the verdict.
 #ifndef BRAID_REPRODUCE_CLAIM_H_
 #define BRAID_REPRODUCE_CLAIM_H_
 
@@ -14,37 +14,38 @@
 
 namespace braid {
 
-// One effect. Those that are judged decide the claim; the others are told beside them.
+// One effect. Effects with a rule are judged and decide the claim; the others are only reported.
 struct ClaimPart {
   std::string name = {};
   // "nats per token", "share of experts", "nats".
   std::string unit = {};
-  // What is expected of the effect; nullopt: only told.
+  // The rule by which the effect is judged; nullopt: it is only reported.
   std::optional<VerdictRule> rule = {};
-  // nullopt when not measured, for the reason in `missing`.
+  // nullopt if it was not measured; `missing` is the reason.
   std::optional<EffectEstimate> estimate = {};
   std::string missing = {};
   Verdict verdict = Verdict::kNotMeasured;
-  // Whether 0 is no effect; false for a share, which has no place on the scale of effects.
+  // Whether 0 means that there is no effect; false for a share, which plots of effects leave out.
   bool is_difference = true;
 };
 
 struct Claim {
-  // As docs/reproduction.md numbers them.
+  // The number in docs/reproduction.md.
   int number = 0;
   std::string name = {};
-  // Where in arXiv 2405.03133v2, and what it reports; empty for claims of our own.
+  // The place in arXiv 2405.03133v2 and the result there; empty for claims that are not of the
+  // paper.
   std::string source = {};
   std::string paper_result = {};
-  // The first is the headline.
+  // The first is the main effect.
   std::vector<ClaimPart> parts = {};
   std::vector<ClaimSeries> series = {};
-  // What a reader has to know of how it was measured; names of domains among it.
+  // Details of the measurement, such as the names of domains.
   std::vector<std::string> notes = {};
-  // What the verdict alone would hide; told wherever it is.
+  // Reservations that are printed wherever the verdict is.
   std::vector<std::string> cautions = {};
   Verdict verdict = Verdict::kNotMeasured;
-  // One sentence with the numbers.
+  // The verdict and the numbers in one sentence.
   std::string sentence = {};
 };
 
@@ -52,18 +53,19 @@ inline constexpr char kLossUnit[] = "nats per token";
 
 struct ClaimSettings {
   PairedBootstrapOptions bootstrap;
-  // Positions of a window that main numbers leave out: the segment length of the main arm.
+  // Number of first positions of a window that main numbers leave out: the segment length of the
+  // main arm.
   int32_t segment_length = 64;
 };
 
-// Gathers the parts of one claim.
+// Builds one claim from its parts.
 class ClaimBuilder {
  public:
   ClaimBuilder(const Evidence& evidence, const ClaimSettings& settings, Claim claim)
       : evidence_(evidence), settings_(settings), claim_(std::move(claim)) {}
 
-  // In nats per token. A contrast's first_positions are those of the settings. Returns the effect;
-  // nullopt when it was not measured.
+  // Adds an effect in nats per token; the first_positions of the contrast are replaced by those of
+  // the settings. Returns the effect, or nullopt if it was not measured.
   std::optional<double> AddHeldout(const std::string& name, std::optional<VerdictRule> rule,
                                    HeldoutContrast contrast);
   void AddTraining(const std::string& name, std::optional<VerdictRule> rule,
@@ -73,14 +75,14 @@ class ClaimBuilder {
                     const std::function<std::optional<double>(const ArmResult&)>& statistic);
   void AddPart(const std::string& name, const std::string& unit, std::optional<VerdictRule> rule,
                const absl::StatusOr<EffectEstimate>& estimate);
-  // Told, and no difference of anything.
+  // Adds a share, which is only reported and is not a difference.
   void AddShare(const std::string& name, const std::string& unit,
                 const absl::StatusOr<EffectEstimate>& estimate);
-  // Unless it has no values.
+  // Adds a series, unless it has no values.
   void AddSeries(ClaimSeries series);
   void AddNote(std::string note);
   void AddCaution(std::string caution);
-  // Judges the parts and writes the sentence.
+  // Judges the parts, composes the sentence and returns the claim.
   Claim Finish();
 
   const Evidence& evidence() const { return evidence_; }
@@ -92,21 +94,24 @@ class ClaimBuilder {
   Claim claim_;
 };
 
+// Returns whether the effect was measured with one seed.
 bool OfOneSeed(const ClaimPart& part);
 
-// What the interval of one seed is widened by on both sides before it is judged. Told losses have
-// that of judged ones, so that the same number looks equally sure. 0 without such an interval.
+// Returns the amount by which an interval of one seed is widened on both sides before it is judged;
+// 0 for other intervals. Losses that are only reported have the allowance of judged ones, so that
+// equal numbers appear equally certain.
 double SeedAllowance(const ClaimPart& part);
 
-// Whether a claim is inconclusive for nothing but want of a second seed, without which numbers that
-// a run has one of have no interval.
-bool WantsSecondSeed(const Claim& claim);
+// Returns whether a claim is inconclusive only because there is no second seed, without which
+// effects with one number per run have no interval.
+bool NeedsSecondSeed(const Claim& claim);
 
-// What is told behind the numbers of an effect: "(+-0.02 for one seed)", with the sign of plus and
-// minus, "(one seed, no interval)", "(no interval)" or nothing.
+// Returns the note that follows the numbers of an effect: "(+-0.02 for one seed)" with a plus-minus
+// sign, "(one seed, no interval)", "(no interval)" or "".
 std::string SeedText(const ClaimPart& part);
 
-// "0.106 [0.090, 0.122] nats per token (+-0.02 for one seed)"; "not measured (no run of prefix)".
+// Returns "0.106 [0.090, 0.122] nats per token (+-0.02 for one seed)" or "not measured (no run of
+// prefix)".
 std::string PartText(const ClaimPart& part);
 
 }  // namespace braid

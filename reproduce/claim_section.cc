@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/number_text.h"
 #include "report/html_page.h"
 #include "report/html_text.h"
 #include "reproduce/effect_text.h"
@@ -39,7 +40,7 @@ std::string SeedsText(const EffectEstimate& estimate) {
 
 std::string RuleCell(const ClaimPart& part) {
   if (part.rule) return RuleText(*part.rule);
-  return part.is_difference ? "told" : "told, a share";
+  return part.is_difference ? "not judged" : "not judged, a share";
 }
 
 std::string IntervalCell(const EffectEstimate& estimate) {
@@ -61,15 +62,14 @@ HtmlTable::Row PartRow(const ClaimPart& part) {
 }
 
 std::string PartsTable(const Claim& claim) {
-  HtmlTable table{
-      .header = {"effect of", "effect", "interval", "verdict", "rule", "by seed", "unit"},
-      .rows = {}};
+  HtmlTable table{.header = {"effect", "value", "interval", "verdict", "rule", "by seed", "unit"},
+                  .rows = {}};
   for (const ClaimPart& part : claim.parts) table.rows.push_back(PartRow(part));
   if (table.rows.empty()) return "";
   return absl::StrCat("<div class=\"parts\">", RenderTable(table), "</div>\n");
 }
 
-// Each reason once, with the parts that it holds for.
+// Returns each reason once, with the effects to which it applies.
 std::string MissingList(const Claim& claim) {
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
   for (const ClaimPart& part : claim.parts) {
@@ -88,7 +88,7 @@ std::string MissingList(const Claim& claim) {
   return absl::StrCat("<p>Not measured:</p>\n<ul class=\"findings\">\n", items, "</ul>\n");
 }
 
-// One a unit, of what is a difference.
+// Returns one plot per unit with the effects that are differences.
 std::vector<ForestPlot> PlotsOf(const Claim& claim) {
   std::vector<ForestPlot> plots;
   for (const ClaimPart& part : claim.parts) {
@@ -117,7 +117,7 @@ std::string Notes(const Claim& claim) {
 }
 
 std::string PaperSentence(const Claim& claim) {
-  if (claim.source.empty()) return "The paper does not report it.";
+  if (claim.source.empty()) return "The paper does not report this.";
   return absl::StrCat("In the paper (", EscapeHtml(claim.source),
                       "): ", EscapeHtml(claim.paper_result), ".");
 }

@@ -1,4 +1,4 @@
-// Curves and rows of numbers that are told beside a claim.
+// Curves and rows of numbers that accompany a claim.
 #ifndef BRAID_REPRODUCE_CLAIM_SERIES_H_
 #define BRAID_REPRODUCE_CLAIM_SERIES_H_
 
@@ -11,29 +11,29 @@ namespace braid {
 enum class SeriesShape {
   // Values over x.
   kCurve,
-  // A value a label.
+  // One value per label.
   kBars,
-  // A row of a heat map: a value a column.
+  // A row of a heat map: one value per column.
   kHeatRow,
 };
 
-// What series are drawn on; those of one figure together.
+// The figure in which a series is drawn; series of the same figure are drawn together.
 struct SeriesFigure {
   std::string name = {};
   SeriesShape shape = SeriesShape::kCurve;
   std::string x_label = {};
   std::string y_label = {};
-  // The y axis of curves holds these at least.
+  // Values that the y axis of curves includes in any case.
   std::optional<double> y_min = {};
   std::optional<double> y_max = {};
 };
 
 struct ClaimSeries {
   std::string name = {};
-  // Of bars and columns, one a value.
+  // Labels of bars and columns, one per value.
   std::vector<std::string> labels = {};
   std::vector<double> values = {};
-  // Of curves, ascending, one a value.
+  // x of curves, ascending, one per value.
   std::vector<double> x = {};
   SeriesFigure figure = {};
 };

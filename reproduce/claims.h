@@ -1,5 +1,5 @@
-// The claims that `braid reproduce` puts to the test, as pure functions of what was measured;
-// docs/reproduction.md states each, and was written before any run.
+// The claims that `braid reproduce` tests, as pure functions of the measurements.
+// docs/reproduction.md states each; it was written before any run.
 #ifndef BRAID_REPRODUCE_CLAIMS_H_
 #define BRAID_REPRODUCE_CLAIMS_H_
 
@@ -9,22 +9,22 @@
 
 namespace braid {
 
-// Smallest effects of interest. Losses: 0.01 nats per token is 1 % of perplexity.
+// Smallest effects of interest. For losses, 0.01 nats per token is 1 % of perplexity.
 inline constexpr double kSmallestGain = 0.01;
-// Positions left out where segments of different lengths are compared.
+// First positions that are left out where segments of different lengths are compared.
 inline constexpr int32_t kLongestSegment = 128;
-// How far two losses may be apart and still be called equal: 3 % of perplexity.
+// Largest difference of two losses that count as equal: 3 % of perplexity.
 inline constexpr double kEqualLosses = 0.03;
 inline constexpr double kSmallestShare = 0.05;
 inline constexpr double kSmallestDivergence = 0.01;
-// Widens an interval of one seed, nats per token: above the standard deviation between seeds that a
-// pilot saw (0.016).
+// Amount in nats per token by which an interval of one seed is widened. It is above the standard
+// deviation between seeds in a pilot experiment (0.016).
 inline constexpr double kSingleSeedAllowance = 0.02;
 
-// Of an effect that is to be a lower loss.
+// The rule for an effect that is claimed to be a lower loss.
 inline constexpr VerdictRule kGain = {EffectRule::kPositive, kSmallestGain, kSingleSeedAllowance};
 
-// Claims 1 to 10, in order, whatever was measured.
+// Returns claims 1 to 10 in order, also those without measurements.
 std::vector<Claim> EvaluateClaims(const Evidence& evidence, const ClaimSettings& settings);
 
 Claim MoeBelowDense(const Evidence& evidence, const ClaimSettings& settings);              // 1
@@ -38,9 +38,10 @@ Claim PromptRoutingIsEnough(const Evidence& evidence, const ClaimSettings& setti
 Claim RoutingMatters(const Evidence& evidence, const ClaimSettings& settings);             // 9
 Claim FirstSegmentLeaks(const Evidence& evidence, const ClaimSettings& settings);          // 10
 
-// The third of the domains (at least one) that is least, and the third that is most, like the
-// training data, by DomainProfile.similarity; ties by name. Only domains with held-out windows.
-// Both empty with fewer than two. "Majority" is by likeness, not by size.
+// The third of the domains (at least one) that is least similar to the training data, and the third
+// that is most similar, by DomainProfile.similarity with ties broken by name. Only domains with
+// held-out windows count; both sets are empty with fewer than two. "Majority" refers to similarity,
+// not to size.
 struct DomainContrast {
   std::set<std::string> distinct;
   std::set<std::string> majority;

@@ -5,8 +5,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/number_text.h"
 #include "client/terminal/terminal_text.h"
-#include "report/html_text.h"
 #include "reproduce/claims.h"
 #include "reproduce/effect_text.h"
 
@@ -14,7 +14,7 @@ namespace braid {
 namespace {
 
 constexpr int kVerdictColumns = 12;
-// "-0.106 [-0.122, -0.090]".
+// Width of "-0.106 [-0.122, -0.090]".
 constexpr int kEffectColumns = 23;
 
 bool JudgesOneSeed(const Claim& claim) {
@@ -22,7 +22,7 @@ bool JudgesOneSeed(const Claim& claim) {
                              [](const ClaimPart& part) { return part.rule && OfOneSeed(part); });
 }
 
-// Without its unit, which stands with the name.
+// Returns the effect without its unit, which follows the name.
 std::string Effect(const ClaimPart& part) {
   if (!part.estimate) return "";
   const std::string interval = IntervalText(*part.estimate);
@@ -45,7 +45,7 @@ void PrintClaim(const Claim& claim, std::ostream& out) {
   out << HangingText(
       absl::StrFormat("%2d. ", claim.number),
       absl::StrCat(claim.name, ": ", absl::AsciiStrToUpper(VerdictName(claim.verdict)),
-                   WantsSecondSeed(claim) ? " for want of a second seed" : ""));
+                   NeedsSecondSeed(claim) ? " (needs a second seed)" : ""));
   for (const ClaimPart& part : claim.parts) {
     if (part.rule) PrintPart(part, out);
   }
@@ -56,13 +56,13 @@ void PrintClaim(const Claim& claim, std::ostream& out) {
 
 void PrintClaims(std::span<const Claim> claims, std::ostream& out) {
   out << HangingText(
-      "", "Effects with their intervals, in nats per token unless another unit is named.");
+      "", "Effects with their intervals, in nats per token unless another unit is given.");
   if (std::ranges::any_of(claims, JudgesOneSeed)) {
     out << HangingText(
-        "", absl::StrCat("One seed: intervals hold for it alone, and losses are judged with "
-                         "intervals that are wider by \xC2\xB1",
+        "", absl::StrCat("One seed: intervals do not include the variation between seeds. "
+                         "Losses are judged with intervals that are widened by \xC2\xB1",
                          FormatFixed(kSingleSeedAllowance, 2),
-                         "; numbers without an interval cannot be judged."));
+                         "; effects without an interval cannot be judged."));
   }
   out << "\n";
   for (const Claim& claim : claims) PrintClaim(claim, out);

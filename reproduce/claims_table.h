@@ -9,8 +9,8 @@
 
 namespace braid {
 
-// Each claim with its verdict, and below it a row for each judged effect and what the verdict alone
-// would hide. Says above where there is one seed. At most 80 columns.
+// Prints each claim with its verdict, followed by a row for each judged effect and by its cautions.
+// Begins with a remark if an effect was measured with one seed. Uses at most 80 columns.
 void PrintClaims(std::span<const Claim> claims, std::ostream& out);
 
 }  // namespace braid

@@ -38,7 +38,7 @@ absl::StatusOr<ScoresOfSeed> ScoresOf(const RunsOfSeed& runs, const HeldoutContr
     scores.push_back(FindScore(*runs[i], contrast.arms[i].routing, contrast.first_positions));
     if (scores.back() != nullptr) continue;
     return absl::NotFoundError(absl::StrCat("the run of ", Describe(contrast.arms[i]), ", seed ",
-                                            runs[i]->seed, ", was not scored for this"));
+                                            runs[i]->seed, ", was not scored in the required way"));
   }
   return scores;
 }
@@ -57,11 +57,11 @@ absl::Status CheckSameWindows(const HeldoutScore& a, const HeldoutScore& b,
   if (same) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(name,
-                   " was not scored on the held-out windows of the other runs, so no "
-                   "window can be compared; prepare the corpus once for all of them"));
+                   " was not scored on the same held-out windows as the other runs, so their "
+                   "losses cannot be compared; prepare the corpus once for all runs"));
 }
 
-// The signed sum of losses of each window, and its tokens.
+// The signed sum of the losses of each window, and its number of tokens.
 struct Differences {
   std::vector<double> nats;
   std::vector<double> tokens = {};
@@ -100,7 +100,7 @@ double TokensOf(const HeldoutScore& score, const DomainGroup& group, bool first)
   return static_cast<double>(tokens);
 }
 
-// The share of the domain's tokens in its groups, signed.
+// Returns the signed share of the tokens of the domain in its groups.
 double DomainCoefficient(const HeldoutScore& score, const HeldoutContrast& contrast,
                          const std::string& domain, double domain_tokens, bool first) {
   double coefficient = 0;
@@ -137,7 +137,7 @@ absl::StatusOr<SeedMeasurement> MeasureHeldout(const ScoresOfSeed& scores,
   for (const PositionGroup& position : contrast.positions) {
     for (const DomainGroup& group : contrast.groups) {
       if (TokensOf(*scores.front(), group, position.first) > 0) continue;
-      return absl::NotFoundError("no held-out tokens to compare on");
+      return absl::NotFoundError("there are no held-out tokens at the compared positions");
     }
   }
   SeedMeasurement measurement;
@@ -148,7 +148,7 @@ absl::StatusOr<SeedMeasurement> MeasureHeldout(const ScoresOfSeed& scores,
   return measurement;
 }
 
-// The signed sum of losses at each step that all runs have.
+// Returns the signed sum of the losses at each step that all runs have.
 std::map<int64_t, double> StepDifferences(const RunsOfSeed& runs,
                                           const std::vector<SignedArm>& arms) {
   std::map<int64_t, double> sums;
@@ -184,7 +184,7 @@ absl::StatusOr<SeedMeasurement> MeasureTraining(const RunsOfSeed& runs,
   for (const StepRange& range : contrast.ranges) {
     if (!differences.empty()) measurement.push_back(RangeStratum(differences, range));
     if (!differences.empty() && measurement.back().num_units() > 0) continue;
-    return absl::NotFoundError("the runs have no steps in common there");
+    return absl::NotFoundError("the runs have no common steps in the compared range");
   }
   return measurement;
 }
@@ -198,7 +198,7 @@ absl::StatusOr<EffectEstimate> Estimate(const std::vector<SeedMeasurement>& seed
   for (const SeedMeasurement& seed : seeds) {
     if (SameShape(seeds.front(), seed)) continue;
     return absl::FailedPreconditionError(
-        "runs of different seeds have different held-out windows or numbers of steps");
+        "runs with different seeds have different held-out windows or numbers of steps");
   }
   return EstimateEffect(seeds, options);
 }
@@ -218,8 +218,8 @@ absl::StatusOr<std::vector<RunsOfSeed>> PairedRuns(const Evidence& evidence,
     std::erase_if(seeds, [&](uint64_t seed) { return !mine.contains(seed); });
   }
   if (seeds.empty()) {
-    return absl::NotFoundError(absl::StrCat("no seed that both ", Describe(arms.front()), " and ",
-                                            Describe(arms.back()), " were run with"));
+    return absl::NotFoundError(absl::StrCat("no seed with runs of both ", Describe(arms.front()),
+                                            " and ", Describe(arms.back())));
   }
   std::vector<RunsOfSeed> runs;
   for (const uint64_t seed : seeds) {
@@ -273,7 +273,7 @@ absl::StatusOr<EffectEstimate> StatisticEffect(
   }
   if (by_seed.empty()) {
     return absl::NotFoundError(
-        absl::StrCat("the runs of ", Describe(arms.front()), " did not measure it"));
+        absl::StrCat("the runs of ", Describe(arms.front()), " have no measurement"));
   }
   return EstimateOverSeeds(by_seed, options);
 }

@@ -1,7 +1,7 @@
-// Effects as signed sums of the losses of several arms, measured on the same windows or at the
-// same steps with the same seeds.
+// Effects as signed sums of the losses of several arms, which are paired: measured on the same
+// windows or at the same steps with the same seeds. For example, the held-out loss of dense minus
+// MoE:
 //
-//   // dense minus MoE, held-out
 //   HeldoutEffect(evidence, {.arms = {{+1, "dense"}, {-1, "moe"}}}, options);
 #ifndef BRAID_REPRODUCE_CONTRASTS_H_
 #define BRAID_REPRODUCE_CONTRASTS_H_
@@ -19,17 +19,17 @@
 
 namespace braid {
 
-// A domain as the corpus has it, known before any run.
+// A domain of the corpus. All fields are known before any run.
 struct DomainProfile {
   std::string name = {};
-  // Of its training documents.
+  // Tokens of its training documents.
   int64_t num_tokens = 0;
-  // Cosine of the mean embedding of its documents and that of all training documents, tokens
-  // weighted: low for what is both rare and unlike the rest.
+  // Cosine of the mean embedding of its documents and that of all training documents, weighted by
+  // tokens. Low for a domain that is both rare and different from the rest.
   double similarity = 0;
-  // Of its held-out documents.
+  // Tokens of its held-out documents.
   int64_t num_heldout_tokens = 0;
-  // Documents, before they were cut, of which something was held out.
+  // Source documents (before they were cut) with held-out parts.
   int64_t num_heldout_sources = 0;
 };
 
@@ -38,7 +38,7 @@ struct Evidence {
   std::vector<DomainProfile> domains;
 };
 
-// A term of the sum: which model on which data, and how it was scored.
+// A term of the sum: a model, its training data, and the routing with which it was scored.
 struct SignedArm {
   double sign = 1;
   std::string arm = {};
@@ -46,14 +46,14 @@ struct SignedArm {
   ScoredRouting routing = ScoredRouting::kSegment;
 };
 
-// Mean over the tokens of some domains, times a coefficient.
+// The mean over the tokens of some domains, multiplied by a coefficient.
 struct DomainGroup {
   double coefficient = 1;
   // Empty: all.
   std::set<std::string> domains = {};
 };
 
-// Mean over the first or the later positions of windows, times a coefficient.
+// The mean over the first or the later positions of windows, multiplied by a coefficient.
 struct PositionGroup {
   double coefficient = 1;
   bool first = false;
@@ -66,29 +66,30 @@ struct HeldoutContrast {
   std::vector<DomainGroup> groups = {{}};
 };
 
-// Part of the steps, as shares of all of them; (begin, end].
+// The steps (begin, end], as fractions of all steps.
 struct StepRange {
   double coefficient = 1;
   double begin = 0.5;
   double end = 1;
 };
 
-// Training losses without first segments.
+// A contrast of training losses without first segments.
 struct TrainingContrast {
   std::vector<SignedArm> arms = {};
   std::vector<StepRange> ranges = {{}};
 };
 
-// Windows of one unit of the bootstrap: 8 successive ones, which may be of one source document;
-// fewer in a domain of under 32 windows, so that it has 4 units.
+// Returns the number of successive windows in a block of the bootstrap: 8, since adjacent windows
+// may come from the same document; fewer in a domain with under 32 windows, so that it has 4
+// blocks.
 int64_t WindowsOfBlock(int64_t num_windows);
 
-// A unit of training steps: a fiftieth of the run.
+// Returns the number of training steps in a block: one fiftieth of the run.
 int64_t StepsOfBlock(int64_t num_steps);
 
-// Over the seeds that all arms were run with. NotFound when there is none: the message says what
-// is missing. FailedPrecondition when two arms have not seen the same windows or steps. Domains
-// whose windows have no tokens there are left out.
+// Return the effect over the seeds that all arms were run with. Domains without tokens at the
+// positions are left out. Errors: NotFound if there is no such seed, with a message that names what
+// is missing; FailedPrecondition if two arms do not have the same windows or steps.
 absl::StatusOr<EffectEstimate> HeldoutEffect(const Evidence& evidence,
                                              const HeldoutContrast& contrast,
                                              const PairedBootstrapOptions& options);
@@ -96,14 +97,14 @@ absl::StatusOr<EffectEstimate> TrainingEffect(const Evidence& evidence,
                                               const TrainingContrast& contrast,
                                               const PairedBootstrapOptions& options);
 
-// The signed sum of a number that each run has, such as its expert utilisation. Seeds for which an
-// arm does not have it are left out.
+// Returns the signed sum of a statistic of each run, such as its expert utilization. Seeds without
+// the statistic in one of the arms are left out.
 absl::StatusOr<EffectEstimate> StatisticEffect(
     const Evidence& evidence, const std::vector<SignedArm>& arms,
     const std::function<std::optional<double>(const ArmResult&)>& statistic,
     const PairedBootstrapOptions& options);
 
-// The seeds of all of `arms`, ascending, and what each measured: [seed][arm].
+// Returns the results [seed][arm] for the seeds that all `arms` have, in ascending order.
 absl::StatusOr<std::vector<std::vector<const ArmResult*>>> PairedRuns(
     const Evidence& evidence, const std::vector<SignedArm>& arms);
 

@@ -7,20 +7,22 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/number_text.h"
 #include "client/terminal/progress_board.h"
 #include "client/terminal/tables.h"
 
 namespace braid {
 namespace {
 
-// A run may see its text this often; then it learns it by heart.
+// Maximum number of passes over the text; with more, models would memorize it.
 constexpr double kMostPasses = 4;
-// Windows that a domain needs to be resampled at all, and that the whole corpus needs.
+// Minimum number of held-out windows of a domain, which resampling requires, and of the whole
+// corpus.
 constexpr int64_t kFewestDomainWindows = 8;
 constexpr int64_t kFewestWindows = 32;
-// Source documents that its held-out text should come from.
+// Minimum number of source documents of the held-out text of a domain.
 constexpr int64_t kFewestDomainSources = 20;
-// Above this share of its bytes in documents longer than half the context, a corpus is one of
+// A corpus with a larger share of its bytes in documents longer than half the context has too many
 // long documents.
 constexpr double kMostLong = 0.25;
 
@@ -34,7 +36,7 @@ std::string Size(double bytes) {
                      : absl::StrFormat("%.1f MB", bytes / 1e6);
 }
 
-// A few of them, and how many more there are.
+// Returns the first few names and the number of the others.
 std::string SomeOf(const std::vector<std::string>& names) {
   constexpr size_t kMost = 6;
   if (names.size() <= kMost) return absl::StrJoin(names, ", ");
@@ -42,7 +44,7 @@ std::string SomeOf(const std::vector<std::string>& names) {
                       names.size() - kMost, " more");
 }
 
-// Bytes of which `passes` passes give a run its tokens.
+// Returns the bytes of text with which `passes` passes have the tokens of a run.
 double BytesFor(const CorpusNeeds& needs, double passes) {
   return static_cast<double>(needs.tokens_of_run) / passes / (1 - needs.heldout_fraction) *
          needs.bytes_per_token;
@@ -61,7 +63,7 @@ std::optional<CorpusFinding> CheckSize(const CorpusSummary& corpus, const Corpus
   return CorpusFinding{
       FindingKind::kTooSmall, /*fatal=*/true,
       absl::StrFormat(
-          "the corpus is too small: got %s of text, needed at least %s for runs of %s "
+          "the corpus is too small: got %s of text, expected at least %s for runs of %s "
           "tokens and %d held-out windows; add text, or train less with --quick or --steps",
           Size(bytes), Size(needed), CompactCount(static_cast<double>(needs.tokens_of_run)),
           kFewestWindows)};
@@ -73,13 +75,14 @@ std::optional<CorpusFinding> CheckPasses(const CorpusSummary& corpus, const Corp
   if (passes <= 1 || passes > kMostPasses) return std::nullopt;
   return CorpusFinding{
       FindingKind::kRepeats, /*fatal=*/false,
-      absl::StrFormat("each run sees the corpus %.1f times: %s of text, where one pass needs %s; "
-                      "training losses then fall further than held-out ones, for all arms alike",
+      absl::StrFormat("each run sees the corpus %.1f times: got %s of text, one pass needs %s; "
+                      "training losses will be lower than held-out losses, in all arms alike",
                       passes, Size(static_cast<double>(corpus.num_bytes)),
                       Size(BytesFor(needs, 1)))};
 }
 
-// Text of the domains that will have too few held-out windows for a number of their own.
+// Returns the bytes of text in domains that will have too few held-out windows for separate
+// numbers.
 int64_t BytesOfSmallDomains(const CorpusSummary& corpus, const CorpusNeeds& needs) {
   const double fewest = BytesForWindows(needs, kFewestDomainWindows);
   int64_t bytes = 0;
@@ -96,17 +99,17 @@ std::optional<CorpusFinding> CheckDomains(const CorpusSummary& corpus) {
   const std::string name = corpus.domains.empty() ? "" : corpus.domains.front().name;
   return CorpusFinding{
       FindingKind::kOneDomain, /*fatal=*/false,
-      absl::StrCat("all documents are labelled with one domain, \"", name,
-                   "\": specialisation by domain and gains by domain (claims 4, 6, 7) would have "
-                   "nothing to compare")};
+      absl::StrCat("all documents are labeled with one domain, \"", name,
+                   "\"; specialization and gains by domain (claims 4, 6 and 7) cannot be measured "
+                   "with a single domain")};
 }
 
-// What is said where clusters replace the domains of paths.
+// Returns the reason why clusters replace domains that are paths.
 std::string WhyNotPaths(const CorpusSummary& corpus, const CorpusNeeds& needs) {
   if (corpus.domains.size() < 2) return "";
   return absl::StrFormat(
       "%.0f %% of the text is in files or directories of under %s, too little for %d held-out "
-      "windows of %d tokens each, so these %d are not taken for domains: ",
+      "windows of %d tokens each, so these %d are not used as domains: ",
       100 * static_cast<double>(BytesOfSmallDomains(corpus, needs)) /
           static_cast<double>(corpus.num_bytes),
       Size(BytesForWindows(needs, kFewestDomainWindows)), kFewestDomainWindows,
@@ -117,26 +120,26 @@ std::optional<CorpusFinding> CheckLabels(const CorpusSummary& corpus, const Corp
   if (ChooseDomainSource(corpus, needs) != DomainSource::kClusters) return std::nullopt;
   return CorpusFinding{
       FindingKind::kClustered, /*fatal=*/false,
-      absl::StrCat(WhyNotPaths(corpus, needs), "domains are ", kNumClusters,
-                   " clusters of the documents' embeddings, named cluster-0 to cluster-",
-                   kNumClusters - 1,
-                   ": the embeddings that order the documents also name the domains, so claims 6 "
-                   "and 7 say less than with labels; give records a field \"domain\", or one file "
-                   "or directory for each domain")};
+      absl::StrCat(
+          WhyNotPaths(corpus, needs), "domains are ", kNumClusters,
+          " clusters of the document embeddings, named cluster-0 to cluster-", kNumClusters - 1,
+          "; since the same embeddings order the documents and define the domains, claims 6 "
+          "and 7 are weaker than with labels; add a field \"domain\" to the records, or "
+          "use one file or directory for each domain")};
 }
 
 int64_t ContextBytes(const CorpusNeeds& needs) {
   return static_cast<int64_t>(static_cast<double>(needs.sequence_length) * needs.bytes_per_token);
 }
 
-std::string WhatIsDoneAboutLength(const CorpusNeeds& needs) {
+std::string LengthAdvice(const CorpusNeeds& needs) {
   if (needs.split_bytes > 0 && 2 * needs.split_bytes <= ContextBytes(needs)) {
     return absl::StrFormat(
-        "they are cut at paragraph and line ends to %s bytes (--split-bytes 0 keeps "
-        "them whole)",
+        "they are cut at paragraph and line ends to %s bytes (disable this with "
+        "--split-bytes 0)",
         WithThousands(needs.split_bytes));
   }
-  return "--split-bytes 450 cuts them at paragraph and line ends to about 150 tokens";
+  return "pass --split-bytes 450 to cut them at paragraph and line ends to about 150 tokens";
 }
 
 std::optional<CorpusFinding> CheckLengths(const CorpusSummary& corpus, const CorpusNeeds& needs) {
@@ -145,17 +148,18 @@ std::optional<CorpusFinding> CheckLengths(const CorpusSummary& corpus, const Cor
   if (!(share > kMostLong)) return std::nullopt;
   return CorpusFinding{
       FindingKind::kLongDocuments, /*fatal=*/false,
-      absl::StrFormat("%.0f %% of the text is in documents longer than half the context of %d "
-                      "tokens (about %s bytes): whole, they would fill training instances on their "
-                      "own, in any order, so that similarity order could not matter (claim 3); %s",
-                      100 * share, needs.sequence_length, WithThousands(LongDocumentBytes(needs)),
-                      WhatIsDoneAboutLength(needs))};
+      absl::StrFormat(
+          "%.0f %% of the text is in documents longer than half the context of %d "
+          "tokens (about %s bytes); uncut, each would fill a training instance alone, so that "
+          "the order of documents could have no effect (claim 3); %s",
+          100 * share, needs.sequence_length, WithThousands(LongDocumentBytes(needs)),
+          LengthAdvice(needs))};
 }
 
-// A few records without the field do not make files the domains.
+// The field counts if at least half of the documents have it.
 DomainSource DomainSourceOf(const v1::CorpusDescription& description) {
-  const bool labelled = 2 * description.num_field_documents() >= description.num_documents();
-  return labelled ? DomainSource::kLabels : DomainSource::kPaths;
+  const bool labeled = 2 * description.num_field_documents() >= description.num_documents();
+  return labeled ? DomainSource::kLabels : DomainSource::kPaths;
 }
 
 }  // namespace
@@ -200,7 +204,7 @@ DomainSource ChooseDomainSource(const CorpusSummary& corpus, const CorpusNeeds& 
 
 int64_t HeldoutWindows(int64_t num_heldout_tokens, int64_t sequence_length) {
   const int64_t whole = num_heldout_tokens / (sequence_length + 1);
-  // A last window needs an input and a target.
+  // The last window needs at least an input and a target.
   return whole + (num_heldout_tokens % (sequence_length + 1) >= 2 ? 1 : 0);
 }
 
@@ -217,14 +221,15 @@ std::vector<std::string> HeldoutNotes(const std::vector<DomainProfile>& domains,
   }
   std::vector<std::string> notes;
   if (!few_windows.empty()) {
-    notes.push_back(absl::StrFormat(
-        "too little held-out text for a number of its own, under %d windows of %d tokens: %s",
-        kFewestDomainWindows, sequence_length, SomeOf(few_windows)));
+    notes.push_back(
+        absl::StrFormat("domains with too little held-out text for separate numbers, under %d "
+                        "windows of %d tokens: %s",
+                        kFewestDomainWindows, sequence_length, SomeOf(few_windows)));
   }
   if (!few_sources.empty()) {
     notes.push_back(absl::StrFormat(
-        "held-out text from under %d source documents, so that numbers of the domain are those of "
-        "a few documents: %s",
+        "domains with held-out text from under %d source documents, whose numbers depend on few "
+        "documents: %s",
         kFewestDomainSources, SomeOf(few_sources)));
   }
   return notes;

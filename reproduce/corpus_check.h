@@ -1,5 +1,4 @@
-// Whether a corpus can answer the questions that `braid reproduce` puts, told before anything is
-// trained on it.
+// Checks whether a corpus is suitable for `braid reproduce`, before anything is trained on it.
 #ifndef BRAID_REPRODUCE_CORPUS_CHECK_H_
 #define BRAID_REPRODUCE_CORPUS_CHECK_H_
 
@@ -13,13 +12,13 @@
 
 namespace braid {
 
-// Where the domains of documents come from.
+// The source of the domains of documents.
 enum class DomainSource {
-  // A field of the records, of half of them at least.
+  // A field that at least half of the records have.
   kLabels,
-  // Files and sub-directories.
+  // Files and subdirectories.
   kPaths,
-  // Clusters of the documents' embeddings.
+  // Clusters of the embeddings of documents.
   kClusters,
 };
 
@@ -29,27 +28,28 @@ struct CorpusDomain {
   int64_t num_bytes = 0;
 };
 
-// What reading a corpus shows, before anything is cut.
+// Statistics of a corpus before its documents are cut.
 struct CorpusSummary {
   std::vector<CorpusDomain> domains = {};
   DomainSource domain_source = DomainSource::kLabels;
-  // Of text: in all, and in documents of more than LongDocumentBytes.
+  // Bytes of text in total, and in documents of more than LongDocumentBytes.
   int64_t num_bytes = 0;
   int64_t num_long_bytes = 0;
 };
 
-// What a service says of a corpus that was asked for documents over LongDocumentBytes.
+// Converts the description of a corpus, which must have been requested with LongDocumentBytes as
+// the limit of long documents.
 CorpusSummary CorpusSummaryOf(const v1::CorpusDescription& description);
 
-// What the experiment does with it.
+// The requirements of the experiment.
 struct CorpusNeeds {
   int64_t sequence_length = 512;
   // Tokens that a run trains on.
   int64_t tokens_of_run = 0;
   double heldout_fraction = 0.03;
-  // Documents are cut to this many bytes; 0: left whole.
+  // Documents are cut to this many bytes; 0: they are not cut.
   int64_t split_bytes = 0;
-  // With a vocabulary of 2,048 pieces; measured on mixed text, and higher on prose.
+  // For a vocabulary of 2,048 tokens, measured on mixed text; prose has more.
   double bytes_per_token = 2.3;
 };
 
@@ -57,33 +57,36 @@ enum class FindingKind { kTooSmall, kRepeats, kOneDomain, kClustered, kLongDocum
 
 struct CorpusFinding {
   FindingKind kind;
-  // Nothing can be measured.
+  // Whether the experiment is impossible.
   bool fatal = false;
-  // What was found, what is needed, what to do.
+  // The finding, the requirement and what to do.
   std::string message;
 };
 
-// About half a context of text: longer documents leave little room for others beside them.
+// Returns about half a context of text; longer documents leave little space for others in an
+// instance.
 int64_t LongDocumentBytes(const CorpusNeeds& needs);
 
-// In the order of FindingKind; empty for a corpus that suits.
+// Returns the findings in the order of FindingKind; empty for a suitable corpus.
 std::vector<CorpusFinding> CheckCorpus(const CorpusSummary& corpus, const CorpusNeeds& needs);
 
-// FAILED_PRECONDITION with the messages of the fatal findings.
+// Returns FAILED_PRECONDITION with the messages of the fatal findings, or OK.
 absl::Status CorpusStatus(const std::vector<CorpusFinding>& findings);
 
-// kClusters when the corpus names fewer than two domains, and when paths name them and more than
-// half of the text is in domains too small for 8 held-out windows; else what it says. Clustering
-// (k-means over the documents' embeddings) calls the domains "cluster-0" to "cluster-7" and
-// replaces labels altogether.
+// Returns kClusters if the corpus has fewer than two domains, or if its domains are paths and more
+// than half of the text is in domains that are too small for 8 held-out windows; otherwise the
+// source of the corpus. Clusters (k-means over the embeddings of documents) are named "cluster-0"
+// to "cluster-7" and replace all labels.
 DomainSource ChooseDomainSource(const CorpusSummary& corpus, const CorpusNeeds& needs);
 inline constexpr int32_t kNumClusters = 8;
 
-// Windows of `sequence_length` targets that a domain with this many held-out tokens has.
+// Returns the number of windows of `sequence_length` targets in a domain with this many held-out
+// tokens.
 int64_t HeldoutWindows(int64_t num_heldout_tokens, int64_t sequence_length);
 
-// For people: which domains of the prepared corpus have under 8 held-out windows, and which of the
-// others have them from under 20 source documents. Names a few of them; empty for none.
+// Returns messages about the domains of the prepared corpus with fewer than 8 held-out windows, and
+// about the others whose windows come from fewer than 20 source documents. Each names a few of
+// them.
 std::vector<std::string> HeldoutNotes(const std::vector<DomainProfile>& domains,
                                       int64_t sequence_length);
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "report/html_text.h"
+#include "base/number_text.h"
 
 namespace braid {
 

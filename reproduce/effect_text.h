@@ -1,4 +1,4 @@
-// Effects as they are written for people, on the terminal, in sentences and on the page.
+// Text of effects for terminals, sentences and pages.
 #ifndef BRAID_REPRODUCE_EFFECT_TEXT_H_
 #define BRAID_REPRODUCE_EFFECT_TEXT_H_
 
@@ -8,19 +8,19 @@
 
 namespace braid {
 
-// Three digits, never "-0.000"; a dash when not finite.
+// Returns a number with three decimals, never "-0.000"; a dash if it is not finite.
 std::string EffectNumber(double value);
 
-// The same with its sign: "+0.083".
+// Returns the same with a sign: "+0.083".
 std::string SignedEffectNumber(double value);
 
-// Whether there is one, with finite ends.
+// Returns whether the estimate has an interval with finite ends.
 bool HasInterval(const EffectEstimate& estimate);
 
-// "[0.091, 0.124]"; empty without an interval.
+// Returns "[0.091, 0.124]"; "" without an interval.
 std::string IntervalText(const EffectEstimate& estimate);
 
-// "0.106 [0.090, 0.122] nats per token"; without brackets where there is no interval.
+// Returns "0.106 [0.090, 0.122] nats per token"; without brackets if there is no interval.
 std::string EffectText(const EffectEstimate& estimate, const std::string& unit);
 
 }  // namespace braid

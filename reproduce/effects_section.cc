@@ -15,8 +15,8 @@
 namespace braid {
 namespace {
 
-// Claims whose effects reach this many times farther than those of the median claim have a plot of
-// their own: on one scale, all others would be dots on the zero line.
+// Claims whose effects are this many times larger than those of the median claim have a separate
+// plot. On the same scale, all others would be dots on the zero line.
 constexpr double kLarge = 4;
 
 // The judged effects of a claim in one unit.
@@ -24,7 +24,7 @@ struct JudgedEffects {
   int claim = 0;
   std::string unit;
   std::vector<ForestRow> rows;
-  // How far from zero they reach.
+  // Largest distance from zero.
   double extent = 0;
 };
 
@@ -54,7 +54,7 @@ std::vector<JudgedEffects> AllEffects(const Reproduction& reproduction) {
   return all;
 }
 
-// From which on an effect is large; infinite when there is none to compare with.
+// Returns the size from which on an effect is large; infinity if there is no other to compare with.
 double LargeExtent(const std::vector<JudgedEffects>& all, const std::string& unit) {
   std::vector<double> extents;
   for (const JudgedEffects& effects : all) {
@@ -65,7 +65,7 @@ double LargeExtent(const std::vector<JudgedEffects>& all, const std::string& uni
   return kLarge * extents[extents.size() / 2];
 }
 
-// "Claims 4 and 9".
+// Returns "Claims 4 and 9".
 std::string ClaimsText(const std::vector<int>& numbers) {
   const size_t last = numbers.size() - 1;
   std::string text = absl::StrJoin(std::span(numbers).first(last), ", ");
@@ -73,7 +73,7 @@ std::string ClaimsText(const std::vector<int>& numbers) {
                       numbers[last]);
 }
 
-// Of one unit: claims with usual effects, then those with large ones.
+// Returns the plots of one unit: claims with usual effects, then claims with large ones.
 std::vector<ForestPlot> PlotsOfUnit(const std::vector<JudgedEffects>& all,
                                     const std::string& unit) {
   const double large = LargeExtent(all, unit);
@@ -129,11 +129,13 @@ std::string EffectsSection(const Reproduction& reproduction) {
   }
   return Section(
       "Judged effects",
-      absl::StrCat("Each effect with its ", ConfidenceText(reproduction),
-                   " interval. Right of zero is as claimed, with two exceptions: where two losses "
-                   "are claimed to be about equal (claim 8), near zero is, inside the strip; where "
-                   "one is claimed to be not much higher (claim 4, by token), left of zero inside "
-                   "the strip is, too. The shaded strip is the margin of that effect's rule."),
+      absl::StrCat(
+          "Each effect with its ", ConfidenceText(reproduction),
+          " interval. Effects to the right of zero agree with the claim. There are two "
+          "exceptions: if two losses are claimed to be about equal (claim 8), effects "
+          "within the shaded strip agree; if one is claimed to be not much higher (claim 4, "
+          "by token), effects to the left of zero within the strip agree as well. The "
+          "shaded strip is the margin of the rule."),
       plots.empty() ? "" : RenderForestKey(KeyOf(all)) + plots, "effects");
 }
 

@@ -16,21 +16,22 @@ namespace {
 
 constexpr double kTop = 6, kBottom = 44, kGroupHeight = 24, kEdge = 8;
 constexpr double kLabelSize = 11, kGroupSize = 12;
-// Of labels and names of groups that take several lines.
+// Distance of the lines of labels and group names.
 constexpr double kLineHeight = 14;
 constexpr size_t kMostLines = 3;
-// Of the seeds' rings below the interval.
+// Distance of the rings of seeds below the interval.
 constexpr double kSeedDrop = 7;
+constexpr double kIntervalCap = 3;  // half the height
 
-// Where the parts of a row are. On wide pages the label is left of the plot and the numbers are
-// right of it; on narrow ones both are above.
+// The positions of the parts of a row. On wide pages the label is left of the plot and the numbers
+// are right of it; on narrow pages both are above the plot.
 struct Layout {
   bool wide = true;
   double width = 0;
   double row_height = 0;
-  // From the top of a row to its interval.
+  // Distance from the top of a row to its interval.
   double dot = 0;
-  // Of a label, which is broken into lines.
+  // Width at which a label is broken into lines.
   double label_width = 0;
   double left = 0, right = 0;
 };
@@ -39,12 +40,13 @@ bool IsMeasured(const ForestRow& row) {
   return row.part.estimate && std::isfinite(row.part.estimate->effect);
 }
 
-// Characters of which a line takes at most `width`.
+// Returns the number of characters that fit into `width`.
 size_t LineLength(double width, double font_size) {
   return static_cast<size_t>(width / TextWidth("x", font_size));
 }
 
-// Lines of whole words, no wider than `width`; the last has what is left, shortened.
+// Breaks the text between words into lines of at most `width`. The last of at most kMostLines is
+// cut.
 std::vector<std::string> Lines(const std::string& text, double width, double font_size) {
   std::vector<std::string> lines;
   std::string line;
@@ -119,12 +121,12 @@ PlotRange RangeOf(const ForestPlot& plot) {
   return {range.low - margin, range.high + margin};
 }
 
-// A row where it is drawn.
+// A row and its position.
 struct PlacedRow {
   const ForestRow& row;
   std::vector<std::string> label;
   double top = 0;
-  // Of its lines beyond the first.
+  // Height of the lines of the label after the first.
   double more = 0;
 };
 
@@ -135,7 +137,7 @@ PlacedRow Place(const ForestRow& row, const Layout& layout, double top) {
   return placed;
 }
 
-// Of the interval: below the label on narrow pages, at its middle on wide ones.
+// Returns the y of the interval: below the label on narrow pages, at its middle on wide pages.
 double MiddleOf(const PlacedRow& placed, const Layout& layout) {
   return placed.top + layout.dot + (layout.wide ? placed.more / 2 : placed.more);
 }
@@ -154,13 +156,10 @@ std::string Interval(const ClaimPart& part, const PlotScale& x, double y) {
   if (!HasInterval(*part.estimate)) return "";
   const double low = part.estimate->low, high = part.estimate->high;
   const double allowance = SeedAllowance(part);
-  std::string out = absl::StrCat("<path class=\"range\" d=\"M", Pixel(x(low)), " ", Pixel(y), "H",
-                                 Pixel(x(high)), "M", Pixel(x(low)), " ", Pixel(y - 3), "v6M",
-                                 Pixel(x(high)), " ", Pixel(y - 3), "v6\"/>");
+  std::string out = SvgInterval(x, low, high, y, "range", kIntervalCap);
   if (allowance > 0) {
-    absl::StrAppend(&out, "<path class=\"allowance\" d=\"M", Pixel(x(low - allowance)), " ",
-                    Pixel(y), "H", Pixel(x(low)), "M", Pixel(x(high)), " ", Pixel(y), "H",
-                    Pixel(x(high + allowance)), "\"/>");
+    out += SvgInterval(x, low - allowance, low, y, "allowance") +
+           SvgInterval(x, high, high + allowance, y, "allowance");
   }
   return out;
 }
@@ -184,7 +183,7 @@ std::string TitleOf(const ClaimPart& part) {
 
 std::string EffectOf(const ClaimPart& part, const PlotScale& x, double y) {
   const Verdict shape = part.rule ? part.verdict : Verdict::kShown;
-  return absl::StrCat("<g class=\"", part.rule ? VerdictClass(part.verdict) : "told", "\">",
+  return absl::StrCat("<g class=\"", part.rule ? VerdictClass(part.verdict) : "reported", "\">",
                       TitleOf(part), Interval(part, x, y), Seeds(*part.estimate, x, y + kSeedDrop),
                       VerdictShape(shape, x(part.estimate->effect), y), "</g>");
 }
@@ -218,7 +217,7 @@ std::string Texts(const PlacedRow& placed, const Layout& layout) {
 }
 
 struct Rows {
-  std::string margins;  // behind the grid
+  std::string margins;  // in the background of the grid
   std::string marks;
   double bottom = kTop;
 };
@@ -277,16 +276,16 @@ std::string RenderForestKey(const ForestKey& key) {
                    VerdictName(verdict));
   }
   out += KeyItem(
-      "<g class=\"told\"><path class=\"range\" d=\"M3 6H31\"/><circle class=\"dot\" cx=\"17\" "
+      "<g class=\"reported\"><path class=\"range\" d=\"M3 6H31\"/><circle class=\"dot\" cx=\"17\" "
       "cy=\"6\" r=\"4\"/></g>",
-      "told, not judged");
+      "not judged");
   if (key.allowance) {
-    out += KeyItem("<g class=\"told\"><path class=\"allowance\" d=\"M3 6H31\"/></g>",
+    out += KeyItem("<g class=\"reported\"><path class=\"allowance\" d=\"M3 6H31\"/></g>",
                    "allowance for one seed");
   }
   if (key.single_seeds) {
     out += KeyItem(
-        "<g class=\"told\"><circle class=\"seed\" cx=\"9\" cy=\"6\" r=\"2.2\"/>"
+        "<g class=\"reported\"><circle class=\"seed\" cx=\"9\" cy=\"6\" r=\"2.2\"/>"
         "<circle class=\"seed\" cx=\"22\" cy=\"6\" r=\"2.2\"/></g>",
         "single seeds");
   }

@@ -1,4 +1,4 @@
-// Effects with their intervals, one below the other on one scale with its zero.
+// Forest plots: effects with their intervals in rows on a common scale with a line at zero.
 #ifndef BRAID_REPRODUCE_FOREST_PLOT_H_
 #define BRAID_REPRODUCE_FOREST_PLOT_H_
 
@@ -11,29 +11,31 @@ namespace braid {
 
 struct ForestRow {
   ClaimPart part = {};
-  // Rows of one group follow each other under its name; without a name, under none.
+  // Consecutive rows of the same group share a heading; none if the name is empty.
   std::string group = {};
 };
 
-// All rows are of one unit.
+// A plot; all rows must have the same unit.
 struct ForestPlot {
   std::string description = {};
   std::string x_label = {};
   std::vector<ForestRow> rows = {};
 };
 
-// Twice, for wide and for narrow pages. A row has the effect in the shape of its verdict
-// (verdict_mark.h; a disc where none is judged), its interval, the values of single seeds as small
-// rings below it, what is added to an interval of one seed as dots, and the margin of its rule as a
-// shaded strip. A row that was not measured says so. Empty when no row has an effect.
+// Returns the plot twice, for wide and for narrow pages; "" if no row has an effect. A row shows
+//   - the effect in the shape of its verdict (verdict_mark.h), or as a disc if it is not judged,
+//   - its interval, extended by a dotted line for the allowance of one seed,
+//   - the values of single seeds as small rings below it,
+//   - the margin of its rule as a shaded strip,
+// or the text "not measured".
 std::string RenderForestPlot(const ForestPlot& plot);
 
-// Signs that some plots have.
+// Symbols that only some plots have.
 struct ForestKey {
   bool allowance = false;
   bool single_seeds = false;
 };
-// What the signs mean, as HTML.
+// Returns the meaning of the symbols as HTML.
 std::string RenderForestKey(const ForestKey& key);
 
 }  // namespace braid

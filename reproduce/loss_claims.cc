@@ -1,4 +1,4 @@
-// Claims 1 to 4 and 7: which model has the lower loss.
+// Claims 1 to 4 and 7, which compare the losses of models.
 #include <algorithm>
 #include <cmath>
 
@@ -15,13 +15,13 @@ namespace {
 
 constexpr VerdictRule kNoWorse = {EffectRule::kNotInferior, kEqualLosses, kSingleSeedAllowance};
 
-// Baseline minus model.
+// Returns the contrast baseline minus model.
 std::vector<SignedArm> Gain(const std::string& baseline, const std::string& model,
                             v1::OrderMode order = v1::SIMILARITY) {
   return {{+1, baseline, order}, {-1, model, order}};
 }
 
-// What the MoE gains in similarity order minus what it gains in random order.
+// Returns the gain of the MoE in similarity order minus its gain in random order.
 std::vector<SignedArm> GainOfOrder() {
   return {{+1, arm::kDense, v1::SIMILARITY},
           {-1, arm::kMoe, v1::SIMILARITY},
@@ -31,15 +31,16 @@ std::vector<SignedArm> GainOfOrder() {
 
 std::optional<double> ShareOfTokens(const ArmResult& moe, const ArmResult& dense) {
   if (moe.metrics.empty() || dense.metrics.empty()) return std::nullopt;
-  // Over as many steps as FinalLoss averages: hard batches raise both alike.
+  // The curve is averaged over as many steps as FinalLoss, so that difficult batches affect both
+  // equally.
   const int64_t half_width = static_cast<int64_t>(moe.metrics.size()) / 20;
   const auto tokens = TokensToReach(moe.metrics, FinalLoss(dense.metrics), half_width);
   if (!tokens) return std::nullopt;
   return static_cast<double>(*tokens) / static_cast<double>(dense.metrics.back().num_tokens());
 }
 
-// Tokens that the MoE needs for the dense model's final loss, as a share of those that the dense
-// model had.
+// Returns the tokens that the MoE needs to reach the final loss of the dense model, as a share of
+// those of the dense model.
 absl::StatusOr<EffectEstimate> TokensNeeded(const Evidence& evidence,
                                             const PairedBootstrapOptions& options) {
   const auto runs = PairedRuns(evidence, Gain(arm::kDense, arm::kMoe));
@@ -47,7 +48,8 @@ absl::StatusOr<EffectEstimate> TokensNeeded(const Evidence& evidence,
   std::vector<double> shares;
   for (const auto& of_seed : *runs) {
     const std::optional<double> share = ShareOfTokens(*of_seed[1], *of_seed[0]);
-    if (!share) return absl::NotFoundError("the MoE does not reach the dense model's final loss");
+    if (!share)
+      return absl::NotFoundError("the MoE does not reach the final loss of the dense model");
     shares.push_back(*share);
   }
   return EstimateOverSeeds(shares, options);
@@ -61,7 +63,7 @@ SeriesFigure GainFigure(const std::string& name, const std::string& x_label) {
   return {.name = name, .x_label = x_label, .y_label = "nats per token", .y_min = 0, .y_max = 0};
 }
 
-// Dense minus each of `arms` over training.
+// Adds the curves of dense minus each of `arms` over training.
 void AddGainCurves(ClaimBuilder& builder, const std::vector<std::string>& arms) {
   const SeriesFigure figure = GainFigure("Training loss, dense minus each", "tokens");
   for (const std::string& name : arms) {
@@ -69,7 +71,8 @@ void AddGainCurves(ClaimBuilder& builder, const std::vector<std::string>& arms) 
   }
 }
 
-// Known before any run, and least like the training data first.
+// Returns the domains from least to most similar to the training data, an order that is known
+// before any run.
 std::vector<DomainProfile> BySimilarity(std::vector<DomainProfile> domains) {
   std::ranges::sort(domains, {}, [](const DomainProfile& domain) {
     return std::pair(domain.similarity, domain.name);
@@ -77,7 +80,8 @@ std::vector<DomainProfile> BySimilarity(std::vector<DomainProfile> domains) {
   return domains;
 }
 
-// Baseline minus model on each domain, the least similar first, as parts that are not judged.
+// Adds baseline minus model on each domain, the least similar first, as effects that are not
+// judged.
 void AddDomains(ClaimBuilder& builder, const std::string& prefix,
                 const std::vector<SignedArm>& arms) {
   for (const DomainProfile& domain : BySimilarity(builder.evidence().domains)) {
@@ -86,7 +90,7 @@ void AddDomains(ClaimBuilder& builder, const std::string& prefix,
   }
 }
 
-// "code (0.231), wiki (0.316)": with their cosines, in the order of `domains`.
+// Returns "code (0.231), wiki (0.316)", with similarities, in the order of `domains`.
 std::string WithSimilarity(const std::vector<DomainProfile>& domains,
                            const std::set<std::string>& names) {
   std::vector<std::string> texts;
@@ -100,14 +104,16 @@ std::string WithSimilarity(const std::vector<DomainProfile>& domains,
 std::string DomainNote(const Evidence& evidence, const DomainContrast& contrast) {
   const std::vector<DomainProfile> domains = BySimilarity(evidence.domains);
   return absl::StrCat(
-      "Domains are listed from least to most like the training text, by the cosine of a domain's "
-      "mean embedding with that of all training text (tokens weighted). Least like it, the lowest "
-      "third: ",
+      "Domains are listed from least to most similar to the training text, by the cosine of the "
+      "mean "
+      "embedding of a domain with that of all training text (weighted by tokens). Least similar, "
+      "the "
+      "lowest third: ",
       WithSimilarity(domains, contrast.distinct),
-      ". Most like it, the highest third: ", WithSimilarity(domains, contrast.majority), ".");
+      ". Most similar, the highest third: ", WithSimilarity(domains, contrast.majority), ".");
 }
 
-// `arms` on the domains least like the training text minus the same on those most like it.
+// Adds the effect on the domains least similar to the training text minus that on the most similar.
 void AddDomainContrast(ClaimBuilder& builder, const std::string& name,
                        const std::vector<SignedArm>& arms) {
   const DomainContrast domains = ContrastDomains(builder.evidence());
@@ -121,8 +127,8 @@ void AddDomainContrast(ClaimBuilder& builder, const std::string& name,
                      {.arms = arms, .groups = {{+1, domains.distinct}, {-1, domains.majority}}});
 }
 
-// An arm whose segments have another length, compared with the dense model on the positions
-// behind the longest first segment of all.
+// Adds the comparison of an arm with another segment length with the dense model, on the positions
+// after the longest first segment of all arms.
 void AddSegmentLength(ClaimBuilder& builder, const std::string& name, const std::string& model) {
   const HeldoutContrast contrast{.arms = Gain(arm::kDense, model),
                                  .first_positions = kLongestSegment};
@@ -130,12 +136,14 @@ void AddSegmentLength(ClaimBuilder& builder, const std::string& name, const std:
                   HeldoutEffect(builder.evidence(), contrast, builder.settings().bootstrap));
 }
 
-// A model in random minus the same in similarity order: above 0 where similarity order helps it.
+// Returns the loss of a model in random order minus that in similarity order; positive if
+// similarity order helps it.
 std::vector<SignedArm> HelpOfOrder(const std::string& model) {
   return {{+1, model, v1::RANDOM}, {-1, model, v1::SIMILARITY}};
 }
 
-// Which model the order moves, told: their difference, which is judged, does not say.
+// Adds the effect of the order on each model, not judged. The judged effect is their difference,
+// which does not show which model changed.
 void AddHelpOfOrder(ClaimBuilder& builder) {
   const auto dense = builder.AddHeldout("held-out, dense, random minus similarity order",
                                         std::nullopt, {.arms = HelpOfOrder(arm::kDense)});
@@ -145,15 +153,15 @@ void AddHelpOfOrder(ClaimBuilder& builder) {
                      {.arms = {{+1, arm::kDense, v1::RANDOM}, {-1, arm::kMoe, v1::SIMILARITY}}});
   if (!dense || !moe) return;
   builder.AddCaution(absl::StrCat(
-      "On held-out text, similarity order in place of random changes the loss of the dense model "
-      "by ",
+      "On held-out text, similarity order instead of random order changes the loss of the dense "
+      "model by ",
       SignedEffectNumber(-*dense), " nats per token and that of the MoE by ",
       SignedEffectNumber(-*moe), ". The gain from the order is the first minus the second: ",
-      std::abs(*dense) > std::abs(*moe) ? "the dense model moved more" : "the MoE moved more",
-      *dense <= 0 && *moe <= 0 ? ", and neither is better for it." : "."));
+      std::abs(*dense) > std::abs(*moe) ? "the dense model changed more" : "the MoE changed more",
+      *dense <= 0 && *moe <= 0 ? ", and neither improved." : "."));
 }
 
-// What it is worth to have a lower loss than expert choice.
+// Adds the loss of expert choice relative to the dense model, for the interpretation of claim 4.
 void AddExpertChoiceBelowDense(ClaimBuilder& builder) {
   std::string worse;
   for (const auto& [name, model] : {std::pair("by segment", arm::kExpertChoiceSegment),
@@ -166,11 +174,11 @@ void AddExpertChoiceBelowDense(ClaimBuilder& builder) {
     }
   }
   builder.AddCaution(absl::StrCat(
-      "Expert choice is not tuned: all arms have the learning rate that was chosen for the dense "
+      "Expert choice was not tuned: all arms use the learning rate that was chosen for the dense "
       "model and the MoE.",
       worse.empty() ? ""
-                    : absl::StrCat(" Here its loss is above that of the dense model by ", worse,
-                                   ", and to be below that is little.")));
+                    : absl::StrCat(" Its loss is above that of the dense model by ", worse,
+                                   ", so being below expert choice means little.")));
 }
 
 }  // namespace
@@ -255,7 +263,7 @@ Claim SimilarityOrderMatters(const Evidence& evidence, const ClaimSettings& sett
                      {.arms = Gain(arm::kDense, arm::kMoe, v1::RANDOM)});
   AddHelpOfOrder(builder);
   const SeriesFigure figure =
-      GainFigure("Training loss, dense minus MoE by tenths", "per cent of training");
+      GainFigure("Training loss, dense minus MoE by tenths", "percent of training");
   for (const auto& [order, name] :
        {std::pair(v1::SIMILARITY, "similarity order"), std::pair(v1::RANDOM, "random order")}) {
     builder.AddSeries(GainByTenthsOf(evidence, arm::kDense, arm::kMoe, order, name, figure));

@@ -1,4 +1,4 @@
-// The sections of the page of a reproduction. Each is a pure function to HTML.
+// The sections of the page of a reproduction. Each is a pure function that returns HTML.
 #ifndef BRAID_REPRODUCE_PAGE_SECTIONS_H_
 #define BRAID_REPRODUCE_PAGE_SECTIONS_H_
 
@@ -9,32 +9,34 @@
 namespace braid {
 
 // verdicts_section.cc
-// How many claims came out how, and each with its numbers beside those of the paper.
+// Returns the number of claims with each verdict, and each claim with its numbers and those of the
+// paper.
 std::string VerdictsSection(const Reproduction& reproduction);
 
 // effects_section.cc
-// All judged effects, a plot a unit; empty when none was measured.
+// Returns all judged effects, one plot per unit; "" if none was measured.
 std::string EffectsSection(const Reproduction& reproduction);
 
 // claim_section.cc
-// Everything that is known of one claim.
+// Returns all results of one claim.
 std::string ClaimSection(const Claim& claim);
-// "claim-3"; what links name.
+// Returns "claim-3", the target of links.
 std::string ClaimId(const Claim& claim);
-// "3. Experts gain more ...", plain text.
+// Returns "3. Experts gain more ..." as plain text.
 std::string ClaimTitle(const Claim& claim);
 
 // setup_section.cc
-// What was run, on what.
+// Returns the configuration, the corpus and the runs.
 std::string SetupSection(const Reproduction& reproduction);
 
 // reading_section.cc
-// Intervals, the rule of verdicts, limits.
+// Returns the explanation of intervals, of the rule of verdicts and of the limits.
 std::string ReadingSection(const Reproduction& reproduction);
-// "95 %".
+// Returns "95 %".
 std::string ConfidenceText(const Reproduction& reproduction);
 
-// Different seeds of the runs; without runs, the most that any effect has.
+// Returns the number of different seeds of the runs or, without runs, the largest number of seeds
+// of any effect.
 size_t NumSeeds(const Reproduction& reproduction);
 
 }  // namespace braid

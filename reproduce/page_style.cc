@@ -14,7 +14,7 @@ const char kReproductionStyle[] = R"css(
 .not-shown { color: var(--not-shown); }
 .inconclusive { color: var(--inconclusive); }
 .not-measured { color: var(--muted); }
-.told { color: var(--text); }
+.reported { color: var(--text); }
 .verdict { white-space: nowrap; font-weight: 600; }
 svg.sign { width: 0.9em; height: 0.9em; margin-right: 0.3em; vertical-align: -0.08em; }
 .cross { fill: none; stroke: currentColor; stroke-width: 2.6; }
@@ -22,7 +22,7 @@ svg.sign { width: 0.9em; height: 0.9em; margin-right: 0.3em; vertical-align: -0.
 .margin { fill: var(--mark); }
 .allowance { fill: none; stroke: currentColor; stroke-width: 1.2; stroke-dasharray: 2 2; }
 svg text.group { font-size: 12px; font-weight: 600; fill: var(--text); }
-/* Breaks the lines that it crosses. */
+/* An outline in the color of the page interrupts lines that the text crosses. */
 svg text.over { paint-order: stroke; stroke: var(--page); stroke-width: 4px; }
 svg text.faint { font-size: 11px; }
 .counts { display: flex; flex-wrap: wrap; gap: 4px 26px; margin: 12px 0 18px; font-size: 17px; }
@@ -50,7 +50,7 @@ table.facts th { vertical-align: top; white-space: nowrap; }
 .reading p { max-width: 50em; }
 .key { display: flex; flex-wrap: wrap; gap: 2px 18px; font-size: 13px; margin: 8px 0 4px; }
 .key svg { height: 12px; width: 34px; margin-right: 6px; vertical-align: -1px; }
-/* A figure on its own is as large as one of two. */
+/* A single figure has the same size as one of two. */
 .grid2 { grid-template-columns: repeat(auto-fill, minmax(min(100%, 400px), 1fr)); }
 @media screen and (max-width: 640px) {
   .claim { display: block; }

@@ -1,6 +1,7 @@
 #include "reproduce/prepared_corpus.h"
 
 #include "absl/strings/str_format.h"
+#include "base/number_text.h"
 #include "base/status_macros.h"
 #include "client/follow.h"
 #include "client/repeatable_request_id.h"

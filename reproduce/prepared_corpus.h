@@ -1,4 +1,4 @@
-// The corpus of an experiment on a service: described, checked, and prepared once per order.
+// Describes, checks and prepares the corpus of an experiment with a pipeline service.
 #ifndef BRAID_REPRODUCE_PREPARED_CORPUS_H_
 #define BRAID_REPRODUCE_PREPARED_CORPUS_H_
 
@@ -15,30 +15,32 @@
 
 namespace braid {
 
-// A corpus as it is before anything is done to it.
+// A corpus that has been described and checked, but not prepared.
 struct CheckedCorpus {
   v1::CorpusDescription description = {};
-  // As asked for, with the share to hold out, and clusters for domains where the corpus names none.
+  // The given source with the fraction to hold out, and with clusters if the corpus has no domains.
   CorpusSource source = {};
-  // What the check found, for people.
+  // Messages of the check.
   std::vector<std::string> notes = {};
 };
 
-// Reads the corpus once. FailedPrecondition, with what is needed, for one that is too small.
+// Reads the corpus once and checks it. FailedPrecondition for a corpus that is too small, with the
+// size that is needed.
 absl::StatusOr<CheckedCorpus> CheckSource(PipelineClient& client, const ReproductionPlan& plan,
                                           CorpusSource source, ProgressBoard& board);
 
 struct PreparedCorpus {
   std::map<v1::OrderMode, std::string> dataset_dirs;
-  // By name.
+  // In order of name.
   std::vector<DomainProfile> domains;
-  // Domains of which something was held out.
+  // Number of domains with held-out documents.
   int num_heldout_domains = 0;
-  // Domains with little held-out text, for people.
+  // Messages about domains with little held-out text.
   std::vector<std::string> notes = {};
 };
 
-// Both orders as jobs of the service, found again where they were made of the same text before.
+// Prepares both orders as jobs of the service. Jobs that exist already for the same text are
+// reused.
 absl::StatusOr<PreparedCorpus> PrepareOrders(PipelineClient& client, const CheckedCorpus& corpus,
                                              ProgressBoard& board);
 

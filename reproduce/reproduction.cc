@@ -34,19 +34,20 @@
 namespace braid {
 namespace {
 
-// Bytes of text that an experiment without a corpus of its own takes from the machine.
+// Bytes of text of this machine for an experiment without a given corpus.
 constexpr int64_t kMachineCorpusBytes = int64_t{24} << 20;
 
-// Wall seconds over all calls for one experiment, kept in a file that is never far behind.
-class KeptSeconds {
+// The wall-clock seconds of one experiment, summed over repetitions of the command in a file that
+// is rewritten every few seconds.
+class ElapsedSeconds {
  public:
-  explicit KeptSeconds(std::filesystem::path file) : file_(std::move(file)) {
+  explicit ElapsedSeconds(std::filesystem::path file) : file_(std::move(file)) {
     const absl::StatusOr<std::string> kept = ReadFile(file_);
     if (!kept.ok() || !absl::SimpleAtod(*kept, &before_)) before_ = 0;
     writer_ = std::jthread([this](const std::stop_token& stop) { KeepWriting(stop); });
   }
-  KeptSeconds(const KeptSeconds&) = delete;
-  KeptSeconds& operator=(const KeptSeconds&) = delete;
+  ElapsedSeconds(const ElapsedSeconds&) = delete;
+  ElapsedSeconds& operator=(const ElapsedSeconds&) = delete;
 
   double seconds() const {
     return before_ +
@@ -60,7 +61,7 @@ class KeptSeconds {
     std::unique_lock lock(mutex);
     while (true) {
       ended.wait_for(lock, stop, std::chrono::seconds(5), [] { return false; });
-      // At worst the report tells fewer.
+      // Without the file, the reported time is too short.
       WriteFileAtomically(file_, absl::StrCat(seconds(), "\n")).IgnoreError();
       if (stop.stop_requested()) return;
     }
@@ -103,7 +104,7 @@ class Experiment {
     return Conclude();
   }
 
-  // Runs without a result, with the cause.
+  // Returns the runs without a result, with the reasons.
   const std::vector<std::string>& failures() const { return failures_; }
 
  private:
@@ -147,11 +148,11 @@ class Experiment {
     return absl::OkStatus();
   }
 
-  // What is asked of the model of a run; nothing of one that has none.
+  // Returns the scorings of the model of a run; none if the run did not succeed.
   ScoringTask ScoringOf(size_t i) const {
     ScoringTask task{.run = runs_[i]};
     if (runs_[i].state() != v1::RUN_SUCCEEDED) return task;
-    // All models are scored on one copy of the held-out text, which both orders share.
+    // All models are scored on the same copy of the held-out text, which is equal in both orders.
     task.requests = PlannedEvaluations(plan_.runs[i], runs_[i].id(), DatasetOf(v1::SIMILARITY));
     if (corpus_.num_heldout_domains >= 2) return task;
     for (v1::EvaluateRequest& request : task.requests) {
@@ -197,7 +198,7 @@ class Experiment {
     return absl::OkStatus();
   }
 
-  // As the service made it complete.
+  // Returns the resolved spec of the main arm.
   v1::RunSpec MainSpec() const {
     const auto run = std::ranges::find(plan_.runs, std::string(arm::kMoe),
                                        [](const PlannedRun& planned) { return planned.arm.name; });
@@ -220,7 +221,7 @@ class Experiment {
                               .notes = notes_,
                               .runs = std::move(reproduced_)};
     for (const std::string& failure : failures_) {
-      reproduction.notes.push_back(absl::StrCat("without a result: ", failure));
+      reproduction.notes.push_back(absl::StrCat("run without a result: ", failure));
     }
     reproduction.claims = EvaluateClaims(evidence_, {});
     reproduction.seconds = seconds_.seconds();
@@ -231,19 +232,19 @@ class Experiment {
   const ReproductionOptions& options_;
   const ReproductionPlan& plan_;
   ProgressBoard board_;
-  const KeptSeconds seconds_;
+  const ElapsedSeconds seconds_;
   std::vector<std::string> corpus_paths_;
   std::vector<std::string> notes_;
   PreparedCorpus corpus_;
-  // Of each planned run.
+  // In the order of plan_.runs.
   std::vector<v1::Run> runs_;
   std::vector<std::string> failures_;
   std::vector<ReproducedRun> reproduced_;
   Evidence evidence_;
 };
 
-absl::Status Tell(const Session& session, const ReproductionOptions& options,
-                  const Reproduction& reproduction) {
+absl::Status WriteResults(const Session& session, const ReproductionOptions& options,
+                          const Reproduction& reproduction) {
   const std::string json = ReproductionJson(reproduction);
   const std::filesystem::path page = options.output_dir / "reproduction.html";
   RETURN_IF_ERROR(WriteFileAtomically(page, RenderReproduction(reproduction)));
@@ -262,8 +263,8 @@ absl::Status Tell(const Session& session, const ReproductionOptions& options,
 absl::Status OutcomeOf(const std::vector<std::string>& failures, size_t num_runs) {
   if (failures.empty()) return absl::OkStatus();
   return absl::AbortedError(absl::StrFormat(
-      "%d of %d runs gave no result, so that claims which need them were not measured; the same "
-      "command tries them again. The first: %s",
+      "%d of %d runs have no result, so effects that need them were not measured; repeat the "
+      "command to retry them; the first failure: %s",
       static_cast<int>(failures.size()), static_cast<int>(num_runs), failures.front()));
 }
 
@@ -274,14 +275,14 @@ absl::Status RunReproduction(Session& session, const ReproductionOptions& option
   ASSIGN_OR_RETURN(const std::optional<FileLock> lock,
                    FileLock::TryTake(options.output_dir / "reproduction.lock"));
   if (!lock) {
-    return absl::FailedPreconditionError(absl::StrCat("another braid reproduce is at work on ",
+    return absl::FailedPreconditionError(absl::StrCat("another 'braid reproduce' is using ",
                                                       options.output_dir.string(),
-                                                      "; wait for it, or name another --output"));
+                                                      "; wait for it, or choose another --output"));
   }
   CatchInterrupts();
   Experiment experiment(session, options);
   ASSIGN_OR_RETURN(const Reproduction reproduction, experiment.Run());
-  RETURN_IF_ERROR(Tell(session, options, reproduction));
+  RETURN_IF_ERROR(WriteResults(session, options, reproduction));
   return OutcomeOf(experiment.failures(), options.plan.runs.size());
 }
 

@@ -1,5 +1,5 @@
-// `braid reproduce`: the whole experiment of docs/reproduction.md on one corpus, from text to
-// verdicts. Every step goes through the services and is found again when the command is repeated.
+// `braid reproduce`: the experiment of docs/reproduction.md on one corpus, from text to verdicts.
+// Every step goes through the services, and a repeated command reuses completed steps.
 #ifndef BRAID_REPRODUCE_REPRODUCTION_H_
 #define BRAID_REPRODUCE_REPRODUCTION_H_
 
@@ -16,24 +16,24 @@ namespace braid {
 
 struct ReproductionOptions {
   ReproductionPlan plan;
-  // Without paths: this machine's own text.
+  // Without paths, text of this machine is used.
   CorpusSource source;
-  // Runs at a time.
+  // Number of concurrent runs.
   int lanes = 1;
-  // Of each host that the plan's runs name; empty: they name none.
+  // Number of concurrent runs for each host in the plan; empty if the runs have no hosts.
   HostLanes lanes_of_hosts = {};
-  // Of reproduction.html and reproduction.json.
+  // Directory for reproduction.html and reproduction.json.
   std::filesystem::path output_dir;
-  // For the record: how the experiment was asked for, and by which program.
+  // The command line and the version of the program, for the record.
   std::string command;
   std::string version;
 };
 
-// Writes the page and the JSON, and tells the verdicts on standard output. An experiment in which
-// runs failed is told too, and ends with an error.
+// Runs the experiment, writes the page and the JSON, and prints the verdicts on standard output. If
+// runs failed, it does the same with the results of the others and returns an error.
 absl::Status RunReproduction(Session& session, const ReproductionOptions& options);
 
-// Checks the corpus and tells what would be run.
+// Checks the corpus and prints the plan.
 absl::Status PlanReproduction(Session& session, const ReproductionOptions& options);
 
 }  // namespace braid

@@ -22,8 +22,8 @@ std::string RenderReproduction(const Reproduction& reproduction) {
   for (const Claim& claim : reproduction.claims) {
     add(ClaimId(claim), absl::StrCat("Claim ", claim.number), ClaimSection(claim));
   }
-  add("setup", "What was run", SetupSection(reproduction));
-  add("reading", "How to read it", ReadingSection(reproduction));
+  add("setup", "Setup", SetupSection(reproduction));
+  add("reading", "How to read this page", ReadingSection(reproduction));
   return RenderHtmlPage({.title = "Reproduction of Lory",
                          .style = kReproductionStyle,
                          .body = RenderLinks(links) + sections});

@@ -1,5 +1,5 @@
-// The page that `braid reproduce` ends with: one HTML file with inline SVG and CSS, readable
-// without network or scripts, light and dark, on narrow screens and on paper.
+// The result page of `braid reproduce`: one HTML file with inline SVG and CSS that needs neither a
+// network nor scripts, in light and dark, for wide and narrow screens and for paper.
 #ifndef BRAID_REPRODUCE_REPRODUCTION_PAGE_H_
 #define BRAID_REPRODUCE_REPRODUCTION_PAGE_H_
 
@@ -9,9 +9,10 @@
 
 namespace braid {
 
-// Pure. Verdicts, judged effects, a section a claim, what was run, how to read it. Numbers that
-// are not finite are dashes, and left out of plots; what was not measured says why. Text from
-// outside, such as names of domains, is escaped.
+// Returns the page: verdicts, judged effects, a section for each claim, the setup, and how to read
+// it. A pure function. Numbers that are not finite are dashes in tables and left out of plots;
+// effects that were not measured have a reason. External text, such as the names of domains, is
+// escaped.
 std::string RenderReproduction(const Reproduction& reproduction);
 
 }  // namespace braid

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/number_text.h"
 #include "client/repeatable_request_id.h"
 #include "client/terminal/progress_board.h"
 #include "client/terminal/tables.h"
@@ -18,13 +19,13 @@
 namespace braid {
 namespace {
 
-// Both orders together on 2 cores: 24 MB took 23 s, 77 MB 123 s. The search for neighbours grows
-// faster than the text.
+// Measured for both orders on 2 cores: 24 MB took 23 s, 77 MB 123 s. The time of the neighbor
+// search grows faster than the text.
 constexpr double kSecondsOfPreparation = 0.35;
 constexpr double kGrowthOfPreparation = 1.35;
-// Starting a trainer, reading data, the last checkpoint.
+// Seconds to start a trainer, to read data and to write the last checkpoint.
 constexpr double kSecondsOfStart = 2;
-// One-thread scoring of windows of 512 tokens.
+// Scoring of windows of 512 tokens on one thread.
 constexpr double kWindowsPerSecond = 100;
 constexpr double kMostHeldout = 0.03;
 
@@ -56,7 +57,7 @@ v1::EvaluateRequest EvaluationOf(const std::string& run_id, const std::string& d
   request.set_num_threads(1);
   request.set_want_windows(true);
   request.set_first_positions(first_positions);
-  // Its intervals are of no use here.
+  // The intervals of the evaluation are not used.
   request.set_bootstrap_samples(1);
   return request;
 }
@@ -85,7 +86,7 @@ int64_t CountRuns(const ReproductionPlan& plan, const std::string& arm) {
 const std::vector<ArmDefinition>& ArmDefinitions() {
   static const auto* const arms = new std::vector<ArmDefinition>{
       {.name = arm::kDense,
-       .description = "one FFN a layer, the shape of one expert",
+       .description = "one FFN per layer with the shape of one expert",
        .router = v1::DENSE,
        .num_experts = 1,
        .both_orders = true,
@@ -108,10 +109,10 @@ const std::vector<ArmDefinition>& ArmDefinitions() {
        .dense_warmup = false,
        .tokens_per_second = 14500},
       {.name = arm::kNoWarmup,
-       .description = "as moe, experts with weights of their own from the start",
+       .description = "as moe, separate experts from the first step",
        .dense_warmup = false},
       {.name = arm::kUniformFirst,
-       .description = "as moe, first segment with equal weights: strictly causal",
+       .description = "as moe, equal weights in the first segment (strictly causal)",
        .first_segment = v1::UNIFORM},
       {.name = arm::kExperts4, .description = "as moe, 4 experts", .num_experts = 4},
       {.name = arm::kExperts16,
@@ -291,7 +292,7 @@ void PrintPlan(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes, st
   const PlanTime time = EstimateTime(plan, lanes, corpus_bytes);
   out << absl::StrFormat(
       "\n%s: %d runs of %s steps (%s tokens), %d at a time on one thread each\n"
-      "estimated: %s to prepare the corpus, %s to train, %s to score; %s in all\n",
+      "estimated: %s to prepare the corpus, %s to train, %s to score; %s in total\n",
       plan.name, static_cast<int>(plan.runs.size()), WithThousands(plan.num_steps),
       CompactCount(static_cast<double>(plan.num_tokens_of_run())), lanes,
       FormatClock(time.preparation), FormatClock(time.training), FormatClock(time.scoring),

@@ -1,5 +1,5 @@
-// What `braid reproduce` runs, as data: the arms of the experiment, and which of them with which
-// seeds. Nothing here looks at a result.
+// The plan of `braid reproduce` as data: the arms of the experiment and their seeds. It does not
+// depend on results.
 #ifndef BRAID_REPRODUCE_REPRODUCTION_PLAN_H_
 #define BRAID_REPRODUCE_REPRODUCTION_PLAN_H_
 
@@ -16,44 +16,45 @@
 
 namespace braid {
 
-// Documents are cut to about 150 tokens, well below the context: see corpus_check.h.
+// Documents are cut to about 150 tokens, well below the context length; corpus_check.h has the
+// reason.
 inline constexpr int64_t kReproductionDocumentBytes = 450;
 inline constexpr int32_t kReproductionSequenceLength = 512;
 inline constexpr int32_t kReproductionBatchSize = 4;
 
-// A model and how it is trained. All arms share width, depth, data, seeds and every setting that
-// is not named here.
+// A model and its training. All arms have the same width, depth, data and seeds, and the same
+// values of all settings that are not listed here.
 struct ArmDefinition {
   std::string name = {};
-  // For people.
+  // Short description for readers.
   std::string description = {};
   v1::Router router = v1::CAUSAL_SEGMENT;
   int32_t num_experts = 8;
   int32_t segment_length = 64;
   v1::FirstSegment first_segment = v1::SELF_STOP_GRADIENT;
-  // Dense warm-up, then upcycling; false: experts of their own from the first step.
+  // Dense warm-up, then upcycling; false: separate experts from the first step.
   bool dense_warmup = true;
-  // Trained on random order, too.
+  // Trained also on random order.
   bool both_orders = false;
-  // Measured on one thread beside a second such run (2 cores with AVX-512); a guide only.
+  // Measured on one thread with a second such run in parallel (2 cores with AVX-512); a guide only.
   double tokens_per_second = 17000;
 };
 
-// The pairs that most claims rest on come first.
+// Returns all arms. Those that most claims need come first.
 const std::vector<ArmDefinition>& ArmDefinitions();
 
 struct PlannedRun {
   ArmDefinition arm = {};
   v1::OrderMode order = v1::SIMILARITY;
   uint64_t seed = 0;
-  // Where it is trained; empty: where the service is.
+  // Host on which it is trained; empty: the host of the service.
   std::string host = {};
 
   // "moe-similarity-seed-0", ...
   std::string name() const;
 };
 
-// One scoring of the held-out split that a claim needs.
+// A scoring of the held-out split.
 struct PlannedScore {
   ScoredRouting routing = ScoredRouting::kSegment;
   int32_t first_positions = 64;
@@ -63,10 +64,10 @@ struct ReproductionPlan {
   // "quick" or "full".
   std::string name = {};
   int64_t num_steps = 0;
-  // About how many windows are held out, of all domains together: a larger corpus holds out a
-  // smaller share of its documents, all of which are scored.
+  // Approximate number of held-out windows over all domains. All held-out documents are scored, so
+  // a larger corpus holds out a smaller fraction.
   int64_t heldout_windows = 0;
-  // All runs of a seed before those of the next.
+  // In order of seed.
   std::vector<PlannedRun> runs = {};
 
   int64_t num_tokens_of_run() const {
@@ -74,52 +75,55 @@ struct ReproductionPlan {
   }
 };
 
-// One seed, 1.6 M tokens a run; about 10 minutes on 2 cores.
+// Returns the plan with one seed and 1.6 M tokens per run; about 10 minutes on 2 cores.
 ReproductionPlan QuickPlan();
-// Three seeds, 5.7 M tokens a run; about 90 minutes on 2 cores.
+// Returns the plan with three seeds and 5.7 M tokens per run; about 90 minutes on 2 cores.
 ReproductionPlan FullPlan();
-// The same plan with another number of seeds, from 0.
+// Returns the plan with another number of seeds, which are numbered from 0.
 ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds);
 
-// The same plan with its runs dealt out to slots, each of which is one of a host. Requires a slot.
+// Returns the plan with its runs assigned to the slots of `hosts` in turn. Requires a slot.
 ReproductionPlan OnHosts(ReproductionPlan plan, std::span<const v1::HostSlots> hosts);
 
 // The text of an experiment.
 struct CorpusSource {
-  // As the service that reads them knows them.
+  // Paths on the host of the service that reads them.
   std::vector<std::string> paths = {};
-  // Which records become documents, and where they are cut.
+  // How records become documents, and where these are cut.
   v1::IngestConfig ingest = {};
-  // Domains are as many clusters of documents instead of what the corpus says; 0: what it says.
+  // Derive this many domains by clustering documents instead of using those of the corpus; 0: use
+  // those of the corpus.
   int32_t domain_clusters = 0;
-  // Share of the documents that is held out.
+  // Fraction of the documents that is held out.
   double heldout_fraction = 0.03;
 };
 
-// The share of a corpus of this size that gives the plan's windows; at most 0.03. Documents are
-// drawn by hash, so every domain keeps its share.
+// Returns the fraction of a corpus of this size that gives the number of windows of the plan; at
+// most 0.03. Documents are chosen by hash, so each domain has about its share of them.
 double HeldoutFraction(const ReproductionPlan& plan, int64_t corpus_bytes);
 
 v1::CorpusSpec PlannedCorpus(const CorpusSource& source, v1::OrderMode order);
 v1::RunSpec PlannedRunSpec(const ReproductionPlan& plan, const PlannedRun& run,
                            const std::string& dataset_dir);
-// How the model of a run has to be scored.
+// Returns the scorings that a run needs.
 std::vector<PlannedScore> PlannedScores(const PlannedRun& run);
 
-// The requests that score the model of a run on the held-out split of `dataset_dir`.
+// Returns the requests that score the model of a run on the held-out split of `dataset_dir`.
 std::vector<v1::EvaluateRequest> PlannedEvaluations(const PlannedRun& run,
                                                     const std::string& run_id,
                                                     const std::string& dataset_dir);
 
-// The same for the same run of the same settings: repeating the command finds what it did.
+// Returns an id that depends only on the run and its settings, so that a repeated command finds the
+// existing run.
 std::string RunRequestId(const ReproductionPlan& plan, const PlannedRun& run,
                          const std::string& dataset_dir);
 
-// Seconds on one thread beside another such run; guesses, good for the length of a progress bar.
+// Estimate the seconds on one thread with a second such run in parallel; accurate enough for a
+// progress bar.
 double PlannedTrainingSeconds(const ReproductionPlan& plan, const PlannedRun& run);
 double PlannedScoringSeconds(const ReproductionPlan& plan, const PlannedRun& run);
 
-// Seconds, of which training takes the most.
+// Estimated seconds.
 struct PlanTime {
   double preparation = 0;
   double training = 0;
@@ -127,12 +131,12 @@ struct PlanTime {
 
   double total() const { return preparation + training + scoring; }
 };
-// `lanes` runs at a time, each on one thread; a free lane takes the next run.
+// Estimates the time with `lanes` concurrent runs, each on one thread.
 PlanTime EstimateTime(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes);
-// The same for programs.
+// Returns the output of --dry-run --json.
 std::string PlanJson(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes,
                      const std::vector<std::string>& notes);
-// --dry-run: arms, runs, estimated time.
+// Prints the output of --dry-run: arms, runs and the estimated time.
 void PrintPlan(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes, std::ostream& out);
 
 }  // namespace braid

@@ -102,7 +102,7 @@ double HeldoutLoss(const ArmResult& result, int32_t first_positions) {
   return nats / static_cast<double>(tokens);
 }
 
-// Every field of a message, by the names of the proto.
+// Returns every field of a message under its name in the .proto file.
 json MessageJson(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
@@ -175,7 +175,7 @@ std::string ReproductionJson(const Reproduction& reproduction) {
   }
   for (const ReproducedRun& run : reproduction.runs) object["runs"].push_back(RunJson(run));
   for (const Claim& claim : reproduction.claims) object["claims"].push_back(ClaimJson(claim));
-  // Names of domains come from outside.
+  // Names of domains are external text, which may not be UTF-8.
   return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -1,4 +1,4 @@
-// Claims 5, 6 and 8 to 10: what the routers do, and what it is worth.
+// Claims 5, 6 and 8 to 10, on the behavior of the routers and its effect on the loss.
 #include <algorithm>
 #include <numeric>
 
@@ -11,7 +11,7 @@ namespace braid {
 namespace {
 
 constexpr VerdictRule kEqual = {EffectRule::kEquivalent, kEqualLosses, kSingleSeedAllowance};
-// One seed gives these no interval, so an allowance would do nothing.
+// With one seed these have no interval, so they have no allowance.
 constexpr VerdictRule kHigherShare = {EffectRule::kPositive, kSmallestShare, 0};
 constexpr VerdictRule kHigherDivergence = {EffectRule::kPositive, kSmallestDivergence, 0};
 
@@ -22,7 +22,7 @@ double MeanOf(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// How much more the layers behind the first tell domains apart than the first does.
+// Returns the mean divergence of the layers after the first minus that of the first.
 std::optional<double> DivergenceOfHigherLayers(const ArmResult& result) {
   const std::vector<double> layers = DivergenceByLayer(result);
   if (layers.size() < 2) return std::nullopt;
@@ -65,7 +65,8 @@ ClaimSeries HeatRow(const DomainWeights& domain, size_t layer) {
   return row;
 }
 
-// Of the first seed, since experts are numbered anew in each: a figure a layer, a row a domain.
+// Adds the routing weights of the first seed, since experts of different seeds do not correspond:
+// one figure per layer, one row per domain.
 void AddHeatMaps(ClaimBuilder& builder) {
   const auto runs = PairedRuns(builder.evidence(), {{1, arm::kMoe}});
   if (!runs.ok() || runs->front().front()->routing.empty()) return;
@@ -76,10 +77,10 @@ void AddHeatMaps(ClaimBuilder& builder) {
   builder.AddNote(
       absl::StrCat("Routing weights: mean over the held-out segments of a domain, seed ",
                    runs->front().front()->seed,
-                   " in similarity order. Experts are numbered anew in each layer."));
+                   " in similarity order. Experts of different layers do not correspond."));
 }
 
-// A scoring of the MoE minus its own.
+// Returns the contrast of the MoE with another routing minus its own routing.
 std::vector<SignedArm> WorseThanOwn(ScoredRouting routing) {
   return {{+1, arm::kMoe, v1::SIMILARITY, routing}, {-1, arm::kMoe}};
 }
@@ -123,9 +124,9 @@ Claim ExpertsSpecialize(const Evidence& evidence, const ClaimSettings& settings)
   ClaimBuilder builder(
       evidence, settings,
       {.number = 6,
-       .name = "routing tells domains apart, behind the first layer and on ordered text most",
+       .name = "routing distinguishes domains, most in layers after the first and on ordered text",
        .source = "Figures 6 and 11",
-       .paper_result = "specialised experts in middle and higher layers of 0.3B/8E, flat and alike "
+       .paper_result = "specialized experts in middle and higher layers of 0.3B/8E, uniform "
                        "weights in layer 0 (heat maps)"});
   builder.AddStatistic("divergence, higher layers minus layer 0", kDivergenceUnit,
                        kHigherDivergence, {{+1, arm::kMoe}}, DivergenceOfHigherLayers);
@@ -142,18 +143,18 @@ Claim PromptRoutingIsEnough(const Evidence& evidence, const ClaimSettings& setti
   ClaimBuilder builder(
       evidence, settings,
       {.number = 8,
-       .name = "one routing decision from the beginning is about as good as one a segment",
+       .name = "one routing decision from the beginning is about as good as one per segment",
        .source = "Table 9 (Table 5 of version 1)",
        .paper_result = "mean task accuracy, prompt against segment routing: 45.4 and 45.1 "
                        "(1.5B/8E), 44.4 and 44.7 (1.5B/16E)"});
-  builder.AddHeldout("held-out, one decision minus one a segment", kEqual,
+  builder.AddHeldout("held-out, one decision minus one per segment", kEqual,
                      {.arms = WorseThanOwn(ScoredRouting::kPrompt)});
   return builder.Finish();
 }
 
 Claim RoutingMatters(const Evidence& evidence, const ClaimSettings& settings) {
   ClaimBuilder builder(evidence, settings,
-                       {.number = 9, .name = "what the routers decide matters"});
+                       {.number = 9, .name = "the decisions of the routers matter"});
   builder.AddHeldout("average weights minus own", kGain,
                      {.arms = WorseThanOwn(ScoredRouting::kAverage)});
   builder.AddHeldout("uniform weights minus own", kGain,
@@ -166,8 +167,8 @@ Claim RoutingMatters(const Evidence& evidence, const ClaimSettings& settings) {
 Claim FirstSegmentLeaks(const Evidence& evidence, const ClaimSettings& settings) {
   ClaimBuilder builder(evidence, settings,
                        {.number = 10,
-                        .name = "the first segment, which routes on itself, sees some of what it "
-                                "predicts"});
+                        .name = "the first segment, which is routed on itself, sees some of the "
+                                "tokens that it predicts"});
   builder.AddHeldout(
       "dense minus MoE, first minus later segments", kGain,
       {.arms = {{+1, arm::kDense}, {-1, arm::kMoe}}, .positions = {{+1, true}, {-1, false}}});

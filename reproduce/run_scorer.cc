@@ -33,7 +33,7 @@ class RunScorer {
       }
     }
     if (Interrupted()) {
-      return absl::CancelledError("interrupted; the same command goes on where it was");
+      return absl::CancelledError("interrupted; repeat the command to continue");
     }
     RETURN_IF_ERROR(away_);
     return std::move(scores_);
@@ -70,7 +70,8 @@ class RunScorer {
     return evaluations;
   }
 
-  // A run id alone would name another run once the service's files are gone.
+  // The id alone is not enough, since it is given to another run once the files of the service are
+  // deleted.
   std::filesystem::path FileOf(const v1::Run& run, const v1::EvaluateRequest& request) const {
     const std::string name =
         absl::StrFormat("%s-%s-%.0f", run.spec().name(), run.id(), run.created_at());
@@ -113,8 +114,8 @@ class RunScorer {
   void GiveUp(const absl::Status& last) {
     const std::lock_guard lock(mutex_);
     away_ = absl::UnavailableError(
-        absl::StrCat("the service that scores was lost and did not come back; the same command "
-                     "goes on where it was: ",
+        absl::StrCat("the analysis service became unavailable and did not return; repeat the "
+                     "command to continue: ",
                      last.message()));
     is_away_ = true;
   }
@@ -123,15 +124,15 @@ class RunScorer {
   const std::vector<ScoringTask>& tasks_;
   const std::filesystem::path& directory_;
   std::mutex mutex_;
-  ProgressBoard& board_;  // one thread at a time
+  ProgressBoard& board_;  // guarded by mutex_
   const std::chrono::milliseconds patience_;
-  // Why no task is taken any more.
+  // The reason why no further task is started. Guarded by mutex_ until the threads have ended.
   absl::Status away_;
   std::atomic<bool> is_away_ = false;
   std::atomic<size_t> next_ = 0;
   std::atomic<int64_t> num_done_ = 0;
-  std::atomic<int> num_waiting_ = 0;  // for the service
-  std::vector<TaskScores> scores_;    // each by the thread that took its task
+  std::atomic<int> num_waiting_ = 0;  // threads that wait for the service
+  std::vector<TaskScores> scores_;    // each written by the thread of its task
 };
 
 }  // namespace

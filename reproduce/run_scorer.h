@@ -1,4 +1,4 @@
-// Scores the trained models of an experiment on its held-out text, a few at a time.
+// Scores the trained models of an experiment on its held-out text.
 #ifndef BRAID_REPRODUCE_RUN_SCORER_H_
 #define BRAID_REPRODUCE_RUN_SCORER_H_
 
@@ -20,17 +20,18 @@ struct ScoringTask {
   std::vector<v1::EvaluateRequest> requests = {};
 };
 
-// The evaluations of all requests of one task, or why there are none.
+// The evaluations of all requests of one task, or the error of the first request that failed.
 using TaskScores = absl::StatusOr<std::vector<v1::Evaluation>>;
 
-// Requests at a time: each takes a core where the service is on this machine.
+// Returns the number of concurrent requests: at most the number of cores, since each request
+// occupies a core if the service is on this machine.
 int ScoringThreads(int lanes);
 
-// In the order of the tasks. Each answer is kept as a file of `directory`, so that an interrupted
-// scoring goes on where it was; the file's name says of which run and request. `lanes` requests at
-// a time, but no more than there are tasks and cores. A service that is away is waited for;
-// UnavailableError, and no scores, when it stays away for longer than `patience`. Other errors are
-// those of a task. CancelledError on Ctrl-C.
+// Returns the scores in the order of the tasks. Sends `lanes` requests at a time, but not more than
+// there are tasks and cores. Each response is stored in a file of `directory`, whose name depends
+// on the run and the request, so that an interrupted scoring resumes where it stopped. Waits for a
+// service that is unavailable. Errors: Unavailable if that takes longer than `patience`; Cancelled
+// on Ctrl-C. Other errors are results of their task.
 absl::StatusOr<std::vector<TaskScores>> ScoreRuns(
     const AnalysisClient& client, const std::vector<ScoringTask>& tasks, int lanes,
     const std::filesystem::path& directory, ProgressBoard& board,

@@ -13,15 +13,15 @@ namespace braid {
 namespace {
 
 using Colors = std::map<std::string, int>;
-// Of one figure.
+// The series of one figure.
 using Group = std::vector<const ClaimSeries*>;
 
-// Of losses, where all arms fall alike; the y axis need not hold it.
+// Fraction of training in which losses fall steeply in all arms; the y axis need not cover it.
 constexpr double kSettling = 0.1;
-// Two figures stand side by side on wide pages and on paper.
+// Width of a figure; two are side by side on wide pages and on paper.
 constexpr int kWidth = 460;
 
-// In order of first appearance, but the two main arms have the first two colours.
+// Assigns colors in the order of first occurrence; the two main arms have the first two colors.
 Colors ColorsOf(std::span<const ClaimSeries> series) {
   Colors colors = {{arm::kDense, 0}, {arm::kMoe, 1}};
   for (const ClaimSeries& one : series) {
@@ -67,12 +67,13 @@ std::string Lines(const Group& group, const Colors& colors) {
 
 std::string Bars(const Group& group, const Colors& colors) {
   const SeriesFigure& figure = group.front()->figure;
-  BarChart chart{.description = figure.name,
-                 .x_label = figure.x_label,
-                 .labels = group.front()->labels,
-                 .series = {},
-                 .digits = 3,
-                 .width = kWidth};
+  IntervalChart chart{.marks = IntervalChart::Marks::kBars,
+                      .description = figure.name,
+                      .x_label = figure.x_label,
+                      .labels = group.front()->labels,
+                      .series = {},
+                      .digits = 3,
+                      .width = kWidth};
   for (const ClaimSeries* one : group) {
     chart.series.push_back(
         {.name = one->name, .color = colors.at(one->name), .values = one->values});
@@ -102,7 +103,7 @@ std::string HeatMaps(const std::vector<Group>& groups) {
       values.insert(values.end(), row->values.begin(), row->values.end());
     }
   }
-  // One scale, so that a flat layer looks flat.
+  // All maps share one scale, so that a layer with equal weights looks uniform.
   const HeatTop top = HeatTopOf(std::move(values));
   if (groups.empty() || !(top.high > 0)) return "";
   std::string out = "<div class=\"maps\">\n";

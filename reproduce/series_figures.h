@@ -1,4 +1,4 @@
-// The figures of a claim's series.
+// Figures of the series of a claim.
 #ifndef BRAID_REPRODUCE_SERIES_FIGURES_H_
 #define BRAID_REPRODUCE_SERIES_FIGURES_H_
 
@@ -9,9 +9,9 @@
 
 namespace braid {
 
-// One after the other, each under its name: line charts, bar charts, and all heat maps together on
-// one scale. Series of one name have one colour in all figures. Figures without a finite value are
-// left out.
+// Returns the figures with their names: line charts, bar charts, and all heat maps together on one
+// scale. Series with the same name have the same color in all figures. Figures without a finite
+// value are left out.
 std::string RenderSeries(std::span<const ClaimSeries> series);
 
 }  // namespace braid

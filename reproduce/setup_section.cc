@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/number_text.h"
 #include "client/terminal/tables.h"
 #include "report/html_page.h"
 #include "report/html_text.h"
@@ -17,7 +18,7 @@
 namespace braid {
 namespace {
 
-// Names and values, which are HTML.
+// Pairs of names and values in HTML.
 using FactList = std::vector<std::pair<std::string, std::string>>;
 
 std::string FactsTable(const FactList& facts) {
@@ -59,9 +60,6 @@ std::string Facts(const Reproduction& reproduction) {
   return FactsTable(facts);
 }
 
-// "5 %".
-std::string PerCent(double share) { return absl::StrFormat("%.4g\xC2\xA0%%", 100 * share); }
-
 FactList ModelFacts(const v1::ModelConfig& model) {
   return {{"layers", absl::StrCat(model.num_layers())},
           {"width D", absl::StrCat(model.d_model())},
@@ -77,17 +75,17 @@ FactList TrainingFacts(const v1::RunSpec& spec) {
   const v1::OptimizerConfig& optimizer = spec.optimizer();
   return {
       {"batch", absl::StrCat(spec.batch().global_batch_size(), " sequences")},
-      {"optimiser",
+      {"optimizer",
        absl::StrFormat("AdamW, \xCE\xB2 %g and %g, \xCE\xB5 %g, weight decay %g, gradient norm at "
                        "most %g",
                        optimizer.beta1(), optimizer.beta2(), optimizer.epsilon(),
                        optimizer.weight_decay(), optimizer.clip_norm())},
       {"learning rate",
        absl::StrFormat("%g after a linear warm-up of %s of the steps, down to %s of it by a cosine",
-                       optimizer.learning_rate(), PerCent(optimizer.warmup_fraction()),
-                       PerCent(optimizer.final_lr_ratio()))},
-      {"dense warm-up",
-       absl::StrCat(PerCent(spec.upcycling().dense_fraction()), " of the steps, then upcycling")}};
+                       optimizer.learning_rate(), FormatShortPercent(optimizer.warmup_fraction()),
+                       FormatShortPercent(optimizer.final_lr_ratio()))},
+      {"dense warm-up", absl::StrCat(FormatShortPercent(spec.upcycling().dense_fraction()),
+                                     " of the steps, then upcycling")}};
 }
 
 std::string Configuration(const Reproduction& reproduction) {
@@ -95,9 +93,9 @@ std::string Configuration(const Reproduction& reproduction) {
   FactList facts = ModelFacts(reproduction.spec.model());
   std::ranges::move(TrainingFacts(reproduction.spec), std::back_inserter(facts));
   return absl::StrCat(
-      "<h3>Configuration</h3>\n<p class=\"note\">Of the arm <code>moe</code>; what "
-      "others have instead is in the table of arms. All settings are in "
-      "<code>reproduction.json</code>.</p>\n",
+      "<h3>Configuration</h3>\n<p class=\"note\">Settings of the arm <code>moe</code>. The table "
+      "of arms has the differences of other arms; <code>reproduction.json</code> has all "
+      "settings.</p>\n",
       FactsTable(facts));
 }
 
@@ -149,11 +147,11 @@ std::vector<std::string> ArmCells(const ArmDefinition& arm) {
                              : "no"};
 }
 
-// Arms that were run, in the order of the plan.
+// Returns the arms that were run, in the order of the plan.
 std::string Arms(const Reproduction& reproduction) {
   std::set<std::string> names;
   for (const ReproducedRun& run : reproduction.runs) names.insert(run.arm);
-  HtmlTable table{.header = {"arm", "what it is", "experts", "segments of", "dense warm-up"},
+  HtmlTable table{.header = {"arm", "description", "experts", "segment length", "dense warm-up"},
                   .rows = {},
                   .numeric = false};
   for (const ArmDefinition& arm : ArmDefinitions()) {
@@ -164,7 +162,7 @@ std::string Arms(const Reproduction& reproduction) {
 }
 
 std::string Runs(const Reproduction& reproduction) {
-  if (reproduction.runs.empty()) return "<p>No run was made.</p>\n";
+  if (reproduction.runs.empty()) return "<p>There are no runs.</p>\n";
   HtmlTable table{.header = {"run", "order", "seed", "id", "training loss", "held-out loss"},
                   .rows = {}};
   for (const ReproducedRun& run : reproduction.runs) {
@@ -173,9 +171,9 @@ std::string Runs(const Reproduction& reproduction) {
           FormatFixed(run.training_loss, 3), FormatFixed(run.heldout_loss, 3)}});
   }
   return absl::StrCat(
-      "<h3>Runs</h3>\n<p class=\"note\">Nats per token without first segments; the "
-      "training loss is the mean of the last tenth of the steps. Losses of "
-      "different seeds are never compared.</p>\n",
+      "<h3>Runs</h3>\n<p class=\"note\">Losses are in nats per token without first segments; "
+      "the training loss is the mean over the last tenth of the steps. Losses of different seeds "
+      "are never compared.</p>\n",
       RenderTable(table));
 }
 
@@ -195,10 +193,10 @@ size_t NumSeeds(const Reproduction& reproduction) {
 }
 
 std::string SetupSection(const Reproduction& reproduction) {
-  return Section("What was run",
-                 "One corpus in two orders; within a seed all arms of an order see the same "
-                 "sequences at every step and start from the same values in every weight they "
-                 "share.",
+  return Section("Setup",
+                 "One corpus in two orders. With the same seed, all arms of an order have the same "
+                 "sequences at every step and the same initial values of all weights that they "
+                 "have in common.",
                  absl::StrCat(Facts(reproduction), Configuration(reproduction), Notes(reproduction),
                               Domains(reproduction), Arms(reproduction), Runs(reproduction)),
                  "setup");

@@ -10,10 +10,10 @@ namespace braid {
 namespace {
 
 using Curve = std::vector<PlotPoint>;
-// The runs of one seed.
+// The runs with one seed.
 using SeedRuns = std::vector<const ArmResult*>;
 
-// The mean over the seeds that have all `arms`; empty without any.
+// Returns the mean over the seeds that have all `arms`; empty if there are none.
 Curve MeanOverSeeds(const Evidence& evidence, const std::vector<SignedArm>& arms,
                     const std::function<Curve(const SeedRuns&)>& curve_of) {
   const auto runs = PairedRuns(evidence, arms);
@@ -33,7 +33,7 @@ ClaimSeries SeriesOf(const std::string& name, std::span<const PlotPoint> points,
   return series;
 }
 
-// ForPlot needs a point.
+// ForPlot requires at least one point.
 Curve Smoothed(const Curve& curve) {
   return curve.empty() ? curve : Thin(ForPlot(curve), kCurvePoints);
 }

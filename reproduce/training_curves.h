@@ -1,4 +1,5 @@
-// Curves over training, averaged over seeds.
+// Curves over training, averaged over seeds. In all of them x is tokens, unless noted otherwise,
+// and a curve has no values if no seed has the data.
 #ifndef BRAID_REPRODUCE_TRAINING_CURVES_H_
 #define BRAID_REPRODUCE_TRAINING_CURVES_H_
 
@@ -13,28 +14,27 @@
 
 namespace braid {
 
-// Of a curve, at most.
+// Maximum number of points of a curve.
 inline constexpr int64_t kCurvePoints = 100;
 
-// The mean at each x that all curves have; x ascending in each.
+// Returns the mean at each x that all curves have. x must be ascending in each.
 std::vector<PlotPoint> MeanCurve(std::span<const std::vector<PlotPoint>> curves);
 
-// All are without values when no seed has what they need. x is tokens.
-
-// Training loss of an arm in similarity order without first segments, nats per token, smoothed over
-// a fortieth of the run.
+// Returns the training loss of an arm in similarity order without first segments, in nats per
+// token, smoothed over one fortieth of the run.
 ClaimSeries LossCurveOf(const Evidence& evidence, const std::string& arm,
                         const SeriesFigure& figure);
 
-// Loss of the baseline minus that of the arm at the same steps, likewise.
+// Returns the loss of the baseline minus that of the arm at the same steps, smoothed likewise.
 ClaimSeries GainCurveOf(const Evidence& evidence, const std::string& baseline,
                         const std::string& arm, const SeriesFigure& figure);
 
-// Share of the experts in use (arm_statistics.h), averaged over layers, where it was measured.
+// Returns the share of the experts in use (arm_statistics.h), averaged over layers.
 ClaimSeries UtilizationCurveOf(const Evidence& evidence, const std::string& arm,
                                const SeriesFigure& figure);
 
-// Baseline minus arm by tenths of the run; x is the middle of each, in per cent.
+// Returns the loss of the baseline minus that of the arm for each tenth of the run; x is the middle
+// of the tenth in percent of the run.
 ClaimSeries GainByTenthsOf(const Evidence& evidence, const std::string& baseline,
                            const std::string& arm, v1::OrderMode order, const std::string& name,
                            const SeriesFigure& figure);

@@ -1,5 +1,5 @@
-// The rule that turns an effect and its interval into a verdict; docs/reproduction.md has the
-// reasons. Nothing here may depend on results.
+// Rules that decide the verdict on an effect from its interval; docs/reproduction.md explains them.
+// The rules must not depend on results.
 #ifndef BRAID_REPRODUCE_VERDICT_H_
 #define BRAID_REPRODUCE_VERDICT_H_
 
@@ -14,19 +14,19 @@ enum class Verdict {
   kShown,
   kNotShown,
   kInconclusive,
-  // The runs that it needs were not made.
+  // The required runs do not exist.
   kNotMeasured,
 };
 
-// "shown", "not shown", "inconclusive", "not measured".
+// Returns "shown", "not shown", "inconclusive" or "not measured".
 std::string VerdictName(Verdict verdict);
 
-// What is claimed of an effect.
+// The claim about an effect.
 enum class EffectRule {
-  // Above 0. Shown: the interval is above 0. Not shown: it is below `margin`, so that no effect
-  // worth having is left.
+  // Above 0. Shown: the interval is above 0. Not shown: it is below `margin`, so that no relevant
+  // effect is left.
   kPositive,
-  // About 0. Shown: the interval is within +-margin. Not shown: it is wholly outside.
+  // About 0. Shown: the interval is within +-margin. Not shown: it is entirely outside.
   kEquivalent,
   // Not below -margin. Shown: the interval is above -margin. Not shown: it is below it.
   kNotInferior,
@@ -36,19 +36,20 @@ struct VerdictRule {
   EffectRule kind = EffectRule::kPositive;
   // Greater than 0.
   double margin = 0;
-  // What an interval of one seed is widened by on both sides before it is judged, because it
-  // knows nothing of how seeds differ.
+  // Amount by which an interval of one seed is widened on both sides before it is judged, because
+  // it does not include the variation between seeds.
   double single_seed_allowance = 0;
 };
 
-// The rule's allowance where the estimate is of one seed, else 0.
+// Returns the allowance of the rule if the estimate is of one seed, otherwise 0.
 double SeedAllowance(const EffectEstimate& estimate, const VerdictRule& rule);
 
-// Inconclusive when neither condition holds, or without an interval.
+// Returns the verdict on an effect: inconclusive if neither condition of the rule holds or there is
+// no interval.
 Verdict Judge(const EffectEstimate& estimate, const VerdictRule& rule);
 
-// Of a claim all of whose parts are claimed: not shown if one part is not shown; shown if all
-// are; not measured if all are not measured; else inconclusive.
+// Returns the verdict on a claim that consists of all `parts`: not shown if one part is not shown;
+// shown if all are shown; not measured if none was measured; otherwise inconclusive.
 Verdict JudgeAll(std::span<const Verdict> parts);
 
 }  // namespace braid

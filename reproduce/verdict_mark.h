@@ -1,5 +1,4 @@
-// How a verdict looks: each has a colour and a shape of its own, and is named wherever there is
-// room.
+// The appearance of verdicts. Each has its own color and shape, and is named where there is space.
 #ifndef BRAID_REPRODUCE_VERDICT_MARK_H_
 #define BRAID_REPRODUCE_VERDICT_MARK_H_
 
@@ -9,16 +8,17 @@
 
 namespace braid {
 
-// Of the style sheet: "shown", "not-shown", ...
+// Returns the CSS class: "shown", "not-shown", ...
 std::string VerdictClass(Verdict verdict);
 
-// SVG in the current colour: a disc, a cross, a diamond or a ring about the point, 8 pixels wide.
+// Returns SVG in the current color: a disc, a cross, a diamond or a ring around the point, 8 pixels
+// wide.
 std::string VerdictShape(Verdict verdict, double x, double y);
 
-// HTML: the shape and the word.
+// Returns the shape and the name as HTML.
 std::string VerdictBadge(Verdict verdict);
 
-// HTML: the shape and `text`, which is HTML, too.
+// Returns the shape and `text`, which is HTML, as HTML.
 std::string VerdictBadge(Verdict verdict, const std::string& text);
 
 }  // namespace braid

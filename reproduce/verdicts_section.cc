@@ -15,9 +15,10 @@ namespace {
 std::string CountOf(const Reproduction& reproduction, Verdict verdict) {
   const auto count = std::ranges::count(reproduction.claims, verdict, &Claim::verdict);
   const std::string badge = VerdictBadge(verdict, absl::StrCat(count, " ", VerdictName(verdict)));
-  const auto wanting = std::ranges::count_if(reproduction.claims, WantsSecondSeed);
+  const auto wanting = std::ranges::count_if(reproduction.claims, NeedsSecondSeed);
   if (verdict != Verdict::kInconclusive || wanting == 0) return badge;
-  return absl::StrCat("<span>", badge, ", ", wanting, " of them for want of a second seed</span>");
+  return absl::StrCat("<span>", badge, ", ", wanting,
+                      " of them because there is no second seed</span>");
 }
 
 std::string Counts(const Reproduction& reproduction) {
@@ -61,15 +62,15 @@ std::string ClaimRow(const Claim& claim) {
   for (const ClaimPart& part : claim.parts) {
     if (part.rule) parts += PartItem(part);
   }
-  if (parts.empty()) parts = "<li>No effect is judged.</li>\n";
+  if (parts.empty()) parts = "<li>No effect was judged.</li>\n";
   return absl::StrCat("<div class=\"claim\">\n<h3><a href=\"#", ClaimId(claim), "\">",
                       EscapeHtml(ClaimTitle(claim)), "</a></h3>\n<p class=\"outcome\">",
-                      VerdictBadge(claim.verdict), WantsSecondSeed(claim) ? " (one seed)" : "",
+                      VerdictBadge(claim.verdict), NeedsSecondSeed(claim) ? " (one seed)" : "",
                       "</p>\n<ul>\n", parts, CautionItems(claim), "</ul>\n<p class=\"paper\">",
                       PaperSource(claim), "</p>\n</div>\n");
 }
 
-// Of the claims that have an effect of one seed.
+// Returns the numbers of the claims with a judged effect of one seed.
 std::vector<int> ClaimsOfOneSeed(const Reproduction& reproduction) {
   std::vector<int> numbers;
   for (const Claim& claim : reproduction.claims) {
@@ -91,16 +92,15 @@ bool HasSeveralSeeds(const Reproduction& reproduction) {
 std::string SeedWarning(const Reproduction& reproduction) {
   const std::vector<int> claims = ClaimsOfOneSeed(reproduction);
   if (claims.empty()) return "";
-  const std::string start =
-      HasSeveralSeeds(reproduction)
-          ? absl::StrCat("Some effects were measured with one seed (in claims ",
-                         absl::StrJoin(claims, ", "), "). Their intervals hold for that seed")
-          : "There is one seed. Every interval on this page holds for that seed";
+  const std::string start = HasSeveralSeeds(reproduction)
+                                ? absl::StrCat("Some effects were measured with one seed (claims ",
+                                               absl::StrJoin(claims, ", "), "). Their intervals")
+                                : "All effects were measured with one seed. Their intervals";
   return absl::StrCat(
       "<p class=\"warning\">", start,
-      " alone: how other seeds would differ is not in it. Losses are therefore judged with "
-      "intervals that are wider by an allowance (\xC2\xB1), and what a run gives one number of "
-      "(claims 5 and 6) cannot be judged for want of a second seed: it is inconclusive.</p>\n");
+      " do not include the variation between seeds. Losses are therefore judged with intervals "
+      "that are widened by an allowance (\xC2\xB1). Effects with one number per run (claims 5 and "
+      "6) cannot be judged without a second seed and are inconclusive.</p>\n");
 }
 
 }  // namespace
@@ -109,14 +109,15 @@ std::string VerdictsSection(const Reproduction& reproduction) {
   std::string rows;
   for (const Claim& claim : reproduction.claims) rows += ClaimRow(claim);
   if (rows.empty()) rows = "<p>There are no claims.</p>\n";
-  return Section("Verdicts",
-                 absl::StrCat("Claims of <em>Lory</em> (arXiv 2405.03133v2), and two of our own, "
-                              "tested on this corpus. Effects are differences, positive in the "
-                              "direction of the claim; that of claim 8, which says that two losses "
-                              "are about equal, is claimed to be near 0. In brackets the ",
-                              ConfidenceText(reproduction),
-                              " interval. A claim is shown when all its effects are."),
-                 absl::StrCat(SeedWarning(reproduction), Counts(reproduction), rows), "verdicts");
+  return Section(
+      "Verdicts",
+      absl::StrCat("Claims of <em>Lory</em> (arXiv 2405.03133v2) and two further claims, "
+                   "tested on this corpus. Effects are differences that are positive in "
+                   "the direction of the claim, except in claim 8, which states that two "
+                   "losses are about equal. Brackets contain the ",
+                   ConfidenceText(reproduction),
+                   " interval. A claim is shown if all its judged effects are shown."),
+      absl::StrCat(SeedWarning(reproduction), Counts(reproduction), rows), "verdicts");
 }
 
 }  // namespace braid

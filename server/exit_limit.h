@@ -1,4 +1,5 @@
-// A bound on how long a process takes to end: for shutdowns that wait for what cannot be cancelled.
+// A bound on the time that a process takes to end, for shutdowns that wait for work which cannot be
+// cancelled.
 #ifndef BRAID_SERVER_EXIT_LIMIT_H_
 #define BRAID_SERVER_EXIT_LIMIT_H_
 
@@ -10,11 +11,11 @@
 
 namespace braid {
 
-// Of a shutdown that was given up: EX_TEMPFAIL of sysexits.h.
+// Exit code of a process whose shutdown took too long: EX_TEMPFAIL of sysexits.h.
 inline constexpr int kGaveUpExitCode = 75;
 
-// Unless it is destroyed within `limit`, calls `last_words` and ends the process at once, without
-// destructors, with kGaveUpExitCode.
+// Calls `last_words` and ends the process at once with kGaveUpExitCode, without running
+// destructors, unless this object is destroyed within `limit`.
 class ExitLimit {
  public:
   ExitLimit(std::chrono::milliseconds limit, std::function<void()> last_words);

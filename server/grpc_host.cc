@@ -39,11 +39,12 @@ namespace {
 
 constexpr int kMaxRequestBytes = 4 << 20;
 constexpr int kMaxMetadataBytes = 8 << 10;
-// Of all connections together; beyond, they are not read until others have been.
+// Memory for messages of all connections; beyond it, gRPC stops reading until some is freed.
 constexpr size_t kMaxPortBytes = size_t{2} << 30;
-// Of calls that wait in a thread, which watches do not; beyond, they are RESOURCE_EXHAUSTED.
+// Threads for calls that block in a handler, which watches do not; further calls are refused with
+// RESOURCE_EXHAUSTED.
 constexpr int kMaxThreads = 2048;
-// Of calls that a drain did not wait for, or not long enough, before they are cancelled.
+// Time that calls still in progress after the drain have to end before they are cancelled.
 constexpr std::chrono::milliseconds kLastWords{100};
 
 const std::map<std::string, ServiceName>& KnownServices() {
@@ -84,7 +85,7 @@ absl::StatusOr<std::unique_ptr<Embedder>> MakeEmbedder(const std::string& name) 
       absl::StrCat("--embedder: got \"", name, "\", expected hashing or contriever:DIRECTORY"));
 }
 
-// To embedding and neighbour servers.
+// Sets how jobs of this process identify themselves to embedding and neighbor servers.
 absl::Status IdentifyJobs(const HostOptions& options) {
   RetrievalIdentity identity;
   if (options.tls.any()) {
@@ -93,7 +94,7 @@ absl::Status IdentifyJobs(const HostOptions& options) {
   }
   identity.call_identity = [token = options.services_token,
                             tls = options.tls.any()](const std::string& address) {
-    // Never across a network in the clear: the server refuses the call for want of one.
+    // The token is never sent unencrypted over a network; without it the server refuses the call.
     return CallIdentity(tls || IsLoopback(address) ? token : "");
   };
   SetRetrievalIdentity(std::move(identity));
@@ -108,7 +109,7 @@ absl::StatusOr<std::unique_ptr<grpc::Service>> MakeService(ServiceName name,
       PipelineOptions pipeline;
       pipeline.home = options.home;
       pipeline.num_workers = options.run_jobs ? 1 : 0;
-      // Somebody waits at the terminal.
+      // The embedded service has a user who waits at the terminal.
       if (options.listen.empty()) pipeline.retry_seconds = 1;
       pipeline.max_jobs = options.quotas.jobs;
       pipeline.max_watches = options.quotas.watches;
@@ -131,7 +132,7 @@ absl::StatusOr<std::unique_ptr<grpc::Service>> MakeService(ServiceName name,
   return absl::InternalError("unknown service");
 }
 
-// As health checks call it.
+// Returns the name of a service in health checks.
 const char* FullName(ServiceName name) {
   switch (name) {
     case ServiceName::kPipeline:
@@ -150,9 +151,10 @@ const char* FullName(ServiceName name) {
   return "";
 }
 
-// Health and reflection are services like the others: behind the gate. Linking them registers
-// them with every server of the process; this takes them away again.
-class NothingBesideTheGate final : public grpc::ServerBuilderOption {
+// Removes all services but the gate from the server on the port. Health and reflection are served
+// by the server behind the gate like all other services, but linking gRPC's implementations
+// registers them with every server of the process.
+class OnlyTheGate final : public grpc::ServerBuilderOption {
  public:
   void UpdateArguments(grpc::ChannelArguments* arguments) override {
     no_health_.UpdateArguments(arguments);
@@ -171,7 +173,7 @@ absl::Status CheckRequest(const google::protobuf::Message& request,
   return CheckPaths(request, ClientRoots(), cancelled);
 }
 
-// What one connection and one message may take.
+// Limits the resources of each connection and message.
 void LimitResources(grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
@@ -179,7 +181,7 @@ void LimitResources(grpc::ServerBuilder* builder) {
   grpc::ResourceQuota quota("port");
   quota.Resize(kMaxPortBytes);
   builder->SetResourceQuota(quota);
-  // The size of a compressed message is checked before it is expanded, a thousandfold at worst.
+  // gRPC checks the size of a message before decompression, which may expand it a thousandfold.
   for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
     builder->SetCompressionAlgorithmSupportStatus(algorithm, false);
   }
@@ -194,12 +196,13 @@ absl::StatusOr<std::set<ServiceName>> ParseServiceNames(const std::string& list)
     const auto found = KnownServices().find(name);
     if (found == KnownServices().end()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "--services: unknown service \"", name,
-          "\"; known: pipeline, training, analysis, generation, embedding, neighbors"));
+          "--services: got unknown service \"", name,
+          "\", expected some of pipeline, training, analysis, generation, embedding, neighbors"));
     }
     services.insert(found->second);
   }
-  if (services.empty()) return absl::InvalidArgumentError("--services names no service");
+  if (services.empty())
+    return absl::InvalidArgumentError("--services: got no service, expected at least one");
   return services;
 }
 
@@ -227,7 +230,8 @@ absl::Status ServiceHost::StartServices(const HostOptions& options) {
   quota.SetMaxThreads(kMaxThreads);
   builder.SetResourceQuota(quota);
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr) return absl::InternalError("the services cannot be started");
+  if (server_ == nullptr)
+    return absl::InternalError("cannot start the in-process gRPC server of the services");
   for (const ServiceName name : options.services) {
     server_->GetHealthCheckService()->SetServingStatus(FullName(name), true);
   }
@@ -249,7 +253,7 @@ absl::Status ServiceHost::OpenPort(const HostOptions& options) {
                                              .refusal_delay = options.refusal_delay},
                                  InProcessChannel());
   grpc::ServerBuilder builder;
-  builder.SetOption(std::make_unique<NothingBesideTheGate>());
+  builder.SetOption(std::make_unique<OnlyTheGate>());
   builder.RegisterCallbackGenericService(gate_.get());
   builder.AddListeningPort(options.listen, credentials, &port_);
   LimitResources(&builder);

@@ -1,4 +1,4 @@
-// The services of one process: in-process for the embedded `braid`, on a port
+// Assembles and runs the services of one process: in-process for the embedded `braid`, on a port
 // for `braidd`.
 #ifndef BRAID_SERVER_GRPC_HOST_H_
 #define BRAID_SERVER_GRPC_HOST_H_
@@ -27,72 +27,75 @@ class Gate;
 
 enum class ServiceName { kPipeline, kTraining, kAnalysis, kGeneration, kEmbedding, kNeighbors };
 
-// "pipeline,training" -> set; InvalidArgument names an unknown one.
+// Parses "pipeline,training". InvalidArgument names an unknown service.
 absl::StatusOr<std::set<ServiceName>> ParseServiceNames(const std::string& list);
 
-// What one principal may have at a time; 0: no limit.
+// Limits for one principal at a time; 0: no limit.
 struct Quotas {
   int64_t jobs = 1000;       // queued or running
-  int64_t runs = 64;         // that have not ended
-  int64_t ranks = 4096;      // of those runs
-  int64_t watches = 2000;    // open, of jobs and of runs each
-  int64_t descriptions = 8;  // corpora being described
+  int64_t runs = 64;         // not ended
+  int64_t ranks = 4096;      // in total over runs that have not ended
+  int64_t watches = 2000;    // open watches of jobs, and as many of runs
+  int64_t descriptions = 8;  // DescribeCorpus calls in progress
 };
 
-// Of the generation service: models in memory, and requests; docs/generation.md.
+// Options of the generation service; docs/generation.md describes them.
 struct Serving {
-  int models = 2;
-  int active = 4;
-  int queue = 64;
+  int models = 2;  // models in memory at a time
+  int active = 4;  // requests in progress at a time
+  int queue = 64;  // requests that wait
   int idle_seconds = 300;
-  int num_threads = 0;  // of a model; 0: all cores
-  bool together = false;
+  int num_threads = 0;    // for each model; 0: all cores
+  bool together = false;  // one step for all texts of a model; docs/generation.md
 };
 
 struct HostOptions {
-  // State of jobs and runs.
+  // Directory with the state of jobs and runs.
   std::filesystem::path home;
   std::set<ServiceName> services;
   // "127.0.0.1:7077"; empty serves in-process only. Port 0 picks a free one.
   std::string listen;
-  // Also what jobs show to embedding and neighbour servers, and of whom they expect the like.
+  // Also used by jobs towards embedding and neighbor servers, in both directions: to identify
+  // themselves and to verify those servers.
   TlsFiles tls;
-  // What jobs show to those servers, over TLS or on this machine; may be empty.
+  // The token that jobs send to those servers, over TLS or on this machine; may be empty.
   std::string services_token;
-  // Work on queued corpus jobs, not only answer questions about them.
+  // Whether this process runs queued corpus jobs; without it, it only answers requests about them.
   bool run_jobs = true;
-  // Of the embedding service: "hashing", or "contriever:DIRECTORY" for the BERT encoder
-  // there, in a process of its own.
+  // Embedder of the embedding service: "hashing", or "contriever:DIRECTORY" for the BERT encoder in
+  // that directory, which runs in a separate process.
   std::string embedder = "hashing";
-  // Of launches: a path or a name in PATH; see LauncherPrograms.
+  // Program that launches runs: a path or a name in PATH; see LauncherPrograms.
   std::string mpirun = "mpirun";
   std::string remote_agent;
   Quotas quotas;
   Serving serving;
-  // Serve an address beyond loopback without TLS, or TLS without tokens.
+  // Allows an address beyond loopback without TLS, and TLS without tokens.
   bool insecure = false;
-  // Ask every caller on a port for a token, on loopback without TLS too.
+  // Requires a token from every caller on the port, also on loopback without TLS.
   bool require_token = false;
-  // What a caller who shows no good token waits for its answer.
+  // Delay of the answer to a caller without a valid token.
   std::chrono::milliseconds refusal_delay{100};
-  // Told of every call that comes through the port.
+  // Notified of every call that comes through the port.
   std::vector<std::shared_ptr<CallObserver>> observers;
 };
 
-// Two servers: one without a port that has the services, and one on the port that has
-// nothing but the gate (server/access/grpc_gate.h) through which every call gets to them.
+// Two gRPC servers: one without a port that has the services, and one on the port that has only the
+// gate (server/access/grpc_gate.h), through which every call from outside reaches the services.
 class ServiceHost {
  public:
-  // Errors: InvalidArgument for an address beyond loopback without TLS or for
-  // unusable TLS files, Unavailable when the address cannot be bound.
+  // Starts the services, and listens on the port if there is one. Errors: InvalidArgument for an
+  // address beyond loopback without TLS or for unusable TLS files, Unavailable when the address
+  // cannot be bound.
   static absl::StatusOr<std::unique_ptr<ServiceHost>> Start(const HostOptions& options);
   ~ServiceHost();
 
   std::shared_ptr<grpc::Channel> InProcessChannel();
-  // The port bound; 0 when in-process only.
+  // Returns the port that is listened on; 0 when in-process only.
   int port() const { return port_; }
-  // Health is NOT_SERVING, new calls and watches end as UNAVAILABLE, other calls finish or are
-  // cancelled when the grace period ends; then the services stop, a job at its next commit point.
+  // Shuts down in this order: health reports NOT_SERVING; new calls and open watches end with
+  // UNAVAILABLE; other calls finish, or are cancelled after `grace`; the services stop, a job at
+  // its next commit point.
   void Shutdown(std::chrono::milliseconds grace);
 
  private:

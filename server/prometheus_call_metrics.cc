@@ -22,15 +22,15 @@ CallMetrics::CallMetrics()
                  .Register(registry_)),
       seconds_(prometheus::BuildHistogram()
                    .Name("braid_server_call_seconds")
-                   .Help("Duration of calls")
+                   .Help("Duration of admitted calls in seconds")
                    .Register(registry_)),
       in_progress_(prometheus::BuildGauge()
                        .Name("braid_server_calls_in_progress")
-                       .Help("Calls being answered, watches among them")
+                       .Help("Calls in progress, including watches")
                        .Register(registry_)),
       refusals_(prometheus::BuildCounter()
                     .Name("braid_server_refusals_total")
-                    .Help("Calls refused for who the caller is, by reason")
+                    .Help("Calls refused because of their caller, by reason")
                     .Register(registry_)) {}
 
 void CallMetrics::OnStart(const std::string& method) {

@@ -1,11 +1,11 @@
-// Calls through the port of a server, as Prometheus reads them:
+// Prometheus metrics of the calls through the port of a server:
 //
-//   braid_server_calls_total{method,code}         ended, refused ones too
-//   braid_server_call_seconds{method}             histogram of those let in
-//   braid_server_calls_in_progress{method}        watchers are those of WatchJob and WatchRun
+//   braid_server_calls_total{method,code}         calls that have ended, including refused ones
+//   braid_server_call_seconds{method}             histogram of the durations of admitted calls
+//   braid_server_calls_in_progress{method}        watches are those of WatchJob and WatchRun
 //   braid_server_refusals_total{reason}           no_token, bad_token, expired_token, role, ...
 //
-// Methods without a policy are "unknown", so that callers cannot make series.
+// Methods without a policy are counted as "unknown", so that callers cannot create series.
 #ifndef BRAID_SERVER_PROMETHEUS_CALL_METRICS_H_
 #define BRAID_SERVER_PROMETHEUS_CALL_METRICS_H_
 

@@ -25,7 +25,7 @@ double UnixSeconds() {
   return std::chrono::duration<double>(now).count();
 }
 
-// What a service said, or nothing of one that is not served or does not answer.
+// Returns the response of a service, or an empty message if it is not served or does not answer.
 class ServiceMetrics : public prometheus::Collectable {
  public:
   explicit ServiceMetrics(std::shared_ptr<grpc::Channel> channel)
@@ -56,7 +56,7 @@ absl::Status CheckReachable(const std::string& address, bool insecure) {
   return absl::InvalidArgumentError(
       absl::StrCat("--metrics: ", address,
                    " is not a loopback address, and /metrics has no TLS; serve 127.0.0.1 behind a "
-                   "proxy, or say --insecure"));
+                   "proxy, or pass --insecure"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// GET /metrics: what the services of this process know, as Prometheus reads it.
+// Serves GET /metrics: the state of the services of this process as Prometheus metrics.
 #ifndef BRAID_SERVER_PROMETHEUS_EXPORTER_H_
 #define BRAID_SERVER_PROMETHEUS_EXPORTER_H_
 
@@ -15,13 +15,15 @@ namespace braid {
 
 class CallMetrics;
 
-// Asks the services anew for every scrape, so it holds no state of its own.
+// Queries the services for every scrape, so it holds no state of its own.
 class MetricsExporter {
  public:
-  // `address`: HOST:PORT; port 0 picks a free one. `channel`: to the services,
-  // until this is destroyed. `calls`: served too, may be null. Errors: INVALID_ARGUMENT for a
-  // malformed address, or one beyond loopback without `insecure` (there is no TLS here);
-  // UNAVAILABLE when it cannot be bound.
+  // Starts to serve.
+  //   address  HOST:PORT; port 0 picks a free one
+  //   channel  to the services; used until this object is destroyed
+  //   calls    further metrics to serve; may be null
+  // Errors: INVALID_ARGUMENT for a malformed address, or for one beyond loopback without
+  // `insecure`, since this server has no TLS; UNAVAILABLE when the address cannot be bound.
   static absl::StatusOr<std::unique_ptr<MetricsExporter>> Start(
       const std::string& address, bool insecure, std::shared_ptr<grpc::Channel> channel,
       std::shared_ptr<CallMetrics> calls);

@@ -14,7 +14,7 @@ namespace {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
-// One family under construction.
+// Builds one metric family.
 class Family {
  public:
   Family(std::string name, std::string help,
@@ -32,7 +32,7 @@ class Family {
       label.value = text;
       metric.label.push_back(std::move(label));
     }
-    // Where it is written depends on the type; the other is not read.
+    // Only the field for the type of the family is read.
     metric.gauge.value = value;
     metric.counter.value = value;
     family_.metric.push_back(std::move(metric));
@@ -53,7 +53,7 @@ bool IsRecent(double finished_at, double now) {
   return finished_at <= 0 || now - finished_at < kRecentSeconds;
 }
 
-// How a figure of a stage is called and read.
+// A metric of a stage: its name, help, type and value.
 struct StageFigure {
   const char* name;
   const char* help;
@@ -63,31 +63,32 @@ struct StageFigure {
 constexpr StageFigure kStageFigures[] = {
     {"braid_stage_complete", "1 once the stage is committed.",
      [](const v1::StageProgress& s) { return s.complete() ? 1.0 : 0.0; }},
-    {"braid_stage_progress_ratio", "Share of the stage that is done; 0 while the total is unknown.",
+    {"braid_stage_progress_ratio", "Completed fraction of the stage; 0 while the total is unknown.",
      [](const v1::StageProgress& s) {
        if (s.complete()) return 1.0;
        return s.total() > 0 ? static_cast<double>(s.done()) / static_cast<double>(s.total()) : 0.0;
      }},
     {"braid_stage_seconds", "Seconds spent in the stage so far.",
      [](const v1::StageProgress& s) { return s.seconds(); }},
-    {"braid_stage_chunk", "Chunk being worked on, from 1; 0 when there are none.",
+    {"braid_stage_chunk", "Current chunk, from 1; 0 when the stage has no chunks.",
      [](const v1::StageProgress& s) { return static_cast<double>(s.chunk()); }},
     {"braid_stage_num_chunks", "Chunks of the stage; 0 when unknown.",
      [](const v1::StageProgress& s) { return static_cast<double>(s.num_chunks()); }},
-    {"braid_stage_documents", "Documents done.",
+    {"braid_stage_documents", "Documents processed.",
      [](const v1::StageProgress& s) { return static_cast<double>(s.documents()); }},
-    {"braid_stage_bytes", "Bytes done: of input for ingest, of text for other stages.",
+    {"braid_stage_bytes", "Bytes processed: of input for ingest, of text for other stages.",
      [](const v1::StageProgress& s) { return static_cast<double>(s.bytes()); }},
     {"braid_stage_documents_per_second",
-     "Documents a second, lately; of the whole stage at its end.",
+     "Recent documents per second; the mean of the whole stage once it is complete.",
      [](const v1::StageProgress& s) { return s.documents_per_second(); }},
-    {"braid_stage_bytes_per_second", "Bytes a second, lately; of the whole stage at its end.",
+    {"braid_stage_bytes_per_second",
+     "Recent bytes per second; the mean of the whole stage once it is complete.",
      [](const v1::StageProgress& s) { return s.bytes_per_second(); }},
     {"braid_stage_eta_seconds", "Seconds to the end of the stage; 0 when unknown or complete.",
      [](const v1::StageProgress& s) { return s.eta_seconds(); }},
     {"braid_stage_rejects", "Records of the input rejected so far.",
      [](const v1::StageProgress& s) { return static_cast<double>(s.rejects()); }},
-    {"braid_stage_resident_bytes", "Resident memory of the process that ran the stage, then.",
+    {"braid_stage_resident_bytes", "Resident memory of the process while it ran the stage.",
      [](const v1::StageProgress& s) { return static_cast<double>(s.resident_bytes()); }},
 };
 
@@ -98,15 +99,15 @@ struct RunFigure {
 };
 
 constexpr RunFigure kRunFigures[] = {
-    {"braid_run_step", "Optimiser steps completed.",
+    {"braid_run_step", "Optimizer steps completed.",
      [](const v1::Run& r) { return static_cast<double>(r.latest().step()); }},
-    {"braid_run_num_steps", "Optimiser steps of the whole run.",
+    {"braid_run_num_steps", "Optimizer steps of the whole run.",
      [](const v1::Run& r) { return static_cast<double>(r.spec().num_steps()); }},
-    {"braid_run_loss", "Loss of the latest step, nats per token.",
+    {"braid_run_loss", "Loss of the latest step in nats per token.",
      [](const v1::Run& r) { return r.latest().loss(); }},
     {"braid_run_num_tokens", "Tokens predicted so far.",
      [](const v1::Run& r) { return static_cast<double>(r.latest().num_tokens()); }},
-    {"braid_run_tokens_per_second", "Tokens a second of the latest step.",
+    {"braid_run_tokens_per_second", "Tokens per second of the latest step.",
      [](const v1::Run& r) { return r.latest().tokens_per_second(); }},
     {"braid_run_eta_seconds", "Seconds to completion; 0 when unknown.",
      [](const v1::Run& r) { return r.eta_seconds(); }},
@@ -122,24 +123,24 @@ struct ServingFigure {
 };
 
 constexpr ServingFigure kServingFigures[] = {
-    {"braid_generation_active", "Requests that are sampled.", prometheus::MetricType::Gauge,
+    {"braid_generation_active", "Requests in progress.", prometheus::MetricType::Gauge,
      &v1::DescribeServingResponse::active},
-    {"braid_generation_waiting", "Requests that wait for their turn.",
-     prometheus::MetricType::Gauge, &v1::DescribeServingResponse::waiting},
+    {"braid_generation_waiting", "Requests in the queue.", prometheus::MetricType::Gauge,
+     &v1::DescribeServingResponse::waiting},
     {"braid_generation_tokens_total", "Tokens sampled.", prometheus::MetricType::Counter,
      &v1::DescribeServingResponse::tokens_sampled},
-    {"braid_generation_done_total", "Requests answered to their end.",
-     prometheus::MetricType::Counter, &v1::DescribeServingResponse::requests_done},
+    {"braid_generation_done_total", "Requests completed.", prometheus::MetricType::Counter,
+     &v1::DescribeServingResponse::requests_done},
     {"braid_generation_failed_total", "Requests that failed.", prometheus::MetricType::Counter,
      &v1::DescribeServingResponse::requests_failed},
-    {"braid_generation_cancelled_total", "Requests given up by their clients.",
+    {"braid_generation_cancelled_total", "Requests cancelled by their clients.",
      prometheus::MetricType::Counter, &v1::DescribeServingResponse::requests_cancelled},
-    {"braid_generation_refused_total", "Requests beyond the queue.",
+    {"braid_generation_refused_total", "Requests refused because the queue was full.",
      prometheus::MetricType::Counter, &v1::DescribeServingResponse::requests_refused},
 };
 
-// States of an enumeration with how many have each, none left out but the
-// unspecified one.
+// Returns the number of items in each state of an enumeration, including states with none, but
+// without the unspecified state.
 template <class Message>
 Family CountStates(const std::string& name, const std::string& help,
                    const google::protobuf::EnumDescriptor& states,
@@ -182,7 +183,7 @@ std::vector<prometheus::MetricFamily> RunFamilies(const v1::ListRunsResponse& ru
   for (const RunFigure& figure : kRunFigures) {
     Family family(figure.name, figure.help);
     for (const v1::Run& run : runs.runs()) {
-      // Before its first step a run has nothing to show.
+      // A run has no metrics before its first step.
       if (!IsRecent(run.finished_at(), now) || !run.has_latest()) continue;
       family.Add({{"run", run.id()}}, figure.value(run));
     }

@@ -1,9 +1,9 @@
-// Jobs and runs as Prometheus metrics: the same figures as WatchJob and WatchRun,
-// by the names of the .proto files behind "braid_stage_" and "braid_run_".
+// Jobs and runs as Prometheus metrics: the same figures as those of WatchJob and WatchRun, under
+// the field names of the .proto files, prefixed with "braid_stage_" and "braid_run_".
 //
-// Jobs and runs are counted by state. Series of their own have those that have
-// not ended, or ended less than kRecentSeconds ago, so that a scrape still sees
-// the last figures and the number of series stays bounded.
+// Jobs and runs are counted by state. Only those that have not ended, or ended less than
+// kRecentSeconds ago, have their own series: a scrape still sees the last figures, and the number
+// of series is bounded.
 #ifndef BRAID_SERVER_PROMETHEUS_FAMILIES_H_
 #define BRAID_SERVER_PROMETHEUS_FAMILIES_H_
 
@@ -19,11 +19,11 @@ namespace braid {
 
 inline constexpr double kRecentSeconds = 600;
 
-// `now`: Unix seconds.
+// Return the metrics at the time `now` in Unix seconds.
 std::vector<prometheus::MetricFamily> JobFamilies(const v1::ListJobsResponse& jobs, double now);
 std::vector<prometheus::MetricFamily> RunFamilies(const v1::ListRunsResponse& runs, double now);
 
-// braid_generation_*: what waits and runs, and counters.
+// Returns braid_generation_*: requests that wait and run, and counters.
 std::vector<prometheus::MetricFamily> ServingFamilies(const v1::DescribeServingResponse& serving);
 
 }  // namespace braid

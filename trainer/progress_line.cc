@@ -1,17 +1,10 @@
 #include "trainer/progress_line.h"
 
-#include <cmath>
-
 #include "absl/strings/str_format.h"
+#include "base/number_text.h"
 
 namespace braid {
 namespace {
-
-std::string Duration(double seconds) {
-  const int64_t s = std::llround(seconds);
-  if (s < 3600) return absl::StrFormat("%d:%02d", s / 60, s % 60);
-  return absl::StrFormat("%d:%02d:%02d", s / 3600, s / 60 % 60, s % 60);
-}
 
 std::string Arithmetic(const v1::StepMetrics& m) {
   if (m.gflops() <= 0) return "";
@@ -28,7 +21,7 @@ std::string ProgressLine(const v1::StepMetrics& m, int64_t num_steps) {
   const double left = static_cast<double>(num_steps - m.step()) * m.step_seconds();
   return absl::StrFormat("step %d/%d  loss %.4f  grad %.3f  lr %.2e  %.0f tokens/s%s  %s left",
                          m.step(), num_steps, m.loss(), m.gradient_norm(), m.learning_rate(),
-                         m.tokens_per_second(), Arithmetic(m), Duration(left));
+                         m.tokens_per_second(), Arithmetic(m), FormatClock(left));
 }
 
 }  // namespace braid

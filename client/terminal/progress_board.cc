@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -26,19 +25,6 @@ double Seconds(ProgressBoard::Clock::duration duration) {
 }
 
 }  // namespace
-
-std::string FormatClock(double seconds) {
-  const int64_t whole = std::llround(std::max(seconds, 0.0));
-  if (whole < 3600) return absl::StrFormat("%d:%02d", whole / 60, whole % 60);
-  return absl::StrFormat("%d:%02d:%02d", whole / 3600, whole / 60 % 60, whole % 60);
-}
-
-std::string CompactCount(double value) {
-  if (value < 1000) return absl::StrFormat("%.0f", value);
-  if (value < 1e6) return absl::StrFormat("%.1fk", value / 1e3);
-  if (value < 1e9) return absl::StrFormat("%.1fM", value / 1e6);
-  return absl::StrFormat("%.1fG", value / 1e9);
-}
 
 std::string FormatProgress(const std::string& name, const Progress& progress,
                            double elapsed_seconds, int width) {

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/number_text.h"
 #include "client/terminal/terminal_text.h"
 
 namespace braid {
@@ -30,10 +31,6 @@ struct Progress {
   double eta_seconds = -1;
 };
 
-// "1:05", "2:03:04".
-std::string FormatClock(double seconds);
-// "950", "12.3k", "4.6M".
-std::string CompactCount(double value);
 // One line of text for a row, at most `width` columns.
 std::string FormatProgress(const std::string& name, const Progress& progress,
                            double elapsed_seconds, int width);

@@ -79,14 +79,6 @@ void PrintTable(const std::vector<std::vector<std::string>>& rows, std::ostream&
   }
 }
 
-std::string WithThousands(int64_t value) {
-  std::string digits = absl::StrCat(value);
-  const int first = value < 0 ? 1 : 0;
-  for (int i = static_cast<int>(digits.size()) - 3; i > first; i -= 3)
-    digits.insert(digits.begin() + i, ',');
-  return digits;
-}
-
 void PrintJob(const v1::Job& job, std::ostream& out) {
   Field("job", absl::StrCat(job.id(), "  ", job.spec().name()), out);
   Field("state", StateName(job.state()), out);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/number_text.h"
 #include "braid/v1/analysis.pb.h"
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
@@ -15,9 +16,6 @@ namespace braid {
 // Columns padded to their widest cell; cells that look like numbers are
 // right-aligned. The first row is the header.
 void PrintTable(const std::vector<std::vector<std::string>>& rows, std::ostream& out);
-
-// 1234567 -> "1,234,567".
-std::string WithThousands(int64_t value);
 
 void PrintJob(const v1::Job& job, std::ostream& out);
 void PrintJobs(const v1::ListJobsResponse& jobs, std::ostream& out);

@@ -1,5 +1,5 @@
-// Who may call what: every method that braidd can serve, with the least role that may call it.
-// A method that is not in the table is refused to everybody.
+// The table of all methods that braidd can serve, with the lowest role that may call each. A method
+// that is not in the table is refused for every caller.
 #ifndef BRAID_SERVER_ACCESS_ACCESS_POLICY_H_
 #define BRAID_SERVER_ACCESS_ACCESS_POLICY_H_
 
@@ -10,28 +10,28 @@
 
 namespace braid {
 
-// Each role may do what those before it may.
+// Each role includes the rights of those before it.
 enum class Role {
-  kViewer,     // looks
-  kSubmitter,  // uses the machines: jobs, runs, evaluations; manages its own
-  kOperator,   // manages everybody's, and writes directories of the server
+  kViewer,     // reads
+  kSubmitter,  // starts jobs, runs and evaluations, and manages its own
+  kOperator,   // manages those of all principals, and writes directories of the server
 };
 
-// "viewer", "submitter", "operator".
+// Returns "viewer", "submitter" or "operator".
 std::string_view RoleName(Role role);
 std::optional<Role> ParseRole(std::string_view name);
 
 struct MethodPolicy {
-  // As on the wire: "/braid.v1.PipelineService/GetJob".
+  // Name in gRPC requests: "/braid.v1.PipelineService/GetJob".
   std::string_view method;
   Role role = Role::kOperator;
-  // Answered to callers without a name too (over TLS they still need a certificate).
+  // Answered also for callers without a token (over TLS they still need a certificate).
   bool open = false;
-  // A stream without an end of its own: it is ended when the server drains.
+  // A stream that does not end by itself; it is ended when the server drains.
   bool watch = false;
 };
 
-// nullptr for a method without policy.
+// Returns nullptr for a method without a policy.
 const MethodPolicy* FindPolicy(std::string_view method);
 
 std::span<const MethodPolicy> AllPolicies();

@@ -27,7 +27,7 @@ Identity Known(const AccessEntry& entry, int64_t now) {
   return {absl::OkStatus(), Refusal::kNone, {entry.name, entry.role}};
 }
 
-// "Bearer TOKEN" -> TOKEN; the scheme is case-insensitive (RFC 7235).
+// Returns TOKEN of "Bearer TOKEN"; the scheme is case-insensitive (RFC 7235).
 std::string_view BearerToken(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer ";
   if (!absl::StartsWithIgnoreCase({authorization.data(), authorization.size()},
@@ -40,7 +40,7 @@ std::string_view BearerToken(std::string_view authorization) {
 Identity IdentifyByToken(const std::vector<AccessEntry>& entries, std::string_view authorization,
                          int64_t now) {
   const TokenParts parts = SplitToken(BearerToken(authorization));
-  // An unknown id costs as much as a known one.
+  // An unknown id takes the same time as a known one, so that timing does not reveal which exist.
   static const AccessEntry* const nobody =
       new AccessEntry{.salt = std::string(32, '0'), .hash = std::string(64, '0')};
   const AccessEntry* entry = nobody;
@@ -49,12 +49,13 @@ Identity IdentifyByToken(const std::vector<AccessEntry>& entries, std::string_vi
   }
   if (!MatchesSecret(*entry, parts.secret) || entry == nobody) {
     return Refused(Refusal::kBadToken,
-                   "the token is not known here: mistyped, revoked, or of another server");
+                   "the token is not known to this server: it was mistyped, revoked, or created "
+                   "for another server");
   }
   return Known(*entry, now);
 }
 
-// An entry that has expired does not stand before one that has not.
+// An expired entry does not hide a later one that has not expired.
 std::optional<Identity> IdentifyByCertificate(const std::vector<AccessEntry>& entries,
                                               const std::vector<std::string>& names, int64_t now) {
   std::optional<Identity> found;
@@ -88,14 +89,15 @@ Authenticator::FileStamp Authenticator::Stamp() const {
 
 absl::StatusOr<std::vector<AccessEntry>> Authenticator::Entries() {
   const std::lock_guard lock(mutex_);
-  // The stamp first: a change while the file is read is then seen by the next call.
+  // The stamp is taken before the file is read, so that the next call notices a change in between.
   const FileStamp stamp = Stamp();
-  // What failed may have been for want of descriptors, so it is tried again.
+  // After a failure, which may have been a lack of descriptors, the file is read again.
   if (!read_.has_value() || !read_->ok() || stamp != read_at_) {
     read_ = ReadTokens(home_);
     read_at_ = stamp;
     std::string problem(read_->status().message());
-    if (!problem.empty() && problem != problem_) on_problem_("tokens cannot be read: " + problem);
+    if (!problem.empty() && problem != problem_)
+      on_problem_("cannot read the token file: " + problem);
     problem_ = std::move(problem);
   }
   return *read_;
@@ -107,15 +109,16 @@ Identity Authenticator::Identify(const CallerEvidence& evidence, int64_t now) {
   }
   const absl::StatusOr<std::vector<AccessEntry>> entries = Entries();
   if (!entries.ok()) {
-    return {absl::UnavailableError("the server cannot read its list of tokens; its log says why"),
+    return {absl::UnavailableError(
+                "the server cannot read its token file; the log of the server has the reason"),
             Refusal::kTokenFile};
   }
   if (evidence.authorization) return IdentifyByToken(*entries, *evidence.authorization, now);
   if (auto known = IdentifyByCertificate(*entries, evidence.certificate_names, now)) return *known;
   if (!required_) return {absl::OkStatus(), Refusal::kNone, {"local", Role::kOperator}};
   return Refused(Refusal::kNoToken,
-                 "this server wants a token: --token-file FILE, $BRAID_TOKEN or ~/.braid/token; "
-                 "`braid token create` on the server makes one");
+                 "this server requires a token; pass it with --token-file FILE, $BRAID_TOKEN or "
+                 "~/.braid/token, and create one on the server with 'braid token create'");
 }
 
 }  // namespace braid

@@ -1,4 +1,4 @@
-// Who a caller is, from what its call and its connection show.
+// Identifies callers by the token of a call or the certificate of its connection.
 #ifndef BRAID_SERVER_ACCESS_AUTHENTICATOR_H_
 #define BRAID_SERVER_ACCESS_AUTHENTICATOR_H_
 
@@ -30,29 +30,30 @@ struct CallerEvidence {
   std::vector<std::string> certificate_names = {};
 };
 
-// Why a call was refused: a label of metrics and of the log.
+// Why a call was refused; a label in metrics and in the log.
 enum class Refusal { kNone, kNoToken, kBadToken, kExpiredToken, kRole, kNoPolicy, kTokenFile };
 std::string_view RefusalName(Refusal refusal);
 
 struct Identity {
-  // UNAUTHENTICATED, or UNAVAILABLE while the tokens cannot be read.
+  // OK, UNAUTHENTICATED, or UNAVAILABLE while the token file cannot be read.
   absl::Status status = {};
   Refusal refusal = Refusal::kNone;
   Caller caller = {};
 };
 
-// Thread-safe. HOME/tokens is read again when it has changed, so that a revoked token ends with
-// the next call.
+// Looks callers up in HOME/tokens, which is read again after each change, so that a revoked token
+// is refused from the next call on. Thread-safe.
 class Authenticator {
  public:
-  // Without `required`, a call that shows nothing is "local", in the role of operator; one
-  // that shows a token is checked all the same.
-  // `on_problem` is told why the tokens cannot be read, once for each reason in a row.
+  // If `required` is false, a call without a token is that of "local", an operator; a call with a
+  // token is checked in any case. `on_problem` is called with the reason when the token file cannot
+  // be read, once for consecutive calls with the same reason.
   Authenticator(
       std::filesystem::path home, bool required,
       std::function<void(const std::string&)> on_problem = [](const std::string&) {});
 
-  // A token decides; without one, the certificate may. `now`: Unix seconds.
+  // Identifies a caller by its token, or by its certificate if it has no token. `now`: Unix
+  // seconds.
   Identity Identify(const CallerEvidence& evidence, int64_t now);
 
  private:
@@ -72,7 +73,7 @@ class Authenticator {
   std::mutex mutex_;
   FileStamp read_at_;                                             // guarded by mutex_
   std::optional<absl::StatusOr<std::vector<AccessEntry>>> read_;  // guarded by mutex_
-  std::string problem_;                                           // told last; guarded by mutex_
+  std::string problem_;  // reported last; guarded by mutex_
 };
 
 }  // namespace braid

@@ -22,15 +22,16 @@ absl::Status CallCapacity::Enter(CallKind kind, const std::string& principal) {
   const std::lock_guard lock(mutex_);
   int& taken = taken_[kind];
   if (taken >= LimitOf(kind)) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the server is at its limit of ", LimitOf(kind), " calls of this kind; try later"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the server is at its limit of ", LimitOf(kind),
+                     " concurrent calls of this kind; try again later"));
   }
   if (kind == CallKind::kNamed) {
     int& of_one = principals_[principal];
     if (of_one >= limits_.of_one_principal) {
       return absl::ResourceExhaustedError(absl::StrCat(principal, " has ", of_one,
-                                                       " calls in progress, the most that one "
-                                                       "principal may have; end some, or try "
+                                                       " calls in progress, the limit for one "
+                                                       "principal; end some or try again "
                                                        "later"));
     }
     ++of_one;

@@ -1,5 +1,6 @@
-// How many calls a server has at a time. Each kind has places of its own, so that neither callers
-// who are not let in, nor those of open methods, nor one principal, can take those of the others.
+// Limits the number of calls in progress. Each kind of call has its own limit, so that neither
+// refused callers, nor callers of open methods, nor a single principal can exhaust the capacity of
+// the others.
 #ifndef BRAID_SERVER_ACCESS_CALL_CAPACITY_H_
 #define BRAID_SERVER_ACCESS_CALL_CAPACITY_H_
 
@@ -12,10 +13,10 @@
 namespace braid {
 
 enum class CallKind {
-  kNamed,      // of a principal, watches included
-  kOpen,       // of anybody: health
-  kOpenWatch,  // likewise, until the caller ends it
-  kRefused,    // waits for its answer
+  kNamed,      // by an identified principal, including watches
+  kOpen,       // of an open method: health checks
+  kOpenWatch,  // watch of an open method, which lasts until the caller ends it
+  kRefused,    // refused, waiting for its delayed answer
 };
 
 struct CallLimits {
@@ -31,7 +32,8 @@ class CallCapacity {
  public:
   explicit CallCapacity(CallLimits limits) : limits_(limits) {}
 
-  // RESOURCE_EXHAUSTED without a place; whoever gets one gives it back with Leave.
+  // Reserves a place for a call; RESOURCE_EXHAUSTED if there is none. After OK the caller must
+  // release the place with Leave.
   absl::Status Enter(CallKind kind, const std::string& principal);
   void Leave(CallKind kind, const std::string& principal);
 
@@ -41,7 +43,7 @@ class CallCapacity {
   const CallLimits limits_;
   std::mutex mutex_;
   std::map<CallKind, int> taken_;          // guarded by mutex_
-  std::map<std::string, int> principals_;  // of kNamed; guarded by mutex_
+  std::map<std::string, int> principals_;  // calls of kind kNamed; guarded by mutex_
 };
 
 }  // namespace braid

@@ -27,9 +27,9 @@ ordered_json Line(LogLevel level, const std::string& message) {
 }
 
 void WriteLine(int descriptor, const ordered_json& line) {
-  // Whatever is no UTF-8 is replaced: a log must not throw.
+  // Bytes that are not UTF-8 are replaced, since logging must not throw.
   const std::string text = line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-  // What cannot be written, on a full disk, is lost; the calls go on.
+  // Write errors, such as a full disk, are ignored; calls continue.
   [[maybe_unused]] const ssize_t written = write(descriptor, text.data(), text.size());
 }
 

@@ -1,12 +1,12 @@
-// The log of a server: one JSON object a line.
+// The call log of a server: one JSON object per line.
 //
 //   {"time":"2025-11-20T21:00:00.123Z","level":"info","message":"call","request":"9f...",
 //    "principal":"ann","method":"/braid.v1.PipelineService/GetJob","code":"OK","seconds":0.0012,
 //    "peer":"ipv4:10.0.0.7:40412"}
 //
-// Calls that failed through the server's fault are errors (tokens that it cannot
-// read among them), refused ones warnings, health checks
-// debug. Requests, responses and tokens are never written.
+// Calls that failed because of the server are logged as errors, including those that failed because
+// the token file cannot be read; refused calls as warnings; health checks at debug level. Requests,
+// responses and tokens are never written.
 #ifndef BRAID_SERVER_ACCESS_CALL_LOG_H_
 #define BRAID_SERVER_ACCESS_CALL_LOG_H_
 
@@ -22,13 +22,13 @@
 namespace braid {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
-// "debug", "info", "warning", "error".
+// Parses "debug", "info", "warning" or "error".
 std::optional<LogLevel> ParseLogLevel(std::string_view name);
 
-// Thread-safe: a line is one write.
+// Thread-safe: each line is written by one write().
 class CallLog final : public CallObserver {
  public:
-  // Appends to `file`, which is made with mode 0640; "" is standard error.
+  // Opens `file` for appending, and creates it with mode 0640; "" is standard error.
   static absl::StatusOr<std::shared_ptr<CallLog>> Open(const std::filesystem::path& file,
                                                        LogLevel level);
   ~CallLog() override;

@@ -1,5 +1,5 @@
-// What is known of a call once it has ended: for the log and for metrics. Never a message of
-// it, nor a token.
+// The record of a call that has ended, for the log and for metrics. It contains neither messages
+// nor tokens.
 #ifndef BRAID_SERVER_ACCESS_CALL_RECORD_H_
 #define BRAID_SERVER_ACCESS_CALL_RECORD_H_
 
@@ -11,11 +11,12 @@
 namespace braid {
 
 struct CallRecord {
-  // The client's "x-request-id", or one made here.
+  // The "x-request-id" of the client, or a generated one.
   std::string request_id = {};
-  // "" of a caller that was not identified.
+  // Empty if the caller was not identified.
   std::string principal = {};
-  // "/braid.v1.PipelineService/GetJob"; any text of at most a header's size when it has no policy.
+  // "/braid.v1.PipelineService/GetJob". For a method without a policy it is any text that a client
+  // has sent, as long as a header may be.
   std::string method = {};
   // "ipv4:127.0.0.1:40412".
   std::string peer = {};
@@ -24,15 +25,15 @@ struct CallRecord {
   double seconds = 0;
 };
 
-// Called from any thread; must not block.
+// Is notified of calls, from any thread; its functions must not block.
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
-  // A call that was let in.
+  // A call was admitted.
   virtual void OnStart(const std::string& method) = 0;
-  // Something is wrong with the server itself.
+  // The server itself has a problem, such as an unreadable token file.
   virtual void OnProblem(const std::string& /*what*/) {}
-  // Any call. `started`: OnStart was called for it.
+  // A call has ended, admitted or not. `started`: OnStart was called for it.
   virtual void OnEnd(const CallRecord& record, bool started) = 0;
 };
 

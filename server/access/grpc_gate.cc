@@ -24,7 +24,8 @@ std::optional<std::string> MetadataValue(const grpc::ServerContextBase& context,
   return std::string(found->second.data(), found->second.size());
 }
 
-// An id that could not be logged or sent back as it is, is not the caller's.
+// Returns the request id of the caller, or a generated one if that could not be logged or sent back
+// unchanged.
 std::string RequestIdOf(const grpc::ServerContextBase& context) {
   const std::optional<std::string> given = MetadataValue(context, kRequestIdKey);
   return given && IsRequestId(*given) ? *given : NewCallId();
@@ -43,7 +44,7 @@ CallerEvidence EvidenceOf(const grpc::ServerContextBase& context) {
   return evidence;
 }
 
-// nullptr for services whose messages protobuf does not know (health).
+// Returns nullptr for services whose messages are not in the descriptor pool (health).
 const google::protobuf::Message* RequestPrototype(const std::string& method) {
   const size_t slash = method.rfind('/');
   if (method.empty() || method.front() != '/' || slash == 0) return nullptr;
@@ -63,7 +64,7 @@ bool IsBadIdentity(Refusal refusal) {
          refusal == Refusal::kExpiredToken;
 }
 
-// Of what opens a watch, which may hold it for hours: fields that nobody knows count too.
+// Limit on the request of a watch, which may be held for hours. It includes unknown fields.
 constexpr size_t kMaxWatchBytes = size_t{64} << 10;
 
 absl::Status TooLong(size_t bytes, size_t max_bytes) {
@@ -86,7 +87,7 @@ Gate::Gate(GateOptions options, std::shared_ptr<grpc::Channel> services)
       capacity_(options_.limits) {}
 
 Gate::~Gate() {
-  // The server ends every call before it goes; the last of them may still be leaving.
+  // The server has ended every call, but the last may still be in Leave().
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return calls_.empty(); });
 }
@@ -94,7 +95,7 @@ Gate::~Gate() {
 Admission Gate::Admit(const grpc::GenericCallbackServerContext& context) const {
   const std::string& method = context.method();
   const MethodPolicy* const policy = FindPolicy(method);
-  // Open methods need no name, so nobody has to be identified for them.
+  // Open methods do not require an identified caller.
   if (policy != nullptr && policy->open) return {.policy = policy};
   Identity identity = options_.authenticator->Identify(EvidenceOf(context), std::time(nullptr));
   Admission admission{.caller = std::move(identity.caller)};
@@ -107,7 +108,7 @@ Admission Gate::Admit(const grpc::GenericCallbackServerContext& context) const {
   } else if (admission.caller.role < policy->role) {
     admission.status = absl::PermissionDeniedError(
         absl::StrCat(admission.caller.name, " is a ", std::string(RoleName(admission.caller.role)),
-                     "; this needs the role of ", std::string(RoleName(policy->role))));
+                     "; this method requires the role of ", std::string(RoleName(policy->role))));
     admission.refusal = Refusal::kRole;
   } else {
     admission.policy = policy;
@@ -137,8 +138,8 @@ absl::Status Gate::CheckRequest(const google::protobuf::Message& prototype,
   grpc::ProtoBufferReader reader(request);
   if (!message->ParseFromZeroCopyStream(&reader)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the request is no ", std::string(prototype.GetDescriptor()->full_name()),
-                     " with UTF-8 strings"));
+        absl::StrCat("the request is not a valid ",
+                     std::string(prototype.GetDescriptor()->full_name()), " with UTF-8 strings"));
   }
   return options_.check(*message, cancelled);
 }
@@ -167,7 +168,7 @@ grpc::ServerGenericBidiReactor* Gate::CreateReactor(grpc::GenericCallbackServerC
   if (call->admission().status.ok()) {
     call->Forward(stub_);
   } else {
-    // Only so many are kept waiting; the rest get their answer at once.
+    // The answer is delayed only while there are free places for delayed calls.
     const bool waits = IsBadIdentity(call->admission().refusal) && call->admission().place;
     call->Refuse(waits ? options_.refusal_delay : std::chrono::milliseconds(0));
   }
@@ -210,7 +211,7 @@ void Gate::Drain(std::chrono::milliseconds patience) {
   }
   lock.unlock();
   for (const std::shared_ptr<GateCall>& watch : watches) {
-    watch->End(absl::UnavailableError("the server is shutting down; watch again to go on"));
+    watch->End(absl::UnavailableError("the server is shutting down; watch again to continue"));
   }
   watches.clear();
   lock.lock();

@@ -1,10 +1,10 @@
-// The one way into the services from outside this process. Every call on a port, whatever its
-// method, comes here first: its caller is identified, its method looked up in the policy, its
-// request checked; what passes is forwarded to the services over an in-process channel, with the
-// caller's name, and what does not is refused before any service has seen it.
+// The gate: the only way into the services from outside this process. For every call on the port it
+// identifies the caller, looks the method up in the access policy and checks the request. Calls
+// that pass are forwarded to the services over an in-process channel, with the caller's name; the
+// others are refused before any service sees them.
 //
-// It knows methods by name and messages by descriptor, so it does not depend on how a service
-// is written, and a new method or field is covered from its first day.
+// The gate handles methods by name and messages by descriptor. It therefore does not depend on how
+// a service is implemented, and covers new methods and fields without changes.
 #ifndef BRAID_SERVER_ACCESS_GRPC_GATE_H_
 #define BRAID_SERVER_ACCESS_GRPC_GATE_H_
 
@@ -32,44 +32,44 @@ namespace braid {
 
 struct GateOptions {
   std::shared_ptr<Authenticator> authenticator;
-  // What is wrong with a request message; the client gets that status. A long check asks
-  // `cancelled` now and then, and ends.
+  // Checks a request message; an error is returned to the client. A long check polls `cancelled`
+  // and returns early once it is true.
   std::function<absl::Status(const google::protobuf::Message&,
                              const std::function<bool()>& cancelled)>
       check;
-  // Told of every call, also of those refused.
+  // Notified of every call, including refused ones.
   std::vector<std::shared_ptr<CallObserver>> observers;
-  // Calls at a time; more are RESOURCE_EXHAUSTED.
+  // Limits on calls in progress; further calls are refused with RESOURCE_EXHAUSTED.
   CallLimits limits = {};
-  // What a caller that is not let in waits for its answer.
+  // Delay of the answer to a caller that is refused.
   std::chrono::milliseconds refusal_delay{100};
 };
 
 // Thread-safe. Must outlive the server that it is registered with.
 class Gate final : public grpc::CallbackGenericService {
  public:
-  // `services`: to the server behind the gate, which has no port of its own.
+  // `services`: channel to the server with the services, which has no port.
   Gate(GateOptions options, std::shared_ptr<grpc::Channel> services);
   ~Gate() override;
 
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override;
 
-  // From now on only health is answered, everything else is UNAVAILABLE; watches end with
-  // UNAVAILABLE, and their clients go on elsewhere. Returns when the other calls have ended, at
-  // the latest after `patience`.
+  // From now on refuses new calls with UNAVAILABLE, except health checks, and ends watches with
+  // UNAVAILABLE, so that their clients reconnect elsewhere. Blocks until the other calls have
+  // ended, at most for `patience`.
   void Drain(std::chrono::milliseconds patience);
 
  private:
   Admission Admit(const grpc::GenericCallbackServerContext& context) const;
-  // The admission as long as the server can take another call, with the place of that call.
+  // Returns `admission` with a place for the call, or refused if the server is draining or full.
   Admission WithinCapacity(Admission admission, const std::string& method);
   absl::Status CheckRequest(const google::protobuf::Message& prototype, grpc::ByteBuffer* request,
                             const std::function<bool()>& cancelled) const;
   GateCall::Hooks HooksFor(const std::string& method);
   void Enter(const std::shared_ptr<GateCall>& call, const std::string& method);
   void Leave(const std::shared_ptr<GateCall>& call, const CallRecord& record);
-  // Calls that a drain waits for.
+  // Returns whether there are calls that a drain waits for.
   bool AnyAtWork() const;
 
   const GateOptions options_;

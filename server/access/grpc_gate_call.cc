@@ -8,6 +8,22 @@
 
 namespace braid {
 
+// The gate couples two gRPC streams, that of the client and that of the service (upstream_), by two
+// independent loops of callbacks, each with one buffer:
+//
+//   requests   StartRead -> OnReadDone -> check -> upstream StartWrite -> OnRequestPassed -> ...
+//   responses  upstream StartRead -> OnResponse -> StartWrite -> OnWriteDone -> ...
+//
+// gRPC calls OnDone of upstream_ as soon as none of its operations is in progress and no hold is
+// left. While a loop waits for the client it has no operation upstream, so each loop has a hold. It
+// must remove the hold exactly once, and start no operation upstream after that:
+//   - the request loop does so in EndRequests; takes_requests_, under mutex_, makes the first of
+//     several calls from different threads the only one that counts;
+//   - the response loop does so where it ends: after the last response in OnResponse, or in
+//     OnWriteDone when the client has disconnected.
+// When both have ended, OnServiceDone finishes the client's stream. The client's OnDone follows,
+// and then the gate may delete this object.
+
 GateCall::GateCall(grpc::GenericCallbackServerContext* context, std::string request_id,
                    Admission admission, Hooks hooks)
     : context_(context),
@@ -36,7 +52,7 @@ void GateCall::Forward(grpc::GenericStub& services) {
   SetCaller(admission_.caller.name, admission_.caller.role == Role::kOperator, &upstream_context_);
   services.PrepareBidiStreamingCall(&upstream_context_, record_.method, {}, &upstream_);
   takes_requests_ = true;
-  upstream_.AddMultipleHolds(2);  // of requests, and of responses
+  upstream_.AddMultipleHolds(2);  // one each for requests and responses
   upstream_.StartRead(&response_);
   upstream_.StartCall();
   StartRead(&request_);
@@ -50,7 +66,7 @@ void GateCall::End(const absl::Status& status) {
   upstream_context_.TryCancel();
 }
 
-// No request is passed on from here.
+// Ends the request loop; only the first call has an effect.
 void GateCall::EndRequests(bool half_close) {
   {
     const std::lock_guard lock(mutex_);
@@ -60,7 +76,7 @@ void GateCall::EndRequests(bool half_close) {
   upstream_.RemoveHold();
 }
 
-// Another request of the client, or the end of them.
+// The client has sent a request, or (not ok) no further ones.
 void GateCall::OnReadDone(bool ok) {
   if (!ok) return EndRequests(/*half_close=*/true);
   const auto cancelled = [this] { return context_->IsCancelled(); };
@@ -75,7 +91,7 @@ void GateCall::OnReadDone(bool ok) {
 void GateCall::OnRequestPassed(bool ok) {
   if (!ok) return EndRequests(/*half_close=*/false);
   const std::lock_guard lock(mutex_);
-  request_.Clear();  // the next may never come
+  request_.Clear();  // frees the memory while the gate waits for the next request
   if (takes_requests_) StartRead(&request_);
 }
 
@@ -84,7 +100,7 @@ void GateCall::OnHeaders(bool ok) {
   headers_known_ = true;
   if (!ok) return;
   for (const auto& [key, value] : upstream_context_.GetServerInitialMetadata()) {
-    // Ours; the transport's own are made anew.
+    // Only metadata of the services is forwarded; gRPC adds that of the transport itself.
     if (!key.starts_with("braid-")) continue;
     context_->AddInitialMetadata({key.data(), key.size()}, {value.data(), value.size()});
   }
@@ -92,7 +108,7 @@ void GateCall::OnHeaders(bool ok) {
   if (response_waits_) StartWrite(&response_);
 }
 
-// A response of the service, or the end of them: then it needs no more requests.
+// The service has sent a response, or (not ok) no further ones; then it needs no more requests.
 void GateCall::OnResponse(bool ok) {
   if (ok) {
     const std::lock_guard lock(mutex_);
@@ -109,7 +125,7 @@ void GateCall::OnWriteDone(bool ok) {
     response_.Clear();
     return upstream_.StartRead(&response_);
   }
-  // The client is gone.
+  // The client has disconnected.
   upstream_context_.TryCancel();
   EndRequests(/*half_close=*/false);
   upstream_.RemoveHold();
@@ -128,7 +144,7 @@ void GateCall::OnServiceDone(const grpc::Status& status) {
   FinishWith(instead ? ToGrpc(*instead) : status);
 }
 
-// The last thing that is done on this side: OnDone may follow at once, on another thread.
+// Must be the last action on the client's stream: OnDone may run at once on another thread.
 void GateCall::FinishWith(const grpc::Status& status) {
   record_.code = static_cast<absl::StatusCode>(status.error_code());
   Finish(status);

@@ -1,9 +1,9 @@
-// One call on its way through the gate: refused, or forwarded message by message in both
-// directions until either side ends it.
+// A call at the gate: refused, or forwarded message by message in both directions until either side
+// ends it.
 //
-// At most one message of each direction is held at a time, and the next is only read when it
-// has been passed on, so a side that does not read slows the other down instead of filling
-// memory.
+// At most one message of each direction is held at a time, and the next is read only after it has
+// been forwarded. A side that does not read therefore slows the other side down, and memory use is
+// bounded.
 #ifndef BRAID_SERVER_ACCESS_GRPC_GATE_CALL_H_
 #define BRAID_SERVER_ACCESS_GRPC_GATE_CALL_H_
 
@@ -27,26 +27,26 @@
 
 namespace braid {
 
-// What was decided about a call.
+// The decision about a call.
 struct Admission {
-  // OK lets it in.
+  // OK admits the call.
   absl::Status status = {};
   Refusal refusal = Refusal::kNone;
   // Empty for open methods.
   Caller caller = {};
-  // Of a call that is let in.
+  // The policy of the method; set for a call that is admitted.
   const MethodPolicy* policy = nullptr;
-  // Which the call has until it ends.
+  // The place in CallCapacity that the call holds until it ends.
   std::optional<CallKind> place = {};
 };
 
-// Requires exactly one of Refuse() and Forward(). Kept alive by its owner until `on_done` has
-// been called, which is the last thing that happens.
+// Requires that exactly one of Refuse() and Forward() is called, and that the owner keeps the
+// object alive until `on_done` is called, which is its last action.
 class GateCall final : public grpc::ServerGenericBidiReactor,
                        public std::enable_shared_from_this<GateCall> {
  public:
   struct Hooks {
-    // What is wrong with a request; ends the call with that status.
+    // Checks a request; an error ends the call with that status.
     std::function<absl::Status(grpc::ByteBuffer* request, const std::function<bool()>& cancelled)>
         check;
     std::function<void(const std::shared_ptr<GateCall>&, const CallRecord&)> on_done;
@@ -55,16 +55,17 @@ class GateCall final : public grpc::ServerGenericBidiReactor,
   GateCall(grpc::GenericCallbackServerContext* context, std::string request_id, Admission admission,
            Hooks hooks);
 
-  // Ends the call with the admission's status, after `delay`.
+  // Ends the call with the status of the admission after `delay`.
   void Refuse(std::chrono::milliseconds delay);
+  // Starts to forward the call to the services.
   void Forward(grpc::GenericStub& services);
-  // Ends a call that was forwarded, from any thread, with this status.
+  // Ends a forwarded call with `status`; may be called from any thread.
   void End(const absl::Status& status);
 
   const Admission& admission() const { return admission_; }
 
  private:
-  // The same call on its way to the service.
+  // Callbacks of the call from the gate to the service.
   class Upstream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
    public:
     explicit Upstream(GateCall* call) : call_(call) {}
@@ -77,13 +78,13 @@ class GateCall final : public grpc::ServerGenericBidiReactor,
     GateCall* const call_;
   };
 
-  // Of the client's side.
+  // Callbacks of the client-facing stream.
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
 
-  // Of the service's side.
+  // Callbacks of the service-facing stream, called by Upstream.
   void OnHeaders(bool ok);
   void OnResponse(bool ok);
   void OnRequestPassed(bool ok);
@@ -103,14 +104,14 @@ class GateCall final : public grpc::ServerGenericBidiReactor,
   grpc::ByteBuffer request_;
   grpc::ByteBuffer response_;
   std::mutex mutex_;
-  // Whether requests may still be passed on; while they may, a hold keeps upstream_ from
-  // ending between two of them. Guarded by mutex_.
+  // Whether requests may still be forwarded. While they may, a gRPC hold (AddHold) keeps upstream_
+  // alive between two of them, when no operation of it is in progress. Guarded by mutex_.
   bool takes_requests_ = false;
-  // What a service says ahead of its first response goes before it, and at once: a watcher may
-  // wait for it long before there is an event. Guarded by mutex_.
+  // Initial metadata is forwarded as soon as it arrives, since a watcher may wait for it long
+  // before the first event. A response that arrives first waits for it. Guarded by mutex_.
   bool headers_known_ = false;
   bool response_waits_ = false;
-  // Instead of the service's. Guarded by mutex_.
+  // Replaces the status of the service, once set by End() or by a failed check. Guarded by mutex_.
   std::optional<absl::Status> ended_with_;
 };
 

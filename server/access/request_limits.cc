@@ -15,7 +15,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-constexpr int64_t kMessageBytes = int64_t{4} << 20;  // what a message may have at all
+constexpr int64_t kMessageBytes = int64_t{4} << 20;  // the size limit of a whole message
 constexpr int64_t kPromptBytes = int64_t{1} << 20;
 
 constexpr std::array kExceptions = {
@@ -39,8 +39,9 @@ constexpr std::array kExceptions = {
 
 bool IsControl(unsigned char c) { return c < 0x20 || c == 0x7f; }
 
-// What is wrong with a value, or "": composed only when something is, since a request may have
-// a million of them. Begins with the path from the value on: ": got 3, expected 2".
+// The functions below return the problem with a value, or "" if there is none. The text is composed
+// only for a problem, since a request may have a million values. It begins after the path of the
+// value, ": got 3, expected 2", and callers prepend the path.
 std::string OutOfBounds(std::string_view got, std::string_view expected) {
   return absl::StrCat(": got ", std::string(got), ", expected ", std::string(expected));
 }
@@ -71,7 +72,7 @@ std::string InMessage(const Message& message) {
   return problem.empty() ? "" : absl::StrCat(".", problem);
 }
 
-// `index` < 0: the field is not repeated.
+// `index`: the element of a repeated field; negative for other fields.
 std::string CheckValue(const Message& message, const FieldDescriptor& field, int index,
                        const FieldLimit& limit) {
   const Reflection& reflection = *message.GetReflection();
@@ -96,7 +97,7 @@ std::string CheckValue(const Message& message, const FieldDescriptor& field, int
       return InMessage(one ? reflection.GetMessage(message, &field)
                            : reflection.GetRepeatedMessage(message, &field, index));
     default:
-      return "";  // an integer; what it means is the service's to check
+      return "";  // an integer; its meaning is checked by the service
   }
 }
 

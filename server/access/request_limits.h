@@ -1,12 +1,12 @@
-// Bounds of every field of every request, whatever its message: a field that is added later is
-// covered by the defaults.
+// Bounds on every field of every request message. The defaults apply to all fields, also to those
+// that are added later:
 //
 //   string, bytes      at most 4096 bytes; strings without control characters
 //   repeated           at most 1024 elements
 //   float, double      finite
 //   enum               a known value
 //
-// Exceptions, such as texts to embed, stand in one table.
+// One table lists the exceptions, such as texts to embed.
 #ifndef BRAID_SERVER_ACCESS_REQUEST_LIMITS_H_
 #define BRAID_SERVER_ACCESS_REQUEST_LIMITS_H_
 
@@ -26,16 +26,17 @@ struct FieldLimit {
   std::string_view field;
   int64_t max_bytes = 4096;
   int64_t max_elements = 1024;
-  // Text of people: line breaks and other control characters are part of it.
+  // Free text, which may contain line breaks and other control characters.
   bool is_text = false;
 };
 
-// The limit of a field: its exception, or the default.
+// Returns the limit of a field: its exception, or the default.
 FieldLimit LimitOf(const google::protobuf::FieldDescriptor& field);
 
 std::span<const FieldLimit> FieldLimitExceptions();
 
-// INVALID_ARGUMENT names the first field that is out of bounds by its path:
+// Checks all fields of `request`. INVALID_ARGUMENT names the path of the first that is out of
+// bounds:
 //   "spec.paths[3]: got 5000 bytes, expected at most 4096"
 absl::Status CheckLimits(const google::protobuf::Message& request);
 

@@ -17,7 +17,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using Cancelled = std::function<bool()>;
 
-// By full name without "braid.v1.".
+// The tables list full names without "braid.v1.".
 constexpr std::array<std::string_view, 14> kPaths = {
     "CorpusSpec.paths",
     "DescribeCorpusRequest.paths",
@@ -41,7 +41,7 @@ constexpr std::array<std::string_view, 8> kModels = {
     "ExportRequest.model",         "ReportRequest.runs",
 };
 
-// Nothing here is ever opened as a file of this machine.
+// None of these is ever opened as a file of this machine.
 constexpr std::array<std::string_view, 81> kTexts = {
     "CancelJobRequest.id",
     "CorpusSpec.name",
@@ -135,7 +135,8 @@ bool IsRunId(std::string_view name) {
 absl::Status CheckValue(const std::string& value, FieldUse use, const FieldDescriptor& field,
                         const PathRoots& roots, const Cancelled& cancelled) {
   if (value.empty() || (use == FieldUse::kModel && IsRunId(value))) return absl::OkStatus();
-  if (cancelled()) return absl::CancelledError("cancelled while its paths were checked");
+  if (cancelled())
+    return absl::CancelledError("the call was cancelled while its paths were checked");
   const absl::Status status = roots.Check(value);
   if (status.ok()) return status;
   return absl::Status(status.code(),
@@ -174,7 +175,7 @@ absl::Status CheckMessages(const Message& message, const FieldDescriptor& field,
 FieldUse UseOf(const FieldDescriptor& field) {
   std::string_view name = field.full_name();
   constexpr std::string_view kPackage = "braid.v1.";
-  // Other people's services, such as reflection, know no files.
+  // Services that are not part of braid, such as reflection, do not access files.
   if (!name.starts_with(kPackage)) return FieldUse::kText;
   name.remove_prefix(kPackage.size());
   const auto in = [name](const auto& names) {

@@ -1,5 +1,5 @@
-// Which fields of requests are paths of the server, and the check of all of them against the
-// roots before a service sees the request.
+// Classifies the string fields of requests, and checks those that are paths of the server against
+// the allowed roots before a service sees the request.
 #ifndef BRAID_SERVER_ACCESS_REQUEST_PATHS_H_
 #define BRAID_SERVER_ACCESS_REQUEST_PATHS_H_
 
@@ -13,17 +13,18 @@
 
 namespace braid {
 
-// What a string field of a request is to the server.
+// How the server uses a string field of a request.
 enum class FieldUse {
   kPath,           // a file or directory of the server
-  kModel,          // a run's id, or a path
+  kModel,          // a run id or a path
   kText,           // anything else
   kNotClassified,  // not in the table; treated as kPath
 };
 FieldUse UseOf(const google::protobuf::FieldDescriptor& field);
 
-// PERMISSION_DENIED or INVALID_ARGUMENT with the field's name before what PathRoots::Check says;
-// CANCELLED once `cancelled` is true: a request may have many thousand paths.
+// Checks all paths of `request`. Returns the error of PathRoots::Check, PERMISSION_DENIED or
+// INVALID_ARGUMENT, prefixed with the name of the field. Returns CANCELLED once `cancelled` is
+// true, since a request may have many thousand paths.
 absl::Status CheckPaths(
     const google::protobuf::Message& request, const PathRoots& roots,
     const std::function<bool()>& cancelled = [] { return false; });

@@ -35,7 +35,7 @@ constexpr size_t kMaxNameBytes = 64;
 constexpr size_t kMaxCertificateBytes = 256;
 constexpr mode_t kMode = 0600;
 
-// Hexadecimal.
+// Returns HMAC-SHA-256 in hexadecimal.
 std::string KeyedHash(std::string_view key, std::string_view data) {
   std::string hash(EVP_MAX_MD_SIZE, '\0');
   unsigned size = 0;
@@ -56,7 +56,7 @@ bool IsNameCharacter(char c) {
 absl::Status CheckName(const std::string& name) {
   if (name == "local") {
     return absl::InvalidArgumentError(
-        "name: got \"local\", which is whoever shows no token; expected another");
+        "name: got \"local\", which is reserved for callers without a token; choose another name");
   }
   if (!name.empty() && name.size() <= kMaxNameBytes && std::ranges::all_of(name, IsNameCharacter)) {
     return absl::OkStatus();
@@ -76,15 +76,15 @@ absl::Status CheckCertificateName(const std::string& name) {
                    "\", expected the common name or a subject alternative name of a certificate"));
 }
 
-// One certificate, one principal.
+// Checks that `certificate` has no entry yet: a certificate identifies one principal.
 absl::Status CheckNoOther(const std::vector<AccessEntry>& entries, const std::string& certificate) {
   if (certificate.empty()) return absl::OkStatus();
   for (const AccessEntry& entry : entries) {
     const bool expired = entry.expires_at != 0 && entry.expires_at <= std::time(nullptr);
     if (entry.certificate != certificate || expired) continue;
-    return absl::AlreadyExistsError(absl::StrCat("certificate: \"", certificate, "\" is ",
-                                                 entry.name, " already; braid token revoke ",
-                                                 entry.id));
+    return absl::AlreadyExistsError(
+        absl::StrCat("certificate: \"", certificate, "\" already identifies ", entry.name,
+                     "; revoke it first with 'braid token revoke ", entry.id, "'"));
   }
   return absl::OkStatus();
 }
@@ -104,7 +104,7 @@ json ToJson(const AccessEntry& entry) {
   return object;
 }
 
-// Throws json::exception for what is missing or of another type.
+// Throws json::exception if a field is missing or has another type.
 AccessEntry FromJson(const json& object) {
   AccessEntry entry;
   entry.id = object.at("id").get<std::string>();
@@ -130,7 +130,7 @@ absl::Status WriteTokens(const std::filesystem::path& home,
   return WriteFileAtomically(TokenPath(home), document.dump(1) + "\n", Durability::kSynced, kMode);
 }
 
-// Two `braid token` at once must not undo each other.
+// Serializes concurrent `braid token` commands, which would otherwise undo each other's changes.
 absl::StatusOr<FileLock> LockTokens(const std::filesystem::path& home) {
   RETURN_IF_ERROR(MakeDirectories(home));
   return FileLock::Take(home / "tokens.lock", kMode);
@@ -140,9 +140,9 @@ absl::Status CheckPrivate(const std::filesystem::path& path) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0) return SystemError("read", path, errno);
   if ((status.st_mode & (S_IRWXG | S_IRWXO)) == 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrFormat("%s: others may read or write it: got mode %04o, expected 0600; chmod 600 it",
-                      path.string(), status.st_mode & 07777));
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "%s: other users may read or write it: got mode %04o, expected 0600; run chmod 600 on it",
+      path.string(), status.st_mode & 07777));
 }
 
 }  // namespace
@@ -160,10 +160,10 @@ absl::StatusOr<std::vector<AccessEntry>> ReadTokens(const std::filesystem::path&
     const json document = json::parse(*text);
     for (const json& object : document.at("entries")) entries.push_back(FromJson(object));
   } catch (const json::exception& error) {
-    // Not error.what(), which may quote the file.
-    return absl::DataLossError(absl::StrCat(path.string(), ": no list of tokens (JSON error ",
+    // error.what() is left out, since it may quote the file.
+    return absl::DataLossError(absl::StrCat(path.string(), ": not a valid token file (JSON error ",
                                             error.id,
-                                            "); restore it, or remove it and make new tokens"));
+                                            "); restore it, or remove it and create new tokens"));
   }
   return entries;
 }
@@ -203,8 +203,8 @@ absl::StatusOr<int> RevokeTokens(const std::filesystem::path& home, const std::s
   });
   if (removed == 0) {
     return absl::NotFoundError(absl::StrCat("\"", absl::CHexEscape(id_or_name),
-                                            "\" is neither the id nor the name of a token; `braid "
-                                            "token list` lists them"));
+                                            "\" is neither the id nor the name of a token; 'braid "
+                                            "token list' lists them"));
   }
   RETURN_IF_ERROR(WriteTokens(home, entries));
   return static_cast<int>(removed);

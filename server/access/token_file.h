@@ -1,4 +1,4 @@
-// HOME/tokens: who may call a server, and in which role. Mode 0600, JSON:
+// HOME/tokens: the principals that may call a server, with their roles. A JSON file of mode 0600:
 //
 //   {"version": 1, "entries": [
 //     {"id": "6f1c20aa", "name": "ann", "role": "submitter", "created_at": 1763637123,
@@ -6,12 +6,12 @@
 //     {"id": "09be77d1", "name": "embedder", "role": "submitter", "created_at": 1763637123,
 //      "certificate": "embedder.cluster"}]}
 //
-// A token is "braid_<id>_<secret>" with 256 random bits of secret; only HMAC-SHA-256(salt,
-// secret) is kept. A password hash made slow on purpose would add nothing: there is no
-// dictionary of such secrets to try, and every call is checked.
+// A token is "braid_<id>_<secret>" with 256 random bits of secret; only HMAC-SHA-256(salt, secret)
+// is stored. A deliberately slow password hash would add no security, since random secrets cannot
+// be guessed from a dictionary, and it would slow down every call.
 //
-// Instead of a token an entry may name a client certificate, by its common name or a subject
-// alternative name: whoever holds its key is that principal.
+// Instead of a token, an entry may name a client certificate by its common name or a subject
+// alternative name: the holder of its key is that principal.
 #ifndef BRAID_SERVER_ACCESS_TOKEN_FILE_H_
 #define BRAID_SERVER_ACCESS_TOKEN_FILE_H_
 
@@ -27,9 +27,9 @@
 namespace braid {
 
 struct AccessEntry {
-  // 8 hexadecimal digits; names the entry, is no secret.
+  // 8 hexadecimal digits that name the entry; not secret.
   std::string id = {};
-  // The principal: letters, digits, ".", "_", "-" and "@", at most 64.
+  // The principal: at most 64 letters, digits, ".", "_", "-" and "@".
   std::string name = {};
   Role role = Role::kViewer;
   // Unix seconds; 0: never.
@@ -44,28 +44,28 @@ struct AccessEntry {
 
 struct CreatedToken {
   AccessEntry entry;
-  // The one time that it is seen; empty for a certificate.
+  // Not stored, so it cannot be shown again; empty for a certificate.
   std::string token;
 };
 
 std::filesystem::path TokenPath(const std::filesystem::path& home);
 
-// Adds an entry for a token, or for `certificate` when it is not empty. `lifetime_seconds` 0:
-// for ever. INVALID_ARGUMENT for a bad name or certificate name.
+// Adds an entry for a token, or for `certificate` if it is not empty. With `lifetime_seconds` 0 it
+// does not expire. INVALID_ARGUMENT for an invalid name or certificate name.
 absl::StatusOr<CreatedToken> CreateToken(const std::filesystem::path& home, const std::string& name,
                                          Role role, int64_t lifetime_seconds,
                                          const std::string& certificate);
 
-// Removes the entries with this id, or all of this name, and returns how many. NOT_FOUND when
-// there is none.
+// Removes the entry with this id, or all entries with this name. Returns how many were removed;
+// NOT_FOUND when there are none.
 absl::StatusOr<int> RevokeTokens(const std::filesystem::path& home, const std::string& id_or_name);
 
-// No entries when there is no file. FAILED_PRECONDITION when others than the owner may read or
-// write it; DATA_LOSS when it is no such file.
+// Reads the entries; none when there is no file. FAILED_PRECONDITION when users other than the
+// owner may read or write the file; DATA_LOSS when its content is malformed.
 absl::StatusOr<std::vector<AccessEntry>> ReadTokens(const std::filesystem::path& home);
 
-// Whether `secret` is the one of `entry`, in time that does not depend on how much of it is
-// right.
+// Returns whether `secret` is the secret of `entry`. The comparison takes constant time, so that
+// timing does not reveal how much of a guess is right.
 bool MatchesSecret(const AccessEntry& entry, std::string_view secret);
 
 }  // namespace braid

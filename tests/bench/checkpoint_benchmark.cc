@@ -1,10 +1,10 @@
-// What checkpoints cost a run: training on random tokens, with a checkpoint every so many
-// steps, in a temporary directory.
+// Measures the cost of checkpoints: trains on random tokens in a temporary directory, with a
+// checkpoint every few steps.
 //
 //   braid-bench-checkpoint model.preset=tiny/8E num_steps=150 checkpoint.every_steps=50
 //
-// Arguments set fields of a RunSpec. Prints one JSON line: seconds per step, seconds that
-// the loop stood still for one checkpoint, and their share of the whole time.
+// Arguments set fields of a RunSpec. Prints one JSON line: seconds per step, seconds for which one
+// checkpoint blocks the loop, and their share of the total time.
 #include <filesystem>
 #include <iostream>
 #include <sstream>
@@ -37,7 +37,7 @@ absl::StatusOr<v1::RunSpec> ParseSpec(int argc, char** argv, const fs::path& dat
   return ResolveRunSpec(spec);
 }
 
-// Of the checkpoints while the run goes on; the last one, which it waits for, is not counted.
+// The cost of the checkpoints during the run, without the last one, which the run waits for.
 struct Cost {
   double step_seconds = 0;   // all steps
   double stall_seconds = 0;  // all checkpoints

@@ -1,10 +1,10 @@
-// What a decoder saves: several sequences that step together against steps in turn, and
-// multiple choice questions with demonstrations, choice by choice, as a batch, and as a
-// batch that shares its demonstrations. Dense and with 8 experts, in turns.
+// Measures batched decoding: several sequences that step together or in turn, and multiple-choice
+// questions with demonstrations that are scored choice by choice, as a batch, and as a batch that
+// shares its demonstrations. Dense and with 8 experts, alternating.
 //
 //   braid-bench-decoding --preset small --layers 4 --json decoding.json
 //
-// Weights are those of a new model: what they are does not matter for time.
+// The weights are those of a new model, since they do not affect the time.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -30,7 +30,7 @@ struct Settings {
   std::string preset = "small";
   int layers = 4;
   int rounds = 3;
-  int steps = 24;                           // of every sequence that is generated
+  int steps = 24;                           // per generated sequence
   int shots = 5, shot = 60, question = 30;  // demonstrations and tokens
   int choices = 4, choice = 8, questions = 4;
   int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -51,7 +51,8 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Median seconds of each piece of work; they take turns, so that all see the same machine.
+// Returns the median seconds of each task. The tasks alternate, so that changes of the machine
+// affect all equally.
 std::vector<double> MedianSeconds(int rounds, const std::vector<std::function<void()>>& works) {
   std::vector<std::vector<double>> seconds(works.size());
   for (int round = 0; round < rounds; ++round) {
@@ -95,7 +96,7 @@ Decoders Prompted(LanguageModel& model, int count) {
   return decoders;
 }
 
-// Tokens a second of all sequences, and how much together gains.
+// Measures the tokens per second of all sequences and the speedup of stepping together.
 nlohmann::json MeasureGeneration(const Settings& s, LanguageModel& model, int count) {
   const Decoders in_turn = Prompted(model, count), together = Prompted(model, count);
   std::vector<Decoder*> pointers;
@@ -149,7 +150,7 @@ void AsBatch(Decoder& decoder, const Question& question) {
   Must(decoder.ScoreContinuations(question.choices));
 }
 
-// Questions a second.
+// Measures questions per second.
 nlohmann::json MeasureChoice(const Settings& s, LanguageModel& model, MergeMode mode) {
   const std::vector<Question> questions = RandomQuestions(s);
   const auto shared = model.NewDecoder(mode);
@@ -199,19 +200,19 @@ void Run(const Settings& s) {
 int main(int argc, char** argv) {
   braid::ReexecForBlas(argv);
   braid::Settings s;
-  CLI::App app("Sequences that step together, and continuations scored as a batch.");
-  app.add_option("--json", s.json, "also write the report here");
+  CLI::App app("Measure batched generation and batched scoring of continuations");
+  app.add_option("--json", s.json, "File for the report");
   app.add_option("--preset", s.preset)->capture_default_str();
   app.add_option("--layers", s.layers)->capture_default_str();
   app.add_option("--threads", s.threads)->capture_default_str();
   app.add_option("--rounds", s.rounds)->capture_default_str();
-  app.add_option("--steps", s.steps, "tokens of each sequence")->capture_default_str();
-  app.add_option("--shots", s.shots, "demonstrations before a question")->capture_default_str();
-  app.add_option("--shot", s.shot, "tokens of a demonstration")->capture_default_str();
-  app.add_option("--question", s.question, "tokens of a question")->capture_default_str();
+  app.add_option("--steps", s.steps, "Tokens per sequence")->capture_default_str();
+  app.add_option("--shots", s.shots, "Demonstrations per question")->capture_default_str();
+  app.add_option("--shot", s.shot, "Tokens per demonstration")->capture_default_str();
+  app.add_option("--question", s.question, "Tokens per question")->capture_default_str();
   app.add_option("--choices", s.choices)->capture_default_str();
-  app.add_option("--choice", s.choice, "tokens of a choice")->capture_default_str();
-  app.add_option("--questions", s.questions, "at least 2, so that they differ")
+  app.add_option("--choice", s.choice, "Tokens per choice")->capture_default_str();
+  app.add_option("--questions", s.questions, "Number of questions, at least 2")
       ->check(CLI::Range(2, 1000))
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);

@@ -1,5 +1,5 @@
-// Documents a second of a BERT encoder, with and without texts of like length in a batch,
-// and megabytes a second of its tokenizer.
+// Measures documents per second of a BERT encoder, with and without batches of texts of similar
+// length, and megabytes per second of its tokenizer.
 //
 //   braid-bench-embedding --json embedding.json            a random model of Contriever's size
 //   braid-bench-embedding --tokenize vocab.txt text.txt    the tokenizer alone
@@ -44,7 +44,7 @@ T OrDie(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-// Of the fastest of several runs.
+// Returns the seconds of the fastest of several runs.
 double Seconds(int repeats, const std::function<void()>& work) {
   double least = INFINITY;
   for (int i = 0; i < repeats; ++i) {
@@ -72,14 +72,14 @@ std::filesystem::path RandomModel() {
   return directory;
 }
 
-// A text of that many tokens with [CLS] and [SEP]: each letter is one.
+// Returns a text with this number of tokens, including [CLS] and [SEP]; each letter is a token.
 std::string TextOf(int num_tokens) {
   std::string text = "a";
   for (int i = 3; i < num_tokens; ++i) text += " b";
   return text;
 }
 
-// Lengths between 16 and 512, as many from 16 to 32 as from 256 to 512.
+// Returns log-uniform lengths between 16 and 512.
 std::vector<std::string> MixedTexts(int count) {
   std::mt19937 random(1);
   std::uniform_real_distribution<double> exponent(4, 9);
@@ -134,14 +134,15 @@ Json MeasureTokenizer(const Settings& settings) {
 int main(int argc, char** argv) {
   braid::ReexecForBlas(argv);
   braid::Settings settings;
-  CLI::App app("Speed of BERT encoders and their tokenizer");
-  app.add_option("--model", settings.model, "Directory of a model (a random one)");
+  CLI::App app("Measure the speed of BERT encoders and their tokenizer");
+  app.add_option("--model", settings.model, "Directory of a model (default: a random one)");
   app.add_option("--tokenize", settings.tokenize, "VOCABULARY TEXT: measure the tokenizer alone")
       ->expected(2);
   app.add_option("--documents", settings.documents, "Documents of 512 tokens");
-  app.add_option("--repeats", settings.repeats, "The fastest of so many runs counts");
+  app.add_option("--repeats", settings.repeats,
+                 "Runs per measurement, of which the fastest counts");
   app.add_option("--threads", settings.threads, "Threads");
-  app.add_option("--batch-tokens", settings.batch_tokens, "Tokens of a batch");
+  app.add_option("--batch-tokens", settings.batch_tokens, "Tokens per batch");
   app.add_option("--json", settings.json, "File for the report");
   CLI11_PARSE(app, argc, argv);
   braid::SetContrieverThreads(settings.threads);

@@ -1,5 +1,5 @@
-// Documents a second through embedding servers, for docs/performance.md:
-//   braid-bench-embedding-servers --serve 7101 --rounds 20 &    # as costly as 20 hashings a text
+// Measures documents per second through embedding servers, for docs/performance.md:
+//   braid-bench-embedding-servers --serve 7101 --rounds 20 &    # the cost of 20 hashings per text
 //   braid-bench-embedding-servers --servers 127.0.0.1:7101,127.0.0.1:7102
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/codegen/service_type.h>
@@ -16,7 +16,7 @@
 
 namespace {
 
-// Texts of 1.2 KB of words from a vocabulary of 50,000.
+// Returns texts of 1.2 KB with words from a vocabulary of 50,000.
 std::vector<std::string> MakeDocuments(int count) {
   std::vector<std::string> documents(count);
   uint32_t state = 1;
@@ -45,7 +45,7 @@ absl::Status Measure(const std::vector<std::string>& servers, int num_documents)
   return status;
 }
 
-// Stands for an encoder that takes longer.
+// Simulates a slower encoder.
 class CostlyEmbedder final : public braid::Embedder {
  public:
   CostlyEmbedder(std::unique_ptr<braid::Embedder> embedder, int rounds)
@@ -75,13 +75,13 @@ void Serve(int port, int rounds) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Documents a second through embedding servers"};
+  CLI::App app{"Measure documents per second through embedding servers"};
   std::vector<std::string> servers;
   int num_documents = 20'000;
   app.add_option("--servers", servers, "HOST:PORT,...")->delimiter(',');
   int port = 0, rounds = 1;
-  app.add_option("--serve", port, "Serve at this port instead, until killed");
-  app.add_option("--rounds", rounds, "Of hashing for each text served")->capture_default_str();
+  app.add_option("--serve", port, "Serve on this port until killed");
+  app.add_option("--rounds", rounds, "Hashings per text, with --serve")->capture_default_str();
   app.add_option("--documents", num_documents)->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   if (port > 0) Serve(port, rounds);

@@ -1,4 +1,4 @@
-// A small run that loses a rank again and again: how much of the time it trains.
+// Measures the goodput of a small run whose ranks are killed repeatedly.
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -66,7 +66,7 @@ v1::Run Describe(const RunDirectory& run) {
   return DescribeRun({"run", run.root(), UnixTime()}, UnixTime());
 }
 
-// Every so often one rank after another, until the time is over; the number of kills.
+// Kills the ranks in turn at regular intervals until the time is over. Returns the number of kills.
 int KillRanks(const Settings& settings, const RunDirectory& run) {
   const double begin = UnixTime();
   int kills = 0;
@@ -114,16 +114,16 @@ int Run(const Settings& settings) {
 
 int main(int argc, char** argv) {
   braid::Settings settings;
-  CLI::App app("Kills a rank of a small run again and again; prints the share of useful time.");
+  CLI::App app("Kill ranks of a small run repeatedly and print its goodput");
   const std::string bin = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
   settings.trainer = bin + "/braid-trainer";
   settings.supervisor = bin + "/braid-supervisor";
   settings.mpirun = braid::FindProgram("mpirun").value_or("mpirun");
-  app.add_option("--seconds", settings.seconds, "how long")->capture_default_str();
-  app.add_option("--every", settings.every_seconds, "seconds between kills")->capture_default_str();
+  app.add_option("--seconds", settings.seconds, "Duration in seconds")->capture_default_str();
+  app.add_option("--every", settings.every_seconds, "Seconds between kills")->capture_default_str();
   app.add_option("--checkpoint-steps", settings.checkpoint_steps)->capture_default_str();
   app.add_option("--ranks", settings.ranks)->capture_default_str();
-  app.add_option("--json", settings.json, "file for the figures");
+  app.add_option("--json", settings.json, "File for the report");
   CLI11_PARSE(app, argc, argv);
   return braid::Run(settings);
 }

@@ -1,9 +1,9 @@
-// What metrics cost: an event file beside training, and exports of a long run.
+// Measures the cost of metrics: an event file during training, and exports of a long run.
 //
 //   braid-bench-metrics-export [STEPS [LAYERS [EXPERTS]]]      100000 24 32 by default
 //
-// Prints microseconds of a step for metrics.jsonl and for the event file, then seconds, bytes and
-// peak memory of the exports of a run whose every tenth step measured routing.
+// Prints the microseconds per step for metrics.jsonl and for the event file, then seconds, bytes
+// and peak memory of the exports of a run that measured routing in every tenth step.
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -48,7 +48,7 @@ v1::StepMetrics Step(int64_t step, const Shape& shape) {
   return metrics;
 }
 
-// Both as the trainer does.
+// Writes both files like the trainer.
 void WriteRun(const RunDirectory& run, const Shape& shape) {
   auto lines = MetricsLog::Open(run.metrics(), 0).value();
   TensorBoardLog events(run.tensorboard(), {}, &std::cerr);

@@ -1,12 +1,14 @@
-// Neighbours of all documents: list by list against FAISS's IndexIVFFlat::search.
+// Compares the search for the neighbors of all documents list by list with IndexIVFFlat::search of
+// FAISS.
 //
 //   braid-bench-neighbors --vectors embeddings.npy --probes 64 --json report.json
 //   braid-bench-neighbors --random 1000000 --dimension 256 --probes 32
 //
-// Both use the same centroids, lists and number of probes. FAISS searches
-// --faiss-queries documents, and its time for all is that times documents over
-// queries; "seconds_faiss_is_scaled" says so. Without --probes, several are tried and
-// for each the recall and the seconds of a part are printed.
+// Both use the same centroids, lists and number of probes. FAISS searches --faiss-queries
+// documents, and its time is extrapolated to all documents, which "seconds_faiss_is_scaled"
+// reports. Without
+// --probes, several numbers are tried, and the recall and the seconds of a part are printed for
+// each.
 #include <faiss/IndexFlat.h>
 #include <faiss/IndexIVFFlat.h>
 
@@ -39,7 +41,7 @@ struct Settings {
   std::vector<int64_t> probes;
   int32_t k = 20;
   int threads = 2;
-  int64_t queries = 0;  // searched list by list; 0: all
+  int64_t queries = 0;  // documents searched list by list; 0: all
   int64_t faiss_queries = 20'000;
   int64_t sample = 1000;
   bool floats = false;
@@ -63,7 +65,7 @@ T OrDie(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-// Unit vectors around random directions, a thousand for each of n / 1000.
+// Returns unit vectors around n / 1000 random directions, a thousand for each.
 std::vector<float> RandomVectors(int64_t n, int32_t d) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
@@ -89,7 +91,7 @@ std::vector<uint32_t> Numbers(int64_t count, int64_t step) {
   return numbers;
 }
 
-// The neighbours that FAISS finds, itself left out, [documents, k].
+// Returns the neighbors that FAISS finds, without the document itself: [documents, k].
 struct FaissResult {
   double seconds = 0;
   double cpu_seconds = 0;
@@ -138,7 +140,7 @@ class FaissSearch {
   faiss::IndexIVFFlat index_;
 };
 
-// Share of FAISS's neighbours that are in our rows.
+// Returns the share of the neighbors of FAISS that are in our rows.
 double Agreement(const FaissResult& faiss, std::span<const uint32_t> ours, int32_t k) {
   int64_t same = 0;
   for (size_t i = 0; i < faiss.ids.size(); ++i) {
@@ -236,20 +238,20 @@ int Run(const Settings& settings) {
 int main(int argc, char** argv) {
   braid::ReexecForBlas(argv);
   braid::Settings settings;
-  CLI::App app("Neighbours list by list against FAISS's inverted lists");
+  CLI::App app("Compare neighbor search list by list with the inverted lists of FAISS");
   app.add_option("--vectors", settings.vectors, "float32 .npy [n, d], rows of norm 1 or 0");
-  app.add_option("--random", settings.random, "this many clustered random vectors instead");
-  app.add_option("--dimension", settings.dimension, "of random vectors");
-  app.add_option("--max-documents", settings.max_documents, "use only the first ones");
-  app.add_option("--lists", settings.lists, "default 4 sqrt(n)");
-  app.add_option("--probes", settings.probes, "lists searched, several in turn");
+  app.add_option("--random", settings.random, "Number of clustered random vectors to use instead");
+  app.add_option("--dimension", settings.dimension, "Dimension of random vectors");
+  app.add_option("--max-documents", settings.max_documents, "Use only the first N documents");
+  app.add_option("--lists", settings.lists, "Number of lists (default 4 sqrt(n))");
+  app.add_option("--probes", settings.probes, "Numbers of lists to search");
   app.add_option("--k", settings.k);
   app.add_option("--threads", settings.threads);
-  app.add_option("--queries", settings.queries, "documents searched list by list, default all");
-  app.add_option("--faiss-queries", settings.faiss_queries, "documents searched by FAISS, or 0");
-  app.add_option("--sample", settings.sample, "documents for recall");
-  app.add_flag("--floats", settings.floats, "products of floats only, as without VNNI");
-  app.add_option("--json", settings.json, "where to write the report");
+  app.add_option("--queries", settings.queries, "Documents searched list by list (default all)");
+  app.add_option("--faiss-queries", settings.faiss_queries, "Documents searched by FAISS; 0: none");
+  app.add_option("--sample", settings.sample, "Documents for recall");
+  app.add_flag("--floats", settings.floats, "Use only products of floats, as on CPUs without VNNI");
+  app.add_option("--json", settings.json, "File for the report");
   CLI11_PARSE(app, argc, argv);
   if (settings.probes.empty()) settings.probes = {8, 16, 32, 64, 128};
   return braid::Run(settings);

@@ -1,15 +1,16 @@
-// Documents per second of the similarity order, symmetrising included, against the
-// rule of the scripts released with in-context pretraining.
+// Measures documents per second of the similarity order, including symmetrization, and compares it
+// with the rule of the scripts released with in-context pretraining.
 //
 //   braid-bench-ordering --documents 1000000 --k 20 --threads 2
 //   braid-bench-ordering --neighbors DIR/neighbors.npy --scores DIR/scores.npy
 //                        --vectors embeddings.npy --partitions 8
 //
-// Without --neighbors the graph is made up: a share `--locality` of the edges goes to a
-// document at most 500 numbers away, the others anywhere. The other rule, as bare loops in
-// C++ and (when there is a python3) in Python: go to the first unvisited document of the
-// own list, when there is none to the next unvisited one. Fastest of `--runs`; one line of
-// JSON.
+// Without --neighbors the graph is random: a share `--locality` of the edges connects documents
+// whose numbers differ by at most 500, the others are uniform. The other rule, implemented as plain
+// loops in C++ and in Python (if there is a python3), continues with the first unvisited neighbor
+// of a document or, if there is none, with the next unvisited document. Prints one line of JSON for
+// the fastest of
+// `--runs`.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -115,7 +116,8 @@ std::vector<uint32_t> ReleasedRule(const NeighborLists& lists, int64_t n) {
   return order;
 }
 
-// Seconds of the same loop in Python, without reading the graph; nullopt without one.
+// Returns the seconds of the same loop in Python, without reading the graph; nullopt without
+// Python.
 std::optional<double> PythonSeconds(const Graph& graph) {
   constexpr char kScript[] = R"(
 import array, sys, time
@@ -160,7 +162,7 @@ print(time.perf_counter() - start)
 
 struct Timing {
   double seconds = std::numeric_limits<double>::infinity();
-  double cpu_seconds = 0;  // of all threads; what a busy machine disturbs least
+  double cpu_seconds = 0;  // of all threads; least affected by other programs
 };
 
 template <class Work>
@@ -238,17 +240,18 @@ void Run(const Settings& settings) {
 
 int main(int argc, char** argv) {
   braid::Settings settings;
-  CLI::App app("Documents per second of the similarity order");
+  CLI::App app("Measure documents per second of the similarity order");
   app.add_option("--documents", settings.documents)->check(CLI::Range(1ll, (1ll << 32) - 2));
   app.add_option("--k", settings.k)->check(CLI::Range(1, 1000));
   app.add_option("--threads", settings.threads)->check(CLI::Range(1, 1024));
   app.add_option("--runs", settings.runs)->check(CLI::Range(1, 100));
-  app.add_option("--locality", settings.locality, "share of edges to nearby numbers");
+  app.add_option("--locality", settings.locality,
+                 "Share of edges to documents with similar numbers");
   app.add_option("--neighbors", settings.neighbors, "neighbors.npy of a real graph");
-  app.add_option("--scores", settings.scores, "its scores.npy");
+  app.add_option("--scores", settings.scores, "scores.npy of that graph");
   app.add_option("--vectors", settings.vectors, "embeddings.npy, for cosines");
-  app.add_option("--partitions", settings.partitions, "also order in so many parts");
-  app.add_flag("!--no-python", settings.python, "leave out the Python loop");
+  app.add_option("--partitions", settings.partitions, "Also order in this number of partitions");
+  app.add_flag("!--no-python", settings.python, "Skip the Python loop");
   CLI11_PARSE(app, argc, argv);
   braid::Run(settings);
   return 0;

@@ -1,12 +1,11 @@
-// A whole corpus job, stage by stage.
+// Measures a complete corpus job, stage by stage.
 //
 //   braid-bench-pipeline --documents 1000000 --corpus corpus.jsonl --json pipeline.json
 //   braid-bench-pipeline --documents 100000 --spm-encode
 //
-// Takes the first documents of the given files, or of text that this machine has,
-// and runs ingest to pack in an empty home. With --spm-encode, ingest and tokenize are
-// run again with the trained model and compared with bare spm_encode processes, one for
-// each thread, on the same text.
+// Uses the first documents of the given files, or text of this machine, and runs all stages in an
+// empty home. With --spm-encode, ingest and tokenize are run again with the trained model and
+// compared with spm_encode processes, one per thread, on the same text.
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -56,7 +55,7 @@ double PeakResidentMegabytes() {
   return static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
 }
 
-// The first `count` lines of the corpus, as one file.
+// Writes the first `count` lines of the corpus into one file.
 fs::path CutCorpus(const Settings& s) {
   std::vector<std::string> paths = s.corpus;
   if (paths.empty()) {
@@ -96,7 +95,7 @@ v1::CorpusSpec Spec(const Settings& s, const fs::path& corpus) {
   return *resolved;
 }
 
-// Runs a job up to and including `last_stage` ("": the whole); seconds by stage.
+// Runs a job up to and including `last_stage` ("": all stages). Returns the seconds of each stage.
 nlohmann::json RunStages(const v1::CorpusSpec& spec, StageStore* store,
                          const std::string& last_stage, v1::JobResult* result) {
   nlohmann::json seconds;
@@ -124,7 +123,7 @@ fs::path StageDirectory(const fs::path& store, const std::string& stage) {
   return {};
 }
 
-// The texts in as many files as there are threads, about equally long.
+// Writes the texts into one file per thread, of about equal length.
 void WriteTexts(const Settings& s, const fs::path& store) {
   const auto documents = DocumentStore::Open(StageDirectory(store, "ingest"));
   BRAID_CHECK(documents.ok()) << documents.status();
@@ -146,7 +145,7 @@ double TimeSpmEncode(const Settings& s, const fs::path& model) {
   return SecondsSince(start);
 }
 
-// Ingest and tokenize with a model at hand, in a home of their own.
+// Runs ingest and tokenize with an existing model in a separate home.
 void CompareWithSpmEncode(const Settings& s, v1::CorpusSpec spec, nlohmann::json* report) {
   const fs::path store = fs::path(s.home) / "store", again = fs::path(s.home) / "again";
   const fs::path model = StageDirectory(store, "tokenize") / "tokenizer.model";
@@ -202,17 +201,17 @@ int Run(const Settings& s) {
 int main(int argc, char** argv) {
   braid::ReexecForBlas(argv);
   braid::Settings s;
-  CLI::App app("A corpus job from text to packed instances, timed stage by stage.");
-  app.add_option("--documents", s.documents, "how many to take")->capture_default_str();
-  app.add_option("--corpus", s.corpus, "JSON lines files; without, text of this machine");
-  app.add_option("--home", s.home, "emptied first")->capture_default_str();
-  app.add_option("--json", s.json, "also write the report here");
+  CLI::App app("Measure the stages of a corpus job from text to packed instances");
+  app.add_option("--documents", s.documents, "Number of documents")->capture_default_str();
+  app.add_option("--corpus", s.corpus, "JSON Lines files (default: text of this machine)");
+  app.add_option("--home", s.home, "Home directory, which is emptied first")->capture_default_str();
+  app.add_option("--json", s.json, "File for the report");
   app.add_option("--index", s.index, "FAISS index string")->capture_default_str();
-  app.add_option("--dimension", s.dimension, "of the hashing embedder; 0: the default");
-  app.add_option("--tokenizer", s.tokenizer, "SentencePiece model; without, one is trained");
+  app.add_option("--dimension", s.dimension, "Dimension of the hashing embedder; 0: the default");
+  app.add_option("--tokenizer", s.tokenizer, "SentencePiece model (default: train one)");
   app.add_option("--threads", s.threads)->capture_default_str();
-  app.add_flag("--keep", s.keep, "leave the home behind");
-  app.add_flag("--spm-encode", s.spm_encode, "compare with spm_encode");
+  app.add_flag("--keep", s.keep, "Keep the home directory");
+  app.add_flag("--spm-encode", s.spm_encode, "Compare with spm_encode");
   CLI11_PARSE(app, argc, argv);
   return braid::Run(s);
 }

@@ -1,13 +1,13 @@
-// Step time of data-parallel training on random tokens, alone or under mpirun.
+// Measures the step time of data-parallel training on random tokens, alone or under mpirun.
 //
 //   braid-bench-ranks 10 model.preset=small batch.global_batch_size=4
 //   mpirun -n 2 --bind-to none braid-bench-ranks 10 model.preset=small threads_per_rank=1
 //
-// The first argument is the number of steps timed, after two that are not; the others
-// set fields of a RunSpec. Rank 0 prints one JSON line: the fastest step, which other
-// programs disturb least, where its time went ("communication" is what the step waits
-// for; what hides behind backward is not in it), the processor time of all ranks for the
-// least of the steps, and the median step.
+// The first argument is the number of timed steps, after two warm-up steps; the others set fields
+// of a RunSpec. Rank 0 prints one JSON line: the fastest step, which other programs affect least,
+// with the time of its parts ("communication" is the time that the step waits, without
+// communication that is overlapped with backward), the lowest processor time of all ranks for a
+// step, and the median step.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -87,7 +87,7 @@ struct StepTime {
   PhaseSeconds phases = {};
 };
 
-// Fastest first.
+// Sorted by time.
 absl::StatusOr<std::vector<StepTime>> TimeSteps(const v1::RunSpec& spec, int num_steps,
                                                 TrainingState& state, Communicator& ranks) {
   ASSIGN_OR_RETURN(auto reducer,

@@ -1,10 +1,10 @@
-// What it costs to watch the experts of one layer: the sums over its routing
-// weights, every step, and the cosine of its experts, every measured step.
+// Measures the cost of monitoring the experts of one layer: the sums over its routing weights in
+// every step, and the cosine of its experts in every measured step.
 //
 //   braid-bench-routing-health
 //
-// For 8 and 32 experts of D 512, F 1408 and one sequence of 4096 positions, one
-// thread. Prints one JSON line for each, for the fastest of five runs.
+// Uses 8 and 32 experts with D 512 and F 1408, one sequence of 4096 positions and one thread.
+// Prints one JSON line for each, for the fastest of five runs.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -46,7 +46,7 @@ double CosineMicroseconds(int experts) {
   std::vector<float> values(3 * size);
   for (float& value : values) value = static_cast<float>(random()) * 0x1p-32f - 0.5f;
   const std::span<const float> all(values);
-  // Gate, up and down.
+  // Gate, up and down projections.
   const std::span<const float> matrices[] = {all.first(size), all.subspan(size, size),
                                              all.last(size)};
   return BestMicroseconds([&] { MeanPairwiseCosine(matrices, experts); });

@@ -1,10 +1,10 @@
-// What soft merging costs: training steps of a dense model and of the same model
-// with 8 and with 32 experts, in turns, so that all see the same machine.
+// Measures the cost of soft merging: training steps of a dense model and of the same model with 8
+// and with 32 experts. They alternate, so that changes of the machine affect all equally.
 //
 //   braid-bench-trainer --json trainer.json
 //
-// A step is a number of one-sequence micro-batches, then AdamW. Rates count the
-// matrix products that the model needs, without what is computed twice.
+// A step consists of several micro-batches of one sequence, followed by AdamW. Rates count the
+// matrix products of the model, without those that are recomputed.
 #include <cblas.h>
 #include <sys/resource.h>
 
@@ -78,7 +78,7 @@ v1::ModelConfig ConfigOf(const Settings& s, int num_experts) {
   return *resolved;
 }
 
-// One 2048^3 product; call it now and then, the best of the run counts.
+// Measures one 2048^3 product. It is called repeatedly, and the best result counts.
 class ProductPeak {
  public:
   void Measure() {
@@ -146,7 +146,7 @@ class Trainee {
   double step_seconds() const { return Median(steps_); }
   size_t state_bytes() const { return 4 * state_.model->values().size() * sizeof(float); }
 
-  // Mean seconds a step of every phase.
+  // Mean seconds per step of each phase.
   nlohmann::json TimeSplit() const {
     static constexpr const char* kNames[kNumPhases] = {"data",      "router",        "merge",
                                                        "ffn",       "attention",     "head",
@@ -181,7 +181,7 @@ class Trainee {
   PhaseSeconds phases_ = {};
 };
 
-// The FFN alone, forward and backward, over one sequence.
+// Measures only the FFN, forward and backward, over one sequence.
 class FfnTrial {
  public:
   FfnTrial(const Settings& s, int num_experts)
@@ -262,7 +262,7 @@ void MeasureSteps(const Settings& s, nlohmann::json* report) {
       {"dense", dense.TimeSplit()}, {"moe8", moe8.TimeSplit()}, {"moe32", moe32.TimeSplit()}};
 }
 
-// Tokens a second of cached generation after a prompt of one segment.
+// Measures the tokens per second of cached generation after a prompt of one segment.
 double DecodeSeconds(LanguageModel& model, const Settings& s, int num_tokens) {
   const auto decoder = model.NewDecoder(MergeMode::kPrompt);
   const std::vector<int32_t> prompt(s.segment_length, 7);
@@ -284,7 +284,7 @@ void MeasureGeneration(const Settings& s, nlohmann::json* report) {
   (*report)["moe8_over_dense_generation"] = Median(dense_seconds) / Median(moe_seconds);
 }
 
-// Prints the peak memory of micro-batches and an update, for the parent process.
+// Prints the peak memory of micro-batches and an update; run in a child process.
 void PrintMemory(const Settings& s) {
   Trainee trainee(s, s.memory_of);
   for (int i = 0; i < s.micro_batches; ++i) trainee.MicroBatch();
@@ -353,11 +353,11 @@ int Run(const Settings& s, const std::string& program) {
 int main(int argc, char** argv) {
   braid::ReexecForBlas(argv);
   braid::Settings s;
-  CLI::App app("Training steps with 8 and 32 soft experts against dense ones.");
-  app.add_option("--json", s.json, "also write the report here");
+  CLI::App app("Compare training steps with 8 and 32 soft experts and dense ones");
+  app.add_option("--json", s.json, "File for the report");
   app.add_option("--threads", s.threads)->capture_default_str();
-  app.add_option("--steps", s.steps, "optimiser steps of each model")->capture_default_str();
-  app.add_option("--micro-batches", s.micro_batches, "sequences a step")->capture_default_str();
+  app.add_option("--steps", s.steps, "Optimizer steps of each model")->capture_default_str();
+  app.add_option("--micro-batches", s.micro_batches, "Sequences per step")->capture_default_str();
   app.add_option("--layers", s.num_layers)->capture_default_str();
   app.add_option("--length", s.sequence_length)->capture_default_str();
   app.add_option("--memory-of", s.memory_of)->group("");

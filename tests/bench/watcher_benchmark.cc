@@ -1,11 +1,11 @@
-// What watchers cost a braidd: thousands that wait, and a thousand that never read.
+// Measures the cost of watchers for a braidd: thousands that wait, and a thousand that never read.
 //
 //   braid-bench-watchers --idle 10000 --stuck 1000 --json watchers.json
 //
-// A real braidd serves three runs whose event logs this program writes: nothing happens to the
-// first, which the idle watch; the second has a long log, which the stuck have asked for and do
-// not read; events are added to the third at 25 a second, and one client measures how long they
-// take to it, alone, beside the idle and beside all. A run's log is polled, so half of the poll
+// A real braidd serves three runs whose event logs this program writes. The first has no new events
+// and is watched by the idle watchers. The second has a long log, which the stuck watchers request
+// and do not read. The third gets 25 events per second, and one client measures their delay: alone,
+// with the idle watchers, and with all watchers. The log of a run is polled, so half of the poll
 // interval (25 ms) is part of each delay. Memory is the resident set of braidd.
 #include <grpcpp/grpcpp.h>
 #include <poll.h>
@@ -44,7 +44,7 @@ struct Options {
   std::string json;
 };
 
-// A run that nobody looks after, with a log that is ours to write.
+// A run without a supervisor, whose log this program writes.
 struct WatchedRun {
   std::string id;
   std::unique_ptr<RunEventLog> log;
@@ -69,7 +69,7 @@ WatchedRun MakeRun(RunStore& store) {
   return {record.id, RunEventLog::Open(record.run_dir / "events.jsonl").value()};
 }
 
-// A watch that is opened and, unless it reads, then left alone.
+// A watch that either reads all events or none.
 class Watcher final : public grpc::ClientReadReactor<v1::RunEvent> {
  public:
   Watcher(v1::TrainingService::Stub& stub, const std::string& id, bool reads,
@@ -126,7 +126,7 @@ bool WaitFor(const std::function<bool()>& condition) {
   return false;
 }
 
-// A number of watchers of one run, over as many connections as they need.
+// Watchers of one run, over as many connections as they need.
 class Crowd {
  public:
   Crowd(const RealBraidd& braidd, const std::string& id, int size, bool read) {
@@ -159,7 +159,7 @@ double Quantile(std::vector<double> values, double q) {
   return values.empty() ? 0 : values[static_cast<size_t>(q * (std::ssize(values) - 1))];
 }
 
-// Milliseconds from an event's line being written to its client having it.
+// Measures the milliseconds from the write of an event to its arrival at the client.
 nlohmann::json MeasureDelay(const RealBraidd& braidd, WatchedRun& run, int num_events) {
   const auto stub = v1::TrainingService::NewStub(braidd.Connect());
   grpc::ClientContext context;
@@ -198,7 +198,7 @@ void RaiseFileLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// 0 when every watcher was served; the figures in `result`.
+// Sets `result`. Returns 0 if every watcher was served.
 int Measure(const Options& options, RealBraidd& braidd, nlohmann::json* result) {
   const auto store = RunStore::Open(braidd.home()).value();
   WatchedRun quiet = MakeRun(*store), big = MakeRun(*store), live = MakeRun(*store);
@@ -255,12 +255,12 @@ int Run(const Options& options) {
 }  // namespace braid
 
 int main(int argc, char** argv) {
-  CLI::App app{"Memory and delay of a braidd with many watchers"};
+  CLI::App app{"Measure memory and delay of a braidd with many watchers"};
   braid::Options options;
   app.add_option("--idle", options.idle, "Watchers that wait")->capture_default_str();
   app.add_option("--stuck", options.stuck, "Watchers that never read")->capture_default_str();
-  app.add_option("--events", options.events, "Events of each measurement")->capture_default_str();
-  app.add_option("--json", options.json, "File for the figures");
+  app.add_option("--events", options.events, "Events per measurement")->capture_default_str();
+  app.add_option("--json", options.json, "File for the report");
   CLI11_PARSE(app, argc, argv);
   return braid::Run(options);
 }

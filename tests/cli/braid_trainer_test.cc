@@ -45,7 +45,7 @@ class BraidTrainerTest : public testing::Test {
 TEST_F(BraidTrainerTest, MpiRanksGiveTheCurveOfOneRank) {
   v1::RunSpec spec = TinySpec(dataset_, 50);
   const RunDirectory one = NewRun(spec);
-  Program alone = Trainer("train", one.root());
+  TestProgram alone = Trainer("train", one.root());
   ASSERT_EQ(alone.Wait(), 0) << alone.err();
   const auto expected = *one.ReadMetrics(0);
   ASSERT_EQ(expected.size(), 50u);
@@ -53,7 +53,7 @@ TEST_F(BraidTrainerTest, MpiRanksGiveTheCurveOfOneRank) {
     spec.set_world_size(ranks);
     spec.set_optimizer_sharding(ranks == 4 ? v1::REPLICATED : v1::ZERO_1);
     const RunDirectory run = NewRun(spec);
-    Program together = MpiTrainer(ranks, run.root());
+    TestProgram together = MpiTrainer(ranks, run.root());
     ASSERT_EQ(together.Wait(), 0) << together.err();
     const auto got = *run.ReadMetrics(0);
     ASSERT_EQ(got.size(), expected.size());
@@ -75,7 +75,7 @@ TEST_F(BraidTrainerTest, MpiRanksGiveTheSameBitsWheneverGradientsAreSummed) {
   spec.mutable_reduction()->set_after_backward(true);
   const RunDirectory after = NewRun(spec);
   for (const RunDirectory& run : {overlapped, after}) {
-    Program program = MpiTrainer(3, run.root());
+    TestProgram program = MpiTrainer(3, run.root());
     ASSERT_EQ(program.Wait(), 0) << program.err();
   }
   EXPECT_EQ(LossLines(overlapped), LossLines(after));
@@ -86,8 +86,8 @@ TEST_F(BraidTrainerTest, MpiRanksGiveTheSameBitsWheneverGradientsAreSummed) {
 TEST_F(BraidTrainerTest, StopsOnSigtermAndResumesToTheSameBits) {
   v1::RunSpec spec = TinySpec(dataset_, 400);
   const RunDirectory whole = NewRun(spec), run = NewRun(spec);
-  Program undisturbed = Trainer("train", whole.root());
-  Program stopped = Trainer("train", run.root());
+  TestProgram undisturbed = Trainer("train", whole.root());
+  TestProgram stopped = Trainer("train", run.root());
   ASSERT_TRUE(WaitForStep(run, 20));
   kill(stopped.pid(), SIGTERM);
   ASSERT_EQ(stopped.Wait(), kExitStopped) << stopped.err();
@@ -96,7 +96,7 @@ TEST_F(BraidTrainerTest, StopsOnSigtermAndResumesToTheSameBits) {
   EXPECT_EQ(record->outcome, kStopped);
   EXPECT_LT(record->step, 400);
   EXPECT_EQ(run.ReadNewestMetrics()->step(), record->step);
-  Program resumed = Trainer("train", run.root());
+  TestProgram resumed = Trainer("train", run.root());
   ASSERT_EQ(resumed.Wait(), 0) << resumed.err();
   ASSERT_EQ(undisturbed.Wait(), 0) << undisturbed.err();
   EXPECT_THAT(resumed.out(), HasSubstr(absl::StrCat("resuming after step ", record->step)));
@@ -111,11 +111,11 @@ TEST_F(BraidTrainerTest, KilledRunHasEachStepOnceForTensorBoard) {
   spec.mutable_checkpoint()->set_every_steps(20);
   spec.set_routing_every_steps(3);
   const RunDirectory run = NewRun(spec);
-  Program killed = Trainer("train", run.root());
+  TestProgram killed = Trainer("train", run.root());
   ASSERT_TRUE(WaitForStep(run, 50));
   kill(killed.pid(), SIGKILL);
   EXPECT_EQ(killed.Wait(), 128 + SIGKILL);
-  Program resumed = Trainer("train", run.root());
+  TestProgram resumed = Trainer("train", run.root());
   ASSERT_EQ(resumed.Wait(), 0) << resumed.err();
   EXPECT_EQ(ReadWithoutUs("events", run.tensorboard(), run.metrics()), 0);
 }
@@ -124,7 +124,7 @@ TEST_F(BraidTrainerTest, RunWithoutTensorBoardWritesNoneOfIt) {
   v1::RunSpec spec = TinySpec(dataset_, 2);
   spec.set_without_tensorboard(true);
   const RunDirectory run = NewRun(spec);
-  Program program = Trainer("train", run.root());
+  TestProgram program = Trainer("train", run.root());
   ASSERT_EQ(program.Wait(), 0) << program.err();
   EXPECT_FALSE(std::filesystem::exists(run.tensorboard()));
 }
@@ -134,7 +134,7 @@ TEST_F(BraidTrainerTest, MpiRanksStopTogether) {
   v1::RunSpec spec = TinySpec(dataset_, 100000);
   spec.set_world_size(2);
   const RunDirectory run = NewRun(spec);
-  Program program = MpiTrainer(2, run.root());
+  TestProgram program = MpiTrainer(2, run.root());
   ASSERT_TRUE(WaitForStep(run, 3));
   kill(program.pid(), SIGUSR1);
   EXPECT_EQ(program.Wait(), kExitStopped) << program.err();
@@ -147,7 +147,7 @@ TEST_F(BraidTrainerTest, FailuresEndAllRanksWithTheCauseOnDisk) {
   spec.set_world_size(2);
   spec.mutable_optimizer()->set_learning_rate(1e38);
   const RunDirectory run = NewRun(spec);
-  Program program = MpiTrainer(2, run.root());
+  TestProgram program = MpiTrainer(2, run.root());
   EXPECT_EQ(program.Wait(), kExitFailed);
   EXPECT_THAT(program.err(), HasSubstr("is not finite on instances"));
   const auto record = run.ReadExit();
@@ -157,14 +157,14 @@ TEST_F(BraidTrainerTest, FailuresEndAllRanksWithTheCauseOnDisk) {
 }
 
 TEST_F(BraidTrainerTest, BadUseAndBadInputAreClear) {
-  Program nothing = Trainer();
+  TestProgram nothing = Trainer();
   EXPECT_EQ(nothing.Wait(), kExitUsage);
-  Program no_run = Trainer("train", "/nowhere");
+  TestProgram no_run = Trainer("train", "/nowhere");
   EXPECT_EQ(no_run.Wait(), kExitFailed);
   EXPECT_THAT(no_run.err(), HasSubstr("/nowhere is not a run directory"));
   v1::EvaluateRequest request;
   request.add_models(dataset_.string());
-  Program no_model = Trainer("evaluate", Request(request));
+  TestProgram no_model = Trainer("evaluate", Request(request));
   EXPECT_EQ(no_model.Wait(), kExitNotFound);
   EXPECT_THAT(no_model.err(), HasSubstr("is not a model directory"));
 }
@@ -205,7 +205,7 @@ class GenerationTest : public BraidTrainerTest {
 
   // The same from the program, whose lines must each be valid JSON.
   std::string SampleByProgram(const v1::GenerateRequest& request) {
-    Program program = Trainer("generate", Request(request));
+    TestProgram program = Trainer("generate", Request(request));
     EXPECT_EQ(program.Wait(), 0) << program.err();
     std::string text, line;
     v1::GenerateEvent event;
@@ -230,7 +230,7 @@ class GenerationTest : public BraidTrainerTest {
     request.add_paths(directory.string());
     request.add_routings(v1::SEGMENT_ROUTING);
     request.add_routings(v1::PROMPT_ROUTING);
-    Program program = Trainer("evaluate", Request(request));
+    TestProgram program = Trainer("evaluate", Request(request));
     ASSERT_EQ(program.Wait(), 0) << program.err();
     std::string line;
     v1::EvaluateEvent event;
@@ -251,19 +251,19 @@ class GenerationTest : public BraidTrainerTest {
 
 TEST_F(GenerationTest, TrainsScoresAndSamples) {
   const RunDirectory run = NewRun(TinySpec(dataset_, 20));
-  Program train = Trainer("train", run.root());
+  TestProgram train = Trainer("train", run.root());
   ASSERT_EQ(train.Wait(), 0) << train.err();
 
   v1::EvaluateRequest evaluate;
   evaluate.add_models(run.root().string());
-  Program scored = Trainer("evaluate", Request(evaluate));
+  TestProgram scored = Trainer("evaluate", Request(evaluate));
   ASSERT_EQ(scored.Wait(), 0) << scored.err();
   EXPECT_THAT(scored.out(), HasSubstr("\"loss_after_first_segment\""));
   ExpectScoresFiles(run.root());
 
   v1::AnalyzeRoutingRequest analyze;
   analyze.set_model(run.root().string());
-  Program analyzed = Trainer("analyze-routing", Request(analyze));
+  TestProgram analyzed = Trainer("analyze-routing", Request(analyze));
   ASSERT_EQ(analyzed.Wait(), 0) << analyzed.err();
   EXPECT_THAT(analyzed.out(), HasSubstr("\"effective_experts\""));
   EXPECT_THAT(analyzed.out(), HasSubstr("\"utilization\":[{\"step\":\"10\""));

@@ -4,9 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -16,9 +14,12 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "tests/program.h"
 
 namespace braid {
 namespace cli_test {
@@ -35,8 +36,9 @@ struct Outcome {
   std::string output, errors;
 };
 
-struct Limits {
-  rlim_t file_bytes = RLIM_INFINITY;
+// The largest file that a program may write.
+struct FileLimit {
+  std::optional<uint64_t> file_bytes = {};
 };
 
 std::string Contents(const fs::path& path) {
@@ -46,31 +48,6 @@ std::string Contents(const fs::path& path) {
 
 void Write(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
-}
-
-// Starts a program with its output going to files; returns its process id.
-pid_t Start(Arguments arguments, const fs::path& output, const fs::path& errors, Limits limits) {
-  std::vector<char*> pointers;
-  for (std::string& argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  const pid_t pid = fork();
-  if (pid != 0) return pid;
-  if (std::freopen(output.c_str(), "w", stdout) == nullptr) _exit(126);
-  if (std::freopen(errors.c_str(), "w", stderr) == nullptr) _exit(126);
-  const rlimit file_size = {limits.file_bytes, limits.file_bytes};
-  setrlimit(RLIMIT_FSIZE, &file_size);
-  // No core file, and no wait for longer than any of these may take.
-  const rlimit no_core = {0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);
-  alarm(60);
-  execv(pointers[0], pointers.data());
-  _exit(127);
-}
-
-int Wait(pid_t pid) {
-  int status = 0;
-  waitpid(pid, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 // A directory of its own, and a braidd over it where the parameter asks for one.
@@ -84,38 +61,22 @@ class CliTest : public ::testing::TestWithParam<bool> {
   }
 
   void TearDown() override {
-    if (server_ > 0) {
-      kill(server_, SIGTERM);
-      EXPECT_EQ(Wait(server_), 0) << Contents(root_ / "server.err");
+    if (server_.has_value()) {
+      server_->Signal(SIGTERM);
+      EXPECT_EQ(server_->Wait(), 0) << server_->err();
     }
     fs::remove_all(root_);
   }
 
   void StartServer() {
-    server_ = Start({BRAID_BIN_DIR "/braidd", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0",
-                     "--home", home(), "--allow", root_.string()},
-                    root_ / "server.out", root_ / "server.err", {});
+    server_.emplace(Arguments{BRAID_BIN_DIR "/braidd", "--listen", "127.0.0.1:0", "--metrics",
+                              "127.0.0.1:0", "--home", home(), "--allow", root_.string()});
     // "braidd serves ... at 127.0.0.1:PORT, state in ..."
-    address_ = WaitFor(root_ / "server.out", " at ", ", state");
-    ASSERT_FALSE(address_.empty()) << Contents(root_ / "server.err");
-    metrics_port_ = std::atoi(
-        WaitFor(root_ / "server.out", "metrics at http://127.0.0.1:", "/metrics").c_str());
+    address_ = server_->WaitForOutput(" at ", ", state");
+    ASSERT_FALSE(address_.empty()) << server_->err();
+    metrics_port_ =
+        std::atoi(server_->WaitForOutput("metrics at http://127.0.0.1:", "/metrics").c_str());
     ASSERT_GT(metrics_port_, 0);
-  }
-
-  // What stands between two texts in a file that is being written.
-  static std::string WaitFor(const fs::path& path, const std::string& before,
-                             const std::string& after) {
-    for (int tries = 0; tries < 3000; ++tries, usleep(10'000)) {
-      const std::string text = Contents(path);
-      const size_t begin = text.find(before);
-      if (begin == std::string::npos) continue;
-      const size_t end = text.find(after, begin + before.size());
-      if (end != std::string::npos) {
-        return text.substr(begin + before.size(), end - begin - before.size());
-      }
-    }
-    return "";
   }
 
   // The body of GET /metrics, by line: "name{labels}" to value.
@@ -146,17 +107,19 @@ class CliTest : public ::testing::TestWithParam<bool> {
   }
 
   // braid with the arguments, connected as the parameter says.
-  Outcome Braid(const Arguments& arguments, Limits limits = {}) {
+  Outcome Braid(const Arguments& arguments, FileLimit limit = {}) {
     Arguments all = {BRAID_BIN_DIR "/braid", "--home", home()};
     if (!address_.empty()) all.insert(all.end(), {"--server", address_});
     all.insert(all.end(), arguments.begin(), arguments.end());
-    return Run(all, limits);
+    return Run(all, limit);
   }
 
-  Outcome Run(const Arguments& arguments, Limits limits = {}) {
-    const pid_t pid = Start(arguments, root_ / "out", root_ / "err", limits);
+  Outcome Run(const Arguments& arguments, FileLimit limit = {}) {
+    TestProgram program(
+        arguments,
+        {.output = root_ / "out", .errors = root_ / "err", .max_file_bytes = limit.file_bytes});
     Outcome outcome;
-    outcome.exit_code = Wait(pid);
+    outcome.exit_code = program.Wait();
     outcome.output = Contents(root_ / "out");
     outcome.errors = Contents(root_ / "err");
     return outcome;
@@ -187,11 +150,11 @@ class CliTest : public ::testing::TestWithParam<bool> {
     return File(name, lines.str());
   }
 
-  Outcome Submit(const Arguments& more, Limits limits = {}) {
+  Outcome Submit(const Arguments& more, FileLimit limit = {}) {
     Arguments all = {"submit", "--wait", "--set", "tokenizer.vocab_size=300"};
     all.insert(all.end(), {"--set", "pack.sequence_length=64"});
     all.insert(all.end(), more.begin(), more.end());
-    return Braid(all, limits);
+    return Braid(all, limit);
   }
 
   // Names, lengths and checksums of the files of the one packed dataset.
@@ -214,7 +177,7 @@ class CliTest : public ::testing::TestWithParam<bool> {
   }
 
   fs::path root_;
-  pid_t server_ = 0;
+  std::optional<TestProgram> server_;
   std::string address_;
   int metrics_port_ = 0;
 };

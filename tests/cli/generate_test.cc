@@ -16,6 +16,7 @@
 
 #include "base/atomic_file.h"
 #include "inference/generation.h"
+#include "tests/program.h"
 #include "tests/trainer/text_run.h"
 #include "tests/trainer/tiny_run.h"
 
@@ -67,16 +68,9 @@ class GenerateCommandTest : public testing::Test {
   // The exit code; what it wrote is in out() and err().
   int Run(const Arguments& more, const std::string& input = "") {
     EXPECT_TRUE(WriteFileAtomically(root_ / "in", input).ok());
-    const pid_t pid = fork();
-    if (pid == 0) {
-      if (!std::freopen((root_ / "in").c_str(), "r", stdin) ||
-          !std::freopen((root_ / "out").c_str(), "w", stdout) ||
-          !std::freopen((root_ / "err").c_str(), "w", stderr)) {
-        _exit(126);
-      }
-      Execute(Command(more));
-    }
-    return WaitFor(pid);
+    TestProgram program(Command(more),
+                        {.input = root_ / "in", .output = root_ / "out", .errors = root_ / "err"});
+    return program.Wait();
   }
   std::string out() const { return *ReadFile(root_ / "out"); }
   std::string err() const { return *ReadFile(root_ / "err"); }
@@ -111,13 +105,10 @@ class GenerateCommandTest : public testing::Test {
 
   // Waits for that: not while a line is edited.
   bool KeysMakeSignals(bool expected) {
-    for (int i = 0; i < 3000; ++i) {
+    return WaitUntil([&] {
       termios settings = {};
-      if (tcgetattr(terminal_, &settings) == 0 && ((settings.c_lflag & ISIG) != 0) == expected)
-        return true;
-      poll(nullptr, 0, 1);
-    }
-    return false;
+      return tcgetattr(terminal_, &settings) == 0 && ((settings.c_lflag & ISIG) != 0) == expected;
+    });
   }
 
   const fs::path root_;

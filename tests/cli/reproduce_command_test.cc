@@ -2,20 +2,21 @@
 // young to show anything.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "base/file_lock.h"
+#include "tests/program.h"
 
 namespace braid {
 namespace reproduce_command_test {
@@ -94,28 +95,18 @@ class ReproduceCommandTest : public ::testing::Test {
     fs::remove_all(root_, ignored);
   }
 
-  pid_t Start(Arguments arguments) const {
+  std::unique_ptr<TestProgram> Start(Arguments arguments) const {
     arguments.insert(arguments.begin(), {BRAID_BIN_DIR "/braid", "--home", home()});
-    std::vector<char*> pointers;
-    for (std::string& argument : arguments) pointers.push_back(argument.data());
-    pointers.push_back(nullptr);
-    const pid_t pid = fork();
-    if (pid != 0) return pid;
-    if (std::freopen((root_ / "out").c_str(), "w", stdout) == nullptr) _exit(126);
-    if (std::freopen((root_ / "err").c_str(), "w", stderr) == nullptr) _exit(126);
-    alarm(600);
-    execv(pointers[0], pointers.data());
-    _exit(127);
+    return std::make_unique<TestProgram>(
+        arguments, TestProgramOptions{.output = root_ / "out", .errors = root_ / "err"});
   }
 
-  Outcome Finish(pid_t pid) const {
-    int status = 0;
-    waitpid(pid, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-            Contents(root_ / "out"), Contents(root_ / "err")};
+  static Outcome Finish(TestProgram& program) {
+    const int exit_code = program.Wait(std::chrono::seconds(600));
+    return {exit_code, program.out(), program.err()};
   }
 
-  Outcome Run(const Arguments& arguments) const { return Finish(Start(arguments)); }
+  Outcome Run(const Arguments& arguments) const { return Finish(*Start(arguments)); }
 
   // What `braid runs` or `braid jobs` lists.
   int NumOf(const std::string& kind) const {
@@ -126,10 +117,8 @@ class ReproduceCommandTest : public ::testing::Test {
   int NumRuns() const { return NumOf("runs"); }
 
   void WaitForRun(const std::string& id) const {
-    for (int tries = 0; tries < 3000 && !fs::exists(home() + "/runs/" + id); ++tries) {
-      usleep(20'000);
-    }
-    ASSERT_TRUE(fs::exists(home() + "/runs/" + id)) << Contents(root_ / "err");
+    const auto exists = [&] { return fs::exists(home() + "/runs/" + id); };
+    ASSERT_TRUE(WaitUntil(exists, std::chrono::seconds(60))) << Contents(root_ / "err");
   }
 
   std::string home() const { return (root_ / "home").string(); }
@@ -180,27 +169,27 @@ TEST_F(ReproduceCommandTest, AnswersEveryClaimAndRepeatsForNothing) {
   EXPECT_EQ(NumOf("jobs"), 2);
   std::ofstream(corpus, std::ios::app) << R"({"text": "one more", "domain": "kitchen"})"
                                        << "\n";
-  const pid_t changed = Start(command);
+  const auto changed = Start(command);
   WaitForRun("run-000015");
-  kill(changed, SIGKILL);
-  EXPECT_EQ(Finish(changed).exit_code, 128 + SIGKILL);
+  changed->Signal(SIGKILL);
+  EXPECT_EQ(Finish(*changed).exit_code, 128 + SIGKILL);
   EXPECT_EQ(NumOf("jobs"), 4);
 }
 
 TEST_F(ReproduceCommandTest, GoesOnAfterBeingKilledAndClustersWhatHasNoLabels) {
   const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 2'000'000, /*labelled=*/false);
   const Arguments command = {"reproduce", corpus.string(), "--steps", "20"};
-  const pid_t interrupted = Start(command);
+  const auto interrupted = Start(command);
   WaitForRun("run-000001");
-  kill(interrupted, SIGINT);
-  const Outcome left = Finish(interrupted);
+  interrupted->Signal(SIGINT);
+  const Outcome left = Finish(*interrupted);
   EXPECT_EQ(left.exit_code, 130);
   EXPECT_THAT(left.errors, HasSubstr("the same command takes everything up again"));
 
-  const pid_t killed = Start(command);
+  const auto killed = Start(command);
   WaitForRun("run-000003");
-  kill(killed, SIGKILL);
-  EXPECT_EQ(Finish(killed).exit_code, 128 + SIGKILL);
+  killed->Signal(SIGKILL);
+  EXPECT_EQ(Finish(*killed).exit_code, 128 + SIGKILL);
   EXPECT_LT(NumRuns(), 14);
 
   const Outcome resumed = Run(command);
@@ -233,7 +222,7 @@ TEST_F(ReproduceCommandTest, OneCommandAtATimeWorksOnAnExperiment) {
   const Outcome second =
       Run({"reproduce", corpus.string(), "--steps", "20", "--output", output.string()});
   EXPECT_EQ(second.exit_code, 1);
-  EXPECT_THAT(second.errors, HasSubstr("another braid reproduce is at work on"));
+  EXPECT_THAT(second.errors, HasSubstr("is using"));
 }
 
 TEST_F(ReproduceCommandTest, TellsThePlanWithoutDoingIt) {

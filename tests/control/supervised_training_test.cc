@@ -92,7 +92,7 @@ class FencedTrainerTest : public SupervisedRun {
 };
 
 TEST_F(FencedTrainerTest, EndsItselfWhenAnotherAttemptOwnsTheRun) {
-  Program trainer = Trainer("train", run_.root());
+  TestProgram trainer = Trainer("train", run_.root());
   ASSERT_TRUE(WaitForStep(run_, 3)) << trainer.err();
   EXPECT_EQ(Describe().heartbeats(0).nonce(), "first");
   OwnedBy("second");
@@ -102,12 +102,12 @@ TEST_F(FencedTrainerTest, EndsItselfWhenAnotherAttemptOwnsTheRun) {
   EXPECT_FALSE(run_.ReadExit().has_value()) << "it must not write to the run";
   EXPECT_THAT(trainer.err(), HasSubstr("another attempt"));
   // A rank that is started late exits at once.
-  Program late = Trainer("train", run_.root());
+  TestProgram late = Trainer("train", run_.root());
   EXPECT_EQ(late.Wait(), kExitFenced);
 }
 
 TEST_F(FencedTrainerTest, StopFileStopsATrainerWithACheckpoint) {
-  Program trainer = Trainer("train", run_.root());
+  TestProgram trainer = Trainer("train", run_.root());
   ASSERT_TRUE(WaitForStep(run_, 3)) << trainer.err();
   ASSERT_TRUE(RecordStopRequest(run_, UnixTime()).ok());
   EXPECT_EQ(trainer.Wait(), kExitStopped) << trainer.err();

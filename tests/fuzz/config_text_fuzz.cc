@@ -1,4 +1,4 @@
-// CorpusSpec and RunSpec as text and as "path=value", and what resolving makes of them.
+// CorpusSpec and RunSpec as text and as "path=value", and their resolved configurations.
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
 #include "pipeline/corpus/corpus_spec.h"

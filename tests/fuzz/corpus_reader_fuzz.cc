@@ -1,17 +1,18 @@
-// A whole corpus file of any kind: as it is, or compressed first so that the bytes get through.
+// A corpus file of any kind: the input itself, or the input after compression, so that it reaches
+// the readers of text.
 #include <simdjson.h>
 
 #include "base/check.h"
 #include "pipeline/corpus/corpus_reader.h"
-#include "tests/fuzz/fuzz_target.h"
 #include "tests/base/crafted_files.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace braid {
 namespace {
 
 constexpr const char* kNames[] = {"a.jsonl", "a.txt", "a.jsonl.gz", "a.jsonl.zst"};
 
-// The first byte chooses name and settings.
+// The first byte selects the name and the settings.
 std::string Input(char choice, std::string_view bytes) {
   return std::string(1, choice) + std::string(bytes);
 }

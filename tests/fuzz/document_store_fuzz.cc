@@ -1,4 +1,4 @@
-// Parts: the six files of the document store.
+// The parts of the input are the six files of the document store.
 #include "base/check.h"
 #include "formats/npy_header.h"
 #include "pipeline/store/document_store.h"

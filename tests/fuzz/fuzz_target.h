@@ -1,5 +1,5 @@
-// What every fuzz target of this folder defines, for libFuzzer (CMake preset "fuzz") and for the
-// replay of an ordinary build alike.
+// The functions that every fuzz target of this folder defines, for libFuzzer (CMake preset "fuzz")
+// and for fuzz_replay in an ordinary build.
 #ifndef BRAID_TESTS_FUZZ_FUZZ_TARGET_H_
 #define BRAID_TESTS_FUZZ_FUZZ_TARGET_H_
 
@@ -11,24 +11,25 @@
 #include <string_view>
 #include <vector>
 
-// One run on any bytes: must return, whatever they are. Always 0.
+// Runs the target on any bytes. Returns 0; a failure ends the process.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace braid {
 
-// Good inputs to begin with, made by the project's own writers.
+// Returns valid inputs, made by the writers of the project.
 std::vector<std::string> FuzzSeeds();
 
 inline std::string_view AsText(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-// Several parts in one input: before each its length, in four little-endian bytes. Split takes what
-// it gets: `count` parts, empty where there are no bytes left.
+// Join several parts into one input, each after its length in four little-endian bytes, and split
+// them again. SplitParts accepts any input and returns `count` parts, which are empty after its
+// end.
 std::string JoinParts(std::initializer_list<std::string_view> parts);
 std::vector<std::string> SplitParts(std::string_view joined, size_t count);
 
-// A directory of this process for readers that take a path; in memory where there is /dev/shm.
+// A temporary directory for readers that take a path; in memory if there is /dev/shm.
 class FuzzDirectory {
  public:
   FuzzDirectory();

@@ -1,4 +1,4 @@
-// neighbors.index as a user gives it: FAISS makes it or refuses.
+// The FAISS index string of neighbors.index.
 #include "retrieval/vector_index.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -1,4 +1,4 @@
-// Parts: .idx, .bin.
+// The parts of the input are the .idx and the .bin file.
 #include "base/check.h"
 #include "formats/indexed_dataset.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -1,5 +1,5 @@
-// With $BRAID_FUZZ_SEEDS a libFuzzer program writes the target's seeds into that directory and
-// ends.
+// If $BRAID_FUZZ_SEEDS is set, a libFuzzer program writes the seeds of its target into that
+// directory and exits.
 #include <cstdlib>
 #include <fstream>
 

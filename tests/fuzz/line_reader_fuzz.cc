@@ -1,4 +1,4 @@
-// Lines of a plain text source, against splitting the whole text.
+// Lines of a plain text source, compared with splitting the whole text.
 #include "base/check.h"
 #include "pipeline/corpus/line_reader.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kMaxLineBytes = 64;
 
-// The line that starts at `begin`, as LineReader promises it.
+// Checks the line that starts at `begin` against the guarantees of LineReader.
 void CheckLine(const Line& line, std::string_view text, size_t begin) {
   const size_t size = std::min(text.find('\n', begin), text.size()) - begin;
   std::string_view expected = text.substr(begin, size);
@@ -30,7 +30,7 @@ std::vector<std::string> FuzzSeeds() {
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace braid;  // NOLINT
   static const FuzzDirectory directory;
-  // The first byte keeps it from being taken for compressed data.
+  // With this first byte the input is not detected as compressed data.
   const std::string text = "-" + std::string(AsText(data, size));
   LineReader reader(*TextSource::Open(directory.Put("lines", text)), kMaxLineBytes);
   size_t begin = 0;

@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   directory.Put(kManifestName, AsText(data, size));
   const auto manifest = Manifest::Load(directory.path());
   if (!manifest.ok()) return 0;
-  // What is accepted is what would be written, to the byte.
+  // An accepted manifest is byte-identical when it is written again.
   BRAID_CHECK(manifest->Save(directory.path()).ok());
   BRAID_CHECK(directory.Get(kManifestName) == AsText(data, size));
   manifest->VerifyAll(directory.path()).IgnoreError();

@@ -1,4 +1,4 @@
-// Parts: the five tables.
+// The parts of the input are the five tables.
 #include "base/check.h"
 #include "formats/npy_header.h"
 #include "pipeline/stages/provenance.h"
@@ -29,7 +29,7 @@ std::vector<std::string> FuzzSeeds() {
   BRAID_CHECK(tables.size() == 5u) << tables.size();
   std::vector<std::string> seeds = {
       JoinParts({tables[0], tables[1], tables[2], tables[3], tables[4]})};
-  // Right rows without columns, once one table and once another.
+  // Seeds in which one table has valid rows without columns.
   for (size_t i = 0; i < tables.size(); ++i) {
     std::vector<std::string> parts = tables;
     const auto header = ParseNpyHeader(parts[i], "seed");
@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto provenance = Provenance::Open(directory.path());
   if (!provenance.ok()) return 0;
   for (uint32_t i = 0; i < std::min<int64_t>(provenance->num_documents(), 1000); ++i) {
-    // An order of ids that is wrong may hide some, but gives none that is another.
+    // Ids in a wrong order may hide a document, but must not return another one.
     const std::string_view id = provenance->document_id(i);
     const auto found = provenance->FindDocument(id);
     BRAID_CHECK(!found || provenance->document_id(*found) == id) << i;

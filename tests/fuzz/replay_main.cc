@@ -1,19 +1,44 @@
-// Runs a fuzz target without libFuzzer: on its seeds, on seeded random changes of them, or on the
-// files given (to repeat what libFuzzer found).
+// Runs a fuzz target without libFuzzer: on its seeds and seeded random changes of them, or on given
+// files, to repeat a failure that libFuzzer has found.
 //
-//   fuzz_npy                     the seeds and $BRAID_FUZZ_RUNS (3000) changes
-//   fuzz_npy crash-da39a3ee      one input
+//   fuzz_replay npy                     the seeds and $BRAID_FUZZ_RUNS (3000) changes
+//   fuzz_replay npy crash-da39a3ee      one input
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <random>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/check.h"
 #include "tests/fuzz/fuzz_target.h"
 
+// CMakeLists.txt renames the functions of each target by appending its name, and lists the targets.
+#define FUZZ_TARGET(name)                                     \
+  extern "C" int FuzzOneInput_##name(const uint8_t*, size_t); \
+  namespace braid {                                           \
+  std::vector<std::string> FuzzSeeds_##name();                \
+  }
+#include "fuzz_targets.inc"
+#undef FUZZ_TARGET
+
 namespace braid {
 namespace {
+
+struct Target {
+  std::string_view name;
+  int (*run)(const uint8_t*, size_t);
+  std::vector<std::string> (*seeds)();
+};
+
+constexpr Target kTargets[] = {
+#define FUZZ_TARGET(name) {#name, FuzzOneInput_##name, FuzzSeeds_##name},
+#include "fuzz_targets.inc"
+#undef FUZZ_TARGET
+};
 
 using Random = std::mt19937_64;
 
@@ -21,7 +46,7 @@ constexpr size_t kMaxBytes = size_t{1} << 20;
 
 size_t Below(size_t limit, Random* random) { return limit == 0 ? 0 : (*random)() % limit; }
 
-// Numbers at which readers go wrong.
+// Returns a number at which readers are likely to fail.
 uint64_t OddNumber(Random* random) {
   const int shift = static_cast<int>(Below(64, random));
   const uint64_t number = uint64_t{1} << shift;
@@ -76,39 +101,47 @@ void Change(std::string* bytes, const std::string& other, Random* random) {
   }
 }
 
-void Run(const std::string& bytes) {
-  // A copy of its own, so that a sanitizer sees every read beyond the end.
+void Run(const Target& target, const std::string& bytes) {
+  // A copy of exactly this size, so that a sanitizer detects every read beyond the end.
   const std::vector<uint8_t> copy(bytes.begin(), bytes.end());
-  LLVMFuzzerTestOneInput(copy.data(), copy.size());
+  target.run(copy.data(), copy.size());
 }
 
-void RunChanges(int runs) {
-  const std::vector<std::string> seeds = FuzzSeeds();
+void RunChanges(const Target& target, int runs) {
+  const std::vector<std::string> seeds = target.seeds();
   BRAID_CHECK(!seeds.empty());
-  for (const std::string& seed : seeds) Run(seed);
-  Run("");
+  for (const std::string& seed : seeds) Run(target, seed);
+  Run(target, "");
   for (int i = 0; i < runs; ++i) {
     Random random(i);
     std::string bytes = seeds[Below(seeds.size(), &random)];
     const std::string& other = seeds[Below(seeds.size(), &random)];
     for (size_t n = 1 + Below(4, &random); n > 0; --n) Change(&bytes, other, &random);
-    if (bytes.size() <= kMaxBytes) Run(bytes);
+    if (bytes.size() <= kMaxBytes) Run(target, bytes);
   }
   std::cout << seeds.size() << " seeds, " << runs << " changes\n";
 }
 
-void RunFile(const char* path) {
+void RunFile(const Target& target, const char* path) {
   std::ifstream file(path, std::ios::binary);
   BRAID_CHECK(file.good()) << path;
-  Run({std::istreambuf_iterator<char>(file), {}});
+  Run(target, {std::istreambuf_iterator<char>(file), {}});
 }
 
 }  // namespace
 }  // namespace braid
 
 int main(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) braid::RunFile(argv[i]);
+  const std::string_view name = argc > 1 ? argv[1] : "";
+  const auto* const target = std::ranges::find(braid::kTargets, name, &braid::Target::name);
+  if (target == std::end(braid::kTargets)) {
+    std::cerr << "usage: fuzz_replay TARGET [FILE...]; targets:";
+    for (const braid::Target& known : braid::kTargets) std::cerr << " " << known.name;
+    std::cerr << "\n";
+    return 2;
+  }
+  for (int i = 2; i < argc; ++i) braid::RunFile(*target, argv[i]);
   const char* runs = std::getenv("BRAID_FUZZ_RUNS");
-  if (argc == 1) braid::RunChanges(runs == nullptr ? 3000 : std::atoi(runs));
+  if (argc == 2) braid::RunChanges(*target, runs == nullptr ? 3000 : std::atoi(runs));
   return 0;
 }

@@ -1,4 +1,4 @@
-// What an interrupted stage left.
+// The files of an interrupted stage.
 #include "base/check.h"
 #include "pipeline/store/resume_point.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Builds the libFuzzer programs (clang++ with its compiler-rt: apt-get install clang) and runs each for
-# SECONDS (60) on one core, beginning with the target's seeds and what earlier runs have found.
+# SECONDS (60) on one core, starting with the seeds of the target and the inputs of earlier runs.
 #
 #   ./tests/fuzz/run.sh [SECONDS [TARGET...]]      for example: ./tests/fuzz/run.sh 300 npy manifest
 #
-# An input that fails is left in build-fuzz/found/TARGET/; `build-fuzz/tests/fuzz_TARGET FILE` repeats
-# it, and so does `build/tests/fuzz_TARGET FILE` without libFuzzer.
+# An input that fails is stored in build-fuzz/found/TARGET/; repeat it with `build-fuzz/tests/fuzz_TARGET FILE`,
+# or without libFuzzer with `build/tests/fuzz_replay TARGET FILE`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

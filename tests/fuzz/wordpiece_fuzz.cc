@@ -1,4 +1,4 @@
-// vocab.txt and a text to be cut into its pieces.
+// vocab.txt and a text to tokenize.
 #include "base/check.h"
 #include "retrieval/wordpiece_tokenizer.h"
 #include "tests/fuzz/fuzz_target.h"

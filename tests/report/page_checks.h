@@ -1,4 +1,4 @@
-// What can be said of any page without looking at it.
+// Checks that apply to any page.
 #ifndef BRAID_TESTS_REPORT_PAGE_CHECKS_H_
 #define BRAID_TESTS_REPORT_PAGE_CHECKS_H_
 
@@ -18,7 +18,7 @@
 
 namespace braid {
 
-// Every element that is opened is closed, in order; else what is wrong.
+// Returns "" if every element is closed in order, otherwise the problem.
 inline std::string FirstImbalance(const std::string& html) {
   std::vector<std::string> open;
   size_t position = html.find("<html");
@@ -50,7 +50,7 @@ inline void ExpectGoodPage(const std::string& html) {
   }
 }
 
-// WCAG 2.1 relative luminance of "#rrggbb".
+// Returns the relative luminance (WCAG 2.1) of "#rrggbb".
 inline double Luminance(const std::string& color) {
   double luminance = 0;
   const double weights[] = {0.2126, 0.7152, 0.0722};
@@ -66,7 +66,7 @@ inline double Contrast(const std::string& a, const std::string& b) {
   return std::max(x, y) / std::min(x, y);
 }
 
-// The variables of each :root rule of a style sheet: light, dark, print.
+// Returns the variables of each :root rule of a style sheet: light, dark, print.
 inline std::vector<std::map<std::string, std::string>> Themes(const std::string& style) {
   std::vector<std::map<std::string, std::string>> themes;
   for (size_t at = style.find(":root {"); at != std::string::npos;
@@ -93,7 +93,7 @@ inline std::string Attribute(const std::string& tag, const std::string& name) {
   return tag.substr(start, tag.find('"', start) - start);
 }
 
-// Texts of a plot that always show.
+// Returns the texts of a plot that are always visible.
 inline std::vector<Box> BoxesOf(const std::string& svg) {
   std::vector<Box> boxes;
   for (size_t at = svg.find("<text x="); at != std::string::npos;
@@ -102,7 +102,7 @@ inline std::vector<Box> BoxesOf(const std::string& svg) {
     const std::string tag = svg.substr(at, end - at);
     const std::string text = svg.substr(end + 1, svg.find('<', end) - end - 1);
     const bool small = Attribute(tag, "class") == "small" || tag.find("cell") != std::string::npos;
-    // Mean rather than upper estimates: a real overlap is larger than their error.
+    // The width is estimated by the mean, whose error is smaller than a real overlap.
     const double size = small ? 10 : 12,
                  width = 0.5 * size * static_cast<double>(CountCharacters(text));
     const std::string anchor = Attribute(tag, "text-anchor");

@@ -1,4 +1,4 @@
-// What can be seen of a page without looking at it.
+// Checks of the appearance of pages: contrast, overlaps, legends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ std::vector<ReportRun> TwelveRuns() {
   return runs;
 }
 
-TEST(ReportLookTest, ColoursStandOutFromThePageInEveryTheme) {
+TEST(ReportLookTest, ColorsContrastWithThePageInEveryTheme) {
   const auto themes = Themes(kReportStyle);
   ASSERT_EQ(themes.size(), 3u);
   for (auto theme : themes) {
@@ -51,7 +51,7 @@ TEST(ReportLookTest, ColoursStandOutFromThePageInEveryTheme) {
   EXPECT_EQ(themes[0].at("c1"), themes[2].at("c1")) << "paper is light";
 }
 
-// Of the background with the colour of cells over it.
+// Returns the luminance of the background under the color of cells.
 std::string Blend(const std::string& over, const std::string& page, double opacity) {
   std::string out = "#";
   for (int i = 0; i < 3; ++i) {
@@ -65,7 +65,7 @@ std::string Blend(const std::string& over, const std::string& page, double opaci
   return out;
 }
 
-TEST(ReportLookTest, NumbersStandOutFromCellsOfEveryShade) {
+TEST(ReportLookTest, NumbersContrastWithCellsOfEveryShade) {
   for (auto theme : Themes(kReportStyle)) {
     for (double share = 0; share <= 1; share += 0.05) {
       const std::string cell = Blend(theme["heat"], theme["page"], kFullShade * share);
@@ -79,7 +79,7 @@ TEST(ReportLookTest, TextsOfAPlotDoNotOverlap) {
   ExpectNoOverlap(RenderReport(TwelveRuns()));
 }
 
-TEST(ReportLookTest, ReadOutsStayWithinTheirDrawings) {
+TEST(ReportLookTest, ReadoutsStayWithinTheirPlots) {
   std::vector<ReportRun> runs = TwelveRuns();
   for (ReportRun& run : runs) run.spec.set_name("a name as long as that - " + run.spec.name());
   int num_boxes = 0;
@@ -112,7 +112,7 @@ TEST(ReportLookTest, EachLegendOfRunsNamesEveryRunOnce) {
   }
 }
 
-TEST(ReportLookTest, NoAttributeHoldsANumberThatIsNotFinite) {
+TEST(ReportLookTest, AttributesHaveOnlyFiniteNumbers) {
   std::vector<ReportRun> runs = SyntheticRuns();
   for (size_t i = 0; i < 100; ++i) {
     runs[1].metrics[i].set_loss_after_first_segment(i % 3 ? NAN : INFINITY);
@@ -151,7 +151,7 @@ TEST(ReportLookTest, TasksShowBothRoutingsWithIntervalsAndChance) {
   EXPECT_THAT(html, HasSubstr(">2.2 of 5<"));
 }
 
-TEST(ReportDataTest, HoldsTheCurvesAndComparisonsOfThePage) {
+TEST(ReportDataTest, HasTheCurvesAndComparisonsOfThePage) {
   const nlohmann::json data = nlohmann::json::parse(ReportData(SyntheticRuns()));
   ASSERT_EQ(data["runs"].size(), 4u);
   EXPECT_EQ(data["runs"][1]["loss"]["tokens"].size(), data["runs"][1]["loss"]["values"].size());

@@ -23,7 +23,7 @@ TEST(ReportPageTest, ShowsEverySectionOfFourRuns) {
   ExpectGoodPage(html);
   for (const char* heading :
        {"Runs", "Gain of the experts", "Training loss", "Held-out perplexity by domain",
-        "Expert utilisation", "Routing by domain", "Speed", "Order of the documents", "Sample",
+        "Expert utilization", "Routing by domain", "Speed", "Order of the documents", "Sample",
         "Configuration"}) {
     EXPECT_THAT(html, HasSubstr(std::string("<h2>") + heading + "</h2>"));
   }
@@ -58,7 +58,7 @@ TEST(ReportPageTest, ShowsExpertHealthOfTheLayersThatHaveExperts) {
                           Not(HasSubstr("layer 4"))));
 }
 
-TEST(ReportPageTest, EscapesWhateverRunsSay) {
+TEST(ReportPageTest, EscapesTextOfRuns) {
   std::vector<ReportRun> runs = SyntheticRuns();
   const std::string evil = "</title><script>alert('x')</script>&\"";
   runs[1].title = evil;
@@ -81,7 +81,7 @@ TEST(ReportPageTest, MarksWhereConfigurationsDiffer) {
   EXPECT_THAT(html, Not(HasSubstr("<tr class=\"differs\"><td><code>optimizer.beta1</code>")));
 }
 
-TEST(ReportPageTest, ConfigurationHoldsRepeatedFields) {
+TEST(ReportPageTest, ConfigurationHasRepeatedFields) {
   std::vector<ReportRun> runs = SyntheticRuns();
   for (const int layer : {1, 3})
     runs[1].spec.mutable_model()->mutable_routing()->add_moe_layers(layer);
@@ -109,7 +109,7 @@ TEST(ReportPageTest, SpeedOfARunWithoutTimesInItsLastStep) {
                                     "<td>\xE2\x80\x93</td></tr>")));
 }
 
-TEST(ReportPageTest, OnlyABestBeyondTheNoiseIsMarked) {
+TEST(ReportPageTest, MarksTheBestOnlyBeyondTheNoise) {
   std::vector<ReportRun> runs = SyntheticRuns();
   runs.resize(2);
   const auto total = [&](int run, double value, double low, double high) {
@@ -130,12 +130,12 @@ TEST(ReportPageTest, OneDenseRunHasNoExpertSections) {
   const std::string html = RenderReport(std::span(runs).first(1));
   ExpectGoodPage(html);
   EXPECT_THAT(html, AllOf(HasSubstr("<h2>Training loss</h2>"),
-                          Not(HasSubstr("<h2>Expert utilisation</h2>")),
+                          Not(HasSubstr("<h2>Expert utilization</h2>")),
                           Not(HasSubstr("<h2>Routing by domain</h2>")),
                           Not(HasSubstr("<h2>Gain of the experts</h2>"))));
 }
 
-TEST(ReportPageTest, TwelveRunsKeepTheirColoursApart) {
+TEST(ReportPageTest, TwelveRunsHaveDistinctColors) {
   std::vector<ReportRun> runs;
   for (int i = 0; i < 12; ++i) {
     runs.push_back(SyntheticRun("run " + std::to_string(i), i % 2 ? 8 : 1, 0.01 * i, "RANDOM"));
@@ -146,7 +146,7 @@ TEST(ReportPageTest, TwelveRunsKeepTheirColoursApart) {
   EXPECT_LT(html.size(), 3'500'000u) << "has to fit in one gRPC message";
 }
 
-TEST(ReportPageTest, NoRunsAndRunsWithoutAnythingStillGiveAPage) {
+TEST(ReportPageTest, RendersAPageWithoutRunsAndWithEmptyRuns) {
   ExpectGoodPage(RenderReport({}));
   const std::vector<ReportRun> runs(2);
   ExpectGoodPage(RenderReport(runs));

@@ -33,7 +33,7 @@ class ReportRunTest : public testing::Test {
   const RunDirectory run_{root_ / "run-000003"};
 };
 
-TEST_F(ReportRunTest, CollectsWhatIsThere) {
+TEST_F(ReportRunTest, ReadsAllFilesOfARun) {
   std::ofstream(run_.metrics()) << "{\"step\":1,\"loss\":2.5}\n";
   std::ofstream(run_.root() / "evaluation.json") << R"({"step":1,"total":{"domain":"all"}})";
   std::ofstream(run_.root() / "sample.txt") << "once upon";
@@ -47,7 +47,7 @@ TEST_F(ReportRunTest, CollectsWhatIsThere) {
   EXPECT_EQ(report.ordering_report_json, R"({"order":"RANDOM"})");
 }
 
-TEST_F(ReportRunTest, MissingPiecesAreEmpty) {
+TEST_F(ReportRunTest, MissingFilesLeaveFieldsEmpty) {
   const ReportRun report = ReadReportRun(run_).value();
   EXPECT_TRUE(report.metrics.empty());
   EXPECT_FALSE(report.evaluation.has_value());
@@ -61,7 +61,7 @@ TEST_F(ReportRunTest, DamagedEvaluationIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("evaluation.json"));
 }
 
-TEST_F(ReportRunTest, SaysWhatIsLeftOut) {
+TEST_F(ReportRunTest, ListsWhatIsLeftOut) {
   const ReportRun report = ReadReportRun(run_).value();
   for (const char* what : {"curves and speed", "held-out perplexity", "task scores", "samples",
                            "order of the documents", "states and incidents"}) {
@@ -103,7 +103,7 @@ TEST_F(ReportRunTest, ReadsTasksMoreSamplesAndIncidents) {
   EXPECT_DOUBLE_EQ(report.life.ended, 1030);
 }
 
-TEST_F(ReportRunTest, DamagedTasksAndEventsOnlyLeaveTheirSectionsOut) {
+TEST_F(ReportRunTest, DamagedTasksAndEventsLeaveOnlyTheirSectionsOut) {
   std::filesystem::create_directories(run_.root() / "tasks");
   std::ofstream(run_.root() / "tasks/result.json") << "{";
   std::ofstream(run_.events()) << "garbage\n";

@@ -79,8 +79,8 @@ TEST(RoutingPageTest, NamesEveryDomainLayerAndExpert) {
   EXPECT_THAT(html, HasSubstr("<h1>Routing of moe &lt;run-000002&gt;</h1>"));
   for (const char* heading :
        {"Layers", "Routing by domain", "Divergence by layer", "Entropy of decisions",
-        "Active experts", "Expert utilisation over training", "Similarity of experts",
-        "Texts that excite experts most"}) {
+        "Active experts", "Expert utilization over training", "Similarity of experts",
+        "Top-activating segments"}) {
     EXPECT_THAT(html, HasSubstr(absl::StrCat("<h2>", heading, "</h2>")));
   }
   for (const char* domain : {"code", "law &amp; order", "prose"}) {
@@ -101,15 +101,15 @@ TEST(RoutingPageTest, DrawsModelsOfEverySize) {
   for (const auto& [layers, experts] : {std::pair(1, 2), {1, 4}, {16, 32}, {48, 8}}) {
     ExpectGoodPage(RenderRoutingPage(Analysis(layers, experts), "model"));
   }
-  EXPECT_THAT(RenderRoutingPage(Analysis(48, 4), "model"), HasSubstr("Of 48 layers 16 are shown"));
+  EXPECT_THAT(RenderRoutingPage(Analysis(48, 4), "model"), HasSubstr("Of 48 layers, 16 are shown"));
 }
 
-TEST(RoutingPageTest, LeavesOutWhatThereIsNot) {
+TEST(RoutingPageTest, LeavesOutSectionsWithoutData) {
   v1::RoutingAnalysis analysis = Analysis(1, 4);
   analysis.clear_utilization();
   const std::string html = RenderRoutingPage(analysis, "checkpoint");
   ExpectGoodPage(html);
-  EXPECT_THAT(html, AllOf(Not(HasSubstr("<h2>Expert utilisation")),
+  EXPECT_THAT(html, AllOf(Not(HasSubstr("<h2>Expert utilization")),
                           Not(HasSubstr("<h2>Divergence by layer"))));
   ExpectGoodPage(RenderRoutingPage({}, ""));
 }
@@ -126,7 +126,7 @@ TEST(RoutingPageTest, ValuesThatAreNotFiniteAreLeftOut) {
   ExpectGoodPage(RenderRoutingPage(analysis, "model"));
 }
 
-TEST(RoutingPageTest, ScalesAreBesideTheMapsAndNotStretchedByOneWeight) {
+TEST(RoutingPageTest, ScalesAreNotStretchedByASingleWeight) {
   v1::RoutingAnalysis analysis = Analysis(16, 4);
   const std::string even = RenderRoutingPage(analysis, "model");
   EXPECT_THAT(even, AllOf(HasSubstr("aria-label=\"Shades from 0.00 to 0.25\""),
@@ -134,10 +134,10 @@ TEST(RoutingPageTest, ScalesAreBesideTheMapsAndNotStretchedByOneWeight) {
   analysis.mutable_layers(3)->mutable_domains(1)->set_weights(2, 0.97);
   const std::string html = RenderRoutingPage(analysis, "model");
   ExpectGoodPage(html);
-  EXPECT_THAT(html, AllOf(HasSubstr("\xE2\x89\xA5 0.25"), HasSubstr("0.25 and more")));
+  EXPECT_THAT(html, AllOf(HasSubstr("\xE2\x89\xA5 0.25"), HasSubstr("0.25 and above")));
 }
 
-TEST(RoutingPageTest, DivergenceHasADrawingForNarrowPages) {
+TEST(RoutingPageTest, DivergenceHasAPlotForNarrowPages) {
   const std::string html = RenderRoutingPage(Analysis(4, 4), "model");
   const size_t start = html.find("<h2>Divergence by layer");
   EXPECT_THAT(html.substr(start, html.find("</section>", start) - start),

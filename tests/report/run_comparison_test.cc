@@ -26,7 +26,7 @@ Curve CurveOf(int num_steps, const std::function<double(double)>& loss) {
   return curve;
 }
 
-// A usual loss after `step` of 480, and noise.
+// Returns a typical loss after `step` of 480 steps, with noise.
 double Loss(double step) { return 3 + 3 * std::exp(-step / 60) + 1.2 * std::exp(-step / 300); }
 
 Curve Noisy(double speed, double sigma, std::mt19937* random) {
@@ -34,7 +34,7 @@ Curve Noisy(double speed, double sigma, std::mt19937* random) {
   return CurveOf(480, [&](double step) { return Loss(speed * step) + noise(*random); });
 }
 
-TEST(CompareLossTest, DifferenceAgreesWithTheObviousComputation) {
+TEST(CompareLossTest, DifferenceAgreesWithADirectComputation) {
   std::mt19937 random(5);
   for (int trial = 0; trial < 50; ++trial) {
     const Curve base = Noisy(1, 0.05, &random), other = Noisy(1.1, 0.05, &random);
@@ -58,8 +58,8 @@ TEST(CompareLossTest, TheSameRunTwiceShowsNoDifference) {
   EXPECT_FALSE(comparison->share_of_tokens.has_value());
 }
 
-// Mean share over simulated pairs of which the other learns `speed` times as fast; pairs without a
-// share count as silent.
+// Returns the mean share over simulated pairs whose other run learns `speed` times as fast. Pairs
+// without a share are counted in `silent`.
 struct Simulated {
   double share = 0;
   double silent = 0;
@@ -80,21 +80,21 @@ Simulated Simulate(double speed, double sigma) {
   return result;
 }
 
-TEST(CompareLossTest, EqualRunsAreSilentOrNeedAllTokens) {
+TEST(CompareLossTest, EqualRunsHaveNoShareOrNeedAllTokens) {
   for (const double sigma : {0.02, 0.1}) {
     const Simulated equal = Simulate(1, sigma);
     EXPECT_GT(equal.silent, 0.93) << sigma;
   }
 }
 
-TEST(CompareLossTest, ShareIsThatOfTheTruthWhateverTheNoise) {
+TEST(CompareLossTest, ShareIsUnbiasedUnderNoise) {
   EXPECT_NEAR(Simulate(1.25, 1e-9).share, 0.8, 0.01);
   EXPECT_NEAR(Simulate(1.25, 0.02).share, 0.8, 0.01);
   EXPECT_NEAR(Simulate(1.25, 0.08).share, 0.8, 0.02);
   EXPECT_NEAR(Simulate(2, 0.08).share, 0.5, 0.02);
 }
 
-TEST(CompareLossTest, AShareOfRunsThatDifferByAHairIsOne) {
+TEST(CompareLossTest, ShareOfNearlyEqualRunsIsOne) {
   std::mt19937 random(5);
   const Curve base = Noisy(1, 0.05, &random);
   Curve other = base;
@@ -110,7 +110,7 @@ TEST(CompareLossTest, AWorseRunDoesNotReachTheBase) {
   EXPECT_FALSE(comparison->share_of_tokens.has_value());
 }
 
-TEST(CompareLossTest, InterpolatesTheBaseWhereStepsHoldOtherNumbersOfTokens) {
+TEST(CompareLossTest, InterpolatesTheBaseBetweenSteps) {
   Curve base, other;
   for (int i = 1; i <= 100; ++i) base.push_back({10.0 * i, 5 - 0.01 * i});
   for (int i = 1; i <= 40; ++i) other.push_back({25.0 * i, 4.5 - 0.025 * i});
@@ -120,7 +120,7 @@ TEST(CompareLossTest, InterpolatesTheBaseWhereStepsHoldOtherNumbersOfTokens) {
   EXPECT_NEAR(comparison->difference, 0.5, 1e-12);
 }
 
-TEST(CompareLossTest, WithoutFinitePointsThereIsNothingToSay) {
+TEST(CompareLossTest, WithoutFinitePointsThereIsNoComparison) {
   const Curve two = {{0, 1}, {1, 2}};
   EXPECT_FALSE(CompareLoss({}, two).has_value());
   EXPECT_FALSE(CompareLoss(two, Curve{{0, NAN}, {1, NAN}}).has_value());
@@ -128,7 +128,7 @@ TEST(CompareLossTest, WithoutFinitePointsThereIsNothingToSay) {
   EXPECT_FALSE(one_step->IsClear()) << "there is no error to compare with";
 }
 
-TEST(PairRunsTest, PairsWhatDiffersOnlyInTheExperts) {
+TEST(PairRunsTest, PairsRunsThatDifferOnlyInTheExperts) {
   const std::vector<ReportRun> runs = SyntheticRuns();
   EXPECT_THAT(PairRuns(runs), ElementsAre(Pair(0, 1), Pair(2, 3)));
   const std::vector<std::pair<std::string, std::function<void(v1::RunSpec*)>>> changes = {
@@ -163,12 +163,12 @@ TEST(ComparablePairsTest, NeedTheSameTokens) {
   EXPECT_TRUE(ComparablePairs(runs).empty());
 }
 
-TEST(LossFindingsTest, SaysHowMuchAndWhenOrThatThereIsNothingToSay) {
+TEST(LossFindingsTest, ReportsDifferencesOnlyBeyondTheNoise) {
   std::vector<ReportRun> runs = SyntheticRuns();
   runs.resize(2);
   EXPECT_THAT(LossFindings(runs), HasSubstr("\xC2\xA0%</strong> of its tokens."));
   runs[1].metrics = runs[0].metrics;
-  EXPECT_THAT(LossFindings(runs), HasSubstr("no difference beyond the noise"));
+  EXPECT_THAT(LossFindings(runs), HasSubstr("do not differ beyond the noise"));
   EXPECT_THAT(LossFindings(runs), Not(HasSubstr("of its tokens")));
 }
 

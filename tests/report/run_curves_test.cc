@@ -22,7 +22,7 @@ TEST(SmoothTest, KeepsAStraightLineToItsEnds) {
   for (const PlotPoint& point : Smooth(line, 5)) EXPECT_DOUBLE_EQ(point.y, point.x);
 }
 
-TEST(SmoothTest, WindowsStaySymmetricAroundWhatIsNotFinite) {
+TEST(SmoothTest, WindowsStaySymmetricAroundValuesThatAreNotFinite) {
   const std::vector<PlotPoint> smooth = Smooth(Points({9, 8, std::nan(""), 6, 5, 4, 3}), 5);
   for (const PlotPoint& point : smooth) {
     if (point.x == 2) continue;
@@ -78,7 +78,7 @@ TEST(ThinExtremesTest, KeepsEverySpikeOfRandomCurves) {
   }
 }
 
-TEST(ThinExtremesTest, APieceWithoutFiniteValueIsOneNan) {
+TEST(ThinExtremesTest, AnIntervalWithoutAFiniteValueIsOneNan) {
   const std::vector<PlotPoint> thin = ThinExtremes(Points(std::vector<double>(9, NAN)), 3);
   ASSERT_EQ(thin.size(), 3u);
   EXPECT_TRUE(std::isnan(thin[1].y));

@@ -41,8 +41,8 @@ TEST(RoundTicksTest, CoverAnyRangeWithoutTooMany) {
   }
 }
 
-// Smoothing a constant leaves such ranges.
-TEST(RoundTicksTest, ARangeOfRoundingAloneIsNone) {
+// Smoothing a constant gives such ranges.
+TEST(RoundTicksTest, ARangeOfRoundingErrorsIsEmpty) {
   for (const double low : {0.7, -0.7, 1e-300, 3e15, 1e300}) {
     double high = low;
     for (int ulps = 1; ulps <= 100; ++ulps) {
@@ -69,7 +69,7 @@ TEST(LineChartTest, BreaksTheLineWhereAValueIsMissing) {
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
 }
 
-TEST(LineChartTest, SurvivesWhatHasNoRange) {
+TEST(LineChartTest, AcceptsDataWithoutARange) {
   EXPECT_NE(RenderLineChart(ChartOf({{0, 0.7}, {1, std::nextafter(0.7, 1)}})), "");
   EXPECT_EQ(RenderLineChart(ChartOf({})), "");
   EXPECT_EQ(RenderLineChart(ChartOf({{0, std::nan("")}})), "");
@@ -82,43 +82,45 @@ TEST(LineChartTest, SurvivesWhatHasNoRange) {
   }
 }
 
-TEST(BarChartTest, LongestBarFitsAndMissingValuesAreLeftOut) {
-  BarChart chart{.description = "bars",
-                 .x_label = "perplexity",
-                 .labels = {"code", "law"},
-                 .series = {{"a", 0, {10, std::nan("")}}, {"b", 1, {40}}}};
-  const std::string svg = RenderBarChart(chart);
+TEST(IntervalChartTest, LongestBarFitsAndMissingValuesAreLeftOut) {
+  IntervalChart chart{.marks = IntervalChart::Marks::kBars,
+                      .description = "bars",
+                      .x_label = "perplexity",
+                      .labels = {"code", "law"},
+                      .series = {{"a", 0, {10, std::nan("")}}, {"b", 1, {40}}}};
+  const std::string svg = RenderIntervalChart(chart);
   EXPECT_THAT(svg, HasSubstr("code, a: 10.0"));
   EXPECT_THAT(svg, HasSubstr("code, b: 40.0"));
   EXPECT_THAT(svg, Not(HasSubstr("law, ")));
   chart.labels.clear();
-  EXPECT_EQ(RenderBarChart(chart), "");
+  EXPECT_EQ(RenderIntervalChart(chart), "");
 }
 
-TEST(BarChartTest, WhiskersReachFromLowToHighAndAreLeftOutWithoutBoth) {
-  BarChart chart{.description = "bars",
-                 .x_label = "perplexity",
-                 .labels = {"code", "law"},
-                 .series = {{"a", 0, {10, 20}, {8, std::nan("")}, {13, 22}}}};
-  const std::string svg = RenderBarChart(chart);
+TEST(IntervalChartTest, WhiskersReachFromLowToHighAndAreLeftOutWithoutBoth) {
+  IntervalChart chart{.marks = IntervalChart::Marks::kBars,
+                      .description = "bars",
+                      .x_label = "perplexity",
+                      .labels = {"code", "law"},
+                      .series = {{"a", 0, {10, 20}, {8, std::nan("")}, {13, 22}}}};
+  const std::string svg = RenderIntervalChart(chart);
   EXPECT_THAT(svg, HasSubstr("code, a: 10.0 (8.0 to 13.0)"));
   EXPECT_THAT(svg, HasSubstr("law, a: 20.0<"));
   EXPECT_EQ(svg.find("whisker"), svg.rfind("whisker")) << "one of two bars has an interval";
 }
 
-TEST(DotChartTest, ReferencesAndDotsWithoutValueAreLeftOut) {
-  const DotChart chart{.description = "dots",
-                       .x_label = "accuracy, %",
-                       .labels = {"piqa", "nq"},
-                       .series = {{"a", 0, false, {55, 3}}, {"b", 1, true, {std::nan("")}}},
-                       .references = {50, std::nan("")},
-                       .reference_name = "chance"};
-  const std::string svg = RenderDotChart(chart);
+TEST(IntervalChartTest, ReferencesAndDotsWithoutValueAreLeftOut) {
+  const IntervalChart chart{.description = "dots",
+                            .x_label = "accuracy, %",
+                            .labels = {"piqa", "nq"},
+                            .series = {{"a", 0, {55, 3}}, {"b", 1, {std::nan("")}}},
+                            .references = {50, std::nan("")},
+                            .reference_name = "chance"};
+  const std::string svg = RenderIntervalChart(chart);
   EXPECT_THAT(svg, HasSubstr("piqa, chance: 50.0"));
   EXPECT_THAT(svg, Not(HasSubstr("nq, chance")));
   EXPECT_THAT(svg, HasSubstr("nq, a: 3.0"));
   EXPECT_THAT(svg, Not(HasSubstr(", b: ")));
-  EXPECT_EQ(RenderDotChart({}), "");
+  EXPECT_EQ(RenderIntervalChart({}), "");
 }
 
 TEST(StackedBarsTest, SharesAreOfTheWholeBar) {

@@ -40,7 +40,7 @@ inline v1::RunSpec SyntheticSpec(int num_experts, const std::string& dataset_dir
 }
 
 inline v1::StepMetrics SyntheticStep(int step, double gain, int num_experts, std::mt19937* random) {
-  // Both models of a pair see the same sequences, so they share the noise.
+  // Both models of a pair have the same sequences, so they have the same noise.
   std::mt19937 shared(1000 + step);
   std::normal_distribution<double> noise(0, 0.08);
   const double upcycled = std::max(0, step - 24) / 456.0;

@@ -13,7 +13,7 @@ std::vector<v1::StepMetrics> Steps(const std::vector<double>& losses) {
   for (size_t i = 0; i < losses.size(); ++i) {
     metrics[i].set_step(static_cast<int64_t>(i) + 1);
     metrics[i].set_num_tokens(2048 * (static_cast<int64_t>(i) + 1));
-    // The loss with the first segment must not matter.
+    // The loss with the first segment must be ignored.
     metrics[i].set_loss(99);
     metrics[i].set_loss_after_first_segment(losses[i]);
   }
@@ -52,7 +52,7 @@ TEST(ArmStatisticsTest, TokensToReachIsWhereTheSmoothedCurveStaysBelow) {
   }
 }
 
-TEST(ArmStatisticsTest, FinalLossIsThatOfTheLastTenth) {
+TEST(ArmStatisticsTest, FinalLossIsTheMeanOfTheLastTenth) {
   std::vector<double> losses(20, 7.0);
   losses[18] = 3;
   losses[19] = 4;
@@ -103,7 +103,7 @@ std::vector<double> RandomDistribution(std::mt19937_64& random, int outcomes) {
   return p;
 }
 
-// The mean Kullback-Leibler divergence from the mean.
+// Returns the mean Kullback-Leibler divergence from the mean.
 double NaiveDivergence(const std::vector<std::vector<double>>& distributions) {
   double divergence = 0;
   for (const auto& p : distributions) {
@@ -125,14 +125,14 @@ TEST(ArmStatisticsTest, DivergenceIsTheMeanDivergenceFromTheMean) {
   }
 }
 
-TEST(ArmStatisticsTest, DivergenceRunsFromZeroToTheLogarithmOfTheirNumber) {
+TEST(ArmStatisticsTest, DivergenceIsBetweenZeroAndTheLogarithmOfTheNumber) {
   const std::vector<double> p = {0.25, 0.75};
   EXPECT_DOUBLE_EQ(JensenShannonDivergence(std::vector{p, p, p}), 0);
   const std::vector<std::vector<double>> apart = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
   EXPECT_NEAR(JensenShannonDivergence(apart), std::log(3.0), 1e-12);
 }
 
-TEST(ArmStatisticsTest, DivergenceIsThatOfEachLayer) {
+TEST(ArmStatisticsTest, DivergenceIsComputedPerLayer) {
   const ArmResult result{.routing = {{"a", {{0.5, 0.5}, {1, 0}}}, {"b", {{0.5, 0.5}, {0, 1}}}}};
   const std::vector<double> divergence = DivergenceByLayer(result);
   ASSERT_EQ(divergence.size(), 2);

@@ -43,7 +43,7 @@ std::string Printed(const std::vector<Claim>& claims) {
   return out.str();
 }
 
-TEST(ClaimsTableTest, ShowsWhatIsJudged) {
+TEST(ClaimsTableTest, ShowsJudgedEffects) {
   EXPECT_EQ(Printed({MeasuredClaim()}),
             "Effects with their intervals, in nats per token unless another unit is named.\n"
             "\n"
@@ -51,7 +51,7 @@ TEST(ClaimsTableTest, ShowsWhatIsJudged) {
             "    shown         0.106 [0.090, 0.120]     held-out\n");
 }
 
-TEST(ClaimsTableTest, SaysWhatOneSeedMeans) {
+TEST(ClaimsTableTest, ExplainsOneSeed) {
   Claim claim = MeasuredClaim();
   claim.parts[0].estimate->by_seed = {0.1};
   ClaimPart bare = claim.parts[0];
@@ -64,18 +64,19 @@ TEST(ClaimsTableTest, SaysWhatOneSeedMeans) {
   wanting.parts = {bare};
   claim.cautions = {"Mind this."};
   EXPECT_EQ(Printed({claim, wanting}),
-            "Effects with their intervals, in nats per token unless another unit is named.\n"
-            "One seed: intervals hold for it alone, and losses are judged with intervals that\n"
-            "are wider by \u00B10.02; numbers without an interval cannot be judged.\n"
+            "Effects with their intervals, in nats per token unless another unit is given.\n"
+            "One seed: intervals do not include the variation between seeds. Losses are\n"
+            "judged with intervals that are widened by \u00B10.02; effects without an interval\n"
+            "cannot be judged.\n"
             "\n"
             " 1. MoE below dense: SHOWN\n"
             "    shown         0.106 [0.090, 0.120]     held-out\n"
             "    Mind this.\n"
-            " 1. MoE below dense: INCONCLUSIVE for want of a second seed\n"
+            " 1. MoE below dense: INCONCLUSIVE (needs a second seed)\n"
             "    inconclusive  0.106 (no interval)      share (of the experts)\n");
 }
 
-TEST(ClaimsTableTest, SaysWhyAnEffectIsMissing) {
+TEST(ClaimsTableTest, ExplainsWhyAnEffectIsMissing) {
   Claim claim = MeasuredClaim();
   claim.verdict = claim.parts[0].verdict = Verdict::kNotMeasured;
   claim.parts[0].estimate.reset();

@@ -16,8 +16,8 @@ constexpr int kTokens = 448;
 constexpr int kFirst = 64;
 const ClaimSettings kSettings = {.bootstrap = {.samples = 500}};
 
-// An experiment whose true effects are known: each run has a mean loss, and windows and runs have
-// errors.
+// A simulated experiment with known effects: each run has a mean loss, and windows and runs have
+// random errors.
 class Experiment {
  public:
   explicit Experiment(uint64_t seed) : random_(seed) {
@@ -29,7 +29,8 @@ class Experiment {
     }
   }
 
-  // Adds the run's score where later tokens have `loss`, and first ones `first_loss`.
+  // Adds the score of a run whose later tokens have `loss` and whose first tokens have
+  // `first_loss`.
   void Score(const std::string& name, v1::OrderMode order, ScoredRouting routing, uint64_t seed,
              double loss, double first_loss, int32_t first_positions = 64) {
     HeldoutScore score{.routing = routing, .first_positions = first_positions};
@@ -70,7 +71,7 @@ class Experiment {
     return evidence_.results.emplace_back(ArmResult{.arm = name, .order = order, .seed = seed});
   }
 
-  // Added to the loss of an arm on a domain.
+  // Offsets of the loss of an arm on a domain.
   void Shift(const std::string& name, const std::string& domain, double shift) {
     shifts_[{name, domain}] = shift;
   }
@@ -134,7 +135,7 @@ TEST(ClaimsTest, AnMoeAboveDenseIsNotShown) {
   EXPECT_EQ(MoeBelowDense(experiment.evidence(), kSettings).verdict, Verdict::kNotShown);
 }
 
-TEST(ClaimsTest, OneSeedSaysSo) {
+TEST(ClaimsTest, OneSeedIsReported) {
   Experiment experiment(3);
   experiment.Simple(arm::kPrefix, 0, 4.0);
   experiment.Simple(arm::kMoe, 0, 3.9);
@@ -145,13 +146,13 @@ TEST(ClaimsTest, OneSeedSaysSo) {
             std::string::npos)
       << claim.sentence;
   EXPECT_TRUE(claim.sentence.ends_with("how other seeds would differ is not in the intervals."));
-  EXPECT_FALSE(WantsSecondSeed(claim));
+  EXPECT_FALSE(NeedsSecondSeed(claim));
   EXPECT_EQ(SeedAllowance(claim.parts[0]), kSingleSeedAllowance);
   const ClaimPart& told = Part(claim, "held-out, dense minus prefix");
   EXPECT_EQ(SeedAllowance(told), 0) << "it was not measured";
 }
 
-TEST(ClaimsTest, ToldLossesOfOneSeedHaveTheAllowanceOfJudgedOnes) {
+TEST(ClaimsTest, LossesThatAreNotJudgedHaveTheAllowanceOfJudgedOnes) {
   Experiment experiment(3);
   for (const char* name : {arm::kDense, arm::kPrefix, arm::kMoe}) experiment.Simple(name, 0, 4.0);
   const ClaimPart told =
@@ -164,7 +165,7 @@ TEST(ClaimsTest, ToldLossesOfOneSeedHaveTheAllowanceOfJudgedOnes) {
             0);
 }
 
-TEST(ClaimsTest, NumbersOfOneRunWantASecondSeed) {
+TEST(ClaimsTest, EffectsWithOneNumberPerRunNeedASecondSeed) {
   Experiment experiment(6);
   for (const auto& [name, experts] :
        {std::pair(arm::kMoe, 8), std::pair(arm::kNoWarmup, 8), std::pair(arm::kExperts16, 16),
@@ -176,15 +177,15 @@ TEST(ClaimsTest, NumbersOfOneRunWantASecondSeed) {
   }
   const Claim claim = ExpertsAreUsed(experiment.evidence(), kSettings);
   EXPECT_EQ(claim.verdict, Verdict::kInconclusive);
-  EXPECT_TRUE(WantsSecondSeed(claim));
+  EXPECT_TRUE(NeedsSecondSeed(claim));
   EXPECT_EQ(PartText(claim.parts[0]), "0.000 of the experts (one seed, no interval)");
-  EXPECT_NE(claim.sentence.find("there is no interval, and nothing to judge by"), std::string::npos)
+  EXPECT_NE(claim.sentence.find("have no interval and cannot be judged"), std::string::npos)
       << claim.sentence;
-  EXPECT_EQ(claim.sentence.find("not in the intervals"), std::string::npos);
+  EXPECT_EQ(claim.sentence.find("the intervals do not include"), std::string::npos);
   EXPECT_FALSE(Part(claim, "in use at the end, moe").is_difference);
 }
 
-TEST(ClaimsTest, WithoutAnEffectAClaimIsShownNoMoreOftenThanItSays) {
+TEST(ClaimsTest, FalsePositiveRateIsWithinItsBound) {
   constexpr int kTrials = 150;
   int shown = 0;
   for (int trial = 0; trial < kTrials; ++trial) {
@@ -202,11 +203,11 @@ TEST(ClaimsTest, WithoutAnEffectAClaimIsShownNoMoreOftenThanItSays) {
     shown += Judge(*estimate, {EffectRule::kPositive, kSmallestGain, kSingleSeedAllowance}) ==
              Verdict::kShown;
   }
-  // 2.5 %, and three standard errors of 150 trials.
+  // The bound is 2.5 % plus three standard errors of 150 trials.
   EXPECT_LE(shown, 0.0633 * kTrials);
 }
 
-TEST(ClaimsTest, OrderMattersByTheDifferenceOfGains) {
+TEST(ClaimsTest, OrderIsJudgedByTheDifferenceOfGains) {
   Experiment experiment(4);
   for (uint64_t seed = 0; seed < 3; ++seed) {
     for (const auto order : {v1::SIMILARITY, v1::RANDOM}) {
@@ -215,7 +216,7 @@ TEST(ClaimsTest, OrderMattersByTheDifferenceOfGains) {
       experiment.Score(arm::kDense, order, own, seed, 4, 4);
       experiment.Score(arm::kMoe, order, own, seed, 4 - gain, 4);
       experiment.Train(arm::kDense, order, seed, 4);
-      // The gain grows to twice its mean over the whole run.
+      // The gain increases to twice its mean over the run.
       experiment.Train(arm::kMoe, order, seed, 4, 2 * gain);
     }
   }
@@ -228,7 +229,7 @@ TEST(ClaimsTest, OrderMattersByTheDifferenceOfGains) {
   EXPECT_EQ(claim.series[0].values.size(), 10);
 }
 
-TEST(ClaimsTest, WhichModelTheOrderMovesIsTold) {
+TEST(ClaimsTest, ReportsWhichModelTheOrderChanges) {
   Experiment experiment(12);
   for (uint64_t seed = 0; seed < 2; ++seed) {
     const auto score = [&](const char* name, v1::OrderMode order, double loss) {
@@ -253,7 +254,7 @@ TEST(ClaimsTest, WhichModelTheOrderMovesIsTold) {
       << claim.cautions[0];
 }
 
-TEST(ClaimsTest, ExpertChoiceIsComparedInDomainsUnlikeAndLikeTheText) {
+TEST(ClaimsTest, ExpertChoiceIsComparedInDistinctAndMajorityDomains) {
   Experiment experiment(5);
   experiment.Shift(arm::kExpertChoiceToken, "code", 0.1);
   for (uint64_t seed = 0; seed < 3; ++seed) {
@@ -267,12 +268,12 @@ TEST(ClaimsTest, ExpertChoiceIsComparedInDomainsUnlikeAndLikeTheText) {
   EXPECT_NEAR(Part(claim, "by token, news").estimate->effect, -0.02, 0.01);
   EXPECT_NEAR(claim.parts[2].estimate->effect, 0.1, 0.01);
   ASSERT_EQ(claim.cautions.size(), 1u);
-  EXPECT_TRUE(claim.cautions[0].starts_with("Expert choice is not tuned"));
+  EXPECT_TRUE(claim.cautions[0].starts_with("Expert choice was not tuned"));
   EXPECT_EQ(claim.cautions[0].find("above that of the dense model"), std::string::npos)
       << "there is no dense model";
 }
 
-TEST(ClaimsTest, ExpertChoiceAboveDenseIsSaid) {
+TEST(ClaimsTest, ReportsExpertChoiceAboveDense) {
   Experiment experiment(13);
   experiment.Simple(arm::kExpertChoiceSegment, 0, 4.5);
   experiment.Simple(arm::kExpertChoiceToken, 0, 3.95);
@@ -309,7 +310,7 @@ TEST(ClaimsTest, UtilizationIsComparedOverSeeds) {
   EXPECT_EQ(claim.verdict, Verdict::kNotShown);
 }
 
-TEST(ClaimsTest, SpecialisationIsComparedWithLayerZeroAndRandomOrder) {
+TEST(ClaimsTest, SpecializationIsComparedWithLayerZeroAndRandomOrder) {
   Experiment experiment(7);
   for (uint64_t seed = 0; seed < 3; ++seed) {
     const double noise = 0.001 * static_cast<double>(seed);
@@ -367,7 +368,7 @@ TEST(ClaimsTest, RoutingIsComparedOnTheSameModel) {
   EXPECT_EQ(RoutingMatters(experiment.evidence(), kSettings).verdict, Verdict::kShown);
 }
 
-TEST(ClaimsTest, ALeakIsAGainOfTheFirstSegmentAlone) {
+TEST(ClaimsTest, ALeakIsAGainOnlyInTheFirstSegment) {
   Experiment experiment(11);
   for (uint64_t seed = 0; seed < 3; ++seed) {
     const auto own = ScoredRouting::kSegment;

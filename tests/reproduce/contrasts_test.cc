@@ -9,7 +9,7 @@ namespace contrasts_test {
 
 const std::vector<std::string> kDomains = {"books", "code", "law"};
 
-// Windows of one split: every arm and seed is scored on the same ones.
+// Windows of one split, on which every arm and seed is scored.
 HeldoutScore RandomScore(std::mt19937_64& random, const std::vector<int>& num_windows) {
   std::uniform_real_distribution<double> loss(1, 5);
   HeldoutScore score{.first_positions = 64};
@@ -47,7 +47,7 @@ Evidence RandomEvidence(uint64_t seed) {
   return evidence;
 }
 
-// Nats per token of an arm over domains, position by position.
+// Returns the nats per token of an arm over domains.
 double NaiveLoss(const Evidence& evidence, const std::string& name, uint64_t seed,
                  const std::set<std::string>& domains, bool first) {
   double nats = 0;
@@ -85,7 +85,7 @@ TEST(ContrastsTest, HeldoutEffectIsTheDifferenceOfMeanLosses) {
   }
 }
 
-TEST(ContrastsTest, DomainsAndPositionsCanBeSetAgainstEachOther) {
+TEST(ContrastsTest, DomainsAndPositionsCanBeContrasted) {
   const Evidence evidence = RandomEvidence(11);
   const HeldoutContrast contrast{.arms = {{+1, "dense"}, {-1, "prefix"}},
                                  .positions = {{+1, true}, {-1, false}},
@@ -150,14 +150,15 @@ TEST(ContrastsTest, OnlySeedsThatAllArmsHaveAreCompared) {
   EXPECT_EQ(estimate->by_seed.size(), 2);
 }
 
-TEST(ContrastsTest, SaysWhatIsMissing) {
+TEST(ContrastsTest, ErrorsNameWhatIsMissing) {
   Evidence evidence = RandomEvidence(5);
   const auto none = HeldoutEffect(evidence, {.arms = {{+1, "dense"}, {-1, "moe", v1::RANDOM}}}, {});
   EXPECT_EQ(none.status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(none.status().message(), "no run of moe in random order");
   const auto unscored =
       HeldoutEffect(evidence, {.arms = {{+1, "moe", v1::SIMILARITY, ScoredRouting::kUniform}}}, {});
-  EXPECT_EQ(unscored.status().message(), "the run of moe, seed 0, was not scored for this");
+  EXPECT_EQ(unscored.status().message(),
+            "the run of moe, seed 0, was not scored in the required way");
 }
 
 TEST(ContrastsTest, OtherWindowsCannotBePaired) {
@@ -174,7 +175,7 @@ TEST(ContrastsTest, AGroupWithoutHeldoutTextIsNotMeasured) {
   EXPECT_EQ(estimate.status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST(ContrastsTest, StatisticsAreComparedSeedBySeed) {
+TEST(ContrastsTest, StatisticsAreComparedPerSeed) {
   const Evidence evidence = RandomEvidence(8);
   const auto by_seed = [](const ArmResult& result) -> std::optional<double> {
     if (result.seed == 2) return std::nullopt;
@@ -185,7 +186,7 @@ TEST(ContrastsTest, StatisticsAreComparedSeedBySeed) {
   EXPECT_EQ(estimate->by_seed, (std::vector<double>{7, 8}));
 }
 
-TEST(ContrastsTest, BlocksHoldEightWindowsOrAQuarterOfTheDomain) {
+TEST(ContrastsTest, BlocksHaveEightWindowsOrAQuarterOfTheDomain) {
   EXPECT_EQ(WindowsOfBlock(100), 8);
   EXPECT_EQ(WindowsOfBlock(20), 5);
   EXPECT_EQ(WindowsOfBlock(3), 1);

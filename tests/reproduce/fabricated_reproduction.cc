@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kWindows = 40, kLayers = 4, kLength = 512;
 
-// Nats per token below dense in similarity order.
+// The gain of each arm over dense in similarity order, in nats per token.
 const std::map<std::string, double>& Gains() {
   static const auto* const gains =
       new std::map<std::string, double>{{arm::kDense, 0},         {arm::kMoe, 0.1},
@@ -24,7 +24,7 @@ const std::map<std::string, double>& Gains() {
   return *gains;
 }
 
-// Added to the loss of the MoE by whose weights merged its experts.
+// Offset of the loss of the MoE for each routing.
 double LossOfRouting(ScoredRouting routing) {
   switch (routing) {
     case ScoredRouting::kSegment:
@@ -145,7 +145,7 @@ class Fabricator {
   std::vector<double> windows_;
 };
 
-// As a service makes it complete.
+// Returns a spec as a service resolves it.
 v1::RunSpec ResolvedSpec() {
   v1::RunSpec spec = PlannedRunSpec(QuickPlan(), {.arm = {.name = arm::kMoe}}, "/data");
   spec.mutable_model()->set_num_layers(kLayers);

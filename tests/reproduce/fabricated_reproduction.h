@@ -1,4 +1,4 @@
-// An experiment that was never run: every arm with plausible numbers, put through the claims.
+// A fabricated experiment: plausible numbers for every arm, from which the claims are evaluated.
 #ifndef BRAID_TESTS_REPRODUCE_FABRICATED_REPRODUCTION_H_
 #define BRAID_TESTS_REPRODUCE_FABRICATED_REPRODUCTION_H_
 
@@ -14,7 +14,7 @@ struct Fabrication {
   int num_steps = 200;
   std::vector<std::string> domains = {"arxiv", "books", "code", "law",
                                       "mail",  "news",  "web",  "wikipedia"};
-  // Added to the loss of each seed's MoE, times a standard normal number.
+  // Standard deviation of a normal offset of the loss of the MoE of each seed.
   double seed_deviation = 0.008;
 };
 

@@ -31,7 +31,7 @@ const Reproduction& Fabricated() {
   return *reproduction;
 }
 
-// What stands between the start of an element with this id and the next section.
+// Returns the text from the start of the element with this id to the next section.
 std::string SectionOf(const std::string& html, const std::string& id) {
   const size_t start = html.find(absl::StrCat("<section id=\"", id, "\">"));
   if (start == std::string::npos) return "";
@@ -89,15 +89,17 @@ TEST(ReproductionPageTest, CountsVerdicts) {
                     HasSubstr(">0 inconclusive<"), HasSubstr(">7 not measured<")));
 }
 
-TEST(ReproductionPageTest, EffectsFarBeyondTheOthersHaveAScaleOfTheirOwn) {
+TEST(ReproductionPageTest, MuchLargerEffectsHaveTheirOwnScale) {
   const std::string effects = SectionOf(RenderReproduction(Fabricated()), "effects");
   const std::string heading = "<h3>Claim 9, on its own scale, nats per token</h3>";
   const size_t start = effects.find(heading);
   ASSERT_NE(start, std::string::npos);
   const std::string larger = effects.substr(start, effects.find("</figure>", start) - start);
-  EXPECT_THAT(larger, AllOf(HasSubstr("9. What the routers"), Not(HasSubstr("1. Soft MoE"))));
+  EXPECT_THAT(larger,
+              AllOf(HasSubstr("9. The decisions of the routers"), Not(HasSubstr("1. Soft MoE"))));
   const std::string usual = effects.substr(0, start);
-  EXPECT_THAT(usual, AllOf(HasSubstr("1. Soft MoE"), Not(HasSubstr("9. What the routers"))));
+  EXPECT_THAT(usual,
+              AllOf(HasSubstr("1. Soft MoE"), Not(HasSubstr("9. The decisions of the routers"))));
 }
 
 TEST(ReproductionPageTest, SmallNegativeEffectsAreZero) {
@@ -123,7 +125,7 @@ TEST(ReproductionPageTest, DrawsTheSeriesOfEachClaim) {
   }
 }
 
-TEST(ReproductionPageTest, ShowsWhatWasRun) {
+TEST(ReproductionPageTest, ShowsTheSetup) {
   const Reproduction& reproduction = Fabricated();
   const std::string setup = SectionOf(RenderReproduction(reproduction), "setup");
   EXPECT_THAT(setup, AllOf(HasSubstr(EscapeHtml(reproduction.command)), HasSubstr("1 h 23 min"),
@@ -139,7 +141,7 @@ TEST(ReproductionPageTest, ShowsWhatWasRun) {
   }
 }
 
-TEST(ReproductionPageTest, EscapesWhateverComesFromOutside) {
+TEST(ReproductionPageTest, EscapesExternalText) {
   const std::string evil = "</title><script>alert('x')</script>&\"\xff";
   Fabrication fabrication{.num_seeds = 1, .num_steps = 50, .domains = {evil, "<b>", "a", "b"}};
   Reproduction reproduction = FabricateReproduction(fabrication);
@@ -166,7 +168,7 @@ TEST(ReproductionPageTest, NumbersThatAreNotFiniteAreDashes) {
     part.estimate->effect = part.estimate->by_seed[0] = std::nan("");
     part.estimate->high = std::numeric_limits<double>::infinity();
     for (ClaimSeries& series : claim.series) series.values[0] = std::nan("");
-    // As the sentence of the claim has the part.
+    // The text of the effect in the sentence of the claim.
     claim.sentence = absl::StrCat(part.name, ": ", PartText(part));
     EXPECT_THAT(claim.sentence, AllOf(HasSubstr(absl::StrCat(": ", kDash, " ", part.unit)),
                                       Not(HasSubstr("nan")), Not(HasSubstr("inf "))));
@@ -178,7 +180,7 @@ TEST(ReproductionPageTest, NumbersThatAreNotFiniteAreDashes) {
               AllOf(HasSubstr(absl::StrCat("<td>", kDash, "</td></tr>"))));
 }
 
-TEST(ReproductionPageTest, WhatIsMissingSaysWhy) {
+TEST(ReproductionPageTest, MissingEffectsHaveAReason) {
   const Reproduction reproduction{.claims = EvaluateClaims({}, {})};
   const std::string html = RenderReproduction(reproduction);
   ExpectGoodReproduction(html);
@@ -192,14 +194,14 @@ TEST(ReproductionPageTest, WhatIsMissingSaysWhy) {
   }
 }
 
-TEST(ReproductionPageTest, OneSeedIsSaidPlainly) {
+TEST(ReproductionPageTest, OneSeedHasAWarning) {
   const std::string one = RenderReproduction(FabricateReproduction({.num_seeds = 1}));
   ExpectGoodReproduction(one);
-  EXPECT_THAT(one, AllOf(HasSubstr("There is one seed."), HasSubstr("class=\"allowance\""),
+  EXPECT_THAT(one, AllOf(HasSubstr("measured with one seed."), HasSubstr("class=\"allowance\""),
                          HasSubstr("14 with 1 seed<"),
-                         HasSubstr(", 2 of them for want of a second seed<")));
+                         HasSubstr(", 2 of them because there is no second seed<")));
   EXPECT_THAT(RenderReproduction(Fabricated()),
-              AllOf(Not(HasSubstr("There is one seed.")), HasSubstr("class=\"seed\""),
+              AllOf(Not(HasSubstr("measured with one seed.")), HasSubstr("class=\"seed\""),
                     Not(HasSubstr("class=\"allowance\""))));
 }
 
@@ -208,11 +210,11 @@ TEST(ReproductionPageTest, EffectsOfOneSeedAmongOthersAreNamed) {
   reproduction.claims[2].parts[1].estimate->by_seed.resize(1);
   const std::string html = RenderReproduction(reproduction);
   ExpectGoodReproduction(html);
-  EXPECT_THAT(html, AllOf(HasSubstr("with one seed (in claims 3)"), HasSubstr("42 with 3 seeds"),
+  EXPECT_THAT(html, AllOf(HasSubstr("with one seed (claims 3)"), HasSubstr("42 with 3 seeds"),
                           HasSubstr("allowance for one seed"), HasSubstr("single seeds<")));
 }
 
-TEST(ReproductionPageTest, SharesAreInTablesAlone) {
+TEST(ReproductionPageTest, SharesAreOnlyInTables) {
   const std::string section = SectionOf(RenderReproduction(Fabricated()), "claim-5");
   EXPECT_THAT(section, AllOf(HasSubstr("<td>in use at the end, moe</td>"),
                              HasSubstr("<title>more with warm-up, 8 experts:"),
@@ -233,7 +235,7 @@ TEST(ReproductionPageTest, TitlesOfClaimsAreWrappedNotCut) {
   EXPECT_THAT(titles, Not(HasSubstr("\xE2\x80\xA6")));
 }
 
-TEST(ReproductionPageTest, CautionsStandBesideTheVerdict) {
+TEST(ReproductionPageTest, CautionsAreNextToTheVerdict) {
   Reproduction reproduction = Fabricated();
   reproduction.claims[3].cautions = {"Expert choice <is> not tuned."};
   const std::string html = RenderReproduction(reproduction);
@@ -242,7 +244,7 @@ TEST(ReproductionPageTest, CautionsStandBesideTheVerdict) {
   }
 }
 
-TEST(ReproductionPageTest, NothingAtAllIsStillAPage) {
+TEST(ReproductionPageTest, RendersAPageWithoutResults) {
   ExpectGoodReproduction(RenderReproduction({}));
   ExpectGoodReproduction(RenderReproduction({.claims = {Claim{.number = 1}}}));
 }
@@ -256,7 +258,7 @@ TEST(ReproductionPageTest, LongNamesStayInTheirPlots) {
   ExpectGoodReproduction(RenderReproduction(FabricateReproduction(fabrication)));
 }
 
-TEST(ReproductionPageTest, ColoursOfVerdictsAreReadableInEveryTheme) {
+TEST(ReproductionPageTest, ColorsOfVerdictsAreReadableInEveryTheme) {
   const auto themes = Themes(kReportStyle);
   const auto verdicts = Themes(kReproductionStyle);
   ASSERT_EQ(verdicts.size(), themes.size());

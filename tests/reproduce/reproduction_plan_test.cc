@@ -1,7 +1,5 @@
 #include "reproduce/reproduction_plan.h"
 
-#include "client/training_lanes.h"
-
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +11,7 @@
 #include <set>
 #include <sstream>
 
+#include "client/training_lanes.h"
 #include "runs/run_spec.h"
 
 namespace braid {
@@ -35,7 +34,7 @@ TEST(ReproductionPlanTest, EverySeedHasEveryArm) {
   EXPECT_TRUE(names.contains("experts-16-similarity-seed-0"));
 }
 
-TEST(ReproductionPlanTest, RunsOfASeedDifferInTheModelAlone) {
+TEST(ReproductionPlanTest, RunsOfASeedDifferOnlyInTheModel) {
   const ReproductionPlan plan = QuickPlan();
   v1::RunSpec first = PlannedRunSpec(plan, plan.runs.front(), "/data");
   for (const PlannedRun& run : plan.runs) {
@@ -49,7 +48,7 @@ TEST(ReproductionPlanTest, RunsOfASeedDifferInTheModelAlone) {
   }
 }
 
-TEST(ReproductionPlanTest, EveryRunIsOneThatTheTrainerTakes) {
+TEST(ReproductionPlanTest, EveryRunIsAcceptedByTheTrainer) {
   const std::filesystem::path dataset = std::filesystem::path(testing::TempDir()) / "planned";
   std::filesystem::create_directories(dataset);
   std::ofstream(dataset / "dataset.json")
@@ -66,7 +65,7 @@ TEST(ReproductionPlanTest, EveryRunIsOneThatTheTrainerTakes) {
   }
 }
 
-TEST(ReproductionPlanTest, RequestIdsNameTheSameWorkAgain) {
+TEST(ReproductionPlanTest, RequestIdsDependOnlyOnTheWork) {
   const ReproductionPlan plan = FullPlan();
   std::set<std::string> ids;
   for (const PlannedRun& run : plan.runs) {
@@ -90,7 +89,7 @@ TEST(ReproductionPlanTest, TheOrdersShareEverythingButTheOrder) {
       similarity, PlannedCorpus(source, v1::RANDOM)));
 }
 
-TEST(ReproductionPlanTest, ModelsAreScoredAsClaimsNeedThem) {
+TEST(ReproductionPlanTest, ModelsHaveTheScoresThatClaimsNeed) {
   for (const PlannedRun& run : QuickPlan().runs) {
     const size_t expected = run.name() == "moe-similarity-seed-0"     ? 6
                             : run.name() == "dense-similarity-seed-0" ? 2
@@ -107,7 +106,7 @@ TEST(ReproductionPlanTest, LargeCorporaHoldOutASmallerShare) {
   EXPECT_NEAR(HeldoutFraction(plan, 120'586'240), 0.01, 1e-12);
 }
 
-TEST(ReproductionPlanTest, RunsAreDealtOutToTheSlotsOfHosts) {
+TEST(ReproductionPlanTest, RunsAreAssignedToTheSlotsOfHosts) {
   std::vector<v1::HostSlots> hosts(2);
   hosts[0].set_host("a");
   hosts[0].set_slots(2);
@@ -151,7 +150,7 @@ TEST(ReproductionPlanTest, RequestsOfARunAskForAllItsScores) {
   }
 }
 
-// Time in small steps, a worker at a time.
+// Simulates the workers in small time steps.
 double NaiveFinish(std::vector<double> durations, int lanes) {
   std::vector<double> left(lanes, 0.0);
   size_t next = 0;
@@ -170,7 +169,7 @@ double NaiveFinish(std::vector<double> durations, int lanes) {
   }
 }
 
-TEST(ReproductionPlanTest, FinishTimeIsThatOfWorkersInTurn) {
+TEST(ReproductionPlanTest, FinishTimeAgreesWithASimulation) {
   std::mt19937_64 random(1);
   std::uniform_real_distribution<double> duration(1, 10);
   for (int lanes = 1; lanes <= 4; ++lanes) {
@@ -188,7 +187,7 @@ TEST(ReproductionPlanTest, TheDryRunNamesArmsRunsAndTime) {
   EXPECT_NE(out.str().find("full: 42 runs of 2,000 steps (4.1M tokens), 2 at a time"),
             std::string::npos)
       << out.str();
-  EXPECT_NE(out.str().find("in all"), std::string::npos);
+  EXPECT_NE(out.str().find("in total"), std::string::npos);
   const auto json = nlohmann::json::parse(PlanJson(FullPlan(), 2, 72'000'000, {"note"}));
   EXPECT_EQ(json["runs"].size(), 42);
   EXPECT_EQ(json["notes"][0], "note");

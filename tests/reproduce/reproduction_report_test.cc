@@ -40,7 +40,7 @@ Claim MeasuredClaim() {
           .sentence = "Shown."};
 }
 
-TEST(ReproductionReportTest, JsonHoldsEffectsIntervalsAndVerdicts) {
+TEST(ReproductionReportTest, JsonHasEffectsIntervalsAndVerdicts) {
   v1::RunSpec spec;
   spec.mutable_model()->set_num_layers(4);
   const Reproduction reproduction{.plan = "full",
@@ -88,7 +88,7 @@ TEST(ReproductionReportTest, EveryClaimWithoutRunsIsValidJson) {
   EXPECT_EQ(json["claims"][9]["verdict"], "not measured");
 }
 
-TEST(ReproductionReportTest, ARunIsReportedByItsLosses) {
+TEST(ReproductionReportTest, ReportsTheLossesOfARun) {
   ArmResult result{.arm = "moe", .seed = 2};
   result.heldout = {{.first_positions = 64, .domains = {{"a", {{9, 1, 30, 10}, {9, 1, 10, 10}}}}}};
   for (int step = 1; step <= 10; ++step) {

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <filesystem>
+#include <mutex>
 #include <sstream>
 #include <thread>
 
@@ -20,15 +22,13 @@ using std::chrono::milliseconds;
 using testing::HasSubstr;
 
 // Answers with an evaluation named after the model. "broken" is refused; the first `lost` calls end
-// as if the service went away, with `lost_as`.
+// as if the service went away, with `lost_as`. Calls are answered in groups of `group_size` that
+// were in progress at the same time.
 class ScriptedService final : public v1::AnalysisService::Service {
  public:
   grpc::Status Evaluate(grpc::ServerContext*, const v1::EvaluateRequest* request,
                         grpc::ServerWriter<v1::EvaluateEvent>* writer) override {
-    most_at_once_ = std::max<int>(most_at_once_, ++at_once_);
-    // Long enough for other calls to come, if there are any.
-    std::this_thread::sleep_for(pause);
-    --at_once_;
+    MeetOthers();
     ++calls;
     if (lost-- > 0) return {lost_as, "shutting down"};
     if (request->models(0) == "broken") return {grpc::StatusCode::INVALID_ARGUMENT, "no shape"};
@@ -37,14 +37,31 @@ class ScriptedService final : public v1::AnalysisService::Service {
     writer->Write(event);
     return grpc::Status::OK;
   }
-  int most_at_once() const { return most_at_once_; }
+  int most_at_once() const {
+    const std::lock_guard lock(mutex_);
+    return most_at_once_;
+  }
 
   std::atomic<int> calls = 0, lost = 0;
   grpc::StatusCode lost_as = grpc::StatusCode::UNAVAILABLE;
-  milliseconds pause{0};
+  int group_size = 1;
 
  private:
-  std::atomic<int> at_once_ = 0, most_at_once_ = 0;
+  // Blocks until the group of this call is complete, for at most 30 s.
+  void MeetOthers() {
+    std::unique_lock lock(mutex_);
+    most_at_once_ = std::max(most_at_once_, ++at_once_);
+    const int group = num_arrived_++ / group_size;
+    changed_.notify_all();
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(30),
+                                  [&] { return num_arrived_ >= (group + 1) * group_size; }))
+        << "fewer than " << group_size << " calls at a time";
+    --at_once_;
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  int num_arrived_ = 0, at_once_ = 0, most_at_once_ = 0;  // guarded by mutex_
 };
 
 ScoringTask TaskOf(const std::vector<std::string>& models) {
@@ -94,7 +111,7 @@ void ExpectModels(const TaskScores& scores, const std::vector<std::string>& mode
   EXPECT_EQ(scored, models);
 }
 
-TEST_F(RunScorerTest, AnswersAreInTheOrderOfTheTasksAndKept) {
+TEST_F(RunScorerTest, ResponsesAreInTheOrderOfTheTasksAndStored) {
   const std::vector<ScoringTask> tasks = {TaskOf({"a", "b"}), ScoringTask{}, TaskOf({"c"})};
   for (int time = 0; time < 2; ++time) {
     const auto scores = Score(tasks);
@@ -108,16 +125,16 @@ TEST_F(RunScorerTest, AnswersAreInTheOrderOfTheTasksAndKept) {
   EXPECT_THAT(told_.str(), HasSubstr("3 models"));
 }
 
-TEST_F(RunScorerTest, AnAnswerIsThatOfOneRun) {
+TEST_F(RunScorerTest, AResponseBelongsToOneRun) {
   ScoringTask task = TaskOf({"a"});
   ASSERT_TRUE(Score({task}).ok());
-  // The id given anew after the service's files were lost.
+  // The same id is given to another run after the files of the service were deleted.
   task.run.set_created_at(18);
   ASSERT_TRUE(Score({task}).ok());
   EXPECT_EQ(service_.calls, 2);
 }
 
-TEST_F(RunScorerTest, WhatIsDamagedIsScoredAgain) {
+TEST_F(RunScorerTest, DamagedResponsesAreScoredAgain) {
   const std::vector<ScoringTask> tasks = {TaskOf({"a"}), TaskOf({"b"})};
   ASSERT_TRUE(Score(tasks).ok());
   ASSERT_EQ(KeptFiles().size(), 2);
@@ -129,17 +146,17 @@ TEST_F(RunScorerTest, WhatIsDamagedIsScoredAgain) {
   EXPECT_EQ(service_.calls, 3);
 }
 
-TEST_F(RunScorerTest, AnErrorIsThatOfItsTaskAlone) {
+TEST_F(RunScorerTest, AnErrorAffectsOnlyItsTask) {
   const auto scores = Score({TaskOf({"a"}), TaskOf({"b", "broken"}), TaskOf({"c"})}, 1);
   ASSERT_TRUE(scores.ok()) << scores.status();
   ExpectModels((*scores)[0], {"a"});
   EXPECT_EQ((*scores)[1].status(), absl::InvalidArgumentError("no shape"));
   ExpectModels((*scores)[2], {"c"});
-  // Of the broken task the first answer is kept.
+  // The first response of the failed task is stored.
   EXPECT_EQ(KeptFiles().size(), 3);
 }
 
-TEST_F(RunScorerTest, AServiceThatComesBackIsWaitedFor) {
+TEST_F(RunScorerTest, WaitsForAServiceThatReturns) {
   for (const auto code : {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::CANCELLED}) {
     service_.lost = 4;
     service_.lost_as = code;
@@ -152,8 +169,8 @@ TEST_F(RunScorerTest, AServiceThatComesBackIsWaitedFor) {
   EXPECT_EQ(service_.calls, 2 * (4 + 2));
 }
 
-TEST_F(RunScorerTest, SaysThatItWaits) {
-  service_.lost = 2;  // the board draws no two lines of a row within 100 ms
+TEST_F(RunScorerTest, ShowsThatItWaits) {
+  service_.lost = 2;  // the board draws a row at most once in 100 ms
   ProgressBoard screen(told_, /*terminal=*/true);
   const AnalysisClient client(server_->InProcessChannel({}));
   const std::vector<ScoringTask> tasks = {TaskOf({"a"})};
@@ -161,7 +178,7 @@ TEST_F(RunScorerTest, SaysThatItWaits) {
   EXPECT_THAT(told_.str(), HasSubstr(kServiceAwayText));
 }
 
-TEST_F(RunScorerTest, AServiceThatStaysAwayEndsAllWithoutAResult) {
+TEST_F(RunScorerTest, FailsIfTheServiceDoesNotReturn) {
   std::vector<ScoringTask> tasks = {TaskOf({"a"})};
   ASSERT_TRUE(Score(tasks).ok());
   service_.lost = 1000000;
@@ -169,22 +186,22 @@ TEST_F(RunScorerTest, AServiceThatStaysAwayEndsAllWithoutAResult) {
   const auto scores = Score(tasks, 2, milliseconds(300));
   EXPECT_EQ(scores.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(scores.status().message()), HasSubstr("shutting down"));
-  // Each thread at the one task that it had.
+  // Each thread tries only the task that it has started.
   EXPECT_LE(service_.calls, 10);
   service_.lost = 0;
   EXPECT_TRUE(Score(tasks).ok());
 }
 
-TEST_F(RunScorerTest, TakesNoMoreThreadsThanLanesTasksAndCores) {
+TEST_F(RunScorerTest, UsesAsManyThreadsAsLanesTasksAndCoresAllow) {
   const int cores = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
-  service_.pause = milliseconds(20);
   std::vector<ScoringTask> tasks;
   for (int i = 0; i < 3 * cores; ++i) tasks.push_back(TaskOf({absl::StrCat("a", i)}));
   ASSERT_TRUE(Score(tasks, 1).ok());
   EXPECT_EQ(service_.most_at_once(), 1);
   for (ScoringTask& task : tasks) task.run.set_created_at(18);
+  service_.group_size = cores;
   ASSERT_TRUE(Score(tasks, 1000).ok());
-  EXPECT_LE(service_.most_at_once(), cores);
+  EXPECT_EQ(service_.most_at_once(), cores);
 }
 
 }  // namespace run_scorer_test

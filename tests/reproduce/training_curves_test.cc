@@ -22,7 +22,7 @@ ArmResult LineOf(const std::string& arm, uint64_t seed, double start) {
   return result;
 }
 
-TEST(TrainingCurvesTest, MeanCurveKeepsWhatAllCurvesHave) {
+TEST(TrainingCurvesTest, MeanCurveHasThePointsOfAllCurves) {
   std::mt19937 random(1);
   std::vector<std::vector<PlotPoint>> curves(3);
   for (auto& curve : curves) {
@@ -51,7 +51,7 @@ TEST(TrainingCurvesTest, MeanCurveKeepsWhatAllCurvesHave) {
   }
 }
 
-TEST(TrainingCurvesTest, LossesAreThoseOfTheMeanSeed) {
+TEST(TrainingCurvesTest, LossesAreAveragedOverSeeds) {
   const Evidence evidence{.results = {LineOf("moe", 0, 3), LineOf("moe", 1, 5)}, .domains = {}};
   const ClaimSeries series = LossCurveOf(evidence, "moe", {.name = "loss"});
   EXPECT_EQ(series.name, "moe");

@@ -39,7 +39,7 @@ TEST(VerdictTest, NotInferiorNeedsTheIntervalAboveMinusTheMargin) {
   EXPECT_EQ(Judge(Interval(-0.5, -0.04), kNotInferior), Verdict::kNotShown);
 }
 
-TEST(VerdictTest, OneSeedHasToClearItsAllowance) {
+TEST(VerdictTest, OneSeedMustExceedItsAllowance) {
   EXPECT_EQ(Judge(Interval(0.015, 0.1, 1), kPositive), Verdict::kInconclusive);
   EXPECT_EQ(Judge(Interval(0.025, 0.1, 1), kPositive), Verdict::kShown);
   EXPECT_EQ(Judge(Interval(-0.005, 0.005, 1), kPositive), Verdict::kInconclusive);
@@ -52,7 +52,7 @@ TEST(VerdictTest, WithoutAnIntervalNothingIsShown) {
   EXPECT_EQ(Judge(estimate, kPositive), Verdict::kInconclusive);
 }
 
-TEST(VerdictTest, AClaimNeedsAllItsParts) {
+TEST(VerdictTest, AClaimRequiresAllItsParts) {
   using enum Verdict;
   EXPECT_EQ(JudgeAll(std::vector{kShown, kShown}), kShown);
   EXPECT_EQ(JudgeAll(std::vector{kShown, kInconclusive}), kInconclusive);

@@ -151,10 +151,16 @@ TEST(EmbeddingClientTest, UsesAReplicaAgainAfterItsRestart) {
   const auto embedder = MakeHashing(32);
   auto server = std::make_unique<Server>(embedder);
   const int port = server->port();
-  const auto client = Connect({.addresses = {server->address()}, .batch_bytes = 200});
+  std::atomic<int> num_checks = 0;
+  const auto client = Connect({.addresses = {server->address()}, .batch_bytes = 200, .check = [&] {
+                                 ++num_checks;
+                                 return absl::OkStatus();
+                               }});
   server.reset();
+  num_checks = 0;
   std::jthread restart([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    // The client checks once more for each event and each tick in which it waits.
+    EXPECT_TRUE(WaitUntil([&] { return num_checks >= 10; }));
     server = std::make_unique<Server>(embedder, port);
   });
   EXPECT_EQ(Embed(*client, Documents(50)), Embed(*embedder, Documents(50)));
@@ -190,15 +196,14 @@ TEST(EmbeddingClientTest, FailsABatchAfterTheLastAttempt) {
 
 TEST(EmbeddingClientTest, StopsWaitingWhenCancelled) {
   auto server = std::make_unique<Server>(MakeHashing(8));
-  std::atomic<bool> stop = false;
+  bool server_is_gone = false;
+  int num_checks = 0;  // since then
   const auto client = Connect({.addresses = {server->address()}, .check = [&] {
+                                 const bool stop = server_is_gone && ++num_checks >= 10;
                                  return stop ? absl::CancelledError("stop") : absl::OkStatus();
                                }});
   server.reset();
-  std::jthread stopping([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    stop = true;
-  });
+  server_is_gone = true;
   EXPECT_TRUE(absl::IsCancelled(EmbedStatus(*client, "x")));
 }
 

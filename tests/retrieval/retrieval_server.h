@@ -4,12 +4,13 @@
 #define BRAID_TESTS_RETRIEVAL_RETRIEVAL_SERVER_H_
 
 #include <grpcpp/impl/codegen/service_type.h>
-#include <sys/types.h>
 
 #include <filesystem>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+
+#include "tests/program.h"
 
 namespace grpc {
 class Server;
@@ -34,37 +35,31 @@ class LocalServer {
   std::unique_ptr<grpc::Server> server_;
 };
 
-// A braidd with one of its services and its own directory. It is killed when the thread that
-// started it ends.
+// A braidd with one of its services, in its own temporary directory.
 class BraiddProcess {
  public:
   // `service`: "embedding" or "neighbors".
   explicit BraiddProcess(const std::string& service);
   ~BraiddProcess();
 
-  // Restarts it at the same port with the same home.
+  // Starts the program again, at the same port and over the same home.
   void Start();
-  // Kills it with SIGKILL and waits for its end.
-  void Kill();
+  // Sends SIGKILL and blocks until the process has ended.
+  void Kill() { process_.reset(); }
   void Signal(int signal);
 
-  bool running() const { return pid_ > 0; }
+  bool running() const { return process_.has_value(); }
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   std::filesystem::path home() const { return root_ / "home"; }
-  // Returns the resident bytes.
+  // Returns the resident memory of the process.
   int64_t ResidentBytes() const;
 
  private:
-  std::string Log() const;
-
   const std::string service_;
   std::filesystem::path root_;
   int port_ = 0;
-  pid_t pid_ = 0;
+  std::optional<TestProgram> process_;
 };
-
-// Waits at most 30 s until `condition` is true; returns whether it is.
-bool WaitUntil(const std::function<bool()>& condition);
 
 }  // namespace braid
 

@@ -53,7 +53,7 @@ TEST_F(EmbeddingHostTest, ServesABertEncoder) {
   EXPECT_EQ(client->EmbedAndCountCut(texts, vectors).value_or(-1), 1);
 }
 
-TEST_F(EmbeddingHostTest, RefusesAnEmbedderThatItDoesNotKnow) {
+TEST_F(EmbeddingHostTest, RefusesUnknownEmbedders) {
   EXPECT_FAILS(Host("bert"), absl::StatusCode::kInvalidArgument, "--embedder", "\"bert\"");
   EXPECT_FAILS(Host("contriever:"), absl::StatusCode::kInvalidArgument, "contriever:DIRECTORY");
   EXPECT_FAILS(Host("contriever:/nowhere"), absl::StatusCode::kNotFound, "/nowhere/config.json");

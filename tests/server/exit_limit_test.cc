@@ -16,7 +16,7 @@ namespace exit_limit_test {
 
 using std::chrono::milliseconds;
 
-// Takes no notice of being cancelled.
+// A handler that ignores cancellation.
 class SleepingPipeline final : public v1::PipelineService::Service {
  public:
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest*, v1::Job*) override {
@@ -44,14 +44,14 @@ void ShutDownWhileAHandlerSleeps() {
   caller.join();
 }
 
-TEST(ExitLimitDeathTest, AHandlerThatSleepsDoesNotKeepTheProcess) {
+TEST(ExitLimitDeathTest, ABlockedHandlerDoesNotKeepTheProcessAlive) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EXIT(ShutDownWhileAHandlerSleeps(), testing::ExitedWithCode(kGaveUpExitCode), "gave up");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
 }
 
-TEST(ExitLimitTest, WhatEndsInTimeIsLeftAlone) {
+TEST(ExitLimitTest, DoesNothingIfDestroyedInTime) {
   const auto begin = std::chrono::steady_clock::now();
   {
     const ExitLimit limit(std::chrono::seconds(60), [] { ADD_FAILURE(); });

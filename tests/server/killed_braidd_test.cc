@@ -1,5 +1,5 @@
-// A real braidd, killed at any moment: nothing that was acknowledged is lost or there twice, jobs
-// go on, and watchers miss nothing.
+// A real braidd that is killed at random times: acknowledged submits are neither lost nor
+// duplicated, jobs continue, and watchers miss no event.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ class KilledBraiddTest : public testing::Test {
 struct Submits {
   std::mutex mutex;
   std::map<std::string, std::string> acknowledged;  // request id -> job
-  std::set<std::string> unknown;                    // no answer came
+  std::set<std::string> unknown;                    // without a response
 
   size_t size() {
     std::lock_guard lock(mutex);
@@ -93,7 +93,7 @@ grpc::Status Submit(v1::PipelineService::Stub& stub, const v1::CorpusSpec& spec,
   return stub.SubmitCorpus(&context, request, job);
 }
 
-// Submits until an answer does not come.
+// Submits jobs until a call fails.
 void SubmitUntilItDies(v1::PipelineService::Stub& stub, const v1::CorpusSpec& spec,
                        const std::string& prefix, Submits* submits) {
   for (int i = 0;; ++i) {
@@ -109,10 +109,10 @@ void SubmitUntilItDies(v1::PipelineService::Stub& stub, const v1::CorpusSpec& sp
   }
 }
 
-TEST_F(KilledBraiddTest, EveryAcknowledgedSubmitIsThereExactlyOnce) {
+TEST_F(KilledBraiddTest, EveryAcknowledgedSubmitExistsExactlyOnce) {
   constexpr int kRounds = 4, kInFlight = 32;
   const v1::CorpusSpec spec = Spec(10);
-  // Nothing runs: the point is the list.
+  // The lock keeps the server from running jobs; only the list matters.
   const auto lock = FileLock::TryTake(root_ / "home" / kWorkerLockFile).value();
   ASSERT_TRUE(lock.has_value());
   Submits submits;
@@ -144,7 +144,7 @@ TEST_F(KilledBraiddTest, EveryAcknowledgedSubmitIsThereExactlyOnce) {
   for (const auto& [request_id, id] : submits.acknowledged) {
     ASSERT_EQ(listed.count(id), 1u) << request_id;
   }
-  // Asking again gives the same job, and settles those that were cut off.
+  // A repeated request returns the existing job, also for requests that had no response.
   std::set<std::string> jobs;
   for (const auto& [request_id, id] : submits.acknowledged) {
     v1::Job job;
@@ -165,8 +165,8 @@ TEST_F(KilledBraiddTest, EveryAcknowledgedSubmitIsThereExactlyOnce) {
             grpc::StatusCode::ALREADY_EXISTS);
 }
 
-// Watches in pieces of random length, also while nobody serves; whether it saw 1, 2, 3... to the
-// end.
+// Watches a job with several calls of random length, also while the server is down. Returns whether
+// the events were 1, 2, 3, ... up to the end.
 bool WatchInPieces(v1::PipelineService::Stub& stub, const std::string& id, int seed,
                    int64_t* number) {
   std::mt19937 random(seed);
@@ -194,7 +194,7 @@ bool WatchInPieces(v1::PipelineService::Stub& stub, const std::string& id, int s
   return false;
 }
 
-TEST_F(KilledBraiddTest, JobGoesOnAndWatchersMissAndRepeatNothing) {
+TEST_F(KilledBraiddTest, JobContinuesAndWatchersSeeEveryEventOnce) {
   ASSERT_TRUE(braidd_.Start());
   const auto channel = braidd_.Connect();
   const auto stub = v1::PipelineService::NewStub(channel);
@@ -226,7 +226,7 @@ TEST_F(KilledBraiddTest, JobGoesOnAndWatchersMissAndRepeatNothing) {
   EXPECT_TRUE(watched.ok()) << watched;
   for (std::thread& watcher : watchers) watcher.join();
   EXPECT_EQ(complete, kWatchers);
-  // By a new connection: the last kill may have come after the last event.
+  // A new connection is needed, since the last kill may have followed the last event.
   job = *PipelineClient(braidd_.Connect()).GetJob(job.id());
   EXPECT_EQ(job.state(), v1::JOB_SUCCEEDED) << job.error();
   EXPECT_EQ(kills, 3);
@@ -236,7 +236,7 @@ TEST_F(KilledBraiddTest, JobGoesOnAndWatchersMissAndRepeatNothing) {
   for (const int64_t reached : numbers) EXPECT_EQ(reached, job.last_event());
 }
 
-TEST_F(KilledBraiddTest, JobWhoseProcessAlwaysDiesIsGivenUpAndTheNextRuns) {
+TEST_F(KilledBraiddTest, JobWhoseProcessAlwaysDiesFailsAndTheNextRuns) {
   ASSERT_TRUE(braidd_.Start());
   auto stub = v1::PipelineService::NewStub(braidd_.Connect());
   v1::Job poisoned, other;

@@ -11,7 +11,7 @@ using testing::Not;
 
 constexpr char kGetJob[] = "/braid.v1.PipelineService/GetJob";
 
-TEST(CallMetricsTest, HasTheNamesAndValuesOfTheCallsThatWere) {
+TEST(CallMetricsTest, CountsCallsByMethodAndCode) {
   CallMetrics metrics;
   for (int i = 0; i < 3; ++i) metrics.OnStart(kGetJob);
   metrics.OnEnd({.method = kGetJob, .seconds = 0.25}, true);
@@ -34,7 +34,7 @@ TEST(CallMetricsTest, HasTheNamesAndValuesOfTheCallsThatWere) {
         "braid_server_call_seconds_bucket{" + job + ",le=\"0.5\"} 2\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
-  // What a caller makes up is no label.
+  // Unknown methods of callers are not used as labels.
   EXPECT_THAT(text, Not(HasSubstr("made.up")));
 }
 

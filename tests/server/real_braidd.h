@@ -1,4 +1,4 @@
-// A braidd of its own process, for tests and benchmarks that kill it.
+// A braidd in its own process, for tests and benchmarks that kill it.
 #ifndef BRAID_TESTS_SERVER_REAL_BRAIDD_H_
 #define BRAID_TESTS_SERVER_REAL_BRAIDD_H_
 
@@ -7,38 +7,41 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "tests/program.h"
 
 namespace braid {
 
 class RealBraidd {
  public:
-  // `scratch` gets the home ("home") and what the program prints ("braidd.log").
+  // `scratch` gets the home ("home") and the output of the program ("braidd.log").
   RealBraidd(std::filesystem::path program, std::filesystem::path scratch,
              std::vector<std::string> flags)
       : program_(std::move(program)), scratch_(std::move(scratch)), flags_(std::move(flags)) {}
-  ~RealBraidd() { Kill(); }
 
-  // Returns when it serves; on the same port each time. False, with its output on standard
-  // error, when it does not within 30 s.
+  // Starts the program and blocks until it serves; on the same port each time. Returns false, and
+  // prints its output on standard error, when it does not serve within 30 s.
   bool Start();
-  // SIGKILL; returns when it is gone.
-  void Kill();
-  // SIGTERM; its exit code when it is gone, 128 + the signal when that ended it.
+  // Sends SIGKILL and blocks until the process has ended.
+  void Kill() { process_.reset(); }
+  // Sends SIGTERM. Returns the exit code, or 128 + the signal that ended the process.
   int Terminate();
 
-  pid_t pid() const { return pid_; }
+  pid_t pid() const { return process_.has_value() ? process_->pid() : 0; }
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   std::filesystem::path home() const { return scratch_ / "home"; }
-  // A connection of its own.
+  // Returns a channel that shares its connection with no other channel.
   std::shared_ptr<grpc::Channel> Connect() const;
 
  private:
   const std::filesystem::path program_, scratch_;
   const std::vector<std::string> flags_;
   int port_ = 0;
-  pid_t pid_ = 0;
+  std::optional<TestProgram> process_;
 };
 
 }  // namespace braid

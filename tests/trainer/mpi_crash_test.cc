@@ -29,7 +29,7 @@ class MpiCrashTest : public testing::Test {
     dataset_ = NewDirectory("data");
     WriteTinyDataset(dataset_);
     const RunDirectory whole = NewRun();
-    Program program = MpiTrainer(2, whole.root());
+    TestProgram program = MpiTrainer(2, whole.root());
     EXPECT_EQ(program.Wait(), 0) << program.err();
     losses_ = LossLines(whole);
     weights_ = NewestWeights(whole);
@@ -51,7 +51,7 @@ class MpiCrashTest : public testing::Test {
   }
 
   static void ExpectSameBitsAfterResume(const RunDirectory& run) {
-    Program resumed = MpiTrainer(2, run.root());
+    TestProgram resumed = MpiTrainer(2, run.root());
     ASSERT_EQ(resumed.Wait(), 0) << resumed.err();
     EXPECT_EQ(LossLines(run), losses_);
     EXPECT_EQ(NewestWeights(run), weights_);
@@ -65,7 +65,7 @@ class MpiCrashTest : public testing::Test {
 // A scheduler that knows the processes may send SIGTERM to one of several ranks.
 TEST_F(MpiCrashTest, SigtermToARankStopsAllWithin30Seconds) {
   const RunDirectory run = NewRun();
-  Program program = MpiTrainer(2, run.root());
+  TestProgram program = MpiTrainer(2, run.root());
   ASSERT_TRUE(WaitForStep(run, 2));
   const auto begin = std::chrono::steady_clock::now();
   kill(PidOf(run, 1), SIGTERM);
@@ -79,7 +79,7 @@ TEST_F(MpiCrashTest, SigtermToARankStopsAllWithin30Seconds) {
 // mpirun gives the ranks one second, and returns 1 in any case.
 TEST_F(MpiCrashTest, SigtermToMpirunLosesNothing) {
   const RunDirectory run = NewRun();
-  Program program = MpiTrainer(2, run.root());
+  TestProgram program = MpiTrainer(2, run.root());
   ASSERT_TRUE(WaitForStep(run, 2));
   kill(program.pid(), SIGTERM);
   program.Wait();
@@ -90,7 +90,7 @@ TEST_F(MpiCrashTest, KilledMpiRanksResumeToTheSameBits) {
   for (uint64_t i = 0; i < NumKills(); ++i) {
     const RunDirectory run = NewRun();
     const int64_t step = 1 + static_cast<int64_t>(Mix64(1, i) % (Spec().num_steps() / 2));
-    Program program = MpiTrainer(2, run.root());
+    TestProgram program = MpiTrainer(2, run.root());
     ASSERT_TRUE(WaitForStep(run, step)) << program.err();
     kill(PidOf(run, static_cast<int>(i % 2)), SIGKILL);
     program.Wait();

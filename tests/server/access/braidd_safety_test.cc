@@ -1,29 +1,27 @@
-// A real braidd over TLS, used by a real braid: what secrets leave behind (nothing), what the log
-// and the metrics say, and what clients may name.
+// A real braidd over TLS with the real braid as its client: secrets do not leak, every call is
+// logged, and clients may use only allowed paths.
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "braid/v1/embedding.grpc.pb.h"
+#include "retrieval/embedding_service.h"
 #include "rpc/access_token.h"
 #include "server/access/token_file.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
+#include "tests/program.h"
 #include "tests/server/access/test_certificates.h"
 
 namespace braid {
@@ -56,9 +54,6 @@ class BraiddSafetyTest : public ::testing::Test {
     PutFile(scratch_ / "corpora/corpus.jsonl", corpus);
     PutFile(scratch_ / "secret.txt", "outside of what is allowed");
   }
-  ~BraiddSafetyTest() override {
-    if (server_ > 0) Stop();
-  }
 
   std::string Put(const std::string& name, const TestCertificate& made) {
     PutFile(scratch_ / (name + ".pem"), made.certificate);
@@ -68,46 +63,39 @@ class BraiddSafetyTest : public ::testing::Test {
   }
   std::string In(const std::string& name) const { return (scratch_ / name).string(); }
 
-  pid_t Spawn(std::vector<std::string> arguments, const std::vector<std::string>& variables,
-              const std::string& output, const std::string& errors) const {
-    std::vector<char*> pointers;
-    for (std::string& argument : arguments) pointers.push_back(argument.data());
-    pointers.push_back(nullptr);
-    const pid_t pid = fork();
-    if (pid != 0) return pid;
-    if (std::freopen(output.c_str(), "w", stdout) == nullptr) _exit(126);
-    if (std::freopen(errors.c_str(), "w", stderr) == nullptr) _exit(126);
-    for (const std::string& variable : variables) putenv(strdup(variable.c_str()));
-    if (chdir(scratch_.path().c_str()) != 0) _exit(126);
-    alarm(120);
-    execv(pointers[0], pointers.data());
-    _exit(127);
-  }
-  static int Wait(pid_t pid) {
-    int status = 0;
-    waitpid(pid, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-
   void Start() {
-    server_ = Spawn({BRAID_BIN_DIR "/braidd", "--listen", "127.0.0.1:0", "--home", In("home"),
-                     "--tls-certificate", In("server.pem"), "--tls-key", In("server.key"),
-                     "--tls-ca", In("ca.pem"), "--allow", In("corpora"), "--log-file",
-                     In("log.jsonl"), "--log-level", "debug", "--drain", "5"},
-                    {}, In("server.out"), In("server.err"));
-    for (int tries = 0; tries < 3000 && address_.empty(); ++tries, usleep(10'000)) {
-      const std::string text = GetFile(scratch_ / "server.out");
-      const size_t begin = text.find(" at "), end = text.find(", state");
-      if (end != std::string::npos) address_ = text.substr(begin + 4, end - begin - 4);
-    }
-    ASSERT_FALSE(address_.empty()) << GetFile(scratch_ / "server.err");
+    server_.emplace(
+        std::vector<std::string>{BRAID_BIN_DIR "/braidd",
+                                 "--listen",
+                                 "127.0.0.1:0",
+                                 "--home",
+                                 In("home"),
+                                 "--services",
+                                 "pipeline,training,analysis,generation,embedding",
+                                 "--tls-certificate",
+                                 In("server.pem"),
+                                 "--tls-key",
+                                 In("server.key"),
+                                 "--tls-ca",
+                                 In("ca.pem"),
+                                 "--allow",
+                                 In("corpora"),
+                                 "--log-file",
+                                 In("log.jsonl"),
+                                 "--log-level",
+                                 "debug",
+                                 "--drain",
+                                 "5"},
+        TestProgramOptions{
+            .directory = scratch_.path(), .output = In("server.out"), .errors = In("server.err")});
+    address_ = server_->WaitForOutput(" at ", ", state");
+    ASSERT_FALSE(address_.empty()) << server_->err();
   }
   int Stop() {
-    const pid_t server = std::exchange(server_, 0);
-    kill(server, SIGTERM);
-    return Wait(server);
+    server_->Signal(SIGTERM);
+    return server_->Wait();
   }
-  // A call whose request never comes, once the server has it: a drain waits for it.
+  // Runs `meanwhile` while a stream to the embedding service is open, which a drain waits for.
   void HoldACall(const std::string& token, const std::function<void()>& meanwhile) {
     const auto channel =
         grpc::CreateChannel(address_, grpc::SslCredentials({authority_.certificate(), client_key_,
@@ -115,21 +103,13 @@ class BraiddSafetyTest : public ::testing::Test {
     grpc::ClientContext context;
     context.AddMetadata("authorization", "Bearer " + token);
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
-    grpc::CompletionQueue queue;
-    void* tag = nullptr;
-    bool ok = false;
-    const auto call = grpc::GenericStub(channel).PrepareCall(
-        &context, "/braid.v1.PipelineService/GetJob", &queue);
-    call->StartCall(nullptr);
-    ASSERT_TRUE(queue.Next(&tag, &ok) && ok);
+    const auto stream = v1::EmbeddingService::NewStub(channel)->Embed(&context);
+    stream->WaitForInitialMetadata();
+    ASSERT_TRUE(context.GetServerInitialMetadata().contains(kEmbedderDimensionKey))
+        << "the embedding service does not have the call";
     meanwhile();
     context.TryCancel();
-    grpc::Status status;
-    call->Finish(&status, nullptr);
-    queue.Next(&tag, &ok);
-    queue.Shutdown();
-    while (queue.Next(&tag, &ok)) {
-    }
+    stream->Finish();
   }
   Outcome Braid(const std::vector<std::string>& arguments,
                 const std::vector<std::string>& variables = {}) {
@@ -139,9 +119,13 @@ class BraiddSafetyTest : public ::testing::Test {
         In("client.key"),       "--tls-ca",          In("ca.pem")};
     all.insert(all.end(), arguments.begin(), arguments.end());
     Outcome outcome;
-    outcome.exit_code = Wait(Spawn(all, variables, In("out"), In("err")));
-    outcome.output = GetFile(scratch_ / "out");
-    outcome.errors = GetFile(scratch_ / "err");
+    TestProgram program(all, {.variables = variables,
+                              .directory = scratch_.path(),
+                              .output = In("out"),
+                              .errors = In("err")});
+    outcome.exit_code = program.Wait();
+    outcome.output = program.out();
+    outcome.errors = program.err();
     seen_ += outcome.output + outcome.errors;
     return outcome;
   }
@@ -157,7 +141,7 @@ class BraiddSafetyTest : public ::testing::Test {
     for (std::string line; std::getline(file, line);) lines.push_back(json::parse(line));
     return lines;
   }
-  // Of the server and everything below it, and whoever else runs here.
+  // Returns the command lines and environments of all processes.
   static std::string ProcessTexts() {
     std::string all;
     std::error_code error;
@@ -173,16 +157,16 @@ class BraiddSafetyTest : public ::testing::Test {
   ScratchDirectory scratch_;
   TestAuthority authority_;
   std::string server_key_, client_key_, address_, seen_;
-  pid_t server_ = 0;
+  std::optional<TestProgram> server_;
 };
 
-// What of a PEM file would give it away: a line of its middle.
+// Returns a line from the middle of a PEM file, which identifies it.
 std::string MiddleLine(const std::string& pem) {
   const size_t begin = pem.find('\n') + 1;
   return pem.substr(begin, pem.find('\n', begin) - begin);
 }
 
-TEST_F(BraiddSafetyTest, SecretsAreNowhereButWhereTheyWerePut) {
+TEST_F(BraiddSafetyTest, SecretsDoNotLeak) {
   Start();
   const std::string ann = Token("ann", Role::kSubmitter),
                     wrong = "braid_00000000_" + std::string("c0ffee") + ann.substr(21);
@@ -226,7 +210,7 @@ TEST_F(BraiddSafetyTest, SecretsAreNowhereButWhereTheyWerePut) {
   }
 }
 
-TEST_F(BraiddSafetyTest, TheLogHasEveryCallWithTheIdThatItsErrorNames) {
+TEST_F(BraiddSafetyTest, TheLogHasEveryCallWithTheIdOfItsError) {
   Start();
   Token("vera", Role::kViewer);
   const Outcome refused = Braid({"--token-file", In("vera.token"), "cancel", "job-000001"});
@@ -250,7 +234,7 @@ TEST_F(BraiddSafetyTest, TheLogHasEveryCallWithTheIdThatItsErrorNames) {
   EXPECT_TRUE(found) << "request \"" << id << "\"";
 }
 
-TEST_F(BraiddSafetyTest, ClientsNameOnlyWhatIsAllowed) {
+TEST_F(BraiddSafetyTest, ClientsMayUseOnlyAllowedPaths) {
   Start();
   Token("ann", Role::kOperator);
   fs::create_symlink("../secret.txt", scratch_ / "corpora/link.txt");
@@ -271,37 +255,33 @@ TEST_F(BraiddSafetyTest, ClientsNameOnlyWhatIsAllowed) {
 
 TEST_F(BraiddSafetyTest, ASecondSignalEndsTheDrainAtOnce) {
   Start();
-  const std::string token = Token("ann", Role::kViewer);
+  const std::string token = Token("ann", Role::kSubmitter);
   EXPECT_EQ(Braid({"--token-file", In("ann.token"), "jobs"}).exit_code, 0);
   HoldACall(token, [this] {
-    usleep(500'000);  // the call is at the gate
     const auto begin = std::chrono::steady_clock::now();
-    const pid_t server = std::exchange(server_, 0);
-    kill(server, SIGTERM);
-    for (int tries = 0; tries < 1000; ++tries, usleep(10'000)) {
-      if (GetFile(scratch_ / "log.jsonl").find("draining") != std::string::npos) break;
-    }
-    usleep(200'000);
-    EXPECT_EQ(waitpid(server, nullptr, WNOHANG), 0) << "it did not wait for the call";
-    kill(server, SIGTERM);
-    EXPECT_EQ(Wait(server), 128 + SIGTERM);
+    server_->Signal(SIGTERM);
+    EXPECT_TRUE(WaitUntil(
+        [&] { return GetFile(scratch_ / "log.jsonl").find("draining") != std::string::npos; }));
+    const auto has_ended = [&] { return !server_->IsRunning(); };
+    EXPECT_FALSE(WaitUntil(has_ended, std::chrono::milliseconds(200)))
+        << "it did not wait for the call";
+    server_->Signal(SIGTERM);
+    EXPECT_EQ(server_->Wait(), 128 + SIGTERM);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(4500));
   });
 }
 
-TEST_F(BraiddSafetyTest, TokensStayOffTheNetworkAndOutOfOpenFiles) {
+TEST_F(BraiddSafetyTest, TokensAreNotSentUnencryptedNorReadFromOpenFiles) {
   Start();
   Token("ann", Role::kViewer);
   fs::permissions(In("ann.token"), fs::perms::owner_read | fs::perms::others_read);
   const Outcome open = Braid({"--token-file", In("ann.token"), "jobs"});
   EXPECT_THAT(open.errors, AllOf(HasSubstr("chmod 600"), Not(HasSubstr("braid_"))));
   fs::permissions(In("ann.token"), fs::perms::owner_read);
-  const std::string errors = In("err");
-  const int code = Wait(Spawn({BRAID_BIN_DIR "/braid", "--server", "192.0.2.1:7077", "--insecure",
-                               "--token-file", In("ann.token"), "jobs"},
-                              {}, In("out"), errors));
-  EXPECT_EQ(code, 2);
-  EXPECT_THAT(GetFile(errors), HasSubstr("in the clear"));
+  TestProgram insecure({BRAID_BIN_DIR "/braid", "--server", "192.0.2.1:7077", "--insecure",
+                        "--token-file", In("ann.token"), "jobs"});
+  EXPECT_EQ(insecure.Wait(), 2);
+  EXPECT_THAT(insecure.err(), HasSubstr("in the clear"));
   EXPECT_EQ(Stop(), 0);
 }
 

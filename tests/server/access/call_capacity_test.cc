@@ -10,7 +10,7 @@ namespace call_capacity_test {
 constexpr CallLimits kFew = {
     .named = 5, .of_one_principal = 3, .open = 2, .open_watches = 1, .refused = 2};
 
-TEST(CallCapacityTest, NoKindTakesThePlacesOfAnother) {
+TEST(CallCapacityTest, KindsOfCallsHaveSeparateLimits) {
   CallCapacity capacity(kFew);
   for (int i = 0; i < 2; ++i) EXPECT_OK(capacity.Enter(CallKind::kRefused, ""));
   for (int i = 0; i < 2; ++i) EXPECT_OK(capacity.Enter(CallKind::kOpen, ""));
@@ -23,7 +23,7 @@ TEST(CallCapacityTest, NoKindTakesThePlacesOfAnother) {
   EXPECT_OK(capacity.Enter(CallKind::kOpen, ""));
 }
 
-TEST(CallCapacityTest, NoPrincipalTakesThePlacesOfAnother) {
+TEST(CallCapacityTest, PrincipalsHaveSeparateLimits) {
   CallCapacity capacity(kFew);
   for (int i = 0; i < 3; ++i) EXPECT_OK(capacity.Enter(CallKind::kNamed, "ann"));
   EXPECT_FAILS(capacity.Enter(CallKind::kNamed, "ann"), absl::StatusCode::kResourceExhausted,

@@ -1,5 +1,5 @@
-// Every method of every service that braidd can serve, called by everybody who must not: a method
-// that is added without a policy fails here, and so does one that answers before it has asked.
+// Calls every method of every service that braidd can serve with all kinds of callers that must be
+// refused. A method without a policy, or one that answers before the check, fails here.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/create_channel.h>
@@ -35,7 +35,7 @@ using grpc::StatusCode;
 
 constexpr char kReflection[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 
-// From the descriptors of all that can be served, so that it needs no change when they change.
+// Returns all methods from the descriptors of the services, so that new methods are included.
 std::vector<std::string> EveryMethod() {
   std::vector<std::string> methods = {"/grpc.health.v1.Health/Check",
                                       "/grpc.health.v1.Health/Watch", kReflection};
@@ -65,7 +65,7 @@ std::string BytesOf(const grpc::ByteBuffer& buffer) {
   return bytes;
 }
 
-// Sends a message and the end of requests; the status, DEADLINE_EXCEEDED for streams that go on.
+// Sends a message and ends the requests. Returns the status; DEADLINE_EXCEEDED for open streams.
 grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                   const std::string& token, const std::string& message = "",
                   std::string* answer = nullptr) {
@@ -80,7 +80,7 @@ grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel, const std::stri
     }
     void OnReadDone(bool ok) override {
       if (!ok) return;
-      answered_ = true;  // a stream need not end: it is let in
+      answered_ = true;  // the call was admitted; a stream need not end
       context_->TryCancel();
     }
     void OnDone(const grpc::Status& status) override {
@@ -152,7 +152,7 @@ class EveryMethodTest : public ::testing::Test {
     EXPECT_OK(WriteFileAtomically(TokenPath(Home()), text, Durability::kRenamed, 0600));
     return created.token;
   }
-  // No call has made anything: no jobs, no runs.
+  // No call has created a job or a run.
   void ExpectNothingDone() const {
     EXPECT_TRUE(!std::filesystem::exists(Home() / "runs") ||
                 std::filesystem::is_empty(Home() / "runs"));
@@ -174,7 +174,7 @@ class EveryMethodTest : public ::testing::Test {
     ExpectNothingDone();
   }
 
-  // By each role: what it may call is answered by the service, what it may not is refused.
+  // For each role, allowed calls reach the service and others are refused.
   void ExpectRolesHold(const std::shared_ptr<grpc::Channel>& channel) {
     for (const Role role : {Role::kViewer, Role::kSubmitter, Role::kOperator}) {
       const std::string token = Token(role);
@@ -198,7 +198,7 @@ class EveryMethodTest : public ::testing::Test {
   std::unique_ptr<ServiceHost> host_;
 };
 
-TEST_F(EveryMethodTest, HasAPolicyAndNoPolicyIsForNothing) {
+TEST_F(EveryMethodTest, HasAPolicyAndEveryPolicyHasAMethod) {
   std::set<std::string> methods;
   for (const std::string& method : EveryMethod()) {
     EXPECT_NE(FindPolicy(method), nullptr) << method << " has no policy";
@@ -211,7 +211,7 @@ TEST_F(EveryMethodTest, HasAPolicyAndNoPolicyIsForNothing) {
   EXPECT_EQ(FindPolicy("/braid.v1.PipelineService/DropEverything"), nullptr);
 }
 
-TEST_F(EveryMethodTest, StandsInTheDocumentedTable) {
+TEST_F(EveryMethodTest, IsInTheDocumentedTable) {
   const std::string page = GetFile(BRAID_TESTS_DIR "/../docs/security.md");
   size_t rows = 0;
   for (const std::string& method : EveryMethod()) {
@@ -221,7 +221,7 @@ TEST_F(EveryMethodTest, StandsInTheDocumentedTable) {
     EXPECT_THAT(page, testing::HasSubstr("| `" + name + "` | " + role + " |\n"));
     ++rows;
   }
-  // And nothing besides.
+  // The table has no other methods.
   size_t found = 0;
   for (size_t at = page.find("\n| `"); at != std::string::npos; at = page.find("\n| `", at + 1)) {
     ++found;
@@ -229,7 +229,7 @@ TEST_F(EveryMethodTest, StandsInTheDocumentedTable) {
   EXPECT_EQ(found, rows);
 }
 
-TEST_F(EveryMethodTest, RefusesWhoeverTlsDoesNotLetIn) {
+TEST_F(EveryMethodTest, RefusesConnectionsWithoutAValidCertificate) {
   Start(/*tls=*/true);
   const std::string token = Token(Role::kOperator);
   const auto no_certificate =
@@ -241,7 +241,7 @@ TEST_F(EveryMethodTest, RefusesWhoeverTlsDoesNotLetIn) {
   ExpectAllRefused(Plain(), token, StatusCode::UNAVAILABLE, "no TLS");
 }
 
-TEST_F(EveryMethodTest, RefusesWhoeverShowsNoGoodToken) {
+TEST_F(EveryMethodTest, RefusesCallersWithoutAValidToken) {
   const std::string revoked = Token(Role::kOperator);
   ASSERT_OK(RevokeTokens(Home(), revoked.substr(6, 8)));
   const std::string expired = ExpiredToken();
@@ -263,7 +263,7 @@ TEST_F(EveryMethodTest, RefusesWhoeverShowsNoGoodToken) {
   }
 }
 
-TEST_F(EveryMethodTest, AnswersTheRoleThatMayCallIt) {
+TEST_F(EveryMethodTest, AdmitsExactlyTheRolesOfItsPolicy) {
   for (const bool tls : {true, false}) {
     Start(tls);
     ExpectRolesHold(tls ? Tls(client_) : Plain());
@@ -271,8 +271,8 @@ TEST_F(EveryMethodTest, AnswersTheRoleThatMayCallIt) {
   }
 }
 
-// Debian ships no generated code of reflection and health: their messages are spelled out.
-TEST_F(EveryMethodTest, ReflectionNamesTheServicesToWhoMayAsk) {
+// Debian has no generated code for reflection and health, so their messages are written out here.
+TEST_F(EveryMethodTest, ReflectionListsTheServicesForAllowedCallers) {
   Start(/*tls=*/true);
   const std::string list_services = "\x3a\x01*";
   std::string answer;
@@ -286,7 +286,7 @@ TEST_F(EveryMethodTest, ReflectionNamesTheServicesToWhoMayAsk) {
   }
 }
 
-TEST_F(EveryMethodTest, HealthIsToldOfEachServiceByItsName) {
+TEST_F(EveryMethodTest, HealthIsReportedForEachService) {
   Start(/*tls=*/false);
   const auto check = [&](const std::string& service, std::string* answer) {
     const std::string message =
@@ -304,26 +304,26 @@ TEST_F(EveryMethodTest, HealthIsToldOfEachServiceByItsName) {
   EXPECT_EQ(check("braid.v1.NoService", &answer), StatusCode::NOT_FOUND);
 }
 
-TEST_F(EveryMethodTest, WithoutAPolicyIsRefusedToAnOperator) {
+TEST_F(EveryMethodTest, WithoutAPolicyIsRefusedEvenForAnOperator) {
   Start(/*tls=*/false);
   EXPECT_EQ(Call(Plain(), "/braid.v1.PipelineService/DropEverything", Token(Role::kOperator))
                 .error_code(),
             StatusCode::PERMISSION_DENIED);
 }
 
-TEST_F(EveryMethodTest, ForgetsARevokedTokenWithTheNextCallOfTheSameConnection) {
+TEST_F(EveryMethodTest, RefusesARevokedTokenOnTheSameConnection) {
   Start(/*tls=*/true);
   const auto channel = Tls(client_);
   const std::string token = Token(Role::kViewer);
   const std::string method = "/braid.v1.PipelineService/ListJobs";
   EXPECT_TRUE(Call(channel, method, token).ok());
-  // What one call shows says nothing about the next.
+  // The token of one call does not apply to the next.
   EXPECT_EQ(Call(channel, method, "").error_code(), StatusCode::UNAUTHENTICATED);
   ASSERT_OK(RevokeTokens(Home(), "viewer"));
   EXPECT_EQ(Call(channel, method, token).error_code(), StatusCode::UNAUTHENTICATED);
 }
 
-TEST_F(EveryMethodTest, TakesACertificateForAPrincipalWhereAnEntrySaysSo) {
+TEST_F(EveryMethodTest, IdentifiesAPrincipalByItsCertificate) {
   ASSERT_OK(CreateToken(Home(), "robot", Role::kViewer, 0, "client"));
   Start(/*tls=*/true);
   EXPECT_TRUE(Call(Tls(client_), "/braid.v1.PipelineService/ListJobs", "").ok());

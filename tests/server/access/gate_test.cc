@@ -1,5 +1,5 @@
-// Calls through the gate to services behind it: what gets through arrives as it was sent, and
-// what is known of the caller is that of the one call.
+// Calls through the gate: messages of admitted calls arrive unchanged, and each call is attributed
+// to its own caller.
 #include <gmock/gmock.h>
 #include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
@@ -31,7 +31,7 @@ using testing::HasSubstr;
 
 constexpr int kFewCalls = 20;
 
-// Answers with what it saw of the call.
+// Responds with what it sees of the call.
 class SeeingPipeline final : public v1::PipelineService::Service {
  public:
   grpc::Status GetJob(grpc::ServerContext* context, const v1::GetJobRequest* request,
@@ -102,11 +102,26 @@ class EchoEmbedding final : public v1::EmbeddingService::Service {
 
 class KeptRecords final : public CallObserver {
  public:
-  void OnStart(const std::string&) override {}
-  void OnEnd(const CallRecord& record, bool) override {
+  void OnStart(const std::string&) override {
+    const std::lock_guard lock(mutex_);
+    ++num_started_;
+  }
+  void OnEnd(const CallRecord& record, bool started) override {
     const std::lock_guard lock(mutex_);
     records_.push_back(record);
+    if (started) ++num_ended_;
     changed_.notify_all();
+  }
+  int num_started() {
+    const std::lock_guard lock(mutex_);
+    return num_started_;
+  }
+  // Blocks until every call that has started has ended, for at most 20 s; returns whether they
+  // have.
+  bool WaitUntilAllHaveEnded() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20),
+                             [&] { return num_ended_ == num_started_; });
   }
   CallRecord WaitFor(const std::string& request_id) {
     std::unique_lock lock(mutex_);
@@ -125,11 +140,12 @@ class KeptRecords final : public CallObserver {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<CallRecord> records_;
+  int num_started_ = 0, num_ended_ = 0;
 };
 
 class GateTest : public ::testing::Test {
  protected:
-  // For good: gRPC that loses its last user waits up to 10 s for connections which still close.
+  // Never shut down: when its last user ends, gRPC waits up to 10 s for closing connections.
   static void SetUpTestSuite() { grpc_init(); }
 
   explicit GateTest(CallLimits limits = {}) {
@@ -179,7 +195,7 @@ class GateTest : public ::testing::Test {
     SetDeadline(&context);
     if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
     if (!request_id.empty()) context.AddMetadata(kRequestIdKey, request_id);
-    // What a client may try.
+    // Metadata with which a client might try to claim another identity.
     context.AddMetadata("braid-caller", "operator:root");
     context.AddMetadata("braid-principal", "root");
     v1::GetJobRequest request;
@@ -205,7 +221,7 @@ class GateTest : public ::testing::Test {
   std::unique_ptr<v1::PipelineService::Stub> stub_;
 };
 
-TEST_F(GateTest, CallersOfOneConnectionAreNotMistakenForEachOther) {
+TEST_F(GateTest, CallersOnOneConnectionAreIdentifiedSeparately) {
   const std::string ann = Token("ann", Role::kSubmitter), bob = Token("bob", Role::kViewer),
                     op = Token("op", Role::kOperator);
   std::vector<std::jthread> callers;
@@ -224,7 +240,7 @@ TEST_F(GateTest, CallersOfOneConnectionAreNotMistakenForEachOther) {
   }
 }
 
-TEST_F(GateTest, ServicesWithoutAGateKnowNobodyByName) {
+TEST_F(GateTest, ServicesWithoutAGateHaveNoPrincipal) {
   grpc::ClientContext context;
   context.AddMetadata("braid-caller", "operator:root");
   v1::Job job;
@@ -243,11 +259,11 @@ TEST_F(GateTest, RefusedRequestsReachNoService) {
   EXPECT_EQ(pipeline_.calls, 0);
 }
 
-TEST_F(GateTest, AWatchIsOpenedByLittle) {
+TEST_F(GateTest, RequestsOfWatchesAreSmall) {
   grpc::ClientContext context;
   SetDeadline(&context);
   v1::WatchJobRequest request;
-  // A field of a later version, or of none.
+  // An unknown field.
   request.GetReflection()->MutableUnknownFields(&request)->AddLengthDelimited(
       1000, std::string(100'000, 'x'));
   auto watch = stub_->WatchJob(&context, request);
@@ -263,7 +279,7 @@ TEST_F(GateTest, MessagesBeyondTheLimitAreRefused) {
   EXPECT_EQ(pipeline_.calls, 0);
 }
 
-TEST_F(GateTest, RequestIdsComeBackAndStandInTheRecord) {
+TEST_F(GateTest, RequestIdsAreReturnedAndRecorded) {
   v1::Job job;
   std::string id;
   EXPECT_TRUE(GetJob(Token("ann", Role::kViewer), "job-1", &job, "my-id.1", &id).ok());
@@ -274,7 +290,7 @@ TEST_F(GateTest, RequestIdsComeBackAndStandInTheRecord) {
   EXPECT_EQ(record.code, absl::StatusCode::kOk);
   EXPECT_THAT(record.peer, testing::StartsWith("ipv4:127.0.0.1:"));
   EXPECT_GT(record.seconds, 0);
-  // One that would break a log line is replaced.
+  // An id that would break a log line is replaced.
   EXPECT_EQ(GetJob("wrong", "job-1", &job, "a \"b\"", &id).error_code(),
             StatusCode::UNAUTHENTICATED);
   EXPECT_TRUE(IsRequestId(id)) << id;
@@ -306,7 +322,7 @@ TEST_F(GateTest, StreamsInBothDirectionsArriveInOrder) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST_F(GateTest, AServiceMayEndAStreamThatTheClientHasNot) {
+TEST_F(GateTest, AServiceMayEndAStreamBeforeTheClient) {
   const auto embedding = v1::EmbeddingService::NewStub(channel_);
   grpc::ClientContext context;
   SetDeadline(&context);
@@ -323,7 +339,7 @@ TEST_F(GateTest, AServiceMayEndAStreamThatTheClientHasNot) {
   EXPECT_EQ(status.error_message(), "enough");
 }
 
-TEST_F(GateTest, AWatcherThatDoesNotReadHoldsTheServiceBack) {
+TEST_F(GateTest, AWatcherThatDoesNotReadBlocksTheService) {
   grpc::ClientContext context;
   SetDeadline(&context);
   auto watch = stub_->WatchJob(&context, {});
@@ -334,7 +350,7 @@ TEST_F(GateTest, AWatcherThatDoesNotReadHoldsTheServiceBack) {
     seen = pipeline_.written;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
-  EXPECT_EQ(seen, pipeline_.written);  // it has come to a halt
+  EXPECT_EQ(seen, pipeline_.written);  // the service is blocked
   EXPECT_LT(seen, 10'000);             // within some 10 MB of HTTP/2 windows
   for (int64_t number = 2; number <= 2 * seen; ++number) {
     ASSERT_TRUE(watch->Read(&event));
@@ -408,20 +424,23 @@ TEST_F(GateTest, HeadersArriveBeforeTheFirstResponse) {
   v1::WatchJobRequest silent;
   silent.set_id("silent");
   auto watch = stub_->WatchJob(&context, silent);
-  watch->WaitForInitialMetadata();  // else until the deadline
+  watch->WaitForInitialMetadata();  // returns at the deadline if there is none
   context.TryCancel();
   EXPECT_EQ(watch->Finish().error_code(), StatusCode::CANCELLED);
 }
 
-TEST_F(GateTest, ClientsThatGoAwayInTheMiddleLeaveNothingBehind) {
+TEST_F(GateTest, CallsOfClientsThatDisconnectEnd) {
   for (int i = 0; i < 200; ++i) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::microseconds(i * 50));
     auto watch = stub_->WatchJob(&context, {});
     v1::JobEvent event;
-    for (int k = 0; k < i % 7; ++k) watch->Read(&event);
+    for (int k = 1; k <= i % 7 && watch->Read(&event); ++k) ASSERT_EQ(event.number(), k);
   }
-  // The destructors wait for every call.
+  EXPECT_GT(records_->num_started(), 0) << "no deadline was long enough for a call to start";
+  EXPECT_TRUE(records_->WaitUntilAllHaveEnded());
+  v1::Job job;
+  EXPECT_TRUE(GetJob("", "job-1", &job).ok());
 }
 
 }  // namespace gate_test

@@ -1,4 +1,4 @@
-// Who may change what: a submitter what is his, an operator everything. Over a real port, by
+// Submitters may change their own jobs and runs, operators all. Tested over a real port with
 // tokens.
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
@@ -105,12 +105,12 @@ TEST_F(OwnershipTest, ARunIsChangedByWhoLaunchedItAndByOperators) {
   EXPECT_TRUE(Ask(*runs_, &v1::TrainingService::Stub::GetRun, "bob", run_).ok()) << "all may look";
   for (const std::string who : {"ann", "olga"}) {
     EXPECT_TRUE(Stop(who).ok());
-    // There is nothing to start, and that is what it says.
+    // The call is admitted and fails because there is nothing to start.
     EXPECT_EQ(ResumeRun(who).error_code(), StatusCode::NOT_FOUND) << ResumeRun(who).error_message();
   }
 }
 
-TEST_F(OwnershipTest, WhatThereIsNotIsNotFoundWhoeverAsks) {
+TEST_F(OwnershipTest, UnknownIdsAreNotFoundForEveryCaller) {
   job_ = "job-000077";
   run_ = "run-000077";
   for (const std::string who : {"ann", "bob", "olga"}) {

@@ -31,7 +31,7 @@ void ExpectClassified(const Descriptor& type, std::set<const Descriptor*>* seen)
   }
 }
 
-TEST(RequestFieldsTest, EveryStringOfEveryRequestIsAPathOrNot) {
+TEST(RequestFieldsTest, EveryStringOfEveryRequestIsClassified) {
   std::set<const Descriptor*> seen;
   for (const auto* file :
        {v1::Job::descriptor()->file(), v1::Run::descriptor()->file(),
@@ -98,7 +98,7 @@ TEST_F(RequestPathsTest, EachFieldThatNamesAFileIsChecked) {
   refused(import, "tokenizer");
 }
 
-TEST_F(RequestPathsTest, NoMoreIsLookedAtOnceTheCallIsCancelled) {
+TEST_F(RequestPathsTest, StopsOnceTheCallIsCancelled) {
   v1::SubmitCorpusRequest corpus;
   for (int i = 0; i < 100; ++i) corpus.mutable_spec()->add_paths((root_ / "x").string());
   int asked = 0;
@@ -107,7 +107,7 @@ TEST_F(RequestPathsTest, NoMoreIsLookedAtOnceTheCallIsCancelled) {
   EXPECT_EQ(asked, 4);
 }
 
-TEST_F(RequestPathsTest, OnlyARunsIdIsNoPath) {
+TEST_F(RequestPathsTest, OnlyARunIdIsNotAPath) {
   for (const char* name : {"run-../x", "run-1/../../etc", "run-", "../run-1", "etc"}) {
     v1::GenerateRequest request;
     request.set_model(name);

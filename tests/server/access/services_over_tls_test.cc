@@ -1,5 +1,4 @@
-// Jobs whose documents are embedded and whose neighbours are found by real servers that want
-// TLS and a token.
+// Jobs with real embedding and neighbor servers that require TLS and a token.
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -67,7 +66,7 @@ class ServicesOverTlsTest : public ::testing::Test {
     flags.insert(flags.end(), more.begin(), more.end());
     return RealBraidd(BRAID_BIN_DIR "/braidd", scratch_ / name, flags);
   }
-  // A file with a token that both servers know: they have the same list.
+  // Returns a file with a token that both servers accept, since they have the same token file.
   std::string SharedToken(Role role) {
     const std::string token = CreateToken(embedding_.home(), "jobs", role, 0, "").value().token;
     fs::copy_file(embedding_.home() / "tokens", neighbors_.home() / "tokens",
@@ -94,7 +93,7 @@ class ServicesOverTlsTest : public ::testing::Test {
     outcome.errors = result->error_output;
     return outcome;
   }
-  // Of the command line `front`, as a client of a server or on its own.
+  // Submits with the global options `front`, through a server or embedded.
   Outcome Submit(std::vector<std::string> front) const {
     const std::vector<std::string> command = {"submit",
                                               In("corpus.jsonl"),
@@ -116,12 +115,12 @@ class ServicesOverTlsTest : public ::testing::Test {
   RealBraidd embedding_, neighbors_;
 };
 
-TEST_F(ServicesOverTlsTest, AJobOfItsOwnShowsItsCertificateAndToken) {
+TEST_F(ServicesOverTlsTest, AnEmbeddedJobSendsItsCertificateAndToken) {
   std::vector<std::string> flags = Tls("job");
   const Outcome without = Submit(flags);
   EXPECT_EQ(without.exit_code, 1);
   EXPECT_THAT(without.errors, AllOf(HasSubstr("embedding server " + embedding_.address()),
-                                    HasSubstr("wants a token"), HasSubstr("--token-file")));
+                                    HasSubstr("requires a token"), HasSubstr("--token-file")));
 
   const std::string token = SharedToken(Role::kSubmitter);
   flags.insert(flags.end(), {"--token-file", token});
@@ -130,7 +129,7 @@ TEST_F(ServicesOverTlsTest, AJobOfItsOwnShowsItsCertificateAndToken) {
   EXPECT_TRUE(fs::is_empty(neighbors_.home() / "neighbors")) << "shards are dropped";
 }
 
-TEST_F(ServicesOverTlsTest, AServersJobShowsItsServicesToken) {
+TEST_F(ServicesOverTlsTest, AJobOfAServerSendsTheServicesToken) {
   const std::string token = SharedToken(Role::kSubmitter);
   RealBraidd alone = Server("alone", "pipeline", {"--allow", scratch_.path().string()});
   RealBraidd trusted = Server(
@@ -148,7 +147,7 @@ TEST_F(ServicesOverTlsTest, AServersJobShowsItsServicesToken) {
     } else {
       EXPECT_EQ(outcome.exit_code, 1);
       EXPECT_THAT(outcome.errors,
-                  AllOf(HasSubstr("wants a token"), HasSubstr("--services-token-file")));
+                  AllOf(HasSubstr("requires a token"), HasSubstr("--services-token-file")));
     }
     for (const std::string& text : {outcome.errors, GetFile(scratch_ / "trusted/braidd.log")}) {
       EXPECT_THAT(text, Not(HasSubstr(GetFile(token).substr(15, 40)))) << "a token was told";
@@ -156,7 +155,7 @@ TEST_F(ServicesOverTlsTest, AServersJobShowsItsServicesToken) {
   }
 }
 
-TEST_F(ServicesOverTlsTest, ARoleThatIsTooSmallAndAMissingFileAreNamed) {
+TEST_F(ServicesOverTlsTest, InsufficientRolesAndMissingFilesAreReported) {
   std::vector<std::string> flags = Tls("job");
   flags.insert(flags.end(), {"--token-file", SharedToken(Role::kViewer)});
   const Outcome viewer = Submit(flags);

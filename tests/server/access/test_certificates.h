@@ -1,4 +1,4 @@
-// A certificate authority that lives as long as a test.
+// A certificate authority for tests.
 #ifndef BRAID_TESTS_SERVER_ACCESS_TEST_CERTIFICATES_H_
 #define BRAID_TESTS_SERVER_ACCESS_TEST_CERTIFICATES_H_
 
@@ -20,9 +20,9 @@ class TestAuthority {
  public:
   explicit TestAuthority(const std::string& name);
 
-  // PEM of the authority's own certificate.
+  // The certificate of the authority in PEM.
   const std::string& certificate() const { return pem_.certificate; }
-  // For localhost and 127.0.0.1, from a day ago to `days` from now.
+  // Issues a certificate for localhost and 127.0.0.1 that is valid from a day ago to `days` from now.
   TestCertificate Issue(const std::string& common_name, int days = 1) const;
 
  private:

@@ -24,7 +24,7 @@ mode_t ModeOf(const std::filesystem::path& path) {
   return status.st_mode & 07777;
 }
 
-TEST(TokenFileTest, KeepsNothingThatATokenCouldBeMadeFrom) {
+TEST(TokenFileTest, StoresNothingFromWhichATokenCanBeDerived) {
   const ScratchDirectory home;
   ASSERT_OK_AND_ASSIGN(const CreatedToken made,
                        CreateToken(home.path(), "ann", Role::kSubmitter, 0, ""));
@@ -35,7 +35,7 @@ TEST(TokenFileTest, KeepsNothingThatATokenCouldBeMadeFrom) {
   EXPECT_EQ(made.token.size(), 6U + 8 + 1 + 64);
 }
 
-TEST(TokenFileTest, GivesTheSameSecretAnotherHashInEveryEntry) {
+TEST(TokenFileTest, SaltsEveryEntry) {
   const ScratchDirectory home;
   std::set<std::string> hashes, tokens;
   for (int i = 0; i < 20; ++i) {
@@ -48,7 +48,7 @@ TEST(TokenFileTest, GivesTheSameSecretAnotherHashInEveryEntry) {
   EXPECT_EQ(tokens.size(), 20U);
 }
 
-TEST(TokenFileTest, LosesNoneOfTokensMadeAtOnce) {
+TEST(TokenFileTest, KeepsAllTokensThatAreCreatedConcurrently) {
   const ScratchDirectory home;
   std::vector<std::jthread> makers;
   for (int i = 0; i < 8; ++i) {
@@ -62,7 +62,7 @@ TEST(TokenFileTest, LosesNoneOfTokensMadeAtOnce) {
   EXPECT_EQ(ReadTokens(home.path()).value().size(), 40U);
 }
 
-TEST(TokenFileTest, RefusesNamesThatCouldBeMistaken) {
+TEST(TokenFileTest, RefusesAmbiguousNames) {
   const ScratchDirectory home;
   for (const std::string name : {"", "local", "a b", "a\n", "../x", "a\"b"}) {
     EXPECT_FAILS(CreateToken(home.path(), name, Role::kViewer, 0, ""), StatusCode::kInvalidArgument,
@@ -71,7 +71,7 @@ TEST(TokenFileTest, RefusesNamesThatCouldBeMistaken) {
   EXPECT_FAILS(RevokeTokens(home.path(), "nobody"), StatusCode::kNotFound, "nobody");
 }
 
-TEST(TokenFileTest, OneCertificateIsOnePrincipal) {
+TEST(TokenFileTest, ACertificateIdentifiesOnePrincipal) {
   const ScratchDirectory home;
   ASSERT_OK(CreateToken(home.path(), "ann", Role::kViewer, 60, "node.example").status());
   EXPECT_FAILS(CreateToken(home.path(), "bob", Role::kViewer, 0, "node.example"),
@@ -80,7 +80,7 @@ TEST(TokenFileTest, OneCertificateIsOnePrincipal) {
   EXPECT_OK(CreateToken(home.path(), "ann", Role::kViewer, 0, "").status());
 }
 
-TEST(TokenFileTest, DistrustsAFileThatOthersMayReadOrThatIsDamaged) {
+TEST(TokenFileTest, RefusesAFileThatOthersMayReadOrThatIsDamaged) {
   const ScratchDirectory home;
   ASSERT_OK_AND_ASSIGN(const CreatedToken made,
                        CreateToken(home.path(), "ann", Role::kViewer, 0, ""));
@@ -98,7 +98,7 @@ TEST(TokenFileTest, DistrustsAFileThatOthersMayReadOrThatIsDamaged) {
   }
 }
 
-TEST(AuthenticatorTest, KnowsTheNameAndRoleOfAToken) {
+TEST(AuthenticatorTest, ReturnsTheNameAndRoleOfAToken) {
   const ScratchDirectory home;
   ASSERT_OK_AND_ASSIGN(const CreatedToken ann,
                        CreateToken(home.path(), "ann", Role::kSubmitter, 0, ""));
@@ -108,7 +108,7 @@ TEST(AuthenticatorTest, KnowsTheNameAndRoleOfAToken) {
   EXPECT_EQ(authenticator.Identify(Bearer(ann.token), 1).caller.name, "ann");
   EXPECT_EQ(authenticator.Identify(Bearer(bob.token), 1).caller.role, Role::kViewer);
   EXPECT_EQ(authenticator.Identify({.authorization = "bearer " + bob.token}, 1).caller.name, "bob");
-  // One's id with the other's secret.
+  // The id of one token with the secret of the other.
   const std::string crossed = "braid_" + ann.entry.id + "_" + bob.token.substr(15);
   EXPECT_EQ(authenticator.Identify(Bearer(crossed), 1).refusal, Refusal::kBadToken);
 }
@@ -130,7 +130,7 @@ TEST(AuthenticatorTest, RefusesEveryOtherByteOfAToken) {
   EXPECT_EQ(authenticator.Identify({}, 1).refusal, Refusal::kNoToken);
 }
 
-TEST(AuthenticatorTest, EndsATokenAtItsExpiryAndWhenItIsRevoked) {
+TEST(AuthenticatorTest, RefusesExpiredAndRevokedTokens) {
   const ScratchDirectory home;
   ASSERT_OK_AND_ASSIGN(const CreatedToken made,
                        CreateToken(home.path(), "ann", Role::kViewer, 60, ""));
@@ -142,7 +142,7 @@ TEST(AuthenticatorTest, EndsATokenAtItsExpiryAndWhenItIsRevoked) {
   EXPECT_EQ(authenticator.Identify(Bearer(made.token), end - 1).refusal, Refusal::kBadToken);
 }
 
-TEST(AuthenticatorTest, AnExpiredCertificateDoesNotStandBeforeANewOne) {
+TEST(AuthenticatorTest, AnExpiredCertificateDoesNotHideANewOne) {
   const ScratchDirectory home;
   ASSERT_OK_AND_ASSIGN(const CreatedToken old,
                        CreateToken(home.path(), "old", Role::kViewer, 60, "node.example"));
@@ -156,7 +156,7 @@ TEST(AuthenticatorTest, AnExpiredCertificateDoesNotStandBeforeANewOne) {
             Refusal::kExpiredToken);
 }
 
-TEST(AuthenticatorTest, SaysOnceWhyTheTokensCannotBeRead) {
+TEST(AuthenticatorTest, ReportsOnceWhyTheTokensCannotBeRead) {
   const ScratchDirectory home;
   ASSERT_OK_AND_ASSIGN(const CreatedToken made,
                        CreateToken(home.path(), "ann", Role::kViewer, 0, ""));
@@ -178,7 +178,7 @@ TEST(AuthenticatorTest, SaysOnceWhyTheTokensCannotBeRead) {
   EXPECT_NE(told[0].find("chmod 600"), std::string::npos) << told[0];
 }
 
-TEST(AuthenticatorTest, AsksNobodyWhereNobodyNeedsAToken) {
+TEST(AuthenticatorTest, AdmitsCallersWithoutATokenWhereNoneIsRequired) {
   const ScratchDirectory home;
   Authenticator authenticator(home.path(), false);
   EXPECT_EQ(authenticator.Identify({}, 1).caller.name, "local");

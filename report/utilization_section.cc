@@ -12,11 +12,11 @@
 namespace braid {
 namespace {
 
-constexpr size_t kUtilisationShownLayers = 8;
-// With more runs only the first is unfolded.
+constexpr size_t kUtilizationShownLayers = 8;
+// With more runs, only the details of the first are expanded.
 constexpr size_t kMaxOpen = 2;
 
-// The layer behind place `i` of the run's measurements; layers without experts have none.
+// Returns the layer at index `i` of the measurements, which have only layers with experts.
 int MeasuredLayerAt(const ReportRun& run, int i) {
   for (const v1::StepMetrics& step : run.metrics) {
     if (i < step.routing_size()) return step.routing(i).layer();
@@ -24,7 +24,7 @@ int MeasuredLayerAt(const ReportRun& run, int i) {
   return i;
 }
 
-// A number of every layer between 0 and `high`.
+// A value of each layer between 0 and `high`.
 struct LayerValue {
   std::string name, unit;
   double high;
@@ -45,7 +45,7 @@ LineChart LayerChart(const ReportRun& run, const LayerValue& value) {
                   .y_max = value.high,
                   .width = 420,
                   .height = 230};
-  for (const size_t at : EvenlySpaced(num_layers, kUtilisationShownLayers)) {
+  for (const size_t at : EvenlySpaced(num_layers, kUtilizationShownLayers)) {
     const int i = static_cast<int>(at);
     PlotSeries series{
         absl::StrCat("layer ", MeasuredLayerAt(run, i)), static_cast<int>(chart.series.size()), {}};
@@ -59,7 +59,7 @@ LineChart LayerChart(const ReportRun& run, const LayerValue& value) {
   return chart;
 }
 
-std::string UtilisationOf(const ReportRun& run) {
+std::string UtilizationOf(const ReportRun& run) {
   const double experts = run.spec.model().routing().num_experts();
   const std::string of_experts = absl::StrCat(" of ", experts);
   const LayerValue values[] = {
@@ -78,7 +78,8 @@ std::string UtilisationOf(const ReportRun& run) {
   return charts.find("<svg") == std::string::npos ? "" : charts;
 }
 
-// "6.6 (3.8 to 7.4)": mean, least and largest over the layers of the newest measurement.
+// Returns "6.6 (3.8 to 7.4)": the mean, minimum and maximum over the layers of the newest
+// measurement.
 std::string OverLayers(const v1::StepMetrics& step, int digits,
                        double (*value)(const v1::LayerRouting&)) {
   PlotRange range;
@@ -113,21 +114,22 @@ std::string NewestTable(std::span<const ReportRun> runs) {
 
 }  // namespace
 
-std::string UtilisationSection(std::span<const ReportRun> runs) {
+std::string UtilizationSection(std::span<const ReportRun> runs) {
   std::string facets;
   for (size_t i = 0; i < runs.size(); ++i) {
     if (IsDense(runs[i].spec)) continue;
     facets +=
-        RunDetails(runs, i, UtilisationOf(runs[i]), facets.empty() || runs.size() <= kMaxOpen);
+        RunDetails(runs, i, UtilizationOf(runs[i]), facets.empty() || runs.size() <= kMaxOpen);
   }
-  return Section("Expert utilisation",
-                 "Effective experts: the exponential of the entropy of the mean routing weights of "
-                 "a batch; a layer that falls to one has collapsed. Active experts: those whose "
-                 "weight exceeded 2/E for some segment of the last ten steps. Cosine: of the "
-                 "parameters of two experts, over all pairs; it is 1 where the dense model was "
-                 "copied and falls as experts part. The table has the newest measurement: mean, "
-                 "least and largest over the layers.",
-                 facets.empty() ? "" : NewestTable(runs) + facets, "utilisation");
+  return Section(
+      "Expert utilization",
+      "Effective experts: the exponential of the entropy of the mean routing weights of "
+      "a batch; a layer with one effective expert has collapsed. Active experts: those "
+      "whose weight exceeded 2/E for a segment of the last ten steps. Cosine: the mean "
+      "similarity of the parameters of two experts over all pairs, which is 1 after "
+      "upcycling and decreases as experts diverge. The table has the newest measurement: "
+      "mean, minimum and maximum over the layers.",
+      facets.empty() ? "" : NewestTable(runs) + facets, "utilization");
 }
 
 }  // namespace braid

@@ -48,7 +48,7 @@ int Train(const std::string& run_dir) {
   CatchStopSignals();
   absl::StatusOr<std::unique_ptr<Communicator>> ranks = JoinRanks();
   if (!ranks.ok()) return Report(ranks.status());
-  return RunTraining(RunDirectory(run_dir), **ranks, StopSignalled);
+  return RunTraining(RunDirectory(run_dir), **ranks, StopSignaled);
 }
 
 int CheckRanks(const std::string& shared) {

@@ -176,7 +176,8 @@ void AddReproduceCommand(Program& program) {
   AddPlan(command, options.get());
   command->footer(
       "Prepares the corpus in two orders, trains dense models and mixtures of every kind on it,\n"
-      "and puts ten claims of arXiv 2405.03133 to the test; docs/reproduction.md has the claims\n"
+      "and puts ten claims of arXiv 2405.03133 to the test; docs/reproduction/protocol.md has the "
+      "claims\n"
       "and the rule for verdicts. The same command goes on after any interruption.\n\n"
       "Examples:\n"
       "  braid reproduce\n"

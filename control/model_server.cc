@@ -32,7 +32,7 @@ struct ModelServer::Model {
 struct ModelServer::Request {
   uint64_t id = 0;
   std::filesystem::path directory;
-  std::string version;  // of the model when the request arrived
+  std::string version;  // version of the model when the request arrived
   v1::GenerateRequest request;
   Callbacks callbacks;
   ModelPtr model = nullptr;  // once it is active

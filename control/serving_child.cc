@@ -78,7 +78,7 @@ std::vector<std::string> Arguments(const ServingChildSpec& spec) {
 
 struct ServingChild::Streams {
   Pipe in, out, err;
-  std::string line;          // of standard output, unfinished
+  std::string line;          // a line of standard output, unfinished
   std::string error_output;  // its tail
   bool open = true;
 };

@@ -45,7 +45,7 @@ struct DatasetInfo {
   int64_t num_heldout_documents = 0;  // held-out documents
   std::vector<std::string> domains;   // names of the domains in heldout/
   int32_t domain_clusters = 0;  // domains found by k-means clustering; 0: as the records name them
-  uint64_t seed = 0;            // of every random choice
+  uint64_t seed = 0;            // for every random choice
 
   friend bool operator==(const DatasetInfo&, const DatasetInfo&) = default;
 };

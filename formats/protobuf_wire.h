@@ -12,8 +12,8 @@ namespace braid {
 
 struct WireField {
   uint64_t number = 0;
-  uint64_t value = 0;      // of a varint; 0 for the other wire types
-  std::string_view bytes;  // of a length-delimited field; empty for the others
+  uint64_t value = 0;      // the varint; 0 for the other wire types
+  std::string_view bytes;  // the content of a length-delimited field; empty for the others
   bool is_bytes = false;
 };
 

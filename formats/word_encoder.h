@@ -50,9 +50,9 @@ class WordEncoder {
   std::vector<int32_t> EncodeAlone(std::string_view word) const;
 
   const Tokenizer& tokenizer_;
-  const size_t max_bytes_;  // of each memory
+  const size_t max_bytes_;  // limit for each memory
   size_t num_mark_tokens_ = 0;
-  std::array<std::vector<int32_t>, 128> characters_;  // of words of one ASCII character
+  std::array<std::vector<int32_t>, 128> characters_;  // tokens for words of one ASCII character
   // Words are added to the newer memory; when it is full it becomes the older one, from which words
   // that are still in use are copied back.
   Memory newer_, older_;

@@ -30,7 +30,7 @@ struct ClaimPart {
 };
 
 struct Claim {
-  // The number in docs/reproduction.md.
+  // The number in docs/reproduction/protocol.md.
   int number = 0;
   std::string name = {};
   // The place in arXiv 2405.03133v2 and the result there; empty for claims that are not of the

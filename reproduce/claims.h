@@ -1,5 +1,5 @@
 // The claims that `braid reproduce` tests, as pure functions of the measurements.
-// docs/reproduction.md states each; it was written before any run.
+// docs/reproduction/protocol.md states each; it was written before any run.
 #ifndef BRAID_REPRODUCE_CLAIMS_H_
 #define BRAID_REPRODUCE_CLAIMS_H_
 

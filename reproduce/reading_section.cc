@@ -25,7 +25,8 @@ constexpr char kLimits[] =
     "computation. All arms use the learning rate that was chosen for the dense model and the MoE. "
     "Intervals are not corrected for the number of claims, do not apply to other corpora, and are "
     "wide with few seeds.</p>\n"
-    "<p>The complete protocol, written before any run, is in <code>docs/reproduction.md</code>; "
+    "<p>The complete protocol, written before any run, is in "
+    "<code>docs/reproduction/protocol.md</code>; "
     "all "
     "numbers of this page, with more digits, are in <code>reproduction.json</code>.</p>\n";
 

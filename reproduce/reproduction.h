@@ -1,5 +1,5 @@
-// `braid reproduce`: the experiment of docs/reproduction.md on one corpus, from text to verdicts.
-// Every step goes through the services, and a repeated command reuses completed steps.
+// `braid reproduce`: the experiment of docs/reproduction/protocol.md on one corpus, from text to
+// verdicts. Every step goes through the services, and a repeated command reuses completed steps.
 #ifndef BRAID_REPRODUCE_REPRODUCTION_H_
 #define BRAID_REPRODUCE_REPRODUCTION_H_
 

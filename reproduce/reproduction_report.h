@@ -60,8 +60,8 @@ ReproducedRun ReproducedRunOf(const ArmResult& result, const std::string& name,
 // without a score.
 std::map<std::string, int64_t> HeldoutWindows(std::span<const ArmResult> results);
 
-// Returns reproduction.json; docs/reproduction.md lists its fields. Numbers that are not finite are
-// null.
+// Returns reproduction.json; docs/reproduction/protocol.md lists its fields. Numbers that are not
+// finite are null.
 std::string ReproductionJson(const Reproduction& reproduction);
 
 }  // namespace braid

@@ -1,5 +1,5 @@
-// Rules that decide the verdict on an effect from its interval; docs/reproduction.md explains them.
-// The rules must not depend on results.
+// Rules that decide the verdict on an effect from its interval; docs/reproduction/protocol.md
+// explains them. The rules must not depend on results.
 #ifndef BRAID_REPRODUCE_VERDICT_H_
 #define BRAID_REPRODUCE_VERDICT_H_
 

@@ -67,7 +67,7 @@ class BertCharacters {
   NormalizedCharacter Compute(int32_t character, NormalizedBuffer* buffer) const;
 
   bool lower_case_;
-  std::vector<Entry> entries_;  // of the Basic Multilingual Plane
+  std::vector<Entry> entries_;  // table for the Basic Multilingual Plane
   std::string text_;
 };
 

@@ -14,7 +14,7 @@ namespace braid {
 // 127.
 struct ByteVector {
   float scale = 0;
-  int32_t sum = 0;                // of q
+  int32_t sum = 0;                // sum over q
   float fourth_powers = 0;        // sum of x_i^4
   float error_fourth_powers = 0;  // sum of (x_i - q_i * scale)^4
 };

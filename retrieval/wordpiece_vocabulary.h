@@ -40,7 +40,7 @@ class WordPieceVocabulary {
     uint32_t first_child = 0;
     uint16_t num_children = 0;
     uint8_t label = 0;
-    int32_t id = -1;  // of the piece that ends here
+    int32_t id = -1;  // the piece that ends here
   };
   struct Entry {
     std::string_view bytes;  // without "##"
@@ -56,7 +56,7 @@ class WordPieceVocabulary {
   int32_t size_ = 0;
   int32_t unknown_id_ = 0, classify_id_ = 0, separate_id_ = 0;
   std::vector<Node> nodes_;
-  std::vector<uint8_t> labels_;  // of the nodes, side by side
+  std::vector<uint8_t> labels_;  // labels for the nodes, side by side
   uint32_t begin_root_ = 0, continue_root_ = 0;
 };
 

@@ -43,7 +43,7 @@ class MetricsReader {
   std::ifstream file_;
   std::string line_;
   int64_t line_number_ = 0;
-  int64_t offset_ = 0;  // of the end of line_
+  int64_t offset_ = 0;  // for the end of line_
   int64_t last_line_ = INT64_MAX;
 };
 

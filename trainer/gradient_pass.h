@@ -20,7 +20,7 @@ namespace braid {
 struct GradientPass {
   double loss = 0;                      // nats per token
   double loss_after_first_segment = 0;  // 0 when no token is after it
-  double gradient_norm = 0;             // of the mean loss, before clipping
+  double gradient_norm = 0;             // for the mean loss, before clipping
   int64_t num_tokens = 0;
   // This rank's part, one entry per layer of MoeLayers; empty unless requested.
   std::vector<RoutingTotals> routing;

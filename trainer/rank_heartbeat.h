@@ -79,7 +79,7 @@ class RankHeartbeat {
   std::mutex mutex_;  // guards all members below
   std::condition_variable wake_;
   v1::Heartbeat beat_;
-  std::deque<double> busy_;  // of the last `window` steps
+  std::deque<double> busy_;  // for the last `window` steps
   double last_beat_ = 0;
   bool ending_ = false;
   int failures_ = 0;  // consecutive failed writes

@@ -22,6 +22,6 @@ void CatchStopSignals() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-bool StopSignalled() { return g_stop != 0; }
+bool StopSignaled() { return g_stop != 0; }
 
 }  // namespace braid

@@ -9,7 +9,7 @@ namespace braid {
 void CatchStopSignals();
 
 // Returns whether one of these signals has arrived.
-bool StopSignalled();
+bool StopSignaled();
 
 }  // namespace braid
 

@@ -86,7 +86,7 @@ void FollowedAttempt::AddUnreachableHosts() {
   absl::StrAppend(&hang_->cause, "; ", cut.cause);
 }
 
-absl::Status FollowedAttempt::SignalRanks() { return braid::SignalRanks(run_, &signalled_); }
+absl::Status FollowedAttempt::SignalRanks() { return braid::SignalRanks(run_, &signaled_); }
 
 void FollowedAttempt::Terminate() {
   terminated_ = true;

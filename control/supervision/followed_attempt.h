@@ -65,7 +65,7 @@ class FollowedAttempt {
   bool attached_ = false;
   bool ended_ = false;
   bool terminated_ = false;
-  std::set<int64_t> signalled_;      // process ids
+  std::set<int64_t> signaled_;       // process ids
   double look_at_ = 0;               // when heartbeats are read next; steady clock
   std::optional<double> exited_at_;  // when exit.json was first seen; steady clock
   std::optional<HeartbeatWatch::Hang> hang_;

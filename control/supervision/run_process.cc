@@ -65,11 +65,11 @@ std::vector<int64_t> RankProcesses(const RunDirectory& run) {
   return ranks;
 }
 
-absl::Status SignalRanks(const RunDirectory& run, std::set<int64_t>* signalled) {
+absl::Status SignalRanks(const RunDirectory& run, std::set<int64_t>* signaled) {
   for (const int64_t pid : RankProcesses(run)) {
-    if (signalled->contains(pid)) continue;
+    if (signaled->contains(pid)) continue;
     if (kill(static_cast<pid_t>(pid), SIGTERM) == 0) {
-      signalled->insert(pid);
+      signaled->insert(pid);
     } else if (errno == EPERM) {
       return absl::PermissionDeniedError(
           absl::StrCat("process ", pid, " of ", run.root().string(),

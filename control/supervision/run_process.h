@@ -32,11 +32,11 @@ bool HasLiveAttempt(const RunDirectory& run, double now);
 // were started as `<trainer> train RUN_DIR`.
 std::vector<int64_t> RankProcesses(const RunDirectory& run);
 
-// Sends SIGTERM to every rank that is not in `signalled`, and adds it. A rank then finishes its
+// Sends SIGTERM to every rank that is not in `signaled`, and adds it. A rank then finishes its
 // step, saves a checkpoint and exits; a second signal might interrupt that. mpirun is not
-// signalled: it would kill the ranks before they have saved. PermissionDenied when a rank belongs
+// signaled: it would kill the ranks before they have saved. PermissionDenied when a rank belongs
 // to another user.
-absl::Status SignalRanks(const RunDirectory& run, std::set<int64_t>* signalled);
+absl::Status SignalRanks(const RunDirectory& run, std::set<int64_t>* signaled);
 
 }  // namespace braid
 

@@ -16,7 +16,7 @@ using Draws = std::vector<std::vector<int32_t>>;
 struct ResamplingPlan {
   // Units of each stratum.
   std::vector<int64_t> units = {};
-  // Of a stratum of n units, n - left_out are drawn. A stratum of one unit is never resampled.
+  // From a stratum of n units, n - left_out are drawn. A stratum of one unit is never resampled.
   int64_t left_out = 0;
   int64_t samples = 0;
   uint64_t seed = 0;

@@ -39,7 +39,7 @@ class ExampleMaker {
     return maker;
   }
 
-  // Of a demonstration only the correct choice is validated.
+  // For a demonstration, only the correct choice is validated.
   absl::StatusOr<TaskExample> Make(const TaskRecord& record, bool demonstration) const {
     TaskExample example;
     example.where = record.where;

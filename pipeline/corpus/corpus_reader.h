@@ -66,9 +66,9 @@ enum class CorpusStep {
 // is what another reader of the same unchanged files needs to continue there.
 struct CorpusPosition {
   int64_t file = 0;          // index in the order read
-  int64_t offset = 0;        // of the decompressed file
+  int64_t offset = 0;        // position in the decompressed file
   bool inside_file = false;  // the file was opened
-  std::string text_field;    // of that file; empty until determined
+  std::string text_field;    // field in that file; empty until determined
   bool seen_an_object = false;
   int64_t num_accepted = 0;
   std::map<std::string, int64_t> rejects;  // by reason
@@ -145,9 +145,9 @@ class CorpusReader {
   int64_t total_bytes_ = 0;
   int64_t bytes_of_finished_files_ = 0;
   size_t next_file_ = 0;
-  std::unique_ptr<LineReader> lines_;  // of the current JSON lines file; null between files
+  std::unique_ptr<LineReader> lines_;  // reader for the current JSON lines file; null between files
   JsonRecord record_;
-  std::string text_field_;  // of the current file; empty until determined
+  std::string text_field_;  // field in the current file; empty until determined
   bool seen_an_object_ = false;
   absl::flat_hash_set<uint64_t> id_hashes_;
   std::vector<uint64_t> new_id_hashes_;

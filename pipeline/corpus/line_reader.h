@@ -54,9 +54,9 @@ class LineReader {
   std::unique_ptr<TextSource> source_;
   const size_t max_line_bytes_;
   std::vector<char> buffer_;
-  size_t begin_ = 0;  // of the bytes read but not yet returned
+  size_t begin_ = 0;  // start of the bytes read but not yet returned
   size_t end_ = 0;
-  int64_t offset_ = 0;  // of begin_ in the source
+  int64_t offset_ = 0;  // position of begin_ in the source
 };
 
 }  // namespace braid

@@ -24,7 +24,7 @@
 namespace braid {
 
 struct HeldoutOverlapOptions {
-  double min_jaccard = 0.8;  // of the character 5-grams of normalized texts (deduplicate.h)
+  double min_jaccard = 0.8;  // over the character 5-grams of normalized texts (deduplicate.h)
   double max_cosine = 0.9;   // in the neighbor lists; above 1: cosines are ignored
   // Bytes of held-out text per index. More held-out text takes further passes over the training
   // documents. An index needs about 11 times its text.

@@ -70,7 +70,7 @@ class InNeighbors {
   // The in-neighbors beyond kSlots of the documents of one bucket.
   struct Overflow {
     std::vector<uint32_t> documents;  // those that have some, ascending
-    std::vector<uint32_t> starts;     // of each of them in `edges`
+    std::vector<uint32_t> starts;     // start of each of them in `edges`
     std::vector<Edge> edges;
   };
 

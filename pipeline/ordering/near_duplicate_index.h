@@ -47,7 +47,7 @@ class NearDuplicateIndex {
     friend class NearDuplicateIndex;
     std::vector<uint32_t> shared_;   // prefix grams in common, by text; zero between calls
     std::vector<uint32_t> touched_;  // texts whose count in shared_ is not zero
-    std::vector<uint64_t> grams_;    // of the query text
+    std::vector<uint64_t> grams_;    // for the query text
     std::vector<uint64_t> seen_;     // hash set of grams_
     std::vector<std::pair<uint8_t, uint64_t>> known_;  // (frequency, gram)
   };
@@ -79,7 +79,7 @@ class NearDuplicateIndex {
   static constexpr int kFrequencyShift = 64 - 22;
 
   const double min_jaccard_;
-  std::vector<uint64_t> grams_;  // of all texts, each ascending
+  std::vector<uint64_t> grams_;  // for all texts, each ascending
   std::vector<size_t> begins_;   // [texts + 1] into grams_
   // The number of texts that contain a gram, at most 255. Grams with equal high bits share a count,
   // which is harmless: the prefixes only need the same order of grams in all texts.

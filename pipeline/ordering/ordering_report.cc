@@ -136,7 +136,7 @@ class Purity {
 
  private:
   std::span<const int32_t> domains_;
-  std::vector<int64_t> tokens_;  // of the current instance, by domain
+  std::vector<int64_t> tokens_;  // for the current instance, by domain
   std::vector<size_t> present_;  // domains with tokens in the current instance
   int64_t majority_ = 0;
   int64_t total_ = 0;

@@ -25,9 +25,9 @@ struct OrderingReportInput {
   std::span<const int32_t> domains = {};       // domain index per document; may be empty
   std::span<const ProvenanceSpan> spans = {};  // as stored, sorted by (instance, instance_offset)
   int32_t sequence_length = 0;
-  double recall_at_k = 0;  // of the neighbor graph; copied to the report
+  double recall_at_k = 0;  // for the neighbor graph; copied to the report
   int32_t k = 0;
-  uint64_t seed = 0;  // of the random order
+  uint64_t seed = 0;  // for the random order
 };
 
 // The measured figures. Cosines are means over pairs of documents, 0 without any pair.
@@ -41,7 +41,7 @@ struct OrderingReport {
                                                        // random order
   double adjacent_cosine_across_instances = 0;  // last document of a stored instance and first of
                                                 // the next; near the random one if diverse
-  int64_t restarts = 0;                         // of the walk: paths - 1
+  int64_t restarts = 0;                         // restarts of the walk: paths - 1
   double mean_path_length = 0;                  // in documents
   double median_path_length = 0;
   int64_t max_path_length = 0;

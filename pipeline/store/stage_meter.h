@@ -60,8 +60,8 @@ class StageMeter {
   const double started_at_;
   StagePosition position_;
   bool positioned_ = false;
-  Sample first_;                // of the current pass over the documents
-  std::deque<Sample> samples_;  // of the window and one before it, thinned out
+  Sample first_;                // for the current pass over the documents
+  std::deque<Sample> samples_;  // for the window and one before it, thinned out
 };
 
 }  // namespace braid

@@ -14,7 +14,7 @@ namespace braid {
 
 enum class CallKind {
   kNamed,      // by an identified principal, including watches
-  kOpen,       // of an open method: health checks
+  kOpen,       // call of an open method: health checks
   kOpenWatch,  // watch of an open method, which lasts until the caller ends it
   kRefused,    // refused, waiting for its delayed answer
 };

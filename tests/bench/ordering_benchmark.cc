@@ -162,7 +162,7 @@ print(time.perf_counter() - start)
 
 struct Timing {
   double seconds = std::numeric_limits<double>::infinity();
-  double cpu_seconds = 0;  // of all threads; least affected by other programs
+  double cpu_seconds = 0;  // for all threads; least affected by other programs
 };
 
 template <class Work>

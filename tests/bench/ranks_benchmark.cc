@@ -83,7 +83,7 @@ absl::Status Step(const v1::RunSpec& spec, GradientReducer& reducer, TrainingSta
 
 struct StepTime {
   double seconds = 0;
-  double cpu_seconds = 0;  // of all threads of all ranks
+  double cpu_seconds = 0;  // for all threads of all ranks
   PhaseSeconds phases = {};
 };
 

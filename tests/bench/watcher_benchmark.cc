@@ -227,7 +227,7 @@ int Measure(const Options& options, RealBraidd& braidd, nlohmann::json* result) 
   (*result)["threads_with_all"] = NumThreads(braidd.pid());
 
   const double start = UnixTime();
-  quiet.Add("told to all");
+  quiet.Add("sent to all");
   if (!idle.WaitUntilRead(2)) return 1;
   (*result)["seconds_to_tell_all_idle"] = UnixTime() - start;
   return 0;

@@ -210,7 +210,7 @@ TEST_F(ReattachedRunTest, AnotherProcessWithTheRecordedIdIsLeftAlone) {
   v1::Run run;
   EXPECT_TRUE(Ask(&v1::TrainingService::Stub::StopRun, stop, &run).ok());
   EXPECT_TRUE(Eventually([&] { return Get().state() == v1::RUN_STOPPED; }));
-  EXPECT_EQ(waitpid(stranger, nullptr, WNOHANG), 0) << "it was not signalled";
+  EXPECT_EQ(waitpid(stranger, nullptr, WNOHANG), 0) << "it was not signaled";
   kill(stranger, SIGKILL);
   waitpid(stranger, nullptr, 0);
 }

@@ -41,7 +41,7 @@ class RunStatusTest : public ControlFixture {
 TEST_F(RunStatusTest, StartsUntilARankReports) {
   EXPECT_EQ(Describe().state(), v1::RUN_STARTING);
   Launched(true);
-  Beat(now_ - 100);  // of an earlier attempt
+  Beat(now_ - 100);  // a heartbeat of an earlier attempt
   EXPECT_EQ(Describe().state(), v1::RUN_STARTING);
   Beat(now_);
   EXPECT_EQ(Describe().state(), v1::RUN_RUNNING);

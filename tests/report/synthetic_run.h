@@ -14,7 +14,7 @@ namespace braid {
 
 inline const std::vector<std::string>& SyntheticDomains() {
   static const std::vector<std::string> domains = {"c-headers",  "python",   "manual pages",
-                                                   "changelogs", "licences", "perl"};
+                                                   "changelogs", "licenses", "perl"};
   return domains;
 }
 

@@ -341,11 +341,11 @@ TEST_F(NeighborServiceTest, AnUnsealedShardDoesNotSurviveTheServer) {
 
 TEST_F(NeighborServiceTest, ErrorsNameUnknownShards) {
   const std::vector<float> values = RandomValues(1, 9);
-  EXPECT_EQ(Search("nobody", values, 1), grpc::NOT_FOUND);
-  EXPECT_THAT(message_, testing::HasSubstr("nobody"));
-  EXPECT_EQ(Add("nobody", 0, values), grpc::NOT_FOUND);
-  EXPECT_EQ(Train("nobody", values), grpc::NOT_FOUND);
-  EXPECT_EQ(Seal("nobody"), grpc::NOT_FOUND);
+  EXPECT_EQ(Search("missing", values, 1), grpc::NOT_FOUND);
+  EXPECT_THAT(message_, testing::HasSubstr("missing"));
+  EXPECT_EQ(Add("missing", 0, values), grpc::NOT_FOUND);
+  EXPECT_EQ(Train("missing", values), grpc::NOT_FOUND);
+  EXPECT_EQ(Seal("missing"), grpc::NOT_FOUND);
 }
 
 TEST_F(NeighborServiceTest, RefusesANameInUse) {

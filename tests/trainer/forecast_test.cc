@@ -68,7 +68,7 @@ class CountingCommunicator final : public Communicator {
 struct Measured {
   double sent_bytes = 0;  // by an average rank in one step
   int64_t weight_bytes = 0, gradient_bytes = 0;
-  int64_t moment_bytes = 0;  // of rank 0
+  int64_t moment_bytes = 0;  // for rank 0
 };
 
 class ForecastTest : public testing::Test {

@@ -86,12 +86,12 @@ TEST_F(LauncherTest, RanksUnderTheRealMpirunAreFoundAndStopOnTheirSignal) {
   const ProcessRecord record = Start(programs, run);
   ASSERT_TRUE(Eventually([&] { return RankProcesses(run).size() == 2; })) << Log(run);
   EXPECT_THAT(RankProcesses(run), Not(Contains(record.identity.pid)));
-  // Both must have set their handlers before they are signalled.
+  // Both must have set their handlers before they are signaled.
   ASSERT_TRUE(Eventually([&] { return run.ReadNewestMetrics().has_value(); })) << Log(run);
   ASSERT_TRUE(RecordStopRequest(run, 1.0).ok());
-  std::set<int64_t> signalled;
-  ASSERT_TRUE(SignalRanks(run, &signalled).ok());
-  EXPECT_EQ(signalled.size(), 2u);
+  std::set<int64_t> signaled;
+  ASSERT_TRUE(SignalRanks(run, &signaled).ok());
+  EXPECT_EQ(signaled.size(), 2u);
   EXPECT_TRUE(Eventually([&] { return !IsAlive(record.identity); }));
   ASSERT_TRUE(run.ReadExit().has_value()) << Log(run);
   EXPECT_EQ(run.ReadExit()->outcome, kStopped);

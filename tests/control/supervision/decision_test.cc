@@ -171,7 +171,7 @@ std::vector<Row> Rows() {
        With(Self(v1::RUN_STARTING),
             [](O& o) {
               o.begun = false;
-              o.exit = Exit(kFailed);  // of the attempt before
+              o.exit = Exit(kFailed);  // the exit of the attempt before
             }),
        ActionKind::kStart},
       {"trainer succeeded",

@@ -34,7 +34,7 @@ bool ForgetPeak() {
 struct Reading {
   int64_t num_documents = 0;
   int64_t num_rejects = 0;
-  int64_t growth = 0;  // of resident memory at its peak, in bytes
+  int64_t growth = 0;  // for resident memory at its peak, in bytes
   std::string last_reason;
 };
 

@@ -8,8 +8,8 @@
 namespace braid {
 
 struct MalformedFile {
-  std::string kind;  // of damage
-  std::string name;  // of the file; the extension counts
+  std::string kind;  // kind of damage
+  std::string name;  // name of the file; the extension counts
   std::string bytes;
   int documents = 0;    // that it gives
   std::string rejects;  // "<reason> <count>", sorted, joined by ", "

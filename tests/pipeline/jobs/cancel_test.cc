@@ -48,7 +48,7 @@ void WriteVariedCorpus(const fs::path& path) {
 struct Cancelled {
   absl::Status status;
   double seconds_to_stop = 0;   // from the request on
-  double tokenize_seconds = 0;  // of that stage, when it was run to its end
+  double tokenize_seconds = 0;  // for that stage, when it was run to its end
 };
 
 // Runs a job and requests a stop `delay` after the start of `stage`.

@@ -161,7 +161,7 @@ TEST_F(DomainClustersTest, HaveSummariesThatAgreeWithTheDocuments) {
   const auto embeddings = NpyArray<float>::Open(home_->StageDirectory("embed") / "embeddings.npy");
   ASSERT_OK(embeddings);
   std::map<std::string, v1::DomainSummary> expected;
-  std::map<std::string, std::vector<double>> sums;  // of vectors times tokens; "" has all
+  std::map<std::string, std::vector<double>> sums;  // for vectors times tokens; "" has all
   std::ifstream corpus(*corpus_);
   for (std::string line; std::getline(corpus, line);) {
     const auto document = explanation->Document(nlohmann::json::parse(line)["id"], 0);

@@ -150,12 +150,12 @@ TEST_F(MetricsExportTest, EvaluationAndSampleAreInTheEvents) {
   Measured(RandomLines(1, 12, 1));
   PutFile(run_.evaluation(), R"({"step":"12","domains":[{"domain":"Gr\u00fc\u00dfe/a|b",)"
                              R"("loss_after_first_segment":2.5}],"total":{"domain":"all"}})");
-  PutFile(run_.sample(), "The licence\n\xFF of");
+  PutFile(run_.sample(), "The license\n\xFF of");
   const std::string rest = ExpectEventsOfTheMetrics();
   EXPECT_THAT(rest, HasSubstr("heldout/Gr\xC3\xBC\xC3\x9F"
                               "e/a|b/loss 12 2.5\n"));
   EXPECT_THAT(rest, HasSubstr("run/evaluation 12 \"Step 12"));
-  EXPECT_THAT(rest, HasSubstr("run/sample 12 \"    The licence\\n    \\ufffd of"));
+  EXPECT_THAT(rest, HasSubstr("run/sample 12 \"    The license\\n    \\ufffd of"));
 }
 
 TEST_F(MetricsExportTest, DamagedEvaluationIsNamed) {

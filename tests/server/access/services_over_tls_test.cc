@@ -150,7 +150,7 @@ TEST_F(ServicesOverTlsTest, AJobOfAServerSendsTheServicesToken) {
                   AllOf(HasSubstr("requires a token"), HasSubstr("--services-token-file")));
     }
     for (const std::string& text : {outcome.errors, GetFile(scratch_ / "trusted/braidd.log")}) {
-      EXPECT_THAT(text, Not(HasSubstr(GetFile(token).substr(15, 40)))) << "a token was told";
+      EXPECT_THAT(text, Not(HasSubstr(GetFile(token).substr(15, 40)))) << "a token was printed";
     }
   }
 }

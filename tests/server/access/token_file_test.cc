@@ -68,7 +68,7 @@ TEST(TokenFileTest, RefusesAmbiguousNames) {
     EXPECT_FAILS(CreateToken(home.path(), name, Role::kViewer, 0, ""), StatusCode::kInvalidArgument,
                  "name");
   }
-  EXPECT_FAILS(RevokeTokens(home.path(), "nobody"), StatusCode::kNotFound, "nobody");
+  EXPECT_FAILS(RevokeTokens(home.path(), "missing"), StatusCode::kNotFound, "missing");
 }
 
 TEST(TokenFileTest, ACertificateIdentifiesOnePrincipal) {

@@ -301,7 +301,7 @@ TEST_F(BraiddSafetyTest, TokensStayOffTheNetworkAndOutOfOpenFiles) {
                                "--token-file", In("ann.token"), "jobs"},
                               {}, In("out"), errors));
   EXPECT_EQ(code, 2);
-  EXPECT_THAT(GetFile(errors), HasSubstr("in the clear"));
+  EXPECT_THAT(GetFile(errors), HasSubstr("without encryption"));
   EXPECT_EQ(Stop(), 0);
 }
 

@@ -1,4 +1,4 @@
-// analyze
+// The command "analyze".
 #include <unistd.h>
 
 #include <filesystem>
@@ -70,33 +70,41 @@ absl::Status AnalyzeRouting(Session& session, const RoutingOptions& options) {
   return absl::OkStatus();
 }
 
-void AddRoutingCommand(CLI::App& analyze, Program& program) {
+void AddRoutingCommand(CLI::App& analyze, CommandLine& program) {
   auto options = std::make_shared<RoutingOptions>();
   CLI::App* command = analyze.add_subcommand(
-      "routing", "What the routers do with held-out text: by domain, layer and expert");
+      "routing", "Analyze expert routing on held-out text by domain, layer and expert");
   command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
       ->required();
-  command->add_option("--data", options->dataset, "Dataset directory (default: the run's own)");
-  command->add_option("--layers", options->layers, "Layers, as 0,2,3 (all that have experts)")
+  command->add_option("--data", options->dataset,
+                      "Dataset directory with the held-out text (default: the run's own)");
+  command
+      ->add_option("--layers", options->layers,
+                   "Layers, such as 0,2,3 (default: all layers with experts)")
       ->delimiter(',')
       ->check(IntegerBetween(0, INT32_MAX));
-  command->add_option("--max-windows", options->max_windows, "At most so many windows a domain")
+  command
+      ->add_option("--max-windows", options->max_windows,
+                   "Maximum windows per domain (default: all)")
       ->check(PositiveInt32());
   command
-      ->add_option("--texts", options->texts,
-                   "Show so many texts that excite each expert most (3 in the page and JSON)")
+      ->add_option(
+          "--texts", options->texts,
+          "Print the N top-activating segments of each expert (default: none; 3 in HTML and "
+          "JSON)")
       ->check(IntegerBetween(1, 100));
-  command->add_option("--threads", options->threads, "Threads (all cores)")
+  command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
       ->check(IntegerBetween(1, 1024));
   command->add_option("-o,--output", options->output,
-                      "Write a page that draws it, such as routing.html");
+                      "Write an HTML page with charts to this file");
   command->footer(
       "Examples:\n"
       "  braid analyze routing run-000002\n"
       "  braid analyze routing run-000002 --layers 0,3 --texts 2\n"
       "  braid analyze routing run-000002 -o routing.html\n"
       "  braid analyze routing checkpoints/step-00000480 --data pack-0123456789abcdef --json\n"
-      "Divergence and entropy are in nats; docs/analysis.md says how to read each figure.");
+      "\n"
+      "Divergence and entropy are in nats; docs/analysis.md explains each figure.");
   command->callback([&program, options] {
     program.action = [&program, options] { return AnalyzeRouting(program.session, *options); };
   });
@@ -104,8 +112,8 @@ void AddRoutingCommand(CLI::App& analyze, Program& program) {
 
 }  // namespace
 
-void AddAnalyzeCommand(Program& program) {
-  CLI::App* analyze = program.app.add_subcommand("analyze", "Look into a model");
+void AddAnalyzeCommand(CommandLine& program) {
+  CLI::App* analyze = program.app.add_subcommand("analyze", "Analyze the experts of a model");
   analyze->require_subcommand(1);
   AddRoutingCommand(*analyze, program);
 }

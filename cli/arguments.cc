@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <limits>
 #include <vector>
@@ -17,7 +18,7 @@
 namespace braid {
 namespace {
 
-// The deepest chosen command, whose --help answers.
+// Returns the deepest chosen command, to refer to its --help.
 std::string CommandPath(const CLI::App& app, const std::string& program) {
   std::string path = program;
   for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
@@ -65,10 +66,10 @@ std::optional<int> ParseArguments(CLI::App& app, const std::string& program, int
     app.parse(argc, argv);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    // --help and --version come as errors of code 0.
+    // CLI11 reports --help and --version as errors with code 0.
     if (error.get_exit_code() == 0) return app.exit(error);
-    std::cerr << program << ": " << Problem(app, error) << "; see: " << CommandPath(app, program)
-              << " --help" << std::endl;
+    std::cerr << program << ": " << Problem(app, error) << "; see '" << CommandPath(app, program)
+              << " --help'" << std::endl;
     return exit_code::kUsage;
   }
 }
@@ -132,6 +133,15 @@ CLI::Validator PositiveUpTo(double maximum) {
         double value = 0;
         if (absl::SimpleAtod(text, &value) && value > 0 && value <= maximum) return std::string();
         return absl::StrCat("got \"", text, "\", expected a number above 0, at most ", maximum);
+      },
+      "");
+}
+
+CLI::Validator AbsolutePathValue() {
+  return CLI::Validator(
+      [](std::string& path) {
+        if (!path.empty()) path = std::filesystem::absolute(path).lexically_normal().string();
+        return std::string();
       },
       "");
 }

@@ -1,4 +1,4 @@
-// Command lines: the checks and the form of error that all programs share.
+// Parsing of command lines: validators and error messages that the programs share.
 #ifndef BRAID_CLI_ARGUMENTS_H_
 #define BRAID_CLI_ARGUMENTS_H_
 
@@ -9,23 +9,30 @@
 
 namespace braid {
 
-// Parses; the exit code when the program ends here (--help, wrong usage, or
-// arguments that are not UTF-8, which no message could carry), printed as
-// "PROGRAM: what was wrong".
+// Parses the arguments. Returns the exit code when the program must exit: after --help or
+// --version, or after an error, which is printed as "PROGRAM: message". Arguments that are not
+// UTF-8 are errors, since protobuf messages cannot carry them.
 std::optional<int> ParseArguments(CLI::App& app, const std::string& program, int argc, char** argv);
 
-// For CLI::Option::check: an integer in [minimum, maximum]. Without it a number
-// out of range would wrap around or, where zero stands for the default, be ignored.
+// Validators for CLI::Option::check and CLI::Option::transform.
+
+// Accepts an integer in [minimum, maximum]. Without this check, CLI11 would wrap numbers out of
+// range, and a zero would mean the default.
 CLI::Validator IntegerBetween(int64_t minimum, int64_t maximum);
 CLI::Validator PositiveInt32();
 CLI::Validator PositiveInt64();
+// Accepts an integer from 0 to 2^63 - 1.
 CLI::Validator Seed();
-// "5GB", "512MiB", "1000": bytes, at least 1; transformed to a plain number.
+// Accepts a size of at least one byte, such as "5GB", "512MiB" or "1000", and transforms it to a
+// number of bytes.
 CLI::Validator ByteSize();
-// A finite number of at least 0.
+// Accepts a finite number of at least 0.
 CLI::Validator AtLeastZero();
-// A finite number in (0, maximum].
+// Accepts a number in (0, maximum].
 CLI::Validator PositiveUpTo(double maximum);
+// Transforms a path to an absolute one, which also holds for a server or a later process; leaves an
+// empty value empty.
+CLI::Validator AbsolutePathValue();
 
 }  // namespace braid
 

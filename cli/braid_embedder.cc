@@ -22,7 +22,7 @@ bool IsSocket(int descriptor) {
   return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0;
 }
 
-// Nobody wants the vectors once the parent is gone, and a batch takes seconds.
+// Exits when the parent closes the socket, without finishing the current batch.
 void EndWithParent(int socket) {
   std::thread([socket] {
     pollfd parent = {.fd = socket, .events = POLLRDHUP, .revents = 0};
@@ -48,17 +48,22 @@ int main(int argc, char** argv) {
   braid::ReexecForBlas(argv);
   braid::ContrieverOptions options;
   int num_threads = 0;
-  CLI::App app("braid-embedder: a BERT encoder for braid and braidd, which start it");
-  app.add_option("--model", options.directory, "Directory in Hugging Face layout")->required();
-  app.add_option("--max-tokens", options.max_tokens, "Word pieces of a text (all positions)");
-  app.add_option("--threads", num_threads, "Threads (all cores)");
+  CLI::App app("Compute text embeddings with a BERT encoder; started by braid and braidd.",
+               "braid-embedder");
+  app.add_option("--model", options.directory, "Model directory in Hugging Face layout")
+      ->required();
+  app.add_option("--max-tokens", options.max_tokens,
+                 "Maximum word pieces per text (default: all positions)");
+  app.add_option("--threads", num_threads, "Number of threads (default: all cores)");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (!IsSocket(STDIN_FILENO)) {
-    std::cerr << "braid-embedder is started by braid and braidd; its standard input is a socket\n";
+    std::cerr
+        << "braid-embedder: standard input is not a socket; this program is started by braid and "
+           "braidd\n";
     return 2;
   }
   signal(SIGPIPE, SIG_IGN);

@@ -10,7 +10,7 @@
 namespace braid {
 namespace {
 
-// Another supervisor has the run.
+// Another supervisor holds the lock of the run.
 constexpr int kExitSupervised = 4;
 
 volatile sig_atomic_t g_stop = 0;
@@ -44,25 +44,25 @@ int Supervise(const std::string& run_dir, const SupervisorOptions& options) {
 
 int Main(int argc, char** argv) {
   CLI::App app(
-      "Supervise the run in RUN_DIR until it has ended: start mpirun as launch.json says, restart "
-      "it after failures, and record what happens in events.jsonl. SIGTERM stops the run with a "
-      "checkpoint.\n\nExit codes: 0 the run has succeeded; 1 it has failed, or its directory "
-      "cannot "
-      "be used; 2 usage error; 3 RUN_DIR is not a run directory; 4 another supervisor has the run; "
-      "75 it was stopped.");
+      "Supervise the run in RUN_DIR until it ends: start mpirun as specified in launch.json, "
+      "restart it after failures, and record events in events.jsonl. SIGTERM stops the run after "
+      "saving a checkpoint.\n\nExit codes: 0 the run succeeded; 1 the run failed or its directory "
+      "is unusable; 2 usage error; 3 no run directory; 4 another supervisor holds the run; 75 the "
+      "run was stopped.");
   std::string run_dir;
   SupervisorOptions options;
-  app.add_option("RUN_DIR", run_dir, "directory with run.textproto and launch.json")->required();
+  app.add_option("RUN_DIR", run_dir, "Run directory with run.textproto and launch.json")
+      ->required();
   std::string script;
-  app.add_option("SCRIPT", script, "ignored: a batch script whose first line is this program");
+  app.add_option("SCRIPT", script, "Ignored: the batch script whose interpreter is this program");
   app.add_flag("--reattach", options.reattach,
-               "re-attach to a run whose supervisor died; exit if the run has ended");
+               "Re-attach to a run that has not ended; exit when it has ended");
   app.add_option("--stop-grace", options.stop_grace_seconds,
-                 "seconds from a request to stop until mpirun is ended")
+                 "Seconds from a stop request until mpirun is terminated")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   app.add_option("--kill-grace", options.kill_grace_seconds,
-                 "seconds from then until all is killed")
+                 "Seconds from then until all processes are killed")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   try {

@@ -1,6 +1,6 @@
-// braid-trainer: trains, scores, analyses, samples, exports and imports one model;
-// docs/training.md. Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 not found, 75 stopped on
-// a signal after saving, 76 another attempt to train the run has begun.
+// braid-trainer: trains, evaluates, analyzes, samples, exports and imports one model;
+// docs/training.md. Exit codes: 0 success, 1 failure, 2 usage error or invalid input, 3 not found,
+// 75 stopped by a signal after saving a checkpoint, 76 another attempt of the run has started.
 #include <signal.h>
 #include <unistd.h>
 
@@ -68,7 +68,7 @@ void PrintLine(const google::protobuf::Message& event) {
   std::cout << line << std::endl;
 }
 
-// Answers the request in a file with one line of JSON per event.
+// Reads a request in text format from a file and prints one line of JSON per event of its answer.
 template <class Request, class Answer>
 absl::Status AnswerFile(const std::string& path, Answer answer) {
   Request request;
@@ -77,7 +77,7 @@ absl::Status AnswerFile(const std::string& path, Answer answer) {
   return answer(request, PrintLine);
 }
 
-// The same for a request with one answer.
+// As AnswerFile, for a request with a single response.
 template <class Request, class Response>
 absl::Status AnswerOnce(const std::string& path,
                         absl::StatusOr<Response> (*answer)(const Request&)) {
@@ -90,31 +90,39 @@ absl::Status AnswerOnce(const std::string& path,
 
 int Main(int argc, char** argv) {
   std::string path;
-  CLI::App app("Trains, scores and samples segment-routed soft-MoE language models.");
+  CLI::App app(
+      "Train, evaluate and sample segment-routed soft-MoE language models; started by braid and "
+      "braidd.");
   app.require_subcommand(1);
-  CLI::App* train = app.add_subcommand("train", "Train, or resume, the run in RUN_DIR");
-  train->add_option("RUN_DIR", path, "directory with run.textproto")->required();
-  CLI::App* evaluate = app.add_subcommand("evaluate", "Score held-out text");
-  evaluate->add_option("REQUEST", path, "an EvaluateRequest as textproto")->required();
-  CLI::App* tasks = app.add_subcommand("evaluate-tasks", "Ask the examples of tasks");
-  tasks->add_option("REQUEST", path, "an EvaluateTasksRequest as textproto")->required();
-  CLI::App* routing = app.add_subcommand("analyze-routing", "Tell what the routers do");
-  routing->add_option("REQUEST", path, "an AnalyzeRoutingRequest as textproto")->required();
-  CLI::App* generate = app.add_subcommand("generate", "Sample text");
-  generate->add_option("REQUEST", path, "a GenerateRequest as textproto")->required();
+  CLI::App* train = app.add_subcommand("train", "Train the run in RUN_DIR, or resume it");
+  train->add_option("RUN_DIR", path, "Run directory with run.textproto")->required();
+  CLI::App* evaluate = app.add_subcommand("evaluate", "Measure perplexity on held-out text");
+  evaluate->add_option("REQUEST", path, "File with an EvaluateRequest in text format")->required();
+  CLI::App* tasks = app.add_subcommand("evaluate-tasks", "Run downstream task evaluation");
+  tasks->add_option("REQUEST", path, "File with an EvaluateTasksRequest in text format")
+      ->required();
+  CLI::App* routing = app.add_subcommand("analyze-routing", "Analyze expert routing");
+  routing->add_option("REQUEST", path, "File with an AnalyzeRoutingRequest in text format")
+      ->required();
+  CLI::App* generate = app.add_subcommand("generate", "Generate text");
+  generate->add_option("REQUEST", path, "File with a GenerateRequest in text format")->required();
   int num_threads = 0;
-  CLI::App* serve = app.add_subcommand("serve", "Sample text for braidd, which starts this");
-  serve->add_option("MODEL", path, "run or checkpoint directory")->required();
-  serve->add_option("--threads", num_threads, "threads (all cores)");
+  CLI::App* serve =
+      app.add_subcommand("serve", "Generate text for braidd over standard input and output");
+  serve->add_option("MODEL", path, "Run or checkpoint directory")->required();
+  serve->add_option("--threads", num_threads, "Number of threads (default: all cores)");
   bool together = false;
-  serve->add_flag("--together", together, "one step for all texts (braidd --generate-together)");
-  CLI::App* export_model = app.add_subcommand("export", "Write a Hugging Face directory");
-  export_model->add_option("REQUEST", path, "an ExportRequest as textproto")->required();
-  CLI::App* import_model = app.add_subcommand("import", "Read a Hugging Face directory");
-  import_model->add_option("REQUEST", path, "an ImportRequest as textproto")->required();
+  serve->add_flag("--together", together,
+                  "Batch all texts into one step (braidd --generate-together)");
+  CLI::App* export_model = app.add_subcommand("export", "Export a model to Hugging Face format");
+  export_model->add_option("REQUEST", path, "File with an ExportRequest in text format")
+      ->required();
+  CLI::App* import_model = app.add_subcommand("import", "Import a Hugging Face model");
+  import_model->add_option("REQUEST", path, "File with an ImportRequest in text format")
+      ->required();
   CLI::App* check =
-      app.add_subcommand("check-rank", "Tell what a rank finds here, for braid doctor");
-  check->add_option("SHARED_DIR", path, "directory that all ranks should see");
+      app.add_subcommand("check-rank", "Report this rank's environment, for braid doctor");
+  check->add_option("SHARED_DIR", path, "Directory that all ranks must see");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -132,7 +140,7 @@ int Main(int argc, char** argv) {
     }));
   }
   if (*serve) {
-    // For our parent, in the same terminal, it may mean no more than the end of one text.
+    // Ctrl-C in a shared terminal is handled by the parent, which may only stop the current text.
     signal(SIGINT, SIG_IGN);
     return Report(ServeModel(path, {.num_threads = num_threads, .together = together}, STDIN_FILENO,
                              PrintLine));
@@ -145,7 +153,8 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   braid::ReexecForBlas(argv);
-  // A file size limit then fails the write, which is reported, instead of ending the process.
+  // A write beyond the file size limit then fails with an error that is reported, instead of
+  // killing the process.
   signal(SIGXFSZ, SIG_IGN);
   return braid::Main(argc, argv);
 }

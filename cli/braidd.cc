@@ -1,4 +1,4 @@
-// braidd: any subset of the services in one process.
+// braidd: a server that hosts any subset of the services in one process.
 #include <signal.h>
 #include <unistd.h>
 
@@ -17,6 +17,7 @@
 #include "base/blas_core.h"
 #include "base/path_roots.h"
 #include "cli/arguments.h"
+#include "cli/help_formatter.h"
 #include "client/session.h"
 #include "rpc/client_token.h"
 #include "rpc/executable_path.h"
@@ -29,7 +30,7 @@
 
 namespace {
 
-// Beyond --drain: for jobs to stop at their next commit points, and cancelled calls to end.
+// Time after --drain for jobs to stop at their next commit points and for cancelled calls to end.
 constexpr std::chrono::seconds kLastPatience{20};
 
 struct Options {
@@ -44,82 +45,91 @@ struct Options {
 
 void AddQuotas(CLI::App& app, braid::Quotas& quotas) {
   const auto add = [&app](const char* name, int64_t& value, const char* what) {
-    app.add_option(name, value, std::string(what) + " that one principal may have; 0: no limit")
+    app.add_option(name, value, std::string(what) + " per principal; 0 means no limit")
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str();
   };
-  add("--quota-jobs", quotas.jobs, "Queued and running jobs");
-  add("--quota-runs", quotas.runs, "Runs that have not ended");
-  add("--quota-ranks", quotas.ranks, "Ranks of such runs");
-  add("--quota-watches", quotas.watches, "Open watches of jobs, and of runs,");
-  add("--quota-descriptions", quotas.descriptions, "Corpora being described");
+  add("--quota-jobs", quotas.jobs, "Maximum queued and running jobs");
+  add("--quota-runs", quotas.runs, "Maximum runs that have not ended");
+  add("--quota-ranks", quotas.ranks, "Maximum ranks of runs that have not ended");
+  add("--quota-watches", quotas.watches, "Maximum open watches of jobs and of runs, each,");
+  add("--quota-descriptions", quotas.descriptions, "Maximum concurrent corpus descriptions");
 }
 
 void AddServing(CLI::App& app, braid::Serving& serving) {
   const auto add = [&app](const char* name, int& value, int minimum, const char* what) {
     app.add_option(name, value, what)->check(CLI::Range(minimum, 1 << 20))->capture_default_str();
   };
-  add("--served-models", serving.models, 1, "Models that generation keeps in memory");
+  add("--served-models", serving.models, 1, "Maximum models that generation keeps in memory");
   add("--serve-idle", serving.idle_seconds, 1,
-      "Seconds after which a model that nobody asks for leaves memory");
-  add("--generate-active", serving.active, 1, "Texts that are generated at a time");
-  add("--generate-queue", serving.queue, 0, "Requests for texts that may wait for their turn");
-  add("--generate-threads", serving.num_threads, 0, "Threads of a served model; 0: all cores");
+      "Seconds without requests after which a model is unloaded");
+  add("--generate-active", serving.active, 1, "Maximum texts generated concurrently");
+  add("--generate-queue", serving.queue, 0, "Maximum generation requests in the queue");
+  add("--generate-threads", serving.num_threads, 0, "Threads per served model; 0 means all cores");
   app.add_flag(
       "--generate-together", serving.together,
-      "Make all texts of a model in one step: more tokens a second, and texts that depend on "
-      "what else is made by what rounding does");
+      "Batch all texts of a model into one step: higher throughput, but rounding then depends on "
+      "the batch");
 }
 
 void AddOptions(CLI::App& app, Options& options) {
   options.host.home = braid::DefaultHome();
   options.host.listen = "127.0.0.1:7077";
-  app.add_option("--listen", options.host.listen, "HOST:PORT to serve; port 0 picks a free one")
+  app.add_option("--listen", options.host.listen,
+                 "Address to serve, as HOST:PORT; port 0 picks a free port")
       ->capture_default_str();
-  app.add_option("--home", options.host.home, "Directory of all state")->capture_default_str();
+  app.add_option("--home", options.host.home, "Directory of jobs, runs and all other state")
+      ->capture_default_str();
   app.add_option("--services", options.services,
-                 "Comma-separated: pipeline,training,analysis,generation,embedding,neighbors")
+                 "Services to run, separated by commas: pipeline, training, analysis, generation, "
+                 "embedding, neighbors")
       ->capture_default_str();
-  app.add_option("--embedder", options.host.embedder,
-                 "Of the embedding service: hashing, or contriever:DIRECTORY with a BERT encoder")
+  app.add_option(
+         "--embedder", options.host.embedder,
+         "Embedder of the embedding service: hashing, or contriever:DIRECTORY with a BERT encoder")
       ->capture_default_str();
   app.add_option("--metrics", options.metrics,
-                 "HOST:PORT to serve /metrics for Prometheus; port 0 picks a free one (default: "
-                 "not served)");
-  app.add_option("--tls-certificate", options.host.tls.certificate, "PEM certificate chain");
-  app.add_option("--tls-key", options.host.tls.key, "PEM private key");
-  app.add_option("--tls-ca", options.host.tls.ca, "PEM certificates that clients must chain to");
-  app.add_option(
-      "--services-token-file", options.services_token_file,
-      "File with the token that jobs show to embedding and neighbour servers, over TLS or "
-      "on this machine; with --tls-*, they show that certificate too");
+                 "Address to serve /metrics for Prometheus, as HOST:PORT; port 0 picks a free port "
+                 "(default: not served)");
+  app.add_option("--tls-certificate", options.host.tls.certificate,
+                 "PEM file with the server's certificate chain");
+  app.add_option("--tls-key", options.host.tls.key, "PEM file with the server's private key");
+  app.add_option("--tls-ca", options.host.tls.ca,
+                 "PEM file with the certificates that clients must chain to");
+  app.add_option("--services-token-file", options.services_token_file,
+                 "File with the token that jobs present to embedding and neighbor servers, over "
+                 "TLS or on this "
+                 "machine; with --tls-certificate, they present that certificate too");
   app.add_option("--mpirun", options.host.mpirun, "Program that starts the ranks of a run")
       ->capture_default_str();
   app.add_option("--remote-agent", options.host.remote_agent,
-                 "Program that starts a command on another host, as AGENT HOST COMMAND... (ssh)");
-  app.add_flag("--insecure", options.host.insecure,
-               "Serve beyond loopback without TLS, /metrics too; with TLS, without tokens");
+                 "Program that starts a command on another host, called as AGENT HOST COMMAND... "
+                 "(default: ssh)");
+  app.add_flag(
+      "--insecure", options.host.insecure,
+      "Serve beyond loopback without TLS, including /metrics; with TLS, serve without tokens");
   app.add_flag("--require-token", options.host.require_token,
-               "Ask for a token on loopback without TLS too (braid token create)");
+               "Require a token (braid token create) on loopback without TLS, too");
   app.add_option(
          "--allow", options.allowed,
-         "Directory of files that clients may name, read and write; may be repeated "
-         "(default: on loopback, the one braidd is started in; HOME/store and HOME/runs always)")
+         "Directory that clients may read and write by path; repeatable (default: on loopback, the "
+         "working directory; HOME/store and HOME/runs are always allowed)")
       ->allow_extra_args(false);
-  app.add_option("--log-file", options.log_file, "File to append the log to (default: stderr)");
-  app.add_option("--log-level", options.log_level, "debug, info, warning or error")
+  app.add_option("--log-file", options.log_file,
+                 "File to append the log to (default: standard error)");
+  app.add_option("--log-level", options.log_level, "Minimum level of log entries")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str();
   app.add_option("--drain", options.drain_seconds,
-                 "Seconds that running calls get to finish after SIGTERM")
+                 "Seconds that running calls may take to finish after SIGTERM")
       ->check(CLI::Range(0, 3600))
       ->capture_default_str();
   AddQuotas(app, options.host.quotas);
   AddServing(app, options.host.serving);
   app.footer(
-      "Example:\n  braidd --listen 127.0.0.1:7077 --home /data/braid\n"
-      "  braid --server 127.0.0.1:7077 submit corpus.jsonl --wait\n"
-      "  braidd --metrics 127.0.0.1:9464");
+      "Examples:\n"
+      "  braidd --listen 127.0.0.1:7077 --home /data/braid --metrics 127.0.0.1:9464\n"
+      "  braid --server 127.0.0.1:7077 submit corpus.jsonl --wait");
 }
 
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
@@ -136,7 +146,7 @@ absl::StatusOr<std::unique_ptr<braid::MetricsExporter>> ServeMetrics(
   return exporter;
 }
 
-// Whether `path` is `directory` or lies beneath it; true also where that cannot be told.
+// Returns whether `path` is `directory` or below it; true also when this cannot be determined.
 bool IsWithin(const std::filesystem::path& path, const std::filesystem::path& directory) {
   std::error_code error;
   const auto outer = std::filesystem::canonical(directory, error);
@@ -146,7 +156,8 @@ bool IsWithin(const std::filesystem::path& path, const std::filesystem::path& di
   return std::ranges::mismatch(outer, inner).in1 == outer.end();
 }
 
-// What clients may name: what the services make for them, and what the operator allows.
+// Limits the paths in requests to the output of the services and the directories that the operator
+// allows.
 absl::Status Confine(const Options& options) {
   std::vector<std::filesystem::path> roots = options.allowed;
   for (const char* made : {"store", "runs"}) {
@@ -155,8 +166,8 @@ absl::Status Confine(const Options& options) {
   }
   std::error_code error;
   const std::filesystem::path here = std::filesystem::current_path(error);
-  // Started by an init system, "here" is everything; within HOME, it is the server's own. To
-  // other machines, nothing is served that nobody has named.
+  // The working directory is allowed by default, but only on loopback, and neither when it is the
+  // root (as under an init system) nor within HOME, which holds the server's own state.
   if (options.allowed.empty() && braid::IsLoopback(options.host.listen) && !error && here != "/" &&
       !IsWithin(here, options.host.home)) {
     roots.push_back(here);
@@ -167,7 +178,7 @@ absl::Status Confine(const Options& options) {
   return absl::OkStatus();
 }
 
-// The second signal: whoever sends it does not want to wait for the drain.
+// Exits on the second signal, without waiting for running calls.
 void EndAtOnce(sigset_t signals) {
   int received = 0;
   sigwait(&signals, &received);
@@ -208,12 +219,12 @@ absl::Status Serve(Options& options) {
   (*log)->Write(braid::LogLevel::kInfo, absl::StrCat("draining after ", strsignal(received)));
   std::thread(EndAtOnce, signals).detach();
   const std::chrono::seconds drain(options.drain_seconds);
-  // A handler that takes no notice of being cancelled would be waited for without end.
+  // Bounds the wait for handlers that ignore cancellation.
   const braid::ExitLimit limit(drain + kLastPatience, [&log = **log] {
     log.Write(braid::LogLevel::kError,
-              "gave up waiting for what does not end; jobs go on from their last commit points");
+              "shutdown timed out; exiting now, and jobs resume from their last commit points");
   });
-  metrics->reset();  // it asks the services
+  metrics->reset();  // the exporter calls the services
   (*host)->Shutdown(drain);
   (*log)->Write(braid::LogLevel::kInfo, "stopped");
   return absl::OkStatus();
@@ -223,10 +234,14 @@ absl::Status Serve(Options& options) {
 
 int main(int argc, char** argv) {
   braid::ReexecForBlas(argv);
-  // A file size limit and a reader of our output that is gone fail the write, not the process.
+  // A write beyond the file size limit or to a closed pipe then fails with an error instead of
+  // killing the process.
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
-  CLI::App app{"braidd: serves corpus jobs, training runs and analysis over gRPC"};
+  CLI::App app{"Serve corpus jobs, training runs, analysis and generation over gRPC.", "braidd"};
+  app.formatter(std::make_shared<braid::HelpFormatter>());
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.set_version_flag("--version", "braidd " BRAID_VERSION, "Print the version and exit");
   Options options;
   AddOptions(app, options);
   if (const auto end = braid::ParseArguments(app, "braidd", argc, argv)) return *end;

@@ -12,10 +12,15 @@
 namespace braid {
 
 void ConfigOptions::AddTo(CLI::App* command, const std::string& message_name) {
-  command->add_option("--config", file, "Settings in protobuf text format (" + message_name + ")");
+  command
+      ->add_option("--config", file,
+                   "Read settings from a file in protobuf text format (" + message_name + ")")
+      ->type_name("FILE");
   command
       ->add_option("--set", assignments,
-                   "KEY=VALUE, a field of " + message_name + "; may be repeated")
+                   "Set any field of " + message_name +
+                       " by its path, such as those in brackets above; repeatable")
+      ->type_name("PATH=VALUE")
       ->allow_extra_args(false);
 }
 

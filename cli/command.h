@@ -1,4 +1,5 @@
-// A command adds its options to the parser and, when chosen, leaves its action.
+// The parts that the commands of `braid` share. A command adds itself and its options to the
+// parser; when it is chosen, it sets CommandLine::action.
 #ifndef BRAID_CLI_COMMAND_H_
 #define BRAID_CLI_COMMAND_H_
 
@@ -15,53 +16,60 @@
 
 namespace braid {
 
-struct Program {
-  CLI::App app{"braid: from a raw corpus to a segment-routed soft-MoE language model"};
+// The parser, the connection and the chosen command of one invocation.
+struct CommandLine {
+  CLI::App app{
+      "Train and evaluate segment-routed soft-MoE language models, from a raw corpus to a "
+      "trained model."};
   Session session;
-  // Set by the chosen command.
+  // Runs the chosen command; set while arguments are parsed.
   std::function<absl::Status()> action;
 };
 
-// Settings given as --config FILE and --set KEY=VALUE.
+// The options --config FILE and --set KEY=VALUE, which set fields of a configuration message.
 struct ConfigOptions {
   std::string file;
   std::vector<std::string> assignments;
 
+  // Adds the options to `command`. `message_name` is shown in their help.
   void AddTo(CLI::App* command, const std::string& message_name);
-  // Applies the file, then the assignments.
+  // Merges the file into `message`, then applies the assignments in order. Errors as ParseConfig
+  // and SetField (proto/config_text.h).
   absl::Status Apply(google::protobuf::Message* message) const;
 };
 
-// A run id as it is; a path made absolute, since a server has another directory.
+// Returns a run id unchanged and any other model as an absolute path, since a server has its own
+// working directory.
 std::string ModelReference(const std::string& model);
 
-// prompt or segment, as --routing says; unspecified when empty.
+// Parses the value of --routing, "prompt" or "segment"; unspecified when `name` is empty.
 absl::StatusOr<v1::InferenceRouting> ParseRouting(const std::string& name);
 
-// An id unlikely to repeat, for requests without one.
+// Returns a random idempotency key of 32 hexadecimal digits.
 std::string NewRequestId();
 
-void AddCorpusCommands(Program& program);     // submit, jobs, cancel, corpus describe
-void AddRunCommands(Program& program);        // train, runs, stop
-void AddStatusCommands(Program& program);     // status, resume
-void AddEvalCommand(Program& program);        // eval
-void AddAnalyzeCommand(Program& program);     // analyze routing
-void AddGenerateCommand(Program& program);    // generate
-void AddReportCommand(Program& program);      // report
-void AddMetricsCommand(Program& program);     // metrics
-void AddModelCommands(Program& program);      // model describe
-void AddExplainCommand(Program& program);     // explain
-void AddExportCommands(Program& program);     // export, import
-void AddQuickstartCommand(Program& program);  // quickstart
-void AddReproduceCommand(Program& program);   // reproduce
-void AddGatherCommand(Program& program);      // gather
-void AddDoctorCommand(Program& program);      // doctor
-void AddTokenCommand(Program& program);       // token create, list, revoke
-void AddHealthCommand(Program& program);      // health
+void AddCorpusCommands(CommandLine& program);     // submit, jobs, cancel, corpus describe
+void AddRunCommands(CommandLine& program);        // train, runs, stop
+void AddStatusCommands(CommandLine& program);     // status, resume
+void AddEvalCommand(CommandLine& program);        // eval
+void AddAnalyzeCommand(CommandLine& program);     // analyze routing
+void AddGenerateCommand(CommandLine& program);    // generate
+void AddReportCommand(CommandLine& program);      // report
+void AddMetricsCommand(CommandLine& program);     // metrics
+void AddModelCommands(CommandLine& program);      // model describe
+void AddExplainCommand(CommandLine& program);     // explain
+void AddExportCommands(CommandLine& program);     // export, import
+void AddQuickstartCommand(CommandLine& program);  // quickstart
+void AddReproduceCommand(CommandLine& program);   // reproduce
+void AddDoctorCommand(CommandLine& program);      // doctor
+void AddTokenCommand(CommandLine& program);       // token create, list, revoke
+void AddHealthCommand(CommandLine& program);      // health
+void AddCompletionCommand(CommandLine& program);  // completion (hidden)
+void AddManCommand(CommandLine& program);         // man (hidden)
 
-// Commands of groups.
-void AddEvalTasks(Program& program, CLI::App* eval);
-void AddCorpusDescribe(Program& program, CLI::App* corpus);
+// Subcommands that have files of their own.
+void AddEvalTasks(CommandLine& program, CLI::App* eval);
+void AddCorpusDescribe(CommandLine& program, CLI::App* corpus);
 
 }  // namespace braid
 

@@ -1,44 +1,35 @@
-// corpus describe
+// The command "corpus describe".
 #include <unistd.h>
 
-#include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "base/status_macros.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/field_flags.h"
 #include "client/terminal/corpus_table.h"
 #include "client/terminal/progress_board.h"
 #include "client/terminal/terminal_text.h"
-#include "proto/config_text.h"
 #include "rpc/interrupt.h"
 
 namespace braid {
 namespace {
 
 struct CorpusDescribeOptions {
-  std::vector<std::string> paths;
-  std::string text_field, domain_field;
   int64_t long_bytes = 0;
-  bool strict = false;
+  FieldFlags fields{"braid.v1.CorpusSpec"};
   ConfigOptions config;
 };
 
-// What `braid submit` would read with the same options.
+// Returns a request to read what `braid submit` would read with the same options.
 absl::StatusOr<v1::DescribeCorpusRequest> RequestOf(const CorpusDescribeOptions& options) {
   v1::CorpusSpec spec;
   RETURN_IF_ERROR(options.config.Apply(&spec));
-  for (const std::string& path : options.paths) {
-    spec.add_paths(std::filesystem::absolute(path).lexically_normal().string());
-  }
+  RETURN_IF_ERROR(options.fields.Apply(&spec));
   v1::DescribeCorpusRequest request;
   *request.mutable_paths() = spec.paths();
-  v1::IngestConfig* ingest = request.mutable_ingest();
-  *ingest = spec.ingest();
-  if (!options.text_field.empty()) ingest->set_text_field(options.text_field);
-  if (!options.domain_field.empty()) ingest->set_domain_field(options.domain_field);
-  if (options.strict) ingest->set_strict(true);
+  *request.mutable_ingest() = spec.ingest();
   request.set_long_document_bytes(options.long_bytes);
   return request;
 }
@@ -68,20 +59,20 @@ absl::Status DescribeCorpus(Session& session, const CorpusDescribeOptions& optio
 
 }  // namespace
 
-void AddCorpusDescribe(Program& program, CLI::App* corpus) {
+void AddCorpusDescribe(CommandLine& program, CLI::App* corpus) {
   auto options = std::make_shared<CorpusDescribeOptions>();
   CLI::App* command = corpus->add_subcommand(
-      "describe", "What a corpus holds before it is submitted: domains, text, rejected records");
-  command->add_option("paths", options->paths,
-                      "Files (.jsonl, .jsonl.gz, .jsonl.zst, .txt) or directories of text");
-  command->add_option("--text-field", options->text_field, "JSON field with the text");
-  command->add_option("--domain-field", options->domain_field,
-                      "JSON field with the domain (domain)");
+      "describe", "Summarize a corpus before submitting it: domains, text, rejected records");
+  FieldFlags& fields = options->fields;
+  fields.Add(command, "paths", "paths")->transform(AbsolutePathValue());
+  fields.Add(command, "--text-field", "ingest.text_field");
+  fields.Add(command, "--domain-field", "ingest.domain_field");
   command
       ->add_option("--long-bytes", options->long_bytes,
                    "Also count documents with more bytes of text than this, such as 4KB")
+      ->type_name("SIZE")
       ->transform(ByteSize());
-  command->add_flag("--strict", options->strict, "Fail on the first bad record");
+  fields.Add(command, "--strict", "ingest.strict");
   options->config.AddTo(command, "CorpusSpec");
   command->footer(
       "Examples:\n"

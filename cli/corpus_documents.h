@@ -1,4 +1,4 @@
-// Corpus files as the documents of an evaluation.
+// Reads corpus files as the documents of an evaluation.
 #ifndef BRAID_CLIENT_CORPUS_DOCUMENTS_H_
 #define BRAID_CLIENT_CORPUS_DOCUMENTS_H_
 
@@ -10,8 +10,8 @@
 
 namespace braid {
 
-// A DocumentReader: files and directories as a corpus job reads them with its defaults
-// (docs/corpus.md). Errors are those of CorpusReader; a corpus without a document is one.
+// Implements DocumentReader: reads files and directories as a corpus job with default settings does
+// (docs/corpus.md). Errors are those of CorpusReader, including a corpus without documents.
 absl::StatusOr<ReadSummary> ReadCorpusDocuments(std::span<const std::string> paths,
                                                 const TakeDocument& take);
 

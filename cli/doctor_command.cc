@@ -1,4 +1,4 @@
-// doctor: what this machine, or a cluster, lacks or does badly, before a run finds out
+// The command "doctor": finds problems of this machine or a cluster before a run does.
 #include <algorithm>
 #include <iostream>
 #include <thread>
@@ -24,7 +24,7 @@ struct DoctorOptions {
 constexpr int kCheckpointsKept = 2;
 constexpr int kRanks = 2;
 
-// What a run would say of where it is launched.
+// Returns the spec of a run that is launched with these options.
 absl::StatusOr<v1::RunSpec> SpecOf(const DoctorOptions& options) {
   v1::RunSpec spec;
   std::vector<v1::HostSlots> hosts;
@@ -43,7 +43,7 @@ absl::StatusOr<v1::RunSpec> SpecOf(const DoctorOptions& options) {
 
 void AddRankFindings(const LauncherPrograms& programs, const v1::RunSpec& spec,
                      const std::filesystem::path& shared, Findings& findings) {
-  const auto ranks = AskRanks(programs, spec, shared);
+  const auto ranks = CollectRankFindings(programs, spec, shared);
   if (!ranks.ok()) {
     findings.push_back({Grade::kBad, "ranks", std::string(ranks.status().message()),
                         "a run would fail in the same way"});
@@ -89,32 +89,35 @@ absl::Status Doctor(Session& session, const DoctorOptions& options) {
   const bool bad = std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
     return finding.verdict == Grade::kBad;
   });
-  return bad ? absl::FailedPreconditionError("not ready; see what is bad above") : absl::OkStatus();
+  return bad ? absl::FailedPreconditionError("not ready: fix the checks marked bad above")
+             : absl::OkStatus();
 }
 
 }  // namespace
 
-void AddDoctorCommand(Program& program) {
+void AddDoctorCommand(CommandLine& program) {
   auto options = std::make_shared<DoctorOptions>();
-  CLI::App* command =
-      program.app.add_subcommand("doctor", "Check that this machine, or a cluster, is ready");
+  CLI::App* command = program.app.add_subcommand(
+      "doctor", "Check that this machine or a cluster is ready for training");
   command
       ->add_option("--ranks", options->ranks,
-                   "Start so many ranks and ask what they find (2, or the hosts' slots)")
+                   "Number of ranks to start and check (default: 2, or the hosts' slots)")
       ->check(PositiveInt32());
-  command->add_option("--hosts", options->hosts, "Start them on these: HOST[:SLOTS],...");
-  command->add_option("--interface", options->interface, "Network interface between them");
-  command->add_option("--threads", options->threads, "Threads of a rank (cores / ranks)")
+  command->add_option("--hosts", options->hosts, "Hosts to start the ranks on");
+  command->add_option("--interface", options->interface, "Network interface between the hosts");
+  command->add_option("--threads", options->threads, "Threads per rank (default: cores / ranks)")
       ->check(PositiveInt32());
   command
       ->add_option("--ranks-per-host", options->ranks_per_host,
-                   "With --model: ranks that share this machine's memory (all)")
+                   "With --model: ranks that share this machine's memory (default: all)")
       ->check(PositiveInt32());
   command->add_option("--shared", options->shared,
-                      "Directory that all ranks should see (default: the home)");
-  command->add_option("--model", options->model,
-                      "Preset: does training it fit into memory, and its checkpoints on disk?");
-  command->add_option("--corpus", options->corpus, "Files: does a job on them fit on disk?");
+                      "Directory that all ranks must see (default: --home)");
+  command->add_option(
+      "--model", options->model,
+      "Check that training this named model fits into memory and its checkpoints on disk");
+  command->add_option("--corpus", options->corpus,
+                      "Check that a corpus job on these files fits on disk");
   command->footer(
       "Examples:\n"
       "  braid doctor\n"

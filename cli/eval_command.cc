@@ -1,4 +1,4 @@
-// eval perplexity
+// The command "eval perplexity".
 #include <unistd.h>
 
 #include <filesystem>
@@ -19,7 +19,7 @@
 namespace braid {
 namespace {
 
-// What --show takes.
+// Values of --show.
 const std::map<std::string, EvaluationMeasure>& Measures() {
   static const auto* const measures = new std::map<std::string, EvaluationMeasure>{
       {"perplexity", EvaluationMeasure::kPerplexity},
@@ -29,7 +29,7 @@ const std::map<std::string, EvaluationMeasure>& Measures() {
   return *measures;
 }
 
-// What --fixed-weights takes.
+// Values of --fixed-weights.
 const std::map<std::string, v1::FixedWeights>& FixedWeightsByName() {
   static const auto* const weights = new std::map<std::string, v1::FixedWeights>{
       {"average", v1::AVERAGE_WEIGHTS},
@@ -65,12 +65,12 @@ v1::EvaluateRequest RequestOf(const PerplexityOptions& options) {
   return request;
 }
 
-// Records that were left out would otherwise go unnoticed.
+// Reports skipped records on standard error.
 void WarnOfRejects(const v1::EvaluationResult& result) {
   if (result.num_rejected() == 0) return;
   std::cerr << "braid: " << WithThousands(result.num_rejected()) << " of "
             << WithThousands(result.num_rejected() + result.num_documents())
-            << " records were left out:\n";
+            << " records were skipped:\n";
   for (const std::string& reject : result.rejected()) std::cerr << "  " << reject << "\n";
   if (result.num_rejected() > result.rejected_size()) std::cerr << "  ...\n";
 }
@@ -105,55 +105,61 @@ absl::Status EvalPerplexity(Session& session, const PerplexityOptions& options) 
 void AddText(CLI::App* command, PerplexityOptions* options) {
   command
       ->add_option("models", options->models,
-                   "Run ids, run directories or checkpoint directories; each later one is "
-                   "compared with the first")
+                   "Run ids, run directories or checkpoint directories; each is compared with the "
+                   "first")
       ->required();
   CLI::Option* data = command->add_option("--data", options->dataset,
-                                          "Dataset whose held-out split is scored (default: the "
+                                          "Dataset whose held-out split to score (default: the "
                                           "first run's own)");
   command
       ->add_option("--text", options->text,
-                   "Files and directories to score instead, read as `braid submit` reads them")
+                   "Score files and directories instead, read as by 'braid submit'")
       ->excludes(data);
 }
 
 void AddScoring(CLI::App* command, PerplexityOptions* options) {
-  command->add_option("--routing", options->routing, "segment, prompt or both")
+  command->add_option("--routing", options->routing, "Routing at inference")
       ->check(CLI::IsMember({"segment", "prompt", "both"}))
       ->capture_default_str();
   command
-      ->add_option("--fixed-weights", options->fixed_weights,
-                   "Score models that merge experts again with the same weights for all segments: "
-                   "average, uniform, next-domain (comma list)")
+      ->add_option(
+          "--fixed-weights", options->fixed_weights,
+          "Also score models that merge experts with fixed router weights for all segments; "
+          "several values are separated by commas")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember(FixedWeightsByName()));
-  command->add_option("--max-windows", options->max_windows, "At most so many windows a domain")
+  command
+      ->add_option("--max-windows", options->max_windows,
+                   "Maximum windows per domain (default: all)")
       ->check(PositiveInt32());
-  command->add_option("--bootstrap", options->bootstrap, "Resamples of the intervals (1000)")
+  command
+      ->add_option("--bootstrap", options->bootstrap,
+                   "Bootstrap resamples of the confidence intervals (default: 1000)")
       ->check(IntegerBetween(1, 1000000));
-  command->add_option("--seed", options->seed, "Seed of the resamples (0)")->check(Seed());
-  command->add_option("--confidence", options->confidence, "Of the intervals (0.95)")
+  command->add_option("--seed", options->seed, "Seed of the bootstrap (default: 0)")->check(Seed());
+  command
+      ->add_option("--confidence", options->confidence,
+                   "Confidence level of the intervals (default: 0.95)")
       ->check(CLI::Range(0.01, 0.9999));
-  command->add_option("--show", options->show, "What the table of several models has by domain")
+  command->add_option("--show", options->show, "Measure to tabulate by domain for several models")
       ->check(CLI::IsMember({"perplexity", "bits-per-byte", "with-first-segment"}))
       ->capture_default_str();
-  command->add_option("--threads", options->threads, "Threads (all cores)")
+  command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
       ->check(IntegerBetween(1, 1024));
 }
 
-void AddEvalPerplexity(Program& program, CLI::App* eval) {
+void AddEvalPerplexity(CommandLine& program, CLI::App* eval) {
   auto options = std::make_shared<PerplexityOptions>();
-  CLI::App* command =
-      eval->add_subcommand("perplexity", "Perplexity and bits per byte of held-out text by domain");
+  CLI::App* command = eval->add_subcommand(
+      "perplexity", "Measure perplexity and bits per byte on held-out text by domain");
   AddText(command, options.get());
   AddScoring(command, options.get());
   command->footer(
       "Examples:\n"
       "  braid eval perplexity run-000001\n"
-      "  braid eval perplexity run-000001 run-000002 --routing both    # dense against experts\n"
-      "  braid eval perplexity run-000002 --fixed-weights average,uniform   # what routing is "
-      "worth\n"
+      "  braid eval perplexity run-000001 run-000002 --routing both   # compare two models\n"
+      "  braid eval perplexity run-000002 --fixed-weights average,uniform\n"
       "  braid eval perplexity run-000002 --text books/ news.jsonl.zst --json");
   command->callback([&program, options] {
     program.action = [&program, options] { return EvalPerplexity(program.session, *options); };
@@ -162,8 +168,9 @@ void AddEvalPerplexity(Program& program, CLI::App* eval) {
 
 }  // namespace
 
-void AddEvalCommand(Program& program) {
-  CLI::App* eval = program.app.add_subcommand("eval", "What a model is worth");
+void AddEvalCommand(CommandLine& program) {
+  CLI::App* eval =
+      program.app.add_subcommand("eval", "Evaluate a model: perplexity and downstream tasks");
   eval->require_subcommand(1);
   AddEvalPerplexity(program, eval);
   AddEvalTasks(program, eval);

@@ -1,4 +1,4 @@
-// eval tasks
+// The command "eval tasks".
 #include <unistd.h>
 
 #include <filesystem>
@@ -28,7 +28,7 @@ struct TasksOptions {
   bool list = false;
 };
 
-// Those of --task and --task-file, whole; empty without either.
+// Returns the tasks of --task and --task-file with all their fields; empty without either.
 absl::StatusOr<std::vector<v1::TaskSpec>> NamedTasks(const TasksOptions& options) {
   std::vector<v1::TaskSpec> specs;
   for (const std::string& name : options.tasks) {
@@ -61,13 +61,12 @@ absl::Status List(const Session& session, const TasksOptions& options) {
 absl::StatusOr<v1::EvaluateTasksRequest> MakeRequest(const TasksOptions& options) {
   if (options.model.empty()) {
     return absl::InvalidArgumentError(
-        "MODEL is required: a run id, a run directory or a "
-        "checkpoint directory; --list needs none");
+        "MODEL: got none, expected a run id, a run directory or a checkpoint directory, or --list");
   }
   if (options.data.empty()) {
     return absl::InvalidArgumentError(
-        "--data is required: the directory with a folder of files "
-        "for each task; --list tells which");
+        "--data: got none, expected the directory with one folder of files per task; "
+        "--list shows the files");
   }
   v1::EvaluateTasksRequest request;
   ASSIGN_OR_RETURN(const std::vector<v1::TaskSpec> specs, NamedTasks(options));
@@ -105,7 +104,7 @@ absl::Status EvalTasks(Session& session, const TasksOptions& options) {
     result = client.EvaluateTasks(request, [&](const auto& event) { Show(event, board); });
   }
   if (Interrupted()) {
-    return absl::CancelledError("interrupted; the same command goes on where it was");
+    return absl::CancelledError("interrupted; repeat the command to continue");
   }
   RETURN_IF_ERROR(result.status());
   if (session.json) {
@@ -118,35 +117,46 @@ absl::Status EvalTasks(Session& session, const TasksOptions& options) {
 
 void AddTasks(CLI::App* command, TasksOptions* options) {
   command->add_option("model", options->model, "Run id, run directory or checkpoint directory");
-  command->add_option("--data", options->data, "Directory with a folder of files for each task");
+  command->add_option("--data", options->data, "Directory with one folder of files per task");
   command
-      ->add_option("--task", options->tasks, "A built-in task (default: all whose files are there)")
+      ->add_option("--task", options->tasks,
+                   "Built-in task to run; repeatable (default: all tasks whose files exist)")
       ->allow_extra_args(false);
-  command->add_option("--task-file", options->task_files, "A task of your own, as textproto")
+  command
+      ->add_option("--task-file", options->task_files,
+                   "Task defined in a textproto file; repeatable")
       ->allow_extra_args(false);
-  command->add_flag("--list", options->list, "Show the tasks, and which files they look for");
+  command->add_flag("--list", options->list, "List the tasks and the files that they read");
 }
 
 void AddAsking(CLI::App* command, TasksOptions* options) {
-  command->add_option("--shots", options->shots, "Demonstrations (default: what the task says)")
+  command
+      ->add_option("--shots", options->shots,
+                   "Demonstrations per prompt (default: set by each task)")
       ->check(IntegerBetween(0, 256));
-  command->add_option("--routing", options->routing, "segment, prompt or both")
+  command->add_option("--routing", options->routing, "Routing at inference")
       ->check(CLI::IsMember({"segment", "prompt", "both"}))
       ->capture_default_str();
-  command->add_option("--max-examples", options->max_examples, "At most so many of each task")
+  command
+      ->add_option("--max-examples", options->max_examples,
+                   "Maximum examples per task (default: all)")
       ->check(PositiveInt32());
-  command->add_option("--seed", options->seed, "Chooses the demonstrations (0)")->check(Seed());
-  command->add_option("--threads", options->threads, "Threads (all cores)")
+  command->add_option("--seed", options->seed, "Seed of the choice of demonstrations (default: 0)")
+      ->check(Seed());
+  command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
       ->check(IntegerBetween(1, 1024));
-  command->add_option("--answers", options->answers,
-                      "Directory that keeps the answers, to go on from (the run's \"tasks\")");
+  command->add_option(
+      "--answers", options->answers,
+      "Directory of answers, from which an interrupted evaluation continues (default: "
+      "\"tasks\" in the run directory)");
 }
 
 }  // namespace
 
-void AddEvalTasks(Program& program, CLI::App* eval) {
+void AddEvalTasks(CommandLine& program, CLI::App* eval) {
   auto options = std::make_shared<TasksOptions>();
-  CLI::App* command = eval->add_subcommand("tasks", "Questions asked in context, with k shots");
+  CLI::App* command =
+      eval->add_subcommand("tasks", "Run downstream task evaluation with k-shot prompts");
   AddTasks(command, options.get());
   AddAsking(command, options.get());
   command->footer(

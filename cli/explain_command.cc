@@ -1,4 +1,4 @@
-// explain
+// The command "explain".
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -28,7 +28,7 @@ struct ExplainOptions {
   }
 };
 
-// What is asked about: a job, and the data order of the training meant.
+// The job in question, and the data order of the training in question.
 struct Subject {
   v1::Job job;
   DataOrder order;
@@ -46,11 +46,11 @@ absl::StatusOr<v1::Job> JobOfDataset(PipelineClient& client, const v1::Run& run)
   for (const v1::Job& job : response.jobs()) {
     if (SameDirectory(job.result().dataset_dir(), run.spec().dataset_dir())) return job;
   }
-  return absl::NotFoundError(absl::StrCat("no job here made ", run.spec().dataset_dir(),
-                                          ", the dataset of ", run.id(), "; see: braid jobs"));
+  return absl::NotFoundError(absl::StrCat("no job has the dataset ", run.spec().dataset_dir(),
+                                          " of ", run.id(), "; list jobs with: braid jobs"));
 }
 
-// The job asked about, or the one whose dataset the run trains on.
+// Returns the job with this id or, without an id, the job whose dataset the run trains on.
 absl::StatusOr<v1::Job> JobOf(PipelineClient& client, const std::string& id,
                               const std::optional<v1::Run>& run) {
   if (id.empty()) return JobOfDataset(client, *run);
@@ -59,7 +59,7 @@ absl::StatusOr<v1::Job> JobOf(PipelineClient& client, const std::string& id,
     return absl::InvalidArgumentError(
         absl::StrCat("--run: ", run->id(), " trains on ", run->spec().dataset_dir(),
                      ", expected the dataset of ", id, ", ", job.result().dataset_dir(),
-                     "; ask about the run alone: braid explain ", run->id()));
+                     "; explain the run by itself with: braid explain ", run->id()));
   }
   return job;
 }
@@ -141,7 +141,7 @@ absl::Status ExplainStep(Session& session, PipelineClient& client, const Subject
   return absl::OkStatus();
 }
 
-// The steps that see an instance, when the command says of which training.
+// Returns the steps that read an instance, when the options describe a training run.
 std::vector<int64_t> Steps(const Subject& subject, int64_t instance, bool describes_training) {
   return describes_training ? StepsOfInstance(subject.order, instance) : std::vector<int64_t>();
 }
@@ -193,9 +193,10 @@ absl::Status Explain(Session& session, ExplainOptions options) {
                     int{!options.document.empty()};
   if (asked != 1) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "explain: got ", asked, " of --step, --instance and --document, expected one"));
+        "explain: got ", asked, " of --step, --instance and --document, expected exactly one"));
   }
-  if (options.excerpt_bytes == 0) options.excerpt_bytes = -1;  // none, where 0 is the default
+  if (options.excerpt_bytes == 0)
+    options.excerpt_bytes = -1;  // a negative value returns none; 0 is the default
   ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline());
   ASSIGN_OR_RETURN(const Subject subject, Find(session, client, options));
   if (options.step.has_value()) return ExplainStep(session, client, subject, options);
@@ -208,24 +209,30 @@ absl::Status Explain(Session& session, ExplainOptions options) {
 
 }  // namespace
 
-void AddExplainCommand(Program& program) {
+void AddExplainCommand(CommandLine& program) {
   auto options = std::make_shared<ExplainOptions>();
   CLI::App* command = program.app.add_subcommand(
-      "explain", "Which documents are in a training step or instance, and back");
+      "explain", "Trace documents to training steps and instances, and back");
   command->add_option("id", options->id, "Corpus job, or a run on its dataset")->required();
-  command->add_option("--step", options->step, "Step of training, from 1 as in metrics.jsonl")
+  command->add_option("--step", options->step, "Show the documents of this training step, from 1")
       ->check(PositiveInt32());
-  command->add_option("--instance", options->instance, "Training instance, from 0")
+  command
+      ->add_option("--instance", options->instance,
+                   "Show the documents of this training instance, from 0")
       ->check(IntegerBetween(0, INT64_MAX));
-  command->add_option("--document", options->document,
-                      "Document id; FILE:OFFSET of a record without one");
-  command->add_option("--run", options->run, "Run whose batch size, seed and steps are meant");
-  command->add_option("--global-batch-size", options->batch, "Sequences of one step (4)")
+  command->add_option(
+      "--document", options->document,
+      "Show the instances of this document; FILE:OFFSET for a record without an id");
+  command->add_option("--run", options->run,
+                      "Run whose batch size, seed and number of steps to use");
+  command->add_option("--global-batch-size", options->batch, "Sequences per step (default: 4)")
       ->check(PositiveInt32());
-  command->add_option("--seed", options->seed, "Seed of the run (0)")->check(Seed());
-  command->add_option("--steps", options->num_steps, "Steps of the run (one pass)")
+  command->add_option("--seed", options->seed, "Seed of the run (default: 0)")->check(Seed());
+  command
+      ->add_option("--steps", options->num_steps, "Number of steps of the run (default: one pass)")
       ->check(PositiveInt32());
-  command->add_option("--excerpt-bytes", options->excerpt_bytes, "Text shown of each document")
+  command
+      ->add_option("--excerpt-bytes", options->excerpt_bytes, "Bytes of text to show per document")
       ->capture_default_str()
       ->check(IntegerBetween(0, 1 << 20));
   command->footer(
@@ -235,8 +242,9 @@ void AddExplainCommand(Program& program) {
       "  braid explain job-000001 --step 1 --global-batch-size 32 --seed 7\n"
       "  braid explain job-000001 --instance 0 --excerpt-bytes 40\n"
       "  braid explain run-000001 --document corpus.jsonl:4096 --json\n"
-      "Token ranges are begin:end, without the end. COSINE compares a document with the one\n"
-      "before it. A document that was not trained on is shown with the reason.");
+      "\n"
+      "Token ranges are begin:end, excluding the end. COSINE compares a document with its\n"
+      "predecessor. For a document that was not trained on, the reason is shown.");
   command->callback([&program, options] {
     program.action = [&program, options] { return Explain(program.session, *options); };
   });

@@ -1,4 +1,4 @@
-// export, import
+// The commands "export" and "import".
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -17,7 +17,7 @@
 namespace braid {
 namespace {
 
-// What the answer of an interrupted call is called.
+// Replaces the error of an interrupted call.
 template <class Response>
 absl::StatusOr<Response> UnlessInterrupted(absl::StatusOr<Response> response) {
   if (Interrupted()) return absl::CancelledError("interrupted before the directory was complete");
@@ -31,7 +31,7 @@ struct ExportOptions {
   bool force = false;
 };
 
-// "@FILE" stands for the text in it.
+// Returns `prompt`, or the contents of FILE for "@FILE".
 absl::StatusOr<std::string> PromptText(const std::string& prompt) {
   if (!absl::StartsWith(prompt, "@")) return prompt;
   return ReadFile(prompt.substr(1));
@@ -57,7 +57,7 @@ absl::Status Export(Session& session, const ExportOptions& options, bool bake) {
     ASSIGN_OR_RETURN(*request.mutable_bake_prompt(), PromptText(options.bake));
     if (!IsValidUtf8(request.bake_prompt())) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--bake: ", options.bake.substr(1), " is not UTF-8; see iconv --help"));
+          absl::StrCat("--bake: ", options.bake.substr(1), " is not UTF-8; convert it with iconv"));
     }
   }
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
@@ -89,35 +89,40 @@ absl::Status Import(Session& session, const ImportOptions& options) {
     std::cout << ToPrettyJson(response) << std::endl;
   } else {
     std::cout << "wrote checkpoint " << response.output_dir() << ": " << response.num_parameters()
-              << " parameters\nuse it: braid train --init-from " << response.output_dir()
+              << " parameters\nuse it with: braid train --init-from " << response.output_dir()
               << " --data JOB, braid generate " << response.output_dir() << " --prompt TEXT"
               << std::endl;
   }
   return absl::OkStatus();
 }
 
-void AddExport(Program& program) {
+void AddExport(CommandLine& program) {
   auto options = std::make_shared<ExportOptions>();
-  CLI::App* command = program.app.add_subcommand("export", "Write a model as Hugging Face files");
+  CLI::App* command = program.app.add_subcommand("export", "Export a model to Hugging Face format");
   command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
       ->required();
-  command->add_option("-o,--output", options->output, "Directory to make")->required();
+  command->add_option("-o,--output", options->output, "Output directory")->required();
   const CLI::Option* bake = command->add_option(
       "--bake", options->bake,
-      "Write the dense model that the routing decision on this text makes; @FILE reads it");
-  command->add_option("--dtype", options->dtype, "float32, bfloat16 or float16")
+      "Export the dense model that routing on this prompt produces; @FILE reads the prompt from a "
+      "file");
+  command->add_option("--dtype", options->dtype, "Type of the weights")
       ->capture_default_str()
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
-  command->add_option("--max-shard-size", options->max_shard_bytes, "Tensors in a file (5GB)")
+  command
+      ->add_option("--max-shard-size", options->max_shard_bytes,
+                   "Maximum size of a weights file (default: 5GB)")
       ->transform(ByteSize());
-  command->add_flag("--force", options->force, "Replace an export that is there");
-  command->add_option("--threads", options->threads, "Threads (all cores)")
+  command->add_flag("--force", options->force, "Overwrite an existing export");
+  command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
       ->check(IntegerBetween(1, 1024));
   command->footer(
-      "A dense model is a stock LLaMA; docs/formats/export.md describes the others.\n"
+      "A dense model is exported as a standard LLaMA; docs/formats/export.md describes models\n"
+      "with experts.\n"
+      "\n"
       "Examples:\n"
       "  braid export run-000001 --output llama --dtype bfloat16\n"
-      "  braid export run-000001 --output licence-llama --bake 'The licence'\n"
+      "  braid export run-000001 --output license-llama --bake 'The license'\n"
       "  braid export run-000001 --output code-llama --bake @main.cc --json");
   command->callback([&program, options, bake] {
     program.action = [&program, options, bake] {
@@ -126,16 +131,16 @@ void AddExport(Program& program) {
   });
 }
 
-void AddImport(Program& program) {
+void AddImport(CommandLine& program) {
   auto options = std::make_shared<ImportOptions>();
   CLI::App* command =
-      program.app.add_subcommand("import", "Read a Hugging Face LLaMA as a checkpoint");
-  command->add_option("source", options->source, "Directory with config.json and safetensors")
+      program.app.add_subcommand("import", "Import a Hugging Face LLaMA model as a checkpoint");
+  command->add_option("source", options->source, "Directory with config.json and safetensors files")
       ->required();
-  command->add_option("-o,--output", options->output, "Checkpoint directory to make")->required();
+  command->add_option("-o,--output", options->output, "Output checkpoint directory")->required();
   command->add_option("--tokenizer", options->tokenizer,
-                      "SentencePiece model (default: tokenizer.model of the source)");
-  command->add_flag("--force", options->force, "Replace a checkpoint that is there");
+                      "SentencePiece model (default: tokenizer.model in the source)");
+  command->add_flag("--force", options->force, "Overwrite an existing checkpoint");
   command->footer(
       "Examples:\n"
       "  braid import llama --output llama-checkpoint\n"
@@ -148,7 +153,7 @@ void AddImport(Program& program) {
 
 }  // namespace
 
-void AddExportCommands(Program& program) {
+void AddExportCommands(CommandLine& program) {
   AddExport(program);
   AddImport(program);
 }

@@ -11,8 +11,8 @@ std::string GradeName(Grade verdict) {
   switch (verdict) {
     case Grade::kGood:
       return "good";
-    case Grade::kDoubtful:
-      return "doubtful";
+    case Grade::kWarning:
+      return "warning";
     case Grade::kBad:
       return "bad";
   }

@@ -1,4 +1,4 @@
-// What `braid doctor` has found out about one thing.
+// The result of one check of `braid doctor`.
 #ifndef BRAID_CLI_FINDING_H_
 #define BRAID_CLI_FINDING_H_
 
@@ -10,26 +10,29 @@ namespace braid {
 
 enum class Grade {
   kGood,
-  // Works, but slowly, or not for long.
-  kDoubtful,
+  // Works, but slowly or with a risk of failure.
+  kWarning,
   kBad,
 };
 
 struct Finding {
   Grade verdict = Grade::kGood;
-  std::string what;   // "mpirun"
-  std::string found;  // "/usr/bin/mpirun"
-  std::string hint;   // what to do unless it is good
+  // What was checked: "mpirun".
+  std::string what;
+  // What was found: "/usr/bin/mpirun".
+  std::string found;
+  // What to do unless the grade is good.
+  std::string hint;
 };
 
 using Findings = std::vector<Finding>;
 
-// "good", "doubtful", "bad".
+// Returns "good", "warning" or "bad".
 std::string GradeName(Grade verdict);
 
-// A line for each finding, those that ask for something with their hint below.
+// Prints one line per finding; findings that are not good are followed by their hint.
 void PrintFindings(const Findings& findings, std::ostream& out);
-// An array of objects with the fields' names.
+// Returns a JSON array with one object per finding, whose keys are the names of its fields.
 std::string FindingsToJson(const Findings& findings);
 
 }  // namespace braid

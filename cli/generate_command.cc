@@ -1,4 +1,4 @@
-// generate
+// The command "generate".
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -58,7 +58,8 @@ absl::Status ContinueOne(Session& session, const GenerateOptions& options,
                                            : std::string(std::istreambuf_iterator<char>(std::cin),
                                                          std::istreambuf_iterator<char>()));
   if (!IsValidUtf8(request.prompt())) {
-    return absl::InvalidArgumentError("--prompt: standard input is not UTF-8; see iconv --help");
+    return absl::InvalidArgumentError(
+        "--prompt: standard input is not UTF-8; convert it with iconv");
   }
   ASSIGN_OR_RETURN(GenerationClient client, session.Generation());
   CatchInterrupts();
@@ -68,7 +69,8 @@ absl::Status ContinueOne(Session& session, const GenerateOptions& options,
     if (session.json) {
       std::cout << EventJson(event).dump() << std::endl;
     } else {
-      // Not earlier: before a failure it would only hide the message.
+      // Printed only once the first event arrives, so that an earlier failure shows its message
+      // alone.
       if (std::exchange(first, false)) printer.Print(request.prompt());
       printer.Add(event);
     }
@@ -89,8 +91,8 @@ absl::Status ContinueMany(Session& session, const GenerateOptions& options,
   return ContinueAsText(client, batch, NewPrinter(request), std::cout, std::cerr);
 }
 
-// One prompt of the dialogue: its failure is told, and the dialogue goes on, unless SIGTERM ends
-// it: then false.
+// Continues one prompt of the dialogue. Errors are printed, and the dialogue continues. Returns
+// false when SIGTERM was received and the dialogue must end.
 bool ContinueTyped(GenerationClient& client, const v1::GenerateRequest& request) {
   GenerationPrinter printer = NewPrinter(request);
   const absl::Status status = client.Generate(request, [&](const v1::GenerateEvent& event) {
@@ -104,11 +106,11 @@ bool ContinueTyped(GenerationClient& client, const v1::GenerateRequest& request)
   } else if (!status.ok()) {
     std::cerr << "braid: " << ErrorText(status) << std::endl;
   }
-  ForgetInterrupt();  // it was the text's
+  ForgetInterrupt();  // it ended the text, not the dialogue
   return true;
 }
 
-// False at its end.
+// Applies a command of the dialogue. Returns false when it ends the dialogue.
 bool ObeyTyped(const std::string& line, v1::GenerateRequest* request) {
   const absl::StatusOr<DialogueAction> action = ApplyDialogueCommand(line, request);
   if (!action.ok()) {
@@ -123,10 +125,10 @@ bool ObeyTyped(const std::string& line, v1::GenerateRequest* request) {
 
 absl::Status Converse(Session& session, v1::GenerateRequest request) {
   ASSIGN_OR_RETURN(GenerationClient client, session.Generation());
-  std::cerr << DialogueSettings(request) << "\n:help tells more\n";
+  std::cerr << DialogueSettings(request) << "\ntype :help for help\n";
   PromptEditor editor;
   while (true) {
-    // From now on: Ctrl-C is the editor's key until a line is complete, and then the text's.
+    // Ctrl-C is a key of the editor until a line is complete; then it stops the text.
     CatchInterrupts();
     const std::optional<std::string> line = editor.Read();
     if (!line.has_value()) break;
@@ -136,12 +138,12 @@ absl::Status Converse(Session& session, v1::GenerateRequest request) {
       continue;
     }
     if (!IsValidUtf8(*line)) {
-      std::cerr << "the prompt is not UTF-8; see locale\n";
+      std::cerr << "the prompt is not UTF-8; check the locale of the terminal\n";
       continue;
     }
     request.set_prompt(*line);
     if (Terminated()) break;
-    // One before the line was complete was not for its text.
+    // Discards an interrupt from before the line was complete.
     ForgetInterrupt();
     CatchInterrupts();
     if (!ContinueTyped(client, request)) return absl::OkStatus();
@@ -154,34 +156,33 @@ absl::Status Choose(Session& session, const GenerateOptions& options) {
   ASSIGN_OR_RETURN(const v1::GenerateRequest request, RequestOf(options));
   if (options.threads > 0 && !session.embedded()) {
     return absl::InvalidArgumentError(
-        "--threads: with --server, its own setting holds (braidd --generate-threads)");
+        "--threads: got --server, which has its own setting (braidd --generate-threads)");
   }
   if (options.together && !session.embedded()) {
     return absl::InvalidArgumentError(
-        "--together: with --server, its own setting holds (braidd --generate-together)");
+        "--together: got --server, which has its own setting (braidd --generate-together)");
   }
   session.options.serving.num_threads = options.threads;
   session.options.serving.together = options.together;
   if (options.has_prompt) return ContinueOne(session, options, request);
   if (!options.prompts.empty()) return ContinueMany(session, options, request);
-  // What is typed shows on standard error.
+  // The editor echoes what is typed on standard error.
   const bool at_terminal = IsTerminal(STDIN_FILENO) && IsTerminal(STDERR_FILENO);
   if (at_terminal && !session.json) return Converse(session, request);
   return absl::InvalidArgumentError(absl::StrCat(
-      "got no prompt; give --prompt TEXT, --prompt - for standard input, or --prompts FILE (",
-      session.json
-          ? "--json asks for none)"
-          : "where standard input and standard error are a terminal, braid asks for prompts)"));
+      "got no prompt, expected --prompt TEXT, --prompt - for standard input, or --prompts FILE (",
+      session.json ? "--json does not start a dialogue)"
+                   : "a dialogue needs a terminal for standard input and standard error)"));
 }
 
-// Of a pipe.
+// Returns whether the reading end of a pipe is closed.
 bool ReaderIsGone(int descriptor) {
   pollfd pipe = {.fd = descriptor, .events = POLLOUT, .revents = 0};
   return poll(&pipe, 1, 0) > 0 && (pipe.revents & POLLERR) != 0;
 }
 
 absl::Status Generate(Session& session, const GenerateOptions& options) {
-  // A reader that has gone, as head does, is no error.
+  // A reader that closes the pipe early, such as head, is not an error.
   signal(SIGPIPE, SIG_IGN);
   const absl::Status status = Choose(session, options);
   if (Interrupted()) return absl::CancelledError("interrupted");
@@ -191,55 +192,64 @@ absl::Status Generate(Session& session, const GenerateOptions& options) {
 }
 
 void AddSampling(CLI::App* command, GenerateOptions& options) {
-  command->add_option("--max-tokens", options.max_tokens, "Tokens to sample")
+  command->add_option("--max-tokens", options.max_tokens, "Maximum number of tokens to generate")
       ->capture_default_str()
       ->check(PositiveInt32());
-  command->add_option("--temperature", options.temperature, "0 takes the most likely token")
+  command
+      ->add_option("--temperature", options.temperature,
+                   "Sampling temperature; 0 always picks the most likely token")
       ->capture_default_str()
       ->check(AtLeastZero());
-  command->add_option("--top-p", options.top_p, "Nucleus sampling mass")
+  command->add_option("--top-p", options.top_p, "Probability mass of nucleus sampling")
       ->capture_default_str()
       ->check(PositiveUpTo(1));
   command->add_option("--seed", options.seed, "Seed of the sampler")
       ->capture_default_str()
       ->check(Seed());
-  command->add_option("--routing", options.routing, "prompt (default) or segment");
-  command->add_flag("--show-routing", options.show_routing,
-                    "Show the experts' weights in each layer whenever they change (on stderr)");
+  command->add_option("--routing", options.routing,
+                      "Routing at inference: prompt or segment (default: prompt)");
+  command->add_flag(
+      "--show-routing", options.show_routing,
+      "Print the router weights of each layer to standard error whenever they change");
 }
 
 }  // namespace
 
-void AddGenerateCommand(Program& program) {
+void AddGenerateCommand(CommandLine& program) {
   auto options = std::make_shared<GenerateOptions>();
   CLI::App* command = program.app.add_subcommand(
-      "generate", "Continue prompts; without one, at a terminal, asks for them");
+      "generate", "Generate text from a prompt, or start an interactive session");
   command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
       ->required();
-  CLI::Option* const prompt =
-      command->add_option("--prompt", options->prompt, "Text to continue; - reads standard input");
+  CLI::Option* const prompt = command->add_option("--prompt", options->prompt,
+                                                  "Prompt to continue; - reads standard input");
   CLI::Option* const prompts =
       command
-          ->add_option("--prompts", options->prompts,
-                       "File with a prompt a line, or JSON Lines with \"prompt\"; - reads standard "
-                       "input")
+          ->add_option(
+              "--prompts", options->prompts,
+              "File with one prompt per line, or JSON Lines with a \"prompt\" field; - reads "
+              "standard input")
           ->excludes(prompt);
-  command->add_option("--parallel", options->parallel, "Prompts of a file to work on at a time")
+  command
+      ->add_option("--parallel", options->parallel,
+                   "Number of prompts of a file to process concurrently")
       ->capture_default_str()
       ->check(IntegerBetween(1, 64))
       ->needs(prompts);
   command
       ->add_flag("--together", options->together,
-                 "Make them in one step: quicker, and rounding then depends on which are made at a "
-                 "time; not with --server")
+                 "Batch concurrent prompts into one step: faster, but rounding then depends on the "
+                 "batch; not with --server")
       ->needs(prompts);
   AddSampling(command, *options);
-  command->add_option("--threads", options->threads, "Threads (all cores); not with --server")
+  command
+      ->add_option("--threads", options->threads,
+                   "Number of threads (default: all cores); not with --server")
       ->check(IntegerBetween(1, 1024));
   command->footer(
       "Examples:\n"
       "  braid generate run-000001\n"
-      "  braid generate run-000001 --prompt 'The licence' --temperature 0.8 --top-p 0.9\n"
+      "  braid generate run-000001 --prompt 'The license' --temperature 0.8 --top-p 0.9\n"
       "  head -c 500 README.md | braid generate run-000001 --prompt - --show-routing\n"
       "  braid generate run-000001 --prompts prompts.txt --parallel 4 --json > texts.jsonl");
   command->callback([&program, options, prompt] {

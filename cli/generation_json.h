@@ -1,4 +1,4 @@
-// Generated texts as JSON.
+// Events of text generation as JSON.
 #ifndef BRAID_CLI_GENERATION_JSON_H_
 #define BRAID_CLI_GENERATION_JSON_H_
 
@@ -8,10 +8,10 @@
 
 namespace braid {
 
-// GenerateEvent with every field, those that are 0 too; "routing" where there is some.
+// Returns an event with all of its fields, including zeros; "routing" only when it has some.
 nlohmann::json EventJson(const v1::GenerateEvent& event);
 
-// Its routing: a list of {"layer", "weights", "before_token"}.
+// Returns the routing of an event: a list of {"layer", "weights", "before_token"}.
 nlohmann::json RoutingJson(const v1::GenerateEvent& event);
 
 }  // namespace braid

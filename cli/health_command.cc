@@ -1,4 +1,4 @@
-// health
+// The command "health".
 #include <iostream>
 
 #include "base/status_macros.h"
@@ -16,8 +16,9 @@ absl::Status Health(Session& session) {
 
 }  // namespace
 
-void AddHealthCommand(Program& program) {
-  CLI::App* health = program.app.add_subcommand("health", "Whether a server serves, for probes");
+void AddHealthCommand(CommandLine& program) {
+  CLI::App* health =
+      program.app.add_subcommand("health", "Check whether a server is serving, for probes");
   health->footer("Example:\n  braid --server 127.0.0.1:7077 health");
   health->callback([&program] { program.action = [&program] { return Health(program.session); }; });
 }

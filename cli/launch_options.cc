@@ -1,7 +1,5 @@
 #include "cli/launch_options.h"
 
-#include <functional>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
@@ -21,19 +19,7 @@ namespace {
 
 constexpr char kSlurm[] = "Slurm";
 constexpr char kKubernetes[] = "Kubernetes (experimental)";
-constexpr char kHosts[] = "Several machines";
-
-void AddText(CLI::App* command, const char* name, const char* group, const char* help,
-             std::function<void(const std::string&)> set) {
-  command->add_option_function<std::string>(name, std::move(set), help)->group(group);
-}
-
-void AddCount(CLI::App* command, const char* name, const char* group, const char* help,
-              std::function<void(int32_t)> set) {
-  command->add_option_function<int32_t>(name, std::move(set), help)
-      ->check(PositiveInt32())
-      ->group(group);
-}
+constexpr char kHosts[] = "Several hosts";
 
 absl::Status Bad(const std::string& what, const std::string& got, const std::string& expected) {
   return absl::InvalidArgumentError(
@@ -68,66 +54,44 @@ absl::Status SetHosts(const LaunchOptions& options, v1::LaunchConfig* launch) {
   return absl::OkStatus();
 }
 
-bool IsSet(const google::protobuf::Message& message) { return message.ByteSizeLong() > 0; }
-
 }  // namespace
 
 void LaunchOptions::AddTo(CLI::App* command) {
   command
       ->add_option("--backend", backend,
-                   "Who starts the ranks: local, hostfile, slurm or kubernetes (default: hostfile "
-                   "with hosts, else local)")
+                   FieldHelpText("braid.v1.LaunchConfig", "launch.", "backend"))
       ->check(CLI::IsMember({"local", "hostfile", "slurm", "kubernetes"}))
       ->group(kHosts);
   auto* const list =
-      command->add_option("--hosts", hosts, "HOST:RANKS,HOST:RANKS,...")->group(kHosts);
-  command->add_option("--hostfile", hostfile, "File with lines HOST slots=RANKS")
+      command->add_option("--hosts", hosts, "Hosts and ranks on each, in order [launch.hosts]")
+          ->type_name("HOST:RANKS,...")
+          ->group(kHosts);
+  command
+      ->add_option("--hostfile", hostfile,
+                   "Open MPI hostfile, one 'HOST slots=RANKS' per line [launch.hosts]")
+      ->type_name("FILE")
       ->excludes(list)
       ->group(kHosts);
-  command->add_option("--interface", interface, "Network interface of the ranks, such as eth0")
-      ->group(kHosts);
-  AddSlurm(command);
-  AddKubernetes(command);
+  const auto add = [&](const char* group, const char* flag, const char* path) {
+    fields.Add(command, flag, path)->group(group);
+  };
+  add(kHosts, "--interface", "network_interface");
+  add(kSlurm, "--partition", "slurm.partition");
+  add(kSlurm, "--account", "slurm.account");
+  add(kSlurm, "--qos", "slurm.qos");
+  add(kSlurm, "--nodes", "slurm.nodes");
+  add(kSlurm, "--gpus-per-node", "slurm.gpus_per_node");
+  add(kSlurm, "--time-limit", "slurm.time_limit_minutes");
+  add(kKubernetes, "--namespace", "kubernetes.namespace");
+  add(kKubernetes, "--image", "kubernetes.image");
+  add(kKubernetes, "--volume-claim", "kubernetes.volume_claim");
+  add(kKubernetes, "--mount-path", "kubernetes.mount_path");
+  add(kKubernetes, "--workers", "kubernetes.workers");
+  add(kKubernetes, "--cpu", "kubernetes.cpu");
+  add(kKubernetes, "--memory", "kubernetes.memory");
+  add(kKubernetes, "--gpus", "kubernetes.gpus");
   command->add_flag("--print-launch", print,
-                    "Print what would be written and executed, and start nothing");
-}
-
-void LaunchOptions::AddSlurm(CLI::App* command) {
-  v1::SlurmConfig* const s = &slurm;
-  AddText(command, "--partition", kSlurm, "Partition (the cluster's default)",
-          [s](const std::string& value) { s->set_partition(value); });
-  AddText(command, "--account", kSlurm, "Account",
-          [s](const std::string& value) { s->set_account(value); });
-  AddText(command, "--qos", kSlurm, "Quality of service",
-          [s](const std::string& value) { s->set_qos(value); });
-  AddCount(command, "--nodes", kSlurm, "Nodes (as many as the ranks need)",
-           [s](int32_t value) { s->set_nodes(value); });
-  AddCount(command, "--gpus-per-node", kSlurm, "GPUs of each node",
-           [s](int32_t value) { s->set_gpus_per_node(value); });
-  AddCount(command, "--time-limit", kSlurm,
-           "Minutes; two before the end the run saves a checkpoint and stops",
-           [s](int32_t value) { s->set_time_limit_minutes(value); });
-}
-
-void LaunchOptions::AddKubernetes(CLI::App* command) {
-  v1::KubernetesConfig* const k = &kubernetes;
-  AddText(command, "--namespace", kKubernetes, "Namespace (default)",
-          [k](const std::string& value) { k->set_namespace_(value); });
-  AddText(command, "--image", kKubernetes, "Container image with braid in it",
-          [k](const std::string& value) { k->set_image(value); });
-  AddText(command, "--volume-claim", kKubernetes,
-          "Persistent volume claim that holds the service's home",
-          [k](const std::string& value) { k->set_volume_claim(value); });
-  AddText(command, "--mount-path", kKubernetes, "Where the claim is mounted, here and in the pods",
-          [k](const std::string& value) { k->set_mount_path(value); });
-  AddCount(command, "--workers", kKubernetes, "Worker pods (one for each rank)",
-           [k](int32_t value) { k->set_workers(value); });
-  AddText(command, "--cpu", kKubernetes, "CPUs of each worker, such as 8",
-          [k](const std::string& value) { k->set_cpu(value); });
-  AddText(command, "--memory", kKubernetes, "Memory of each worker, such as 32Gi",
-          [k](const std::string& value) { k->set_memory(value); });
-  AddCount(command, "--gpus", kKubernetes, "GPUs of each worker",
-           [k](int32_t value) { k->set_gpus(value); });
+                    "Print the files and commands of the launch without executing it");
 }
 
 absl::Status LaunchOptions::Apply(v1::LaunchConfig* launch) const {
@@ -137,10 +101,7 @@ absl::Status LaunchOptions::Apply(v1::LaunchConfig* launch) const {
     launch->set_backend(parsed);
   }
   RETURN_IF_ERROR(SetHosts(*this, launch));
-  if (!interface.empty()) launch->set_network_interface(interface);
-  if (IsSet(slurm)) launch->mutable_slurm()->MergeFrom(slurm);
-  if (IsSet(kubernetes)) launch->mutable_kubernetes()->MergeFrom(kubernetes);
-  return absl::OkStatus();
+  return fields.Apply(launch);
 }
 
 absl::StatusOr<std::vector<v1::HostSlots>> ParseHostList(const std::string& list) {
@@ -188,14 +149,14 @@ absl::Status PrintLaunch(const ConnectionOptions& options, const v1::RunSpec& sp
                          std::ostream& out) {
   if (!options.server.empty()) {
     return absl::InvalidArgumentError(
-        "--print-launch: got --server, expected none: a server plans with its own programs; run "
-        "this on its machine");
+        "--print-launch: got --server, expected a local launch, since a server uses its own "
+        "programs; run this command on the server's machine without --server");
   }
   ASSIGN_OR_RETURN(const v1::RunSpec resolved, ResolveRunSpec(spec));
   ASSIGN_OR_RETURN(const LauncherPrograms programs,
                    FindLauncherPrograms(ProgramsOf(options), resolved));
   ASSIGN_OR_RETURN(const MpirunSite site, LocalSite(programs, resolved));
-  // The id that a launch would give stands in for the next one.
+  // A placeholder for the id that a launch would assign.
   const std::filesystem::path run_dir =
       std::filesystem::absolute(options.home).lexically_normal() / "runs/run-NNNNNN";
   const std::string job_name = SchedulerOf(resolved.launch().backend()) == nullptr

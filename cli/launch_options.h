@@ -1,4 +1,4 @@
-// The options of `braid train` that say where its ranks are started.
+// The options of `braid train` that select where and how its ranks are started.
 #ifndef BRAID_CLI_LAUNCH_OPTIONS_H_
 #define BRAID_CLI_LAUNCH_OPTIONS_H_
 
@@ -10,36 +10,37 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
+#include "cli/field_flags.h"
 #include "client/grpc_connection.h"
 #include "control/launch/launcher.h"
 
 namespace braid {
 
 struct LaunchOptions {
-  std::string backend, hosts, hostfile, interface;
-  v1::SlurmConfig slurm;
-  v1::KubernetesConfig kubernetes;
+  std::string backend, hosts, hostfile;
+  FieldFlags fields{"braid.v1.LaunchConfig", "launch."};
+  // --print-launch.
   bool print = false;
 
   void AddTo(CLI::App* command);
-  // Sets what was given; the rest of `launch` stays as a configuration file has it.
+  // Sets the fields whose options were given; other fields of `launch` keep their values.
+  // InvalidArgument for a malformed list of hosts, NotFound for a missing hostfile.
   absl::Status Apply(v1::LaunchConfig* launch) const;
-
- private:
-  void AddSlurm(CLI::App* command);
-  void AddKubernetes(CLI::App* command);
 };
 
-// "a:2,b" -> a with 2 slots, b with the default. InvalidArgument names what is not so.
+// Parses "a:2,b" into host a with 2 slots and host b with the default. InvalidArgument names the
+// malformed entry.
 absl::StatusOr<std::vector<v1::HostSlots>> ParseHostList(const std::string& list);
 
-// As mpirun reads it: "HOST [slots=N]" a line, # comments. InvalidArgument names the line.
+// Parses an Open MPI hostfile: one "HOST [slots=N]" per line, with comments after '#'.
+// InvalidArgument names the malformed line.
 absl::StatusOr<std::vector<v1::HostSlots>> ParseHostfile(const std::string& text);
 
-// The programs that an embedded service launches.
+// Returns the paths of the programs that services in this process launch.
 LauncherPrograms ProgramsOf(const ConnectionOptions& options);
 
-// What launching `spec` here would write and execute, without doing either.
+// Prints the files that launching `spec` on this machine would write and the commands that it would
+// execute, without writing or executing anything. InvalidArgument with --server.
 absl::Status PrintLaunch(const ConnectionOptions& options, const v1::RunSpec& spec,
                          std::ostream& out);
 

@@ -14,10 +14,10 @@ namespace {
 
 constexpr double kGiB = 1 << 30;
 constexpr int kOpenFiles = 1024;
-// Open MPI's ranks of one machine talk through files there.
+// Needed by Open MPI: ranks of one machine communicate through files in /dev/shm.
 constexpr double kSharedMemoryGiB = 0.25;
 
-// The first line that a program prints; "" when it fails.
+// Returns the first line that a program prints, or "" when it fails.
 std::string FirstLine(const std::vector<std::string>& arguments) {
   std::string first;
   const auto keep = [&](std::string_view line) {
@@ -48,14 +48,16 @@ Finding CheckSibling(const std::string& name) {
 
 void CheckSlurm(Findings& findings) {
   if (!FindProgram("sbatch")) {
-    findings.push_back({Grade::kGood, "Slurm", "not installed here; not needed without it", ""});
+    findings.push_back(
+        {Grade::kGood, "Slurm", "not installed; needed only for --backend slurm", ""});
     return;
   }
   const std::string partitions = FirstLine({"sinfo", "--noheader", "--format=%P %a %D nodes"});
-  findings.push_back({partitions.empty() ? Grade::kDoubtful : Grade::kGood, "Slurm",
-                      partitions.empty() ? "sbatch is here, but no controller answers sinfo"
-                                         : "partition " + partitions,
-                      "check slurmctld, or SLURM_CONF"});
+  findings.push_back({partitions.empty() ? Grade::kWarning : Grade::kGood, "Slurm",
+                      partitions.empty()
+                          ? "sbatch is installed, but sinfo gets no answer from the controller"
+                          : "partition " + partitions,
+                      "check slurmctld and SLURM_CONF"});
 }
 
 Finding CheckHome(const std::filesystem::path& home) {
@@ -65,29 +67,30 @@ Finding CheckHome(const std::filesystem::path& home) {
   std::error_code error;
   std::filesystem::remove(probe, error);
   if (!written.ok()) {
-    return {Grade::kBad, "home", std::string(written.message()), "choose another with --home"};
+    return {Grade::kBad, "home", std::string(written.message()),
+            "choose another directory with --home"};
   }
   const auto space = std::filesystem::space(home, error);
   const double free_gib = error ? 0 : static_cast<double>(space.available) / kGiB;
   return {free_gib > 1 ? Grade::kGood : Grade::kBad, "home",
           absl::StrFormat("%s is writable, %.1f GiB free", home.string(), free_gib),
-          "make room, or choose another with --home"};
+          "free disk space, or choose another directory with --home"};
 }
 
 Finding CheckOpenFiles() {
   rlimit limit = {};
   getrlimit(RLIMIT_NOFILE, &limit);
-  return {limit.rlim_cur >= kOpenFiles ? Grade::kGood : Grade::kDoubtful, "open files",
-          absl::StrCat(limit.rlim_cur, " at most"), absl::StrCat("ulimit -n ", kOpenFiles)};
+  return {limit.rlim_cur >= kOpenFiles ? Grade::kGood : Grade::kWarning, "open files",
+          absl::StrCat("limit ", limit.rlim_cur), absl::StrCat("ulimit -n ", kOpenFiles)};
 }
 
 Finding CheckSharedMemory() {
   std::error_code error;
   const auto space = std::filesystem::space("/dev/shm", error);
   const double free_gib = error ? 0 : static_cast<double>(space.available) / kGiB;
-  return {free_gib > kSharedMemoryGiB ? Grade::kGood : Grade::kDoubtful, "/dev/shm",
+  return {free_gib > kSharedMemoryGiB ? Grade::kGood : Grade::kWarning, "/dev/shm",
           absl::StrFormat("%.2f GiB free", free_gib),
-          "ranks of one machine talk through it; for a container, --shm-size 1g"};
+          "ranks of one machine communicate through it; enlarge it (containers: --shm-size 1g)"};
 }
 
 }  // namespace

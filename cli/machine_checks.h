@@ -1,4 +1,4 @@
-// What can be seen of this machine without starting anything long.
+// Checks of this machine that take no more than a moment.
 #ifndef BRAID_CLI_MACHINE_CHECKS_H_
 #define BRAID_CLI_MACHINE_CHECKS_H_
 
@@ -8,8 +8,8 @@
 
 namespace braid {
 
-// mpirun with its version, the programs beside this one, Slurm where it is installed, the
-// directory of state, limits of files and of shared memory.
+// Checks mpirun and its version, the sibling programs of this one, Slurm where it is installed,
+// whether `home` is writable, and the limits of open files and shared memory.
 Findings CheckMachine(const std::filesystem::path& home);
 
 }  // namespace braid

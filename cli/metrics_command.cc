@@ -1,4 +1,4 @@
-// metrics
+// The command "metrics".
 #include <iostream>
 #include <utility>
 
@@ -72,7 +72,8 @@ absl::Status WriteFiles(Session& session, const MetricsOptions& options, Analysi
         RequestOf(run, csv ? v1::CSV : v1::TENSORBOARD),
         [&](const v1::ExportMetricsChunk& chunk) { return files.Take(chunk); }));
     RETURN_IF_ERROR(files.FinishRun());
-    if (files.written().size() == printed) return absl::InternalError("the server sent no file");
+    if (files.written().size() == printed)
+      return absl::InternalError("the server returned no metrics file");
     while (printed < files.written().size()) PrintWritten(files.written()[printed++], session.json);
   }
   return absl::OkStatus();
@@ -82,10 +83,11 @@ absl::Status Metrics(Session& session, const MetricsOptions& options) {
   const bool csv = !options.csv.empty();
   if (csv && options.runs.size() > 1) {
     return absl::InvalidArgumentError(
-        "--csv: one table holds one run; name one, and the others in calls of their own");
+        "--csv: got several runs, expected one run; call the command once per run");
   }
   if (options.csv == "-" && session.json) {
-    return absl::InvalidArgumentError("--csv - and --json both print; choose one");
+    return absl::InvalidArgumentError(
+        "--csv -: got --json too, expected only one of them, since both print to standard output");
   }
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   CatchInterrupts();
@@ -96,20 +98,20 @@ absl::Status Metrics(Session& session, const MetricsOptions& options) {
 
 }  // namespace
 
-void AddMetricsCommand(Program& program) {
+void AddMetricsCommand(CommandLine& program) {
   auto options = std::make_shared<MetricsOptions>();
-  CLI::App* command =
-      program.app.add_subcommand("metrics", "What a run measured, step by step; CSV, TensorBoard");
+  CLI::App* command = program.app.add_subcommand(
+      "metrics", "Summarize or export the metrics of training runs (CSV, TensorBoard)");
   command->add_option("runs", options->runs, "Run ids or run directories")->required();
-  CLI::Option* csv = command->add_option("--csv", options->csv,
-                                         "Write all series of one run as a table; - is stdout");
+  CLI::Option* csv = command->add_option(
+      "--csv", options->csv, "Write all series of one run to a CSV file; - is standard output");
   command
       ->add_option("--tensorboard", options->tensorboard,
-                   "Write an event file for each run into DIR/RUN")
+                   "Write a TensorBoard event file per run into DIR/RUN")
       ->excludes(csv);
   command->footer(
       "Examples:\n"
-      "  braid metrics run-000001                         # last, least and greatest values\n"
+      "  braid metrics run-000001                    # last, minimum and maximum values\n"
       "  braid metrics run-000001 --csv loss.csv\n"
       "  braid metrics run-000001 --csv - | cut -d, -f1,3\n"
       "  braid metrics run-000001 run-000002 --tensorboard board && tensorboard --logdir board");

@@ -1,4 +1,4 @@
-// model describe
+// The command "model describe".
 #include <iostream>
 
 #include "absl/strings/str_join.h"
@@ -52,30 +52,38 @@ absl::Status DescribeModel(Session& session, const ModelDescribeOptions& options
 
 }  // namespace
 
-void AddModelCommands(Program& program) {
+void AddModelCommands(CommandLine& program) {
   auto options = std::make_shared<ModelDescribeOptions>();
-  CLI::App* model = program.app.add_subcommand("model", "About models");
+  CLI::App* model = program.app.add_subcommand("model", "Inspect model configurations");
   model->require_subcommand(1);
-  CLI::App* command = model->add_subcommand("describe", "Parameter counts and cost of a model");
-  command->add_option("preset", options->preset, "Preset name");
-  command->add_flag("--list", options->list, "List the presets");
+  CLI::App* command =
+      model->add_subcommand("describe", "Print the parameter counts and training cost of a model");
+  command->add_option("preset", options->preset, "Named model, such as tiny/8E");
+  command->add_flag("--list", options->list, "List the named models");
   CLI::Option* forecast = command->add_flag("--forecast", options->forecast,
-                                            "What training needs on each rank, and sends");
-  command->add_option("--world", options->world, "Forecast: ranks (1)")
+                                            "Forecast memory, communication and time per rank");
+  command->add_option("--world", options->world, "Forecast: number of ranks (default: 1)")
       ->check(PositiveInt32())
       ->needs(forecast);
-  command->add_option("--batch", options->batch, "Forecast: sequences of one step over all ranks")
+  command
+      ->add_option(
+          "--batch", options->batch,
+          "Forecast: sequences per step over all ranks (default: one micro-batch per rank)")
       ->check(PositiveInt32())
       ->needs(forecast);
-  command->add_option("--micro-batch", options->micro_batch, "Forecast: sequences of one pass (1)")
+  command
+      ->add_option("--micro-batch", options->micro_batch,
+                   "Forecast: sequences per forward and backward pass (default: 1)")
       ->check(PositiveInt32())
       ->needs(forecast);
-  command->add_option("--gflops", options->gflops, "Forecast: 1e9 FLOP/s that a rank reaches")
+  command
+      ->add_option("--gflops", options->gflops,
+                   "Forecast: throughput of a rank in 1e9 FLOP/s, needed for times")
       ->check(PositiveUpTo(1e12))
       ->needs(forecast);
   command
       ->add_option("--link", options->link,
-                   "Forecast: bytes a second that a rank sends, such as 10GB")
+                   "Forecast: bytes per second that a rank sends, such as 10GB, needed for times")
       ->transform(ByteSize())
       ->needs(forecast);
   options->config.AddTo(command, "ModelConfig");

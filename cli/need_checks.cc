@@ -9,11 +9,11 @@
 namespace braid {
 namespace {
 
-// Of a process that has LibTorch, MPI and gRPC loaded and trained nothing yet.
+// Memory of a process with LibTorch, MPI and gRPC loaded before it trains.
 constexpr int64_t kProcessBytes = int64_t{300} << 20;
-// Weights and two moments of a checkpoint, fp32.
+// A checkpoint holds the weights and two moments in fp32.
 constexpr int64_t kCheckpointBytesPerParameter = 12;
-// Of all stages for documents of about a kilobyte; docs/scale.md has the formulas.
+// Output of all stages for documents of about one kilobyte; docs/scale.md has the formulas.
 constexpr double kDiskBytesPerTextByte = 4;
 constexpr double kUsualCompression = 4;
 
@@ -71,21 +71,23 @@ absl::StatusOr<int64_t> CorpusBytes(const std::vector<std::string>& paths) {
 Findings JudgeModelNeed(const v1::DescribeModelResponse& model, int ranks_per_host,
                         int keep_checkpoints, const Resources& free) {
   const int64_t rank_bytes = model.forecast().total_bytes_zero_1() + kProcessBytes;
-  return {Compare("memory",
-                  absl::StrFormat("%d rank%s of %s on this host", ranks_per_host,
-                                  ranks_per_host == 1 ? "" : "s", Size(rank_bytes)),
-                  rank_bytes * ranks_per_host, free.memory_bytes,
-                  "take more hosts, a smaller micro-batch or model; see: braid model describe "
-                  "--forecast"),
-          Compare("checkpoints", absl::StrFormat("%d kept and one being written", keep_checkpoints),
-                  model.num_parameters() * kCheckpointBytesPerParameter * (keep_checkpoints + 1),
-                  free.disk_bytes, "make room, or keep fewer (checkpoint.keep_last)")};
+  return {
+      Compare("memory",
+              absl::StrFormat("%d rank%s of %s on this host", ranks_per_host,
+                              ranks_per_host == 1 ? "" : "s", Size(rank_bytes)),
+              rank_bytes * ranks_per_host, free.memory_bytes,
+              "use more hosts, a smaller micro-batch or a smaller model; see: braid model describe "
+              "--forecast"),
+      Compare("checkpoints", absl::StrFormat("%d kept and one being written", keep_checkpoints),
+              model.num_parameters() * kCheckpointBytesPerParameter * (keep_checkpoints + 1),
+              free.disk_bytes,
+              "free disk space, or keep fewer checkpoints (checkpoint.keep_last)")};
 }
 
 Finding JudgeCorpusNeed(int64_t text_bytes, const Resources& free) {
   return Compare("corpus", absl::StrCat("a job on ", Size(text_bytes), " of text"),
                  static_cast<int64_t>(static_cast<double>(text_bytes) * kDiskBytesPerTextByte),
-                 free.disk_bytes, "make room, or choose another --home");
+                 free.disk_bytes, "free disk space, or choose another --home");
 }
 
 }  // namespace braid

@@ -1,5 +1,5 @@
-// Whether what is planned fits: memory for a model's training, disk for its checkpoints and
-// for a corpus.
+// Checks that planned work fits: memory for training a model, disk for its checkpoints and for a
+// corpus job.
 #ifndef BRAID_CLI_NEED_CHECKS_H_
 #define BRAID_CLI_NEED_CHECKS_H_
 
@@ -14,23 +14,24 @@
 
 namespace braid {
 
-// What a machine has left.
+// Free resources of a machine.
 struct Resources {
   int64_t memory_bytes = 0;
   int64_t disk_bytes = 0;
 };
 
-// MemAvailable, and the space beside `home`.
+// Returns MemAvailable of /proc/meminfo and the free disk space at `home`.
 Resources FreeResources(const std::filesystem::path& home);
 
-// Bytes of input text under the paths; compressed files count for what they usually expand
-// to. NotFound for a path that is not there.
+// Returns the bytes of input text below the paths; compressed files count with their usual expanded
+// size. NotFound for a missing path.
 absl::StatusOr<int64_t> CorpusBytes(const std::vector<std::string>& paths);
 
-// Pure. `model` holds a forecast; `keep_checkpoints` of them are kept, and one more exists
-// while it is written.
+// Compares the needs of training `model`, which must have a forecast, with free resources. One
+// checkpoint more than `keep_checkpoints` exists while it is written.
 Findings JudgeModelNeed(const v1::DescribeModelResponse& model, int ranks_per_host,
                         int keep_checkpoints, const Resources& free);
+// Compares the disk space that a corpus job needs with free resources.
 Finding JudgeCorpusNeed(int64_t text_bytes, const Resources& free);
 
 }  // namespace braid

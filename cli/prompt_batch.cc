@@ -21,21 +21,29 @@ namespace {
 using Event = v1::GenerateEvent;
 using OnEvent = std::function<bool(const Event&)>;
 
-// Of one prompt.
+// Events and outcome of one prompt.
 struct Continuation {
   std::vector<Event> events;
   absl::Status status;
   bool complete = false;
 };
 
-// The rest would fail as well.
+// Returns whether an error would repeat for the remaining prompts.
 bool EndsBatch(const absl::Status& status) {
   return !status.ok() && !absl::IsInvalidArgument(status);
 }
 
-// Prompts are taken in their order by `parallel` threads, and their events given to `on_event` in
-// that order, as they come for the first that is not complete. The threads are at most kWindow
-// prompts for each of them ahead of what has been given. A server that is full is asked again.
+// A pool of threads that generates text for the prompts of a batch.
+//
+// Algorithm: `parallel` threads take prompts in order and append their events to results_. The
+// caller follows the prompts in the same order and receives the events of the current prompt as
+// they arrive; events of later prompts wait in results_. To bound that memory, a thread waits
+// before it starts a prompt that is kWindow * parallel or more ahead of the followed one. A request
+// that the server refuses because it is full is retried with exponential backoff.
+//
+// Invariant: results_, followed_ and reported_full_ are accessed with mutex_ held, and changed_ is
+// notified after each change. Destruction stops all requests and joins the threads, which are the
+// last member for this reason.
 class Workers {
  public:
   Workers(GenerationClient& client, const PromptBatch& batch, std::ostream& notes)
@@ -43,9 +51,10 @@ class Workers {
     const size_t count = std::min(static_cast<size_t>(batch.parallel), batch.prompts.size());
     for (size_t i = 0; i < count; ++i) threads_.emplace_back([this] { Work(); });
   }
-  ~Workers() { Stop(); }  // ends their requests, and the threads are joined
+  ~Workers() { Stop(); }
 
-  // Blocks until the prompt is done with; false from `on_event` ends all. Once, in their order.
+  // Passes the events of a prompt to `on_event` and blocks until the prompt is complete; `on_event`
+  // ends the batch by returning false. Must be called once per prompt, in order.
   absl::Status Follow(size_t index, const OnEvent& on_event) {
     while (true) {
       std::vector<Event> events;
@@ -82,7 +91,7 @@ class Workers {
     for (size_t index; (index = next_++) < batch_.prompts.size();) {
       WaitForTurn(index);
       const absl::Status status =
-          GivenUp() ? absl::CancelledError("not begun") : ContinueWhenThereIsRoom(index);
+          GivenUp() ? absl::CancelledError("not started") : ContinueWithRetries(index);
       const std::lock_guard lock(mutex_);
       results_[index].status = status;
       results_[index].complete = true;
@@ -96,11 +105,11 @@ class Workers {
     while (index >= followed_ + window && !GivenUp()) changed_.wait_for(lock, kLook);
   }
 
-  absl::Status ContinueWhenThereIsRoom(size_t index) {
+  absl::Status ContinueWithRetries(size_t index) {
     absl::Status status = Continue(index);
     std::chrono::milliseconds pause = batch_.first_pause;
     for (int again = 0; again < kAttempts && absl::IsResourceExhausted(status); ++again) {
-      TellFull(status);
+      ReportFull(status);
       std::unique_lock lock(mutex_);
       const auto until = std::chrono::steady_clock::now() + pause;
       while (!GivenUp() && std::chrono::steady_clock::now() < until) {
@@ -114,11 +123,11 @@ class Workers {
     return status;
   }
 
-  // Once: prompts wait side by side.
-  void TellFull(const absl::Status& status) {
+  // Reports a full server once: many prompts may wait at the same time.
+  void ReportFull(const absl::Status& status) {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(told_full_, true)) return;
-    notes_ << "braid: the server is full and is asked again: " << ErrorText(status) << std::endl;
+    if (std::exchange(reported_full_, true)) return;
+    notes_ << "braid: the server is full; retrying: " << ErrorText(status) << std::endl;
   }
 
   absl::Status Continue(size_t index) {
@@ -135,7 +144,7 @@ class Workers {
 
   static constexpr std::chrono::milliseconds kLook{50};
   static constexpr std::chrono::milliseconds kLongestPause{5000};
-  static constexpr int kAttempts = 30;  // some two minutes
+  static constexpr int kAttempts = 30;  // about two minutes
 
   GenerationClient& client_;
   const PromptBatch& batch_;
@@ -146,16 +155,16 @@ class Workers {
   std::condition_variable changed_;
   std::vector<Continuation> results_;
   size_t followed_ = 0;
-  bool told_full_ = false;
-  std::vector<std::jthread> threads_;  // last: they use the others
+  bool reported_full_ = false;
+  std::vector<std::jthread> threads_;  // last: threads use the other members
 };
 
-// What a batch does with each prompt.
+// Output of a batch, called in the order of the prompts.
 struct Sink {
   std::function<void(size_t)> begin;
   std::function<bool(size_t, const Event&)> add;
-  // `tell`: on the notes too; else the caller of all tells it.
-  std::function<void(size_t, const absl::Status&, bool tell)> fail;
+  // `report`: also print the error on the notes; otherwise the caller of the batch reports it.
+  std::function<void(size_t, const absl::Status&, bool report)> fail;
 };
 
 absl::Status FollowAll(GenerationClient& client, const PromptBatch& batch, std::ostream& notes,
@@ -169,10 +178,10 @@ absl::Status FollowAll(GenerationClient& client, const PromptBatch& batch, std::
         workers.Follow(i, [&](const Event& event) { return sink.add(i, event); });
     if (status.ok() || Interrupted()) continue;
     if (EndsBatch(status)) {
-      sink.fail(i, status, /*tell=*/false);
+      sink.fail(i, status, /*report=*/false);
       return status;
     }
-    sink.fail(i, status, /*tell=*/true);
+    sink.fail(i, status, /*report=*/true);
     first.Update(status);
     ++failed;
   }
@@ -185,7 +194,8 @@ std::string Position(size_t index, const PromptBatch& batch) {
   return absl::StrCat(index + 1, "/", batch.prompts.size());
 }
 
-void Tell(size_t index, const PromptBatch& batch, const absl::Status& status, std::ostream& notes) {
+void ReportFailure(size_t index, const PromptBatch& batch, const absl::Status& status,
+                   std::ostream& notes) {
   notes << "braid: prompt " << Position(index, batch) << ": " << ErrorText(status) << std::endl;
 }
 
@@ -198,9 +208,9 @@ absl::Status ContinueAsText(GenerationClient& client, const PromptBatch& batch,
     printer.Print(batch.prompts[i]);
   };
   const auto add = [&](size_t, const Event& event) { return printer.Add(event); };
-  const auto fail = [&](size_t i, const absl::Status& status, bool tell) {
+  const auto fail = [&](size_t i, const absl::Status& status, bool report) {
     printer.EndLine();
-    if (tell) Tell(i, batch, status, notes);
+    if (report) ReportFailure(i, batch, status, notes);
   };
   return FollowAll(client, batch, notes, {begin, add, fail});
 }
@@ -223,10 +233,10 @@ absl::Status ContinueAsJson(GenerationClient& client, const PromptBatch& batch, 
     out << line.dump() << std::endl;
     return out.good();
   };
-  const auto fail = [&](size_t i, const absl::Status& status, bool tell) {
+  const auto fail = [&](size_t i, const absl::Status& status, bool report) {
     line["error"] = std::string(status.message());
     out << line.dump() << std::endl;
-    if (tell) Tell(i, batch, status, notes);
+    if (report) ReportFailure(i, batch, status, notes);
   };
   return FollowAll(client, batch, notes, {begin, add, fail});
 }

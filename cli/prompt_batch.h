@@ -1,4 +1,4 @@
-// Several prompts, continued and printed in their order.
+// Generation for several prompts, printed in the order of the prompts.
 #ifndef BRAID_CLI_PROMPT_BATCH_H_
 #define BRAID_CLI_PROMPT_BATCH_H_
 
@@ -16,26 +16,28 @@ namespace braid {
 
 struct PromptBatch {
   const std::vector<std::string>& prompts;
-  // But for the prompt.
+  // The request of every prompt, without the prompt itself.
   const v1::GenerateRequest& request;
-  // Requests at a time.
+  // Maximum number of concurrent requests.
   int parallel = 1;
-  // Before a server that is full (RESOURCE_EXHAUSTED) is asked again; longer each time.
+  // Time before the first retry when the server is full (RESOURCE_EXHAUSTED); doubled for each
+  // further retry.
   std::chrono::milliseconds first_pause{100};
 };
 
-// A prompt that cannot be continued is told on `notes`, and the others go on; the result then says
-// how many there were, with the code of the first. Server and connection that fail end it, as does
-// `out` when it takes no more; a server that is full is asked again for two minutes, which is told
-// on `notes`. Requests that are under way at an early end are cancelled.
+// Both functions report a prompt that the server rejects (INVALID_ARGUMENT) on `notes` and continue
+// with the others; the returned error then has the number of such prompts and the code of the
+// first. Any other error, or a failed write to `out`, ends the batch and cancels its open requests.
+// While the server is full, requests are retried for two minutes, which is reported once on
+// `notes`.
 
-// Each prompt with its continuation below a line "==> 3/7 <==", as it is generated where `parallel`
-// is 1.
+// Prints each prompt and its continuation under a header line "==> 3/7 <==". Text is printed as it
+// is generated when `parallel` is 1.
 absl::Status ContinueAsText(GenerationClient& client, const PromptBatch& batch,
                             GenerationPrinter printer, std::ostream& out, std::ostream& notes);
 
-// One object a line: index (from 0), prompt, text, num_tokens, tokens_per_second and, when asked
-// for, routing, as RoutingJson; or index, prompt and error.
+// Prints one JSON object per line: index (from 0), prompt, text, num_tokens, tokens_per_second and,
+// when requested, routing as by RoutingJson; or index, prompt and error.
 absl::Status ContinueAsJson(GenerationClient& client, const PromptBatch& batch, std::ostream& out,
                             std::ostream& notes);
 

@@ -30,7 +30,7 @@ std::optional<std::string> PromptOf(const std::string& line) {
   return prompt.is_string() ? std::optional(prompt.get<std::string>()) : std::nullopt;
 }
 
-// False at the end of the file. No more than kMaxLineBytes + 1 of it are read.
+// Reads a line, at most kMaxLineBytes + 1 bytes of it. Returns false at the end of the file.
 bool ReadLine(std::istream& in, std::string* line) {
   line->clear();
   int byte = 0;
@@ -58,14 +58,15 @@ absl::StatusOr<std::vector<std::string>> ReadPrompts(std::istream& in, const std
     if (!json.has_value()) json = IsJsonObject(line);
     std::optional<std::string> prompt = *json ? PromptOf(line) : std::optional(line);
     if (!IsValidUtf8(line) || !prompt.has_value()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          name, ":", number, ": expected ",
-          *json ? "a JSON object with a string \"prompt\", as the lines before" : "UTF-8 text"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ":", number, ": expected ",
+                       *json ? "a JSON object with a string \"prompt\", like the preceding lines"
+                             : "UTF-8 text"));
     }
     prompts.push_back(*std::move(prompt));
   }
   if (!prompts.empty()) return prompts;
-  return absl::InvalidArgumentError(absl::StrCat(name, ": no prompt, expected one a line"));
+  return absl::InvalidArgumentError(absl::StrCat(name, ": got no prompt, expected one per line"));
 }
 
 absl::StatusOr<std::vector<std::string>> ReadPromptFile(const std::string& path) {

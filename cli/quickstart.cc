@@ -71,7 +71,7 @@ class Quickstart {
     return job;
   }
 
-  // Keeps as many runs going as there are cores; each uses one thread.
+  // Trains as many runs concurrently as there are cores; each uses one thread.
   absl::Status TrainAll() {
     ASSIGN_OR_RETURN(TrainingClient client, session_.Training());
     LanePlan plan{.lanes = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))};
@@ -111,7 +111,7 @@ class Quickstart {
     const std::string label = "eval " + name;
     v1::EvaluateRequest request;
     request.add_models(id);
-    // At this size a second thread gains little, and on a busy machine costs a lot.
+    // At this size a second thread gains little, and on a busy machine it is slower.
     request.set_num_threads(1);
     ASSIGN_OR_RETURN(const v1::EvaluationResult scored,
                      client.Evaluate(request, [&](const v1::EvaluateEvent& event) {
@@ -182,8 +182,8 @@ absl::Status RunQuickstart(Session& session, const QuickstartOptions& options) {
   std::string json;
   if (std::filesystem::exists(summary) &&
       std::filesystem::exists(options.workdir / "report.html")) {
-    std::cerr << "This quickstart is done; remove " << options.workdir.string()
-              << " to start afresh.\n";
+    std::cerr << "quickstart: already complete; remove " << options.workdir.string()
+              << " to start again\n";
     ASSIGN_OR_RETURN(json, ReadFile(summary));
   } else {
     CatchInterrupts();

@@ -1,6 +1,6 @@
-// From nothing to a compared pair of models: gathers a corpus, submits it in two
-// orders, trains four runs, evaluates, samples, reports. Every step goes through
-// the services and is found again when the command is repeated.
+// The quickstart: gathers a corpus, submits it in two orders, trains four runs, evaluates and
+// samples them and writes a report. Every step is a call to the services with a repeatable
+// idempotency key, so that a repeated command continues where it stopped.
 #ifndef BRAID_CLI_QUICKSTART_H_
 #define BRAID_CLI_QUICKSTART_H_
 
@@ -16,12 +16,12 @@ namespace braid {
 
 struct QuickstartOptions {
   std::filesystem::path workdir;
-  // Corpus to use instead of this machine's own text.
+  // Files and directories of text; empty: the text of this machine.
   std::vector<std::string> paths;
   int64_t num_steps = 480;
 };
 
-// Writes report.html and summary.json into the work directory.
+// Runs the quickstart; writes report.html and summary.json into the work directory.
 absl::Status RunQuickstart(Session& session, const QuickstartOptions& options);
 
 }  // namespace braid

@@ -1,4 +1,4 @@
-// quickstart
+// The command "quickstart".
 #include <filesystem>
 #include <memory>
 
@@ -12,7 +12,8 @@ namespace {
 absl::Status RunQuickstartCommand(Session& session, QuickstartOptions options) {
   if (!session.embedded()) {
     return absl::InvalidArgumentError(
-        "quickstart runs on this machine with its own state; leave out --server");
+        "quickstart: got --server, expected none, since it runs on this machine with its own "
+        "state");
   }
   options.workdir = std::filesystem::absolute(options.workdir);
   for (std::string& path : options.paths) path = std::filesystem::absolute(path).string();
@@ -22,21 +23,27 @@ absl::Status RunQuickstartCommand(Session& session, QuickstartOptions options) {
 
 }  // namespace
 
-void AddQuickstartCommand(Program& program) {
+void AddQuickstartCommand(CommandLine& program) {
   auto options = std::make_shared<QuickstartOptions>();
   options->workdir = "braid-quickstart";
   CLI::App* command = program.app.add_subcommand(
-      "quickstart", "The whole way once, on this machine's own text: about 8 minutes on 2 cores");
-  command->add_option("--workdir", options->workdir, "Everything is written below it")
+      "quickstart",
+      "Train and compare four small models on this machine's text (8 minutes on 2 cores)");
+  command->add_option("--workdir", options->workdir, "Directory for all output")
       ->capture_default_str();
-  command->add_option("--corpus", options->paths, "Your own files or directories instead");
-  command->add_option("--steps", options->num_steps, "Optimiser steps of each run")
+  command->add_option("--corpus", options->paths,
+                      "Files or directories of text to use instead of this machine's text");
+  command->add_option("--steps", options->num_steps, "Optimizer steps per run")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   command->footer(
-      "Gathers a corpus, orders it by similarity and at random, trains a dense model and an\n"
-      "8-expert soft-MoE on each, and compares them on held-out text. Run it again to go on\n"
-      "after an interruption.");
+      "Gathers a corpus, orders it by similarity and at random, trains a dense model and a\n"
+      "soft-MoE with 8 experts on each, and compares them on held-out text. Repeat the command to\n"
+      "continue after an interruption.\n"
+      "\n"
+      "Examples:\n"
+      "  braid quickstart\n"
+      "  braid quickstart --corpus notes/ --steps 200 --workdir /tmp/quickstart");
   command->callback([&program, options] {
     program.action = [&program, options] {
       return RunQuickstartCommand(program.session, *options);

@@ -21,9 +21,9 @@ namespace {
 
 // Heartbeats, events and checkpoints are compared across hosts by their clocks.
 constexpr double kClockSeconds = 1;
-// A network file system may hold back a directory entry for some seconds.
+// Network file systems may show a new directory entry only after some seconds.
 constexpr double kSlowVisibilitySeconds = 1;
-// Hosts that cannot be reached keep mpirun waiting.
+// mpirun waits indefinitely for unreachable hosts.
 constexpr auto kPatience = std::chrono::minutes(2);
 
 std::string Names(const std::set<std::string>& names) { return absl::StrJoin(names, ", "); }
@@ -32,7 +32,7 @@ Finding JudgeStart(const std::vector<RankFindings>& ranks) {
   std::map<std::string, int> hosts;
   for (const RankFindings& rank : ranks) ++hosts[rank.host];
   return {Grade::kGood, "ranks",
-          absl::StrCat(ranks.size(), " started and heard of each other: ",
+          absl::StrCat(ranks.size(), " started and connected: ",
                        absl::StrJoin(hosts, ", ",
                                      [](std::string* out, const auto& host) {
                                        absl::StrAppend(out, host.second, " on ", host.first);
@@ -40,7 +40,7 @@ Finding JudgeStart(const std::vector<RankFindings>& ranks) {
           ""};
 }
 
-// Every host's ranks against its cores, and each rank's binding.
+// Compares the threads on every host with its cores, and each rank's binding with its threads.
 Finding JudgeCores(const std::vector<RankFindings>& ranks, int threads_per_rank) {
   std::map<std::string, int> wanted, cores;
   std::set<std::string> bound;
@@ -59,12 +59,12 @@ Finding JudgeCores(const std::vector<RankFindings>& ranks, int threads_per_rank)
     return {Grade::kBad, "binding",
             absl::StrCat(Names(bound),
                          " may use fewer cores than threads_per_rank = ", threads_per_rank),
-            "unset what binds ranks (OMPI_MCA_hwloc_base_binding_policy), or take fewer threads"};
+            "unset the binding policy (OMPI_MCA_hwloc_base_binding_policy), or use fewer threads"};
   }
-  return {
-      crowded.empty() ? Grade::kGood : Grade::kDoubtful, "cores",
-      crowded.empty() ? absl::StrFormat("%d threads a rank fit", threads_per_rank) : Names(crowded),
-      "take fewer ranks or threads: more than cores only slow each other"};
+  return {crowded.empty() ? Grade::kGood : Grade::kWarning, "cores",
+          crowded.empty() ? absl::StrFormat("%d threads per rank fit", threads_per_rank)
+                          : Names(crowded),
+          "use fewer ranks or threads: more threads than cores slow each other down"};
 }
 
 Finding JudgeBlas(const std::vector<RankFindings>& ranks) {
@@ -77,12 +77,13 @@ Finding JudgeBlas(const std::vector<RankFindings>& ranks) {
   }
   const bool differ = names.size() > 1;
   return {!slow.empty() ? Grade::kBad
-          : differ      ? Grade::kDoubtful
+          : differ      ? Grade::kWarning
                         : Grade::kGood,
           "BLAS kernels", Names(names),
-          !slow.empty() ? absl::StrCat("the processor has wider vector units: set ", Names(slow),
-                                       ", or unset OPENBLAS_CORETYPE")
-                        : "hosts differ: results will not be the same bits when ranks move"};
+          !slow.empty()
+              ? absl::StrCat("the processor has wider vector units: set ", Names(slow),
+                             ", or unset OPENBLAS_CORETYPE")
+              : "hosts differ: results are not bit-identical when ranks move between hosts"};
 }
 
 Finding JudgeOpenMp(const std::vector<RankFindings>& ranks) {
@@ -91,9 +92,10 @@ Finding JudgeOpenMp(const std::vector<RankFindings>& ranks) {
     runtimes.insert(rank.openmp_runtimes.begin(), rank.openmp_runtimes.end());
     if (rank.openmp_runtimes.size() > 1) several.insert(rank.host);
   }
-  return {several.empty() ? Grade::kGood : Grade::kBad, "OpenMP runtimes", Names(runtimes),
-          absl::StrCat("more than one in a process on ", Names(several),
-                       ": threads fight or deadlock; link LibTorch and BLAS with the same one")};
+  return {
+      several.empty() ? Grade::kGood : Grade::kBad, "OpenMP runtimes", Names(runtimes),
+      absl::StrCat("more than one in a process on ", Names(several),
+                   ": threads contend or deadlock; link LibTorch and BLAS with the same runtime")};
 }
 
 Finding JudgeClocks(const std::vector<RankFindings>& ranks) {
@@ -105,7 +107,7 @@ Finding JudgeClocks(const std::vector<RankFindings>& ranks) {
   return {std::abs(offset) < kClockSeconds ? Grade::kGood : Grade::kBad, "clocks",
           absl::StrFormat("within %.3f s of rank 0%s", std::abs(offset),
                           std::abs(offset) < kClockSeconds ? "" : ", furthest on " + worst->host),
-          "run chrony or ntpd on every host: heartbeats are compared by time"};
+          "run chrony or ntpd on every host: heartbeats are compared by wall time"};
 }
 
 Finding JudgeShared(const std::vector<RankFindings>& ranks) {
@@ -118,17 +120,19 @@ Finding JudgeShared(const std::vector<RankFindings>& ranks) {
   }
   if (!blind.empty()) {
     return {Grade::kBad, "shared directory",
-            absl::StrCat("files of other ranks are not seen on ", Names(blind)),
+            absl::StrCat("files of other ranks are not visible on ", Names(blind)),
             "the home and the datasets must be on a file system that all hosts share"};
   }
   const bool good = slowest < kSlowVisibilitySeconds && skew < kClockSeconds;
-  return {good ? Grade::kGood : Grade::kDoubtful, "shared directory",
+  return {good ? Grade::kGood : Grade::kWarning, "shared directory",
           absl::StrFormat("all ranks see each other's files after %.3f s; file times %.3f s off",
                           slowest, skew),
-          "attribute caching or the server's clock: mount with actimeo=1, run ntpd on the server"};
+          "caused by attribute caching or the file server's clock: mount with actimeo=1 and run "
+          "ntpd on "
+          "the file server"};
 }
 
-// What a run directory would be to mpirun; removed with what is in it.
+// A temporary directory that serves as run directory for mpirun; removed on destruction.
 class ProbeDirectory {
  public:
   static absl::StatusOr<ProbeDirectory> Make(const std::filesystem::path& shared) {
@@ -148,7 +152,7 @@ class ProbeDirectory {
   std::filesystem::path path_;
 };
 
-// The command of a run, but that its ranks look around instead of training.
+// Returns the command of a run with "check-rank" instead of "train".
 SubprocessSpec CheckCommand(MpirunCommand command) {
   *std::find(command.arguments.rbegin(), command.arguments.rend(), "train") = "check-rank";
   command.variables["BRAID_RUN_NONCE"] = "doctor";
@@ -173,16 +177,16 @@ absl::StatusOr<std::vector<RankFindings>> CollectFindings(const SubprocessSpec& 
                        },
                        [&] { return std::chrono::steady_clock::now() - start > kPatience; }));
   if (result.exit_code == 0 && static_cast<int>(ranks.size()) == world_size) return ranks;
-  return absl::UnavailableError(absl::StrCat(ranks.size(), " of ", world_size, " ranks answered",
+  return absl::UnavailableError(absl::StrCat(ranks.size(), " of ", world_size, " ranks reported",
                                              result.killed ? " within two minutes" : "",
-                                             "; mpirun says: ", result.error_output));
+                                             "; output of mpirun: ", result.error_output));
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<RankFindings>> AskRanks(const LauncherPrograms& programs,
-                                                   const v1::RunSpec& spec,
-                                                   const std::filesystem::path& shared) {
+absl::StatusOr<std::vector<RankFindings>> CollectRankFindings(const LauncherPrograms& programs,
+                                                              const v1::RunSpec& spec,
+                                                              const std::filesystem::path& shared) {
   ASSIGN_OR_RETURN(const LauncherPrograms found, FindLauncherPrograms(programs, spec));
   ASSIGN_OR_RETURN(const MpirunSite site, LocalSite(found, spec));
   ASSIGN_OR_RETURN(const ProbeDirectory probe, ProbeDirectory::Make(shared));

@@ -1,4 +1,4 @@
-// What ranks find when they are started as a run starts them.
+// Checks of the ranks of a cluster, started in the way a run starts them.
 #ifndef BRAID_CLI_RANK_CHECKS_H_
 #define BRAID_CLI_RANK_CHECKS_H_
 
@@ -14,15 +14,15 @@
 
 namespace braid {
 
-// Starts world_size ranks where and how a run of this spec would have them (only `launch`,
-// world_size and threads_per_rank are looked at) and collects what they tell. Unavailable with
-// mpirun's own words when they do not all start.
-absl::StatusOr<std::vector<RankFindings>> AskRanks(const LauncherPrograms& programs,
-                                                   const v1::RunSpec& spec,
-                                                   const std::filesystem::path& shared);
+// Starts world_size ranks as a run of this spec would (only `launch`, world_size and
+// threads_per_rank matter) and collects their reports. Unavailable with the output of mpirun when
+// not all ranks start.
+absl::StatusOr<std::vector<RankFindings>> CollectRankFindings(const LauncherPrograms& programs,
+                                                              const v1::RunSpec& spec,
+                                                              const std::filesystem::path& shared);
 
-// Pure: what is good or bad about it. Cores, binding and threads, BLAS kernels, OpenMP
-// runtimes, clocks, and whether all see the shared directory.
+// Grades the reports of all ranks: cores, binding and threads, BLAS kernels, OpenMP runtimes,
+// clocks, and whether all ranks see the shared directory.
 Findings JudgeRanks(const std::vector<RankFindings>& ranks, int threads_per_rank);
 
 }  // namespace braid

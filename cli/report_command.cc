@@ -1,4 +1,4 @@
-// report
+// The command "report".
 #include <iostream>
 
 #include "base/atomic_file.h"
@@ -13,15 +13,15 @@ constexpr int kMaxCauseColumns = 1000;
 
 struct ReportOptions {
   std::vector<std::string> runs;
-  // Default: report.html; with --json no page is written unless asked for.
+  // Default: report.html; with --json, no page unless this is set.
   std::string output;
 };
 
 absl::Status WritePage(const std::string& path, const v1::ReportResponse& response) {
   RETURN_IF_ERROR(WriteFileAtomically(path, response.html()));
-  // Names of runs and files are whatever somebody wrote.
+  // Names of runs and files are untrusted text.
   for (const std::string& cause : response.left_out()) {
-    std::cerr << "left out: " << ClipColumns(cause, kMaxCauseColumns) << "\n";
+    std::cerr << "omitted: " << ClipColumns(cause, kMaxCauseColumns) << "\n";
   }
   std::cerr << std::flush;
   return absl::OkStatus();
@@ -46,14 +46,16 @@ absl::Status Report(Session& session, const ReportOptions& options) {
 
 }  // namespace
 
-void AddReportCommand(Program& program) {
+void AddReportCommand(CommandLine& program) {
   auto options = std::make_shared<ReportOptions>();
-  CLI::App* command = program.app.add_subcommand("report", "One self-contained HTML page on runs");
+  CLI::App* command =
+      program.app.add_subcommand("report", "Write a self-contained HTML report that compares runs");
   command->add_option("runs", options->runs, "Run ids or run directories")->required();
   command->add_option("-o,--output", options->output,
-                      "File to write (default: report.html; with --json none)");
+                      "Output file (default: report.html; none with --json)");
   command->footer(
-      "With --json the numbers behind the page go to stdout; docs/report.md describes them.\n\n"
+      "With --json, the data of the report is printed to standard output; docs/report.md\n"
+      "describes it.\n\n"
       "Examples:\n"
       "  braid report run-000001 run-000002 -o compare.html\n"
       "  braid report runs/* --json | jq '.comparisons'");

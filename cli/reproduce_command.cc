@@ -1,4 +1,4 @@
-// reproduce
+// The command "reproduce".
 #include <xxhash.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/field_flags.h"
 #include "cli/launch_options.h"
 #include "client/terminal/terminal_text.h"
 #include "reproduce/reproduction.h"
@@ -41,7 +42,7 @@ HostLanes LanesOf(std::span<const v1::HostSlots> hosts) {
   return lanes;
 }
 
-// All runs at a time.
+// Returns the number of runs to train concurrently on all hosts.
 int NumLanes(const ReproduceOptions& options, const HostLanes& hosts) {
   if (options.lanes > 0) return options.lanes;
   int lanes = 0;
@@ -60,8 +61,8 @@ CorpusSource SourceOf(const ReproduceOptions& options) {
   return source;
 }
 
-// What the experiment was, for the record: enough to ask for the same again.
-std::string CommandLine(const Session& session, const ReproduceOptions& options) {
+// Returns the command line that repeats the experiment, for the record.
+std::string RepeatCommand(const Session& session, const ReproduceOptions& options) {
   std::vector<std::string> words = {"braid", "reproduce"};
   const auto add = [&](const std::string& name, const std::string& value) {
     words.insert(words.end(), {name, value});
@@ -80,7 +81,8 @@ std::string CommandLine(const Session& session, const ReproduceOptions& options)
   return ShellText(words);
 }
 
-// One directory for each experiment of a home: what the command line says, with whole paths.
+// Returns a directory that is unique to the experiment: its name hashes the command line and the
+// absolute paths of the corpus.
 std::filesystem::path OutputDirectory(const std::filesystem::path& home,
                                       const ReproductionOptions& options) {
   const std::string experiment =
@@ -93,11 +95,11 @@ std::filesystem::path OutputDirectory(const std::filesystem::path& home,
 absl::Status CheckPaths(const Session& session, const ReproduceOptions& options) {
   if (!session.embedded() && options.paths.empty()) {
     return absl::InvalidArgumentError(
-        "PATH: with --server name files or directories of the server; the text of this machine is "
-        "gathered only where the experiment runs here");
+        "PATH: got none, expected files or directories of the server; the text of this machine is "
+        "used only without --server");
   }
   if (std::ranges::find(options.paths, "") != options.paths.end()) {
-    return absl::InvalidArgumentError("PATH: got an empty one, expected a file or a directory");
+    return absl::InvalidArgumentError("PATH: got \"\", expected a file or a directory");
   }
   return absl::OkStatus();
 }
@@ -114,7 +116,7 @@ absl::Status Reproduce(Session& session, const ReproduceOptions& options,
                                  .lanes = NumLanes(options, LanesOf(hosts)),
                                  .lanes_of_hosts = LanesOf(hosts),
                                  .output_dir = options.output,
-                                 .command = CommandLine(session, options),
+                                 .command = RepeatCommand(session, options),
                                  .version = version};
   if (options.dry_run) return PlanReproduction(session, experiment);
   if (options.output.empty()) {
@@ -126,59 +128,60 @@ absl::Status Reproduce(Session& session, const ReproduceOptions& options,
 
 void AddPlan(CLI::App* command, ReproduceOptions* options) {
   CLI::Option* quick = command->add_flag(
-      "--quick", options->quick, "One seed, 1.2 M tokens a run: about 11 minutes on 2 cores");
+      "--quick", options->quick,
+      "Train one seed with 1.2 M tokens per run (default): about 11 minutes on 2 cores");
   command
       ->add_flag("--full", options->full,
-                 "Three seeds, 4.1 M tokens a run: about 95 minutes on 2 cores")
+                 "Train three seeds with 4.1 M tokens per run: about 95 minutes on 2 cores")
       ->excludes(quick);
-  command->add_option("--seeds", options->num_seeds, "Another number of seeds")
+  command->add_option("--seeds", options->num_seeds, "Number of seeds")
       ->check(IntegerBetween(1, 100));
-  command
-      ->add_option("--steps", options->num_steps, "Another number of steps of 2,048 tokens a run")
+  command->add_option("--steps", options->num_steps, "Number of steps of 2,048 tokens per run")
       ->check(IntegerBetween(10, 10'000'000));
   command
       ->add_option("--lanes", options->lanes,
-                   "Runs at a time, one thread each (one a core of this machine)")
+                   "Number of runs to train concurrently, one thread each (default: one per core)")
       ->check(IntegerBetween(1, 10'000));
   command
       ->add_option("--hosts", options->hosts,
-                   "HOST:SLOTS,... that runs are dealt out to, one a slot; they see this "
-                   "machine's files")
+                   "Hosts to distribute runs to, one per slot; they must see this machine's files")
       ->excludes("--lanes");
   command->add_flag("--dry-run", options->dry_run,
-                    "Check the corpus, and print the runs and the time they take");
+                    "Check the corpus and print the planned runs and their estimated time");
 }
 
 void AddCorpus(CLI::App* command, ReproduceOptions* options) {
-  command->add_option("paths", options->paths,
-                      "Files (.jsonl, .jsonl.gz, .jsonl.zst, .txt) or directories of text; "
-                      "without any, this machine's own text");
-  command->add_option("--text-field", options->text_field, "JSON field with the text");
+  command->add_option(
+      "paths", options->paths,
+      "Files (.jsonl, .jsonl.gz, .jsonl.zst, .txt) or directories of text (default: "
+      "this machine's text)");
+  command->add_option("--text-field", options->text_field,
+                      FieldHelpText("braid.v1.CorpusSpec", "", "ingest.text_field"));
   command->add_option("--domain-field", options->domain_field,
-                      "JSON field with the domain (domain)");
+                      FieldHelpText("braid.v1.CorpusSpec", "", "ingest.domain_field"));
   command
       ->add_option("--split-bytes", options->split_bytes,
-                   "Cut longer documents at paragraph or line boundaries; 0 keeps them whole")
+                   "Cut longer documents at line or paragraph boundaries; 0 keeps documents whole")
       ->capture_default_str()
       ->check(CLI::IsMember({int64_t{0}}) | IntegerBetween(64, int64_t{1} << 40));
   command->add_option("-o,--output", options->output,
-                      "Directory of reproduction.html and reproduction.json "
-                      "(HOME/reproductions/...)");
+                      "Directory for reproduction.html and reproduction.json (default: "
+                      "HOME/reproductions/...)");
 }
 
 }  // namespace
 
-void AddReproduceCommand(Program& program) {
+void AddReproduceCommand(CommandLine& program) {
   auto options = std::make_shared<ReproduceOptions>();
   CLI::App* command = program.app.add_subcommand(
-      "reproduce", "Which of the paper's claims hold on your text, and by how much");
+      "reproduce", "Test the paper's claims on your text and report which hold");
   AddCorpus(command, options.get());
   AddPlan(command, options.get());
   command->footer(
-      "Prepares the corpus in two orders, trains dense models and mixtures of every kind on it,\n"
-      "and puts ten claims of arXiv 2405.03133 to the test; docs/reproduction/protocol.md has the "
-      "claims\n"
-      "and the rule for verdicts. The same command goes on after any interruption.\n\n"
+      "Prepares the corpus in two orders, trains dense models and mixtures of experts with each\n"
+      "router, and tests ten claims of arXiv 2405.03133. docs/reproduction/protocol.md lists "
+      "the claims and\n"
+      "the rule for verdicts. Repeat the command to continue after an interruption.\n\n"
       "Examples:\n"
       "  braid reproduce\n"
       "  braid reproduce corpus/ --dry-run\n"

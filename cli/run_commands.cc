@@ -1,4 +1,4 @@
-// train, runs, stop
+// The commands "train", "runs" and "stop".
 #include <unistd.h>
 
 #include <filesystem>
@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/field_flags.h"
 #include "cli/launch_options.h"
 #include "client/follow.h"
 #include "client/terminal/tables.h"
@@ -18,17 +19,14 @@ namespace braid {
 namespace {
 
 struct TrainOptions {
-  std::string data, preset, init_from, name, request_id;
-  int32_t experts = 0, segment_length = 0, batch = 0, ranks = 0, threads = 0;
-  int64_t steps = 0;
-  double learning_rate = 0;
-  uint64_t seed = 0;
+  std::string data, request_id;
   bool wait = false;
+  FieldFlags fields{"braid.v1.RunSpec"};
   LaunchOptions launch;
   ConfigOptions config;
 };
 
-// A job id stands for the dataset it made; anything else is a directory.
+// Returns the dataset of a job id, and any other value as an absolute path.
 absl::StatusOr<std::string> DatasetDirectory(Session& session, const std::string& data) {
   if (!absl::StartsWith(data, "job-"))
     return std::filesystem::absolute(data).lexically_normal().string();
@@ -47,20 +45,7 @@ absl::StatusOr<v1::RunSpec> SpecFrom(Session& session, const TrainOptions& optio
     ASSIGN_OR_RETURN(const std::string directory, DatasetDirectory(session, options.data));
     spec.set_dataset_dir(directory);
   }
-  if (!options.name.empty()) spec.set_name(options.name);
-  if (!options.init_from.empty()) spec.set_init_from(ModelReference(options.init_from));
-  if (!options.preset.empty()) spec.mutable_model()->set_preset(options.preset);
-  v1::RoutingConfig* const routing = spec.mutable_model()->mutable_routing();
-  if (options.experts > 0) routing->set_num_experts(options.experts);
-  if (options.segment_length > 0) routing->set_segment_length(options.segment_length);
-  if (options.steps > 0) spec.set_num_steps(options.steps);
-  if (options.batch > 0) spec.mutable_batch()->set_global_batch_size(options.batch);
-  if (options.learning_rate > 0) {
-    spec.mutable_optimizer()->set_learning_rate(options.learning_rate);
-  }
-  if (options.ranks > 0) spec.set_world_size(options.ranks);
-  if (options.threads > 0) spec.set_threads_per_rank(options.threads);
-  if (options.seed > 0) spec.set_seed(options.seed);
+  RETURN_IF_ERROR(options.fields.Apply(&spec));
   RETURN_IF_ERROR(options.launch.Apply(spec.mutable_launch()));
   return spec;
 }
@@ -84,7 +69,8 @@ absl::Status Train(Session& session, const TrainOptions& options) {
   } else if (options.wait) {
     PrintRun(run, std::cout);
   } else {
-    std::cout << run.id() << "\nwatch it: braid status " << run.id() << " --watch" << std::endl;
+    std::cout << run.id() << "\nfollow it with: braid status " << run.id() << " --watch"
+              << std::endl;
   }
   return absl::OkStatus();
 }
@@ -100,17 +86,17 @@ absl::Status ListRuns(Session& session) {
   return absl::OkStatus();
 }
 
-// Asks again until the run has ended: an embedded service, which escalates when
-// a step takes too long, lives only as long as this command.
+// Repeats the request until the run ends: a service in this process kills a run whose step takes
+// too long, and exits with this command.
 absl::StatusOr<v1::Run> StopAndWait(TrainingClient& client, const std::string& id) {
   for (;;) {
     ASSIGN_OR_RETURN(const v1::Run run, client.StopRun(id));
     if (run.state() != v1::RUN_RUNNING && run.state() != v1::RUN_STARTING) return run;
     if (Interrupted()) {
       return absl::CancelledError(
-          absl::StrCat("no longer waiting; ", id, " was asked to stop after its step"));
+          absl::StrCat("interrupted while waiting; ", id, " stops after its current step"));
     }
-    std::cerr << id << " is finishing its step" << std::endl;
+    std::cerr << id << ": waiting for the current step to finish" << std::endl;
   }
 }
 
@@ -122,38 +108,42 @@ absl::Status StopRun(Session& session, const std::string& id) {
     std::cout << ToPrettyJson(run) << std::endl;
   } else if (run.state() == v1::RUN_STOPPED) {
     std::cout << id << " stopped after step " << run.latest().step()
-              << "; go on with: braid resume " << id << std::endl;
+              << "; resume it with: braid resume " << id << std::endl;
   } else {
     std::cout << id << " had already ended: " << v1::RunState_Name(run.state()) << std::endl;
   }
   return absl::OkStatus();
 }
 
-void AddTrain(Program& program) {
+void AddTrain(CommandLine& program) {
   auto options = std::make_shared<TrainOptions>();
-  CLI::App* command = program.app.add_subcommand("train", "Pretrain a model on a corpus job");
-  command->add_option("--data", options->data, "Job id (job-000001) or dataset directory");
-  command->add_option("--preset", options->preset, "Named model, see: braid model describe --list");
-  command->add_option("--init-from", options->init_from,
-                      "Run or checkpoint whose weights to start from (default: random)");
-  command->add_option("--experts", options->experts, "Experts of a layer that has them (1: dense)")
-      ->check(PositiveInt32());
-  command->add_option("--segment-length", options->segment_length, "Tokens of a segment")
-      ->check(PositiveInt32());
-  command->add_option("--steps", options->steps, "Optimiser steps (default: one pass)")
-      ->check(PositiveInt64());
-  command->add_option("--batch", options->batch, "Sequences of one step over all ranks (4)")
-      ->check(PositiveInt32());
-  command->add_option("--learning-rate", options->learning_rate, "Peak learning rate (2e-4)")
-      ->check(PositiveUpTo(1000));
-  command->add_option("--ranks", options->ranks, "MPI ranks (all slots of the hosts, or 1)")
-      ->check(PositiveInt32());
-  command->add_option("--threads", options->threads, "Threads of each rank")
-      ->check(PositiveInt32());
-  command->add_option("--seed", options->seed, "Seed of weights and data order (0)")->check(Seed());
-  command->add_option("--name", options->name, "Name for people");
-  command->add_option("--request-id", options->request_id, "Makes repeating this launch harmless");
-  command->add_flag("--wait", options->wait, "Follow the run to its end");
+  CLI::App* command =
+      program.app.add_subcommand("train", "Train a model on the dataset of a corpus job");
+  FieldFlags& fields = options->fields;
+  command
+      ->add_option("--data", options->data,
+                   "Corpus job whose dataset to train on, or a dataset directory [dataset_dir]")
+      ->type_name("JOB|DIR");
+  fields.Add(command, "--preset", "model.preset");
+  fields.Add(command, "--init-from", "init_from")
+      ->transform(CLI::Validator(
+          [](std::string& model) {
+            if (!model.empty()) model = ModelReference(model);
+            return std::string();
+          },
+          ""));
+  fields.Add(command, "--experts", "model.routing.num_experts");
+  fields.Add(command, "--segment-length", "model.routing.segment_length");
+  fields.Add(command, "--steps", "num_steps");
+  fields.Add(command, "--batch", "batch.global_batch_size");
+  fields.Add(command, "--learning-rate", "optimizer.learning_rate")->check(PositiveUpTo(1000));
+  fields.Add(command, "--ranks", "world_size");
+  fields.Add(command, "--threads", "threads_per_rank");
+  fields.Add(command, "--seed", "seed");
+  fields.Add(command, "--name", "name");
+  command->add_option("--request-id", options->request_id,
+                      "Idempotency key: a repeated request returns the existing run");
+  command->add_flag("--wait", options->wait, "Follow the run until it ends");
   options->launch.AddTo(command);
   options->config.AddTo(command, "RunSpec");
   command->footer(
@@ -165,15 +155,18 @@ void AddTrain(Program& program) {
       "      --nodes 4 --ranks 16 --threads 8 --time-limit 1440\n"
       "  braid train --data job-000001 --backend kubernetes --image registry/braid:0.1.0 \\\n"
       "      --volume-claim braid-data --mount-path /data --workers 4 --cpu 8 --memory 32Gi\n"
-      "  braid train ... --print-launch        # what would be executed, without doing it\n"
+      "  braid train ... --print-launch\n"
       "  braid train --data DIR --init-from llama-checkpoint --experts 8\n"
       "  braid train --data DIR --config run.textproto --set model.routing.num_experts=16\n"
       "  braid train --data DIR --experts 8 --set model.routing.router=PREFIX\n"
       "  braid train --data DIR --experts 8 --set model.routing.moe_layers=1 \\\n"
       "      --set model.routing.moe_layers=3\n"
+      "\n"
       "Routers: DENSE, CAUSAL_SEGMENT (default with experts), PREFIX, EXPERT_CHOICE_SEGMENT,\n"
       "EXPERT_CHOICE_TOKEN.\n"
-      "The run has a life of its own: Ctrl-C only stops watching.");
+      "\n"
+      "The run continues in the background when this command exits: Ctrl-C only stops watching.\n"
+      "Stop a run with 'braid stop'.");
   command->callback([&program, options] {
     program.action = [&program, options] { return Train(program.session, *options); };
   });
@@ -181,14 +174,16 @@ void AddTrain(Program& program) {
 
 }  // namespace
 
-void AddRunCommands(Program& program) {
+void AddRunCommands(CommandLine& program) {
   AddTrain(program);
   CLI::App* runs = program.app.add_subcommand("runs", "List training runs, newest first");
+  runs->footer("Example:\n  braid runs --json | jq -r '.runs[].id'");
   runs->callback([&program] { program.action = [&program] { return ListRuns(program.session); }; });
 
   auto id = std::make_shared<std::string>();
-  CLI::App* stop = program.app.add_subcommand("stop", "Save a checkpoint and stop a run");
+  CLI::App* stop = program.app.add_subcommand("stop", "Stop a run after saving a checkpoint");
   stop->add_option("id", *id, "Run id, such as run-000001")->required();
+  stop->footer("Example:\n  braid stop run-000001 && braid resume run-000001");
   stop->callback([&program, id] {
     program.action = [&program, id] { return StopRun(program.session, *id); };
   });

@@ -1,4 +1,4 @@
-// status, resume: both take a job id or a run id
+// The commands "status" and "resume", which accept a job id or a run id.
 #include <unistd.h>
 
 #include <iostream>
@@ -22,7 +22,7 @@ struct StatusOptions {
 
 absl::Status UnknownKind(const std::string& id) {
   return absl::InvalidArgumentError(absl::StrCat(
-      "got id \"", id, "\", expected job-... or run-...; see: braid jobs, braid runs"));
+      "got id \"", id, "\", expected job-... or run-...; list ids with: braid jobs, braid runs"));
 }
 
 absl::Status ShowJob(Session& session, PipelineClient& client, const StatusOptions& options) {
@@ -96,22 +96,23 @@ absl::Status Resume(Session& session, const StatusOptions& options) {
 
 }  // namespace
 
-void AddStatusCommands(Program& program) {
+void AddStatusCommands(CommandLine& program) {
   auto options = std::make_shared<StatusOptions>();
-  CLI::App* status = program.app.add_subcommand("status", "Show a job or a run");
+  CLI::App* status = program.app.add_subcommand("status", "Show the status of a job or a run");
   status->add_option("id", options->id, "Job or run id")->required();
-  status->add_flag("--watch", options->watch, "Follow it to its end");
+  status->add_flag("--watch", options->watch, "Follow the job or run until it ends");
   status->footer(
       "Examples:\n  braid status run-000001 --watch\n"
-      "  braid --json status run-000001 --watch   # a line of JSON for each change");
+      "  braid --json status run-000001 --watch   # one JSON object per change");
   status->callback([&program, options] {
     program.action = [&program, options] { return Status(program.session, *options); };
   });
 
   CLI::App* resume =
-      program.app.add_subcommand("resume", "Go on with a stopped, cancelled or failed job or run");
+      program.app.add_subcommand("resume", "Resume a stopped, cancelled or failed job or run");
   resume->add_option("id", options->id, "Job or run id")->required();
-  resume->add_flag("--wait", options->watch, "Follow it to its end");
+  resume->add_flag("--wait", options->watch, "Follow the job or run until it ends");
+  resume->footer("Example:\n  braid resume run-000001 --wait");
   resume->callback([&program, options] {
     program.action = [&program, options] { return Resume(program.session, *options); };
   });

@@ -4,10 +4,11 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "base/number_text.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
+#include "client/terminal/table.h"
 #include "server/access/token_file.h"
 
 namespace braid {
@@ -17,7 +18,7 @@ struct TokenOptions {
   std::string name, role, expires, certificate, revoked;
 };
 
-// "90d", "12h", "30m" -> seconds; "": never, 0.
+// Parses "90d", "12h" or "30m" into seconds; "" is 0, which means that the token never expires.
 absl::StatusOr<int64_t> ParseLifetime(const std::string& text) {
   if (text.empty()) return 0;
   constexpr int64_t kMaxSeconds = int64_t{100} * 366 * 24 * 3600;
@@ -29,7 +30,7 @@ absl::StatusOr<int64_t> ParseLifetime(const std::string& text) {
     return count * unit;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("--expires: got \"", text, "\", expected for example 90d, 12h or 30m"));
+      absl::StrCat("--expires: got \"", text, "\", expected a duration such as 90d, 12h or 30m"));
 }
 
 std::string Day(int64_t unix_seconds) {
@@ -37,7 +38,7 @@ std::string Day(int64_t unix_seconds) {
   return FormatTime(static_cast<double>(unix_seconds));
 }
 
-absl::Status Create(const Program& program, const TokenOptions& options) {
+absl::Status Create(const CommandLine& program, const TokenOptions& options) {
   const std::optional<Role> role = ParseRole(options.role);
   if (!role) {
     return absl::InvalidArgumentError(
@@ -47,30 +48,30 @@ absl::Status Create(const Program& program, const TokenOptions& options) {
   ASSIGN_OR_RETURN(const CreatedToken created,
                    CreateToken(program.session.options.home, options.name, *role, lifetime,
                                options.certificate));
-  // The token alone on standard output, so that it can go to a file.
+  // Prints only the token on standard output, so that it can be redirected to a file.
   std::cerr << "braid: " << created.entry.id << ": " << options.role << " " << options.name
             << ", expires " << Day(created.entry.expires_at) << " (UTC)"
-            << (created.token.empty() ? "" : "; this is the only time the token is shown")
+            << (created.token.empty() ? "" : "; store the token now, it is not shown again")
             << std::endl;
   if (!created.token.empty()) std::cout << created.token << std::endl;
   return absl::OkStatus();
 }
 
-absl::Status List(const Program& program) {
+absl::Status List(const CommandLine& program) {
   ASSIGN_OR_RETURN(const auto entries, ReadTokens(program.session.options.home));
-  std::cout << absl::StreamFormat("%-8s  %-16s  %-9s  %-16s  %-16s  %s\n", "ID", "NAME", "ROLE",
-                                  "CREATED (UTC)", "EXPIRES", "CERTIFICATE");
+  Table table({"ID", "NAME", "ROLE", "CREATED (UTC)", "EXPIRES", "CERTIFICATE"});
   for (const AccessEntry& entry : entries) {
     const bool expired = entry.expires_at != 0 && entry.expires_at <= std::time(nullptr);
-    std::cout << absl::StreamFormat("%-8s  %-16s  %-9s  %-16s  %-16s  %s\n", entry.id, entry.name,
-                                    std::string(RoleName(entry.role)), Day(entry.created_at),
-                                    expired ? "expired" : Day(entry.expires_at),
-                                    entry.certificate.empty() ? "-" : entry.certificate);
+    table.AddRow({entry.id, entry.name, std::string(RoleName(entry.role)), Day(entry.created_at),
+                  expired ? "expired" : Day(entry.expires_at),
+                  entry.certificate.empty() ? "-" : entry.certificate});
   }
+  table.Print(std::cout);
+  std::cout.flush();
   return absl::OkStatus();
 }
 
-absl::Status Revoke(const Program& program, const TokenOptions& options) {
+absl::Status Revoke(const CommandLine& program, const TokenOptions& options) {
   ASSIGN_OR_RETURN(const int count, RevokeTokens(program.session.options.home, options.revoked));
   std::cout << "revoked " << count << (count == 1 ? " token" : " tokens") << std::endl;
   return absl::OkStatus();
@@ -78,29 +79,45 @@ absl::Status Revoke(const Program& program, const TokenOptions& options) {
 
 }  // namespace
 
-void AddTokenCommand(Program& program) {
+void AddTokenCommand(CommandLine& program) {
   auto options = std::make_shared<TokenOptions>();
-  CLI::App* const token =
-      program.app.add_subcommand("token", "Who may call the braidd of this --home");
+  CLI::App* const token = program.app.add_subcommand(
+      "token", "Manage access tokens of the braidd that uses this --home");
   token->require_subcommand(1);
-  CLI::App* const create = token->add_subcommand("create", "Makes a token and prints it, once");
-  create->add_option("--name", options->name, "The caller: of quotas and of the log")->required();
-  create->add_option("--role", options->role, "viewer, submitter or operator")->required();
-  create->add_option("--expires", options->expires, "90d, 12h, 30m (default: never)");
+  CLI::App* const create = token->add_subcommand("create", "Create a token and print it once");
+  create
+      ->add_option("--name", options->name,
+                   "Principal that uses the token; quotas and logs refer to it")
+      ->required();
+  create
+      ->add_option("--role", options->role, "Role of the principal: viewer, submitter or operator")
+      ->required();
+  create->add_option("--expires", options->expires,
+                     "Lifetime, such as 90d, 12h or 30m (default: unlimited)");
   create->add_option("--certificate", options->certificate,
-                     "Instead of a token: the common name or a subject alternative name of a "
-                     "client certificate");
+                     "Grant the role to a client certificate with this common name or subject "
+                     "alternative name, instead of creating a token");
   create->footer(
-      "Example:\n  (umask 077; braid token create --name ann --role submitter --expires 90d "
+      "Examples:\n  (umask 077; braid token create --name ann --role submitter --expires 90d "
       "--home /data/braid > ann.token)\n"
       "  braid --server braid.example.org:7077 --token-file ann.token ... jobs");
   create->callback([&program, options] {
     program.action = [&program, options] { return Create(program, *options); };
   });
-  CLI::App* const list = token->add_subcommand("list", "Names, roles and expiry; no secrets");
+  CLI::App* const list =
+      token->add_subcommand("list", "List tokens with names, roles and expiry, without secrets");
+  list->footer("Example:\n  braid token list --home /data/braid");
   list->callback([&program] { program.action = [&program] { return List(program); }; });
-  CLI::App* const revoke = token->add_subcommand("revoke", "Ends tokens with the next call");
-  revoke->add_option("token", options->revoked, "Id of one, or the name for all of it")->required();
+  CLI::App* const revoke =
+      token->add_subcommand("revoke", "Revoke tokens; takes effect with the next call");
+  revoke
+      ->add_option("token", options->revoked,
+                   "Id of a token, or the name of a principal to revoke all of its tokens")
+      ->required();
+  revoke->footer(
+      "Examples:\n"
+      "  braid token revoke ann --home /data/braid\n"
+      "  braid --home /data/braid token list");
   revoke->callback([&program, options] {
     program.action = [&program, options] { return Revoke(program, *options); };
   });

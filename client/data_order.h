@@ -1,6 +1,5 @@
-// Which steps of a training run see which instances of a dataset, for those who
-// ask afterwards: the trainer's own data order (runs/instance_schedule.h),
-// with steps counted from 1 as metrics.jsonl does.
+// The mapping between the steps of a training run and the instances of its dataset, by the
+// trainer's data order (runs/instance_schedule.h). Steps count from 1, as in metrics.jsonl.
 #ifndef BRAID_CLIENT_DATA_ORDER_H_
 #define BRAID_CLIENT_DATA_ORDER_H_
 
@@ -13,27 +12,30 @@
 
 namespace braid {
 
-// What the order is a function of.
+// The inputs that determine the order.
 struct DataOrder {
   std::string dataset_key;
   int64_t num_instances = 0;
   int64_t global_batch_size = 4;
   uint64_t seed = 0;
-  int64_t num_steps = 0;  // 0: one pass over the data
-  std::string run = {};   // its id, when it is that of a run
+  // 0 means one pass over the data.
+  int64_t num_steps = 0;
+  // Id of the run that has this order; empty without one.
+  std::string run = {};
 };
 
-// Of the dataset that a job made. FAILED_PRECONDITION when it has none.
+// Returns the default order of the dataset of a job. FailedPrecondition when the job has no
+// dataset.
 absl::StatusOr<DataOrder> DataOrderOf(const v1::Job& job);
 
-// num_steps, or the steps of one pass.
+// Returns num_steps, or the number of steps of one pass when it is 0.
 int64_t NumSteps(const DataOrder& order);
 
-// The instances of a step, by slot of the global batch. INVALID_ARGUMENT unless
+// Returns the instances of a step, by position in the global batch. InvalidArgument unless
 // 1 <= step, and step <= num_steps where that is set.
 absl::StatusOr<std::vector<int64_t>> InstancesOfStep(const DataOrder& order, int64_t step);
 
-// The steps that see the instance, ascending. Requires it to be in range.
+// Returns the steps that read the instance, ascending. Requires 0 <= instance < num_instances.
 std::vector<int64_t> StepsOfInstance(const DataOrder& order, int64_t instance);
 
 }  // namespace braid

@@ -13,7 +13,7 @@ namespace {
 void ShowStage(const v1::StageProgress& stage, ProgressBoard& board) {
   if (stage.complete()) {
     board.Finish(stage.stage(), stage.reused()
-                                    ? "already done"
+                                    ? "reused"
                                     : absl::StrCat("done in ", FormatClock(stage.seconds()), "  ",
                                                    StageFigures(stage)));
     return;
@@ -23,7 +23,7 @@ void ShowStage(const v1::StageProgress& stage, ProgressBoard& board) {
   progress.total = stage.total();
   progress.unit = stage.unit();
   progress.detail = StageFigures(stage);
-  progress.rate = 0;  // it is among the figures
+  progress.rate = 0;  // StageFigures includes the rate
   board.Update(stage.stage(), progress);
 }
 
@@ -55,7 +55,7 @@ absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
   });
   if (Interrupted()) {
     return absl::CancelledError(
-        absl::StrCat("interrupted; go on with: braid resume ", id, " --wait"));
+        absl::StrCat("interrupted; resume it with: braid resume ", id, " --wait"));
   }
   RETURN_IF_ERROR(watched);
   return client.GetJob(id);
@@ -73,8 +73,8 @@ absl::StatusOr<v1::Run> FollowRun(TrainingClient& client, const std::string& id,
   });
   if (Interrupted()) {
     return absl::CancelledError(absl::StrCat("stopped watching; ", id,
-                                             " goes on. Watch: braid status ", id,
-                                             " --watch   Stop: braid stop ", id));
+                                             " continues; follow it with: braid status ", id,
+                                             " --watch; stop it with: braid stop ", id));
   }
   RETURN_IF_ERROR(watched);
   ASSIGN_OR_RETURN(run, client.GetRun(id));
@@ -114,7 +114,7 @@ absl::Status JobOutcome(const v1::Job& job) {
       return absl::AbortedError(absl::StrCat(job.id(), " failed: ", job.error()));
     case v1::JOB_CANCELLED:
       return absl::CancelledError(
-          absl::StrCat(job.id(), " was cancelled; go on with: braid resume ", job.id()));
+          absl::StrCat(job.id(), " was cancelled; resume it with: braid resume ", job.id()));
     default:
       return absl::UnavailableError(absl::StrCat(job.id(), " has not ended yet"));
   }
@@ -128,8 +128,8 @@ absl::Status RunOutcome(const v1::Run& run) {
       return absl::AbortedError(absl::StrCat(run.id(), " failed: ", run.error()));
     case v1::RUN_STOPPED:
       return absl::CancelledError(absl::StrCat(run.id(), " was stopped at step ",
-                                               run.latest().step(), "; go on with: braid resume ",
-                                               run.id()));
+                                               run.latest().step(),
+                                               "; resume it with: braid resume ", run.id()));
     default:
       return absl::UnavailableError(absl::StrCat(run.id(), " has not ended yet"));
   }

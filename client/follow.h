@@ -1,4 +1,4 @@
-// Watching jobs and runs to their end with progress on a ProgressBoard.
+// Following jobs and runs until they end, with progress on a ProgressBoard.
 #ifndef BRAID_CLIENT_FOLLOW_H_
 #define BRAID_CLIENT_FOLLOW_H_
 
@@ -11,25 +11,26 @@
 
 namespace braid {
 
-// How a row shows one step of training.
+// Returns the progress of a run after a step, for one row of a board.
 Progress RunProgress(const v1::StepMetrics& metrics, int64_t num_steps, double eta_seconds);
 
-// Follow until the end or Ctrl-C (CancelledError). The job or run comes back
-// whatever way it ended; see JobOutcome and RunOutcome.
+// Follow a job or a run until it ends and return it, whether it succeeded or not; see JobOutcome
+// and RunOutcome. Cancelled on Ctrl-C.
 absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
                                   ProgressBoard& board);
 absl::StatusOr<v1::Run> FollowRun(TrainingClient& client, const std::string& id,
                                   const std::string& label, ProgressBoard& board);
 
-// The job of this request, new or found again, queued again where it was ended without success, and
-// followed to its success.
+// Submits a job, resumes it when the request id names a job that ended without success, and follows
+// it until it succeeds. Errors as JobOutcome.
 absl::StatusOr<v1::Job> CompleteJob(PipelineClient& client, const v1::SubmitCorpusRequest& request,
                                     ProgressBoard& board);
 
-// "similarity order: 55,094 instances, adjacent cosine 0.271", of a job that succeeded.
+// Returns "similarity order: 55,094 instances, adjacent cosine 0.271" for a job that succeeded.
 std::string OrderText(const v1::Job& job);
 
-// OK for success, otherwise an error that says how to go on.
+// Returns OK for a job or run that succeeded, and otherwise an error with the command that resumes
+// it.
 absl::Status JobOutcome(const v1::Job& job);
 absl::Status RunOutcome(const v1::Run& run);
 

@@ -1,22 +1,35 @@
-// This machine's own text as a corpus, for who has none at hand.
+// The text of this machine as a corpus, gathered by the Python script gather_text.py.
 #ifndef BRAID_CLIENT_GATHERED_CORPUS_H_
 #define BRAID_CLIENT_GATHERED_CORPUS_H_
 
+#include <cstdint>
 #include <filesystem>
-#include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "client/terminal/progress_board.h"
-#include "pipeline/corpus/machine_corpus.h"
 
 namespace braid {
 
-// "61,093 documents, 24.2 MB of this machine's text in 10 domains".
-std::string GatheredText(const MachineCorpusSummary& summary);
+struct GatherOptions {
+  // Bytes of text to gather.
+  int64_t target_bytes = int64_t{24} << 20;
+  // Fewer bytes than this are an error.
+  int64_t min_bytes = 20'000'000;
+  // Documents are cut to at most this many bytes; 0 keeps files whole.
+  int64_t split_bytes = 0;
+};
 
-// GatherMachineCorpus, unless the file is there already.
-absl::Status GatherOnce(const MachineCorpusOptions& options,
-                        const std::filesystem::path& output_jsonl, ProgressBoard& board);
+// Returns the path of gather_text.py: deploy/ of the source tree for a program in build/bin, or
+// ../share/braid relative to the directory of the program. NotFound with both paths when it is in
+// neither place.
+absl::StatusOr<std::filesystem::path> FindGatherScript();
+
+// Writes the text of this machine to `output_jsonl` as JSON lines, unless the file exists, and
+// reports the result on the row "gather". FailedPrecondition without python3 or with too little
+// text, Cancelled on Ctrl-C.
+absl::Status GatherOnce(const GatherOptions& options, const std::filesystem::path& output_jsonl,
+                        ProgressBoard& board);
 
 }  // namespace braid
 

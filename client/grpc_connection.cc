@@ -19,9 +19,9 @@ constexpr auto kConnectTimeout = std::chrono::seconds(5);
 
 absl::Status NoAnswer(const ConnectionOptions& options) {
   const char* hint = options.tls.any()
-                         ? "check that it runs with certificates of the same authority"
-                         : "start one; or it may want TLS: --tls-ca, --tls-certificate, "
-                           "--tls-key";
+                         ? "check that it uses certificates of the same authority"
+                         : "start one, or connect with TLS (--tls-ca, --tls-certificate, "
+                           "--tls-key)";
   return absl::UnavailableError(absl::StrCat("no braidd answers at ", options.server,
                                              options.tls.any() ? " over TLS" : "", "; ", hint,
                                              ": braidd --listen ", options.server));
@@ -34,8 +34,8 @@ absl::StatusOr<std::string> FindToken(const ConnectionOptions& options) {
   if (options.server.empty()) return token;
   if (token.empty() || tls || IsLoopback(options.server)) return token;
   return absl::InvalidArgumentError(
-      absl::StrCat("the token would cross the network to ", options.server,
-                   " in the clear; give --tls-ca, --tls-certificate and --tls-key"));
+      absl::StrCat("the token would be sent to ", options.server,
+                   " without encryption; connect with --tls-ca, --tls-certificate and --tls-key"));
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const ConnectionOptions& options) {
@@ -44,10 +44,11 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const ConnectionOptions& opt
                    MakeChannelCredentials(options.server, options.tls, options.insecure));
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
-  // A watch may be silent for hours: the machine at the other end may have gone without a word.
+  // Detects a server that disappeared without closing the connection: a watch may be silent for
+  // hours.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  // $http_proxy is not this machine.
+  // Ignores $http_proxy, which does not apply to braidd.
   if (IsLoopback(options.server)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   ASSIGN_OR_RETURN(std::string token, FindToken(options));
   auto channel = grpc::experimental::CreateCustomChannelWithInterceptors(

@@ -1,5 +1,4 @@
-// The channel a `braid` command talks through: to a `braidd`, or to the same
-// services started inside this process.
+// The channel of a `braid` command: to a braidd, or to the same services in this process.
 #ifndef BRAID_CLIENT_GRPC_CONNECTION_H_
 #define BRAID_CLIENT_GRPC_CONNECTION_H_
 
@@ -13,26 +12,27 @@ namespace braid {
 
 struct ConnectionOptions {
   std::filesystem::path home;
-  // host:port of a braidd; empty starts the services in this process.
+  // HOST:PORT of a braidd; empty starts the services in this process.
   std::string server;
   TlsFiles tls;
   bool insecure = false;
-  // File with the token of a remote server; without one, what jobs in this process show to
-  // embedding and neighbour servers. Default: $BRAID_TOKEN, and over TLS ~/.braid/token.
+  // File with the token for a remote server or, without a server, for the embedding and neighbor
+  // servers of jobs in this process. Default: $BRAID_TOKEN, and over TLS ~/.braid/token.
   std::filesystem::path token_file;
-  // Of launches by the services in this process.
+  // Programs that the services in this process launch runs with.
   std::string mpirun = "mpirun";
   std::string remote_agent;
-  // Of generation by the services in this process.
+  // Settings of the generation service in this process.
   Serving serving = {};
 };
 
+// A connection, which owns the services in this process.
 class Connection {
  public:
-  // An embedded server runs `services`, and with `run_jobs` works on queued
-  // corpus jobs. Errors: InvalidArgument for a malformed address and for a token that would cross a
-  // network in the clear, FailedPrecondition for a token file that others may read, Unavailable
-  // when nothing answers there within a few seconds.
+  // Connects to options.server or, when that is empty, starts `services` in this process; with
+  // `run_jobs`, these also process queued corpus jobs. InvalidArgument for a malformed address and
+  // for a token that would be sent over a network without TLS, FailedPrecondition for a token file
+  // that other users may read, Unavailable when the server does not answer within a few seconds.
   static absl::StatusOr<std::unique_ptr<Connection>> Open(const ConnectionOptions& options,
                                                           std::set<ServiceName> services,
                                                           bool run_jobs);

@@ -61,8 +61,9 @@ class LaneScreen {
       Show();
       if (Interrupted()) {
         return absl::CancelledError(
-            "interrupted; runs already started go on (braid runs, braid stop), and the same "
-            "command takes everything up again");
+            "interrupted; started runs continue (see braid runs, braid stop); repeat the command "
+            "to "
+            "follow them");
       }
       if (!lanes_.done()) std::this_thread::sleep_for(kPollInterval);
     }

@@ -1,5 +1,5 @@
-// Takes the runs of a plan to their ends on a training service, a few at a time, and shows how far
-// they are.
+// Trains the runs of a plan on a training service, a limited number concurrently, and shows their
+// progress.
 #ifndef BRAID_CLIENT_LANE_SCREEN_H_
 #define BRAID_CLIENT_LANE_SCREEN_H_
 
@@ -16,17 +16,18 @@ namespace braid {
 
 struct LanePlan {
   std::vector<LaneTask> tasks = {};
-  // Runs at a time, wherever they are.
+  // Maximum concurrent runs, on any host.
   int lanes = 1;
-  // Instead of `lanes`: runs at a time of each host that the tasks name.
+  // Replaces `lanes` when not empty: maximum concurrent runs per host that the tasks name.
   HostLanes lanes_of_hosts = {};
-  // Work that follows the runs, for the time left.
+  // Estimated time of the work after the runs, included in the time left.
   double seconds_afterwards = 0;
 };
 
-// The ended runs, in the order of the tasks, whatever way they ended. A row for each run that goes,
-// by its name, and one for all. A service that is away for less than `patience` is waited for.
-// CancelledError on Ctrl-C: runs that go are left alone, and the same tasks find them again.
+// Trains all tasks and returns their runs in the order of the tasks, including runs that failed.
+// The board has one row per active run and one for all runs. Waits for an unavailable service up to
+// `patience`. Cancelled on Ctrl-C: active runs continue, and a repeated call with the same tasks
+// follows them.
 absl::StatusOr<std::vector<v1::Run>> FollowLanes(
     TrainingClient& client, const LanePlan& plan, ProgressBoard& board,
     std::chrono::milliseconds patience = kServicePatience);

@@ -17,7 +17,7 @@ absl::StatusOr<std::filesystem::path> PlaceOfFile(const std::filesystem::path& d
     if (part.empty() || part == "." || part == ".." || part.find('/') != std::string::npos ||
         part.find('\0') != std::string::npos) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the server names a file \"", name, "\", expected RUN/NAME"));
+          absl::StrCat("server sent file name \"", name, "\", expected RUN/NAME"));
     }
   }
   return directory / run / file;
@@ -47,8 +47,8 @@ absl::Status MetricsFiles::Begin(const std::string& name) {
   if (repeated) {
     return absl::InvalidArgumentError(
         absl::StrCat(path.string(),
-                     " would be the file of two runs: give each run once, and runs with "
-                     "directories of the same name one by one"));
+                     " would be written for two runs; export each run once, and runs whose "
+                     "directories have the same name separately"));
   }
   ASSIGN_OR_RETURN(file_, AtomicFile::Create(path));
   return absl::OkStatus();
@@ -56,7 +56,7 @@ absl::Status MetricsFiles::Begin(const std::string& name) {
 
 absl::Status MetricsFiles::Take(const v1::ExportMetricsChunk& chunk) {
   if (!chunk.file_name().empty()) RETURN_IF_ERROR(Begin(chunk.file_name()));
-  if (file_ == nullptr) return absl::InternalError("the server sends data before a file's name");
+  if (file_ == nullptr) return absl::InternalError("the server sent data before a file name");
   return file_->Append(chunk.data());
 }
 

@@ -1,4 +1,5 @@
-// Files of an export as they arrive from a service: bounded memory, whole files or none.
+// Writes the files of a metrics export as they arrive from a service, with bounded memory. A file
+// appears only when it is complete.
 #ifndef BRAID_CLIENT_METRICS_FILES_H_
 #define BRAID_CLIENT_METRICS_FILES_H_
 
@@ -20,21 +21,22 @@ struct WrittenFile {
   int64_t bytes = 0;
 };
 
-// The path below `directory` of a file that a service calls RUN/NAME. InvalidArgument for a
-// name that leads elsewhere: a server does not choose what is written where.
+// Returns the path below `directory` of a file that a service names RUN/NAME. InvalidArgument for
+// any other name, so that a server cannot write elsewhere.
 absl::StatusOr<std::filesystem::path> PlaceOfFile(const std::filesystem::path& directory,
                                                   const std::string& name);
 
-// Writes the files of one run after the other.
+// A writer for the files of several runs, one run after another.
 class MetricsFiles {
  public:
-  // Below `directory`, by the names that the service gives.
+  // Writes files below `directory`, with the names that the service sends.
   static MetricsFiles Below(std::filesystem::path directory);
-  // All into one file.
+  // Writes all data into one file.
   static MetricsFiles Into(std::filesystem::path file);
 
+  // Writes a chunk. Errors are those of the file system, and InvalidArgument as PlaceOfFile.
   absl::Status Take(const v1::ExportMetricsChunk& chunk);
-  // After the last chunk of a run.
+  // Completes the files of a run after its last chunk.
   absl::Status FinishRun();
 
   const std::vector<WrittenFile>& written() const { return written_; }

@@ -1,4 +1,4 @@
-// Request ids for commands that take up again what they did before.
+// Idempotency keys of commands that continue their earlier work.
 #ifndef BRAID_CLIENT_REPEATABLE_REQUEST_ID_H_
 #define BRAID_CLIENT_REPEATABLE_REQUEST_ID_H_
 
@@ -8,8 +8,8 @@
 
 namespace braid {
 
-// A request id that is the same for the same settings, so that repeating the
-// command finds the work it already did.
+// Returns a request id that depends only on the name and the settings, so that a repeated command
+// gets the jobs and runs that it created before.
 std::string RepeatableRequestId(const std::string& name, const google::protobuf::Message& spec);
 
 }  // namespace braid

@@ -29,11 +29,11 @@ double UnixNow() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch())
 
 absl::Status StoppedWatching(const std::string& id) {
   return absl::CancelledError(absl::StrCat("stopped watching; ", id,
-                                           " goes on. Watch: braid status ", id,
-                                           " --watch   Stop: braid stop ", id));
+                                           " continues; follow it with: braid status ", id,
+                                           " --watch; stop it with: braid stop ", id));
 }
 
-// What was told of the run so far, as much of it as a curve shows.
+// Reads the newest events of the run, as many as its loss curve shows.
 LossHistory HistoryOf(TrainingClient& client, const std::string& id) {
   LossHistory history;
   const absl::StatusOr<v1::Run> run = client.GetRun(id);
@@ -42,13 +42,13 @@ LossHistory HistoryOf(TrainingClient& client, const std::string& id) {
     if (event.has_metrics()) history.Add(event.metrics());
     return event.number() < run->last_event() && !Interrupted();
   };
-  // Without it the curve only begins later.
+  // On an error the curve begins later.
   client.WatchRun(id, add, std::max<int64_t>(0, run->last_event() - kEventsOfHistory))
       .IgnoreError();
   return history;
 }
 
-// The run without what changes by itself.
+// Returns the run without the fields that change with time alone.
 std::string Essence(v1::Run run) {
   run.clear_eta_seconds();
   run.clear_effective_training_time();
@@ -80,7 +80,7 @@ absl::StatusOr<v1::Run> ShowRunOnScreen(TrainingClient& client, const std::strin
   ScreenBlock screen(std::cout);
   return PollRun(client, id, [&](const v1::Run& run) {
     if (run.has_latest()) history.Add(run.latest());
-    // A line that fills the last column could wrap.
+    // Leaves the last column free, since a full line could wrap.
     screen.Draw(RunLines(run, history, UnixNow(), TerminalWidth(STDOUT_FILENO) - 1));
   });
 }

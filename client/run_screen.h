@@ -1,4 +1,4 @@
-// Following a run to its end as a person wants to see it, or as a program reads it.
+// Following a run until it ends: on a terminal, or as lines of JSON.
 #ifndef BRAID_CLIENT_RUN_SCREEN_H_
 #define BRAID_CLIENT_RUN_SCREEN_H_
 
@@ -11,16 +11,16 @@
 
 namespace braid {
 
-// Asks for the run twice a second and shows each answer until it has ended. A server that
-// does not answer is asked again for two minutes. Cancelled on Ctrl-C, which leaves the run
-// alone.
+// Polls the run twice per second, passes each state to `show` and returns the run when it has
+// ended. Retries for two minutes when the server does not answer. Cancelled on Ctrl-C; the run
+// continues.
 absl::StatusOr<v1::Run> PollRun(TrainingClient& client, const std::string& id,
                                 const std::function<void(const v1::Run&)>& show);
 
-// Redraws the run's view (run_view.h) on the terminal behind standard output.
+// Redraws the view of the run (run_view.h) in place on standard output, which must be a terminal.
 absl::StatusOr<v1::Run> ShowRunOnScreen(TrainingClient& client, const std::string& id);
 
-// Prints a line of JSON, a whole Run, whenever something but the time has changed.
+// Prints the whole Run as a line of JSON whenever anything except its times has changed.
 absl::StatusOr<v1::Run> PrintRunChanges(TrainingClient& client, const std::string& id);
 
 }  // namespace braid

@@ -58,7 +58,8 @@ absl::StatusOr<GenerationClient> Session::Generation() {
 
 absl::StatusOr<HealthClient> Session::Health() {
   if (embedded()) {
-    return absl::InvalidArgumentError("health: got no --server, expected the HOST:PORT to ask");
+    return absl::InvalidArgumentError(
+        "health: got no --server, expected the HOST:PORT of a braidd");
   }
   ASSIGN_OR_RETURN(Connection* const connection, Connect(ServiceName::kPipeline));
   return HealthClient(connection->channel());

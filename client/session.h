@@ -1,5 +1,5 @@
-// What every `braid` command shares: the global options, the connection they
-// describe, and the way results and errors reach the person or program asking.
+// The state that all `braid` commands share: the global options, connections, exit codes and JSON
+// output.
 #ifndef BRAID_CLIENT_SESSION_H_
 #define BRAID_CLIENT_SESSION_H_
 
@@ -28,22 +28,25 @@ inline constexpr int kUnavailable = 4;
 inline constexpr int kInterrupted = 130;
 }  // namespace exit_code
 
+// Returns the exit code for the outcome of a command.
 int ExitCodeOf(const absl::Status& status);
 
+// The global options of one invocation and its connections. Not thread-safe.
 class Session {
  public:
   ConnectionOptions options;
   // Print machine-readable results.
   bool json = false;
 
-  // Connects, or starts the embedded service, on first use.
-  // `run_jobs` lets an embedded service work on queued jobs.
+  // Return a client of a service. The first call connects, or starts the service in this process;
+  // with `run_jobs`, that service also processes queued jobs. Errors as Connection::Open.
   absl::StatusOr<PipelineClient> Pipeline(bool run_jobs = false);
   absl::StatusOr<TrainingClient> Training();
   absl::StatusOr<AnalysisClient> Analysis();
   absl::StatusOr<GenerationClient> Generation();
-  // InvalidArgument without a server.
+  // InvalidArgument without --server.
   absl::StatusOr<HealthClient> Health();
+  // Returns whether services run in this process.
   bool embedded() const { return options.server.empty(); }
 
  private:
@@ -54,9 +57,9 @@ class Session {
   std::map<ServiceName, std::unique_ptr<Connection>> embedded_;
 };
 
-// proto3 JSON with the names of the .proto files, one line.
+// Returns proto3 JSON with the field names of the .proto files, on one line.
 std::string ToJson(const google::protobuf::Message& message);
-// The same, indented.
+// Returns the same JSON, indented.
 std::string ToPrettyJson(const google::protobuf::Message& message);
 
 }  // namespace braid

@@ -112,7 +112,7 @@ double TrainingLanes::SecondsLeft() const {
 
 double TrainingLanes::SecondsLeft(const std::string& host, int lanes) const {
   const double slowness = Slowness();
-  // Those that go come first and take a lane each.
+  // Active runs come first and occupy one lane each.
   std::vector<double> durations;
   for (const size_t task : active_) {
     if (host_of_[task] != host) continue;

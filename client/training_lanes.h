@@ -1,4 +1,4 @@
-// Takes a list of runs to their ends, a few at a time.
+// Trains a list of runs, a limited number concurrently.
 //
 //   TrainingLanes lanes(launcher, tasks, 2);                                  // anywhere
 //   TrainingLanes lanes(launcher, tasks, HostLanes{{"node1", 16}, {"node2", 8}});
@@ -8,8 +8,8 @@
 //     ... show lanes.active(), lanes.SecondsLeft(); wait a little ...
 //   }
 //
-// All state is the service's: the same requests after an interruption find finished runs
-// finished, follow those that still go, and resume those that were stopped or have failed.
+// All state is kept by the service: after an interruption, the same requests return finished runs,
+// follow active ones, and resume runs that were stopped or failed.
 #ifndef BRAID_CLIENT_TRAINING_LANES_H_
 #define BRAID_CLIENT_TRAINING_LANES_H_
 
@@ -24,12 +24,12 @@
 
 namespace braid {
 
-// What is needed of a training service.
+// The operations of a training service that are needed here.
 class RunLauncher {
  public:
   virtual ~RunLauncher() = default;
 
-  // The run with the request's id, started now if it is new.
+  // Returns the run with the request's id; starts it when it is new.
   virtual absl::StatusOr<v1::Run> Launch(const v1::LaunchRunRequest& request) = 0;
   virtual absl::StatusOr<v1::Run> Get(const std::string& id) = 0;
   virtual absl::StatusOr<v1::Run> Resume(const std::string& id) = 0;
@@ -37,36 +37,38 @@ class RunLauncher {
 
 struct LaneTask {
   v1::LaunchRunRequest request;
-  // Guessed before anything was measured.
+  // Estimate made before any run was measured.
   double planned_seconds = 0;
 };
 
-// Runs at a time of each host; "" is where the service is.
+// Maximum concurrent runs per host; "" is the host of the service.
 using HostLanes = std::map<std::string, int>;
 
 class TrainingLanes {
  public:
-  // `lanes` runs at a time, wherever they are. Requires lanes >= 1. `launcher` must outlive this.
+  // Trains up to `lanes` runs concurrently, on any host. Requires lanes >= 1. `launcher` must
+  // outlive this object.
   TrainingLanes(RunLauncher& launcher, std::vector<LaneTask> tasks, int lanes);
-  // A lane takes runs of its host alone: the first of `spec.launch.hosts`, "" without one. Requires
-  // a lane or more for the host of every task.
+  // Limits concurrent runs per host. The host of a task is the first of `spec.launch.hosts`, or ""
+  // without one; `lanes` must have an entry of at least 1 for the host of every task.
   TrainingLanes(RunLauncher& launcher, std::vector<LaneTask> tasks, HostLanes lanes);
 
-  // Asks after the runs that go, and starts the next ones in free lanes, those of a host in the
-  // order of the tasks. A run that fails under way is not tried again, and the others go on; an
-  // error of the launcher itself is returned.
+  // Updates the active runs and starts the next ones in free lanes, in the order of the tasks per
+  // host. A run that fails is not retried, and the others continue. Returns the errors of the
+  // launcher.
   absl::Status Advance();
 
+  // Returns whether all runs have ended.
   bool done() const;
-  // Indices of tasks.
+  // Indices of the tasks whose runs are active.
   const std::set<size_t>& active() const { return active_; }
-  // The newest known state of a task's run; without an id before its launch.
+  // Returns the newest known state of a task's run; its id is empty before the launch.
   const v1::Run& run(size_t task) const { return runs_[task]; }
-  // Indices of tasks whose runs ended without success.
+  // Returns the indices of the tasks whose runs ended without success.
   std::vector<size_t> Failed() const;
 
-  // Until the last host is done: what runs say of themselves, and plans, scaled by how long runs
-  // took that were begun here, for those that have not begun.
+  // Returns the estimated seconds until the last host is done: active runs report their own
+  // estimate, and planned times of other runs are scaled by the measured times of completed runs.
   double SecondsLeft() const;
 
  private:
@@ -75,26 +77,27 @@ class TrainingLanes {
 
   absl::Status Start(size_t task);
   bool HasFreeLane(const std::string& host) const;
-  // Seconds that runs take over the seconds planned for them.
+  // Returns measured seconds of runs divided by their planned seconds.
   double Slowness() const;
   double SecondsLeft(const std::string& host, int lanes) const;
 
   RunLauncher& launcher_;
   const std::vector<LaneTask> tasks_;
-  // Of each task.
+  // The host of each task.
   const std::vector<std::string> host_of_;
   const HostLanes lanes_;
   std::set<size_t> waiting_;
   std::set<size_t> active_;
   std::vector<v1::Run> runs_;
-  // Begun here, so that their times are of training alone: a resumed run was created before its
-  // pause.
+  // Tasks whose runs were started by this object, so that their times are training times; the time
+  // of a resumed run includes its pause.
   std::set<size_t> fresh_;
-  // Those of them that have succeeded.
+  // The tasks of fresh_ that succeeded.
   std::vector<size_t> timed_;
 };
 
-// When the last of tasks of these durations ends that `lanes` workers take in turn.
+// Returns the time at which the last task ends when `lanes` workers take tasks of these durations
+// in order.
 double FinishTime(std::span<const double> durations, int lanes);
 
 }  // namespace braid

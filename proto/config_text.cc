@@ -1,5 +1,6 @@
 #include "proto/config_text.h"
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -16,7 +17,7 @@ using google::protobuf::EnumDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// absl::string_view is a class of its own where Abseil was built that way.
+// Converts to absl::string_view, which is not std::string_view in some builds of Abseil.
 absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 
 std::vector<std::string> FieldNames(const Descriptor& type) {
@@ -29,7 +30,7 @@ std::vector<std::string> FieldNames(const Descriptor& type) {
 
 std::vector<std::string> ValueNames(const EnumDescriptor& type) {
   std::vector<std::string> names;
-  // The first value only means "not set".
+  // The first value means "not set" and is not offered.
   for (int i = 1; i < type.value_count(); ++i) {
     names.push_back(std::string(type.value(i)->name()));
   }
@@ -48,7 +49,7 @@ absl::Status UnknownField(const Descriptor& type, std::string_view name) {
                                                  Suggestion(name, FieldNames(type))));
 }
 
-// Remembers the first problem with its place.
+// Keeps the first parse error with its line and column.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, google::protobuf::io::ColumnNumber column,
@@ -61,7 +62,7 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   std::string message_;
 };
 
-// Every field name of `type` and the messages below it.
+// Appends the field names of `type` and of all messages nested in it.
 void CollectNames(const Descriptor& type, std::vector<std::string>* names) {
   for (int i = 0; i < type.field_count(); ++i) {
     names->push_back(std::string(type.field(i)->name()));
@@ -71,7 +72,7 @@ void CollectNames(const Descriptor& type, std::vector<std::string>* names) {
   }
 }
 
-// protobuf says: Message type "T" has no field named "x".
+// Returns a suggestion for protobuf's error: Message type "T" has no field named "x".
 std::string HintFor(const std::string& error, const Descriptor& type) {
   constexpr std::string_view kMarker = "no field named \"";
   const size_t begin = error.find(kMarker);
@@ -92,12 +93,7 @@ absl::Status CheckEnum(const FieldDescriptor& field, std::string_view value) {
 
 std::string TextLiteral(const FieldDescriptor& field, std::string_view value) {
   if (field.cpp_type() != FieldDescriptor::CPPTYPE_STRING) return std::string(value);
-  std::string quoted = "\"";
-  for (char c : value) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
-  }
-  return quoted + "\"";
+  return absl::StrCat("\"", absl::Utf8SafeCEscape(Abseil(value)), "\"");
 }
 
 absl::Status SetScalar(Message* message, const FieldDescriptor& field, std::string_view value) {
@@ -110,7 +106,7 @@ absl::Status SetScalar(Message* message, const FieldDescriptor& field, std::stri
   const std::string name(field.name());
   const absl::Status wrong_type = absl::InvalidArgumentError(absl::StrCat(
       name, ": got \"", Abseil(value), "\", expected ", std::string(field.cpp_type_name())));
-  // A blank would let a value smuggle in a second field.
+  // White space or a separator in a value could set a second field.
   if (field.cpp_type() != FieldDescriptor::CPPTYPE_STRING &&
       value.find_first_of(" \t\r\n;,#") != std::string_view::npos) {
     return wrong_type;

@@ -15,7 +15,7 @@ std::string Megabytes(int64_t bytes) {
   return absl::StrFormat("%.2f", static_cast<double>(bytes) / 1e6);
 }
 
-// Of the bytes of all text.
+// Returns the share of the bytes of all text.
 std::string Share(int64_t bytes, const v1::CorpusDescription& corpus) {
   const auto all = static_cast<double>(std::max<int64_t>(corpus.num_bytes(), 1));
   return absl::StrFormat("%.1f %%", 100 * static_cast<double>(bytes) / all);
@@ -33,15 +33,15 @@ void PrintDomains(const v1::CorpusDescription& corpus, std::ostream& out) {
 
 void PrintRejects(const v1::CorpusDescription& corpus, std::ostream& out) {
   if (corpus.rejects().empty()) {
-    out << "no records left out\n";
+    out << "no records rejected\n";
     return;
   }
-  out << "records left out\n";
-  std::vector<std::vector<std::string>> rows;
+  out << "records rejected\n";
+  Table table({});
   for (const v1::RejectCount& reject : corpus.rejects()) {
-    rows.push_back({"  " + reject.reason(), WithThousands(reject.count())});
+    table.AddRow({"  " + reject.reason(), WithThousands(reject.count())});
   }
-  PrintTable(rows, out);
+  table.Print(out);
 }
 
 std::string DomainSourceText(const v1::CorpusDescription& corpus) {

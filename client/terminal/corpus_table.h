@@ -1,4 +1,4 @@
-// How the description of a corpus looks on a terminal.
+// The description of a corpus as a table for a terminal.
 #ifndef BRAID_CLIENT_TERMINAL_CORPUS_TABLE_H_
 #define BRAID_CLIENT_TERMINAL_CORPUS_TABLE_H_
 
@@ -9,8 +9,8 @@
 
 namespace braid {
 
-// Rows are domains, then all of them; below, where the names come from, the long documents where
-// `long_document_bytes` says what is long, and the records left out by reason.
+// Prints one row per domain and a total, followed by the source of the domains, the long documents
+// when `long_document_bytes` is positive, and the rejected records by reason.
 void PrintCorpus(const v1::CorpusDescription& corpus, int64_t long_document_bytes,
                  std::ostream& out);
 

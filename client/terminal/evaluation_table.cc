@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -17,11 +16,9 @@
 namespace braid {
 namespace {
 
-constexpr size_t kMaxLabelColumns = 20;
-constexpr char kGap[] = "  ";
-constexpr size_t kGapColumns = 2;
+constexpr int kMaxLabelColumns = 20;
 
-// A figure, what it may be off by, and whether it differs from the baseline's.
+// A figure, its half-interval, and whether it differs significantly from the baseline.
 struct Cell {
   std::string value;
   std::string spread = {};
@@ -33,79 +30,26 @@ struct EvaluationRow {
   std::vector<Cell> cells;
 };
 
-// Characters of UTF-8, each taken to be a column wide.
-size_t Columns(std::string_view text) { return static_cast<size_t>(CountCharacters(text)); }
-
-std::string Spaces(size_t count) { return std::string(count, ' '); }
-
-// "beginning~end" of a label that is too long, so that names with a common front stay apart.
-std::string ShortLabel(const std::string& label) {
-  if (Columns(label) <= kMaxLabelColumns) return ClipColumns(label, kMaxLabelColumns);
-  constexpr size_t kFront = kMaxLabelColumns / 2;
-  size_t back = label.size(), kept = 0;
-  while (kept < kMaxLabelColumns - kFront - 1) kept += !IsContinuationByte(label[--back]);
-  return ClipColumns(label, kFront) + "~" + ClipColumns(label.substr(back), kMaxLabelColumns);
+// The spread, preceded by a space and followed by the mark or a space in its place.
+std::string SpreadText(const Cell& cell) {
+  if (cell.spread.empty() && !cell.marked) return "";
+  return absl::StrCat(cell.spread.empty() ? "" : " ", cell.spread, cell.marked ? "*" : " ");
 }
 
-// Rows of cells that are aligned by value and spread, in blocks no wider than `width`.
-class Grid {
- public:
-  explicit Grid(std::vector<EvaluationRow> rows) : rows_(std::move(rows)) {
-    for (EvaluationRow& row : rows_) {
-      row.label = ShortLabel(row.label);
-      label_width_ = std::max(label_width_, Columns(row.label));
-      widths_.resize(std::max(widths_.size(), row.cells.size()));
-      for (size_t i = 0; i < row.cells.size(); ++i) Widen(row.cells[i], &widths_[i]);
-    }
+// Prints rows, the first of which is the header, in blocks of at most `width` columns.
+void PrintRows(const std::vector<EvaluationRow>& rows, int width, std::ostream& out) {
+  std::vector<std::string> header = {rows[0].label};
+  for (const Cell& cell : rows[0].cells) header.push_back(cell.value);
+  Table table(header);
+  for (size_t i = 1; i < rows.size(); ++i) {
+    std::vector<TableCell> cells = {rows[i].label};
+    for (const Cell& cell : rows[i].cells) cells.emplace_back(cell.value, SpreadText(cell));
+    table.AddRow(std::move(cells));
   }
+  table.Print(out, {.width = width, .first_column = kMaxLabelColumns});
+}
 
-  void Print(size_t width, std::ostream& out) const {
-    for (size_t begin = 0; begin < widths_.size();) {
-      size_t end = begin, used = label_width_;
-      do {
-        used += kGapColumns + widths_[end].value + widths_[end].spread;
-        ++end;
-      } while (end < widths_.size() &&
-               used + kGapColumns + widths_[end].value + widths_[end].spread <= width);
-      if (begin > 0) out << "\n";
-      for (const EvaluationRow& row : rows_) out << Line(row, begin, end) << "\n";
-      begin = end;
-    }
-  }
-
- private:
-  struct Width {
-    size_t value = 0, spread = 0;
-  };
-
-  // The spread with a space before it and, where the mark would be, behind it.
-  static std::string SpreadText(const Cell& cell) {
-    if (cell.spread.empty() && !cell.marked) return "";
-    return absl::StrCat(cell.spread.empty() ? "" : " ", cell.spread, cell.marked ? "*" : " ");
-  }
-
-  static void Widen(const Cell& cell, Width* width) {
-    width->value = std::max(width->value, Columns(cell.value));
-    width->spread = std::max(width->spread, Columns(SpreadText(cell)));
-  }
-
-  std::string Line(const EvaluationRow& row, size_t begin, size_t end) const {
-    std::string line = row.label + Spaces(label_width_ - Columns(row.label));
-    for (size_t i = begin; i < std::min(end, row.cells.size()); ++i) {
-      const Cell& cell = row.cells[i];
-      const std::string spread = SpreadText(cell);
-      absl::StrAppend(&line, kGap, Spaces(widths_[i].value - Columns(cell.value)), cell.value,
-                      spread, Spaces(widths_[i].spread - Columns(spread)));
-    }
-    return line.substr(0, line.find_last_not_of(' ') + 1);
-  }
-
-  std::vector<EvaluationRow> rows_;
-  size_t label_width_ = 0;
-  std::vector<Width> widths_;
-};
-
-// About four digits.
+// Returns the decimals that show about four digits.
 int Decimals(double value) { return value >= 1000 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3; }
 
 Cell Figure(double value, int64_t of, bool has_interval, const v1::Interval& interval) {
@@ -143,7 +87,7 @@ bool LeavesOutZero(const v1::Interval& interval) {
   return interval.low() > 0 || interval.high() < 0;
 }
 
-// By the loss where tokens can be compared, else by bytes.
+// Compares losses where the models share a tokenizer, and bits per byte otherwise.
 bool Differs(const v1::DomainDifference& difference) {
   return difference.has_loss_difference()
              ? difference.has_loss_difference_interval() &&
@@ -166,12 +110,12 @@ Cell Gain(const v1::DomainDifference& total, bool in_nats) {
   return cell;
 }
 
-// A, B, ... Z, 27, 28, ...
+// Returns the letter of a model: A, B, ... Z, 27, 28, ...
 std::string Letter(int index) {
   return index < 26 ? std::string(1, static_cast<char>('A' + index)) : absl::StrCat(index + 1);
 }
 
-// A run by its id, a checkpoint of a run by both names.
+// Returns the id of a run, or "run/checkpoint" for a checkpoint of a run.
 std::string ShortName(const std::string& model) {
   const std::filesystem::path path = model;
   const std::filesystem::path parent = path.parent_path();
@@ -214,13 +158,13 @@ bool SameWindows(const v1::EvaluationResult& result) {
 
 void PrintNotes(const v1::EvaluationResult& result, std::ostream& out) {
   const v1::Evaluation& first = result.evaluations(0);
-  out << absl::StrFormat("windows of %d tokens; main figures without the first %d of each\n",
+  out << absl::StrFormat("windows of %d tokens; main figures exclude the first %d of each\n",
                          first.window_length(), first.first_segment_length());
   out << "±: half of the " << Percent(result.confidence())
-      << " interval, by a bootstrap over windows\n";
+      << " confidence interval, by bootstrap over windows\n";
   if (result.comparisons().empty()) return;
-  out << "*: differs from A; the interval of the paired difference leaves out 0\n";
-  if (!SameWindows(result)) out << "differences of models that cut text otherwise pair documents\n";
+  out << "*: differs from A: the interval of the paired difference excludes 0\n";
+  if (!SameWindows(result)) out << "models with different windows are compared by document\n";
 }
 
 void PrintOne(const v1::EvaluationResult& result, int width, std::ostream& out) {
@@ -237,7 +181,7 @@ void PrintOne(const v1::EvaluationResult& result, int width, std::ostream& out) 
   for (const v1::DomainEvaluation& domain : evaluation.domains()) add(domain);
   add(evaluation.total());
   out << Describe(result, evaluation) << "\n\n";
-  Grid(std::move(rows)).Print(width, out);
+  PrintRows(rows, width, out);
   out << "\n";
   PrintNotes(result, out);
 }
@@ -254,7 +198,7 @@ const char* Title(EvaluationMeasure measure) {
   return "WITH 1ST SEGMENT";
 }
 
-// Domain number d, or all of them when there are no more.
+// Returns domain d, or the total after the last domain.
 const v1::DomainEvaluation& DomainAt(const v1::Evaluation& evaluation, int d) {
   return d < evaluation.domains_size() ? evaluation.domains(d) : evaluation.total();
 }
@@ -265,7 +209,7 @@ EvaluationRow DomainRow(const v1::EvaluationResult& result, int d, EvaluationMea
   for (const v1::Evaluation& evaluation : result.evaluations()) {
     row.cells.push_back(CellOf(DomainAt(evaluation, d), measure));
   }
-  // Differences are those of the figures without first segments.
+  // Comparisons exclude first segments.
   if (measure == EvaluationMeasure::kWithFirstSegment) return row;
   for (const v1::EvaluationComparison& comparison : result.comparisons()) {
     row.cells[1 + comparison.evaluation()].marked = Differs(comparison.domains(d));
@@ -273,7 +217,7 @@ EvaluationRow DomainRow(const v1::EvaluationResult& result, int d, EvaluationMea
   return row;
 }
 
-// The gain of every model over the first, with all text.
+// Returns the gain of each model over the first on all text.
 EvaluationRow GainRow(const v1::EvaluationResult& result) {
   bool in_nats = true;
   for (const v1::EvaluationComparison& comparison : result.comparisons()) {
@@ -290,7 +234,7 @@ void PrintSeveral(const v1::EvaluationResult& result, EvaluationMeasure measure,
                   std::ostream& out) {
   EvaluationRow header{Title(measure), {{"TOKENS"}}};
   for (int i = 0; i < result.evaluations_size(); ++i) {
-    out << Letter(i) << kGap << Describe(result, result.evaluations(i)) << "\n";
+    out << Letter(i) << "  " << Describe(result, result.evaluations(i)) << "\n";
     header.cells.push_back({Letter(i)});
   }
   std::vector<EvaluationRow> rows = {header};
@@ -306,7 +250,7 @@ void PrintSeveral(const v1::EvaluationResult& result, EvaluationMeasure measure,
   }
   rows.push_back(GainRow(result));
   out << "\n";
-  Grid(std::move(rows)).Print(width, out);
+  PrintRows(rows, width, out);
   out << "\n";
   PrintNotes(result, out);
 }

@@ -1,5 +1,5 @@
-// How perplexities look on a terminal: one model's figures side by side, or several models
-// in one table, dense beside experts.
+// Perplexity evaluations as tables for a terminal: all measures of one model, or one measure of
+// several models side by side.
 #ifndef BRAID_CLIENT_TERMINAL_EVALUATION_TABLE_H_
 #define BRAID_CLIENT_TERMINAL_EVALUATION_TABLE_H_
 
@@ -9,11 +9,11 @@
 
 namespace braid {
 
-// What the table of several models shows of each domain.
+// The measure by domain in the table of several models.
 enum class EvaluationMeasure { kPerplexity, kBitsPerByte, kWithFirstSegment };
 
-// Rows are domains, then all of them. Columns that do not fit into `width` go on in a block
-// below. Differences from the first model whose interval leaves out 0 are marked.
+// Prints one row per domain and a total. Columns beyond `width` continue in further blocks.
+// Differences from the first model whose confidence interval excludes 0 are marked with "*".
 void PrintEvaluation(const v1::EvaluationResult& result, EvaluationMeasure measure, int width,
                      std::ostream& out);
 

@@ -8,7 +8,7 @@
 namespace braid {
 namespace {
 
-// As a slice of Python: the end is not in it.
+// Returns a half-open range, as a slice of Python.
 std::string TokenRange(int64_t begin, int64_t length) {
   return absl::StrCat(begin, ":", begin + length);
 }
@@ -19,7 +19,7 @@ std::string StepList(const std::vector<int64_t>& steps) {
   return steps.empty() ? "-" : absl::StrJoin(steps, ", ");
 }
 
-// What became of the document, in a sentence.
+// Returns the outcome for the document.
 std::string Fate(const v1::ExplainDocumentResponse& document) {
   const std::string other = OneLine(document.counterpart());
   const std::string similarity =
@@ -33,7 +33,7 @@ std::string Fate(const v1::ExplainDocumentResponse& document) {
     case v1::DOCUMENT_HELD_OUT:
       return "held out";
     case v1::DOCUMENT_OVERLAPS_HELD_OUT:
-      return absl::StrCat("nearly repeats the held-out ", other, " (", similarity,
+      return absl::StrCat("near-duplicate of the held-out ", other, " (", similarity,
                           "); not trained on");
     case v1::DOCUMENT_REJECTED:
       return absl::StrCat("rejected: ", document.reject_reason());
@@ -53,7 +53,7 @@ std::string OneLine(const std::string& text) {
     if (space && !line.empty() && line.back() != ' ') line.push_back(' ');
   }
   if (!line.empty() && line.back() == ' ') line.pop_back();
-  // C1 control characters, as UTF-8: a terminal obeys them too.
+  // C1 control characters in UTF-8, which terminals interpret too.
   for (size_t at = 0; (at = line.find('\xC2', at)) != line.npos; ++at) {
     if (at + 1 < line.size() && static_cast<unsigned char>(line[at + 1]) < 0xA0) {
       line.replace(at, 2, " ");

@@ -1,4 +1,4 @@
-// How explanations of instances and documents look on a terminal.
+// Explanations of instances and documents as tables for a terminal.
 #ifndef BRAID_CLIENT_TERMINAL_EXPLANATION_TABLES_H_
 #define BRAID_CLIENT_TERMINAL_EXPLANATION_TABLES_H_
 
@@ -11,15 +11,16 @@
 
 namespace braid {
 
-// Text of others, safe on a terminal: control characters become spaces, and of
-// several spaces one stays.
+// Returns untrusted text as one line that is safe on a terminal: runs of white space and control
+// characters become single spaces.
 std::string OneLine(const std::string& text);
 
-// `steps`: that see the instance; none are not mentioned.
+// Prints the documents of an instance and, unless empty, the steps that read it.
 void PrintInstance(const v1::InstanceExplanation& instance, const std::vector<int64_t>& steps,
                    std::ostream& out);
 
-// `steps` [spans]: of each span's instance; may be empty.
+// Prints the outcome for a document and its spans. `steps` has the steps that read the instance of
+// each span, or is empty.
 void PrintDocument(const v1::ExplainDocumentResponse& document,
                    const std::vector<std::vector<int64_t>>& steps, std::ostream& out);
 

@@ -1,4 +1,4 @@
-// A text as it is generated, for a person.
+// Prints text while it is generated.
 #ifndef BRAID_CLIENT_TERMINAL_GENERATION_PRINTER_H_
 #define BRAID_CLIENT_TERMINAL_GENERATION_PRINTER_H_
 
@@ -9,26 +9,28 @@
 
 namespace braid {
 
-// The text goes to `out` as it comes, and what is told about it to `notes`: the routing weights in
-// use, whenever they change, and at the end how many tokens there were and how fast.
+// A printer that writes text to `out` as it arrives, and to `notes` the router weights whenever
+// they change and, at the end, the number of tokens and their rate.
 class GenerationPrinter {
  public:
   struct Options {
-    // `out` is a terminal: notes begin on a line of their own, and the text is PrintableText.
+    // Whether `out` is a terminal: notes then start on a new line, and text is printed as
+    // PrintableText.
     bool terminal = false;
-    // See RoutingBar.
+    // Whether to draw with block characters; see RoutingBar.
     bool blocks = false;
-    // Tells when there is none.
+    // Whether routing was requested; prints a note when the model has none.
     bool routing_asked = false;
   };
 
   GenerationPrinter(const Options& options, std::ostream& out, std::ostream& notes)
       : options_(options), out_(out), notes_(notes) {}
 
+  // Prints text, such as the prompt.
   void Print(std::string_view text);
-  // False when `out` takes no more.
+  // Prints an event. Returns false when a write to `out` failed.
   bool Add(const v1::GenerateEvent& event);
-  // Ends a text that was given up.
+  // Ends the line of a text that was stopped.
   void EndLine();
 
  private:

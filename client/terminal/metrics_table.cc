@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kColumns = 80;
 
-// At most 10 characters.
+// Returns at most 10 characters.
 std::string Number(double value) {
   if (value == std::trunc(value) && std::abs(value) < 1e9) return absl::StrFormat("%.0f", value);
   return absl::StrFormat(value < 0 || value >= 1e5 ? "%.4g" : "%.5g", value);
@@ -41,12 +41,12 @@ void PrintMetricsSummary(const v1::MetricsSummary& summary, std::ostream& out) {
                     Number(series.min()), Number(series.max())});
   }
   if (summary.num_steps() == 0) {
-    out << "no step is done yet\n";
+    out << "no step is complete yet\n";
     return;
   }
   PrintTable(rows, out);
   if (weights > 0) {
-    out << "and " << weights << " series of experts' mean weights: --json, --csv FILE\n";
+    out << "not shown: " << weights << " series of mean expert weights (see --json, --csv FILE)\n";
   }
 }
 

@@ -1,4 +1,4 @@
-// The series of a run as a table of at most 80 columns.
+// The metrics of a run as a table of at most 80 columns.
 #ifndef BRAID_CLIENT_TERMINAL_METRICS_TABLE_H_
 #define BRAID_CLIENT_TERMINAL_METRICS_TABLE_H_
 
@@ -8,8 +8,8 @@
 
 namespace braid {
 
-// A row a series: steps that have it, last value, least and greatest finite one. The mean
-// weights of experts are counted, not shown.
+// Prints one row per series: the number of steps that have it, its last value, and its finite
+// minimum and maximum. Series of the mean weights of experts are only counted.
 void PrintMetricsSummary(const v1::MetricsSummary& summary, std::ostream& out);
 
 }  // namespace braid

@@ -11,13 +11,13 @@
 namespace braid {
 namespace {
 
-constexpr int kLineWidth = 100;  // of a terminal that does not say
+constexpr int kLineWidth = 100;  // when the width of the terminal is unknown
 constexpr int kLogWidth = 160;
 constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
 constexpr auto kPlainInterval = std::chrono::seconds(10);
-// Activities shorter than this leave only their final line in a log.
+// A shorter activity prints only its final line to a log.
 constexpr auto kFirstPlainLine = std::chrono::seconds(2);
-// Before this, a rate says nothing.
+// A rate measured over less time is not shown.
 constexpr double kMinRateSeconds = 0.5;
 
 double Seconds(ProgressBoard::Clock::duration duration) {

@@ -20,21 +20,24 @@
 
 namespace braid {
 
-// How far an activity is.
+// The progress of an activity.
 struct Progress {
   int64_t done = 0;
-  int64_t total = 0;  // 0: unknown
+  // 0 when unknown.
+  int64_t total = 0;
   std::string unit = {};
-  std::string detail = {};  // shown behind the bar, e.g. "loss 4.81"
-  // Units per second and seconds left; negative means "measure it here".
+  // Shown after the bar: "loss 4.81".
+  std::string detail = {};
+  // Units per second and seconds left; a negative value is replaced by a measurement.
   double rate = -1;
   double eta_seconds = -1;
 };
 
-// One line of text for a row, at most `width` columns.
+// Returns the line of a row, at most `width` columns.
 std::string FormatProgress(const std::string& name, const Progress& progress,
                            double elapsed_seconds, int width);
 
+// A board with one row per activity. Not thread-safe.
 class ProgressBoard {
  public:
   using Clock = std::chrono::steady_clock;
@@ -44,8 +47,9 @@ class ProgressBoard {
   ProgressBoard(const ProgressBoard&) = delete;
   ProgressBoard& operator=(const ProgressBoard&) = delete;
 
+  // Adds or redraws a row.
   void Update(const std::string& name, const Progress& progress);
-  // Replaces the row by a final line "name  message".
+  // Replaces the row with a final line "name  message".
   void Finish(const std::string& name, const std::string& message);
 
  private:

@@ -104,16 +104,18 @@ absl::StatusOr<DialogueAction> ApplyDialogueCommand(const std::string& line,
 }
 
 std::string DialogueHelp() {
-  return "A line is a prompt, and is continued. Lines that begin with a colon:\n"
-         "  :set temperature 0.8   0 takes the most likely token\n"
-         "  :set top-p 0.9         nucleus sampling mass\n"
-         "  :set max-tokens 200    tokens of a continuation\n"
-         "  :seed 3                another seed, another text\n"
-         "  :routing segment       or prompt: when experts are chosen\n"
-         "  :show-routing          on and off: the weights of the experts, as they change\n"
-         "  :settings  :help  :quit\n"
-         "Ctrl-C stops a text, Ctrl-D ends; a prompt with a colon at its front begins with a "
-         "space.\n";
+  return "Type a prompt to generate text from it, or a command:\n"
+         "  :set temperature 0.8   set the sampling temperature; 0 picks the most likely token\n"
+         "  :set top-p 0.9         set the probability mass of nucleus sampling\n"
+         "  :set max-tokens 200    set the maximum number of tokens\n"
+         "  :seed 3                set the seed of the sampler\n"
+         "  :routing segment       set the routing at inference: prompt or segment\n"
+         "  :show-routing          toggle the display of router weights\n"
+         "  :settings              show the settings\n"
+         "  :help                  show this help\n"
+         "  :quit                  exit\n"
+         "Ctrl-C stops the current text; Ctrl-D exits. Put a space before a prompt that starts "
+         "with a colon.\n";
 }
 
 std::string DialogueSettings(const v1::GenerateRequest& request) {

@@ -1,4 +1,4 @@
-// braid generate at a terminal: a prompt, its continuation, and again.
+// Commands of the interactive session of `braid generate`.
 #ifndef BRAID_CLIENT_TERMINAL_PROMPT_DIALOGUE_H_
 #define BRAID_CLIENT_TERMINAL_PROMPT_DIALOGUE_H_
 
@@ -10,17 +10,17 @@
 
 namespace braid {
 
-// What a line that begins with ':' asks for.
+// The action that a line beginning with ':' requests.
 enum class DialogueAction { kContinue, kHelp, kShowSettings, kEnd };
 
-// Carries out the settings among them: ":set temperature 0.8", ":routing segment", ":seed 3",
-// ":show-routing". InvalidArgument for what it is not, with what was expected.
+// Parses a command and applies settings to `request`: ":set temperature 0.8", ":routing segment",
+// ":seed 3", ":show-routing". InvalidArgument for an unknown command or an invalid value.
 absl::StatusOr<DialogueAction> ApplyDialogueCommand(const std::string& line,
                                                     v1::GenerateRequest* request);
 
-// ":help".
+// Returns the text of ":help".
 std::string DialogueHelp();
-// The settings in use, one line.
+// Returns the current settings on one line.
 std::string DialogueSettings(const v1::GenerateRequest& request);
 
 }  // namespace braid

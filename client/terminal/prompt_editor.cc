@@ -12,13 +12,13 @@
 namespace braid {
 namespace {
 
-// What terminals are asked for, and what they then put around a pasted text.
+// Escape sequences that turn bracketed paste on and off, and that surround pasted text.
 constexpr char kMarkPastes[] = "\x1b[?2004h";
 constexpr char kMarkNoPastes[] = "\x1b[?2004l";
 constexpr char kPasteBegins[] = "\x1b[200~";
 constexpr std::wstring_view kPasteEnds = L"\x1b[201~";
 
-bool line_given_up = false;  // callbacks of libedit have no other place
+bool line_given_up = false;  // global, since callbacks of libedit take no context
 
 char* Prompt(EditLine* /*editor*/) {
   static char prompt[] = "> ";
@@ -34,15 +34,15 @@ unsigned char InsertPaste(EditLine* editor, int /*key*/) {
   std::wstring text;
   wchar_t character = 0;
   while (!text.ends_with(kPasteEnds) && el_wgetc(editor, &character) == 1) {
-    // Terminals send line breaks as the Enter key does.
+    // Terminals send line breaks as carriage returns.
     text.push_back(character == L'\r' ? L'\n' : character);
   }
   if (text.ends_with(kPasteEnds)) text.resize(text.size() - kPasteEnds.size());
   return !text.empty() && el_winsertstr(editor, text.c_str()) == 0 ? CC_REFRESH : CC_ERROR;
 }
 
-// While a line is edited, SIGTERM leaves the terminal as it was. (libedit has its own handler,
-// which passes it on.)
+// Restores the terminal on SIGTERM while a line is edited. (libedit's own handler forwards the
+// signal.)
 class TidyEnd {
  public:
   TidyEnd() {
@@ -69,7 +69,7 @@ struct PromptEditor::State {
 };
 
 PromptEditor::PromptEditor() : state_(std::make_unique<State>()) {
-  // Which bytes make a character: prompts are UTF-8, whatever the locale.
+  // Prompts are UTF-8 in every locale; this sets which bytes make up a character.
   std::setlocale(LC_CTYPE, "");
   if (std::string_view(nl_langinfo(CODESET)) != "UTF-8") std::setlocale(LC_CTYPE, "C.UTF-8");
   EditLine* const editor = state_->editor = el_init("braid", stdin, stderr, stderr);
@@ -81,7 +81,7 @@ PromptEditor::PromptEditor() : state_(std::make_unique<State>()) {
   el_set(editor, EL_EDITOR, "emacs");
   el_set(editor, EL_HIST, history, state_->history);
   el_set(editor, EL_SIGNAL, 1);
-  // Ctrl-C comes as a key while a line is edited, and as a signal at other times.
+  // Ctrl-C is a key while a line is edited, and a signal at other times.
   el_set(editor, EL_SETTY, "-d", "-isig", nullptr);
   el_set(editor, EL_ADDFN, "give-up-line", "Give up the line", &GiveUpLine);
   el_set(editor, EL_BIND, "^C", "give-up-line", nullptr);

@@ -1,4 +1,4 @@
-// Lines typed at a terminal, with editing, and a history that ends with the object.
+// Reads lines from a terminal with editing and a history that lasts as long as the object.
 #ifndef BRAID_CLIENT_TERMINAL_PROMPT_EDITOR_H_
 #define BRAID_CLIENT_TERMINAL_PROMPT_EDITOR_H_
 
@@ -8,8 +8,8 @@
 
 namespace braid {
 
-// Over standard input and standard error. A text pasted into a terminal that marks pastes
-// ("bracketed paste") is one line, its line breaks included. One at a time in a process.
+// An editor on standard input and standard error. Text pasted into a terminal with bracketed paste
+// is one line, including its line breaks. At most one object may exist per process.
 class PromptEditor {
  public:
   PromptEditor();
@@ -17,8 +17,8 @@ class PromptEditor {
   PromptEditor(const PromptEditor&) = delete;
   PromptEditor& operator=(const PromptEditor&) = delete;
 
-  // Without its newline; nothing at the end of input (Ctrl-D on an empty line). Ctrl-C gives up the
-  // line and begins another.
+  // Reads a line and returns it without its newline, or nothing at the end of input (Ctrl-D on an
+  // empty line). Ctrl-C discards the line and starts another.
   std::optional<std::string> Read();
 
  private:

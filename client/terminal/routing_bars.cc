@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kDigits[] = {".", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
 constexpr size_t kNumNamed = 3;
 
-// Ties go to the lower number.
+// Returns the experts with the largest weights; ties are broken by the lower number.
 std::vector<size_t> Largest(std::span<const double> weights) {
   std::vector<size_t> order(weights.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -30,7 +30,7 @@ std::string RoutingBar(std::span<const double> weights, bool blocks) {
   const int levels = blocks ? 8 : 9;
   std::string bar;
   for (const double weight : weights) {
-    // With blocks an expert without weight has the lowest, so that each is seen to be there.
+    // The lowest block stands for zero weight, so that every expert is visible.
     const int level = std::clamp(static_cast<int>(weight / full * levels + 0.5), 0, levels);
     bar += blocks ? kBlocks[std::max(level, 1) - 1] : kDigits[level];
   }

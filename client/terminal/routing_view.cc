@@ -19,11 +19,11 @@ constexpr std::array<const char*, 5> kBlocks = {" ", "░", "▒", "▓", "█"}
 constexpr std::array<const char*, 5> kAscii = {" ", ".", "+", "*", "#"};
 constexpr int kMapColumns = 32;
 constexpr int kLongestDomain = 15;
-// Experts named behind a row, where their numbers leave room for as many.
+// Maximum experts named after a row, where they fit.
 constexpr int kNamedExperts = 2;
 constexpr int kManyExperts = 100;
 
-// How experts share the columns of a map.
+// The assignment of experts to the columns of a map.
 struct MapLayout {
   int experts_per_cell = 1;
   int cell_width = 1;
@@ -55,7 +55,7 @@ double LargestWeight(const v1::RoutingAnalysis& analysis) {
   return largest;
 }
 
-// Text of `columns` columns.
+// Returns text padded or cut to `columns` columns.
 std::string Padded(std::string_view text, int columns) {
   std::string clipped = ClipColumns(text, columns);
   const int64_t used = CountCharacters(clipped);
@@ -82,7 +82,7 @@ std::string MapRow(const v1::DomainRouting& domain, const MapLayout& layout, dou
   return row;
 }
 
-// Numbers of experts above their cells, as many as there is room for.
+// Returns the numbers of experts above their cells, as many as fit.
 std::string MapHeader(int num_experts, const MapLayout& layout, size_t width) {
   std::string header;
   for (int first = 0; first < num_experts; first += layout.experts_per_cell) {
@@ -95,7 +95,7 @@ std::string MapHeader(int num_experts, const MapLayout& layout, size_t width) {
   return header;
 }
 
-// "6 (32 %), 1 (21 %)".
+// Returns the experts with the largest weights: "6 (32 %), 1 (21 %)".
 std::string Favourites(const v1::DomainRouting& domain) {
   std::vector<int> experts(static_cast<size_t>(domain.weights_size()));
   for (size_t i = 0; i < experts.size(); ++i) experts[i] = static_cast<int>(i);
@@ -123,7 +123,7 @@ void AddMap(const v1::LayerRoutingAnalysis& layer, int num_experts, const MapLay
   const int map_width = cells * layout.cell_width;
   lines->push_back(absl::StrCat(Padded("", layout.domain_width), "  ",
                                 Padded(MapHeader(num_experts, layout, map_width), map_width),
-                                "  entropy  most weight"));
+                                "  entropy  top experts"));
   for (const v1::DomainRouting& domain : layer.domains()) {
     lines->push_back(absl::StrCat(Padded(domain.domain(), layout.domain_width), "  ",
                                   Padded(MapRow(domain, layout, high, ascii), map_width), "  ",
@@ -166,15 +166,15 @@ std::vector<std::string> RoutingLines(const v1::RoutingAnalysis& analysis,
     lines.push_back(LayerTitle(layer, analysis.num_experts()));
     AddMap(layer, analysis.num_experts(), layout, high, options.ascii, &lines);
     if (options.texts) {
-      lines.push_back("expert  weight, domain/document, what the router looked at");
+      lines.push_back("expert  weight, domain/document, top-activating segment");
       AddTexts(layer, &lines);
     }
     lines.push_back("");
   }
   lines.push_back(Legend(high, options.ascii));
   if (layout.experts_per_cell > 1) {
-    lines.push_back(absl::StrCat("a column is the largest of ", layout.experts_per_cell,
-                                 " neighbouring experts"));
+    lines.push_back(absl::StrCat("each column shows the maximum of ", layout.experts_per_cell,
+                                 " adjacent experts"));
   }
   for (std::string& line : lines) {
     absl::StripTrailingAsciiWhitespace(&line);

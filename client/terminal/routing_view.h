@@ -1,4 +1,4 @@
-// A routing analysis as text.
+// A routing analysis as text for a terminal.
 #ifndef BRAID_CLIENT_TERMINAL_ROUTING_VIEW_H_
 #define BRAID_CLIENT_TERMINAL_ROUTING_VIEW_H_
 
@@ -10,16 +10,17 @@
 namespace braid {
 
 struct RoutingViewOptions {
-  // Characters of one cell, from no weight to the largest, instead of block shades.
+  // Whether to shade with ASCII characters instead of block characters.
   bool ascii = false;
-  // The texts that excite each expert most, too.
+  // Whether to include the top-activating segments of each expert.
   bool texts = false;
   int width = 80;
 };
 
-// Lines of at most `width` columns (80 or more): of each layer divergence, entropy,
-// effective experts and a heat map of domains by experts, all maps on one scale. Of
-// more experts than columns fit, neighbours share one, which shows the largest.
+// Returns lines of at most `width` columns, which must be at least 80. For each layer: divergence,
+// entropy, effective experts and a heat map of domains by experts; all maps use the same scale.
+// When there are more experts than columns, adjacent experts share a column, which shows their
+// maximum.
 std::vector<std::string> RoutingLines(const v1::RoutingAnalysis& analysis,
                                       const RoutingViewOptions& options);
 

@@ -20,10 +20,10 @@ constexpr int kLabelWidth = 12;
 constexpr size_t kHistory = 400;
 constexpr int kRanksShown = 8;
 constexpr int kIncidentsShown = 5;
-// A heartbeat is due every second.
+// Ranks write a heartbeat every second.
 constexpr double kLateHeartbeatSeconds = 5;
 
-// Collects lines, each cut to the width.
+// Collects lines and cuts each to the width.
 class Lines {
  public:
   explicit Lines(int width) : width_(width) {}
@@ -35,7 +35,7 @@ class Lines {
   void Field(const std::string& name, const std::string& value) {
     Add(absl::StrFormat("%-*s %s", kLabelWidth, name, value));
   }
-  // A value of several lines, or one too long for a line, goes on below itself.
+  // Adds a value that may have several lines; longer lines are wrapped.
   void Text(const std::string& name, const std::string& value) {
     std::string label = name;
     const int columns = std::max(20, width_ - kLabelWidth - 1);
@@ -52,7 +52,7 @@ class Lines {
   std::vector<std::string> Take() { return std::move(lines_); }
 
  private:
-  // Bytes of the first line: up to the last blank that leaves it short enough.
+  // Returns the bytes of the first line: up to the last blank within the width.
   static size_t LineLength(absl::string_view text, int columns) {
     const size_t fits = ClipColumns({text.data(), text.size()}, columns).size();
     if (fits == text.size()) return fits;
@@ -92,7 +92,7 @@ std::string Loss(const v1::StepMetrics& step) {
                          step.loss_after_first_segment());
 }
 
-// "12.0k tokens/s, 85.1 GFLOP/s, 64 % of the peak".
+// Returns "12.0k tokens/s, 85.1 GFLOP/s, 64 % of the peak".
 std::string Speed(const v1::StepMetrics& step) {
   std::string text = absl::StrFormat("%s tokens/s", CompactCount(step.tokens_per_second()));
   if (step.gflops() > 0) absl::StrAppendFormat(&text, ", %.1f GFLOP/s", step.gflops());
@@ -102,7 +102,7 @@ std::string Speed(const v1::StepMetrics& step) {
   return text;
 }
 
-// Means over the layers with experts, and the layer that is closest to collapse.
+// Returns means over the layers with experts, and the layer that is closest to router collapse.
 std::string ExpertHealth(const v1::StepMetrics& metrics) {
   const v1::LayerRouting* least = &metrics.routing(0);
   double effective = 0, active = 0, cosine = 0;
@@ -126,8 +126,8 @@ void AddProgress(const v1::Run& run, const LossHistory& history, Lines& lines) {
   if (losses.size() > 1) lines.Field("", Sparkline(losses));
   lines.Field("speed", Speed(run.latest()));
   if (run.effective_training_time() > 0) {
-    lines.Field("useful time", absl::StrFormat("%.0f %% of the time since the launch",
-                                               100 * run.effective_training_time()));
+    lines.Field("goodput", absl::StrFormat("%.0f %% of the time since the launch",
+                                           100 * run.effective_training_time()));
   }
   if (run.latest().routing_size() > 0) lines.Field("experts", ExpertHealth(run.latest()));
 }
@@ -146,7 +146,7 @@ std::string Remark(const v1::Run& run, const v1::Heartbeat& beat, double age) {
   return !HasEnded(run.state()) && age > kLateHeartbeatSeconds ? "silent" : "";
 }
 
-// The ranks by how much attention they ask for: slow ones, then those not heard of.
+// Returns the ranks by priority: slow ranks, then silent ranks, then the others.
 std::vector<const v1::Heartbeat*> RanksByUrgency(const v1::Run& run) {
   std::vector<const v1::Heartbeat*> ranks;
   for (const v1::Heartbeat& beat : run.heartbeats()) ranks.push_back(&beat);
@@ -164,7 +164,7 @@ std::vector<const v1::Heartbeat*> RanksByUrgency(const v1::Run& run) {
 void AddRanks(const v1::Run& run, double now, Lines& lines) {
   if (run.heartbeats().empty()) return;
   lines.Add(
-      absl::StrFormat("%4s  %-20s %8s  %8s  %9s", "rank", "host", "step", "heard", "own work"));
+      absl::StrFormat("%4s  %-20s %8s  %8s  %9s", "rank", "host", "step", "seen", "own work"));
   for (const v1::Heartbeat* beat : RanksByUrgency(run)) {
     const double age = std::max(0.0, now - beat->time());
     lines.Add(absl::StrFormat(
@@ -183,7 +183,7 @@ std::string IncidentText(const v1::RunIncident& incident) {
       absl::StrFormat("%s  attempt %d ended at step %s: %s", ClockTime(incident.time()),
                       incident.attempt(), WithThousands(incident.step()), incident.cause());
   if (incident.restart_after_seconds() > 0) {
-    absl::StrAppend(&text, "; again from step ", WithThousands(incident.resumed_step()));
+    absl::StrAppend(&text, "; restarted from step ", WithThousands(incident.resumed_step()));
   }
   return text;
 }

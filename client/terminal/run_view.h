@@ -1,4 +1,4 @@
-// A training run as text: what `braid status` prints, and what --watch redraws.
+// A training run as text for a terminal, printed by `braid status` and redrawn by --watch.
 #ifndef BRAID_CLIENT_TERMINAL_RUN_VIEW_H_
 #define BRAID_CLIENT_TERMINAL_RUN_VIEW_H_
 
@@ -10,12 +10,12 @@
 
 namespace braid {
 
-// The losses of the newest steps, oldest first, for a curve.
+// The losses of the newest steps, oldest first, for a loss curve.
 class LossHistory {
  public:
-  // Steps that are not newer than the newest are left out.
+  // Adds the loss of a step; ignores steps that are not newer than the newest.
   void Add(const v1::StepMetrics& step);
-  // At most `count` values: the newest steps.
+  // Returns the losses of at most `count` newest steps.
   std::vector<double> Newest(int count) const;
 
  private:
@@ -23,13 +23,13 @@ class LossHistory {
   int64_t newest_step_ = 0;
 };
 
-// Lines of at most `width` columns: state, step, loss, speed, experts, ranks with their
-// heartbeats and hosts, and what went wrong. Of many ranks, those that ask for
-// attention are shown. `now` in Unix seconds.
+// Returns lines of at most `width` columns: state, step, loss, throughput, experts, ranks with
+// hosts and heartbeats, and incidents. Among many ranks, slow and silent ones are shown first.
+// `now` is in Unix seconds.
 std::vector<std::string> RunLines(const v1::Run& run, const LossHistory& history, double now,
                                   int width);
 
-// The name of a state for people, such as "RUNNING".
+// Returns the name of a state, such as "RUNNING".
 std::string StateName(v1::RunState state);
 
 }  // namespace braid

@@ -23,7 +23,7 @@ std::string StageFigures(const v1::StageProgress& stage) {
   if (stage.resident_bytes() > 0 && !stage.complete()) {
     figures.push_back(absl::StrFormat("%.0f MiB", stage.resident_bytes() / double{1 << 20}));
   }
-  // Later stages have the same number.
+  // Later stages report the same number.
   if (stage.rejects() > 0 && stage.stage() == "ingest")
     figures.push_back(absl::StrCat(stage.rejects(), " rejected"));
   if (stage.chunk() > 0 && !stage.complete()) {

@@ -1,7 +1,6 @@
 #include "client/terminal/tables.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,7 +13,7 @@
 namespace braid {
 namespace {
 
-// Of text that may go into a file.
+// Output may go into a file, so that its lines are not cut.
 constexpr int kUnlimitedWidth = 10000;
 
 std::string StateName(v1::JobState state) {
@@ -26,17 +25,13 @@ std::string When(double unix_seconds) {
                           absl::LocalTimeZone());
 }
 
-bool LooksNumeric(const std::string& cell) {
-  return !cell.empty() && (std::isdigit(static_cast<unsigned char>(cell[0])) || cell[0] == '-');
-}
-
 void Field(const std::string& name, const std::string& value, std::ostream& out) {
   out << absl::StrFormat("%-18s %s\n", name, value);
 }
 
-// How far a stage is, with its figures.
+// Returns the progress of a stage with its figures.
 std::string StageLine(const v1::StageProgress& stage) {
-  if (stage.reused()) return "already done";
+  if (stage.reused()) return "reused";
   const std::string total = stage.total() > 0 ? absl::StrCat("/", stage.total()) : "";
   const std::string state = stage.complete()
                                 ? absl::StrCat("done in ", FormatClock(stage.seconds()))
@@ -45,13 +40,13 @@ std::string StageLine(const v1::StageProgress& stage) {
   return figures.empty() ? state : absl::StrCat(state, "  ", figures);
 }
 
-// "1,000 read = 900 packed + ...", each term of which is shown.
+// Returns "1,000 read = 900 packed + ...".
 std::string DocumentSum(const v1::JobResult& result) {
   const std::string overlaps =
       result.num_heldout_overlaps() == 0
           ? ""
           : absl::StrCat(" + ", WithThousands(result.num_heldout_overlaps()),
-                         " like held-out ones");
+                         " overlapping held-out");
   return absl::StrFormat(
       "%s read = %s packed + %s held out%s + %s duplicates (%s exact) + %s rejected",
       WithThousands(result.num_documents_read()), WithThousands(result.num_documents()),
@@ -61,22 +56,6 @@ std::string DocumentSum(const v1::JobResult& result) {
 
 }  // namespace
 
-void PrintTable(const std::vector<std::vector<std::string>>& rows, std::ostream& out) {
-  std::vector<size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(widths[i] - row[i].size(), ' ');
-      absl::StrAppend(
-          &line, i > 0 ? "  " : "",
-          LooksNumeric(row[i]) ? absl::StrCat(padding, row[i]) : absl::StrCat(row[i], padding));
-    }
-    out << line.substr(0, line.find_last_not_of(' ') + 1) << "\n";
-  }
 }
 
 void PrintJob(const v1::Job& job, std::ostream& out) {
@@ -90,8 +69,8 @@ void PrintJob(const v1::Job& job, std::ostream& out) {
   const v1::JobResult& result = job.result();
   Field("documents", DocumentSum(result), out);
   if (result.num_truncated() > 0) {
-    Field("embedded in part",
-          WithThousands(result.num_truncated()) + " documents, longer than the embedder reads",
+    Field("truncated",
+          WithThousands(result.num_truncated()) + " documents longer than the embedder's input",
           out);
   }
   Field("instances",
@@ -115,7 +94,7 @@ void PrintJobs(const v1::ListJobsResponse& jobs, std::ostream& out) {
                     WithThousands(job.result().num_documents()),
                     WithThousands(job.result().num_tokens()), When(job.created_at())});
   }
-  if (rows.size() == 1) out << "no jobs yet; start one with: braid submit PATH\n";
+  if (rows.size() == 1) out << "no jobs; submit one with: braid submit PATH\n";
   if (rows.size() > 1) PrintTable(rows, out);
 }
 
@@ -133,7 +112,7 @@ void PrintRuns(const v1::ListRunsResponse& runs, std::ostream& out) {
                     run.has_latest() ? absl::StrFormat("%.3f", run.latest().loss()) : "-",
                     CompactCount(run.latest().tokens_per_second()), When(run.created_at())});
   }
-  if (rows.size() == 1) out << "no runs yet; start one with: braid train --data JOB\n";
+  if (rows.size() == 1) out << "no runs; start one with: braid train --data JOB\n";
   if (rows.size() > 1) PrintTable(rows, out);
 }
 
@@ -147,7 +126,7 @@ void PrintModel(const v1::DescribeModelResponse& model, std::ostream& out) {
   PrintTable(rows, out);
   out << absl::StrFormat(
       "\nweights, gradients and AdamW moments (fp32): %.2f GiB\n"
-      "training FLOPs per token: %.4g, and %.1f %% more to merge experts\n",
+      "training FLOPs per token: %.4g, plus %.1f %% to merge experts\n",
       model.training_state_bytes() / double{1 << 30}, model.flops_per_token(),
       100 * model.merge_flops_per_token() / std::max(model.flops_per_token(), 1.0));
   if (!model.has_forecast()) return;
@@ -161,20 +140,20 @@ void PrintForecast(const v1::Forecast& f, std::ostream& out) {
   };
   const auto gigabytes = [](double bytes) { return absl::StrFormat("%.3f GB", bytes / 1e9); };
   std::vector<std::vector<std::string>> rows = {
-      {absl::StrFormat("EACH OF %d RANKS", f.request().world_size()), "REPLICATED", "ZERO-1"},
+      {absl::StrFormat("PER RANK (%d RANKS)", f.request().world_size()), "REPLICATED", "ZERO-1"},
       {"weights", gib(f.weight_bytes()), gib(f.weight_bytes())},
       {"gradients", gib(f.gradient_bytes()), gib(f.gradient_bytes())},
       {"moments", gib(f.moment_bytes()), gib(f.moment_bytes_zero_1())},
       {absl::StrFormat("activations (%d x L)", f.request().micro_batch_size()),
        gib(f.activation_bytes()), gib(f.activation_bytes())},
-      {"together", gib(f.total_bytes()), gib(f.total_bytes_zero_1())},
-      {"sent in a step", gigabytes(f.all_reduce_bytes()), gigabytes(f.zero_1_bytes())}};
+      {"total", gib(f.total_bytes()), gib(f.total_bytes_zero_1())},
+      {"sent per step", gigabytes(f.all_reduce_bytes()), gigabytes(f.zero_1_bytes())}};
   PrintTable(rows, out);
-  out << absl::StrFormat("\na step of %d sequences: %.4g FLOPs a rank, %.1f %% of them merging\n",
-                         f.request().global_batch_size(), f.step_flops(),
-                         100 * f.step_merge_flops() / f.step_flops());
+  out << absl::StrFormat(
+      "\na step of %d sequences: %.4g FLOPs per rank, %.1f %% for merging experts\n",
+      f.request().global_batch_size(), f.step_flops(), 100 * f.step_merge_flops() / f.step_flops());
   if (f.step_seconds() == 0) {
-    out << "with --gflops and --link: how long it takes\n";
+    out << "add --gflops and --link to estimate the time per step\n";
     return;
   }
   out << absl::StrFormat("arithmetic %.3f s, communication %.3f s, step %.3f s\n",

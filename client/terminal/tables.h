@@ -1,27 +1,29 @@
-// How jobs, runs and models look on a terminal.
+// Listings and details of jobs, runs and models for a terminal.
 #ifndef BRAID_CLIENT_TERMINAL_TABLES_H_
 #define BRAID_CLIENT_TERMINAL_TABLES_H_
 
 #include <ostream>
 #include <string>
-#include <vector>
 
 #include "base/number_text.h"
 #include "braid/v1/analysis.pb.h"
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
+#include "client/terminal/table.h"
 
 namespace braid {
 
-// Columns padded to their widest cell; cells that look like numbers are
-// right-aligned. The first row is the header.
-void PrintTable(const std::vector<std::vector<std::string>>& rows, std::ostream& out);
-
+// Prints a job with its stages and, when it succeeded, its result.
 void PrintJob(const v1::Job& job, std::ostream& out);
+// Prints one line per job.
 void PrintJobs(const v1::ListJobsResponse& jobs, std::ostream& out);
+// Prints a run with its newest metrics.
 void PrintRun(const v1::Run& run, std::ostream& out);
+// Prints one line per run.
 void PrintRuns(const v1::ListRunsResponse& runs, std::ostream& out);
+// Prints the parameter counts of a model and, when present, its forecast.
 void PrintModel(const v1::DescribeModelResponse& model, std::ostream& out);
+// Prints the memory, communication and time that training needs on each rank.
 void PrintForecast(const v1::Forecast& forecast, std::ostream& out);
 
 }  // namespace braid

@@ -28,7 +28,8 @@ std::string WithInterval(const v1::TaskMetric& metric) {
                          100 * metric.interval().high());
 }
 
-// The results of one task, in the order of the columns; nullptr where a routing was not asked.
+// Returns the results of one task in the order of the columns; nullptr for a routing without
+// result.
 std::vector<const v1::TaskResult*> ByRouting(const v1::TasksResult& result, const std::string& task,
                                              const std::vector<v1::InferenceRouting>& routings) {
   std::vector<const v1::TaskResult*> found(routings.size(), nullptr);
@@ -40,7 +41,7 @@ std::vector<const v1::TaskResult*> ByRouting(const v1::TasksResult& result, cons
   return found;
 }
 
-// "5", or "2.4" where not all were shown that were asked for.
+// Returns "5", or "2.4" when fewer shots than requested fit.
 std::string ShotsShown(const v1::TaskResult& result) {
   const double shown = result.mean_shots();
   return absl::StrFormat(shown == std::floor(shown) ? "%.0f" : "%.1f", shown);
@@ -89,7 +90,7 @@ void PrintTasksResult(const v1::TasksResult& result, std::ostream& out) {
       routings.push_back(one.routing());
     }
   }
-  Row header = {"TASK", "EXAMPLES", "SHOTS", "FIGURE", "CHANCE"};
+  Row header = {"TASK", "EXAMPLES", "SHOTS", "METRIC", "CHANCE"};
   for (const v1::InferenceRouting routing : routings) {
     header.push_back(routing == v1::PROMPT_ROUTING ? "PROMPT ROUTING" : "SEGMENT ROUTING");
   }
@@ -103,7 +104,7 @@ void PrintTasksResult(const v1::TasksResult& result, std::ostream& out) {
     }
   }
   PrintTable(rows, out);
-  out << absl::StrFormat("\n%s at step %d; percent, with 95 %% intervals over examples\n",
+  out << absl::StrFormat("\n%s at step %d; percent with 95 %% confidence intervals over examples\n",
                          result.model(), result.step());
   const std::map<std::string, std::string> skipped(result.skipped().begin(),
                                                    result.skipped().end());
@@ -112,15 +113,15 @@ void PrintTasksResult(const v1::TasksResult& result, std::ostream& out) {
 
 void PrintTaskList(const std::vector<v1::TaskSpec>& tasks, const std::filesystem::path& data_dir,
                    std::ostream& out) {
-  std::vector<Row> rows = {{"TASK", "SHOTS", "CHANCE", "FIGURES", "TITLE"}};
+  std::vector<Row> rows = {{"TASK", "SHOTS", "CHANCE", "METRICS", "TITLE"}};
   for (const v1::TaskSpec& task : tasks) {
     rows.push_back(
         {task.name(), absl::StrCat(task.num_shots()), ChanceOf(task), Figures(task), task.title()});
   }
   PrintTable(rows, out);
   out << "\n";
-  std::vector<Row> files = {{"TASK", "FILES, BELOW --data"}};
-  if (!data_dir.empty()) files[0].insert(files[0].begin() + 1, "THERE");
+  std::vector<Row> files = {{"TASK", "FILES BELOW --data"}};
+  if (!data_dir.empty()) files[0].insert(files[0].begin() + 1, "FOUND");
   for (const v1::TaskSpec& task : tasks) {
     Row row = {task.name(), ExpectedFiles(task)};
     if (!data_dir.empty()) row.insert(row.begin() + 1, Presence(task, data_dir));

@@ -1,4 +1,4 @@
-// How tasks and their scores look on a terminal.
+// Tasks and their scores as tables for a terminal.
 #ifndef BRAID_CLIENT_TERMINAL_TASKS_TABLE_H_
 #define BRAID_CLIENT_TERMINAL_TASKS_TABLE_H_
 
@@ -11,12 +11,12 @@
 
 namespace braid {
 
-// A row for each task and figure, the routings side by side; shares in percent with their
-// intervals, SHOTS the mean of those shown. Then the tasks that were left out, and why.
+// Prints one row per task and metric with the routings side by side: percentages with confidence
+// intervals, and the mean number of shots. Then the skipped tasks with the reason.
 void PrintTasksResult(const v1::TasksResult& result, std::ostream& out);
 
-// Every task with its figures, shots, chance and files; whether they are in `data_dir`, unless
-// that is empty.
+// Prints each task with its metrics, shots, chance level and files and, unless `data_dir` is empty,
+// whether the files exist there.
 void PrintTaskList(const std::vector<v1::TaskSpec>& tasks, const std::filesystem::path& data_dir,
                    std::ostream& out);
 

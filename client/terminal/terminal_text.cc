@@ -23,8 +23,8 @@ int NumColumns(const std::string& text) { return static_cast<int>(CountCharacter
 
 bool IsControl(char byte) { return static_cast<unsigned char>(byte) < 0x20 || byte == 0x7F; }
 
-// Whether the character of two or three bytes is a C1 control, or one of U+061C, U+200E, U+200F,
-// U+202A to U+202E and U+2066 to U+2069.
+// Returns whether the character of two or three bytes is a C1 control, or one of U+061C, U+200E,
+// U+200F, U+202A to U+202E and U+2066 to U+2069.
 bool MisleadsReaders(std::string_view character) {
   if (character.size() == 2) {
     return (character[0] == '\xC2' && static_cast<unsigned char>(character[1]) < 0xA0) ||
@@ -85,6 +85,11 @@ std::string ShellText(const std::vector<std::string>& arguments) {
                     plain ? argument : absl::StrCat("'", absl::CHexEscape(argument), "'"));
   }
   return line;
+}
+
+int NumColumns(std::string_view text) {
+  return static_cast<int>(text.size()) -
+         static_cast<int>(std::ranges::count_if(text, ContinuesCharacter));
 }
 
 std::string ClipColumns(std::string_view text, int columns) {

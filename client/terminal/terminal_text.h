@@ -1,4 +1,4 @@
-// Text for a terminal: how wide it is, and figures drawn with characters.
+// Text for a terminal: its width, clipping and wrapping, and small charts.
 #ifndef BRAID_CLIENT_TERMINAL_TERMINAL_TEXT_H_
 #define BRAID_CLIENT_TERMINAL_TERMINAL_TEXT_H_
 
@@ -13,51 +13,56 @@
 
 namespace braid {
 
+// Returns whether the descriptor is a terminal.
 bool IsTerminal(int file_descriptor);
 
-// Columns of the terminal behind the descriptor; `otherwise` where it does not say.
+// Returns the columns of the terminal that the descriptor refers to, or `otherwise` when unknown.
 int TerminalWidth(int file_descriptor, int otherwise = 80);
 
-// Whether block characters may be printed: the locale of the environment (LC_ALL, else
-// LC_CTYPE, else LANG) is one of UTF-8.
+// Returns whether block characters may be printed: whether the locale of the environment (LC_ALL,
+// LC_CTYPE or LANG, the first that is set) uses UTF-8.
 bool ShowsUnicode();
 
-// From the lowest to the full block.
+// Block characters from the lowest to the full block.
 inline constexpr std::array<const char*, 8> kBlocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 
-// UTF-8 text for a terminal, without what could confuse it or its reader: control characters (C0
-// but for line breaks and tabs, DEL, C1) and those that change the direction of writing are '?'.
+// Returns UTF-8 text that is safe to print on a terminal: control characters (C0 except line breaks
+// and tabs, DEL, C1) and characters that change the writing direction are replaced by '?'.
 std::string PrintableText(std::string_view text);
-// An error's message, which a server may have written, for standard error: PrintableText where that
-// is a terminal.
+// Returns the message of an error for standard error: as PrintableText when that is a terminal,
+// since the message may come from a server.
 std::string ErrorText(const absl::Status& status);
 
-// Arguments as a shell would take them, for people to read; no shell ever does.
+// Returns arguments quoted as for a shell, for display only.
 std::string ShellText(const std::vector<std::string>& arguments);
 
-// The first `columns` characters of UTF-8 text, each of which is taken to be one column wide;
-// control characters, which could move the cursor, become '?'.
+// Returns the number of characters of UTF-8 text, each of which is taken to be one column wide.
+int NumColumns(std::string_view text);
+
+// Returns the first `columns` characters of UTF-8 text, each of which is taken to be one column
+// wide; control characters, which could move the cursor, are replaced by '?'.
 std::string ClipColumns(std::string_view text, int columns);
 
-// `prefix` and `text`, broken at its spaces into lines of at most `columns` characters, each with a
-// line break; those after the first are indented as far as the prefix reaches. A longer word has a
-// line of its own.
+// Returns `prefix` and `text` wrapped at spaces into lines of at most `columns` characters, each
+// with a line break. Lines after the first are indented by the width of the prefix. A longer word
+// has its own line.
 std::string HangingText(const std::string& prefix, const std::string& text, int columns = 80);
 
-// "[#####...............]" for a fraction of 0.25.
+// Returns a progress bar: "[#####...............]" for a fraction of 0.25.
 std::string Bar(double fraction, int width = 20);
 
-// One block character for each value, from the lowest to the highest of them; values
-// that are not finite are blank.
+// Returns one block character per value, scaled from the lowest to the highest value; values that
+// are not finite are blank.
 std::string Sparkline(std::span<const double> values);
 
-// A block of lines that is drawn over the one before it.
+// A block of lines that is redrawn in place.
 class ScreenBlock {
  public:
   explicit ScreenBlock(std::ostream& out) : out_(out) {}
 
+  // Replaces the drawn lines.
   void Draw(const std::vector<std::string>& lines);
-  // Removes what is drawn.
+  // Removes the drawn lines.
   void Erase();
 
  private:

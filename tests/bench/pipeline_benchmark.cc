@@ -11,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -18,10 +19,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/blas_core.h"
 #include "base/check.h"
 #include "pipeline/corpus/corpus_spec.h"
-#include "pipeline/corpus/machine_corpus.h"
 #include "pipeline/jobs/job_runner.h"
 #include "pipeline/store/document_store.h"
 #include "pipeline/store/stage_store.h"
@@ -59,14 +60,11 @@ double PeakResidentMegabytes() {
 fs::path CutCorpus(const Settings& s) {
   std::vector<std::string> paths = s.corpus;
   if (paths.empty()) {
-    MachineCorpusOptions options;
-    options.target_bytes = s.documents * 1200;
-    options.max_domain_share = 1;
-    options.min_bytes = 1;
-    options.split_bytes = 1500;
     paths = {(fs::path(s.home) / "machine.jsonl").string()};
-    const auto gathered = GatherMachineCorpus(options, paths[0]);
-    BRAID_CHECK(gathered.ok()) << gathered.status();
+    const std::string gather = absl::StrCat(
+        BRAID_PYTHON " " BRAID_TESTS_DIR "/../deploy/gather_text.py --split-bytes 1500",
+        " --bytes ", s.documents * 1200, " ", paths[0]);
+    BRAID_CHECK(std::system(gather.c_str()) == 0) << gather;
   }
   const fs::path cut = fs::path(s.home) / "corpus.jsonl";
   std::ofstream out(cut, std::ios::binary);

@@ -42,7 +42,7 @@ class BraidTrainerTest : public testing::Test {
   fs::path dataset_;
 };
 
-TEST_F(BraidTrainerTest, MpiRanksGiveTheCurveOfOneRank) {
+TEST_F(BraidTrainerTest, MpiRanksReproduceTheLossesOfOneRank) {
   v1::RunSpec spec = TinySpec(dataset_, 50);
   const RunDirectory one = NewRun(spec);
   TestProgram alone = Trainer("train", one.root());
@@ -67,7 +67,7 @@ TEST_F(BraidTrainerTest, MpiRanksGiveTheCurveOfOneRank) {
 }
 
 // On three ranks one has two sequences, the others one.
-TEST_F(BraidTrainerTest, MpiRanksGiveTheSameBitsWheneverGradientsAreSummed) {
+TEST_F(BraidTrainerTest, ResultsAreBitIdenticalForEveryReductionSchedule) {
   v1::RunSpec spec = TinySpec(dataset_, 16);
   spec.set_world_size(3);
   spec.mutable_reduction()->set_bucket_bytes(4096);
@@ -83,7 +83,7 @@ TEST_F(BraidTrainerTest, MpiRanksGiveTheSameBitsWheneverGradientsAreSummed) {
 }
 
 // The second run gets SIGTERM, saves, and continues to the same bits.
-TEST_F(BraidTrainerTest, StopsOnSigtermAndResumesToTheSameBits) {
+TEST_F(BraidTrainerTest, ResumeAfterSigtermIsBitIdentical) {
   v1::RunSpec spec = TinySpec(dataset_, 400);
   const RunDirectory whole = NewRun(spec), run = NewRun(spec);
   TestProgram undisturbed = Trainer("train", whole.root());
@@ -106,7 +106,7 @@ TEST_F(BraidTrainerTest, StopsOnSigtermAndResumesToTheSameBits) {
 }
 
 // The steps after its checkpoint are trained, and written, twice.
-TEST_F(BraidTrainerTest, KilledRunHasEachStepOnceForTensorBoard) {
+TEST_F(BraidTrainerTest, TensorBoardShowsEachStepOnceAfterAKill) {
   v1::RunSpec spec = TinySpec(dataset_, 150);
   spec.mutable_checkpoint()->set_every_steps(20);
   spec.set_routing_every_steps(3);
@@ -120,7 +120,7 @@ TEST_F(BraidTrainerTest, KilledRunHasEachStepOnceForTensorBoard) {
   EXPECT_EQ(ReadWithoutUs("events", run.tensorboard(), run.metrics()), 0);
 }
 
-TEST_F(BraidTrainerTest, RunWithoutTensorBoardWritesNoneOfIt) {
+TEST_F(BraidTrainerTest, WithoutTensorBoardWritesNoEventFiles) {
   v1::RunSpec spec = TinySpec(dataset_, 2);
   spec.set_without_tensorboard(true);
   const RunDirectory run = NewRun(spec);
@@ -142,7 +142,7 @@ TEST_F(BraidTrainerTest, MpiRanksStopTogether) {
   EXPECT_GT(NewestWeights(run).size(), 1000u);
 }
 
-TEST_F(BraidTrainerTest, FailuresEndAllRanksWithTheCauseOnDisk) {
+TEST_F(BraidTrainerTest, FailureOfOneRankEndsAllAndRecordsTheCause) {
   v1::RunSpec spec = TinySpec(dataset_, 50);
   spec.set_world_size(2);
   spec.mutable_optimizer()->set_learning_rate(1e38);
@@ -156,7 +156,7 @@ TEST_F(BraidTrainerTest, FailuresEndAllRanksWithTheCauseOnDisk) {
   EXPECT_THAT(record->error, HasSubstr("is not finite on instances"));
 }
 
-TEST_F(BraidTrainerTest, BadUseAndBadInputAreClear) {
+TEST_F(BraidTrainerTest, ReportsUsageErrorsAndInvalidInput) {
   TestProgram nothing = Trainer();
   EXPECT_EQ(nothing.Wait(), kExitUsage);
   TestProgram no_run = Trainer("train", "/nowhere");

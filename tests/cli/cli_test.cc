@@ -1,5 +1,5 @@
-// The programs as a user meets them: every mistake is one clear message and the
-// documented exit code, with services in the process and behind a braidd.
+// End-to-end tests of the programs: every error has one message and the documented exit code, with
+// services in the process and with a braidd.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ void Write(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// A directory of its own, and a braidd over it where the parameter asks for one.
+// A temporary directory and, when the parameter is true, a braidd that uses it.
 class CliTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -79,7 +79,7 @@ class CliTest : public ::testing::TestWithParam<bool> {
     ASSERT_GT(metrics_port_, 0);
   }
 
-  // The body of GET /metrics, by line: "name{labels}" to value.
+  // Returns the samples of GET /metrics: "name{labels}" to value.
   std::map<std::string, double> Scrape() const {
     const int socket_fd = socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address = {};
@@ -106,7 +106,7 @@ class CliTest : public ::testing::TestWithParam<bool> {
     return values;
   }
 
-  // braid with the arguments, connected as the parameter says.
+  // Runs braid with the arguments, connected to the braidd when there is one.
   Outcome Braid(const Arguments& arguments, FileLimit limit = {}) {
     Arguments all = {BRAID_BIN_DIR "/braid", "--home", home()};
     if (!address_.empty()) all.insert(all.end(), {"--server", address_});
@@ -132,7 +132,7 @@ class CliTest : public ::testing::TestWithParam<bool> {
     return (root_ / name).string();
   }
 
-  // Enough varied text for a vocabulary of 300 pieces and some instances.
+  // Writes enough varied text for a vocabulary of 300 pieces and several instances.
   std::string Corpus(const std::string& name = "corpus.jsonl") {
     std::ostringstream lines;
     unsigned state = 1;
@@ -157,7 +157,7 @@ class CliTest : public ::testing::TestWithParam<bool> {
     return Braid(all, limit);
   }
 
-  // Names, lengths and checksums of the files of the one packed dataset.
+  // Returns the manifest of the only packed dataset: names, lengths and checksums of its files.
   std::string PackManifest() const {
     for (const auto& entry : fs::directory_iterator(fs::path(home()) / "store")) {
       if (entry.path().filename().string().rfind("pack-", 0) == 0) {
@@ -183,11 +183,11 @@ class CliTest : public ::testing::TestWithParam<bool> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Services, CliTest, ::testing::Bool(), [](const auto& services) {
-  return services.param ? "BehindBraidd" : "Embedded";
+  return services.param ? "WithBraidd" : "Embedded";
 });
 
-// One message that begins with the program's name and has all of `parts`, the
-// exit code, and nothing that looks like a crash.
+// Expects the exit code, one message that begins with the program's name and contains `parts`, and
+// no sign of a crash.
 void ExpectError(const Outcome& outcome, int exit_code, const std::vector<std::string>& parts) {
   EXPECT_EQ(outcome.exit_code, exit_code) << outcome.output << outcome.errors;
   EXPECT_THAT(outcome.errors, HasSubstr("braid: "));
@@ -210,7 +210,7 @@ TEST_P(CliTest, EmptyCorpusFailsTheJob) {
               {"empty corpus", "2 records rejected"});
 }
 
-TEST_P(CliTest, WrongFieldNameSuggestsTheFieldThatIsThere) {
+TEST_P(CliTest, WrongFieldNameSuggestsAnExistingField) {
   ExpectError(Submit({Corpus(), "--text-field", "txt"}), 1, {"\"txt\"", "\"text\""});
 }
 
@@ -251,7 +251,7 @@ TEST_P(CliTest, UnknownSettingsSuggestTheNearest) {
   ExpectError(Braid({"sumbit"}), 2, {"did you mean \"submit\"?"});
 }
 
-TEST_P(CliTest, NumbersOutOfRangeAreWrongUsage) {
+TEST_P(CliTest, NumbersOutOfRangeAreUsageErrors) {
   for (const char* value : {"0", "-1", "x", "99999999999999999999"}) {
     ExpectError(Submit({Corpus(), "--split-bytes", value}), 2, {"--split-bytes", value});
     ExpectError(Train({"--data", "x", "--steps", value}), 2, {"--steps", value});
@@ -273,7 +273,7 @@ TEST_P(CliTest, UnknownIdsAreNotFound) {
   ExpectError(Train({"--data", "job-000042"}), 3, {"job-000042"});
 }
 
-TEST_P(CliTest, DirectoriesThatAreNotWhatIsAskedFor) {
+TEST_P(CliTest, WrongDirectoriesAreErrors) {
   const std::string other = (root_ / "other").string();
   fs::create_directory(other);
   ExpectError(Braid({"eval", "perplexity", other}), 2, {other, "is not a model"});
@@ -283,12 +283,12 @@ TEST_P(CliTest, DirectoriesThatAreNotWhatIsAskedFor) {
   ExpectError(Train({"--data", other}), 3, {other, "is not a packed dataset"});
 }
 
-TEST_P(CliTest, BytesThatAreNotUtf8AreWrongUsage) {
+TEST_P(CliTest, InvalidUtf8IsAUsageError) {
   ExpectError(Braid({"generate", "run-000001", "--prompt", "a\xff"}), 2, {"\\xff", "UTF-8"});
   ExpectError(Submit({"/tmp/\xfe.jsonl"}), 2, {"\\xfe", "UTF-8"});
 }
 
-TEST_P(CliTest, CorpusToModelAndTheMistakesAfterIt) {
+TEST_P(CliTest, TrainsFromACorpusAndReportsLaterErrors) {
   Outcome job = Submit({Corpus("a 'quoted' corpus.jsonl"), "--json"});
   ASSERT_EQ(job.exit_code, 0) << job.errors;
   EXPECT_EQ(nlohmann::json::parse(job.output).at("id"), "job-000001");
@@ -395,9 +395,9 @@ TEST_P(CliTest, ExplainsTheStepsOfARun) {
 }
 
 class CliServerTest : public CliTest {};
-INSTANTIATE_TEST_SUITE_P(BehindBraidd, CliServerTest, ::testing::Values(true));
+INSTANTIATE_TEST_SUITE_P(WithBraidd, CliServerTest, ::testing::Values(true));
 
-TEST_P(CliServerTest, MetricsHaveTheFiguresOfTheJob) {
+TEST_P(CliServerTest, PrometheusMetricsMatchTheJob) {
 #ifdef BRAID_ASAN
   GTEST_SKIP() << "the threads of civetweb, which serves them, have 100 KiB of stack: too little";
 #endif
@@ -412,7 +412,7 @@ TEST_P(CliServerTest, MetricsHaveTheFiguresOfTheJob) {
     const std::string labels =
         "{job=\"job-000001\",stage=\"" + stage["stage"].get<std::string>() + "\"}";
     EXPECT_EQ(metrics.at("braid_stage_complete" + labels), 1);
-    // Numbers of 64 bits are strings in proto3 JSON; zeros are left out.
+    // Numbers of 64 bits are strings in proto3 JSON; zeros are omitted.
     for (const char* name : {"documents", "bytes", "documents_per_second", "bytes_per_second",
                              "eta_seconds", "seconds", "rejects", "resident_bytes", "chunk"}) {
       const nlohmann::json value = stage.value(name, nlohmann::json(0));
@@ -424,7 +424,7 @@ TEST_P(CliServerTest, MetricsHaveTheFiguresOfTheJob) {
   }
 }
 
-TEST_P(CliServerTest, MetricsStayOnLoopbackUnlessToldOtherwise) {
+TEST_P(CliServerTest, MetricsRequireLoopbackByDefault) {
   const auto start = [&](const std::string& address) {
     return Run({BRAID_BIN_DIR "/braidd", "--listen", "127.0.0.1:0", "--metrics", address, "--home",
                 home()});
@@ -443,7 +443,7 @@ TEST_P(CliServerTest, MetricsStayOnLoopbackUnlessToldOtherwise) {
 class CliAloneTest : public CliTest {};
 INSTANTIATE_TEST_SUITE_P(Embedded, CliAloneTest, ::testing::Values(false));
 
-TEST_P(CliAloneTest, ModelsLeaveAndComeBack) {
+TEST_P(CliAloneTest, ExportsAndImportsModels) {
   ASSERT_EQ(Submit({Corpus()}).exit_code, 0) << Contents(root_ / "err");
   const Arguments small = {"--data", "job-000001", "--steps", "2", "--threads", "1"};
   Arguments experts = small;
@@ -476,13 +476,13 @@ TEST_P(CliAloneTest, ModelsLeaveAndComeBack) {
   ExpectError(Braid({"export", "run-000001", "-o", out, "--bake", "@/nowhere"}), 3, {"/nowhere"});
 }
 
-TEST_P(CliAloneTest, NoSpaceFailsTheJobWhichGoesOnOnceThereIsSpace) {
+TEST_P(CliAloneTest, JobFailsOnAFullDiskAndResumes) {
   // A file size limit stands for a full disk: the write fails either way.
   const std::string corpus = Corpus();
   ExpectError(Submit({corpus}, {.file_bytes = 512 << 10}), 1,
               {"job-000001", "document_frequencies", "ulimit -f"});
   EXPECT_EQ(Braid({"resume", "job-000001", "--wait"}).exit_code, 0) << Contents(root_ / "err");
-  // The same as a job that nothing happened to.
+  // The result equals that of an undisturbed job.
   const std::string mended = PackManifest();
   EXPECT_THAT(mended, HasSubstr("instances.bin"));
   fs::rename(home(), root_ / "mended");
@@ -490,13 +490,13 @@ TEST_P(CliAloneTest, NoSpaceFailsTheJobWhichGoesOnOnceThereIsSpace) {
   EXPECT_EQ(PackManifest(), mended);
 }
 
-TEST_P(CliAloneTest, HomeThatCannotBeWritten) {
+TEST_P(CliAloneTest, UnwritableHomeIsAnError) {
   ExpectError(Run({BRAID_BIN_DIR "/braid", "--home", "/proc/home", "jobs"}), 3, {"/proc/home"});
   const std::string file = File("file", "");
   ExpectError(Run({BRAID_BIN_DIR "/braid", "--home", file, "jobs"}), 1, {file});
 }
 
-TEST_P(CliAloneTest, BadAddresses) {
+TEST_P(CliAloneTest, InvalidAddressesAreErrors) {
   ExpectError(Braid({"--server", "foo", "jobs"}), 2, {"\"foo\"", "HOST:PORT"});
   ExpectError(Braid({"--server", "127.0.0.1:1", "jobs"}), 4, {"127.0.0.1:1", "braidd --listen"});
   ExpectError(Braid({"--server", "192.0.2.1:7077", "jobs"}), 2, {"not a loopback", "--tls-ca"});

@@ -37,20 +37,20 @@ const Finding& Named(const Findings& findings, const std::string& what) {
   return findings.front();
 }
 
-TEST(JudgeRanksTest, GoodRanksAreGood) {
+TEST(JudgeRanksTest, AcceptsHealthyRanks) {
   for (const Finding& finding : JudgeRanks(TwoHosts(), 4)) {
     EXPECT_EQ(finding.verdict, Grade::kGood) << finding.what << ": " << finding.found;
   }
   EXPECT_THAT(Named(JudgeRanks(TwoHosts(), 4), "ranks").found, HasSubstr("2 on nd1, 2 on nd2"));
 }
 
-TEST(JudgeRanksTest, MoreThreadsThanCoresAreDoubtful) {
+TEST(JudgeRanksTest, WarnsOfMoreThreadsThanCores) {
   const Finding cores = Named(JudgeRanks(TwoHosts(), 5), "cores");
-  EXPECT_EQ(cores.verdict, Grade::kDoubtful);
+  EXPECT_EQ(cores.verdict, Grade::kWarning);
   EXPECT_THAT(cores.found, HasSubstr("nd1: 10 threads on 8 cores"));
 }
 
-TEST(JudgeRanksTest, ARankBoundToFewerCoresThanItsThreadsIsNamed) {
+TEST(JudgeRanksTest, ReportsRanksBoundToFewerCoresThanThreads) {
   std::vector<RankFindings> ranks = TwoHosts();
   ranks[2].allowed_cores = 1;
   const Finding binding = Named(JudgeRanks(ranks, 4), "binding");
@@ -58,7 +58,7 @@ TEST(JudgeRanksTest, ARankBoundToFewerCoresThanItsThreadsIsNamed) {
   EXPECT_THAT(binding.found, HasSubstr("rank 2"));
 }
 
-TEST(JudgeRanksTest, SlowKernelsTwoRuntimesAndSkewedClocksNameTheHost) {
+TEST(JudgeRanksTest, ReportsHostsWithSlowKernelsTwoRuntimesOrSkewedClocks) {
   std::vector<RankFindings> ranks = TwoHosts();
   ranks[3].blas_core = "Prescott";
   ranks[3].better_blas_core = "SkylakeX";
@@ -73,17 +73,17 @@ TEST(JudgeRanksTest, SlowKernelsTwoRuntimesAndSkewedClocksNameTheHost) {
   EXPECT_THAT(Named(findings, "clocks").found, HasSubstr("40.000 s of rank 0, furthest on nd2"));
 }
 
-TEST(JudgeRanksTest, AHostThatDoesNotSeeTheFilesIsNamed) {
+TEST(JudgeRanksTest, ReportsHostsWithoutTheSharedDirectory) {
   std::vector<RankFindings> ranks = TwoHosts();
   ranks[2].visible_after_seconds = ranks[3].visible_after_seconds = -1;
   const Finding shared = Named(JudgeRanks(ranks, 4), "shared directory");
   EXPECT_EQ(shared.verdict, Grade::kBad);
   EXPECT_THAT(shared.found, HasSubstr("nd2"));
   ranks[2].visible_after_seconds = ranks[3].visible_after_seconds = 3;
-  EXPECT_EQ(Named(JudgeRanks(ranks, 4), "shared directory").verdict, Grade::kDoubtful);
+  EXPECT_EQ(Named(JudgeRanks(ranks, 4), "shared directory").verdict, Grade::kWarning);
 }
 
-TEST(JudgeNeedTest, MemoryCountsTheRanksOfThisHostAndDiskTheCheckpoints) {
+TEST(JudgeNeedTest, ComparesMemoryAndCheckpointSpace) {
   v1::DescribeModelResponse model;
   model.set_num_parameters(1'000'000'000);
   model.mutable_forecast()->set_total_bytes_zero_1(int64_t{4} << 30);
@@ -96,7 +96,7 @@ TEST(JudgeNeedTest, MemoryCountsTheRanksOfThisHostAndDiskTheCheckpoints) {
   EXPECT_EQ(too_much[1].verdict, Grade::kBad) << too_much[1].found;
 }
 
-TEST(JudgeNeedTest, CorpusCountsDirectoriesAndWhatCompressedFilesExpandTo) {
+TEST(JudgeNeedTest, CountsDirectoriesAndExpandedSizes) {
   const ScratchDirectory folder;
   std::filesystem::create_directories(folder.path() / "deep" / "er");
   std::ofstream(folder.path() / "deep" / "er" / "a.jsonl") << std::string(1000, 'x');
@@ -108,7 +108,7 @@ TEST(JudgeNeedTest, CorpusCountsDirectoriesAndWhatCompressedFilesExpandTo) {
   EXPECT_EQ(JudgeCorpusNeed(1400, {.disk_bytes = 5600}).verdict, Grade::kGood);
 }
 
-TEST(FindingsTest, HintsStandBelowWhatIsNotGood) {
+TEST(FindingsTest, PrintsHintsBelowWarningsAndErrors) {
   std::ostringstream out;
   PrintFindings(
       {{Grade::kGood, "a", "fine", "never shown"}, {Grade::kBad, "long name", "broken", "mend it"}},
@@ -117,8 +117,8 @@ TEST(FindingsTest, HintsStandBelowWhatIsNotGood) {
             "good      a          fine\n"
             "bad       long name  broken\n"
             "                     mend it\n");
-  EXPECT_THAT(FindingsToJson({{Grade::kDoubtful, "x", "y\xff", "z"}}),
-              HasSubstr("\"verdict\": \"doubtful\""));
+  EXPECT_THAT(FindingsToJson({{Grade::kWarning, "x", "y\xff", "z"}}),
+              HasSubstr("\"verdict\": \"warning\""));
 }
 
 }  // namespace doctor_test

@@ -1,4 +1,4 @@
-// `braid generate` as a user meets it: piped, from files, at a terminal.
+// End-to-end tests of `braid generate`: with pipes, files and a terminal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -28,7 +28,7 @@ using Arguments = std::vector<std::string>;
 using testing::HasSubstr;
 using testing::Not;
 
-// Executes; does not return.
+// Executes a program; does not return.
 [[noreturn]] void Execute(Arguments arguments) {
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
@@ -65,7 +65,7 @@ class GenerateCommandTest : public testing::Test {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
-  // The exit code; what it wrote is in out() and err().
+  // Returns the exit code; the output is in out() and err().
   int Run(const Arguments& more, const std::string& input = "") {
     EXPECT_TRUE(WriteFileAtomically(root_ / "in", input).ok());
     TestProgram program(Command(more),
@@ -89,7 +89,7 @@ class GenerateCommandTest : public testing::Test {
   }
 
   static fs::path* run_;
-  // At a terminal of its own, in the environment of the test and `variable`.
+  // Starts the program on a new terminal with `variable` added to the environment.
   pid_t StartAtTerminal(const Arguments& more, const char* variable, const char* value) {
     const pid_t pid = forkpty(&terminal_, nullptr, nullptr, nullptr);
     if (pid == 0) {
@@ -103,7 +103,7 @@ class GenerateCommandTest : public testing::Test {
     EXPECT_EQ(write(terminal_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
   }
 
-  // Waits for that: not while a line is edited.
+  // Waits until the terminal is not in the mode of line editing.
   bool KeysMakeSignals(bool expected) {
     return WaitUntil([&] {
       termios settings = {};
@@ -117,7 +117,7 @@ class GenerateCommandTest : public testing::Test {
 
 fs::path* GenerateCommandTest::run_ = nullptr;
 
-TEST_F(GenerateCommandTest, ContinuesAPromptFromArgumentsOrStandardInput) {
+TEST_F(GenerateCommandTest, ReadsThePromptFromArgumentsOrStandardInput) {
   ASSERT_EQ(Run({"--prompt", "the cat"}), 0) << err();
   EXPECT_EQ(out(), "the cat" + Expected("the cat") + "\n");
   EXPECT_THAT(err(), HasSubstr(" tokens/s]"));
@@ -127,8 +127,8 @@ TEST_F(GenerateCommandTest, ContinuesAPromptFromArgumentsOrStandardInput) {
   EXPECT_THAT(err(), HasSubstr("layer  1  "));
 }
 
-// All at once by the service, each the same as by the library alone.
-TEST_F(GenerateCommandTest, PromptsOfAFileComeInTheirOrder) {
+// The texts of concurrent requests equal those of the library.
+TEST_F(GenerateCommandTest, PrintsPromptsOfAFileInOrder) {
   const Arguments prompts = {"the cat", "a dog", "the mat and", "c", "dd", "eee", "f f", "g"};
   std::string lines;
   for (const std::string& prompt : prompts) {
@@ -148,7 +148,7 @@ TEST_F(GenerateCommandTest, PromptsOfAFileComeInTheirOrder) {
                        Expected("a dog") + "\n");
 }
 
-TEST_F(GenerateCommandTest, MistakesAreClearAndOnePromptDoesNotEndTheOthers) {
+TEST_F(GenerateCommandTest, ReportsErrorsAndContinuesWithOtherPrompts) {
   EXPECT_EQ(Run({}), 2);
   EXPECT_THAT(err(), HasSubstr("--prompts FILE"));
   EXPECT_EQ(Run({"--prompts", "/nowhere"}), 3);
@@ -161,7 +161,7 @@ TEST_F(GenerateCommandTest, MistakesAreClearAndOnePromptDoesNotEndTheOthers) {
   EXPECT_THAT(err(), HasSubstr("prompt 1/2"));
 }
 
-// Reads until `text` has come, or 30 s have passed.
+// Reads until `text` appears or 30 s have passed.
 bool ReadUntil(int terminal, const std::string& text, std::string* seen) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (std::chrono::steady_clock::now() < deadline) {
@@ -180,7 +180,7 @@ bool ReadUntil(int terminal, const std::string& text, std::string* seen) {
   return false;
 }
 
-TEST_F(GenerateCommandTest, AtATerminalPromptsAreAskedFor) {
+TEST_F(GenerateCommandTest, StartsADialogueOnATerminal) {
   const pid_t pid = StartAtTerminal({}, nullptr, nullptr);
   std::string seen;
   const auto type = [&](const std::string& keys) {
@@ -204,7 +204,7 @@ TEST_F(GenerateCommandTest, AtATerminalPromptsAreAskedFor) {
   close(terminal_);
 }
 
-TEST_F(GenerateCommandTest, CtrlCStopsATextAndSigtermTheProgram) {
+TEST_F(GenerateCommandTest, CtrlCStopsTheTextAndSigtermTheProgram) {
   for (const bool terminated : {false, true}) {
     const pid_t pid = StartAtTerminal({}, nullptr, nullptr);
     std::string seen;
@@ -228,7 +228,7 @@ TEST_F(GenerateCommandTest, CtrlCStopsATextAndSigtermTheProgram) {
   }
 }
 
-TEST_F(GenerateCommandTest, SigtermAtThePromptLeavesTheTerminalAsItWas) {
+TEST_F(GenerateCommandTest, SigtermAtThePromptRestoresTheTerminal) {
   const pid_t pid = StartAtTerminal({}, nullptr, nullptr);
   std::string seen;
   ASSERT_TRUE(ReadUntil(terminal_, "> ", &seen)) << seen;
@@ -238,14 +238,14 @@ TEST_F(GenerateCommandTest, SigtermAtThePromptLeavesTheTerminalAsItWas) {
   close(terminal_);
 }
 
-TEST_F(GenerateCommandTest, WhatIsTypedIsUtf8InAnyLocale) {
+TEST_F(GenerateCommandTest, ReadsUtf8InEveryLocale) {
   const pid_t pid = StartAtTerminal({}, "LC_ALL", "C");
   std::string seen;
   ASSERT_TRUE(ReadUntil(terminal_, "> ", &seen)) << seen;
   ASSERT_TRUE(KeysMakeSignals(false)) << seen;
   Type(":s\xC3\xA9t\r");
   EXPECT_TRUE(ReadUntil(terminal_, "got \":s\xC3\xA9t\"", &seen)) << seen;
-  // What is typed while the mode of the terminal changes would be lost.
+  // Input during a change of the terminal mode would be lost.
   ASSERT_TRUE(ReadUntil(terminal_, "> ", &seen)) << seen;
   ASSERT_TRUE(KeysMakeSignals(false)) << seen;
   Type("\x04");
@@ -262,7 +262,7 @@ std::vector<std::vector<double>> Figures(const nlohmann::json& routing) {
   return all;
 }
 
-// The service has other threads, and so other last digits.
+// The service uses other threads, which changes rounding.
 void ExpectNear(const std::vector<std::vector<double>>& told,
                 const std::vector<std::vector<double>>& expected) {
   ASSERT_EQ(told.size(), expected.size());
@@ -271,8 +271,8 @@ void ExpectNear(const std::vector<std::vector<double>>& told,
   }
 }
 
-// The way through the service, which merges events, loses none.
-TEST_F(GenerateCommandTest, RoutingIsTheLibrarys) {
+// The service merges events without losing any.
+TEST_F(GenerateCommandTest, RoutingMatchesTheLibrary) {
   v1::GenerateRequest request;
   request.set_model(run_->string());
   request.set_prompt("the cat");
@@ -310,7 +310,7 @@ TEST_F(GenerateCommandTest, RoutingIsTheLibrarys) {
   ExpectNear(Figures(nlohmann::json::parse(out())["routing"]), expected);
 }
 
-TEST_F(GenerateCommandTest, TogetherMakesAllTexts) {
+TEST_F(GenerateCommandTest, TogetherGeneratesAllTexts) {
   ASSERT_EQ(Run({"--prompts", "-", "--parallel", "3", "--together", "--json"}, "the\na\nthe dog\n"),
             0)
       << err();

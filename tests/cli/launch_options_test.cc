@@ -29,14 +29,14 @@ v1::LaunchConfig Parse(std::vector<std::string> arguments) {
   return launch;
 }
 
-TEST(HostListTest, HostsWithOrWithoutRanks) {
+TEST(HostListTest, ParsesHostsWithAndWithoutRanks) {
   EXPECT_EQ(Text(ParseHostList("a:2,b,10.0.0.7:16")), "a=2 b=0 10.0.0.7=16 ");
   for (const char* bad : {"", "a,", ",a", "a:", "a:0", "a:-1", "a:2x", ":2", "a:99999999999"}) {
     EXPECT_THAT(Text(ParseHostList(bad)), HasSubstr("--hosts: got")) << bad;
   }
 }
 
-TEST(HostfileTest, IsReadAsMpirunReadsIt) {
+TEST(HostfileTest, ParsesTheFormatOfMpirun) {
   EXPECT_EQ(Text(ParseHostfile("# cluster\nnode-a slots=4\n\n  node-b\tslots=2 # old\r\nnode-c\n")),
             "node-a=4 node-b=2 node-c=0 ");
   EXPECT_THAT(Text(ParseHostfile("a slots=2\nb max_slots=4\n")), HasSubstr("line 2"));
@@ -63,7 +63,7 @@ TEST(LaunchOptionsTest, EachOptionSetsItsField) {
             "hosts { host: \"a\" slots: 2 } hosts { host: \"b\" } network_interface: \"eth0\"");
 }
 
-TEST(LaunchOptionsTest, UnknownBackendsAndTwoListsAreUsageErrors) {
+TEST(LaunchOptionsTest, RejectsUnknownBackendsAndTwoHostLists) {
   EXPECT_THROW(Parse({"--backend", "ssh"}), CLI::ParseError);
   EXPECT_THROW(Parse({"--hosts", "a", "--hostfile", "/f"}), CLI::ParseError);
   EXPECT_THROW(Parse({"--nodes", "0"}), CLI::ParseError);

@@ -17,8 +17,8 @@ namespace prompt_batch_test {
 using testing::HasSubstr;
 using testing::Not;
 
-// Echoes prompts. "bad" is refused, "endless" ends when it is cancelled, and the first
-// `full` calls meet a full queue.
+// A service that echoes prompts. It rejects "bad", generates "endless" until cancelled, and reports
+// a full queue to the first `full` calls.
 class EchoService final : public v1::GenerationService::Service {
  public:
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
@@ -70,16 +70,16 @@ class PromptBatchTest : public testing::Test {
   std::istringstream answers_;
 };
 
-TEST_F(PromptBatchTest, AFullServerIsAskedAgainAndThatIsTold) {
+TEST_F(PromptBatchTest, RetriesWhenTheServerIsFullAndReportsItOnce) {
   service_.full = 5;
   ASSERT_TRUE(Json({"a", "b", "c", "d"}, 3).ok());
   EXPECT_EQ(service_.calls, 9);
-  EXPECT_THAT(notes_.str(), HasSubstr("is full and is asked again: the queue is full"));
+  EXPECT_THAT(notes_.str(), HasSubstr("is full; retrying: the queue is full"));
   answers_.str(out_.str());
   for (const char* text : {"a", "b", "c", "d"}) EXPECT_EQ(Line()["text"], text);
 }
 
-TEST_F(PromptBatchTest, ZerosAreWritten) {
+TEST_F(PromptBatchTest, JsonIncludesZeros) {
   ASSERT_TRUE(Json({"a"}, 1).ok());
   answers_.str(out_.str());
   const auto line = Line();
@@ -88,25 +88,25 @@ TEST_F(PromptBatchTest, ZerosAreWritten) {
   EXPECT_EQ(line["routing"][0]["before_token"], 1);
 }
 
-TEST_F(PromptBatchTest, EachFailureIsToldOnceAndTheResultCountsThem) {
+TEST_F(PromptBatchTest, ReportsEachFailureOnceAndCountsThem) {
   const absl::Status status = Json({"a", "bad", "c", "bad"}, 2);
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_EQ(status.message(), "2 of 4 prompts could not be continued");
   EXPECT_THAT(notes_.str(), HasSubstr("prompt 2/4: bad"));
   const absl::Status broken = Json({"broken", "c"}, 1);
   EXPECT_TRUE(absl::IsUnavailable(broken));
-  EXPECT_THAT(notes_.str(), Not(HasSubstr("gone")));  // the caller tells
+  EXPECT_THAT(notes_.str(), Not(HasSubstr("gone")));  // the caller reports it
 }
 
-TEST_F(PromptBatchTest, AnEarlyEndCancelsTheOtherRequests) {
+TEST_F(PromptBatchTest, EndingEarlyCancelsOtherRequests) {
   EXPECT_TRUE(absl::IsUnavailable(Json({"broken", "endless", "endless"}, 3)));
 }
 
-TEST_F(PromptBatchTest, ResultsDoNotRunAheadWithoutBound) {
+TEST_F(PromptBatchTest, BoundsHowFarRequestsRunAhead) {
   const std::vector<std::string> prompts(200, "a");
   int most = 0, taken = 0;
   std::ostringstream out;
-  // The printer's stream is asked for each prompt: whoever writes slowly sees how many were asked.
+  // The stream is used once per prompt, so that slow writing shows how many prompts were requested.
   struct Counting : std::stringbuf {
     std::function<void()> on_sync;
     int sync() override {
@@ -131,14 +131,14 @@ absl::StatusOr<std::vector<std::string>> Read(const std::string& text) {
   return ReadPrompts(in, "prompts");
 }
 
-TEST(PromptListTest, LinesOrObjectsArePrompts) {
+TEST(PromptListTest, ReadsLinesOrJsonObjects) {
   EXPECT_EQ(*Read("a b\n\n  \nc\r\nd"), (std::vector<std::string>{"a b", "c", "d"}));
   EXPECT_EQ(*Read("{\"prompt\":\"a\\nb\"}\n{\"prompt\":\"c\",\"x\":1}\n"),
             (std::vector<std::string>{"a\nb", "c"}));
   EXPECT_EQ(*Read("a\n{\"prompt\":\"b\"}"), (std::vector<std::string>{"a", "{\"prompt\":\"b\"}"}));
 }
 
-TEST(PromptListTest, MistakesNameTheirLine) {
+TEST(PromptListTest, ErrorsNameTheLine) {
   for (const char* text : {"{\"prompt\":\"a\"}\nb", "{\"prompt\":\"a\"}\n{\"text\":\"b\"}",
                            "{\"prompt\":\"a\"}\n{\"prompt\":7}", "a\n\xFF"}) {
     EXPECT_THAT(std::string(Read(text).status().message()), HasSubstr("prompts:2: ")) << text;
@@ -146,8 +146,8 @@ TEST(PromptListTest, MistakesNameTheirLine) {
   EXPECT_TRUE(absl::IsInvalidArgument(Read("\n").status()));
 }
 
-// As /dev/zero is.
-TEST(PromptListTest, ALineWithoutEndIsRefused) {
+// A stream without line breaks, as /dev/zero.
+TEST(PromptListTest, RejectsAnEndlessLine) {
   struct Endless : std::streambuf {
     char zeros[4096] = {};
     int underflow() override {

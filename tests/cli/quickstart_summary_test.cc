@@ -50,7 +50,7 @@ QuickstartResult Result(double loss, double perplexity) {
   return result;
 }
 
-TEST(QuickstartSummaryTest, JsonHoldsTheMainNumbersWithoutTheFirstSegment) {
+TEST(QuickstartSummaryTest, JsonHasTheMainResultsWithoutTheFirstSegment) {
   const QuickstartResults results = {{"dense-similarity", Result(4.0, 54)},
                                      {"moe-similarity", Result(3.5, 33)},
                                      {"dense-random", Result(4.2, 66)},
@@ -83,7 +83,7 @@ TEST(QuickstartPlanTest, PairsDifferOnlyInTheModel) {
   EXPECT_EQ(dense.SerializeAsString(), moe.SerializeAsString());
 }
 
-TEST(QuickstartPlanTest, RequestIdFollowsTheSettings) {
+TEST(QuickstartPlanTest, RequestIdDependsOnTheSettings) {
   const auto similarity = QuickstartCorpus({"a"}, v1::SIMILARITY);
   EXPECT_EQ(RepeatableRequestId("q", similarity), RepeatableRequestId("q", similarity));
   EXPECT_NE(RepeatableRequestId("q", similarity),

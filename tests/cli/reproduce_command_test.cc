@@ -1,5 +1,5 @@
-// `braid reproduce` in a miniature: real corpus jobs, trainers and evaluations, with models too
-// young to show anything.
+// `braid reproduce` on a small scale: real corpus jobs, training runs and evaluations, with too few
+// steps for conclusive results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,8 +65,8 @@ std::string Document(const Vocabulary& vocabulary, size_t bytes, std::mt19937_64
   return text;
 }
 
-// Three domains of different sizes, `bytes` in all; `labelled` records name them.
-fs::path WriteCorpus(const fs::path& path, size_t bytes, bool labelled) {
+// Three domains of different sizes, `bytes` in all; `labeled` records name them.
+fs::path WriteCorpus(const fs::path& path, size_t bytes, bool labeled) {
   std::mt19937_64 random(1);
   const std::vector<Vocabulary> vocabularies = {{'b', random}, {'k', random}, {'w', random}};
   const std::vector<std::string> names = {"letters", "kitchen", "weather"};
@@ -74,7 +74,7 @@ fs::path WriteCorpus(const fs::path& path, size_t bytes, bool labelled) {
   for (size_t written = 0; written < bytes;) {
     const size_t domain = std::min<size_t>(random() % 5, 2);
     json record = {{"text", Document(vocabularies[domain], 200 + random() % 500, random)}};
-    if (labelled) record["domain"] = names[domain];
+    if (labeled) record["domain"] = names[domain];
     const std::string line = record.dump() + "\n";
     file << line;
     written += line.size();
@@ -141,8 +141,8 @@ void ExpectNumbers(const json& reproduction) {
   }
 }
 
-TEST_F(ReproduceCommandTest, AnswersEveryClaimAndRepeatsForNothing) {
-  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 2'000'000, /*labelled=*/true);
+TEST_F(ReproduceCommandTest, TestsEveryClaimAndReusesResults) {
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 2'000'000, /*labeled=*/true);
   const Arguments command = {"reproduce", corpus.string(), "--steps",
                              "20",        "--output",      (root_ / "result").string(),
                              "--json"};
@@ -176,15 +176,15 @@ TEST_F(ReproduceCommandTest, AnswersEveryClaimAndRepeatsForNothing) {
   EXPECT_EQ(NumOf("jobs"), 4);
 }
 
-TEST_F(ReproduceCommandTest, GoesOnAfterBeingKilledAndClustersWhatHasNoLabels) {
-  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 2'000'000, /*labelled=*/false);
+TEST_F(ReproduceCommandTest, ContinuesAfterAKillAndClustersUnlabeledText) {
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 2'000'000, /*labeled=*/false);
   const Arguments command = {"reproduce", corpus.string(), "--steps", "20"};
   const auto interrupted = Start(command);
   WaitForRun("run-000001");
   interrupted->Signal(SIGINT);
   const Outcome left = Finish(*interrupted);
   EXPECT_EQ(left.exit_code, 130);
-  EXPECT_THAT(left.errors, HasSubstr("the same command takes everything up again"));
+  EXPECT_THAT(left.errors, HasSubstr("repeat the command"));
 
   const auto killed = Start(command);
   WaitForRun("run-000003");
@@ -200,8 +200,8 @@ TEST_F(ReproduceCommandTest, GoesOnAfterBeingKilledAndClustersWhatHasNoLabels) {
               AllOf(HasSubstr("10. "), HasSubstr("INCONCLUSIVE"), HasSubstr("reproduction.html")));
 }
 
-TEST_F(ReproduceCommandTest, SaysWhatACorpusLacks) {
-  const fs::path corpus = WriteCorpus(root_ / "small.jsonl", 50'000, /*labelled=*/true);
+TEST_F(ReproduceCommandTest, ReportsUnsuitableCorpora) {
+  const fs::path corpus = WriteCorpus(root_ / "small.jsonl", 50'000, /*labeled=*/true);
   for (const bool dry_run : {false, true}) {
     Arguments command = {"reproduce", corpus.string(), "--quick"};
     if (dry_run) command.push_back("--dry-run");
@@ -213,8 +213,8 @@ TEST_F(ReproduceCommandTest, SaysWhatACorpusLacks) {
   EXPECT_EQ(Run({"reproduce", (root_ / "nothing").string()}).exit_code, 3);
 }
 
-TEST_F(ReproduceCommandTest, OneCommandAtATimeWorksOnAnExperiment) {
-  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 2'000'000, /*labelled=*/true);
+TEST_F(ReproduceCommandTest, LocksTheExperiment) {
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 2'000'000, /*labeled=*/true);
   const fs::path output = root_ / "result";
   fs::create_directories(output);
   auto lock = FileLock::TryTake(output / "reproduction.lock");
@@ -225,22 +225,22 @@ TEST_F(ReproduceCommandTest, OneCommandAtATimeWorksOnAnExperiment) {
   EXPECT_THAT(second.errors, HasSubstr("is using"));
 }
 
-TEST_F(ReproduceCommandTest, TellsThePlanWithoutDoingIt) {
-  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 4'000'000, /*labelled=*/true);
+TEST_F(ReproduceCommandTest, DryRunPrintsThePlan) {
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 4'000'000, /*labeled=*/true);
   const Outcome plan = Run({"reproduce", corpus.string(), "--dry-run", "--seeds", "2"});
   EXPECT_EQ(plan.exit_code, 0) << plan.errors;
   EXPECT_THAT(plan.output, HasSubstr("quick: 28 runs of 600 steps"));
   EXPECT_EQ(NumRuns(), 0);
 }
 
-TEST_F(ReproduceCommandTest, RefusesWhatMakesNoSense) {
+TEST_F(ReproduceCommandTest, RejectsInvalidArguments) {
   EXPECT_EQ(Run({"reproduce", "--quick", "--full"}).exit_code, 2);
   EXPECT_EQ(Run({"reproduce", "--seeds", "0"}).exit_code, 2);
   EXPECT_EQ(Run({"reproduce", "--split-bytes", "10"}).exit_code, 2);
-  EXPECT_THAT(Run({"reproduce", ""}).errors, HasSubstr("PATH: got an empty one"));
+  EXPECT_THAT(Run({"reproduce", ""}).errors, HasSubstr("PATH: got \"\""));
   const Outcome remote = Run({"--server", "127.0.0.1:1", "reproduce"});
   EXPECT_NE(remote.exit_code, 0);
-  EXPECT_THAT(remote.errors, HasSubstr("name files or directories of the server"));
+  EXPECT_THAT(remote.errors, HasSubstr("expected files or directories of the server"));
 }
 
 }  // namespace reproduce_command_test

@@ -21,8 +21,8 @@ using std::chrono::milliseconds;
 using testing::HasSubstr;
 using testing::Not;
 
-// A run makes one step each time it is asked after, and ends with its last; the one named "fails"
-// ends with its first. The first `lost` questions after `lost_after` are not answered.
+// A service whose runs advance one step per query and end after their last step; the run named
+// "fails" fails after its first. The `lost` queries after `lost_after` get no answer.
 class ScriptedService final : public v1::TrainingService::Service {
  public:
   grpc::Status LaunchRun(grpc::ServerContext*, const v1::LaunchRunRequest* request,
@@ -94,7 +94,7 @@ class LaneScreenTest : public testing::Test {
   ProgressBoard board_{told_, /*terminal=*/false};
 };
 
-TEST_F(LaneScreenTest, TakesRunsToTheirEndsWithARowEach) {
+TEST_F(LaneScreenTest, FollowsAllRunsWithOneRowEach) {
   const auto runs =
       Follow({.tasks = {TaskOf("dense"), TaskOf("moe"), TaskOf("prefix")}, .lanes = 2});
   ASSERT_TRUE(runs.ok()) << runs.status();
@@ -109,7 +109,7 @@ TEST_F(LaneScreenTest, TakesRunsToTheirEndsWithARowEach) {
   EXPECT_THAT(told_.str(), Not(HasSubstr("failed")));
 }
 
-TEST_F(LaneScreenTest, SaysHowManyFailedAndWhy) {
+TEST_F(LaneScreenTest, ReportsFailedRunsAndTheirCauses) {
   const auto runs =
       Follow({.tasks = {TaskOf("fails"), TaskOf("dense"), TaskOf("moe")}, .lanes = 3});
   ASSERT_TRUE(runs.ok()) << runs.status();
@@ -118,14 +118,14 @@ TEST_F(LaneScreenTest, SaysHowManyFailedAndWhy) {
   EXPECT_THAT(told_.str(), HasSubstr("2 trained, 1 failed"));
 }
 
-TEST_F(LaneScreenTest, ALaneTakesRunsOfItsHostAlone) {
+TEST_F(LaneScreenTest, LanesTakeRunsOfTheirHostOnly) {
   const auto runs = Follow({.tasks = {TaskOf("dense", "a"), TaskOf("moe", "a")},
                             .lanes_of_hosts = {{"a", 1}, {"b", 1}}});
   ASSERT_TRUE(runs.ok()) << runs.status();
   EXPECT_EQ(service_.most_at_once(), 1);
 }
 
-TEST_F(LaneScreenTest, AServiceThatComesBackIsWaitedFor) {
+TEST_F(LaneScreenTest, WaitsForAnUnavailableService) {
   service_.lost_after = 1;
   service_.lost = 2;
   ProgressBoard screen(told_, /*terminal=*/true);
@@ -138,19 +138,19 @@ TEST_F(LaneScreenTest, AServiceThatComesBackIsWaitedFor) {
   EXPECT_THAT(told_.str(), HasSubstr(kServiceAwayText));
 }
 
-TEST_F(LaneScreenTest, AServiceThatStaysAwayIsAnError) {
+TEST_F(LaneScreenTest, FailsWhenTheServiceStaysUnavailable) {
   service_.lost = 1000000;
   const auto runs = Follow({.tasks = {TaskOf("dense")}}, milliseconds(400));
   EXPECT_EQ(runs.status(), absl::UnavailableError("shutting down"));
 }
 
-TEST_F(LaneScreenTest, AnInterruptLeavesRunsAlone) {
+TEST_F(LaneScreenTest, RunsContinueAfterAnInterrupt) {
   CatchInterrupts();
   raise(SIGINT);
   const auto runs = Follow({.tasks = {TaskOf("dense")}});
   ForgetInterrupt();
   EXPECT_EQ(runs.status().code(), absl::StatusCode::kCancelled);
-  // The same tasks find them again.
+  // A repeated call follows the same runs.
   const auto again = Follow({.tasks = {TaskOf("dense")}});
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->front().latest().step(), 2);

@@ -17,7 +17,7 @@ v1::ExportMetricsChunk Chunk(const std::string& name, const std::string& data) {
   return chunk;
 }
 
-TEST(MetricsFilesTest, GathersTheChunksOfAFile) {
+TEST(MetricsFilesTest, AssemblesFilesFromChunks) {
   const ScratchDirectory scratch;
   MetricsFiles files = MetricsFiles::Below(scratch.path());
   ASSERT_OK(files.Take(Chunk("run-1/a", "one ")));
@@ -33,7 +33,7 @@ TEST(MetricsFilesTest, GathersTheChunksOfAFile) {
   EXPECT_EQ(files.written()[0].bytes, 7);
 }
 
-TEST(MetricsFilesTest, OneFileHasTheNameThatWasAskedFor) {
+TEST(MetricsFilesTest, WritesOneFileUnderTheRequestedName) {
   const ScratchDirectory scratch;
   MetricsFiles files = MetricsFiles::Into(scratch / "x.csv");
   ASSERT_OK(files.Take(Chunk("../../anything", "1,2")));
@@ -41,7 +41,7 @@ TEST(MetricsFilesTest, OneFileHasTheNameThatWasAskedFor) {
   EXPECT_EQ(GetFile(scratch / "x.csv"), "1,2");
 }
 
-TEST(MetricsFilesTest, ExportThatEndsEarlyLeavesWhatWasThere) {
+TEST(MetricsFilesTest, IncompleteExportKeepsTheOldFile) {
   const ScratchDirectory scratch;
   PutFile(scratch / "x.csv", "before");
   {
@@ -51,7 +51,7 @@ TEST(MetricsFilesTest, ExportThatEndsEarlyLeavesWhatWasThere) {
   EXPECT_EQ(GetFile(scratch / "x.csv"), "before");
 }
 
-TEST(MetricsFilesTest, ServerDoesNotChooseWhatIsWrittenWhere) {
+TEST(MetricsFilesTest, RejectsPathsOutsideTheDirectory) {
   for (const std::string name : {"", "a", "/etc/passwd", "../a", "a/..", "./a", "a/", "/a", "a/b/c",
                                  "a//b", "../../a", "a/../b"}) {
     EXPECT_EQ(PlaceOfFile("/board", name).status().code(), absl::StatusCode::kInvalidArgument)
@@ -62,7 +62,7 @@ TEST(MetricsFilesTest, ServerDoesNotChooseWhatIsWrittenWhere) {
   EXPECT_EQ(PlaceOfFile("/board", "a/..b").value(), "/board/a/..b");
 }
 
-TEST(MetricsFilesTest, TwoRunsOfOneNameAreRefused) {
+TEST(MetricsFilesTest, RejectsTwoRunsWithTheSameName) {
   const ScratchDirectory scratch;
   MetricsFiles files = MetricsFiles::Below(scratch.path());
   ASSERT_OK(files.Take(Chunk("run-1/a", "one")));

@@ -14,7 +14,7 @@ std::string HostOf(const v1::RunSpec& spec) {
   return spec.launch().hosts().empty() ? "" : spec.launch().hosts(0).host();
 }
 
-// Runs that take a few ticks each; outlives the lanes, as a service does.
+// A launcher whose runs take a few ticks each; outlives the lanes, as a service does.
 class FakeService : public RunLauncher {
  public:
   absl::StatusOr<v1::Run> Launch(const v1::LaunchRunRequest& request) override {
@@ -42,7 +42,7 @@ class FakeService : public RunLauncher {
     return runs_[id];
   }
 
-  // One second: a run succeeds, or fails, after as many as its num_steps says.
+  // Advances time by one second: a run succeeds or fails after num_steps seconds.
   void Tick() {
     now_ += 1;
     for (auto& [id, run] : runs_) {
@@ -105,7 +105,7 @@ void RunToTheEnd(TrainingLanes& lanes, FakeService& service) {
   EXPECT_TRUE(lanes.done());
 }
 
-TEST(TrainingLanesTest, KeepsEveryLaneBusyAndNoMore) {
+TEST(TrainingLanesTest, KeepsAllLanesBusy) {
   FakeService service;
   TrainingLanes lanes(service, Tasks({5, 3, 4, 2, 6}), 2);
   RunToTheEnd(lanes, service);
@@ -126,9 +126,9 @@ std::vector<LaneTask> TasksOn(const std::vector<std::string>& hosts,
   return tasks;
 }
 
-TEST(TrainingLanesTest, LanesOfAHostTakeItsRunsAlone) {
+TEST(TrainingLanesTest, LanesOfAHostTakeItsRunsOnly) {
   FakeService service;
-  // Dealt out in turn, but those of "a" take longer.
+  // Runs alternate between the hosts, but those of "a" take longer.
   TrainingLanes lanes(service, TasksOn({"a", "b", "a", "b", "a", "b", ""}, {9, 2, 9, 2, 9, 2, 1}),
                       HostLanes{{"a", 1}, {"b", 2}, {"", 1}});
   ASSERT_TRUE(lanes.Advance().ok());
@@ -142,11 +142,11 @@ TEST(TrainingLanesTest, LanesOfAHostTakeItsRunsAlone) {
   EXPECT_EQ(service.most_of_host("a"), 1);
   EXPECT_EQ(service.most_of_host("b"), 2);
   EXPECT_EQ(service.most_of_host(""), 1);
-  // As long as "a" takes, and the tick after its end.
+  // The time of "a" and the tick after its end.
   EXPECT_EQ(service.now(), 3 * 9 + 1);
 }
 
-TEST(TrainingLanesTest, PlainLanesTakeRunsOfAnyHost) {
+TEST(TrainingLanesTest, LanesWithoutHostsTakeAllRuns) {
   FakeService service;
   TrainingLanes lanes(service, TasksOn({"a", "a", "b"}, {3, 3, 3}), 2);
   ASSERT_TRUE(lanes.Advance().ok());
@@ -159,7 +159,7 @@ TEST(TrainingLanesDeathTest, EveryHostNeedsALane) {
                "no lane for host 'b'");
 }
 
-TEST(TrainingLanesTest, TheSameTasksGoOnAfterAnInterruption) {
+TEST(TrainingLanesTest, ContinuesAfterAnInterruption) {
   FakeService service;
   {
     TrainingLanes lanes(service, Tasks({2, 9, 9, 2}), 2);
@@ -176,7 +176,7 @@ TEST(TrainingLanesTest, TheSameTasksGoOnAfterAnInterruption) {
   EXPECT_EQ(service.num_resumed(), 2);
 }
 
-TEST(TrainingLanesTest, AFailedRunDoesNotHoldUpTheOthers) {
+TEST(TrainingLanesTest, OtherRunsContinueAfterAFailure) {
   FakeService service;
   std::vector<LaneTask> tasks = Tasks({2, 2, 2});
   tasks[1].request.mutable_spec()->set_name("fails");
@@ -187,7 +187,7 @@ TEST(TrainingLanesTest, AFailedRunDoesNotHoldUpTheOthers) {
   EXPECT_EQ(service.num_resumed(), 0);
 }
 
-TEST(TrainingLanesTest, AnErrorOfTheServiceIsReturnedAndCanBeSurvived) {
+TEST(TrainingLanesTest, ContinuesAfterAnErrorOfTheService) {
   FakeService service;
   TrainingLanes lanes(service, Tasks({3, 3}), 1);
   ASSERT_TRUE(lanes.Advance().ok());
@@ -197,20 +197,20 @@ TEST(TrainingLanesTest, AnErrorOfTheServiceIsReturnedAndCanBeSurvived) {
   RunToTheEnd(lanes, service);
 }
 
-TEST(TrainingLanesTest, TheTimeLeftFollowsWhatRunsTook) {
+TEST(TrainingLanesTest, TimeLeftUsesMeasuredDurations) {
   FakeService service;
   TrainingLanes lanes(service, Tasks({20, 20, 20, 20}), 2);
   EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 20);
   ASSERT_TRUE(lanes.Advance().ok());
   for (int i = 0; i < 20; ++i) service.Tick();
   ASSERT_TRUE(lanes.Advance().ok());
-  // Twice as slow as planned, and two more have just begun.
+  // Runs take twice the planned time, and two more have just started.
   EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 20);
   RunToTheEnd(lanes, service);
   EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 0);
 }
 
-TEST(TrainingLanesTest, ARunThatPausedForANightTellsNothingOfTheTimeLeft) {
+TEST(TrainingLanesTest, TimeLeftIgnoresResumedRuns) {
   FakeService service;
   {
     TrainingLanes lanes(service, Tasks({20, 20, 20}), 1);
@@ -229,12 +229,12 @@ TEST(TrainingLanesTest, ARunThatPausedForANightTellsNothingOfTheTimeLeft) {
   EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 20);
   for (int i = 0; i < 20; ++i) service.Tick();
   ASSERT_TRUE(lanes.Advance().ok());
-  // The second was begun here, and took twice what was planned.
+  // The second run was started here and took twice the planned time.
   EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 20);
   EXPECT_EQ(service.num_resumed(), 1);
 }
 
-TEST(TrainingLanesTest, ARunFoundUnderWayTellsNothingOfTheTimeLeft) {
+TEST(TrainingLanesTest, TimeLeftIgnoresRunsStartedEarlier) {
   FakeService service;
   {
     TrainingLanes lanes(service, Tasks({2, 20, 20}), 1);

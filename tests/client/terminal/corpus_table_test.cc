@@ -30,15 +30,15 @@ std::string Printed(const v1::CorpusDescription& corpus, int64_t long_document_b
   return out.str();
 }
 
-TEST(CorpusTableTest, ShowsDomainsAndTheirSum) {
+TEST(CorpusTableTest, ShowsDomainsAndTotal) {
   EXPECT_EQ(Printed(Description(), 0),
-            "DOMAIN  DOCUMENTS  MB     SHARE\n"
+            "DOMAIN  DOCUMENTS     MB   SHARE\n"
             "code        1,200   7.50  75.0 %\n"
             "prose          30   2.50  25.0 %\n"
             "all         1,230  10.00\n"
             "\n"
             "domains from a field of each record\n"
-            "no records left out\n");
+            "no records rejected\n");
 }
 
 TEST(CorpusTableTest, ShowsLongDocumentsAndRejects) {
@@ -56,12 +56,12 @@ TEST(CorpusTableTest, ShowsLongDocumentsAndRejects) {
   EXPECT_EQ(printed.substr(printed.find("\n\n") + 2),
             "domains from names of files and directories\n"
             "4 documents of more than 16,384 bytes: 1.00 MB, 10.0 %\n"
-            "records left out\n"
+            "records rejected\n"
             "  empty             2\n"
             "  invalid json  1,100\n");
 }
 
-TEST(CorpusTableTest, SaysHowManyDocumentsHaveTheField) {
+TEST(CorpusTableTest, ShowsHowManyDocumentsHaveTheField) {
   v1::CorpusDescription corpus = Description();
   corpus.set_domain_source(v1::DOMAIN_FROM_PATH);
   corpus.set_num_field_documents(1229);
@@ -69,7 +69,7 @@ TEST(CorpusTableTest, SaysHowManyDocumentsHaveTheField) {
   EXPECT_EQ(printed.substr(printed.find("\n\n") + 2),
             "domains of 1,229 documents from a field of their records, of 1 from names of files "
             "and directories\n"
-            "no records left out\n");
+            "no records rejected\n");
 }
 
 }  // namespace corpus_table_test

@@ -80,7 +80,7 @@ size_t Widest(const std::string& text) {
   return widest;
 }
 
-TEST(EvaluationTableTest, OneModelHasItsFiguresSideBySide) {
+TEST(EvaluationTableTest, ShowsAllMeasuresOfOneModel) {
   EXPECT_EQ(Print(Models(1, {"news"})),
             "run-000001, step 400, dense\n"
             "\n"
@@ -88,11 +88,11 @@ TEST(EvaluationTableTest, OneModelHasItsFiguresSideBySide) {
             "news     1,500       100.2 ±4.5        2.005 ±0.090              101.2 ±4.5\n"
             "all      1,500       90.50 ±2.25       1.810 ±0.045              91.50 ±2.25\n"
             "\n"
-            "windows of 128 tokens; main figures without the first 32 of each\n"
-            "±: half of the 95 % interval, by a bootstrap over windows\n");
+            "windows of 128 tokens; main figures exclude the first 32 of each\n"
+            "±: half of the 95 % confidence interval, by bootstrap over windows\n");
 }
 
-TEST(EvaluationTableTest, DenseAndExpertsStandInOneTable) {
+TEST(EvaluationTableTest, ComparesDenseAndExpertModels) {
   EXPECT_EQ(Print(Models(3, {"news"})),
             "A  run-000001, step 400, dense\n"
             "B  run-000002, step 400, experts, prompt routing\n"
@@ -105,12 +105,12 @@ TEST(EvaluationTableTest, DenseAndExpertsStandInOneTable) {
             "with 1st segment          91.50 ±2.25     90.50 ±2.25      89.50 ±2.25\n"
             "gain, nats/token                         0.0100 ±0.0150   0.0200 ±0.0150*\n"
             "\n"
-            "windows of 128 tokens; main figures without the first 32 of each\n"
-            "±: half of the 95 % interval, by a bootstrap over windows\n"
-            "*: differs from A; the interval of the paired difference leaves out 0\n");
+            "windows of 128 tokens; main figures exclude the first 32 of each\n"
+            "±: half of the 95 % confidence interval, by bootstrap over windows\n"
+            "*: differs from A: the interval of the paired difference excludes 0\n");
 }
 
-TEST(EvaluationTableTest, FixedWeightsAreNamed) {
+TEST(EvaluationTableTest, NamesFixedWeights) {
   v1::EvaluationResult result = Models(4, {"news"});
   result.mutable_evaluations(0)->set_moe(true);
   for (v1::Evaluation& evaluation : *result.mutable_evaluations()) {
@@ -128,7 +128,7 @@ TEST(EvaluationTableTest, FixedWeightsAreNamed) {
   EXPECT_LE(Widest(text), 80u) << text;
 }
 
-TEST(EvaluationTableTest, ManyModelsGoOnInBlocksWithinTheWidth) {
+TEST(EvaluationTableTest, ManyModelsContinueInBlocksWithinTheWidth) {
   const std::string text =
       Print(Models(11, {"news", "a domain with a very long name, one", "書籍", "code"}));
   EXPECT_LE(Widest(text), 80u) << text;
@@ -142,7 +142,7 @@ TEST(EvaluationTableTest, ManyModelsGoOnInBlocksWithinTheWidth) {
   EXPECT_EQ(Widest(Print(Models(6, {"news"}), 40)) <= 80u, true);
 }
 
-TEST(EvaluationTableTest, OtherMeasuresCanBeShown) {
+TEST(EvaluationTableTest, ShowsOtherMeasures) {
   const v1::EvaluationResult result = Models(2, {"news"});
   const std::string bits = Print(result, 80, EvaluationMeasure::kBitsPerByte);
   EXPECT_THAT(bits, HasSubstr("BITS PER BYTE"));
@@ -152,7 +152,7 @@ TEST(EvaluationTableTest, OtherMeasuresCanBeShown) {
   EXPECT_THAT(first, HasSubstr("news               1,500  101.2"));
 }
 
-TEST(EvaluationTableTest, WhatIsNotKnownIsNotShown) {
+TEST(EvaluationTableTest, OmitsUnknownFigures) {
   v1::EvaluationResult result = Models(2, {"news"});
   for (v1::Evaluation& evaluation : *result.mutable_evaluations()) {
     evaluation.mutable_domains(0)->clear_perplexity_after_first_segment_interval();
@@ -169,10 +169,10 @@ TEST(EvaluationTableTest, WhatIsNotKnownIsNotShown) {
   EXPECT_THAT(text, HasSubstr("-0.5000\n"));
   EXPECT_THAT(text, Not(HasSubstr("0.0100")));
   EXPECT_THAT(text, HasSubstr("news                   0      -"));
-  EXPECT_THAT(text, HasSubstr("pair documents"));
+  EXPECT_THAT(text, HasSubstr("compared by document"));
 }
 
-TEST(EvaluationTableTest, RunsOfOneNameShowTheirPaths) {
+TEST(EvaluationTableTest, ShowsPathsOfRunsWithTheSameName) {
   v1::EvaluationResult result = Models(2, {"news"});
   result.mutable_evaluations(0)->set_model("/a/run-000001");
   result.mutable_evaluations(1)->set_model("/b/run-000001");

@@ -13,7 +13,7 @@ namespace explanation_tables_test {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(OneLineTest, LeavesNothingThatATerminalObeys) {
+TEST(OneLineTest, RemovesControlCharacters) {
   EXPECT_EQ(OneLine("a\n\n b\tc\r\n"), "a b c");
   EXPECT_EQ(OneLine("red \x1b[31m"), "red [31m");
   EXPECT_EQ(OneLine("\xC3\xA4 \xC2\x9B"
@@ -46,7 +46,7 @@ TEST(ExplanationTablesTest, ShowsSpansAsSlices) {
   EXPECT_THAT(out.str(), HasSubstr("doc 1"));
 }
 
-TEST(ExplanationTablesTest, TellsEachFate) {
+TEST(ExplanationTablesTest, DescribesEveryOutcome) {
   const auto printed = [](v1::DocumentFate fate) {
     v1::ExplainDocumentResponse document;
     document.set_document("d");
@@ -66,7 +66,7 @@ TEST(ExplanationTablesTest, TellsEachFate) {
   EXPECT_THAT(printed(v1::DOCUMENT_REJECTED), HasSubstr("rejected: too long"));
 }
 
-TEST(StageFiguresTest, ShowsWhatIsKnown) {
+TEST(StageFiguresTest, OmitsUnknownFiguresOfAStage) {
   v1::StageProgress stage;
   stage.set_stage("ingest");
   EXPECT_EQ(StageFigures(stage), "");

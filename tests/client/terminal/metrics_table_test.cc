@@ -19,7 +19,7 @@ void Add(const std::string& name, double last, double min, double max,
   series->set_max(max);
 }
 
-TEST(MetricsTableTest, HasARowForEachSeries) {
+TEST(MetricsTableTest, PrintsOneRowPerSeries) {
   v1::MetricsSummary summary;
   summary.set_run("run-000001-toy");
   summary.set_num_steps(1480);
@@ -30,10 +30,10 @@ TEST(MetricsTableTest, HasARowForEachSeries) {
   PrintMetricsSummary(summary, out);
   EXPECT_EQ(out.str(),
             "run-000001-toy, 1,480 steps\n"
-            "SERIES      STEPS  LAST    MIN   MAX\n"
+            "SERIES      STEPS    LAST   MIN     MAX\n"
             "loss          480  4.3731  4.21  8.2185\n"
             "num_tokens    480  983040  2048  983040\n"
-            "and 1 series of experts' mean weights: --json, --csv FILE\n");
+            "not shown: 1 series of mean expert weights (see --json, --csv FILE)\n");
 }
 
 TEST(MetricsTableTest, StaysWithin80Columns) {
@@ -52,12 +52,12 @@ TEST(MetricsTableTest, StaysWithin80Columns) {
   EXPECT_EQ(out.str().find('\x1b'), std::string::npos);
 }
 
-TEST(MetricsTableTest, RunWithoutStepsSaysSo) {
+TEST(MetricsTableTest, ReportsARunWithoutSteps) {
   v1::MetricsSummary summary;
   summary.set_run("run-000001");
   std::ostringstream out;
   PrintMetricsSummary(summary, out);
-  EXPECT_EQ(out.str(), "run-000001, 0 steps\nno step is done yet\n");
+  EXPECT_EQ(out.str(), "run-000001, 0 steps\nno step is complete yet\n");
 }
 
 }  // namespace metrics_table_test

@@ -34,7 +34,7 @@ TEST(ProgressBoardTest, UnknownTotalShowsNeitherShareNorTimeLeft) {
   EXPECT_THAT(line, Not(HasSubstr("ETA")));
 }
 
-TEST(ProgressBoardTest, RateWaitsForEnoughTime) {
+TEST(ProgressBoardTest, ShowsARateOnlyAfterEnoughTime) {
   const Progress progress = {.done = 8, .total = 600, .unit = "windows"};
   EXPECT_THAT(FormatProgress("eval", progress, 1e-5, 100), Not(HasSubstr("/s")));
 }

@@ -22,7 +22,7 @@ TEST(PromptDialogueTest, SettingsAreApplied) {
   EXPECT_EQ(*ApplyDialogueCommand(":quit", &request), DialogueAction::kEnd);
 }
 
-TEST(PromptDialogueTest, MistakesChangeNothingAndSayWhatIsExpected) {
+TEST(PromptDialogueTest, InvalidCommandsChangeNothing) {
   v1::GenerateRequest request;
   for (const char* line :
        {":", ":what", ":set", ":set temperature", ":set temperature warm", ":set temperature -1",
@@ -42,13 +42,13 @@ TEST(RoutingBarsTest, HeightsFollowTheWeights) {
   EXPECT_EQ(RoutingBar(std::vector<double>(32, 1.0 / 32), false), std::string(32, '5'));
 }
 
-TEST(RoutingBarsTest, OneExpertAndNoneAreShownToo) {
+TEST(RoutingBarsTest, DrawsZeroAndOneExpert) {
   EXPECT_EQ(RoutingBar({}, true), "");
   EXPECT_EQ(RoutingBar(std::vector<double>{1}, true), "▄");  // half of twice 1/E
   EXPECT_EQ(RoutingBar(std::vector<double>{0, 0}, false), "..");
 }
 
-TEST(GenerationPrinterTest, AModelWithoutExpertsIsToldOnce) {
+TEST(GenerationPrinterTest, ReportsAModelWithoutExpertsOnce) {
   std::ostringstream out, notes;
   GenerationPrinter printer({.routing_asked = true}, out, notes);
   v1::GenerateEvent event;
@@ -59,7 +59,7 @@ TEST(GenerationPrinterTest, AModelWithoutExpertsIsToldOnce) {
   EXPECT_EQ(notes.str(), "[no layer has experts to merge: no routing weights]\n");
 }
 
-TEST(GenerationPrinterTest, RoutingStandsOnLinesOfItsOwn) {
+TEST(GenerationPrinterTest, PrintsRoutingOnSeparateLines) {
   std::ostringstream out, notes;
   GenerationPrinter printer({.terminal = true, .blocks = false}, out, notes);
   printer.Print("ab");

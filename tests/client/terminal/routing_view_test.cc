@@ -43,7 +43,7 @@ int64_t Columns(const std::string& line) {
       line, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });
 }
 
-TEST(RoutingViewTest, LinesFitIntoTheTerminalWhateverTheExperts) {
+TEST(RoutingViewTest, LinesFitIntoTheTerminalForAnyNumberOfExperts) {
   for (const int experts : {1, 2, 8, 16, 32, 33, 64, 128}) {
     for (const bool ascii : {false, true}) {
       for (const std::string& line :
@@ -59,7 +59,7 @@ TEST(RoutingViewTest, ShadesExpertsByWeight) {
   const std::vector<std::string> lines = RoutingLines(Analysis(8), {.ascii = true});
   EXPECT_EQ(lines[0],
             "layer 3   divergence 0.250   entropy 0.00 of 2.08   effective experts 1.5 of 8");
-  EXPECT_EQ(lines[1], "                 0   1   2   3   4   5   6   7     entropy  most weight");
+  EXPECT_EQ(lines[1], "                 0   1   2   3   4   5   6   7     entropy  top experts");
   EXPECT_EQ(lines[2],
             "prose                ####                             0.50  1 (80 %), 0 (2 %)");
   EXPECT_THAT(lines[3], AllOf(HasSubstr("a_domain_with_a "), HasSubstr("7 (80 %)")));
@@ -67,13 +67,13 @@ TEST(RoutingViewTest, ShadesExpertsByWeight) {
   EXPECT_THAT(RoutingLines(Analysis(8), {})[2], HasSubstr("████ "));
 }
 
-TEST(RoutingViewTest, NeighboursShareAColumnWhenThereAreMany) {
+TEST(RoutingViewTest, AdjacentExpertsShareColumns) {
   const std::vector<std::string> lines = RoutingLines(Analysis(64), {.ascii = true});
-  EXPECT_THAT(lines.back(), HasSubstr("the largest of 2 neighbouring experts"));
+  EXPECT_THAT(lines.back(), HasSubstr("the maximum of 2 adjacent experts"));
   EXPECT_THAT(lines[2], HasSubstr("#"));
 }
 
-TEST(RoutingViewTest, ShowsTextsWhenAsked) {
+TEST(RoutingViewTest, ShowsTopActivatingSegments) {
   const std::string with = absl::StrJoin(RoutingLines(Analysis(4), {.texts = true}), "\n");
   EXPECT_THAT(with, HasSubstr("0  0.75  prose/12  once upon a time xxx"));
   EXPECT_THAT(absl::StrJoin(RoutingLines(Analysis(4), {}), "\n"), Not(HasSubstr("once upon")));

@@ -45,7 +45,7 @@ std::string View(const v1::Run& run, int width = 80) {
   return absl::StrJoin(RunLines(run, {}, kNow, width), "\n");
 }
 
-TEST(RunViewTest, FitsEightyColumnsWhateverItShows) {
+TEST(RunViewTest, AlwaysFitsEightyColumns) {
   v1::Run run = RunOfRanks(64);
   run.set_error(std::string(300, 'x') + "\nand " + std::string(100, ' ') + "more");
   run.set_scheduler_job("123456");
@@ -66,14 +66,14 @@ TEST(RunViewTest, FitsEightyColumnsWhateverItShows) {
   EXPECT_LE(RunLines(run, history, kNow, 80).size(), 45u);
 }
 
-TEST(RunViewTest, ShowsEveryRankOfFewWithHostAndHeartbeat) {
+TEST(RunViewTest, ShowsEachRankWithHostAndHeartbeat) {
   const std::string view = View(RunOfRanks(2));
   EXPECT_THAT(view, HasSubstr("   1  node1.a-cluster.exam      820     0.5 s"));
   EXPECT_THAT(view, Not(HasSubstr("more")));
   EXPECT_THAT(view, Not(HasSubstr("silent")));
 }
 
-TEST(RunViewTest, OfManyRanksShowsThoseThatAskForAttention) {
+TEST(RunViewTest, ShowsSlowAndSilentRanksFirst) {
   v1::Run run = RunOfRanks(64);
   run.mutable_heartbeats(40)->set_time(kNow - 70);
   v1::SlowRank* slow = run.add_slow_ranks();
@@ -85,7 +85,7 @@ TEST(RunViewTest, OfManyRanksShowsThoseThatAskForAttention) {
   EXPECT_THAT(view, HasSubstr("slow: 1.4 x median"));
 }
 
-TEST(RunViewTest, TellsRestartsAndWhy) {
+TEST(RunViewTest, ShowsRestartsWithTheirCauses) {
   v1::Run run = RunOfRanks(1);
   run.set_attempts(2);
   v1::RunIncident* incident = run.add_incidents();
@@ -97,17 +97,17 @@ TEST(RunViewTest, TellsRestartsAndWhy) {
   const std::string view = View(run, 200);
   EXPECT_THAT(view, HasSubstr("RUNNING, attempt 2"));
   EXPECT_THAT(view, HasSubstr("attempt 1 ended at step 410: rank 1 on node1 made no progress for "
-                              "30 s; again from step 400"));
+                              "30 s; restarted from step 400"));
 }
 
-TEST(RunViewTest, ARunThatHasEndedIsNotSilent) {
+TEST(RunViewTest, RanksOfAnEndedRunAreNotSilent) {
   v1::Run run = RunOfRanks(1);
   run.set_state(v1::RUN_SUCCEEDED);
   run.mutable_heartbeats(0)->set_time(kNow - 86400);
   EXPECT_THAT(View(run), Not(HasSubstr("silent")));
 }
 
-TEST(RunViewTest, WrapsAtBlanksAndLosesNothing) {
+TEST(RunViewTest, WrapsAtBlanksWithoutLoss) {
   v1::Run run;
   run.set_error("first second third fourth fifth sixth\nlast");
   const std::string view = View(run, 13 + 20);

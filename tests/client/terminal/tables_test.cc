@@ -7,7 +7,7 @@
 namespace braid {
 namespace tables_test {
 
-TEST(TablesTest, NumbersAlignRightAndTextLeft) {
+TEST(TablesTest, AlignsNumbersRightAndTextLeft) {
   std::ostringstream out;
   PrintTable({{"NAME", "COUNT"}, {"a", "7"}, {"longer", "1,234"}}, out);
   EXPECT_EQ(out.str(),
@@ -16,7 +16,7 @@ TEST(TablesTest, NumbersAlignRightAndTextLeft) {
             "longer  1,234\n");
 }
 
-TEST(TablesTest, ThousandsAreSeparated) {
+TEST(TablesTest, SeparatesThousands) {
   EXPECT_EQ(WithThousands(7), "7");
   EXPECT_EQ(WithThousands(1234), "1,234");
   EXPECT_EQ(WithThousands(1234567890), "1,234,567,890");
@@ -24,7 +24,7 @@ TEST(TablesTest, ThousandsAreSeparated) {
   EXPECT_EQ(WithThousands(-123), "-123");
 }
 
-TEST(TablesTest, RunShowsTheHealthOfItsExperts) {
+TEST(TablesTest, ShowsExpertStatisticsOfARun) {
   v1::Run run;
   std::ostringstream dense;
   run.mutable_latest()->set_step(7);
@@ -45,7 +45,7 @@ TEST(TablesTest, RunShowsTheHealthOfItsExperts) {
       << out.str();
 }
 
-TEST(TablesTest, RunShowsItsSpeed) {
+TEST(TablesTest, ShowsThroughputOfARun) {
   v1::Run run;
   run.mutable_latest()->set_tokens_per_second(12000);
   std::ostringstream plain;
@@ -59,7 +59,7 @@ TEST(TablesTest, RunShowsItsSpeed) {
       << measured.str();
 }
 
-TEST(TablesTest, ForecastShowsBothShardings) {
+TEST(TablesTest, ShowsForecastsForBothShardings) {
   v1::Forecast forecast;
   forecast.mutable_request()->set_world_size(4);
   forecast.set_weight_bytes(int64_t{3} << 30);
@@ -69,8 +69,8 @@ TEST(TablesTest, ForecastShowsBothShardings) {
   forecast.set_step_flops(2e12);
   std::ostringstream out;
   PrintForecast(forecast, out);
-  for (const char* part : {"EACH OF 4 RANKS", "3.00 GiB", "6.00 GiB", "1.50 GiB", "4.500 GB",
-                           "2e+12 FLOPs a rank", "--gflops"}) {
+  for (const char* part : {"PER RANK (4 RANKS)", "3.00 GiB", "6.00 GiB", "1.50 GiB", "4.500 GB",
+                           "2e+12 FLOPs per rank", "--gflops"}) {
     EXPECT_NE(out.str().find(part), std::string::npos) << part << " in\n" << out.str();
   }
   forecast.set_step_seconds(12.25);

@@ -36,14 +36,14 @@ TEST(TerminalTextTest, HangingTextBreaksAtSpacesAndIndents) {
   EXPECT_EQ(HangingText("1. ", "  "), "1. \n");
 }
 
-TEST(TerminalTextTest, SparklineSpansTheValuesAndSkipsWhatIsNotANumber) {
+TEST(TerminalTextTest, SparklineSkipsNonFiniteValues) {
   EXPECT_EQ(Sparkline(std::vector<double>{0, 7, 3.5}), "▁█▅");
   EXPECT_EQ(Sparkline(std::vector<double>{1, std::nan(""), 2}), "▁ █");
   EXPECT_EQ(Sparkline(std::vector<double>{4, 4}), "▅▅");
   EXPECT_EQ(Sparkline({}), "");
 }
 
-TEST(ScreenBlockTest, DrawsOverTheBlockBefore) {
+TEST(ScreenBlockTest, RedrawsInPlace) {
   std::ostringstream out;
   ScreenBlock screen(out);
   screen.Draw({"one", "two"});

@@ -281,7 +281,7 @@ TEST_F(BraiddSafetyTest, TokensAreNotSentUnencryptedNorReadFromOpenFiles) {
   TestProgram insecure({BRAID_BIN_DIR "/braid", "--server", "192.0.2.1:7077", "--insecure",
                         "--token-file", In("ann.token"), "jobs"});
   EXPECT_EQ(insecure.Wait(), 2);
-  EXPECT_THAT(insecure.err(), HasSubstr("in the clear"));
+  EXPECT_THAT(insecure.err(), HasSubstr("without encryption"));
   EXPECT_EQ(Stop(), 0);
 }
 

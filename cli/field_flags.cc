@@ -1,0 +1,108 @@
+#include "cli/field_flags.h"
+
+#include <cstdlib>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "cli/arguments.h"
+#include "proto/config_text.h"
+#include "proto/field_help.h"
+
+namespace braid {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+
+FieldHelp RequireFieldHelp(const std::string& message, const std::string& path) {
+  absl::StatusOr<FieldHelp> help = FindFieldHelp(message, path);
+  if (help.ok() && !help->summary.empty()) return *std::move(help);
+  // A defect of the program, which a test finds: an alias of a field that does not exist.
+  std::cerr << "no help text for " << path << " of " << message << std::endl;
+  std::abort();
+}
+
+std::string TypeName(const FieldDescriptor& field) {
+  if (field.enum_type() != nullptr) {
+    std::string names;
+    // The first value means "not set".
+    for (int i = 1; i < field.enum_type()->value_count(); ++i) {
+      absl::StrAppend(&names, i > 1 ? "|" : "", std::string(field.enum_type()->value(i)->name()));
+    }
+    return names;
+  }
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_STRING:
+      return "TEXT";
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return "FLOAT";
+    default:
+      return "INT";
+  }
+}
+
+void CheckRange(const FieldDescriptor& field, CLI::Option* option) {
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      option->check(PositiveInt32());
+      break;
+    case FieldDescriptor::CPPTYPE_INT64:
+      option->check(PositiveInt64());
+      break;
+    case FieldDescriptor::CPPTYPE_UINT64:
+      option->check(Seed());
+      break;
+    default:
+      break;
+  }
+}
+
+std::string HelpText(const FieldHelp& help, const std::string& full_path) {
+  return absl::StrCat(
+      help.summary,
+      help.default_value.empty() ? "" : absl::StrCat(" (default: ", help.default_value, ")"), " [",
+      full_path, "]");
+}
+
+}  // namespace
+
+CLI::Option* FieldFlags::Add(CLI::App* command, const std::string& flag, const std::string& path) {
+  const FieldHelp help = RequireFieldHelp(message_, path);
+  const std::string text = HelpText(help, prefix_ + path);
+  if (help.field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
+    return command->add_flag_function(
+        flag,
+        [this, path](int64_t count) { values_.emplace_back(path, count > 0 ? "true" : "false"); },
+        text);
+  }
+  CLI::Option* option = nullptr;
+  if (help.field->is_repeated()) {
+    option = command->add_option_function<std::vector<std::string>>(
+        flag,
+        [this, path](const std::vector<std::string>& values) {
+          for (const std::string& value : values) values_.emplace_back(path, value);
+        },
+        text);
+  } else {
+    option = command->add_option_function<std::string>(
+        flag, [this, path](const std::string& value) { values_.emplace_back(path, value); }, text);
+  }
+  option->type_name(TypeName(*help.field));
+  CheckRange(*help.field, option);
+  return option;
+}
+
+absl::Status FieldFlags::Apply(google::protobuf::Message* message) const {
+  for (const auto& [path, value] : values_) {
+    RETURN_IF_ERROR(SetField(message, absl::StrCat(path, "=", value)));
+  }
+  return absl::OkStatus();
+}
+
+std::string FieldHelpText(const std::string& message, const std::string& prefix,
+                          const std::string& path) {
+  return HelpText(RequireFieldHelp(message, path), prefix + path);
+}
+
+}  // namespace braid

@@ -6,6 +6,21 @@ install(TARGETS braid braidd braid-trainer braid-supervisor braid-embedder
 install(TARGETS braid_sentencepiece braid-tokenizer-trainer
   RUNTIME DESTINATION lib/braid COMPONENT programs
   LIBRARY DESTINATION lib/braid COMPONENT programs)
+install(PROGRAMS deploy/gather_text.py DESTINATION share/braid COMPONENT programs)
+# Manual pages and completions come from the programs' own command table.
+install(CODE [[
+  set(share "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/share")
+  set(braid "${CMAKE_CURRENT_LIST_DIR}/bin/braid")
+  file(MAKE_DIRECTORY "${share}/man/man1" "${share}/bash-completion/completions"
+    "${share}/zsh/vendor-completions" "${share}/fish/vendor_completions.d")
+  execute_process(COMMAND "${braid}" man OUTPUT_FILE "${share}/man/man1/braid.1" COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND "${braid}" completion bash
+    OUTPUT_FILE "${share}/bash-completion/completions/braid" COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND "${braid}" completion zsh
+    OUTPUT_FILE "${share}/zsh/vendor-completions/_braid" COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND "${braid}" completion fish
+    OUTPUT_FILE "${share}/fish/vendor_completions.d/braid.fish" COMMAND_ERROR_IS_FATAL ANY)
+]] COMPONENT programs)
 install(FILES deploy/systemd/braidd.service
   DESTINATION lib/systemd/system COMPONENT programs)
 install(FILES README.md LICENSE

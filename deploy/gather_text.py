@@ -37,7 +37,7 @@ DOMAINS = sorted({domain for domain, _, _ in RULES} | {"cpp_headers"})
 TEXT_MACROS = set("SH SS Sh Ss IP It B I BI BR IB IR RB RI SB SM Nm Fl Ar Xr Op Nd Cm Pa Em Sy"
                   .split())
 MAX_FILE_BYTES = 16 << 20   # larger files are data
-MAX_TEXT_BYTES = 64 << 10   # of one file
+MAX_TEXT_BYTES = 64 << 10   # limit for one file
 MIN_TEXT_BYTES = 200
 MAX_DOMAIN_SHARE, MIN_DOMAIN_SHARE = 0.30, 0.01
 

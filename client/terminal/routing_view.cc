@@ -96,7 +96,7 @@ std::string MapHeader(int num_experts, const MapLayout& layout, size_t width) {
 }
 
 // Returns the experts with the largest weights: "6 (32 %), 1 (21 %)".
-std::string Favourites(const v1::DomainRouting& domain) {
+std::string Favorites(const v1::DomainRouting& domain) {
   std::vector<int> experts(static_cast<size_t>(domain.weights_size()));
   for (size_t i = 0; i < experts.size(); ++i) experts[i] = static_cast<int>(i);
   std::ranges::stable_sort(experts,
@@ -128,7 +128,7 @@ void AddMap(const v1::LayerRoutingAnalysis& layer, int num_experts, const MapLay
     lines->push_back(absl::StrCat(Padded(domain.domain(), layout.domain_width), "  ",
                                   Padded(MapRow(domain, layout, high, ascii), map_width), "  ",
                                   absl::StrFormat("%7.2f  ", domain.entropy()),
-                                  Favourites(domain)));
+                                  Favorites(domain)));
   }
 }
 

@@ -56,8 +56,6 @@ std::string DocumentSum(const v1::JobResult& result) {
 
 }  // namespace
 
-}
-
 void PrintJob(const v1::Job& job, std::ostream& out) {
   Field("job", absl::StrCat(job.id(), "  ", job.spec().name()), out);
   Field("state", StateName(job.state()), out);

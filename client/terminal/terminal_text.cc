@@ -19,8 +19,6 @@ namespace {
 
 constexpr int kNumBlocks = static_cast<int>(kBlocks.size());
 
-int NumColumns(const std::string& text) { return static_cast<int>(CountCharacters(text)); }
-
 bool IsControl(char byte) { return static_cast<unsigned char>(byte) < 0x20 || byte == 0x7F; }
 
 // Returns whether the character of two or three bytes is a C1 control, or one of U+061C, U+200E,
@@ -88,8 +86,7 @@ std::string ShellText(const std::vector<std::string>& arguments) {
 }
 
 int NumColumns(std::string_view text) {
-  return static_cast<int>(text.size()) -
-         static_cast<int>(std::ranges::count_if(text, ContinuesCharacter));
+  return static_cast<int>(CountCharacters(text));
 }
 
 std::string ClipColumns(std::string_view text, int columns) {

@@ -243,8 +243,8 @@ TEST_P(CliTest, DescribesACorpus) {
 }
 
 TEST_P(CliTest, UnknownSettingsSuggestTheNearest) {
-  ExpectError(Submit({Corpus(), "--set", "neighbours.k=3"}), 2,
-              {"\"neighbours\"", "did you mean \"neighbors\"?"});
+  ExpectError(Submit({Corpus(), "--set", "nieghbors.k=3"}), 2,
+              {"\"nieghbors\"", "did you mean \"neighbors\"?"});
   ExpectError(Submit({Corpus(), "--order", "SIMILARTY"}), 2, {"did you mean \"SIMILARITY\"?"});
   ExpectError(Train({"--set", "model.routing.num_expert=8"}), 2, {"did you mean \"num_experts\"?"});
   ExpectError(Braid({"model", "describe", "tny"}), 2, {"did you mean \"tiny\"?"});

@@ -50,7 +50,7 @@ def main():
                 "package_descriptions"} <= domains, domains
         ids = {record["id"]: record for record in records}
         assert not {"usr/include/binary.h", "usr/lib/python3/short.py"} & ids.keys()
-        # Of two equal files only one is kept.
+        # Only one of two equal files is kept.
         assert len({"usr/include/copy.h", "usr/include/a0.h"} & ids.keys()) == 1
         page = ids["usr/share/man/man1/tool.1.gz"]["text"]
         assert "tool - a bold tool" in page and "\\f" not in page, page

@@ -27,7 +27,7 @@ TEST(PromptDialogueTest, InvalidCommandsChangeNothing) {
   for (const char* line :
        {":", ":what", ":set", ":set temperature", ":set temperature warm", ":set temperature -1",
         ":set temperature nan", ":set top-p 0", ":set top-p 2", ":set max-tokens 0", ":seed -1",
-        ":routing expert", ":set colour red", ":show-routing maybe", ":set seed 1 2"}) {
+        ":routing expert", ":set color red", ":show-routing maybe", ":set seed 1 2"}) {
     const auto action = ApplyDialogueCommand(line, &request);
     ASSERT_FALSE(action.ok()) << line;
     EXPECT_NE(action.status().message().find("expected"), absl::string_view::npos) << line;

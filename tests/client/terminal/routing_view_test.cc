@@ -27,8 +27,8 @@ v1::RoutingAnalysis Analysis(int experts) {
     v1::DomainRouting* domain = layer->add_domains();
     domain->set_domain(name);
     domain->set_entropy(0.5);
-    const int favourite = layer->domains_size() == 1 ? 1 : experts - 1;
-    for (int e = 0; e < experts; ++e) domain->add_weights(e == favourite ? 0.8 : 0.2 / experts);
+    const int favorite = layer->domains_size() == 1 ? 1 : experts - 1;
+    for (int e = 0; e < experts; ++e) domain->add_weights(e == favorite ? 0.8 : 0.2 / experts);
   }
   v1::ExpertText* text = layer->add_texts()->add_texts();
   text->set_domain("prose");

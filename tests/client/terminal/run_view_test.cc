@@ -20,7 +20,7 @@ v1::Run RunOfRanks(int num_ranks) {
   run.set_id("run-000007");
   run.set_state(v1::RUN_RUNNING);
   run.mutable_spec()->set_name(
-      "a-name-that-somebody-made-far-longer-than-any-terminal-has-columns-x");
+      "a-name-that-someone-made-far-longer-than-any-terminal-has-columns-x");
   run.mutable_spec()->set_num_steps(2000);
   run.mutable_latest()->set_step(820);
   run.mutable_latest()->set_loss(3.4);
@@ -49,7 +49,7 @@ TEST(RunViewTest, AlwaysFitsEightyColumns) {
   v1::Run run = RunOfRanks(64);
   run.set_error(std::string(300, 'x') + "\nand " + std::string(100, ' ') + "more");
   run.set_scheduler_job("123456");
-  run.set_principal("somebody-with-a-long-name");
+  run.set_principal("someone-with-a-long-name");
   run.add_incidents()->set_cause(absl::StrJoin(std::vector<int>(100, 12345), " "));
   LossHistory history;
   for (int step = 1; step < 500; ++step) {

@@ -195,7 +195,7 @@ TEST_F(ReproduceCommandTest, ContinuesAfterAKillAndClustersUnlabeledText) {
   const Outcome resumed = Run(command);
   ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
   EXPECT_EQ(NumRuns(), 14);
-  EXPECT_THAT(resumed.errors, HasSubstr("8 clusters of the documents' embeddings"));
+  EXPECT_THAT(resumed.errors, HasSubstr("8 clusters of the document embeddings"));
   EXPECT_THAT(resumed.output,
               AllOf(HasSubstr("10. "), HasSubstr("INCONCLUSIVE"), HasSubstr("reproduction.html")));
 }
@@ -207,7 +207,7 @@ TEST_F(ReproduceCommandTest, ReportsUnsuitableCorpora) {
     if (dry_run) command.push_back("--dry-run");
     const Outcome small = Run(command);
     EXPECT_EQ(small.exit_code, 1);
-    EXPECT_THAT(small.errors, HasSubstr("kB of text, needed at least 1.3 MB"));
+    EXPECT_THAT(small.errors, HasSubstr("kB of text, expected at least 1.3 MB"));
   }
   EXPECT_EQ(NumRuns(), 0);
   EXPECT_EQ(Run({"reproduce", (root_ / "nothing").string()}).exit_code, 3);

@@ -475,7 +475,7 @@ TEST(BraidSupervisorTest, HelpExplainsExitCodes) {
       [&](std::string_view line) { return out += line, true; }, [] { return false; });
   EXPECT_EQ(result->exit_code, 0);
   EXPECT_THAT(out, HasSubstr("RUN_DIR"));
-  EXPECT_THAT(out, HasSubstr("75 it was stopped"));
+  EXPECT_THAT(out, HasSubstr("75 the run was stopped"));
   EXPECT_EQ(RunSubprocess(
                 {.arguments = {BRAID_SUPERVISOR, "/no/such/run"}},
                 [](std::string_view) { return true; }, [] { return false; })

@@ -176,6 +176,7 @@ std::string FishScript(const std::string& program, const std::vector<CompletedCo
 absl::StatusOr<std::string> CompletionScript(const CLI::App& program, const std::string& shell) {
   std::vector<CompletedCommand> commands;
   Collect(program, program.get_name(), {}, &commands);
+  // The names are shells to write for; none is started.
   if (shell == "bash") return BashScript(program.get_name(), commands);
   if (shell == "zsh") return ZshScript(program.get_name(), commands);
   if (shell == "fish") return FishScript(program.get_name(), commands);

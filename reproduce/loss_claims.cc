@@ -105,10 +105,8 @@ std::string DomainNote(const Evidence& evidence, const DomainContrast& contrast)
   const std::vector<DomainProfile> domains = BySimilarity(evidence.domains);
   return absl::StrCat(
       "Domains are listed from least to most similar to the training text, by the cosine of the "
-      "mean "
-      "embedding of a domain with that of all training text (weighted by tokens). Least similar, "
-      "the "
-      "lowest third: ",
+      "mean embedding of a domain with that of all training text (weighted by tokens). Least "
+      "similar, the lowest third: ",
       WithSimilarity(domains, contrast.distinct),
       ". Most similar, the highest third: ", WithSimilarity(domains, contrast.majority), ".");
 }

@@ -174,6 +174,10 @@ absl::StatusOr<WordPieceTokenizer> WordPieceTokenizer::Load(
   const std::filesystem::path settings_path = directory / "tokenizer_config.json";
   ASSIGN_OR_RETURN(const Json settings, ReadSettings(settings_path));
   JsonFields fields(settings, settings_path.string());
+  // Null would be absent for JsonFields, but false for the tokenizers of Hugging Face.
+  const bool is_clear =
+      !settings.contains("do_lower_case") || settings["do_lower_case"].is_boolean();
+  fields.Require(is_clear, "do_lower_case", "true or false");
   const bool lower_case = fields.Flag("do_lower_case", true);
   // BERT strips accents if and only if it lower-cases, unless the setting says otherwise.
   fields.RequireOnly("strip_accents", lower_case, " or nothing");

@@ -17,7 +17,7 @@ namespace braid {
 // How long an experiment with runs in progress waits for an unavailable service.
 inline constexpr std::chrono::milliseconds kServicePatience = std::chrono::minutes(5);
 // Progress message during the wait.
-inline constexpr char kServiceAwayText[] = "the service is unavailable; waiting for it";
+inline constexpr char kServiceAwayText[] = "service unavailable; waiting";
 
 // Decides whether a failed call should be repeated. Not thread-safe.
 class ServicePatience {

@@ -105,7 +105,7 @@ TEST_F(RunStoreTest, OwnersHaveLimitsOfActiveRunsAndRanks) {
   wide.ranks = 7;
   const absl::Status too_wide = store_->Create("e", "spec", 1, wide).status();
   EXPECT_TRUE(absl::IsResourceExhausted(too_wide));
-  EXPECT_THAT(std::string(too_wide.message()), HasSubstr("4 are active and 7 asked for"));
+  EXPECT_THAT(std::string(too_wide.message()), HasSubstr("4 are active and 7 more requested"));
   ASSERT_TRUE(store_->Create("f", "spec", 1, alice).ok());
   EXPECT_TRUE(absl::IsResourceExhausted(store_->Relaunch(first.id, alice).status()));
 }

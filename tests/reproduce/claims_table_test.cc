@@ -45,7 +45,7 @@ std::string Printed(const std::vector<Claim>& claims) {
 
 TEST(ClaimsTableTest, ShowsJudgedEffects) {
   EXPECT_EQ(Printed({MeasuredClaim()}),
-            "Effects with their intervals, in nats per token unless another unit is named.\n"
+            "Effects with their intervals, in nats per token unless another unit is given.\n"
             "\n"
             " 1. MoE below dense: SHOWN\n"
             "    shown         0.106 [0.090, 0.120]     held-out\n");

@@ -145,7 +145,8 @@ TEST(ClaimsTest, OneSeedIsReported) {
                                 "0.02 for one seed); training"),
             std::string::npos)
       << claim.sentence;
-  EXPECT_TRUE(claim.sentence.ends_with("how other seeds would differ is not in the intervals."));
+  EXPECT_TRUE(
+      claim.sentence.ends_with("the intervals do not include the variation between seeds."));
   EXPECT_FALSE(NeedsSecondSeed(claim));
   EXPECT_EQ(SeedAllowance(claim.parts[0]), kSingleSeedAllowance);
   const ClaimPart& told = Part(claim, "held-out, dense minus prefix");
@@ -249,8 +250,7 @@ TEST(ClaimsTest, ReportsWhichModelTheOrderChanges) {
   EXPECT_NEAR(effect("held-out, dense in random minus MoE in similarity order"), 0.02, 0.01);
   EXPECT_NEAR(claim.parts[1].estimate->effect, moe - dense, 1e-9) << "the judged one";
   ASSERT_EQ(claim.cautions.size(), 1u);
-  EXPECT_TRUE(
-      claim.cautions[0].ends_with(": the dense model moved more, and neither is better for it."))
+  EXPECT_TRUE(claim.cautions[0].ends_with(": the dense model changed more, and neither improved."))
       << claim.cautions[0];
 }
 
@@ -348,7 +348,7 @@ TEST(ClaimsTest, DistinctDomainsGainMost) {
   EXPECT_NEAR(claim.parts[0].estimate->effect, 0.15, 0.01);
   ASSERT_EQ(claim.notes.size(), 1);
   EXPECT_NE(claim.notes[0].find(
-                "lowest third: code (0.200). Most like it, the highest third: news (0.800)."),
+                "lowest third: code (0.200). Most similar, the highest third: news (0.800)."),
             std::string::npos);
 }
 

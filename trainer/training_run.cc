@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/blas_core.h"
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "model/matrix_product_peak.h"
 #include "runs/metrics_export/tensorboard_log.h"
@@ -23,14 +24,8 @@ namespace {
 
 // Returns a clock in Unix seconds that never steps back: the wall clock is read once.
 std::function<double()> SteadyUnixClock() {
-  using Seconds = std::chrono::duration<double>;
-  const double start = Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
-  const auto origin = std::chrono::steady_clock::now();
-  return [=] { return start + Seconds(std::chrono::steady_clock::now() - origin).count(); };
-}
-
-double WallClock() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const double offset = UnixTime() - SteadySeconds();
+  return [offset] { return offset + SteadySeconds(); };
 }
 
 struct Ending {
@@ -121,7 +116,7 @@ Ending Train(const RunDirectory& directory, Communicator& communicator, const Ru
   LoopEnvironment environment;
   environment.communicator = &communicator;
   environment.now = SteadyUnixClock();
-  environment.wall_clock = WallClock;
+  environment.wall_clock = UnixTime;
   StopFile stop_file(directory);
   environment.stop_requested = [&] {
     return stop_requested() || (communicator.rank() == 0 && stop_file.Requested());

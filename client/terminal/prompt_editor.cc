@@ -41,15 +41,15 @@ unsigned char InsertPaste(EditLine* editor, int /*key*/) {
   return !text.empty() && el_winsertstr(editor, text.c_str()) == 0 ? CC_REFRESH : CC_ERROR;
 }
 
-// Restores the terminal on SIGTERM while a line is edited. (libedit's own handler forwards the
-// signal.)
+// Restores the terminal and ends the program on SIGTERM while a line is edited. (libedit's own
+// handler forwards the signal.)
 class TidyEnd {
  public:
   TidyEnd() {
     struct sigaction action = {};
-    action.sa_handler = [](int number) {
+    action.sa_handler = [](int /*number*/) {
       [[maybe_unused]] const ssize_t n = write(STDERR_FILENO, kTidy, sizeof(kTidy) - 1);
-      raise(number);
+      _exit(kInterruptedExitCode);
     };
     action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_NODEFER;
     sigaction(SIGTERM, &action, &before_);
@@ -57,6 +57,7 @@ class TidyEnd {
   ~TidyEnd() { sigaction(SIGTERM, &before_, nullptr); }
 
  private:
+  static constexpr int kInterruptedExitCode = 130;  // as that of an interrupted command
   static constexpr char kTidy[] = "\x1b[?2004l\n";
   struct sigaction before_ = {};
 };

@@ -234,7 +234,7 @@ TEST_F(GenerateCommandTest, SigtermAtThePromptRestoresTheTerminal) {
   ASSERT_TRUE(ReadUntil(terminal_, "> ", &seen)) << seen;
   kill(pid, SIGTERM);
   EXPECT_TRUE(ReadUntil(terminal_, "\x1b[?2004l", &seen)) << seen;
-  EXPECT_EQ(WaitFor(pid), 128 + SIGTERM);
+  EXPECT_EQ(WaitFor(pid), 130);
   close(terminal_);
 }
 

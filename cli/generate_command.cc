@@ -19,6 +19,7 @@
 #include "client/terminal/prompt_dialogue.h"
 #include "client/terminal/prompt_editor.h"
 #include "client/terminal/terminal_text.h"
+#include "proto/stated_defaults.h"
 #include "rpc/interrupt.h"
 
 namespace braid {
@@ -27,8 +28,8 @@ namespace {
 struct GenerateOptions {
   std::string model, prompt, prompts, routing;
   bool has_prompt = false, show_routing = false, together = false;
-  int32_t max_tokens = 128, threads = 0, parallel = 1;
-  double temperature = 0, top_p = 1;
+  int32_t max_tokens = 0, threads = 0, parallel = 1;
+  double temperature = 0, top_p = 0;
   uint64_t seed = 0;
 };
 
@@ -192,6 +193,10 @@ absl::Status Generate(Session& session, const GenerateOptions& options) {
 }
 
 void AddSampling(CLI::App* command, GenerateOptions& options) {
+  v1::GenerateRequest defaults;
+  FillStatedDefaults(&defaults);
+  options.max_tokens = defaults.max_tokens();
+  options.top_p = defaults.top_p();
   command->add_option("--max-tokens", options.max_tokens, "Maximum number of tokens to generate")
       ->capture_default_str()
       ->check(PositiveInt32());

@@ -191,6 +191,8 @@ v1::RunSpec PlannedRunSpec(const ReproductionPlan& plan, const PlannedRun& run,
   SetModel(run.arm, spec.mutable_model());
   spec.mutable_optimizer()->set_learning_rate(6e-3);
   if (run.arm.num_experts > 1) {
+    // -1 and not 0, which means the same: the id of the request digests the spec, and a
+    // reproduction that an earlier version began must find its runs.
     spec.mutable_upcycling()->set_dense_fraction(run.arm.dense_warmup ? 0.05 : -1);
   }
   spec.mutable_batch()->set_global_batch_size(kReproductionBatchSize);

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 absl::StatusOr<v1::RunSpec> ParseSpec(int argc, char** argv, const fs::path& dataset) {
   v1::RunSpec spec;
-  spec.mutable_upcycling()->set_dense_fraction(-1);
+  spec.mutable_upcycling()->set_dense_fraction(0);
   spec.mutable_checkpoint()->set_every_steps(50);
   spec.set_dataset_dir(dataset.string());
   for (int i = 1; i < argc; ++i) RETURN_IF_ERROR(SetField(&spec, argv[i]));

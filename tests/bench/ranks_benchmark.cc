@@ -45,7 +45,7 @@ absl::StatusOr<v1::RunSpec> ParseSpec(int argc, char** argv, int world_size) {
   spec.mutable_optimizer()->set_beta1(0.9);
   spec.mutable_optimizer()->set_beta2(0.95);
   spec.mutable_optimizer()->set_epsilon(1e-8);
-  spec.mutable_upcycling()->set_dense_fraction(-1);
+  spec.mutable_upcycling()->set_dense_fraction(0);
   for (int i = 2; i < argc; ++i) RETURN_IF_ERROR(SetField(&spec, argv[i]));
   ASSIGN_OR_RETURN(*spec.mutable_model(), ResolveModelConfig(spec.model()));
   spec.set_world_size(world_size);

@@ -81,7 +81,7 @@ TEST_F(StartingModelTest, DenseWeightsBecomeExpertsWithTheSameLoss) {
   v1::RunSpec spec = Asked(source.root());
   spec.mutable_model()->mutable_routing()->set_num_experts(4);
   EXPECT_NEAR(FirstLoss(Trained(spec)), dense, 1e-5);  // during the dense warm-up
-  spec.mutable_upcycling()->set_dense_fraction(-1);
+  spec.mutable_upcycling()->set_dense_fraction(0);
   const RunDirectory at_once = Trained(spec);
   EXPECT_NEAR(FirstLoss(at_once), dense, 1e-5);
   EXPECT_TRUE(at_once.ReadMetrics(0)->front().upcycled());

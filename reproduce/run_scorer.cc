@@ -22,12 +22,12 @@ class RunScorer {
             std::chrono::milliseconds patience)
       : client_(client), tasks_(tasks), directory_(directory), board_(board), patience_(patience) {}
 
-  absl::StatusOr<std::vector<TaskScores>> Run(int lanes) {
+  absl::StatusOr<std::vector<TaskScores>> Run(int slots) {
     scores_.assign(tasks_.size(), absl::CancelledError("interrupted"));
     Show();
     {
       std::vector<std::jthread> threads;
-      const auto most = static_cast<size_t>(ScoringThreads(lanes));
+      const auto most = static_cast<size_t>(ScoringThreads(slots));
       for (size_t i = std::min(most, tasks_.size()); i > 0; --i) {
         threads.emplace_back([this] { Work(); });
       }
@@ -137,19 +137,19 @@ class RunScorer {
 
 }  // namespace
 
-int ScoringThreads(int lanes) {
+int ScoringThreads(int slots) {
   const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return std::clamp(lanes, 1, cores);
+  return std::clamp(slots, 1, cores);
 }
 
 absl::StatusOr<std::vector<TaskScores>> ScoreRuns(const AnalysisClient& client,
-                                                  const std::vector<ScoringTask>& tasks, int lanes,
+                                                  const std::vector<ScoringTask>& tasks, int slots,
                                                   const std::filesystem::path& directory,
                                                   ProgressBoard& board,
                                                   std::chrono::milliseconds patience) {
   RETURN_IF_ERROR(MakeDirectories(directory));
   ASSIGN_OR_RETURN(std::vector<TaskScores> scores,
-                   RunScorer(client, tasks, directory, board, patience).Run(lanes));
+                   RunScorer(client, tasks, directory, board, patience).Run(slots));
   board.Finish("score", absl::StrFormat("%d models", static_cast<int>(tasks.size())));
   return scores;
 }

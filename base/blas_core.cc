@@ -32,6 +32,13 @@ VectorUnits UnitsOfCore(std::string_view core) {
   return VectorUnits::kAvx512;
 }
 
+// Returns a function of OpenBLAS, or nullptr if the BLAS is not OpenBLAS: Debian lets the
+// administrator choose the library behind libblas.so.3.
+template <class Function>
+Function FindInOpenBlas(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+}
+
 }  // namespace
 
 VectorUnits ProcessorVectorUnits() {
@@ -47,9 +54,13 @@ VectorUnits ProcessorVectorUnits() {
 }
 
 std::string BlasCoreName() {
-  using Name = char* (*)();
-  const auto name = reinterpret_cast<Name>(dlsym(RTLD_DEFAULT, "openblas_get_corename"));
+  const auto name = FindInOpenBlas<char* (*)()>("openblas_get_corename");
   return name == nullptr ? "" : name();
+}
+
+void SetBlasThreads(int num_threads) {
+  const auto set = FindInOpenBlas<void (*)(int)>("openblas_set_num_threads");
+  if (set != nullptr) set(num_threads);
 }
 
 std::optional<std::string> BetterBlasCore(std::string_view core, VectorUnits units) {

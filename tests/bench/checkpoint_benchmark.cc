@@ -82,9 +82,9 @@ absl::Status Measure(int argc, char** argv) {
   const auto steps = static_cast<double>(metrics.size());
   std::cout
       << absl::StrFormat(
-             R"({"steps": %d, "step_seconds": %.4f, "checkpoints": %d, )"
+             R"({"blas": "%s", "steps": %d, "step_seconds": %.4f, "checkpoints": %d, )"
              R"("checkpoint_mb": %.1f, "stall_seconds": %.4f, "stall_share": %.5f})",
-             metrics.size(), cost.step_seconds / steps, cost.num_checkpoints,
+             BlasCoreName(), metrics.size(), cost.step_seconds / steps, cost.num_checkpoints,
              static_cast<double>(SizeOf(CheckpointPath(run.checkpoints(), spec.num_steps()))) / 1e6,
              cost.stall_seconds / static_cast<double>(cost.num_checkpoints),
              cost.stall_seconds / (cost.step_seconds + cost.stall_seconds))

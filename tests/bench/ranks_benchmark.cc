@@ -116,18 +116,19 @@ void Print(const v1::RunSpec& spec, const std::vector<StepTime>& times,
   const double tokens = static_cast<double>(spec.batch().global_batch_size()) *
                         static_cast<double>(spec.model().sequence_length());
   const auto phase = [&](Phase p) { return fastest.phases[static_cast<size_t>(p)]; };
-  std::cout << absl::StrFormat(
-                   R"({"ranks": %d, "threads": %d, "sharding": "%s", "after_backward": %s, )"
-                   R"("parameters": %d, "moment_bytes": %d, "step_seconds": %.4f, )"
-                   R"("communication": %.4f, "optimizer": %.4f, "tokens_per_second": %.0f, )"
-                   R"("cpu_seconds": %.4f, "median_step_seconds": %.4f})",
-                   spec.world_size(), spec.threads_per_rank(),
-                   v1::OptimizerSharding_Name(spec.optimizer_sharding()),
-                   spec.reduction().after_backward() ? "true" : "false",
-                   state.model->values().size(), (state.m.size() + state.v.size()) * sizeof(float),
-                   fastest.seconds, phase(Phase::kCommunication), phase(Phase::kOptimizer),
-                   tokens / fastest.seconds, least.cpu_seconds, times[times.size() / 2].seconds)
-            << std::endl;
+  std::cout
+      << absl::StrFormat(
+             R"({"blas": "%s", "ranks": %d, "threads": %d, "sharding": "%s", "after_backward": %s, )"
+             R"("parameters": %d, "moment_bytes": %d, "step_seconds": %.4f, )"
+             R"("communication": %.4f, "optimizer": %.4f, "tokens_per_second": %.0f, )"
+             R"("cpu_seconds": %.4f, "median_step_seconds": %.4f})",
+             BlasCoreName(), spec.world_size(), spec.threads_per_rank(),
+             v1::OptimizerSharding_Name(spec.optimizer_sharding()),
+             spec.reduction().after_backward() ? "true" : "false", state.model->values().size(),
+             (state.m.size() + state.v.size()) * sizeof(float), fastest.seconds,
+             phase(Phase::kCommunication), phase(Phase::kOptimizer), tokens / fastest.seconds,
+             least.cpu_seconds, times[times.size() / 2].seconds)
+      << std::endl;
 }
 
 absl::Status Run(int argc, char** argv, Communicator& ranks) {

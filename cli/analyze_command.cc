@@ -40,11 +40,7 @@ absl::StatusOr<v1::AnalyzeRoutingEvent> Ask(AnalysisClient& client,
   ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
   absl::StatusOr<v1::AnalyzeRoutingEvent> answer =
       client.AnalyzeRouting(request, [&](const v1::AnalyzeRoutingEvent& event) {
-        Progress progress;
-        progress.done = event.done();
-        progress.total = event.total();
-        progress.unit = "windows";
-        board.Update("route", progress);
+        board.Update("route", ProgressOf(event, "windows"));
       });
   if (Interrupted()) return absl::CancelledError("interrupted before the analysis was complete");
   return answer;

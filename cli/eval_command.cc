@@ -85,11 +85,7 @@ absl::Status EvalPerplexity(Session& session, const PerplexityOptions& options) 
   CatchInterrupts();
   const absl::StatusOr<v1::EvaluationResult> result =
       client.Evaluate(RequestOf(options), [&](const v1::EvaluateEvent& event) {
-        Progress progress;
-        progress.done = event.done();
-        progress.total = event.total();
-        progress.unit = "windows";
-        board.Update("evaluate", progress);
+        board.Update("evaluate", ProgressOf(event, "windows"));
       });
   if (Interrupted()) return absl::CancelledError("interrupted");
   RETURN_IF_ERROR(result.status());

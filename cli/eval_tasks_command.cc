@@ -85,12 +85,8 @@ absl::StatusOr<v1::EvaluateTasksRequest> MakeRequest(const TasksOptions& options
 
 void Show(const v1::EvaluateTasksEvent& event, ProgressBoard& board) {
   if (event.task().empty()) return;
-  Progress progress;
-  progress.done = event.done();
-  progress.total = event.total();
-  progress.unit = "examples";
   const char* routing = event.routing() == v1::PROMPT_ROUTING ? "prompt" : "segment";
-  board.Update(absl::StrCat(event.task(), " ", routing), progress);
+  board.Update(absl::StrCat(event.task(), " ", routing), ProgressOf(event, "examples"));
 }
 
 absl::Status EvalTasks(Session& session, const TasksOptions& options) {

@@ -116,11 +116,7 @@ class Quickstart {
     request.set_num_threads(1);
     ASSIGN_OR_RETURN(const v1::EvaluationResult scored,
                      client.Evaluate(request, [&](const v1::EvaluateEvent& event) {
-                       Progress progress;
-                       progress.done = event.done();
-                       progress.total = event.total();
-                       progress.unit = "windows";
-                       board_.Update(label, progress);
+                       board_.Update(label, ProgressOf(event, "windows"));
                      }));
     const v1::Evaluation& evaluation = scored.evaluations(0);
     board_.Finish(label, absl::StrFormat("held-out perplexity %.2f",

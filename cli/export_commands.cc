@@ -139,12 +139,12 @@ void AddImport(CommandLine& program) {
       ->required();
   command->add_option("-o,--output", options->output, "Output checkpoint directory")->required();
   command->add_option("--tokenizer", options->tokenizer,
-                      "SentencePiece model (default: tokenizer.model in the source)");
+                      "Tokenizer: SentencePiece model or tokenizer.json (default: the one in the source)");
   command->add_flag("--force", options->force, "Overwrite an existing checkpoint");
   command->footer(
       "Examples:\n"
       "  braid import llama --output llama-checkpoint\n"
-      "  braid submit corpus.jsonl.zst --set tokenizer.model_path=llama/tokenizer.model --wait\n"
+      "  braid submit corpus.jsonl.zst --tokenizer llama/tokenizer.model --wait\n"
       "  braid train --data job-000001 --init-from llama-checkpoint --experts 8");
   command->callback([&program, options] {
     program.action = [&program, options] { return Import(program.session, *options); };

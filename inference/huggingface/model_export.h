@@ -3,7 +3,7 @@
 //
 //   DIR/config.json, generation_config.json
 //   DIR/model.safetensors          or shards with model.safetensors.index.json
-//   DIR/tokenizer.model, tokenizer_config.json, special_tokens_map.json
+//   DIR/tokenizer.model (or tokenizer.json), tokenizer_config.json, special_tokens_map.json
 #ifndef BRAID_INFERENCE_HUGGINGFACE_MODEL_EXPORT_H_
 #define BRAID_INFERENCE_HUGGINGFACE_MODEL_EXPORT_H_
 

@@ -48,10 +48,10 @@ std::string FormatProgress(const std::string& name, const Progress& progress,
   double eta = progress.eta_seconds;
   if (eta < 0 && rate > 0 && progress.total > 0) eta = (progress.total - progress.done) / rate;
   const std::string left = eta >= 0 ? absl::StrCat("  ETA ", FormatClock(eta)) : "";
-  // On a narrow terminal the bar goes first and then the end of the figures, never the time left.
+  // On a narrow terminal the bar goes first and then the last figures, never the time left.
   const auto missing = [&] { return std::ssize(line + figures + left) - width; };
   if (missing() > 0) line = head + count;
-  if (missing() > 0) figures.resize(std::max<int64_t>(0, std::ssize(figures) - missing()));
+  while (missing() > 0 && !figures.empty()) figures.resize(figures.rfind("  "));
   line = line + figures + left;
   if (std::ssize(line) > width) line.resize(width);
   return line;

@@ -59,10 +59,14 @@ absl::Status WriteRunDirectory(const RunDirectory& run, const v1::RunSpec& resol
 
 absl::Status RequireResumable(const v1::Run& run) {
   if (run.state() == v1::RUN_STOPPED || run.state() == v1::RUN_FAILED) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      run.id(), run.state() == v1::RUN_SUCCEEDED
-                    ? " has finished; launch a new run to train longer"
-                    : " is running; stop it first, or watch it with braid status --watch"));
+  if (run.state() == v1::RUN_SUCCEEDED) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(run.id(), " has finished; launch a new run to train longer"));
+  }
+  const std::string why = run.reason().empty() ? "" : absl::StrCat(" (", run.reason(), ")");
+  return absl::FailedPreconditionError(
+      absl::StrCat(run.id(), run.state() == v1::RUN_QUEUED ? " is queued" : " is running", why,
+                   "; stop it first, or watch it with 'braid status ", run.id(), " --watch'"));
 }
 
 // A supervisor records the end of the run before it exits.

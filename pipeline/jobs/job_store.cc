@@ -256,6 +256,11 @@ absl::StatusOr<v1::Job> JobStore::Resume(const std::string& id, int64_t max_unfi
     ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
     ASSIGN_OR_RETURN(v1::Job job, table_.Read(number));
     if (job.state() == v1::JOB_QUEUED || job.state() == v1::JOB_RUNNING) return job;
+    if (job.state() == v1::JOB_SUCCEEDED) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(id, " has finished, so there is nothing to resume; its dataset is ",
+                       job.result().dataset_dir()));
+    }
     RETURN_IF_ERROR(CheckQuota({.principal = job.principal(), .max_unfinished = max_unfinished}));
     table_.ForgetAttempts(number);
     return Move(number, v1::JOB_QUEUED, "resumed");

@@ -498,6 +498,8 @@ TEST_P(CliAloneTest, UnwritableHomeIsAnError) {
 
 TEST_P(CliAloneTest, InvalidAddressesAreErrors) {
   ExpectError(Braid({"--server", "foo", "jobs"}), 2, {"\"foo\"", "HOST:PORT"});
+  ExpectError(Braid({"--server", "127.0.0.1:1", "--mpirun", "/opt/mpirun", "runs"}), 2,
+              {"--mpirun", "its own programs"});
   ExpectError(Braid({"--server", "127.0.0.1:1", "jobs"}), 4, {"127.0.0.1:1", "braidd --listen"});
   ExpectError(Braid({"--server", "192.0.2.1:7077", "jobs"}), 2, {"not a loopback", "--tls-ca"});
   for (const char* address : {"999", "0.0.0.0:0", "127.0.0.1:99999"}) {

@@ -137,6 +137,14 @@ CLI::Validator PositiveUpTo(double maximum) {
       "");
 }
 
+void AddStrict(CLI::App* command, bool* strict) {
+  command->add_flag("--strict,!--no-strict", *strict,
+                    *strict ? "Refuse a run whose newest checkpoint is damaged (default); "
+                              "--no-strict uses the newest good one and prints a warning"
+                            : "Refuse a run whose newest checkpoint is damaged, instead of using "
+                              "the newest good one with a warning");
+}
+
 CLI::Validator AbsolutePathValue() {
   return CLI::Validator(
       [](std::string& path) {

@@ -34,6 +34,10 @@ CLI::Validator PositiveUpTo(double maximum);
 // empty value empty.
 CLI::Validator AbsolutePathValue();
 
+// Adds --strict and --no-strict, which decide whether a run whose newest checkpoint is damaged is
+// refused; the value of `strict` is the default.
+void AddStrict(CLI::App* command, bool* strict);
+
 }  // namespace braid
 
 #endif  // BRAID_CLI_ARGUMENTS_H_

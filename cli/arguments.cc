@@ -138,11 +138,18 @@ CLI::Validator PositiveUpTo(double maximum) {
 }
 
 void AddStrict(CLI::App* command, bool* strict) {
-  command->add_flag("--strict,!--no-strict", *strict,
-                    *strict ? "Refuse a run whose newest checkpoint is damaged (default); "
-                              "--no-strict uses the newest good one and prints a warning"
-                            : "Refuse a run whose newest checkpoint is damaged, instead of using "
-                              "the newest good one with a warning");
+  const bool by_default = *strict;
+  CLI::Option* const refuse = command->add_flag(
+      "--strict", *strict,
+      by_default ? "Refuse a run whose newest checkpoint is damaged (default)"
+                 : "Refuse a run whose newest checkpoint is damaged, instead of using the newest "
+                   "good one with a warning");
+  if (!by_default) return;
+  command
+      ->add_flag_callback(
+          "--no-strict", [strict] { *strict = false; },
+          "Use the newest good checkpoint, with a warning, when the newest one is damaged")
+      ->excludes(refuse);
 }
 
 CLI::Validator AbsolutePathValue() {

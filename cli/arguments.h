@@ -34,8 +34,8 @@ CLI::Validator PositiveUpTo(double maximum);
 // empty value empty.
 CLI::Validator AbsolutePathValue();
 
-// Adds --strict and --no-strict, which decide whether a run whose newest checkpoint is damaged is
-// refused; the value of `strict` is the default.
+// Adds --strict, which refuses a run whose newest checkpoint is damaged; the value of `strict` is
+// the default. Where it is true, also adds --no-strict. `strict` must outlive the command.
 void AddStrict(CLI::App* command, bool* strict);
 
 }  // namespace braid

@@ -137,6 +137,21 @@ CLI::Validator PositiveUpTo(double maximum) {
       "");
 }
 
+void AddStrict(CLI::App* command, bool* strict) {
+  const bool by_default = *strict;
+  CLI::Option* const refuse = command->add_flag(
+      "--strict", *strict,
+      by_default ? "Refuse a run whose newest checkpoint is damaged (default)"
+                 : "Refuse a run whose newest checkpoint is damaged, instead of using the newest "
+                   "good one with a warning");
+  if (!by_default) return;
+  command
+      ->add_flag_callback(
+          "--no-strict", [strict] { *strict = false; },
+          "Use the newest good checkpoint, with a warning, when the newest one is damaged")
+      ->excludes(refuse);
+}
+
 CLI::Validator AbsolutePathValue() {
   return CLI::Validator(
       [](std::string& path) {

@@ -34,6 +34,10 @@ CLI::Validator PositiveUpTo(double maximum);
 // empty value empty.
 CLI::Validator AbsolutePathValue();
 
+// Adds --strict, which refuses a run whose newest checkpoint is damaged; the value of `strict` is
+// the default. Where it is true, also adds --no-strict. `strict` must outlive the command.
+void AddStrict(CLI::App* command, bool* strict);
+
 }  // namespace braid
 
 #endif  // BRAID_CLI_ARGUMENTS_H_

@@ -209,6 +209,7 @@ void ModelServer::Reported(const ModelPtr& model, v1::ServingReport report) {
   if (report.has_loaded()) {
     description.set_checkpoint(report.loaded().checkpoint());
     description.set_num_parameters(report.loaded().num_parameters());
+    *description.mutable_source() = report.loaded().source();
     return;
   }
   const auto found = active_.find(report.id());

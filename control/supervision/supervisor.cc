@@ -17,6 +17,7 @@
 #include "control/supervision/attempt_files.h"
 #include "control/supervision/observe_run.h"
 #include "control/supervision/run_process.h"
+#include "runs/checkpoint_directory.h"
 #include "runs/process_identity.h"
 #include "runs/run_spec.h"
 #include "runs/run_state.h"
@@ -189,7 +190,7 @@ Observation Supervisor::Observe() {
   // A failure can only be the decision where nothing is left to run or to wait for.
   const bool over = seen.attempt != AttemptPhase::kRunning && seen.attempt != AttemptPhase::kExited;
   if (over && IsActive(seen.recorded) && seen.recorded != v1::RUN_RESTARTING) {
-    seen.restarts = journal_->history().RestartsBefore(NewestCheckpointStep(run_));
+    seen.restarts = journal_->history().RestartsBefore(NewestCheckpointStep(run_.checkpoints()));
   }
   ObserveStop(&seen);
   return seen;
@@ -304,9 +305,9 @@ absl::Status Supervisor::StartAttempt() {
   const int32_t attempt_number = journal_->history().run.attempts() + (announced ? 0 : 1);
   new_launch_ = false;
   attempt_.reset();
-  RETURN_IF_ERROR(journal_->Record(
-      v1::RUN_STARTING,
-      absl::StrCat("attempt ", attempt_number, " starts from step ", NewestCheckpointStep(run_))));
+  RETURN_IF_ERROR(journal_->Record(v1::RUN_STARTING,
+                                   absl::StrCat("attempt ", attempt_number, " starts from step ",
+                                                NewestCheckpointStep(run_.checkpoints()))));
   absl::StatusOr<AttemptProcess> process = LaunchAttempt();
   not_executed_ = process.status();
   if (!process.ok()) return absl::OkStatus();
@@ -343,7 +344,7 @@ absl::Status Supervisor::RecordFailure(const Action& action) {
   }
   incident.set_attempt(journal_->history().run.attempts());
   incident.set_step(journal_->history().newest_step);
-  incident.set_resumed_step(NewestCheckpointStep(run_));
+  incident.set_resumed_step(NewestCheckpointStep(run_.checkpoints()));
   incident.set_restart_after_seconds(action.pause_seconds);
   v1::RunEvent event;
   event.set_state(action.state);

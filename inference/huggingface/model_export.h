@@ -38,7 +38,7 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model,
                                                const std::filesystem::path& output);
 
 // Handles an export request; `request.model` is a run or checkpoint directory. InvalidArgument
-// names the field that is out of range.
+// names the field that is out of range; also the errors of FindModel.
 absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request);
 
 }  // namespace braid

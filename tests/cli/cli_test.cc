@@ -509,7 +509,8 @@ TEST_P(CliAloneTest, InvalidAddressesAreErrors) {
 
 TEST_P(CliTest, DeletesJobsAndRuns) {
   ASSERT_EQ(Submit({Corpus()}).exit_code, 0);
-  const Outcome trained = Train({"--data", "job-000001", "--steps", "2", "--threads", "1"});
+  const Outcome trained =
+      Train({"--data", "job-000001", "--segment-length", "16", "--steps", "2", "--threads", "1"});
   ASSERT_EQ(trained.exit_code, 0) << trained.errors;
   ExpectError(Braid({"delete", "job-000001"}), 2, {"not confirmed", "--yes", "--dry-run"});
   ExpectError(Braid({"delete", "job-000001", "--yes"}), 1,

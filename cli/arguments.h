@@ -7,12 +7,17 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/statusor.h"
+
 namespace braid {
 
 // Parses the arguments. Returns the exit code when the program must exit: after --help or
 // --version, or after an error, which is printed as "PROGRAM: message". Arguments that are not
 // UTF-8 are errors, since protobuf messages cannot carry them.
 std::optional<int> ParseArguments(CLI::App& app, const std::string& program, int argc, char** argv);
+
+// Parses "90d", "12h" or "30m" into seconds; "" is 0. InvalidArgument names `flag`.
+absl::StatusOr<int64_t> ParseDuration(const std::string& flag, const std::string& text);
 
 // Validators for CLI::Option::check and CLI::Option::transform.
 

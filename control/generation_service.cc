@@ -130,6 +130,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateEvent>,
 ModelServerOptions ServingOptions(const ControlOptions& options) {
   ModelServerOptions serving = options.serving;
   serving.trainer = options.trainer_binary.string();
+  serving.home = options.home;
   return serving;
 }
 

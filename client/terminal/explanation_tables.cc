@@ -19,6 +19,13 @@ std::string StepList(const std::vector<int64_t>& steps) {
   return steps.empty() ? "-" : absl::StrJoin(steps, ", ");
 }
 
+// Returns how a duplicate repeats the document that is kept instead, which follows.
+const char* Repeats(const v1::ExplainDocumentResponse& document) {
+  if (!document.exact()) return "near-duplicate of ";
+  return document.jaccard() < 1 ? "exact duplicate of a removed near-duplicate of "
+                                : "exact duplicate of ";
+}
+
 // Returns the outcome for the document.
 std::string Fate(const v1::ExplainDocumentResponse& document) {
   const std::string other = OneLine(document.counterpart());
@@ -28,8 +35,7 @@ std::string Fate(const v1::ExplainDocumentResponse& document) {
     case v1::DOCUMENT_TRAINED_ON:
       return "trained on";
     case v1::DOCUMENT_DUPLICATE:
-      return absl::StrCat(document.exact() ? "exact duplicate of " : "near-duplicate of ", other,
-                          " (", similarity, "); not trained on");
+      return absl::StrCat(Repeats(document), other, " (", similarity, "); not trained on");
     case v1::DOCUMENT_HELD_OUT:
       return "held out";
     case v1::DOCUMENT_OVERLAPS_HELD_OUT:
@@ -90,6 +96,9 @@ void PrintDocument(const v1::ExplainDocumentResponse& document,
   field("fate", Fate(document));
   field("domain", OneLine(document.domain()));
   field("file", OneLine(document.source_file()));
+  if (document.fate() == v1::DOCUMENT_REJECTED) {
+    field("offset", absl::StrCat(document.reject_offset()));
+  }
   if (document.fate() != v1::DOCUMENT_REJECTED) {
     field("length", absl::StrFormat("%s tokens, %s bytes", WithThousands(document.num_tokens()),
                                     WithThousands(document.num_bytes())));

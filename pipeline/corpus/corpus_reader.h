@@ -132,6 +132,7 @@ class CorpusReader {
   Document MakeDocument(std::string_view text, int64_t offset) const;
   void AddDocument(Document document);
   void AddPieces(const Document& document);
+  void RejectDocument(const Document& document, std::string_view reason);
   void RejectAt(int64_t offset, std::string_view reason, std::string_view detail = {});
   void AddReject(Reject reject);
   absl::Status StrictFailure() const;

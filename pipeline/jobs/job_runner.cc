@@ -165,7 +165,7 @@ absl::Status JobRun::RunDeduplicate() {
   ASSIGN_OR_RETURN(
       const std::filesystem::path directory,
       Stage("deduplicate", "documents", deduplicate_key_, [&](const auto& progress, auto* stage) {
-        return Deduplicate(*documents_, *neighbors_, spec_.deduplicate(), progress, stage);
+        return Deduplicate(*documents_, *neighbors_, embed_, spec_.deduplicate(), progress, stage);
       }));
   ASSIGN_OR_RETURN(keep_, NpyArray<uint8_t>::Open(directory / "keep.npy"));
   ASSIGN_OR_RETURN(const StoredDuplicates duplicates, StoredDuplicates::Open(directory));

@@ -124,7 +124,7 @@ absl::StatusOr<std::optional<DuplicatePair>> NearDuplicate(std::span<const Candi
 }
 
 // Returns the pair of an exact copy of `first`. If `first` was itself removed as a near-duplicate,
-// the copy is a near-duplicate of the same document.
+// the same document is kept instead of the copy.
 DuplicatePair CopyOf(uint32_t first, uint32_t document, const std::vector<DuplicatePair>& pairs) {
   const auto found =
       std::lower_bound(pairs.begin(), pairs.end(), first,
@@ -132,6 +132,7 @@ DuplicatePair CopyOf(uint32_t first, uint32_t document, const std::vector<Duplic
   if (found == pairs.end() || found->removed != first) return {document, first, true, 1, 1};
   DuplicatePair pair = *found;
   pair.removed = document;
+  pair.exact = true;
   return pair;
 }
 

@@ -32,11 +32,13 @@ struct DeduplicateOptions {
 
 struct DuplicatePair {
   uint32_t removed = 0;
-  uint32_t kept = 0;   // the document that is kept instead
-  bool exact = false;  // whether their normalized texts are equal
-  // Both are 1 for exact duplicates. An exact copy of a removed near-duplicate has the values of
-  // that near-duplicate, whose normalized text is the same.
+  uint32_t kept = 0;  // the document that is kept instead
+  // Whether the normalized text equals that of an earlier document: of `kept`, or of a
+  // near-duplicate of `kept` that was removed too.
+  bool exact = false;
+  // Cosine of the edge that joins the pair; 1 without one, where the normalized texts are equal.
   double cosine = 0;
+  // Jaccard similarity of the 5-gram sets; 1 when the normalized texts are equal.
   double jaccard = 0;
 };
 

@@ -9,13 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "pipeline/ordering/deduplicate.h"
+#include "pipeline/stages/embed_stage.h"
 #include "pipeline/store/json_file.h"
 #include "pipeline/store/stage_key.h"
 
 namespace braid {
 namespace {
 
-constexpr int32_t kDeduplicateFormatVersion = 2;
+constexpr int32_t kDeduplicateFormatVersion = 3;
 constexpr size_t kDeduplicateMaxExamples = 20;
 constexpr int64_t kBytesPerReport = int64_t{4} << 20;
 
@@ -85,6 +86,18 @@ nlohmann::json Describe(const Duplicates& duplicates, const DocumentStore& docum
       {"examples", Examples(duplicates, documents)}};
 }
 
+// Sets the cosine of each pair to that of its embeddings: an edge may have joined other copies of
+// the two texts, and equal normalized texts may have different embeddings.
+absl::Status SetCosines(const std::filesystem::path& embed_directory,
+                        std::vector<DuplicatePair>* pairs) {
+  if (pairs->empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto embeddings,
+                   NpyArray<float>::Open(embed_directory / "embeddings.npy"));
+  for (DuplicatePair& pair : *pairs)
+    pair.cosine = CosineOfRows(embeddings, pair.removed, pair.kept);
+  return absl::OkStatus();
+}
+
 absl::Status StorePairs(const Duplicates& duplicates, StageWriter* stage) {
   std::vector<uint32_t> pairs;
   std::vector<float> similarities;
@@ -110,10 +123,12 @@ std::string DeduplicateKey(const v1::CorpusSpec& resolved, const std::string& ne
 }
 
 absl::Status Deduplicate(const DocumentStore& documents, const StoredNeighbors& neighbors,
+                         const std::filesystem::path& embed_directory,
                          const v1::DeduplicateConfig& config, const ProgressCallback& progress,
                          StageWriter* stage) {
   RETURN_IF_ERROR(progress(0, documents.size()));
-  ASSIGN_OR_RETURN(const Duplicates duplicates, Find(documents, neighbors, config, progress));
+  ASSIGN_OR_RETURN(Duplicates duplicates, Find(documents, neighbors, config, progress));
+  RETURN_IF_ERROR(SetCosines(embed_directory, &duplicates.pairs));
   std::vector<uint8_t> keep(static_cast<size_t>(documents.size()), 1);
   for (const uint32_t i : duplicates.removed) keep[i] = 0;
   RETURN_IF_ERROR(stage->AddArray<uint8_t>("keep.npy", keep));

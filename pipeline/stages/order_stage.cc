@@ -11,6 +11,7 @@
 #include "pipeline/ordering/heldout_split.h"
 #include "pipeline/ordering/kept_neighbors.h"
 #include "pipeline/ordering/partitioned_order.h"
+#include "pipeline/stages/embed_stage.h"
 #include "pipeline/store/json_file.h"
 #include "pipeline/store/stage_key.h"
 #include "retrieval/parallel_for.h"
@@ -18,7 +19,7 @@
 namespace braid {
 namespace {
 
-constexpr int32_t kOrderFormatVersion = 2;
+constexpr int32_t kOrderFormatVersion = 3;
 constexpr size_t kOrderMaxExamples = 20;
 
 struct Split {
@@ -88,6 +89,18 @@ nlohmann::json Describe(const Split& split, const DocumentStore& documents,
           {"num_by_cosine_alone", static_cast<int64_t>(split.overlaps.size()) - num_by_jaccard},
           {"domains", std::move(domains)},
           {"examples", std::move(examples)}};
+}
+
+// Sets the cosine of each overlap to that of its embeddings: most are in no neighbor list.
+absl::Status SetOverlapCosines(const std::filesystem::path& embed_directory,
+                               std::vector<HeldoutOverlap>* overlaps) {
+  if (overlaps->empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto embeddings,
+                   NpyArray<float>::Open(embed_directory / "embeddings.npy"));
+  for (HeldoutOverlap& overlap : *overlaps) {
+    overlap.cosine = CosineOfRows(embeddings, overlap.document, overlap.heldout);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status StoreOverlaps(const Split& split, const DocumentStore& documents,
@@ -198,6 +211,7 @@ absl::Status Order(const DocumentStore& documents, const StoredNeighbors& neighb
   RETURN_IF_ERROR(stage->AddArray<uint32_t>("order.npy", order.order));
   RETURN_IF_ERROR(stage->AddArray<uint32_t>("path_starts.npy", order.path_starts));
   RETURN_IF_ERROR(stage->AddArray<uint32_t>("heldout.npy", split.heldout));
+  RETURN_IF_ERROR(SetOverlapCosines(embed_directory, &split.overlaps));
   return StoreOverlaps(split, documents, config, stage);
 }
 

@@ -9,7 +9,7 @@
 //   path_starts.npy uint32        positions in order.npy at which the walk restarted
 //   heldout.npy uint32            held-out documents, ascending
 //   heldout_overlaps.npy [m, 2] uint32   document, held-out document; ascending
-//   heldout_overlap_similarities.npy [m, 2] float32   cosine (0: not adjacent), Jaccard similarity
+//   heldout_overlap_similarities.npy [m, 2] float32   cosine of the embeddings, Jaccard similarity
 //   heldout_overlaps.json         counts, also by domain, and examples with ids
 #ifndef BRAID_PIPELINE_STAGES_ORDER_STAGE_H_
 #define BRAID_PIPELINE_STAGES_ORDER_STAGE_H_
@@ -36,8 +36,9 @@ namespace braid {
 std::string OrderKey(const v1::CorpusSpec& resolved, const std::string& deduplicate_key);
 
 // Runs the stage. `keep` [n] is the output of the stage deduplicate; `embed_directory`, the output
-// of the stage embed, is read only when the graph is ordered in several parts. Units of `progress`:
-// documents. Errors: FAILED_PRECONDITION when no training document remains; CANCELLED.
+// of the stage embed, is read only for overlaps and when the graph is ordered in several parts.
+// Units of `progress`: documents. Errors: FAILED_PRECONDITION when no training document remains;
+// CANCELLED.
 absl::Status Order(const DocumentStore& documents, const StoredNeighbors& neighbors,
                    std::span<const uint8_t> keep, const std::filesystem::path& embed_directory,
                    const v1::CorpusSpec& resolved, const ProgressCallback& progress,

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cctype>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/atomic_file.h"
+#include "formats/npy.h"
 #include "pipeline/ordering/deduplicate.h"
 #include "pipeline/stages/deduplicate_stage.h"
 #include "pipeline/stages/order_stage.h"
@@ -50,6 +52,17 @@ std::vector<std::string> PlantedTexts(std::mt19937_64* random) {
   return texts;
 }
 
+double Cosine(const NpyArray<float>& embeddings, uint32_t a, uint32_t b) {
+  double product = 0, x_square = 0, y_square = 0;
+  for (int64_t i = 0; i < embeddings.row_size(); ++i) {
+    const double x = embeddings.row(a)[i], y = embeddings.row(b)[i];
+    product += x * y;
+    x_square += x * x;
+    y_square += y * y;
+  }
+  return product / std::sqrt(x_square * y_square);
+}
+
 TEST_F(JobDuplicatesTest, SharesNoNearDuplicateBetweenTrainingAndHeldOut) {
   std::mt19937_64 random(9);
   const std::vector<std::string> texts = PlantedTexts(&random);
@@ -88,7 +101,10 @@ TEST_F(JobDuplicatesTest, SharesNoNearDuplicateBetweenTrainingAndHeldOut) {
           << documents->id(heldout) << " and " << documents->id(training);
     }
   }
+  const auto embeddings = NpyArray<float>::Open(home.StageDirectory("embed") / "embeddings.npy");
+  ASSERT_TRUE(embeddings.ok()) << embeddings.status();
   for (const HeldoutOverlap& overlap : order->overlaps) {
+    EXPECT_NEAR(overlap.cosine, Cosine(*embeddings, overlap.document, overlap.heldout), 1e-6);
     EXPECT_EQ(overlap.jaccard,
               static_cast<float>(Jaccard(grams[overlap.document], grams[overlap.heldout])));
   }
@@ -96,6 +112,38 @@ TEST_F(JobDuplicatesTest, SharesNoNearDuplicateBetweenTrainingAndHeldOut) {
       nlohmann::json::parse(*ReadFile(home.StageDirectory("order") / "heldout_overlaps.json"));
   EXPECT_EQ(report["num_overlaps"], result->num_heldout_overlaps());
   EXPECT_EQ(report["num_heldout"], result->num_heldout());
+}
+
+// The embeddings of texts that are equal only after normalization differ.
+TEST_F(JobDuplicatesTest, StoresTheCosineOfTheEmbeddings) {
+  const std::string text = "alpha beta gamma delta epsilon zeta eta theta iota kappa ";
+  const fs::path corpus = NewDirectory() / "hyphens.jsonl";
+  std::ofstream file(corpus);
+  const auto add = [&](const std::string& id, const std::string& content) {
+    file << nlohmann::json{{"id", id}, {"text", content}}.dump() << "\n";
+  };
+  std::mt19937_64 random(4);
+  add("original", text + text + "well known");
+  add("copy", text + text + "well-known");
+  add("joined", text + text + "wellknown");
+  for (int i = 0; i < 40; ++i) {
+    std::string other;
+    for (int word = 0; word < 30; ++word) other += std::to_string(random() % 1000) + " ";
+    add("other-" + std::to_string(i), other);
+  }
+  file.close();
+  Home home;
+  const auto result = home.Run(SmallSpec(corpus));
+  ASSERT_TRUE(result.ok()) << result.status();
+  const auto stored = StoredDuplicates::Open(home.StageDirectory("deduplicate"));
+  const auto embeddings = NpyArray<float>::Open(home.StageDirectory("embed") / "embeddings.npy");
+  ASSERT_TRUE(stored.ok() && embeddings.ok());
+  const auto pair = stored->Find(2);
+  ASSERT_TRUE(pair.has_value());
+  EXPECT_TRUE(pair->exact) << "both are \"wellknown\" without punctuation";
+  const double cosine = Cosine(*embeddings, pair->removed, pair->kept);
+  EXPECT_LT(cosine, 0.999);
+  EXPECT_NEAR(pair->cosine, cosine, 1e-6);
 }
 
 TEST_F(JobDuplicatesTest, ReportsEveryDuplicate) {

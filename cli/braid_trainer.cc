@@ -11,6 +11,7 @@
 #include "CLI/CLI.hpp"
 #include "base/atomic_file.h"
 #include "base/blas_core.h"
+#include "base/sealed_text.h"
 #include "base/status_macros.h"
 #include "cli/corpus_documents.h"
 #include "evaluation/evaluate_tasks.h"
@@ -73,6 +74,7 @@ template <class Request, class Answer>
 absl::Status AnswerFile(const std::string& path, Answer answer) {
   Request request;
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  RETURN_IF_ERROR(CheckSealedLines(text, path));
   RETURN_IF_ERROR(ParseConfig(text, path, &request));
   return answer(request, PrintLine);
 }

@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "base/atomic_file.h"
 #include "base/directory_use.h"
+#include "base/sealed_text.h"
 #include "base/status_macros.h"
 #include "control/supervision/subprocess.h"
 #include "proto/absolute_paths.h"
@@ -32,7 +33,7 @@ class RequestFile {
     RequestFile file(folder / absl::StrCat(getpid(), "-", ++count, ".textproto"));
     std::string text;
     google::protobuf::TextFormat::PrintToString(request, &text);
-    RETURN_IF_ERROR(WriteFileAtomically(file.path_, text));
+    RETURN_IF_ERROR(WriteFileAtomically(file.path_, SealLines(text)));
     return file;
   }
   RequestFile(RequestFile&& other) noexcept : path_(std::exchange(other.path_, {})) {}

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
+#include "base/crc32c.h"
 #include "base/status_macros.h"
 
 namespace braid {
@@ -30,7 +31,12 @@ constexpr char kVersion2[] =
     "ALTER TABLE runs ADD COLUMN active INTEGER NOT NULL DEFAULT 1;"
     "CREATE INDEX runs_by_active ON runs(active, number);"
     "PRAGMA user_version=2";
-constexpr int kSchemaVersion = 2;
+// Rows of an older version have no checksum: their specs are read unverified.
+constexpr char kVersion3[] =
+    "ALTER TABLE runs ADD COLUMN spec_crc INTEGER NOT NULL DEFAULT -1;"
+    "PRAGMA user_version=3";
+constexpr int kSchemaVersion = 3;
+constexpr int64_t kNoCrc = -1;
 // Not part of a version, since programs without deletions work beside it. `removed`: nothing is
 // left of the run directory.
 constexpr char kDeletedRuns[] =
@@ -104,7 +110,9 @@ class RunStore::Impl {
   absl::StatusOr<RunRecord> Get(const std::string& id);
   std::vector<RunRecord> Rows(SQLite::Statement& query);
   absl::Status CheckQuota(const RunOwner& owner);
-  std::optional<RunRecord> OfRequest(const std::string& request_id, std::string* spec);
+  absl::StatusOr<std::string> SpecIn(SQLite::Statement& row) const;
+  absl::StatusOr<std::optional<RunRecord>> OfRequest(const std::string& request_id,
+                                                     std::string* spec);
   absl::Status CheckNotDeleted(const std::string& request_id);
   absl::Status Delete(const RunRecord& record, const std::string& by, double now);
   int64_t UnusedNumber();
@@ -115,12 +123,23 @@ class RunStore::Impl {
   SQLite::Database database;
 };
 
-std::optional<RunRecord> RunStore::Impl::OfRequest(const std::string& request_id,
-                                                   std::string* spec) {
+// Returns the spec of a row. DataLoss when it is not as it was written.
+absl::StatusOr<std::string> RunStore::Impl::SpecIn(SQLite::Statement& row) const {
+  std::string spec = row.getColumn("spec").getString();
+  const int64_t stored = row.getColumn("spec_crc").getInt64();
+  if (stored == kNoCrc || stored == int64_t{Crc32c(spec)}) return spec;
+  return absl::DataLossError(absl::StrCat(file.string(), ": the stored spec of ",
+                                          row.getColumn("id").getString(),
+                                          " is damaged; use a new request_id for a new run"));
+}
+
+absl::StatusOr<std::optional<RunRecord>> RunStore::Impl::OfRequest(const std::string& request_id,
+                                                                   std::string* spec) {
+  if (request_id.empty()) return std::nullopt;
   SQLite::Statement query(database, "SELECT * FROM runs WHERE request_id = ?");
   query.bind(1, request_id);
   if (!query.executeStep()) return std::nullopt;
-  *spec = query.getColumn("spec").getString();
+  ASSIGN_OR_RETURN(*spec, SpecIn(query));
   return RecordOf(query, home);
 }
 
@@ -177,6 +196,7 @@ void RunStore::Impl::CreateTables() {
   }
   if (version < 1) database.exec(kVersion1);
   if (version < 2) database.exec(kVersion2);
+  if (version < 3) database.exec(kVersion3);
   database.exec(kDeletedRuns);
   transaction.Commit();
 }
@@ -207,8 +227,8 @@ absl::StatusOr<RunRecord> RunStore::Impl::Create(const std::string& request_id,
                                                  const RunOwner& owner) {
   WriteTransaction transaction(database);
   std::string first_spec;
-  if (std::optional<RunRecord> record =
-          request_id.empty() ? std::nullopt : OfRequest(request_id, &first_spec)) {
+  ASSIGN_OR_RETURN(std::optional<RunRecord> record, OfRequest(request_id, &first_spec));
+  if (record.has_value()) {
     if (first_spec == spec) return *std::move(record);
     return absl::AlreadyExistsError(
         absl::StrCat("request_id \"", request_id, "\" belongs to ", record->id,
@@ -219,7 +239,7 @@ absl::StatusOr<RunRecord> RunStore::Impl::Create(const std::string& request_id,
   const int64_t number = UnusedNumber();
   SQLite::Statement insert(database,
                            "INSERT INTO runs(number, id, request_id, spec, run_dir, created,"
-                           " principal, ranks) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+                           " principal, ranks, spec_crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
   insert.bind(1, number);
   insert.bind(2, IdOf(number));
   if (!request_id.empty()) insert.bind(3, request_id);
@@ -228,6 +248,7 @@ absl::StatusOr<RunRecord> RunStore::Impl::Create(const std::string& request_id,
   insert.bind(6, now);
   insert.bind(7, owner.principal);
   insert.bind(8, owner.ranks);
+  insert.bind(9, int64_t{Crc32c(spec)});
   insert.exec();
   transaction.Commit();
   return Get(IdOf(number));
@@ -328,10 +349,10 @@ absl::Status RunStore::FinishDeletion(const std::string& id) {
 absl::StatusOr<std::string> RunStore::SpecOf(const std::string& id) const {
   return impl_->Guarded([&]() -> absl::StatusOr<std::string> {
     RETURN_IF_ERROR(impl_->Get(id).status());
-    SQLite::Statement query(impl_->database, "SELECT spec FROM runs WHERE id = ?");
+    SQLite::Statement query(impl_->database, "SELECT id, spec, spec_crc FROM runs WHERE id = ?");
     query.bind(1, id);
     query.executeStep();
-    return query.getColumn(0).getString();
+    return impl_->SpecIn(query);
   });
 }
 

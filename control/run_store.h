@@ -70,7 +70,7 @@ class RunStore {
   // Records that the directory of a deleted run is gone.
   absl::Status FinishDeletion(const std::string& id);
 
-  // Returns the `spec` bytes that a run was created with.
+  // Returns the `spec` bytes that a run was created with; DataLoss when they are damaged.
   absl::StatusOr<std::string> SpecOf(const std::string& id) const;
 
   // Returns the record of a run. NotFound with the id and a hint.

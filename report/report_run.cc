@@ -1,7 +1,5 @@
 #include "report/report_run.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -20,18 +18,13 @@ namespace {
 // Samples beyond this number are not read, so that they do not dominate the page.
 constexpr size_t kMaxSamples = 24;
 
-template <class Message>
-std::optional<Message> ParseJson(const std::string& text) {
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;
-  Message message;
-  if (!google::protobuf::util::JsonStringToMessage(text, &message, options).ok()) return {};
-  return message;
-}
-
 void ReadTasks(const RunDirectory& run, ReportRun* report) {
-  const absl::StatusOr<std::string> text = ReadIfPresent(run.root() / "tasks" / "result.json");
-  if (text.ok() && !text->empty()) report->tasks = ParseJson<v1::TasksResult>(*text);
+  const std::filesystem::path path = run.root() / "tasks" / "result.json";
+  const absl::StatusOr<std::string> text = ReadIfPresent(path);
+  v1::TasksResult tasks;
+  if (text.ok() && !text->empty() && ParseKeptResult(*text, path, &tasks).ok()) {
+    report->tasks = std::move(tasks);
+  }
   if (!report->tasks) {
     report->left_out.push_back(
         text.ok() && text->empty()

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/sealed_text.h"
 #include "runs/process_identity.h"
 
 namespace braid {
@@ -23,7 +24,7 @@ absl::Status RecordStopRequest(const RunDirectory& run, double now, const std::s
   const nlohmann::json json = {{"nonce", record->nonce},
                                {"requested_at", first ? first->requested_at : now},
                                {"reason", reason}};
-  return WriteFileAtomically(run.stop(), json.dump(2) + "\n");
+  return WriteFileAtomically(run.stop(), SealJson(json));
 }
 
 void RemoveStopRequest(const RunDirectory& run) {
@@ -35,13 +36,13 @@ std::optional<StopRequest> ReadStopRequest(const RunDirectory& run) {
   const absl::StatusOr<std::string> text = ReadFile(run.stop());
   if (!text.ok()) return std::nullopt;
   const absl::StatusOr<ProcessRecord> record = ReadProcessRecord(run.process());
-  const nlohmann::json json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!record.ok() || !json.is_object() || json.value("nonce", "") != record->nonce) {
+  const absl::StatusOr<nlohmann::json> json = OpenSealedJson(*text, run.stop());
+  if (!record.ok() || !json.ok() || json->value("nonce", "") != record->nonce) {
     return std::nullopt;
   }
   return StopRequest{.nonce = record->nonce,
-                     .requested_at = json.value("requested_at", 0.0),
-                     .reason = json.value("reason", "")};
+                     .requested_at = json->value("requested_at", 0.0),
+                     .reason = json->value("reason", "")};
 }
 
 }  // namespace braid

@@ -32,6 +32,8 @@ def before_object(code, at):
     """Returns what precedes the expression whose member or qualified name begins at `at`."""
     while True:
         left = code[:at].rstrip()
+        if left.endswith("&&"):
+            return left
         step = re.search(r"(\.|->|::|&|\*)$", left)
         if step is None:
             return left
@@ -118,6 +120,7 @@ def self_test():
         "void F() { const bool ok = absl::SimpleAtoi(text, &n); Use(ok, n); }",
         "void F() { const auto [end, error] = std::from_chars(a, b, n); }",
         "bool F() { return a.ok() && util::JsonStringToMessage(text, &m).ok(); }",
+        "void F() { if (auto b = Read(); b.ok() && job.ParseFromString(*b)) Use(job); }",
         "// job.ParseFromString(text);\nconst char* s = \"x.ParseFromString(y);\";",
         "absl::Status ParseFromText(std::string_view text);",
         "void F() { const json j = json::parse(t, nullptr, /*allow_exceptions=*/false);\n"

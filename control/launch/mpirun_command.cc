@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/sealed_text.h"
 #include "base/status_macros.h"
 #include "control/supervision/subprocess.h"
 #include "runs/run_directory.h"
@@ -193,8 +194,7 @@ std::string HostfileText(const v1::LaunchConfig& launch) {
 }
 
 std::string LaunchJson(const MpirunCommand& command) {
-  const nlohmann::json json = {{"arguments", command.arguments}, {"variables", command.variables}};
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return SealJson({{"arguments", command.arguments}, {"variables", command.variables}});
 }
 
 }  // namespace braid

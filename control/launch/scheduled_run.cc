@@ -136,6 +136,7 @@ ScheduledState Unanswered(const SchedulerRecord& record) {
 
 absl::StatusOr<SchedulerRecord> NextSubmission(Scheduler& scheduler, const RunDirectory& run,
                                                const v1::RunSpec& spec) {
+  RETURN_IF_ERROR(CheckSchedulerRecord(run));
   const std::optional<SchedulerRecord> last = ReadSchedulerRecord(run);
   if (!last) return NewSubmission(run, spec);
   if (last->job.empty() && !HasBegun(run)) return *last;

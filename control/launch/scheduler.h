@@ -43,6 +43,9 @@ struct SchedulerRecord {
 std::filesystem::path SchedulerFile(const RunDirectory& run);
 // Absent when the file is missing or unreadable.
 std::optional<SchedulerRecord> ReadSchedulerRecord(const RunDirectory& run);
+// Returns DataLoss when the file exists but ReadSchedulerRecord cannot use it: another submission
+// could start the run twice.
+absl::Status CheckSchedulerRecord(const RunDirectory& run);
 absl::Status WriteSchedulerRecord(const RunDirectory& run, const SchedulerRecord& record);
 
 enum class JobPhase {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/sealed_text.h"
 #include "base/status_macros.h"
 #include "control/supervision/run_event_log.h"
 #include "runs/run_state.h"
@@ -84,8 +85,7 @@ absl::Status WriteRunHistory(const std::filesystem::path& path, const RunHistory
                                {"restarts", history.restarts},
                                {"restart_step", history.restart_step},
                                {"run", nlohmann::json::parse(run)}};
-  return WriteFileAtomically(
-      path, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", durability);
+  return WriteFileAtomically(path, SealJson(json), durability);
 }
 
 std::optional<RunHistory> ReadRunHistory(const std::filesystem::path& path) {
@@ -93,9 +93,11 @@ std::optional<RunHistory> ReadRunHistory(const std::filesystem::path& path) {
   if (!text.ok()) return std::nullopt;
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;
+  const absl::StatusOr<nlohmann::json> object = OpenSealedJson(*text, path);
+  if (!object.ok()) return std::nullopt;
+  const nlohmann::json& json = *object;
   RunHistory history;
   try {
-    const nlohmann::json json = nlohmann::json::parse(*text);
     json.at("nonce").get_to(history.nonce);
     json.at("first_launch").get_to(history.first_launch);
     json.at("paused_seconds").get_to(history.paused_seconds);

@@ -15,6 +15,7 @@
 #include "base/utf8.h"
 #include "pipeline/ordering/deduplicate.h"
 #include "pipeline/ordering/heldout_split.h"
+#include "pipeline/stages/decontamination.h"
 
 namespace braid {
 namespace {
@@ -95,13 +96,14 @@ absl::Status CheckCounterparts(const StoredDuplicates& duplicates, const StoredO
 }  // namespace
 
 JobExplanation::JobExplanation(v1::CorpusSpec spec, std::filesystem::path ingest,
-                               DocumentStore documents, DocumentDomains domains,
-                               IndexedDataset tokens, NpyArray<float> embeddings,
-                               StoredDuplicates duplicates, StoredOrder order,
-                               IndexedDataset instances, Provenance provenance,
+                               std::filesystem::path deduplicate, DocumentStore documents,
+                               DocumentDomains domains, IndexedDataset tokens,
+                               NpyArray<float> embeddings, StoredDuplicates duplicates,
+                               StoredOrder order, IndexedDataset instances, Provenance provenance,
                                std::unique_ptr<Tokenizer> tokenizer)
     : spec_(std::move(spec)),
       ingest_(std::move(ingest)),
+      deduplicate_(std::move(deduplicate)),
       documents_(std::move(documents)),
       domains_(std::move(domains)),
       tokens_(std::move(tokens)),
@@ -141,7 +143,7 @@ absl::StatusOr<JobExplanation> JobExplanation::Open(const v1::Job& job, const St
   }
   RETURN_IF_ERROR(CheckSpans(provenance, instances, dataset));
   RETURN_IF_ERROR(CheckCounterparts(duplicates, stored_order, documents.size(), dataset));
-  return JobExplanation(job.spec(), ingest, std::move(documents), std::move(domains),
+  return JobExplanation(job.spec(), ingest, deduplicate, std::move(documents), std::move(domains),
                         std::move(tokens), std::move(embeddings), std::move(duplicates),
                         std::move(stored_order), std::move(instances), std::move(provenance),
                         std::move(tokenizer));
@@ -234,6 +236,7 @@ bool JobExplanation::SetFate(uint32_t document, v1::ExplainDocumentResponse* res
              overlap != order_.overlaps.end() && overlap->document == document) {
     response->set_fate(v1::DOCUMENT_OVERLAPS_HELD_OUT);
     response->set_jaccard(overlap->jaccard);
+    response->set_containment(overlap->containment);
     counterpart = overlap->heldout;
   } else {
     return false;
@@ -262,7 +265,16 @@ absl::StatusOr<v1::ExplainDocumentResponse> JobExplanation::Document(const std::
   response.set_num_bytes(static_cast<int64_t>(text.size()));
   response.set_num_tokens(tokens_.sequence_length(*found));
   response.set_excerpt(excerpt_bytes > 0 ? CutText(std::string(text), excerpt_bytes) : "");
+  const auto contaminated = FindContaminated(deduplicate_, id);
+  if (contaminated.has_value()) {
+    response.set_evaluation_text(contaminated->text);
+    response.set_shared_words(contaminated->words);
+  }
   if (SetFate(*found, &response)) return response;
+  if (contaminated.has_value() && !spec_.decontaminate().report_only()) {
+    response.set_fate(v1::DOCUMENT_CONTAMINATED);
+    return response;
+  }
   response.set_fate(v1::DOCUMENT_TRAINED_ON);
   for (const ProvenanceSpan& span : provenance_.Document(*found)) {
     *response.add_spans() = Describe(span, excerpt_bytes);

@@ -43,7 +43,8 @@ class JobExplanation {
                                                        int64_t excerpt_bytes) const;
 
  private:
-  JobExplanation(v1::CorpusSpec spec, std::filesystem::path ingest, DocumentStore documents,
+  JobExplanation(v1::CorpusSpec spec, std::filesystem::path ingest,
+                 std::filesystem::path deduplicate, DocumentStore documents,
                  DocumentDomains domains, IndexedDataset tokens, NpyArray<float> embeddings,
                  StoredDuplicates duplicates, StoredOrder order, IndexedDataset instances,
                  Provenance provenance, std::unique_ptr<Tokenizer> tokenizer);
@@ -58,6 +59,7 @@ class JobExplanation {
 
   v1::CorpusSpec spec_;
   std::filesystem::path ingest_;
+  std::filesystem::path deduplicate_;
   DocumentStore documents_;
   DocumentDomains domains_;
   IndexedDataset tokens_;

@@ -2,9 +2,9 @@
 
 #include <fstream>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "pipeline/corpus/text_source.h"
 
 namespace braid {
 namespace {
@@ -29,8 +29,7 @@ Finding Compare(const std::string& what, const std::string& why, int64_t need, i
 }
 
 int64_t TextBytes(const std::filesystem::directory_entry& file) {
-  const std::string name = file.path().filename().string();
-  const bool compressed = absl::EndsWith(name, ".gz") || absl::EndsWith(name, ".zst");
+  const bool compressed = !CompressionOf(file.path()).empty();
   return static_cast<int64_t>(static_cast<double>(file.file_size()) *
                               (compressed ? kUsualCompression : 1));
 }

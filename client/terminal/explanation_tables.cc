@@ -33,14 +33,26 @@ std::string Fate(const v1::ExplainDocumentResponse& document) {
       absl::StrFormat("cosine %.3f, 5-gram Jaccard %.3f", document.cosine(), document.jaccard());
   switch (document.fate()) {
     case v1::DOCUMENT_TRAINED_ON:
-      return "trained on";
+      return document.evaluation_text().empty()
+                 ? "trained on"
+                 : absl::StrCat("trained on, although it shares text with ",
+                                OneLine(document.evaluation_text()), " (\"",
+                                OneLine(document.shared_words()), "\")");
     case v1::DOCUMENT_DUPLICATE:
       return absl::StrCat(Repeats(document), other, " (", similarity, "); not trained on");
     case v1::DOCUMENT_HELD_OUT:
       return "held out";
     case v1::DOCUMENT_OVERLAPS_HELD_OUT:
-      return absl::StrCat("near-duplicate of the held-out ", other, " (", similarity,
-                          "); not trained on");
+      return document.containment() > 0 ? absl::StrFormat(
+                                              "contains the held-out %s or is contained in it "
+                                              "(%.1f %% of the 13-word runs "
+                                              "of one are in the other, %s); not trained on",
+                                              other, 100 * document.containment(), similarity)
+                                        : absl::StrCat("near-duplicate of the held-out ", other,
+                                                       " (", similarity, "); not trained on");
+    case v1::DOCUMENT_CONTAMINATED:
+      return absl::StrCat("shares text with ", OneLine(document.evaluation_text()), " (\"",
+                          OneLine(document.shared_words()), "\"); not used");
     case v1::DOCUMENT_REJECTED:
       return absl::StrCat("rejected: ", document.reject_reason());
     default:

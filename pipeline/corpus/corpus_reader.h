@@ -2,8 +2,8 @@
 // document for ids, and at most 16 x max_document_bytes (64 MiB by default) for the current record.
 //
 // Inputs are JSON lines (.jsonl, .json, .ndjson), text files (.txt), both also compressed (.gz,
-// .zst), and directories, which are walked recursively in sorted order and in which every UTF-8
-// file is a document. docs/corpus.md is the reference.
+// .zst, .zstd), and directories, which are walked recursively in sorted order and in which every
+// UTF-8 file is a document. docs/corpus.md is the reference.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<CorpusReader> reader, CorpusReader::Open(paths, config));
 //   Document document;

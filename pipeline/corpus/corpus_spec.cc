@@ -39,7 +39,7 @@ absl::Status MakeAbsolute(std::string_view field, std::string* path) {
 absl::Status ResolvePaths(v1::CorpusSpec* spec) {
   if (spec->paths().empty()) {
     return Wrong("paths", "none",
-                 "at least one file (.jsonl, .jsonl.gz, .jsonl.zst, .txt) or directory");
+                 "at least one file (.jsonl, .json, .ndjson, .txt; also .gz, .zst) or directory");
   }
   for (std::string& path : *spec->mutable_paths()) {
     if (path.empty()) return Wrong("paths", "an empty path", "a file or directory");
@@ -170,8 +170,45 @@ absl::Status ResolveNeighbors(v1::NeighborConfig* neighbors) {
   return CheckRange("neighbors.recall_sample", neighbors->recall_sample(), 1, 10000000);
 }
 
+absl::Status ResolveMinHash(v1::DeduplicateConfig* deduplicate) {
+  if (deduplicate->near_duplicates().empty()) deduplicate->set_near_duplicates("graph");
+  if (deduplicate->near_duplicates() == "minhash") {
+    if (!deduplicate->has_minhash_bands()) deduplicate->set_minhash_bands(14);
+    if (!deduplicate->has_minhash_rows()) deduplicate->set_minhash_rows(8);
+    RETURN_IF_ERROR(CheckRange("deduplicate.minhash_bands", deduplicate->minhash_bands(), 1, 256));
+    return CheckRange("deduplicate.minhash_rows", deduplicate->minhash_rows(), 2, 64);
+  }
+  if (deduplicate->near_duplicates() != "graph") {
+    return Wrong("deduplicate.near_duplicates",
+                 absl::StrCat("\"", deduplicate->near_duplicates(), "\""),
+                 "\"graph\" or \"minhash\"");
+  }
+  constexpr char kNone[] = "none unless deduplicate.near_duplicates is \"minhash\"";
+  if (deduplicate->has_minhash_bands()) {
+    return Wrong("deduplicate.minhash_bands", absl::StrCat(deduplicate->minhash_bands()), kNone);
+  }
+  if (!deduplicate->has_minhash_rows()) return absl::OkStatus();
+  return Wrong("deduplicate.minhash_rows", absl::StrCat(deduplicate->minhash_rows()), kNone);
+}
+
+absl::Status ResolveDecontaminate(v1::DecontaminateConfig* decontaminate) {
+  for (std::string& path : *decontaminate->mutable_paths()) {
+    if (path.empty()) {
+      return Wrong("decontaminate.paths", "an empty path", "a file or directory");
+    }
+    RETURN_IF_ERROR(MakeAbsolute("decontaminate.paths", &path));
+  }
+  if (decontaminate->paths().empty() && decontaminate->report_only()) {
+    return Wrong("decontaminate.report_only", "true", "false without decontaminate.paths");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ResolveDeduplicate(v1::DeduplicateConfig* deduplicate) {
+  RETURN_IF_ERROR(ResolveMinHash(deduplicate));
   FillStatedDefaults(deduplicate);
+  RETURN_IF_ERROR(CheckRange("deduplicate.max_heldout_containment",
+                             deduplicate->max_heldout_containment(), 0.01, 2.0));
   RETURN_IF_ERROR(CheckRange("deduplicate.min_cosine", deduplicate->min_cosine(), 0.0, 1.0));
   RETURN_IF_ERROR(CheckRange("deduplicate.min_jaccard", deduplicate->min_jaccard(), 0.0, 1.0));
   return CheckRange("deduplicate.max_heldout_cosine", deduplicate->max_heldout_cosine(), 0.0, 2.0);
@@ -210,6 +247,9 @@ absl::StatusOr<v1::CorpusSpec> ResolveCorpusSpec(const v1::CorpusSpec& spec) {
   RETURN_IF_ERROR(ResolveEmbedder(resolved.mutable_embedder()));
   RETURN_IF_ERROR(ResolveNeighbors(resolved.mutable_neighbors()));
   RETURN_IF_ERROR(ResolveDeduplicate(resolved.mutable_deduplicate()));
+  if (resolved.has_decontaminate()) {
+    RETURN_IF_ERROR(ResolveDecontaminate(resolved.mutable_decontaminate()));
+  }
   RETURN_IF_ERROR(ResolveOrder(&resolved));
   RETURN_IF_ERROR(ResolvePack(resolved.mutable_pack()));
   if (resolved.has_num_threads()) {

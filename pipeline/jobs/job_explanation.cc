@@ -16,6 +16,7 @@
 #include "pipeline/ordering/heldout_split.h"
 #include "pipeline/stages/embed_stage.h"
 #include "pipeline/store/verified_stage.h"
+#include "pipeline/stages/decontamination.h"
 
 namespace braid {
 namespace {
@@ -158,7 +159,7 @@ absl::StatusOr<JobExplanation> JobExplanation::Open(const v1::Job& job, const St
   }
   RETURN_IF_ERROR(CheckSpans(provenance, instances, dataset));
   RETURN_IF_ERROR(CheckCounterparts(duplicates, stored_order, documents.size(), dataset));
-  return JobExplanation(job.spec(), {ingest, embed, dataset}, std::move(documents),
+  return JobExplanation(job.spec(), {ingest, embed, deduplicate, dataset}, std::move(documents),
                         std::move(domains), std::move(tokens), std::move(embeddings),
                         std::move(duplicates), std::move(stored_order), std::move(instances),
                         std::move(provenance), std::move(tokenizer));
@@ -242,6 +243,7 @@ absl::StatusOr<bool> JobExplanation::SetFate(uint32_t document,
              overlap != order_.overlaps.end() && overlap->document == document) {
     response->set_fate(v1::DOCUMENT_OVERLAPS_HELD_OUT);
     response->set_jaccard(overlap->jaccard);
+    response->set_containment(overlap->containment);
     counterpart = overlap->heldout;
   } else {
     return false;
@@ -275,8 +277,17 @@ absl::StatusOr<v1::ExplainDocumentResponse> JobExplanation::Document(const std::
   response.set_num_bytes(static_cast<int64_t>(text.size()));
   response.set_num_tokens(tokens_.sequence_length(*found));
   response.set_excerpt(excerpt_bytes > 0 ? CutText(std::string(text), excerpt_bytes) : "");
+  const auto contaminated = FindContaminated(directories_.deduplicate, id);
+  if (contaminated.has_value()) {
+    response.set_evaluation_text(contaminated->text);
+    response.set_shared_words(contaminated->words);
+  }
   ASSIGN_OR_RETURN(const bool left_out, SetFate(*found, &response));
   if (left_out) return response;
+  if (contaminated.has_value() && !spec_.decontaminate().report_only()) {
+    response.set_fate(v1::DOCUMENT_CONTAMINATED);
+    return response;
+  }
   response.set_fate(v1::DOCUMENT_TRAINED_ON);
   for (const ProvenanceSpan& span : provenance_.Document(*found)) {
     *response.add_spans() = Describe(span, excerpt_bytes);

@@ -48,7 +48,7 @@ class JobExplanation {
  private:
   // Outputs of stages.
   struct Directories {
-    std::filesystem::path ingest, embed, dataset;
+    std::filesystem::path ingest, embed, deduplicate, dataset;
   };
   JobExplanation(v1::CorpusSpec spec, Directories directories, DocumentStore documents,
                  DocumentDomains domains, IndexedDataset tokens, NpyArray<float> embeddings,

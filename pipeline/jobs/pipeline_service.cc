@@ -76,13 +76,17 @@ grpc::Status Reply(absl::StatusOr<Message> message, Message* response) {
 
 // Reports a mistyped path at once, instead of by a job that fails later.
 absl::Status CheckPathsExist(const v1::CorpusSpec& spec) {
-  std::error_code error;
-  for (const std::string& path : spec.paths()) {
+  const auto check = [](const char* what, const std::string& path) {
+    std::error_code error;
     if (std::filesystem::status(path, error).type() != std::filesystem::file_type::not_found) {
-      continue;
+      return absl::OkStatus();
     }
     return absl::NotFoundError(
-        absl::StrCat("corpus path ", path, ": no such file or directory; check the spelling"));
+        absl::StrCat(what, path, ": no such file or directory; check the spelling"));
+  };
+  for (const std::string& path : spec.paths()) RETURN_IF_ERROR(check("corpus path ", path));
+  for (const std::string& path : spec.decontaminate().paths()) {
+    RETURN_IF_ERROR(check("decontaminate.paths: ", path));
   }
   return absl::OkStatus();
 }

@@ -36,6 +36,8 @@ TEST(ResolveCorpusSpecTest, FillsInTheDocumentedDefaults) {
   EXPECT_EQ(resolved->neighbors().recall_sample(), 1000);
   EXPECT_DOUBLE_EQ(resolved->deduplicate().min_cosine(), 0.9);
   EXPECT_DOUBLE_EQ(resolved->deduplicate().min_jaccard(), 0.8);
+  EXPECT_DOUBLE_EQ(resolved->deduplicate().max_heldout_containment(), 0.5);
+  EXPECT_EQ(resolved->deduplicate().near_duplicates(), "graph");
   EXPECT_EQ(resolved->order(), v1::SIMILARITY);
   EXPECT_EQ(resolved->pack().sequence_length(), 4096);
   EXPECT_DOUBLE_EQ(HeldoutFraction(*resolved), 0.03);
@@ -123,6 +125,20 @@ TEST(ResolveCorpusSpecTest, ReportsTheFieldAndValueOfABadSetting) {
        [](auto* s) {
          s->mutable_deduplicate()->set_min_jaccard(std::numeric_limits<double>::quiet_NaN());
        }},
+      {"deduplicate.max_heldout_containment", "3",
+       [](auto* s) { s->mutable_deduplicate()->set_max_heldout_containment(3); }},
+      {"deduplicate.near_duplicates", "simhash",
+       [](auto* s) { s->mutable_deduplicate()->set_near_duplicates("simhash"); }},
+      {"deduplicate.minhash_bands", "5",
+       [](auto* s) { s->mutable_deduplicate()->set_minhash_bands(5); }},
+      {"deduplicate.minhash_rows", "1",
+       [](auto* s) {
+         s->mutable_deduplicate()->set_near_duplicates("minhash");
+         s->mutable_deduplicate()->set_minhash_rows(1);
+       }},
+      {"decontaminate.paths", "empty", [](auto* s) { s->mutable_decontaminate()->add_paths(""); }},
+      {"decontaminate.report_only", "true",
+       [](auto* s) { s->mutable_decontaminate()->set_report_only(true); }},
       {"order", "17", [](auto* s) { s->set_order(static_cast<v1::OrderMode>(17)); }},
       {"pack.sequence_length", "1", [](auto* s) { s->mutable_pack()->set_sequence_length(1); }},
       {"pack.heldout_fraction", "1.5",

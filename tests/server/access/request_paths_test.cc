@@ -66,6 +66,9 @@ TEST_F(RequestPathsTest, EachFieldThatNamesAFileIsChecked) {
   corpus.mutable_spec()->add_paths("/etc/passwd");
   refused(corpus, "paths: /etc/passwd");
   corpus.mutable_spec()->clear_paths();
+  corpus.mutable_spec()->mutable_decontaminate()->add_paths("/etc/passwd");
+  refused(corpus, "paths: /etc/passwd");
+  corpus.mutable_spec()->clear_decontaminate();
   corpus.mutable_spec()->mutable_tokenizer()->set_model_path("/etc/x");
   refused(corpus, "model_path");
   corpus.mutable_spec()->mutable_tokenizer()->clear_model_path();

@@ -18,7 +18,7 @@ absl::Status RunCommand(const braid::CommandLine& program) {
   try {
     return program.action();
   } catch (const std::filesystem::filesystem_error& error) {
-    return absl::InvalidArgumentError(error.what());
+    return braid::FilesystemError(error);
   }
 }
 
@@ -32,9 +32,11 @@ int main(int argc, char** argv) {
   braid::CommandLine program;
   braid::AddCommandTable(program);
   program.app.set_version_flag("--version", "braid " BRAID_VERSION, "Print the version and exit");
-  if (const auto end = braid::ParseArguments(program.app, "braid", argc, argv)) return *end;
+  if (const auto end = braid::ParseArguments(program.app, "braid", argc, argv)) {
+    return braid::CheckedOutput("braid", *end);
+  }
   const absl::Status status = RunCommand(program);
-  if (status.ok()) return braid::exit_code::kOk;
+  if (status.ok()) return braid::CheckedOutput("braid", braid::exit_code::kOk);
   std::cerr << "braid: " << braid::ErrorText(status) << std::endl;
   return braid::Interrupted() ? braid::exit_code::kInterrupted : braid::ExitCodeOf(status);
 }

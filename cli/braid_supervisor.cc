@@ -6,6 +6,7 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
+#include "cli/arguments.h"
 #include "control/launch/slurm_allocation.h"
 #include "control/supervision/supervisor.h"
 
@@ -77,16 +78,12 @@ int Main(int argc, char** argv) {
   app.add_option("--stop-grace", options.stop_grace_seconds,
                  "Seconds from a stop request until mpirun is terminated")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(AtLeastZero());
   app.add_option("--kill-grace", options.kill_grace_seconds,
                  "Seconds from then until all processes are killed")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kExitDone : kExitUsage;
-  }
+      ->check(AtLeastZero());
+  if (const auto end = ParseArguments(app, "braid-supervisor", argc, argv)) return *end;
   return Supervise(run_dir, options);
 }
 

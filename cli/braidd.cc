@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <system_error>
 #include <thread>
@@ -46,7 +47,7 @@ struct Options {
 void AddQuotas(CLI::App& app, braid::Quotas& quotas) {
   const auto add = [&app](const char* name, int64_t& value, const char* what) {
     app.add_option(name, value, std::string(what) + " per principal; 0 means no limit")
-        ->check(CLI::NonNegativeNumber)
+        ->check(braid::IntegerBetween(0, std::numeric_limits<int64_t>::max()))
         ->capture_default_str();
   };
   add("--quota-jobs", quotas.jobs, "Maximum queued and running jobs");
@@ -58,7 +59,9 @@ void AddQuotas(CLI::App& app, braid::Quotas& quotas) {
 
 void AddServing(CLI::App& app, braid::Serving& serving) {
   const auto add = [&app](const char* name, int& value, int minimum, const char* what) {
-    app.add_option(name, value, what)->check(CLI::Range(minimum, 1 << 20))->capture_default_str();
+    app.add_option(name, value, what)
+        ->check(braid::IntegerBetween(minimum, 1 << 20))
+        ->capture_default_str();
   };
   add("--served-models", serving.models, 1, "Maximum models that generation keeps in memory");
   add("--serve-idle", serving.idle_seconds, 1,
@@ -79,6 +82,7 @@ void AddOptions(CLI::App& app, Options& options) {
                  "Address to serve, as HOST:PORT; port 0 picks a free port")
       ->capture_default_str();
   app.add_option("--home", options.host.home, "Directory of jobs, runs and all other state")
+      ->check(braid::NotEmpty("a directory"))
       ->capture_default_str();
   app.add_option("--services", options.services,
                  "Services to run, separated by commas: pipeline, training, analysis, generation, "
@@ -118,11 +122,11 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--log-file", options.log_file,
                  "File to append the log to (default: standard error)");
   app.add_option("--log-level", options.log_level, "Minimum level of log entries")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->check(braid::OneOf({"debug", "info", "warning", "error"}))
       ->capture_default_str();
   app.add_option("--drain", options.drain_seconds,
                  "Seconds that running calls may take to finish after SIGTERM")
-      ->check(CLI::Range(0, 3600))
+      ->check(braid::IntegerBetween(0, 3600))
       ->capture_default_str();
   AddQuotas(app, options.host.quotas);
   AddServing(app, options.host.serving);
@@ -193,6 +197,10 @@ absl::Status Serve(Options& options) {
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
+  if (!options.metrics.empty()) {
+    const absl::Status metrics = braid::CheckMetricsAddress(options.metrics, options.host.insecure);
+    if (!metrics.ok()) return metrics;
+  }
   auto services = braid::ParseServiceNames(options.services);
   if (!services.ok()) return services.status();
   options.host.services = *services;
@@ -244,7 +252,9 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "braidd " BRAID_VERSION, "Print the version and exit");
   Options options;
   AddOptions(app, options);
-  if (const auto end = braid::ParseArguments(app, "braidd", argc, argv)) return *end;
+  if (const auto end = braid::ParseArguments(app, "braidd", argc, argv)) {
+    return braid::CheckedOutput("braidd", *end);
+  }
   const absl::Status status = Serve(options);
   if (!status.ok()) std::cerr << "braidd: " << status.message() << std::endl;
   return braid::ExitCodeOf(status);

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "cli/arguments.h"
 #include "cli/help_formatter.h"
 #include "rpc/executable_path.h"
 
@@ -16,6 +17,7 @@ void AddGlobalOptions(CommandLine& program) {
   options.home = DefaultHome();
   CLI::App& app = program.app;
   app.add_option("--home", options.home, "Directory of jobs, runs and all other state")
+      ->check(NotEmpty("a directory"))
       ->envname("BRAID_HOME")
       ->capture_default_str();
   app.add_flag("--json", program.session.json, "Print machine-readable JSON to standard output");

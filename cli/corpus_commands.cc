@@ -3,6 +3,8 @@
 
 #include <iostream>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -71,6 +73,10 @@ absl::Status ListJobs(Session& session) {
 }
 
 absl::Status CancelJob(Session& session, const std::string& id) {
+  if (absl::StartsWith(id, "run-")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("id: got the run ", id, ", expected a job; stop a run with: braid stop ", id));
+  }
   ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline());
   ASSIGN_OR_RETURN(const v1::Job job, client.CancelJob(id));
   std::cout << (session.json ? ToPrettyJson(job)

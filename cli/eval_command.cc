@@ -121,7 +121,7 @@ void AddText(CLI::App* command, PerplexityOptions* options) {
 
 void AddScoring(CLI::App* command, PerplexityOptions* options) {
   command->add_option("--routing", options->routing, "Routing at inference")
-      ->check(CLI::IsMember({"segment", "prompt", "both"}))
+      ->check(OneOf({"segment", "prompt", "both"}))
       ->capture_default_str();
   command
       ->add_option(
@@ -130,7 +130,7 @@ void AddScoring(CLI::App* command, PerplexityOptions* options) {
           "several values are separated by commas")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember(FixedWeightsByName()));
+      ->check(OneOf({"average", "next-domain", "uniform"}));
   command
       ->add_option("--max-windows", options->max_windows,
                    "Maximum windows per domain (default: all)")
@@ -143,9 +143,9 @@ void AddScoring(CLI::App* command, PerplexityOptions* options) {
   command
       ->add_option("--confidence", options->confidence,
                    "Confidence level of the intervals (default: 0.95)")
-      ->check(CLI::Range(0.01, 0.9999));
+      ->check(NumberBetween(0.01, 0.9999));
   command->add_option("--show", options->show, "Measure to tabulate by domain for several models")
-      ->check(CLI::IsMember({"perplexity", "bits-per-byte", "with-first-segment"}))
+      ->check(OneOf({"perplexity", "bits-per-byte", "with-first-segment"}))
       ->capture_default_str();
   command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
       ->check(IntegerBetween(1, 1024));

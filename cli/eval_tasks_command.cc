@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<v1::TaskSpec>> NamedTasks(const TasksOptions& options
     specs.push_back(std::move(spec));
   }
   for (const std::string& file : options.task_files) {
-    ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
+    ASSIGN_OR_RETURN(const std::string text, ReadUserFile(file));
     ASSIGN_OR_RETURN(v1::TaskSpec spec, ParseTaskSpec(text, file));
     specs.push_back(std::move(spec));
   }
@@ -135,7 +135,7 @@ void AddAsking(CLI::App* command, TasksOptions* options) {
                    "Demonstrations per prompt (default: set by each task)")
       ->check(IntegerBetween(0, 256));
   command->add_option("--routing", options->routing, "Routing at inference")
-      ->check(CLI::IsMember({"segment", "prompt", "both"}))
+      ->check(OneOf({"segment", "prompt", "both"}))
       ->capture_default_str();
   command
       ->add_option("--max-examples", options->max_examples,

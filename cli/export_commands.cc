@@ -35,7 +35,7 @@ struct ExportOptions {
 // Returns `prompt`, or the contents of FILE for "@FILE".
 absl::StatusOr<std::string> PromptText(const std::string& prompt) {
   if (!absl::StartsWith(prompt, "@")) return prompt;
-  return ReadFile(prompt.substr(1));
+  return ReadUserFile(prompt.substr(1));
 }
 
 void PrintExport(const v1::ExportResponse& response, std::ostream& out) {
@@ -111,7 +111,7 @@ void AddExport(CommandLine& program) {
       "file");
   command->add_option("--dtype", options->dtype, "Type of the weights")
       ->capture_default_str()
-      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+      ->check(OneOf({"float32", "bfloat16", "float16"}));
   command
       ->add_option("--max-shard-size", options->max_shard_bytes,
                    "Maximum size of a weights file (default: 5GB)")

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/arguments.h"
 #include "pipeline/corpus/text_source.h"
 
 namespace braid {
@@ -61,7 +62,7 @@ absl::StatusOr<int64_t> CorpusBytes(const std::vector<std::string>& paths) {
         if (entry.is_regular_file()) bytes += TextBytes(entry);
       }
     } catch (const std::filesystem::filesystem_error& error) {
-      return absl::NotFoundError(absl::StrCat("--corpus: ", error.what()));
+      return FilesystemError(error);
     }
   }
   return bytes;

@@ -163,7 +163,7 @@ void AddCorpus(CLI::App* command, ReproduceOptions* options) {
       ->add_option("--split-bytes", options->split_bytes,
                    "Cut longer documents at line or paragraph boundaries; 0 keeps documents whole")
       ->capture_default_str()
-      ->check(CLI::IsMember({int64_t{0}}) | IntegerBetween(64, int64_t{1} << 40));
+      ->check(ZeroOrBetween(64, int64_t{1} << 40));
   command->add_option("-o,--output", options->output,
                       "Directory for reproduction.html and reproduction.json (default: "
                       "HOME/reproductions/...)");

@@ -128,7 +128,7 @@ void ModelServer::StartRequests() {
   while (!waiting_.empty() && static_cast<int>(active_.size()) < options_.max_active) {
     const RequestPtr request = waiting_.front();
     absl::StatusOr<ModelPtr> model = PlaceOf(*request);
-    if (model.ok() && *model == nullptr) return;  // until one leaves
+    if (model.ok() && *model == nullptr) return;  // all places are taken
     waiting_.pop_front();
     if (!model.ok()) {
       totals_.set_requests_failed(totals_.requests_failed() + 1);

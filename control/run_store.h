@@ -34,7 +34,7 @@ struct RunRecord {
 // The principal that launches a run and its limits on active runs and ranks; 0: no limit.
 struct RunOwner {
   std::string principal = "local";
-  int64_t ranks = 1;  // for this run
+  int64_t ranks = 1;  // ranks of the run to create
   int64_t max_runs = 0;
   int64_t max_ranks = 0;
 };

@@ -191,8 +191,8 @@ class Planner {
   const DocumentReader& reader_;
   std::vector<v1::InferenceRouting> routings_;
   std::vector<v1::FixedWeights> fixed_weights_;
-  DatasetInfo info_;       // for the dataset, if any
-  FileSummary tokenizer_;  // for the dataset
+  DatasetInfo info_;       // empty without a dataset
+  FileSummary tokenizer_;  // that the dataset was made with
   EvaluationPlan plan_;
 };
 

@@ -25,7 +25,7 @@ struct ClaimPart {
   std::optional<EffectEstimate> estimate = {};
   std::string missing = {};
   Verdict verdict = Verdict::kNotMeasured;
-  // Whether 0 means that there is no effect; false for a share, which plots of effects leave out.
+  // True if 0 means that there is no effect; false for a share, which plots of effects leave out.
   bool is_difference = true;
 };
 

@@ -56,7 +56,7 @@ struct ExitRecord {
   int64_t step = 0;     // steps completed
   // The attempt; empty when the trainer was started by hand.
   std::string nonce = {};
-  // Whether another attempt may succeed; false when it would fail in the same way.
+  // True if another attempt may succeed; false when it would fail in the same way.
   bool retryable = true;
 };
 

@@ -31,8 +31,14 @@ absl::Status BadField(std::string_view field, std::string_view got, std::string_
                                                  ", expected ", std::string(expected)));
 }
 
+// Returns integers in full: StrCat would print 1e+06.
+std::string NumberText(double number) {
+  const bool is_integer = std::abs(number) < 1e15 && number == std::trunc(number);
+  return is_integer ? absl::StrCat(static_cast<int64_t>(number)) : absl::StrCat(number);
+}
+
 absl::Status Check(bool good, std::string_view field, double got, std::string_view expected) {
-  return good ? absl::OkStatus() : BadField(field, absl::StrCat(got), expected);
+  return good ? absl::OkStatus() : BadField(field, NumberText(got), expected);
 }
 
 absl::Status CheckOptimizer(const v1::OptimizerConfig& c) {

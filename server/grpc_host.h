@@ -68,7 +68,7 @@ struct HostOptions {
   TlsFiles tls;
   // The token that jobs send to those servers, over TLS or on this machine; may be empty.
   std::string services_token;
-  // Whether this process runs queued corpus jobs; without it, it only answers requests about them.
+  // Runs queued corpus jobs; otherwise this process only answers requests about them.
   bool run_jobs = true;
   // Embedder of the embedding service: "hashing", or "contriever:DIRECTORY" for the BERT encoder in
   // that directory, which runs in a separate process.

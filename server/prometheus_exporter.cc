@@ -50,7 +50,9 @@ class ServiceMetrics : public prometheus::Collectable {
   mutable GenerationClient generation_;
 };
 
-absl::Status CheckReachable(const std::string& address, bool insecure) {
+}  // namespace
+
+absl::Status CheckMetricsAddress(const std::string& address, bool insecure) {
   RETURN_IF_ERROR(CheckAddress(address));
   if (insecure || IsLoopback(address)) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -58,8 +60,6 @@ absl::Status CheckReachable(const std::string& address, bool insecure) {
                    " is not a loopback address, and /metrics has no TLS; serve 127.0.0.1 behind a "
                    "proxy, or pass --insecure"));
 }
-
-}  // namespace
 
 struct MetricsExporter::Server {
   std::shared_ptr<ServiceMetrics> metrics;
@@ -75,7 +75,7 @@ int MetricsExporter::port() const { return server_->exposer->GetListeningPorts()
 absl::StatusOr<std::unique_ptr<MetricsExporter>> MetricsExporter::Start(
     const std::string& address, bool insecure, std::shared_ptr<grpc::Channel> channel,
     std::shared_ptr<CallMetrics> calls) {
-  RETURN_IF_ERROR(CheckReachable(address, insecure));
+  RETURN_IF_ERROR(CheckMetricsAddress(address, insecure));
   auto server = std::make_unique<Server>();
   server->metrics = std::make_shared<ServiceMetrics>(std::move(channel));
   try {

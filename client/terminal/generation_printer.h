@@ -16,12 +16,12 @@ namespace braid {
 class GenerationPrinter {
  public:
   struct Options {
-    // Whether `out` is a terminal: notes then start on a new line, and text is printed as
+    // True if `out` is a terminal: notes then start on a new line, and text is printed as
     // PrintableText.
     bool terminal = false;
-    // Whether to draw with block characters; see RoutingBar.
+    // Draws bars with block characters; see RoutingBar.
     bool blocks = false;
-    // Whether routing was requested; prints a note when the model has none.
+    // True if routing was requested: a note is then printed for a model without routing.
     bool routing_asked = false;
   };
 

@@ -26,7 +26,7 @@ struct ExportOptions {
   int64_t max_shard_bytes = kDefaultShardBytes;
   // Tokens of a prompt: exports the dense model that results from the routing decision on it.
   std::optional<std::vector<int32_t>> bake_prompt = {};
-  // Whether to replace an existing export at `output`.
+  // Replaces an existing export at `output`.
   bool force = false;
 };
 

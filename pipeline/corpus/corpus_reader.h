@@ -52,7 +52,7 @@ struct Document {
   std::string file;
   // The byte of the decompressed file at which the record starts.
   int64_t offset = 0;
-  // Whether the domain comes from a field of the record, not from the file name.
+  // True if the domain comes from a field of the record, not from the file name.
   bool has_domain_field = false;
 };
 

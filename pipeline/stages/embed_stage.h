@@ -29,7 +29,7 @@ int32_t AutomaticDimension(int64_t num_documents);
 
 // The embedder of a job, determined before any document is embedded.
 struct EmbedPlan {
-  std::string key;  // for the stage
+  std::string key;  // names the output in the store
   // The fingerprint of an embedder that its settings do not fully determine, else "".
   std::string fingerprint;
   // Embedder::preferred_batch_texts().

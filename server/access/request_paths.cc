@@ -75,7 +75,7 @@ constexpr std::array<std::string_view, 83> kTexts = {
     "KubernetesConfig.cpu",
     "KubernetesConfig.image",
     "KubernetesConfig.memory",
-    "KubernetesConfig.mount_path",  // in a pod
+    "KubernetesConfig.mount_path",  // a path within the pod
     "KubernetesConfig.namespace",
     "KubernetesConfig.volume_claim",
     "LaunchConfig.network_interface",

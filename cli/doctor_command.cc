@@ -33,7 +33,9 @@ absl::StatusOr<v1::RunSpec> SpecOf(const DoctorOptions& options) {
   }
   spec.mutable_launch()->mutable_hosts()->Assign(hosts.begin(), hosts.end());
   spec.mutable_launch()->set_network_interface(options.interface);
-  spec.set_world_size(options.ranks > 0 ? options.ranks : hosts.empty() ? kRanks : 0);
+  if (options.ranks > 0 || hosts.empty()) {
+    spec.set_world_size(options.ranks > 0 ? options.ranks : kRanks);
+  }
   RETURN_IF_ERROR(ResolveLaunch(&spec));
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   spec.set_threads_per_rank(options.threads > 0 ? options.threads

@@ -15,6 +15,7 @@
 #include "proto/config_text.h"
 #include "runs/metrics_line.h"
 #include "runs/metrics_reader.h"
+#include "runs/run_spec.h"
 
 namespace braid {
 namespace {
@@ -71,6 +72,7 @@ absl::StatusOr<v1::RunSpec> RunDirectory::ReadSpec() const {
   RETURN_IF_ERROR(text.status());
   v1::RunSpec result;
   RETURN_IF_ERROR(ParseConfig(*text, spec().string(), &result));
+  SetNegativesToZero(&result);
   return result;
 }
 

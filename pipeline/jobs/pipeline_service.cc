@@ -21,6 +21,7 @@
 #include "pipeline/jobs/job_store.h"
 #include "pipeline/jobs/job_worker.h"
 #include "pipeline/store/stage_store.h"
+#include "proto/stated_defaults.h"
 #include "rpc/grpc_caller.h"
 #include "rpc/grpc_event_stream.h"
 #include "rpc/grpc_status.h"
@@ -39,14 +40,14 @@ constexpr std::chrono::milliseconds kProgressInterval{250};
 constexpr int32_t kMaxPageSize = 1000;
 constexpr size_t kMaxPageBytes = size_t{2} << 20;
 
-// Limits of ExplainInstances and ExplainDocument. kExcerptBytes is the default length of an
-// excerpt.
-constexpr int64_t kExcerptBytes = 160;
+// Limits of ExplainInstances and ExplainDocument.
 constexpr int64_t kMaxExcerptBytes = int64_t{1} << 20;
 constexpr int kMaxInstances = 65536;
 
-int64_t ExcerptBytes(int32_t requested) {
-  return requested == 0 ? kExcerptBytes : std::min<int64_t>(requested, kMaxExcerptBytes);
+template <class Request>
+int64_t ExcerptBytes(Request request) {
+  FillStatedDefaults(&request);
+  return std::min<int64_t>(request.excerpt_bytes(), kMaxExcerptBytes);
 }
 
 // Returns a callback that sends progress events at most every kProgressInterval. The callback
@@ -95,7 +96,7 @@ class PipelineServiceImpl final : public PipelineServiceBase {
   PipelineServiceImpl(const PipelineOptions& options, std::unique_ptr<JobStore> jobs)
       : options_(options),
         jobs_(std::move(jobs)),
-        stages_(options.home / "store"),
+        stages_(options.home / "store", {.home = options.home}),
         worker_(options.home, jobs_.get(), &stages_, options.num_workers, options.retry_seconds),
         descriptions_("corpora being described", options.max_descriptions,
                       "wait for one to end, or ask for a higher --quota-descriptions"),
@@ -206,17 +207,17 @@ class PipelineServiceImpl final : public PipelineServiceBase {
                                                      ", expected at most ", kMaxInstances));
     }
     ASSIGN_OR_RETURN(const JobExplanation explanation, Explanation(request.job_id()));
+    const int64_t excerpt_bytes = ExcerptBytes(request);
     v1::ExplainInstancesResponse response;
     for (const int64_t instance : request.instances()) {
-      ASSIGN_OR_RETURN(*response.add_instances(),
-                       explanation.Instance(instance, ExcerptBytes(request.excerpt_bytes())));
+      ASSIGN_OR_RETURN(*response.add_instances(), explanation.Instance(instance, excerpt_bytes));
     }
     return response;
   }
 
   absl::StatusOr<v1::ExplainDocumentResponse> Document(const v1::ExplainDocumentRequest& request) {
     ASSIGN_OR_RETURN(const JobExplanation explanation, Explanation(request.job_id()));
-    return explanation.Document(request.document(), ExcerptBytes(request.excerpt_bytes()));
+    return explanation.Document(request.document(), ExcerptBytes(request));
   }
 
   absl::Status Describe(const v1::DescribeCorpusRequest& request,

@@ -41,7 +41,7 @@ v1::RunSpec SpecOf(const Settings& settings, const std::filesystem::path& datase
   spec.mutable_model()->mutable_routing()->set_segment_length(64);
   spec.mutable_batch()->set_global_batch_size(8);
   spec.set_num_steps(1000000);
-  spec.mutable_upcycling()->set_dense_fraction(-1);
+  spec.mutable_upcycling()->set_dense_fraction(0);
   spec.mutable_checkpoint()->set_every_steps(settings.checkpoint_steps);
   spec.set_world_size(settings.ranks);
   spec.set_threads_per_rank(1);

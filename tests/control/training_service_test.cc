@@ -43,7 +43,7 @@ class TrainingServiceTest : public ControlFixture {
   }
   v1::RunSpec Spec(const std::string& name) const {
     v1::RunSpec spec = ControlFixture::Spec(name);
-    spec.mutable_supervision()->set_max_restarts(-1);
+    spec.mutable_supervision()->set_max_restarts(0);
     return spec;
   }
 

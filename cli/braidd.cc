@@ -19,6 +19,7 @@
 #include "base/path_roots.h"
 #include "cli/arguments.h"
 #include "cli/help_formatter.h"
+#include "cli/manual_page.h"
 #include "client/session.h"
 #include "rpc/client_token.h"
 #include "rpc/executable_path.h"
@@ -26,6 +27,7 @@
 #include "server/access/call_log.h"
 #include "server/exit_limit.h"
 #include "server/grpc_host.h"
+#include "server/local_runs.h"
 #include "server/prometheus_call_metrics.h"
 #include "server/prometheus_exporter.h"
 
@@ -33,6 +35,8 @@ namespace {
 
 // Time after --drain for jobs to stop at their next commit points and for cancelled calls to end.
 constexpr std::chrono::seconds kLastPatience{20};
+// Time for --stop-runs, longer than a supervisor takes to stop a run whose ranks hang.
+constexpr std::chrono::seconds kStopRunsLimit{80};
 
 struct Options {
   std::string services = "pipeline,training,analysis,generation,storage";
@@ -42,6 +46,8 @@ struct Options {
   std::filesystem::path log_file, services_token_file;
   std::string log_level = "info";
   int drain_seconds = 10;
+  bool stop_runs = false;
+  bool man = false;
 };
 
 void AddQuotas(CLI::App& app, braid::Quotas& quotas) {
@@ -128,8 +134,14 @@ void AddOptions(CLI::App& app, Options& options) {
                  "Seconds that running calls may take to finish after SIGTERM")
       ->check(braid::IntegerBetween(0, 3600))
       ->capture_default_str();
+  app.add_flag(
+      "--stop-runs", options.stop_runs,
+      "Stop the runs of this machine on SIGTERM, each with a checkpoint, and resume them at "
+      "the next start: for containers, whose processes end with braidd");
   AddQuotas(app, options.host.quotas);
   AddServing(app, options.host.serving);
+  // For packages; an empty group hides it from the help.
+  app.add_flag("--man", options.man, "Print the manual page in roff and exit")->group("");
   app.footer(
       "Examples:\n"
       "  braidd --listen 127.0.0.1:7077 --home /data/braid --metrics 127.0.0.1:9464\n"
@@ -220,12 +232,20 @@ absl::Status Serve(Options& options) {
             << (*host)->port() << ", state in " << options.host.home.string() << std::endl;
   auto metrics = ServeMetrics(options, **host, calls);
   if (!metrics.ok()) return metrics.status();
+  std::unique_ptr<braid::LocalRuns> runs;
+  if (options.stop_runs && services->contains(braid::ServiceName::kTraining)) {
+    runs = std::make_unique<braid::LocalRuns>(
+        (*host)->InProcessChannel(), options.host.home,
+        [log = *log](const std::string& what) { log->Write(braid::LogLevel::kInfo, what); });
+  }
 
   int received = 0;
   sigwait(&signals, &received);
   std::cout << "braidd: " << strsignal(received) << ", shutting down" << std::endl;
   (*log)->Write(braid::LogLevel::kInfo, absl::StrCat("draining after ", strsignal(received)));
   std::thread(EndAtOnce, signals).detach();
+  if (runs != nullptr) runs->Stop(kStopRunsLimit);
+  runs.reset();
   const std::chrono::seconds drain(options.drain_seconds);
   // Bounds the wait for handlers that ignore cancellation.
   const braid::ExitLimit limit(drain + kLastPatience, [&log = **log] {
@@ -254,6 +274,10 @@ int main(int argc, char** argv) {
   AddOptions(app, options);
   if (const auto end = braid::ParseArguments(app, "braidd", argc, argv)) {
     return braid::CheckedOutput("braidd", *end);
+  }
+  if (options.man) {
+    std::cout << braid::ManualPage(app, {}).value() << std::flush;
+    return 0;
   }
   const absl::Status status = Serve(options);
   if (!status.ok()) std::cerr << "braidd: " << status.message() << std::endl;

@@ -114,7 +114,7 @@ class FilesTest(unittest.TestCase):
         source = (ROOT / "control/launch/kubernetes_manifest.cc").read_text()
         text = (DEPLOY / "Dockerfile").read_text()
         self.assertIn('kImageTrainer = "/usr/local/bin/braid-trainer"', header)
-        self.assertIn("build/bin/ /usr/local/bin/", text)
+        self.assertIn("/installed cmake --install build --prefix /usr/local ", text)
         self.assertIn('kSshdConfig[] = "/home/braid/sshd_config"', source)
         self.assertIn("deploy/ssh/sshd_config /home/braid/sshd_config", text)
         self.assertIn("kImageUser = 1000", source)

@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "base/path_roots.h"
 
 namespace braid {
 namespace {

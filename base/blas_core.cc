@@ -1,6 +1,8 @@
 #include "base/blas_core.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -79,7 +81,11 @@ std::optional<std::string> BetterBlasCore(std::string_view core, VectorUnits uni
 }
 
 void ReexecForBlas(char** argv) {
-  if (std::getenv(kGuardVariable) != nullptr) return;
+  if (std::getenv(kGuardVariable) != nullptr) {
+    // Executed through /proc/self/exe, the process would be called "exe" in ps and top.
+    prctl(PR_SET_NAME, program_invocation_short_name);
+    return;
+  }
   const std::optional<std::string> better = BetterBlasCore(BlasCoreName(), ProcessorVectorUnits());
   const bool core = better.has_value() && std::getenv(kCoreVariable) == nullptr;
   const bool policy = std::getenv(kWaitVariable) == nullptr;

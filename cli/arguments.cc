@@ -56,6 +56,20 @@ std::optional<std::string> NotUtf8(int argc, char** argv) {
 
 }  // namespace
 
+absl::StatusOr<int64_t> ParseDuration(const std::string& flag, const std::string& text) {
+  if (text.empty()) return 0;
+  constexpr int64_t kMaxSeconds = int64_t{100} * 366 * 24 * 3600;
+  const int64_t unit = text.back() == 'd' ? 86400 : text.back() == 'h' ? 3600 : 60;
+  int64_t count = 0;
+  if ((text.back() == 'd' || text.back() == 'h' || text.back() == 'm') &&
+      absl::SimpleAtoi(text.substr(0, text.size() - 1), &count) && count > 0 &&
+      count <= kMaxSeconds / unit) {
+    return count * unit;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, ": got \"", text, "\", expected a duration such as 90d, 12h or 30m"));
+}
+
 std::optional<int> ParseArguments(CLI::App& app, const std::string& program, int argc,
                                   char** argv) {
   if (const auto problem = NotUtf8(argc, argv); problem.has_value()) {
@@ -135,6 +149,21 @@ CLI::Validator PositiveUpTo(double maximum) {
         return absl::StrCat("got \"", text, "\", expected a number above 0, at most ", maximum);
       },
       "");
+}
+
+void AddStrict(CLI::App* command, bool* strict) {
+  const bool by_default = *strict;
+  CLI::Option* const refuse = command->add_flag(
+      "--strict", *strict,
+      by_default ? "Refuse a run whose newest checkpoint is damaged (default)"
+                 : "Refuse a run whose newest checkpoint is damaged, instead of using the newest "
+                   "good one with a warning");
+  if (!by_default) return;
+  command
+      ->add_flag_callback(
+          "--no-strict", [strict] { *strict = false; },
+          "Use the newest good checkpoint, with a warning, when the newest one is damaged")
+      ->excludes(refuse);
 }
 
 CLI::Validator AbsolutePathValue() {

@@ -7,12 +7,17 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/statusor.h"
+
 namespace braid {
 
 // Parses the arguments. Returns the exit code when the program must exit: after --help or
 // --version, or after an error, which is printed as "PROGRAM: message". Arguments that are not
 // UTF-8 are errors, since protobuf messages cannot carry them.
 std::optional<int> ParseArguments(CLI::App& app, const std::string& program, int argc, char** argv);
+
+// Parses "90d", "12h" or "30m" into seconds; "" is 0. InvalidArgument names `flag`.
+absl::StatusOr<int64_t> ParseDuration(const std::string& flag, const std::string& text);
 
 // Validators for CLI::Option::check and CLI::Option::transform.
 
@@ -33,6 +38,10 @@ CLI::Validator PositiveUpTo(double maximum);
 // Transforms a path to an absolute one, which also holds for a server or a later process; leaves an
 // empty value empty.
 CLI::Validator AbsolutePathValue();
+
+// Adds --strict, which refuses a run whose newest checkpoint is damaged; the value of `strict` is
+// the default. Where it is true, also adds --no-strict. `strict` must outlive the command.
+void AddStrict(CLI::App* command, bool* strict);
 
 }  // namespace braid
 

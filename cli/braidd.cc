@@ -34,7 +34,7 @@ namespace {
 constexpr std::chrono::seconds kLastPatience{20};
 
 struct Options {
-  std::string services = "pipeline,training,analysis,generation";
+  std::string services = "pipeline,training,analysis,generation,storage";
   braid::HostOptions host;
   std::string metrics;  // HOST:PORT; empty: none
   std::vector<std::filesystem::path> allowed;
@@ -82,7 +82,7 @@ void AddOptions(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option("--services", options.services,
                  "Services to run, separated by commas: pipeline, training, analysis, generation, "
-                 "embedding, neighbors")
+                 "storage, embedding, neighbors")
       ->capture_default_str();
   app.add_option(
          "--embedder", options.host.embedder,

@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "client/terminal/evaluation_table.h"
 #include "client/terminal/progress_board.h"
+#include "client/terminal/source_warning.h"
 #include "client/terminal/tables.h"
 #include "client/terminal/terminal_text.h"
 #include "rpc/interrupt.h"
@@ -45,6 +46,7 @@ struct PerplexityOptions {
   int32_t max_windows = 0, bootstrap = 0, threads = 0;
   uint64_t seed = 0;
   double confidence = 0;
+  bool strict = false;
 };
 
 v1::EvaluateRequest RequestOf(const PerplexityOptions& options) {
@@ -62,6 +64,7 @@ v1::EvaluateRequest RequestOf(const PerplexityOptions& options) {
   request.set_bootstrap_samples(options.bootstrap);
   request.set_bootstrap_seed(options.seed);
   request.set_confidence(options.confidence);
+  request.set_strict(options.strict);
   return request;
 }
 
@@ -90,6 +93,8 @@ absl::Status EvalPerplexity(Session& session, const PerplexityOptions& options) 
   if (Interrupted()) return absl::CancelledError("interrupted");
   RETURN_IF_ERROR(result.status());
   WarnOfRejects(*result);
+  SourceWarning warning(std::cerr);
+  for (const v1::Evaluation& evaluation : result->evaluations()) warning.Show(evaluation.source());
   if (session.json) {
     std::cout << ToPrettyJson(*result) << std::endl;
   } else {
@@ -111,6 +116,7 @@ void AddText(CLI::App* command, PerplexityOptions* options) {
       ->add_option("--text", options->text,
                    "Score files and directories instead, read as by 'braid submit'")
       ->excludes(data);
+  AddStrict(command, &options->strict);
 }
 
 void AddScoring(CLI::App* command, PerplexityOptions* options) {

@@ -13,6 +13,7 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "client/terminal/progress_board.h"
+#include "client/terminal/source_warning.h"
 #include "client/terminal/tasks_table.h"
 #include "evaluation/tasks/task_spec.h"
 #include "rpc/interrupt.h"
@@ -25,7 +26,7 @@ struct TasksOptions {
   std::vector<std::string> tasks, task_files;
   int32_t shots = -1, max_examples = 0, threads = 0;
   uint64_t seed = 0;
-  bool list = false;
+  bool list = false, strict = false;
 };
 
 // Returns the tasks of --task and --task-file with all their fields; empty without either.
@@ -80,6 +81,7 @@ absl::StatusOr<v1::EvaluateTasksRequest> MakeRequest(const TasksOptions& options
   request.set_max_examples(options.max_examples);
   request.set_seed(options.seed);
   request.set_num_threads(options.threads);
+  request.set_strict(options.strict);
   return request;
 }
 
@@ -103,6 +105,7 @@ absl::Status EvalTasks(Session& session, const TasksOptions& options) {
     return absl::CancelledError("interrupted; repeat the command to continue");
   }
   RETURN_IF_ERROR(result.status());
+  SourceWarning(std::cerr).Show(result->source());
   if (session.json) {
     std::cout << ToPrettyJson(*result) << std::endl;
   } else {
@@ -122,6 +125,7 @@ void AddTasks(CLI::App* command, TasksOptions* options) {
       ->add_option("--task-file", options->task_files,
                    "Task defined in a textproto file; repeatable")
       ->allow_extra_args(false);
+  AddStrict(command, &options->strict);
   command->add_flag("--list", options->list, "List the tasks and the files that they read");
 }
 

@@ -12,6 +12,7 @@
 #include "base/utf8.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "client/terminal/source_warning.h"
 #include "rpc/interrupt.h"
 
 namespace braid {
@@ -28,7 +29,7 @@ struct ExportOptions {
   std::string model, output, dtype = "float32", bake;
   int64_t max_shard_bytes = 5'000'000'000;
   int32_t threads = 0;
-  bool force = false;
+  bool force = false, strict = true;
 };
 
 // Returns `prompt`, or the contents of FILE for "@FILE".
@@ -39,7 +40,7 @@ absl::StatusOr<std::string> PromptText(const std::string& prompt) {
 
 void PrintExport(const v1::ExportResponse& response, std::ostream& out) {
   out << "wrote " << response.output_dir() << ": " << response.architecture() << ", "
-      << response.num_parameters() << " parameters\n";
+      << response.num_parameters() << " parameters of step " << response.source().step() << "\n";
   for (const v1::ExportedFile& file : response.files()) {
     out << absl::StrFormat("  %-34s %15d bytes\n", file.name(), file.bytes());
   }
@@ -50,6 +51,7 @@ absl::Status Export(Session& session, const ExportOptions& options, bool bake) {
   request.set_model(ModelReference(options.model));
   request.set_output_dir(AbsolutePath(options.output));
   request.set_force(options.force);
+  request.set_strict(options.strict);
   request.set_dtype(options.dtype);
   request.set_max_shard_bytes(options.max_shard_bytes);
   request.set_num_threads(options.threads);
@@ -63,6 +65,7 @@ absl::Status Export(Session& session, const ExportOptions& options, bool bake) {
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   CatchInterrupts();
   ASSIGN_OR_RETURN(const v1::ExportResponse response, UnlessInterrupted(client.Export(request)));
+  SourceWarning(std::cerr).Show(response.source());
   if (session.json) {
     std::cout << ToPrettyJson(response) << std::endl;
   } else {
@@ -114,6 +117,7 @@ void AddExport(CommandLine& program) {
                    "Maximum size of a weights file (default: 5GB)")
       ->transform(ByteSize());
   command->add_flag("--force", options->force, "Overwrite an existing export");
+  AddStrict(command, &options->strict);
   command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
       ->check(IntegerBetween(1, 1024));
   command->footer(
@@ -139,12 +143,12 @@ void AddImport(CommandLine& program) {
       ->required();
   command->add_option("-o,--output", options->output, "Output checkpoint directory")->required();
   command->add_option("--tokenizer", options->tokenizer,
-                      "SentencePiece model (default: tokenizer.model in the source)");
+                      "Tokenizer: SentencePiece model or tokenizer.json (default: the one in the source)");
   command->add_flag("--force", options->force, "Overwrite an existing checkpoint");
   command->footer(
       "Examples:\n"
       "  braid import llama --output llama-checkpoint\n"
-      "  braid submit corpus.jsonl.zst --set tokenizer.model_path=llama/tokenizer.model --wait\n"
+      "  braid submit corpus.jsonl.zst --tokenizer llama/tokenizer.model --wait\n"
       "  braid train --data job-000001 --init-from llama-checkpoint --experts 8");
   command->callback([&program, options] {
     program.action = [&program, options] { return Import(program.session, *options); };

@@ -97,7 +97,10 @@ void LaunchOptions::AddTo(CLI::App* command) {
 absl::Status LaunchOptions::Apply(v1::LaunchConfig* launch) const {
   if (!backend.empty()) {
     v1::LaunchBackend parsed = v1::LAUNCH_BACKEND_UNSPECIFIED;
-    v1::LaunchBackend_Parse(absl::AsciiStrToUpper(backend), &parsed);
+    if (!v1::LaunchBackend_Parse(absl::AsciiStrToUpper(backend), &parsed)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--backend: got \"", backend, "\", expected local, hostfile, slurm or kubernetes"));
+    }
     launch->set_backend(parsed);
   }
   RETURN_IF_ERROR(SetHosts(*this, launch));

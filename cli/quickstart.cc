@@ -112,6 +112,7 @@ class Quickstart {
     const std::string label = "eval " + name;
     v1::EvaluateRequest request;
     request.add_models(id);
+    request.set_strict(true);
     // At this size a second thread gains little, and on a busy machine it is slower.
     request.set_num_threads(1);
     ASSIGN_OR_RETURN(const v1::EvaluationResult scored,
@@ -130,6 +131,7 @@ class Quickstart {
     v1::GenerateRequest request;
     request.set_model(run.id());
     request.set_prompt(kSamplePrompt);
+    request.set_strict(true);
     request.set_temperature(0.8);
     request.set_top_p(0.9);
     std::string text = request.prompt();

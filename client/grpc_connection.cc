@@ -61,11 +61,26 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const ConnectionOptions& opt
 
 }  // namespace
 
+namespace {
+
+// A server launches runs with its own programs.
+absl::Status CheckForServer(const ConnectionOptions& options) {
+  const bool mpirun = options.mpirun != ConnectionOptions().mpirun;
+  if (!mpirun && options.remote_agent.empty()) return absl::OkStatus();
+  const std::string flag = mpirun ? "--mpirun" : "--remote-agent";
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, ": got --server ", options.server, ", expected no server, which launches ",
+                   "runs with its own programs; leave ", flag, " out, or start braidd with it"));
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const ConnectionOptions& options,
                                                              std::set<ServiceName> services,
                                                              bool run_jobs) {
   std::unique_ptr<Connection> connection(new Connection);
   if (!options.server.empty()) {
+    RETURN_IF_ERROR(CheckForServer(options));
     ASSIGN_OR_RETURN(connection->channel_, Dial(options));
     return connection;
   }

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
-#include "control/model_directory.h"
 #include "evaluation/tasks/task_spec.h"
+#include "runs/model_path.h"
 #include "runs/run_directory.h"
 
 namespace braid {
@@ -104,6 +104,7 @@ absl::Status KeepTasks(const v1::EvaluateTasksRequest& request, const v1::TasksR
   if (std::ranges::none_of(result.results(), HasUsualShots)) return absl::OkStatus();
   kept.set_model(result.model());
   kept.set_step(result.step());
+  *kept.mutable_source() = result.source();
   *kept.mutable_skipped() = result.skipped();
   for (const v1::TaskResult& task : result.results()) {
     if (HasUsualShots(task)) PutResult(task, &kept);

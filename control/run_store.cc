@@ -31,12 +31,22 @@ constexpr char kVersion2[] =
     "CREATE INDEX runs_by_active ON runs(active, number);"
     "PRAGMA user_version=2";
 constexpr int kSchemaVersion = 2;
+// Not part of a version, since programs without deletions work beside it. `removed`: nothing is
+// left of the run directory.
+constexpr char kDeletedRuns[] =
+    "CREATE TABLE IF NOT EXISTS deleted_runs ("
+    "number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, request_id TEXT UNIQUE,"
+    "created REAL NOT NULL, principal TEXT NOT NULL, deleted REAL NOT NULL,"
+    "deleted_by TEXT NOT NULL, removed INTEGER NOT NULL DEFAULT 0)";
 
 std::string IdOf(int64_t number) { return absl::StrFormat("run-%06d", number); }
 
-RunRecord RecordOf(SQLite::Statement& row) {
-  return {.id = row.getColumn("id").getString(),
-          .run_dir = row.getColumn("run_dir").getString(),
+// The run directory follows from `home`, which may have been moved or restored elsewhere since the
+// column run_dir was written.
+RunRecord RecordOf(SQLite::Statement& row, const std::filesystem::path& home) {
+  const std::string id = row.getColumn("id").getString();
+  return {.id = id,
+          .run_dir = home / "runs" / id,
           .created = row.getColumn("created").getDouble(),
           .principal = row.getColumn("principal").getString(),
           .launches = row.getColumn("launches").getInt64(),
@@ -95,6 +105,8 @@ class RunStore::Impl {
   std::vector<RunRecord> Rows(SQLite::Statement& query);
   absl::Status CheckQuota(const RunOwner& owner);
   std::optional<RunRecord> OfRequest(const std::string& request_id, std::string* spec);
+  absl::Status CheckNotDeleted(const std::string& request_id);
+  absl::Status Delete(const RunRecord& record, const std::string& by, double now);
   int64_t UnusedNumber();
 
   const std::filesystem::path home;
@@ -109,12 +121,48 @@ std::optional<RunRecord> RunStore::Impl::OfRequest(const std::string& request_id
   query.bind(1, request_id);
   if (!query.executeStep()) return std::nullopt;
   *spec = query.getColumn("spec").getString();
-  return RecordOf(query);
+  return RecordOf(query, home);
+}
+
+// A repeated request must not launch a deleted run again.
+absl::Status RunStore::Impl::CheckNotDeleted(const std::string& request_id) {
+  if (request_id.empty()) return absl::OkStatus();
+  SQLite::Statement query(database, "SELECT id FROM deleted_runs WHERE request_id = ?");
+  query.bind(1, request_id);
+  if (!query.executeStep()) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrCat("request_id \"", request_id, "\" belongs to ",
+                                               query.getColumn(0).getString(),
+                                               ", which was deleted; use a new request_id"));
+}
+
+absl::Status RunStore::Impl::Delete(const RunRecord& record, const std::string& by, double now) {
+  WriteTransaction transaction(database);
+  ASSIGN_OR_RETURN(const RunRecord current, Get(record.id));
+  if (current.launches != record.launches) {
+    return absl::FailedPreconditionError(absl::StrCat(record.id, " was resumed; stop it first"));
+  }
+  SQLite::Statement insert(database,
+                           "INSERT INTO deleted_runs(number, id, request_id, created, principal,"
+                           " deleted, deleted_by) SELECT number, id, request_id, created,"
+                           " principal, ?, ? FROM runs WHERE id = ?");
+  insert.bind(1, now);
+  insert.bind(2, by);
+  insert.bind(3, record.id);
+  insert.exec();
+  SQLite::Statement remove(database, "DELETE FROM runs WHERE id = ?");
+  remove.bind(1, record.id);
+  remove.exec();
+  transaction.Commit();
+  return absl::OkStatus();
 }
 
 // Skips the directories of runs that a lost database contained.
 int64_t RunStore::Impl::UnusedNumber() {
-  int64_t number = database.execAndGet("SELECT COALESCE(MAX(number), 0) + 1 FROM runs").getInt64();
+  int64_t number = database
+                       .execAndGet(
+                           "SELECT COALESCE(MAX(number), 0) + 1 FROM (SELECT number FROM runs"
+                           " UNION ALL SELECT number FROM deleted_runs)")
+                       .getInt64();
   std::error_code error;
   while (std::filesystem::exists(home / "runs" / IdOf(number), error)) ++number;
   return number;
@@ -129,6 +177,7 @@ void RunStore::Impl::CreateTables() {
   }
   if (version < 1) database.exec(kVersion1);
   if (version < 2) database.exec(kVersion2);
+  database.exec(kDeletedRuns);
   transaction.Commit();
 }
 
@@ -165,6 +214,7 @@ absl::StatusOr<RunRecord> RunStore::Impl::Create(const std::string& request_id,
         absl::StrCat("request_id \"", request_id, "\" belongs to ", record->id,
                      ", which has another spec; use a new request_id for a new run"));
   }
+  RETURN_IF_ERROR(CheckNotDeleted(request_id));
   RETURN_IF_ERROR(CheckQuota(owner));
   const int64_t number = UnusedNumber();
   SQLite::Statement insert(database,
@@ -186,7 +236,7 @@ absl::StatusOr<RunRecord> RunStore::Impl::Create(const std::string& request_id,
 absl::StatusOr<RunRecord> RunStore::Impl::Get(const std::string& id) {
   SQLite::Statement query(database, "SELECT * FROM runs WHERE id = ?");
   query.bind(1, id);
-  if (query.executeStep()) return RecordOf(query);
+  if (query.executeStep()) return RecordOf(query, home);
   return absl::NotFoundError(
       absl::StrCat("there is no run \"", id, "\" in ", home.string(), "; `braid runs` lists them"));
 }
@@ -213,7 +263,7 @@ absl::StatusOr<RunRecord> RunStore::Impl::Relaunch(const std::string& id, const 
 
 std::vector<RunRecord> RunStore::Impl::Rows(SQLite::Statement& query) {
   std::vector<RunRecord> records;
-  while (query.executeStep()) records.push_back(RecordOf(query));
+  while (query.executeStep()) records.push_back(RecordOf(query, home));
   return records;
 }
 
@@ -249,6 +299,39 @@ absl::Status RunStore::Settle(const RunRecord& record) {
     update.bind(2, record.launches);
     update.exec();
     return absl::OkStatus();
+  });
+}
+
+absl::Status RunStore::Delete(const RunRecord& record, const std::string& by, double now) {
+  return impl_->Guarded([&] { return impl_->Delete(record, by, now); });
+}
+
+absl::StatusOr<std::vector<std::string>> RunStore::UnfinishedDeletions() const {
+  return impl_->Guarded([&]() -> absl::StatusOr<std::vector<std::string>> {
+    SQLite::Statement query(impl_->database,
+                            "SELECT id FROM deleted_runs WHERE removed = 0 ORDER BY number");
+    std::vector<std::string> ids;
+    while (query.executeStep()) ids.push_back(query.getColumn(0).getString());
+    return ids;
+  });
+}
+
+absl::Status RunStore::FinishDeletion(const std::string& id) {
+  return impl_->Guarded([&] {
+    SQLite::Statement update(impl_->database, "UPDATE deleted_runs SET removed = 1 WHERE id = ?");
+    update.bind(1, id);
+    update.exec();
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::string> RunStore::SpecOf(const std::string& id) const {
+  return impl_->Guarded([&]() -> absl::StatusOr<std::string> {
+    RETURN_IF_ERROR(impl_->Get(id).status());
+    SQLite::Statement query(impl_->database, "SELECT spec FROM runs WHERE id = ?");
+    query.bind(1, id);
+    query.executeStep();
+    return query.getColumn(0).getString();
   });
 }
 

@@ -19,6 +19,7 @@ namespace braid {
 
 struct RunRecord {
   std::string id;  // "run-000001"
+  // HOME/runs/<id>, also after HOME was moved.
   std::filesystem::path run_dir;
   // Unix seconds.
   double created = 0;
@@ -59,6 +60,18 @@ class RunStore {
   absl::StatusOr<RunRecord> Relaunch(const std::string& id, const RunOwner& limits = {});
   // Marks a run as ended. No effect when it was relaunched since `record` was read.
   absl::Status Settle(const RunRecord& record);
+
+  // Removes a run from the list and records its deletion by the principal `by`; its id and its
+  // request id are never used again. NotFound when it is gone, FailedPrecondition when it was
+  // relaunched since `record` was read.
+  absl::Status Delete(const RunRecord& record, const std::string& by, double now);
+  // Returns the ids of deleted runs whose directory may still exist.
+  absl::StatusOr<std::vector<std::string>> UnfinishedDeletions() const;
+  // Records that the directory of a deleted run is gone.
+  absl::Status FinishDeletion(const std::string& id);
+
+  // Returns the `spec` bytes that a run was created with.
+  absl::StatusOr<std::string> SpecOf(const std::string& id) const;
 
   // Returns the record of a run. NotFound with the id and a hint.
   absl::StatusOr<RunRecord> Get(const std::string& id) const;

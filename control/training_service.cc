@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/directory_use.h"
 #include "base/status_macros.h"
 #include "control/launch/launch_lock.h"
 #include "control/launch/scheduled_run.h"
@@ -52,10 +53,14 @@ absl::Status WriteRunDirectory(const RunDirectory& run, const v1::RunSpec& resol
 
 absl::Status RequireResumable(const v1::Run& run) {
   if (run.state() == v1::RUN_STOPPED || run.state() == v1::RUN_FAILED) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      run.id(), run.state() == v1::RUN_SUCCEEDED
-                    ? " has finished; launch a new run to train longer"
-                    : " is running; stop it first, or watch it with braid status --watch"));
+  if (run.state() == v1::RUN_SUCCEEDED) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(run.id(), " has finished; launch a new run to train longer"));
+  }
+  const std::string why = run.reason().empty() ? "" : absl::StrCat(" (", run.reason(), ")");
+  return absl::FailedPreconditionError(
+      absl::StrCat(run.id(), run.state() == v1::RUN_QUEUED ? " is queued" : " is running", why,
+                   "; stop it first, or watch it with 'braid status ", run.id(), " --watch'"));
 }
 
 // A supervisor records the end of the run before it exits.
@@ -107,6 +112,11 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
   if (const auto start = store_->Get(asked.init_from()); start.ok()) {
     asked.set_init_from(start->run_dir.string());
   }
+  // Until the run is in the store, where a deletion finds what it uses. A deletion that came first
+  // makes the check of the spec fail.
+  ASSIGN_OR_RETURN(const DirectoryUse data,
+                   DirectoryUse::Share(options_.home, asked.dataset_dir()));
+  ASSIGN_OR_RETURN(const DirectoryUse start, DirectoryUse::Share(options_.home, asked.init_from()));
   ASSIGN_OR_RETURN(const v1::RunSpec resolved, ResolveRunSpec(asked));
   RETURN_IF_ERROR(CheckLaunch(programs_, options_.home, resolved));
   const auto create = [&] {
@@ -130,8 +140,9 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
 absl::Status TrainingServiceImpl::Start(const RunRecord& record, const v1::RunSpec* first,
                                         const RunOwner& limits) {
   const RunDirectory run(record.run_dir);
-  RETURN_IF_ERROR(MakeDirectories(run.root()));
+  if (first != nullptr) RETURN_IF_ERROR(MakeDirectories(run.root()));
   ASSIGN_OR_RETURN(const FileLock lock, LockLaunch(run));
+  RETURN_IF_ERROR(store_->Get(record.id).status());  // not deleted in the meantime
   if (first == nullptr) {
     RETURN_IF_ERROR(RequireResumable(DescribeRun(record, UnixTime())));
   } else {

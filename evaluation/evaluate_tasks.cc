@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <iostream>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -23,7 +22,6 @@
 #include "formats/tokenizer.h"
 #include "model/config/model_config.h"
 #include "model/language_model.h"
-#include "runs/checkpoint.h"
 #include "runs/model_path.h"
 #include "trainer/training_state.h"
 
@@ -222,16 +220,16 @@ absl::Status EvaluateTasks(const v1::EvaluateTasksRequest& request, const EmitTa
   RETURN_IF_ERROR(CheckRequest(request));
   v1::EvaluateTasksEvent last;
   v1::TasksResult* result = last.mutable_result();
-  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), std::cerr));
+  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), request.strict()));
   ASSIGN_OR_RETURN(const std::vector<v1::TaskSpec> specs, TasksToAsk(request, result));
   ASSIGN_OR_RETURN(const fs::path answers_dir, AnswersDirectory(request, path));
-  ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(path.checkpoint));
   ASSIGN_OR_RETURN(std::string identity, IdentityOf(path.checkpoint));
-  ASSIGN_OR_RETURN(auto routings, Routings(request, state.model));
+  ASSIGN_OR_RETURN(auto routings, Routings(request, path.state.model));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(path.checkpoint / "tokenizer.model"));
   result->set_model(request.model());
-  result->set_step(state.step);
+  result->set_step(path.source.step());
+  *result->mutable_source() = path.source;
   const AskedModel asked = Ask(*model, *tokenizer, std::move(identity));
   RETURN_IF_ERROR(
       TaskRun(request, asked, std::move(routings), answers_dir, emit).AskAll(specs, result));

@@ -1,8 +1,9 @@
-// SentencePiece tokenizers: loading, training, encoding and decoding.
+// Tokenizers: loading, training, encoding and decoding.
 //
-// A trained model has LLaMA's settings: BPE with byte fallback, no normalization, single digits,
-// one dummy space before a text, ids <unk> 0, <s> 1, </s> 2 and bytes 3..258. Newlines and tabs are
-// byte tokens and end a piece; runs of spaces can be one piece.
+// Two kinds can be loaded: SentencePiece models and byte-level BPE (byte_level_tokenizer.h). A
+// model that is trained here is SentencePiece and has LLaMA's settings: BPE with byte fallback, no
+// normalization, single digits, one dummy space before a text, ids <unk> 0, <s> 1, </s> 2 and
+// bytes 3..258. Newlines and tabs are byte tokens and end a piece; runs of spaces can be one piece.
 //
 // Decode(Encode(x)) == x for every valid UTF-8 text x, including NUL, newlines and U+2581.
 //
@@ -10,11 +11,6 @@
 //   RETURN_IF_ERROR(TrainTokenizer(sample, {.vocab_size = 2048}, "tokenizer.model"));
 //   ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load("tokenizer.model"));
 //   std::vector<int32_t> tokens = tokenizer->Encode("int main() {\n");
-//
-// libsentencepiece exports a Protocol Buffers runtime older than the one of the program, so it is
-// linked by a module, libbraid_sentencepiece.so, which is opened at first use with private symbols.
-// The module is searched in $BRAID_SENTENCEPIECE_MODULE, then in ../lib, ../lib/braid and .
-// relative to the program.
 #ifndef BRAID_FORMATS_TOKENIZER_H_
 #define BRAID_FORMATS_TOKENIZER_H_
 
@@ -22,15 +18,14 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "formats/sentencepiece_module.h"
 #include "formats/word_boundaries.h"
 
 namespace braid {
@@ -38,48 +33,61 @@ namespace braid {
 // A loaded model. Immutable; thread-safe.
 class Tokenizer {
  public:
-  // Errors: NOT_FOUND if the file or the module does not exist, INVALID_ARGUMENT if the file is not
-  // a SentencePiece model or has no end-of-sequence piece, DATA_LOSS if it is truncated.
+  // Loads a SentencePiece model or a tokenizer.json; the content decides which, not the name.
+  // Errors: NOT_FOUND if the file or the module does not exist, INVALID_ARGUMENT if the file is
+  // neither or has no end-of-sequence token, UNIMPLEMENTED for a tokenizer.json of another kind
+  // than byte-level BPE, DATA_LOSS if the file is truncated.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& model);
+  // The same for the bytes of a file; `path` is for messages.
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> Parse(std::string_view bytes,
+                                                          const std::filesystem::path& path);
 
-  ~Tokenizer();
+  virtual ~Tokenizer() = default;
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  // Returns the token ids of a text, without <s> and </s>. Bytes of `text` that are not valid UTF-8
-  // are replaced by U+FFFD.
-  std::vector<int32_t> Encode(std::string_view text) const;
+  // Returns the token ids of a text, without tokens for its begin and end. Control tokens are never
+  // found in text. Bytes of `text` that are not valid UTF-8 are replaced by U+FFFD.
+  virtual std::vector<int32_t> Encode(std::string_view text) const = 0;
 
-  // Returns the text of a sequence of tokens. <s> and </s> produce no text and start a new text,
-  // whose dummy space is removed. Bytes that are not UTF-8 become U+FFFD. Requires every id in [0,
-  // vocab_size()).
-  std::string Decode(std::span<const int32_t> tokens) const;
+  // Returns the text of a sequence of tokens. Control tokens produce no text; a SentencePiece model
+  // starts a new text after them, whose dummy space is removed. Bytes that are not UTF-8 become
+  // U+FFFD. Requires every id in [0, vocab_size()).
+  virtual std::string Decode(std::span<const int32_t> tokens) const = 0;
 
-  // Returns the text of one piece, e.g. "\u2581the", "<0x0A>" or "</s>".
-  std::string Piece(int32_t id) const;
+  // Returns one piece as the model's file has it, e.g. "\u2581the", "\u0120the" or "</s>".
+  virtual std::string Piece(int32_t id) const = 0;
 
   // Returns the number of pieces, V.
-  int32_t vocab_size() const { return vocab_size_; }
-  int32_t eos_id() const { return eos_id_; }
+  int32_t vocab_size() const { return ends_.vocab_size; }
+  int32_t eos_id() const { return ends_.eos_id; }
   // Returns -1 if the model has no such piece.
-  int32_t bos_id() const { return bos_id_; }
-  // Returns where texts may be cut for encoding; used by WordEncoder (word_encoder.h).
-  const WordBoundaries& word_boundaries() const { return word_boundaries_; }
+  int32_t bos_id() const { return ends_.bos_id; }
+
+  // For WordEncoder (word_encoder.h): texts are encoded in parts whose tokens do not depend on
+  // their neighbors. The boundaries say where a text may be cut; null if the model does not allow
+  // it.
+  virtual const WordBoundaries* word_boundaries() const { return nullptr; }
+  // Calls `piece` with each part of a text and `token` with tokens between them, in order; returns
+  // false if the model has no such parts.
+  virtual bool ForEachPiece(std::string_view /*text*/,
+                            absl::FunctionRef<void(std::string_view)> /*piece*/,
+                            absl::FunctionRef<void(int32_t)> /*token*/) const {
+    return false;
+  }
+  // Appends the tokens of one part that ForEachPiece returned.
+  virtual void EncodePiece(std::string_view piece, std::vector<int32_t>* ids) const;
+
+ protected:
+  struct Ends {
+    int32_t vocab_size = 0;
+    int32_t bos_id = -1;
+    int32_t eos_id = -1;
+  };
+  explicit Tokenizer(const Ends& ends) : ends_(ends) {}
 
  private:
-  Tokenizer(const SentencePieceApi* api, void* model, const WordBoundaries& word_boundaries);
-  std::vector<int32_t> EncodePlain(std::string_view text) const;
-  std::string DecodePlain(std::span<const int32_t> tokens) const;
-  std::optional<std::vector<int32_t>> BytePieces(std::string_view bytes) const;
-
-  const SentencePieceApi* api_;
-  void* model_;
-  int32_t vocab_size_;
-  int32_t bos_id_;
-  int32_t eos_id_;
-  WordBoundaries word_boundaries_;
-  std::vector<int32_t> newline_;                      // Encode("\n")
-  std::optional<std::vector<int32_t>> space_symbol_;  // byte pieces of U+2581
+  Ends ends_;
 };
 
 struct TokenizerTrainingOptions {

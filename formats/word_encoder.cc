@@ -15,17 +15,21 @@ constexpr std::string_view kWordEncoderSpaceSymbol = "\xE2\x96\x81";
 
 WordEncoder::WordEncoder(const Tokenizer& tokenizer, size_t max_bytes)
     : tokenizer_(tokenizer), max_bytes_(max_bytes / 2) {
-  if (!tokenizer_.word_boundaries().known) return;
-  num_mark_tokens_ = tokenizer_.Encode({&tokenizer_.word_boundaries().mark, 1}).size();
+  if (tokenizer_.word_boundaries() == nullptr) return;
+  num_mark_tokens_ = tokenizer_.Encode({&tokenizer_.word_boundaries()->mark, 1}).size();
   for (size_t c = 0; c < characters_.size(); ++c) {
     const char character = static_cast<char>(c);
-    characters_[c] = EncodeAlone({&character, 1});
+    EncodeAlone({&character, 1}, &characters_[c]);
   }
 }
 
 void WordEncoder::Encode(std::string_view text, std::vector<int32_t>* ids) {
+  const bool has_pieces = tokenizer_.ForEachPiece(
+      text, [&](std::string_view piece) { EncodeWord(piece, ids); },
+      [&](int32_t token) { ids->push_back(token); });
+  if (has_pieces) return;
   // The tokenizer handles a literal U+2581 specially, and an empty text has no dummy space.
-  const bool cut = tokenizer_.word_boundaries().known && !text.empty() &&
+  const bool cut = tokenizer_.word_boundaries() != nullptr && !text.empty() &&
                    text.find(kWordEncoderSpaceSymbol) == std::string_view::npos;
   if (cut) return EncodeCut(text, ids);
   const std::vector<int32_t> whole = tokenizer_.Encode(text);
@@ -33,7 +37,7 @@ void WordEncoder::Encode(std::string_view text, std::vector<int32_t>* ids) {
 }
 
 void WordEncoder::EncodeCut(std::string_view text, std::vector<int32_t>* ids) {
-  const WordBoundaries& boundaries = tokenizer_.word_boundaries();
+  const WordBoundaries& boundaries = *tokenizer_.word_boundaries();
   spaced_.assign(1, ' ');  // the dummy space
   spaced_.append(text);
   const std::string_view spaced = spaced_;
@@ -47,15 +51,14 @@ void WordEncoder::EncodeCut(std::string_view text, std::vector<int32_t>* ids) {
 
 void WordEncoder::EncodeWord(std::string_view word, std::vector<int32_t>* ids) {
   const auto first = static_cast<uint8_t>(word[0]);
-  if (word.size() == 1 && first < characters_.size()) {
+  if (word.size() == 1 && first < characters_.size() && !characters_[first].empty()) {
     ids->insert(ids->end(), characters_[first].begin(), characters_[first].end());
     return;
   }
   if (word.size() <= kMaxWordBytes && Recall(newer_, word, ids)) return;
   const size_t begin = ids->size();
   if (word.size() > kMaxWordBytes || !Recall(older_, word, ids)) {
-    const std::vector<int32_t> tokens = EncodeAlone(word);
-    ids->insert(ids->end(), tokens.begin(), tokens.end());
+    EncodeAlone(word, ids);
   }
   if (word.size() <= kMaxWordBytes) Remember(word, ids->data() + begin, ids->size() - begin);
 }
@@ -77,16 +80,17 @@ void WordEncoder::Remember(std::string_view word, const int32_t* tokens, size_t 
   newer_.num_bytes += word.size() + num_tokens * sizeof(int32_t) + kBytesPerEntry;
 }
 
-// The tokenizer puts a dummy space before a text. Here it replaces the first space of the word, or
-// is removed together with the mark, with which no piece joins anything.
-std::vector<int32_t> WordEncoder::EncodeAlone(std::string_view word) const {
-  if (word == " ") return {tokenizer_.word_boundaries().space_token};
-  if (word[0] == ' ') return tokenizer_.Encode(word.substr(1));
-  std::string marked(1, tokenizer_.word_boundaries().mark);
+// A SentencePiece model puts a dummy space before a text. Here it replaces the first space of the
+// word, or is removed together with the mark, with which no piece joins anything.
+void WordEncoder::EncodeAlone(std::string_view word, std::vector<int32_t>* ids) const {
+  const WordBoundaries* const boundaries = tokenizer_.word_boundaries();
+  if (boundaries == nullptr) return tokenizer_.EncodePiece(word, ids);
+  if (word == " ") return ids->push_back(boundaries->space_token);
+  if (word[0] == ' ') return tokenizer_.EncodePiece(word.substr(1), ids);
+  std::string marked(1, boundaries->mark);
   marked.append(word);
-  std::vector<int32_t> tokens = tokenizer_.Encode(marked);
-  tokens.erase(tokens.begin(), tokens.begin() + static_cast<int64_t>(num_mark_tokens_));
-  return tokens;
+  const std::vector<int32_t> tokens = tokenizer_.Encode(marked);
+  ids->insert(ids->end(), tokens.begin() + static_cast<int64_t>(num_mark_tokens_), tokens.end());
 }
 
 }  // namespace braid

@@ -1,8 +1,9 @@
 // An encoder for large amounts of text that caches the tokens of words.
 //
-// Words repeat, but SentencePiece's BPE merges the characters of each occurrence again, at a few
-// MB/s. Where the model allows texts to be cut into words (word_boundaries.h), the tokens of a word
-// are looked up, and only new words are encoded. The ids are those of Tokenizer::Encode.
+// Words repeat, but BPE merges the characters of each occurrence again, at a few MB/s. Byte-level
+// BPE cuts texts into pieces, and many SentencePiece models allow it (word_boundaries.h): the
+// tokens of a word are looked up, and only new words are encoded. The ids are those of
+// Tokenizer::Encode.
 //
 //   WordEncoder encoder(tokenizer);
 //   std::vector<int32_t> ids;
@@ -47,7 +48,7 @@ class WordEncoder {
   void EncodeWord(std::string_view word, std::vector<int32_t>* ids);
   bool Recall(const Memory& memory, std::string_view word, std::vector<int32_t>* ids) const;
   void Remember(std::string_view word, const int32_t* tokens, size_t num_tokens);
-  std::vector<int32_t> EncodeAlone(std::string_view word) const;
+  void EncodeAlone(std::string_view word, std::vector<int32_t>* ids) const;
 
   const Tokenizer& tokenizer_;
   const size_t max_bytes_;  // limit for each memory

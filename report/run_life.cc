@@ -30,7 +30,9 @@ void RunLife::Apply(const v1::RunEvent& event) {
   if (!stretches.empty() && !IsIdle(state)) stretches.back().end = event.time();
   ended = std::max(ended, event.time());
   if (event.has_incident()) incidents.push_back(event.incident());
-  if (event.has_slow_rank()) slow_ranks.push_back(event.slow_rank());
+  if (event.has_slow_rank() && !event.slow_rank().recovered()) {
+    slow_ranks.push_back(event.slow_rank());
+  }
   const v1::RunState next = event.state() == v1::RUN_STATE_UNSPECIFIED ? state : event.state();
   if (next == v1::RUN_STARTING && state != v1::RUN_STARTING) ++attempts;
   if (next != state && !IsIdle(next)) stretches.push_back({event.time(), event.time(), next});

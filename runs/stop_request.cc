@@ -1,6 +1,8 @@
 #include "runs/stop_request.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -9,16 +11,24 @@
 
 namespace braid {
 
-absl::Status RecordStopRequest(const RunDirectory& run, double now) {
+absl::Status RecordStopRequest(const RunDirectory& run, double now, const std::string& reason) {
   const absl::StatusOr<ProcessRecord> record = ReadProcessRecord(run.process());
   if (!record.ok()) {
     return absl::FailedPreconditionError(
         absl::StrCat(run.root().string(),
                      ": the run has no process to stop: ", std::string(record.status().message())));
   }
-  if (ReadStopRequest(run)) return absl::OkStatus();
-  const nlohmann::json json = {{"nonce", record->nonce}, {"requested_at", now}};
+  const std::optional<StopRequest> first = ReadStopRequest(run);
+  if (first && (first->reason.empty() || !reason.empty())) return absl::OkStatus();
+  const nlohmann::json json = {{"nonce", record->nonce},
+                               {"requested_at", first ? first->requested_at : now},
+                               {"reason", reason}};
   return WriteFileAtomically(run.stop(), json.dump(2) + "\n");
+}
+
+void RemoveStopRequest(const RunDirectory& run) {
+  std::error_code ignored;
+  std::filesystem::remove(run.stop(), ignored);
 }
 
 std::optional<StopRequest> ReadStopRequest(const RunDirectory& run) {
@@ -29,7 +39,9 @@ std::optional<StopRequest> ReadStopRequest(const RunDirectory& run) {
   if (!record.ok() || !json.is_object() || json.value("nonce", "") != record->nonce) {
     return std::nullopt;
   }
-  return StopRequest{.nonce = record->nonce, .requested_at = json.value("requested_at", 0.0)};
+  return StopRequest{.nonce = record->nonce,
+                     .requested_at = json.value("requested_at", 0.0),
+                     .reason = json.value("reason", "")};
 }
 
 }  // namespace braid

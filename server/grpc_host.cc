@@ -33,6 +33,7 @@
 #include "server/access/grpc_gate.h"
 #include "server/access/request_limits.h"
 #include "server/access/request_paths.h"
+#include "server/retention/storage_service.h"
 
 namespace braid {
 namespace {
@@ -52,6 +53,7 @@ const std::map<std::string, ServiceName>& KnownServices() {
       {"pipeline", ServiceName::kPipeline},   {"training", ServiceName::kTraining},
       {"analysis", ServiceName::kAnalysis},   {"generation", ServiceName::kGeneration},
       {"embedding", ServiceName::kEmbedding}, {"neighbors", ServiceName::kNeighbors},
+      {"storage", ServiceName::kStorage},
   };
   return *known;
 }
@@ -122,6 +124,11 @@ absl::StatusOr<std::unique_ptr<grpc::Service>> MakeService(ServiceName name,
       return MakeAnalysisService(ControlOptionsFor(options));
     case ServiceName::kGeneration:
       return MakeGenerationService(ControlOptionsFor(options));
+    case ServiceName::kStorage:
+      return MakeStorageService(
+          {.home = options.home, .log = [observers = options.observers](const std::string& what) {
+             for (const auto& observer : observers) observer->OnNotice(what);
+           }});
     case ServiceName::kEmbedding: {
       ASSIGN_OR_RETURN(std::unique_ptr<Embedder> embedder, MakeEmbedder(options.embedder));
       return MakeEmbeddingService(std::move(embedder));
@@ -143,6 +150,8 @@ const char* FullName(ServiceName name) {
       return "braid.v1.AnalysisService";
     case ServiceName::kGeneration:
       return "braid.v1.GenerationService";
+    case ServiceName::kStorage:
+      return "braid.v1.StorageService";
     case ServiceName::kEmbedding:
       return "braid.v1.EmbeddingService";
     case ServiceName::kNeighbors:
@@ -197,7 +206,8 @@ absl::StatusOr<std::set<ServiceName>> ParseServiceNames(const std::string& list)
     if (found == KnownServices().end()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "--services: got unknown service \"", name,
-          "\", expected some of pipeline, training, analysis, generation, embedding, neighbors"));
+          "\", expected some of pipeline, training, analysis, generation, storage, embedding, "
+          "neighbors"));
     }
     services.insert(found->second);
   }

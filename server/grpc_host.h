@@ -25,7 +25,15 @@ namespace braid {
 class CallObserver;
 class Gate;
 
-enum class ServiceName { kPipeline, kTraining, kAnalysis, kGeneration, kEmbedding, kNeighbors };
+enum class ServiceName {
+  kPipeline,
+  kTraining,
+  kAnalysis,
+  kGeneration,
+  kStorage,
+  kEmbedding,
+  kNeighbors
+};
 
 // Parses "pipeline,training". InvalidArgument names an unknown service.
 absl::StatusOr<std::set<ServiceName>> ParseServiceNames(const std::string& list);

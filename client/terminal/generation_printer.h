@@ -6,11 +6,13 @@
 #include <string_view>
 
 #include "braid/v1/generation.pb.h"
+#include "client/terminal/source_warning.h"
 
 namespace braid {
 
-// A printer that writes text to `out` as it arrives, and to `notes` the router weights whenever
-// they change and, at the end, the number of tokens and their rate.
+// A printer that writes text to `out` as it arrives, and to `notes` a warning about the checkpoint
+// (SourceWarning), the router weights whenever they change and, at the end, the number of tokens
+// and their rate.
 class GenerationPrinter {
  public:
   struct Options {
@@ -24,7 +26,7 @@ class GenerationPrinter {
   };
 
   GenerationPrinter(const Options& options, std::ostream& out, std::ostream& notes)
-      : options_(options), out_(out), notes_(notes) {}
+      : options_(options), out_(out), notes_(notes), warning_(notes) {}
 
   // Prints text, such as the prompt.
   void Print(std::string_view text);
@@ -39,6 +41,7 @@ class GenerationPrinter {
   Options options_;
   std::ostream& out_;
   std::ostream& notes_;
+  SourceWarning warning_;
   bool line_begun_ = false;
 };
 

@@ -105,10 +105,12 @@ void PrintRuns(const v1::ListRunsResponse& runs, std::ostream& out) {
   std::vector<std::vector<std::string>> rows = {
       {"RUN", "NAME", "STATE", "STEP", "LOSS", "TOKENS/S", "CREATED"}};
   for (const v1::Run& run : runs.runs()) {
-    rows.push_back({run.id(), run.spec().name(), StateName(run.state()),
-                    absl::StrFormat("%d/%d", run.latest().step(), run.spec().num_steps()),
-                    run.has_latest() ? absl::StrFormat("%.3f", run.latest().loss()) : "-",
-                    CompactCount(run.latest().tokens_per_second()), When(run.created_at())});
+    rows.push_back(
+        {run.id(), run.spec().name(), StateName(run.state()),
+         absl::StrCat(run.latest().step(), "/",
+                      run.spec().num_steps() > 0 ? absl::StrCat(run.spec().num_steps()) : "?"),
+         run.has_latest() ? absl::StrFormat("%.3f", run.latest().loss()) : "-",
+         CompactCount(run.latest().tokens_per_second()), When(run.created_at())});
   }
   if (rows.size() == 1) out << "no runs; start one with: braid train --data JOB\n";
   if (rows.size() > 1) PrintTable(rows, out);

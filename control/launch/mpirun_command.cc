@@ -137,7 +137,7 @@ absl::StatusOr<OpenMpiSeries> ParseOpenMpiVersion(std::string_view output) {
   int series = 0;
   if (found != std::string_view::npos) {
     const std::string_view version = output.substr(found + kMarker.size());
-    (void)absl::SimpleAtoi(std::string(version.substr(0, version.find('.'))), &series);
+    if (!absl::SimpleAtoi(std::string(version.substr(0, version.find('.'))), &series)) series = 0;
   }
   if (series == 4) return OpenMpiSeries::k4;
   if (series >= 5) return OpenMpiSeries::k5;

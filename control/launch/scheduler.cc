@@ -17,8 +17,6 @@
 namespace braid {
 namespace {
 
-constexpr std::chrono::seconds kTimeout(60);
-
 // The environment of a trainer, and what the programs need to find their scheduler. sbatch passes
 // its environment on to the job, so variables of an allocation that this process runs in are left
 // out.
@@ -88,8 +86,9 @@ Scheduler* SchedulerOf(v1::LaunchBackend backend) {
   return nullptr;
 }
 
-absl::StatusOr<std::vector<std::string>> AskScheduler(std::vector<std::string> arguments) {
-  const auto deadline = std::chrono::steady_clock::now() + kTimeout;
+absl::StatusOr<std::vector<std::string>> AskScheduler(std::vector<std::string> arguments,
+                                                      std::chrono::seconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   const std::string program = arguments.front();
   std::vector<std::string> lines;
   const auto keep = [&](std::string_view line) {
@@ -101,7 +100,8 @@ absl::StatusOr<std::vector<std::string>> AskScheduler(std::vector<std::string> a
       RunSubprocess({.arguments = std::move(arguments), .environment = SchedulerEnvironment()},
                     keep, [&] { return std::chrono::steady_clock::now() > deadline; }));
   if (result.killed) {
-    return absl::DeadlineExceededError(absl::StrCat(program, " did not answer within 60 seconds"));
+    return absl::DeadlineExceededError(
+        absl::StrCat(program, " did not answer within ", timeout.count(), " seconds"));
   }
   if (result.exit_code == 0) return lines;
   return absl::UnavailableError(

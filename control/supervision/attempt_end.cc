@@ -59,12 +59,13 @@ AttemptEnd DescribeEnd(const RunDirectory& run, const v1::LaunchConfig& launch,
     }
   }
   end.cause = absl::StrCat("the trainer exited without writing exit.json",
-                           exit_code ? absl::StrCat(" (mpirun: exit code ", *exit_code, ")") : "",
+                           exit_code ? absl::StrCat(" (mpirun: exit code ", *exit_code, ")")
+                                     : " (exit code unknown: an earlier supervisor started mpirun)",
                            texts.empty() ? "" : ": ", absl::StrJoin(texts, ", "));
   if (!texts.empty()) return end;
-  const std::string log = LogOfAttempt(run, 2048);
+  const std::string log = LogExcerpt(LogOfAttempt(run, kNoticeBytes));
   absl::StrAppend(&end.cause, "; ",
-                  log.empty() ? absl::StrCat(run.log().string(), " has no output of this attempt")
+                  log.empty() ? absl::StrCat(run.log().string(), " does not say why (killed?)")
                               : absl::StrCat("the end of trainer.log:\n", log));
   return end;
 }

@@ -21,14 +21,12 @@ void AddIncident(const v1::RunIncident& incident, RunHistory* history) {
   *incidents->Add() = incident;
 }
 
-// Keeps the newest report of each rank.
+// Keeps the newest report of each rank that is slow now.
 void AddSlowRank(const v1::SlowRank& slow, v1::Run* run) {
-  for (v1::SlowRank& known : *run->mutable_slow_ranks()) {
-    if (known.rank() != slow.rank()) continue;
-    known = slow;
-    return;
-  }
-  *run->add_slow_ranks() = slow;
+  auto* const ranks = run->mutable_slow_ranks();
+  const auto is_same = [&](const v1::SlowRank& known) { return known.rank() == slow.rank(); };
+  ranks->erase(std::remove_if(ranks->begin(), ranks->end(), is_same), ranks->end());
+  if (!slow.recovered()) *ranks->Add() = slow;
 }
 
 void BeginAttempt(double time, RunHistory* history) {
@@ -58,6 +56,7 @@ void RunHistory::Apply(const v1::RunEvent& event) {
     BeginAttempt(event.time(), this);
   }
   if (HasEnded(event.state())) {
+    run.clear_slow_ranks();
     run.set_finished_at(event.time());
     if (event.state() == v1::RUN_FAILED) run.set_error(event.message());
   }

@@ -1,6 +1,5 @@
 #include "inference/huggingface/model_export.h"
 
-#include <iostream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "formats/tokenizer.h"
+#include "formats/tokenizer_json.h"
 #include "formats/weight_files.h"
 #include "inference/huggingface/baked_weights.h"
 #include "inference/huggingface/config_json.h"
@@ -29,6 +29,7 @@ namespace fs = std::filesystem;
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr int32_t kUnknownId = 0;
+constexpr char kTokenizerJsonFile[] = "tokenizer.json";
 
 // The model to write: a configuration and the values of its parameters.
 struct Source {
@@ -63,24 +64,23 @@ std::string GenerationConfig(int32_t eos_id) {
   return json.dump(2) + "\n";
 }
 
-std::string TokenizerConfig(const Tokenizer& tokenizer, int32_t sequence_length) {
+// The tokens that Python programs are to know. The begin of a text is the end of the one before, as
+// in training. SentencePiece models have a piece for unknown characters.
+OrderedJson NamedTokens(const Tokenizer& tokenizer, bool byte_level) {
   const std::string eos = tokenizer.Piece(tokenizer.eos_id());
-  const OrderedJson json = {{"tokenizer_class", "LlamaTokenizer"},
-                            {"add_bos_token", true},
-                            {"add_eos_token", false},
-                            {"bos_token", eos},
-                            {"eos_token", eos},
-                            {"unk_token", tokenizer.Piece(kUnknownId)},
-                            {"legacy", false},
-                            {"clean_up_tokenization_spaces", false},
-                            {"model_max_length", sequence_length}};
-  return json.dump(2) + "\n";
+  OrderedJson json = {{"bos_token", eos}, {"eos_token", eos}};
+  if (!byte_level) json["unk_token"] = tokenizer.Piece(kUnknownId);
+  return json;
 }
 
-std::string SpecialTokens(const Tokenizer& tokenizer) {
-  const std::string eos = tokenizer.Piece(tokenizer.eos_id());
-  const OrderedJson json = {
-      {"bos_token", eos}, {"eos_token", eos}, {"unk_token", tokenizer.Piece(kUnknownId)}};
+std::string TokenizerConfig(const Tokenizer& tokenizer, bool byte_level, int32_t sequence_length) {
+  OrderedJson json = NamedTokens(tokenizer, byte_level);
+  json["tokenizer_class"] = byte_level ? "PreTrainedTokenizerFast" : "LlamaTokenizer";
+  json["add_bos_token"] = true;
+  json["add_eos_token"] = false;
+  json["legacy"] = false;
+  json["clean_up_tokenization_spaces"] = false;
+  json["model_max_length"] = sequence_length;
   return json.dump(2) + "\n";
 }
 
@@ -148,10 +148,13 @@ absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
   RETURN_IF_ERROR(writer.Text("config.json", FormatConfigJson(source.config, options.dtype, eos)));
   RETURN_IF_ERROR(writer.Text("generation_config.json", GenerationConfig(eos)));
   RETURN_IF_ERROR(writer.Weights(source, options));
-  RETURN_IF_ERROR(writer.Text(kTokenizerFile, tokenizer_bytes));
-  RETURN_IF_ERROR(writer.Text("tokenizer_config.json",
-                              TokenizerConfig(*tokenizer, source.config.sequence_length())));
-  return writer.Text("special_tokens_map.json", SpecialTokens(*tokenizer));
+  const bool byte_level = tokenizer_bytes.starts_with('{');
+  RETURN_IF_ERROR(byte_level ? writer.Text(kTokenizerJsonFile, ForOtherPrograms(tokenizer_bytes))
+                             : writer.Text(kTokenizerFile, tokenizer_bytes));
+  RETURN_IF_ERROR(
+      writer.Text("tokenizer_config.json",
+                  TokenizerConfig(*tokenizer, byte_level, source.config.sequence_length())));
+  return writer.Text("special_tokens_map.json", NamedTokens(*tokenizer, byte_level).dump(2) + "\n");
 }
 
 void AddRouting(const std::vector<ExpertMixture>& mixtures, v1::ExportResponse* response) {
@@ -170,6 +173,11 @@ absl::StatusOr<DType> DTypeOf(const std::string& name) {
   if (name == "float16") return DType::kF16;
   return absl::InvalidArgumentError(
       absl::StrCat("dtype: got \"", name, "\", expected float32, bfloat16 or float16"));
+}
+
+// An export leaves the home without its run, so that nothing in it shows which step it is.
+bool StrictExport(const v1::ExportRequest& request) {
+  return !request.has_strict() || request.strict();
 }
 
 absl::StatusOr<ExportOptions> OptionsOf(const v1::ExportRequest& request,
@@ -212,11 +220,14 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::p
 
 absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
   SetModelThreads(request.num_threads());
-  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), std::cerr));
+  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), StrictExport(request)));
   const fs::path tokenizer = path.checkpoint / kTokenizerFile;
   ASSIGN_OR_RETURN(const ExportOptions options, OptionsOf(request, tokenizer));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));
-  return ExportModel(*model, tokenizer, options, request.output_dir());
+  ASSIGN_OR_RETURN(v1::ExportResponse response,
+                   ExportModel(*model, tokenizer, options, request.output_dir()));
+  *response.mutable_source() = path.source;
+  return response;
 }
 
 }  // namespace braid

@@ -3,7 +3,7 @@
 //
 //   DIR/config.json, generation_config.json
 //   DIR/model.safetensors          or shards with model.safetensors.index.json
-//   DIR/tokenizer.model, tokenizer_config.json, special_tokens_map.json
+//   DIR/tokenizer.model (or tokenizer.json), tokenizer_config.json, special_tokens_map.json
 #ifndef BRAID_INFERENCE_HUGGINGFACE_MODEL_EXPORT_H_
 #define BRAID_INFERENCE_HUGGINGFACE_MODEL_EXPORT_H_
 
@@ -38,7 +38,7 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model,
                                                const std::filesystem::path& output);
 
 // Handles an export request; `request.model` is a run or checkpoint directory. InvalidArgument
-// names the field that is out of range.
+// names the field that is out of range; also the errors of FindModel.
 absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request);
 
 }  // namespace braid

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "formats/manifest.h"
 #include "formats/tokenizer.h"
+#include "formats/tokenizer_json.h"
 #include "formats/weight_files.h"
 #include "inference/huggingface/config_json.h"
 #include "inference/huggingface/file_tensor.h"
@@ -105,28 +106,30 @@ absl::Status ReadParameter(const WeightFiles& weights, const ParameterSpec& para
   return absl::OkStatus();
 }
 
-absl::StatusOr<fs::path> TokenizerOf(const v1::ImportRequest& request,
-                                     const v1::ModelConfig& config) {
-  const fs::path path = request.tokenizer().empty()
-                            ? fs::path(request.source_dir()) / kTokenizerFile
-                            : fs::path(request.tokenizer());
-  std::error_code error;
-  if (!fs::exists(path, error)) {
+// Returns the bytes of the tokenizer as the checkpoint stores them.
+absl::StatusOr<std::string> TokenizerOf(const v1::ImportRequest& request,
+                                        const v1::ModelConfig& config) {
+  const fs::path path = request.tokenizer().empty() ? request.source_dir() : request.tokenizer();
+  absl::StatusOr<std::string> bytes = ReadTokenizerFile(path, ReadFile);
+  if (absl::IsNotFound(bytes.status())) {
     return absl::NotFoundError(
         absl::StrCat(path.string(),
-                     " does not exist; a SentencePiece model is required (tokenizer.json is not "
-                     "sufficient), give one with --tokenizer"));
+                     ": found none of tokenizer.model, tokenizer.json and vocab.json; "
+                     "name the tokenizer's file with --tokenizer"));
   }
-  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(path));
-  if (tokenizer->vocab_size() == config.vocab_size()) return path;
+  RETURN_IF_ERROR(bytes.status());
+  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Parse(*bytes, path));
+  if (tokenizer->vocab_size() == config.vocab_size()) return bytes;
   return absl::InvalidArgumentError(
       absl::StrCat(path.string(), ": got ", tokenizer->vocab_size(),
                    " pieces, expected vocab_size ", config.vocab_size(),
                    " of config.json; added tokens and padded embeddings are not supported"));
 }
 
-absl::Status WriteCheckpointOf(std::unique_ptr<LanguageModel> model, const fs::path& tokenizer,
-                               OutputDirectory& output) {
+absl::Status WriteCheckpointOf(std::unique_ptr<LanguageModel> model,
+                               const std::string& tokenizer_bytes, OutputDirectory& output) {
+  const fs::path tokenizer = output.staging() / kTokenizerFile;
+  RETURN_IF_ERROR(WriteFileAtomically(tokenizer, tokenizer_bytes));
   TrainingState state;
   state.upcycled = model->config().routing().num_experts() > 1;
   state.moments = {0, model->values().size()};
@@ -158,7 +161,7 @@ absl::StatusOr<v1::ImportResponse> Import(const v1::ImportRequest& request) {
   const OutputPlace place{request.output_dir(), request.force(), kManifestName};
   ASSIGN_OR_RETURN(const auto output, OutputDirectory::Create(place));
   ASSIGN_OR_RETURN(auto model, ReadHuggingFaceModel(request.source_dir()));
-  ASSIGN_OR_RETURN(const fs::path tokenizer, TokenizerOf(request, model->config()));
+  ASSIGN_OR_RETURN(const std::string tokenizer, TokenizerOf(request, model->config()));
   v1::ImportResponse response;
   response.set_output_dir(output->path().string());
   *response.mutable_model() = model->config();

@@ -76,6 +76,7 @@ class JobRun {
   StoredOrder order_;
   int64_t num_rejected_ = 0, num_exact_duplicates_ = 0, num_near_duplicates_ = 0;
   double bytes_per_document_ = 0;
+  std::vector<std::shared_ptr<const DirectoryUse>> uses_;  // keep the outputs until the job ends
 };
 
 absl::Status JobRun::Report(const std::string& key, v1::StageProgress progress) const {
@@ -103,9 +104,10 @@ absl::StatusOr<std::filesystem::path> JobRun::Stage(const std::string& name,
   const ProgressCallback progress = [&](const StagePosition& position) {
     return Report(*key, meter.At(position));
   };
-  const auto stored =
+  auto stored =
       store_->Produce(name, *key, [&](StageWriter& writer) { return work(progress, &writer); });
   if (!stored.ok()) return InStage(name, stored.status());
+  uses_.push_back(std::move(stored->use));
   RETURN_IF_ERROR(Report(*key, meter.Completed(stored->reused)));
   return stored->directory;
 }

@@ -89,7 +89,7 @@ class PipelineServiceImpl final : public PipelineServiceBase {
   PipelineServiceImpl(const PipelineOptions& options, std::unique_ptr<JobStore> jobs)
       : options_(options),
         jobs_(std::move(jobs)),
-        stages_(options.home / "store"),
+        stages_(options.home / "store", {.home = options.home}),
         worker_(options.home, jobs_.get(), &stages_, options.num_workers, options.retry_seconds),
         descriptions_("corpora being described", options.max_descriptions,
                       "wait for one to end, or ask for a higher --quota-descriptions"),

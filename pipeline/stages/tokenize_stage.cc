@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "formats/indexed_dataset.h"
 #include "formats/tokenizer.h"
+#include "formats/tokenizer_json.h"
 #include "formats/word_encoder.h"
 #include "pipeline/ordering/random_permutation.h"
 #include "pipeline/store/stage_key.h"
@@ -27,8 +28,13 @@ constexpr int64_t kTokenizeBatchDocuments = 1 << 16;
 constexpr int64_t kDocumentsPerTask = 64;
 constexpr int64_t kWordBytes = int64_t{256} << 20;  // memory of the word caches of all threads
 
-absl::Status CopyModel(const std::string& from, const std::filesystem::path& to) {
-  ASSIGN_OR_RETURN(const std::string bytes, ClientRoots().Read(from));
+// Stores the user's tokenizer, after it has been loaded: an error names the user's file.
+absl::Status StoreModel(const std::string& from, const std::filesystem::path& to) {
+  ASSIGN_OR_RETURN(const std::string bytes,
+                   ReadTokenizerFile(from, [](const std::filesystem::path& path) {
+                     return ClientRoots().Read(path.string());
+                   }));
+  RETURN_IF_ERROR(Tokenizer::Parse(bytes, from).status());
   return WriteFileAtomically(to, bytes);
 }
 
@@ -60,9 +66,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ProvideTokenizer(const DocumentStore&
   if (resolved.tokenizer().model_path().empty()) {
     RETURN_IF_ERROR(TrainModel(documents, resolved, progress, model));
   } else {
-    // Loads the original first, so that an error names the file of the user.
-    RETURN_IF_ERROR(Tokenizer::Load(resolved.tokenizer().model_path()).status());
-    RETURN_IF_ERROR(CopyModel(resolved.tokenizer().model_path(), model));
+    RETURN_IF_ERROR(StoreModel(resolved.tokenizer().model_path(), model));
   }
   ASSIGN_OR_RETURN(const FileSummary summary, SummarizeFile(model));
   stage->Add(summary, 1);

@@ -36,6 +36,7 @@ class CallLog final : public CallObserver {
   void Write(LogLevel level, const std::string& message);
   void OnStart(const std::string&) override {}
   void OnProblem(const std::string& what) override { Write(LogLevel::kError, what); }
+  void OnNotice(const std::string& what) override { Write(LogLevel::kInfo, what); }
   void OnEnd(const CallRecord& record, bool started) override;
 
  private:

@@ -42,13 +42,14 @@ constexpr std::array<std::string_view, 8> kModels = {
 };
 
 // None of these is ever opened as a file of this machine.
-constexpr std::array<std::string_view, 81> kTexts = {
+constexpr std::array<std::string_view, 82> kTexts = {
     "CancelJobRequest.id",
     "CorpusSpec.name",
     "CreateShardRequest.index",
     "CreateShardRequest.shard",
     "AddVectorsRequest.shard",
     "SealShardRequest.shard",
+    "DeleteRequest.ids",
     "DescribeShardRequest.shard",
     "DropShardRequest.shard",
     "SetCentroidsRequest.shard",

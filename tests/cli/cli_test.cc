@@ -498,6 +498,8 @@ TEST_P(CliAloneTest, UnwritableHomeIsAnError) {
 
 TEST_P(CliAloneTest, InvalidAddressesAreErrors) {
   ExpectError(Braid({"--server", "foo", "jobs"}), 2, {"\"foo\"", "HOST:PORT"});
+  ExpectError(Braid({"--server", "127.0.0.1:1", "--mpirun", "/opt/mpirun", "runs"}), 2,
+              {"--mpirun", "its own programs"});
   ExpectError(Braid({"--server", "127.0.0.1:1", "jobs"}), 4, {"127.0.0.1:1", "braidd --listen"});
   ExpectError(Braid({"--server", "192.0.2.1:7077", "jobs"}), 2, {"not a loopback", "--tls-ca"});
   for (const char* address : {"999", "0.0.0.0:0", "127.0.0.1:99999"}) {
@@ -505,6 +507,33 @@ TEST_P(CliAloneTest, InvalidAddressesAreErrors) {
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_THAT(outcome.errors, AllOf(StartsWith("braidd: "), HasSubstr(address)));
   }
+}
+
+TEST_P(CliTest, DeletesJobsAndRuns) {
+  ASSERT_EQ(Submit({Corpus()}).exit_code, 0);
+  const Outcome trained =
+      Train({"--data", "job-000001", "--segment-length", "16", "--steps", "2", "--threads", "1"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  ExpectError(Braid({"delete", "job-000001"}), 2, {"not confirmed", "--yes", "--dry-run"});
+  ExpectError(Braid({"delete", "job-000001", "--yes"}), 1,
+              {"job-000001 is needed: run-000001 uses store/pack-"});
+  ExpectError(Braid({"delete", "run-000077", "--yes"}), 3, {"run-000077"});
+  ExpectError(Braid({"delete", "--yes"}), 2, {"id"});
+  ExpectError(Braid({"gc", "--yes"}), 2, {"--keep", "--older-than"});
+  ExpectError(Braid({"gc", "--older-than", "1 month", "--yes"}), 2, {"--older-than", "30m"});
+  ExpectError(Braid({"gc", "--keep", "-1", "--yes"}), 2, {"--keep"});
+  const Outcome kept = Braid({"gc", "--older-than", "30d", "--dry-run"});
+  EXPECT_EQ(kept.exit_code, 0) << kept.errors;
+  EXPECT_THAT(kept.output, HasSubstr("would free 0B (0 bytes)"));
+  const Outcome plan = Braid({"delete", "job-000001", "run-000001", "--dry-run"});
+  EXPECT_THAT(plan.output, AllOf(HasSubstr("would be deleted"), HasSubstr("run-000001")));
+  const Outcome deleted = Braid({"--json", "delete", "job-000001", "run-000001", "--yes"});
+  ASSERT_EQ(deleted.exit_code, 0) << deleted.errors;
+  EXPECT_THAT(deleted.output, AllOf(HasSubstr("\"id\": \"run-000001\""), HasSubstr("freed_bytes")));
+  EXPECT_EQ(PackManifest(), "");
+  EXPECT_THAT(Braid({"jobs"}).output, Not(HasSubstr("job-000001")));
+  EXPECT_THAT(Braid({"runs"}).output, Not(HasSubstr("run-000001")));
+  ExpectError(Braid({"delete", "job-000001", "--yes"}), 3, {"job-000001"});
 }
 
 }  // namespace cli_test

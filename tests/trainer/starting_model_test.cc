@@ -58,7 +58,8 @@ class StartingModelTest : public testing::Test {
   }
 
   static fs::path NewestOf(const RunDirectory& run) {
-    return **NewestGoodCheckpoint(run.checkpoints(), std::cerr);
+    std::vector<std::string> skipped;
+    return **NewestGoodCheckpoint(run.checkpoints(), &skipped);
   }
 
   fs::path dataset_;
@@ -143,6 +144,22 @@ TEST_F(StartingModelTest, DamagedWeightsAreRefused) {
   const v1::RunSpec spec = ResolveRunSpec(Asked(source.root())).value();
   fs::resize_file(NewestOf(source) / "model.safetensors", 100);
   EXPECT_FAILS(StartingModel(spec), absl::StatusCode::kDataLoss, "model.safetensors");
+}
+
+TEST_F(StartingModelTest, OlderCheckpointMustBeNamed) {
+  RunDirectory source(NewDirectory("source"));
+  v1::RunSpec trained = TinySpec(dataset_, 6);
+  trained.mutable_checkpoint()->set_every_steps(3);
+  EXPECT_OK(source.WriteSpec(trained));
+  EXPECT_OK(TrainAlone(source, trained));
+  const fs::path newest = NewestOf(source);
+  fs::resize_file(newest / "model.safetensors", 100);
+  const fs::path older = NewestOf(source);
+  ASSERT_NE(older, newest);
+  EXPECT_FAILS(ResolveRunSpec(Asked(source.root())), absl::StatusCode::kFailedPrecondition,
+               newest.string(), "is damaged", older.string());
+  ASSERT_OK_AND_ASSIGN(const v1::RunSpec spec, ResolveRunSpec(Asked(older)));
+  EXPECT_EQ(spec.init_from(), older.string());
 }
 
 }  // namespace starting_model_test

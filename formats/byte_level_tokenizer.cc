@@ -1,0 +1,231 @@
+#include "formats/byte_level_tokenizer.h"
+
+#include <unicode/bytestream.h>
+#include <unicode/normalizer2.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "base/utf8.h"
+#include "formats/byte_level_alphabet.h"
+
+namespace braid {
+namespace {
+
+using IdsByPiece = absl::flat_hash_map<std::string, int32_t>;
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
+// Returns `text` with each byte that is not part of a valid character replaced by U+FFFD.
+std::string ReplaceInvalidBytes(std::string_view text) {
+  std::string valid;
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = ValidCharacterLength(text.substr(i));
+    valid += length == 0 ? kReplacement : text.substr(i, length);
+    i += length == 0 ? 1 : length;
+  }
+  return valid;
+}
+
+std::string NormalizeToNfc(std::string_view text) {
+  UErrorCode error = U_ZERO_ERROR;
+  const icu::Normalizer2* const nfc = icu::Normalizer2::getNFCInstance(error);
+  const icu::StringPiece input(text.data(), static_cast<int32_t>(text.size()));
+  std::string result;
+  if (U_SUCCESS(error) && nfc->isNormalizedUTF8(input, error)) return std::string(text);
+  icu::StringByteSink<std::string> sink(&result);
+  nfc->normalizeUTF8(0, input, sink, nullptr, error);
+  BRAID_CHECK(U_SUCCESS(error)) << u_errorName(error);
+  return result;
+}
+
+absl::StatusOr<std::array<int32_t, 256>> IdsOfBytes(const IdsByPiece& ids,
+                                                    const std::string& path) {
+  std::array<int32_t, 256> result;
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string character = ByteCharacter(static_cast<uint8_t>(byte));
+    const auto found = ids.find(character);
+    if (found == ids.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": model.vocab has no token \"",
+                                                     character, "\" for byte ", byte,
+                                                     "; a byte-level vocabulary has all 256"));
+    }
+    result[static_cast<size_t>(byte)] = found->second;
+  }
+  return result;
+}
+
+absl::StatusOr<BytePairMerges> BuildMerges(const TokenizerJson& parsed, const IdsByPiece& ids,
+                                           const std::string& path) {
+  ASSIGN_OR_RETURN(const auto bytes, IdsOfBytes(ids, path));
+  BytePairMerges merges(bytes);
+  for (size_t i = 0; i < parsed.merges.size(); ++i) {
+    const auto& [left, right] = parsed.merges[i];
+    const auto a = ids.find(left), b = ids.find(right), both = ids.find(left + right);
+    if (a == ids.end() || b == ids.end() || both == ids.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": model.merges[", i, "] joins \"", left,
+                                                     "\" and \"", right,
+                                                     "\", which are not all in model.vocab"));
+    }
+    merges.Add(a->second, b->second, both->second);
+  }
+  return merges;
+}
+
+absl::StatusOr<int32_t> IdOfEnd(const std::optional<std::string>& content, const IdsByPiece& ids) {
+  if (!content) return -1;
+  const auto found = ids.find(*content);
+  if (found == ids.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", *content, "\" is not a token"));
+  }
+  return found->second;
+}
+
+// Returns the bytes of each token: those of the byte alphabet, or the content of added tokens,
+// which is nothing for special ones.
+absl::StatusOr<std::vector<std::string>> BytesOfTokens(const TokenizerJson& parsed,
+                                                       const std::string& path) {
+  std::vector<std::string> result(parsed.pieces.size());
+  std::vector<bool> added(parsed.pieces.size());
+  for (const AddedToken& token : parsed.added_tokens) {
+    added[static_cast<size_t>(token.id)] = true;
+    if (!token.special) result[static_cast<size_t>(token.id)] = token.content;
+  }
+  for (size_t id = 0; id < parsed.pieces.size(); ++id) {
+    if (added[id]) continue;
+    const std::optional<std::string> bytes = BytesOfCharacters(parsed.pieces[id]);
+    if (!bytes) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": model.vocab[\"", parsed.pieces[id],
+                                                     "\"] has characters that stand for no byte"));
+    }
+    result[id] = *bytes;
+  }
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> ByteLevelTokenizer::FromJson(
+    std::string_view text, const std::filesystem::path& path) {
+  ASSIGN_OR_RETURN(TokenizerJson parsed, ParseTokenizerJson(text, path));
+  IdsByPiece ids;
+  for (size_t id = 0; id < parsed.pieces.size(); ++id) {
+    ids.emplace(parsed.pieces[id], static_cast<int32_t>(id));
+  }
+  ASSIGN_OR_RETURN(BytePairMerges merges, BuildMerges(parsed, ids, path.string()));
+  ASSIGN_OR_RETURN(std::vector<std::string> bytes, BytesOfTokens(parsed, path.string()));
+  Ends ends;
+  ends.vocab_size = static_cast<int32_t>(parsed.pieces.size());
+  ASSIGN_OR_RETURN(ends.bos_id, IdOfEnd(parsed.bos, ids));
+  ASSIGN_OR_RETURN(ends.eos_id, IdOfEnd(parsed.eos, ids));
+  if (ends.eos_id < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path.string(),
+                     ": the end-of-sequence token, which separates documents, is not known; put "
+                     "the tokenizer_config.json with its eos_token beside the file"));
+  }
+  return std::unique_ptr<Tokenizer>(
+      new ByteLevelTokenizer(ends, std::move(parsed), std::move(merges), std::move(bytes)));
+}
+
+ByteLevelTokenizer::ByteLevelTokenizer(const Ends& ends, TokenizerJson parsed,
+                                       BytePairMerges merges, std::vector<std::string> bytes)
+    : Tokenizer(ends),
+      scanner_(std::move(parsed.scanner)),
+      merges_(std::move(merges)),
+      nfc_(parsed.nfc),
+      pieces_(std::move(parsed.pieces)),
+      bytes_(std::move(bytes)) {
+  for (const AddedToken& token : parsed.added_tokens) {
+    if (token.special) continue;
+    Searched& searched = token.normalized ? after_normalization_ : before_normalization_;
+    std::string content = token.normalized && nfc_ ? NormalizeToNfc(token.content) : token.content;
+    searched.by_first_byte[static_cast<uint8_t>(content[0])].emplace_back(std::move(content),
+                                                                          token.id);
+    searched.any = true;
+  }
+  for (Searched* searched : {&before_normalization_, &after_normalization_}) {
+    for (auto& tokens : searched->by_first_byte) {
+      std::ranges::sort(tokens, std::ranges::greater{},
+                        [](const auto& token) { return token.first.size(); });
+    }
+  }
+  if (!parsed.ignore_merges) return;
+  for (size_t id = 0; id < bytes_.size(); ++id) {
+    if (!bytes_[id].empty()) whole_pieces_.emplace(bytes_[id], static_cast<int32_t>(id));
+  }
+}
+
+void ByteLevelTokenizer::CutAt(const Searched& searched, std::string_view text, PieceSink rest,
+                               TokenSink token) {
+  size_t begin = 0;
+  for (size_t i = 0; searched.any && i < text.size();) {
+    const auto& tokens = searched.by_first_byte[static_cast<uint8_t>(text[i])];
+    const auto found = std::ranges::find_if(
+        tokens, [&](const auto& candidate) { return text.substr(i).starts_with(candidate.first); });
+    if (found == tokens.end()) {
+      ++i;
+      continue;
+    }
+    if (i > begin) rest(text.substr(begin, i - begin));
+    token(found->second);
+    begin = i += found->first.size();
+  }
+  if (begin < text.size()) rest(text.substr(begin));
+}
+
+bool ByteLevelTokenizer::ForEachPiece(std::string_view text, PieceSink piece,
+                                      TokenSink token) const {
+  std::string valid;
+  if (!IsValidUtf8(text)) text = valid = ReplaceInvalidBytes(text);
+  CutAt(
+      before_normalization_, text,
+      [&](std::string_view rest) {
+        std::string normalized;
+        if (nfc_) rest = normalized = NormalizeToNfc(rest);
+        CutAt(
+            after_normalization_, rest, [&](std::string_view part) { scanner_.Split(part, piece); },
+            token);
+      },
+      token);
+  return true;
+}
+
+void ByteLevelTokenizer::EncodePiece(std::string_view piece, std::vector<int32_t>* ids) const {
+  if (!whole_pieces_.empty()) {
+    const auto found = whole_pieces_.find(absl::string_view(piece.data(), piece.size()));
+    if (found != whole_pieces_.end()) {
+      ids->push_back(found->second);
+      return;
+    }
+  }
+  merges_.Encode(piece, ids);
+}
+
+std::vector<int32_t> ByteLevelTokenizer::Encode(std::string_view text) const {
+  std::vector<int32_t> ids;
+  ForEachPiece(
+      text, [&](std::string_view piece) { EncodePiece(piece, &ids); },
+      [&](int32_t token) { ids.push_back(token); });
+  return ids;
+}
+
+std::string ByteLevelTokenizer::Decode(std::span<const int32_t> tokens) const {
+  std::string bytes;
+  for (const int32_t id : tokens) {
+    BRAID_CHECK(id >= 0 && id < vocab_size()) << id << " of " << vocab_size();
+    bytes += bytes_[static_cast<size_t>(id)];
+  }
+  return IsValidUtf8(bytes) ? bytes : ReplaceInvalidBytes(bytes);
+}
+
+std::string ByteLevelTokenizer::Piece(int32_t id) const {
+  BRAID_CHECK(id >= 0 && id < vocab_size()) << id << " of " << vocab_size();
+  return pieces_[static_cast<size_t>(id)];
+}
+
+}  // namespace braid

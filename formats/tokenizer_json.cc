@@ -1,0 +1,319 @@
+#include "formats/tokenizer_json.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/status_macros.h"
+#include "base/strict_json.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr int kDeepestLevel = 12;
+constexpr int64_t kMostTokens = 4'000'000;
+constexpr char kBraidField[] = "braid";
+
+// End-of-sequence tokens of known tokenizers, used when no file names one.
+constexpr std::array kKnownEos = {"<|end_of_text|>", "<|endoftext|>", "</s>", "<eos>"};
+constexpr std::array kKnownBos = {"<|begin_of_text|>", "<s>", "<bos>"};
+
+absl::Status Unsupported(const std::string& where, const std::string& got,
+                         const std::string& expected) {
+  return absl::UnimplementedError(
+      absl::StrCat(where, ": got ", got.size() > 80 ? absl::StrCat(got.substr(0, 80), "...") : got,
+                   ", expected ", expected,
+                   "; only byte-level BPE tokenizers and SentencePiece models can be used"));
+}
+
+absl::Status Malformed(const std::string& where, const std::string& expected) {
+  return absl::InvalidArgumentError(absl::StrCat(where, ": expected ", expected));
+}
+
+// Returns a field; null if `object` has none.
+const Json& FieldOf(const Json& object, const char* name) {
+  static const Json& null = *new Json;
+  if (!object.is_object()) return null;
+  const auto found = object.find(name);
+  return found == object.end() ? null : *found;
+}
+
+std::string TypeOf(const Json& component) {
+  const Json& type = FieldOf(component, "type");
+  return type.is_string() ? type.get<std::string>() : std::string();
+}
+
+bool IsTrue(const Json& object, const char* name) { return FieldOf(object, name) == Json(true); }
+
+// Requires that each of `names` is absent, null, false, zero or an empty string.
+absl::Status RequireUnset(const Json& object, std::initializer_list<const char*> names,
+                          const std::string& where) {
+  for (const char* name : names) {
+    const Json& value = FieldOf(object, name);
+    const bool unset = value.is_null() || value == Json(false) || value == Json("") ||
+                       (value.is_number() && value == 0);
+    if (!unset) return Unsupported(absl::StrCat(where, ".", name), value.dump(), "it unset");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddSplit(const Json& split, const std::string& where, PieceScanner* scanner) {
+  const Json& regex = FieldOf(FieldOf(split, "pattern"), "Regex");
+  if (!regex.is_string()) {
+    return Unsupported(absl::StrCat(where, ".pattern"), FieldOf(split, "pattern").dump(),
+                       "{\"Regex\": \"...\"}");
+  }
+  const Json& behavior = FieldOf(split, "behavior");
+  const bool inverted = IsTrue(split, "invert");
+  // Removing all that does not match keeps the matches, and the known expressions match all text.
+  const bool matches = behavior == Json("Isolated") || (behavior == Json("Removed") && inverted);
+  if (!matches) {
+    return Unsupported(absl::StrCat(where, ".behavior"), behavior.dump(), "\"Isolated\"");
+  }
+  const absl::Status added = scanner->AddExpression(regex.get_ref<const std::string&>());
+  if (added.ok()) return added;
+  return Unsupported(absl::StrCat(where, ".pattern"), std::string(added.message()),
+                     "an expression with one meaning");
+}
+
+// `bytes`: set when a ByteLevel component, which maps bytes to characters, has been seen.
+absl::Status AddPreTokenizer(const Json& component, const std::string& where, PieceScanner* scanner,
+                             bool* bytes) {
+  const std::string type = TypeOf(component);
+  if (*bytes) return Unsupported(where, absl::StrCat(type, " after ByteLevel"), "ByteLevel last");
+  if (type == "Sequence") {
+    const Json& parts = FieldOf(component, "pretokenizers");
+    if (!parts.is_array() || parts.size() > 16) return Malformed(where, "a list of pretokenizers");
+    for (size_t i = 0; i < parts.size(); ++i) {
+      RETURN_IF_ERROR(AddPreTokenizer(parts[i], absl::StrCat(where, ".pretokenizers[", i, "]"),
+                                      scanner, bytes));
+    }
+    return absl::OkStatus();
+  }
+  if (type == "Split") return AddSplit(component, where, scanner);
+  if (type == "Digits") {
+    scanner->AddDigits(IsTrue(component, "individual_digits"));
+    return absl::OkStatus();
+  }
+  if (type != "ByteLevel") {
+    return Unsupported(where, type.empty() ? component.dump() : type,
+                       "ByteLevel, Split, Digits or a Sequence of them");
+  }
+  RETURN_IF_ERROR(RequireUnset(component, {"add_prefix_space"}, where));
+  *bytes = true;
+  if (FieldOf(component, "use_regex") == Json(false)) return absl::OkStatus();
+  return scanner->AddExpression(
+      R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)");
+}
+
+absl::Status ParsePreTokenizer(const Json& root, const std::string& file, TokenizerJson* result) {
+  bool bytes = false;
+  RETURN_IF_ERROR(AddPreTokenizer(FieldOf(root, "pre_tokenizer"),
+                                  absl::StrCat(file, ": pre_tokenizer"), &result->scanner, &bytes));
+  if (bytes) return absl::OkStatus();
+  return Unsupported(absl::StrCat(file, ": pre_tokenizer"), "no ByteLevel", "one");
+}
+
+absl::Status ParseNormalizer(const Json& root, const std::string& file, TokenizerJson* result) {
+  const Json& normalizer = FieldOf(root, "normalizer");
+  const std::string type = TypeOf(normalizer);
+  result->nfc = type == "NFC";
+  const Json& parts = FieldOf(normalizer, "normalizers");
+  const bool empty =
+      normalizer.is_null() || (type == "Sequence" && parts.is_array() && parts.empty());
+  if (result->nfc || empty) return absl::OkStatus();
+  return Unsupported(absl::StrCat(file, ": normalizer"), type.empty() ? normalizer.dump() : type,
+                     "none or NFC");
+}
+
+// Stores a piece under its id, which must be free or have the same piece.
+absl::Status PlacePiece(const std::string& piece, const Json& id, const std::string& where,
+                        std::vector<std::string>* pieces) {
+  if (!id.is_number_unsigned() || id >= kMostTokens) {
+    return Malformed(where, absl::StrCat("a token id from 0 to ", kMostTokens - 1));
+  }
+  const auto index = id.get<size_t>();
+  if (index >= pieces->size()) pieces->resize(index + 1);
+  std::string& place = (*pieces)[index];
+  if (!place.empty() && place != piece) {
+    return Malformed(where,
+                     absl::StrCat("another id than ", index, ", which is that of \"", place, "\""));
+  }
+  place = piece;
+  return absl::OkStatus();
+}
+
+absl::Status ParseMerges(const Json& merges, const std::string& where, TokenizerJson* result) {
+  if (!merges.is_array()) return Malformed(where, "a list");
+  result->merges.reserve(merges.size());
+  for (size_t i = 0; i < merges.size(); ++i) {
+    const Json& merge = merges[i];
+    if (merge.is_string()) {
+      const auto& text = merge.get_ref<const std::string&>();
+      const size_t space = text.find(' ');
+      if (space != std::string::npos && text.find(' ', space + 1) == std::string::npos) {
+        result->merges.emplace_back(text.substr(0, space), text.substr(space + 1));
+        continue;
+      }
+    } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
+               merge[1].is_string()) {
+      result->merges.emplace_back(merge[0].get<std::string>(), merge[1].get<std::string>());
+      continue;
+    }
+    return Malformed(absl::StrCat(where, "[", i, "]"), "two pieces, \"a b\" or [\"a\", \"b\"]");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseModel(const Json& root, const std::string& file, TokenizerJson* result) {
+  const Json& model = FieldOf(root, "model");
+  const std::string where = absl::StrCat(file, ": model");
+  // Files of older versions of the library have no type.
+  const bool bpe = TypeOf(model) == "BPE" ||
+                   (TypeOf(model).empty() && model.is_object() && model.contains("merges"));
+  if (!bpe) return Unsupported(where, TypeOf(model).empty() ? "no type" : TypeOf(model), "BPE");
+  RETURN_IF_ERROR(RequireUnset(
+      model,
+      {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback"},
+      where));
+  result->ignore_merges = IsTrue(model, "ignore_merges");
+  const Json& vocab = FieldOf(model, "vocab");
+  if (!vocab.is_object() || vocab.empty()) return Malformed(where + ".vocab", "pieces and ids");
+  for (const auto& [piece, id] : vocab.items()) {
+    RETURN_IF_ERROR(
+        PlacePiece(piece, id, absl::StrCat(where, ".vocab[\"", piece, "\"]"), &result->pieces));
+  }
+  return ParseMerges(FieldOf(model, "merges"), where + ".merges", result);
+}
+
+absl::Status ParseAddedTokens(const Json& root, const std::string& file, TokenizerJson* result) {
+  const Json& tokens = FieldOf(root, "added_tokens");
+  if (tokens.is_null()) return absl::OkStatus();
+  if (!tokens.is_array()) return Malformed(file + ": added_tokens", "a list");
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const std::string where = absl::StrCat(file, ": added_tokens[", i, "]");
+    const Json& content = FieldOf(tokens[i], "content");
+    if (!content.is_string() || content == Json("")) return Malformed(where + ".content", "text");
+    AddedToken token{.content = content.get<std::string>(),
+                     .special = IsTrue(tokens[i], "special"),
+                     .normalized = IsTrue(tokens[i], "normalized")};
+    // Special tokens are never searched in text, so how is of no account.
+    if (!token.special) {
+      RETURN_IF_ERROR(RequireUnset(tokens[i], {"single_word", "lstrip", "rstrip"}, where));
+    }
+    RETURN_IF_ERROR(PlacePiece(token.content, FieldOf(tokens[i], "id"), where, &result->pieces));
+    token.id = FieldOf(tokens[i], "id").get<int32_t>();
+    result->added_tokens.push_back(std::move(token));
+  }
+  return absl::OkStatus();
+}
+
+// The content of a token in tokenizer_config.json: a string, or an object with one.
+std::optional<std::string> TokenContent(const Json& token) {
+  const Json& content = token.is_object() ? FieldOf(token, "content") : token;
+  if (!content.is_string()) return std::nullopt;
+  return content.get<std::string>();
+}
+
+template <size_t size>
+std::optional<std::string> ChooseToken(const Json& named,
+                                       const std::array<const char*, size>& known,
+                                       const std::vector<std::string>& pieces) {
+  if (std::optional<std::string> content = TokenContent(named)) return content;
+  const std::set<std::string_view> all(pieces.begin(), pieces.end());
+  for (const char* content : known) {
+    if (all.contains(content)) return content;
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::string> Gpt2TokenizerJson(const fs::path& vocab_path, const FileReader& read) {
+  ASSIGN_OR_RETURN(const std::string vocab_text, read(vocab_path));
+  ASSIGN_OR_RETURN(const Json vocab, ParseStrictJsonObject(vocab_text, 2, vocab_path));
+  ASSIGN_OR_RETURN(const std::string merges_text, read(vocab_path.parent_path() / "merges.txt"));
+  Json merges = Json::array();
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(merges_text, '\n'))) {
+    if (!line.empty() && !line.starts_with("#version")) merges.push_back(line);
+  }
+  Json added = Json::array();
+  for (const char* content : kKnownEos) {
+    const auto found = vocab.find(content);
+    if (found == vocab.end()) continue;
+    added.push_back({{"id", *found}, {"content", content}, {"special", true}});
+  }
+  const Json root = {{"version", "1.0"},
+                     {"added_tokens", added},
+                     {"normalizer", nullptr},
+                     {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
+                     {"decoder", {{"type", "ByteLevel"}}},
+                     {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", merges}}}};
+  return root.dump();
+}
+
+// Adds what tokenizer_config.json says about the ends of texts.
+absl::StatusOr<std::string> WithEndTokens(std::string text, const fs::path& path,
+                                          const FileReader& read) {
+  const fs::path config_path = path.parent_path() / "tokenizer_config.json";
+  std::error_code error;
+  if (!fs::exists(config_path, error)) return text;
+  ASSIGN_OR_RETURN(const Json root, ParseStrictJsonObject(text, kDeepestLevel, path));
+  if (root.contains(kBraidField)) return text;
+  ASSIGN_OR_RETURN(const std::string config_text, read(config_path));
+  ASSIGN_OR_RETURN(const Json config,
+                   ParseStrictJsonObject(config_text, kDeepestLevel, config_path));
+  Json tokens = Json::object();
+  for (const char* name : {"eos_token", "bos_token"}) {
+    if (const auto content = TokenContent(FieldOf(config, name))) tokens[name] = *content;
+  }
+  text.insert(text.find('{') + 1, absl::StrCat("\"", kBraidField, "\":", tokens.dump(), ","));
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<TokenizerJson> ParseTokenizerJson(std::string_view text, const fs::path& path) {
+  ASSIGN_OR_RETURN(const Json root, ParseStrictJsonObject(text, kDeepestLevel, path));
+  const std::string file = path.string();
+  TokenizerJson result;
+  RETURN_IF_ERROR(ParseModel(root, file, &result));
+  RETURN_IF_ERROR(ParseNormalizer(root, file, &result));
+  RETURN_IF_ERROR(ParsePreTokenizer(root, file, &result));
+  RETURN_IF_ERROR(ParseAddedTokens(root, file, &result));
+  const Json& named = FieldOf(root, kBraidField);
+  result.eos = ChooseToken(FieldOf(named, "eos_token"), kKnownEos, result.pieces);
+  result.bos = ChooseToken(FieldOf(named, "bos_token"), kKnownBos, result.pieces);
+  return result;
+}
+
+absl::StatusOr<std::string> ReadTokenizerFile(const fs::path& path, const FileReader& read) {
+  std::error_code error;
+  fs::path file = path;
+  if (fs::is_directory(path, error)) {
+    for (const char* name : {"tokenizer.model", "tokenizer.json", "vocab.json"}) {
+      file = path / name;
+      if (fs::exists(file, error)) break;
+    }
+  }
+  if (file.filename() == "vocab.json") {
+    return Gpt2TokenizerJson(file, read);
+  }
+  ASSIGN_OR_RETURN(std::string bytes, read(file));
+  if (!bytes.starts_with('{')) return bytes;
+  return WithEndTokens(std::move(bytes), file, read);
+}
+
+std::string ForOtherPrograms(std::string_view stored) {
+  auto root = nlohmann::ordered_json::parse(stored);
+  root.erase(kBraidField);
+  return root.dump();
+}
+
+}  // namespace braid

@@ -1,7 +1,5 @@
 #include "control/run_status.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -18,13 +16,6 @@ namespace braid {
 namespace {
 
 constexpr int64_t kPaceSteps = 20;
-
-// Returns the time of the last change in Unix seconds; 0 when there is no such file.
-double ModifiedAt(const std::filesystem::path& path) {
-  struct stat status;
-  if (stat(path.c_str(), &status) != 0) return 0;
-  return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * status.st_mtim.tv_nsec;
-}
 
 // Returns the cause of a failure that only the log can explain.
 std::string ErrorFromLog(const RunDirectory& run) {

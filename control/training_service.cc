@@ -35,13 +35,6 @@ constexpr std::chrono::milliseconds kStopPoll(100);
 constexpr int32_t kMaxPageSize = 1000;
 constexpr size_t kMaxPageBytes = size_t{2} << 20;
 
-template <class Message>
-grpc::Status Answer(absl::StatusOr<Message> message, Message* response) {
-  if (!message.ok()) return ToGrpc(message.status());
-  *response = *std::move(message);
-  return grpc::Status::OK;
-}
-
 // Serializes the spec as requested, not as resolved: defaults may be resolved differently when the
 // same request is repeated.
 std::string SpecBytes(const v1::RunSpec& spec) {
@@ -239,7 +232,7 @@ absl::StatusOr<std::unique_ptr<TrainingServiceImpl::Source>> TrainingServiceImpl
 grpc::Status TrainingServiceImpl::LaunchRun(grpc::ServerContext* context,
                                             const v1::LaunchRunRequest* request,
                                             v1::Run* response) {
-  return Answer(Launch(*request, *context), response);
+  return Reply(Launch(*request, *context), response);
 }
 
 grpc::Status TrainingServiceImpl::GetRun(grpc::ServerContext*, const v1::GetRunRequest* request,
@@ -252,7 +245,7 @@ grpc::Status TrainingServiceImpl::GetRun(grpc::ServerContext*, const v1::GetRunR
 
 grpc::Status TrainingServiceImpl::ListRuns(grpc::ServerContext*, const v1::ListRunsRequest* request,
                                            v1::ListRunsResponse* response) {
-  return Answer(Page(*request), response);
+  return Reply(Page(*request), response);
 }
 
 grpc::ServerWriteReactor<v1::RunEvent>* TrainingServiceImpl::WatchRun(
@@ -262,13 +255,13 @@ grpc::ServerWriteReactor<v1::RunEvent>* TrainingServiceImpl::WatchRun(
 
 grpc::Status TrainingServiceImpl::StopRun(grpc::ServerContext* context,
                                           const v1::StopRunRequest* request, v1::Run* response) {
-  return Answer(Stop(request->id(), context), response);
+  return Reply(Stop(request->id(), context), response);
 }
 
 grpc::Status TrainingServiceImpl::ResumeRun(grpc::ServerContext* context,
                                             const v1::ResumeRunRequest* request,
                                             v1::Run* response) {
-  return Answer(Resume(request->id(), *context), response);
+  return Reply(Resume(request->id(), *context), response);
 }
 
 }  // namespace braid

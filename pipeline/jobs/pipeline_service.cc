@@ -67,13 +67,6 @@ ReadProgress SendProgress(const grpc::ServerContext& context,
   };
 }
 
-template <class Message>
-grpc::Status Reply(absl::StatusOr<Message> message, Message* response) {
-  if (!message.ok()) return ToGrpc(message.status());
-  *response = *std::move(message);
-  return grpc::Status::OK;
-}
-
 // Reports a mistyped path at once, instead of by a job that fails later.
 absl::Status CheckPathsExist(const v1::CorpusSpec& spec) {
   const auto check = [](const char* what, const std::string& path) {

@@ -66,7 +66,7 @@ class DeletionRaceTest : public testing::Test {
     request.mutable_spec()->set_dataset_dir(dataset.string());
     request.mutable_spec()->mutable_model()->mutable_routing()->set_segment_length(16);
     request.mutable_spec()->set_threads_per_rank(1);
-    request.mutable_spec()->mutable_supervision()->set_max_restarts(-1);
+    request.mutable_spec()->mutable_supervision()->set_max_restarts(0);
     grpc::ClientContext context;
     SetDeadline(&context);
     v1::Run run;

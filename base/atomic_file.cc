@@ -84,6 +84,17 @@ absl::StatusOr<int> OpenLeft(const std::filesystem::path& path) {
   return descriptor;
 }
 
+// Refuses a device, a pipe or a directory, in whose place the rename would put a file: for root,
+// even /dev/full or /dev/stdout.
+absl::Status CheckReplaceable(const std::filesystem::path& path) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("cannot replace ", path.string(), ": it is ",
+                   S_ISDIR(status.st_mode) ? "a directory" : "a device or pipe",
+                   ", expected a regular file or a new name"));
+}
+
 // Calls `consume` with the blocks of the file, in order.
 template <class Consumer>
 absl::Status ForEachPiece(const std::filesystem::path& path, Consumer consume) {
@@ -110,6 +121,7 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::filesy
                                                                unsigned permissions) {
   auto temporary = path;
   temporary += ".tmp";
+  RETURN_IF_ERROR(CheckReplaceable(path));
   const int descriptor =
       ::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, permissions);
   if (descriptor < 0) return SystemError("create", temporary, errno);
@@ -326,6 +338,10 @@ absl::Status MakeDirectories(const std::filesystem::path& path) {
   if (::mkdir(directory.c_str(), 0777) != 0) {
     const int reason = errno;
     if (std::filesystem::is_directory(directory, error)) return absl::OkStatus();
+    if (reason == EEXIST) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("cannot create directory ", directory.string(), ": a file has this name"));
+    }
     return SystemError("create directory", directory, reason);
   }
   return SyncPath(ParentOf(directory));

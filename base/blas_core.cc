@@ -1,6 +1,8 @@
 #include "base/blas_core.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,6 +34,13 @@ VectorUnits UnitsOfCore(std::string_view core) {
   return VectorUnits::kAvx512;
 }
 
+// Returns a function of OpenBLAS, or nullptr if the BLAS is not OpenBLAS: Debian lets the
+// administrator choose the library behind libblas.so.3.
+template <class Function>
+Function FindInOpenBlas(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+}
+
 }  // namespace
 
 VectorUnits ProcessorVectorUnits() {
@@ -47,9 +56,13 @@ VectorUnits ProcessorVectorUnits() {
 }
 
 std::string BlasCoreName() {
-  using Name = char* (*)();
-  const auto name = reinterpret_cast<Name>(dlsym(RTLD_DEFAULT, "openblas_get_corename"));
+  const auto name = FindInOpenBlas<char* (*)()>("openblas_get_corename");
   return name == nullptr ? "" : name();
+}
+
+void SetBlasThreads(int num_threads) {
+  const auto set = FindInOpenBlas<void (*)(int)>("openblas_set_num_threads");
+  if (set != nullptr) set(num_threads);
 }
 
 std::optional<std::string> BetterBlasCore(std::string_view core, VectorUnits units) {
@@ -68,7 +81,11 @@ std::optional<std::string> BetterBlasCore(std::string_view core, VectorUnits uni
 }
 
 void ReexecForBlas(char** argv) {
-  if (std::getenv(kGuardVariable) != nullptr) return;
+  if (std::getenv(kGuardVariable) != nullptr) {
+    // Executed through /proc/self/exe, the process would be called "exe" in ps and top.
+    prctl(PR_SET_NAME, program_invocation_short_name);
+    return;
+  }
   const std::optional<std::string> better = BetterBlasCore(BlasCoreName(), ProcessorVectorUnits());
   const bool core = better.has_value() && std::getenv(kCoreVariable) == nullptr;
   const bool policy = std::getenv(kWaitVariable) == nullptr;

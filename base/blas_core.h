@@ -29,6 +29,9 @@ VectorUnits ProcessorVectorUnits();
 // Returns the name of the core in use, such as "SkylakeX"; "" if the BLAS is not OpenBLAS.
 std::string BlasCoreName();
 
+// Sets the number of threads of OpenBLAS; does nothing if the BLAS is not OpenBLAS.
+void SetBlasThreads(int num_threads);
+
 // Returns the core to ask for if `core` leaves vector units of the processor unused, else nullopt.
 // Names that are unknown here belong to newer releases of OpenBLAS and count as well chosen.
 std::optional<std::string> BetterBlasCore(std::string_view core, VectorUnits units);

@@ -9,8 +9,9 @@
 namespace braid {
 namespace {
 
-// Whether `value` is an integer within the range. The library compares signed with unsigned numbers
-// by their values only if both are converted; a number above INT64_MAX is stored as unsigned.
+// Returns whether `value` is an integer within the range. The library compares signed with unsigned
+// numbers by their values only if both are converted; a number above INT64_MAX is stored as
+// unsigned.
 bool IsIntegerWithin(const nlohmann::json& value, const IntegerRange& range) {
   if (!value.is_number_integer()) return false;
   if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {

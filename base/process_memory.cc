@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <system_error>
 
 namespace braid {
 namespace {
@@ -15,8 +16,9 @@ int64_t BytesOf(std::string_view status, std::string_view name) {
   at = status.find_first_of("0123456789\n", at);
   if (at == status.npos) return 0;
   int64_t kibibytes = 0;
-  std::from_chars(status.data() + at, status.data() + status.size(), kibibytes);
-  return kibibytes * 1024;
+  const auto [end, error] =
+      std::from_chars(status.data() + at, status.data() + status.size(), kibibytes);
+  return error == std::errc() ? kibibytes * 1024 : 0;
 }
 
 }  // namespace

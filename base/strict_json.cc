@@ -26,7 +26,10 @@ absl::StatusOr<Json> ParseStrictJson(std::string_view text, int deepest_level) {
   try {
     return Json::parse(text.begin(), text.end(), check);
   } catch (const std::exception& error) {
-    return absl::InvalidArgumentError(error.what());
+    std::string problem = error.what();
+    // The library begins with the name of a class: "[json.exception.parse_error.101] parse error".
+    if (problem.starts_with("[json.exception")) problem.erase(0, problem.find("] ") + 2);
+    return absl::InvalidArgumentError(problem);
   }
 }
 

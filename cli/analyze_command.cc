@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "client/terminal/progress_board.h"
 #include "client/terminal/routing_view.h"
+#include "client/terminal/source_warning.h"
 #include "client/terminal/terminal_text.h"
 #include "rpc/interrupt.h"
 
@@ -20,6 +21,7 @@ struct RoutingOptions {
   std::string model, dataset, output;
   std::vector<int32_t> layers;
   int32_t max_windows = 0, texts = 0, threads = 0;
+  bool strict = false;
 };
 
 v1::AnalyzeRoutingRequest RequestOf(const RoutingOptions& options) {
@@ -32,6 +34,7 @@ v1::AnalyzeRoutingRequest RequestOf(const RoutingOptions& options) {
   request.set_max_windows_per_domain(options.max_windows);
   request.set_num_threads(options.threads);
   request.set_texts_per_expert(options.texts);
+  request.set_strict(options.strict);
   return request;
 }
 
@@ -40,11 +43,7 @@ absl::StatusOr<v1::AnalyzeRoutingEvent> Ask(AnalysisClient& client,
   ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
   absl::StatusOr<v1::AnalyzeRoutingEvent> answer =
       client.AnalyzeRouting(request, [&](const v1::AnalyzeRoutingEvent& event) {
-        Progress progress;
-        progress.done = event.done();
-        progress.total = event.total();
-        progress.unit = "windows";
-        board.Update("route", progress);
+        board.Update("route", ProgressOf(event, "windows"));
       });
   if (Interrupted()) return absl::CancelledError("interrupted before the analysis was complete");
   return answer;
@@ -54,6 +53,7 @@ absl::Status AnalyzeRouting(Session& session, const RoutingOptions& options) {
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   CatchInterrupts();
   ASSIGN_OR_RETURN(const v1::AnalyzeRoutingEvent answer, Ask(client, RequestOf(options)));
+  SourceWarning(std::cerr).Show(answer.result().source());
   if (!options.output.empty()) {
     RETURN_IF_ERROR(WriteFileAtomically(options.output, answer.html()));
     std::cerr << "wrote " << options.output << std::endl;
@@ -76,6 +76,7 @@ void AddRoutingCommand(CLI::App& analyze, CommandLine& program) {
       "routing", "Analyze expert routing on held-out text by domain, layer and expert");
   command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
       ->required();
+  AddStrict(command, &options->strict);
   command->add_option("--data", options->dataset,
                       "Dataset directory with the held-out text (default: the run's own)");
   command

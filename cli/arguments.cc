@@ -1,49 +1,32 @@
 #include "cli/arguments.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <cmath>
-#include <cstring>
+#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/file_error.h"
 #include "base/nearest_word.h"
 #include "base/utf8.h"
-#include "client/session.h"
+#include "cli/usage_error.h"
 
 namespace braid {
 namespace {
 
-// Returns the deepest chosen command, to refer to its --help.
-std::string CommandPath(const CLI::App& app, const std::string& program) {
-  std::string path = program;
-  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
-    at = at->get_subcommands().front();
-    absl::StrAppend(&path, " ", at->get_name());
-  }
-  return path;
-}
-
-std::string UnknownCommand(const CLI::App& app, const std::string& got) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
-  const std::string nearest = NearestWord(got, names);
-  return absl::StrCat("unknown command \"", got, "\"",
-                      nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"));
-}
-
-std::string Problem(const CLI::App& app, const CLI::ParseError& error) {
-  const std::vector<std::string> left = app.remaining();
-  const bool no_command = app.get_subcommands().empty();
-  if (no_command && !left.empty() && !app.get_subcommands(nullptr).empty()) {
-    return UnknownCommand(app, left.front());
-  }
-  return error.what();
-}
+// As exit_code::kUsage of client/session.h, which programs without a client do not link.
+constexpr int kUsageError = 2;
+constexpr int kOutputError = 1;
 
 std::optional<std::string> NotUtf8(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
@@ -54,13 +37,31 @@ std::optional<std::string> NotUtf8(int argc, char** argv) {
   return std::nullopt;
 }
 
+bool IsAllDigits(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
 }  // namespace
+
+absl::StatusOr<int64_t> ParseDuration(const std::string& flag, const std::string& text) {
+  if (text.empty()) return 0;
+  constexpr int64_t kMaxSeconds = int64_t{100} * 366 * 24 * 3600;
+  const int64_t unit = text.back() == 'd' ? 86400 : text.back() == 'h' ? 3600 : 60;
+  int64_t count = 0;
+  if ((text.back() == 'd' || text.back() == 'h' || text.back() == 'm') &&
+      absl::SimpleAtoi(text.substr(0, text.size() - 1), &count) && count > 0 &&
+      count <= kMaxSeconds / unit) {
+    return count * unit;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, ": got \"", text, "\", expected a duration such as 90d, 12h or 30m"));
+}
 
 std::optional<int> ParseArguments(CLI::App& app, const std::string& program, int argc,
                                   char** argv) {
   if (const auto problem = NotUtf8(argc, argv); problem.has_value()) {
     std::cerr << program << ": " << *problem << std::endl;
-    return exit_code::kUsage;
+    return kUsageError;
   }
   try {
     app.parse(argc, argv);
@@ -68,20 +69,100 @@ std::optional<int> ParseArguments(CLI::App& app, const std::string& program, int
   } catch (const CLI::ParseError& error) {
     // CLI11 reports --help and --version as errors with code 0.
     if (error.get_exit_code() == 0) return app.exit(error);
-    std::cerr << program << ": " << Problem(app, error) << "; see '" << CommandPath(app, program)
-              << " --help'" << std::endl;
-    return exit_code::kUsage;
+    std::cerr << program << ": " << UsageErrorText(app, program, error) << std::endl;
+    return kUsageError;
+  } catch (const std::logic_error&) {  // std::stoll, which CLI11 reads the values of flags with
+    std::cerr << program << ": " << FlagErrorText(app, program, argc, argv) << std::endl;
+    return kUsageError;
   }
+}
+
+int CheckedOutput(const std::string& program, int exit_code) {
+  if (std::cout.flush()) return exit_code;
+  std::cerr << program
+            << ": cannot write all output to standard output: its disk is full, or it is closed"
+            << std::endl;
+  return exit_code != 0 ? exit_code : kOutputError;
+}
+
+absl::Status FilesystemError(const std::filesystem::filesystem_error& error) {
+  if (error.path1().empty()) {
+    return absl::InvalidArgumentError("got an empty path, expected a file or directory");
+  }
+  return SystemError("open", error.path1(), error.code().value());
+}
+
+absl::StatusOr<std::string> ReadUserFile(const std::string& path) {
+  constexpr size_t kMaxBytes = size_t{64} << 20;
+  std::FILE* const file = std::fopen(path.c_str(), "rbe");
+  if (file == nullptr) return SystemError("open", path, errno);
+  const absl::Cleanup close = [file] { std::fclose(file); };
+  std::string text, block(1 << 16, '\0');
+  while (const size_t count = std::fread(block.data(), 1, block.size(), file)) {
+    text.append(block, 0, count);
+    if (text.size() > kMaxBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": got more than ", kMaxBytes >> 20, " MiB, expected a text file"));
+    }
+  }
+  if (std::ferror(file) != 0) return SystemError("read", path, errno);
+  return text;
+}
+
+std::string ListOfChoices(const std::vector<std::string>& choices) {
+  std::string list;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    absl::StrAppend(&list, i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ", choices[i]);
+  }
+  return list;
+}
+
+CLI::Validator OneOf(const std::vector<std::string>& choices) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        if (std::find(choices.begin(), choices.end(), text) != choices.end()) return std::string();
+        const std::string nearest = NearestWord(text, choices);
+        return absl::StrCat(
+            "got \"", text, "\", expected ", ListOfChoices(choices),
+            nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"));
+      },
+      absl::StrCat("{", absl::StrJoin(choices, ","), "}"));
 }
 
 CLI::Validator IntegerBetween(int64_t minimum, int64_t maximum) {
   return CLI::Validator(
       [=](std::string& text) {
         int64_t value = 0;
-        if (absl::SimpleAtoi(text, &value) && value >= minimum && value <= maximum) {
-          return std::string();
+        const bool in_64_bits = absl::SimpleAtoi(text, &value);
+        if (in_64_bits && value >= minimum && value <= maximum) return std::string();
+        // The largest value of a type is shown only to those who exceeded it.
+        const bool is_large = in_64_bits ? value > maximum : IsAllDigits(text);
+        const std::string error = absl::StrCat("got \"", text, "\", expected an integer ");
+        if (maximum < std::numeric_limits<int32_t>::max()) {
+          return absl::StrCat(error, "from ", minimum, " to ", maximum);
         }
-        return absl::StrCat("got \"", text, "\", expected an integer from ", minimum, " to ",
+        return is_large ? absl::StrCat(error, "of at most ", maximum)
+                        : absl::StrCat(error, "of at least ", minimum);
+      },
+      "");
+}
+
+CLI::Validator NotEmpty(const std::string& expected) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        return text.empty() ? absl::StrCat("got \"\", expected ", expected) : std::string();
+      },
+      "");
+}
+
+CLI::Validator ZeroOrBetween(int64_t minimum, int64_t maximum) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        int64_t value = 0;
+        const bool valid = absl::SimpleAtoi(text, &value) &&
+                           (value == 0 || (value >= minimum && value <= maximum));
+        if (valid) return std::string();
+        return absl::StrCat("got \"", text, "\", expected 0 or an integer from ", minimum, " to ",
                             maximum);
       },
       "");
@@ -127,6 +208,19 @@ CLI::Validator AtLeastZero() {
       "");
 }
 
+CLI::Validator NumberBetween(double minimum, double maximum) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        double value = 0;
+        if (absl::SimpleAtod(text, &value) && value >= minimum && value <= maximum) {
+          return std::string();
+        }
+        return absl::StrCat("got \"", text, "\", expected a number from ", minimum, " to ",
+                            maximum);
+      },
+      "");
+}
+
 CLI::Validator PositiveUpTo(double maximum) {
   return CLI::Validator(
       [=](std::string& text) {
@@ -135,6 +229,21 @@ CLI::Validator PositiveUpTo(double maximum) {
         return absl::StrCat("got \"", text, "\", expected a number above 0, at most ", maximum);
       },
       "");
+}
+
+void AddStrict(CLI::App* command, bool* strict) {
+  const bool by_default = *strict;
+  CLI::Option* const refuse = command->add_flag(
+      "--strict", *strict,
+      by_default ? "Refuse a run whose newest checkpoint is damaged (default)"
+                 : "Refuse a run whose newest checkpoint is damaged, instead of using the newest "
+                   "good one with a warning");
+  if (!by_default) return;
+  command
+      ->add_flag_callback(
+          "--no-strict", [strict] { *strict = false; },
+          "Use the newest good checkpoint, with a warning, when the newest one is damaged")
+      ->excludes(refuse);
 }
 
 CLI::Validator AbsolutePathValue() {

@@ -4,8 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace braid {
 
@@ -14,11 +19,34 @@ namespace braid {
 // UTF-8 are errors, since protobuf messages cannot carry them.
 std::optional<int> ParseArguments(CLI::App& app, const std::string& program, int argc, char** argv);
 
+// Parses "90d", "12h" or "30m" into seconds; "" is 0. InvalidArgument names `flag`.
+absl::StatusOr<int64_t> ParseDuration(const std::string& flag, const std::string& text);
+// Flushes standard output. Returns `exit_code`, or 1 instead of 0 if anything that was written to
+// it got lost, such as on a full disk, which is then reported as "PROGRAM: message".
+int CheckedOutput(const std::string& program, int exit_code);
+
+// Returns the error of std::filesystem without the names of its functions, with the path.
+absl::Status FilesystemError(const std::filesystem::filesystem_error& error);
+
+// Reads a text file that the user names, such as settings. Errors: those of ReadFile, and
+// INVALID_ARGUMENT for a file of more than 64 MiB, such as /dev/zero.
+absl::StatusOr<std::string> ReadUserFile(const std::string& path);
+
+// Returns "a, b or c".
+std::string ListOfChoices(const std::vector<std::string>& choices);
+
 // Validators for CLI::Option::check and CLI::Option::transform.
 
+// Accepts one of the words. The help shows them in braces.
+CLI::Validator OneOf(const std::vector<std::string>& choices);
+// Accepts any text but "", which is more often an unset variable of a script than meant.
+// `expected` completes "expected ".
+CLI::Validator NotEmpty(const std::string& expected);
 // Accepts an integer in [minimum, maximum]. Without this check, CLI11 would wrap numbers out of
 // range, and a zero would mean the default.
 CLI::Validator IntegerBetween(int64_t minimum, int64_t maximum);
+// Accepts 0, which switches something off, and integers in [minimum, maximum].
+CLI::Validator ZeroOrBetween(int64_t minimum, int64_t maximum);
 CLI::Validator PositiveInt32();
 CLI::Validator PositiveInt64();
 // Accepts an integer from 0 to 2^63 - 1.
@@ -28,11 +56,17 @@ CLI::Validator Seed();
 CLI::Validator ByteSize();
 // Accepts a finite number of at least 0.
 CLI::Validator AtLeastZero();
+// Accepts a number in [minimum, maximum].
+CLI::Validator NumberBetween(double minimum, double maximum);
 // Accepts a number in (0, maximum].
 CLI::Validator PositiveUpTo(double maximum);
 // Transforms a path to an absolute one, which also holds for a server or a later process; leaves an
 // empty value empty.
 CLI::Validator AbsolutePathValue();
+
+// Adds --strict, which refuses a run whose newest checkpoint is damaged; the value of `strict` is
+// the default. Where it is true, also adds --no-strict. `strict` must outlive the command.
+void AddStrict(CLI::App* command, bool* strict);
 
 }  // namespace braid
 

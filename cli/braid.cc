@@ -1,6 +1,7 @@
 // braid: the command line.
 #include <signal.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 
@@ -18,7 +19,7 @@ absl::Status RunCommand(const braid::CommandLine& program) {
   try {
     return program.action();
   } catch (const std::filesystem::filesystem_error& error) {
-    return absl::InvalidArgumentError(error.what());
+    return braid::FilesystemError(error);
   }
 }
 
@@ -26,15 +27,19 @@ absl::Status RunCommand(const braid::CommandLine& program) {
 
 int main(int argc, char** argv) {
   braid::ReexecForBlas(argv);
+  // Failed connections have messages of this program; gRPC's own log would precede them.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   // A write beyond the file size limit then fails with an error that is reported, instead of
   // killing the process.
   signal(SIGXFSZ, SIG_IGN);
   braid::CommandLine program;
   braid::AddCommandTable(program);
   program.app.set_version_flag("--version", "braid " BRAID_VERSION, "Print the version and exit");
-  if (const auto end = braid::ParseArguments(program.app, "braid", argc, argv)) return *end;
+  if (const auto end = braid::ParseArguments(program.app, "braid", argc, argv)) {
+    return braid::CheckedOutput("braid", *end);
+  }
   const absl::Status status = RunCommand(program);
-  if (status.ok()) return braid::exit_code::kOk;
+  if (status.ok()) return braid::CheckedOutput("braid", braid::exit_code::kOk);
   std::cerr << "braid: " << braid::ErrorText(status) << std::endl;
   return braid::Interrupted() ? braid::exit_code::kInterrupted : braid::ExitCodeOf(status);
 }

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/blas_core.h"
+#include "cli/arguments.h"
 #include "retrieval/contriever_embedder.h"
 #include "retrieval/embedder_pipe.h"
 
@@ -53,13 +54,11 @@ int main(int argc, char** argv) {
   app.add_option("--model", options.directory, "Model directory in Hugging Face layout")
       ->required();
   app.add_option("--max-tokens", options.max_tokens,
-                 "Maximum word pieces per text (default: all positions)");
-  app.add_option("--threads", num_threads, "Number of threads (default: all cores)");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+                 "Maximum word pieces per text (default: all positions)")
+      ->check(braid::PositiveInt32());
+  app.add_option("--threads", num_threads, "Number of threads (default: all cores)")
+      ->check(braid::IntegerBetween(0, 1024));
+  if (const auto end = braid::ParseArguments(app, "braid-embedder", argc, argv)) return *end;
   if (!IsSocket(STDIN_FILENO)) {
     std::cerr
         << "braid-embedder: standard input is not a socket; this program is started by braid and "

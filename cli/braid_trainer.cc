@@ -11,7 +11,9 @@
 #include "CLI/CLI.hpp"
 #include "base/atomic_file.h"
 #include "base/blas_core.h"
+#include "base/sealed_text.h"
 #include "base/status_macros.h"
+#include "cli/arguments.h"
 #include "cli/corpus_documents.h"
 #include "evaluation/evaluate_tasks.h"
 #include "evaluation/perplexity.h"
@@ -72,7 +74,8 @@ void PrintLine(const google::protobuf::Message& event) {
 template <class Request, class Answer>
 absl::Status AnswerFile(const std::string& path, Answer answer) {
   Request request;
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  ASSIGN_OR_RETURN(const std::string text, ReadUserFile(path));
+  RETURN_IF_ERROR(CheckSealedLines(text, path));
   RETURN_IF_ERROR(ParseConfig(text, path, &request));
   return answer(request, PrintLine);
 }
@@ -110,7 +113,8 @@ int Main(int argc, char** argv) {
   CLI::App* serve =
       app.add_subcommand("serve", "Generate text for braidd over standard input and output");
   serve->add_option("MODEL", path, "Run or checkpoint directory")->required();
-  serve->add_option("--threads", num_threads, "Number of threads (default: all cores)");
+  serve->add_option("--threads", num_threads, "Number of threads (default: all cores)")
+      ->check(IntegerBetween(0, 1024));
   bool together = false;
   serve->add_flag("--together", together,
                   "Batch all texts into one step (braidd --generate-together)");
@@ -123,11 +127,7 @@ int Main(int argc, char** argv) {
   CLI::App* check =
       app.add_subcommand("check-rank", "Report this rank's environment, for braid doctor");
   check->add_option("SHARED_DIR", path, "Directory that all ranks must see");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kExitDone : kExitUsage;
-  }
+  if (const auto end = ParseArguments(app, "braid-trainer", argc, argv)) return *end;
   if (*train) return Train(path);
   if (*check) return CheckRanks(path);
   if (*export_model) return Report(AnswerOnce(path, Export));

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <system_error>
 #include <thread>
@@ -18,6 +19,7 @@
 #include "base/path_roots.h"
 #include "cli/arguments.h"
 #include "cli/help_formatter.h"
+#include "cli/manual_page.h"
 #include "client/session.h"
 #include "rpc/client_token.h"
 #include "rpc/executable_path.h"
@@ -25,28 +27,34 @@
 #include "server/access/call_log.h"
 #include "server/exit_limit.h"
 #include "server/grpc_host.h"
+#include "server/local_runs.h"
 #include "server/prometheus_call_metrics.h"
 #include "server/prometheus_exporter.h"
+#include "server/prometheus_families.h"
 
 namespace {
 
 // Time after --drain for jobs to stop at their next commit points and for cancelled calls to end.
 constexpr std::chrono::seconds kLastPatience{20};
+// Time for --stop-runs, longer than a supervisor takes to stop a run whose ranks hang.
+constexpr std::chrono::seconds kStopRunsLimit{80};
 
 struct Options {
-  std::string services = "pipeline,training,analysis,generation";
+  std::string services = "pipeline,training,analysis,generation,storage";
   braid::HostOptions host;
   std::string metrics;  // HOST:PORT; empty: none
   std::vector<std::filesystem::path> allowed;
   std::filesystem::path log_file, services_token_file;
   std::string log_level = "info";
   int drain_seconds = 10;
+  bool stop_runs = false;
+  bool man = false;
 };
 
 void AddQuotas(CLI::App& app, braid::Quotas& quotas) {
   const auto add = [&app](const char* name, int64_t& value, const char* what) {
     app.add_option(name, value, std::string(what) + " per principal; 0 means no limit")
-        ->check(CLI::NonNegativeNumber)
+        ->check(braid::IntegerBetween(0, std::numeric_limits<int64_t>::max()))
         ->capture_default_str();
   };
   add("--quota-jobs", quotas.jobs, "Maximum queued and running jobs");
@@ -56,9 +64,21 @@ void AddQuotas(CLI::App& app, braid::Quotas& quotas) {
   add("--quota-descriptions", quotas.descriptions, "Maximum concurrent corpus descriptions");
 }
 
+void AddConnections(CLI::App& app, braid::ConnectionLimits& limits) {
+  const auto add = [&app](const char* name, int64_t& value, const char* what) {
+    app.add_option(name, value, what)->check(CLI::NonNegativeNumber)->capture_default_str();
+  };
+  add("--max-connections", limits.total,
+      "Maximum open connections; 0 derives it from the limit on open files");
+  add("--max-connections-per-address", limits.per_address,
+      "Maximum open connections of one client address; 0 means half of all");
+}
+
 void AddServing(CLI::App& app, braid::Serving& serving) {
   const auto add = [&app](const char* name, int& value, int minimum, const char* what) {
-    app.add_option(name, value, what)->check(CLI::Range(minimum, 1 << 20))->capture_default_str();
+    app.add_option(name, value, what)
+        ->check(braid::IntegerBetween(minimum, 1 << 20))
+        ->capture_default_str();
   };
   add("--served-models", serving.models, 1, "Maximum models that generation keeps in memory");
   add("--serve-idle", serving.idle_seconds, 1,
@@ -79,10 +99,16 @@ void AddOptions(CLI::App& app, Options& options) {
                  "Address to serve, as HOST:PORT; port 0 picks a free port")
       ->capture_default_str();
   app.add_option("--home", options.host.home, "Directory of jobs, runs and all other state")
+      ->check(braid::NotEmpty("a directory"))
       ->capture_default_str();
+  app.add_option("--state", options.host.state,
+                 "Directory of the lists of jobs and runs; give one on a local disk if the file "
+                 "system of --home has no locks (default: --home)")
+      ->type_name("DIR")
+      ->envname("BRAID_STATE");
   app.add_option("--services", options.services,
                  "Services to run, separated by commas: pipeline, training, analysis, generation, "
-                 "embedding, neighbors")
+                 "storage, embedding, neighbors")
       ->capture_default_str();
   app.add_option(
          "--embedder", options.host.embedder,
@@ -118,14 +144,21 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--log-file", options.log_file,
                  "File to append the log to (default: standard error)");
   app.add_option("--log-level", options.log_level, "Minimum level of log entries")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->check(braid::OneOf({"debug", "info", "warning", "error"}))
       ->capture_default_str();
   app.add_option("--drain", options.drain_seconds,
                  "Seconds that running calls may take to finish after SIGTERM")
-      ->check(CLI::Range(0, 3600))
+      ->check(braid::IntegerBetween(0, 3600))
       ->capture_default_str();
+  app.add_flag(
+      "--stop-runs", options.stop_runs,
+      "Stop the runs of this machine on SIGTERM, each with a checkpoint, and resume them at "
+      "the next start: for containers, whose processes end with braidd");
+  AddConnections(app, options.host.connections);
   AddQuotas(app, options.host.quotas);
   AddServing(app, options.host.serving);
+  // For packages; an empty group hides it from the help.
+  app.add_flag("--man", options.man, "Print the manual page in roff and exit")->group("");
   app.footer(
       "Examples:\n"
       "  braidd --listen 127.0.0.1:7077 --home /data/braid --metrics 127.0.0.1:9464\n"
@@ -134,11 +167,21 @@ void AddOptions(CLI::App& app, Options& options) {
 
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
+braid::ServerFigures FiguresOf(const braid::HostOptions& options, const braid::ServiceHost& host) {
+  std::error_code error;
+  const auto space = std::filesystem::space(options.home, error);
+  return {.connections = host.Connections(),
+          .disk_free_bytes = error ? 0 : space.available,
+          .disk_size_bytes = error ? 0 : space.capacity,
+          .expiries = braid::ListExpiries(options.home, options.tls)};
+}
+
 absl::StatusOr<std::unique_ptr<braid::MetricsExporter>> ServeMetrics(
     const Options& options, braid::ServiceHost& host, std::shared_ptr<braid::CallMetrics> calls) {
   if (options.metrics.empty()) return nullptr;
   auto exporter = braid::MetricsExporter::Start(options.metrics, options.host.insecure,
-                                                host.InProcessChannel(), std::move(calls));
+                                                host.InProcessChannel(), std::move(calls),
+                                                [&] { return FiguresOf(options.host, host); });
   if (exporter.ok()) {
     std::cout << "metrics at http://" << HostOf(options.metrics) << ":" << (*exporter)->port()
               << "/metrics" << std::endl;
@@ -185,14 +228,31 @@ void EndAtOnce(sigset_t signals) {
   _exit(128 + received);
 }
 
+// Waits for a signal to end and returns it; opens the log again at each SIGHUP.
+int WaitForEnd(const sigset_t& signals, braid::CallLog& log) {
+  while (true) {
+    int received = 0;
+    sigwait(&signals, &received);
+    if (received != SIGHUP) return received;
+    const absl::Status status = log.Reopen();
+    log.Write(status.ok() ? braid::LogLevel::kInfo : braid::LogLevel::kError,
+              status.ok() ? "log opened again" : std::string(status.message()));
+  }
+}
+
 absl::Status Serve(Options& options) {
   // Blocked before any thread starts, so that only sigwait below receives them.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
+  if (!options.metrics.empty()) {
+    const absl::Status metrics = braid::CheckMetricsAddress(options.metrics, options.host.insecure);
+    if (!metrics.ok()) return metrics;
+  }
   auto services = braid::ParseServiceNames(options.services);
   if (!services.ok()) return services.status();
   options.host.services = *services;
@@ -212,12 +272,20 @@ absl::Status Serve(Options& options) {
             << (*host)->port() << ", state in " << options.host.home.string() << std::endl;
   auto metrics = ServeMetrics(options, **host, calls);
   if (!metrics.ok()) return metrics.status();
+  std::unique_ptr<braid::LocalRuns> runs;
+  if (options.stop_runs && services->contains(braid::ServiceName::kTraining)) {
+    runs = std::make_unique<braid::LocalRuns>(
+        (*host)->InProcessChannel(), options.host.home,
+        [log = *log](const std::string& what) { log->Write(braid::LogLevel::kInfo, what); });
+  }
 
-  int received = 0;
-  sigwait(&signals, &received);
+  const int received = WaitForEnd(signals, **log);
+  sigdelset(&signals, SIGHUP);
   std::cout << "braidd: " << strsignal(received) << ", shutting down" << std::endl;
   (*log)->Write(braid::LogLevel::kInfo, absl::StrCat("draining after ", strsignal(received)));
   std::thread(EndAtOnce, signals).detach();
+  if (runs != nullptr) runs->Stop(kStopRunsLimit);
+  runs.reset();
   const std::chrono::seconds drain(options.drain_seconds);
   // Bounds the wait for handlers that ignore cancellation.
   const braid::ExitLimit limit(drain + kLastPatience, [&log = **log] {
@@ -244,7 +312,13 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "braidd " BRAID_VERSION, "Print the version and exit");
   Options options;
   AddOptions(app, options);
-  if (const auto end = braid::ParseArguments(app, "braidd", argc, argv)) return *end;
+  if (const auto end = braid::ParseArguments(app, "braidd", argc, argv)) {
+    return braid::CheckedOutput("braidd", *end);
+  }
+  if (options.man) {
+    std::cout << braid::ManualPage(app, {}).value() << std::flush;
+    return 0;
+  }
   const absl::Status status = Serve(options);
   if (!status.ok()) std::cerr << "braidd: " << status.message() << std::endl;
   return braid::ExitCodeOf(status);

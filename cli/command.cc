@@ -4,9 +4,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/atomic_file.h"
 #include "base/random_id.h"
 #include "base/status_macros.h"
+#include "cli/arguments.h"
 #include "proto/config_text.h"
 
 namespace braid {
@@ -26,7 +26,7 @@ void ConfigOptions::AddTo(CLI::App* command, const std::string& message_name) {
 
 absl::Status ConfigOptions::Apply(google::protobuf::Message* message) const {
   if (!file.empty()) {
-    ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
+    ASSIGN_OR_RETURN(const std::string text, ReadUserFile(file));
     RETURN_IF_ERROR(ParseConfig(text, file, message));
   }
   for (const std::string& assignment : assignments) {

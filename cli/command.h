@@ -51,6 +51,7 @@ std::string NewRequestId();
 void AddCorpusCommands(CommandLine& program);     // submit, jobs, cancel, corpus describe
 void AddRunCommands(CommandLine& program);        // train, runs, stop
 void AddStatusCommands(CommandLine& program);     // status, resume
+void AddDeleteCommands(CommandLine& program);     // delete, gc
 void AddEvalCommand(CommandLine& program);        // eval
 void AddAnalyzeCommand(CommandLine& program);     // analyze routing
 void AddGenerateCommand(CommandLine& program);    // generate

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "cli/arguments.h"
 #include "cli/help_formatter.h"
 #include "rpc/executable_path.h"
 
@@ -16,8 +17,14 @@ void AddGlobalOptions(CommandLine& program) {
   options.home = DefaultHome();
   CLI::App& app = program.app;
   app.add_option("--home", options.home, "Directory of jobs, runs and all other state")
+      ->check(NotEmpty("a directory"))
       ->envname("BRAID_HOME")
       ->capture_default_str();
+  app.add_option("--state", options.state,
+                 "Directory of the lists of jobs and runs; give one on a local disk if the file "
+                 "system of --home has no locks (default: --home)")
+      ->type_name("DIR")
+      ->envname("BRAID_STATE");
   app.add_flag("--json", program.session.json, "Print machine-readable JSON to standard output");
   app.add_option("--server", options.server,
                  "Address of a braidd; without it, the command runs its services in this process")
@@ -77,8 +84,9 @@ void AddCommandTable(CommandLine& program) {
   AddGlobalOptions(program);
   AddGroup(program, "Getting started",
            {AddQuickstartCommand, AddDoctorCommand, AddReproduceCommand});
-  AddGroup(program, "Corpora and training",
-           {AddCorpusCommands, AddRunCommands, AddStatusCommands, AddExplainCommand});
+  AddGroup(
+      program, "Corpora and training",
+      {AddCorpusCommands, AddRunCommands, AddStatusCommands, AddDeleteCommands, AddExplainCommand});
   AddGroup(program, "Models",
            {AddGenerateCommand, AddEvalCommand, AddAnalyzeCommand, AddReportCommand,
             AddMetricsCommand, AddModelCommands, AddExportCommands});

@@ -3,6 +3,8 @@
 
 #include <iostream>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -71,6 +73,10 @@ absl::Status ListJobs(Session& session) {
 }
 
 absl::Status CancelJob(Session& session, const std::string& id) {
+  if (absl::StartsWith(id, "run-")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("id: got the run ", id, ", expected a job; stop a run with: braid stop ", id));
+  }
   ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline());
   ASSIGN_OR_RETURN(const v1::Job job, client.CancelJob(id));
   std::cout << (session.json ? ToPrettyJson(job)
@@ -97,6 +103,9 @@ void AddSubmit(CommandLine& program) {
   fields.Add(command, "--embedder-model", "embedder.model_dir")->transform(AbsolutePathValue());
   fields.Add(command, "--sequence-length", "pack.sequence_length");
   fields.Add(command, "--domain-clusters", "pack.domain_clusters")->check(IntegerBetween(1, 64));
+  fields.Add(command, "--near-duplicates", "deduplicate.near_duplicates");
+  fields.Add(command, "--decontaminate", "decontaminate.paths")->transform(AbsolutePathValue());
+  fields.Add(command, "--decontaminate-report-only", "decontaminate.report_only");
   fields.Add(command, "--seed", "seed");
   fields.Add(command, "--embedding-servers", "embedder.addresses")->delimiter(',');
   fields.Add(command, "--neighbor-servers", "neighbors.addresses")->delimiter(',');
@@ -110,6 +119,7 @@ void AddSubmit(CommandLine& program) {
       "  braid submit corpus.jsonl.zst --wait\n"
       "  braid submit notes/ --vocab-size 4096 --sequence-length 512 --split-bytes 600\n"
       "  braid submit unlabeled/ --domain-clusters 8 --wait\n"
+      "  braid submit corpus.jsonl --decontaminate downstream/ --near-duplicates minhash\n"
       "  braid submit corpus.jsonl --set neighbors.k=10 --set order=RANDOM\n"
       "  braid submit corpus.jsonl --embedder contriever --embedder-model models/contriever\n"
       "  braid submit corpus.jsonl --neighbor-servers 10.0.0.1:7077,10.0.0.2:7077");

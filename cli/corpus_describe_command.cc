@@ -41,11 +41,7 @@ absl::Status DescribeCorpus(Session& session, const CorpusDescribeOptions& optio
   CatchInterrupts();
   const absl::StatusOr<v1::CorpusDescription> corpus =
       client.DescribeCorpus(request, [&](const v1::DescribeCorpusEvent& event) {
-        Progress progress;
-        progress.done = event.done();
-        progress.total = event.total();
-        progress.unit = "bytes";
-        board.Update("read", progress);
+        board.Update("read", ProgressOf(event, "bytes"));
       });
   if (Interrupted()) return absl::CancelledError("interrupted");
   RETURN_IF_ERROR(corpus.status());

@@ -33,7 +33,9 @@ absl::StatusOr<v1::RunSpec> SpecOf(const DoctorOptions& options) {
   }
   spec.mutable_launch()->mutable_hosts()->Assign(hosts.begin(), hosts.end());
   spec.mutable_launch()->set_network_interface(options.interface);
-  spec.set_world_size(options.ranks > 0 ? options.ranks : hosts.empty() ? kRanks : 0);
+  if (options.ranks > 0 || hosts.empty()) {
+    spec.set_world_size(options.ranks > 0 ? options.ranks : kRanks);
+  }
   RETURN_IF_ERROR(ResolveLaunch(&spec));
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   spec.set_threads_per_rank(options.threads > 0 ? options.threads
@@ -78,7 +80,9 @@ absl::Status Doctor(Session& session, const DoctorOptions& options) {
   const std::filesystem::path home = session.options.home;
   const std::filesystem::path shared = std::filesystem::absolute(
       options.shared.empty() ? home : std::filesystem::path(options.shared));
-  Findings findings = CheckMachine(home);
+  Findings findings = CheckMachine(home, session.options.state);
+  const Findings expiries = CheckExpiries(home, session.options.tls);
+  findings.insert(findings.end(), expiries.begin(), expiries.end());
   AddRankFindings(ProgramsOf(session.options), spec, shared, findings);
   RETURN_IF_ERROR(AddNeedFindings(session, options, spec.world_size(), findings));
   if (session.json) {

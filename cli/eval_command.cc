@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "client/terminal/evaluation_table.h"
 #include "client/terminal/progress_board.h"
+#include "client/terminal/source_warning.h"
 #include "client/terminal/tables.h"
 #include "client/terminal/terminal_text.h"
 #include "rpc/interrupt.h"
@@ -45,6 +46,7 @@ struct PerplexityOptions {
   int32_t max_windows = 0, bootstrap = 0, threads = 0;
   uint64_t seed = 0;
   double confidence = 0;
+  bool strict = false;
 };
 
 v1::EvaluateRequest RequestOf(const PerplexityOptions& options) {
@@ -62,6 +64,7 @@ v1::EvaluateRequest RequestOf(const PerplexityOptions& options) {
   request.set_bootstrap_samples(options.bootstrap);
   request.set_bootstrap_seed(options.seed);
   request.set_confidence(options.confidence);
+  request.set_strict(options.strict);
   return request;
 }
 
@@ -85,15 +88,13 @@ absl::Status EvalPerplexity(Session& session, const PerplexityOptions& options) 
   CatchInterrupts();
   const absl::StatusOr<v1::EvaluationResult> result =
       client.Evaluate(RequestOf(options), [&](const v1::EvaluateEvent& event) {
-        Progress progress;
-        progress.done = event.done();
-        progress.total = event.total();
-        progress.unit = "windows";
-        board.Update("evaluate", progress);
+        board.Update("evaluate", ProgressOf(event, "windows"));
       });
   if (Interrupted()) return absl::CancelledError("interrupted");
   RETURN_IF_ERROR(result.status());
   WarnOfRejects(*result);
+  SourceWarning warning(std::cerr);
+  for (const v1::Evaluation& evaluation : result->evaluations()) warning.Show(evaluation.source());
   if (session.json) {
     std::cout << ToPrettyJson(*result) << std::endl;
   } else {
@@ -115,11 +116,12 @@ void AddText(CLI::App* command, PerplexityOptions* options) {
       ->add_option("--text", options->text,
                    "Score files and directories instead, read as by 'braid submit'")
       ->excludes(data);
+  AddStrict(command, &options->strict);
 }
 
 void AddScoring(CLI::App* command, PerplexityOptions* options) {
   command->add_option("--routing", options->routing, "Routing at inference")
-      ->check(CLI::IsMember({"segment", "prompt", "both"}))
+      ->check(OneOf({"segment", "prompt", "both"}))
       ->capture_default_str();
   command
       ->add_option(
@@ -128,7 +130,7 @@ void AddScoring(CLI::App* command, PerplexityOptions* options) {
           "several values are separated by commas")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember(FixedWeightsByName()));
+      ->check(OneOf({"average", "next-domain", "uniform"}));
   command
       ->add_option("--max-windows", options->max_windows,
                    "Maximum windows per domain (default: all)")
@@ -141,9 +143,9 @@ void AddScoring(CLI::App* command, PerplexityOptions* options) {
   command
       ->add_option("--confidence", options->confidence,
                    "Confidence level of the intervals (default: 0.95)")
-      ->check(CLI::Range(0.01, 0.9999));
+      ->check(NumberBetween(0.01, 0.9999));
   command->add_option("--show", options->show, "Measure to tabulate by domain for several models")
-      ->check(CLI::IsMember({"perplexity", "bits-per-byte", "with-first-segment"}))
+      ->check(OneOf({"perplexity", "bits-per-byte", "with-first-segment"}))
       ->capture_default_str();
   command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
       ->check(IntegerBetween(1, 1024));

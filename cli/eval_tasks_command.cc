@@ -13,6 +13,7 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "client/terminal/progress_board.h"
+#include "client/terminal/source_warning.h"
 #include "client/terminal/tasks_table.h"
 #include "evaluation/tasks/task_spec.h"
 #include "rpc/interrupt.h"
@@ -25,7 +26,7 @@ struct TasksOptions {
   std::vector<std::string> tasks, task_files;
   int32_t shots = -1, max_examples = 0, threads = 0;
   uint64_t seed = 0;
-  bool list = false;
+  bool list = false, strict = false;
 };
 
 // Returns the tasks of --task and --task-file with all their fields; empty without either.
@@ -36,7 +37,7 @@ absl::StatusOr<std::vector<v1::TaskSpec>> NamedTasks(const TasksOptions& options
     specs.push_back(std::move(spec));
   }
   for (const std::string& file : options.task_files) {
-    ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
+    ASSIGN_OR_RETURN(const std::string text, ReadUserFile(file));
     ASSIGN_OR_RETURN(v1::TaskSpec spec, ParseTaskSpec(text, file));
     specs.push_back(std::move(spec));
   }
@@ -80,17 +81,14 @@ absl::StatusOr<v1::EvaluateTasksRequest> MakeRequest(const TasksOptions& options
   request.set_max_examples(options.max_examples);
   request.set_seed(options.seed);
   request.set_num_threads(options.threads);
+  request.set_strict(options.strict);
   return request;
 }
 
 void Show(const v1::EvaluateTasksEvent& event, ProgressBoard& board) {
   if (event.task().empty()) return;
-  Progress progress;
-  progress.done = event.done();
-  progress.total = event.total();
-  progress.unit = "examples";
   const char* routing = event.routing() == v1::PROMPT_ROUTING ? "prompt" : "segment";
-  board.Update(absl::StrCat(event.task(), " ", routing), progress);
+  board.Update(absl::StrCat(event.task(), " ", routing), ProgressOf(event, "examples"));
 }
 
 absl::Status EvalTasks(Session& session, const TasksOptions& options) {
@@ -107,6 +105,7 @@ absl::Status EvalTasks(Session& session, const TasksOptions& options) {
     return absl::CancelledError("interrupted; repeat the command to continue");
   }
   RETURN_IF_ERROR(result.status());
+  SourceWarning(std::cerr).Show(result->source());
   if (session.json) {
     std::cout << ToPrettyJson(*result) << std::endl;
   } else {
@@ -126,6 +125,7 @@ void AddTasks(CLI::App* command, TasksOptions* options) {
       ->add_option("--task-file", options->task_files,
                    "Task defined in a textproto file; repeatable")
       ->allow_extra_args(false);
+  AddStrict(command, &options->strict);
   command->add_flag("--list", options->list, "List the tasks and the files that they read");
 }
 
@@ -135,7 +135,7 @@ void AddAsking(CLI::App* command, TasksOptions* options) {
                    "Demonstrations per prompt (default: set by each task)")
       ->check(IntegerBetween(0, 256));
   command->add_option("--routing", options->routing, "Routing at inference")
-      ->check(CLI::IsMember({"segment", "prompt", "both"}))
+      ->check(OneOf({"segment", "prompt", "both"}))
       ->capture_default_str();
   command
       ->add_option("--max-examples", options->max_examples,

@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "client/data_order.h"
 #include "client/terminal/explanation_tables.h"
+#include "proto/stated_defaults.h"
 
 namespace braid {
 namespace {
@@ -21,7 +22,7 @@ struct ExplainOptions {
   std::optional<int64_t> step, instance;
   std::optional<int64_t> batch, num_steps;
   std::optional<uint64_t> seed;
-  int32_t excerpt_bytes = 160;
+  int32_t excerpt_bytes = 0;
 
   bool describes_training() const {
     return !run.empty() || batch.has_value() || num_steps.has_value() || seed.has_value();
@@ -188,15 +189,13 @@ absl::Status ExplainDocument(Session& session, PipelineClient& client, const Sub
   return absl::OkStatus();
 }
 
-absl::Status Explain(Session& session, ExplainOptions options) {
+absl::Status Explain(Session& session, const ExplainOptions& options) {
   const int asked = int{options.step.has_value()} + int{options.instance.has_value()} +
                     int{!options.document.empty()};
   if (asked != 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "explain: got ", asked, " of --step, --instance and --document, expected exactly one"));
   }
-  if (options.excerpt_bytes == 0)
-    options.excerpt_bytes = -1;  // a negative value returns none; 0 is the default
   ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline());
   ASSIGN_OR_RETURN(const Subject subject, Find(session, client, options));
   if (options.step.has_value()) return ExplainStep(session, client, subject, options);
@@ -231,6 +230,9 @@ void AddExplainCommand(CommandLine& program) {
   command
       ->add_option("--steps", options->num_steps, "Number of steps of the run (default: one pass)")
       ->check(PositiveInt32());
+  v1::ExplainInstancesRequest defaults;
+  FillStatedDefaults(&defaults);
+  options->excerpt_bytes = defaults.excerpt_bytes();
   command
       ->add_option("--excerpt-bytes", options->excerpt_bytes, "Bytes of text to show per document")
       ->capture_default_str()

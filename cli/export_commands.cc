@@ -12,6 +12,7 @@
 #include "base/utf8.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "client/terminal/source_warning.h"
 #include "rpc/interrupt.h"
 
 namespace braid {
@@ -28,18 +29,18 @@ struct ExportOptions {
   std::string model, output, dtype = "float32", bake;
   int64_t max_shard_bytes = 5'000'000'000;
   int32_t threads = 0;
-  bool force = false;
+  bool force = false, strict = true;
 };
 
 // Returns `prompt`, or the contents of FILE for "@FILE".
 absl::StatusOr<std::string> PromptText(const std::string& prompt) {
   if (!absl::StartsWith(prompt, "@")) return prompt;
-  return ReadFile(prompt.substr(1));
+  return ReadUserFile(prompt.substr(1));
 }
 
 void PrintExport(const v1::ExportResponse& response, std::ostream& out) {
   out << "wrote " << response.output_dir() << ": " << response.architecture() << ", "
-      << response.num_parameters() << " parameters\n";
+      << response.num_parameters() << " parameters of step " << response.source().step() << "\n";
   for (const v1::ExportedFile& file : response.files()) {
     out << absl::StrFormat("  %-34s %15d bytes\n", file.name(), file.bytes());
   }
@@ -50,6 +51,7 @@ absl::Status Export(Session& session, const ExportOptions& options, bool bake) {
   request.set_model(ModelReference(options.model));
   request.set_output_dir(AbsolutePath(options.output));
   request.set_force(options.force);
+  request.set_strict(options.strict);
   request.set_dtype(options.dtype);
   request.set_max_shard_bytes(options.max_shard_bytes);
   request.set_num_threads(options.threads);
@@ -63,6 +65,7 @@ absl::Status Export(Session& session, const ExportOptions& options, bool bake) {
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   CatchInterrupts();
   ASSIGN_OR_RETURN(const v1::ExportResponse response, UnlessInterrupted(client.Export(request)));
+  SourceWarning(std::cerr).Show(response.source());
   if (session.json) {
     std::cout << ToPrettyJson(response) << std::endl;
   } else {
@@ -108,12 +111,13 @@ void AddExport(CommandLine& program) {
       "file");
   command->add_option("--dtype", options->dtype, "Type of the weights")
       ->capture_default_str()
-      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+      ->check(OneOf({"float32", "bfloat16", "float16"}));
   command
       ->add_option("--max-shard-size", options->max_shard_bytes,
                    "Maximum size of a weights file (default: 5GB)")
       ->transform(ByteSize());
   command->add_flag("--force", options->force, "Overwrite an existing export");
+  AddStrict(command, &options->strict);
   command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
       ->check(IntegerBetween(1, 1024));
   command->footer(

@@ -18,7 +18,9 @@
 #include "client/terminal/generation_printer.h"
 #include "client/terminal/prompt_dialogue.h"
 #include "client/terminal/prompt_editor.h"
+#include "client/terminal/source_warning.h"
 #include "client/terminal/terminal_text.h"
+#include "proto/stated_defaults.h"
 #include "rpc/interrupt.h"
 
 namespace braid {
@@ -26,9 +28,9 @@ namespace {
 
 struct GenerateOptions {
   std::string model, prompt, prompts, routing;
-  bool has_prompt = false, show_routing = false, together = false;
-  int32_t max_tokens = 128, threads = 0, parallel = 1;
-  double temperature = 0, top_p = 1;
+  bool has_prompt = false, show_routing = false, together = false, strict = false;
+  int32_t max_tokens = 0, threads = 0, parallel = 1;
+  double temperature = 0, top_p = 0;
   uint64_t seed = 0;
 };
 
@@ -40,6 +42,7 @@ absl::StatusOr<v1::GenerateRequest> RequestOf(const GenerateOptions& options) {
   request.set_top_p(options.top_p);
   request.set_seed(options.seed);
   request.set_want_routing(options.show_routing);
+  request.set_strict(options.strict);
   ASSIGN_OR_RETURN(const v1::InferenceRouting routing, ParseRouting(options.routing));
   request.set_routing(routing);
   return request;
@@ -67,6 +70,7 @@ absl::Status ContinueOne(Session& session, const GenerateOptions& options,
   bool first = true;
   const absl::Status status = client.Generate(request, [&](const v1::GenerateEvent& event) {
     if (session.json) {
+      SourceWarning(std::cerr).Show(event.source());
       std::cout << EventJson(event).dump() << std::endl;
     } else {
       // Printed only once the first event arrives, so that an earlier failure shows its message
@@ -192,6 +196,11 @@ absl::Status Generate(Session& session, const GenerateOptions& options) {
 }
 
 void AddSampling(CLI::App* command, GenerateOptions& options) {
+  AddStrict(command, &options.strict);
+  v1::GenerateRequest defaults;
+  FillStatedDefaults(&defaults);
+  options.max_tokens = defaults.max_tokens();
+  options.top_p = defaults.top_p();
   command->add_option("--max-tokens", options.max_tokens, "Maximum number of tokens to generate")
       ->capture_default_str()
       ->check(PositiveInt32());

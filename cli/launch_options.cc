@@ -22,8 +22,10 @@ constexpr char kKubernetes[] = "Kubernetes (experimental)";
 constexpr char kHosts[] = "Several hosts";
 
 absl::Status Bad(const std::string& what, const std::string& got, const std::string& expected) {
+  constexpr size_t kShownBytes = 40;
   return absl::InvalidArgumentError(
-      absl::StrCat(what, ": got \"", absl::CHexEscape(got), "\", expected ", expected));
+      absl::StrCat(what, ": got \"", absl::CHexEscape(got.substr(0, kShownBytes)), "\"",
+                   got.size() > kShownBytes ? " (cut)" : "", ", expected ", expected));
 }
 
 absl::StatusOr<v1::HostSlots> MakeHost(const std::string& name, const std::string& slots,
@@ -33,7 +35,7 @@ absl::StatusOr<v1::HostSlots> MakeHost(const std::string& name, const std::strin
   int32_t count = 0;
   if (!slots.empty()) {
     if (!absl::SimpleAtoi(slots, &count) || count < 1) {
-      return Bad(where, slots, "a number of ranks for " + absl::CHexEscape(name));
+      return Bad(where, slots, "a number of ranks for " + absl::CHexEscape(name.substr(0, 40)));
     }
     host.set_slots(count);
   }
@@ -47,8 +49,9 @@ absl::Status SetHosts(const LaunchOptions& options, v1::LaunchConfig* launch) {
   if (!options.hosts.empty()) {
     ASSIGN_OR_RETURN(hosts, ParseHostList(options.hosts));
   } else {
-    ASSIGN_OR_RETURN(const std::string text, ReadFile(options.hostfile));
+    ASSIGN_OR_RETURN(const std::string text, ReadUserFile(options.hostfile));
     ASSIGN_OR_RETURN(hosts, ParseHostfile(text));
+    if (hosts.empty()) return Bad("--hostfile", options.hostfile, "at least one host in the file");
   }
   launch->mutable_hosts()->Assign(hosts.begin(), hosts.end());
   return absl::OkStatus();
@@ -60,11 +63,12 @@ void LaunchOptions::AddTo(CLI::App* command) {
   command
       ->add_option("--backend", backend,
                    FieldHelpText("braid.v1.LaunchConfig", "launch.", "backend"))
-      ->check(CLI::IsMember({"local", "hostfile", "slurm", "kubernetes"}))
+      ->check(OneOf({"local", "hostfile", "slurm", "kubernetes"}))
       ->group(kHosts);
   auto* const list =
       command->add_option("--hosts", hosts, "Hosts and ranks on each, in order [launch.hosts]")
           ->type_name("HOST:RANKS,...")
+          ->check(NotEmpty("a list of hosts"))
           ->group(kHosts);
   command
       ->add_option("--hostfile", hostfile,
@@ -97,7 +101,10 @@ void LaunchOptions::AddTo(CLI::App* command) {
 absl::Status LaunchOptions::Apply(v1::LaunchConfig* launch) const {
   if (!backend.empty()) {
     v1::LaunchBackend parsed = v1::LAUNCH_BACKEND_UNSPECIFIED;
-    v1::LaunchBackend_Parse(absl::AsciiStrToUpper(backend), &parsed);
+    if (!v1::LaunchBackend_Parse(absl::AsciiStrToUpper(backend), &parsed)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--backend: got \"", backend, "\", expected local, hostfile, slurm or kubernetes"));
+    }
     launch->set_backend(parsed);
   }
   RETURN_IF_ERROR(SetHosts(*this, launch));

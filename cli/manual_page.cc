@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
 #include "cli/help_formatter.h"
@@ -64,10 +65,13 @@ std::string Notes(const CLI::App& app) {
   return text + ".fi\n";
 }
 
+std::vector<const CLI::App*> VisibleCommands(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); });
+}
+
 std::string Commands(const CLI::App& app) {
   std::string text;
-  for (const CLI::App* command :
-       app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); })) {
+  for (const CLI::App* command : VisibleCommands(app)) {
     absl::StrAppend(&text, Paragraph(command->get_name(), command->get_description()));
   }
   return text;
@@ -107,17 +111,39 @@ absl::StatusOr<std::string> ManualPage(const CLI::App& program, std::span<const 
       Notes(*app), Titled("SEE ALSO", see_also));
 }
 
+absl::Status WriteManualPages(const CLI::App& program, const std::filesystem::path& directory,
+                              const std::vector<std::string>& path) {
+  ASSIGN_OR_RETURN(const std::string page, ManualPage(program, path));
+  std::vector<std::string> names = {program.get_name()};
+  names.insert(names.end(), path.begin(), path.end());
+  RETURN_IF_ERROR(WriteFileAtomically(directory / (absl::StrJoin(names, "-") + ".1"), page));
+  const CLI::App* app = &program;
+  for (const std::string& name : path) app = app->get_subcommand(name);
+  for (const CLI::App* command : VisibleCommands(*app)) {
+    std::vector<std::string> child = path;
+    child.push_back(command->get_name());
+    RETURN_IF_ERROR(WriteManualPages(program, directory, child));
+  }
+  return absl::OkStatus();
+}
+
 void AddManCommand(CommandLine& program) {
   auto path = std::make_shared<std::vector<std::string>>();
+  auto directory = std::make_shared<std::filesystem::path>();
   CLI::App* command =
       program.app.add_subcommand("man", "Print the manual page of braid or of a command, in roff");
   command->add_option("command", *path, "Command, such as: corpus describe");
+  command->add_option("--directory", *directory,
+                      "Write the page of the command and those of all commands below it to this "
+                      "directory, one file each");
   command->footer(
       "Examples:\n"
       "  braid man | man -l -\n"
-      "  braid man corpus describe > braid-corpus-describe.1");
-  command->callback([&program, path] {
-    program.action = [&program, path]() -> absl::Status {
+      "  braid man corpus describe > braid-corpus-describe.1\n"
+      "  braid man --directory /usr/local/share/man/man1");
+  command->callback([&program, path, directory] {
+    program.action = [&program, path, directory]() -> absl::Status {
+      if (!directory->empty()) return WriteManualPages(program.app, *directory, *path);
       ASSIGN_OR_RETURN(const std::string page, ManualPage(program.app, *path));
       std::cout << page << std::flush;
       return absl::OkStatus();

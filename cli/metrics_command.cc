@@ -45,12 +45,10 @@ absl::Status PrintSummaries(Session& session, const MetricsOptions& options,
 }
 
 absl::Status PrintCsv(const std::string& run, AnalysisClient& client) {
-  RETURN_IF_ERROR(
-      client.ExportMetrics(RequestOf(run, v1::CSV), [](const v1::ExportMetricsChunk& chunk) {
-        std::cout << chunk.data();
-        return std::cout ? absl::OkStatus() : absl::UnavailableError("cannot write to stdout");
-      }));
-  return std::cout.flush() ? absl::OkStatus() : absl::UnavailableError("cannot write to stdout");
+  return client.ExportMetrics(RequestOf(run, v1::CSV), [](const v1::ExportMetricsChunk& chunk) {
+    std::cout << chunk.data();
+    return std::cout ? absl::OkStatus() : absl::AbortedError("cannot write to standard output");
+  });
 }
 
 void PrintWritten(const WrittenFile& file, bool json) {

@@ -2,9 +2,10 @@
 
 #include <fstream>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/arguments.h"
+#include "pipeline/corpus/text_source.h"
 
 namespace braid {
 namespace {
@@ -29,8 +30,7 @@ Finding Compare(const std::string& what, const std::string& why, int64_t need, i
 }
 
 int64_t TextBytes(const std::filesystem::directory_entry& file) {
-  const std::string name = file.path().filename().string();
-  const bool compressed = absl::EndsWith(name, ".gz") || absl::EndsWith(name, ".zst");
+  const bool compressed = !CompressionOf(file.path()).empty();
   return static_cast<int64_t>(static_cast<double>(file.file_size()) *
                               (compressed ? kUsualCompression : 1));
 }
@@ -62,7 +62,7 @@ absl::StatusOr<int64_t> CorpusBytes(const std::vector<std::string>& paths) {
         if (entry.is_regular_file()) bytes += TextBytes(entry);
       }
     } catch (const std::filesystem::filesystem_error& error) {
-      return absl::NotFoundError(absl::StrCat("--corpus: ", error.what()));
+      return FilesystemError(error);
     }
   }
   return bytes;

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/generation_json.h"
+#include "client/terminal/source_warning.h"
 #include "client/terminal/terminal_text.h"
 #include "rpc/interrupt.h"
 
@@ -219,12 +220,15 @@ absl::Status ContinueAsJson(GenerationClient& client, const PromptBatch& batch, 
                             std::ostream& notes) {
   nlohmann::json line;
   std::string text;
+  SourceWarning warning(notes);
   const auto begin = [&](size_t i) {
     line = {{"index", i}, {"prompt", batch.prompts[i]}};
     text.clear();
   };
   const auto add = [&](size_t, const Event& event) {
     text += event.text();
+    warning.Show(event.source());
+    if (event.has_source()) line["source"] = SourceJson(event.source());
     for (auto& mixture : RoutingJson(event)) line["routing"].push_back(std::move(mixture));
     if (!event.done()) return true;
     line["text"] = text;

@@ -1,6 +1,7 @@
 #include "cli/prompt_list.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -73,6 +74,11 @@ absl::StatusOr<std::vector<std::string>> ReadPromptFile(const std::string& path)
   if (path == "-") return ReadPrompts(std::cin, "standard input");
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat("--prompts: cannot read ", path));
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--prompts: ", path, " is a directory, expected a file"));
+  }
   return ReadPrompts(file, path);
 }
 

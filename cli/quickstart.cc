@@ -16,8 +16,8 @@
 #include "cli/quickstart_summary.h"
 #include "client/follow.h"
 #include "client/gathered_corpus.h"
-#include "client/lane_screen.h"
 #include "client/repeatable_request_id.h"
+#include "client/slot_screen.h"
 #include "client/terminal/progress_board.h"
 #include "rpc/executable_path.h"
 #include "rpc/interrupt.h"
@@ -74,9 +74,9 @@ class Quickstart {
   // Trains as many runs concurrently as there are cores; each uses one thread.
   absl::Status TrainAll() {
     ASSIGN_OR_RETURN(TrainingClient client, session_.Training());
-    LanePlan plan{.lanes = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))};
+    SlotPlan plan{.slots = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))};
     for (const QuickstartRun& run : QuickstartRuns()) plan.tasks.push_back(TaskOf(run));
-    ASSIGN_OR_RETURN(const std::vector<v1::Run> runs, FollowLanes(client, plan, board_));
+    ASSIGN_OR_RETURN(const std::vector<v1::Run> runs, FollowSlots(client, plan, board_));
     for (const v1::Run& run : runs) {
       RETURN_IF_ERROR(RunOutcome(run));
       results_[run.spec().name()].run = run;
@@ -84,8 +84,9 @@ class Quickstart {
     return absl::OkStatus();
   }
 
-  LaneTask TaskOf(const QuickstartRun& run) {
-    LaneTask task{.request = {}, .planned_seconds = 0.1 * static_cast<double>(options_.num_steps)};
+  TrainingTask TaskOf(const QuickstartRun& run) {
+    TrainingTask task{.request = {},
+                      .planned_seconds = 0.1 * static_cast<double>(options_.num_steps)};
     *task.request.mutable_spec() =
         QuickstartRunSpec(run, jobs_[run.order].result().dataset_dir(), options_.num_steps);
     task.request.set_request_id(RepeatableRequestId(run.name(), task.request.spec()));
@@ -111,15 +112,12 @@ class Quickstart {
     const std::string label = "eval " + name;
     v1::EvaluateRequest request;
     request.add_models(id);
+    request.set_strict(true);
     // At this size a second thread gains little, and on a busy machine it is slower.
     request.set_num_threads(1);
     ASSIGN_OR_RETURN(const v1::EvaluationResult scored,
                      client.Evaluate(request, [&](const v1::EvaluateEvent& event) {
-                       Progress progress;
-                       progress.done = event.done();
-                       progress.total = event.total();
-                       progress.unit = "windows";
-                       board_.Update(label, progress);
+                       board_.Update(label, ProgressOf(event, "windows"));
                      }));
     const v1::Evaluation& evaluation = scored.evaluations(0);
     board_.Finish(label, absl::StrFormat("held-out perplexity %.2f",
@@ -133,6 +131,7 @@ class Quickstart {
     v1::GenerateRequest request;
     request.set_model(run.id());
     request.set_prompt(kSamplePrompt);
+    request.set_strict(true);
     request.set_temperature(0.8);
     request.set_top_p(0.9);
     std::string text = request.prompt();

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/quickstart.h"
 
@@ -35,7 +36,7 @@ void AddQuickstartCommand(CommandLine& program) {
                       "Files or directories of text to use instead of this machine's text");
   command->add_option("--steps", options->num_steps, "Optimizer steps per run")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(PositiveInt64());
   command->footer(
       "Gathers a corpus, orders it by similarity and at random, trains a dense model and a\n"
       "soft-MoE with 8 experts on each, and compares them on held-out text. Repeat the command to\n"

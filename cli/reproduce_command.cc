@@ -25,7 +25,7 @@ struct ReproduceOptions {
   std::vector<std::string> paths;
   std::string output, text_field, domain_field, hosts;
   bool quick = false, full = false, dry_run = false;
-  int num_seeds = 0, lanes = 0;
+  int num_seeds = 0, slots = 0;
   int64_t num_steps = 0, split_bytes = kReproductionDocumentBytes;
 };
 
@@ -36,18 +36,18 @@ ReproductionPlan PlanOf(const ReproduceOptions& options, std::span<const v1::Hos
   return hosts.empty() ? plan : OnHosts(std::move(plan), hosts);
 }
 
-HostLanes LanesOf(std::span<const v1::HostSlots> hosts) {
-  HostLanes lanes;
-  for (const v1::HostSlots& host : hosts) lanes[host.host()] += std::max(host.slots(), 1);
-  return lanes;
+SlotsByHost SlotsOf(std::span<const v1::HostSlots> hosts) {
+  SlotsByHost slots;
+  for (const v1::HostSlots& host : hosts) slots[host.host()] += std::max(host.slots(), 1);
+  return slots;
 }
 
 // Returns the number of runs to train concurrently on all hosts.
-int NumLanes(const ReproduceOptions& options, const HostLanes& hosts) {
-  if (options.lanes > 0) return options.lanes;
-  int lanes = 0;
-  for (const auto& [host, slots] : hosts) lanes += slots;
-  return lanes > 0 ? lanes : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+int NumSlots(const ReproduceOptions& options, const SlotsByHost& hosts) {
+  if (options.slots > 0) return options.slots;
+  int total = 0;
+  for (const auto& [host, slots] : hosts) total += slots;
+  return total > 0 ? total : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
 CorpusSource SourceOf(const ReproduceOptions& options) {
@@ -113,8 +113,8 @@ absl::Status Reproduce(Session& session, const ReproduceOptions& options,
   }
   ReproductionOptions experiment{.plan = PlanOf(options, hosts),
                                  .source = SourceOf(options),
-                                 .lanes = NumLanes(options, LanesOf(hosts)),
-                                 .lanes_of_hosts = LanesOf(hosts),
+                                 .slots = NumSlots(options, SlotsOf(hosts)),
+                                 .slots_of_hosts = SlotsOf(hosts),
                                  .output_dir = options.output,
                                  .command = RepeatCommand(session, options),
                                  .version = version};
@@ -139,13 +139,13 @@ void AddPlan(CLI::App* command, ReproduceOptions* options) {
   command->add_option("--steps", options->num_steps, "Number of steps of 2,048 tokens per run")
       ->check(IntegerBetween(10, 10'000'000));
   command
-      ->add_option("--lanes", options->lanes,
+      ->add_option("--slots", options->slots,
                    "Number of runs to train concurrently, one thread each (default: one per core)")
       ->check(IntegerBetween(1, 10'000));
   command
       ->add_option("--hosts", options->hosts,
                    "Hosts to distribute runs to, one per slot; they must see this machine's files")
-      ->excludes("--lanes");
+      ->excludes("--slots");
   command->add_flag("--dry-run", options->dry_run,
                     "Check the corpus and print the planned runs and their estimated time");
 }
@@ -163,7 +163,7 @@ void AddCorpus(CLI::App* command, ReproduceOptions* options) {
       ->add_option("--split-bytes", options->split_bytes,
                    "Cut longer documents at line or paragraph boundaries; 0 keeps documents whole")
       ->capture_default_str()
-      ->check(CLI::IsMember({int64_t{0}}) | IntegerBetween(64, int64_t{1} << 40));
+      ->check(ZeroOrBetween(64, int64_t{1} << 40));
   command->add_option("-o,--output", options->output,
                       "Directory for reproduction.html and reproduction.json (default: "
                       "HOME/reproductions/...)");

@@ -101,6 +101,10 @@ absl::StatusOr<v1::Run> StopAndWait(TrainingClient& client, const std::string& i
 }
 
 absl::Status StopRun(Session& session, const std::string& id) {
+  if (absl::StartsWith(id, "job-")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "id: got the job ", id, ", expected a run; cancel a job with: braid cancel ", id));
+  }
   CatchInterrupts();
   ASSIGN_OR_RETURN(TrainingClient client, session.Training());
   ASSIGN_OR_RETURN(const v1::Run run, StopAndWait(client, id));

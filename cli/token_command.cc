@@ -2,11 +2,11 @@
 #include <iostream>
 #include <memory>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/number_text.h"
 #include "base/status_macros.h"
+#include "cli/arguments.h"
 #include "cli/command.h"
 #include "client/terminal/table.h"
 #include "server/access/token_file.h"
@@ -17,21 +17,6 @@ namespace {
 struct TokenOptions {
   std::string name, role, expires, certificate, revoked;
 };
-
-// Parses "90d", "12h" or "30m" into seconds; "" is 0, which means that the token never expires.
-absl::StatusOr<int64_t> ParseLifetime(const std::string& text) {
-  if (text.empty()) return 0;
-  constexpr int64_t kMaxSeconds = int64_t{100} * 366 * 24 * 3600;
-  const int64_t unit = text.back() == 'd' ? 86400 : text.back() == 'h' ? 3600 : 60;
-  int64_t count = 0;
-  if ((text.back() == 'd' || text.back() == 'h' || text.back() == 'm') &&
-      absl::SimpleAtoi(text.substr(0, text.size() - 1), &count) && count > 0 &&
-      count <= kMaxSeconds / unit) {
-    return count * unit;
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--expires: got \"", text, "\", expected a duration such as 90d, 12h or 30m"));
-}
 
 std::string Day(int64_t unix_seconds) {
   if (unix_seconds == 0) return "never";
@@ -44,7 +29,7 @@ absl::Status Create(const CommandLine& program, const TokenOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("--role: got \"", options.role, "\", expected viewer, submitter or operator"));
   }
-  ASSIGN_OR_RETURN(const int64_t lifetime, ParseLifetime(options.expires));
+  ASSIGN_OR_RETURN(const int64_t lifetime, ParseDuration("--expires", options.expires));
   ASSIGN_OR_RETURN(const CreatedToken created,
                    CreateToken(program.session.options.home, options.name, *role, lifetime,
                                options.certificate));

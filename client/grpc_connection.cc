@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "rpc/client_token.h"
+#include "rpc/connection_error.h"
 #include "rpc/executable_path.h"
 #include "rpc/grpc_call_identity.h"
 #include "rpc/grpc_credentials.h"
@@ -17,14 +18,15 @@ namespace {
 
 constexpr auto kConnectTimeout = std::chrono::seconds(5);
 
+constexpr int kDiagnosisSeconds = 5;
+
+// Returns why there is no connection.
 absl::Status NoAnswer(const ConnectionOptions& options) {
-  const char* hint = options.tls.any()
-                         ? "check that it uses certificates of the same authority"
-                         : "start one, or connect with TLS (--tls-ca, --tls-certificate, "
-                           "--tls-key)";
-  return absl::UnavailableError(absl::StrCat("no braidd answers at ", options.server,
-                                             options.tls.any() ? " over TLS" : "", "; ", hint,
-                                             ": braidd --listen ", options.server));
+  RETURN_IF_ERROR(DiagnoseConnection(options.server, options.tls, kDiagnosisSeconds));
+  return absl::UnavailableError(absl::StrCat(
+      "no braidd answers at ", options.server, ": the server accepts connections, but not calls; ",
+      options.tls.any() ? "check that a braidd listens there"
+                        : "if it uses TLS, add --tls-ca, --tls-certificate and --tls-key"));
 }
 
 absl::StatusOr<std::string> FindToken(const ConnectionOptions& options) {
@@ -61,16 +63,32 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const ConnectionOptions& opt
 
 }  // namespace
 
+namespace {
+
+// A server launches runs with its own programs.
+absl::Status CheckForServer(const ConnectionOptions& options) {
+  const bool mpirun = options.mpirun != ConnectionOptions().mpirun;
+  if (!mpirun && options.remote_agent.empty()) return absl::OkStatus();
+  const std::string flag = mpirun ? "--mpirun" : "--remote-agent";
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, ": got --server ", options.server, ", expected no server, which launches ",
+                   "runs with its own programs; leave ", flag, " out, or start braidd with it"));
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const ConnectionOptions& options,
                                                              std::set<ServiceName> services,
                                                              bool run_jobs) {
   std::unique_ptr<Connection> connection(new Connection);
   if (!options.server.empty()) {
+    RETURN_IF_ERROR(CheckForServer(options));
     ASSIGN_OR_RETURN(connection->channel_, Dial(options));
     return connection;
   }
   HostOptions host;
   host.home = options.home;
+  host.state = options.state;
   host.services = std::move(services);
   host.run_jobs = run_jobs;
   host.tls = options.tls;

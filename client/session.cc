@@ -56,6 +56,11 @@ absl::StatusOr<GenerationClient> Session::Generation() {
   return GenerationClient(connection->channel());
 }
 
+absl::StatusOr<StorageClient> Session::Storage() {
+  ASSIGN_OR_RETURN(Connection* const connection, Connect(ServiceName::kStorage));
+  return StorageClient(connection->channel());
+}
+
 absl::StatusOr<HealthClient> Session::Health() {
   if (embedded()) {
     return absl::InvalidArgumentError(

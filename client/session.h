@@ -14,6 +14,7 @@
 #include "rpc/generation_client.h"
 #include "rpc/health_client.h"
 #include "rpc/pipeline_client.h"
+#include "rpc/storage_client.h"
 #include "rpc/training_client.h"
 
 namespace braid {
@@ -44,6 +45,7 @@ class Session {
   absl::StatusOr<TrainingClient> Training();
   absl::StatusOr<AnalysisClient> Analysis();
   absl::StatusOr<GenerationClient> Generation();
+  absl::StatusOr<StorageClient> Storage();
   // InvalidArgument without --server.
   absl::StatusOr<HealthClient> Health();
   // Returns whether services run in this process.

@@ -30,30 +30,36 @@ elseif(BRAID_TSAN)
   target_compile_definitions(braid_flags INTERFACE BRAID_TSAN=1)
 endif()
 
-# braid_library(NAME <name> SRCS ... [DEPS ...]) defines the static library braid_<name>, linked as
-# braid::<name>. Its files are compiled in batches of BRAID_BATCH_SIZE, so names in anonymous
-# namespaces must be unique within a room.
+# braid_library(NAME <name> SRCS ... [DEPS ...] [FAST]) defines the static library braid_<name>,
+# linked as braid::<name>, compiled with -O2 if it is FAST. Its files are compiled in batches of
+# BRAID_BATCH_SIZE, so names in anonymous namespaces must be unique within a room.
 set(BRAID_BATCH_SIZE 10 CACHE STRING "Source files in a translation unit of BRAID_UNITY")
 function(braid_library)
-  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "FAST" "NAME" "SRCS;DEPS" ${ARGN})
   add_library(braid_${ARG_NAME} STATIC ${ARG_SRCS})
   add_library(braid::${ARG_NAME} ALIAS braid_${ARG_NAME})
   target_link_libraries(braid_${ARG_NAME} PUBLIC braid_flags ${ARG_DEPS})
   set_target_properties(braid_${ARG_NAME} PROPERTIES
     UNITY_BUILD ${BRAID_UNITY} UNITY_BUILD_BATCH_SIZE ${BRAID_BATCH_SIZE})
+  if(ARG_FAST)
+    target_compile_options(braid_${ARG_NAME} PRIVATE $<$<CONFIG:Release>:-O2>)
+  endif()
 endfunction()
 
-# braid_tests(NAME <program> SRCS ... [DEPS ...] [SLOW <file stem>...] [ENVIRONMENT ...]) defines one
-# GoogleTest program and, for each file x_test.cc in it, a ctest entry x_test that runs the suites
-# defined there. Each file has its own namespace, so that files can be compiled in batches.
+# braid_tests(NAME <program> SRCS ... [DEPS ...] [SLOW <file stem>...] [ENVIRONMENT ...] [FAST])
+# defines one GoogleTest program and, for each file x_test.cc in it, a ctest entry x_test that runs
+# the suites defined there. Each file has its own namespace, so that files can be compiled in
+# batches. FAST optimizes tests that compute much themselves.
 function(braid_tests)
-  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS;SLOW;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(ARG "FAST" "NAME" "SRCS;DEPS;SLOW;ENVIRONMENT" ${ARGN})
   add_executable(${ARG_NAME} ${ARG_SRCS})
   set_target_properties(${ARG_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests
     UNITY_BUILD ${BRAID_UNITY} UNITY_BUILD_BATCH_SIZE ${BRAID_BATCH_SIZE})
   target_link_libraries(${ARG_NAME} PRIVATE braid_flags ${ARG_DEPS} GTest::gmock GTest::gtest_main)
-  target_compile_options(${ARG_NAME} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(NOT ARG_FAST)
+    target_compile_options(${ARG_NAME} PRIVATE $<$<CONFIG:Release>:-O0>)
+  endif()
   foreach(source ${ARG_SRCS})
     get_filename_component(stem ${source} NAME_WE)
     if(NOT stem MATCHES "_test$")
@@ -127,7 +133,6 @@ function(braid_proto)
     UNITY_BUILD ${BRAID_UNITY} UNITY_BUILD_BATCH_SIZE 0)
   foreach(library braid_${ARG_NAME} braid_${ARG_NAME}_services)
     target_include_directories(${library} SYSTEM PUBLIC ${CMAKE_CURRENT_BINARY_DIR})
-    target_compile_options(${library} PRIVATE $<$<CONFIG:Release>:-O1>)
   endforeach()
   target_link_libraries(braid_${ARG_NAME} PUBLIC protobuf::libprotobuf)
   target_link_libraries(braid_${ARG_NAME}_services PUBLIC braid_${ARG_NAME} gRPC::grpc++)

@@ -21,7 +21,7 @@ pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(EDIT REQUIRED IMPORTED_TARGET libedit)
 pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
-pkg_check_modules(ICU REQUIRED IMPORTED_TARGET icu-uc)
+pkg_check_modules(ICU REQUIRED IMPORTED_TARGET icu-uc icu-i18n)
 pkg_check_modules(SENTENCEPIECE REQUIRED sentencepiece)
 # LIBXSMM supports x86-64 only; the plain tensor path is used without it.
 pkg_check_modules(XSMM libxsmm)

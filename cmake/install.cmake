@@ -7,24 +7,32 @@ install(TARGETS braid_sentencepiece braid-tokenizer-trainer
   RUNTIME DESTINATION lib/braid COMPONENT programs
   LIBRARY DESTINATION lib/braid COMPONENT programs)
 install(PROGRAMS deploy/gather_text.py DESTINATION share/braid COMPONENT programs)
-# Manual pages and completions come from the programs' own command table.
+# Manual pages and completions come from the programs' own command table. HOME appears in them as
+# part of defaults, so it is not that of the builder.
 install(CODE [[
   set(share "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/share")
-  set(braid "${CMAKE_CURRENT_LIST_DIR}/bin/braid")
-  file(MAKE_DIRECTORY "${share}/man/man1" "${share}/bash-completion/completions"
-    "${share}/zsh/vendor-completions" "${share}/fish/vendor_completions.d")
-  execute_process(COMMAND "${braid}" man OUTPUT_FILE "${share}/man/man1/braid.1" COMMAND_ERROR_IS_FATAL ANY)
-  execute_process(COMMAND "${braid}" completion bash
-    OUTPUT_FILE "${share}/bash-completion/completions/braid" COMMAND_ERROR_IS_FATAL ANY)
-  execute_process(COMMAND "${braid}" completion zsh
-    OUTPUT_FILE "${share}/zsh/vendor-completions/_braid" COMMAND_ERROR_IS_FATAL ANY)
-  execute_process(COMMAND "${braid}" completion fish
-    OUTPUT_FILE "${share}/fish/vendor_completions.d/braid.fish" COMMAND_ERROR_IS_FATAL ANY)
+  set(bin "${CMAKE_CURRENT_LIST_DIR}/bin")
+  function(generate file)
+    get_filename_component(directory "${share}/${file}" DIRECTORY)
+    file(MAKE_DIRECTORY "${directory}")
+    execute_process(COMMAND "${CMAKE_COMMAND}" -E env --unset=BRAID_HOME "HOME=~" ${ARGN}
+      OUTPUT_FILE "${share}/${file}" COMMAND_ERROR_IS_FATAL ANY)
+  endfunction()
+  generate(man/man1/braidd.1 "${bin}/braidd" --man)
+  execute_process(COMMAND "${CMAKE_COMMAND}" -E env --unset=BRAID_HOME "HOME=~"
+    "${bin}/braid" man --directory "${share}/man/man1" COMMAND_ERROR_IS_FATAL ANY)
+  generate(bash-completion/completions/braid "${bin}/braid" completion bash)
+  generate(zsh/vendor-completions/_braid "${bin}/braid" completion zsh)
+  generate(fish/vendor_completions.d/braid.fish "${bin}/braid" completion fish)
 ]] COMPONENT programs)
 install(FILES deploy/systemd/braidd.service
   DESTINATION lib/systemd/system COMPONENT programs)
-install(FILES README.md LICENSE
+install(FILES deploy/logrotate/braidd
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/braid/logrotate COMPONENT programs)
+install(FILES README.md CHANGELOG.md
   DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/braid COMPONENT programs)
+install(FILES LICENSE
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/braid RENAME copyright COMPONENT programs)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_COMPONENTS_ALL programs)
@@ -43,5 +51,6 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
 # Without OpenBLAS the reference BLAS would satisfy libblas.so.3, at a hundredth of the speed.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libopenblas0, openmpi-bin, python3")
-set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/deploy/debian/postrm)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA
+  ${CMAKE_SOURCE_DIR}/deploy/debian/prerm ${CMAKE_SOURCE_DIR}/deploy/debian/postrm)
 include(CPack)

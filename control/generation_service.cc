@@ -14,11 +14,12 @@ namespace braid {
 namespace {
 
 // Merges what has not been sent to the client into one event: texts and changes of routing are
-// concatenated, of everything else the newest value is kept.
+// concatenated, the source of the first event stays, of everything else the newest value is kept.
 void Merge(v1::GenerateEvent event, v1::GenerateEvent* pending) {
   event.mutable_text()->insert(0, pending->text());
   event.mutable_routing()->Swap(pending->mutable_routing());
   event.mutable_routing()->MergeFrom(pending->routing());
+  if (pending->has_source()) event.mutable_source()->Swap(pending->mutable_source());
   pending->Swap(&event);
 }
 
@@ -129,6 +130,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateEvent>,
 ModelServerOptions ServingOptions(const ControlOptions& options) {
   ModelServerOptions serving = options.serving;
   serving.trainer = options.trainer_binary.string();
+  serving.home = options.home;
   return serving;
 }
 
@@ -136,7 +138,7 @@ ModelServerOptions ServingOptions(const ControlOptions& options) {
 
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeGenerationService(
     const ControlOptions& options) {
-  ASSIGN_OR_RETURN(std::unique_ptr<RunStore> store, RunStore::Open(options.home));
+  ASSIGN_OR_RETURN(std::unique_ptr<RunStore> store, RunStore::Open(options.home, options.state));
   return std::make_unique<GenerationServiceImpl>(options, std::move(store));
 }
 

@@ -6,15 +6,19 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/check.h"
+#include "base/sealed_text.h"
 #include "base/status_macros.h"
-#include "control/model_directory.h"
 #include "evaluation/tasks/task_spec.h"
+#include "runs/model_path.h"
 #include "runs/run_directory.h"
+#include "runs/run_evaluation.h"
 
 namespace braid {
 namespace {
@@ -42,19 +46,20 @@ bool IsWritable(const fs::path& directory) { return access(directory.c_str(), W_
 absl::Status WriteJson(const google::protobuf::Message& message, const fs::path& path) {
   json::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
-  options.add_whitespace = true;
   std::string text;
   if (!json::MessageToJsonString(message, &text, options).ok()) {
     return absl::InternalError(absl::StrCat(path.string(), ": cannot convert the result to JSON"));
   }
-  return WriteFileAtomically(path, text);
+  const nlohmann::json object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  BRAID_CHECK(object.is_object()) << text.substr(0, 100);
+  return WriteFileAtomically(path, SealJson(object));
 }
 
 // Returns an empty result when there is none, or none of this step.
 v1::TasksResult KeptTasks(const fs::path& path, int64_t step) {
   v1::TasksResult kept;
   const absl::StatusOr<std::string> text = ReadFile(path);
-  if (!text.ok() || !json::JsonStringToMessage(*text, &kept).ok() || kept.step() != step) return {};
+  if (!text.ok() || !ParseKeptResult(*text, path, &kept).ok() || kept.step() != step) return {};
   return kept;
 }
 
@@ -104,6 +109,7 @@ absl::Status KeepTasks(const v1::EvaluateTasksRequest& request, const v1::TasksR
   if (std::ranges::none_of(result.results(), HasUsualShots)) return absl::OkStatus();
   kept.set_model(result.model());
   kept.set_step(result.step());
+  *kept.mutable_source() = result.source();
   *kept.mutable_skipped() = result.skipped();
   for (const v1::TaskResult& task : result.results()) {
     if (HasUsualShots(task)) PutResult(task, &kept);

@@ -14,8 +14,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/atomic_file.h"
+#include "base/directory_use.h"
+#include "base/sealed_text.h"
 #include "base/status_macros.h"
 #include "control/supervision/subprocess.h"
+#include "proto/absolute_paths.h"
 
 namespace braid {
 namespace {
@@ -30,7 +33,7 @@ class RequestFile {
     RequestFile file(folder / absl::StrCat(getpid(), "-", ++count, ".textproto"));
     std::string text;
     google::protobuf::TextFormat::PrintToString(request, &text);
-    RETURN_IF_ERROR(WriteFileAtomically(file.path_, text));
+    RETURN_IF_ERROR(WriteFileAtomically(file.path_, SealLines(text)));
     return file;
   }
   RequestFile(RequestFile&& other) noexcept : path_(std::exchange(other.path_, {})) {}
@@ -87,6 +90,10 @@ ModelChild::ModelChild(std::string trainer, std::filesystem::path request_dir)
 absl::Status ModelChild::Run(const Call& call) const {
   ASSIGN_OR_RETURN(const std::string trainer,
                    RequireProgram(trainer_, "build it (ninja braid-trainer) beside braid"));
+  std::vector<DirectoryUse> uses;
+  for (const std::string& path : AbsolutePathsIn(call.request)) {
+    ASSIGN_OR_RETURN(uses.emplace_back(), DirectoryUse::Share(request_dir_.parent_path(), path));
+  }
   ASSIGN_OR_RETURN(const RequestFile request, RequestFile::Write(request_dir_, call.request));
   absl::Status status;
   const auto on_line = [&](std::string_view line) {

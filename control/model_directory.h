@@ -15,9 +15,6 @@ namespace braid {
 absl::StatusOr<std::filesystem::path> ModelDirectory(const RunStore& runs,
                                                      const std::string& model);
 
-// Returns whether `path` is a run directory.
-bool IsRunDirectory(const std::filesystem::path& path);
-
 }  // namespace braid
 
 #endif  // BRAID_CONTROL_MODEL_DIRECTORY_H_

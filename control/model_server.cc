@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/directory_use.h"
 #include "base/status_macros.h"
 #include "control/model_version.h"
 
@@ -16,6 +17,7 @@ struct ModelServer::Model {
   v1::ServedModel description;
   Clock::time_point last_used = Clock::now();
   bool leaving = false;  // gets no more requests, and is unloaded when idle
+  DirectoryUse use;      // keeps the directory until the child has ended
   std::unique_ptr<ServingChild> child;
 
   bool idle() const { return description.active_requests() == 0; }
@@ -126,7 +128,7 @@ void ModelServer::StartRequests() {
   while (!waiting_.empty() && static_cast<int>(active_.size()) < options_.max_active) {
     const RequestPtr request = waiting_.front();
     absl::StatusOr<ModelPtr> model = PlaceOf(*request);
-    if (model.ok() && *model == nullptr) return;  // until one leaves
+    if (model.ok() && *model == nullptr) return;  // all places are taken
     waiting_.pop_front();
     if (!model.ok()) {
       totals_.set_requests_failed(totals_.requests_failed() + 1);
@@ -160,6 +162,7 @@ absl::StatusOr<ModelServer::ModelPtr> ModelServer::Load(const Request& request) 
   model->directory = request.directory;
   model->version = request.version;
   model->description.set_model(request.directory.string());
+  ASSIGN_OR_RETURN(model->use, DirectoryUse::Share(options_.home, request.directory));
   // The model owns the child, so the child's callbacks hold only a weak reference to the model.
   const std::weak_ptr<Model> weak = model;
   ServingChild::Callbacks callbacks{.on_report =
@@ -209,6 +212,7 @@ void ModelServer::Reported(const ModelPtr& model, v1::ServingReport report) {
   if (report.has_loaded()) {
     description.set_checkpoint(report.loaded().checkpoint());
     description.set_num_parameters(report.loaded().num_parameters());
+    *description.mutable_source() = report.loaded().source();
     return;
   }
   const auto found = active_.find(report.id());

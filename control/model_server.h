@@ -26,6 +26,8 @@ namespace braid {
 struct ModelServerOptions {
   // A path, or a name that is looked up in PATH.
   std::string trainer = "braid-trainer";
+  // The home whose deletions spare the models in memory; empty: none.
+  std::filesystem::path home = {};
   // Maximum number of models in memory, each in its own child process.
   int max_models = 2;
   // Maximum number of active and of waiting requests, over all models.

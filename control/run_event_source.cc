@@ -89,7 +89,7 @@ class RunEventSource final : public EventSource<v1::RunEvent> {
   const std::function<v1::Run()> describe_;
   const std::function<bool()> is_settled_;
   RunEventFollower follower_;
-  int64_t size_ = 0;      // for the log
+  int64_t size_ = 0;      // bytes of the log
   double looked_at_ = 0;  // Unix seconds
   // The run, when it has ended without an event in its log.
   std::optional<v1::Run> silent_end_;

@@ -47,6 +47,7 @@ void RunKeeper::Look() {
 
 void RunKeeper::Settle(const RunRecord& record) {
   const RunDirectory run(record.run_dir);
+  if (!store_->Get(record.id).ok()) return;  // deleted in the meantime
   // The directory of a launch that was interrupted early does not exist yet, and could not be
   // locked.
   if (!MakeDirectories(run.root()).ok()) return;

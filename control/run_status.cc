@@ -1,7 +1,5 @@
 #include "control/run_status.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -19,18 +17,11 @@ namespace {
 
 constexpr int64_t kPaceSteps = 20;
 
-// Returns the time of the last change in Unix seconds; 0 when there is no such file.
-double ModifiedAt(const std::filesystem::path& path) {
-  struct stat status;
-  if (stat(path.c_str(), &status) != 0) return 0;
-  return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * status.st_mtim.tv_nsec;
-}
-
 // Returns the cause of a failure that only the log can explain.
 std::string ErrorFromLog(const RunDirectory& run) {
-  const std::string log = LogTail(run);
+  const std::string log = LogExcerpt(LogTail(run, 1 << 15));
   return absl::StrCat("the trainer exited without writing exit.json; ",
-                      log.empty() ? absl::StrCat(run.log().string(), " is empty")
+                      log.empty() ? absl::StrCat(run.log().string(), " does not say why")
                                   : absl::StrCat("the end of trainer.log:\n", log));
 }
 
@@ -41,12 +32,20 @@ double EndOf(const RunDirectory& run, const Observation& seen, const v1::RunEven
   return std::max(ModifiedAt(run.log()), ModifiedAt(run.process()));
 }
 
-// Sets state, error and finished_at to what Conclude derives from the files and processes.
+// Sets state, reason, error and finished_at to what Conclude derives from the files and processes.
 void SetConclusion(const RunDirectory& run, const Observation& seen, const v1::RunEvent* newest,
                    v1::Run* description) {
   const Conclusion conclusion = Conclude(seen);
   description->set_state(conclusion.state);
-  if (!HasEnded(conclusion.state)) return;
+  const bool waits = conclusion.state == v1::RUN_QUEUED || conclusion.state == v1::RUN_STOPPED;
+  if (conclusion.is_recorded && waits) description->set_reason(newest->message());
+  if (!HasEnded(conclusion.state)) {
+    // A scheduler restarts its jobs itself.
+    if (description->reason().empty() && SchedulerJobOf(run).empty()) {
+      description->set_reason(conclusion.action.message);
+    }
+    return;
+  }
   if (conclusion.is_recorded) {
     description->set_finished_at(newest->time());
     if (conclusion.state == v1::RUN_FAILED) description->set_error(newest->message());
@@ -60,15 +59,33 @@ void SetConclusion(const RunDirectory& run, const Observation& seen, const v1::R
 
 // Replaces the state from the run directory by what the scheduler knows.
 void SetScheduledState(const ScheduledState& scheduled, v1::Run* run) {
+  const bool again = run->state() == v1::RUN_QUEUED && scheduled.state == v1::RUN_QUEUED;
+  const std::string cause = again ? run->reason() : "";
+  const bool failed = scheduled.state == v1::RUN_FAILED;
   run->set_state(scheduled.state);
-  run->set_error(scheduled.state == v1::RUN_FAILED ? scheduled.message : "");
+  run->set_error(failed ? scheduled.message : "");
+  run->set_reason(failed ? "" : scheduled.message);
+  if (!cause.empty()) absl::StrAppend(run->mutable_reason(), "; ", cause);
+  if (!HasEnded(scheduled.state)) run->clear_finished_at();
+}
+
+// Without its settings a run shows its steps but not how many there are to be.
+void SetSpec(const absl::StatusOr<v1::RunSpec>& spec, v1::Run* run) {
+  if (spec.ok()) {
+    *run->mutable_spec() = *spec;
+  } else if (!absl::IsNotFound(spec.status())) {
+    const std::string notice =
+        absl::StrCat("its settings are unreadable, so it cannot be resumed: ",
+                     std::string(spec.status().message()));
+    run->set_reason(absl::StrCat(run->reason(), run->reason().empty() ? "" : "; ", notice));
+  }
 }
 
 // Adds the summary of the events.
 void AddHistory(const RunHistory& history, const v1::RunEvent& newest, double now, v1::Run* run) {
   run->set_attempts(history.run.attempts());
   *run->mutable_incidents() = history.run.incidents();
-  *run->mutable_slow_ranks() = history.run.slow_ranks();
+  if (!HasEnded(run->state())) *run->mutable_slow_ranks() = history.run.slow_ranks();
   run->set_effective_training_time(history.EffectiveTrainingTime(now));
   run->set_last_event(newest.number());
 }
@@ -91,7 +108,6 @@ v1::Run DescribeRun(const RunRecord& record, double now) {
   description.set_run_dir(record.run_dir.string());
   description.set_created_at(record.created);
   description.set_principal(record.principal);
-  if (auto spec = run.ReadSpec(); spec.ok()) *description.mutable_spec() = *std::move(spec);
   const std::vector<v1::Heartbeat> heartbeats = run.ReadHeartbeats();
   description.mutable_heartbeats()->Assign(heartbeats.begin(), heartbeats.end());
   RunFiles files = {.newest = ReadNewestRunEvent(run.events())};
@@ -99,8 +115,13 @@ v1::Run DescribeRun(const RunRecord& record, double now) {
   const RunHistory history = ReadRunHistory(run.supervision()).value_or(RunHistory());
   files.nonce = history.nonce;
   files.heartbeats = heartbeats;
-  SetConclusion(run, ObserveRun(run, files, record.created, now), newest, &description);
-  if (const auto scheduled = LookAtScheduledRun(run)) SetScheduledState(*scheduled, &description);
+  Observation seen = ObserveRun(run, files, record.created, now);
+  const std::optional<ScheduledState> scheduled = LookAtScheduledRun(run);
+  const bool job_runs = scheduled && scheduled->state == v1::RUN_STATE_UNSPECIFIED;
+  if (job_runs) seen.attendance = Attendance::kAttended;
+  SetConclusion(run, seen, newest, &description);
+  if (scheduled && !job_runs) SetScheduledState(*scheduled, &description);
+  SetSpec(run.ReadSpec(), &description);
   description.set_scheduler_job(SchedulerJobOf(run));
   if (newest != nullptr) AddHistory(history, *newest, now, &description);
   const std::vector<v1::StepMetrics> recent = run.ReadRecentMetrics(kPaceSteps);

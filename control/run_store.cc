@@ -11,12 +11,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
+#include "base/crc32c.h"
+#include "base/database_journal.h"
 #include "base/status_macros.h"
 
 namespace braid {
 namespace {
 
-constexpr int kBusyTimeoutMs = 10000;
+constexpr int kBusyTimeoutMs = 30000;
 // Version 1 did not store its version number.
 constexpr char kVersion1[] =
     "CREATE TABLE IF NOT EXISTS runs ("
@@ -30,13 +32,28 @@ constexpr char kVersion2[] =
     "ALTER TABLE runs ADD COLUMN active INTEGER NOT NULL DEFAULT 1;"
     "CREATE INDEX runs_by_active ON runs(active, number);"
     "PRAGMA user_version=2";
-constexpr int kSchemaVersion = 2;
+// Rows of an older version have no checksum: their specs are read unverified.
+constexpr char kVersion3[] =
+    "ALTER TABLE runs ADD COLUMN spec_crc INTEGER NOT NULL DEFAULT -1;"
+    "PRAGMA user_version=3";
+constexpr int kSchemaVersion = 3;
+constexpr int64_t kNoCrc = -1;
+// Not part of a version, since programs without deletions work beside it. `removed`: nothing is
+// left of the run directory.
+constexpr char kDeletedRuns[] =
+    "CREATE TABLE IF NOT EXISTS deleted_runs ("
+    "number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, request_id TEXT UNIQUE,"
+    "created REAL NOT NULL, principal TEXT NOT NULL, deleted REAL NOT NULL,"
+    "deleted_by TEXT NOT NULL, removed INTEGER NOT NULL DEFAULT 0)";
 
 std::string IdOf(int64_t number) { return absl::StrFormat("run-%06d", number); }
 
-RunRecord RecordOf(SQLite::Statement& row) {
-  return {.id = row.getColumn("id").getString(),
-          .run_dir = row.getColumn("run_dir").getString(),
+// The run directory follows from `home`, which may have been moved or restored elsewhere since the
+// column run_dir was written.
+RunRecord RecordOf(SQLite::Statement& row, const std::filesystem::path& home) {
+  const std::string id = row.getColumn("id").getString();
+  return {.id = id,
+          .run_dir = home / "runs" / id,
           .created = row.getColumn("created").getDouble(),
           .principal = row.getColumn("principal").getString(),
           .launches = row.getColumn("launches").getInt64(),
@@ -67,12 +84,12 @@ class WriteTransaction {
 
 class RunStore::Impl {
  public:
-  Impl(std::filesystem::path home_path)
+  Impl(std::filesystem::path home_path, const std::filesystem::path& state,
+       const DatabaseJournal& journal)
       : home(std::move(home_path)),
-        file(home / "runs.sqlite"),
+        file(state / "runs.sqlite"),
         database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyTimeoutMs) {
-    database.exec("PRAGMA journal_mode=WAL");
-    database.exec("PRAGMA synchronous=FULL");
+    database.exec(JournalPragmas(file, journal));
     CreateTables();
   }
 
@@ -94,7 +111,11 @@ class RunStore::Impl {
   absl::StatusOr<RunRecord> Get(const std::string& id);
   std::vector<RunRecord> Rows(SQLite::Statement& query);
   absl::Status CheckQuota(const RunOwner& owner);
-  std::optional<RunRecord> OfRequest(const std::string& request_id, std::string* spec);
+  absl::StatusOr<std::string> SpecIn(SQLite::Statement& row) const;
+  absl::StatusOr<std::optional<RunRecord>> OfRequest(const std::string& request_id,
+                                                     std::string* spec);
+  absl::Status CheckNotDeleted(const std::string& request_id);
+  absl::Status Delete(const RunRecord& record, const std::string& by, double now);
   int64_t UnusedNumber();
 
   const std::filesystem::path home;
@@ -103,18 +124,65 @@ class RunStore::Impl {
   SQLite::Database database;
 };
 
-std::optional<RunRecord> RunStore::Impl::OfRequest(const std::string& request_id,
-                                                   std::string* spec) {
+// Returns the spec of a row. DataLoss when it is not as it was written.
+absl::StatusOr<std::string> RunStore::Impl::SpecIn(SQLite::Statement& row) const {
+  std::string spec = row.getColumn("spec").getString();
+  const int64_t stored = row.getColumn("spec_crc").getInt64();
+  if (stored == kNoCrc || stored == int64_t{Crc32c(spec)}) return spec;
+  return absl::DataLossError(absl::StrCat(file.string(), ": the stored spec of ",
+                                          row.getColumn("id").getString(),
+                                          " is damaged; use a new request_id for a new run"));
+}
+
+absl::StatusOr<std::optional<RunRecord>> RunStore::Impl::OfRequest(const std::string& request_id,
+                                                                   std::string* spec) {
+  if (request_id.empty()) return std::nullopt;
   SQLite::Statement query(database, "SELECT * FROM runs WHERE request_id = ?");
   query.bind(1, request_id);
   if (!query.executeStep()) return std::nullopt;
-  *spec = query.getColumn("spec").getString();
-  return RecordOf(query);
+  ASSIGN_OR_RETURN(*spec, SpecIn(query));
+  return RecordOf(query, home);
+}
+
+// A repeated request must not launch a deleted run again.
+absl::Status RunStore::Impl::CheckNotDeleted(const std::string& request_id) {
+  if (request_id.empty()) return absl::OkStatus();
+  SQLite::Statement query(database, "SELECT id FROM deleted_runs WHERE request_id = ?");
+  query.bind(1, request_id);
+  if (!query.executeStep()) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrCat("request_id \"", request_id, "\" belongs to ",
+                                               query.getColumn(0).getString(),
+                                               ", which was deleted; use a new request_id"));
+}
+
+absl::Status RunStore::Impl::Delete(const RunRecord& record, const std::string& by, double now) {
+  WriteTransaction transaction(database);
+  ASSIGN_OR_RETURN(const RunRecord current, Get(record.id));
+  if (current.launches != record.launches) {
+    return absl::FailedPreconditionError(absl::StrCat(record.id, " was resumed; stop it first"));
+  }
+  SQLite::Statement insert(database,
+                           "INSERT INTO deleted_runs(number, id, request_id, created, principal,"
+                           " deleted, deleted_by) SELECT number, id, request_id, created,"
+                           " principal, ?, ? FROM runs WHERE id = ?");
+  insert.bind(1, now);
+  insert.bind(2, by);
+  insert.bind(3, record.id);
+  insert.exec();
+  SQLite::Statement remove(database, "DELETE FROM runs WHERE id = ?");
+  remove.bind(1, record.id);
+  remove.exec();
+  transaction.Commit();
+  return absl::OkStatus();
 }
 
 // Skips the directories of runs that a lost database contained.
 int64_t RunStore::Impl::UnusedNumber() {
-  int64_t number = database.execAndGet("SELECT COALESCE(MAX(number), 0) + 1 FROM runs").getInt64();
+  int64_t number = database
+                       .execAndGet(
+                           "SELECT COALESCE(MAX(number), 0) + 1 FROM (SELECT number FROM runs"
+                           " UNION ALL SELECT number FROM deleted_runs)")
+                       .getInt64();
   std::error_code error;
   while (std::filesystem::exists(home / "runs" / IdOf(number), error)) ++number;
   return number;
@@ -129,6 +197,8 @@ void RunStore::Impl::CreateTables() {
   }
   if (version < 1) database.exec(kVersion1);
   if (version < 2) database.exec(kVersion2);
+  if (version < 3) database.exec(kVersion3);
+  database.exec(kDeletedRuns);
   transaction.Commit();
 }
 
@@ -158,18 +228,19 @@ absl::StatusOr<RunRecord> RunStore::Impl::Create(const std::string& request_id,
                                                  const RunOwner& owner) {
   WriteTransaction transaction(database);
   std::string first_spec;
-  if (std::optional<RunRecord> record =
-          request_id.empty() ? std::nullopt : OfRequest(request_id, &first_spec)) {
+  ASSIGN_OR_RETURN(std::optional<RunRecord> record, OfRequest(request_id, &first_spec));
+  if (record.has_value()) {
     if (first_spec == spec) return *std::move(record);
     return absl::AlreadyExistsError(
         absl::StrCat("request_id \"", request_id, "\" belongs to ", record->id,
                      ", which has another spec; use a new request_id for a new run"));
   }
+  RETURN_IF_ERROR(CheckNotDeleted(request_id));
   RETURN_IF_ERROR(CheckQuota(owner));
   const int64_t number = UnusedNumber();
   SQLite::Statement insert(database,
                            "INSERT INTO runs(number, id, request_id, spec, run_dir, created,"
-                           " principal, ranks) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+                           " principal, ranks, spec_crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
   insert.bind(1, number);
   insert.bind(2, IdOf(number));
   if (!request_id.empty()) insert.bind(3, request_id);
@@ -178,6 +249,7 @@ absl::StatusOr<RunRecord> RunStore::Impl::Create(const std::string& request_id,
   insert.bind(6, now);
   insert.bind(7, owner.principal);
   insert.bind(8, owner.ranks);
+  insert.bind(9, int64_t{Crc32c(spec)});
   insert.exec();
   transaction.Commit();
   return Get(IdOf(number));
@@ -186,7 +258,7 @@ absl::StatusOr<RunRecord> RunStore::Impl::Create(const std::string& request_id,
 absl::StatusOr<RunRecord> RunStore::Impl::Get(const std::string& id) {
   SQLite::Statement query(database, "SELECT * FROM runs WHERE id = ?");
   query.bind(1, id);
-  if (query.executeStep()) return RecordOf(query);
+  if (query.executeStep()) return RecordOf(query, home);
   return absl::NotFoundError(
       absl::StrCat("there is no run \"", id, "\" in ", home.string(), "; `braid runs` lists them"));
 }
@@ -213,18 +285,24 @@ absl::StatusOr<RunRecord> RunStore::Impl::Relaunch(const std::string& id, const 
 
 std::vector<RunRecord> RunStore::Impl::Rows(SQLite::Statement& query) {
   std::vector<RunRecord> records;
-  while (query.executeStep()) records.push_back(RecordOf(query));
+  while (query.executeStep()) records.push_back(RecordOf(query, home));
   return records;
 }
 
-absl::StatusOr<std::unique_ptr<RunStore>> RunStore::Open(const std::filesystem::path& home) {
+absl::StatusOr<std::unique_ptr<RunStore>> RunStore::Open(const std::filesystem::path& home,
+                                                         const std::filesystem::path& state) {
   const std::filesystem::path absolute = std::filesystem::absolute(home).lexically_normal();
+  const std::filesystem::path lists =
+      state.empty() ? absolute : std::filesystem::absolute(state).lexically_normal();
   RETURN_IF_ERROR(MakeDirectories(absolute / "runs"));
+  RETURN_IF_ERROR(MakeDirectories(lists));
   try {
-    return std::unique_ptr<RunStore>(new RunStore(std::make_unique<Impl>(absolute)));
+    ASSIGN_OR_RETURN(const DatabaseJournal journal, ChooseJournal(lists));
+    return std::unique_ptr<RunStore>(
+        new RunStore(std::make_unique<Impl>(absolute, lists, journal)));
   } catch (const SQLite::Exception& error) {
     return absl::FailedPreconditionError(absl::StrCat(
-        (absolute / "runs.sqlite").string(), ": cannot open the list of runs: ", error.what(),
+        (lists / "runs.sqlite").string(), ": cannot open the list of runs: ", error.what(),
         "; check that the directory can be written, or pass --home"));
   }
 }
@@ -249,6 +327,39 @@ absl::Status RunStore::Settle(const RunRecord& record) {
     update.bind(2, record.launches);
     update.exec();
     return absl::OkStatus();
+  });
+}
+
+absl::Status RunStore::Delete(const RunRecord& record, const std::string& by, double now) {
+  return impl_->Guarded([&] { return impl_->Delete(record, by, now); });
+}
+
+absl::StatusOr<std::vector<std::string>> RunStore::UnfinishedDeletions() const {
+  return impl_->Guarded([&]() -> absl::StatusOr<std::vector<std::string>> {
+    SQLite::Statement query(impl_->database,
+                            "SELECT id FROM deleted_runs WHERE removed = 0 ORDER BY number");
+    std::vector<std::string> ids;
+    while (query.executeStep()) ids.push_back(query.getColumn(0).getString());
+    return ids;
+  });
+}
+
+absl::Status RunStore::FinishDeletion(const std::string& id) {
+  return impl_->Guarded([&] {
+    SQLite::Statement update(impl_->database, "UPDATE deleted_runs SET removed = 1 WHERE id = ?");
+    update.bind(1, id);
+    update.exec();
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::string> RunStore::SpecOf(const std::string& id) const {
+  return impl_->Guarded([&]() -> absl::StatusOr<std::string> {
+    RETURN_IF_ERROR(impl_->Get(id).status());
+    SQLite::Statement query(impl_->database, "SELECT id, spec, spec_crc FROM runs WHERE id = ?");
+    query.bind(1, id);
+    query.executeStep();
+    return impl_->SpecIn(query);
   });
 }
 

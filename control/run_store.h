@@ -19,6 +19,7 @@ namespace braid {
 
 struct RunRecord {
   std::string id;  // "run-000001"
+  // HOME/runs/<id>, also after HOME was moved.
   std::filesystem::path run_dir;
   // Unix seconds.
   double created = 0;
@@ -33,16 +34,18 @@ struct RunRecord {
 // The principal that launches a run and its limits on active runs and ranks; 0: no limit.
 struct RunOwner {
   std::string principal = "local";
-  int64_t ranks = 1;  // for this run
+  int64_t ranks = 1;  // ranks of the run to create
   int64_t max_runs = 0;
   int64_t max_ranks = 0;
 };
 
 class RunStore {
  public:
-  // Opens the store and creates HOME and the database when missing. FailedPrecondition when HOME
-  // cannot be written.
-  static absl::StatusOr<std::unique_ptr<RunStore>> Open(const std::filesystem::path& home);
+  // Opens the store and creates HOME and the database when missing. The database is in `state`, or
+  // in HOME if that is empty, with the journal that its file system needs
+  // (base/database_journal.h). FailedPrecondition when HOME cannot be written.
+  static absl::StatusOr<std::unique_ptr<RunStore>> Open(const std::filesystem::path& home,
+                                                        const std::filesystem::path& state = {});
   ~RunStore();
 
   // Adds a run with a new id and the directory HOME/runs/<id>, which is not created; durable on
@@ -59,6 +62,18 @@ class RunStore {
   absl::StatusOr<RunRecord> Relaunch(const std::string& id, const RunOwner& limits = {});
   // Marks a run as ended. No effect when it was relaunched since `record` was read.
   absl::Status Settle(const RunRecord& record);
+
+  // Removes a run from the list and records its deletion by the principal `by`; its id and its
+  // request id are never used again. NotFound when it is gone, FailedPrecondition when it was
+  // relaunched since `record` was read.
+  absl::Status Delete(const RunRecord& record, const std::string& by, double now);
+  // Returns the ids of deleted runs whose directory may still exist.
+  absl::StatusOr<std::vector<std::string>> UnfinishedDeletions() const;
+  // Records that the directory of a deleted run is gone.
+  absl::Status FinishDeletion(const std::string& id);
+
+  // Returns the `spec` bytes that a run was created with; DataLoss when they are damaged.
+  absl::StatusOr<std::string> SpecOf(const std::string& id) const;
 
   // Returns the record of a run. NotFound with the id and a hint.
   absl::StatusOr<RunRecord> Get(const std::string& id) const;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/directory_use.h"
 #include "base/status_macros.h"
 #include "control/launch/launch_lock.h"
 #include "control/launch/scheduled_run.h"
@@ -34,13 +35,6 @@ constexpr std::chrono::milliseconds kStopPoll(100);
 constexpr int32_t kMaxPageSize = 1000;
 constexpr size_t kMaxPageBytes = size_t{2} << 20;
 
-template <class Message>
-grpc::Status Answer(absl::StatusOr<Message> message, Message* response) {
-  if (!message.ok()) return ToGrpc(message.status());
-  *response = *std::move(message);
-  return grpc::Status::OK;
-}
-
 // Serializes the spec as requested, not as resolved: defaults may be resolved differently when the
 // same request is repeated.
 std::string SpecBytes(const v1::RunSpec& spec) {
@@ -59,10 +53,14 @@ absl::Status WriteRunDirectory(const RunDirectory& run, const v1::RunSpec& resol
 
 absl::Status RequireResumable(const v1::Run& run) {
   if (run.state() == v1::RUN_STOPPED || run.state() == v1::RUN_FAILED) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      run.id(), run.state() == v1::RUN_SUCCEEDED
-                    ? " has finished; launch a new run to train longer"
-                    : " is running; stop it first, or watch it with braid status --watch"));
+  if (run.state() == v1::RUN_SUCCEEDED) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(run.id(), " has finished; launch a new run to train longer"));
+  }
+  const std::string why = run.reason().empty() ? "" : absl::StrCat(" (", run.reason(), ")");
+  return absl::FailedPreconditionError(
+      absl::StrCat(run.id(), run.state() == v1::RUN_QUEUED ? " is queued" : " is running", why,
+                   "; stop it first, or watch it with 'braid status ", run.id(), " --watch'"));
 }
 
 // A supervisor records the end of the run before it exits.
@@ -83,7 +81,7 @@ LauncherPrograms ProgramsOf(const ControlOptions& options) {
 }
 
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeTrainingService(const ControlOptions& options) {
-  ASSIGN_OR_RETURN(std::unique_ptr<RunStore> store, RunStore::Open(options.home));
+  ASSIGN_OR_RETURN(std::unique_ptr<RunStore> store, RunStore::Open(options.home, options.state));
   return std::make_unique<TrainingServiceImpl>(options, std::move(store));
 }
 
@@ -114,6 +112,11 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
   if (const auto start = store_->Get(asked.init_from()); start.ok()) {
     asked.set_init_from(start->run_dir.string());
   }
+  // Until the run is in the store, where a deletion finds what it uses. A deletion that came first
+  // makes the check of the spec fail.
+  ASSIGN_OR_RETURN(const DirectoryUse data,
+                   DirectoryUse::Share(options_.home, asked.dataset_dir()));
+  ASSIGN_OR_RETURN(const DirectoryUse start, DirectoryUse::Share(options_.home, asked.init_from()));
   ASSIGN_OR_RETURN(const v1::RunSpec resolved, ResolveRunSpec(asked));
   RETURN_IF_ERROR(CheckLaunch(programs_, options_.home, resolved));
   const auto create = [&] {
@@ -137,8 +140,9 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
 absl::Status TrainingServiceImpl::Start(const RunRecord& record, const v1::RunSpec* first,
                                         const RunOwner& limits) {
   const RunDirectory run(record.run_dir);
-  RETURN_IF_ERROR(MakeDirectories(run.root()));
+  if (first != nullptr) RETURN_IF_ERROR(MakeDirectories(run.root()));
   ASSIGN_OR_RETURN(const FileLock lock, LockLaunch(run));
+  RETURN_IF_ERROR(store_->Get(record.id).status());  // not deleted in the meantime
   if (first == nullptr) {
     RETURN_IF_ERROR(RequireResumable(DescribeRun(record, UnixTime())));
   } else {
@@ -228,7 +232,7 @@ absl::StatusOr<std::unique_ptr<TrainingServiceImpl::Source>> TrainingServiceImpl
 grpc::Status TrainingServiceImpl::LaunchRun(grpc::ServerContext* context,
                                             const v1::LaunchRunRequest* request,
                                             v1::Run* response) {
-  return Answer(Launch(*request, *context), response);
+  return Reply(Launch(*request, *context), response);
 }
 
 grpc::Status TrainingServiceImpl::GetRun(grpc::ServerContext*, const v1::GetRunRequest* request,
@@ -241,7 +245,7 @@ grpc::Status TrainingServiceImpl::GetRun(grpc::ServerContext*, const v1::GetRunR
 
 grpc::Status TrainingServiceImpl::ListRuns(grpc::ServerContext*, const v1::ListRunsRequest* request,
                                            v1::ListRunsResponse* response) {
-  return Answer(Page(*request), response);
+  return Reply(Page(*request), response);
 }
 
 grpc::ServerWriteReactor<v1::RunEvent>* TrainingServiceImpl::WatchRun(
@@ -251,13 +255,13 @@ grpc::ServerWriteReactor<v1::RunEvent>* TrainingServiceImpl::WatchRun(
 
 grpc::Status TrainingServiceImpl::StopRun(grpc::ServerContext* context,
                                           const v1::StopRunRequest* request, v1::Run* response) {
-  return Answer(Stop(request->id(), context), response);
+  return Reply(Stop(request->id(), context), response);
 }
 
 grpc::Status TrainingServiceImpl::ResumeRun(grpc::ServerContext* context,
                                             const v1::ResumeRunRequest* request,
                                             v1::Run* response) {
-  return Answer(Resume(request->id(), *context), response);
+  return Reply(Resume(request->id(), *context), response);
 }
 
 }  // namespace braid

@@ -6,7 +6,7 @@
 set -euo pipefail
 
 [ $# -gt 0 ] || { echo "usage: runtime-packages.sh PROGRAM..." >&2; exit 2; }
-ldd "$@" | awk '/=> \//{print $3}' | sort -u | xargs realpath | sort -u | while read -r library; do
-  # Packages record the paths from before the /usr merge.
-  dpkg-query --search "$library" 2>/dev/null || dpkg-query --search "${library#/usr}"
-done | sed 's/:.*//' | sort -u
+libraries=$(ldd "$@" | awk '/=> \//{print $3}' | sort -u | xargs realpath | sort -u)
+# Packages record some paths from before the /usr merge. A library of no package, such as braid's
+# own, makes dpkg-query fail.
+{ dpkg-query --search $libraries ${libraries//\/usr\/lib/\/lib} 2>/dev/null || true; } | sed 's/:.*//' | sort -u

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <iostream>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -19,12 +18,14 @@
 #include "evaluation/inference_routings.h"
 #include "evaluation/tasks/task_evaluation.h"
 #include "evaluation/tasks/task_examples.h"
+#include "evaluation/tasks/task_files.h"
 #include "evaluation/tasks/task_spec.h"
+#include "formats/contamination.h"
 #include "formats/tokenizer.h"
 #include "model/config/model_config.h"
 #include "model/language_model.h"
-#include "runs/checkpoint.h"
 #include "runs/model_path.h"
+#include "runs/run_directory.h"
 #include "trainer/training_state.h"
 
 namespace braid {
@@ -169,12 +170,24 @@ absl::Status CheckRequest(const v1::EvaluateTasksRequest& request) {
   return CheckRange("max_examples", request.max_examples(), std::numeric_limits<int32_t>::max());
 }
 
+// Returns the comparison of a run's dataset with evaluation data; nullopt without one.
+absl::StatusOr<std::optional<Contamination>> ContaminationOf(const std::optional<fs::path>& run) {
+  if (!run.has_value()) return std::nullopt;
+  const absl::StatusOr<v1::RunSpec> spec = RunDirectory(*run).ReadSpec();
+  if (!spec.ok()) return std::nullopt;  // the model was imported or moved
+  return ReadContamination(spec->dataset_dir());
+}
+
 class TaskRun {
  public:
   TaskRun(const v1::EvaluateTasksRequest& request, const AskedModel& model,
           std::vector<v1::InferenceRouting> routings, const fs::path& answers_dir,
-          const EmitTaskEvent& emit)
-      : request_(request), model_(model), routings_(std::move(routings)), emit_(emit) {
+          const std::optional<Contamination>& contamination, const EmitTaskEvent& emit)
+      : request_(request),
+        model_(model),
+        routings_(std::move(routings)),
+        contamination_(contamination),
+        emit_(emit) {
     options_.num_shots = request.has_num_shots() ? request.num_shots() : -1;
     options_.seed = request.seed();
     options_.max_examples = request.max_examples();
@@ -199,7 +212,24 @@ class TaskRun {
   }
 
  private:
+  // Returns whether the dataset was compared with all files of the task's examples.
+  absl::StatusOr<bool> WasCompared(const v1::TaskSpec& spec) const {
+    if (!contamination_.has_value()) return false;
+    ASSIGN_OR_RETURN(const v1::TaskFile* file, FindExamples(spec, request_.data_dir()));
+    const fs::path folder = fs::path(request_.data_dir()) / TaskFolder(spec);
+    for (const fs::path& path : MatchingFiles(folder, file->path())) {
+      ASSIGN_OR_RETURN(const FileSummary summary, SummarizeFile(path));
+      if (!contamination_->Covers(summary.bytes, summary.crc32c)) return false;
+    }
+    return true;
+  }
+
   absl::Status Ask(const LoadedTask& task, v1::TasksResult* result) {
+    options_.is_clean = nullptr;
+    ASSIGN_OR_RETURN(const bool compared, WasCompared(task.spec));
+    if (compared) {
+      options_.is_clean = [this](std::string_view text) { return contamination_->IsClean(text); };
+    }
     for (const v1::InferenceRouting routing : routings_) {
       options_.routing = routing;
       ProgressEvents progress(task.spec.name(), routing, emit_);
@@ -211,6 +241,7 @@ class TaskRun {
   const v1::EvaluateTasksRequest& request_;
   const AskedModel& model_;
   const std::vector<v1::InferenceRouting> routings_;
+  const std::optional<Contamination>& contamination_;
   const EmitTaskEvent& emit_;
   TaskEvaluationOptions options_;
 };
@@ -222,19 +253,20 @@ absl::Status EvaluateTasks(const v1::EvaluateTasksRequest& request, const EmitTa
   RETURN_IF_ERROR(CheckRequest(request));
   v1::EvaluateTasksEvent last;
   v1::TasksResult* result = last.mutable_result();
-  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), std::cerr));
+  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), request.strict()));
   ASSIGN_OR_RETURN(const std::vector<v1::TaskSpec> specs, TasksToAsk(request, result));
   ASSIGN_OR_RETURN(const fs::path answers_dir, AnswersDirectory(request, path));
-  ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(path.checkpoint));
+  ASSIGN_OR_RETURN(const std::optional<Contamination> contamination, ContaminationOf(path.run));
   ASSIGN_OR_RETURN(std::string identity, IdentityOf(path.checkpoint));
-  ASSIGN_OR_RETURN(auto routings, Routings(request, state.model));
+  ASSIGN_OR_RETURN(auto routings, Routings(request, path.state.model));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(path.checkpoint / "tokenizer.model"));
   result->set_model(request.model());
-  result->set_step(state.step);
+  result->set_step(path.source.step());
+  *result->mutable_source() = path.source;
   const AskedModel asked = Ask(*model, *tokenizer, std::move(identity));
-  RETURN_IF_ERROR(
-      TaskRun(request, asked, std::move(routings), answers_dir, emit).AskAll(specs, result));
+  RETURN_IF_ERROR(TaskRun(request, asked, std::move(routings), answers_dir, contamination, emit)
+                      .AskAll(specs, result));
   emit(last);
   return absl::OkStatus();
 }

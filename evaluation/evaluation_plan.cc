@@ -1,7 +1,6 @@
 #include "evaluation/evaluation_plan.h"
 
 #include <algorithm>
-#include <iostream>
 #include <memory>
 #include <utility>
 
@@ -72,14 +71,13 @@ class Planner {
 
  private:
   absl::Status AddModel(const std::string& name) {
-    ASSIGN_OR_RETURN(const ModelPath path, FindModel(name, std::cerr));
-    ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(path.checkpoint));
+    ASSIGN_OR_RETURN(const ModelPath path, FindModel(name, request_.strict()));
     ASSIGN_OR_RETURN(const FileSummary tokenizer, SummarizeFile(path.checkpoint / kTokenizerFile));
     ModelToScore model{.name = name,
                        .checkpoint = path.checkpoint,
-                       .step = state.step,
-                       .config = state.model,
-                       .cut = CutFor(tokenizer, state.model.sequence_length()),
+                       .source = path.source,
+                       .config = path.state.model,
+                       .cut = CutFor(tokenizer, path.state.model.sequence_length()),
                        .routings = routings_,
                        .fixed_weights = fixed_weights_};
     if (!UsesExperts(model.config)) model.routings.resize(1);
@@ -193,8 +191,8 @@ class Planner {
   const DocumentReader& reader_;
   std::vector<v1::InferenceRouting> routings_;
   std::vector<v1::FixedWeights> fixed_weights_;
-  DatasetInfo info_;       // for the dataset, if any
-  FileSummary tokenizer_;  // for the dataset
+  DatasetInfo info_;       // empty without a dataset
+  FileSummary tokenizer_;  // that the dataset was made with
   EvaluationPlan plan_;
 };
 

@@ -33,7 +33,7 @@ struct ModelToScore {
   // As given in the request.
   std::string name;
   std::filesystem::path checkpoint;
-  int64_t step = 0;
+  v1::ModelSource source;
   v1::ModelConfig config;
   // Index into EvaluationPlan::cuts.
   size_t cut = 0;

@@ -70,7 +70,8 @@ class Evaluator {
     *evaluation = SummarizeScore(score, to_score.config, plan_.bootstrap);
     if (plan_.want_windows) AddWindows(score, evaluation);
     evaluation->set_model(to_score.name);
-    evaluation->set_step(to_score.step);
+    evaluation->set_step(to_score.source.step());
+    *evaluation->mutable_source() = to_score.source;
     evaluation->set_first_segment_length(static_cast<int32_t>(cut.first_segment_length));
     evaluation->set_window_length(static_cast<int32_t>(cut.window_length));
     CompareWithBaseline(to_score, std::move(score));

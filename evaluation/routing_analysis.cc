@@ -1,7 +1,6 @@
 #include "evaluation/routing_analysis.h"
 
 #include <algorithm>
-#include <iostream>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -17,7 +16,6 @@
 #include "formats/packed_dataset.h"
 #include "formats/tokenizer.h"
 #include "model/config/model_config.h"
-#include "runs/checkpoint.h"
 #include "runs/model_path.h"
 #include "runs/run_directory.h"
 #include "trainer/data_loader.h"
@@ -145,11 +143,10 @@ absl::StatusOr<v1::RoutingAnalysis> AnalyzeModelRouting(
 absl::Status AnalyzeRouting(const v1::AnalyzeRoutingRequest& request,
                             const std::function<void(const v1::AnalyzeRoutingEvent&)>& emit) {
   SetModelThreads(request.num_threads());
-  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), std::cerr));
-  ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(path.checkpoint));
+  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), request.strict()));
   ASSIGN_OR_RETURN(
       const std::vector<int> layers,
-      LayersToAnalyze(state.model, {request.layers().begin(), request.layers().end()}));
+      LayersToAnalyze(path.state.model, {request.layers().begin(), request.layers().end()}));
   ASSIGN_OR_RETURN(const fs::path dataset_dir, DatasetOf(request.dataset_dir(), path));
   RETURN_IF_ERROR(ReadDatasetInfo(dataset_dir).status());
   RETURN_IF_ERROR(VerifyDataset(dataset_dir));
@@ -171,8 +168,9 @@ absl::Status AnalyzeRouting(const v1::AnalyzeRoutingRequest& request,
   ASSIGN_OR_RETURN(v1::RoutingAnalysis analysis,
                    AnalyzeModelRouting(*model, dataset_dir, options, progress));
   analysis.set_model(request.model());
-  analysis.set_step(state.step);
-  RETURN_IF_ERROR(AddUtilization(path, state.step, layers, &analysis));
+  analysis.set_step(path.source.step());
+  *analysis.mutable_source() = path.source;
+  RETURN_IF_ERROR(AddUtilization(path, path.source.step(), layers, &analysis));
   *event.mutable_result() = std::move(analysis);
   emit(event);
   return absl::OkStatus();

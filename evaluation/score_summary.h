@@ -23,10 +23,10 @@ void AddWindows(const TextScore& score, v1::Evaluation* evaluation);
 
 // Which units of two scores of one text form pairs.
 struct Pairing {
-  // Whether both texts are cut into the same windows, which are then the pairs; otherwise the pairs
-  // are documents.
+  // True if both models score the same windows, which are then the pairs; otherwise documents are
+  // the pairs.
   bool same_windows = true;
-  // Whether losses per token can be compared.
+  // True if losses per token can be compared.
   bool same_tokenizer = true;
 };
 

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/status_macros.h"
+#include "runs/model_path.h"
 
 namespace braid {
 
@@ -22,9 +24,15 @@ void GenerationTurns::Take(const v1::ServingCommand& command) {
     std::erase_if(new_, given_up);
     return;
   }
-  auto generation = TextGeneration::Create(command.generate(), model_, tokenizer_);
+  auto generation = Start(command.generate());
   if (!generation.ok()) return Fail(command.id(), generation.status());
   new_.push_back({command.id(), *std::move(generation)});
+}
+
+absl::StatusOr<std::unique_ptr<TextGeneration>> GenerationTurns::Start(
+    const v1::GenerateRequest& request) {
+  if (request.strict()) RETURN_IF_ERROR(CheckNewest(model_.source));
+  return TextGeneration::Create(request, *model_.model, *model_.tokenizer);
 }
 
 void GenerationTurns::Turn() {
@@ -51,6 +59,9 @@ void GenerationTurns::Report(Text text, const absl::StatusOr<v1::GenerateEvent>&
     v1::ServingReport report;
     report.set_id(text.id);
     *report.mutable_event() = *event;
+    if (!std::exchange(text.reported, true)) {
+      *report.mutable_event()->mutable_source() = model_.source;
+    }
     emit_(report);
   }
   if (!event->done()) begun_.push_back(std::move(text));

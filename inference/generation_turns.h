@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "braid/v1/serving.pb.h"
+#include "inference/loaded_model.h"
 #include "inference/text_generation.h"
 
 namespace braid {
@@ -23,13 +24,13 @@ class GenerationTurns {
  public:
   using Emit = std::function<void(const v1::ServingReport&)>;
 
-  // `model` and `tokenizer` must outlive this.
-  GenerationTurns(LanguageModel& model, const Tokenizer& tokenizer, Emit emit,
-                  bool together = false)
-      : model_(model), tokenizer_(tokenizer), emit_(std::move(emit)), together_(together) {}
+  // `model` must outlive this.
+  GenerationTurns(const LoadedModel& model, Emit emit, bool together = false)
+      : model_(model), emit_(std::move(emit)), together_(together) {}
 
-  // Starts or cancels a request; errors are emitted as its result. Returns quickly: the prompt is
-  // read in the request's first turn.
+  // Starts or cancels a request; errors are emitted as its result: those of TextGeneration, and
+  // CheckNewest for a strict request. Returns quickly: the prompt is read in the request's first
+  // turn. The first event of a request names the source of the weights.
   void Take(const v1::ServingCommand& command);
 
   bool idle() const { return begun_.empty() && new_.empty(); }
@@ -42,15 +43,16 @@ class GenerationTurns {
   struct Text {
     uint64_t id = 0;
     std::unique_ptr<TextGeneration> generation;
+    bool reported = false;  // an event was emitted
   };
 
+  absl::StatusOr<std::unique_ptr<TextGeneration>> Start(const v1::GenerateRequest& request);
   void TurnOfAll();
   Text NextText();
   void Report(Text text, const absl::StatusOr<v1::GenerateEvent>& event);
   void Fail(uint64_t id, const absl::Status& status);
 
-  LanguageModel& model_;
-  const Tokenizer& tokenizer_;
+  const LoadedModel& model_;
   const Emit emit_;
   const bool together_;
   std::deque<Text> begun_;    // in progress; the first has the next turn

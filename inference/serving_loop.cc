@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cerrno>
-#include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,7 +64,8 @@ class CommandInbox {
 v1::ServingReport LoadedReport(const std::filesystem::path& path, LoadedModel& loaded) {
   v1::ServingReport report;
   report.mutable_loaded()->set_model(path.string());
-  report.mutable_loaded()->set_checkpoint(loaded.checkpoint.string());
+  report.mutable_loaded()->set_checkpoint(loaded.source.checkpoint());
+  *report.mutable_loaded()->mutable_source() = loaded.source;
   report.mutable_loaded()->set_num_parameters(static_cast<int64_t>(loaded.model->values().size()));
   return report;
 }
@@ -75,9 +75,9 @@ v1::ServingReport LoadedReport(const std::filesystem::path& path, LoadedModel& l
 absl::Status ServeModel(const std::filesystem::path& path, const ServingLoopOptions& options,
                         int commands, const std::function<void(const v1::ServingReport&)>& emit) {
   SetModelThreads(options.num_threads);
-  ASSIGN_OR_RETURN(LoadedModel loaded, LoadedModel::Load(path, std::cerr));
+  ASSIGN_OR_RETURN(LoadedModel loaded, LoadedModel::Load(path, /*strict=*/false));
   emit(LoadedReport(path, loaded));
-  GenerationTurns turns(*loaded.model, *loaded.tokenizer, emit, options.together);
+  GenerationTurns turns(loaded, emit, options.together);
   CommandInbox inbox(commands);
   for (bool ended = false; !ended;) {
     ASSIGN_OR_RETURN(const auto arrived, inbox.Take(/*wait=*/turns.idle(), &ended));

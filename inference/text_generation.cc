@@ -10,18 +10,16 @@
 #include "base/status_macros.h"
 #include "inference/prompt.h"
 #include "inference/sampler.h"
+#include "proto/stated_defaults.h"
 
 namespace braid {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int32_t kDefaultMaxTokens = 128;
-
 absl::StatusOr<v1::GenerateRequest> Resolve(v1::GenerateRequest request) {
-  if (request.max_tokens() == 0) request.set_max_tokens(kDefaultMaxTokens);
-  if (request.top_p() == 0) request.set_top_p(1);
-  if (request.max_tokens() < 0) {
+  FillStatedDefaults(&request);
+  if (request.max_tokens() < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_tokens: got ", request.max_tokens(), ", expected at least 1"));
   }

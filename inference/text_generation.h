@@ -76,7 +76,7 @@ class TextGeneration {
   std::optional<TokenText> text_;  // created by the first turn
   int64_t num_tokens_ = 0;         // including the prompt
   int32_t newest_ = 0;
-  std::vector<ExpertMixture> mixtures_;  // as of the last event
+  std::vector<ExpertMixture> mixtures_;  // last reported, by layer
   Seconds working_{0};
   v1::GenerateEvent event_;
 };

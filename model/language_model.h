@@ -38,7 +38,7 @@ struct Parameter {
   // Row-major, product(shape) elements.
   std::span<float> value;
   std::span<float> gradient;
-  // Whether weight decay applies: true for tensors of two or more dimensions.
+  // True if weight decay applies: for tensors of two or more dimensions.
   bool decay = false;
 };
 

@@ -1,22 +1,14 @@
 #include <ATen/Parallel.h>
-#include <dlfcn.h>
 #include <malloc.h>
 
 #include <algorithm>
 #include <thread>
 
+#include "base/blas_core.h"
 #include "model/language_model.h"
 
 namespace braid {
 namespace {
-
-// Sets the thread count of OpenBLAS if it is the BLAS that is loaded; does nothing for others.
-void SetBlasThreads(int num_threads) {
-  using SetThreads = void (*)(int);
-  if (auto set = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"))) {
-    set(num_threads);
-  }
-}
 
 // Keeps freed tensors in the process: by default glibc returns every large block to the kernel,
 // which must clear its pages again at the next use.

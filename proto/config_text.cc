@@ -1,5 +1,6 @@
 #include "proto/config_text.h"
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -40,7 +41,13 @@ std::vector<std::string> ValueNames(const EnumDescriptor& type) {
 std::string Suggestion(std::string_view word, const std::vector<std::string>& known) {
   const std::string nearest = NearestWord(word, known);
   if (!nearest.empty()) return absl::StrCat("; did you mean \"", nearest, "\"?");
-  return absl::StrCat("; known: ", absl::StrJoin(known, ", "));
+  std::string list = absl::StrJoin(known, ", ");
+  constexpr size_t kListBytes = 160;
+  if (list.size() > kListBytes) {
+    list.resize(list.rfind(", ", kListBytes));
+    list += ", ...";
+  }
+  return absl::StrCat("; known: ", list);
 }
 
 absl::Status UnknownField(const Descriptor& type, std::string_view name) {
@@ -54,12 +61,16 @@ class FirstError : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, google::protobuf::io::ColumnNumber column,
                 const std::string& message) override {
-    if (message_.empty()) message_ = absl::StrCat(line + 1, ":", column + 1, ": ", message);
+    if (!message_.empty()) return;
+    position_ = absl::StrCat(line + 1, ":", column + 1);
+    message_ = message;
   }
+  // "LINE:COLUMN", from 1.
+  const std::string& position() const { return position_; }
   const std::string& message() const { return message_; }
 
  private:
-  std::string message_;
+  std::string position_, message_;
 };
 
 // Appends the field names of `type` and of all messages nested in it.
@@ -72,23 +83,42 @@ void CollectNames(const Descriptor& type, std::vector<std::string>* names) {
   }
 }
 
-// Returns a suggestion for protobuf's error: Message type "T" has no field named "x".
-std::string HintFor(const std::string& error, const Descriptor& type) {
-  constexpr std::string_view kMarker = "no field named \"";
-  const size_t begin = error.find(kMarker);
-  if (begin == std::string::npos) return "";
-  const size_t name = begin + kMarker.size();
-  std::vector<std::string> known;
-  CollectNames(type, &known);
-  return Suggestion(error.substr(name, error.find('"', name) - name), known);
+// Rephrases an error of protobuf's parser, which names its own classes: says which key is unknown,
+// with a suggestion, or what the file should contain.
+std::string Rephrased(const std::string& error, const Descriptor& type) {
+  constexpr std::string_view kUnknown = "no field named \"";
+  if (const size_t found = error.find(kUnknown); found != std::string::npos) {
+    const size_t begin = found + kUnknown.size();
+    const std::string name = error.substr(begin, error.find('"', begin) - begin);
+    std::vector<std::string> known;
+    CollectNames(type, &known);
+    return absl::StrCat("unknown configuration key \"", name, "\" in ", std::string(type.name()),
+                        Suggestion(name, known));
+  }
+  constexpr std::string_view kNoKey = "Expected identifier, got: ";
+  if (error.starts_with(kNoKey)) {
+    const std::string got = error.substr(kNoKey.size());
+    return absl::StrCat("got ", got.empty() ? "the end of the file" : got,
+                        ", expected \"key: value\" or \"key "
+                        "{ ... }\"");
+  }
+  if (error.find("non ascii codepoint") != std::string::npos ||
+      error.find("Invalid control characters") != std::string::npos) {
+    return "got binary data, expected text with one \"key: value\" per line";
+  }
+  std::string text = error;
+  if (!text.empty()) text[0] = absl::ascii_tolower(static_cast<unsigned char>(text[0]));
+  if (text.ends_with('.')) text.pop_back();
+  return text;
 }
 
-absl::Status CheckEnum(const FieldDescriptor& field, std::string_view value) {
+absl::Status CheckEnum(std::string_view path, const FieldDescriptor& field,
+                       std::string_view value) {
   const EnumDescriptor& type = *field.enum_type();
   if (type.FindValueByName(std::string(value)) != nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(std::string(field.name()), ": unknown value \"",
-                                                 Abseil(value), "\"",
-                                                 Suggestion(value, ValueNames(type))));
+  return absl::InvalidArgumentError(
+      absl::StrCat(Abseil(path), ": unknown value \"", Abseil(value), "\"",
+                   Suggestion(absl::AsciiStrToUpper(Abseil(value)), ValueNames(type))));
 }
 
 std::string TextLiteral(const FieldDescriptor& field, std::string_view value) {
@@ -96,16 +126,37 @@ std::string TextLiteral(const FieldDescriptor& field, std::string_view value) {
   return absl::StrCat("\"", absl::Utf8SafeCEscape(Abseil(value)), "\"");
 }
 
-absl::Status SetScalar(Message* message, const FieldDescriptor& field, std::string_view value) {
+std::string ExpectedText(const FieldDescriptor& field) {
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "true or false";
+    case FieldDescriptor::CPPTYPE_FLOAT:
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return "a number";
+    case FieldDescriptor::CPPTYPE_UINT32:
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return "an integer of at least 0";
+    case FieldDescriptor::CPPTYPE_INT32:
+    case FieldDescriptor::CPPTYPE_INT64:
+      return absl::StrCat("an integer of ",
+                          field.cpp_type() == FieldDescriptor::CPPTYPE_INT32 ? 32 : 64, " bits");
+    default:
+      return "text";
+  }
+}
+
+// `path` names the field in errors.
+absl::Status SetScalar(Message* message, std::string_view path, const FieldDescriptor& field,
+                       std::string_view value) {
   if (field.enum_type() != nullptr) {
-    if (absl::Status known = CheckEnum(field, value); !known.ok()) return known;
+    if (absl::Status known = CheckEnum(path, field, value); !known.ok()) return known;
   }
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   const std::string name(field.name());
-  const absl::Status wrong_type = absl::InvalidArgumentError(absl::StrCat(
-      name, ": got \"", Abseil(value), "\", expected ", std::string(field.cpp_type_name())));
+  const absl::Status wrong_type = absl::InvalidArgumentError(
+      absl::StrCat(Abseil(path), ": got \"", Abseil(value), "\", expected ", ExpectedText(field)));
   // White space or a separator in a value could set a second field.
   if (field.cpp_type() != FieldDescriptor::CPPTYPE_STRING &&
       value.find_first_of(" \t\r\n;,#") != std::string_view::npos) {
@@ -125,8 +176,9 @@ absl::Status ParseConfig(std::string_view text, std::string_view source, Message
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   if (parser.MergeFromString(std::string(text), message)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      Abseil(source), ":", error.message(), HintFor(error.message(), *message->GetDescriptor())));
+  return absl::InvalidArgumentError(
+      absl::StrCat(Abseil(source), ":", error.position(), ": ",
+                   Rephrased(error.message(), *message->GetDescriptor())));
 }
 
 absl::Status SetField(Message* message, std::string_view assignment) {
@@ -142,7 +194,10 @@ absl::Status SetField(Message* message, std::string_view assignment) {
     if (field == nullptr) return UnknownField(*message->GetDescriptor(), path[i]);
     const bool last = i + 1 == path.size();
     const bool is_message = field->message_type() != nullptr;
-    if (last && !is_message) return SetScalar(message, *field, assignment.substr(equals + 1));
+    if (last && !is_message) {
+      return SetScalar(message, assignment.substr(0, equals), *field,
+                       assignment.substr(equals + 1));
+    }
     if (last || !is_message) {
       return absl::InvalidArgumentError(absl::StrCat(
           absl::StrJoin(path, "."), ": \"", path[i], "\" is ",

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/check.h"
 #include "google/protobuf/descriptor.pb.h"
 
 namespace braid {
@@ -26,7 +27,8 @@ const DescriptorPool& CommentedSettings() {
   static const DescriptorPool* const pool = [] {
     const std::span<const unsigned char> bytes = EmbeddedSettings();
     google::protobuf::FileDescriptorSet files;
-    files.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+    BRAID_CHECK(files.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+        << "the embedded settings are " << bytes.size() << " bytes";
     auto* const built = new DescriptorPool();
     for (const auto& file : files.file()) built->BuildFile(file);
     return built;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/number_text.h"
 #include "report/html_text.h"
+#include "report/layer_chart.h"
 #include "report/report_sections.h"
 #include "report/routing_sections.h"
 #include "report/svg_frame.h"
@@ -14,38 +15,21 @@
 namespace braid {
 namespace {
 
-// Curves of more layers would be hard to distinguish.
-constexpr size_t kShownCurves = 8;
 // Layers whose matrices and texts are shown, which bounds the size of the page.
 constexpr size_t kExpertShownLayers = 16;
 
-// A value of each layer between 0 and `high`.
-struct UtilizationValue {
-  std::string name, unit;
-  double high;
-  double (v1::UtilizationPoint::*of)() const;
-};
-
-std::string UtilizationChart(const v1::RoutingAnalysis& analysis, const UtilizationValue& value) {
-  LineChart chart{.description = absl::StrCat(value.name, " of each layer during training"),
-                  .x_label = "tokens",
-                  .y_label = absl::StrCat(value.name, value.unit),
-                  .series = {},
-                  .digits = 2,
-                  .y_min = 0,
-                  .y_max = value.high,
-                  .width = 420,
-                  .height = 230};
-  for (const size_t place : EvenlySpaced(analysis.layers_size(), kShownCurves)) {
-    const int layer = analysis.layers(static_cast<int>(place)).layer();
-    PlotSeries series{absl::StrCat("layer ", layer), static_cast<int>(chart.series.size()), {}};
+std::string UtilizationChart(const v1::RoutingAnalysis& analysis, const LayerMeasure& measure,
+                             double (v1::UtilizationPoint::*value)() const) {
+  std::vector<int> layers;
+  for (const v1::LayerRoutingAnalysis& layer : analysis.layers()) layers.push_back(layer.layer());
+  return RenderLayerChart(measure, "training", layers, [&](int i) {
+    std::vector<PlotPoint> points;
     for (const v1::UtilizationPoint& point : analysis.utilization()) {
-      if (point.layer() != layer) continue;
-      series.points.push_back({static_cast<double>(point.tokens()), (point.*value.of)()});
+      if (point.layer() != layers[i]) continue;
+      points.push_back({static_cast<double>(point.tokens()), (point.*value)()});
     }
-    chart.series.push_back(std::move(series));
-  }
-  return RenderLineChart(chart);
+    return points;
+  });
 }
 
 // Returns the lowest cosine of two different experts in any layer.
@@ -143,15 +127,14 @@ std::string UtilizationCurves(const v1::RoutingAnalysis& analysis) {
   if (analysis.utilization().empty()) return "";
   const double experts = analysis.num_experts();
   const std::string of_experts = absl::StrCat(" of ", experts);
-  const UtilizationValue values[] = {
-      {"Active experts", of_experts, experts, &v1::UtilizationPoint::active_experts},
-      {"Effective experts", of_experts, experts, &v1::UtilizationPoint::effective_experts},
-      {"Entropy of decisions", ", nats", std::log(std::max(experts, 1.0)),
-       &v1::UtilizationPoint::entropy}};
   std::string charts = "<div class=\"grid2\">";
-  for (const UtilizationValue& value : values) {
-    absl::StrAppend(&charts, "<div>", UtilizationChart(analysis, value), "</div>");
-  }
+  const auto add = [&](const LayerMeasure& measure, double (v1::UtilizationPoint::*value)() const) {
+    absl::StrAppend(&charts, "<div>", UtilizationChart(analysis, measure, value), "</div>");
+  };
+  add({"Active experts", of_experts, experts}, &v1::UtilizationPoint::active_experts);
+  add({"Effective experts", of_experts, experts}, &v1::UtilizationPoint::effective_experts);
+  add({"Entropy of decisions", ", nats", std::log(std::max(experts, 1.0))},
+      &v1::UtilizationPoint::entropy);
   return Section(
       "Expert utilization over training",
       "Measured on training batches. An expert is active if a routing decision of the "

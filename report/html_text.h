@@ -17,7 +17,7 @@ std::string EscapeHtml(std::string_view text);
 struct HtmlTable {
   struct Row {
     std::vector<std::string> cells;
-    std::string css_class = {};  // for highlighting
+    std::string css_class = {};  // highlights the row
   };
   std::vector<std::string> header;
   std::vector<Row> rows;

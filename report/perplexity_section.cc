@@ -194,7 +194,9 @@ std::string PerplexitySection(std::span<const ReportRun> runs) {
                    HasIntervals(runs)
                        ? " Whiskers and small print: 95\xC2\xA0% bootstrap intervals over windows."
                        : ""),
-      ChartOf(runs, domains) + TableOf(runs, lines, 2) + BitsTable(runs, domains), "perplexity");
+      RunNotes(runs, &ReportRun::evaluation_note) + ChartOf(runs, domains) +
+          TableOf(runs, lines, 2) + BitsTable(runs, domains),
+      "perplexity");
 }
 
 }  // namespace braid

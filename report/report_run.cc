@@ -1,7 +1,5 @@
 #include "report/report_run.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
+#include "runs/model_path.h"
 #include "runs/run_evaluation.h"
 
 namespace braid {
@@ -19,18 +18,13 @@ namespace {
 // Samples beyond this number are not read, so that they do not dominate the page.
 constexpr size_t kMaxSamples = 24;
 
-template <class Message>
-std::optional<Message> ParseJson(const std::string& text) {
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;
-  Message message;
-  if (!google::protobuf::util::JsonStringToMessage(text, &message, options).ok()) return {};
-  return message;
-}
-
 void ReadTasks(const RunDirectory& run, ReportRun* report) {
-  const absl::StatusOr<std::string> text = ReadIfPresent(run.root() / "tasks" / "result.json");
-  if (text.ok() && !text->empty()) report->tasks = ParseJson<v1::TasksResult>(*text);
+  const std::filesystem::path path = run.root() / "tasks" / "result.json";
+  const absl::StatusOr<std::string> text = ReadIfPresent(path);
+  v1::TasksResult tasks;
+  if (text.ok() && !text->empty() && ParseKeptResult(*text, path, &tasks).ok()) {
+    report->tasks = std::move(tasks);
+  }
   if (!report->tasks) {
     report->left_out.push_back(
         text.ok() && text->empty()
@@ -68,6 +62,15 @@ void ReadMoreSamples(const RunDirectory& run, ReportRun* report) {
   }
 }
 
+// Returns which step a result is of, when it is not the newest of the run; else "".
+template <class Result>
+std::string StepNote(const Result& result, const std::vector<v1::StepMetrics>& metrics) {
+  std::string note = FallbackNote(result.source());
+  const int64_t newest = metrics.empty() ? 0 : metrics.back().step();
+  if (!note.empty() || result.step() == 0 || result.step() >= newest) return note;
+  return absl::StrCat("measured at step ", result.step(), "; the run has trained to step ", newest);
+}
+
 int64_t NumNotFinite(const std::vector<v1::StepMetrics>& metrics) {
   return std::count_if(metrics.begin(), metrics.end(),
                        [](const v1::StepMetrics& step) { return !std::isfinite(step.loss()); });
@@ -90,6 +93,12 @@ void NoteWhatIsMissing(ReportRun* report) {
         "held-out perplexity and routing: no evaluation.json; create it with 'braid eval "
         "perplexity'");
   }
+  if (!report->evaluation_note.empty()) {
+    note(absl::StrCat("held-out perplexity of the newest step: ", report->evaluation_note));
+  }
+  if (!report->tasks_note.empty()) {
+    note(absl::StrCat("task scores of the newest step: ", report->tasks_note));
+  }
   if (report->ordering_report_json.empty()) {
     note("order of the documents: no ordering_report.json in the dataset");
   }
@@ -107,8 +116,10 @@ absl::StatusOr<ReportRun> ReadReportRun(const RunDirectory& run) {
   const std::filesystem::path dataset = report.spec.dataset_dir();
   ASSIGN_OR_RETURN(report.ordering_report_json, ReadIfPresent(dataset / "ordering_report.json"));
   ReadMoreSamples(run, &report);
-  NoteWhatIsMissing(&report);
   ReadTasks(run, &report);
+  if (report.evaluation) report.evaluation_note = StepNote(*report.evaluation, report.metrics);
+  if (report.tasks) report.tasks_note = StepNote(*report.tasks, report.metrics);
+  NoteWhatIsMissing(&report);
   ReadLife(run, &report);
   const std::string id = run.root().filename().string();
   report.title = report.spec.name().empty() ? id : absl::StrCat(report.spec.name(), " (", id, ")");

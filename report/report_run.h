@@ -26,6 +26,8 @@ struct ReportRun {
   v1::RunSpec spec;
   std::vector<v1::StepMetrics> metrics;  // in step order
   std::optional<v1::Evaluation> evaluation;
+  // Which step was evaluated, and why, when it is not the newest; else empty.
+  std::string evaluation_note = {};
   // ordering_report.json of the run's dataset; empty when there is none.
   std::string ordering_report_json;
   // A continuation sampled from the model; empty when there is none.
@@ -33,6 +35,7 @@ struct ReportRun {
   // Further samples, sorted by name.
   std::vector<ReportSample> more_samples = {};
   std::optional<v1::TasksResult> tasks = {};
+  std::string tasks_note = {};  // as evaluation_note
   RunLife life = {};
   // The newest heartbeat of each rank.
   std::vector<v1::Heartbeat> heartbeats = {};

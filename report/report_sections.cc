@@ -22,6 +22,16 @@ std::string RunName(std::span<const ReportRun> runs, size_t run) {
   return name.empty() || same > 1 ? runs[run].title : name;
 }
 
+std::string RunNotes(std::span<const ReportRun> runs, std::string ReportRun::*note) {
+  std::string paragraphs;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if ((runs[i].*note).empty()) continue;
+    absl::StrAppend(&paragraphs, "<p class=\"note\">", EscapeHtml(RunName(runs, i)), ": ",
+                    EscapeHtml(runs[i].*note), "</p>\n");
+  }
+  return paragraphs;
+}
+
 double MainPerplexity(const ReportRun& run) {
   return run.evaluation ? run.evaluation->total().perplexity_after_first_segment() : std::nan("");
 }

@@ -53,6 +53,10 @@ std::string RunLabel(std::span<const ReportRun> runs, size_t run);
 // Returns plain text for plots: the name of the run if it is unique, otherwise its title.
 std::string RunName(std::span<const ReportRun> runs, size_t run);
 
+// Returns a paragraph for each run with a note in the member `note`, preceded by the run's name; ""
+// when there is none.
+std::string RunNotes(std::span<const ReportRun> runs, std::string ReportRun::*note);
+
 // Returns the held-out perplexity over all domains without the first segment; NaN without an
 // evaluation.
 double MainPerplexity(const ReportRun& run);

@@ -10,6 +10,7 @@
 #include "report/html_text.h"
 #include "report/report_sections.h"
 #include "report/svg_plot.h"
+#include "runs/model_path.h"
 
 namespace braid {
 namespace {
@@ -137,6 +138,7 @@ std::string RoutingOverview(const v1::RoutingAnalysis& analysis) {
           FormatCount(static_cast<double>(NumDecisions(layer)))}});
   }
   if (table.rows.empty()) return "";
+  const std::string note = FallbackNote(analysis.source());
   return Section(
       "Layers",
       absl::StrCat(
@@ -148,7 +150,8 @@ std::string RoutingOverview(const v1::RoutingAnalysis& analysis) {
           " nats. Effective experts: the exponential of the entropy of the mean weights. An "
           "expert is active in a decision that gives it a weight above 2/E. Mean cosine: of "
           "the parameters of two experts."),
-      RenderTable(table));
+      absl::StrCat(note.empty() ? "" : "<p class=\"note\">", EscapeHtml(note),
+                   note.empty() ? "" : "</p>\n", RenderTable(table)));
 }
 
 std::string DomainHeatMaps(const v1::RoutingAnalysis& analysis) {

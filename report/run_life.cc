@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "runs/run_state.h"
 
 namespace braid {
 namespace {
@@ -15,10 +16,7 @@ namespace {
 // Text that occurs only in the events of steps.
 constexpr size_t kStepEventHead = 64;
 
-bool HasEnded(v1::RunState state) {
-  return state == v1::RUN_SUCCEEDED || state == v1::RUN_FAILED || state == v1::RUN_STOPPED ||
-         state == v1::RUN_STATE_UNSPECIFIED;
-}
+bool IsIdle(v1::RunState state) { return state == v1::RUN_STATE_UNSPECIFIED || HasEnded(state); }
 
 // Events of steps are almost all events; they change only the time.
 bool IsStepEvent(std::string_view line) {
@@ -29,13 +27,15 @@ bool IsStepEvent(std::string_view line) {
 
 void RunLife::Apply(const v1::RunEvent& event) {
   if (started == 0) started = event.time();
-  if (!stretches.empty() && !HasEnded(state)) stretches.back().end = event.time();
+  if (!stretches.empty() && !IsIdle(state)) stretches.back().end = event.time();
   ended = std::max(ended, event.time());
   if (event.has_incident()) incidents.push_back(event.incident());
-  if (event.has_slow_rank()) slow_ranks.push_back(event.slow_rank());
+  if (event.has_slow_rank() && !event.slow_rank().recovered()) {
+    slow_ranks.push_back(event.slow_rank());
+  }
   const v1::RunState next = event.state() == v1::RUN_STATE_UNSPECIFIED ? state : event.state();
   if (next == v1::RUN_STARTING && state != v1::RUN_STARTING) ++attempts;
-  if (next != state && !HasEnded(next)) stretches.push_back({event.time(), event.time(), next});
+  if (next != state && !IsIdle(next)) stretches.push_back({event.time(), event.time(), next});
   state = next;
 }
 

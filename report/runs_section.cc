@@ -39,6 +39,14 @@ std::string StepsOf(std::span<const ReportRun> runs, size_t i) {
   return text;
 }
 
+// Returns the held-out perplexity, with its step when that is not the newest.
+std::string PerplexityCell(const ReportRun& run) {
+  const std::string perplexity = FormatFixed(MainPerplexity(run), 2);
+  if (run.evaluation_note.empty()) return perplexity;
+  return absl::StrCat(perplexity, "<br/><span class=\"interval\">at step ", run.evaluation->step(),
+                      "</span>");
+}
+
 HtmlTable::Row RunRow(std::span<const ReportRun> runs, size_t i) {
   const ReportRun& run = runs[i];
   const ModelSize size = SizeOf(run.spec);
@@ -47,7 +55,7 @@ HtmlTable::Row RunRow(std::span<const ReportRun> runs, size_t i) {
   return {{RunLabel(runs, i),
            IsDense(run.spec) ? "dense" : absl::StrCat(run.spec.model().routing().num_experts()),
            FormatCount(size.total), FormatCount(size.active), StepsOf(runs, i), FormatCount(tokens),
-           FormatFixed(LateMean(LossCurve(run.metrics)), 3), FormatFixed(MainPerplexity(run), 2),
+           FormatFixed(LateMean(LossCurve(run.metrics)), 3), PerplexityCell(run),
            FormatCount(MedianSpeed(run.metrics))}};
 }
 

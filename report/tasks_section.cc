@@ -174,7 +174,9 @@ std::string TasksSection(std::span<const ReportRun> runs) {
       "Prompt routing makes one decision for the whole prompt, segment routing one for each "
       "segment, as in training. A score whose interval includes chance cannot be distinguished "
       "from guessing. Filled: prompt routing; hollow: segment routing; dashed: chance.",
-      Chart(runs, contenders, tasks) + RenderTable(table) + Skipped(runs), "tasks");
+      RunNotes(runs, &ReportRun::tasks_note) + Chart(runs, contenders, tasks) + RenderTable(table) +
+          Skipped(runs),
+      "tasks");
 }
 
 }  // namespace braid

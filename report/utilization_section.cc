@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "report/html_text.h"
+#include "report/layer_chart.h"
 #include "report/report_sections.h"
 #include "report/run_comparison.h"
 #include "report/run_curves.h"
@@ -12,68 +13,46 @@
 namespace braid {
 namespace {
 
-constexpr size_t kUtilizationShownLayers = 8;
 // With more runs, only the details of the first are expanded.
 constexpr size_t kMaxOpen = 2;
 
-// Returns the layer at index `i` of the measurements, which have only layers with experts.
-int MeasuredLayerAt(const ReportRun& run, int i) {
+// Returns the layers that were measured, which are those with experts.
+std::vector<int> MeasuredLayers(const ReportRun& run) {
+  std::vector<int> layers;
   for (const v1::StepMetrics& step : run.metrics) {
-    if (i < step.routing_size()) return step.routing(i).layer();
+    for (int i = static_cast<int>(layers.size()); i < step.routing_size(); ++i) {
+      layers.push_back(step.routing(i).layer());
+    }
   }
-  return i;
+  return layers;
 }
 
-// A value of each layer between 0 and `high`.
-struct LayerValue {
-  std::string name, unit;
-  double high;
-  double (*of)(const v1::LayerRouting&);
-};
-
-LineChart LayerChart(const ReportRun& run, const LayerValue& value) {
-  int num_layers = 0;
-  for (const v1::StepMetrics& step : run.metrics) {
-    num_layers = std::max(num_layers, step.routing_size());
-  }
-  LineChart chart{.description = absl::StrCat(value.name, " of each layer during ", run.title),
-                  .x_label = "tokens",
-                  .y_label = absl::StrCat(value.name, value.unit),
-                  .series = {},
-                  .digits = 2,
-                  .y_min = 0,
-                  .y_max = value.high,
-                  .width = 420,
-                  .height = 230};
-  for (const size_t at : EvenlySpaced(num_layers, kUtilizationShownLayers)) {
-    const int i = static_cast<int>(at);
-    PlotSeries series{
-        absl::StrCat("layer ", MeasuredLayerAt(run, i)), static_cast<int>(chart.series.size()), {}};
+std::string ChartOf(const ReportRun& run, const LayerMeasure& measure,
+                    double (*value)(const v1::LayerRouting&)) {
+  return RenderLayerChart(measure, run.title, MeasuredLayers(run), [&](int i) {
+    std::vector<PlotPoint> points;
     for (const v1::StepMetrics& step : run.metrics) {
       if (i >= step.routing_size()) continue;
-      series.points.push_back({static_cast<double>(step.num_tokens()), value.of(step.routing(i))});
+      points.push_back({static_cast<double>(step.num_tokens()), value(step.routing(i))});
     }
-    series.points = ForPlot(series.points);
-    chart.series.push_back(std::move(series));
-  }
-  return chart;
+    return ForPlot(points);
+  });
 }
 
 std::string UtilizationOf(const ReportRun& run) {
   const double experts = run.spec.model().routing().num_experts();
   const std::string of_experts = absl::StrCat(" of ", experts);
-  const LayerValue values[] = {
-      {"Effective experts", of_experts, experts,
-       [](const v1::LayerRouting& r) { return r.effective_experts(); }},
-      {"Active experts", of_experts, experts,
-       [](const v1::LayerRouting& r) { return static_cast<double>(r.active_experts()); }},
-      {"Routing entropy", ", nats", std::log(std::max(experts, 1.0)),
-       [](const v1::LayerRouting& r) { return r.entropy(); }},
-      {"Cosine of experts", "", 1, [](const v1::LayerRouting& r) { return r.expert_cosine(); }}};
   std::string charts = "<div class=\"grid2\">";
-  for (const LayerValue& value : values) {
-    absl::StrAppend(&charts, "<div>", RenderLineChart(LayerChart(run, value)), "</div>");
-  }
+  const auto add = [&](const LayerMeasure& measure, double (*value)(const v1::LayerRouting&)) {
+    absl::StrAppend(&charts, "<div>", ChartOf(run, measure, value), "</div>");
+  };
+  add({"Effective experts", of_experts, experts},
+      [](const v1::LayerRouting& r) { return r.effective_experts(); });
+  add({"Active experts", of_experts, experts},
+      [](const v1::LayerRouting& r) { return static_cast<double>(r.active_experts()); });
+  add({"Routing entropy", ", nats", std::log(std::max(experts, 1.0))},
+      [](const v1::LayerRouting& r) { return r.entropy(); });
+  add({"Cosine of experts", "", 1}, [](const v1::LayerRouting& r) { return r.expert_cosine(); });
   charts += "</div>\n";
   return charts.find("<svg") == std::string::npos ? "" : charts;
 }

@@ -85,6 +85,10 @@ std::optional<double> ClaimBuilder::AddHeldout(const std::string& name,
   return estimate.ok() ? std::optional(estimate->effect) : std::nullopt;
 }
 
+void ClaimBuilder::AddHeldout(const std::vector<HeldoutPart>& parts) {
+  for (const HeldoutPart& part : parts) AddHeldout(part.name, part.rule, part.contrast);
+}
+
 void ClaimBuilder::AddTraining(const std::string& name, std::optional<VerdictRule> rule,
                                const TrainingContrast& contrast) {
   AddPart(name, kLossUnit, rule, TrainingEffect(evidence_, contrast, settings_.bootstrap));

@@ -25,7 +25,7 @@ struct ClaimPart {
   std::optional<EffectEstimate> estimate = {};
   std::string missing = {};
   Verdict verdict = Verdict::kNotMeasured;
-  // Whether 0 means that there is no effect; false for a share, which plots of effects leave out.
+  // True if 0 means that there is no effect; false for a share, which plots of effects leave out.
   bool is_difference = true;
 };
 
@@ -58,6 +58,13 @@ struct ClaimSettings {
   int32_t segment_length = 64;
 };
 
+// An effect on the held-out loss, judged by `rule` or only reported.
+struct HeldoutPart {
+  std::string name;
+  std::optional<VerdictRule> rule;
+  HeldoutContrast contrast;
+};
+
 // Builds one claim from its parts.
 class ClaimBuilder {
  public:
@@ -68,6 +75,8 @@ class ClaimBuilder {
   // the settings. Returns the effect, or nullopt if it was not measured.
   std::optional<double> AddHeldout(const std::string& name, std::optional<VerdictRule> rule,
                                    HeldoutContrast contrast);
+  // Adds several in this order.
+  void AddHeldout(const std::vector<HeldoutPart>& parts);
   void AddTraining(const std::string& name, std::optional<VerdictRule> rule,
                    const TrainingContrast& contrast);
   void AddStatistic(const std::string& name, const std::string& unit,

@@ -205,6 +205,11 @@ absl::StatusOr<EffectEstimate> Estimate(const std::vector<SeedMeasurement>& seed
 
 }  // namespace
 
+std::vector<SignedArm> Difference(const std::string& first, const std::string& second,
+                                  v1::OrderMode order) {
+  return {{+1, first, order}, {-1, second, order}};
+}
+
 int64_t WindowsOfBlock(int64_t num_windows) { return std::clamp<int64_t>(num_windows / 4, 1, 8); }
 
 int64_t StepsOfBlock(int64_t num_steps) { return std::max<int64_t>(num_steps / 50, 1); }

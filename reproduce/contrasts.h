@@ -46,6 +46,10 @@ struct SignedArm {
   ScoredRouting routing = ScoredRouting::kSegment;
 };
 
+// Returns the loss of `first` minus that of `second`.
+std::vector<SignedArm> Difference(const std::string& first, const std::string& second,
+                                  v1::OrderMode order = v1::SIMILARITY);
+
 // The mean over the tokens of some domains, multiplied by a coefficient.
 struct DomainGroup {
   double coefficient = 1;

@@ -57,7 +57,7 @@ enum class FindingKind { kTooSmall, kRepeats, kOneDomain, kClustered, kLongDocum
 
 struct CorpusFinding {
   FindingKind kind;
-  // Whether the experiment is impossible.
+  // True if the experiment is impossible.
   bool fatal = false;
   // The finding, the requirement and what to do.
   std::string message;

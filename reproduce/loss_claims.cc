@@ -15,12 +15,6 @@ namespace {
 
 constexpr VerdictRule kNoWorse = {EffectRule::kNotInferior, kEqualLosses, kSingleSeedAllowance};
 
-// Returns the contrast baseline minus model.
-std::vector<SignedArm> Gain(const std::string& baseline, const std::string& model,
-                            v1::OrderMode order = v1::SIMILARITY) {
-  return {{+1, baseline, order}, {-1, model, order}};
-}
-
 // Returns the gain of the MoE in similarity order minus its gain in random order.
 std::vector<SignedArm> GainOfOrder() {
   return {{+1, arm::kDense, v1::SIMILARITY},
@@ -43,7 +37,7 @@ std::optional<double> ShareOfTokens(const ArmResult& moe, const ArmResult& dense
 // those of the dense model.
 absl::StatusOr<EffectEstimate> TokensNeeded(const Evidence& evidence,
                                             const PairedBootstrapOptions& options) {
-  const auto runs = PairedRuns(evidence, Gain(arm::kDense, arm::kMoe));
+  const auto runs = PairedRuns(evidence, Difference(arm::kDense, arm::kMoe));
   if (!runs.ok()) return runs.status();
   std::vector<double> shares;
   for (const auto& of_seed : *runs) {
@@ -128,7 +122,7 @@ void AddDomainContrast(ClaimBuilder& builder, const std::string& name,
 // Adds the comparison of an arm with another segment length with the dense model, on the positions
 // after the longest first segment of all arms.
 void AddSegmentLength(ClaimBuilder& builder, const std::string& name, const std::string& model) {
-  const HeldoutContrast contrast{.arms = Gain(arm::kDense, model),
+  const HeldoutContrast contrast{.arms = Difference(arm::kDense, model),
                                  .first_positions = kLongestSegment};
   builder.AddPart(name, kLossUnit, std::nullopt,
                   HeldoutEffect(builder.evidence(), contrast, builder.settings().bootstrap));
@@ -165,7 +159,7 @@ void AddExpertChoiceBelowDense(ClaimBuilder& builder) {
   for (const auto& [name, model] : {std::pair("by segment", arm::kExpertChoiceSegment),
                                     std::pair("by token", arm::kExpertChoiceToken)}) {
     const auto gain = builder.AddHeldout(absl::StrCat("dense minus expert choice ", name),
-                                         std::nullopt, {.arms = Gain(arm::kDense, model)});
+                                         std::nullopt, {.arms = Difference(arm::kDense, model)});
     if (gain && *gain < 0) {
       absl::StrAppend(&worse, worse.empty() ? "" : " and ", EffectNumber(-*gain),
                       " nats per token (", name, ")");
@@ -211,14 +205,13 @@ Claim MoeBelowDense(const Evidence& evidence, const ClaimSettings& settings) {
        .paper_result = "0.3B/8E below 0.3B by 0.127 (arXiv), 0.118 (Books), 0.113 (Wikipedia), "
                        "0.037 (C4), 0.196 (Python) nats per token, from the perplexities; with 32 "
                        "experts the dense loss with fewer than half of the tokens"});
-  builder.AddHeldout("held-out", kGain, {.arms = Gain(arm::kDense, arm::kMoe)});
-  builder.AddTraining("training, second half", kGain, {.arms = Gain(arm::kDense, arm::kMoe)});
+  builder.AddHeldout("held-out", kGain, {.arms = Difference(arm::kDense, arm::kMoe)});
+  builder.AddTraining("training, second half", kGain, {.arms = Difference(arm::kDense, arm::kMoe)});
   builder.AddShare("tokens for the dense model's final loss", "of all tokens",
                    TokensNeeded(evidence, settings.bootstrap));
-  builder.AddHeldout("held-out, 4 experts", std::nullopt,
-                     {.arms = Gain(arm::kDense, arm::kExperts4)});
-  builder.AddHeldout("held-out, 16 experts", std::nullopt,
-                     {.arms = Gain(arm::kDense, arm::kExperts16)});
+  builder.AddHeldout(
+      {{"held-out, 4 experts", std::nullopt, {.arms = Difference(arm::kDense, arm::kExperts4)}},
+       {"held-out, 16 experts", std::nullopt, {.arms = Difference(arm::kDense, arm::kExperts16)}}});
   AddSegmentLength(builder, "held-out, segments of 32", arm::kSegment32);
   AddSegmentLength(builder, "held-out, segments of 64", arm::kMoe);
   AddSegmentLength(builder, "held-out, segments of 128", arm::kSegment128);
@@ -235,10 +228,11 @@ Claim CausalAbovePrefix(const Evidence& evidence, const ClaimSettings& settings)
                         .name = "routing every segment is better than routing on a prefix",
                         .source = "Figure 3",
                         .paper_result = "training loss with prefix routing much worse (curves)"});
-  builder.AddHeldout("held-out", kGain, {.arms = Gain(arm::kPrefix, arm::kMoe)});
-  builder.AddTraining("training, second half", kGain, {.arms = Gain(arm::kPrefix, arm::kMoe)});
+  builder.AddHeldout("held-out", kGain, {.arms = Difference(arm::kPrefix, arm::kMoe)});
+  builder.AddTraining("training, second half", kGain,
+                      {.arms = Difference(arm::kPrefix, arm::kMoe)});
   builder.AddHeldout("held-out, dense minus prefix", std::nullopt,
-                     {.arms = Gain(arm::kDense, arm::kPrefix)});
+                     {.arms = Difference(arm::kDense, arm::kPrefix)});
   AddGainCurves(builder, {arm::kMoe, arm::kPrefix});
   return builder.Finish();
 }
@@ -256,9 +250,9 @@ Claim SimilarityOrderMatters(const Evidence& evidence, const ClaimSettings& sett
   builder.AddHeldout("similarity minus random, held-out", kGain, {.arms = GainOfOrder()});
   builder.AddTraining(
       "last fifth minus second fifth, training", kGain,
-      {.arms = Gain(arm::kDense, arm::kMoe), .ranges = {{+1, 0.8, 1.0}, {-1, 0.2, 0.4}}});
+      {.arms = Difference(arm::kDense, arm::kMoe), .ranges = {{+1, 0.8, 1.0}, {-1, 0.2, 0.4}}});
   builder.AddHeldout("held-out, random order", std::nullopt,
-                     {.arms = Gain(arm::kDense, arm::kMoe, v1::RANDOM)});
+                     {.arms = Difference(arm::kDense, arm::kMoe, v1::RANDOM)});
   AddHelpOfOrder(builder);
   const SeriesFigure figure =
       GainFigure("Training loss, dense minus MoE by tenths", "percent of training");
@@ -279,10 +273,10 @@ Claim SoftMergingOrExpertChoice(const Evidence& evidence, const ClaimSettings& s
        .paper_result = "expert choice by segment above by 0.065, 0.095, 0.132, 0.058, 0.120 nats "
                        "per token (arXiv, Books, Wikipedia, C4, Python), by token by 0.013, 0.061, "
                        "0.000, -0.038, 0.084, from the perplexities"});
-  const auto segment = Gain(arm::kExpertChoiceSegment, arm::kMoe);
-  const auto token = Gain(arm::kExpertChoiceToken, arm::kMoe);
-  builder.AddHeldout("below expert choice by segment", kGain, {.arms = segment});
-  builder.AddHeldout("below expert choice by token", kNoWorse, {.arms = token});
+  const auto segment = Difference(arm::kExpertChoiceSegment, arm::kMoe);
+  const auto token = Difference(arm::kExpertChoiceToken, arm::kMoe);
+  builder.AddHeldout({{"below expert choice by segment", kGain, {.arms = segment}},
+                      {"below expert choice by token", kNoWorse, {.arms = token}}});
   AddDomainContrast(builder, "by token, least minus most like the training text", token);
   AddExpertChoiceBelowDense(builder);
   AddDomains(builder, "by segment, ", segment);
@@ -299,7 +293,7 @@ Claim DistinctDomainsGainMost(const Evidence& evidence, const ClaimSettings& set
        .paper_result =
            "0.3B/8E: 0.196 nats per token on Python, 0.113 to 0.127 on arXiv, Books and "
            "Wikipedia, 0.037 on C4"});
-  const auto gain = Gain(arm::kDense, arm::kMoe);
+  const auto gain = Difference(arm::kDense, arm::kMoe);
   AddDomainContrast(builder, "held-out, least minus most like the training text", gain);
   AddDomains(builder, "", gain);
   return builder.Finish();

@@ -25,11 +25,7 @@ absl::StatusOr<v1::CorpusDescription> Describe(PipelineClient& client, const Cor
   request.set_long_document_bytes(long_document_bytes);
   ASSIGN_OR_RETURN(const v1::CorpusDescription corpus,
                    client.DescribeCorpus(request, [&](const v1::DescribeCorpusEvent& event) {
-                     Progress progress;
-                     progress.done = event.done();
-                     progress.total = event.total();
-                     progress.unit = "bytes";
-                     board.Update("read", progress);
+                     board.Update("read", ProgressOf(event, "bytes"));
                    }));
   board.Finish(
       "read",

@@ -20,7 +20,7 @@
 #include "base/status_macros.h"
 #include "client/follow.h"
 #include "client/gathered_corpus.h"
-#include "client/lane_screen.h"
+#include "client/slot_screen.h"
 #include "client/terminal/progress_board.h"
 #include "reproduce/claims.h"
 #include "reproduce/claims_table.h"
@@ -128,23 +128,23 @@ class Experiment {
 
   const std::string& DatasetOf(v1::OrderMode order) const { return corpus_.dataset_dirs.at(order); }
 
-  LaneTask TaskOf(const PlannedRun& run) const {
-    LaneTask task{.request = {}, .planned_seconds = PlannedTrainingSeconds(plan_, run)};
+  TrainingTask TaskOf(const PlannedRun& run) const {
+    TrainingTask task{.request = {}, .planned_seconds = PlannedTrainingSeconds(plan_, run)};
     *task.request.mutable_spec() = PlannedRunSpec(plan_, run, DatasetOf(run.order));
     task.request.set_request_id(RunRequestId(plan_, run, DatasetOf(run.order)));
     return task;
   }
 
   absl::Status Train() {
-    LanePlan lanes{.lanes = options_.lanes, .lanes_of_hosts = options_.lanes_of_hosts};
+    SlotPlan work{.slots = options_.slots, .slots_of_hosts = options_.slots_of_hosts};
     double scoring = 0;
     for (const PlannedRun& run : plan_.runs) {
-      lanes.tasks.push_back(TaskOf(run));
+      work.tasks.push_back(TaskOf(run));
       scoring += PlannedScoringSeconds(plan_, run);
     }
-    lanes.seconds_afterwards = scoring / ScoringThreads(options_.lanes);
+    work.seconds_afterwards = scoring / ScoringThreads(options_.slots);
     ASSIGN_OR_RETURN(TrainingClient client, session_.Training());
-    ASSIGN_OR_RETURN(runs_, FollowLanes(client, lanes, board_));
+    ASSIGN_OR_RETURN(runs_, FollowSlots(client, work, board_));
     return absl::OkStatus();
   }
 
@@ -169,7 +169,7 @@ class Experiment {
     for (size_t i = 0; i < runs_.size(); ++i) tasks.push_back(ScoringOf(i));
     ASSIGN_OR_RETURN(
         const std::vector<TaskScores> scores,
-        ScoreRuns(analysis, tasks, options_.lanes, options_.output_dir / "scores", board_));
+        ScoreRuns(analysis, tasks, options_.slots, options_.output_dir / "scores", board_));
     ASSIGN_OR_RETURN(TrainingClient training, session_.Training());
     for (size_t i = 0; i < runs_.size(); ++i) {
       RETURN_IF_ERROR(CollectRun(training, i, scores[i]));
@@ -299,11 +299,11 @@ absl::Status PlanReproduction(Session& session, const ReproductionOptions& optio
     notes = corpus.notes;
   }
   if (session.json) {
-    std::cout << PlanJson(options.plan, options.lanes, num_bytes, notes) << std::flush;
+    std::cout << PlanJson(options.plan, options.slots, num_bytes, notes) << std::flush;
     return absl::OkStatus();
   }
   PrintNotes(notes);
-  PrintPlan(options.plan, options.lanes, num_bytes, std::cout);
+  PrintPlan(options.plan, options.slots, num_bytes, std::cout);
   return absl::OkStatus();
 }
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "client/session.h"
-#include "client/training_lanes.h"
+#include "client/training_slots.h"
 #include "reproduce/reproduction_plan.h"
 
 namespace braid {
@@ -19,9 +19,9 @@ struct ReproductionOptions {
   // Without paths, text of this machine is used.
   CorpusSource source;
   // Number of concurrent runs.
-  int lanes = 1;
+  int slots = 1;
   // Number of concurrent runs for each host in the plan; empty if the runs have no hosts.
-  HostLanes lanes_of_hosts = {};
+  SlotsByHost slots_of_hosts = {};
   // Directory for reproduction.html and reproduction.json.
   std::filesystem::path output_dir;
   // The command line and the version of the program, for the record.

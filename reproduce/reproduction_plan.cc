@@ -12,7 +12,7 @@
 #include "client/repeatable_request_id.h"
 #include "client/terminal/progress_board.h"
 #include "client/terminal/tables.h"
-#include "client/training_lanes.h"
+#include "client/training_slots.h"
 #include "reproduce/claims.h"
 #include "reproduce/corpus_check.h"
 
@@ -191,6 +191,8 @@ v1::RunSpec PlannedRunSpec(const ReproductionPlan& plan, const PlannedRun& run,
   SetModel(run.arm, spec.mutable_model());
   spec.mutable_optimizer()->set_learning_rate(6e-3);
   if (run.arm.num_experts > 1) {
+    // -1 and not 0, which means the same: the id of the request digests the spec, and a
+    // reproduction that an earlier version began must find its runs.
     spec.mutable_upcycling()->set_dense_fraction(run.arm.dense_warmup ? 0.05 : -1);
   }
   spec.mutable_batch()->set_global_batch_size(kReproductionBatchSize);
@@ -248,7 +250,7 @@ double PlannedScoringSeconds(const ReproductionPlan& plan, const PlannedRun& run
          static_cast<double>(plan.heldout_windows) / kWindowsPerSecond;
 }
 
-PlanTime EstimateTime(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes) {
+PlanTime EstimateTime(const ReproductionPlan& plan, int slots, int64_t corpus_bytes) {
   std::vector<double> training;
   std::vector<double> scoring;
   for (const PlannedRun& run : plan.runs) {
@@ -257,20 +259,20 @@ PlanTime EstimateTime(const ReproductionPlan& plan, int lanes, int64_t corpus_by
   }
   const double megabytes = static_cast<double>(corpus_bytes) / 1e6;
   return {.preparation = kSecondsOfPreparation * std::pow(megabytes, kGrowthOfPreparation),
-          .training = FinishTime(training, lanes),
-          .scoring = FinishTime(scoring, lanes)};
+          .training = FinishTime(training, slots),
+          .scoring = FinishTime(scoring, slots)};
 }
 
-std::string PlanJson(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes,
+std::string PlanJson(const ReproductionPlan& plan, int slots, int64_t corpus_bytes,
                      const std::vector<std::string>& notes) {
-  const PlanTime time = EstimateTime(plan, lanes, corpus_bytes);
+  const PlanTime time = EstimateTime(plan, slots, corpus_bytes);
   nlohmann::json runs = nlohmann::json::array();
   for (const PlannedRun& run : plan.runs) runs.push_back(run.name());
   const nlohmann::json object = {{"plan", plan.name},
                                  {"num_steps", plan.num_steps},
                                  {"tokens_of_run", plan.num_tokens_of_run()},
                                  {"runs", runs},
-                                 {"lanes", lanes},
+                                 {"slots", slots},
                                  {"notes", notes},
                                  {"seconds",
                                   {{"preparation", time.preparation},
@@ -279,7 +281,7 @@ std::string PlanJson(const ReproductionPlan& plan, int lanes, int64_t corpus_byt
   return object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-void PrintPlan(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes, std::ostream& out) {
+void PrintPlan(const ReproductionPlan& plan, int slots, int64_t corpus_bytes, std::ostream& out) {
   std::vector<std::vector<std::string>> rows = {{"ARM", "RUNS", "EACH", "WHAT"}};
   for (const ArmDefinition& arm : ArmDefinitions()) {
     const int64_t runs = CountRuns(plan, arm.name);
@@ -289,12 +291,12 @@ void PrintPlan(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes, st
                     absl::StrCat(arm.description, arm.both_orders ? "; both orders" : "")});
   }
   PrintTable(rows, out);
-  const PlanTime time = EstimateTime(plan, lanes, corpus_bytes);
+  const PlanTime time = EstimateTime(plan, slots, corpus_bytes);
   out << absl::StrFormat(
       "\n%s: %d runs of %s steps (%s tokens), %d at a time on one thread each\n"
       "estimated: %s to prepare the corpus, %s to train, %s to score; %s in total\n",
       plan.name, static_cast<int>(plan.runs.size()), WithThousands(plan.num_steps),
-      CompactCount(static_cast<double>(plan.num_tokens_of_run())), lanes,
+      CompactCount(static_cast<double>(plan.num_tokens_of_run())), slots,
       FormatClock(time.preparation), FormatClock(time.training), FormatClock(time.scoring),
       FormatClock(time.total()));
 }

@@ -131,13 +131,13 @@ struct PlanTime {
 
   double total() const { return preparation + training + scoring; }
 };
-// Estimates the time with `lanes` concurrent runs, each on one thread.
-PlanTime EstimateTime(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes);
+// Estimates the time with `slots` concurrent runs, each on one thread.
+PlanTime EstimateTime(const ReproductionPlan& plan, int slots, int64_t corpus_bytes);
 // Returns the output of --dry-run --json.
-std::string PlanJson(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes,
+std::string PlanJson(const ReproductionPlan& plan, int slots, int64_t corpus_bytes,
                      const std::vector<std::string>& notes);
 // Prints the output of --dry-run: arms, runs and the estimated time.
-void PrintPlan(const ReproductionPlan& plan, int lanes, int64_t corpus_bytes, std::ostream& out);
+void PrintPlan(const ReproductionPlan& plan, int slots, int64_t corpus_bytes, std::ostream& out);
 
 }  // namespace braid
 

@@ -116,7 +116,7 @@ Claim ExpertsAreUsed(const Evidence& evidence, const ClaimSettings& settings) {
     builder.AddSeries(UtilizationCurveOf(evidence, name, in_use));
   }
   builder.AddHeldout("held-out, without warm-up minus with", std::nullopt,
-                     {.arms = {{+1, arm::kNoWarmup}, {-1, arm::kMoe}}});
+                     {.arms = Difference(arm::kNoWarmup, arm::kMoe)});
   return builder.Finish();
 }
 
@@ -155,12 +155,12 @@ Claim PromptRoutingIsEnough(const Evidence& evidence, const ClaimSettings& setti
 Claim RoutingMatters(const Evidence& evidence, const ClaimSettings& settings) {
   ClaimBuilder builder(evidence, settings,
                        {.number = 9, .name = "the decisions of the routers matter"});
-  builder.AddHeldout("average weights minus own", kGain,
-                     {.arms = WorseThanOwn(ScoredRouting::kAverage)});
-  builder.AddHeldout("uniform weights minus own", kGain,
-                     {.arms = WorseThanOwn(ScoredRouting::kUniform)});
-  builder.AddHeldout("another domain's weights minus own", kGain,
-                     {.arms = WorseThanOwn(ScoredRouting::kOtherDomain)});
+  builder.AddHeldout(
+      {{"average weights minus own", kGain, {.arms = WorseThanOwn(ScoredRouting::kAverage)}},
+       {"uniform weights minus own", kGain, {.arms = WorseThanOwn(ScoredRouting::kUniform)}},
+       {"another domain's weights minus own",
+        kGain,
+        {.arms = WorseThanOwn(ScoredRouting::kOtherDomain)}}});
   return builder.Finish();
 }
 
@@ -169,20 +169,21 @@ Claim FirstSegmentLeaks(const Evidence& evidence, const ClaimSettings& settings)
                        {.number = 10,
                         .name = "the first segment, which is routed on itself, sees some of the "
                                 "tokens that it predicts"});
+  const auto gain = Difference(arm::kDense, arm::kMoe);
+  const auto uniform = Difference(arm::kUniformFirst, arm::kMoe);
+  auto average = gain;
+  average[1].routing = ScoredRouting::kAverage;
+  const std::vector<PositionGroup> first = {{1, true}};
   builder.AddHeldout(
-      "dense minus MoE, first minus later segments", kGain,
-      {.arms = {{+1, arm::kDense}, {-1, arm::kMoe}}, .positions = {{+1, true}, {-1, false}}});
-  builder.AddHeldout(
-      "first segment, uniform minus self-routing", kGain,
-      {.arms = {{+1, arm::kUniformFirst}, {-1, arm::kMoe}}, .positions = {{1, true}}});
-  builder.AddHeldout("later segments, uniform minus self-routing", std::nullopt,
-                     {.arms = {{+1, arm::kUniformFirst}, {-1, arm::kMoe}}});
-  builder.AddHeldout("first segment, dense minus MoE", std::nullopt,
-                     {.arms = {{+1, arm::kDense}, {-1, arm::kMoe}}, .positions = {{1, true}}});
-  builder.AddHeldout(
-      "first segment, dense minus MoE with average weights", std::nullopt,
-      {.arms = {{+1, arm::kDense}, {-1, arm::kMoe, v1::SIMILARITY, ScoredRouting::kAverage}},
-       .positions = {{1, true}}});
+      {{"dense minus MoE, first minus later segments",
+        kGain,
+        {.arms = gain, .positions = {{+1, true}, {-1, false}}}},
+       {"first segment, uniform minus self-routing", kGain, {.arms = uniform, .positions = first}},
+       {"later segments, uniform minus self-routing", std::nullopt, {.arms = uniform}},
+       {"first segment, dense minus MoE", std::nullopt, {.arms = gain, .positions = first}},
+       {"first segment, dense minus MoE with average weights",
+        std::nullopt,
+        {.arms = average, .positions = first}}});
   return builder.Finish();
 }
 

@@ -3,17 +3,29 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <string_view>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
+#include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "client/repeatable_request_id.h"
 #include "rpc/interrupt.h"
 
 namespace braid {
 namespace {
+
+// Parses the content of a file of scores: the CRC-32C of a message as eight digits, then the
+// message. Returns false for any other content, which is then scored again.
+bool ParseScores(std::string_view content, v1::EvaluationResult* result) {
+  constexpr size_t kDigits = 8;
+  if (content.size() < kDigits) return false;
+  const std::string bytes(content.substr(kDigits));
+  return content.substr(0, kDigits) == Crc32cToHex(Crc32c(bytes)) &&
+         result->ParseFromString(bytes) && result->evaluations_size() > 0;
+}
 
 class RunScorer {
  public:
@@ -22,12 +34,12 @@ class RunScorer {
             std::chrono::milliseconds patience)
       : client_(client), tasks_(tasks), directory_(directory), board_(board), patience_(patience) {}
 
-  absl::StatusOr<std::vector<TaskScores>> Run(int lanes) {
+  absl::StatusOr<std::vector<TaskScores>> Run(int slots) {
     scores_.assign(tasks_.size(), absl::CancelledError("interrupted"));
     Show();
     {
       std::vector<std::jthread> threads;
-      const auto most = static_cast<size_t>(ScoringThreads(lanes));
+      const auto most = static_cast<size_t>(ScoringThreads(slots));
       for (size_t i = std::min(most, tasks_.size()); i > 0; --i) {
         threads.emplace_back([this] { Work(); });
       }
@@ -83,14 +95,16 @@ class RunScorer {
     const std::filesystem::path file = FileOf(run, request);
     const absl::StatusOr<std::string> kept = ReadFile(file);
     v1::EvaluationResult result;
-    if (kept.ok() && result.ParseFromString(*kept) && result.evaluations_size() > 0) return result;
+    if (kept.ok() && ParseScores(*kept, &result)) return result;
     ASSIGN_OR_RETURN(result, Evaluate(request));
-    RETURN_IF_ERROR(WriteFileAtomically(file, result.SerializeAsString()));
+    const std::string bytes = result.SerializeAsString();
+    RETURN_IF_ERROR(WriteFileAtomically(file, Crc32cToHex(Crc32c(bytes)) + bytes));
     return result;
   }
 
-  absl::StatusOr<v1::EvaluationResult> Evaluate(const v1::EvaluateRequest& request) {
+  absl::StatusOr<v1::EvaluationResult> Evaluate(v1::EvaluateRequest request) {
     AnalysisClient client = client_;
+    request.set_strict(true);
     ServicePatience patience(patience_);
     while (true) {
       auto result = client.Evaluate(request, [](const v1::EvaluateEvent&) {});
@@ -137,19 +151,19 @@ class RunScorer {
 
 }  // namespace
 
-int ScoringThreads(int lanes) {
+int ScoringThreads(int slots) {
   const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return std::clamp(lanes, 1, cores);
+  return std::clamp(slots, 1, cores);
 }
 
 absl::StatusOr<std::vector<TaskScores>> ScoreRuns(const AnalysisClient& client,
-                                                  const std::vector<ScoringTask>& tasks, int lanes,
+                                                  const std::vector<ScoringTask>& tasks, int slots,
                                                   const std::filesystem::path& directory,
                                                   ProgressBoard& board,
                                                   std::chrono::milliseconds patience) {
   RETURN_IF_ERROR(MakeDirectories(directory));
   ASSIGN_OR_RETURN(std::vector<TaskScores> scores,
-                   RunScorer(client, tasks, directory, board, patience).Run(lanes));
+                   RunScorer(client, tasks, directory, board, patience).Run(slots));
   board.Finish("score", absl::StrFormat("%d models", static_cast<int>(tasks.size())));
   return scores;
 }

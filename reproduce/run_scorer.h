@@ -25,15 +25,15 @@ using TaskScores = absl::StatusOr<std::vector<v1::Evaluation>>;
 
 // Returns the number of concurrent requests: at most the number of cores, since each request
 // occupies a core if the service is on this machine.
-int ScoringThreads(int lanes);
+int ScoringThreads(int slots);
 
-// Returns the scores in the order of the tasks. Sends `lanes` requests at a time, but not more than
+// Returns the scores in the order of the tasks. Sends `slots` requests at a time, but not more than
 // there are tasks and cores. Each response is stored in a file of `directory`, whose name depends
 // on the run and the request, so that an interrupted scoring resumes where it stopped. Waits for a
 // service that is unavailable. Errors: Unavailable if that takes longer than `patience`; Cancelled
 // on Ctrl-C. Other errors are results of their task.
 absl::StatusOr<std::vector<TaskScores>> ScoreRuns(
-    const AnalysisClient& client, const std::vector<ScoringTask>& tasks, int lanes,
+    const AnalysisClient& client, const std::vector<ScoringTask>& tasks, int slots,
     const std::filesystem::path& directory, ProgressBoard& board,
     std::chrono::milliseconds patience = kServicePatience);
 

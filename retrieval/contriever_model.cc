@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/blas_core.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 
@@ -157,10 +157,7 @@ struct ContrieverModel::Tensors {
 void SetContrieverThreads(int num_threads) {
   num_threads = std::max(1, num_threads);
   at::set_num_threads(num_threads);
-  // Only OpenBLAS needs and has this function.
-  using SetThreads = void (*)(int);
-  const auto set = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
-  if (set != nullptr) set(num_threads);
+  SetBlasThreads(num_threads);
 }
 
 ContrieverModel::ContrieverModel(const ContrieverConfig& config,

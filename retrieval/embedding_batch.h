@@ -1,4 +1,4 @@
-// Division of texts into messages.
+// Division of texts into messages, and the check of their answers.
 #ifndef BRAID_RETRIEVAL_EMBEDDING_BATCH_H_
 #define BRAID_RETRIEVAL_EMBEDDING_BATCH_H_
 
@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "braid/v1/embedding.pb.h"
 
 namespace braid {
 
@@ -28,6 +30,11 @@ struct EmbeddingBatch {
 absl::StatusOr<std::vector<EmbeddingBatch>> SplitIntoBatches(
     std::span<const std::string_view> texts, int32_t dimension, int64_t target_bytes,
     int64_t target_texts);
+
+// Checks that an answer has `dimension` finite values for each of `num_texts` texts and counts at
+// most that many of them as truncated. Errors: DATA_LOSS.
+absl::Status CheckEmbeddingAnswer(const v1::EmbedResponse& answer, int64_t num_texts,
+                                  int32_t dimension);
 
 }  // namespace braid
 

@@ -3,7 +3,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -235,22 +234,18 @@ absl::Status EmbeddingClient::Replicas::TakeAnswer(const v1::EmbedResponse& answ
   const bool in_turn = !replica->unanswered.empty() &&
                        static_cast<int64_t>(replica->unanswered.front()) == answer.batch();
   replica->waiting_since = Clock::now();
-  if (in_turn && answer.working()) return absl::OkStatus();
-  const auto d = static_cast<size_t>(dimension_);
-  const EmbeddingBatch batch =
-      in_turn ? work_.batches[replica->unanswered.front()] : EmbeddingBatch{0, 0};
-  const auto& values = answer.values();
-  const bool finite = std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
-  const auto num_texts = static_cast<int64_t>(batch.end - batch.begin);
-  const bool counted = answer.num_truncated() >= 0 && answer.num_truncated() <= num_texts;
-  if (!in_turn || static_cast<size_t>(values.size()) != (batch.end - batch.begin) * d || !finite ||
-      !counted) {
+  if (!in_turn) {
     return replica->Locate(absl::DataLossError(absl::StrCat(
-        "malformed answer: got ", values.size(), " values", finite ? "" : " (not all finite)",
-        " and ", answer.num_truncated(), " truncated texts for batch ", answer.batch(),
-        ", expected ", (batch.end - batch.begin) * d, " values of ", num_texts, " texts")));
+        "got an answer for batch ", answer.batch(), ", expected one for ",
+        replica->unanswered.empty() ? "no batch" : absl::StrCat(replica->unanswered.front()))));
   }
-  std::ranges::copy(values, work_.vectors.begin() + static_cast<int64_t>(batch.begin * d));
+  if (answer.working()) return absl::OkStatus();
+  const EmbeddingBatch batch = work_.batches[replica->unanswered.front()];
+  const absl::Status good =
+      CheckEmbeddingAnswer(answer, static_cast<int64_t>(batch.end - batch.begin), dimension_);
+  if (!good.ok()) return replica->Locate(good);
+  const auto offset = static_cast<int64_t>(batch.begin) * dimension_;
+  std::ranges::copy(answer.values(), work_.vectors.begin() + offset);
   replica->unanswered.pop_front();
   replica->num_failures = 0;
   ++work_.num_answered;

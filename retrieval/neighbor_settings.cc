@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "proto/stated_defaults.h"
 
 namespace braid {
 namespace {
@@ -14,14 +15,12 @@ namespace {
 constexpr int64_t kMaxExactDocuments = 100'000;
 constexpr int64_t kMaxUncompressedDocuments = 20'000'000;
 constexpr int64_t kMaxLists = 10'000'000;
-constexpr int32_t kDefaultNeighbors = 20;
 constexpr int32_t kNeighborSettingsMaxNeighbors = 10'000;
-constexpr int32_t kDefaultRecallSample = 1000;
 
-absl::Status CheckNotNegative(const char* field, int64_t got) {
-  if (got >= 0) return absl::OkStatus();
+absl::Status CheckPositive(const char* field, int64_t got) {
+  if (got > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("neighbors.", field, ": got ", got, ", expected 0 (the default) or more"));
+      absl::StrCat("neighbors.", field, ": got ", got, ", expected at least 1"));
 }
 
 bool IsAutomatic(const v1::NeighborConfig& config) {
@@ -30,21 +29,23 @@ bool IsAutomatic(const v1::NeighborConfig& config) {
 
 }  // namespace
 
-absl::StatusOr<NeighborSettings> NeighborSettings::Resolve(const v1::NeighborConfig& config,
+absl::StatusOr<NeighborSettings> NeighborSettings::Resolve(const v1::NeighborConfig& asked,
                                                            int64_t n, int32_t d) {
-  RETURN_IF_ERROR(CheckNotNegative("k", config.k()));
-  RETURN_IF_ERROR(CheckNotNegative("recall_sample", config.recall_sample()));
-  RETURN_IF_ERROR(CheckNotNegative("nprobe", config.nprobe()));
+  v1::NeighborConfig config = asked;
+  FillStatedDefaults(&config);
+  RETURN_IF_ERROR(CheckPositive("k", config.k()));
+  RETURN_IF_ERROR(CheckPositive("recall_sample", config.recall_sample()));
+  if (config.has_nprobe()) RETURN_IF_ERROR(CheckPositive("nprobe", config.nprobe()));
   if (config.k() > kNeighborSettingsMaxNeighbors) {
     return absl::InvalidArgumentError(absl::StrCat(
         "neighbors.k: got ", config.k(), ", expected at most ", kNeighborSettingsMaxNeighbors));
   }
-  return NeighborSettings{
-      .k = config.k() > 0 ? config.k() : kDefaultNeighbors,
-      .recall_sample = config.recall_sample() > 0 ? config.recall_sample() : kDefaultRecallSample,
-      .index =
-          IsAutomatic(config) ? AutomaticIndex(n, d, !config.addresses().empty()) : config.index(),
-      .num_probes = config.nprobe()};
+  return NeighborSettings{.k = config.k(),
+                          .recall_sample = config.recall_sample(),
+                          .index = IsAutomatic(config)
+                                       ? AutomaticIndex(n, d, !config.addresses().empty())
+                                       : config.index(),
+                          .num_probes = config.nprobe()};
 }
 
 bool DependsOnSharding(const v1::NeighborConfig& config, int64_t n) {

@@ -20,8 +20,8 @@ struct NeighborSettings {
   std::string index;       // never "auto"
   int64_t num_probes = 0;  // 0: chosen by recall
 
-  // Errors: INVALID_ARGUMENT for a negative number or k above 10,000.
-  static absl::StatusOr<NeighborSettings> Resolve(const v1::NeighborConfig& config, int64_t n,
+  // Errors: INVALID_ARGUMENT for a number that is set and below 1, or k above 10,000.
+  static absl::StatusOr<NeighborSettings> Resolve(const v1::NeighborConfig& asked, int64_t n,
                                                   int32_t d);
 };
 

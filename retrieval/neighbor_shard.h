@@ -85,7 +85,7 @@ class NeighborShard {
   const std::string description_;      // the index string
   mutable std::shared_mutex mutex_;    // guards all below
   std::unique_ptr<ShardIndex> index_;  // null once dropped
-  std::vector<int64_t> ids_;           // until sealed
+  std::vector<int64_t> ids_;           // empty once sealed
   bool sealed_ = false;
 };
 

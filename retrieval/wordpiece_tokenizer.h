@@ -21,7 +21,7 @@ namespace braid {
 
 struct WordPieces {
   std::vector<int32_t> ids;  // [CLS] ... [SEP]
-  // Whether the text had more pieces than fit.
+  // True if the text had more pieces than fit.
   bool truncated = false;
 };
 

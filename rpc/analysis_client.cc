@@ -1,6 +1,6 @@
 #include "rpc/analysis_client.h"
 
-#include <optional>
+#include <utility>
 
 #include "base/status_macros.h"
 #include "braid/v1/analysis.grpc.pb.h"
@@ -32,16 +32,10 @@ absl::StatusOr<v1::ImportResponse> AnalysisClient::Import(const v1::ImportReques
 absl::StatusOr<v1::EvaluationResult> AnalysisClient::Evaluate(
     const v1::EvaluateRequest& request,
     const std::function<void(const v1::EvaluateEvent&)>& on_progress) {
-  std::optional<v1::EvaluationResult> result;
-  RETURN_IF_ERROR(ReadStream<v1::EvaluateEvent>(*v1::AnalysisService::NewStub(channel_),
-                                                &v1::AnalysisService::Stub::Evaluate, request,
-                                                [&](const v1::EvaluateEvent& event) {
-                                                  on_progress(event);
-                                                  if (event.has_result()) result = event.result();
-                                                  return true;
-                                                }));
-  if (!result) return absl::InternalError("the evaluation ended without a result");
-  return *result;
+  ASSIGN_OR_RETURN(v1::EvaluateEvent last, ReadResult(*v1::AnalysisService::NewStub(channel_),
+                                                      &v1::AnalysisService::Stub::Evaluate, request,
+                                                      on_progress, "evaluation"));
+  return std::move(*last.mutable_result());
 }
 
 absl::Status AnalysisClient::ExportMetrics(
@@ -60,31 +54,18 @@ absl::Status AnalysisClient::ExportMetrics(
 absl::StatusOr<v1::TasksResult> AnalysisClient::EvaluateTasks(
     const v1::EvaluateTasksRequest& request,
     const std::function<void(const v1::EvaluateTasksEvent&)>& on_progress) {
-  std::optional<v1::TasksResult> result;
-  RETURN_IF_ERROR(ReadStream<v1::EvaluateTasksEvent>(
-      *v1::AnalysisService::NewStub(channel_), &v1::AnalysisService::Stub::EvaluateTasks, request,
-      [&](const v1::EvaluateTasksEvent& event) {
-        on_progress(event);
-        if (event.has_result()) result = event.result();
-        return true;
-      }));
-  if (!result) return absl::InternalError("the evaluation ended without a result");
-  return *result;
+  ASSIGN_OR_RETURN(
+      v1::EvaluateTasksEvent last,
+      ReadResult(*v1::AnalysisService::NewStub(channel_), &v1::AnalysisService::Stub::EvaluateTasks,
+                 request, on_progress, "evaluation"));
+  return std::move(*last.mutable_result());
 }
 
 absl::StatusOr<v1::AnalyzeRoutingEvent> AnalysisClient::AnalyzeRouting(
     const v1::AnalyzeRoutingRequest& request,
     const std::function<void(const v1::AnalyzeRoutingEvent&)>& on_progress) {
-  std::optional<v1::AnalyzeRoutingEvent> last;
-  RETURN_IF_ERROR(ReadStream<v1::AnalyzeRoutingEvent>(
-      *v1::AnalysisService::NewStub(channel_), &v1::AnalysisService::Stub::AnalyzeRouting, request,
-      [&](const v1::AnalyzeRoutingEvent& event) {
-        on_progress(event);
-        if (event.has_result()) last = event;
-        return true;
-      }));
-  if (!last) return absl::InternalError("the analysis ended without a result");
-  return *std::move(last);
+  return ReadResult(*v1::AnalysisService::NewStub(channel_),
+                    &v1::AnalysisService::Stub::AnalyzeRouting, request, on_progress, "analysis");
 }
 
 }  // namespace braid

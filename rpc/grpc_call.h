@@ -104,6 +104,27 @@ absl::Status ReadStream(Stub& stub,
   return FromGrpc(reader->Finish());
 }
 
+// Reads a server stream whose last event has the result of `activity`; reports every event and
+// returns the one with the result. Errors: those of ReadStream; INTERNAL when there is no result.
+template <class Event, class Stub, class Request>
+absl::StatusOr<Event> ReadResult(Stub& stub,
+                                 std::unique_ptr<grpc::ClientReader<Event>> (Stub::*method)(
+                                     grpc::ClientContext*, const Request&),
+                                 const Request& request,
+                                 const std::function<void(const Event&)>& on_event,
+                                 const std::string& activity) {
+  std::optional<Event> last;
+  const absl::Status status = ReadStream<Event>(
+      stub, method, request, std::function<bool(const Event&)>([&](const Event& event) {
+        on_event(event);
+        if (event.has_result()) last = event;
+        return true;
+      }));
+  if (!status.ok()) return status;
+  if (last) return *std::move(last);
+  return absl::InternalError("the " + activity + " ended without a result");
+}
+
 // How long a watch tries to reach a server that is unavailable.
 inline constexpr auto kReconnectFor = std::chrono::seconds(60);
 inline constexpr auto kReconnectPause = std::chrono::milliseconds(200);

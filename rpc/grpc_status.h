@@ -5,12 +5,23 @@
 
 #include <grpcpp/support/status.h>
 
+#include <utility>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace braid {
 
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
+
+// Moves a message into the response of a call, or returns its error.
+template <class Message>
+grpc::Status Reply(absl::StatusOr<Message> message, Message* response) {
+  if (!message.ok()) return ToGrpc(message.status());
+  *response = *std::move(message);
+  return grpc::Status::OK;
+}
 
 }  // namespace braid
 

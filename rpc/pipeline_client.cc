@@ -1,6 +1,5 @@
 #include "rpc/pipeline_client.h"
 
-#include <optional>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -56,16 +55,11 @@ absl::Status PipelineClient::WatchJob(const std::string& id,
 absl::StatusOr<v1::CorpusDescription> PipelineClient::DescribeCorpus(
     const v1::DescribeCorpusRequest& request,
     const std::function<void(const v1::DescribeCorpusEvent&)>& on_progress) {
-  std::optional<v1::CorpusDescription> result;
-  RETURN_IF_ERROR(ReadStream<v1::DescribeCorpusEvent>(
-      *v1::PipelineService::NewStub(channel_), &v1::PipelineService::Stub::DescribeCorpus, request,
-      [&](const v1::DescribeCorpusEvent& event) {
-        on_progress(event);
-        if (event.has_result()) result = event.result();
-        return true;
-      }));
-  if (!result) return absl::InternalError("the description ended without a result");
-  return *std::move(result);
+  ASSIGN_OR_RETURN(
+      v1::DescribeCorpusEvent last,
+      ReadResult(*v1::PipelineService::NewStub(channel_),
+                 &v1::PipelineService::Stub::DescribeCorpus, request, on_progress, "description"));
+  return std::move(*last.mutable_result());
 }
 
 }  // namespace braid

@@ -43,6 +43,16 @@ absl::StatusOr<int> WorldSizeOf(const fs::path& checkpoint, const Manifest& mani
   return world_size;
 }
 
+// Verifies the files that ReadCheckpointState reads.
+absl::Status VerifySettings(const fs::path& checkpoint) {
+  ASSIGN_OR_RETURN(const Manifest manifest, Manifest::Load(checkpoint));
+  for (const char* name : {kStateFile, kConfigFile}) {
+    RETURN_IF_ERROR(ExpectListed(checkpoint, manifest, name));
+    RETURN_IF_ERROR(VerifyFile(checkpoint, *manifest.Find(name)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckListing(const fs::path& checkpoint, const Manifest& manifest) {
   if (manifest.kind != kCheckpointKind) {
     return absl::InvalidArgumentError(absl::StrCat(checkpoint.string(), " is of kind '",
@@ -143,6 +153,7 @@ absl::Status VerifyCheckpoint(const fs::path& checkpoint, int rank, int world_si
 
 absl::StatusOr<CheckpointState> ReadCheckpointState(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kStateFile;
+  RETURN_IF_ERROR(VerifySettings(checkpoint));
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto is = [&](const char* field, auto check) {

@@ -84,6 +84,7 @@ size_t NumElements(std::span<const CheckpointTensor> tensors);
 absl::Status VerifyCheckpoint(const std::filesystem::path& checkpoint, int rank = 0,
                               int world_size = 1);
 
+// Verifies and reads state.json and model.textproto. DataLoss or NotFound names the bad file.
 absl::StatusOr<CheckpointState> ReadCheckpointState(const std::filesystem::path& checkpoint);
 
 // Fills the tensors. DataLoss when one is missing or has another shape.

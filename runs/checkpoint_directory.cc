@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
@@ -87,6 +88,14 @@ absl::StatusOr<std::vector<std::string>> ListCheckpoints(const fs::path& directo
   return names;
 }
 
+int64_t NewestCheckpointStep(const fs::path& checkpoints) {
+  const absl::StatusOr<std::vector<std::string>> names = ListCheckpoints(checkpoints);
+  int64_t step = 0;
+  const bool found = names.ok() && !names->empty() &&
+                     absl::SimpleAtoi(names->front().substr(sizeof(kPrefix) - 1), &step);
+  return found ? step : 0;
+}
+
 bool IsCheckpointDamage(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsNotFound(status) || absl::IsInvalidArgument(status);
 }
@@ -94,13 +103,13 @@ bool IsCheckpointDamage(const absl::Status& status) {
 absl::StatusOr<std::optional<fs::path>> FirstGoodCheckpoint(const fs::path& checkpoints,
                                                             const std::vector<std::string>& names,
                                                             const VerifyCheckpointFn& verify,
-                                                            std::ostream& warnings) {
+                                                            std::vector<std::string>* skipped) {
   for (const std::string& name : names) {
     absl::Status damage;
     RETURN_IF_ERROR(verify(checkpoints / name, &damage));
     if (damage.ok()) return checkpoints / name;
-    warnings << "checkpoint " << (checkpoints / name).string()
-             << " is damaged and was skipped: " << damage.message() << std::endl;
+    skipped->push_back(absl::StrCat("checkpoint ", (checkpoints / name).string(),
+                                    " is damaged: ", damage.message()));
   }
   if (names.empty()) return std::nullopt;
   return absl::DataLossError(absl::StrCat("none of the ", names.size(), " checkpoints in ",
@@ -110,7 +119,7 @@ absl::StatusOr<std::optional<fs::path>> FirstGoodCheckpoint(const fs::path& chec
 }
 
 absl::StatusOr<std::optional<fs::path>> NewestGoodCheckpoint(const fs::path& checkpoints,
-                                                             std::ostream& warnings) {
+                                                             std::vector<std::string>* skipped) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, ListCheckpoints(checkpoints));
   const auto verify = [](const fs::path& checkpoint, absl::Status* damage) {
     const absl::Status status = VerifyCheckpoint(checkpoint);
@@ -118,7 +127,7 @@ absl::StatusOr<std::optional<fs::path>> NewestGoodCheckpoint(const fs::path& che
     *damage = status;
     return absl::OkStatus();
   };
-  return FirstGoodCheckpoint(checkpoints, names, verify, warnings);
+  return FirstGoodCheckpoint(checkpoints, names, verify, skipped);
 }
 
 // At every instant the final name denotes nothing or a complete checkpoint: the old directory is

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
-#include <ostream>
 #include <string>
 #include <vector>
 
@@ -30,6 +29,10 @@ std::filesystem::path StagingPath(const std::filesystem::path& checkpoints, int6
 // does not exist.
 absl::StatusOr<std::vector<std::string>> ListCheckpoints(const std::filesystem::path& checkpoints);
 
+// Returns the newest step with a checkpoint, good or damaged; 0 when there is none or the directory
+// cannot be listed. Reads only names.
+int64_t NewestCheckpointStep(const std::filesystem::path& checkpoints);
+
 // Returns true for errors that mean that a checkpoint's files are not as they were written. Other
 // errors, such as too many open files, do not indicate damage.
 bool IsCheckpointDamage(const absl::Status& status);
@@ -40,15 +43,17 @@ using VerifyCheckpointFn =
     std::function<absl::Status(const std::filesystem::path& checkpoint, absl::Status* damage)>;
 
 // Returns the first of `names` that verifies; nullopt when `names` is empty, DataLoss when all are
-// damaged. Reports each damaged checkpoint met on the way as a line on `warnings`.
+// damaged. Appends a sentence to `skipped` for each damaged checkpoint met on the way: "checkpoint
+// DIRECTORY is damaged: CAUSE".
 absl::StatusOr<std::optional<std::filesystem::path>> FirstGoodCheckpoint(
     const std::filesystem::path& checkpoints, const std::vector<std::string>& names,
-    const VerifyCheckpointFn& verify, std::ostream& warnings);
+    const VerifyCheckpointFn& verify, std::vector<std::string>* skipped);
 
-// Returns the newest checkpoint that verifies. See trainer/checkpoint_agreement.h for the
-// collective version.
+// Returns the newest checkpoint that verifies, as FirstGoodCheckpoint does. See
+// trainer/checkpoint_agreement.h for the collective version, and FindModel (model_path.h) for the
+// checkpoint of a model named by a user.
 absl::StatusOr<std::optional<std::filesystem::path>> NewestGoodCheckpoint(
-    const std::filesystem::path& checkpoints, std::ostream& warnings);
+    const std::filesystem::path& checkpoints, std::vector<std::string>* skipped);
 
 // Renames a complete `staging` directory to CheckpointPath(step). An existing, damaged checkpoint
 // of that step is moved aside first and then removed.

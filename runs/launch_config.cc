@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "proto/stated_defaults.h"
 
 namespace braid {
 namespace {
@@ -105,7 +106,7 @@ absl::Status CheckHosts(v1::LaunchConfig* launch) {
     v1::HostSlots* const host = launch->mutable_hosts(i);
     const std::string field = absl::StrCat("hosts[", i, "]");
     RETURN_IF_ERROR(CheckName(field + ".host", host->host(), kHost));
-    if (host->slots() == 0) host->set_slots(1);
+    FillStatedDefaults(host);
     RETURN_IF_ERROR(CheckRange(field + ".slots", host->slots(), 1, kLaunchConfigMaxRanks));
     if (!seen.insert(host->host()).second) {
       return Bad(field + ".host", Quoted(host->host()), "each host once, with all its slots");
@@ -119,18 +120,19 @@ absl::Status CheckSlurm(const v1::SlurmConfig& slurm, int32_t world_size) {
   RETURN_IF_ERROR(CheckOptional("slurm.account", slurm.account(), kSlurmName));
   RETURN_IF_ERROR(CheckOptional("slurm.qos", slurm.qos(), kSlurmName));
   RETURN_IF_ERROR(CheckRange("slurm.gpus_per_node", slurm.gpus_per_node(), 0, 64));
-  if (slurm.time_limit_minutes() != 0) {
+  if (slurm.has_time_limit_minutes()) {
     RETURN_IF_ERROR(CheckRange("slurm.time_limit_minutes", slurm.time_limit_minutes(),
                                kMinLimitMinutes, kMaxLimitMinutes));
   }
-  RETURN_IF_ERROR(CheckRange("slurm.nodes", slurm.nodes(), 0, kMaxHosts));
+  if (!slurm.has_nodes()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckRange("slurm.nodes", slurm.nodes(), 1, kMaxHosts));
   if (slurm.nodes() <= world_size) return absl::OkStatus();
   return Bad("slurm.nodes", absl::StrCat(slurm.nodes()),
              absl::StrCat("at most one for each rank (world_size: ", world_size, ")"));
 }
 
 absl::Status ResolveKubernetes(int32_t world_size, v1::KubernetesConfig* kubernetes) {
-  if (kubernetes->namespace_().empty()) kubernetes->set_namespace_("default");
+  FillStatedDefaults(kubernetes);
   RETURN_IF_ERROR(CheckName("kubernetes.namespace", kubernetes->namespace_(), kLabel));
   RETURN_IF_ERROR(CheckName("kubernetes.image", kubernetes->image(), kImage));
   RETURN_IF_ERROR(CheckName("kubernetes.volume_claim", kubernetes->volume_claim(), kSubdomain));
@@ -138,7 +140,7 @@ absl::Status ResolveKubernetes(int32_t world_size, v1::KubernetesConfig* kuberne
   RETURN_IF_ERROR(CheckQuantity("kubernetes.cpu", kubernetes->cpu()));
   RETURN_IF_ERROR(CheckQuantity("kubernetes.memory", kubernetes->memory()));
   RETURN_IF_ERROR(CheckRange("kubernetes.gpus", kubernetes->gpus(), 0, 64));
-  if (kubernetes->workers() == 0) kubernetes->set_workers(world_size);
+  if (!kubernetes->has_workers()) kubernetes->set_workers(world_size);
   RETURN_IF_ERROR(CheckRange("kubernetes.workers", kubernetes->workers(), 1, kMaxHosts));
   if (world_size % kubernetes->workers() == 0) return absl::OkStatus();
   return Bad("kubernetes.workers", absl::StrCat(kubernetes->workers()),
@@ -211,7 +213,7 @@ absl::Status ResolveLaunch(v1::RunSpec* spec) {
   RETURN_IF_ERROR(CheckSections(*launch));
   RETURN_IF_ERROR(CheckOptional("network_interface", launch->network_interface(), kInterface));
   RETURN_IF_ERROR(CheckHosts(launch));
-  if (spec->world_size() == 0) {
+  if (!spec->has_world_size()) {
     spec->set_world_size(
         static_cast<int32_t>(std::min<int64_t>(DefaultWorldSize(*launch), kLaunchConfigMaxRanks)));
   }

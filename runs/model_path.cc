@@ -1,11 +1,12 @@
 #include "runs/model_path.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "formats/manifest.h"
-#include "runs/checkpoint.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/run_directory.h"
 
@@ -14,36 +15,49 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool IsRun(const fs::path& path) {
+bool IsFile(const fs::path& path) {
   std::error_code error;
-  return fs::is_regular_file(RunDirectory(path).spec(), error);
+  return fs::is_regular_file(path, error);
 }
 
-absl::StatusOr<ModelPath> FromRun(const fs::path& run, std::ostream& warnings) {
-  ASSIGN_OR_RETURN(const auto newest,
-                   NewestGoodCheckpoint(RunDirectory(run).checkpoints(), warnings));
+absl::StatusOr<ModelPath> Describe(const fs::path& checkpoint, std::optional<fs::path> run) {
+  ASSIGN_OR_RETURN(CheckpointState state, ReadCheckpointState(checkpoint));
+  ModelPath path{.checkpoint = checkpoint, .run = std::move(run), .state = {}, .source = {}};
+  path.source.set_checkpoint(checkpoint.string());
+  path.source.set_step(state.step);
+  path.source.set_newest_step(state.step);
+  path.state = std::move(state);
+  return path;
+}
+
+absl::StatusOr<ModelPath> FromRun(const fs::path& run) {
+  const fs::path checkpoints = RunDirectory(run).checkpoints();
+  const int64_t newest_step = NewestCheckpointStep(checkpoints);
+  std::vector<std::string> skipped;
+  ASSIGN_OR_RETURN(const auto newest, NewestGoodCheckpoint(checkpoints, &skipped));
   if (!newest.has_value()) {
     return absl::NotFoundError(
         absl::StrCat(run.string(), " holds no checkpoint yet; wait for the run to save one"));
   }
-  return ModelPath{*newest, run};
+  ASSIGN_OR_RETURN(ModelPath path, Describe(*newest, run));
+  if (!skipped.empty()) path.source.set_newest_step(newest_step);
+  path.source.mutable_skipped()->Assign(skipped.begin(), skipped.end());
+  return path;
 }
 
-ModelPath FromCheckpoint(const fs::path& checkpoint) {
+absl::StatusOr<ModelPath> FromCheckpoint(const fs::path& checkpoint) {
   const fs::path run = checkpoint.parent_path().parent_path();
-  return {checkpoint, IsRun(run) ? std::optional(run) : std::nullopt};
+  return Describe(checkpoint, IsRunDirectory(run) ? std::optional(run) : std::nullopt);
 }
 
-}  // namespace
-
-absl::StatusOr<ModelPath> FindModel(const fs::path& path, std::ostream& warnings) {
+absl::StatusOr<ModelPath> FindAnyAge(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) {
     return absl::NotFoundError(absl::StrCat("model ", path.string(), " does not exist"));
   }
   fs::path directory = fs::absolute(path).lexically_normal();
   if (directory.filename().empty()) directory = directory.parent_path();
-  if (IsRun(directory)) return FromRun(directory, warnings);
+  if (IsRunDirectory(directory)) return FromRun(directory);
   const absl::StatusOr<Manifest> manifest = Manifest::Load(directory);
   if (manifest.ok() && manifest->kind == kCheckpointKind) return FromCheckpoint(directory);
   if (!manifest.ok() && !absl::IsNotFound(manifest.status())) return manifest.status();
@@ -52,6 +66,33 @@ absl::StatusOr<ModelPath> FindModel(const fs::path& path, std::ostream& warnings
                    " is not a model directory: expected a run directory (with run.textproto) or "
                    "a checkpoint directory (with manifest.json of kind ",
                    kCheckpointKind, ")"));
+}
+
+}  // namespace
+
+absl::StatusOr<ModelPath> FindModel(const fs::path& path, bool strict) {
+  ASSIGN_OR_RETURN(ModelPath found, FindAnyAge(path));
+  if (strict) RETURN_IF_ERROR(CheckNewest(found.source));
+  return found;
+}
+
+absl::Status CheckNewest(const v1::ModelSource& source) {
+  if (source.skipped().empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(absl::StrJoin(source.skipped(), "; "),
+                                                    "; name ", source.checkpoint(),
+                                                    " as the model to use step ", source.step()));
+}
+
+std::string FallbackNote(const v1::ModelSource& source) {
+  if (source.skipped().empty()) return "";
+  return absl::StrCat("step ", source.step(), " was used instead of the newest, step ",
+                      source.newest_step(), ": ", absl::StrJoin(source.skipped(), "; "));
+}
+
+bool IsRunDirectory(const fs::path& path) { return IsFile(RunDirectory(path).spec()); }
+
+bool IsModelDirectory(const fs::path& path) {
+  return IsRunDirectory(path) || IsFile(path / kConfigFile);
 }
 
 }  // namespace braid

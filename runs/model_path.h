@@ -1,12 +1,16 @@
-// Finds the checkpoint to load for a path given by a user.
+// Resolves a model named by a user to a checkpoint: the one place where every command, service and
+// run finds the weights that it uses.
 #ifndef BRAID_RUNS_MODEL_PATH_H_
 #define BRAID_RUNS_MODEL_PATH_H_
 
 #include <filesystem>
 #include <optional>
-#include <ostream>
+#include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "braid/v1/model.pb.h"
+#include "runs/checkpoint.h"
 
 namespace braid {
 
@@ -14,12 +18,32 @@ struct ModelPath {
   std::filesystem::path checkpoint;
   // The run directory that contains the checkpoint, if there is one.
   std::optional<std::filesystem::path> run;
+  CheckpointState state;
+  // Describes the checkpoint in results, with the reason when it is not the newest of its run.
+  v1::ModelSource source;
 };
 
 // Finds the model at `path`: a checkpoint directory, or a run directory, whose newest good
-// checkpoint is used. Damaged ones are reported on `warnings`. NotFound, with what is expected
-// there, when it is neither or holds no checkpoint yet.
-absl::StatusOr<ModelPath> FindModel(const std::filesystem::path& path, std::ostream& warnings);
+// checkpoint is used.
+//
+// FailedPrecondition when `strict` and a newer checkpoint of the run is damaged (CheckNewest).
+// NotFound, with what is expected there, when it is neither or holds no checkpoint yet; DataLoss
+// when all checkpoints are damaged.
+absl::StatusOr<ModelPath> FindModel(const std::filesystem::path& path, bool strict);
+
+// Returns FailedPrecondition, with the damage found, unless the checkpoint is the newest of its
+// run.
+absl::Status CheckNewest(const v1::ModelSource& source);
+
+// Returns "step 100 was used instead of the newest, step 150: checkpoint ... is damaged: ...";
+// empty when the newest checkpoint was used.
+std::string FallbackNote(const v1::ModelSource& source);
+
+// Returns whether `path` is a run directory.
+bool IsRunDirectory(const std::filesystem::path& path);
+
+// Returns whether `path` looks like a model of FindModel, without reading its files.
+bool IsModelDirectory(const std::filesystem::path& path);
 
 }  // namespace braid
 

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/sealed_text.h"
 #include "base/status_macros.h"
 
 namespace braid {
@@ -117,13 +118,13 @@ absl::Status WriteProcessRecord(const std::filesystem::path& path, const Process
       {"boot_id", record.identity.boot_id}, {"pid_namespace", record.identity.pid_namespace},
       {"machine", record.identity.machine}, {"nonce", record.nonce},
       {"launched_at", record.launched_at}};
-  return WriteFileAtomically(path, json.dump(2) + "\n");
+  return WriteFileAtomically(path, SealJson(json));
 }
 
 absl::StatusOr<ProcessRecord> ReadProcessRecord(const std::filesystem::path& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  ASSIGN_OR_RETURN(const nlohmann::json json, OpenSealedJson(text, path));
   try {
-    const nlohmann::json json = nlohmann::json::parse(text);
     return ProcessRecord{.identity = {.pid = json.at("pid").get<int64_t>(),
                                       .start_time = json.at("start_time").get<uint64_t>(),
                                       .boot_id = json.at("boot_id").get<std::string>(),

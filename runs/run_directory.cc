@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/file_error.h"
+#include "base/sealed_text.h"
 #include "base/status_macros.h"
 #include "google/protobuf/text_format.h"
 #include "google/protobuf/util/json_util.h"
@@ -15,6 +16,7 @@
 #include "proto/config_text.h"
 #include "runs/metrics_line.h"
 #include "runs/metrics_reader.h"
+#include "runs/run_spec.h"
 
 namespace braid {
 namespace {
@@ -59,7 +61,7 @@ absl::Status RunDirectory::WriteSpec(const v1::RunSpec& run_spec) const {
   RETURN_IF_ERROR(MakeDirectories(root_));
   std::string text;
   google::protobuf::TextFormat::PrintToString(run_spec, &text);
-  return WriteFileAtomically(spec(), text);
+  return WriteFileAtomically(spec(), SealLines(text));
 }
 
 absl::StatusOr<v1::RunSpec> RunDirectory::ReadSpec() const {
@@ -69,9 +71,19 @@ absl::StatusOr<v1::RunSpec> RunDirectory::ReadSpec() const {
         absl::StrCat(root_.string(), " is not a run directory: run.textproto is missing"));
   }
   RETURN_IF_ERROR(text.status());
+  RETURN_IF_ERROR(CheckSealedLines(*text, spec()));
   v1::RunSpec result;
   RETURN_IF_ERROR(ParseConfig(*text, spec().string(), &result));
+  SetNegativesToZero(&result);
   return result;
+}
+
+absl::Status RunDirectory::SealSpec() const {
+  RETURN_IF_ERROR(ReadSpec().status());
+  ASSIGN_OR_RETURN(std::string text, ReadFile(spec()));
+  if (HasSealedLines(text)) return absl::OkStatus();
+  if (text.back() != '\n') text += '\n';
+  return WriteFileAtomically(spec(), SealLines(text));
 }
 
 absl::StatusOr<std::vector<v1::StepMetrics>> RunDirectory::ReadMetrics(int64_t after_line) const {
@@ -113,9 +125,7 @@ absl::Status RunDirectory::WriteExit(const ExitRecord& record, int rank) const {
                                {"nonce", record.nonce},
                                {"retryable", record.retryable}};
   const fs::path own = root_ / absl::StrCat("exit.rank-", rank, ".json");
-  const std::string text =
-      json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  RETURN_IF_ERROR(WriteFileAtomically(own, text));
+  RETURN_IF_ERROR(WriteFileAtomically(own, SealJson(json)));
   std::error_code error;
   fs::rename(own, exit(), error);
   return error ? SystemError("rename to", exit(), error.value()) : absl::OkStatus();
@@ -124,10 +134,11 @@ absl::Status RunDirectory::WriteExit(const ExitRecord& record, int rank) const {
 std::optional<ExitRecord> RunDirectory::ReadExit() const {
   absl::StatusOr<std::string> text = ReadFile(exit());
   if (!text.ok()) return std::nullopt;
-  const nlohmann::json json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("outcome") || !json["outcome"].is_string()) {
+  const absl::StatusOr<nlohmann::json> object = OpenSealedJson(*text, exit());
+  if (!object.ok() || !object->contains("outcome") || !(*object)["outcome"].is_string()) {
     return std::nullopt;
   }
+  const nlohmann::json& json = *object;
   ExitRecord record{.outcome = json["outcome"].get<std::string>(), .error = "", .step = 0};
   if (json.contains("nonce") && json["nonce"].is_string()) record.nonce = json["nonce"];
   if (json.contains("retryable") && json["retryable"].is_boolean()) {

@@ -56,7 +56,7 @@ struct ExitRecord {
   int64_t step = 0;     // steps completed
   // The attempt; empty when the trainer was started by hand.
   std::string nonce = {};
-  // Whether another attempt may succeed; false when it would fail in the same way.
+  // True if another attempt may succeed; false when it would fail in the same way.
   bool retryable = true;
 };
 
@@ -83,10 +83,14 @@ class RunDirectory {
   std::filesystem::path log() const { return root_ / "trainer.log"; }
   std::filesystem::path exit() const { return root_ / "exit.json"; }
 
-  // Creates the directory with a resolved spec in it.
+  // Creates the directory with a resolved spec in it, sealed (base/sealed_text.h).
   absl::Status WriteSpec(const v1::RunSpec& spec) const;
-  // Reads the spec. NotFound, naming the directory, when it is not a run directory.
+  // Reads the spec. NotFound, naming the directory, when it is not a run directory; DataLoss when
+  // the file was damaged, or edited without removing its seal.
   absl::StatusOr<v1::RunSpec> ReadSpec() const;
+  // Seals a spec that was edited by hand or written by an older version; no effect on a sealed one.
+  // Errors are those of ReadSpec.
+  absl::Status SealSpec() const;
 
   // Returns the metrics of all complete lines after the first `after_line` ones; a last line
   // without newline is still being written and is left for the next call. Empty when there is no

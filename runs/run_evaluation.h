@@ -15,6 +15,11 @@ namespace braid {
 // Returns the content of a file; empty when it does not exist.
 absl::StatusOr<std::string> ReadIfPresent(const std::filesystem::path& path);
 
+// Parses a stored result: a message as JSON, sealed (base/sealed_text.h). Unknown fields are
+// ignored. DataLoss names the file.
+absl::Status ParseKeptResult(const std::string& text, const std::filesystem::path& path,
+                             google::protobuf::Message* result);
+
 // Returns the content of evaluation.json; absent when it is missing or empty. DataLoss names a
 // damaged file.
 absl::StatusOr<std::optional<v1::Evaluation>> ReadEvaluation(const RunDirectory& run);

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "formats/packed_dataset.h"
 #include "model/config/model_config.h"
+#include "proto/stated_defaults.h"
 #include "runs/launch_config.h"
 #include "runs/starting_point.h"
 
@@ -22,9 +23,6 @@ constexpr int64_t kMaxMicroBatchTokens = 16384;
 // overflows the number of tokens.
 constexpr int32_t kMaxBatch = 1 << 20;
 constexpr int32_t kMaxThreads = 1024;
-// Large enough to amortize the latency of a message, small enough for several messages per backward
-// pass, so that communication overlaps with computation.
-constexpr int64_t kBucketBytes = 25 << 20;
 constexpr int64_t kMinBucketBytes = 1 << 10;
 constexpr int64_t kMaxSteps = int64_t{1} << 32;
 
@@ -33,26 +31,14 @@ absl::Status BadField(std::string_view field, std::string_view got, std::string_
                                                  ", expected ", std::string(expected)));
 }
 
+// Returns integers in full: StrCat would print 1e+06.
+std::string NumberText(double number) {
+  const bool is_integer = std::abs(number) < 1e15 && number == std::trunc(number);
+  return is_integer ? absl::StrCat(static_cast<int64_t>(number)) : absl::StrCat(number);
+}
+
 absl::Status Check(bool good, std::string_view field, double got, std::string_view expected) {
-  return good ? absl::OkStatus() : BadField(field, absl::StrCat(got), expected);
-}
-
-// Sets a field of type double to `value` when it is zero: in proto3, zero means not set.
-void Default(double value, double (v1::OptimizerConfig::*get)() const,
-             void (v1::OptimizerConfig::*set)(double), v1::OptimizerConfig* config) {
-  if ((config->*get)() == 0) (config->*set)(value);
-}
-
-void FillOptimizer(v1::OptimizerConfig* config) {
-  using C = v1::OptimizerConfig;
-  Default(2e-4, &C::learning_rate, &C::set_learning_rate, config);
-  Default(0.9, &C::beta1, &C::set_beta1, config);
-  Default(0.95, &C::beta2, &C::set_beta2, config);
-  Default(1e-8, &C::epsilon, &C::set_epsilon, config);
-  Default(0.1, &C::weight_decay, &C::set_weight_decay, config);
-  Default(1.0, &C::clip_norm, &C::set_clip_norm, config);
-  Default(0.05, &C::warmup_fraction, &C::set_warmup_fraction, config);
-  Default(0.1, &C::final_lr_ratio, &C::set_final_lr_ratio, config);
+  return good ? absl::OkStatus() : BadField(field, NumberText(got), expected);
 }
 
 absl::Status CheckOptimizer(const v1::OptimizerConfig& c) {
@@ -66,10 +52,9 @@ absl::Status CheckOptimizer(const v1::OptimizerConfig& c) {
   RETURN_IF_ERROR(
       Check(finite_positive(c.epsilon()), "optimizer.epsilon", c.epsilon(), "a positive number"));
   RETURN_IF_ERROR(Check(std::isfinite(c.weight_decay()) && c.weight_decay() < 1,
-                        "optimizer.weight_decay", c.weight_decay(),
-                        "less than 1 (negative for none)"));
+                        "optimizer.weight_decay", c.weight_decay(), "less than 1 (0 for none)"));
   RETURN_IF_ERROR(Check(std::isfinite(c.clip_norm()), "optimizer.clip_norm", c.clip_norm(),
-                        "a number (negative for none)"));
+                        "a number (0 for none)"));
   RETURN_IF_ERROR(Check(c.warmup_fraction() >= 0 && c.warmup_fraction() < 1,
                         "optimizer.warmup_fraction", c.warmup_fraction(),
                         "at least 0 and less than 1"));
@@ -97,13 +82,12 @@ absl::Status FillFromStartingPoint(v1::RunSpec* spec) {
 }
 
 absl::Status FillLengths(const DatasetInfo& data, v1::ModelConfig* model) {
-  const auto fits = [](int64_t asked, int64_t has) { return asked == 0 || asked == has; };
-  if (!fits(model->vocab_size(), data.vocab_size)) {
+  if (model->has_vocab_size() && model->vocab_size() != data.vocab_size) {
     return BadField("model.vocab_size", absl::StrCat(model->vocab_size()),
                     absl::StrCat("the vocabulary of the dataset's tokenizer, ", data.vocab_size,
                                  " (leave it unset)"));
   }
-  if (!fits(model->sequence_length(), data.sequence_length)) {
+  if (model->has_sequence_length() && model->sequence_length() != data.sequence_length) {
     return BadField("model.sequence_length", absl::StrCat(model->sequence_length()),
                     absl::StrCat("the length the dataset was packed to, ", data.sequence_length,
                                  " (leave it unset, or pack the corpus again)"));
@@ -114,7 +98,7 @@ absl::Status FillLengths(const DatasetInfo& data, v1::ModelConfig* model) {
 }
 
 absl::Status FillBatch(const DatasetInfo& data, int32_t world_size, v1::BatchConfig* batch) {
-  if (batch->global_batch_size() == 0) batch->set_global_batch_size(4);
+  FillStatedDefaults(batch);
   RETURN_IF_ERROR(
       Check(batch->global_batch_size() >= world_size, "batch.global_batch_size",
             batch->global_batch_size(),
@@ -123,7 +107,7 @@ absl::Status FillBatch(const DatasetInfo& data, int32_t world_size, v1::BatchCon
                         batch->global_batch_size(), absl::StrCat("at most ", kMaxBatch)));
   const int64_t share = (batch->global_batch_size() + world_size - 1) / world_size;
   const int64_t limit = std::max<int64_t>(kMaxMicroBatchTokens / data.sequence_length, 1);
-  if (batch->micro_batch_size() == 0) {
+  if (!batch->has_micro_batch_size()) {
     batch->set_micro_batch_size(static_cast<int32_t>(std::min(share, limit)));
   }
   return Check(batch->micro_batch_size() > 0, "batch.micro_batch_size", batch->micro_batch_size(),
@@ -132,23 +116,23 @@ absl::Status FillBatch(const DatasetInfo& data, int32_t world_size, v1::BatchCon
 
 absl::Status FillUpcycling(v1::RunSpec* spec) {
   if (!UsesExperts(spec->model())) {
-    spec->mutable_upcycling()->set_dense_fraction(-1);
+    spec->mutable_upcycling()->set_dense_fraction(0);
     return absl::OkStatus();
   }
-  const double fraction = spec->upcycling().dense_fraction();
-  if (fraction == 0) {
+  if (!spec->upcycling().has_dense_fraction()) {
     // Only merged experts compute what the dense model computed when they are copied from it.
     const bool seamless = MergesExperts(spec->model().routing());
-    spec->mutable_upcycling()->set_dense_fraction(seamless ? 0.05 : -1);
+    spec->mutable_upcycling()->set_dense_fraction(seamless ? 0.05 : 0);
   }
+  const double fraction = spec->upcycling().dense_fraction();
   return Check(fraction < 1, "upcycling.dense_fraction", fraction,
-               "less than 1 (negative trains experts from the first step)");
+               "less than 1 (0 trains experts from the first step)");
 }
 
 absl::Status FillRanks(v1::RunSpec* spec) {
   RETURN_IF_ERROR(ResolveLaunch(spec));
   const int32_t cores = std::max(1u, std::thread::hardware_concurrency());
-  if (spec->threads_per_rank() == 0) {
+  if (!spec->has_threads_per_rank()) {
     spec->set_threads_per_rank(std::max(1, cores / RanksPerMachine(*spec)));
   }
   return Check(spec->threads_per_rank() > 0 && spec->threads_per_rank() <= kMaxThreads,
@@ -156,35 +140,31 @@ absl::Status FillRanks(v1::RunSpec* spec) {
 }
 
 absl::Status FillSharing(v1::RunSpec* spec) {
-  if (spec->optimizer_sharding() == v1::OPTIMIZER_SHARDING_UNSPECIFIED) {
-    spec->set_optimizer_sharding(v1::ZERO_1);
-  }
   RETURN_IF_ERROR(Check(v1::OptimizerSharding_IsValid(spec->optimizer_sharding()),
                         "optimizer_sharding", spec->optimizer_sharding(), "REPLICATED or ZERO_1"));
   v1::ReductionConfig* reduction = spec->mutable_reduction();
-  if (reduction->bucket_bytes() == 0) reduction->set_bucket_bytes(kBucketBytes);
-  RETURN_IF_ERROR(Check(reduction->bucket_bytes() >= kMinBucketBytes, "reduction.bucket_bytes",
-                        static_cast<double>(reduction->bucket_bytes()),
-                        absl::StrCat("at least ", kMinBucketBytes)));
-  if (spec->weight_check_every_steps() == 0) spec->set_weight_check_every_steps(100);
-  return absl::OkStatus();
+  // 25 MiB amortize the latency of a message and leave several messages per backward pass, so that
+  // communication overlaps with computation.
+  FillStatedDefaults(reduction);
+  return Check(reduction->bucket_bytes() >= kMinBucketBytes, "reduction.bucket_bytes",
+               static_cast<double>(reduction->bucket_bytes()),
+               absl::StrCat("at least ", kMinBucketBytes));
 }
 
 absl::Status FillSteps(const DatasetInfo& data, v1::RunSpec* spec) {
   const int64_t batch = spec->batch().global_batch_size();
-  if (spec->num_steps() == 0) spec->set_num_steps((data.num_instances + batch - 1) / batch);
+  if (!spec->has_num_steps()) spec->set_num_steps((data.num_instances + batch - 1) / batch);
   RETURN_IF_ERROR(Check(spec->num_steps() > 0 && spec->num_steps() <= kMaxSteps, "num_steps",
                         static_cast<double>(spec->num_steps()), absl::StrCat("1 to ", kMaxSteps)));
   v1::CheckpointConfig* checkpoint = spec->mutable_checkpoint();
-  if (checkpoint->every_steps() == 0) {
+  FillStatedDefaults(checkpoint);
+  if (!checkpoint->has_every_steps()) {
     checkpoint->set_every_steps(std::max<int64_t>(50, spec->num_steps() / 10));
   }
   RETURN_IF_ERROR(Check(checkpoint->every_steps() > 0, "checkpoint.every_steps",
                         static_cast<double>(checkpoint->every_steps()), "at least 1"));
-  if (checkpoint->keep_last() == 0) checkpoint->set_keep_last(2);
   RETURN_IF_ERROR(Check(checkpoint->keep_last() > 0, "checkpoint.keep_last",
                         checkpoint->keep_last(), "at least 1"));
-  if (spec->routing_every_steps() == 0) spec->set_routing_every_steps(10);
   return Check(spec->routing_every_steps() > 0, "routing_every_steps",
                static_cast<double>(spec->routing_every_steps()), "at least 1");
 }
@@ -218,25 +198,30 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
   RETURN_IF_ERROR(FillLengths(data, resolved.mutable_model()));
   RETURN_IF_ERROR(FillFromStartingPoint(&resolved));
   ASSIGN_OR_RETURN(*resolved.mutable_model(), ResolveModelConfig(resolved.model()));
+  FillStatedDefaults(&resolved);
   RETURN_IF_ERROR(FillRanks(&resolved));
   RETURN_IF_ERROR(FillSharing(&resolved));
   RETURN_IF_ERROR(FillBatch(data, resolved.world_size(), resolved.mutable_batch()));
   RETURN_IF_ERROR(FillSteps(data, &resolved));
   RETURN_IF_ERROR(FillUpcycling(&resolved));
-  FillOptimizer(resolved.mutable_optimizer());
+  FillStatedDefaults(resolved.mutable_optimizer());
   RETURN_IF_ERROR(CheckOptimizer(resolved.optimizer()));
   RETURN_IF_ERROR(FillSupervision(resolved.mutable_supervision()));
+  SetNegativesToZero(&resolved);
   if (resolved.name().empty()) resolved.set_name(ShapeName(resolved.model()));
   return resolved;
 }
 
+void SetNegativesToZero(v1::RunSpec* spec) {
+  if (spec->optimizer().weight_decay() < 0) spec->mutable_optimizer()->set_weight_decay(0);
+  if (spec->optimizer().clip_norm() < 0) spec->mutable_optimizer()->set_clip_norm(0);
+  if (spec->upcycling().dense_fraction() < 0) spec->mutable_upcycling()->set_dense_fraction(0);
+  if (spec->supervision().max_restarts() < 0) spec->mutable_supervision()->set_max_restarts(0);
+  if (spec->weight_check_every_steps() < 0) spec->set_weight_check_every_steps(0);
+}
+
 absl::Status FillSupervision(v1::SupervisionConfig* config) {
-  if (config->hang_seconds() == 0) config->set_hang_seconds(30);
-  if (config->hang_steps() == 0) config->set_hang_steps(3);
-  if (config->max_restarts() == 0) config->set_max_restarts(3);
-  if (config->backoff_seconds() == 0) config->set_backoff_seconds(1);
-  if (config->slow_rank_ratio() == 0) config->set_slow_rank_ratio(1.3);
-  if (config->slow_rank_steps() == 0) config->set_slow_rank_steps(20);
+  FillStatedDefaults(config);
   RETURN_IF_ERROR(CheckPositive(config->hang_seconds(), "supervision.hang_seconds"));
   RETURN_IF_ERROR(CheckPositive(config->hang_steps(), "supervision.hang_steps"));
   RETURN_IF_ERROR(CheckPositive(config->backoff_seconds(), "supervision.backoff_seconds"));

@@ -21,6 +21,10 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec);
 // specs that were stored before a setting existed.
 absl::Status FillSupervision(v1::SupervisionConfig* config);
 
+// Sets to 0 each setting that is off and negative: earlier versions wrote -1 where 0 disables
+// something now.
+void SetNegativesToZero(v1::RunSpec* spec);
+
 // Returns the number of dense warm-up steps of a resolved spec: 0 for a dense model and for one
 // whose experts train from the first step.
 int64_t DenseSteps(const v1::RunSpec& resolved);

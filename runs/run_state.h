@@ -2,13 +2,14 @@
 //
 //   (new) -> QUEUED | STARTING
 //   QUEUED -> STARTING | STOPPED | FAILED
-//   STARTING -> RUNNING | RESTARTING | SUCCEEDED | STOPPED | FAILED
-//   RUNNING -> RESTARTING | SUCCEEDED | STOPPED | FAILED
-//   RESTARTING -> STARTING | SUCCEEDED | STOPPED | FAILED
+//   STARTING -> RUNNING | RESTARTING | QUEUED | SUCCEEDED | STOPPED | FAILED
+//   RUNNING -> RESTARTING | QUEUED | SUCCEEDED | STOPPED | FAILED
+//   RESTARTING -> STARTING | QUEUED | SUCCEEDED | STOPPED | FAILED
 //   STOPPED | FAILED -> QUEUED | STARTING     after braid resume
 //
-// A QUEUED run waits for a scheduler, a RESTARTING run for the end of the pause after a failure.
-// The states of the events of a run (events.jsonl) follow these arrows.
+// A QUEUED run waits for a scheduler, which may queue it again after it ran; a RESTARTING run for
+// the end of the pause after a failure. The states of the events of a run (events.jsonl) follow
+// these arrows.
 #ifndef BRAID_RUNS_RUN_STATE_H_
 #define BRAID_RUNS_RUN_STATE_H_
 

@@ -4,8 +4,6 @@
 #include <google/protobuf/util/field_comparator.h>
 #include <google/protobuf/util/message_differencer.h>
 
-#include <iostream>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/atomic_file.h"
@@ -51,9 +49,8 @@ absl::Status CheckFits(const v1::ModelConfig& source, const v1::ModelConfig& ask
 }  // namespace
 
 absl::StatusOr<StartingPoint> FindStartingPoint(const std::string& init_from) {
-  ASSIGN_OR_RETURN(const ModelPath path, FindModel(init_from, std::cerr));
-  ASSIGN_OR_RETURN(CheckpointState state, ReadCheckpointState(path.checkpoint));
-  return StartingPoint{path.checkpoint, std::move(state.model)};
+  ASSIGN_OR_RETURN(ModelPath path, FindModel(init_from, /*strict=*/true));
+  return StartingPoint{path.checkpoint, std::move(path.state.model)};
 }
 
 absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,

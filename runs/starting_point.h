@@ -18,7 +18,7 @@ struct StartingPoint {
 };
 
 // Finds the checkpoint: `init_from` is a checkpoint directory, or a run directory, whose newest
-// good checkpoint is used. NotFound when it is neither.
+// checkpoint is used. Errors are those of a strict FindModel.
 absl::StatusOr<StartingPoint> FindStartingPoint(const std::string& init_from);
 
 // Resolves `asked`, taking the shape of `source` for the fields it leaves unset. A dense source may

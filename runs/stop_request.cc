@@ -1,35 +1,48 @@
 #include "runs/stop_request.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/sealed_text.h"
 #include "runs/process_identity.h"
 
 namespace braid {
 
-absl::Status RecordStopRequest(const RunDirectory& run, double now) {
+absl::Status RecordStopRequest(const RunDirectory& run, double now, const std::string& reason) {
   const absl::StatusOr<ProcessRecord> record = ReadProcessRecord(run.process());
   if (!record.ok()) {
     return absl::FailedPreconditionError(
         absl::StrCat(run.root().string(),
                      ": the run has no process to stop: ", std::string(record.status().message())));
   }
-  if (ReadStopRequest(run)) return absl::OkStatus();
-  const nlohmann::json json = {{"nonce", record->nonce}, {"requested_at", now}};
-  return WriteFileAtomically(run.stop(), json.dump(2) + "\n");
+  const std::optional<StopRequest> first = ReadStopRequest(run);
+  if (first && (first->reason.empty() || !reason.empty())) return absl::OkStatus();
+  const nlohmann::json json = {{"nonce", record->nonce},
+                               {"requested_at", first ? first->requested_at : now},
+                               {"reason", reason}};
+  return WriteFileAtomically(run.stop(), SealJson(json));
+}
+
+void RemoveStopRequest(const RunDirectory& run) {
+  std::error_code ignored;
+  std::filesystem::remove(run.stop(), ignored);
 }
 
 std::optional<StopRequest> ReadStopRequest(const RunDirectory& run) {
   const absl::StatusOr<std::string> text = ReadFile(run.stop());
   if (!text.ok()) return std::nullopt;
   const absl::StatusOr<ProcessRecord> record = ReadProcessRecord(run.process());
-  const nlohmann::json json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!record.ok() || !json.is_object() || json.value("nonce", "") != record->nonce) {
+  const absl::StatusOr<nlohmann::json> json = OpenSealedJson(*text, run.stop());
+  if (!record.ok() || !json.ok() || json->value("nonce", "") != record->nonce) {
     return std::nullopt;
   }
-  return StopRequest{.nonce = record->nonce, .requested_at = json.value("requested_at", 0.0)};
+  return StopRequest{.nonce = record->nonce,
+                     .requested_at = json->value("requested_at", 0.0),
+                     .reason = json->value("reason", "")};
 }
 
 }  // namespace braid

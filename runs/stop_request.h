@@ -22,11 +22,17 @@ struct StopRequest {
   std::string nonce;
   // Unix seconds.
   double requested_at = 0;
+  // Why, where it was not a user who asked: "Slurm job 12 reaches its time limit".
+  std::string reason = {};
 };
 
-// Records a request to stop the newest launch; keeps the time of the first request.
-// FailedPrecondition when the run was never launched.
-absl::Status RecordStopRequest(const RunDirectory& run, double now);
+// Records a request to stop the newest launch; keeps the first request, except that a user's
+// request (without a `reason`) replaces another one. FailedPrecondition when the run was never
+// launched.
+absl::Status RecordStopRequest(const RunDirectory& run, double now, const std::string& reason = {});
+
+// Removes stop.json; errors are ignored.
+void RemoveStopRequest(const RunDirectory& run);
 
 // Returns the request, if the newest launch was requested to stop.
 std::optional<StopRequest> ReadStopRequest(const RunDirectory& run);

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-constexpr int kNotStarted = 127;  // as of a shell
+constexpr int kNotStarted = 127;  // the code that shells use
 
 std::string ReadWholeFile(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -105,8 +105,9 @@ TestProgram::TestProgram(std::vector<std::string> arguments, TestProgramOptions 
                          .one_file = output_ == errors_,
                          .max_file_bytes = options.max_file_bytes};
   // WaitForOutput must not find what an earlier program has written into the same file.
-  fs::remove(output_);
-  fs::remove(errors_);
+  for (const fs::path& file : {output_, errors_}) {
+    if (fs::is_regular_file(file)) fs::remove(file);
+  }
   pid_ = fork();
   if (pid_ == 0) Execute(launch);
   if (pid_ < 0) {

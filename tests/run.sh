@@ -6,4 +6,4 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 ./deploy/build.sh
-exec ctest --test-dir build --output-on-failure --parallel 2 -LE nightly "$@"
+exec ctest --test-dir build --output-on-failure --parallel 2 -LE 'nightly|containers|packages' "$@"

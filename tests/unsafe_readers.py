@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that no source file unpickles data, starts a shell, or lets FAISS read unverified files.
+"""Checks that no source file unpickles data, starts a shell, or lets FAISS read unverified files, and
+that no benchmark aborts on its input.
 
 FAISS trusts the content of index files, so it reads them in one place only, from a file whose
 digest was verified. Run with --self-test to see that violations are found.
@@ -9,7 +10,7 @@ import re
 import sys
 
 FOLDERS = ("base formats proto rpc retrieval pipeline model runs trainer evaluation inference report "
-           "control server client reproduce cli").split()
+           "control server client reproduce cli tests/bench").split()
 
 # pattern -> (files that may contain it, the violation elsewhere)
 RULES = {
@@ -21,9 +22,12 @@ RULES = {
         r"^$", "FAISS trusts the content of files; VectorIndex::Load verifies them first"),
     r"\bread_index\s*\(verified\.get": (
         r"^retrieval/faiss_vector_index\.cc$", "only VectorIndex::Load lets FAISS read a file"),
-    r"(?<![\w:.>])(std::|::)?(system|popen)\s*\(": (r"^$", "starts a shell"),
+    r"(?<![\w:.>])(std::|::)?(system|popen)\s*\(": (
+        r"^tests/bench/", "starts a shell"),
     r"\"([\w./-]*/)?(ba|da|z|k|c|tc|a|fi)?sh\"": (
         r"^cli/shell_completion\.cc$", "starts a shell"),
+    r"\bBRAID_CHECK\b|\babort\(|\)\.value\(\)": (
+        r"^(?!tests/bench/)", "aborts on what an option, a file or the machine causes; use OrExit"),
     r"\"([\w./-]*/)?(busybox|env)\"": (r"^$", "starts a shell, or a program named by a variable"),
 }
 
@@ -69,12 +73,16 @@ def self_test():
         ("control/launch/launcher.cc", 'Run({"/usr/local/bin/bash", "-c", command});'),
         ("control/launch/launcher.cc", 'execlp("sh", "-c", command);'),
         ("control/launch/launcher.cc", 'Run({"/usr/bin/env", "sh"});'),
+        ("tests/bench/x.cc", "BRAID_CHECK(count == documents) << count;"),
+        ("tests/bench/x.cc", "auto lines = MetricsLog::Open(path, 0).value();"),
     ]
     good = [
         ("retrieval/faiss_vector_index.cc", "faiss::read_index(verified.get());"),
         ("cli/x.cc", "// system() would start a shell"),
         ("cli/x.cc", 'Find("ssh"); Put("install.sh");'),
         ("cli/x.cc", "file_system(x); Manifest::Load(directory);"),
+        ("base/x.cc", "BRAID_CHECK(i < size) << i;"),
+        ("tests/bench/x.cc", "const int rc = std::system(command.c_str());"),
     ]
     missed = [case for case in bad if not list(violations(*case))]
     false_alarms = [case for case in good if list(violations(*case))]

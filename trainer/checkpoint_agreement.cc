@@ -44,13 +44,17 @@ absl::StatusOr<std::optional<fs::path>> AgreeOnNewestGoodCheckpoint(Communicator
                                                                     const fs::path& checkpoints,
                                                                     std::ostream& warnings) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, AgreeOnList(communicator, checkpoints));
-  std::ostringstream discarded;
-  return FirstGoodCheckpoint(
+  std::vector<std::string> skipped;
+  auto found = FirstGoodCheckpoint(
       checkpoints, names,
       [&](const fs::path& checkpoint, absl::Status* damage) {
         return VerifyTogether(communicator, checkpoint, damage);
       },
-      communicator.rank() == 0 ? warnings : discarded);
+      &skipped);
+  if (communicator.rank() == 0) {
+    for (const std::string& cause : skipped) warnings << cause << "; skipped" << std::endl;
+  }
+  return found;
 }
 
 }  // namespace braid

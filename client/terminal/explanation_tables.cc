@@ -19,6 +19,13 @@ std::string StepList(const std::vector<int64_t>& steps) {
   return steps.empty() ? "-" : absl::StrJoin(steps, ", ");
 }
 
+// Returns how a duplicate repeats the document that is kept instead, which follows.
+const char* Repeats(const v1::ExplainDocumentResponse& document) {
+  if (!document.exact()) return "near-duplicate of ";
+  return document.jaccard() < 1 ? "exact duplicate of a removed near-duplicate of "
+                                : "exact duplicate of ";
+}
+
 // Returns the outcome for the document.
 std::string Fate(const v1::ExplainDocumentResponse& document) {
   const std::string other = OneLine(document.counterpart());
@@ -26,15 +33,26 @@ std::string Fate(const v1::ExplainDocumentResponse& document) {
       absl::StrFormat("cosine %.3f, 5-gram Jaccard %.3f", document.cosine(), document.jaccard());
   switch (document.fate()) {
     case v1::DOCUMENT_TRAINED_ON:
-      return "trained on";
+      return document.evaluation_text().empty()
+                 ? "trained on"
+                 : absl::StrCat("trained on, although it shares text with ",
+                                OneLine(document.evaluation_text()), " (\"",
+                                OneLine(document.shared_words()), "\")");
     case v1::DOCUMENT_DUPLICATE:
-      return absl::StrCat(document.exact() ? "exact duplicate of " : "near-duplicate of ", other,
-                          " (", similarity, "); not trained on");
+      return absl::StrCat(Repeats(document), other, " (", similarity, "); not trained on");
     case v1::DOCUMENT_HELD_OUT:
       return "held out";
     case v1::DOCUMENT_OVERLAPS_HELD_OUT:
-      return absl::StrCat("near-duplicate of the held-out ", other, " (", similarity,
-                          "); not trained on");
+      return document.containment() > 0 ? absl::StrFormat(
+                                              "contains the held-out %s or is contained in it "
+                                              "(%.1f %% of the 13-word runs "
+                                              "of one are in the other, %s); not trained on",
+                                              other, 100 * document.containment(), similarity)
+                                        : absl::StrCat("near-duplicate of the held-out ", other,
+                                                       " (", similarity, "); not trained on");
+    case v1::DOCUMENT_CONTAMINATED:
+      return absl::StrCat("shares text with ", OneLine(document.evaluation_text()), " (\"",
+                          OneLine(document.shared_words()), "\"); not used");
     case v1::DOCUMENT_REJECTED:
       return absl::StrCat("rejected: ", document.reject_reason());
     default:
@@ -90,6 +108,9 @@ void PrintDocument(const v1::ExplainDocumentResponse& document,
   field("fate", Fate(document));
   field("domain", OneLine(document.domain()));
   field("file", OneLine(document.source_file()));
+  if (document.fate() == v1::DOCUMENT_REJECTED) {
+    field("offset", absl::StrCat(document.reject_offset()));
+  }
   if (document.fate() != v1::DOCUMENT_REJECTED) {
     field("length", absl::StrFormat("%s tokens, %s bytes", WithThousands(document.num_tokens()),
                                     WithThousands(document.num_bytes())));

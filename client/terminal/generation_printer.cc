@@ -17,6 +17,8 @@ void GenerationPrinter::Print(std::string_view text) {
 }
 
 bool GenerationPrinter::Add(const v1::GenerateEvent& event) {
+  if (options_.terminal && warning_.IsNews(event.source())) EndLine();
+  warning_.Show(event.source());
   if (std::exchange(options_.routing_asked, false) && event.routing_size() == 0) {
     if (options_.terminal) EndLine();
     notes_ << "[no layer has experts to merge: no routing weights]" << std::endl;

@@ -6,25 +6,27 @@
 #include <string_view>
 
 #include "braid/v1/generation.pb.h"
+#include "client/terminal/source_warning.h"
 
 namespace braid {
 
-// A printer that writes text to `out` as it arrives, and to `notes` the router weights whenever
-// they change and, at the end, the number of tokens and their rate.
+// A printer that writes text to `out` as it arrives, and to `notes` a warning about the checkpoint
+// (SourceWarning), the router weights whenever they change and, at the end, the number of tokens
+// and their rate.
 class GenerationPrinter {
  public:
   struct Options {
-    // Whether `out` is a terminal: notes then start on a new line, and text is printed as
+    // True if `out` is a terminal: notes then start on a new line, and text is printed as
     // PrintableText.
     bool terminal = false;
-    // Whether to draw with block characters; see RoutingBar.
+    // Draws bars with block characters; see RoutingBar.
     bool blocks = false;
-    // Whether routing was requested; prints a note when the model has none.
+    // True if routing was requested: a note is then printed for a model without routing.
     bool routing_asked = false;
   };
 
   GenerationPrinter(const Options& options, std::ostream& out, std::ostream& notes)
-      : options_(options), out_(out), notes_(notes) {}
+      : options_(options), out_(out), notes_(notes), warning_(notes) {}
 
   // Prints text, such as the prompt.
   void Print(std::string_view text);
@@ -39,6 +41,7 @@ class GenerationPrinter {
   Options options_;
   std::ostream& out_;
   std::ostream& notes_;
+  SourceWarning warning_;
   bool line_begun_ = false;
 };
 

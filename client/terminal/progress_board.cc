@@ -30,20 +30,30 @@ std::string FormatProgress(const std::string& name, const Progress& progress,
                            double elapsed_seconds, int width) {
   double rate = progress.rate;
   if (rate < 0) rate = elapsed_seconds > kMinRateSeconds ? progress.done / elapsed_seconds : 0;
-  std::string line = absl::StrFormat("%-18s ", name);
+  const std::string head = absl::StrFormat("%-18s ", name);
+  std::string count =
+      absl::StrCat(CompactCount(progress.done),
+                   progress.total > 0 ? absl::StrCat("/", CompactCount(progress.total)) : "", " ",
+                   progress.unit);
+  std::string bar;
   if (progress.total > 0) {
     const double fraction = static_cast<double>(progress.done) / progress.total;
-    absl::StrAppendFormat(&line, "%s %3.0f%% ", Bar(fraction), 100 * fraction);
+    bar = Bar(fraction);
+    count = absl::StrFormat(" %3.0f%% %s", 100 * fraction, count);
   }
-  absl::StrAppend(&line, CompactCount(progress.done),
-                  progress.total > 0 ? absl::StrCat("/", CompactCount(progress.total)) : "", " ",
-                  progress.unit);
-  if (!progress.detail.empty()) absl::StrAppend(&line, "  ", progress.detail);
-  if (progress.rate < 0 && rate >= 0.5) absl::StrAppend(&line, "  ", CompactCount(rate), "/s");
+  std::string line = head + bar + count;
+  std::string figures;
+  if (!progress.detail.empty()) absl::StrAppend(&figures, "  ", progress.detail);
+  if (progress.rate < 0 && rate >= 0.5) absl::StrAppend(&figures, "  ", CompactCount(rate), "/s");
   double eta = progress.eta_seconds;
   if (eta < 0 && rate > 0 && progress.total > 0) eta = (progress.total - progress.done) / rate;
-  if (eta >= 0) absl::StrAppend(&line, "  ETA ", FormatClock(eta));
-  if (static_cast<int>(line.size()) > width) line.resize(width);
+  const std::string left = eta >= 0 ? absl::StrCat("  ETA ", FormatClock(eta)) : "";
+  // On a narrow terminal the bar goes first and then the last figures, never the time left.
+  const auto missing = [&] { return std::ssize(line + figures + left) - width; };
+  if (missing() > 0) line = head + count;
+  while (missing() > 0 && !figures.empty()) figures.resize(figures.rfind("  "));
+  line = line + figures + left;
+  if (std::ssize(line) > width) line.resize(width);
   return line;
 }
 

@@ -33,6 +33,12 @@ struct Progress {
   double eta_seconds = -1;
 };
 
+// Returns the progress that an event of a service reports.
+template <class Event>
+Progress ProgressOf(const Event& event, const std::string& unit) {
+  return {.done = event.done(), .total = event.total(), .unit = unit};
+}
+
 // Returns the line of a row, at most `width` columns.
 std::string FormatProgress(const std::string& name, const Progress& progress,
                            double elapsed_seconds, int width);

@@ -10,9 +10,9 @@
 namespace braid {
 
 struct RoutingViewOptions {
-  // Whether to shade with ASCII characters instead of block characters.
+  // Shades with ASCII characters instead of block characters.
   bool ascii = false;
-  // Whether to include the top-activating segments of each expert.
+  // Includes the top-activating segments of each expert.
   bool texts = false;
   int width = 80;
 };

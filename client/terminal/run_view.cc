@@ -79,7 +79,9 @@ std::string State(const v1::Run& run) {
 
 std::string StepProgress(const v1::Run& run) {
   const double num_steps = static_cast<double>(run.spec().num_steps());
-  const double fraction = num_steps > 0 ? run.latest().step() / num_steps : 0;
+  // Without its settings.
+  if (!(num_steps > 0)) return absl::StrCat("step ", WithThousands(run.latest().step()));
+  const double fraction = run.latest().step() / num_steps;
   std::string text =
       absl::StrFormat("%s %3.0f %%  step %s of %s", Bar(fraction), 100 * fraction,
                       WithThousands(run.latest().step()), WithThousands(run.spec().num_steps()));
@@ -214,6 +216,7 @@ std::vector<std::string> RunLines(const v1::Run& run, const LossHistory& history
   Lines lines(width);
   lines.Field("run", absl::StrCat(run.id(), "  ", run.spec().name()));
   lines.Field("state", State(run));
+  if (!run.reason().empty()) lines.Text("reason", run.reason());
   if (!run.error().empty()) lines.Text("error", run.error());
   AddProgress(run, history, lines);
   AddRanks(run, now, lines);

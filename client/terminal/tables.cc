@@ -41,17 +41,40 @@ std::string StageLine(const v1::StageProgress& stage) {
 }
 
 // Returns "1,000 read = 900 packed + ...".
-std::string DocumentSum(const v1::JobResult& result) {
+std::string DocumentSum(const v1::JobResult& result, bool report_only) {
   const std::string overlaps =
       result.num_heldout_overlaps() == 0
           ? ""
           : absl::StrCat(" + ", WithThousands(result.num_heldout_overlaps()),
                          " overlapping held-out");
+  const std::string contaminated =
+      result.num_contaminated() == 0 || report_only
+          ? ""
+          : absl::StrCat(" + ", WithThousands(result.num_contaminated()), " contaminated");
   return absl::StrFormat(
-      "%s read = %s packed + %s held out%s + %s duplicates (%s exact) + %s rejected",
+      "%s read = %s packed + %s held out%s%s + %s duplicates (%s exact) + %s rejected",
       WithThousands(result.num_documents_read()), WithThousands(result.num_documents()),
-      WithThousands(result.num_heldout()), overlaps, WithThousands(result.num_duplicates()),
-      WithThousands(result.num_exact_duplicates()), WithThousands(result.num_rejected()));
+      WithThousands(result.num_heldout()), overlaps, contaminated,
+      WithThousands(result.num_duplicates()), WithThousands(result.num_exact_duplicates()),
+      WithThousands(result.num_rejected()));
+}
+
+// Prints a table of the evaluation files and their matches.
+void PrintContamination(const v1::Job& job, std::ostream& out) {
+  const v1::JobResult& result = job.result();
+  if (result.contamination().empty()) return;
+  std::vector<std::vector<std::string>> rows = {
+      {"EVALUATION FILE", "TEXTS", "SHORT", "MATCHED TEXTS", "MATCHED DOCUMENTS"}};
+  for (const v1::ContaminationSummary& file : result.contamination()) {
+    rows.push_back({file.file(), WithThousands(file.num_texts()),
+                    WithThousands(file.num_short_texts()), WithThousands(file.num_matched_texts()),
+                    WithThousands(file.num_matched_documents())});
+  }
+  const bool report_only = job.spec().decontaminate().report_only();
+  out << absl::StrFormat("\n%s documents share 13 words with evaluation text and were %s\n",
+                         WithThousands(result.num_contaminated()),
+                         report_only ? "kept" : "dropped");
+  PrintTable(rows, out);
 }
 
 }  // namespace
@@ -65,7 +88,7 @@ void PrintJob(const v1::Job& job, std::ostream& out) {
   }
   if (!job.has_result()) return;
   const v1::JobResult& result = job.result();
-  Field("documents", DocumentSum(result), out);
+  Field("documents", DocumentSum(result, job.spec().decontaminate().report_only()), out);
   if (result.num_truncated() > 0) {
     Field("truncated",
           WithThousands(result.num_truncated()) + " documents longer than the embedder's input",
@@ -79,8 +102,17 @@ void PrintJob(const v1::Job& job, std::ostream& out) {
         absl::StrFormat("%.3f (random order %.3f)", result.adjacent_cosine(),
                         result.random_adjacent_cosine()),
         out);
+  if (result.num_heldout() > 0) {
+    Field("held-out overlap",
+          absl::StrFormat("%.2f %% of 13-word runs are in training documents; %s documents by more "
+                          "than half",
+                          100 * result.heldout_shared_runs(),
+                          WithThousands(result.num_heldout_mostly_shared())),
+          out);
+  }
   Field("recall@k", absl::StrFormat("%.3f", result.recall_at_k()), out);
   Field("dataset", result.dataset_dir(), out);
+  PrintContamination(job, out);
 }
 
 void PrintJobs(const v1::ListJobsResponse& jobs, std::ostream& out) {
@@ -105,10 +137,12 @@ void PrintRuns(const v1::ListRunsResponse& runs, std::ostream& out) {
   std::vector<std::vector<std::string>> rows = {
       {"RUN", "NAME", "STATE", "STEP", "LOSS", "TOKENS/S", "CREATED"}};
   for (const v1::Run& run : runs.runs()) {
-    rows.push_back({run.id(), run.spec().name(), StateName(run.state()),
-                    absl::StrFormat("%d/%d", run.latest().step(), run.spec().num_steps()),
-                    run.has_latest() ? absl::StrFormat("%.3f", run.latest().loss()) : "-",
-                    CompactCount(run.latest().tokens_per_second()), When(run.created_at())});
+    rows.push_back(
+        {run.id(), run.spec().name(), StateName(run.state()),
+         absl::StrCat(run.latest().step(), "/",
+                      run.spec().num_steps() > 0 ? absl::StrCat(run.spec().num_steps()) : "?"),
+         run.has_latest() ? absl::StrFormat("%.3f", run.latest().loss()) : "-",
+         CompactCount(run.latest().tokens_per_second()), When(run.created_at())});
   }
   if (rows.size() == 1) out << "no runs; start one with: braid train --data JOB\n";
   if (rows.size() > 1) PrintTable(rows, out);

@@ -60,6 +60,17 @@ Row FigureRow(const v1::TaskResult& first, int figure,
   return row;
 }
 
+// Returns the row of the main metric over the clean examples.
+Row CleanRow(const v1::TaskResult& first, const std::vector<const v1::TaskResult*>& columns) {
+  Row row = {"  clean", WithThousands(first.num_clean_examples()), "", first.metrics(0).name(), ""};
+  for (const v1::TaskResult* column : columns) {
+    const bool known = column != nullptr && !column->clean_metrics().empty();
+    row.push_back(known ? WithInterval(column->clean_metrics(0)) : "-");
+  }
+  row.push_back("");
+  return row;
+}
+
 std::string ChanceOf(const v1::TaskSpec& task) {
   const double chance = UsualChance(task);
   return chance > 0 ? Percent(chance) : "-";
@@ -102,6 +113,7 @@ void PrintTasksResult(const v1::TasksResult& result, std::ostream& out) {
     for (int figure = 0; figure < first.metrics_size(); ++figure) {
       rows.push_back(FigureRow(first, figure, columns));
     }
+    if (first.has_num_clean_examples()) rows.push_back(CleanRow(first, columns));
   }
   PrintTable(rows, out);
   out << absl::StrFormat("\n%s at step %d; percent with 95 %% confidence intervals over examples\n",

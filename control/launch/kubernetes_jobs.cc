@@ -111,6 +111,10 @@ absl::StatusOr<std::optional<SchedulerRecord>> KubernetesJobs::Find(const Schedu
   return found;
 }
 
+std::string KubernetesJobs::NameOf(const SchedulerRecord& record) const {
+  return absl::StrCat("MPIJob ", record.job);
+}
+
 absl::StatusOr<JobStatus> KubernetesJobs::Look(const SchedulerRecord& record) {
   ASSIGN_OR_RETURN(const auto statuses, StatusesIn(record.place).Newest());
   const auto found = statuses.find(record.job);

@@ -28,6 +28,7 @@ class KubernetesJobs final : public Scheduler {
                                          const SchedulerRecord& record) override;
   absl::StatusOr<std::optional<SchedulerRecord>> Find(const SchedulerRecord& record) override;
   // Runs kubectl at most once a second per namespace, for all runs together.
+  std::string NameOf(const SchedulerRecord& record) const override;
   absl::StatusOr<JobStatus> Look(const SchedulerRecord& record) override;
   absl::Status Cancel(const SchedulerRecord& record) override;
 

@@ -171,6 +171,7 @@ absl::Status StartRun(const LauncherPrograms& programs, const RunDirectory& run)
 }
 
 absl::Status StartLockedRun(const LauncherPrograms& programs, const RunDirectory& run) {
+  RETURN_IF_ERROR(run.SealSpec());
   ASSIGN_OR_RETURN(const v1::RunSpec spec, run.ReadSpec());
   ASSIGN_OR_RETURN(const LauncherPrograms found, FindLauncherPrograms(programs, spec));
   ASSIGN_OR_RETURN(const MpirunSite site, LocalSite(found, spec));

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/sealed_text.h"
 #include "base/status_macros.h"
 #include "control/supervision/subprocess.h"
 #include "runs/run_directory.h"
@@ -137,7 +138,7 @@ absl::StatusOr<OpenMpiSeries> ParseOpenMpiVersion(std::string_view output) {
   int series = 0;
   if (found != std::string_view::npos) {
     const std::string_view version = output.substr(found + kMarker.size());
-    (void)absl::SimpleAtoi(std::string(version.substr(0, version.find('.'))), &series);
+    if (!absl::SimpleAtoi(std::string(version.substr(0, version.find('.'))), &series)) series = 0;
   }
   if (series == 4) return OpenMpiSeries::k4;
   if (series >= 5) return OpenMpiSeries::k5;
@@ -193,8 +194,7 @@ std::string HostfileText(const v1::LaunchConfig& launch) {
 }
 
 std::string LaunchJson(const MpirunCommand& command) {
-  const nlohmann::json json = {{"arguments", command.arguments}, {"variables", command.variables}};
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return SealJson({{"arguments", command.arguments}, {"variables", command.variables}});
 }
 
 }  // namespace braid

@@ -48,10 +48,13 @@ SchedulerRecord NewSubmission(const RunDirectory& run, const v1::RunSpec& spec) 
   return record;
 }
 
-bool HasToldItsEnd(const RunDirectory& run) {
+// RUN_STATE_UNSPECIFIED without an event.
+v1::RunState RecordedState(const RunDirectory& run) {
   const std::optional<v1::RunEvent> newest = ReadNewestRunEvent(run.events());
-  return newest && HasEnded(newest->state());
+  return newest ? newest->state() : v1::RUN_STATE_UNSPECIFIED;
 }
+
+bool HasRecordedItsEnd(const RunDirectory& run) { return HasEnded(RecordedState(run)); }
 
 // A supervisor that is alive on this machine; those on other machines cannot be seen.
 bool HasSupervisorHere(const RunDirectory& run) {
@@ -59,13 +62,35 @@ bool HasSupervisorHere(const RunDirectory& run) {
   return process.ok() && IsAlive(process->identity);
 }
 
+// The state of a run whose job has ended without an event that says so.
 ScheduledState JobEnded(const RunDirectory& run, const SchedulerRecord& record,
-                        const std::string& description) {
-  if (record.cancelled_at > 0 || ReadStopRequest(run)) return {v1::RUN_STOPPED, ""};
-  const char* when = HasBegun(run) ? " ended together with the supervisor of the run: "
-                                   : " ended before the run began: ";
-  return {v1::RUN_FAILED,
-          absl::StrCat("job ", record.job, when, description, "; see supervisor.log")};
+                        const std::string& name, const JobStatus& status) {
+  const std::optional<StopRequest> stop = ReadStopRequest(run);
+  if (record.cancelled_at > 0 || (stop && stop->reason.empty())) return {v1::RUN_STOPPED, ""};
+  if (const auto exit = run.ReadExit(); exit && HasBegun(run) && exit->outcome == kSucceeded) {
+    return {v1::RUN_SUCCEEDED, ""};
+  }
+  const std::string end = absl::StrCat(
+      name, " ", status.end.empty() ? absl::StrCat("ended: ", status.description) : status.end,
+      HasBegun(run) ? " together with the supervisor of the run" : " before the run began");
+  if (status.cancelled) return {v1::RUN_STOPPED, end};
+  return {v1::RUN_FAILED, absl::StrCat(end, "; see supervisor.log, then resume the run")};
+}
+
+// The state of a run whose job waits in the queue.
+ScheduledState JobQueued(const RunDirectory& run, const std::string& name,
+                         const JobStatus& status) {
+  const char* const waits = HasBegun(run) ? " was queued again: " : " waits: ";
+  return {v1::RUN_QUEUED, absl::StrCat(name, waits, status.description)};
+}
+
+// Its supervisor has not begun, or the scheduler has queued its job again.
+bool WaitsInQueue(const RunDirectory& run) {
+  const std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
+  if (!record) return false;
+  if (!HasBegun(run)) return true;
+  const std::optional<ScheduledState> scheduled = LookAtScheduledRun(run);
+  return scheduled && scheduled->state == v1::RUN_QUEUED;
 }
 
 // Finds the job of a submission without an answer, if there is one. Unless the submission was
@@ -111,14 +136,16 @@ ScheduledState Unanswered(const SchedulerRecord& record) {
 
 absl::StatusOr<SchedulerRecord> NextSubmission(Scheduler& scheduler, const RunDirectory& run,
                                                const v1::RunSpec& spec) {
+  RETURN_IF_ERROR(CheckSchedulerRecord(run));
   const std::optional<SchedulerRecord> last = ReadSchedulerRecord(run);
   if (!last) return NewSubmission(run, spec);
   if (last->job.empty() && !HasBegun(run)) return *last;
   if (last->job.empty()) return NewSubmission(run, spec);
-  // The job may still be exiting, but the run in it has ended.
-  if (HasBegun(run) && HasToldItsEnd(run)) return NewSubmission(run, spec);
   ASSIGN_OR_RETURN(const JobStatus status, scheduler.Look(*last));
   if (status.phase == JobPhase::kEnded) return NewSubmission(run, spec);
+  // The job may still be exiting, but the run in it has ended.
+  const bool exiting = status.phase == JobPhase::kStarted && HasBegun(run);
+  if (exiting && HasRecordedItsEnd(run)) return NewSubmission(run, spec);
   return absl::FailedPreconditionError(
       absl::StrCat(run.root().string(), " already has job ", last->job, ": ", status.description));
 }
@@ -145,7 +172,8 @@ std::optional<ScheduledState> LookAtScheduledRun(const RunDirectory& run) {
   const std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
   if (!record) return std::nullopt;
   const bool begun = HasBegun(run);
-  if (begun && (HasToldItsEnd(run) || HasSupervisorHere(run))) return std::nullopt;
+  const v1::RunState recorded = begun ? RecordedState(run) : v1::RUN_STATE_UNSPECIFIED;
+  if (recorded == v1::RUN_SUCCEEDED || (begun && HasSupervisorHere(run))) return std::nullopt;
   Scheduler* const scheduler = SchedulerOf(record->backend);
   if (record->job.empty() || scheduler == nullptr) {
     if (begun) return std::nullopt;
@@ -156,13 +184,15 @@ std::optional<ScheduledState> LookAtScheduledRun(const RunDirectory& run) {
     if (begun) return std::nullopt;
     return ScheduledState{v1::RUN_QUEUED, std::string(status.status().message())};
   }
+  const std::string name = scheduler->NameOf(*record);
   // The run may have begun or ended while the scheduler was asked.
-  if (HasBegun(run) && (status->phase == JobPhase::kStarted || HasToldItsEnd(run))) {
-    return std::nullopt;
-  }
-  if (status->phase == JobPhase::kEnded) return JobEnded(run, *record, status->description);
-  const bool queued = status->phase == JobPhase::kQueued;
-  return ScheduledState{queued ? v1::RUN_QUEUED : v1::RUN_STARTING, status->description};
+  if (HasBegun(run) && RecordedState(run) == v1::RUN_SUCCEEDED) return std::nullopt;
+  if (status->phase == JobPhase::kQueued) return JobQueued(run, name, *status);
+  if (HasBegun(run) && HasRecordedItsEnd(run)) return std::nullopt;
+  if (status->phase == JobPhase::kEnded) return JobEnded(run, *record, name, *status);
+  const bool has_events = HasBegun(run) && RecordedState(run) != v1::RUN_STATE_UNSPECIFIED;
+  if (has_events) return ScheduledState{v1::RUN_STATE_UNSPECIFIED, ""};
+  return ScheduledState{v1::RUN_STARTING, absl::StrCat(name, " starts: ", status->description)};
 }
 
 std::string SchedulerJobOf(const RunDirectory& run) {
@@ -172,10 +202,10 @@ std::string SchedulerJobOf(const RunDirectory& run) {
 
 absl::StatusOr<bool> CancelQueuedRun(const RunDirectory& run) {
   // Checked before the lock: most runs have no scheduler, and a launch may hold it for a minute.
-  if (!ReadSchedulerRecord(run) || HasBegun(run)) return false;
+  if (!WaitsInQueue(run)) return false;
   ASSIGN_OR_RETURN(const FileLock lock, LockLaunch(run));
   std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
-  if (!record || record->job.empty() || HasBegun(run)) return false;
+  if (!record || record->job.empty() || !WaitsInQueue(run)) return false;
   Scheduler* const scheduler = SchedulerOf(record->backend);
   if (scheduler == nullptr) return false;
   // Recorded first, so that the end of the job counts as a stop even if this process dies.
@@ -198,7 +228,7 @@ absl::Status EndScheduledJob(const RunDirectory& run) {
 
 absl::Status EndOverdueJob(const RunDirectory& run, double now) {
   const std::optional<StopRequest> stop = ReadStopRequest(run);
-  if (!stop || !ReadSchedulerRecord(run)) return absl::OkStatus();
+  if (!stop || !stop->reason.empty() || !ReadSchedulerRecord(run)) return absl::OkStatus();
   const absl::StatusOr<FileLock> lock = TryLockLaunch(run);
   if (!lock.ok()) return absl::OkStatus();  // another process is starting or cancelling the run
   std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);

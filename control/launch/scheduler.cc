@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/sealed_text.h"
 #include "base/status_macros.h"
 #include "control/launch/kubernetes_jobs.h"
 #include "control/launch/slurm_jobs.h"
@@ -16,8 +17,6 @@
 
 namespace braid {
 namespace {
-
-constexpr std::chrono::seconds kTimeout(60);
 
 // The environment of a trainer, and what the programs need to find their scheduler. sbatch passes
 // its environment on to the job, so variables of an allocation that this process runs in are left
@@ -45,8 +44,9 @@ std::filesystem::path SchedulerFile(const RunDirectory& run) {
 std::optional<SchedulerRecord> ReadSchedulerRecord(const RunDirectory& run) {
   const absl::StatusOr<std::string> text = ReadFile(SchedulerFile(run));
   if (!text.ok()) return std::nullopt;
-  const nlohmann::json json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return std::nullopt;
+  const absl::StatusOr<nlohmann::json> object = OpenSealedJson(*text, SchedulerFile(run));
+  if (!object.ok()) return std::nullopt;
+  const nlohmann::json& json = *object;
   const auto string = [&](const char* field) {
     const auto it = json.find(field);
     return it != json.end() && it->is_string() ? it->get<std::string>() : std::string();
@@ -67,6 +67,16 @@ std::optional<SchedulerRecord> ReadSchedulerRecord(const RunDirectory& run) {
   return record;
 }
 
+absl::Status CheckSchedulerRecord(const RunDirectory& run) {
+  std::error_code error;
+  const std::filesystem::path file = SchedulerFile(run);
+  if (!std::filesystem::exists(file, error) || ReadSchedulerRecord(run)) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      file.string(),
+      ": not a scheduler record as it was written; restore it from a backup, or delete it once the "
+      "scheduler has no job of this run"));
+}
+
 absl::Status WriteSchedulerRecord(const RunDirectory& run, const SchedulerRecord& record) {
   const nlohmann::json json = {{"backend", v1::LaunchBackend_Name(record.backend)},
                                {"job_name", record.job_name},
@@ -75,9 +85,7 @@ absl::Status WriteSchedulerRecord(const RunDirectory& run, const SchedulerRecord
                                {"submitted_at", record.submitted_at},
                                {"cancelled_at", record.cancelled_at},
                                {"refusal", record.refusal}};
-  // The scheduler's messages may have any encoding.
-  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
-  return WriteFileAtomically(SchedulerFile(run), json.dump(2, ' ', false, kReplace) + "\n");
+  return WriteFileAtomically(SchedulerFile(run), SealJson(json));
 }
 
 Scheduler* SchedulerOf(v1::LaunchBackend backend) {
@@ -88,8 +96,9 @@ Scheduler* SchedulerOf(v1::LaunchBackend backend) {
   return nullptr;
 }
 
-absl::StatusOr<std::vector<std::string>> AskScheduler(std::vector<std::string> arguments) {
-  const auto deadline = std::chrono::steady_clock::now() + kTimeout;
+absl::StatusOr<std::vector<std::string>> AskScheduler(std::vector<std::string> arguments,
+                                                      std::chrono::seconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   const std::string program = arguments.front();
   std::vector<std::string> lines;
   const auto keep = [&](std::string_view line) {
@@ -101,7 +110,8 @@ absl::StatusOr<std::vector<std::string>> AskScheduler(std::vector<std::string> a
       RunSubprocess({.arguments = std::move(arguments), .environment = SchedulerEnvironment()},
                     keep, [&] { return std::chrono::steady_clock::now() > deadline; }));
   if (result.killed) {
-    return absl::DeadlineExceededError(absl::StrCat(program, " did not answer within 60 seconds"));
+    return absl::DeadlineExceededError(
+        absl::StrCat(program, " did not answer within ", timeout.count(), " seconds"));
   }
   if (result.exit_code == 0) return lines;
   return absl::UnavailableError(

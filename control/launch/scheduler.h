@@ -8,6 +8,7 @@
 #ifndef BRAID_CONTROL_LAUNCH_SCHEDULER_H_
 #define BRAID_CONTROL_LAUNCH_SCHEDULER_H_
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -42,6 +43,9 @@ struct SchedulerRecord {
 std::filesystem::path SchedulerFile(const RunDirectory& run);
 // Absent when the file is missing or unreadable.
 std::optional<SchedulerRecord> ReadSchedulerRecord(const RunDirectory& run);
+// Returns DataLoss when the file exists but ReadSchedulerRecord cannot use it: another submission
+// could start the run twice.
+absl::Status CheckSchedulerRecord(const RunDirectory& run);
 absl::Status WriteSchedulerRecord(const RunDirectory& run, const SchedulerRecord& record);
 
 enum class JobPhase {
@@ -56,6 +60,10 @@ struct JobStatus {
   JobPhase phase = JobPhase::kEnded;
   // The scheduler's description, such as "PENDING (Resources)".
   std::string description;
+  // How the job ended, such as "reached its time limit"; empty when the scheduler does not say.
+  std::string end = {};
+  // It was cancelled in the scheduler.
+  bool cancelled = false;
 };
 
 // The interface to a scheduler. Implementations are thread-safe. They run the scheduler's programs,
@@ -77,6 +85,9 @@ class Scheduler {
   // the scheduler does not answer.
   virtual absl::StatusOr<std::optional<SchedulerRecord>> Find(const SchedulerRecord& record) = 0;
 
+  // "Slurm job 12", for messages.
+  virtual std::string NameOf(const SchedulerRecord& record) const = 0;
+
   // Returns the cached status of the job and refreshes it in the background: usually a second old,
   // older when the scheduler hangs, but never from before the job's submission or cancellation.
   // Unavailable when there is no cached status and the scheduler does not answer within half a
@@ -91,10 +102,11 @@ class Scheduler {
 // process.
 Scheduler* SchedulerOf(v1::LaunchBackend backend);
 
-// Runs a program of the scheduler for at most 60 seconds and returns the lines that it printed.
+// Runs a program of the scheduler, for at most `timeout`, and returns the lines that it printed.
 // Unavailable, with its standard error, when it fails. DeadlineExceeded when it took too long;
 // whether it had an effect is then unknown.
-absl::StatusOr<std::vector<std::string>> AskScheduler(std::vector<std::string> arguments);
+absl::StatusOr<std::vector<std::string>> AskScheduler(
+    std::vector<std::string> arguments, std::chrono::seconds timeout = std::chrono::seconds(60));
 
 }  // namespace braid
 

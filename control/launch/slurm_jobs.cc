@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
@@ -52,6 +54,16 @@ std::optional<SlurmJob> ParseSlurmJob(std::string_view line) {
       absl::StrSplit(absl::string_view(line.data(), line.size()), '|');
   if (fields.size() != 4 || !IsJobId(fields[0])) return std::nullopt;
   return SlurmJob{.id = fields[0], .state = fields[1], .reason = fields[2], .name = fields[3]};
+}
+
+std::string TextOfSlurmEnd(std::string_view state) {
+  static const auto* const texts = new std::map<std::string_view, const char*>{
+      {"TIMEOUT", "reached its time limit"}, {"NODE_FAIL", "lost a node"},
+      {"PREEMPTED", "was preempted"},        {"OUT_OF_MEMORY", "ran out of memory"},
+      {"DEADLINE", "missed its deadline"},   {"BOOT_FAIL", "could not boot its nodes"},
+      {"CANCELLED", "was cancelled"}};
+  const auto text = texts->find(state.substr(0, state.find(' ')));  // "CANCELLED by 1000"
+  return absl::StrCat(text == texts->end() ? "ended" : text->second, " (", std::string(state), ")");
 }
 
 JobPhase PhaseOfSlurmState(std::string_view state) {
@@ -115,9 +127,36 @@ absl::StatusOr<JobStatus> SlurmJobs::Look(const SchedulerRecord& record) {
   ASSIGN_OR_RETURN(const std::vector<SlurmJob> jobs, queue_.Newest());
   const auto job = std::find_if(jobs.begin(), jobs.end(),
                                 [&](const SlurmJob& each) { return each.id == record.job; });
-  if (job == jobs.end()) return JobStatus{JobPhase::kEnded, "no longer known to Slurm"};
+  if (job == jobs.end()) return LookAtForgotten(record.job);
   const std::string reason = job->reason == "None" ? "" : absl::StrCat(" (", job->reason, ")");
-  return JobStatus{PhaseOfSlurmState(job->state), job->state + reason};
+  return JobStatus{.phase = PhaseOfSlurmState(job->state),
+                   .description = job->state + reason,
+                   .end = TextOfSlurmEnd(job->state),
+                   .cancelled = absl::StartsWith(job->state, "CANCELLED")};
+}
+
+// slurmctld forgets jobs some minutes after their end; the accounting, where a cluster has one,
+// does not. The state is unknown until sacct has answered.
+absl::StatusOr<JobStatus> SlurmJobs::LookAtForgotten(const std::string& job) {
+  std::unique_lock lock(mutex_);
+  const auto ask = [job]() -> absl::StatusOr<std::string> {
+    if (!FindProgram("sacct")) return "";
+    const auto lines = AskScheduler({"sacct", "--noheader", "--parsable2", "--allocations",
+                                     "--format=State", absl::StrCat("--jobs=", job)});
+    return lines.ok() && !lines->empty() ? lines->front() : "";
+  };
+  auto& accounted = accounted_.try_emplace(job, ask, std::chrono::minutes(1)).first->second;
+  lock.unlock();
+  const std::string state = accounted.Newest().value_or("");
+  if (state.empty()) return JobStatus{JobPhase::kEnded, "no longer known to Slurm"};
+  return JobStatus{.phase = JobPhase::kEnded,
+                   .description = state,
+                   .end = TextOfSlurmEnd(state),
+                   .cancelled = absl::StartsWith(state, "CANCELLED")};
+}
+
+std::string SlurmJobs::NameOf(const SchedulerRecord& record) const {
+  return absl::StrCat("Slurm job ", record.job);
 }
 
 absl::Status SlurmJobs::Cancel(const SchedulerRecord& record) {

@@ -3,6 +3,8 @@
 #define BRAID_CONTROL_LAUNCH_SLURM_JOBS_H_
 
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +26,9 @@ struct SlurmJob {
 // Parses a line of squeue. Absent when it has another form.
 std::optional<SlurmJob> ParseSlurmJob(std::string_view line);
 
+// Returns "reached its time limit (TIMEOUT)", and the like; "ended (STATE)" for other states.
+std::string TextOfSlurmEnd(std::string_view state);
+
 // Maps a state that squeue or sacct prints, such as PENDING.
 JobPhase PhaseOfSlurmState(std::string_view state);
 
@@ -38,12 +43,19 @@ class SlurmJobs final : public Scheduler {
   absl::StatusOr<SchedulerRecord> Submit(const std::filesystem::path& file,
                                          const SchedulerRecord& record) override;
   absl::StatusOr<std::optional<SchedulerRecord>> Find(const SchedulerRecord& record) override;
-  // Runs squeue at most once a second, for all runs together.
+  std::string NameOf(const SchedulerRecord& record) const override;
+  // Runs squeue at most once a second, for all runs together, and sacct at most once a minute for a
+  // job that squeue no longer lists.
   absl::StatusOr<JobStatus> Look(const SchedulerRecord& record) override;
   absl::Status Cancel(const SchedulerRecord& record) override;
 
  private:
+  absl::StatusOr<JobStatus> LookAtForgotten(const std::string& job);
+
   BackgroundAnswer<std::vector<SlurmJob>> queue_;
+  std::mutex mutex_;  // guards accounted_
+  // The state of each job that squeue no longer lists, from sacct; empty when unknown.
+  std::map<std::string, BackgroundAnswer<std::string>> accounted_;
 };
 
 }  // namespace braid

@@ -54,7 +54,8 @@ absl::StatusOr<std::string> SlurmScript(const v1::RunSpec& spec,
   options.AddGiven("partition", slurm.partition());
   options.AddGiven("account", slurm.account());
   options.AddGiven("qos", slurm.qos());
-  options.Add("signal", absl::StrCat("B:TERM@", kSlurmWarningSeconds));
+  // USR1 announces the time limit. TERM is what Slurm sends when it ends the job for any cause.
+  options.Add("signal", absl::StrCat("B:USR1@", kSlurmWarningSeconds));
   // After a node failure the job is queued again, and the run continues from its newest checkpoint.
   options.Add("requeue", "");
   options.Add("chdir", run_dir.string());

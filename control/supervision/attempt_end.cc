@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "control/supervision/log_tail.h"
@@ -33,6 +34,15 @@ void AddRanks(const MpirunNotice& notice, const v1::LaunchConfig& launch,
   }
 }
 
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// Returns `text` without digits and the letters of hexadecimal numbers: two causes that differ only
+// in ranks, steps or the names of temporary files are alike.
+std::string WithoutNumbers(std::string text) {
+  std::erase_if(text, [](unsigned char c) { return absl::ascii_isxdigit(c); });
+  return text;
+}
+
 }  // namespace
 
 std::string AttemptMarker(const std::string& nonce) { return absl::StrCat(kMarker, nonce, "\n"); }
@@ -59,12 +69,13 @@ AttemptEnd DescribeEnd(const RunDirectory& run, const v1::LaunchConfig& launch,
     }
   }
   end.cause = absl::StrCat("the trainer exited without writing exit.json",
-                           exit_code ? absl::StrCat(" (mpirun: exit code ", *exit_code, ")") : "",
+                           exit_code ? absl::StrCat(" (mpirun: exit code ", *exit_code, ")")
+                                     : " (exit code unknown: an earlier supervisor started mpirun)",
                            texts.empty() ? "" : ": ", absl::StrJoin(texts, ", "));
   if (!texts.empty()) return end;
-  const std::string log = LogOfAttempt(run, 2048);
+  const std::string log = LogExcerpt(LogOfAttempt(run, kNoticeBytes));
   absl::StrAppend(&end.cause, "; ",
-                  log.empty() ? absl::StrCat(run.log().string(), " has no output of this attempt")
+                  log.empty() ? absl::StrCat(run.log().string(), " does not say why (killed?)")
                               : absl::StrCat("the end of trainer.log:\n", log));
   return end;
 }
@@ -74,12 +85,23 @@ std::string DescribeFailures(const google::protobuf::RepeatedPtrField<v1::RunInc
   std::string text = last.cause();
   const int count = std::min<int>(earlier.size(), restarts);
   if (count == 0) return text;
-  absl::StrAppend(&text, "\ngiving up: ", restarts, " restarts from step ", last.resumed_step(),
-                  " without a new checkpoint:");
+  std::vector<std::string> same, others;
   for (int i = earlier.size() - count; i < earlier.size(); ++i) {
-    absl::StrAppend(&text, "\n  attempt ", earlier[i].attempt(), ", step ", earlier[i].step(), ": ",
-                    earlier[i].cause().substr(0, earlier[i].cause().find('\n')));
+    const std::string cause = FirstLine(earlier[i].cause());
+    if (WithoutNumbers(cause) == WithoutNumbers(FirstLine(last.cause()))) {
+      same.push_back(absl::StrCat(earlier[i].attempt()));
+    } else {
+      others.push_back(absl::StrCat("\n  attempt ", earlier[i].attempt(), ", step ",
+                                    earlier[i].step(), ": ", cause));
+    }
   }
+  absl::StrAppend(&text, "\ngiving up: ", restarts, " restarts from step ", last.resumed_step(),
+                  " without a new checkpoint");
+  if (!same.empty()) {
+    absl::StrAppend(&text, "; attempt", same.size() > 1 ? "s " : " ", absl::StrJoin(same, ", "),
+                    " ended in the same way");
+  }
+  if (!others.empty()) absl::StrAppend(&text, ":", absl::StrJoin(others, ""));
   return text;
 }
 

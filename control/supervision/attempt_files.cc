@@ -1,11 +1,6 @@
 #include "control/supervision/attempt_files.h"
 
 #include <algorithm>
-#include <charconv>
-#include <filesystem>
-#include <string>
-#include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,21 +14,6 @@ namespace {
 constexpr int64_t kRecentEvents = 1000;
 
 }  // namespace
-
-int64_t NewestCheckpointStep(const RunDirectory& run) {
-  constexpr std::string_view kPrefix = "step-";
-  int64_t newest = 0;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(run.checkpoints(), error)) {
-    const std::string name = entry.path().filename();
-    int64_t step = 0;
-    if (name.compare(0, kPrefix.size(), kPrefix) != 0) continue;
-    const char* const end = name.data() + name.size();
-    const auto [rest, parsed] = std::from_chars(name.data() + kPrefix.size(), end, step);
-    if (parsed == std::errc() && rest == end) newest = std::max(newest, step);
-  }
-  return newest;
-}
 
 std::optional<ExitRecord> ExitOfAttempt(const RunDirectory& run) {
   std::optional<ExitRecord> exit = run.ReadExit();

@@ -1,4 +1,4 @@
-// What a run directory says about its attempts: checkpoints, exit records, attempt.json.
+// What a run directory says about its attempts: exit records and attempt.json.
 #ifndef BRAID_CONTROL_SUPERVISION_ATTEMPT_FILES_H_
 #define BRAID_CONTROL_SUPERVISION_ATTEMPT_FILES_H_
 
@@ -8,9 +8,6 @@
 #include "runs/run_directory.h"
 
 namespace braid {
-
-// Returns the newest step with a published checkpoint, or 0. Looks at names of folders only.
-int64_t NewestCheckpointStep(const RunDirectory& run);
 
 // Returns exit.json when it is of the attempt of attempt.json. A record without a nonce, from a
 // trainer that was started by hand, is accepted.

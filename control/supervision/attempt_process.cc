@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/file_error.h"
 #include "base/random_id.h"
+#include "base/sealed_text.h"
 #include "base/status_macros.h"
 #include "control/supervision/child_program.h"
 #include "control/supervision/run_process.h"
@@ -64,9 +65,9 @@ void KillRanks(const RunDirectory& run) {
 
 absl::StatusOr<LaunchCommand> ReadLaunchCommand(const RunDirectory& run) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(run.launch()));
+  ASSIGN_OR_RETURN(const nlohmann::json json, OpenSealedJson(text, run.launch()));
   LaunchCommand command;
   try {
-    const nlohmann::json json = nlohmann::json::parse(text);
     json.at("arguments").get_to(command.arguments);
     for (const auto& [name, value] : json.at("variables").items()) {
       command.variables.push_back(name + "=" + value.get<std::string>());

@@ -33,6 +33,13 @@ Action Fail(Seen seen, Limits limits, v1::IncidentKind incident, bool retryable,
           .message = std::move(message)};
 }
 
+// The end of a launch that was asked to stop. When the scheduler asked because it has queued the
+// job again, the run continues in the next job.
+Action Stop(Seen seen, std::string message) {
+  if (!seen.stop_reason.empty()) absl::StrAppend(&message, ": ", seen.stop_reason);
+  return Finish(seen.requeued ? v1::RUN_QUEUED : v1::RUN_STOPPED, std::move(message));
+}
+
 std::string ErrorOf(const ExitRecord& exit) {
   return exit.error.empty() ? "the trainer failed without an error message; see trainer.log"
                             : exit.error;
@@ -54,6 +61,17 @@ bool ExitSays(Seen seen, std::string_view outcome) {
   return seen.exit && seen.exit->outcome == outcome;
 }
 
+std::string OrphanNotice(Seen seen) {
+  if (!IsGone(seen)) {
+    return "its supervisor has exited; braid starts another one within seconds, and training "
+           "continues meanwhile";
+  }
+  return absl::StrCat(
+      "all of its processes have exited; braid ",
+      seen.exit || seen.stop_seconds ? "records its end" : "restarts it from its newest checkpoint",
+      " within seconds");
+}
+
 struct Rule {
   std::string_view name;
   bool (*applies)(Seen seen, Limits limits);
@@ -66,7 +84,10 @@ struct Rule {
 // rank may still write exit.json.
 constexpr std::array kRules = {
     Rule{"run has ended",
-         [](Seen seen, Limits) { return HasEnded(seen.recorded) && !seen.new_launch; },
+         [](Seen seen, Limits) {
+           return HasEnded(seen.recorded) &&
+                  (!seen.new_launch || seen.recorded == v1::RUN_SUCCEEDED);
+         },
          [](Seen, Limits) { return Do(ActionKind::kLeave); }},
 
     // Readers: another process is in charge, or should be.
@@ -74,7 +95,9 @@ constexpr std::array kRules = {
          [](Seen seen, Limits) {
            return seen.attendance == Attendance::kOrphaned && !(HasNoEvent(seen) && seen.exit);
          },
-         [](Seen, Limits) { return Do(ActionKind::kSupervise); }},
+         [](Seen seen, Limits) {
+           return Action{.kind = ActionKind::kSupervise, .message = OrphanNotice(seen)};
+         }},
     Rule{"another process is in charge",
          [](Seen seen, Limits) {
            return !IsSelf(seen) && seen.attendance != Attendance::kAbandoned && !HasNoEvent(seen);
@@ -98,6 +121,12 @@ constexpr std::array kRules = {
     // The beginning of a launch.
     Rule{"new launch", [](Seen seen, Limits) { return IsSelf(seen) && IsNew(seen); },
          [](Seen, Limits) { return Do(ActionKind::kStart); }},
+    Rule{
+        "job was queued again",
+        [](Seen seen, Limits) {
+          return IsSelf(seen) && seen.job_restarted && !ExitSays(seen, kSucceeded);
+        },
+        [](Seen, Limits) { return Action{.kind = ActionKind::kRequeue, .state = v1::RUN_QUEUED}; }},
     Rule{"mpirun not executed",
          [](Seen seen, Limits) { return seen.attempt == AttemptPhase::kNotExecuted; },
          [](Seen seen, Limits limits) {
@@ -118,7 +147,7 @@ constexpr std::array kRules = {
          }},
     Rule{"stop during the pause",
          [](Seen seen, Limits) { return IsSelf(seen) && IsRestarting(seen) && seen.stop_seconds; },
-         [](Seen, Limits) { return Finish(v1::RUN_STOPPED, "stopped before the restart"); }},
+         [](Seen seen, Limits) { return Stop(seen, "stopped before the restart"); }},
     Rule{"pause",
          [](Seen seen, Limits) {
            return IsSelf(seen) && IsRestarting(seen) && seen.pause_seconds > 0;
@@ -172,7 +201,7 @@ constexpr std::array kRules = {
     // The attempt is over, or is fenced off by the next one.
     Rule{"stop before the attempt began",
          [](Seen seen, Limits) { return !seen.begun && seen.stop_seconds; },
-         [](Seen, Limits) { return Finish(v1::RUN_STOPPED, "stopped before the start"); }},
+         [](Seen seen, Limits) { return Stop(seen, "stopped before the start"); }},
     Rule{"attempt had not begun", [](Seen seen, Limits) { return !seen.begun; },
          [](Seen, Limits) { return Do(ActionKind::kStart); }},
     Rule{"trainer succeeded", [](Seen seen, Limits) { return ExitSays(seen, kSucceeded); },
@@ -185,19 +214,17 @@ constexpr std::array kRules = {
          }},
     Rule{"trainer stopped", [](Seen seen, Limits) { return ExitSays(seen, kStopped); },
          [](Seen seen, Limits) {
-           return Finish(v1::RUN_STOPPED, absl::StrCat("stopped after step ", seen.exit->step));
+           return Stop(seen, absl::StrCat("stopped after step ", seen.exit->step));
          }},
     Rule{"trainer failed while stopping",
          [](Seen seen, Limits) { return seen.exit && seen.stop_seconds; },
-         [](Seen seen, Limits) {
-           return Finish(v1::RUN_STOPPED, "stopped; " + ErrorOf(*seen.exit));
-         }},
+         [](Seen seen, Limits) { return Stop(seen, "stopped; " + ErrorOf(*seen.exit)); }},
     Rule{"trainer failed", [](Seen seen, Limits) { return seen.exit.has_value(); },
          [](Seen seen, Limits limits) {
            return Fail(seen, limits, v1::TRAINER_FAILED, seen.exit->retryable, ErrorOf(*seen.exit));
          }},
     Rule{"stop without a result", [](Seen seen, Limits) { return seen.stop_seconds.has_value(); },
-         [](Seen, Limits) { return Finish(v1::RUN_STOPPED, "stopped without a new checkpoint"); }},
+         [](Seen seen, Limits) { return Stop(seen, "stopped without a new checkpoint"); }},
     Rule{"trainer died", [](Seen seen, Limits) { return seen.attached; },
          [](Seen seen, Limits limits) {
            return Fail(seen, limits, seen.reported ? v1::TRAINER_DIED : v1::LAUNCH_FAILED,
@@ -253,7 +280,8 @@ Conclusion Conclude(const Observation& seen, const DecisionLimits& limits) {
   if (action.kind == ActionKind::kFinish || action.kind == ActionKind::kFail) {
     return {action.state, action, false};
   }
-  if (seen.new_launch) return {v1::RUN_STARTING, action, false};
+  const bool leave = action.kind == ActionKind::kLeave && HasEnded(seen.recorded);
+  if (seen.new_launch && !leave) return {v1::RUN_STARTING, action, false};
   if (!HasNoEvent(seen)) return {seen.recorded, action, true};
   const bool runs = IsRunning(now) && seen.reported;
   return {runs ? v1::RUN_RUNNING : v1::RUN_STARTING, action, false};

@@ -83,6 +83,12 @@ struct Observation {
   double exit_seconds = 0;
   // Seconds since the observer first saw the request to stop this launch; absent without one.
   std::optional<double> stop_seconds;
+  // Why, where it was not a user who asked: the scheduler ends the job. Empty otherwise.
+  std::string stop_reason = {};
+  // The scheduler has queued the job, which it ends, again.
+  bool requeued = false;
+  // The observer is the first supervisor in a job that was queued again.
+  bool job_restarted = false;
   // What is left of the pause before a restart.
   double pause_seconds = 0;
   // Restarts since the newest checkpoint.
@@ -110,6 +116,8 @@ enum class ActionKind {
   kLeave,
   // Start a supervisor for the run.
   kSupervise,
+  // Record RUN_QUEUED: the scheduler has queued the job again, and has started it since.
+  kRequeue,
   // Start an attempt.
   kStart,
   // Follow the mpirun that an earlier supervisor started.
@@ -124,7 +132,7 @@ enum class ActionKind {
   kTerminate,
   // Kill what is left of the attempt, then decide again.
   kEndAttempt,
-  // Record `state`, the end of the run.
+  // Record `state`: the end of the run, or RUN_QUEUED when the scheduler will start it again.
   kFinish,
   // Record `incident` with `state`: RUN_RESTARTING after `pause_seconds`, or RUN_FAILED.
   kFail,
@@ -135,7 +143,8 @@ struct Action {
   v1::RunState state = v1::RUN_STATE_UNSPECIFIED;
   v1::IncidentKind incident = v1::INCIDENT_KIND_UNSPECIFIED;
   double pause_seconds = 0;
-  // The text of the event. Empty for failures whose cause only the log or the heartbeats hold.
+  // The text of the event, or what a reader is to know. Empty for failures whose cause only the log
+  // or the heartbeats hold.
   std::string message = {};
   // The name of the rule that applied.
   std::string_view rule = {};

@@ -7,6 +7,12 @@
 #include "absl/strings/ascii.h"
 
 namespace braid {
+namespace {
+
+// The last line that the trainer prints about its settings when it starts.
+constexpr std::string_view kLastStartLine = "BLAS kernels: ";
+
+}  // namespace
 
 std::string LogTail(const RunDirectory& run, int64_t max_bytes) {
   std::ifstream in(run.log(), std::ios::binary | std::ios::ate);
@@ -17,6 +23,21 @@ std::string LogTail(const RunDirectory& run, int64_t max_bytes) {
   std::string tail(std::istreambuf_iterator<char>(in), {});
   if (start > 0) tail.erase(0, tail.find('\n') + 1);
   return std::string(absl::StripAsciiWhitespace(tail));
+}
+
+std::string LogExcerpt(std::string_view log) {
+  constexpr int kLines = 5;
+  constexpr size_t kBytes = 400;
+  const size_t start = log.rfind(kLastStartLine);
+  if (start != std::string_view::npos)
+    log.remove_prefix(std::min(log.find('\n', start), log.size()));
+  size_t begin = log.size();
+  for (int line = 0; line < kLines && begin > 0; ++line) {
+    const size_t newline = log.rfind('\n', begin - 1);
+    begin = newline == std::string_view::npos ? 0 : newline;
+  }
+  log.remove_prefix(std::max(begin, log.size() - std::min(log.size(), kBytes)));
+  return std::string(absl::StripAsciiWhitespace(std::string(log)));
 }
 
 }  // namespace braid

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "runs/run_directory.h"
 
@@ -11,6 +12,10 @@ namespace braid {
 
 // Returns the last whole lines of trainer.log, at most `max_bytes` bytes.
 std::string LogTail(const RunDirectory& run, int64_t max_bytes = 2048);
+
+// Returns what explains the end of a trainer that wrote `log`: its last lines, at most 5 and 400
+// bytes, without the settings that it prints when it starts. "" when nothing follows these.
+std::string LogExcerpt(std::string_view log);
 
 }  // namespace braid
 

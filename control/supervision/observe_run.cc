@@ -11,13 +11,6 @@
 namespace braid {
 namespace {
 
-// Unix seconds of the last change; 0 when there is no such file.
-double ChangedAt(const std::filesystem::path& path) {
-  struct stat status;
-  if (stat(path.c_str(), &status) != 0) return 0;
-  return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * status.st_mtim.tv_nsec;
-}
-
 Attendance AttendanceOf(const absl::StatusOr<ProcessRecord>& process, bool is_live,
                         bool supervisor_is_live) {
   if (!process.ok()) return Attendance::kUnrecorded;
@@ -39,6 +32,12 @@ bool HasReported(std::span<const v1::Heartbeat> heartbeats, double launched_at) 
 
 }  // namespace
 
+double ModifiedAt(const std::filesystem::path& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0) return 0;
+  return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * status.st_mtim.tv_nsec;
+}
+
 bool HasNewLaunch(const absl::StatusOr<ProcessRecord>& process, const std::string& known_nonce) {
   return process.ok() && !known_nonce.empty() && process->nonce != known_nonce;
 }
@@ -50,7 +49,7 @@ Observation ObserveRun(const RunDirectory& run, const RunFiles& files, double cr
   // second, so a success is never mistaken for a death.
   const bool is_live = HasLiveProcess(run, now);
   seen.exit = run.ReadExit();
-  seen.exit_seconds = now - ChangedAt(run.exit());
+  seen.exit_seconds = now - ModifiedAt(run.exit());
   const bool supervisor_is_live = process.ok() && IsAlive(process->identity);
   seen.attendance = AttendanceOf(process, is_live, supervisor_is_live);
   if (files.newest) seen.recorded = files.newest->state();

@@ -3,6 +3,7 @@
 #ifndef BRAID_CONTROL_SUPERVISION_OBSERVE_RUN_H_
 #define BRAID_CONTROL_SUPERVISION_OBSERVE_RUN_H_
 
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +15,9 @@
 #include "runs/run_directory.h"
 
 namespace braid {
+
+// Returns the time of a file's last change in Unix seconds; 0 when there is no such file.
+double ModifiedAt(const std::filesystem::path& path);
 
 // The files that most callers have read already.
 struct RunFiles {

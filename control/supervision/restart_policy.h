@@ -1,4 +1,4 @@
-// Whether and when a run is restarted after a failure. Pure.
+// Decides whether and when a failed run is restarted. Pure.
 #ifndef BRAID_CONTROL_SUPERVISION_RESTART_POLICY_H_
 #define BRAID_CONTROL_SUPERVISION_RESTART_POLICY_H_
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/sealed_text.h"
 #include "base/status_macros.h"
 #include "control/supervision/run_event_log.h"
 #include "runs/run_state.h"
@@ -21,14 +22,12 @@ void AddIncident(const v1::RunIncident& incident, RunHistory* history) {
   *incidents->Add() = incident;
 }
 
-// Keeps the newest report of each rank.
+// Keeps the newest report of each rank that is slow now.
 void AddSlowRank(const v1::SlowRank& slow, v1::Run* run) {
-  for (v1::SlowRank& known : *run->mutable_slow_ranks()) {
-    if (known.rank() != slow.rank()) continue;
-    known = slow;
-    return;
-  }
-  *run->add_slow_ranks() = slow;
+  auto* const ranks = run->mutable_slow_ranks();
+  const auto is_same = [&](const v1::SlowRank& known) { return known.rank() == slow.rank(); };
+  ranks->erase(std::remove_if(ranks->begin(), ranks->end(), is_same), ranks->end());
+  if (!slow.recovered()) *ranks->Add() = slow;
 }
 
 void BeginAttempt(double time, RunHistory* history) {
@@ -58,6 +57,7 @@ void RunHistory::Apply(const v1::RunEvent& event) {
     BeginAttempt(event.time(), this);
   }
   if (HasEnded(event.state())) {
+    run.clear_slow_ranks();
     run.set_finished_at(event.time());
     if (event.state() == v1::RUN_FAILED) run.set_error(event.message());
   }
@@ -85,8 +85,7 @@ absl::Status WriteRunHistory(const std::filesystem::path& path, const RunHistory
                                {"restarts", history.restarts},
                                {"restart_step", history.restart_step},
                                {"run", nlohmann::json::parse(run)}};
-  return WriteFileAtomically(
-      path, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", durability);
+  return WriteFileAtomically(path, SealJson(json), durability);
 }
 
 std::optional<RunHistory> ReadRunHistory(const std::filesystem::path& path) {
@@ -94,9 +93,11 @@ std::optional<RunHistory> ReadRunHistory(const std::filesystem::path& path) {
   if (!text.ok()) return std::nullopt;
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;
+  const absl::StatusOr<nlohmann::json> object = OpenSealedJson(*text, path);
+  if (!object.ok()) return std::nullopt;
+  const nlohmann::json& json = *object;
   RunHistory history;
   try {
-    const nlohmann::json json = nlohmann::json::parse(*text);
     json.at("nonce").get_to(history.nonce);
     json.at("first_launch").get_to(history.first_launch);
     json.at("paused_seconds").get_to(history.paused_seconds);

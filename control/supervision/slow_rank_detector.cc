@@ -22,9 +22,10 @@ std::vector<v1::SlowRank> SlowRankDetector::Look(std::span<const v1::Heartbeat> 
   if (beats.size() < 2 || !(median > 0)) return found;
   for (const v1::Heartbeat& beat : beats) {
     const double ratio = beat.busy_seconds() / median;
-    if (ratio < (1 + ratio_) / 2) slow_.erase(beat.rank());
-    if (ratio < ratio_ || !slow_.insert(beat.rank()).second) continue;
+    const bool recovered = ratio < (1 + ratio_) / 2 && slow_.erase(beat.rank()) > 0;
+    if (!recovered && (ratio < ratio_ || !slow_.insert(beat.rank()).second)) continue;
     v1::SlowRank slow;
+    slow.set_recovered(recovered);
     slow.set_rank(beat.rank());
     slow.set_host(beat.host());
     slow.set_ratio(ratio);

@@ -18,9 +18,10 @@ class SlowRankDetector {
   // A rank is slow from `ratio` times the median on.
   explicit SlowRankDetector(double ratio) : ratio_(ratio) {}
 
-  // Returns the ranks that have become slow since the last call. A rank is returned once, and again
-  // only after it has come within half of the margin. `beats` holds one heartbeat per rank of one
-  // attempt; while any of them has no busy_seconds yet, the result is empty.
+  // Returns the ranks that have become slow since the last call, and those that have recovered:
+  // come within half of the margin. Between the two a rank is not returned again. `beats` holds one
+  // heartbeat per rank of one attempt; while any of them has no busy_seconds yet, the result is
+  // empty.
   std::vector<v1::SlowRank> Look(std::span<const v1::Heartbeat> beats);
 
  private:

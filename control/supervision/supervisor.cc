@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -15,6 +17,7 @@
 #include "control/supervision/attempt_files.h"
 #include "control/supervision/observe_run.h"
 #include "control/supervision/run_process.h"
+#include "runs/checkpoint_directory.h"
 #include "runs/process_identity.h"
 #include "runs/run_spec.h"
 #include "runs/run_state.h"
@@ -25,6 +28,8 @@ namespace {
 constexpr double kTurnSeconds = 0.05;
 // While an attempt cannot be seen each turn reads all heartbeats, perhaps from a file server.
 constexpr double kUnseenTurnSeconds = 0.2;
+// How long the end of a job waits for the scheduler's account of it.
+constexpr std::chrono::seconds kJobEndPatience(10);
 // Twice the period in which ranks look at attempt.json.
 constexpr double kFenceSeconds = 2;
 constexpr size_t kRecentSteps = 100;
@@ -65,7 +70,8 @@ bool IsActive(v1::RunState state) {
 
 v1::RunEvent SlowRankEvent(const v1::SlowRank& slow) {
   v1::RunEvent event;
-  event.set_message(absl::StrCat("rank ", slow.rank(), " on ", slow.host(), " takes ",
+  event.set_message(absl::StrCat("rank ", slow.rank(), " on ", slow.host(),
+                                 slow.recovered() ? " has recovered: it takes " : " takes ",
                                  std::round(slow.ratio() * 100) / 100,
                                  " times as long for its own work as the median rank"));
   *event.mutable_slow_rank() = slow;
@@ -83,6 +89,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Open(const RunDirectory&
   supervisor->spec_ = std::move(spec);
   ASSIGN_OR_RETURN(supervisor->journal_, RunJournal::Open(run, options.write_patience_seconds));
   const RunHistory& history = supervisor->journal_->history();
+  supervisor->job_restarted_ = options.job.restarted && IsActive(supervisor->journal_->state());
   supervisor->new_launch_ =
       !options.reattach || HasNewLaunch(ReadProcessRecord(run.process()), history.nonce);
   supervisor->steps_ = std::make_unique<MetricsFollower>(run.metrics(), history.newest_step);
@@ -92,21 +99,35 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Open(const RunDirectory&
   return supervisor;
 }
 
-absl::StatusOr<v1::RunState> Supervisor::Run(const std::function<bool()>& stop_requested) {
+absl::StatusOr<v1::RunState> Supervisor::Run(const std::function<StopSignal()>& stop_signal) {
   FindAttempt();
   if (Decide(Observe(), Limits()).kind == ActionKind::kLeave) return journal_->state();
   RETURN_IF_ERROR(Claim());
   do {
-    // A request that cannot be recorded on a full disk is tried again in the next turn.
-    if (stop_requested()) journal_->LogError(RecordStopRequest(run_, UnixTime()));
+    TakeSignal(stop_signal());
     RETURN_IF_ERROR(FollowSteps());
     RETURN_IF_ERROR(FollowHeartbeats());
     RETURN_IF_ERROR(Act(Decide(Observe(), Limits())));
     journal_->SaveNowAndThen();
     SleepSeconds(unseen_since_ ? kUnseenTurnSeconds : kTurnSeconds);
-  } while (!HasEnded(journal_->state()));
+  } while (!finished_ && !HasEnded(journal_->state()));
   journal_->Close();
   return journal_->state();
+}
+
+// A request that cannot be recorded on a full disk is tried again in the next turn.
+void Supervisor::TakeSignal(StopSignal signal) {
+  if (signal == StopSignal::kNone) return;
+  const SchedulerJob& job = options_.job;
+  std::string reason;
+  if (!job.name.empty()) {
+    reason = job.name + (signal == StopSignal::kTimeLimit ? " reaches its time limit" : " ended");
+  }
+  journal_->LogError(RecordStopRequest(run_, UnixTime(), reason));
+  // In a thread, because the ranks are to stop at once.
+  if (signal == StopSignal::kStop && job.ask_end && !job_end_.valid()) {
+    job_end_ = std::async(std::launch::async, job.ask_end).share();
+  }
 }
 
 // A launcher has recorded this process before it executed it; a scheduler, or a process that
@@ -121,6 +142,9 @@ absl::Status Supervisor::Claim() {
                                        !HasNewLaunch(known, journal_->history().nonce));
   const std::string nonce = unknown ? NewNonce() : known->nonce;
   journal_->SetNonce(nonce);
+  // The scheduler's request to stop was for the job before.
+  const std::optional<StopRequest> stop = ReadStopRequest(run_);
+  if (options_.job.restarted && stop && !stop->reason.empty()) RemoveStopRequest(run_);
   if (recorded) return absl::OkStatus();
   return WriteProcessRecord(run_.process(), {self, nonce, UnixTime()});
 }
@@ -161,20 +185,32 @@ Observation Supervisor::Observe() {
   } else {
     unseen_since_.reset();
   }
-  // Counted from when the request was seen: another machine's clock may have written it.
-  if (ReadStopRequest(run_)) {
-    if (!stop_seen_at_) stop_seen_at_ = now;
-    seen.stop_seconds = now - *stop_seen_at_;
-  } else {
-    stop_seen_at_.reset();
-  }
+  seen.job_restarted = job_restarted_;
   seen.pause_seconds = restart_at_ - now;
   // A failure can only be the decision where nothing is left to run or to wait for.
   const bool over = seen.attempt != AttemptPhase::kRunning && seen.attempt != AttemptPhase::kExited;
   if (over && IsActive(seen.recorded) && seen.recorded != v1::RUN_RESTARTING) {
-    seen.restarts = journal_->history().RestartsBefore(NewestCheckpointStep(run_));
+    seen.restarts = journal_->history().RestartsBefore(NewestCheckpointStep(run_.checkpoints()));
   }
+  ObserveStop(&seen);
   return seen;
+}
+
+// The request is counted from when it was seen: another machine's clock may have written it. Where
+// the job ends, the state of the run depends on what the scheduler does next.
+void Supervisor::ObserveStop(Observation* seen) {
+  const std::optional<StopRequest> stop = ReadStopRequest(run_);
+  if (!stop) return stop_seen_at_.reset();
+  if (!stop_seen_at_) stop_seen_at_ = SteadySeconds();
+  seen->stop_seconds = SteadySeconds() - *stop_seen_at_;
+  seen->stop_reason = stop->reason;
+  if (!job_end_.valid() || stop->reason.empty()) return;
+  const bool over =
+      seen->attempt != AttemptPhase::kRunning && seen->attempt != AttemptPhase::kExited;
+  const auto patience = over ? kJobEndPatience : std::chrono::seconds(0);
+  if (job_end_.wait_for(patience) != std::future_status::ready) return;
+  seen->requeued = job_end_.get().requeued;
+  seen->stop_reason = job_end_.get().cause;
 }
 
 DecisionLimits Supervisor::Limits() const {
@@ -191,6 +227,8 @@ absl::Status Supervisor::Act(const Action& action) {
     case ActionKind::kWatch:
     case ActionKind::kWait:
       return absl::OkStatus();
+    case ActionKind::kRequeue:
+      return Requeue();
     case ActionKind::kStart:
       return StartAttempt();
     case ActionKind::kAttach:
@@ -209,6 +247,7 @@ absl::Status Supervisor::Act(const Action& action) {
       RETURN_IF_ERROR(RecordFirstReport());
       return FollowSteps();
     case ActionKind::kFinish:
+      finished_ = true;
       return journal_->Record(action.state, action.message);
     case ActionKind::kFail:
       return RecordFailure(action);
@@ -251,15 +290,24 @@ absl::Status Supervisor::RecordFirstReport() {
   return journal_->Record(v1::RUN_RUNNING, "the first rank reports");
 }
 
+// The last job was ended, with all of its processes, before its supervisor could record that.
+absl::Status Supervisor::Requeue() {
+  if (attempt_) attempt_->End();
+  attempt_.reset();
+  job_restarted_ = false;
+  return journal_->Record(
+      v1::RUN_QUEUED, absl::StrCat(options_.job.name, " was queued again and has started again"));
+}
+
 // The event precedes the process, so that an attempt which no event announces never runs.
 absl::Status Supervisor::StartAttempt() {
   const bool announced = journal_->state() == v1::RUN_STARTING;
   const int32_t attempt_number = journal_->history().run.attempts() + (announced ? 0 : 1);
   new_launch_ = false;
   attempt_.reset();
-  RETURN_IF_ERROR(journal_->Record(
-      v1::RUN_STARTING,
-      absl::StrCat("attempt ", attempt_number, " starts from step ", NewestCheckpointStep(run_))));
+  RETURN_IF_ERROR(journal_->Record(v1::RUN_STARTING,
+                                   absl::StrCat("attempt ", attempt_number, " starts from step ",
+                                                NewestCheckpointStep(run_.checkpoints()))));
   absl::StatusOr<AttemptProcess> process = LaunchAttempt();
   not_executed_ = process.status();
   if (!process.ok()) return absl::OkStatus();
@@ -296,7 +344,7 @@ absl::Status Supervisor::RecordFailure(const Action& action) {
   }
   incident.set_attempt(journal_->history().run.attempts());
   incident.set_step(journal_->history().newest_step);
-  incident.set_resumed_step(NewestCheckpointStep(run_));
+  incident.set_resumed_step(NewestCheckpointStep(run_.checkpoints()));
   incident.set_restart_after_seconds(action.pause_seconds);
   v1::RunEvent event;
   event.set_state(action.state);

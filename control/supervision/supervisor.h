@@ -3,11 +3,12 @@
 // decision.h has the rules and docs/control.md explains them.
 //
 //   ASSIGN_OR_RETURN(auto supervisor, Supervisor::Open(RunDirectory(path), {}));
-//   ASSIGN_OR_RETURN(v1::RunState end, supervisor->Run([&] { return g_terminated != 0; }));
+//   ASSIGN_OR_RETURN(v1::RunState end, supervisor->Run([] { return StopSignal::kNone; }));
 #ifndef BRAID_CONTROL_SUPERVISION_SUPERVISOR_H_
 #define BRAID_CONTROL_SUPERVISION_SUPERVISOR_H_
 
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "control/supervision/heartbeat_watch.h"
 #include "control/supervision/metrics_follower.h"
 #include "control/supervision/run_journal.h"
+#include "control/supervision/scheduler_job.h"
 #include "control/supervision/step_times.h"
 #include "control/supervision/supervisor_lock.h"
 #include "runs/run_directory.h"
@@ -36,6 +38,7 @@ struct SupervisorOptions {
   // How long an event that cannot be written is tried again.
   double write_patience_seconds = 300;
   WatchLimits limits;
+  SchedulerJob job;
 };
 
 // Observes the run, decides (decision.h) and acts, in one thread. Everything that matters is in the
@@ -47,16 +50,18 @@ class Supervisor {
   static absl::StatusOr<std::unique_ptr<Supervisor>> Open(const RunDirectory& run,
                                                           const SupervisorOptions& options);
 
-  // Blocks until the run has ended and returns its last state. `stop_requested` has the effect of
-  // stop.json. Errors are those of a run directory that is damaged or cannot be written; mpirun
-  // continues to run then.
-  absl::StatusOr<v1::RunState> Run(const std::function<bool()>& stop_requested);
+  // Blocks until the run has ended, or until it waits for the next start of its job, and returns
+  // its last state. A `stop_signal` has the effect of stop.json. Errors are those of a run
+  // directory that is damaged or cannot be written; mpirun continues to run then.
+  absl::StatusOr<v1::RunState> Run(const std::function<StopSignal()>& stop_signal);
 
  private:
   Supervisor(RunDirectory run, SupervisorOptions options, FileLock lock)
       : run_(std::move(run)), options_(options), lock_(std::move(lock)) {}
 
   absl::Status Claim();
+  void TakeSignal(StopSignal signal);
+  void ObserveStop(Observation* seen);
   void FindAttempt();
   Observation Observe();
   DecisionLimits Limits() const;
@@ -65,6 +70,7 @@ class Supervisor {
   absl::Status FollowSteps();
   absl::Status FollowHeartbeats();
   absl::Status RecordFirstReport();
+  absl::Status Requeue();
   absl::Status StartAttempt();
   absl::StatusOr<AttemptProcess> LaunchAttempt();
   void Follow(AttemptProcess process);
@@ -80,6 +86,12 @@ class Supervisor {
 
   // The launch that is to be started has no event yet.
   bool new_launch_ = false;
+  // The job was queued again, which no event says yet.
+  bool job_restarted_ = false;
+  // The end of the run, or of this job, is recorded.
+  bool finished_ = false;
+  // What the scheduler does with the job, once it has asked the job to end.
+  std::shared_future<JobEnd> job_end_;
   std::optional<FollowedAttempt> attempt_;
   // Why mpirun could not be executed, until that is recorded.
   absl::Status not_executed_;

@@ -58,6 +58,31 @@ std::vector<ExampleAnswer> AnswersTo(const std::vector<int64_t>& examples, const
   return answers;
 }
 
+// Returns the answers to examples all of whose own texts are clean.
+std::vector<ExampleAnswer> CleanAnswers(const LoadedTask& task,
+                                        const std::vector<ExampleAnswer>& answers,
+                                        const std::function<bool(std::string_view)>& is_clean) {
+  std::vector<ExampleAnswer> clean;
+  for (const ExampleAnswer& answer : answers) {
+    const TaskExample& example = task.examples[static_cast<size_t>(answer.example)];
+    if (std::ranges::all_of(example.prompts, is_clean) &&
+        std::ranges::all_of(example.continuations, is_clean) &&
+        std::ranges::all_of(example.references, is_clean)) {
+      clean.push_back(answer);
+    }
+  }
+  return clean;
+}
+
+void AddCleanMetrics(const LoadedTask& task, const TaskEvaluationOptions& options,
+                     const std::vector<ExampleAnswer>& answers, v1::TaskResult* result) {
+  if (!options.is_clean) return;
+  const std::vector<ExampleAnswer> clean = CleanAnswers(task, answers, options.is_clean);
+  result->set_num_clean_examples(static_cast<int64_t>(clean.size()));
+  if (clean.empty()) return;
+  for (v1::TaskMetric& metric : TaskFigures(task, clean)) *result->add_clean_metrics() = metric;
+}
+
 v1::TaskResult Summarize(const LoadedTask& task, const TaskEvaluationOptions& options,
                          const std::vector<ExampleAnswer>& answers) {
   v1::TaskResult result;
@@ -67,6 +92,7 @@ v1::TaskResult Summarize(const LoadedTask& task, const TaskEvaluationOptions& op
   result.set_num_shots(ShotsOf(task.spec, options.num_shots));
   result.set_mean_shots(MeanShots(answers));
   for (v1::TaskMetric& metric : TaskFigures(task, answers)) *result.add_metrics() = metric;
+  AddCleanMetrics(task, options, answers, &result);
   result.set_num_shortened(std::ranges::count_if(answers, &ExampleAnswer::shortened));
   result.set_chance(ChanceLevel(task, answers));
   return result;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -36,6 +37,9 @@ struct TaskEvaluationOptions {
   int64_t max_examples = 0;
   // An existing directory in which answers are stored.
   std::filesystem::path answers_dir;
+  // Returns whether a text of an example shares no text with the documents that the model was
+  // trained on. Null when that is unknown.
+  std::function<bool(std::string_view)> is_clean = nullptr;
 };
 
 // Receives the number of examples answered so far and in total.

@@ -36,7 +36,7 @@ struct Question {
   // One prompt, or one per choice.
   std::vector<ScoredPrompt> prompts;
   int num_shots = 0;
-  // Whether demonstrations, or the beginning of the text, did not fit.
+  // True if demonstrations, or the beginning of the text, did not fit.
   bool shortened = false;
 };
 

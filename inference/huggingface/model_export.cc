@@ -1,6 +1,5 @@
 #include "inference/huggingface/model_export.h"
 
-#include <iostream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -176,6 +175,11 @@ absl::StatusOr<DType> DTypeOf(const std::string& name) {
       absl::StrCat("dtype: got \"", name, "\", expected float32, bfloat16 or float16"));
 }
 
+// An export leaves the home without its run, so that nothing in it shows which step it is.
+bool StrictExport(const v1::ExportRequest& request) {
+  return !request.has_strict() || request.strict();
+}
+
 absl::StatusOr<ExportOptions> OptionsOf(const v1::ExportRequest& request,
                                         const fs::path& tokenizer_path) {
   ExportOptions options;
@@ -216,11 +220,14 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::p
 
 absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
   SetModelThreads(request.num_threads());
-  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), std::cerr));
+  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), StrictExport(request)));
   const fs::path tokenizer = path.checkpoint / kTokenizerFile;
   ASSIGN_OR_RETURN(const ExportOptions options, OptionsOf(request, tokenizer));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));
-  return ExportModel(*model, tokenizer, options, request.output_dir());
+  ASSIGN_OR_RETURN(v1::ExportResponse response,
+                   ExportModel(*model, tokenizer, options, request.output_dir()));
+  *response.mutable_source() = path.source;
+  return response;
 }
 
 }  // namespace braid

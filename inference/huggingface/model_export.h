@@ -26,7 +26,7 @@ struct ExportOptions {
   int64_t max_shard_bytes = kDefaultShardBytes;
   // Tokens of a prompt: exports the dense model that results from the routing decision on it.
   std::optional<std::vector<int32_t>> bake_prompt = {};
-  // Whether to replace an existing export at `output`.
+  // Replaces an existing export at `output`.
   bool force = false;
 };
 
@@ -38,7 +38,7 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model,
                                                const std::filesystem::path& output);
 
 // Handles an export request; `request.model` is a run or checkpoint directory. InvalidArgument
-// names the field that is out of range.
+// names the field that is out of range; also the errors of FindModel.
 absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request);
 
 }  // namespace braid

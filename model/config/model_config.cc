@@ -11,6 +11,7 @@
 #include "model/config/model_flops.h"
 #include "model/config/model_presets.h"
 #include "model/config/parameter_layout.h"
+#include "proto/stated_defaults.h"
 
 namespace braid {
 namespace {
@@ -40,18 +41,11 @@ int DefaultFfnWidth(int64_t d_model) {
 }
 
 void FillRoutingDefaults(int sequence_length, v1::RoutingConfig* routing) {
-  if (routing->num_experts() == 0) routing->set_num_experts(1);
+  FillStatedDefaults(routing);
   if (routing->router() == v1::ROUTER_UNSPECIFIED) {
     routing->set_router(routing->num_experts() > 1 ? v1::CAUSAL_SEGMENT : v1::DENSE);
   }
-  if (routing->segment_length() == 0) routing->set_segment_length(std::min(256, sequence_length));
-  if (routing->first_segment() == v1::FIRST_SEGMENT_UNSPECIFIED) {
-    routing->set_first_segment(v1::SELF_STOP_GRADIENT);
-  }
-  if (routing->router_input() == v1::ROUTER_INPUT_UNSPECIFIED) {
-    routing->set_router_input(v1::NORMALIZED_MEAN);
-  }
-  if (routing->router_init_std() == 0) routing->set_router_init_std(0.06);
+  if (!routing->has_segment_length()) routing->set_segment_length(std::min(256, sequence_length));
 }
 
 // Drops a list that names every layer: it means the same as an empty list, and equal models should
@@ -61,17 +55,10 @@ void DropCompleteLayerList(int num_layers, v1::RoutingConfig* routing) {
 }
 
 void FillDefaults(v1::ModelConfig* config) {
-  if (config->num_layers() == 0) config->set_num_layers(4);
-  if (config->d_model() == 0) config->set_d_model(64);
-  if (config->num_heads() == 0) config->set_num_heads(2);
-  if (config->d_ff() == 0) config->set_d_ff(DefaultFfnWidth(config->d_model()));
-  if (config->vocab_size() == 0) config->set_vocab_size(32000);
-  if (config->sequence_length() == 0) config->set_sequence_length(4096);
-  if (config->rope_theta() == 0) config->set_rope_theta(10000);
-  if (config->norm_epsilon() == 0) config->set_norm_epsilon(1e-5);
-  if (config->initialization() == v1::INITIALIZATION_UNSPECIFIED) {
-    config->set_initialization(v1::FAN_IN);
-  }
+  FillStatedDefaults(config);
+  if (!config->has_d_ff()) config->set_d_ff(DefaultFfnWidth(config->d_model()));
+  if (!config->has_vocab_size()) config->set_vocab_size(32000);
+  if (!config->has_sequence_length()) config->set_sequence_length(4096);
   FillRoutingDefaults(config->sequence_length(), config->mutable_routing());
 }
 

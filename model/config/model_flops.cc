@@ -9,7 +9,7 @@ namespace {
 // Elements of the matrices by which positions are multiplied.
 struct MatrixSizes {
   double shared = 0;   // attention, dense FFNs, head
-  double experts = 0;  // for all experts
+  double experts = 0;  // sum over experts
   double routers = 0;
 };
 

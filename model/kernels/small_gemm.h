@@ -16,9 +16,9 @@ struct SmallGemmShape {
   int64_t left_stride;
   int64_t right_stride;
   int64_t out_stride;
-  // Whether `left` holds the transpose, [depth, rows].
+  // True if `left` holds the transpose, [depth, rows].
   bool left_transposed = false;
-  // Whether the product is added to `out`.
+  // Adds the product to `out`.
   bool accumulate = false;
 };
 

@@ -12,11 +12,13 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/file_error.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "pipeline/corpus/text_source.h"
 
 namespace braid {
 namespace {
@@ -26,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxDomainBytes = 80;
 constexpr int64_t kEntriesPerCheck = 64;
 
-// "a/wiki.jsonl.zst" -> {"wiki", ".jsonl"}
+// "a/Wiki.JSONL.zst" -> {"Wiki", ".jsonl"}
 struct NameParts {
   std::string stem;
   std::string extension;
@@ -34,8 +36,8 @@ struct NameParts {
 
 NameParts SplitName(const fs::path& path) {
   fs::path name = path.filename();
-  if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
-  return {name.stem().string(), name.extension().string()};
+  if (!CompressionOf(name).empty()) name = name.stem();
+  return {name.stem().string(), absl::AsciiStrToLower(name.extension().string())};
 }
 
 std::optional<CorpusFileKind> KindOfFile(const fs::path& path) {
@@ -48,10 +50,11 @@ std::optional<CorpusFileKind> KindOfFile(const fs::path& path) {
 }
 
 // Returns the kind of a file in a directory. There a .json file is most likely a configuration
-// file, not a corpus.
+// file, not a corpus, unless it is compressed.
 CorpusFileKind KindInDirectory(const fs::path& path) {
   const std::string extension = SplitName(path).extension;
-  const bool lines = extension == ".jsonl" || extension == ".ndjson";
+  const bool lines = extension == ".jsonl" || extension == ".ndjson" ||
+                     (extension == ".json" && !CompressionOf(path).empty());
   return lines ? CorpusFileKind::kJsonLines : CorpusFileKind::kText;
 }
 
@@ -75,8 +78,8 @@ absl::Status AddFile(const fs::path& path, CorpusFiles* found) {
     return absl::InvalidArgumentError(absl::StrCat(
         "corpus path ", path.string(), ": unknown kind of file: got the extension \"",
         path.extension().string(),
-        "\", expected .jsonl, .json, .ndjson or .txt, with or without .gz or .zst, or a directory, "
-        "in which every UTF-8 file is read as a document"));
+        "\", expected .jsonl, .json, .ndjson or .txt, with or without .gz, .zst or .zstd, or a "
+        "directory, in which every UTF-8 file is read as a document"));
   }
   CorpusFile file;
   file.path = path;

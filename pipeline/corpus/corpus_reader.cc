@@ -249,7 +249,10 @@ absl::Status CorpusReader::AddRecord(const Line& line) {
   ASSIGN_OR_RETURN(const bool found, FindTextField(line.offset));
   const std::optional<std::string_view> text = found ? record_.String(text_field_) : std::nullopt;
   if (!text) {
-    RejectAt(line.offset, "missing text field");
+    AddReject({.file = file().path.string(),
+               .offset = line.offset,
+               .reason = "missing text field",
+               .id = record_.Label(FieldOr(config_.id_field(), "id")).value_or("")});
   } else {
     AddDocument(MakeDocument(*text, line.offset));
   }
@@ -311,9 +314,9 @@ Document CorpusReader::MakeDocument(std::string_view text, int64_t offset) const
 
 void CorpusReader::AddDocument(Document document) {
   const std::string_view problem = TextProblem(document.text, max_document_bytes_);
-  if (!problem.empty()) return RejectAt(document.offset, problem);
+  if (!problem.empty()) return RejectDocument(document, problem);
   const uint64_t id_hash = XXH3_64bits(document.id.data(), document.id.size());
-  if (!id_hashes_.insert(id_hash).second) return RejectAt(document.offset, "duplicate id");
+  if (!id_hashes_.insert(id_hash).second) return RejectDocument(document, "duplicate id");
   new_id_hashes_.push_back(id_hash);
   ++num_accepted_;
   const auto size = static_cast<int64_t>(document.text.size());
@@ -340,6 +343,14 @@ void CorpusReader::AddPieces(const Document& document) {
 
 void CorpusReader::RejectAt(int64_t offset, std::string_view reason, std::string_view detail) {
   AddReject({file().path.string(), offset, std::string(reason), std::string(detail)});
+}
+
+void CorpusReader::RejectDocument(const Document& document, std::string_view reason) {
+  const bool named = document.id != absl::StrCat(file().name, ":", document.offset);
+  AddReject({.file = file().path.string(),
+             .offset = document.offset,
+             .reason = std::string(reason),
+             .id = named ? document.id : ""});
 }
 
 void CorpusReader::AddReject(Reject reject) {

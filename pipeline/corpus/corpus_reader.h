@@ -2,8 +2,8 @@
 // document for ids, and at most 16 x max_document_bytes (64 MiB by default) for the current record.
 //
 // Inputs are JSON lines (.jsonl, .json, .ndjson), text files (.txt), both also compressed (.gz,
-// .zst), and directories, which are walked recursively in sorted order and in which every UTF-8
-// file is a document. docs/corpus.md is the reference.
+// .zst, .zstd), and directories, which are walked recursively in sorted order and in which every
+// UTF-8 file is a document. docs/corpus.md is the reference.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<CorpusReader> reader, CorpusReader::Open(paths, config));
 //   Document document;
@@ -52,7 +52,7 @@ struct Document {
   std::string file;
   // The byte of the decompressed file at which the record starts.
   int64_t offset = 0;
-  // Whether the domain comes from a field of the record, not from the file name.
+  // True if the domain comes from a field of the record, not from the file name.
   bool has_domain_field = false;
 };
 
@@ -132,6 +132,7 @@ class CorpusReader {
   Document MakeDocument(std::string_view text, int64_t offset) const;
   void AddDocument(Document document);
   void AddPieces(const Document& document);
+  void RejectDocument(const Document& document, std::string_view reason);
   void RejectAt(int64_t offset, std::string_view reason, std::string_view detail = {});
   void AddReject(Reject reject);
   absl::Status StrictFailure() const;

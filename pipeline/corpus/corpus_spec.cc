@@ -10,12 +10,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "proto/stated_defaults.h"
 #include "retrieval/neighbor_settings.h"
 
 namespace braid {
 namespace {
-
-constexpr int64_t kMebibyte = int64_t{1} << 20;
 
 absl::Status Wrong(std::string_view field, const std::string& got, std::string_view expected) {
   return absl::InvalidArgumentError(
@@ -26,12 +25,6 @@ template <class T>
 absl::Status CheckRange(std::string_view field, T value, T low, T high) {
   if (value >= low && value <= high) return absl::OkStatus();  // NaN fails too
   return Wrong(field, absl::StrCat(value), absl::StrCat("a value from ", low, " to ", high));
-}
-
-// Returns the fallback for a number that is not set, which in proto3 is 0.
-template <class T>
-T OrDefault(T value, T fallback) {
-  return value == T{} ? fallback : value;
 }
 
 absl::Status MakeAbsolute(std::string_view field, std::string* path) {
@@ -46,7 +39,7 @@ absl::Status MakeAbsolute(std::string_view field, std::string* path) {
 absl::Status ResolvePaths(v1::CorpusSpec* spec) {
   if (spec->paths().empty()) {
     return Wrong("paths", "none",
-                 "at least one file (.jsonl, .jsonl.gz, .jsonl.zst, .txt) or directory");
+                 "at least one file (.jsonl, .json, .ndjson, .txt; also .gz, .zst) or directory");
   }
   for (std::string& path : *spec->mutable_paths()) {
     if (path.empty()) return Wrong("paths", "an empty path", "a file or directory");
@@ -59,14 +52,11 @@ absl::Status ResolvePaths(v1::CorpusSpec* spec) {
 }
 
 absl::Status ResolveIngest(v1::IngestConfig* ingest) {
-  ingest->set_max_document_bytes(OrDefault<int64_t>(ingest->max_document_bytes(), 64 * kMebibyte));
+  FillStatedDefaults(ingest);
   RETURN_IF_ERROR(CheckRange<int64_t>("ingest.max_document_bytes", ingest->max_document_bytes(), 1,
                                       int64_t{1} << 30));
-  ingest->set_max_expansion_ratio(OrDefault<int64_t>(ingest->max_expansion_ratio(), 1000));
   RETURN_IF_ERROR(CheckRange<int64_t>("ingest.max_expansion_ratio", ingest->max_expansion_ratio(),
                                       1, int64_t{1} << 30));
-  ingest->set_max_expanded_bytes(
-      OrDefault<int64_t>(ingest->max_expanded_bytes(), int64_t{1} << 40));
   RETURN_IF_ERROR(CheckRange<int64_t>("ingest.max_expanded_bytes", ingest->max_expanded_bytes(), 1,
                                       int64_t{1} << 60));
   if (ingest->split_bytes() == 0) return absl::OkStatus();
@@ -75,7 +65,7 @@ absl::Status ResolveIngest(v1::IngestConfig* ingest) {
 
 absl::Status ResolveTokenizer(v1::TokenizerConfig* tokenizer) {
   if (!tokenizer->model_path().empty()) {
-    if (tokenizer->vocab_size() != 0) {
+    if (tokenizer->has_vocab_size()) {
       return Wrong("tokenizer.vocab_size", absl::StrCat(tokenizer->vocab_size()),
                    "none together with tokenizer.model_path, which determines the size");
     }
@@ -84,8 +74,8 @@ absl::Status ResolveTokenizer(v1::TokenizerConfig* tokenizer) {
     if (!error) tokenizer->set_model_path(absolute.lexically_normal().string());
     return absl::OkStatus();
   }
-  tokenizer->set_sample_bytes(OrDefault<int64_t>(tokenizer->sample_bytes(), 16 * kMebibyte));
-  if (tokenizer->vocab_size() != 0) {
+  FillStatedDefaults(tokenizer);
+  if (tokenizer->has_vocab_size()) {
     RETURN_IF_ERROR(CheckRange("tokenizer.vocab_size", tokenizer->vocab_size(), 260, 1 << 20));
   }
   return CheckRange<int64_t>("tokenizer.sample_bytes", tokenizer->sample_bytes(), 1,
@@ -116,7 +106,7 @@ absl::Status ResolveContriever(v1::EmbedderConfig* embedder) {
                  "a directory with config.json, model.safetensors and vocab.txt");
   }
   RETURN_IF_ERROR(MakeAbsolute("embedder.model_dir", embedder->mutable_model_dir()));
-  if (embedder->max_tokens() == 0) return absl::OkStatus();
+  if (!embedder->has_max_tokens()) return absl::OkStatus();
   return CheckRange("embedder.max_tokens", embedder->max_tokens(), 3, 1 << 16);
 }
 
@@ -131,7 +121,7 @@ absl::Status RefuseOthers(const v1::EmbedderConfig& embedder) {
   if (!embedder.model_dir().empty()) {
     return Wrong("embedder.model_dir", embedder.model_dir(), kNone);
   }
-  if (embedder.max_tokens() == 0) return absl::OkStatus();
+  if (!embedder.has_max_tokens()) return absl::OkStatus();
   return Wrong("embedder.max_tokens", absl::StrCat(embedder.max_tokens()), kNone);
 }
 
@@ -143,7 +133,9 @@ absl::Status CheckEmbeddingServers(const v1::EmbedderConfig& embedder) {
 }
 
 absl::Status ResolveEmbedder(v1::EmbedderConfig* embedder) {
-  if (embedder->kind().empty()) embedder->set_kind("hashing");
+  const bool has_max_ngram = embedder->has_max_ngram();
+  FillStatedDefaults(embedder);
+  if (embedder->kind() != "hashing" && !has_max_ngram) embedder->clear_max_ngram();
   RETURN_IF_ERROR(RefuseOthers(*embedder));
   if (embedder->kind() == "remote") return CheckEmbeddingServers(*embedder);
   if (embedder->kind() == "contriever") return ResolveContriever(embedder);
@@ -151,8 +143,9 @@ absl::Status ResolveEmbedder(v1::EmbedderConfig* embedder) {
     return Wrong("embedder.kind", absl::StrCat("\"", embedder->kind(), "\""),
                  "\"hashing\", \"contriever\" or \"remote\"");
   }
-  embedder->set_max_ngram(OrDefault(embedder->max_ngram(), 2));
-  RETURN_IF_ERROR(CheckRange("embedder.dimension", embedder->dimension(), 0, 65536));
+  if (embedder->has_dimension()) {
+    RETURN_IF_ERROR(CheckRange("embedder.dimension", embedder->dimension(), 1, 65536));
+  }
   return CheckRange("embedder.max_ngram", embedder->max_ngram(), 1, 8);
 }
 
@@ -168,42 +161,78 @@ absl::Status CheckNeighborServers(const v1::NeighborConfig& neighbors) {
 }
 
 absl::Status ResolveNeighbors(v1::NeighborConfig* neighbors) {
-  if (neighbors->index().empty()) neighbors->set_index("auto");
+  FillStatedDefaults(neighbors);
   RETURN_IF_ERROR(CheckNeighborServers(*neighbors));
-  neighbors->set_k(OrDefault(neighbors->k(), 20));
-  neighbors->set_recall_sample(OrDefault(neighbors->recall_sample(), 1000));
   RETURN_IF_ERROR(CheckRange("neighbors.k", neighbors->k(), 1, 1024));
-  RETURN_IF_ERROR(CheckRange("neighbors.nprobe", neighbors->nprobe(), 0, 1 << 20));
+  if (neighbors->has_nprobe()) {
+    RETURN_IF_ERROR(CheckRange("neighbors.nprobe", neighbors->nprobe(), 1, 1 << 20));
+  }
   return CheckRange("neighbors.recall_sample", neighbors->recall_sample(), 1, 10000000);
 }
 
+absl::Status ResolveMinHash(v1::DeduplicateConfig* deduplicate) {
+  if (deduplicate->near_duplicates().empty()) deduplicate->set_near_duplicates("graph");
+  if (deduplicate->near_duplicates() == "minhash") {
+    if (!deduplicate->has_minhash_bands()) deduplicate->set_minhash_bands(14);
+    if (!deduplicate->has_minhash_rows()) deduplicate->set_minhash_rows(8);
+    RETURN_IF_ERROR(CheckRange("deduplicate.minhash_bands", deduplicate->minhash_bands(), 1, 256));
+    return CheckRange("deduplicate.minhash_rows", deduplicate->minhash_rows(), 2, 64);
+  }
+  if (deduplicate->near_duplicates() != "graph") {
+    return Wrong("deduplicate.near_duplicates",
+                 absl::StrCat("\"", deduplicate->near_duplicates(), "\""),
+                 "\"graph\" or \"minhash\"");
+  }
+  constexpr char kNone[] = "none unless deduplicate.near_duplicates is \"minhash\"";
+  if (deduplicate->has_minhash_bands()) {
+    return Wrong("deduplicate.minhash_bands", absl::StrCat(deduplicate->minhash_bands()), kNone);
+  }
+  if (!deduplicate->has_minhash_rows()) return absl::OkStatus();
+  return Wrong("deduplicate.minhash_rows", absl::StrCat(deduplicate->minhash_rows()), kNone);
+}
+
+absl::Status ResolveDecontaminate(v1::DecontaminateConfig* decontaminate) {
+  for (std::string& path : *decontaminate->mutable_paths()) {
+    if (path.empty()) {
+      return Wrong("decontaminate.paths", "an empty path", "a file or directory");
+    }
+    RETURN_IF_ERROR(MakeAbsolute("decontaminate.paths", &path));
+  }
+  if (decontaminate->paths().empty() && decontaminate->report_only()) {
+    return Wrong("decontaminate.report_only", "true", "false without decontaminate.paths");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ResolveDeduplicate(v1::DeduplicateConfig* deduplicate) {
-  deduplicate->set_min_cosine(OrDefault(deduplicate->min_cosine(), 0.9));
-  deduplicate->set_min_jaccard(OrDefault(deduplicate->min_jaccard(), 0.8));
-  deduplicate->set_max_heldout_cosine(OrDefault(deduplicate->max_heldout_cosine(), 0.9));
+  RETURN_IF_ERROR(ResolveMinHash(deduplicate));
+  FillStatedDefaults(deduplicate);
+  RETURN_IF_ERROR(CheckRange("deduplicate.max_heldout_containment",
+                             deduplicate->max_heldout_containment(), 0.01, 2.0));
   RETURN_IF_ERROR(CheckRange("deduplicate.min_cosine", deduplicate->min_cosine(), 0.0, 1.0));
   RETURN_IF_ERROR(CheckRange("deduplicate.min_jaccard", deduplicate->min_jaccard(), 0.0, 1.0));
   return CheckRange("deduplicate.max_heldout_cosine", deduplicate->max_heldout_cosine(), 0.0, 2.0);
 }
 
 absl::Status ResolveOrder(v1::CorpusSpec* spec) {
-  if (spec->order() == v1::ORDER_MODE_UNSPECIFIED) spec->set_order(v1::SIMILARITY);
-  RETURN_IF_ERROR(CheckRange("order_partitions", spec->order_partitions(), 0, 65'536));
+  if (spec->has_order_partitions()) {
+    RETURN_IF_ERROR(CheckRange("order_partitions", spec->order_partitions(), 1, 65'536));
+  }
   if (v1::OrderMode_IsValid(spec->order())) return absl::OkStatus();
   return Wrong("order", absl::StrCat(static_cast<int>(spec->order())),
                "SIMILARITY, RANDOM or SOURCE");
 }
 
 absl::Status ResolvePack(v1::PackConfig* pack) {
-  pack->set_sequence_length(OrDefault(pack->sequence_length(), 4096));
+  FillStatedDefaults(pack);
   RETURN_IF_ERROR(CheckRange("pack.sequence_length", pack->sequence_length(), 2, 1 << 24));
   RETURN_IF_ERROR(CheckRange("pack.domain_clusters", pack->domain_clusters(), 0, 64));
-  const double fraction = OrDefault(pack->heldout_fraction(), 0.03);
-  if (!(fraction < 1)) {
-    return Wrong("pack.heldout_fraction", absl::StrCat(fraction),
-                 "a fraction below 1 (0.03 by default; a negative value disables the split)");
+  if (!(pack->heldout_fraction() < 1)) {
+    return Wrong("pack.heldout_fraction", absl::StrCat(pack->heldout_fraction()),
+                 "a fraction below 1 (0 holds out no documents)");
   }
-  pack->set_heldout_fraction(fraction < 0 ? -1 : fraction);
+  // Earlier versions wrote -1 where 0 disables the split now.
+  pack->set_heldout_fraction(std::max(0.0, pack->heldout_fraction()));
   return absl::OkStatus();
 }
 
@@ -211,15 +240,21 @@ absl::Status ResolvePack(v1::PackConfig* pack) {
 
 absl::StatusOr<v1::CorpusSpec> ResolveCorpusSpec(const v1::CorpusSpec& spec) {
   v1::CorpusSpec resolved = spec;
+  FillStatedDefaults(&resolved);
   RETURN_IF_ERROR(ResolvePaths(&resolved));
   RETURN_IF_ERROR(ResolveIngest(resolved.mutable_ingest()));
   RETURN_IF_ERROR(ResolveTokenizer(resolved.mutable_tokenizer()));
   RETURN_IF_ERROR(ResolveEmbedder(resolved.mutable_embedder()));
   RETURN_IF_ERROR(ResolveNeighbors(resolved.mutable_neighbors()));
   RETURN_IF_ERROR(ResolveDeduplicate(resolved.mutable_deduplicate()));
+  if (resolved.has_decontaminate()) {
+    RETURN_IF_ERROR(ResolveDecontaminate(resolved.mutable_decontaminate()));
+  }
   RETURN_IF_ERROR(ResolveOrder(&resolved));
   RETURN_IF_ERROR(ResolvePack(resolved.mutable_pack()));
-  RETURN_IF_ERROR(CheckRange("num_threads", resolved.num_threads(), 0, 4096));
+  if (resolved.has_num_threads()) {
+    RETURN_IF_ERROR(CheckRange("num_threads", resolved.num_threads(), 1, 4096));
+  }
   return resolved;
 }
 

@@ -8,10 +8,10 @@
 namespace braid {
 
 // Returns the spec with the defaults documented in pipeline.proto and with absolute paths.
-// Resolving a resolved spec changes nothing. num_threads remains 0 if it is not set: it then means
-// the cores of the machine that runs the job. Does not access the files. Errors: INVALID_ARGUMENT,
-// which names the field, what it got and what it expected, for a value out of range, an invalid
-// combination of settings or an empty list of paths.
+// Resolving a resolved spec changes nothing. num_threads remains unset if it is not set: it then
+// means the cores of the machine that runs the job. Does not access the files. Errors:
+// INVALID_ARGUMENT, which names the field, what it got and what it expected, for a value out of
+// range, an invalid combination of settings or an empty list of paths.
 absl::StatusOr<v1::CorpusSpec> ResolveCorpusSpec(const v1::CorpusSpec& spec);
 
 // Returns the fraction of documents to hold out: 0 if the held-out split is disabled.

@@ -16,6 +16,8 @@ struct Reject {
   std::string reason;
   // The error of the reader for a damaged file, else "".
   std::string detail = {};
+  // The id field of the record; "" when it has none or was not parsed.
+  std::string id = {};
 };
 
 }  // namespace braid

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/file_error.h"
@@ -236,8 +237,8 @@ bool IsZstd(std::string_view start) {
 }
 
 absl::Status CheckName(const std::filesystem::path& path, std::string_view start) {
-  const std::string extension = path.extension().string();
-  if (extension != ".gz" && extension != ".zst") return absl::OkStatus();
+  const std::string compression = CompressionOf(path);
+  if (compression.empty()) return absl::OkStatus();
   return UnsuitableFile(
       path,
       {.what = "compressed file",
@@ -245,11 +246,17 @@ absl::Status CheckName(const std::filesystem::path& path, std::string_view start
        .got = start.empty() ? "an empty file"
                             : absl::StrCat("first bytes ",
                                            absl::BytesToHexString(std::string(start.substr(0, 4)))),
-       .expected = extension == ".gz" ? "gzip data (1f8b...)" : "Zstandard data (28b52ffd)",
+       .expected = compression == ".gz" ? "gzip data (1f8b...)" : "Zstandard data (28b52ffd)",
        .hint = "Rename it if it is not compressed"});
 }
 
 }  // namespace
+
+std::string CompressionOf(const std::filesystem::path& path) {
+  const std::string extension = absl::AsciiStrToLower(path.extension().string());
+  if (extension == ".zstd") return ".zst";
+  return extension == ".gz" || extension == ".zst" ? extension : "";
+}
 
 bool IsDecompressionBomb(const absl::Status& status) {
   return status.GetPayload(kBombUrl).has_value();

@@ -22,6 +22,10 @@ struct ExpansionLimit {
   int64_t max_bytes = int64_t{1} << 40;
 };
 
+// Returns the compression that the extension of a file name promises, in any letter case: ".gz",
+// ".zst" (also for ".zstd") or "".
+std::string CompressionOf(const std::filesystem::path& path);
+
 // Returns whether an error of TextSource means that a file expands beyond its ExpansionLimit.
 bool IsDecompressionBomb(const absl::Status& status);
 
@@ -32,7 +36,7 @@ class TextSource {
   // frames are concatenated. Zstd windows may have any size up to 2 GiB; memory is used for the
   // part that a frame fills. Never blocks on a FIFO. Errors: NOT_FOUND; PERMISSION_DENIED, also for
   // a path outside of ClientRoots(); INVALID_ARGUMENT for a file that is not regular, and for a
-  // name ending in .gz or .zst without compressed content.
+  // name ending in .gz, .zst or .zstd without compressed content.
   static absl::StatusOr<std::unique_ptr<TextSource>> Open(const std::filesystem::path& path,
                                                           const ExpansionLimit& limit = {});
 

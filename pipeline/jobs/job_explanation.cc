@@ -1,7 +1,6 @@
 #include "pipeline/jobs/job_explanation.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -15,6 +14,9 @@
 #include "base/utf8.h"
 #include "pipeline/ordering/deduplicate.h"
 #include "pipeline/ordering/heldout_split.h"
+#include "pipeline/stages/embed_stage.h"
+#include "pipeline/store/verified_stage.h"
+#include "pipeline/stages/decontamination.h"
 
 namespace braid {
 namespace {
@@ -57,13 +59,26 @@ bool NamesFile(std::string_view path, std::string_view name) {
   return path == name || path.ends_with("/" + std::string(name));
 }
 
-// Returns whether a line of rejects.jsonl is the record with this id.
+// Returns whether a line of rejects.jsonl is the record with this id, or at this FILE:OFFSET.
 bool IsReject(const nlohmann::json& reject, const std::string& id) {
   if (!reject.is_object()) return false;
+  if (!id.empty() && reject.value("id", std::string()) == id) return true;
   const std::string_view file = FileOfId(id);
   if (file.empty()) return false;
   return std::to_string(reject.value("offset", int64_t{-1})) == id.substr(file.size() + 1) &&
          NamesFile(reject.value("file", std::string()), file);
+}
+
+// Files whose size is that of the corpus. They are verified only by the requests that read them.
+constexpr std::string_view kTexts = "texts.bin", kTokens = "tokens.bin",
+                           kEmbeddings = "embeddings.npy", kInstances = "instances.bin";
+
+// Verifies the other files of a stage output, except for the windows of held-out text.
+absl::Status VerifyTables(const std::filesystem::path& directory) {
+  return VerifyStageFiles(directory, [](std::string_view name) {
+    return name != kTexts && name != kTokens && name != kEmbeddings && name != kInstances &&
+           !name.starts_with("heldout/");
+  });
 }
 
 absl::Status CheckSpans(const Provenance& provenance, const IndexedDataset& instances,
@@ -94,14 +109,14 @@ absl::Status CheckCounterparts(const StoredDuplicates& duplicates, const StoredO
 
 }  // namespace
 
-JobExplanation::JobExplanation(v1::CorpusSpec spec, std::filesystem::path ingest,
+JobExplanation::JobExplanation(v1::CorpusSpec spec, Directories directories,
                                DocumentStore documents, DocumentDomains domains,
                                IndexedDataset tokens, NpyArray<float> embeddings,
                                StoredDuplicates duplicates, StoredOrder order,
                                IndexedDataset instances, Provenance provenance,
                                std::unique_ptr<Tokenizer> tokenizer)
     : spec_(std::move(spec)),
-      ingest_(std::move(ingest)),
+      directories_(std::move(directories)),
       documents_(std::move(documents)),
       domains_(std::move(domains)),
       tokens_(std::move(tokens)),
@@ -124,6 +139,9 @@ absl::StatusOr<JobExplanation> JobExplanation::Open(const v1::Job& job, const St
   ASSIGN_OR_RETURN(const std::filesystem::path deduplicate, Output(job, store, "deduplicate"));
   ASSIGN_OR_RETURN(const std::filesystem::path order, Output(job, store, "order"));
   ASSIGN_OR_RETURN(const std::filesystem::path dataset, Output(job, store, "pack"));
+  for (const auto& directory : {ingest, tokenize, embed, deduplicate, order, dataset}) {
+    RETURN_IF_ERROR(VerifyTables(directory));
+  }
   ASSIGN_OR_RETURN(DocumentStore documents, DocumentStore::Open(ingest));
   ASSIGN_OR_RETURN(DocumentDomains domains, DomainsOfDataset(job.spec(), documents, dataset));
   ASSIGN_OR_RETURN(IndexedDataset tokens, IndexedDataset::Open(tokenize / "tokens"));
@@ -141,22 +159,10 @@ absl::StatusOr<JobExplanation> JobExplanation::Open(const v1::Job& job, const St
   }
   RETURN_IF_ERROR(CheckSpans(provenance, instances, dataset));
   RETURN_IF_ERROR(CheckCounterparts(duplicates, stored_order, documents.size(), dataset));
-  return JobExplanation(job.spec(), ingest, std::move(documents), std::move(domains),
-                        std::move(tokens), std::move(embeddings), std::move(duplicates),
-                        std::move(stored_order), std::move(instances), std::move(provenance),
-                        std::move(tokenizer));
-}
-
-double JobExplanation::Cosine(uint32_t a, uint32_t b) const {
-  const std::span<const float> x = embeddings_.row(a), y = embeddings_.row(b);
-  double product = 0, x_square = 0, y_square = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    product += double{x[i]} * double{y[i]};
-    x_square += double{x[i]} * double{x[i]};
-    y_square += double{y[i]} * double{y[i]};
-  }
-  const double norm = std::sqrt(x_square * y_square);
-  return norm > 0 ? product / norm : 0;
+  return JobExplanation(job.spec(), {ingest, embed, deduplicate, dataset}, std::move(documents),
+                        std::move(domains), std::move(tokens), std::move(embeddings),
+                        std::move(duplicates), std::move(stored_order), std::move(instances),
+                        std::move(provenance), std::move(tokenizer));
 }
 
 std::string JobExplanation::SourceFile(std::string_view id) const {
@@ -204,6 +210,8 @@ absl::StatusOr<v1::InstanceExplanation> JobExplanation::Instance(int64_t instanc
                                               ", expected 0 to ", num_instances - 1,
                                               "; the dataset has ", num_instances, " instances"));
   }
+  RETURN_IF_ERROR(VerifyStageFile(directories_.embed, kEmbeddings));
+  if (excerpt_bytes > 0) RETURN_IF_ERROR(VerifyStageFile(directories_.dataset, kInstances));
   v1::InstanceExplanation explanation;
   explanation.set_instance(instance);
   explanation.set_num_tokens(instances_.sequence_length(instance));
@@ -212,7 +220,7 @@ absl::StatusOr<v1::InstanceExplanation> JobExplanation::Instance(int64_t instanc
     v1::DocumentSpan* const described = explanation.add_spans();
     *described = Describe(span, excerpt_bytes);
     if (previous.has_value()) {
-      described->set_similarity_to_previous(Cosine(*previous, span.document));
+      described->set_similarity_to_previous(CosineOfRows(embeddings_, *previous, span.document));
     }
     previous = span.document;
   }
@@ -220,7 +228,8 @@ absl::StatusOr<v1::InstanceExplanation> JobExplanation::Instance(int64_t instanc
 }
 
 // Sets the fate of a document that was excluded from training; returns false for other documents.
-bool JobExplanation::SetFate(uint32_t document, v1::ExplainDocumentResponse* response) const {
+absl::StatusOr<bool> JobExplanation::SetFate(uint32_t document,
+                                             v1::ExplainDocumentResponse* response) const {
   std::optional<uint32_t> counterpart;
   if (const auto pair = duplicates_.Find(document)) {
     response->set_fate(v1::DOCUMENT_DUPLICATE);
@@ -234,13 +243,15 @@ bool JobExplanation::SetFate(uint32_t document, v1::ExplainDocumentResponse* res
              overlap != order_.overlaps.end() && overlap->document == document) {
     response->set_fate(v1::DOCUMENT_OVERLAPS_HELD_OUT);
     response->set_jaccard(overlap->jaccard);
+    response->set_containment(overlap->containment);
     counterpart = overlap->heldout;
   } else {
     return false;
   }
   if (counterpart.has_value()) {
+    RETURN_IF_ERROR(VerifyStageFile(directories_.embed, kEmbeddings));
     response->set_counterpart(std::string(documents_.id(*counterpart)));
-    response->set_cosine(Cosine(document, *counterpart));
+    response->set_cosine(CosineOfRows(embeddings_, document, *counterpart));
   }
   return true;
 }
@@ -253,6 +264,10 @@ absl::StatusOr<v1::ExplainDocumentResponse> JobExplanation::Document(const std::
     if (reject.has_value()) return *reject;
     return UnknownDocument(id);
   }
+  if (excerpt_bytes > 0) {
+    RETURN_IF_ERROR(VerifyStageFile(directories_.ingest, kTexts));
+    RETURN_IF_ERROR(VerifyStageFile(directories_.dataset, kInstances));
+  }
   const std::string_view text = documents_.text(*found);
   v1::ExplainDocumentResponse response;
   response.set_document(id);
@@ -262,7 +277,17 @@ absl::StatusOr<v1::ExplainDocumentResponse> JobExplanation::Document(const std::
   response.set_num_bytes(static_cast<int64_t>(text.size()));
   response.set_num_tokens(tokens_.sequence_length(*found));
   response.set_excerpt(excerpt_bytes > 0 ? CutText(std::string(text), excerpt_bytes) : "");
-  if (SetFate(*found, &response)) return response;
+  const auto contaminated = FindContaminated(directories_.deduplicate, id);
+  if (contaminated.has_value()) {
+    response.set_evaluation_text(contaminated->text);
+    response.set_shared_words(contaminated->words);
+  }
+  ASSIGN_OR_RETURN(const bool left_out, SetFate(*found, &response));
+  if (left_out) return response;
+  if (contaminated.has_value() && !spec_.decontaminate().report_only()) {
+    response.set_fate(v1::DOCUMENT_CONTAMINATED);
+    return response;
+  }
   response.set_fate(v1::DOCUMENT_TRAINED_ON);
   for (const ProvenanceSpan& span : provenance_.Document(*found)) {
     *response.add_spans() = Describe(span, excerpt_bytes);
@@ -272,7 +297,7 @@ absl::StatusOr<v1::ExplainDocumentResponse> JobExplanation::Document(const std::
 
 absl::StatusOr<std::optional<v1::ExplainDocumentResponse>> JobExplanation::Reject(
     const std::string& id) const {
-  std::ifstream rejects(ingest_ / "rejects.jsonl", std::ios::binary);
+  std::ifstream rejects(directories_.ingest / "rejects.jsonl", std::ios::binary);
   std::string line;
   while (std::getline(rejects, line)) {
     const nlohmann::json reject = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -283,6 +308,7 @@ absl::StatusOr<std::optional<v1::ExplainDocumentResponse>> JobExplanation::Rejec
     response.set_fate(v1::DOCUMENT_REJECTED);
     response.set_source_file(reject.value("file", std::string()));
     response.set_reject_reason(reject.value("reason", std::string()));
+    response.set_reject_offset(reject.value("offset", int64_t{0}));
     return response;
   }
   return std::nullopt;

@@ -27,9 +27,11 @@ namespace braid {
 
 class JobExplanation {
  public:
-  // Opens and validates the stage outputs of the job. Errors: FAILED_PRECONDITION when the job has
-  // not succeeded; NOT_FOUND when a stage output was deleted; DATA_LOSS when the outputs are
-  // inconsistent.
+  // Opens and validates the stage outputs of the job. Their tables are compared with the checksums
+  // in their manifests here, texts, embeddings and tokens by the functions that read them; each
+  // file once per process while it does not change (verified_stage.h). Errors: FAILED_PRECONDITION
+  // when the job has not succeeded; NOT_FOUND when a stage output was deleted; DATA_LOSS, also of
+  // the functions below, when the outputs are damaged or inconsistent.
   static absl::StatusOr<JobExplanation> Open(const v1::Job& job, const StageStore& store);
 
   // Returns the documents of an instance, with at most `excerpt_bytes` of the text of each span,
@@ -37,13 +39,18 @@ class JobExplanation {
   // of instances.
   absl::StatusOr<v1::InstanceExplanation> Instance(int64_t instance, int64_t excerpt_bytes) const;
 
-  // Returns what happened to the document with this id, or to the rejected record FILE:OFFSET.
-  // NOT_FOUND, with similar ids, for an unknown document.
+  // Returns what happened to the document with this id, or to the rejected record with this id or
+  // at FILE:OFFSET; a document comes before rejected records with its id. NOT_FOUND, with similar
+  // ids, for an unknown document.
   absl::StatusOr<v1::ExplainDocumentResponse> Document(const std::string& id,
                                                        int64_t excerpt_bytes) const;
 
  private:
-  JobExplanation(v1::CorpusSpec spec, std::filesystem::path ingest, DocumentStore documents,
+  // Outputs of stages.
+  struct Directories {
+    std::filesystem::path ingest, embed, deduplicate, dataset;
+  };
+  JobExplanation(v1::CorpusSpec spec, Directories directories, DocumentStore documents,
                  DocumentDomains domains, IndexedDataset tokens, NpyArray<float> embeddings,
                  StoredDuplicates duplicates, StoredOrder order, IndexedDataset instances,
                  Provenance provenance, std::unique_ptr<Tokenizer> tokenizer);
@@ -51,13 +58,12 @@ class JobExplanation {
   v1::DocumentSpan Describe(const ProvenanceSpan& span, int64_t excerpt_bytes) const;
   std::string Excerpt(const ProvenanceSpan& span, int64_t max_bytes) const;
   std::string SourceFile(std::string_view id) const;
-  double Cosine(uint32_t a, uint32_t b) const;
-  bool SetFate(uint32_t document, v1::ExplainDocumentResponse* response) const;
+  absl::StatusOr<bool> SetFate(uint32_t document, v1::ExplainDocumentResponse* response) const;
   absl::StatusOr<std::optional<v1::ExplainDocumentResponse>> Reject(const std::string& id) const;
   absl::Status UnknownDocument(const std::string& id) const;
 
   v1::CorpusSpec spec_;
-  std::filesystem::path ingest_;
+  Directories directories_;
   DocumentStore documents_;
   DocumentDomains domains_;
   IndexedDataset tokens_;

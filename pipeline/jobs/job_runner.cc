@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/process_memory.h"
 #include "base/status_macros.h"
+#include "formats/contamination.h"
 #include "formats/npy.h"
 #include "formats/packed_dataset.h"
 #include "pipeline/stages/deduplicate_stage.h"
@@ -35,6 +36,28 @@ constexpr size_t kMaxDomains = 1024;
 absl::Status InStage(const std::string& stage, const absl::Status& status) {
   if (status.ok() || absl::IsCancelled(status)) return status;
   return absl::Status(status.code(), absl::StrCat(stage, ": ", status.message()));
+}
+
+// Checks that files of evaluation text are still those for which the key was computed.
+absl::Status CheckSameKey(const std::string& key, const absl::StatusOr<std::string>& now) {
+  RETURN_IF_ERROR(now.status());
+  if (*now == key) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "files of decontaminate.paths changed while they were read; resume the job when they are "
+      "complete");
+}
+
+void AddContamination(const std::optional<Contamination>& contamination, v1::JobResult* result) {
+  if (!contamination.has_value()) return;
+  result->set_num_contaminated(contamination->num_documents);
+  for (const ContaminationFile& file : contamination->files) {
+    v1::ContaminationSummary* summary = result->add_contamination();
+    summary->set_file(file.path);
+    summary->set_num_texts(file.num_texts);
+    summary->set_num_short_texts(file.num_short_texts);
+    summary->set_num_matched_texts(file.num_matched_texts);
+    summary->set_num_matched_documents(file.num_matched_documents);
+  }
 }
 
 // One run of a job. Each Run method produces one stage and opens what later stages need of it.
@@ -69,13 +92,14 @@ class JobRun {
   const JobHooks& hooks_;
 
   std::string ingest_key_, tokenize_key_, embed_key_, neighbor_key_, deduplicate_key_, order_key_;
-  std::filesystem::path ingest_, tokenize_, embed_, dataset_;
+  std::filesystem::path ingest_, tokenize_, embed_, deduplicate_, dataset_;
   std::optional<DocumentStore> documents_;
   std::optional<StoredNeighbors> neighbors_;
   std::optional<NpyArray<uint8_t>> keep_;
   StoredOrder order_;
   int64_t num_rejected_ = 0, num_exact_duplicates_ = 0, num_near_duplicates_ = 0;
   double bytes_per_document_ = 0;
+  std::vector<std::shared_ptr<const DirectoryUse>> uses_;  // keep the outputs until the job ends
 };
 
 absl::Status JobRun::Report(const std::string& key, v1::StageProgress progress) const {
@@ -103,9 +127,10 @@ absl::StatusOr<std::filesystem::path> JobRun::Stage(const std::string& name,
   const ProgressCallback progress = [&](const StagePosition& position) {
     return Report(*key, meter.At(position));
   };
-  const auto stored =
+  auto stored =
       store_->Produce(name, *key, [&](StageWriter& writer) { return work(progress, &writer); });
   if (!stored.ok()) return InStage(name, stored.status());
+  uses_.push_back(std::move(stored->use));
   RETURN_IF_ERROR(Report(*key, meter.Completed(stored->reused)));
   return stored->directory;
 }
@@ -159,14 +184,15 @@ absl::Status JobRun::RunNeighbors() {
 }
 
 absl::Status JobRun::RunDeduplicate() {
-  deduplicate_key_ = DeduplicateKey(spec_, neighbor_key_);
-  ASSIGN_OR_RETURN(
-      const std::filesystem::path directory,
-      Stage("deduplicate", "documents", deduplicate_key_, [&](const auto& progress, auto* stage) {
-        return Deduplicate(*documents_, *neighbors_, spec_.deduplicate(), progress, stage);
-      }));
-  ASSIGN_OR_RETURN(keep_, NpyArray<uint8_t>::Open(directory / "keep.npy"));
-  ASSIGN_OR_RETURN(const StoredDuplicates duplicates, StoredDuplicates::Open(directory));
+  const absl::StatusOr<std::string> key = DeduplicateKey(spec_, neighbor_key_);
+  ASSIGN_OR_RETURN(deduplicate_,
+                   Stage("deduplicate", "documents", key, [&](const auto& progress, auto* stage) {
+                     RETURN_IF_ERROR(Deduplicate(*documents_, *neighbors_, embed_, spec_, progress, stage));
+                     return CheckSameKey(*key, DeduplicateKey(spec_, neighbor_key_));
+                   }));
+  deduplicate_key_ = *key;
+  ASSIGN_OR_RETURN(keep_, NpyArray<uint8_t>::Open(deduplicate_ / "keep.npy"));
+  ASSIGN_OR_RETURN(const StoredDuplicates duplicates, StoredDuplicates::Open(deduplicate_));
   num_exact_duplicates_ = duplicates.num_exact();
   num_near_duplicates_ = duplicates.num_near();
   return absl::OkStatus();
@@ -185,7 +211,7 @@ absl::Status JobRun::RunOrder() {
 
 absl::Status JobRun::RunPack() {
   const std::string key = PackKey(spec_, tokenize_key_, order_key_);
-  const PackInputs inputs = {*documents_, *neighbors_, order_, tokenize_, embed_};
+  const PackInputs inputs = {*documents_, *neighbors_, order_, tokenize_, embed_, deduplicate_};
   ASSIGN_OR_RETURN(dataset_,
                    Stage("pack", "documents", key, [&](const auto& progress, auto* stage) {
                      return Pack(inputs, spec_, key, progress, stage);
@@ -199,6 +225,7 @@ absl::StatusOr<v1::JobResult> JobRun::Summarize() const {
   ASSIGN_OR_RETURN(const nlohmann::json ordering, ReadJsonFile(dataset_ / "ordering_report.json"));
   ASSIGN_OR_RETURN(const int64_t num_truncated, ReadNumTruncated(embed_));
   ASSIGN_OR_RETURN(std::vector<v1::DomainSummary> domains, ReadDomainSummaries(dataset_));
+  ASSIGN_OR_RETURN(const auto contamination, ReadContamination(dataset_));
   v1::JobResult result;
   result.set_num_truncated(num_truncated);
   result.set_dataset_dir(dataset_.string());
@@ -207,6 +234,12 @@ absl::StatusOr<v1::JobResult> JobRun::Summarize() const {
   result.set_num_heldout(static_cast<int64_t>(order_.heldout.size()));
   result.set_num_documents(static_cast<int64_t>(order_.training.order.size()));
   result.set_num_heldout_overlaps(static_cast<int64_t>(order_.overlaps.size()));
+  result.set_num_heldout_contained(std::ranges::count_if(
+      order_.overlaps, [](const HeldoutOverlap& overlap) { return overlap.containment > 0; }));
+  const HeldoutResidue residue = SumRuns(order_.heldout_runs);
+  result.set_num_heldout_mostly_shared(residue.num_mostly_shared);
+  result.set_heldout_shared_runs(residue.share());
+  AddContamination(contamination, &result);
   result.set_num_exact_duplicates(num_exact_duplicates_);
   result.set_num_near_duplicates(num_near_duplicates_);
   result.set_num_duplicates(num_exact_duplicates_ + num_near_duplicates_);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/database_journal.h"
 #include "base/status_macros.h"
 #include "pipeline/jobs/job_id.h"
 #include "pipeline/jobs/job_state.h"
@@ -17,11 +18,15 @@
 namespace braid {
 namespace {
 
-constexpr int kBusyTimeoutMs = 10000;
+constexpr int kBusyTimeoutMs = 30000;
 constexpr int64_t kEventsPerCall = 1000;
 
 absl::Status FromSqlite(const SQLite::Exception& error, const std::filesystem::path& path) {
   const std::string message = absl::StrCat(path.string(), ": ", error.what());
+  if (dynamic_cast<const DamagedRow*>(&error) != nullptr) {
+    return absl::DataLossError(
+        absl::StrCat(message, "; submit the corpus again, which reuses its finished stages"));
+  }
   switch (error.getErrorCode()) {
     case SQLITE_FULL:
       return absl::ResourceExhaustedError(absl::StrCat(message, "; free disk space and retry"));
@@ -92,9 +97,10 @@ absl::StatusOr<std::unique_ptr<JobStore>> JobStore::Open(const std::filesystem::
   RETURN_IF_ERROR(MakeDirectories(home));
   const std::filesystem::path path = home / "jobs.sqlite";
   try {
+    ASSIGN_OR_RETURN(const DatabaseJournal journal, ChooseJournal(home));
     auto database = std::make_unique<SQLite::Database>(
         path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyTimeoutMs);
-    database->exec("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON");
+    database->exec(JournalPragmas(path, journal) + "PRAGMA foreign_keys=ON");
     RETURN_IF_ERROR(CheckVersion(*database, path));
     SQLite::Transaction transaction(*database, SQLite::TransactionBehavior::IMMEDIATE);
     JobTable::CreateTables(*database);
@@ -256,6 +262,11 @@ absl::StatusOr<v1::Job> JobStore::Resume(const std::string& id, int64_t max_unfi
     ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
     ASSIGN_OR_RETURN(v1::Job job, table_.Read(number));
     if (job.state() == v1::JOB_QUEUED || job.state() == v1::JOB_RUNNING) return job;
+    if (job.state() == v1::JOB_SUCCEEDED) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(id, " has finished, so there is nothing to resume; its dataset is ",
+                       job.result().dataset_dir()));
+    }
     RETURN_IF_ERROR(CheckQuota({.principal = job.principal(), .max_unfinished = max_unfinished}));
     table_.ForgetAttempts(number);
     return Move(number, v1::JOB_QUEUED, "resumed");
@@ -270,7 +281,8 @@ absl::StatusOr<bool> JobStore::HasUnfinished() {
 
 absl::StatusOr<std::optional<v1::Job>> JobStore::ClaimNext() {
   return Transact([&]() -> absl::StatusOr<std::optional<v1::Job>> {
-    const std::optional<int64_t> number = table_.NextInTurn(clock_());
+    std::optional<int64_t> number = table_.NextInTurn(clock_());
+    while (number && FailIfDamaged(*number)) number = table_.NextInTurn(clock_());
     if (!number) return std::nullopt;
     table_.CountStart(*number);
     ASSIGN_OR_RETURN(const v1::Job job, table_.Read(*number));
@@ -284,6 +296,7 @@ absl::StatusOr<std::optional<v1::Job>> JobStore::ClaimNext() {
 absl::Status JobStore::RequeueOrphans() {
   return Transact([&]() -> absl::Status {
     for (const int64_t number : table_.InState(v1::JOB_RUNNING)) {
+      if (FailIfDamaged(number)) continue;
       if (table_.CancelRequested(number)) {
         RETURN_IF_ERROR(Move(number, v1::JOB_CANCELLED, "cancelled").status());
         continue;
@@ -293,6 +306,15 @@ absl::Status JobStore::RequeueOrphans() {
     }
     return absl::OkStatus();
   });
+}
+
+// Fails a job that cannot be read; returns whether it did. Requires: called within a transaction.
+bool JobStore::FailIfDamaged(int64_t number) {
+  const std::string damage = table_.DamageOf(number);
+  if (damage.empty()) return false;
+  table_.Update(number, {.state = v1::JOB_FAILED, .error = damage, .finished = clock_()});
+  AppendEvent(number, v1::JOB_FAILED, damage);
+  return true;
 }
 
 // Requires: called within a transaction.

@@ -1,7 +1,7 @@
 // The durable list of corpus jobs and their numbered events, in SQLite.
 //
 // Guarantees:
-//  - a change is on disk when the call that makes it returns (WAL, synchronous=FULL);
+//  - a change is on disk when the call that makes it returns (synchronous=FULL or EXTRA);
 //  - jobs change their state only along the transitions of job_state.h;
 //  - every change of a job is an event; the numbers of events increase by one without gaps, across
 //    restarts and processes;
@@ -12,7 +12,8 @@
 // Thread-safe; several processes may open the same home directory. Only the holder of its worker
 // lock (job_worker.h) may call ClaimNext, RequeueOrphans and the functions that end a running job.
 //
-// Errors of all functions: NOT_FOUND for an unknown id, FAILED_PRECONDITION for an illegal
+// Errors of all functions: DATA_LOSS for a job whose row was damaged, which is never started;
+// NOT_FOUND for an unknown id, FAILED_PRECONDITION for an illegal
 // transition, RESOURCE_EXHAUSTED for a full disk, UNAVAILABLE while another process has locked the
 // database.
 #ifndef BRAID_PIPELINE_JOBS_JOB_STORE_H_
@@ -53,7 +54,8 @@ class JobStore {
   using Clock = std::function<double()>;  // Unix seconds
   static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
-  // Opens or creates HOME/jobs.sqlite.
+  // Opens or creates HOME/jobs.sqlite, with the journal that its file system needs
+  // (base/database_journal.h).
   static absl::StatusOr<std::unique_ptr<JobStore>> Open(const std::filesystem::path& home,
                                                         Clock clock = SystemClock());
   static Clock SystemClock();
@@ -88,7 +90,8 @@ class JobStore {
 
   // Returns whether any job is queued or running.
   absl::StatusOr<bool> HasUnfinished();
-  // Moves the next queued job to RUNNING and returns it; nullopt when there is none.
+  // Moves the next queued job to RUNNING and returns it; nullopt when there is none. Fails damaged
+  // jobs on the way.
   absl::StatusOr<std::optional<v1::Job>> ClaimNext();
   // Handles the jobs that a dead process left RUNNING: cancels those with a pending request to
   // cancel and counts a failed attempt for the others.
@@ -123,6 +126,7 @@ class JobStore {
   auto Transact(Body body) -> decltype(body());
   void Changed();
   absl::Status CheckQuota(const Submitter& submitter);
+  bool FailIfDamaged(int64_t number);
   absl::Status FailAttempt(int64_t number, const std::string& cause, double first_delay);
   void AppendEvent(int64_t number, v1::JobState state, const std::string& message,
                    const v1::StageProgress* progress = nullptr);

@@ -5,9 +5,11 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <bit>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/crc32c.h"
 #include "pipeline/jobs/job_id.h"
 
 namespace braid {
@@ -42,10 +44,17 @@ ALTER TABLE jobs ADD COLUMN reached INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN not_before REAL NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN turn INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX jobs_by_turn ON jobs(principal, turn);
+)sql",
+                                                             R"sql(
+ALTER TABLE jobs ADD COLUMN spec_crc INTEGER;
+ALTER TABLE jobs ADD COLUMN stages_crc INTEGER;
+ALTER TABLE jobs ADD COLUMN result_crc INTEGER;
+ALTER TABLE events ADD COLUMN crc INTEGER;
 )sql"};
 constexpr char kColumns[] =
     "SELECT id, spec, state, error, stages, result, created, finished, principal, attempts,"
-    " (SELECT COALESCE(MAX(number), 0) FROM events WHERE job = jobs.id) FROM jobs ";
+    " (SELECT COALESCE(MAX(number), 0) FROM events WHERE job = jobs.id), request_id, spec_crc,"
+    " stages_crc, result_crc FROM jobs ";
 
 // Serializes a message so that equal messages give equal bytes.
 std::string Serialize(const google::protobuf::Message& message) {
@@ -63,22 +72,72 @@ void BindBlob(SQLite::Statement& statement, int index, const std::string& bytes)
   statement.bind(index, static_cast<const void*>(bytes.data()), static_cast<int>(bytes.size()));
 }
 
+// Returns the checksum of a spec and of the columns that never change with it.
+int64_t SpecCrc(const std::string& spec, const std::string& request_id,
+                const std::string& principal, double created) {
+  const uint64_t time = std::bit_cast<uint64_t>(created);
+  return Crc32c(absl::StrCat(request_id.size(), " ", request_id, principal.size(), " ", principal,
+                             time, " ", spec));
+}
+
+// Parses a stored message after comparing its checksum. `row` and `name` describe it in errors.
+void ParseStored(const std::string& bytes, int64_t crc, const SQLite::Column& stored,
+                 const std::string& row, const char* name, google::protobuf::Message* message) {
+  if (stored.isNull() || stored.getInt64() != crc || !message->ParseFromString(bytes)) {
+    throw DamagedRow(absl::StrCat(row, ": the stored ", name, " is damaged (CRC-32C ",
+                                  Crc32cToHex(static_cast<uint32_t>(crc)), ", expected ",
+                                  Crc32cToHex(static_cast<uint32_t>(stored.getInt64())), ")"));
+  }
+}
+
 v1::Job FromRow(SQLite::Statement& row) {
+  const std::string id = JobId(row.getColumn(0).getInt64());
+  const std::string spec = row.getColumn(1).getString(), stages = row.getColumn(4).getString();
   v1::Job job;
-  job.ParseFromString(row.getColumn(4).getString());  // only `stages` is stored there
-  job.set_id(JobId(row.getColumn(0).getInt64()));
-  job.mutable_spec()->ParseFromString(row.getColumn(1).getString());
+  // Only `stages` is stored there.
+  ParseStored(stages, Crc32c(stages), row.getColumn(13), id, "list of stages", &job);
+  job.set_created_at(row.getColumn(6).getDouble());
+  job.set_principal(row.getColumn(8).getString());
+  const int64_t spec_crc =
+      SpecCrc(spec, row.getColumn(11).getString(), job.principal(), job.created_at());
+  ParseStored(spec, spec_crc, row.getColumn(12), id, "spec", job.mutable_spec());
+  job.set_id(id);
   job.set_state(static_cast<v1::JobState>(row.getColumn(2).getInt()));
   job.set_error(row.getColumn(3).getString());
   if (!row.getColumn(5).isNull()) {
-    job.mutable_result()->ParseFromString(row.getColumn(5).getString());
+    const std::string result = row.getColumn(5).getString();
+    ParseStored(result, Crc32c(result), row.getColumn(14), id, "result", job.mutable_result());
   }
-  job.set_created_at(row.getColumn(6).getDouble());
   job.set_finished_at(row.getColumn(7).getDouble());
-  job.set_principal(row.getColumn(8).getString());
   job.set_attempts(row.getColumn(9).getInt());
   job.set_last_event(row.getColumn(10).getInt64());
   return job;
+}
+
+// Adds the checksums to the rows of a version without them.
+void AddChecksums(SQLite::Database& database) {
+  SQLite::Statement jobs(
+      database, "SELECT id, spec, request_id, principal, created, stages, result FROM jobs");
+  SQLite::Statement job(
+      database, "UPDATE jobs SET spec_crc = ?, stages_crc = ?, result_crc = ? WHERE id = ?");
+  while (jobs.executeStep()) {
+    job.bind(1, SpecCrc(jobs.getColumn(1).getString(), jobs.getColumn(2).getString(),
+                        jobs.getColumn(3).getString(), jobs.getColumn(4).getDouble()));
+    job.bind(2, int64_t{Crc32c(jobs.getColumn(5).getString())});
+    job.bind(3, int64_t{Crc32c(jobs.getColumn(6).getString())});
+    job.bind(4, jobs.getColumn(0).getInt64());
+    job.exec();
+    job.reset();
+  }
+  SQLite::Statement events(database, "SELECT job, number, event FROM events");
+  SQLite::Statement event(database, "UPDATE events SET crc = ? WHERE job = ? AND number = ?");
+  while (events.executeStep()) {
+    event.bind(1, int64_t{Crc32c(events.getColumn(2).getString())});
+    event.bind(2, events.getColumn(0).getInt64());
+    event.bind(3, events.getColumn(1).getInt64());
+    event.exec();
+    event.reset();
+  }
 }
 
 void ReplaceStage(const v1::StageProgress& progress, v1::Job* job) {
@@ -100,6 +159,7 @@ int JobTable::SchemaVersion(SQLite::Database& database) {
 void JobTable::CreateTables(SQLite::Database& database) {
   for (int version = SchemaVersion(database); version < kSchemaVersion; ++version) {
     database.exec(kVersions[version]);
+    if (version + 1 == kSchemaVersion) AddChecksums(database);
   }
   database.exec(absl::StrCat("PRAGMA user_version=", kSchemaVersion));
 }
@@ -108,12 +168,16 @@ int64_t JobTable::Insert(const v1::CorpusSpec& spec, const std::string& request_
                          const std::string& principal, double created) {
   SQLite::Statement insert(
       database_,
-      "INSERT INTO jobs(request_id, spec, state, created, principal) VALUES(?, ?, ?, ?, ?)");
+      "INSERT INTO jobs(request_id, spec, state, created, principal, spec_crc, stages_crc)"
+      " VALUES(?, ?, ?, ?, ?, ?, ?)");
+  const std::string bytes = Serialize(spec);
   insert.bind(1, request_id);
-  BindBlob(insert, 2, Serialize(spec));
+  BindBlob(insert, 2, bytes);
   insert.bind(3, static_cast<int>(v1::JOB_QUEUED));
   insert.bind(4, created);
   insert.bind(5, principal);
+  insert.bind(6, SpecCrc(bytes, request_id, principal, created));
+  insert.bind(7, int64_t{Crc32c("")});
   insert.exec();
   return database_.getLastInsertRowid();
 }
@@ -138,8 +202,26 @@ std::vector<v1::Job> JobTable::Before(int64_t before, int64_t limit) {
                           absl::StrCat(kColumns, "WHERE id < ? ORDER BY id DESC LIMIT ?"));
   query.bind(1, before);
   query.bind(2, limit);
-  while (query.executeStep()) jobs.push_back(FromRow(query));
+  while (query.executeStep()) {
+    try {
+      jobs.push_back(FromRow(query));
+    } catch (const DamagedRow& damage) {
+      v1::Job& job = jobs.emplace_back();
+      job.set_id(JobId(query.getColumn(0).getInt64()));
+      job.set_state(static_cast<v1::JobState>(query.getColumn(2).getInt()));
+      job.set_error(damage.what());
+    }
+  }
   return jobs;
+}
+
+std::string JobTable::DamageOf(int64_t number) {
+  try {
+    (void)Read(number);
+    return "";
+  } catch (const DamagedRow& damage) {
+    return damage.what();
+  }
 }
 
 std::vector<int64_t> JobTable::InState(v1::JobState state) {
@@ -212,14 +294,18 @@ void JobTable::Update(int64_t number, const StateChange& change) {
   SQLite::Statement update(database_,
                            "UPDATE jobs SET state = ?, error = ?, result = ?, finished = ?,"
                            " stages = CASE WHEN ? THEN x'' ELSE stages END,"
-                           " cancel_requested = 0, not_before = ? WHERE id = ?");
+                           " stages_crc = CASE WHEN ? THEN 0 ELSE stages_crc END,"
+                           " cancel_requested = 0, not_before = ?, result_crc = ? WHERE id = ?");
+  const std::string result = change.result != nullptr ? Serialize(*change.result) : "";
   update.bind(1, static_cast<int>(change.state));
   update.bind(2, change.error);
-  if (change.result != nullptr) BindBlob(update, 3, Serialize(*change.result));
+  if (change.result != nullptr) BindBlob(update, 3, result);
   update.bind(4, change.finished);
   update.bind(5, change.clear_stages ? 1 : 0);
-  update.bind(6, change.not_before);
-  update.bind(7, number);
+  update.bind(6, change.clear_stages ? 1 : 0);
+  update.bind(7, change.not_before);
+  update.bind(8, int64_t{Crc32c(result)});
+  update.bind(9, number);
   update.exec();
 }
 
@@ -227,9 +313,11 @@ void JobTable::UpdateStage(const v1::Job& job, int64_t number, const v1::StagePr
   v1::Job stages;
   *stages.mutable_stages() = job.stages();
   ReplaceStage(progress, &stages);
-  SQLite::Statement update(database_, "UPDATE jobs SET stages = ? WHERE id = ?");
-  BindBlob(update, 1, Serialize(stages));
-  update.bind(2, number);
+  SQLite::Statement update(database_, "UPDATE jobs SET stages = ?, stages_crc = ? WHERE id = ?");
+  const std::string bytes = Serialize(stages);
+  BindBlob(update, 1, bytes);
+  update.bind(2, int64_t{Crc32c(bytes)});
+  update.bind(3, number);
   update.exec();
 }
 
@@ -251,17 +339,20 @@ void JobTable::AppendEvent(int64_t number, v1::JobEvent event) {
   last.bind(1, number);
   last.executeStep();
   event.set_number(last.getColumn(0).getInt64() + 1);
-  SQLite::Statement insert(database_, "INSERT INTO events(job, number, event) VALUES(?, ?, ?)");
+  SQLite::Statement insert(database_,
+                           "INSERT INTO events(job, number, event, crc) VALUES(?, ?, ?, ?)");
+  const std::string bytes = Serialize(event);
   insert.bind(1, number);
   insert.bind(2, event.number());
-  BindBlob(insert, 3, Serialize(event));
+  BindBlob(insert, 3, bytes);
+  insert.bind(4, int64_t{Crc32c(bytes)});
   insert.exec();
 }
 
 std::vector<v1::JobEvent> JobTable::EventsAfter(int64_t number, int64_t after, int64_t limit,
                                                 int64_t max_bytes) {
   SQLite::Statement query(database_,
-                          "SELECT event FROM events WHERE job = ? AND number > ?"
+                          "SELECT event, crc, number FROM events WHERE job = ? AND number > ?"
                           " ORDER BY number LIMIT ?");
   query.bind(1, number);
   query.bind(2, after);
@@ -270,7 +361,9 @@ std::vector<v1::JobEvent> JobTable::EventsAfter(int64_t number, int64_t after, i
   for (int64_t bytes = 0; bytes < max_bytes && query.executeStep();) {
     const std::string event = query.getColumn(0).getString();
     bytes += std::ssize(event);
-    events.emplace_back().ParseFromString(event);
+    ParseStored(event, Crc32c(event), query.getColumn(1), JobId(number),
+                absl::StrCat("event ", query.getColumn(2).getInt64()).c_str(),
+                &events.emplace_back());
   }
   return events;
 }

@@ -1,9 +1,15 @@
 // Jobs and their events as rows of an SQLite database. This file stores and queries; the rules are
 // in job_store.h.
 //
-// Not thread-safe. Opens no transactions. Every function may throw SQLite::Exception.
+// Every stored message has a CRC-32C in a column beside it; that of a spec also covers the request
+// id, the principal and the time of creation. They are compared whenever the message is read.
+//
+// Not thread-safe. Opens no transactions. Every function may throw SQLite::Exception: DamagedRow
+// when a stored message is not as it was written.
 #ifndef BRAID_PIPELINE_JOBS_JOB_TABLE_H_
 #define BRAID_PIPELINE_JOBS_JOB_TABLE_H_
+
+#include <SQLiteCpp/Exception.h>
 
 #include <cstdint>
 #include <optional>
@@ -19,13 +25,20 @@ class Database;
 
 namespace braid {
 
+// A stored message that is not as it was written. what() names the row and the message.
+class DamagedRow : public SQLite::Exception {
+ public:
+  using SQLite::Exception::Exception;
+};
+
 class JobTable {
  public:
   // The version of the tables that this program writes.
-  static constexpr int kSchemaVersion = 2;
+  static constexpr int kSchemaVersion = 3;
   // Returns the version of a database; 0 for a new one.
   static int SchemaVersion(SQLite::Database& database);
-  // Creates the tables, or upgrades those of an older version and keeps their rows.
+  // Creates the tables, or upgrades those of an older version and keeps their rows. The rows of a
+  // version without checksums get the checksums of what they contain.
   static void CreateTables(SQLite::Database& database);
 
   // Requires: `database` outlives the table.
@@ -39,8 +52,11 @@ class JobTable {
   absl::StatusOr<v1::Job> Read(int64_t number);
   // Returns the job with this request id, if any.
   std::optional<v1::Job> OfRequest(const std::string& request_id);
-  // Returns at most `limit` jobs with numbers below `before`, newest first.
+  // Returns at most `limit` jobs with numbers below `before`, newest first. Of a damaged job only
+  // the id and the state, with the damage as its error, so that it does not hide the others.
   std::vector<v1::Job> Before(int64_t before, int64_t limit);
+  // Returns what is damaged in a job; "" when it can be read.
+  std::string DamageOf(int64_t number);
   // Returns the numbers of the jobs in a state, ascending.
   std::vector<int64_t> InState(v1::JobState state);
   // Returns the number of queued and running jobs of a principal.

@@ -21,6 +21,7 @@
 #include "pipeline/jobs/job_store.h"
 #include "pipeline/jobs/job_worker.h"
 #include "pipeline/store/stage_store.h"
+#include "proto/stated_defaults.h"
 #include "rpc/grpc_caller.h"
 #include "rpc/grpc_event_stream.h"
 #include "rpc/grpc_status.h"
@@ -39,14 +40,14 @@ constexpr std::chrono::milliseconds kProgressInterval{250};
 constexpr int32_t kMaxPageSize = 1000;
 constexpr size_t kMaxPageBytes = size_t{2} << 20;
 
-// Limits of ExplainInstances and ExplainDocument. kExcerptBytes is the default length of an
-// excerpt.
-constexpr int64_t kExcerptBytes = 160;
+// Limits of ExplainInstances and ExplainDocument.
 constexpr int64_t kMaxExcerptBytes = int64_t{1} << 20;
 constexpr int kMaxInstances = 65536;
 
-int64_t ExcerptBytes(int32_t requested) {
-  return requested == 0 ? kExcerptBytes : std::min<int64_t>(requested, kMaxExcerptBytes);
+template <class Request>
+int64_t ExcerptBytes(Request request) {
+  FillStatedDefaults(&request);
+  return std::min<int64_t>(request.excerpt_bytes(), kMaxExcerptBytes);
 }
 
 // Returns a callback that sends progress events at most every kProgressInterval. The callback
@@ -66,24 +67,25 @@ ReadProgress SendProgress(const grpc::ServerContext& context,
   };
 }
 
-template <class Message>
-grpc::Status Reply(absl::StatusOr<Message> message, Message* response) {
-  if (!message.ok()) return ToGrpc(message.status());
-  *response = *std::move(message);
-  return grpc::Status::OK;
-}
-
 // Reports a mistyped path at once, instead of by a job that fails later.
 absl::Status CheckPathsExist(const v1::CorpusSpec& spec) {
-  std::error_code error;
-  for (const std::string& path : spec.paths()) {
+  const auto check = [](const char* what, const std::string& path) {
+    std::error_code error;
     if (std::filesystem::status(path, error).type() != std::filesystem::file_type::not_found) {
-      continue;
+      return absl::OkStatus();
     }
     return absl::NotFoundError(
-        absl::StrCat("corpus path ", path, ": no such file or directory; check the spelling"));
+        absl::StrCat(what, path, ": no such file or directory; check the spelling"));
+  };
+  for (const std::string& path : spec.paths()) RETURN_IF_ERROR(check("corpus path ", path));
+  for (const std::string& path : spec.decontaminate().paths()) {
+    RETURN_IF_ERROR(check("decontaminate.paths: ", path));
   }
   return absl::OkStatus();
+}
+
+const std::filesystem::path& StateOf(const PipelineOptions& options) {
+  return options.state.empty() ? options.home : options.state;
 }
 
 // WatchJob uses the callback API, because its calls last long and must not occupy a thread each.
@@ -95,8 +97,9 @@ class PipelineServiceImpl final : public PipelineServiceBase {
   PipelineServiceImpl(const PipelineOptions& options, std::unique_ptr<JobStore> jobs)
       : options_(options),
         jobs_(std::move(jobs)),
-        stages_(options.home / "store"),
-        worker_(options.home, jobs_.get(), &stages_, options.num_workers, options.retry_seconds),
+        stages_(options.home / "store", {.home = options.home}),
+        worker_(StateOf(options), jobs_.get(), &stages_, options.num_workers,
+                options.retry_seconds),
         descriptions_("corpora being described", options.max_descriptions,
                       "wait for one to end, or ask for a higher --quota-descriptions"),
         watches_([this](const std::string& id) { return OpenJobEvents(id, jobs_.get(), &worker_); },
@@ -206,17 +209,17 @@ class PipelineServiceImpl final : public PipelineServiceBase {
                                                      ", expected at most ", kMaxInstances));
     }
     ASSIGN_OR_RETURN(const JobExplanation explanation, Explanation(request.job_id()));
+    const int64_t excerpt_bytes = ExcerptBytes(request);
     v1::ExplainInstancesResponse response;
     for (const int64_t instance : request.instances()) {
-      ASSIGN_OR_RETURN(*response.add_instances(),
-                       explanation.Instance(instance, ExcerptBytes(request.excerpt_bytes())));
+      ASSIGN_OR_RETURN(*response.add_instances(), explanation.Instance(instance, excerpt_bytes));
     }
     return response;
   }
 
   absl::StatusOr<v1::ExplainDocumentResponse> Document(const v1::ExplainDocumentRequest& request) {
     ASSIGN_OR_RETURN(const JobExplanation explanation, Explanation(request.job_id()));
-    return explanation.Document(request.document(), ExcerptBytes(request.excerpt_bytes()));
+    return explanation.Document(request.document(), ExcerptBytes(request));
   }
 
   absl::Status Describe(const v1::DescribeCorpusRequest& request,
@@ -249,7 +252,7 @@ absl::StatusOr<std::unique_ptr<grpc::Service>> MakePipelineService(const Pipelin
     return absl::InvalidArgumentError(
         absl::StrCat("num_workers: got ", options.num_workers, ", expected 0 or more"));
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<JobStore> jobs, JobStore::Open(options.home));
+  ASSIGN_OR_RETURN(std::unique_ptr<JobStore> jobs, JobStore::Open(StateOf(options)));
   return std::make_unique<PipelineServiceImpl>(options, std::move(jobs));
 }
 

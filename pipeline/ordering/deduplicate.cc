@@ -46,18 +46,12 @@ absl::StatusOr<std::vector<uint32_t>> FirstOfEqualTexts(int64_t n, const TextAcc
   return first;
 }
 
-// A pair of documents that an edge of the graph joins with a cosine of at least min_cosine.
-struct Candidate {
-  uint32_t later;
-  uint32_t earlier;
-  float cosine;
-};
-
-// Returns the candidate pairs ascending by (later, earlier), each once with its higher score. Only
+// Returns the pairs of documents that an edge of the graph joins with a cosine of at least
+// min_cosine, ascending by (later, earlier), each once with its higher score. Only
 // the first of documents with equal texts appears; the others are removed as exact duplicates.
-std::vector<Candidate> Candidates(const NeighborLists& lists, std::span<const uint32_t> first,
-                                  double min_cosine) {
-  std::vector<Candidate> candidates;
+std::vector<DuplicateCandidate> Candidates(const NeighborLists& lists,
+                                           std::span<const uint32_t> first, double min_cosine) {
+  std::vector<DuplicateCandidate> candidates;
   for (size_t i = 0; i < lists.ids.size(); ++i) {
     const uint32_t id = lists.ids[i];
     const auto row = static_cast<uint32_t>(i / lists.k);
@@ -66,10 +60,12 @@ std::vector<Candidate> Candidates(const NeighborLists& lists, std::span<const ui
     const auto [earlier, later] = std::minmax(first[id], first[row]);
     if (earlier != later) candidates.push_back({later, earlier, lists.scores[i]});
   }
-  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    return std::tuple(a.later, a.earlier, -a.cosine) < std::tuple(b.later, b.earlier, -b.cosine);
-  });
-  const auto same_pair = [](const Candidate& a, const Candidate& b) {
+  std::sort(candidates.begin(), candidates.end(),
+            [](const DuplicateCandidate& a, const DuplicateCandidate& b) {
+              return std::tuple(a.later, a.earlier, -a.cosine) <
+                     std::tuple(b.later, b.earlier, -b.cosine);
+            });
+  const auto same_pair = [](const DuplicateCandidate& a, const DuplicateCandidate& b) {
     return a.later == b.later && a.earlier == b.earlier;
   };
   candidates.erase(std::unique(candidates.begin(), candidates.end(), same_pair), candidates.end());
@@ -103,12 +99,11 @@ class NgramCache {
 
 // Returns the first earlier document that is kept and that the later document of `candidates` (the
 // same in all) nearly duplicates, if any.
-absl::StatusOr<std::optional<DuplicatePair>> NearDuplicate(std::span<const Candidate> candidates,
-                                                           const std::vector<bool>& removed,
-                                                           double min_jaccard, NgramCache* ngrams,
-                                                           int64_t* num_compared) {
+absl::StatusOr<std::optional<DuplicatePair>> NearDuplicate(
+    std::span<const DuplicateCandidate> candidates, const std::vector<bool>& removed,
+    double min_jaccard, NgramCache* ngrams, int64_t* num_compared) {
   std::optional<std::vector<uint64_t>> later_set;
-  for (const Candidate& candidate : candidates) {
+  for (const DuplicateCandidate& candidate : candidates) {
     if (removed[candidate.earlier]) continue;
     if (!later_set.has_value()) {
       ASSIGN_OR_RETURN(later_set, ngrams->Take(candidate.later));
@@ -124,7 +119,7 @@ absl::StatusOr<std::optional<DuplicatePair>> NearDuplicate(std::span<const Candi
 }
 
 // Returns the pair of an exact copy of `first`. If `first` was itself removed as a near-duplicate,
-// the copy is a near-duplicate of the same document.
+// the same document is kept instead of the copy.
 DuplicatePair CopyOf(uint32_t first, uint32_t document, const std::vector<DuplicatePair>& pairs) {
   const auto found =
       std::lower_bound(pairs.begin(), pairs.end(), first,
@@ -132,6 +127,7 @@ DuplicatePair CopyOf(uint32_t first, uint32_t document, const std::vector<Duplic
   if (found == pairs.end() || found->removed != first) return {document, first, true, 1, 1};
   DuplicatePair pair = *found;
   pair.removed = document;
+  pair.exact = true;
   return pair;
 }
 
@@ -139,12 +135,6 @@ void Remove(const DuplicatePair& pair, Duplicates* result) {
   result->removed.push_back(pair.removed);
   ++(pair.exact ? result->num_exact : result->num_near);
   result->pairs.push_back(pair);
-}
-
-bool IsAsciiSpace(unsigned char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-bool IsAsciiPunctuation(unsigned char c) {
-  return (c > ' ' && c < '0') || (c > '9' && c < 'A') || (c > 'Z' && c < 'a') ||
-         (c > 'z' && c < 0x7F);
 }
 
 // Returns the offset of each code point, followed by the length of the text.
@@ -167,14 +157,19 @@ absl::StatusOr<Duplicates> FindDuplicates(const NeighborLists& lists, int64_t nu
               lists.scores.size() == lists.ids.size())
       << lists.ids.size() << " ids, " << lists.scores.size() << " scores, n " << num_documents;
   ASSIGN_OR_RETURN(const std::vector<uint32_t> first, FirstOfEqualTexts(num_documents, text));
-  const std::vector<Candidate> candidates = Candidates(lists, first, options.min_cosine);
+  std::vector<DuplicateCandidate> candidates;
+  if (options.candidates) {
+    ASSIGN_OR_RETURN(candidates, options.candidates(first));
+  } else {
+    candidates = Candidates(lists, first, options.min_cosine);
+  }
   Duplicates result;
   NgramCache ngrams(text);
   std::vector<bool> removed(num_documents, false);
-  auto next = candidates.begin();
+  auto next = candidates.cbegin();
   for (uint32_t document = 0; document < num_documents; ++document) {
     const auto begin = next;
-    while (next != candidates.end() && next->later == document) ++next;
+    while (next != candidates.cend() && next->later == document) ++next;
     std::optional<DuplicatePair> pair;
     if (first[document] != document) {
       pair = CopyOf(first[document], document, result.pairs);
@@ -186,23 +181,6 @@ absl::StatusOr<Duplicates> FindDuplicates(const NeighborLists& lists, int64_t nu
     if (pair.has_value()) Remove(*pair, &result);
   }
   return result;
-}
-
-std::string NormalizeText(std::string_view text) {
-  std::string normalized;
-  normalized.reserve(text.size());
-  bool space = false;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (IsAsciiPunctuation(byte)) continue;
-    if (IsAsciiSpace(byte)) {
-      space = !normalized.empty();
-      continue;
-    }
-    if (std::exchange(space, false)) normalized.push_back(' ');
-    normalized.push_back(c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
-  }
-  return normalized.empty() ? std::string(text) : normalized;
 }
 
 void ListCharacterNgrams(std::string_view text, std::vector<uint64_t>* grams) {

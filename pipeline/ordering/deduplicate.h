@@ -1,10 +1,10 @@
 // Removal of exact duplicates and near-duplicates. It runs before ordering, because the similarity
 // order would otherwise put every copy next to its original.
 //
-// Two documents are exact duplicates when their normalized texts are equal. They are
-// near-duplicates when an edge of the neighbor graph joins them with a cosine of at least
-// min_cosine and the Jaccard similarity of the sets of character 5-grams of their normalized texts
-// is at least min_jaccard.
+// Two documents are exact duplicates when their normalized texts are equal (formats/word_runs.h).
+// They are near-duplicates when an edge of the neighbor graph joins them with a cosine of at least
+// min_cosine, or another source names them as candidates (minhash.h), and the Jaccard similarity of
+// the sets of character 5-grams of their normalized texts is at least min_jaccard.
 //
 // Algorithm: hash every normalized text and sort the hashes, which finds the exact duplicates; then
 // visit the documents in ascending order and compare each with its earlier candidates in the graph.
@@ -21,22 +21,39 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "formats/word_runs.h"
 #include "pipeline/ordering/similarity_order.h"
 
 namespace braid {
 
+// A pair of documents to compare.
+struct DuplicateCandidate {
+  uint32_t later = 0;
+  uint32_t earlier = 0;
+  float cosine = 0;
+};
+
+// Returns the candidates, ascending by (later, earlier), each once, among the documents whose
+// first[i] is their own number: the first of documents with equal normalized texts.
+using CandidateSource =
+    std::function<absl::StatusOr<std::vector<DuplicateCandidate>>(std::span<const uint32_t> first)>;
+
 struct DeduplicateOptions {
   double min_cosine = 0.9;
   double min_jaccard = 0.8;
+  // The source of candidates; null for the neighbor graph.
+  CandidateSource candidates = nullptr;
 };
 
 struct DuplicatePair {
   uint32_t removed = 0;
-  uint32_t kept = 0;   // the document that is kept instead
-  bool exact = false;  // whether their normalized texts are equal
-  // Both are 1 for exact duplicates. An exact copy of a removed near-duplicate has the values of
-  // that near-duplicate, whose normalized text is the same.
+  uint32_t kept = 0;  // the document that is kept instead
+  // Whether the normalized text equals that of an earlier document: of `kept`, or of a
+  // near-duplicate of `kept` that was removed too.
+  bool exact = false;
+  // Cosine of the edge that joins the pair; 1 without one, where the normalized texts are equal.
   double cosine = 0;
+  // Jaccard similarity of the 5-gram sets; 1 when the normalized texts are equal.
   double jaccard = 0;
 };
 
@@ -62,11 +79,6 @@ using TextAccess = std::function<absl::StatusOr<std::string>(uint32_t document)>
 absl::StatusOr<Duplicates> FindDuplicates(const NeighborLists& lists, int64_t num_documents,
                                           const TextAccess& text,
                                           const DeduplicateOptions& options);
-
-// Returns the text with ASCII letters in lower case, without ASCII punctuation, with runs of white
-// space replaced by one space and without white space at the ends. A text that has only punctuation
-// and white space is returned unchanged, so that "----" and "####" remain different.
-std::string NormalizeText(std::string_view text);
 
 // Returns the distinct 5-grams of characters (code points) of a UTF-8 text as sorted 64-bit hashes.
 // A text of 1 to 4 characters is a single gram.

@@ -58,9 +58,7 @@ void Search::FindSome(const NearDuplicateIndex& index, int64_t begin,
 
 absl::Status Search::FindAll(std::span<const uint32_t> heldout, int64_t pass, int64_t num_passes,
                              Overlaps* overlaps) const {
-  std::vector<std::string_view> texts;
-  for (const uint32_t i : heldout) texts.push_back(documents_.text(i));
-  const NearDuplicateIndex index(texts, options_.min_jaccard);
+  const NearDuplicateIndex index(documents_.Texts(heldout), options_.min_jaccard);
   const auto n = static_cast<int64_t>(training_.size());
   std::vector<std::optional<NearDuplicateIndex::Match>> matches;
   for (int64_t begin = 0; begin < n; begin += kDocumentsPerReport) {
@@ -70,28 +68,11 @@ absl::Status Search::FindAll(std::span<const uint32_t> heldout, int64_t pass, in
     for (size_t i = 0; i < matches.size(); ++i) {
       if (!matches[i].has_value()) continue;
       const uint32_t document = training_[static_cast<size_t>(begin) + i];
-      overlaps->insert({document, {document, heldout[matches[i]->text], 0, matches[i]->jaccard}});
+      overlaps->insert(
+          {document, {document, heldout[matches[i]->text], 0, matches[i]->jaccard, 0}});
     }
   }
   return absl::OkStatus();
-}
-
-// Divides the held-out documents into runs of at most max_bytes of text, or of a single document,
-// and returns the end of each run.
-std::vector<size_t> Passes(const DocumentStore& documents, std::span<const uint32_t> heldout,
-                           int64_t max_bytes) {
-  std::vector<size_t> ends;
-  int64_t bytes = 0;
-  for (size_t i = 0; i < heldout.size(); ++i) {
-    const auto size = static_cast<int64_t>(documents.text(heldout[i]).size());
-    if (bytes > 0 && bytes + size > max_bytes) {
-      ends.push_back(i);
-      bytes = 0;
-    }
-    bytes += size;
-  }
-  if (!heldout.empty()) ends.push_back(heldout.size());
-  return ends;
 }
 
 enum class Side : uint8_t { kNone, kTraining, kHeldout };
@@ -115,18 +96,13 @@ std::vector<HeldoutOverlap> EdgesAcross(const NeighborLists& lists,
     if (heldout == NeighborLists::kPadding) continue;
     if (sides[training] == Side::kHeldout) std::swap(training, heldout);
     if (sides[training] != Side::kTraining || sides[heldout] != Side::kHeldout) continue;
-    edges.push_back({training, heldout, lists.scores[at], 0});
+    edges.push_back({training, heldout, lists.scores[at], 0, 0});
   }
   std::sort(edges.begin(), edges.end(), [](const HeldoutOverlap& a, const HeldoutOverlap& b) {
     return std::tuple(a.document, -a.cosine, a.heldout) <
            std::tuple(b.document, -b.cosine, b.heldout);
   });
   return edges;
-}
-
-double JaccardOf(const DocumentStore& documents, uint32_t a, uint32_t b) {
-  return Jaccard(CharacterNgrams(NormalizeText(documents.text(a))),
-                 CharacterNgrams(NormalizeText(documents.text(b))));
 }
 
 // Merges an edge into the overlaps: it gives a known overlap of the same pair its cosine, and it is
@@ -139,26 +115,47 @@ void AddEdge(const DocumentStore& documents, double max_cosine, const HeldoutOve
     if (overlap.heldout == edge.heldout) overlap.cosine = std::max(overlap.cosine, edge.cosine);
   } else if (edge.cosine >= max_cosine) {
     HeldoutOverlap overlap = edge;
-    overlap.jaccard = JaccardOf(documents, edge.document, edge.heldout);
+    overlap.jaccard = TextJaccard(documents, edge.document, edge.heldout);
     overlaps->insert({edge.document, overlap});
   }
 }
 
 }  // namespace
 
+std::vector<std::span<const uint32_t>> HeldoutBlocks(const DocumentStore& documents,
+                                                     std::span<const uint32_t> heldout,
+                                                     int64_t max_bytes) {
+  std::vector<std::span<const uint32_t>> blocks;
+  size_t begin = 0;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < heldout.size(); ++i) {
+    const auto size = static_cast<int64_t>(documents.text(heldout[i]).size());
+    if (bytes > 0 && bytes + size > max_bytes) {
+      blocks.push_back(heldout.subspan(begin, i - begin));
+      begin = i;
+      bytes = 0;
+    }
+    bytes += size;
+  }
+  if (!heldout.empty()) blocks.push_back(heldout.subspan(begin));
+  return blocks;
+}
+
+double TextJaccard(const DocumentStore& documents, uint32_t a, uint32_t b) {
+  return Jaccard(CharacterNgrams(NormalizeText(documents.text(a))),
+                 CharacterNgrams(NormalizeText(documents.text(b))));
+}
+
 absl::StatusOr<std::vector<HeldoutOverlap>> FindHeldoutOverlaps(
     const DocumentStore& documents, const NeighborLists& lists, std::span<const uint32_t> training,
     std::span<const uint32_t> heldout, const HeldoutOverlapOptions& options,
     const ProgressCallback& progress) {
   const Search search(documents, training, options, progress);
-  const std::vector<size_t> passes = Passes(documents, heldout, options.max_index_bytes);
+  const auto blocks = HeldoutBlocks(documents, heldout, options.max_index_bytes);
+  const auto num_passes = static_cast<int64_t>(blocks.size());
   Overlaps overlaps;
-  size_t begin = 0;
-  for (size_t pass = 0; pass < passes.size(); ++pass) {
-    RETURN_IF_ERROR(search.FindAll(heldout.subspan(begin, passes[pass] - begin),
-                                   static_cast<int64_t>(pass), static_cast<int64_t>(passes.size()),
-                                   &overlaps));
-    begin = passes[pass];
+  for (int64_t pass = 0; pass < num_passes; ++pass) {
+    RETURN_IF_ERROR(search.FindAll(blocks[static_cast<size_t>(pass)], pass, num_passes, &overlaps));
   }
   for (const HeldoutOverlap& edge :
        EdgesAcross(lists, Sides(documents.size(), training, heldout))) {

@@ -36,7 +36,18 @@ struct HeldoutOverlap {
   uint32_t heldout = 0;   // a held-out document that it nearly repeats
   double cosine = 0;      // from the neighbor lists; 0 when the pair is in neither list
   double jaccard = 0;
+  // The greater share of the runs of 13 words of either document that the other has, without
+  // boilerplate (heldout_containment.h); 0 unless the overlap was found by it.
+  double containment = 0;
 };
+
+// Divides the held-out documents into blocks of at most max_bytes of text, or of a single document.
+std::vector<std::span<const uint32_t>> HeldoutBlocks(const DocumentStore& documents,
+                                                     std::span<const uint32_t> heldout,
+                                                     int64_t max_bytes);
+
+// Returns the Jaccard similarity of the character 5-grams of two documents (deduplicate.h).
+double TextJaccard(const DocumentStore& documents, uint32_t a, uint32_t b);
 
 // Returns the documents of `training` whose Jaccard similarity with any document of `heldout` is at
 // least min_jaccard, or that a neighbor list joins to one with a cosine of at least max_cosine.

@@ -47,7 +47,7 @@ class NearDuplicateIndex {
     friend class NearDuplicateIndex;
     std::vector<uint32_t> shared_;   // prefix grams in common, by text; zero between calls
     std::vector<uint32_t> touched_;  // texts whose count in shared_ is not zero
-    std::vector<uint64_t> grams_;    // for the query text
+    std::vector<uint64_t> grams_;    // grams of the query text
     std::vector<uint64_t> seen_;     // hash set of grams_
     std::vector<std::pair<uint8_t, uint64_t>> known_;  // (frequency, gram)
   };

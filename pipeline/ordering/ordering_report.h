@@ -27,7 +27,7 @@ struct OrderingReportInput {
   int32_t sequence_length = 0;
   double recall_at_k = 0;  // for the neighbor graph; copied to the report
   int32_t k = 0;
-  uint64_t seed = 0;  // for the random order
+  uint64_t seed = 0;  // seed of the random order
 };
 
 // The measured figures. Cosines are means over pairs of documents, 0 without any pair.

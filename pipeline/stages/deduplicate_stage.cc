@@ -9,19 +9,26 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "pipeline/ordering/deduplicate.h"
+#include "pipeline/stages/embed_stage.h"
+#include "pipeline/ordering/minhash.h"
+#include "pipeline/stages/decontamination.h"
 #include "pipeline/store/json_file.h"
 #include "pipeline/store/stage_key.h"
 
 namespace braid {
 namespace {
 
-constexpr int32_t kDeduplicateFormatVersion = 2;
+constexpr int32_t kDeduplicateFormatVersion = 3;
 constexpr size_t kDeduplicateMaxExamples = 20;
 constexpr int64_t kBytesPerReport = int64_t{4} << 20;
 
+bool UsesMinHash(const v1::DeduplicateConfig& config) {
+  return config.near_duplicates() == "minhash";
+}
+
 absl::StatusOr<Duplicates> Find(const DocumentStore& documents, const StoredNeighbors& neighbors,
-                                const v1::DeduplicateConfig& config,
-                                const ProgressCallback& progress) {
+                                const v1::CorpusSpec& resolved, const ProgressCallback& progress) {
+  const v1::DeduplicateConfig& config = resolved.deduplicate();
   if (config.disabled()) return Duplicates{};
   int64_t num_bytes = 0, furthest = 0;
   const auto text = [&](uint32_t i) -> absl::StatusOr<std::string> {
@@ -37,6 +44,16 @@ absl::StatusOr<Duplicates> Find(const DocumentStore& documents, const StoredNeig
   DeduplicateOptions options;
   options.min_cosine = config.min_cosine();
   options.min_jaccard = config.min_jaccard();
+  if (UsesMinHash(config)) {
+    options.candidates = [&](std::span<const uint32_t> first) {
+      return MinHashCandidates(documents, first,
+                               {.bands = config.minhash_bands(),
+                                .rows = config.minhash_rows(),
+                                .seed = resolved.seed(),
+                                .min_jaccard = config.min_jaccard()},
+                               progress);
+    };
+  }
   return FindDuplicates(neighbors.lists(), documents.size(), text, options);
 }
 
@@ -85,6 +102,18 @@ nlohmann::json Describe(const Duplicates& duplicates, const DocumentStore& docum
       {"examples", Examples(duplicates, documents)}};
 }
 
+// Sets the cosine of each pair to that of its embeddings: an edge may have joined other copies of
+// the two texts, and equal normalized texts may have different embeddings.
+absl::Status SetCosines(const std::filesystem::path& embed_directory,
+                        std::vector<DuplicatePair>* pairs) {
+  if (pairs->empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto embeddings,
+                   NpyArray<float>::Open(embed_directory / "embeddings.npy"));
+  for (DuplicatePair& pair : *pairs)
+    pair.cosine = CosineOfRows(embeddings, pair.removed, pair.kept);
+  return absl::OkStatus();
+}
+
 absl::Status StorePairs(const Duplicates& duplicates, StageWriter* stage) {
   std::vector<uint32_t> pairs;
   std::vector<float> similarities;
@@ -99,23 +128,33 @@ absl::Status StorePairs(const Duplicates& duplicates, StageWriter* stage) {
 
 }  // namespace
 
-std::string DeduplicateKey(const v1::CorpusSpec& resolved, const std::string& neighbor_key) {
+absl::StatusOr<std::string> DeduplicateKey(const v1::CorpusSpec& resolved,
+                                           const std::string& neighbor_key) {
   const v1::DeduplicateConfig& config = resolved.deduplicate();
   StageKey key("deduplicate", kDeduplicateFormatVersion);
   key.Add("neighbors", neighbor_key).Add("disabled", config.disabled());
   if (!config.disabled()) {
     key.Add("min_cosine", config.min_cosine()).Add("min_jaccard", config.min_jaccard());
   }
+  if (!config.disabled() && UsesMinHash(config)) {
+    key.Add("minhash_bands", config.minhash_bands())
+        .Add("minhash_rows", config.minhash_rows())
+        .Add("seed", static_cast<uint64_t>(resolved.seed()));
+  }
+  RETURN_IF_ERROR(AddDecontamination(resolved.decontaminate(), &key));
   return key.Hex();
 }
 
 absl::Status Deduplicate(const DocumentStore& documents, const StoredNeighbors& neighbors,
-                         const v1::DeduplicateConfig& config, const ProgressCallback& progress,
+                         const std::filesystem::path& embed_directory,
+                         const v1::CorpusSpec& resolved, const ProgressCallback& progress,
                          StageWriter* stage) {
   RETURN_IF_ERROR(progress(0, documents.size()));
-  ASSIGN_OR_RETURN(const Duplicates duplicates, Find(documents, neighbors, config, progress));
+  ASSIGN_OR_RETURN(Duplicates duplicates, Find(documents, neighbors, resolved, progress));
+  RETURN_IF_ERROR(SetCosines(embed_directory, &duplicates.pairs));
   std::vector<uint8_t> keep(static_cast<size_t>(documents.size()), 1);
   for (const uint32_t i : duplicates.removed) keep[i] = 0;
+  RETURN_IF_ERROR(Decontaminate(documents, resolved.decontaminate(), progress, &keep, stage));
   RETURN_IF_ERROR(stage->AddArray<uint8_t>("keep.npy", keep));
   RETURN_IF_ERROR(StorePairs(duplicates, stage));
   return stage->AddText("duplicates.json", FormatJson(Describe(duplicates, documents)),

@@ -3,8 +3,10 @@
 // Output:
 //   keep.npy [n] uint8                      1 for a document that is kept, else 0
 //   duplicate_pairs.npy [m, 3] uint32       removed, kept instead, exact (0 or 1); ascending
-//   duplicate_similarities.npy [m, 2] float32  cosine, Jaccard similarity of each pair
+//   duplicate_similarities.npy [m, 2] float32  cosine of the embeddings and Jaccard similarity of
+//                                           the two documents of each pair
 //   duplicates.json                         counts, also by domain, and examples with ids
+// and, with decontaminate.paths, that of decontamination.h.
 #ifndef BRAID_PIPELINE_STAGES_DEDUPLICATE_STAGE_H_
 #define BRAID_PIPELINE_STAGES_DEDUPLICATE_STAGE_H_
 
@@ -26,12 +28,15 @@
 
 namespace braid {
 
-// Returns the key of the output.
-std::string DeduplicateKey(const v1::CorpusSpec& resolved, const std::string& neighbor_key);
+// Returns the key of the output. Errors: those of AddDecontamination().
+absl::StatusOr<std::string> DeduplicateKey(const v1::CorpusSpec& resolved,
+                                           const std::string& neighbor_key);
 
-// Runs the stage. Units of `progress`: documents. Errors: CANCELLED.
+// Runs the stage. `embed_directory` is the output of the stage embed. Units of `progress`:
+// documents. Errors: those of Decontaminate(); CANCELLED.
 absl::Status Deduplicate(const DocumentStore& documents, const StoredNeighbors& neighbors,
-                         const v1::DeduplicateConfig& config, const ProgressCallback& progress,
+                         const std::filesystem::path& embed_directory,
+                         const v1::CorpusSpec& resolved, const ProgressCallback& progress,
                          StageWriter* stage);
 
 // The stored pairs of duplicates, memory-mapped.

@@ -277,6 +277,18 @@ absl::Status Embed(const DocumentStore& documents, const v1::EmbedderConfig& con
   return VectorPass(documents, config, plan, progress, stage).Run();
 }
 
+double CosineOfRows(const NpyArray<float>& embeddings, uint32_t a, uint32_t b) {
+  const std::span<const float> x = embeddings.row(a), y = embeddings.row(b);
+  double product = 0, x_square = 0, y_square = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    product += double{x[i]} * double{y[i]};
+    x_square += double{x[i]} * double{x[i]};
+    y_square += double{y[i]} * double{y[i]};
+  }
+  const double norm = std::sqrt(x_square * y_square);
+  return norm > 0 ? product / norm : 0;
+}
+
 absl::StatusOr<int64_t> ReadNumTruncated(const std::filesystem::path& directory) {
   const auto about = ReadJsonFile(directory / kEmbedderName);
   if (absl::IsNotFound(about.status())) return 0;

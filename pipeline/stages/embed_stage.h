@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/pipeline.pb.h"
+#include "formats/npy.h"
 #include "pipeline/store/document_store.h"
 #include "pipeline/store/progress_callback.h"
 #include "pipeline/store/stage_store.h"
@@ -28,7 +29,7 @@ int32_t AutomaticDimension(int64_t num_documents);
 
 // The embedder of a job, determined before any document is embedded.
 struct EmbedPlan {
-  std::string key;  // for the stage
+  std::string key;  // names the output in the store
   // The fingerprint of an embedder that its settings do not fully determine, else "".
   std::string fingerprint;
   // Embedder::preferred_batch_texts().
@@ -48,6 +49,9 @@ absl::StatusOr<EmbedPlan> PlanEmbedding(const v1::CorpusSpec& resolved,
 // made; CANCELLED.
 absl::Status Embed(const DocumentStore& documents, const v1::EmbedderConfig& config,
                    const EmbedPlan& plan, const ProgressCallback& progress, StageWriter* stage);
+
+// Returns the cosine of two rows of embeddings.npy; 0 when one of them is zero.
+double CosineOfRows(const NpyArray<float>& embeddings, uint32_t a, uint32_t b);
 
 // Reads the number of documents that the embedder truncated from the stage output in `directory`.
 absl::StatusOr<int64_t> ReadNumTruncated(const std::filesystem::path& directory);

@@ -60,6 +60,7 @@ class RejectLog {
       nlohmann::json line = {
           {"file", reject.file}, {"offset", reject.offset}, {"reason", reject.reason}};
       if (!reject.detail.empty()) line["detail"] = reject.detail;
+      if (!reject.id.empty()) line["id"] = reject.id;
       RETURN_IF_ERROR(file_->Append(
           line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
     }

@@ -1,7 +1,8 @@
 // The stage ingest: turns the records of the input files into numbered documents.
 //
 // Output: the document store (document_store.h); rejects.jsonl, with one line {"file", "offset",
-// "reason"} (and "detail" for a damaged file) per rejected record; ingest.json, the counts.
+// "reason"} per rejected record, with "detail" for a damaged file and "id" for a record that has
+// one; ingest.json, the counts.
 #ifndef BRAID_PIPELINE_STAGES_INGEST_STAGE_H_
 #define BRAID_PIPELINE_STAGES_INGEST_STAGE_H_
 

@@ -200,6 +200,16 @@ absl::Status CopyTokenizer(const std::filesystem::path& tokenize_directory, Stag
   return stage->AddText("tokenizer.model", model, 1);
 }
 
+absl::Status CopyContamination(const std::filesystem::path& deduplicate_directory,
+                               StageWriter* stage) {
+  ASSIGN_OR_RETURN(const auto contamination, ReadContamination(deduplicate_directory));
+  if (!contamination.has_value()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<FileSummary> files,
+                   WriteContamination(stage->directory(), *contamination));
+  stage->Add(files, contamination->num_documents);
+  return absl::OkStatus();
+}
+
 absl::Status StoreProvenance(const DocumentStore& documents, std::span<const ProvenanceSpan> spans,
                              StageWriter* stage) {
   const std::filesystem::path directory = stage->directory() / "provenance";
@@ -320,6 +330,7 @@ absl::Status Pack(const PackInputs& inputs, const v1::CorpusSpec& resolved, cons
   ASSIGN_OR_RETURN(const PackedInstances packed, packer.PackInstances());
   ASSIGN_OR_RETURN(const std::vector<std::string> heldout_domains, packer.PackHeldout());
   RETURN_IF_ERROR(CopyTokenizer(inputs.tokenize_directory, stage));
+  RETURN_IF_ERROR(CopyContamination(inputs.deduplicate_directory, stage));
   RETURN_IF_ERROR(StoreProvenance(inputs.documents, packed.spans, stage));
   RETURN_IF_ERROR(
       StoreOrderingReport(inputs, resolved, embeddings, domains, packed.spans, progress, stage));

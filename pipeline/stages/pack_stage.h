@@ -2,8 +2,9 @@
 // docs/formats/dataset.md describes.
 //
 // Output: instances.bin/.idx, heldout/<domain>.bin/.idx, tokenizer.model, dataset.json
-// (formats/packed_dataset.h), domain_summaries.json, ordering_report.json, provenance/, and
-// document_domains.npy if pack.domain_clusters is set.
+// (formats/packed_dataset.h), contamination.json and contaminated_runs.npy
+// (formats/contamination.h) if decontaminate.paths is set, domain_summaries.json,
+// ordering_report.json, provenance/, and document_domains.npy if pack.domain_clusters is set.
 #ifndef BRAID_PIPELINE_STAGES_PACK_STAGE_H_
 #define BRAID_PIPELINE_STAGES_PACK_STAGE_H_
 
@@ -33,6 +34,7 @@ struct PackInputs {
   const StoredOrder& order;
   std::filesystem::path tokenize_directory;
   std::filesystem::path embed_directory;
+  std::filesystem::path deduplicate_directory;
 };
 
 // Runs the stage; records `key`, that of the output, in dataset.json. Units of `progress`: training

@@ -210,6 +210,13 @@ std::vector<std::string_view> DocumentStore::Texts(int64_t begin, int64_t end) c
   return texts;
 }
 
+std::vector<std::string_view> DocumentStore::Texts(std::span<const uint32_t> numbers) const {
+  std::vector<std::string_view> texts;
+  texts.reserve(numbers.size());
+  for (const uint32_t i : numbers) texts.push_back(text(i));
+  return texts;
+}
+
 std::string_view DocumentStore::text(int64_t i) const { return Slice(texts_, text_offsets_, i); }
 
 std::string_view DocumentStore::id(int64_t i) const { return Slice(ids_, id_offsets_, i); }

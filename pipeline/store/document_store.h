@@ -108,6 +108,8 @@ class DocumentStore {
   }
   // Returns the texts [begin, end).
   std::vector<std::string_view> Texts(int64_t begin, int64_t end) const;
+  // Returns the texts of the given documents.
+  std::vector<std::string_view> Texts(std::span<const uint32_t> numbers) const;
 
   std::span<const int32_t> domains() const { return domains_.values(); }  // [n]
   const std::vector<std::string>& domain_names() const { return domain_names_; }

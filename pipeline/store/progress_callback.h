@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -19,6 +20,9 @@ struct StagePosition {
   int64_t rejects = -1;    // records rejected so far
   int64_t chunk = 0;       // the current chunk, counted from 1
   int64_t num_chunks = 0;  // 0: unknown
+  // Replaces the unit of the stage during work that does not process its units, such as "documents:
+  // training the tokenizer".
+  std::string unit = {};
 };
 
 // A function that a stage calls between chunks of work. When it returns an error, such as

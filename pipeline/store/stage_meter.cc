@@ -21,7 +21,8 @@ v1::StageProgress StageMeter::Started() { return Describe(inputs_.clock()); }
 
 v1::StageProgress StageMeter::At(const StagePosition& position) {
   const double now = inputs_.clock();
-  const bool again = positioned_ && position.done < position_.done;
+  const bool other_work = positioned_ && position.unit != position_.unit;
+  const bool again = positioned_ && !other_work && position.done < position_.done;
   const StagePosition before = std::exchange(position_, position);
   if (position.documents < 0) {
     position_.documents = inputs_.unit == "documents" ? position.done : before.documents;
@@ -31,7 +32,7 @@ v1::StageProgress StageMeter::At(const StagePosition& position) {
   const auto done = static_cast<double>(position_.done);
   const Sample sample = {now, done, documents,
                          inputs_.unit == "bytes" ? done : documents * inputs_.bytes_per_document};
-  if (again) samples_.clear();
+  if (again || other_work) samples_.clear();
   if (again || !positioned_) first_ = sample;
   positioned_ = true;
   Remember(sample);
@@ -55,7 +56,7 @@ void StageMeter::Remember(const Sample& sample) {
 v1::StageProgress StageMeter::Describe(double now) const {
   v1::StageProgress progress;
   progress.set_stage(inputs_.stage);
-  progress.set_unit(inputs_.unit);
+  progress.set_unit(position_.unit.empty() ? inputs_.unit : position_.unit);
   progress.set_seconds(now - started_at_);
   progress.set_done(position_.done);
   progress.set_total(position_.total);
@@ -84,6 +85,7 @@ void StageMeter::AddRates(const Sample& from, const Sample& to, v1::StageProgres
 
 v1::StageProgress StageMeter::Completed(bool reused) {
   const double now = inputs_.clock();
+  position_.unit.clear();
   position_.done = position_.total;
   if (inputs_.unit == "documents") position_.documents = position_.total;
   v1::StageProgress progress = Describe(now);

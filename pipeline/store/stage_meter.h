@@ -30,7 +30,8 @@ struct StageMeterInputs {
 //
 // Rates are means over the last kWindowSeconds. They count from the first reported position, so
 // work of an earlier attempt inflates neither the rates nor the estimated time. When a stage starts
-// another pass over its documents (`done` decreases), the measurement starts again.
+// another pass over its documents (`done` decreases), the measurement starts again. Positions in
+// another unit have no rate of their own; their time counts in the mean rate of the stage.
 class StageMeter {
  public:
   static constexpr double kWindowSeconds = 15;

@@ -199,12 +199,18 @@ absl::StatusOr<StoredStage> StageStore::Produce(const std::string& stage, const 
   const std::filesystem::path directory = DirectoryOf(stage, key);
   const std::shared_ptr<std::mutex> building = LockOf(directory.filename().string());
   std::lock_guard lock(*building);
+  auto use = std::make_shared<DirectoryUse>();
+  if (!options_.home.empty()) {
+    ASSIGN_OR_RETURN(*use, DirectoryUse::Share(options_.home, directory));
+  }
   absl::StatusOr<Manifest> stored = LoadVerifiedOutput(directory, stage, key);
-  if (stored.ok()) return StoredStage{directory, *std::move(stored), true};
+  if (stored.ok()) return StoredStage{directory, *std::move(stored), true, std::move(use)};
   // The stored output may be intact, and in use by a training run, although reading it failed.
   if (!IsMissingOrDamaged(stored.status())) return stored.status();
   RETURN_IF_ERROR(RemoveTree(directory));
-  return Make(stage, key, directory, build);
+  ASSIGN_OR_RETURN(StoredStage made, Make(stage, key, directory, build));
+  made.use = std::move(use);
+  return made;
 }
 
 }  // namespace braid

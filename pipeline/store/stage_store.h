@@ -35,6 +35,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/atomic_file.h"
+#include "base/directory_use.h"
 #include "base/status_macros.h"
 #include "formats/manifest.h"
 #include "formats/npy.h"
@@ -46,6 +47,9 @@ struct StageOptions {
   // Bytes of text, or of equivalent work, after which a stage saves a resume point: the maximum
   // work that is repeated after a kill. Does not affect the output.
   int64_t chunk_bytes = int64_t{64} << 20;
+  // The home whose deletions spare an output from its Produce() until its StoredStage is gone
+  // (base/directory_use.h). Empty: nothing is marked as in use.
+  std::filesystem::path home = {};
 };
 
 // Writes the output of one stage. Not thread-safe.
@@ -129,6 +133,7 @@ struct StoredStage {
   std::filesystem::path directory;
   Manifest manifest;
   bool reused = false;  // whether it was stored before
+  std::shared_ptr<const DirectoryUse> use = nullptr;
 };
 
 // The store of all stage outputs of a home directory.

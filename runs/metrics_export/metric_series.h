@@ -18,7 +18,7 @@ struct StepSeries {
   const char* tag;     // group/name
   const char* unit;    // empty when dimensionless
   double (*value)(const v1::StepMetrics&);
-  // Whether zero means that the number was not measured, or was not yet written by the version of
+  // True if zero means that the number was not measured, or was not yet written by the version of
   // braid that trained the run.
   bool zero_is_unknown = false;
 };

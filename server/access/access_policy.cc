@@ -41,6 +41,9 @@ constexpr std::array kPolicies = {
     MethodPolicy{"/braid.v1.GenerationService/Generate", kSubmitter},
     MethodPolicy{"/braid.v1.GenerationService/DescribeServing", kViewer},
 
+    MethodPolicy{"/braid.v1.StorageService/Delete", kSubmitter},
+    MethodPolicy{"/braid.v1.StorageService/CollectGarbage", kSubmitter},
+
     MethodPolicy{"/braid.v1.EmbeddingService/Embed", kSubmitter},
 
     MethodPolicy{"/braid.v1.NeighborService/Create", kSubmitter},

@@ -104,8 +104,8 @@ class GateCall final : public grpc::ServerGenericBidiReactor,
   grpc::ByteBuffer request_;
   grpc::ByteBuffer response_;
   std::mutex mutex_;
-  // Whether requests may still be forwarded. While they may, a gRPC hold (AddHold) keeps upstream_
-  // alive between two of them, when no operation of it is in progress. Guarded by mutex_.
+  // True while requests may still be forwarded. While they may, a gRPC hold (AddHold) keeps
+  // upstream_ alive between two of them, when no operation of it is in progress. Guarded by mutex_.
   bool takes_requests_ = false;
   // Initial metadata is forwarded as soon as it arrives, since a watcher may wait for it long
   // before the first event. A response that arrives first waits for it. Guarded by mutex_.

@@ -18,8 +18,9 @@ using google::protobuf::Message;
 using Cancelled = std::function<bool()>;
 
 // The tables list full names without "braid.v1.".
-constexpr std::array<std::string_view, 14> kPaths = {
+constexpr std::array<std::string_view, 15> kPaths = {
     "CorpusSpec.paths",
+    "DecontaminateConfig.paths",
     "DescribeCorpusRequest.paths",
     "TokenizerConfig.model_path",
     "EmbedderConfig.model_dir",
@@ -42,13 +43,15 @@ constexpr std::array<std::string_view, 8> kModels = {
 };
 
 // None of these is ever opened as a file of this machine.
-constexpr std::array<std::string_view, 81> kTexts = {
+constexpr std::array<std::string_view, 83> kTexts = {
     "CancelJobRequest.id",
     "CorpusSpec.name",
     "CreateShardRequest.index",
     "CreateShardRequest.shard",
     "AddVectorsRequest.shard",
     "SealShardRequest.shard",
+    "DeleteRequest.ids",
+    "DeduplicateConfig.near_duplicates",
     "DescribeShardRequest.shard",
     "DropShardRequest.shard",
     "SetCentroidsRequest.shard",
@@ -72,7 +75,7 @@ constexpr std::array<std::string_view, 81> kTexts = {
     "KubernetesConfig.cpu",
     "KubernetesConfig.image",
     "KubernetesConfig.memory",
-    "KubernetesConfig.mount_path",  // in a pod
+    "KubernetesConfig.mount_path",  // a path within the pod
     "KubernetesConfig.namespace",
     "KubernetesConfig.volume_claim",
     "LaunchConfig.network_interface",

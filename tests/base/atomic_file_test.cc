@@ -6,11 +6,13 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <functional>
 #include <random>
 #include <string>
@@ -136,6 +138,21 @@ TEST(AtomicFileTest, RefusesToOverwriteBeyondTheEndAndThenToCommit) {
   EXPECT_FAILS(file->Overwrite(1, "1234"), StatusCode::kOutOfRange, "4 bytes at byte 1", "3 bytes");
   EXPECT_FAILS(file->Commit(), StatusCode::kOutOfRange, "4 bytes at byte 1");
   EXPECT_FALSE(std::filesystem::exists(scratch / "x"));
+}
+
+// Root would otherwise replace /dev/full, or /dev/stdout, by a file.
+TEST(AtomicFileTest, RefusesToReplaceADeviceAPipeOrADirectory) {
+  const ScratchDirectory scratch;
+  ASSERT_EQ(mkfifo((scratch / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/null", scratch / "link");
+  std::filesystem::create_directory(scratch / "directory");
+  for (const char* name : {"pipe", "link", "directory"}) {
+    EXPECT_FAILS(WriteFileAtomically(scratch / name, "x"), StatusCode::kInvalidArgument, name,
+                 "regular file");
+    EXPECT_FALSE(std::filesystem::exists(scratch / (std::string(name) + ".tmp")));
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(scratch / "pipe"));
+  EXPECT_TRUE(std::filesystem::is_symlink(scratch / "link"));
 }
 
 TEST(AtomicFileTest, ReportsAMissingDirectory) {

@@ -65,6 +65,11 @@ ssize_t pwrite(int descriptor, const void* data, size_t size, off_t offset) {
   return written;
 }
 
+// The name under which SQLite calls it.
+ssize_t pwrite64(int descriptor, const void* data, size_t size, off64_t offset) {
+  return pwrite(descriptor, data, size, offset);
+}
+
 ssize_t write(int descriptor, const void* data, size_t size) {
   if (descriptor > 2 && !Allowed("write", descriptor)) return -1;
   const ssize_t written = syscall(SYS_write, descriptor, data, Torn(size));
@@ -86,6 +91,11 @@ int ftruncate(int descriptor, off_t size) noexcept {
 int fsync(int descriptor) {
   if (!Allowed("fsync", descriptor)) return -1;
   return g_skip_flushes ? 0 : static_cast<int>(syscall(SYS_fsync, descriptor));
+}
+
+int fdatasync(int descriptor) {
+  if (!Allowed("fdatasync", descriptor)) return -1;
+  return g_skip_flushes ? 0 : static_cast<int>(syscall(SYS_fdatasync, descriptor));
 }
 
 int rename(const char* from, const char* to) noexcept {

@@ -1,7 +1,7 @@
 // Interception of the system calls with which this test program changes files, to observe them or
 // make them fail. The program defines those functions itself, before the C library's, so calls of
-// all its libraries arrive here: pwrite, write, posix_fallocate, ftruncate, fsync, rename, mkdir,
-// unlink and unlinkat.
+// all its libraries arrive here: pwrite, pwrite64, write, posix_fallocate, ftruncate, fsync,
+// fdatasync, rename, mkdir, unlink and unlinkat.
 #ifndef BRAID_TESTS_BASE_FILE_CALLS_H_
 #define BRAID_TESTS_BASE_FILE_CALLS_H_
 

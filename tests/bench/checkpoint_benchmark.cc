@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 absl::StatusOr<v1::RunSpec> ParseSpec(int argc, char** argv, const fs::path& dataset) {
   v1::RunSpec spec;
-  spec.mutable_upcycling()->set_dense_fraction(-1);
+  spec.mutable_upcycling()->set_dense_fraction(0);
   spec.mutable_checkpoint()->set_every_steps(50);
   spec.set_dataset_dir(dataset.string());
   for (int i = 1; i < argc; ++i) RETURN_IF_ERROR(SetField(&spec, argv[i]));
@@ -82,9 +82,9 @@ absl::Status Measure(int argc, char** argv) {
   const auto steps = static_cast<double>(metrics.size());
   std::cout
       << absl::StrFormat(
-             R"({"steps": %d, "step_seconds": %.4f, "checkpoints": %d, )"
+             R"({"blas": "%s", "steps": %d, "step_seconds": %.4f, "checkpoints": %d, )"
              R"("checkpoint_mb": %.1f, "stall_seconds": %.4f, "stall_share": %.5f})",
-             metrics.size(), cost.step_seconds / steps, cost.num_checkpoints,
+             BlasCoreName(), metrics.size(), cost.step_seconds / steps, cost.num_checkpoints,
              static_cast<double>(SizeOf(CheckpointPath(run.checkpoints(), spec.num_steps()))) / 1e6,
              cost.stall_seconds / static_cast<double>(cost.num_checkpoints),
              cost.stall_seconds / (cost.step_seconds + cost.stall_seconds))

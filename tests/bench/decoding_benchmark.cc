@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "base/blas_core.h"
-#include "base/check.h"
 #include "model/config/model_config.h"
 #include "model/language_model.h"
 #include "nlohmann/json.hpp"
+#include "tests/bench/or_exit.h"
 
 namespace braid {
 namespace {
@@ -67,11 +67,7 @@ std::unique_ptr<LanguageModel> NewModel(const Settings& s, int num_experts) {
   v1::ModelConfig config;
   config.set_preset(s.preset + (num_experts > 1 ? "/8E" : ""));
   config.set_num_layers(s.layers);
-  const auto resolved = ResolveModelConfig(config);
-  BRAID_CHECK(resolved.ok()) << resolved.status();
-  auto model = LanguageModel::Create(*resolved, /*seed=*/1);
-  BRAID_CHECK(model.ok()) << model.status();
-  return *std::move(model);
+  return OrExit(LanguageModel::Create(OrExit(ResolveModelConfig(config)), /*seed=*/1));
 }
 
 Tokens RandomTokens(int count, std::mt19937* random) {
@@ -80,18 +76,12 @@ Tokens RandomTokens(int count, std::mt19937* random) {
   return tokens;
 }
 
-template <class T>
-T Must(absl::StatusOr<T> result) {
-  BRAID_CHECK(result.ok()) << result.status();
-  return *std::move(result);
-}
-
 Decoders Prompted(LanguageModel& model, int count) {
   std::mt19937 random(2);
   Decoders decoders;
   for (int i = 0; i < count; ++i) {
     decoders.push_back(model.NewDecoder(MergeMode::kPrompt));
-    Must(decoders.back()->Prefill(RandomTokens(64, &random)));
+    OrExit(decoders.back()->Prefill(RandomTokens(64, &random)));
   }
   return decoders;
 }
@@ -105,12 +95,12 @@ nlohmann::json MeasureGeneration(const Settings& s, LanguageModel& model, int co
   const std::vector<double> seconds =
       MedianSeconds(s.rounds, {[&] {
                                  for (int i = 0; i < s.steps; ++i) {
-                                   for (const auto& decoder : in_turn) Must(decoder->Step(7));
+                                   for (const auto& decoder : in_turn) OrExit(decoder->Step(7));
                                  }
                                },
                                [&] {
                                  for (int i = 0; i < s.steps; ++i) {
-                                   Must(model.StepTogether(pointers, next));
+                                   OrExit(model.StepTogether(pointers, next));
                                  }
                                }});
   return {{"sequences", count},
@@ -140,14 +130,14 @@ std::vector<Question> RandomQuestions(const Settings& s) {
 void OneByOne(LanguageModel& model, MergeMode mode, const Question& question) {
   for (const Tokens& choice : question.choices) {
     const auto decoder = model.NewDecoder(mode);
-    Must(decoder->Prefill(question.prompt));
-    for (size_t i = 0; i + 1 < choice.size(); ++i) Must(decoder->Step(choice[i]));
+    OrExit(decoder->Prefill(question.prompt));
+    for (size_t i = 0; i + 1 < choice.size(); ++i) OrExit(decoder->Step(choice[i]));
   }
 }
 
 void AsBatch(Decoder& decoder, const Question& question) {
-  Must(decoder.Prefill(question.prompt));
-  Must(decoder.ScoreContinuations(question.choices));
+  OrExit(decoder.Prefill(question.prompt));
+  OrExit(decoder.ScoreContinuations(question.choices));
 }
 
 // Measures questions per second.

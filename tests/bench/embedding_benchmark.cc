@@ -16,6 +16,7 @@
 #include "base/atomic_file.h"
 #include "base/blas_core.h"
 #include "retrieval/contriever_embedder.h"
+#include "tests/bench/or_exit.h"
 #include "tests/retrieval/tiny_bert.h"
 
 namespace braid {
@@ -31,18 +32,6 @@ struct Settings {
   int threads = 2;
   int32_t batch_tokens = ContrieverOptions().max_batch_tokens;
 };
-
-void OrDie(const absl::Status& status) {
-  if (status.ok()) return;
-  std::cerr << status << "\n";
-  std::exit(1);
-}
-
-template <class T>
-T OrDie(absl::StatusOr<T> value) {
-  OrDie(value.status());
-  return *std::move(value);
-}
 
 // Returns the seconds of the fastest of several runs.
 double Seconds(int repeats, const std::function<void()>& work) {
@@ -91,13 +80,15 @@ std::vector<std::string> MixedTexts(int count) {
 
 double DocumentsPerSecond(const Settings& settings, bool bucket,
                           const std::vector<std::string>& texts) {
-  const auto embedder = OrDie(ContrieverEmbedder::Load({.directory = settings.model,
-                                                        .max_batch_tokens = settings.batch_tokens,
-                                                        .bucket_by_length = bucket}));
+  const auto embedder = OrExit(ContrieverEmbedder::Load({.directory = settings.model,
+                                                         .max_batch_tokens = settings.batch_tokens,
+                                                         .bucket_by_length = bucket}));
   const std::vector<std::string_view> views(texts.begin(), texts.end());
   std::vector<float> vectors(texts.size() * static_cast<size_t>(embedder->dimension()));
-  OrDie(embedder->Embed(std::span(views).first(1), std::span(vectors).first(768)));
-  const double seconds = Seconds(settings.repeats, [&] { OrDie(embedder->Embed(views, vectors)); });
+  OrExit(embedder->Embed(std::span(views).first(1),
+                         std::span(vectors).first(static_cast<size_t>(embedder->dimension()))));
+  const double seconds =
+      Seconds(settings.repeats, [&] { OrExit(embedder->Embed(views, vectors)); });
   return static_cast<double>(texts.size()) / seconds;
 }
 
@@ -117,9 +108,10 @@ Json MeasureModel(const Settings& settings) {
 }
 
 Json MeasureTokenizer(const Settings& settings) {
-  const std::string text = OrDie(ReadFile(settings.tokenize[1]));
+  const std::string text = OrExit(ReadFile(settings.tokenize[1]));
   const WordPieceTokenizer tokenizer(
-      OrDie(WordPieceVocabulary::Parse(OrDie(ReadFile(settings.tokenize[0])), "vocabulary")), true);
+      OrExit(WordPieceVocabulary::Parse(OrExit(ReadFile(settings.tokenize[0])), "vocabulary")),
+      true);
   size_t num_ids = 0;
   const double seconds =
       Seconds(settings.repeats, [&] { num_ids = tokenizer.Encode(text, INT32_MAX).ids.size(); });

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
-#include "base/check.h"
 #include "base/clock.h"
 #include "control/run_status.h"
 #include "control/supervision/child_program.h"
@@ -17,6 +16,7 @@
 #include "runs/process_identity.h"
 #include "runs/run_spec.h"
 #include "runs/stop_request.h"
+#include "tests/bench/or_exit.h"
 #include "tests/trainer/tiny_run.h"
 
 namespace braid {
@@ -41,13 +41,11 @@ v1::RunSpec SpecOf(const Settings& settings, const std::filesystem::path& datase
   spec.mutable_model()->mutable_routing()->set_segment_length(64);
   spec.mutable_batch()->set_global_batch_size(8);
   spec.set_num_steps(1000000);
-  spec.mutable_upcycling()->set_dense_fraction(-1);
+  spec.mutable_upcycling()->set_dense_fraction(0);
   spec.mutable_checkpoint()->set_every_steps(settings.checkpoint_steps);
   spec.set_world_size(settings.ranks);
   spec.set_threads_per_rank(1);
-  const auto resolved = ResolveRunSpec(spec);
-  BRAID_CHECK(resolved.ok()) << resolved.status().ToString();
-  return *resolved;
+  return OrExit(ResolveRunSpec(spec));
 }
 
 nlohmann::json LaunchOf(const Settings& settings, const RunDirectory& run) {
@@ -87,17 +85,17 @@ int Run(const Settings& settings) {
   const std::filesystem::path dataset = NewDirectory("data");
   WriteTinyDataset(dataset, {.num_instances = 400, .sequence_length = 256, .vocab_size = 512});
   const RunDirectory run(NewDirectory("run"));
-  BRAID_CHECK(run.WriteSpec(SpecOf(settings, dataset)).ok()) << run.root();
+  OrExit(run.WriteSpec(SpecOf(settings, dataset)));
   std::ofstream(run.launch()) << LaunchOf(settings, run).dump();
-  auto child = ChildProgram::Fork({.program = settings.supervisor,
-                                   .arguments = {settings.supervisor, run.root().string()},
-                                   .environment = TrainerEnvironment(),
-                                   .new_session = true});
-  BRAID_CHECK(child.ok() && child->Execute().ok()) << settings.supervisor;
+  auto child = OrExit(ChildProgram::Fork({.program = settings.supervisor,
+                                          .arguments = {settings.supervisor, run.root().string()},
+                                          .environment = TrainerEnvironment(),
+                                          .new_session = true}));
+  OrExit(child.Execute());
   const int kills = KillRanks(settings, run);
   const v1::Run end = Describe(run);
-  kill(child->pid(), SIGTERM);
-  waitpid(child->pid(), nullptr, 0);
+  kill(child.pid(), SIGTERM);
+  waitpid(child.pid(), nullptr, 0);
   nlohmann::json result = {{"seconds", settings.seconds},
                            {"kills", kills},
                            {"attempts", end.attempts()},

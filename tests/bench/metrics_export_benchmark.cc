@@ -15,6 +15,7 @@
 #include "runs/metrics_export/tensorboard_log.h"
 #include "runs/metrics_log.h"
 #include "tests/base/scratch_directory.h"
+#include "tests/bench/or_exit.h"
 #include "trainer/step_metrics.h"
 
 namespace braid {
@@ -50,13 +51,13 @@ v1::StepMetrics Step(int64_t step, const Shape& shape) {
 
 // Writes both files like the trainer.
 void WriteRun(const RunDirectory& run, const Shape& shape) {
-  auto lines = MetricsLog::Open(run.metrics(), 0).value();
+  auto lines = OrExit(MetricsLog::Open(run.metrics(), 0));
   TensorBoardLog events(run.tensorboard(), {}, &std::cerr);
   double in_lines = 0, in_events = 0;
   for (int64_t step = 1; step <= shape.steps; ++step) {
     const v1::StepMetrics metrics = Step(step, shape);
     const double begin = Now();
-    if (!lines->Append(metrics).ok()) std::abort();
+    OrExit(lines->Append(metrics));
     const double between = Now();
     events.Append(metrics);
     in_lines += between - begin;
@@ -90,7 +91,7 @@ int main(int argc, char** argv) {
   if (argc > 3) shape.experts = std::atoi(argv[3]);
   const braid::ScratchDirectory scratch;
   const braid::RunDirectory run(scratch / "run-000001");
-  if (!run.WriteSpec({}).ok()) return 1;
+  braid::OrExit(run.WriteSpec({}));
   braid::WriteRun(run, shape);
   std::cout << absl::StrFormat(
       "metrics.jsonl %.1f MB\n",

@@ -28,6 +28,7 @@
 #include "retrieval/faiss_call.h"
 #include "retrieval/list_search.h"
 #include "retrieval/recall_sample.h"
+#include "tests/bench/or_exit.h"
 
 namespace braid {
 namespace {
@@ -51,18 +52,6 @@ double Seconds(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-void OrDie(const absl::Status& status) {
-  if (status.ok()) return;
-  std::cerr << status << "\n";
-  std::exit(1);
-}
-
-template <class T>
-T OrDie(absl::StatusOr<T> value) {
-  OrDie(value.status());
-  return *std::move(value);
 }
 
 // Returns unit vectors around n / 1000 random directions, a thousand for each.
@@ -161,15 +150,16 @@ nlohmann::json Measure(const Settings& settings, const DocumentVectors& vectors)
   report["lists"] = num_lists;
   std::vector<float> centroids;
   report["seconds_training"] =
-      Seconds([&] { centroids = OrDie(TrainCentroids(vectors, num_lists, 0, nullptr)); });
+      Seconds([&] { centroids = OrExit(TrainCentroids(vectors, num_lists, 0, nullptr)); });
   std::optional<InvertedLists> lists;
-  report["seconds_assigning"] = Seconds(
-      [&] { lists.emplace(OrDie(InvertedLists::Assign(vectors, std::move(centroids), nullptr))); });
+  report["seconds_assigning"] = Seconds([&] {
+    lists.emplace(OrExit(InvertedLists::Assign(vectors, std::move(centroids), nullptr)));
+  });
   RecallSample sample;
   report["seconds_recall_sample"] = Seconds([&] {
     const auto exact = MakeExactNeighborSearch(vectors, settings.k);
     sample =
-        OrDie(RecallSample::Measure(*exact, vectors.n, settings.k, settings.sample, 0, nullptr));
+        OrExit(RecallSample::Measure(*exact, vectors.n, settings.k, settings.sample, 0, nullptr));
   });
   std::cerr << report << std::endl;
   const int64_t queries = settings.queries > 0 ? std::min(settings.queries, vectors.n) : vectors.n;
@@ -183,11 +173,11 @@ nlohmann::json Measure(const Settings& settings, const DocumentVectors& vectors)
     nlohmann::json row = {{"probes", probes}, {"queries", queries}};
     std::vector<uint32_t> ids(queries * settings.k), sample_ids(sample.ids().size());
     std::vector<float> scores(ids.size()), sample_scores(sample_ids.size());
-    OrDie(search->Find(sample.documents(), {sample_ids, sample_scores}, nullptr));
+    OrExit(search->Find(sample.documents(), {sample_ids, sample_scores}, nullptr));
     row["recall_at_k"] = sample.Recall(sample_ids, sample_scores, [](size_t i) { return i; });
     const std::clock_t cpu_start = std::clock();
     const double ours = Seconds([&] {
-      OrDie(search->Find(Numbers(queries, 1), {ids, scores}, nullptr));
+      OrExit(search->Find(Numbers(queries, 1), {ids, scores}, nullptr));
     });
     row["seconds"] = ours;
     row["cpu_seconds"] = static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC;
@@ -219,7 +209,7 @@ int Run(const Settings& settings) {
     random = RandomVectors(vectors.n, vectors.d);
     vectors.values = random;
   } else {
-    file = OrDie(NpyArray<float>::Open(settings.vectors));
+    file = OrExit(NpyArray<float>::Open(settings.vectors));
     vectors = {file->values(), file->num_rows(), static_cast<int32_t>(file->row_size())};
   }
   if (settings.max_documents > 0 && settings.max_documents < vectors.n) {

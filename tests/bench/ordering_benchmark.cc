@@ -33,6 +33,7 @@
 #include "pipeline/ordering/partitioned_order.h"
 #include "pipeline/ordering/similarity_order.h"
 #include "retrieval/inner_product.h"
+#include "tests/bench/or_exit.h"
 
 namespace braid {
 namespace {
@@ -74,19 +75,9 @@ Graph MakeUp(const Settings& settings) {
   return graph;
 }
 
-template <class T>
-NpyArray<T> OpenOrDie(const std::string& path) {
-  auto array = NpyArray<T>::Open(path);
-  if (!array.ok()) {
-    std::cerr << array.status() << "\n";
-    std::exit(1);
-  }
-  return *std::move(array);
-}
-
 Graph Read(const Settings& settings) {
-  const auto ids = OpenOrDie<uint32_t>(settings.neighbors);
-  const auto scores = OpenOrDie<float>(settings.scores);
+  const auto ids = OrExit(NpyArray<uint32_t>::Open(settings.neighbors));
+  const auto scores = OrExit(NpyArray<float>::Open(settings.scores));
   return {ids.num_rows(),
           {ids.values().begin(), ids.values().end()},
           {scores.values().begin(), scores.values().end()},
@@ -213,7 +204,7 @@ void Run(const Settings& settings) {
     }
   }
   if (!settings.vectors.empty()) {
-    const auto vectors = OpenOrDie<float>(settings.vectors);
+    const auto vectors = OrExit(NpyArray<float>::Open(settings.vectors));
     report["adjacent_cosine"] = AdjacentCosine(vectors, ours.order);
     report["released_rule_adjacent_cosine"] = AdjacentCosine(vectors, theirs);
     report["random_adjacent_cosine"] = AdjacentCosine(vectors, RandomOrder(graph.n, 1).order);

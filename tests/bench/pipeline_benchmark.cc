@@ -21,11 +21,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/blas_core.h"
-#include "base/check.h"
 #include "pipeline/corpus/corpus_spec.h"
 #include "pipeline/jobs/job_runner.h"
 #include "pipeline/store/document_store.h"
 #include "pipeline/store/stage_store.h"
+#include "tests/bench/or_exit.h"
 
 namespace braid {
 namespace {
@@ -40,6 +40,8 @@ struct Settings {
   std::string json;
   std::string index = "auto";
   std::string tokenizer;
+  std::string near_duplicates = "graph";
+  int k = 20;
   int threads = 2;
   int dimension = 0;
   bool keep = false;
@@ -56,29 +58,33 @@ double PeakResidentMegabytes() {
   return static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
 }
 
-// Writes the first `count` lines of the corpus into one file.
-fs::path CutCorpus(const Settings& s) {
+// Writes the first lines of the corpus into one file.
+absl::StatusOr<fs::path> CutCorpus(const Settings& s) {
   std::vector<std::string> paths = s.corpus;
   if (paths.empty()) {
     paths = {(fs::path(s.home) / "machine.jsonl").string()};
     const std::string gather = absl::StrCat(
         BRAID_PYTHON " " BRAID_TESTS_DIR "/../deploy/gather_text.py --split-bytes 1500",
         " --bytes ", s.documents * 1200, " ", paths[0]);
-    BRAID_CHECK(std::system(gather.c_str()) == 0) << gather;
+    if (std::system(gather.c_str()) != 0) return absl::UnavailableError("failed: " + gather);
   }
   const fs::path cut = fs::path(s.home) / "corpus.jsonl";
   std::ofstream out(cut, std::ios::binary);
   int64_t count = 0;
   for (const std::string& path : paths) {
     std::ifstream in(path, std::ios::binary);
-    BRAID_CHECK(in.good()) << path;
+    if (!in.good()) return absl::NotFoundError(path + ": cannot be read; check --corpus");
     for (std::string line; count < s.documents && std::getline(in, line); ++count) {
       out << line << '\n';
     }
   }
-  BRAID_CHECK(count == s.documents)
-      << "got " << count << " documents, expected " << s.documents << "; give more with --corpus";
-  return cut;
+  out.close();
+  if (!out.good())
+    return absl::UnavailableError(cut.string() + ": cannot be written; check --home");
+  if (count == s.documents) return cut;
+  return absl::InvalidArgumentError(absl::StrCat(
+      s.corpus.empty() ? "text of this machine" : "--corpus", ": got ", count,
+      " documents, expected ", s.documents, "; lower --documents or add files with --corpus"));
 }
 
 v1::CorpusSpec Spec(const Settings& s, const fs::path& corpus) {
@@ -86,11 +92,11 @@ v1::CorpusSpec Spec(const Settings& s, const fs::path& corpus) {
   spec.add_paths(corpus.string());
   spec.set_num_threads(s.threads);
   spec.mutable_neighbors()->set_index(s.index);
+  spec.mutable_neighbors()->set_k(s.k);
   spec.mutable_tokenizer()->set_model_path(s.tokenizer);
+  spec.mutable_deduplicate()->set_near_duplicates(s.near_duplicates);
   if (s.dimension > 0) spec.mutable_embedder()->set_dimension(s.dimension);
-  const auto resolved = ResolveCorpusSpec(spec);
-  BRAID_CHECK(resolved.ok()) << resolved.status();
-  return *resolved;
+  return OrExit(ResolveCorpusSpec(spec));
 }
 
 // Runs a job up to and including `last_stage` ("": all stages). Returns the seconds of each stage.
@@ -108,7 +114,7 @@ nlohmann::json RunStages(const v1::CorpusSpec& spec, StageStore* store,
   };
   hooks.stop = [&] { return stop; };
   const auto finished = RunJob(spec, store, hooks);
-  BRAID_CHECK(finished.ok() || stop) << finished.status();
+  if (!stop) OrExit(finished.status());
   if (finished.ok() && result != nullptr) *result = *finished;
   return seconds;
 }
@@ -117,17 +123,16 @@ fs::path StageDirectory(const fs::path& store, const std::string& stage) {
   for (const auto& entry : fs::directory_iterator(store)) {
     if (entry.path().filename().string().starts_with(stage + "-")) return entry.path();
   }
-  BRAID_CHECK(false) << "no output of " << stage;
+  OrExit(absl::NotFoundError(store.string() + ": no output of stage " + stage));
   return {};
 }
 
 // Writes the texts into one file per thread, of about equal length.
 void WriteTexts(const Settings& s, const fs::path& store) {
-  const auto documents = DocumentStore::Open(StageDirectory(store, "ingest"));
-  BRAID_CHECK(documents.ok()) << documents.status();
+  const DocumentStore documents = OrExit(DocumentStore::Open(StageDirectory(store, "ingest")));
   for (int t = 0; t < s.threads; ++t) {
     std::ofstream out(fs::path(s.home) / ("text-" + std::to_string(t)), std::ios::binary);
-    for (int64_t i = t; i < documents->size(); i += s.threads) out << documents->text(i) << '\n';
+    for (int64_t i = t; i < documents.size(); i += s.threads) out << documents.text(i) << '\n';
   }
 }
 
@@ -139,7 +144,9 @@ double TimeSpmEncode(const Settings& s, const fs::path& model) {
   }
   const SteadyClock::time_point start = SteadyClock::now();
   const int rc = std::system((command + "wait").c_str());
-  BRAID_CHECK(WIFEXITED(rc) && WEXITSTATUS(rc) == 0) << "spm_encode, of package sentencepiece";
+  if (!WIFEXITED(rc) || WEXITSTATUS(rc) != 0) {
+    OrExit(absl::NotFoundError("spm_encode failed; install the package sentencepiece"));
+  }
   return SecondsSince(start);
 }
 
@@ -161,7 +168,12 @@ void CompareWithSpmEncode(const Settings& s, v1::CorpusSpec spec, nlohmann::json
 void Describe(const v1::JobResult& result, nlohmann::json* report) {
   (*report)["num_documents"] = result.num_documents();
   (*report)["num_heldout"] = result.num_heldout();
-  (*report)["num_duplicates"] = result.num_duplicates();
+  (*report)["num_exact_duplicates"] = result.num_exact_duplicates();
+  (*report)["num_near_duplicates"] = result.num_near_duplicates();
+  (*report)["num_heldout_overlaps"] = result.num_heldout_overlaps();
+  (*report)["num_heldout_contained"] = result.num_heldout_contained();
+  (*report)["num_heldout_mostly_shared"] = result.num_heldout_mostly_shared();
+  (*report)["heldout_shared_runs"] = result.heldout_shared_runs();
   (*report)["num_instances"] = result.num_instances();
   (*report)["num_tokens"] = result.num_tokens();
   (*report)["recall_at_k"] = result.recall_at_k();
@@ -170,9 +182,11 @@ void Describe(const v1::JobResult& result, nlohmann::json* report) {
 }
 
 int Run(const Settings& s) {
-  fs::remove_all(s.home);
-  fs::create_directories(s.home);
-  const fs::path corpus = CutCorpus(s);
+  std::error_code error;
+  fs::remove_all(s.home, error);
+  if (!error) fs::create_directories(s.home, error);
+  if (error) OrExit(absl::UnavailableError(s.home + ": " + error.message() + "; check --home"));
+  const fs::path corpus = OrExit(CutCorpus(s));
   const v1::CorpusSpec spec = Spec(s, corpus);
   StageStore store(fs::path(s.home) / "store");
   v1::JobResult result;
@@ -200,14 +214,18 @@ int main(int argc, char** argv) {
   braid::ReexecForBlas(argv);
   braid::Settings s;
   CLI::App app("Measure the stages of a corpus job from text to packed instances");
-  app.add_option("--documents", s.documents, "Number of documents")->capture_default_str();
+  app.add_option("--documents", s.documents, "Number of documents")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 32))
+      ->capture_default_str();
   app.add_option("--corpus", s.corpus, "JSON Lines files (default: text of this machine)");
   app.add_option("--home", s.home, "Home directory, which is emptied first")->capture_default_str();
   app.add_option("--json", s.json, "File for the report");
   app.add_option("--index", s.index, "FAISS index string")->capture_default_str();
+  app.add_option("--k", s.k, "Neighbors per document")->capture_default_str();
+  app.add_option("--near-duplicates", s.near_duplicates, "graph or minhash")->capture_default_str();
   app.add_option("--dimension", s.dimension, "Dimension of the hashing embedder; 0: the default");
   app.add_option("--tokenizer", s.tokenizer, "SentencePiece model (default: train one)");
-  app.add_option("--threads", s.threads)->capture_default_str();
+  app.add_option("--threads", s.threads)->check(CLI::Range(1, 1024))->capture_default_str();
   app.add_flag("--keep", s.keep, "Keep the home directory");
   app.add_flag("--spm-encode", s.spm_encode, "Compare with spm_encode");
   CLI11_PARSE(app, argc, argv);

@@ -45,7 +45,7 @@ absl::StatusOr<v1::RunSpec> ParseSpec(int argc, char** argv, int world_size) {
   spec.mutable_optimizer()->set_beta1(0.9);
   spec.mutable_optimizer()->set_beta2(0.95);
   spec.mutable_optimizer()->set_epsilon(1e-8);
-  spec.mutable_upcycling()->set_dense_fraction(-1);
+  spec.mutable_upcycling()->set_dense_fraction(0);
   for (int i = 2; i < argc; ++i) RETURN_IF_ERROR(SetField(&spec, argv[i]));
   ASSIGN_OR_RETURN(*spec.mutable_model(), ResolveModelConfig(spec.model()));
   spec.set_world_size(world_size);
@@ -116,18 +116,19 @@ void Print(const v1::RunSpec& spec, const std::vector<StepTime>& times,
   const double tokens = static_cast<double>(spec.batch().global_batch_size()) *
                         static_cast<double>(spec.model().sequence_length());
   const auto phase = [&](Phase p) { return fastest.phases[static_cast<size_t>(p)]; };
-  std::cout << absl::StrFormat(
-                   R"({"ranks": %d, "threads": %d, "sharding": "%s", "after_backward": %s, )"
-                   R"("parameters": %d, "moment_bytes": %d, "step_seconds": %.4f, )"
-                   R"("communication": %.4f, "optimizer": %.4f, "tokens_per_second": %.0f, )"
-                   R"("cpu_seconds": %.4f, "median_step_seconds": %.4f})",
-                   spec.world_size(), spec.threads_per_rank(),
-                   v1::OptimizerSharding_Name(spec.optimizer_sharding()),
-                   spec.reduction().after_backward() ? "true" : "false",
-                   state.model->values().size(), (state.m.size() + state.v.size()) * sizeof(float),
-                   fastest.seconds, phase(Phase::kCommunication), phase(Phase::kOptimizer),
-                   tokens / fastest.seconds, least.cpu_seconds, times[times.size() / 2].seconds)
-            << std::endl;
+  std::cout
+      << absl::StrFormat(
+             R"({"blas": "%s", "ranks": %d, "threads": %d, "sharding": "%s", "after_backward": %s, )"
+             R"("parameters": %d, "moment_bytes": %d, "step_seconds": %.4f, )"
+             R"("communication": %.4f, "optimizer": %.4f, "tokens_per_second": %.0f, )"
+             R"("cpu_seconds": %.4f, "median_step_seconds": %.4f})",
+             BlasCoreName(), spec.world_size(), spec.threads_per_rank(),
+             v1::OptimizerSharding_Name(spec.optimizer_sharding()),
+             spec.reduction().after_backward() ? "true" : "false", state.model->values().size(),
+             (state.m.size() + state.v.size()) * sizeof(float), fastest.seconds,
+             phase(Phase::kCommunication), phase(Phase::kOptimizer), tokens / fastest.seconds,
+             least.cpu_seconds, times[times.size() / 2].seconds)
+      << std::endl;
 }
 
 absl::Status Run(int argc, char** argv, Communicator& ranks) {

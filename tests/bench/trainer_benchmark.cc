@@ -23,13 +23,13 @@
 #include <vector>
 
 #include "base/blas_core.h"
-#include "base/check.h"
 #include "model/config/model_config.h"
 #include "model/config/model_flops.h"
 #include "model/kernels/fused_ffn.h"
 #include "model/kernels/phase_times.h"
 #include "model/language_model.h"
 #include "nlohmann/json.hpp"
+#include "tests/bench/or_exit.h"
 #include "trainer/gradient_clip.h"
 #include "trainer/parallel/communicator.h"
 #include "trainer/training_state.h"
@@ -73,9 +73,7 @@ v1::ModelConfig ConfigOf(const Settings& s, int num_experts) {
   config.set_vocab_size(s.vocab_size);
   config.mutable_routing()->set_num_experts(num_experts);
   config.mutable_routing()->set_segment_length(s.segment_length);
-  auto resolved = ResolveModelConfig(config);
-  BRAID_CHECK(resolved.ok()) << resolved.status();
-  return *resolved;
+  return OrExit(ResolveModelConfig(config));
 }
 
 // Measures one 2048^3 product. It is called repeatedly, and the best result counts.
@@ -101,9 +99,7 @@ class ProductPeak {
 class Trainee {
  public:
   Trainee(const Settings& s, int num_experts) : settings_(s) {
-    auto model = LanguageModel::Create(ConfigOf(s, num_experts), /*seed=*/1);
-    BRAID_CHECK(model.ok()) << model.status();
-    state_.model = *std::move(model);
+    state_.model = OrExit(LanguageModel::Create(ConfigOf(s, num_experts), /*seed=*/1));
     state_.moments = {0, state_.model->values().size()};
     state_.m.assign(state_.moments.size(), 0.0f);
     state_.v = state_.m;
@@ -127,17 +123,17 @@ class Trainee {
     Measure([&] {
       const std::span<const int32_t> all(tokens_);
       const size_t length = all.size() - 1;
-      const auto result = state_.model->ForwardBackward(all.first(length), all.last(length), 1,
-                                                        1.0 / static_cast<double>(length), false);
-      BRAID_CHECK(result.ok()) << result.status();
+      OrExit(state_.model
+                 ->ForwardBackward(all.first(length), all.last(length), 1,
+                                   1.0 / static_cast<double>(length), false)
+                 .status());
     });
   }
 
   void Update() {
     Measure([&] {
       const double norm = GlobalNorm(model().gradients());
-      const absl::Status status = UpdateWeights(optimizer_, 1e-4, norm, state_, alone_);
-      BRAID_CHECK(status.ok()) << status;
+      OrExit(UpdateWeights(optimizer_, 1e-4, norm, state_, alone_));
     });
     steps_.push_back(seconds_);
     seconds_ = 0;
@@ -266,9 +262,9 @@ void MeasureSteps(const Settings& s, nlohmann::json* report) {
 double DecodeSeconds(LanguageModel& model, const Settings& s, int num_tokens) {
   const auto decoder = model.NewDecoder(MergeMode::kPrompt);
   const std::vector<int32_t> prompt(s.segment_length, 7);
-  BRAID_CHECK(decoder->Prefill(prompt).ok()) << "prefill";
+  OrExit(decoder->Prefill(prompt).status());
   return SecondsOf([&] {
-    for (int i = 0; i < num_tokens; ++i) BRAID_CHECK(decoder->Step(i % 100).ok()) << "decode";
+    for (int i = 0; i < num_tokens; ++i) OrExit(decoder->Step(i % 100).status());
   });
 }
 
@@ -306,8 +302,9 @@ Memory MeasureMemory(const Settings& s, const std::string& program, int num_expe
                               std::to_string(s.num_layers);
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
   double peak_kib = 0, state_kib = 0;
-  BRAID_CHECK(pipe != nullptr && std::fscanf(pipe.get(), "%lf %lf", &peak_kib, &state_kib) == 2)
-      << command;
+  if (pipe == nullptr || std::fscanf(pipe.get(), "%lf %lf", &peak_kib, &state_kib) != 2) {
+    OrExit(absl::UnavailableError(command + ": got no result; is there enough memory?"));
+  }
   return {peak_kib / 1024, state_kib / 1024};
 }
 

@@ -31,6 +31,7 @@
 #include "control/run_store.h"
 #include "control/supervision/run_event_log.h"
 #include "rpc/executable_path.h"
+#include "tests/bench/or_exit.h"
 #include "tests/server/real_braidd.h"
 
 namespace braid {
@@ -55,18 +56,15 @@ struct WatchedRun {
     event.set_state(log->last_number() == 0 ? v1::RUN_STARTING : v1::RUN_RUNNING);
     event.mutable_metrics()->set_step(log->last_number());
     event.set_message(message);
-    if (const absl::Status added = log->Append(&event); !added.ok()) {
-      std::cerr << added << std::endl;
-      std::exit(1);
-    }
+    OrExit(log->Append(&event));
   }
 };
 
 WatchedRun MakeRun(RunStore& store) {
-  const RunRecord record = store.Create("", "", UnixTime()).value();
+  const RunRecord record = OrExit(store.Create("", "", UnixTime()));
   (void)store.Settle(record);
   std::filesystem::create_directories(record.run_dir);
-  return {record.id, RunEventLog::Open(record.run_dir / "events.jsonl").value()};
+  return {record.id, OrExit(RunEventLog::Open(record.run_dir / "events.jsonl"))};
 }
 
 // A watch that either reads all events or none.
@@ -200,7 +198,7 @@ void RaiseFileLimit() {
 
 // Sets `result`. Returns 0 if every watcher was served.
 int Measure(const Options& options, RealBraidd& braidd, nlohmann::json* result) {
-  const auto store = RunStore::Open(braidd.home()).value();
+  const auto store = OrExit(RunStore::Open(braidd.home()));
   WatchedRun quiet = MakeRun(*store), big = MakeRun(*store), live = MakeRun(*store);
   quiet.Add("the only event");
   for (int i = 0; i < 2000; ++i) big.Add(std::string(500, 'x'));

@@ -7,7 +7,9 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -211,6 +213,27 @@ TEST_F(HelpTest, ManualPagesAreValidRoff) {
     EXPECT_EQ(Output("groff -man -Tutf8 -ww -z " + file + " 2>&1"), "") << *page;
   }
   EXPECT_FALSE(ManualPage(program_.app, std::vector<std::string>{"nothing"}).ok());
+}
+
+TEST_F(HelpTest, ManualPagesAreWrittenForEveryCommand) {
+  const std::filesystem::path directory = testing::TempDir() + "/man1";
+  std::filesystem::remove_all(directory);
+  std::filesystem::create_directories(directory);
+  ASSERT_TRUE(WriteManualPages(program_.app, directory, {}).ok());
+  size_t num_pages = 0;
+  for (const auto& [path, command] : Commands()) {
+    std::string name = "braid";
+    for (const std::string& word : path) absl::StrAppend(&name, "-", word);
+    EXPECT_TRUE(std::filesystem::exists(directory / (name + ".1"))) << name;
+    ++num_pages;
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory), {}), num_pages);
+  EXPECT_FALSE(WriteManualPages(program_.app, directory / "missing", {}).ok());
+}
+
+TEST(ManualPageTest, BraiddHasOne) {
+  EXPECT_THAT(Output(BRAID_BIN_DIR "/braidd --man"),
+              testing::AllOf(testing::StartsWith(".TH \"BRAIDD\" 1"), HasSubstr("\\-\\-listen")));
 }
 
 TEST(VersionTest, HasTheVersionAndTheCommit) {

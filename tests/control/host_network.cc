@@ -31,7 +31,8 @@ HostNetwork::HostNetwork(int num_hosts, fs::path directory)
     problem_ = "ip is not installed (iproute2)";
     return;
   }
-  bool good = Ip({"link", "add", tag_, "type", "bridge"}) && Ip({"link", "set", tag_, "up"});
+  bool good = Ip({"link", "add", tag_, "type", "bridge"}) && Ip({"link", "set", tag_, "up"}) &&
+              Ip({"addr", "add", Gateway() + "/24", "dev", tag_});
   for (int host = 1; good && host <= num_hosts_; ++host) {
     const std::string space = Namespace(host), port = absl::StrCat(tag_, "p", host);
     good = Ip({"netns", "add", space}) &&
@@ -77,11 +78,12 @@ std::vector<std::string> HostNetwork::On(int host) const {
 }
 
 void HostNetwork::WritePrograms() const {
-  // Becomes the command on that host.
-  WriteProgram(directory_ / "on",
-               "#!/bin/sh\nspace=$1; name=$2; shift 2\n"
-               "exec ip netns exec $space unshare -u sh -c 'hostname '$name'; exec \"$@\"' sh "
-               "\"$@\"\n");
+  // Becomes the command on that host. `ip netns exec` would mount another /sys, without cgroups.
+  WriteProgram(
+      directory_ / "on",
+      "#!/bin/sh\nspace=$1; name=$2; shift 2\n"
+      "exec nsenter --net=/run/netns/$space unshare -u sh -c 'hostname '$name'; exec \"$@\"' sh "
+      "\"$@\"\n");
   // mpirun gives a line for a remote shell, as to ssh.
   std::string agent = "#!/bin/sh\naddress=$1; shift\ncase $address in\n";
   for (int host = 1; host <= num_hosts_; ++host) {

@@ -24,6 +24,8 @@ class HostNetwork {
 
   // Hosts count from 1.
   std::string Address(int host) const;
+  // The address at which hosts reach this machine, and it them.
+  std::string Gateway() const { return Address(254); }
   std::string Name(int host) const;
   // Returns the arguments that run the command after them on a host.
   std::vector<std::string> On(int host) const;

@@ -68,7 +68,7 @@ class KilledLaunchTest : public ControlFixture {
                                      const std::string& name = "quick") {
     v1::LaunchRunRequest request;
     *request.mutable_spec() = Spec(name);
-    request.mutable_spec()->mutable_supervision()->set_max_restarts(-1);
+    request.mutable_spec()->mutable_supervision()->set_max_restarts(0);
     request.set_request_id(request_id);
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));

@@ -82,7 +82,8 @@ TEST_F(KubernetesLaunchTest, AppliesQueriesAndDeletesByName) {
   EXPECT_EQ(launch["arguments"][0], "/usr/bin/mpirun");
   EXPECT_THAT(launch["arguments"].dump(), HasSubstr("/usr/local/bin/braid-trainer"));
 
-  ASSERT_TRUE(Eventually([&] { return LookAtScheduledRun(run)->message == "Created"; }));
+  ASSERT_TRUE(
+      Eventually([&] { return LookAtScheduledRun(run)->message.ends_with(" waits: Created"); }));
   EXPECT_EQ(LookAtScheduledRun(run)->state, v1::RUN_QUEUED) << "from memory";
   const std::string place = "|--namespace=training|";
   EXPECT_THAT(Calls(), Each("get|mpijobs.kubeflow.org|--selector=app.kubernetes.io/name=braid,app."

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <random>
@@ -28,7 +29,7 @@ constexpr std::chrono::seconds kStartLimit(40);
 constexpr std::chrono::seconds kEndLimit(10);
 
 constexpr char kConfiguration[] = R"(ClusterName=braidtest
-SlurmctldHost=HOST(127.0.0.1)
+SlurmctldHost=HOST(ADDRESS)
 SlurmctldPort=CTLD_PORT
 SlurmdPort=NODE_PORT
 AuthType=auth/munge
@@ -37,11 +38,11 @@ CredType=cred/munge
 SlurmUser=root
 SlurmdUser=root
 StateSaveLocation=ROOT/state
-SlurmdSpoolDir=ROOT/spool
+SlurmdSpoolDir=ROOT/spool-%n
 SlurmctldPidFile=ROOT/slurmctld.pid
-SlurmdPidFile=ROOT/slurmd.pid
+SlurmdPidFile=ROOT/slurmd-%n.pid
 SlurmctldLogFile=ROOT/slurmctld.log
-SlurmdLogFile=ROOT/slurmd.log
+SlurmdLogFile=ROOT/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
@@ -51,9 +52,9 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 ReturnToService=2
 MpiDefault=none
-KillWait=5
-NodeName=HOST NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
-PartitionName=main Nodes=HOST Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
+KillWait=20
+NODES
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 )";
 
 std::string OwnHost() {
@@ -87,8 +88,8 @@ bool Within(std::chrono::seconds limit, const std::function<bool()>& condition) 
 absl::Status RequireSlurm() {
   if (geteuid() != 0) return absl::FailedPreconditionError("a cluster of its own needs root");
   setenv("PATH", absl::StrCat(getenv("PATH"), ":/usr/sbin:/sbin").c_str(), 1);
-  for (const char* program :
-       {"munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo", "mpirun"}) {
+  for (const char* program : {"munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel",
+                              "sinfo", "scontrol", "mpirun"}) {
     RETURN_IF_ERROR(RequireProgram(program, "apt-get install slurm-wlm munge").status());
   }
   return absl::OkStatus();
@@ -96,11 +97,17 @@ absl::Status RequireSlurm() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SlurmCluster>> SlurmCluster::Start() {
+absl::StatusOr<std::unique_ptr<SlurmCluster>> SlurmCluster::Start(int num_nodes) {
   RETURN_IF_ERROR(RequireSlurm());
   std::unique_ptr<SlurmCluster> cluster(new SlurmCluster);
   std::string name = (std::filesystem::temp_directory_path() / "braid-slurm-XXXXXX").string();
   cluster->root_ = mkdtemp(name.data());
+  cluster->num_nodes_ = num_nodes;
+  if (num_nodes > 1) {
+    cluster->network_ = std::make_unique<HostNetwork>(num_nodes, cluster->root_);
+    const std::string& problem = cluster->network_->problem();
+    if (!problem.empty()) return absl::FailedPreconditionError(problem);
+  }
   RETURN_IF_ERROR(cluster->StartDaemons());
   RETURN_IF_ERROR(cluster->WaitUntilIdle());
   return cluster;
@@ -109,14 +116,22 @@ absl::StatusOr<std::unique_ptr<SlurmCluster>> SlurmCluster::Start() {
 absl::Status SlurmCluster::StartDaemons() {
   const std::string root = root_.string();
   std::filesystem::permissions(root_, std::filesystem::perms(0755));
-  for (const char* directory : {"state", "spool"}) {
-    std::filesystem::create_directory(root_ / directory);
+  std::filesystem::create_directory(root_ / "state");
+  std::string nodes;
+  for (int node = 1; node <= num_nodes_; ++node) {
+    std::filesystem::create_directory(root_ / ("spool-" + NodeName(node)));
+    absl::StrAppend(&nodes, "NodeName=", NodeName(node),
+                    " NodeAddr=", network_ ? network_->Address(node) : "127.0.0.1",
+                    " CPUs=", network_ ? 1 : 2, " State=UNKNOWN\n");
   }
   PutFile(root_ / "slurm.conf",
-          absl::StrReplaceAll(kConfiguration, {{"ROOT", root},
-                                               {"HOST", OwnHost()},
-                                               {"CTLD_PORT", absl::StrCat(FreePort())},
-                                               {"NODE_PORT", absl::StrCat(FreePort())}}));
+          absl::StrReplaceAll(kConfiguration,
+                              {{"ROOT", root},
+                               {"HOST", OwnHost()},
+                               {"ADDRESS", network_ ? network_->Gateway() : "127.0.0.1"},
+                               {"NODES\n", nodes},
+                               {"CTLD_PORT", absl::StrCat(FreePort())},
+                               {"NODE_PORT", absl::StrCat(FreePort())}}));
   std::string key;
   std::random_device random;
   for (int i = 0; i < 256; ++i) key.push_back(static_cast<char>(random()));
@@ -131,12 +146,36 @@ absl::Status SlurmCluster::StartDaemons() {
     return absl::DeadlineExceededError("munged made no socket\n" + LogTails());
   }
   RETURN_IF_ERROR(Fork("slurmctld", {"slurmctld", "-D", "-f", root + "/slurm.conf"}));
-  return Fork("slurmd", {"slurmd", "-D", "-f", root + "/slurm.conf"});
+  for (int node = 1; node <= num_nodes_; ++node) RETURN_IF_ERROR(StartNode(node));
+  return absl::OkStatus();
+}
+
+std::string SlurmCluster::NodeName(int node) const {
+  return network_ ? network_->Name(node) : OwnHost();
+}
+
+absl::Status SlurmCluster::StartNode(int node) {
+  std::vector<std::string> command = network_ ? network_->On(node) : std::vector<std::string>();
+  command.insert(command.end(),
+                 {"slurmd", "-D", "-N", NodeName(node), "-f", (root_ / "slurm.conf").string()});
+  return Fork(command.front(), command);
+}
+
+void SlurmCluster::FailNode(int node) {
+  for (const pid_t pid : network_->Processes(node)) kill(pid, SIGKILL);
+  (void)AskScheduler({"scontrol", "update", "NodeName=" + NodeName(node), "State=DOWN",
+                      "Reason=the test has killed it"});
+}
+
+absl::Status SlurmCluster::RestartNode(int node) {
+  RETURN_IF_ERROR(StartNode(node));
+  return WaitUntilIdle();
 }
 
 absl::Status SlurmCluster::Fork(const std::string& name, std::vector<std::string> arguments) {
   ASSIGN_OR_RETURN(const std::string program, RequireProgram(name, ""));
-  const int log = open((root_ / (name + ".out")).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  const std::string file = std::filesystem::path(program).filename().string() + ".out";
+  const int log = open((root_ / file).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   absl::StatusOr<ChildProgram> child = ChildProgram::Fork({.program = program,
                                                            .arguments = std::move(arguments),
                                                            .environment = TrainerEnvironment(),
@@ -152,12 +191,13 @@ absl::Status SlurmCluster::Fork(const std::string& name, std::vector<std::string
 }
 
 absl::Status SlurmCluster::WaitUntilIdle() {
-  const auto is_idle = [] {
-    const auto lines = AskScheduler({"sinfo", "--noheader", "--format=%T"});
-    return lines.ok() && !lines->empty() && lines->front() == "idle";
+  const auto is_idle = [this] {
+    const auto lines = AskScheduler({"sinfo", "--noheader", "--Node", "--format=%T"});
+    return lines.ok() && std::ssize(*lines) == num_nodes_ &&
+           std::count(lines->begin(), lines->end(), "idle") == num_nodes_;
   };
   if (Within(kStartLimit, is_idle)) return absl::OkStatus();
-  return absl::DeadlineExceededError("the node did not become idle\n" + LogTails());
+  return absl::DeadlineExceededError("the nodes did not become idle\n" + LogTails());
 }
 
 SlurmCluster::~SlurmCluster() {
@@ -186,9 +226,10 @@ std::vector<std::string> SlurmCluster::Jobs(const std::string& name) {
 
 std::string SlurmCluster::LogTails() const {
   std::string tails;
-  for (const char* log : {"munged.out", "slurmctld.log", "slurmd.log"}) {
-    const std::string text = GetFile(root_ / log);
-    absl::StrAppend(&tails, log, ":\n",
+  for (const auto& entry : std::filesystem::directory_iterator(root_)) {
+    if (entry.path().extension() != ".log" && entry.path().extension() != ".out") continue;
+    const std::string text = GetFile(entry.path());
+    absl::StrAppend(&tails, entry.path().filename().string(), ":\n",
                     text.substr(text.size() - std::min<size_t>(text.size(), 1500)));
   }
   return tails;

@@ -187,7 +187,7 @@ TEST_F(SlurmLaunchTest, JobWhoseSupervisorIsKilledHasFailed) {
   ASSERT_TRUE(Reaches(run, v1::RUN_RUNNING)) << Story(run);
   kill(static_cast<pid_t>(ReadProcessRecord(run.process())->identity.pid), SIGKILL);
   EXPECT_TRUE(Reaches(run, v1::RUN_FAILED)) << Story(run);
-  EXPECT_THAT(Describe(run).error(), HasSubstr("the run's supervisor with it"));
+  EXPECT_THAT(Describe(run).error(), HasSubstr("together with the supervisor of the run"));
   // This cluster tracks processes without cgroups, so mpirun, in its own session, survives.
   kill(static_cast<pid_t>(ReadProcessRecord(run.attempt())->identity.pid), SIGKILL);
   for (const int64_t pid : RankProcesses(run)) kill(static_cast<pid_t>(pid), SIGKILL);

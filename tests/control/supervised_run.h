@@ -24,6 +24,7 @@
 #include "control/supervision/run_process.h"
 #include "control/supervision/subprocess.h"
 #include "control/supervision/supervisor.h"
+#include "runs/checkpoint_directory.h"
 #include "runs/process_identity.h"
 #include "tests/trainer/tiny_run.h"
 
@@ -119,7 +120,7 @@ class SupervisedRun : public testing::Test {
       for (const v1::Heartbeat& beat : run.heartbeats()) {
         if (beat.nonce() != attempt->nonce) return false;
       }
-      if (NewestCheckpointStep(run_) == 0) return false;
+      if (NewestCheckpointStep(run_.checkpoints()) == 0) return false;
       return run.heartbeats_size() == run.spec().world_size() && run.state() == v1::RUN_RUNNING;
     });
   }

@@ -277,6 +277,9 @@ TEST(SlowRankDetectorTest, ReportsARankOnceUntilItHasRecovered) {
   EXPECT_EQ(slow[0].step(), 40);
   EXPECT_THAT(detector.Look(Busy({1, 1, 1.2, 1})), IsEmpty());
   EXPECT_THAT(detector.Look(Busy({1, 1, 1.6, 1})), IsEmpty()) << "still the same";
+  const auto recovered = detector.Look(Busy({1, 1, 1.1, 1}));
+  ASSERT_EQ(recovered.size(), 1u);
+  EXPECT_TRUE(recovered[0].recovered());
   EXPECT_THAT(detector.Look(Busy({1, 1, 1.1, 1})), IsEmpty());
   EXPECT_EQ(detector.Look(Busy({1, 1, 1.6, 1})).size(), 1u);
 }
@@ -286,6 +289,31 @@ TEST(SlowRankDetectorTest, ReportsTheSlowerOfTwoRanks) {
   const auto slow = detector.Look(Busy({2, 1}));
   ASSERT_EQ(slow.size(), 1u);
   EXPECT_EQ(slow[0].rank(), 0);
+}
+
+// At most one of two ranks is slow at a time, and none once the run has ended.
+TEST(SlowRankDetectorTest, HistoryKeepsTheRanksThatAreSlowNow) {
+  SlowRankDetector detector(1.3);
+  RunHistory history;
+  const auto look = [&](const std::vector<double>& seconds) {
+    for (const v1::SlowRank& slow : detector.Look(Busy(seconds))) {
+      v1::RunEvent event;
+      event.set_state(v1::RUN_RUNNING);
+      *event.mutable_slow_rank() = slow;
+      history.Apply(event);
+    }
+    std::vector<int> ranks;
+    for (const v1::SlowRank& slow : history.run.slow_ranks()) ranks.push_back(slow.rank());
+    return ranks;
+  };
+  EXPECT_THAT(look({1.5, 1}), ElementsAre(0));
+  EXPECT_THAT(look({1, 1.5}), ElementsAre(1));
+  EXPECT_THAT(look({1, 1}), IsEmpty());
+  EXPECT_THAT(look({1, 1.5}), ElementsAre(1));
+  v1::RunEvent end;
+  end.set_state(v1::RUN_SUCCEEDED);
+  history.Apply(end);
+  EXPECT_THAT(history.run.slow_ranks(), IsEmpty());
 }
 
 TEST(SlowRankDetectorTest, WaitsUntilAllHaveMeasured) {

@@ -43,7 +43,7 @@ class TrainingServiceTest : public ControlFixture {
   }
   v1::RunSpec Spec(const std::string& name) const {
     v1::RunSpec spec = ControlFixture::Spec(name);
-    spec.mutable_supervision()->set_max_restarts(-1);
+    spec.mutable_supervision()->set_max_restarts(0);
     return spec;
   }
 
@@ -60,13 +60,25 @@ class TrainingServiceTest : public ControlFixture {
   static void SetDeadline(grpc::ClientContext* context) {
     context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
   }
-  grpc::Status Launch(const v1::RunSpec& spec, const std::string& request_id, v1::Run* run) {
+  template <class Request, class Response>
+  grpc::Status Call(grpc::Status (v1::TrainingService::Stub::*method)(grpc::ClientContext*,
+                                                                      const Request&, Response*),
+                    const Request& request, Response* response) {
     grpc::ClientContext context;
     SetDeadline(&context);
+    return (stub_.get()->*method)(&context, request, response);
+  }
+  template <class Request>
+  static Request WithId(const std::string& id) {
+    Request request;
+    request.set_id(id);
+    return request;
+  }
+  grpc::Status Launch(const v1::RunSpec& spec, const std::string& request_id, v1::Run* run) {
     v1::LaunchRunRequest request;
     *request.mutable_spec() = spec;
     request.set_request_id(request_id);
-    return stub_->LaunchRun(&context, request, run);
+    return Call(&v1::TrainingService::Stub::LaunchRun, request, run);
   }
   v1::Run Launched(const std::string& name) {
     v1::Run run;
@@ -75,27 +87,20 @@ class TrainingServiceTest : public ControlFixture {
     return run;
   }
   v1::Run Get(const std::string& id) {
-    grpc::ClientContext context;
-    SetDeadline(&context);
-    v1::GetRunRequest request;
-    request.set_id(id);
     v1::Run run;
-    EXPECT_TRUE(stub_->GetRun(&context, request, &run).ok());
+    EXPECT_TRUE(Call(&v1::TrainingService::Stub::GetRun, WithId<v1::GetRunRequest>(id), &run).ok());
     return run;
   }
   grpc::Status Stop(const std::string& id, v1::Run* run) {
-    grpc::ClientContext context;
-    SetDeadline(&context);
-    v1::StopRunRequest request;
-    request.set_id(id);
-    return stub_->StopRun(&context, request, run);
+    return Call(&v1::TrainingService::Stub::StopRun, WithId<v1::StopRunRequest>(id), run);
   }
   grpc::Status Resume(const std::string& id, v1::Run* run) {
-    grpc::ClientContext context;
-    SetDeadline(&context);
-    v1::ResumeRunRequest request;
-    request.set_id(id);
-    return stub_->ResumeRun(&context, request, run);
+    return Call(&v1::TrainingService::Stub::ResumeRun, WithId<v1::ResumeRunRequest>(id), run);
+  }
+  v1::ListRunsResponse List(const v1::ListRunsRequest& request = {}) {
+    v1::ListRunsResponse page;
+    EXPECT_TRUE(Call(&v1::TrainingService::Stub::ListRuns, request, &page).ok());
+    return page;
   }
   std::vector<v1::RunEvent> Watch(const std::string& id, int64_t after) {
     grpc::ClientContext context;
@@ -191,17 +196,14 @@ TEST_F(TrainingServiceTest, WatchOfALostRunEnds) {
   EXPECT_TRUE(Watch(record.id, 3).empty()) << "it ends, for there is nothing after";
 }
 
-TEST_F(TrainingServiceTest, PagesCoverTheListOnce) {
+TEST_F(TrainingServiceTest, PagesCoverTheListOnceNewestFirst) {
   const auto store = RunStore::Open(root_ / "home").value();
   for (int i = 0; i < 7; ++i) ASSERT_TRUE(store->Create("", "x", 1).ok());
   std::vector<std::string> ids;
   v1::ListRunsRequest request;
   request.set_page_size(3);
   do {
-    grpc::ClientContext context;
-    SetDeadline(&context);
-    v1::ListRunsResponse page;
-    ASSERT_TRUE(stub_->ListRuns(&context, request, &page).ok());
+    const v1::ListRunsResponse page = List(request);
     EXPECT_LE(page.runs_size(), 3);
     for (const v1::Run& run : page.runs()) ids.push_back(run.id());
     request.set_page_token(page.next_page_token());
@@ -302,7 +304,6 @@ TEST_F(TrainingServiceTest, RunOutlivesTheControlPlane) {
 TEST_F(TrainingServiceTest, CancelledWatchEnds) {
   const v1::Run run = Launched("endless");
   grpc::ClientContext context;
-  SetDeadline(&context);
   v1::WatchRunRequest request;
   request.set_id(run.id());
   auto reader = stub_->WatchRun(&context, request);
@@ -316,17 +317,6 @@ TEST_F(TrainingServiceTest, CancelledWatchEnds) {
   EXPECT_TRUE(Stop(run.id(), &stopped).ok());
 }
 
-TEST_F(TrainingServiceTest, ListsNewestFirst) {
-  Launched("quick");
-  Launched("failing");
-  grpc::ClientContext context;
-  SetDeadline(&context);
-  v1::ListRunsResponse response;
-  ASSERT_TRUE(stub_->ListRuns(&context, {}, &response).ok());
-  ASSERT_EQ(response.runs_size(), 2);
-  EXPECT_EQ(response.runs(0).spec().name(), "failing");
-}
-
 TEST_F(TrainingServiceTest, BadRequestsAreClearErrors) {
   v1::Run run;
   EXPECT_EQ(Stop("run-000077", &run).error_code(), grpc::StatusCode::NOT_FOUND);
@@ -336,10 +326,7 @@ TEST_F(TrainingServiceTest, BadRequestsAreClearErrors) {
   const grpc::Status status = Launch(spec, "", &run);
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(status.error_message(), HasSubstr("/no/such/dataset"));
-  grpc::ClientContext context;
-  v1::ListRunsResponse runs;
-  ASSERT_TRUE(stub_->ListRuns(&context, {}, &runs).ok());
-  EXPECT_EQ(runs.runs_size(), 0) << "a refused request leaves no run";
+  EXPECT_EQ(List().runs_size(), 0) << "a refused request leaves no run";
 }
 
 // Fake programs of Slurm; sbatch refuses jobs while a file "refuse" exists.
@@ -407,16 +394,6 @@ TEST_F(TrainingServiceTest, LaunchCompletedLaterIsActive) {
   EXPECT_EQ(store->Active()->size(), 1u);
   ASSERT_TRUE(Eventually([&] { return Get(run.id()).state() == v1::RUN_RUNNING; }));
   EXPECT_TRUE(Stop(run.id(), &run).ok());
-}
-
-TEST_F(TrainingServiceTest, MissingTrainerIsAPrecondition) {
-  ControlOptions options = Options();
-  options.trainer_binary = "/missing/braid-trainer";
-  Start(options);
-  v1::Run run;
-  const grpc::Status status = Launch(Spec("quick"), "", &run);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_THAT(status.error_message(), HasSubstr("/missing/braid-trainer"));
 }
 
 }  // namespace training_service_test

@@ -61,7 +61,7 @@ class RoutingAnalysisTest : public testing::Test {
     WriteTinyDataset(dataset_);
     SetModelThreads(1);
     v1::RunSpec spec = TinySpec(dataset_, 8);
-    spec.mutable_upcycling()->set_dense_fraction(-1);
+    spec.mutable_upcycling()->set_dense_fraction(0);
     model_ = std::move(InitialState(spec, 0)->model);
     // Routers sharper than at initialization.
     for (Parameter& parameter : model_->parameters()) {
@@ -226,7 +226,7 @@ TEST_F(RoutingAnalysisTest, LimitsWindowsAndReportsProgress) {
 TEST_F(RoutingAnalysisTest, ShowsTheInputsOfOtherRouters) {
   for (const v1::Router router : {v1::PREFIX, v1::EXPERT_CHOICE_SEGMENT, v1::EXPERT_CHOICE_TOKEN}) {
     v1::RunSpec spec = TinySpec(dataset_, 8);
-    spec.mutable_upcycling()->set_dense_fraction(-1);
+    spec.mutable_upcycling()->set_dense_fraction(0);
     spec.mutable_model()->mutable_routing()->set_router(router);
     model_ = std::move(InitialState(spec, 0)->model);
     const auto analysis = AnalyzeModelRouting(*model_, dataset_, Options({1}), kIgnoreProgress);

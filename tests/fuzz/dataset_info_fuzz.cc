@@ -1,4 +1,6 @@
 // dataset.json and a checkpoint's state.json with model.textproto, in three parts.
+#include "base/check.h"
+#include "formats/manifest.h"
 #include "formats/packed_dataset.h"
 #include "runs/checkpoint.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -23,6 +25,11 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   directory.Put("dataset.json", parts[0]);
   directory.Put(kStateFile, parts[1]);
   directory.Put(kConfigFile, parts[2]);
+  Manifest manifest{.kind = kCheckpointKind};
+  for (const char* name : {kStateFile, kConfigFile}) {
+    manifest.files.push_back(MakeManifestEntry(*SummarizeFile(directory.path() / name), 0));
+  }
+  BRAID_CHECK(manifest.Save(directory.path()).ok());
   ReadDatasetInfo(directory.path()).status().IgnoreError();
   ReadCheckpointState(directory.path()).status().IgnoreError();
   return 0;

@@ -27,9 +27,8 @@ class GenerationTurnsTest : public testing::Test {
     run_ = new std::filesystem::path(TrainTextRun().root());
   }
   GenerationTurnsTest()
-      : loaded_(*LoadedModel::Load(*run_, std::cerr)),
-        turns_(*loaded_.model, *loaded_.tokenizer,
-               [this](const v1::ServingReport& report) { Record(report); }) {}
+      : loaded_(*LoadedModel::Load(*run_, /*strict=*/true)),
+        turns_(loaded_, [this](const v1::ServingReport& report) { Record(report); }) {}
 
   static v1::GenerateRequest Request(uint64_t seed, const std::string& prompt = "the cat") {
     v1::GenerateRequest request;
@@ -137,8 +136,7 @@ TEST_F(GenerationTurnsTest, CancelledTextsEndAndErrorsBelongToTheirRequest) {
 // In one step, greedily, so that the last digits of the logits do not matter.
 TEST_F(GenerationTurnsTest, TogetherGivesTheSameTextsAndSeparateErrors) {
   GenerationTurns together(
-      *loaded_.model, *loaded_.tokenizer,
-      [this](const v1::ServingReport& report) { Record(report); }, /*together=*/true);
+      loaded_, [this](const v1::ServingReport& report) { Record(report); }, /*together=*/true);
   const auto request = [](uint64_t id) {
     v1::GenerateRequest asked = Request(id, std::string(id, 'a'));
     asked.set_temperature(0);

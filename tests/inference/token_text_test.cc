@@ -17,7 +17,7 @@ class TokenTextTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     SetModelThreads(1);
-    loaded_ = new LoadedModel(*LoadedModel::Load(TrainTextRun().root(), std::cerr));
+    loaded_ = new LoadedModel(*LoadedModel::Load(TrainTextRun().root(), /*strict=*/true));
   }
   static const Tokenizer& tokenizer() { return *loaded_->tokenizer; }
 

@@ -49,9 +49,9 @@ TEST(ConfigTextTest, UnknownEnumValueNamesTheNearestKnownOne) {
 TEST(ConfigTextTest, WrongTypeAndShapeAreErrors) {
   v1::RunSpec spec;
   EXPECT_THAT(std::string(SetField(&spec, "num_steps=many").message()),
-              HasSubstr("expected int64"));
+              HasSubstr("expected an integer"));
   EXPECT_THAT(std::string(SetField(&spec, "num_steps=4 seed: 9").message()),
-              HasSubstr("expected int64"));
+              HasSubstr("expected an integer"));
   EXPECT_THAT(std::string(SetField(&spec, "model=8").message()), HasSubstr("group of settings"));
   EXPECT_THAT(std::string(SetField(&spec, "seed.x=8").message()), HasSubstr("single value"));
   EXPECT_THAT(std::string(SetField(&spec, "num_steps").message()), HasSubstr("KEY=VALUE"));

@@ -11,7 +11,7 @@
 #include <set>
 #include <sstream>
 
-#include "client/training_lanes.h"
+#include "client/training_slots.h"
 #include "runs/run_spec.h"
 
 namespace braid {
@@ -151,31 +151,31 @@ TEST(ReproductionPlanTest, RequestsOfARunAskForAllItsScores) {
 }
 
 // Simulates the workers in small time steps.
-double NaiveFinish(std::vector<double> durations, int lanes) {
-  std::vector<double> left(lanes, 0.0);
+double NaiveFinish(std::vector<double> durations, int slots) {
+  std::vector<double> left(slots, 0.0);
   size_t next = 0;
   double time = 0;
   while (true) {
-    for (double& lane : left) {
-      if (lane <= 1e-9 && next < durations.size()) lane = durations[next++];
+    for (double& slot : left) {
+      if (slot <= 1e-9 && next < durations.size()) slot = durations[next++];
     }
     double shortest = 0;
-    for (const double lane : left) {
-      if (lane > 1e-9 && (shortest == 0 || lane < shortest)) shortest = lane;
+    for (const double slot : left) {
+      if (slot > 1e-9 && (shortest == 0 || slot < shortest)) shortest = slot;
     }
     if (shortest == 0) return time;
     time += shortest;
-    for (double& lane : left) lane -= shortest;
+    for (double& slot : left) slot -= shortest;
   }
 }
 
 TEST(ReproductionPlanTest, FinishTimeAgreesWithASimulation) {
   std::mt19937_64 random(1);
   std::uniform_real_distribution<double> duration(1, 10);
-  for (int lanes = 1; lanes <= 4; ++lanes) {
+  for (int slots = 1; slots <= 4; ++slots) {
     std::vector<double> durations(13);
     for (double& value : durations) value = duration(random);
-    EXPECT_NEAR(FinishTime(durations, lanes), NaiveFinish(durations, lanes), 1e-6);
+    EXPECT_NEAR(FinishTime(durations, slots), NaiveFinish(durations, slots), 1e-6);
   }
   EXPECT_EQ(FinishTime({}, 2), 0);
 }

@@ -84,10 +84,10 @@ class RunScorerTest : public testing::Test {
     return testing::UnitTest::GetInstance()->current_test_info()->name();
   }
   absl::StatusOr<std::vector<TaskScores>> Score(const std::vector<ScoringTask>& tasks,
-                                                int lanes = 2,
+                                                int slots = 2,
                                                 milliseconds patience = milliseconds(5000)) {
     const AnalysisClient client(server_->InProcessChannel({}));
-    return ScoreRuns(client, tasks, lanes, directory_, board_, patience);
+    return ScoreRuns(client, tasks, slots, directory_, board_, patience);
   }
   std::vector<std::filesystem::path> KeptFiles() const {
     std::vector<std::filesystem::path> files;
@@ -192,7 +192,7 @@ TEST_F(RunScorerTest, FailsIfTheServiceDoesNotReturn) {
   EXPECT_TRUE(Score(tasks).ok());
 }
 
-TEST_F(RunScorerTest, UsesAsManyThreadsAsLanesTasksAndCoresAllow) {
+TEST_F(RunScorerTest, UsesAsManyThreadsAsSlotsTasksAndCoresAllow) {
   const int cores = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
   std::vector<ScoringTask> tasks;
   for (int i = 0; i < 3 * cores; ++i) tasks.push_back(TaskOf({absl::StrCat("a", i)}));

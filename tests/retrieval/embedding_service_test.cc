@@ -347,11 +347,11 @@ TEST(EmbeddingClientTest, RefusesAnswersThatAreNotFinite) {
 
 TEST(EmbeddingClientTest, RefusesServersThatDisagree) {
   Server first(MakeHashing(8)), second(MakeHashing(16));
-  const auto status =
-      EmbeddingClient::Connect({.addresses = {first.address(), second.address()}}).status();
+  const std::vector<std::string> both = {first.address(), second.address()};
+  const auto status = EmbeddingClient::Connect({.addresses = both}).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(status.message()), testing::AllOf(testing::HasSubstr(first.address()),
-                                                            testing::HasSubstr(second.address())));
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr(first.address()));
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr(second.address()));
 }
 
 TEST(EmbeddingClientTest, DoesNotUseAReplicaThatRestartsWithAnotherEmbedder) {
@@ -369,9 +369,8 @@ TEST(EmbeddingClientTest, DoesNotUseAReplicaThatRestartsWithAnotherEmbedder) {
   second.Stop();
   const absl::Status status = EmbedStatus(*client, "x");
   EXPECT_TRUE(absl::IsUnavailable(status));
-  EXPECT_THAT(std::string(status.message()),
-              testing::AllOf(testing::HasSubstr(address),
-                             testing::HasSubstr("restart the one that differs")));
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr(address));
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("restart the one that differs"));
 }
 
 TEST(EmbeddingClientTest, RefusesATextLargerThanAMessage) {
@@ -389,11 +388,7 @@ TEST(EmbeddingClientTest, ReportsInvalidAddresses) {
 }
 
 TEST(EmbeddingClientTest, ReportsAnUnreachableServer) {
-  std::string address;
-  {
-    Server server(MakeHashing(8));
-    address = server.address();
-  }
+  const std::string address = Server(MakeHashing(8)).address();
   const auto status = EmbeddingClient::Connect(
                           {.addresses = {address}, .give_up_after = std::chrono::milliseconds(300)})
                           .status();

@@ -46,10 +46,10 @@ Vectors RandomVectors(int64_t n, int32_t d, uint32_t seed, int64_t num_centers =
 v1::NeighborConfig Config(int32_t k, const std::string& index = "", int32_t nprobe = 0,
                           int32_t recall_sample = 0) {
   v1::NeighborConfig config;
-  config.set_k(k);
+  if (k != 0) config.set_k(k);
   config.set_index(index);
-  config.set_nprobe(nprobe);
-  config.set_recall_sample(recall_sample);
+  if (nprobe != 0) config.set_nprobe(nprobe);
+  if (recall_sample != 0) config.set_recall_sample(recall_sample);
   return config;
 }
 

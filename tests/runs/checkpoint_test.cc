@@ -4,6 +4,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "absl/strings/str_join.h"
 #include "base/atomic_file.h"
 #include "base/splitmix.h"
 #include "formats/manifest.h"
@@ -102,9 +103,9 @@ class CheckpointTest : public testing::Test {
   }
 
   std::string Newest(std::string* warnings = nullptr) {
-    std::ostringstream stream;
-    const auto newest = NewestGoodCheckpoint(checkpoints_, stream);
-    if (warnings != nullptr) *warnings = stream.str();
+    std::vector<std::string> skipped;
+    const auto newest = NewestGoodCheckpoint(checkpoints_, &skipped);
+    if (warnings != nullptr) *warnings = absl::StrJoin(skipped, "\n");
     if (!newest.ok()) return std::string(newest.status().message());
     return newest->has_value() ? (*newest)->filename().string() : "none";
   }

@@ -35,6 +35,22 @@ TEST(RunDirectoryTest, SpecReadsBack) {
   EXPECT_EQ(run.ReadSpec()->optimizer().learning_rate(), 1.0 / 3);
 }
 
+// A run of an earlier version is resumed with the same meaning: -1 disabled what 0 disables now,
+// and zeros were never written.
+TEST(RunDirectoryTest, StoredNegativesAreOff) {
+  const RunDirectory run(NewDirectory("run"));
+  ASSERT_TRUE(WriteFileAtomically(run.spec(),
+                                  "optimizer { weight_decay: -1 clip_norm: -1 beta1: 0.9 }\n"
+                                  "upcycling { dense_fraction: -1 }\n"
+                                  "supervision { max_restarts: -1 }\n"
+                                  "weight_check_every_steps: -1\n")
+                  .ok());
+  const v1::RunSpec spec = *run.ReadSpec();
+  EXPECT_EQ(spec.ShortDebugString(),
+            "optimizer { beta1: 0.9 weight_decay: 0 clip_norm: 0 } upcycling { dense_fraction: 0 } "
+            "weight_check_every_steps: 0 supervision { max_restarts: 0 }");
+}
+
 TEST(RunDirectoryTest, AnotherDirectoryIsNotFound) {
   const absl::Status status = RunDirectory(NewDirectory("empty")).ReadSpec().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);

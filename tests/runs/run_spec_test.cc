@@ -1,6 +1,9 @@
 #include "runs/run_spec.h"
 
 #include <functional>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "base/atomic_file.h"
 #include "formats/packed_dataset.h"
@@ -61,15 +64,16 @@ TEST_F(RunSpecTest, FillsEveryDefault) {
 // Merged experts can start from a dense model; expert choice, which scales outputs by scores,
 // cannot.
 TEST_F(RunSpecTest, DenseWarmUpIsTheDefaultOfMergingRoutersOnly) {
-  const auto fraction = [&](v1::Router router, double asked) {
+  const auto fraction = [&](v1::Router router, std::optional<double> asked) {
     v1::RunSpec spec = spec_;
     spec.mutable_model()->mutable_routing()->set_router(router);
-    spec.mutable_upcycling()->set_dense_fraction(asked);
+    if (asked) spec.mutable_upcycling()->set_dense_fraction(*asked);
     return ResolveRunSpec(spec)->upcycling().dense_fraction();
   };
-  EXPECT_EQ(fraction(v1::PREFIX, 0), 0.05);
-  EXPECT_EQ(fraction(v1::EXPERT_CHOICE_SEGMENT, 0), -1);
-  EXPECT_EQ(fraction(v1::EXPERT_CHOICE_TOKEN, 0), -1);
+  EXPECT_EQ(fraction(v1::PREFIX, std::nullopt), 0.05);
+  EXPECT_EQ(fraction(v1::PREFIX, 0), 0);
+  EXPECT_EQ(fraction(v1::EXPERT_CHOICE_SEGMENT, std::nullopt), 0);
+  EXPECT_EQ(fraction(v1::EXPERT_CHOICE_TOKEN, std::nullopt), 0);
   EXPECT_EQ(fraction(v1::EXPERT_CHOICE_TOKEN, 0.2), 0.2);
 }
 
@@ -81,11 +85,45 @@ TEST_F(RunSpecTest, ResolvingAgainChangesNothing) {
 TEST_F(RunSpecTest, KeepsWhatIsSet) {
   spec_.set_name("mine");
   spec_.set_num_steps(1000);
-  spec_.mutable_optimizer()->set_weight_decay(-1);
+  spec_.mutable_optimizer()->set_weight_decay(0.2);
   const v1::RunSpec spec = *ResolveRunSpec(spec_);
   EXPECT_EQ(spec.name(), "mine");
   EXPECT_EQ(spec.checkpoint().every_steps(), 100);
-  EXPECT_EQ(spec.optimizer().weight_decay(), -1);
+  EXPECT_EQ(spec.optimizer().weight_decay(), 0.2);
+}
+
+// What can be off is off at 0, which is not the default, and at -1, which earlier versions wrote.
+TEST_F(RunSpecTest, ZeroAndNegativeValuesDisable) {
+  for (const double off : {0.0, -1.0}) {
+    spec_.mutable_optimizer()->set_weight_decay(off);
+    spec_.mutable_optimizer()->set_clip_norm(off);
+    spec_.mutable_upcycling()->set_dense_fraction(off);
+    spec_.mutable_supervision()->set_max_restarts(static_cast<int>(off));
+    spec_.set_weight_check_every_steps(static_cast<int>(off));
+    const v1::RunSpec spec = *ResolveRunSpec(spec_);
+    EXPECT_EQ(spec.optimizer().weight_decay(), 0);
+    EXPECT_EQ(spec.optimizer().clip_norm(), 0);
+    EXPECT_EQ(DenseSteps(spec), 0);
+    EXPECT_EQ(spec.supervision().max_restarts(), 0);
+    EXPECT_EQ(spec.weight_check_every_steps(), 0);
+    EXPECT_EQ(ResolveRunSpec(spec)->DebugString(), spec.DebugString());
+  }
+}
+
+// Presence decides: a zero where only positive values are possible is an error, not the default.
+TEST_F(RunSpecTest, RefusesZerosThatMeanNothing) {
+  const std::pair<std::string, std::function<void(v1::RunSpec*)>> zeros[] = {
+      {"optimizer.learning_rate", [](auto* s) { s->mutable_optimizer()->set_learning_rate(0); }},
+      {"batch.micro_batch_size", [](auto* s) { s->mutable_batch()->set_micro_batch_size(0); }},
+      {"num_steps", [](auto* s) { s->set_num_steps(0); }},
+      {"world_size", [](auto* s) { s->set_world_size(0); }},
+      {"threads_per_rank", [](auto* s) { s->set_threads_per_rank(0); }},
+      {"supervision.hang_seconds", [](auto* s) { s->mutable_supervision()->set_hang_seconds(0); }},
+      {"model.num_layers", [](auto* s) { s->mutable_model()->set_num_layers(0); }},
+      {"model.vocab_size", [](auto* s) { s->mutable_model()->set_vocab_size(0); }}};
+  for (const auto& [field, set] : zeros) {
+    EXPECT_THAT(ErrorOf(set), HasSubstr(field + ": got 0, expected")) << field;
+  }
 }
 
 TEST_F(RunSpecTest, DenseStepsRoundUpAndLeaveOneForTheExperts) {
@@ -96,7 +134,7 @@ TEST_F(RunSpecTest, DenseStepsRoundUpAndLeaveOneForTheExperts) {
   EXPECT_EQ(DenseSteps(spec), 2);
   spec.set_num_steps(1);
   EXPECT_EQ(DenseSteps(spec), 0);
-  spec.mutable_upcycling()->set_dense_fraction(-1);
+  spec.mutable_upcycling()->set_dense_fraction(0);
   spec.set_num_steps(480);
   EXPECT_EQ(DenseSteps(spec), 0);
 }

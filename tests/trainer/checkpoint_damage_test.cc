@@ -65,11 +65,12 @@ class CheckpointDamageTest : public testing::Test {
   }
 
   void ExpectTheOneBefore() {
-    std::ostringstream warnings;
-    const auto found = NewestGoodCheckpoint(checkpoints_, warnings);
+    std::vector<std::string> skipped;
+    const auto found = NewestGoodCheckpoint(checkpoints_, &skipped);
     ASSERT_TRUE(found.ok() && found->has_value());
     EXPECT_EQ(**found, CheckpointPath(checkpoints_, 1));
-    EXPECT_TRUE(absl::StrContains(warnings.str(), "step-00000002 is damaged")) << warnings.str();
+    ASSERT_EQ(skipped.size(), 1u);
+    EXPECT_TRUE(absl::StrContains(skipped[0], "step-00000002 is damaged")) << skipped[0];
   }
 
   static void WriteByte(int descriptor, size_t at, char byte) {

@@ -79,10 +79,10 @@ class ForecastTest : public testing::Test {
     v1::RunSpec spec = TinySpec(dataset_, 5);
     spec.mutable_model()->mutable_routing()->set_num_experts(dense ? 1 : 4);
     if (dense) *spec.mutable_model() = DenseCounterpart(spec.model());
-    spec.mutable_upcycling()->set_dense_fraction(-1);  // one model from start to end
+    spec.mutable_upcycling()->set_dense_fraction(0);  // one model from start to end
     spec.set_world_size(world_size);
     spec.set_optimizer_sharding(sharding);
-    spec.set_weight_check_every_steps(-1);
+    spec.set_weight_check_every_steps(0);
     spec.set_routing_every_steps(1000);
     return ResolveRunSpec(spec).value();
   }

@@ -58,7 +58,8 @@ class StartingModelTest : public testing::Test {
   }
 
   static fs::path NewestOf(const RunDirectory& run) {
-    return **NewestGoodCheckpoint(run.checkpoints(), std::cerr);
+    std::vector<std::string> skipped;
+    return **NewestGoodCheckpoint(run.checkpoints(), &skipped);
   }
 
   fs::path dataset_;
@@ -81,7 +82,7 @@ TEST_F(StartingModelTest, DenseWeightsBecomeExpertsWithTheSameLoss) {
   v1::RunSpec spec = Asked(source.root());
   spec.mutable_model()->mutable_routing()->set_num_experts(4);
   EXPECT_NEAR(FirstLoss(Trained(spec)), dense, 1e-5);  // during the dense warm-up
-  spec.mutable_upcycling()->set_dense_fraction(-1);
+  spec.mutable_upcycling()->set_dense_fraction(0);
   const RunDirectory at_once = Trained(spec);
   EXPECT_NEAR(FirstLoss(at_once), dense, 1e-5);
   EXPECT_TRUE(at_once.ReadMetrics(0)->front().upcycled());
@@ -143,6 +144,22 @@ TEST_F(StartingModelTest, DamagedWeightsAreRefused) {
   const v1::RunSpec spec = ResolveRunSpec(Asked(source.root())).value();
   fs::resize_file(NewestOf(source) / "model.safetensors", 100);
   EXPECT_FAILS(StartingModel(spec), absl::StatusCode::kDataLoss, "model.safetensors");
+}
+
+TEST_F(StartingModelTest, OlderCheckpointMustBeNamed) {
+  RunDirectory source(NewDirectory("source"));
+  v1::RunSpec trained = TinySpec(dataset_, 6);
+  trained.mutable_checkpoint()->set_every_steps(3);
+  EXPECT_OK(source.WriteSpec(trained));
+  EXPECT_OK(TrainAlone(source, trained));
+  const fs::path newest = NewestOf(source);
+  fs::resize_file(newest / "model.safetensors", 100);
+  const fs::path older = NewestOf(source);
+  ASSERT_NE(older, newest);
+  EXPECT_FAILS(ResolveRunSpec(Asked(source.root())), absl::StatusCode::kFailedPrecondition,
+               newest.string(), "is damaged", older.string());
+  ASSERT_OK_AND_ASSIGN(const v1::RunSpec spec, ResolveRunSpec(Asked(older)));
+  EXPECT_EQ(spec.init_from(), older.string());
 }
 
 }  // namespace starting_model_test

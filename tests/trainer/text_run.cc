@@ -15,7 +15,7 @@ void Expect(const absl::Status& status) { BRAID_CHECK(status.ok()) << status; }
 
 }  // namespace
 
-RunDirectory TrainTextRun() {
+RunDirectory TrainTextRun(int checkpoint_every) {
   const std::filesystem::path file = NewDirectory("tokenizer") / "tokenizer.model";
   const std::string text = "the cat sat on the mat and the dog ran after the cat. ";
   Expect(TrainTokenizer(std::vector<std::string>(20, text), {.vocab_size = 280}, file));
@@ -23,7 +23,8 @@ RunDirectory TrainTextRun() {
   WriteTinyDataset(dataset, {.vocab_size = (*Tokenizer::Load(file))->vocab_size()});
   Expect(WriteFileAtomically(dataset / "tokenizer.model", *ReadFile(file)));
   SealDataset(dataset);
-  const v1::RunSpec spec = TinySpec(dataset, 20);
+  v1::RunSpec spec = TinySpec(dataset, 20);
+  spec.mutable_checkpoint()->set_every_steps(checkpoint_every);
   RunDirectory run(NewDirectory("text-run"));
   Expect(run.WriteSpec(spec));
   Expect(TrainAlone(run, spec).status());

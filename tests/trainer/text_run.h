@@ -7,8 +7,9 @@
 namespace braid {
 
 // Trains TinySpec for 20 steps: a context of 32 tokens, segments of 8, 4 experts in each of 2
-// layers. The weights are the same every time. Its texts are not words.
-RunDirectory TrainTextRun();
+// layers. The weights are the same every time. Its texts are not words. Saves a checkpoint every
+// `checkpoint_every` steps.
+RunDirectory TrainTextRun(int checkpoint_every = 20);
 
 }  // namespace braid
 

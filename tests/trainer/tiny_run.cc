@@ -139,7 +139,8 @@ absl::StatusOr<TrainingOutcome> TrainAlone(const RunDirectory& directory, const 
 }
 
 std::string NewestWeights(const RunDirectory& directory) {
-  const auto newest = NewestGoodCheckpoint(directory.checkpoints(), std::cerr);
+  std::vector<std::string> skipped;
+  const auto newest = NewestGoodCheckpoint(directory.checkpoints(), &skipped);
   Expect(newest.status());
   BRAID_CHECK(newest->has_value()) << directory.root();
   std::string bytes = (*newest)->filename().string();

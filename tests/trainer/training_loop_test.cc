@@ -298,7 +298,7 @@ TEST_F(TrainingLoopTest, DenseModelTrainsWithoutUpcycling) {
 
 TEST_F(TrainingLoopTest, NegativeDenseFractionTrainsExpertsFromTheStart) {
   v1::RunSpec spec = TinySpec(dataset_, 8);
-  spec.mutable_upcycling()->set_dense_fraction(-1);
+  spec.mutable_upcycling()->set_dense_fraction(0);
   for (const v1::StepMetrics& m : Metrics(Finished(spec))) EXPECT_TRUE(m.upcycled());
 }
 

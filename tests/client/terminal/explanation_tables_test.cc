@@ -64,6 +64,21 @@ TEST(ExplanationTablesTest, DescribesEveryOutcome) {
   EXPECT_THAT(printed(v1::DOCUMENT_HELD_OUT), HasSubstr("held out"));
   EXPECT_THAT(printed(v1::DOCUMENT_OVERLAPS_HELD_OUT), HasSubstr("held-out other"));
   EXPECT_THAT(printed(v1::DOCUMENT_REJECTED), HasSubstr("rejected: too long"));
+  v1::ExplainDocumentResponse document;
+  document.set_evaluation_text("quiz.jsonl:2");
+  document.set_shared_words("which of these");
+  const auto described = [&document](v1::DocumentFate fate) {
+    document.set_fate(fate);
+    std::ostringstream out;
+    PrintDocument(document, {}, out);
+    return out.str();
+  };
+  EXPECT_THAT(described(v1::DOCUMENT_CONTAMINATED), HasSubstr("quiz.jsonl:2 (\"which of these\")"));
+  EXPECT_THAT(described(v1::DOCUMENT_TRAINED_ON),
+              HasSubstr("although it shares text with quiz.jsonl:2"));
+  document.set_counterpart("other");
+  document.set_containment(0.75);
+  EXPECT_THAT(described(v1::DOCUMENT_OVERLAPS_HELD_OUT), HasSubstr("75.0 % of the 13-word runs"));
 }
 
 TEST(StageFiguresTest, OmitsUnknownFiguresOfAStage) {

@@ -45,6 +45,27 @@ TEST(ProgressBoardTest, LineNeverExceedsTheWidth) {
   EXPECT_LE(FormatProgress("run", progress, 1, 80).size(), 80u);
 }
 
+// The line of `train --wait` on a terminal of 80 columns.
+TEST(ProgressBoardTest, TimeLeftIsShownInEightyColumns) {
+  const Progress progress = {.done = 125'000,
+                             .total = 250'000,
+                             .unit = "steps",
+                             .detail = "loss 4.812  123.4k tokens/s",
+                             .rate = 1,
+                             .eta_seconds = 7384};
+  const std::string line = FormatProgress("run-000001", progress, 10, 80);
+  EXPECT_LE(line.size(), 80u);
+  EXPECT_THAT(line, HasSubstr("run-000001"));
+  EXPECT_THAT(line, HasSubstr("50% 125.0k/250.0k steps"));
+  EXPECT_THAT(line, HasSubstr("loss 4.812"));
+  EXPECT_THAT(line, ::testing::EndsWith("ETA 2:03:04"));
+  Progress long_figures = progress;
+  long_figures.detail = std::string(300, 'x');
+  EXPECT_THAT(FormatProgress("run-000001", long_figures, 10, 80),
+              ::testing::EndsWith("ETA 2:03:04"));
+  EXPECT_THAT(FormatProgress("run-000001", progress, 10, 120), HasSubstr("[##########."));
+}
+
 TEST(ProgressBoardTest, ShortActivityLeavesOnePlainLineWithoutEscapes) {
   std::ostringstream out;
   ProgressBoard board(out, /*terminal=*/false);

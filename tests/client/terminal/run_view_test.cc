@@ -100,6 +100,22 @@ TEST(RunViewTest, ShowsRestartsWithTheirCauses) {
                               "30 s; restarted from step 400"));
 }
 
+TEST(RunViewTest, ShowsTheReasonOfAState) {
+  v1::Run run = RunOfRanks(1);
+  run.set_state(v1::RUN_QUEUED);
+  run.set_reason("Slurm job 12 waits: PENDING (Resources)");
+  EXPECT_THAT(View(run), HasSubstr("reason       Slurm job 12 waits: PENDING (Resources)"));
+}
+
+// Its settings are damaged.
+TEST(RunViewTest, UnknownNumberOfStepsIsNotZero) {
+  v1::Run run = RunOfRanks(1);
+  run.mutable_spec()->set_num_steps(0);
+  run.mutable_latest()->set_step(150);
+  EXPECT_THAT(View(run), HasSubstr("progress     step 150\n"));
+  EXPECT_THAT(View(run), Not(HasSubstr("of 0")));
+}
+
 TEST(RunViewTest, RanksOfAnEndedRunAreNotSilent) {
   v1::Run run = RunOfRanks(1);
   run.set_state(v1::RUN_SUCCEEDED);

@@ -39,7 +39,7 @@ TEST(SlurmScriptTest, HasAFirstLineAndOptions) {
 #SBATCH --partition=gpu
 #SBATCH --account=lab.nlp
 #SBATCH --qos=long
-#SBATCH --signal=B:TERM@120
+#SBATCH --signal=B:USR1@120
 #SBATCH --requeue
 #SBATCH --chdir=/data/runs/run-000001
 #SBATCH --output=/data/runs/run-000001/supervisor.log

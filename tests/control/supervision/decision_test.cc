@@ -98,6 +98,9 @@ std::vector<Row> Rows() {
       {"new launch", Self(v1::RUN_QUEUED), ActionKind::kStart},
       {"new launch", With(Self(v1::RUN_STOPPED), [](O& o) { o.new_launch = true; }),
        ActionKind::kStart},
+      {"job was queued again",
+       With(Self(v1::RUN_RUNNING, kRuns), [](O& o) { o.job_restarted = true; }),
+       ActionKind::kRequeue, v1::RUN_QUEUED},
       {"mpirun not executed", Self(v1::RUN_STARTING, AttemptPhase::kNotExecuted), ActionKind::kFail,
        v1::RUN_RESTARTING, v1::LAUNCH_FAILED, 2},
       {"mpirun not executed",
@@ -188,6 +191,13 @@ std::vector<Row> Rows() {
        ActionKind::kFail, v1::RUN_RESTARTING, v1::LAUNCH_FAILED, 2},
       {"trainer stopped", With(Ended(), [](O& o) { o.exit = Exit(kStopped); }), ActionKind::kFinish,
        v1::RUN_STOPPED},
+      {"trainer stopped",
+       With(Ended(),
+            [](O& o) {
+              o.exit = Exit(kStopped);
+              o.requeued = true;
+            }),
+       ActionKind::kFinish, v1::RUN_QUEUED},
       {"trainer failed while stopping",
        With(Ended(),
             [](O& o) {
@@ -195,12 +205,29 @@ std::vector<Row> Rows() {
               o.stop_seconds = 3;
             }),
        ActionKind::kFinish, v1::RUN_STOPPED},
+      {"trainer succeeded",
+       With(Ended(),
+            [](O& o) {
+              o.exit = Exit(kSucceeded);
+              o.job_restarted = o.requeued = true;
+              o.stop_seconds = 1;
+            }),
+       ActionKind::kFinish, v1::RUN_SUCCEEDED},
+      {"run has ended", With(Self(v1::RUN_SUCCEEDED), [](O& o) { o.new_launch = true; }),
+       ActionKind::kLeave},
       {"trainer failed", With(Ended(), [](O& o) { o.exit = Exit(kFailed); }), ActionKind::kFail,
        v1::RUN_RESTARTING, v1::TRAINER_FAILED, 2},
       {"trainer failed", With(Ended(), [](O& o) { o.exit = Exit(kFailed, false); }),
        ActionKind::kFail, v1::RUN_FAILED, v1::TRAINER_FAILED},
       {"stop without a result", With(Ended(), [](O& o) { o.stop_seconds = 76; }),
        ActionKind::kFinish, v1::RUN_STOPPED},
+      {"stop without a result",
+       With(Ended(),
+            [](O& o) {
+              o.stop_seconds = 2;
+              o.requeued = true;
+            }),
+       ActionKind::kFinish, v1::RUN_QUEUED},
       {"trainer died", Ended(), ActionKind::kFail, v1::RUN_RESTARTING, v1::TRAINER_DIED, 2},
       {"trainer died", Ended(v1::RUN_STARTING), ActionKind::kFail, v1::RUN_RESTARTING,
        v1::LAUNCH_FAILED, 2},
@@ -290,6 +317,24 @@ TEST(ConcludeTest, ResumedRunStartsBeforeItsFirstEvent) {
     seen.new_launch = true;
     EXPECT_EQ(Conclude(seen).state, v1::RUN_STARTING);
   }
+}
+
+// "cannot go from RUN_SUCCEEDED to RUN_STARTING": a requeued job of a run that has finished.
+TEST(ConcludeTest, FinishedRunStaysFinished) {
+  for (const Attendance attendance : {Attendance::kAttended, Attendance::kOrphaned}) {
+    Observation seen = Reader(attendance, v1::RUN_SUCCEEDED);
+    seen.new_launch = true;
+    EXPECT_EQ(Conclude(seen).state, v1::RUN_SUCCEEDED);
+    EXPECT_TRUE(Conclude(seen).is_recorded);
+  }
+}
+
+TEST(ConcludeTest, SaysWhatHappensToARunWithoutASupervisor) {
+  EXPECT_THAT(Conclude(Reader(Attendance::kOrphaned, v1::RUN_RUNNING)).action.message,
+              HasSubstr("all of its processes have exited; braid restarts it"));
+  EXPECT_THAT(Conclude(Reader(Attendance::kOrphaned, v1::RUN_RUNNING, kRuns)).action.message,
+              HasSubstr("training continues"));
+  EXPECT_EQ(Conclude(Reader(Attendance::kAttended, v1::RUN_RUNNING)).action.message, "");
 }
 
 TEST(ConcludeTest, AbandonedRunEndsAsItsSupervisorWouldHaveRecorded) {

@@ -85,6 +85,32 @@ TEST_F(TaskEvaluationTest, FewerExamplesAreAmongMore) {
   }
 }
 
+TEST_F(TaskEvaluationTest, CleanExamplesHaveFiguresOfTheirOwn) {
+  const LoadedTask task = SampleTask("piqa");
+  TaskEvaluationOptions options = Options();
+  const v1::TaskResult unknown = Evaluate(task, options);
+  EXPECT_FALSE(unknown.has_num_clean_examples());
+  EXPECT_TRUE(unknown.clean_metrics().empty());
+  options.is_clean = [](std::string_view) { return true; };
+  const v1::TaskResult all = Evaluate(task, options);
+  EXPECT_EQ(all.num_clean_examples(), 3);
+  ASSERT_EQ(all.clean_metrics_size(), all.metrics_size());
+  EXPECT_EQ(all.clean_metrics(0).value(), all.metrics(0).value());
+  // One example is dirty by its prompt, another one by a choice.
+  const std::string prompt = task.examples[0].prompts[0];
+  const std::string choice = task.examples[2].continuations[1];
+  options.is_clean = [&](std::string_view text) { return text != prompt && text != choice; };
+  const v1::TaskResult some = Evaluate(task, options);
+  EXPECT_EQ(some.num_examples(), 3);
+  EXPECT_EQ(some.num_clean_examples(), 1);
+  EXPECT_EQ(some.clean_metrics(0).name(), some.metrics(0).name());
+  options.is_clean = [](std::string_view) { return false; };
+  const v1::TaskResult none = Evaluate(task, options);
+  EXPECT_EQ(none.num_clean_examples(), 0);
+  EXPECT_TRUE(none.has_num_clean_examples());
+  EXPECT_TRUE(none.clean_metrics().empty());
+}
+
 TEST_F(TaskEvaluationTest, OtherSettingsHaveTheirOwnAnswerFiles) {
   LoadedTask task = SampleTask("piqa");
   AskedModel model = Model();

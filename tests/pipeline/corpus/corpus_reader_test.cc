@@ -195,6 +195,35 @@ TEST(CorpusReaderTest, ReadsDirectoriesInSortedOrder) {
   EXPECT_EQ(corpus.num_accepted, 6);
 }
 
+TEST(CorpusReaderTest, ReadsExtensionsInAnyLetterCase) {
+  const CraftedFiles files;
+  const std::string line = "{\"text\": \"one\"}\n";
+  std::vector<std::string> list;
+  for (const auto& [name, bytes] :
+       std::vector<std::pair<std::string, std::string>>{{"a.JSONL", line},
+                                                        {"b.JSONL.GZ", Gzip(line)},
+                                                        {"c.Json.Gz", Gzip(line)},
+                                                        {"d.jsonl.zstd", Zstd(line)},
+                                                        {"e.NDJSON.ZSTD", Zstd(line)},
+                                                        {"f.jsonl.Zst", Zstd(line)},
+                                                        {"g.TXT", "one"},
+                                                        {"h.txt.ZST", Zstd("one")}}) {
+    list.push_back(files.Write("c/" + name, bytes).string());
+  }
+  // A directory that mixes kinds, and the same files as a list.
+  for (const auto& paths : {list, {(files.directory() / "c").string()}}) {
+    const Corpus corpus = Read(paths);
+    ASSERT_TRUE(corpus.status.ok()) << corpus.status;
+    EXPECT_THAT(corpus.rejects, ElementsAre());
+    EXPECT_THAT(corpus.Ids(),
+                ElementsAre("a.JSONL:0", "b.JSONL.GZ:0", "c.Json.Gz:0", "d.jsonl.zstd:0",
+                            "e.NDJSON.ZSTD:0", "f.jsonl.Zst:0", "g.TXT", "h.txt.ZST"));
+    for (const Document& document : corpus.documents) EXPECT_EQ(document.text, "one");
+  }
+  const Corpus bare = Read({files.Write("x.jsonl.ZSTD", line).string()});
+  EXPECT_THAT(bare.rejects, testing::SizeIs(1)) << "not compressed";
+}
+
 TEST(CorpusReaderTest, DistinguishesFilesOfEqualName) {
   const CraftedFiles files;
   const auto a = files.Write("a/x.txt", "one"), b = files.Write("b/x.txt", "two");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -35,20 +36,25 @@ TEST(ResolveCorpusSpecTest, FillsInTheDocumentedDefaults) {
   EXPECT_EQ(resolved->neighbors().recall_sample(), 1000);
   EXPECT_DOUBLE_EQ(resolved->deduplicate().min_cosine(), 0.9);
   EXPECT_DOUBLE_EQ(resolved->deduplicate().min_jaccard(), 0.8);
+  EXPECT_DOUBLE_EQ(resolved->deduplicate().max_heldout_containment(), 0.5);
+  EXPECT_EQ(resolved->deduplicate().near_duplicates(), "graph");
   EXPECT_EQ(resolved->order(), v1::SIMILARITY);
   EXPECT_EQ(resolved->pack().sequence_length(), 4096);
   EXPECT_DOUBLE_EQ(HeldoutFraction(*resolved), 0.03);
 }
 
+// 0 holds out no documents; earlier versions wrote -1 for that.
 TEST(ResolveCorpusSpecTest, DoesNotChangeAResolvedSpec) {
-  v1::CorpusSpec spec = Minimal();
-  spec.mutable_pack()->set_heldout_fraction(-0.5);
-  const auto once = ResolveCorpusSpec(spec);
-  ASSERT_TRUE(once.ok());
-  const auto twice = ResolveCorpusSpec(*once);
-  ASSERT_TRUE(twice.ok());
-  EXPECT_EQ(once->SerializeAsString(), twice->SerializeAsString());
-  EXPECT_DOUBLE_EQ(HeldoutFraction(*once), 0);
+  for (const double fraction : {0.0, -1.0, 0.25}) {
+    v1::CorpusSpec spec = Minimal();
+    spec.mutable_pack()->set_heldout_fraction(fraction);
+    const auto once = ResolveCorpusSpec(spec);
+    ASSERT_TRUE(once.ok());
+    const auto twice = ResolveCorpusSpec(*once);
+    ASSERT_TRUE(twice.ok());
+    EXPECT_EQ(once->SerializeAsString(), twice->SerializeAsString());
+    EXPECT_DOUBLE_EQ(HeldoutFraction(*once), std::max(0.0, fraction));
+  }
 }
 
 TEST(ResolveCorpusSpecTest, MakesPathsAbsolute) {
@@ -107,7 +113,9 @@ TEST(ResolveCorpusSpecTest, ReportsTheFieldAndValueOfABadSetting) {
        }},
       {"embedder.dimension", "-4", [](auto* s) { s->mutable_embedder()->set_dimension(-4); }},
       {"embedder.max_ngram", "9", [](auto* s) { s->mutable_embedder()->set_max_ngram(9); }},
+      {"embedder.dimension", "0", [](auto* s) { s->mutable_embedder()->set_dimension(0); }},
       {"neighbors.k", "-2", [](auto* s) { s->mutable_neighbors()->set_k(-2); }},
+      {"neighbors.k", "0", [](auto* s) { s->mutable_neighbors()->set_k(0); }},
       {"neighbors.nprobe", "-1", [](auto* s) { s->mutable_neighbors()->set_nprobe(-1); }},
       {"neighbors.recall_sample", "-1",
        [](auto* s) { s->mutable_neighbors()->set_recall_sample(-1); }},
@@ -117,10 +125,27 @@ TEST(ResolveCorpusSpecTest, ReportsTheFieldAndValueOfABadSetting) {
        [](auto* s) {
          s->mutable_deduplicate()->set_min_jaccard(std::numeric_limits<double>::quiet_NaN());
        }},
+      {"deduplicate.max_heldout_containment", "3",
+       [](auto* s) { s->mutable_deduplicate()->set_max_heldout_containment(3); }},
+      {"deduplicate.near_duplicates", "simhash",
+       [](auto* s) { s->mutable_deduplicate()->set_near_duplicates("simhash"); }},
+      {"deduplicate.minhash_bands", "5",
+       [](auto* s) { s->mutable_deduplicate()->set_minhash_bands(5); }},
+      {"deduplicate.minhash_rows", "1",
+       [](auto* s) {
+         s->mutable_deduplicate()->set_near_duplicates("minhash");
+         s->mutable_deduplicate()->set_minhash_rows(1);
+       }},
+      {"decontaminate.paths", "empty", [](auto* s) { s->mutable_decontaminate()->add_paths(""); }},
+      {"decontaminate.report_only", "true",
+       [](auto* s) { s->mutable_decontaminate()->set_report_only(true); }},
       {"order", "17", [](auto* s) { s->set_order(static_cast<v1::OrderMode>(17)); }},
       {"pack.sequence_length", "1", [](auto* s) { s->mutable_pack()->set_sequence_length(1); }},
       {"pack.heldout_fraction", "1.5",
        [](auto* s) { s->mutable_pack()->set_heldout_fraction(1.5); }},
+      {"ingest.max_document_bytes", "0",
+       [](auto* s) { s->mutable_ingest()->set_max_document_bytes(0); }},
+      {"order_partitions", "0", [](auto* s) { s->set_order_partitions(0); }},
       {"num_threads", "-1", [](auto* s) { s->set_num_threads(-1); }},
   };
   for (const BadSetting& setting : settings) {

@@ -47,7 +47,7 @@ void WriteVariedCorpus(const fs::path& path) {
 
 struct Cancelled {
   absl::Status status;
-  double seconds_to_stop = 0;   // from the request on
+  double seconds_to_stop = 0;   // since the request
   double tokenize_seconds = 0;  // for that stage, when it was run to its end
 };
 

@@ -227,6 +227,74 @@ TEST_F(JobExplanationTest, ReturnsTheReasonOfAReject) {
   EXPECT_EQ(static_cast<int64_t>(reasons.size()), GeneratedCorpus::kRejects);
 }
 
+TEST_F(JobExplanationTest, FindsARejectByItsId) {
+  const fs::path corpus = *root_ / "named.jsonl";
+  {
+    std::ifstream from(Corpus());
+    std::ofstream to(corpus);
+    to << from.rdbuf() << R"({"id": "e1", "text": ""})"
+       << "\n"
+       << R"({"id": "e2", "body": "no text field"})"
+       << "\n";
+  }
+  const v1::Job job = RunJobOf(SmallSpec(corpus));
+  const auto explanation = JobExplanation::Open(job, *store_);
+  ASSERT_TRUE(explanation.ok()) << explanation.status();
+  for (const char* id : {"e1", "e2"}) {
+    const auto reject = explanation->Document(id, 0);
+    ASSERT_TRUE(reject.ok()) << reject.status();
+    EXPECT_EQ(reject->fate(), v1::DOCUMENT_REJECTED);
+    EXPECT_EQ(reject->source_file(), corpus.string());
+    const auto by_offset =
+        explanation->Document("named.jsonl:" + std::to_string(reject->reject_offset()), 0);
+    ASSERT_TRUE(by_offset.ok()) << by_offset.status();
+    EXPECT_EQ(by_offset->reject_reason(), reject->reject_reason());
+  }
+}
+
+// Before every answer, the files that it depends on are compared with their checksums.
+TEST_F(JobExplanationTest, NamesADamagedFile) {
+  const fs::path copied = NewDirectory() / "store";
+  fs::copy(*root_ / "store", copied, fs::copy_options::recursive);
+  const StageStore store(copied);
+  const auto ask = [&]() -> absl::Status {
+    const auto explanation = JobExplanation::Open(*job_, store);
+    if (!explanation.ok()) return explanation.status();
+    if (const auto found = explanation->Document("copy-1", 100); !found.ok()) return found.status();
+    return explanation->Instance(0, 100).status();
+  };
+  ASSERT_TRUE(ask().ok()) << ask();
+  const std::map<std::string, std::vector<std::string>> files = {
+      {"pack",
+       {"provenance/ids.txt", "provenance/documents_by_id.npy", "provenance/spans.npy",
+        "instances.bin", "instances.idx", "tokenizer.model"}},
+      {"embed", {"embeddings.npy"}},
+      {"ingest", {"ids.bin", "texts.bin", "rejects.jsonl"}},
+      {"tokenize", {"tokens.idx"}},
+      {"deduplicate", {"duplicate_pairs.npy", "duplicate_similarities.npy"}},
+      {"order", {"heldout.npy"}}};
+  for (const v1::StageProgress& stage : job_->stages()) {
+    if (!files.contains(stage.stage())) continue;
+    for (const std::string& name : files.at(stage.stage())) {
+      const fs::path path = store.DirectoryOf(stage.stage(), stage.key()) / name;
+      const auto flip = [&] {
+        const auto at = static_cast<std::streamoff>(fs::file_size(path) - 2);
+        std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+        file.seekg(at);
+        const auto byte = static_cast<char>(file.get() ^ 1);
+        file.seekp(at);
+        file.put(byte);
+      };
+      flip();
+      const absl::Status status = ask();
+      EXPECT_TRUE(absl::IsDataLoss(status)) << name << ": " << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(path.string()));
+      flip();
+      EXPECT_TRUE(ask().ok()) << ask();
+    }
+  }
+}
+
 TEST_F(JobExplanationTest, SuggestsSimilarIdsForAnUnknownOne) {
   const absl::Status status = explanation_->Document("doc_17", 0).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);

@@ -226,7 +226,7 @@ TEST_F(JobRunnerTest, GroupsSimilarDocuments) {
 TEST_F(JobRunnerTest, HoldsOutNoDocumentOnRequest) {
   Home home(finished_home());
   v1::CorpusSpec spec = Spec();
-  spec.mutable_pack()->set_heldout_fraction(-1);
+  spec.mutable_pack()->set_heldout_fraction(0);
   spec.mutable_deduplicate()->set_disabled(true);
   const auto result = home.Run(spec);
   ASSERT_TRUE(result.ok()) << result.status();

@@ -120,7 +120,9 @@ TEST_F(JobStoreTest, RefusesToResumeOrCancelASucceededJob) {
   const std::string id = store_->Submit(Spec(), "a")->id();
   ASSERT_TRUE(store_->ClaimNext().ok());
   ASSERT_TRUE(store_->Succeed(id, {}).ok());
-  EXPECT_EQ(store_->Resume(id).status().code(), absl::StatusCode::kFailedPrecondition);
+  const absl::Status resumed = store_->Resume(id).status();
+  EXPECT_EQ(resumed.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(resumed.message().find(id + " has finished, so there is nothing to resume"), 0u);
   EXPECT_EQ(store_->RequestCancel(id).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(store_->Fail(id, "x").code(), absl::StatusCode::kFailedPrecondition);
 }

@@ -138,8 +138,9 @@ TEST(FindDuplicatesTest, RemovesACopyOfARemovedNearDuplicate) {
   ASSERT_TRUE(found.ok());
   EXPECT_THAT(found->removed, ElementsAre(1, 2));
   EXPECT_EQ(found->pairs.at(1).kept, 0u);
-  EXPECT_FALSE(found->pairs.at(1).exact)
-      << "an exact copy of document 1, but not of the one that is kept";
+  EXPECT_TRUE(found->pairs.at(1).exact) << "an exact copy of document 1, which is removed too";
+  EXPECT_EQ(found->num_exact, 1);
+  EXPECT_EQ(found->num_near, 1);
   EXPECT_EQ(found->pairs.at(1).jaccard, found->pairs.at(0).jaccard);
 }
 

@@ -98,6 +98,19 @@ TEST_F(StageMeterTest, ASecondPassRestartsTheMeasurement) {
   EXPECT_DOUBLE_EQ(progress.eta_seconds(), 8);
 }
 
+TEST_F(StageMeterTest, OtherWorkHasItsUnitAndCountsInTheMeanOfTheStage) {
+  StageMeter meter = Meter("documents");
+  const v1::StageProgress other = meter.At({.done = 50, .documents = 0, .unit = "lessons"});
+  EXPECT_EQ(other.unit(), "lessons");
+  EXPECT_EQ(other.documents(), 0);
+  EXPECT_EQ(other.total(), 0);
+  now_ += 8;
+  EXPECT_EQ(meter.At({.done = 0, .total = 1000}).unit(), "documents");
+  now_ += 2;
+  EXPECT_DOUBLE_EQ(meter.At({.done = 1000, .total = 1000}).documents_per_second(), 500);
+  EXPECT_DOUBLE_EQ(meter.Completed(false).documents_per_second(), 100);
+}
+
 TEST_F(StageMeterTest, TheEndHasTheMeanOfTheWholeStage) {
   StageMeter meter = Meter("documents");
   meter.At({.done = 40, .total = 100});

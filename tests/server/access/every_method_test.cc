@@ -19,6 +19,7 @@
 #include "braid/v1/generation.pb.h"
 #include "braid/v1/neighbors.pb.h"
 #include "braid/v1/pipeline.grpc.pb.h"
+#include "braid/v1/storage.pb.h"
 #include "braid/v1/training.pb.h"
 #include "server/access/access_policy.h"
 #include "server/access/token_file.h"
@@ -42,7 +43,8 @@ std::vector<std::string> EveryMethod() {
   for (const auto* file :
        {v1::Job::descriptor()->file(), v1::Run::descriptor()->file(),
         v1::Forecast::descriptor()->file(), v1::GenerateRequest::descriptor()->file(),
-        v1::EmbedRequest::descriptor()->file(), v1::SearchRequest::descriptor()->file()}) {
+        v1::EmbedRequest::descriptor()->file(), v1::SearchRequest::descriptor()->file(),
+        v1::DeleteRequest::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       for (int m = 0; m < file->service(s)->method_count(); ++m) {
         methods.push_back("/" + std::string(file->service(s)->full_name()) + "/" +
@@ -114,8 +116,9 @@ class EveryMethodTest : public ::testing::Test {
   void Start(bool tls) {
     HostOptions options;
     options.home = Home();
-    options.services = {ServiceName::kPipeline,   ServiceName::kTraining,  ServiceName::kAnalysis,
-                        ServiceName::kGeneration, ServiceName::kEmbedding, ServiceName::kNeighbors};
+    options.services = {ServiceName::kPipeline,   ServiceName::kTraining, ServiceName::kAnalysis,
+                        ServiceName::kGeneration, ServiceName::kStorage,  ServiceName::kEmbedding,
+                        ServiceName::kNeighbors};
     options.listen = "127.0.0.1:0";
     options.run_jobs = false;
     options.refusal_delay = std::chrono::milliseconds(0);

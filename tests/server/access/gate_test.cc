@@ -22,6 +22,7 @@
 #include "server/access/token_file.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
+#include "tests/server/access/observed_services.h"
 
 namespace braid {
 namespace gate_test {
@@ -30,118 +31,6 @@ using grpc::StatusCode;
 using testing::HasSubstr;
 
 constexpr int kFewCalls = 20;
-
-// Responds with what it sees of the call.
-class SeeingPipeline final : public v1::PipelineService::Service {
- public:
-  grpc::Status GetJob(grpc::ServerContext* context, const v1::GetJobRequest* request,
-                      v1::Job* job) override {
-    ++calls;
-    job->set_id(request->id());
-    job->set_principal(PrincipalOf(*context));
-    job->set_error(MayManage(*context, "ann") ? "may" : "may not");
-    return context->client_metadata().contains("authorization")
-               ? grpc::Status(StatusCode::INTERNAL, "a token got through")
-               : grpc::Status::OK;
-  }
-  // Events until the client or the gate ends it.
-  grpc::Status WatchJob(grpc::ServerContext* context, const v1::WatchJobRequest* request,
-                        grpc::ServerWriter<v1::JobEvent>* writer) override {
-    if (request->id() == "silent") {
-      writer->SendInitialMetadata();
-      while (!context->IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      return grpc::Status::CANCELLED;
-    }
-    v1::JobEvent event;
-    for (int64_t number = request->after_event() + 1; !context->IsCancelled(); ++number) {
-      event.set_number(number);
-      event.set_message(std::string(1000, 'x'));
-      if (!writer->Write(event)) break;
-      written = number;
-      if (request->id() == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return grpc::Status::CANCELLED;
-  }
-  grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest*, v1::Job* job) override {
-    std::unique_lock lock(mutex);
-    ++waiting;
-    changed.notify_all();
-    changed.wait(lock, [this] { return released; });
-    job->set_id("finished");
-    return grpc::Status::OK;
-  }
-
-  std::atomic<int> calls = 0;
-  std::atomic<int64_t> written = 0;
-  std::mutex mutex;
-  std::condition_variable changed;
-  int waiting = 0;        // guarded by mutex
-  bool released = false;  // guarded by mutex
-};
-
-class EchoEmbedding final : public v1::EmbeddingService::Service {
- public:
-  grpc::Status Embed(
-      grpc::ServerContext* context,
-      grpc::ServerReaderWriter<v1::EmbedResponse, v1::EmbedRequest>* stream) override {
-    context->AddInitialMetadata("braid-embedder", "echo");
-    stream->SendInitialMetadata();
-    v1::EmbedRequest request;
-    while (stream->Read(&request)) {
-      if (request.batch() < 0) return grpc::Status(StatusCode::ABORTED, "enough");
-      v1::EmbedResponse response;
-      response.set_batch(request.batch());
-      for (const std::string& text : request.texts()) {
-        response.add_values(static_cast<float>(text.size()));
-      }
-      stream->Write(response);
-    }
-    return grpc::Status::OK;
-  }
-};
-
-class KeptRecords final : public CallObserver {
- public:
-  void OnStart(const std::string&) override {
-    const std::lock_guard lock(mutex_);
-    ++num_started_;
-  }
-  void OnEnd(const CallRecord& record, bool started) override {
-    const std::lock_guard lock(mutex_);
-    records_.push_back(record);
-    if (started) ++num_ended_;
-    changed_.notify_all();
-  }
-  int num_started() {
-    const std::lock_guard lock(mutex_);
-    return num_started_;
-  }
-  // Blocks until every call that has started has ended, for at most 20 s; returns whether they
-  // have.
-  bool WaitUntilAllHaveEnded() {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(20),
-                             [&] { return num_ended_ == num_started_; });
-  }
-  CallRecord WaitFor(const std::string& request_id) {
-    std::unique_lock lock(mutex_);
-    CallRecord found;
-    const bool came = changed_.wait_for(lock, std::chrono::seconds(20), [&] {
-      for (const CallRecord& record : records_) {
-        if (record.request_id == request_id) found = record;
-      }
-      return !found.request_id.empty();
-    });
-    EXPECT_TRUE(came) << request_id;
-    return found;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<CallRecord> records_;
-  int num_started_ = 0, num_ended_ = 0;
-};
 
 class GateTest : public ::testing::Test {
  protected:

@@ -9,6 +9,7 @@
 #include "braid/v1/generation.pb.h"
 #include "braid/v1/neighbors.pb.h"
 #include "braid/v1/pipeline.pb.h"
+#include "braid/v1/storage.pb.h"
 #include "braid/v1/training.pb.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
@@ -36,7 +37,7 @@ TEST(RequestFieldsTest, EveryStringOfEveryRequestIsClassified) {
   for (const auto* file :
        {v1::Job::descriptor()->file(), v1::Run::descriptor()->file(),
         v1::Forecast::descriptor()->file(), v1::EmbedRequest::descriptor()->file(),
-        v1::SearchRequest::descriptor()->file()}) {
+        v1::SearchRequest::descriptor()->file(), v1::DeleteRequest::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       for (int m = 0; m < file->service(s)->method_count(); ++m) {
         ExpectClassified(*file->service(s)->method(m)->input_type(), &seen);
@@ -65,6 +66,9 @@ TEST_F(RequestPathsTest, EachFieldThatNamesAFileIsChecked) {
   corpus.mutable_spec()->add_paths("/etc/passwd");
   refused(corpus, "paths: /etc/passwd");
   corpus.mutable_spec()->clear_paths();
+  corpus.mutable_spec()->mutable_decontaminate()->add_paths("/etc/passwd");
+  refused(corpus, "paths: /etc/passwd");
+  corpus.mutable_spec()->clear_decontaminate();
   corpus.mutable_spec()->mutable_tokenizer()->set_model_path("/etc/x");
   refused(corpus, "model_path");
   corpus.mutable_spec()->mutable_tokenizer()->clear_model_path();

@@ -1,4 +1,4 @@
-#include "client/lane_screen.h"
+#include "client/slot_screen.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
@@ -15,7 +15,7 @@
 #include "rpc/interrupt.h"
 
 namespace braid {
-namespace lane_screen_test {
+namespace slot_screen_test {
 
 using std::chrono::milliseconds;
 using testing::HasSubstr;
@@ -66,8 +66,8 @@ class ScriptedService final : public v1::TrainingService::Service {
   int64_t most_at_once_ = 0;
 };
 
-LaneTask TaskOf(const std::string& name, const std::string& host = "") {
-  LaneTask task{.request = {}, .planned_seconds = 10};
+TrainingTask TaskOf(const std::string& name, const std::string& host = "") {
+  TrainingTask task{.request = {}, .planned_seconds = 10};
   task.request.set_request_id("run-" + name);
   task.request.mutable_spec()->set_name(name);
   task.request.mutable_spec()->set_num_steps(2);
@@ -75,17 +75,17 @@ LaneTask TaskOf(const std::string& name, const std::string& host = "") {
   return task;
 }
 
-class LaneScreenTest : public testing::Test {
+class SlotScreenTest : public testing::Test {
  protected:
-  LaneScreenTest() {
+  SlotScreenTest() {
     grpc::ServerBuilder builder;
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
   }
-  absl::StatusOr<std::vector<v1::Run>> Follow(const LanePlan& plan,
+  absl::StatusOr<std::vector<v1::Run>> Follow(const SlotPlan& plan,
                                               milliseconds patience = milliseconds(5000)) {
     TrainingClient client(server_->InProcessChannel({}));
-    return FollowLanes(client, plan, board_, patience);
+    return FollowSlots(client, plan, board_, patience);
   }
 
   ScriptedService service_;
@@ -94,9 +94,9 @@ class LaneScreenTest : public testing::Test {
   ProgressBoard board_{told_, /*terminal=*/false};
 };
 
-TEST_F(LaneScreenTest, FollowsAllRunsWithOneRowEach) {
+TEST_F(SlotScreenTest, FollowsAllRunsWithOneRowEach) {
   const auto runs =
-      Follow({.tasks = {TaskOf("dense"), TaskOf("moe"), TaskOf("prefix")}, .lanes = 2});
+      Follow({.tasks = {TaskOf("dense"), TaskOf("moe"), TaskOf("prefix")}, .slots = 2});
   ASSERT_TRUE(runs.ok()) << runs.status();
   ASSERT_EQ(runs->size(), 3);
   EXPECT_EQ(service_.most_at_once(), 2);
@@ -109,42 +109,42 @@ TEST_F(LaneScreenTest, FollowsAllRunsWithOneRowEach) {
   EXPECT_THAT(told_.str(), Not(HasSubstr("failed")));
 }
 
-TEST_F(LaneScreenTest, ReportsFailedRunsAndTheirCauses) {
+TEST_F(SlotScreenTest, ReportsFailedRunsAndTheirCauses) {
   const auto runs =
-      Follow({.tasks = {TaskOf("fails"), TaskOf("dense"), TaskOf("moe")}, .lanes = 3});
+      Follow({.tasks = {TaskOf("fails"), TaskOf("dense"), TaskOf("moe")}, .slots = 3});
   ASSERT_TRUE(runs.ok()) << runs.status();
   EXPECT_EQ(runs->front().state(), v1::RUN_FAILED);
   EXPECT_THAT(told_.str(), HasSubstr("run-fails: FAILED rank 1 ran out of memory"));
   EXPECT_THAT(told_.str(), HasSubstr("2 trained, 1 failed"));
 }
 
-TEST_F(LaneScreenTest, LanesTakeRunsOfTheirHostOnly) {
+TEST_F(SlotScreenTest, SlotsTakeRunsOfTheirHostOnly) {
   const auto runs = Follow({.tasks = {TaskOf("dense", "a"), TaskOf("moe", "a")},
-                            .lanes_of_hosts = {{"a", 1}, {"b", 1}}});
+                            .slots_of_hosts = {{"a", 1}, {"b", 1}}});
   ASSERT_TRUE(runs.ok()) << runs.status();
   EXPECT_EQ(service_.most_at_once(), 1);
 }
 
-TEST_F(LaneScreenTest, WaitsForAnUnavailableService) {
+TEST_F(SlotScreenTest, WaitsForAnUnavailableService) {
   service_.lost_after = 1;
   service_.lost = 2;
   ProgressBoard screen(told_, /*terminal=*/true);
   TrainingClient client(server_->InProcessChannel({}));
-  const LanePlan plan{.tasks = {TaskOf("dense")}};
-  const auto runs = FollowLanes(client, plan, screen, milliseconds(5000));
+  const SlotPlan plan{.tasks = {TaskOf("dense")}};
+  const auto runs = FollowSlots(client, plan, screen, milliseconds(5000));
   ASSERT_TRUE(runs.ok()) << runs.status();
   EXPECT_EQ(runs->front().state(), v1::RUN_SUCCEEDED);
   EXPECT_LE(service_.lost, 0);
   EXPECT_THAT(told_.str(), HasSubstr(kServiceAwayText));
 }
 
-TEST_F(LaneScreenTest, FailsWhenTheServiceStaysUnavailable) {
+TEST_F(SlotScreenTest, FailsWhenTheServiceStaysUnavailable) {
   service_.lost = 1000000;
   const auto runs = Follow({.tasks = {TaskOf("dense")}}, milliseconds(400));
   EXPECT_EQ(runs.status(), absl::UnavailableError("shutting down"));
 }
 
-TEST_F(LaneScreenTest, RunsContinueAfterAnInterrupt) {
+TEST_F(SlotScreenTest, RunsContinueAfterAnInterrupt) {
   CatchInterrupts();
   raise(SIGINT);
   const auto runs = Follow({.tasks = {TaskOf("dense")}});
@@ -156,5 +156,5 @@ TEST_F(LaneScreenTest, RunsContinueAfterAnInterrupt) {
   EXPECT_EQ(again->front().latest().step(), 2);
 }
 
-}  // namespace lane_screen_test
+}  // namespace slot_screen_test
 }  // namespace braid

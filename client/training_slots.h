@@ -1,20 +1,21 @@
-// Trains a list of runs, a limited number concurrently.
+// Trains a list of runs, a limited number concurrently. A slot runs one training at a time.
 //
-//   TrainingLanes lanes(launcher, tasks, 2);                                  // anywhere
-//   TrainingLanes lanes(launcher, tasks, HostLanes{{"node1", 16}, {"node2", 8}});
+//   TrainingSlots slots(launcher, tasks, 2);                                  // anywhere
+//   TrainingSlots slots(launcher, tasks, SlotsByHost{{"node1", 16}, {"node2", 8}});
 //
-//   while (!lanes.done()) {
-//     RETURN_IF_ERROR(lanes.Advance());
-//     ... show lanes.active(), lanes.SecondsLeft(); wait a little ...
+//   while (!slots.done()) {
+//     RETURN_IF_ERROR(slots.Advance());
+//     ... show slots.active(), slots.SecondsLeft(); wait a little ...
 //   }
 //
 // All state is kept by the service: after an interruption, the same requests return finished runs,
 // follow active ones, and resume runs that were stopped or failed.
-#ifndef BRAID_CLIENT_TRAINING_LANES_H_
-#define BRAID_CLIENT_TRAINING_LANES_H_
+#ifndef BRAID_CLIENT_TRAINING_SLOTS_H_
+#define BRAID_CLIENT_TRAINING_SLOTS_H_
 
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,25 +36,25 @@ class RunLauncher {
   virtual absl::StatusOr<v1::Run> Resume(const std::string& id) = 0;
 };
 
-struct LaneTask {
+struct TrainingTask {
   v1::LaunchRunRequest request;
   // Estimate made before any run was measured.
   double planned_seconds = 0;
 };
 
 // Maximum concurrent runs per host; "" is the host of the service.
-using HostLanes = std::map<std::string, int>;
+using SlotsByHost = std::map<std::string, int>;
 
-class TrainingLanes {
+class TrainingSlots {
  public:
-  // Trains up to `lanes` runs concurrently, on any host. Requires lanes >= 1. `launcher` must
+  // Trains up to `slots` runs concurrently, on any host. Requires slots >= 1. `launcher` must
   // outlive this object.
-  TrainingLanes(RunLauncher& launcher, std::vector<LaneTask> tasks, int lanes);
+  TrainingSlots(RunLauncher& launcher, std::vector<TrainingTask> tasks, int slots);
   // Limits concurrent runs per host. The host of a task is the first of `spec.launch.hosts`, or ""
-  // without one; `lanes` must have an entry of at least 1 for the host of every task.
-  TrainingLanes(RunLauncher& launcher, std::vector<LaneTask> tasks, HostLanes lanes);
+  // without one; `slots` must have an entry of at least 1 for the host of every task.
+  TrainingSlots(RunLauncher& launcher, std::vector<TrainingTask> tasks, SlotsByHost slots);
 
-  // Updates the active runs and starts the next ones in free lanes, in the order of the tasks per
+  // Updates the active runs and starts the next ones in free slots, in the order of the tasks per
   // host. A run that fails is not retried, and the others continue. Returns the errors of the
   // launcher.
   absl::Status Advance();
@@ -72,20 +73,20 @@ class TrainingLanes {
   double SecondsLeft() const;
 
  private:
-  TrainingLanes(RunLauncher& launcher, std::vector<LaneTask> tasks,
-                std::vector<std::string> host_of, HostLanes lanes);
+  TrainingSlots(RunLauncher& launcher, std::vector<TrainingTask> tasks,
+                std::vector<std::string> host_of, SlotsByHost slots);
 
   absl::Status Start(size_t task);
-  bool HasFreeLane(const std::string& host) const;
+  bool HasFreeSlot(const std::string& host) const;
   // Returns measured seconds of runs divided by their planned seconds.
   double Slowness() const;
-  double SecondsLeft(const std::string& host, int lanes) const;
+  double SecondsLeft(const std::string& host, int slots) const;
 
   RunLauncher& launcher_;
-  const std::vector<LaneTask> tasks_;
+  const std::vector<TrainingTask> tasks_;
   // The host of each task.
   const std::vector<std::string> host_of_;
-  const HostLanes lanes_;
+  const SlotsByHost slots_;
   std::set<size_t> waiting_;
   std::set<size_t> active_;
   std::vector<v1::Run> runs_;
@@ -96,10 +97,10 @@ class TrainingLanes {
   std::vector<size_t> timed_;
 };
 
-// Returns the time at which the last task ends when `lanes` workers take tasks of these durations
+// Returns the time at which the last task ends when `slots` workers take tasks of these durations
 // in order.
-double FinishTime(std::span<const double> durations, int lanes);
+double FinishTime(std::span<const double> durations, int slots);
 
 }  // namespace braid
 
-#endif  // BRAID_CLIENT_TRAINING_LANES_H_
+#endif  // BRAID_CLIENT_TRAINING_SLOTS_H_

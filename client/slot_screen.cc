@@ -1,4 +1,4 @@
-#include "client/lane_screen.h"
+#include "client/slot_screen.h"
 
 #include <algorithm>
 #include <chrono>
@@ -39,24 +39,24 @@ std::string Ending(const v1::Run& run) {
                          run.latest().loss(), CompactCount(run.latest().tokens_per_second()));
 }
 
-TrainingLanes LanesOf(const LanePlan& plan, RunLauncher& launcher) {
-  if (plan.lanes_of_hosts.empty()) return TrainingLanes(launcher, plan.tasks, plan.lanes);
-  return TrainingLanes(launcher, plan.tasks, plan.lanes_of_hosts);
+TrainingSlots SlotsOf(const SlotPlan& plan, RunLauncher& launcher) {
+  if (plan.slots_of_hosts.empty()) return TrainingSlots(launcher, plan.tasks, plan.slots);
+  return TrainingSlots(launcher, plan.tasks, plan.slots_of_hosts);
 }
 
-class LaneScreen {
+class SlotScreen {
  public:
-  LaneScreen(TrainingClient& client, const LanePlan& plan, ProgressBoard& board,
+  SlotScreen(TrainingClient& client, const SlotPlan& plan, ProgressBoard& board,
              std::chrono::milliseconds patience)
       : plan_(plan),
         launcher_(client),
-        lanes_(LanesOf(plan, launcher_)),
+        slots_(SlotsOf(plan, launcher_)),
         shown_(plan.tasks.size(), false),
         board_(board),
         patience_(patience) {}
 
   absl::StatusOr<std::vector<v1::Run>> Follow() {
-    while (!lanes_.done()) {
+    while (!slots_.done()) {
       RETURN_IF_ERROR(Advance());
       Show();
       if (Interrupted()) {
@@ -65,22 +65,22 @@ class LaneScreen {
             "to "
             "follow them");
       }
-      if (!lanes_.done()) std::this_thread::sleep_for(kPollInterval);
+      if (!slots_.done()) std::this_thread::sleep_for(kPollInterval);
     }
     board_.Finish("runs", Outcome());
     std::vector<v1::Run> runs;
-    for (size_t task = 0; task < plan_.tasks.size(); ++task) runs.push_back(lanes_.run(task));
+    for (size_t task = 0; task < plan_.tasks.size(); ++task) runs.push_back(slots_.run(task));
     return runs;
   }
 
  private:
   absl::Status Advance() {
-    const absl::Status status = lanes_.Advance();
+    const absl::Status status = slots_.Advance();
     return patience_.Waits(status) ? absl::OkStatus() : status;
   }
 
   std::string Outcome() const {
-    const int failed = static_cast<int>(lanes_.Failed().size());
+    const int failed = static_cast<int>(slots_.Failed().size());
     const int trained = static_cast<int>(plan_.tasks.size()) - failed;
     if (failed == 0) return absl::StrFormat("%d trained", trained);
     return absl::StrFormat("%d trained, %d failed", trained, failed);
@@ -94,14 +94,14 @@ class LaneScreen {
     progress.unit = "runs";
     if (patience_.is_lost()) progress.detail = kServiceAwayText;
     progress.rate = 0;
-    progress.eta_seconds = lanes_.SecondsLeft() + plan_.seconds_afterwards;
+    progress.eta_seconds = slots_.SecondsLeft() + plan_.seconds_afterwards;
     if (progress.done < progress.total) board_.Update("runs", progress);
   }
 
   void ShowTask(size_t task) {
-    const v1::Run& run = lanes_.run(task);
+    const v1::Run& run = slots_.run(task);
     const std::string& name = plan_.tasks[task].request.spec().name();
-    if (lanes_.active().contains(task)) {
+    if (slots_.active().contains(task)) {
       board_.Update(name, RunProgress(run.latest(), run.spec().num_steps(), run.eta_seconds()));
     } else if (!shown_[task] && HasEnded(run.state())) {
       shown_[task] = true;
@@ -111,9 +111,9 @@ class LaneScreen {
 
   int64_t NumShown() const { return std::ranges::count(shown_, true); }
 
-  const LanePlan& plan_;
+  const SlotPlan& plan_;
   ClientLauncher launcher_;
-  TrainingLanes lanes_;
+  TrainingSlots slots_;
   std::vector<bool> shown_;
   ProgressBoard& board_;
   ServicePatience patience_;
@@ -121,10 +121,10 @@ class LaneScreen {
 
 }  // namespace
 
-absl::StatusOr<std::vector<v1::Run>> FollowLanes(TrainingClient& client, const LanePlan& plan,
+absl::StatusOr<std::vector<v1::Run>> FollowSlots(TrainingClient& client, const SlotPlan& plan,
                                                  ProgressBoard& board,
                                                  std::chrono::milliseconds patience) {
-  return LaneScreen(client, plan, board, patience).Follow();
+  return SlotScreen(client, plan, board, patience).Follow();
 }
 
 }  // namespace braid

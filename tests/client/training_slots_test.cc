@@ -1,4 +1,4 @@
-#include "client/training_lanes.h"
+#include "client/training_slots.h"
 
 #include <gtest/gtest.h>
 
@@ -8,13 +8,13 @@
 #include "absl/strings/str_cat.h"
 
 namespace braid {
-namespace training_lanes_test {
+namespace training_slots_test {
 
 std::string HostOf(const v1::RunSpec& spec) {
   return spec.launch().hosts().empty() ? "" : spec.launch().hosts(0).host();
 }
 
-// A launcher whose runs take a few ticks each; outlives the lanes, as a service does.
+// A launcher whose runs take a few ticks each; outlives the slots, as a service does.
 class FakeService : public RunLauncher {
  public:
   absl::StatusOr<v1::Run> Launch(const v1::LaunchRunRequest& request) override {
@@ -87,38 +87,39 @@ class FakeService : public RunLauncher {
   int num_resumed_ = 0;
 };
 
-std::vector<LaneTask> Tasks(const std::vector<int64_t>& seconds, double planned = 10) {
-  std::vector<LaneTask> tasks;
+std::vector<TrainingTask> Tasks(const std::vector<int64_t>& seconds, double planned = 10) {
+  std::vector<TrainingTask> tasks;
   for (const int64_t each : seconds) {
-    LaneTask& task = tasks.emplace_back(LaneTask{.request = {}, .planned_seconds = planned});
+    TrainingTask& task =
+        tasks.emplace_back(TrainingTask{.request = {}, .planned_seconds = planned});
     task.request.set_request_id(absl::StrCat("task-", tasks.size()));
     task.request.mutable_spec()->set_num_steps(each);
   }
   return tasks;
 }
 
-void RunToTheEnd(TrainingLanes& lanes, FakeService& service) {
-  for (int i = 0; i < 1000 && !lanes.done(); ++i) {
-    ASSERT_TRUE(lanes.Advance().ok());
+void RunToTheEnd(TrainingSlots& slots, FakeService& service) {
+  for (int i = 0; i < 1000 && !slots.done(); ++i) {
+    ASSERT_TRUE(slots.Advance().ok());
     service.Tick();
   }
-  EXPECT_TRUE(lanes.done());
+  EXPECT_TRUE(slots.done());
 }
 
-TEST(TrainingLanesTest, KeepsAllLanesBusy) {
+TEST(TrainingSlotsTest, KeepsAllSlotsBusy) {
   FakeService service;
-  TrainingLanes lanes(service, Tasks({5, 3, 4, 2, 6}), 2);
-  RunToTheEnd(lanes, service);
+  TrainingSlots slots(service, Tasks({5, 3, 4, 2, 6}), 2);
+  RunToTheEnd(slots, service);
   EXPECT_EQ(service.most_at_once(), 2);
   EXPECT_EQ(service.num_launched(), 5);
-  EXPECT_TRUE(lanes.Failed().empty());
-  for (size_t task = 0; task < 5; ++task) EXPECT_EQ(lanes.run(task).state(), v1::RUN_SUCCEEDED);
+  EXPECT_TRUE(slots.Failed().empty());
+  for (size_t task = 0; task < 5; ++task) EXPECT_EQ(slots.run(task).state(), v1::RUN_SUCCEEDED);
 }
 
 // The first task goes to the first host.
-std::vector<LaneTask> TasksOn(const std::vector<std::string>& hosts,
-                              const std::vector<int64_t>& seconds) {
-  std::vector<LaneTask> tasks = Tasks(seconds);
+std::vector<TrainingTask> TasksOn(const std::vector<std::string>& hosts,
+                                  const std::vector<int64_t>& seconds) {
+  std::vector<TrainingTask> tasks = Tasks(seconds);
   for (size_t i = 0; i < tasks.size(); ++i) {
     if (hosts[i].empty()) continue;
     tasks[i].request.mutable_spec()->mutable_launch()->add_hosts()->set_host(hosts[i]);
@@ -126,19 +127,19 @@ std::vector<LaneTask> TasksOn(const std::vector<std::string>& hosts,
   return tasks;
 }
 
-TEST(TrainingLanesTest, LanesOfAHostTakeItsRunsOnly) {
+TEST(TrainingSlotsTest, SlotsOfAHostTakeItsRunsOnly) {
   FakeService service;
   // Runs alternate between the hosts, but those of "a" take longer.
-  TrainingLanes lanes(service, TasksOn({"a", "b", "a", "b", "a", "b", ""}, {9, 2, 9, 2, 9, 2, 1}),
-                      HostLanes{{"a", 1}, {"b", 2}, {"", 1}});
-  ASSERT_TRUE(lanes.Advance().ok());
-  EXPECT_EQ(lanes.active(), (std::set<size_t>{0, 1, 3, 6}));
-  EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 30);
+  TrainingSlots slots(service, TasksOn({"a", "b", "a", "b", "a", "b", ""}, {9, 2, 9, 2, 9, 2, 1}),
+                      SlotsByHost{{"a", 1}, {"b", 2}, {"", 1}});
+  ASSERT_TRUE(slots.Advance().ok());
+  EXPECT_EQ(slots.active(), (std::set<size_t>{0, 1, 3, 6}));
+  EXPECT_DOUBLE_EQ(slots.SecondsLeft(), 30);
   service.Tick();
   service.Tick();
-  ASSERT_TRUE(lanes.Advance().ok());
-  EXPECT_EQ(lanes.active(), (std::set<size_t>{0, 5}));
-  RunToTheEnd(lanes, service);
+  ASSERT_TRUE(slots.Advance().ok());
+  EXPECT_EQ(slots.active(), (std::set<size_t>{0, 5}));
+  RunToTheEnd(slots, service);
   EXPECT_EQ(service.most_of_host("a"), 1);
   EXPECT_EQ(service.most_of_host("b"), 2);
   EXPECT_EQ(service.most_of_host(""), 1);
@@ -146,109 +147,109 @@ TEST(TrainingLanesTest, LanesOfAHostTakeItsRunsOnly) {
   EXPECT_EQ(service.now(), 3 * 9 + 1);
 }
 
-TEST(TrainingLanesTest, LanesWithoutHostsTakeAllRuns) {
+TEST(TrainingSlotsTest, SlotsWithoutHostsTakeAllRuns) {
   FakeService service;
-  TrainingLanes lanes(service, TasksOn({"a", "a", "b"}, {3, 3, 3}), 2);
-  ASSERT_TRUE(lanes.Advance().ok());
-  EXPECT_EQ(lanes.active(), (std::set<size_t>{0, 1}));
+  TrainingSlots slots(service, TasksOn({"a", "a", "b"}, {3, 3, 3}), 2);
+  ASSERT_TRUE(slots.Advance().ok());
+  EXPECT_EQ(slots.active(), (std::set<size_t>{0, 1}));
 }
 
-TEST(TrainingLanesDeathTest, EveryHostNeedsALane) {
+TEST(TrainingSlotsDeathTest, EveryHostNeedsASlot) {
   FakeService service;
-  EXPECT_DEATH(TrainingLanes(service, TasksOn({"a", "b"}, {1, 1}), HostLanes{{"a", 1}}),
-               "no lane for host 'b'");
+  EXPECT_DEATH(TrainingSlots(service, TasksOn({"a", "b"}, {1, 1}), SlotsByHost{{"a", 1}}),
+               "no slot for host 'b'");
 }
 
-TEST(TrainingLanesTest, ContinuesAfterAnInterruption) {
+TEST(TrainingSlotsTest, ContinuesAfterAnInterruption) {
   FakeService service;
   {
-    TrainingLanes lanes(service, Tasks({2, 9, 9, 2}), 2);
+    TrainingSlots slots(service, Tasks({2, 9, 9, 2}), 2);
     for (int i = 0; i < 4; ++i) {
-      ASSERT_TRUE(lanes.Advance().ok());
+      ASSERT_TRUE(slots.Advance().ok());
       service.Tick();
     }
-    ASSERT_FALSE(lanes.done());
+    ASSERT_FALSE(slots.done());
   }
   service.StopAll();
-  TrainingLanes lanes(service, Tasks({2, 9, 9, 2}), 2);
-  RunToTheEnd(lanes, service);
+  TrainingSlots slots(service, Tasks({2, 9, 9, 2}), 2);
+  RunToTheEnd(slots, service);
   EXPECT_EQ(service.num_launched(), 4);
   EXPECT_EQ(service.num_resumed(), 2);
 }
 
-TEST(TrainingLanesTest, OtherRunsContinueAfterAFailure) {
+TEST(TrainingSlotsTest, OtherRunsContinueAfterAFailure) {
   FakeService service;
-  std::vector<LaneTask> tasks = Tasks({2, 2, 2});
+  std::vector<TrainingTask> tasks = Tasks({2, 2, 2});
   tasks[1].request.mutable_spec()->set_name("fails");
-  TrainingLanes lanes(service, tasks, 1);
-  RunToTheEnd(lanes, service);
-  EXPECT_EQ(lanes.Failed(), std::vector<size_t>{1});
-  EXPECT_EQ(lanes.run(2).state(), v1::RUN_SUCCEEDED);
+  TrainingSlots slots(service, tasks, 1);
+  RunToTheEnd(slots, service);
+  EXPECT_EQ(slots.Failed(), std::vector<size_t>{1});
+  EXPECT_EQ(slots.run(2).state(), v1::RUN_SUCCEEDED);
   EXPECT_EQ(service.num_resumed(), 0);
 }
 
-TEST(TrainingLanesTest, ContinuesAfterAnErrorOfTheService) {
+TEST(TrainingSlotsTest, ContinuesAfterAnErrorOfTheService) {
   FakeService service;
-  TrainingLanes lanes(service, Tasks({3, 3}), 1);
-  ASSERT_TRUE(lanes.Advance().ok());
+  TrainingSlots slots(service, Tasks({3, 3}), 1);
+  ASSERT_TRUE(slots.Advance().ok());
   service.set_down(true);
-  EXPECT_EQ(lanes.Advance().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(slots.Advance().code(), absl::StatusCode::kUnavailable);
   service.set_down(false);
-  RunToTheEnd(lanes, service);
+  RunToTheEnd(slots, service);
 }
 
-TEST(TrainingLanesTest, TimeLeftUsesMeasuredDurations) {
+TEST(TrainingSlotsTest, TimeLeftUsesMeasuredDurations) {
   FakeService service;
-  TrainingLanes lanes(service, Tasks({20, 20, 20, 20}), 2);
-  EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 20);
-  ASSERT_TRUE(lanes.Advance().ok());
+  TrainingSlots slots(service, Tasks({20, 20, 20, 20}), 2);
+  EXPECT_DOUBLE_EQ(slots.SecondsLeft(), 20);
+  ASSERT_TRUE(slots.Advance().ok());
   for (int i = 0; i < 20; ++i) service.Tick();
-  ASSERT_TRUE(lanes.Advance().ok());
+  ASSERT_TRUE(slots.Advance().ok());
   // Runs take twice the planned time, and two more have just started.
-  EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 20);
-  RunToTheEnd(lanes, service);
-  EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 0);
+  EXPECT_DOUBLE_EQ(slots.SecondsLeft(), 20);
+  RunToTheEnd(slots, service);
+  EXPECT_DOUBLE_EQ(slots.SecondsLeft(), 0);
 }
 
-TEST(TrainingLanesTest, TimeLeftIgnoresResumedRuns) {
+TEST(TrainingSlotsTest, TimeLeftIgnoresResumedRuns) {
   FakeService service;
   {
-    TrainingLanes lanes(service, Tasks({20, 20, 20}), 1);
-    ASSERT_TRUE(lanes.Advance().ok());
+    TrainingSlots slots(service, Tasks({20, 20, 20}), 1);
+    ASSERT_TRUE(slots.Advance().ok());
     service.Tick();
   }
   service.StopAll();
   service.Sleep(12 * 3600);
-  TrainingLanes lanes(service, Tasks({20, 20, 20}), 1);
+  TrainingSlots slots(service, Tasks({20, 20, 20}), 1);
   for (int i = 0; i < 20; ++i) {
-    ASSERT_TRUE(lanes.Advance().ok());
+    ASSERT_TRUE(slots.Advance().ok());
     service.Tick();
   }
-  ASSERT_TRUE(lanes.Advance().ok());
-  ASSERT_EQ(lanes.active(), std::set<size_t>{1});
-  EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 20);
+  ASSERT_TRUE(slots.Advance().ok());
+  ASSERT_EQ(slots.active(), std::set<size_t>{1});
+  EXPECT_DOUBLE_EQ(slots.SecondsLeft(), 20);
   for (int i = 0; i < 20; ++i) service.Tick();
-  ASSERT_TRUE(lanes.Advance().ok());
+  ASSERT_TRUE(slots.Advance().ok());
   // The second run was started here and took twice the planned time.
-  EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 20);
+  EXPECT_DOUBLE_EQ(slots.SecondsLeft(), 20);
   EXPECT_EQ(service.num_resumed(), 1);
 }
 
-TEST(TrainingLanesTest, TimeLeftIgnoresRunsStartedEarlier) {
+TEST(TrainingSlotsTest, TimeLeftIgnoresRunsStartedEarlier) {
   FakeService service;
   {
-    TrainingLanes lanes(service, Tasks({2, 20, 20}), 1);
-    ASSERT_TRUE(lanes.Advance().ok());
+    TrainingSlots slots(service, Tasks({2, 20, 20}), 1);
+    ASSERT_TRUE(slots.Advance().ok());
     service.Tick();
     service.Sleep(3600);
   }
-  TrainingLanes lanes(service, Tasks({2, 20, 20}), 1);
-  ASSERT_TRUE(lanes.Advance().ok());
+  TrainingSlots slots(service, Tasks({2, 20, 20}), 1);
+  ASSERT_TRUE(slots.Advance().ok());
   service.Tick();
-  ASSERT_TRUE(lanes.Advance().ok());
-  EXPECT_EQ(lanes.run(0).state(), v1::RUN_SUCCEEDED);
-  EXPECT_DOUBLE_EQ(lanes.SecondsLeft(), 20);
+  ASSERT_TRUE(slots.Advance().ok());
+  EXPECT_EQ(slots.run(0).state(), v1::RUN_SUCCEEDED);
+  EXPECT_DOUBLE_EQ(slots.SecondsLeft(), 20);
 }
 
-}  // namespace training_lanes_test
+}  // namespace training_slots_test
 }  // namespace braid

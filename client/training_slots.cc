@@ -1,4 +1,4 @@
-#include "client/training_lanes.h"
+#include "client/training_slots.h"
 
 #include <algorithm>
 
@@ -10,41 +10,42 @@ namespace braid {
 
 namespace {
 
-std::string HostOf(const LaneTask& task) {
+std::string HostOf(const TrainingTask& task) {
   const v1::LaunchConfig& launch = task.request.spec().launch();
   return launch.hosts().empty() ? "" : launch.hosts(0).host();
 }
 
-std::vector<std::string> HostsOf(const std::vector<LaneTask>& tasks) {
+std::vector<std::string> HostsOf(const std::vector<TrainingTask>& tasks) {
   std::vector<std::string> hosts;
-  for (const LaneTask& task : tasks) hosts.push_back(HostOf(task));
+  for (const TrainingTask& task : tasks) hosts.push_back(HostOf(task));
   return hosts;
 }
 
 }  // namespace
 
-TrainingLanes::TrainingLanes(RunLauncher& launcher, std::vector<LaneTask> tasks, int lanes)
-    : TrainingLanes(launcher, tasks, std::vector<std::string>(tasks.size()), {{"", lanes}}) {}
+TrainingSlots::TrainingSlots(RunLauncher& launcher, std::vector<TrainingTask> tasks, int slots)
+    : TrainingSlots(launcher, tasks, std::vector<std::string>(tasks.size()), {{"", slots}}) {}
 
-TrainingLanes::TrainingLanes(RunLauncher& launcher, std::vector<LaneTask> tasks, HostLanes lanes)
-    : TrainingLanes(launcher, tasks, HostsOf(tasks), std::move(lanes)) {}
+TrainingSlots::TrainingSlots(RunLauncher& launcher, std::vector<TrainingTask> tasks,
+                             SlotsByHost slots)
+    : TrainingSlots(launcher, tasks, HostsOf(tasks), std::move(slots)) {}
 
-TrainingLanes::TrainingLanes(RunLauncher& launcher, std::vector<LaneTask> tasks,
-                             std::vector<std::string> host_of, HostLanes lanes)
+TrainingSlots::TrainingSlots(RunLauncher& launcher, std::vector<TrainingTask> tasks,
+                             std::vector<std::string> host_of, SlotsByHost slots)
     : launcher_(launcher),
       tasks_(std::move(tasks)),
       host_of_(std::move(host_of)),
-      lanes_(std::move(lanes)),
+      slots_(std::move(slots)),
       runs_(tasks_.size()) {
   for (size_t task = 0; task < tasks_.size(); ++task) {
-    const auto of_host = lanes_.find(host_of_[task]);
-    BRAID_CHECK(of_host != lanes_.end() && of_host->second >= 1)
-        << "no lane for host '" << host_of_[task] << "'";
+    const auto of_host = slots_.find(host_of_[task]);
+    BRAID_CHECK(of_host != slots_.end() && of_host->second >= 1)
+        << "no slot for host '" << host_of_[task] << "'";
     waiting_.insert(task);
   }
 }
 
-absl::Status TrainingLanes::Advance() {
+absl::Status TrainingSlots::Advance() {
   for (auto task = active_.begin(); task != active_.end();) {
     ASSIGN_OR_RETURN(runs_[*task], launcher_.Get(runs_[*task].id()));
     if (!HasEnded(runs_[*task].state())) {
@@ -57,7 +58,7 @@ absl::Status TrainingLanes::Advance() {
     task = active_.erase(task);
   }
   for (auto task = waiting_.begin(); task != waiting_.end();) {
-    if (!HasFreeLane(host_of_[*task])) {
+    if (!HasFreeSlot(host_of_[*task])) {
       ++task;
       continue;
     }
@@ -67,12 +68,12 @@ absl::Status TrainingLanes::Advance() {
   return absl::OkStatus();
 }
 
-bool TrainingLanes::HasFreeLane(const std::string& host) const {
+bool TrainingSlots::HasFreeSlot(const std::string& host) const {
   return std::ranges::count(active_, host, [&](size_t task) { return host_of_[task]; }) <
-         lanes_.at(host);
+         slots_.at(host);
 }
 
-absl::Status TrainingLanes::Start(size_t task) {
+absl::Status TrainingSlots::Start(size_t task) {
   ASSIGN_OR_RETURN(runs_[task], launcher_.Launch(tasks_[task].request));
   if (HasEnded(runs_[task].state()) && runs_[task].state() != v1::RUN_SUCCEEDED) {
     ASSIGN_OR_RETURN(runs_[task], launcher_.Resume(runs_[task].id()));
@@ -83,9 +84,9 @@ absl::Status TrainingLanes::Start(size_t task) {
   return absl::OkStatus();
 }
 
-bool TrainingLanes::done() const { return waiting_.empty() && active_.empty(); }
+bool TrainingSlots::done() const { return waiting_.empty() && active_.empty(); }
 
-std::vector<size_t> TrainingLanes::Failed() const {
+std::vector<size_t> TrainingSlots::Failed() const {
   std::vector<size_t> failed;
   for (size_t task = 0; task < tasks_.size(); ++task) {
     const v1::RunState state = runs_[task].state();
@@ -94,7 +95,7 @@ std::vector<size_t> TrainingLanes::Failed() const {
   return failed;
 }
 
-double TrainingLanes::Slowness() const {
+double TrainingSlots::Slowness() const {
   double planned = 0;
   double taken = 0;
   for (const size_t task : timed_) {
@@ -104,15 +105,15 @@ double TrainingLanes::Slowness() const {
   return planned > 0 ? taken / planned : 1;
 }
 
-double TrainingLanes::SecondsLeft() const {
+double TrainingSlots::SecondsLeft() const {
   double seconds = 0;
-  for (const auto& [host, lanes] : lanes_) seconds = std::max(seconds, SecondsLeft(host, lanes));
+  for (const auto& [host, slots] : slots_) seconds = std::max(seconds, SecondsLeft(host, slots));
   return seconds;
 }
 
-double TrainingLanes::SecondsLeft(const std::string& host, int lanes) const {
+double TrainingSlots::SecondsLeft(const std::string& host, int slots) const {
   const double slowness = Slowness();
-  // Active runs come first and occupy one lane each.
+  // Active runs come first and occupy one slot each.
   std::vector<double> durations;
   for (const size_t task : active_) {
     if (host_of_[task] != host) continue;
@@ -122,11 +123,11 @@ double TrainingLanes::SecondsLeft(const std::string& host, int lanes) const {
   for (const size_t task : waiting_) {
     if (host_of_[task] == host) durations.push_back(slowness * tasks_[task].planned_seconds);
   }
-  return FinishTime(durations, lanes);
+  return FinishTime(durations, slots);
 }
 
-double FinishTime(std::span<const double> durations, int lanes) {
-  std::vector<double> free_at(std::max(lanes, 1), 0.0);
+double FinishTime(std::span<const double> durations, int slots) {
+  std::vector<double> free_at(std::max(slots, 1), 0.0);
   for (const double duration : durations) *std::ranges::min_element(free_at) += duration;
   return *std::ranges::max_element(free_at);
 }

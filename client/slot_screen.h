@@ -1,25 +1,25 @@
 // Trains the runs of a plan on a training service, a limited number concurrently, and shows their
 // progress.
-#ifndef BRAID_CLIENT_LANE_SCREEN_H_
-#define BRAID_CLIENT_LANE_SCREEN_H_
+#ifndef BRAID_CLIENT_SLOT_SCREEN_H_
+#define BRAID_CLIENT_SLOT_SCREEN_H_
 
 #include <chrono>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/terminal/progress_board.h"
-#include "client/training_lanes.h"
+#include "client/training_slots.h"
 #include "rpc/service_patience.h"
 #include "rpc/training_client.h"
 
 namespace braid {
 
-struct LanePlan {
-  std::vector<LaneTask> tasks = {};
+struct SlotPlan {
+  std::vector<TrainingTask> tasks = {};
   // Maximum concurrent runs, on any host.
-  int lanes = 1;
-  // Replaces `lanes` when not empty: maximum concurrent runs per host that the tasks name.
-  HostLanes lanes_of_hosts = {};
+  int slots = 1;
+  // Replaces `slots` when not empty: maximum concurrent runs per host that the tasks name.
+  SlotsByHost slots_of_hosts = {};
   // Estimated time of the work after the runs, included in the time left.
   double seconds_afterwards = 0;
 };
@@ -28,10 +28,10 @@ struct LanePlan {
 // The board has one row per active run and one for all runs. Waits for an unavailable service up to
 // `patience`. Cancelled on Ctrl-C: active runs continue, and a repeated call with the same tasks
 // follows them.
-absl::StatusOr<std::vector<v1::Run>> FollowLanes(
-    TrainingClient& client, const LanePlan& plan, ProgressBoard& board,
+absl::StatusOr<std::vector<v1::Run>> FollowSlots(
+    TrainingClient& client, const SlotPlan& plan, ProgressBoard& board,
     std::chrono::milliseconds patience = kServicePatience);
 
 }  // namespace braid
 
-#endif  // BRAID_CLIENT_LANE_SCREEN_H_
+#endif  // BRAID_CLIENT_SLOT_SCREEN_H_

@@ -1,0 +1,154 @@
+#include "pipeline/corpus/evaluation_texts.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/crc32c.h"
+#include "base/path_roots.h"
+#include "base/status_macros.h"
+#include "pipeline/corpus/corpus_files.h"
+#include "pipeline/corpus/text_source.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kMaxEvaluationBytes = int64_t{1} << 30;
+
+// Receives the events of a JSON parser and collects the strings. A handler needs no stack, so that
+// nesting of any depth is harmless.
+class StringCollector final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t& value) override {
+    strings.push_back(std::move(value));
+    return true;
+  }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(size_t) override { return true; }
+  bool key(string_t&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(size_t, const std::string&, const nlohmann::json::exception&) override {
+    return false;
+  }
+
+  std::vector<std::string> strings;
+};
+
+// Returns the strings of a JSON object or array; nullopt for other text.
+std::optional<std::vector<std::string>> JsonStrings(std::string_view text) {
+  const size_t start = text.find_first_not_of(" \t\r\n");
+  if (start == text.npos || (text[start] != '{' && text[start] != '[')) return std::nullopt;
+  StringCollector collector;
+  if (!nlohmann::json::sax_parse(text, &collector)) return std::nullopt;
+  return std::move(collector.strings);
+}
+
+// Returns the end of the record that starts at `begin`: the next line end outside of quotes.
+size_t RecordEnd(std::string_view text, size_t begin, bool quoted_cells) {
+  bool quoted = false;
+  for (size_t i = begin; i < text.size(); ++i) {
+    if (text[i] == '"' && quoted_cells) quoted = !quoted;
+    if (text[i] == '\n' && !quoted) return i;
+  }
+  return text.size();
+}
+
+class TextCollector {
+ public:
+  TextCollector(uint32_t file, std::vector<EvaluationText>* texts) : file_(file), texts_(texts) {}
+
+  void Collect(const fs::path& name, std::string_view text) {
+    if (auto strings = JsonStrings(text)) return AddAll(*std::move(strings), 0);
+    const fs::path plain = CompressionOf(name).empty() ? name : name.stem();
+    const std::string extension = absl::AsciiStrToLower(plain.extension().string());
+    const bool csv = extension == ".csv";
+    if (!csv && extension != ".tsv" && !JsonStrings(text.substr(0, text.find('\n')))) {
+      return Add(std::string(text), 0);
+    }
+    int64_t line = 1;
+    for (size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+      end = RecordEnd(text, begin, csv);
+      const std::string_view record = text.substr(begin, end - begin);
+      if (auto strings = JsonStrings(record)) {
+        AddAll(*std::move(strings), line);
+      } else {
+        std::string cells(record);
+        std::ranges::replace_if(
+            cells, [](char c) { return c == ',' || c == '\t'; }, ' ');
+        Add(std::move(cells), line);
+      }
+      line += std::ranges::count(record, '\n') + 1;
+    }
+  }
+
+ private:
+  void Add(std::string text, int64_t line) { texts_->push_back({std::move(text), file_, line}); }
+  void AddAll(std::vector<std::string> strings, int64_t line) {
+    for (std::string& text : strings) Add(std::move(text), line);
+  }
+
+  const uint32_t file_;
+  std::vector<EvaluationText>* const texts_;
+};
+
+absl::Status TooLarge(const fs::path& path) {
+  return absl::InvalidArgumentError(absl::StrCat("decontaminate.paths: ", path.string(),
+                                                 ": got more than ", kMaxEvaluationBytes,
+                                                 " bytes of evaluation data with the files before "
+                                                 "it, expected at most that; use fewer files"));
+}
+
+absl::Status AddEvaluationFile(const fs::path& path, int64_t* bytes, EvaluationTexts* texts) {
+  const auto left = static_cast<size_t>(kMaxEvaluationBytes - *bytes);
+  ASSIGN_OR_RETURN(const std::string stored, ClientRoots().Read(path, left));
+  ASSIGN_OR_RETURN(const std::optional<std::string> text,
+                   ReadText(path, static_cast<int64_t>(left)));
+  if (!text.has_value()) return TooLarge(path);
+  *bytes += static_cast<int64_t>(std::max(stored.size(), text->size()));
+  if (*bytes > kMaxEvaluationBytes) return TooLarge(path);
+  const auto file = static_cast<uint32_t>(texts->files.size());
+  texts->files.push_back({path.string(), static_cast<int64_t>(stored.size()), Crc32c(stored)});
+  TextCollector(file, &texts->texts).Collect(path.filename(), *text);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string EvaluationTexts::PlaceOf(uint32_t text) const {
+  const std::string& path = files[texts[text].file].path;
+  return texts[text].line == 0 ? path : absl::StrCat(path, ":", texts[text].line);
+}
+
+absl::StatusOr<EvaluationTexts> ReadEvaluationTexts(std::span<const std::string> paths) {
+  EvaluationTexts texts;
+  int64_t bytes = 0;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) {
+      RETURN_IF_ERROR(AddEvaluationFile(path, &bytes, &texts));
+      continue;
+    }
+    ASSIGN_OR_RETURN(const CorpusFiles found, FindCorpusFiles(std::span(&path, 1)));
+    for (const CorpusFile& file : found.files) {
+      RETURN_IF_ERROR(AddEvaluationFile(file.path, &bytes, &texts));
+    }
+  }
+  return texts;
+}
+
+}  // namespace braid

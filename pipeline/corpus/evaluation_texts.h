@@ -1,0 +1,52 @@
+// The texts of evaluation data, from files of any kind: those of tasks (docs/tasks.md), held-out
+// text of a user.
+//
+// | file | its texts |
+// |---|---|
+// | a JSON value, or one on each line | every string of it, but no keys |
+// | .csv, .tsv | every record, cells separated by spaces |
+// | any other | the whole file |
+//
+// Files may be compressed.
+#ifndef BRAID_PIPELINE_CORPUS_EVALUATION_TEXTS_H_
+#define BRAID_PIPELINE_CORPUS_EVALUATION_TEXTS_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace braid {
+
+struct EvaluationFile {
+  std::string path;
+  // Length and checksum of the file as stored.
+  int64_t bytes = 0;
+  uint32_t crc32c = 0;
+};
+
+struct EvaluationText {
+  std::string text;
+  uint32_t file = 0;
+  int64_t line = 0;  // line of the record, from 1; 0 for a text that is the whole file
+};
+
+struct EvaluationTexts {
+  std::vector<EvaluationFile> files;
+  std::vector<EvaluationText> texts;  // in the order of files and records
+
+  // Returns "FILE:LINE", or "FILE".
+  std::string PlaceOf(uint32_t text) const;
+};
+
+// Reads the given files and the files of the given directories, in the order of `paths` and sorted
+// within directories, without hidden ones. Errors: NOT_FOUND, PERMISSION_DENIED; DATA_LOSS for
+// damaged compressed data; INVALID_ARGUMENT for more than 1 GiB of files or text, and when there is
+// no file.
+absl::StatusOr<EvaluationTexts> ReadEvaluationTexts(std::span<const std::string> paths);
+
+}  // namespace braid
+
+#endif  // BRAID_PIPELINE_CORPUS_EVALUATION_TEXTS_H_

@@ -1,0 +1,59 @@
+// Deletes jobs from HOME/jobs.sqlite and records which directories of the store they leave behind.
+//
+// The row of a job and the record of its deletion change in one transaction. A process that is
+// killed afterwards leaves a record from which the next deletion removes the directories.
+#ifndef BRAID_PIPELINE_JOBS_JOB_DELETIONS_H_
+#define BRAID_PIPELINE_JOBS_JOB_DELETIONS_H_
+
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "braid/v1/pipeline.pb.h"
+
+namespace SQLite {
+class Database;
+}
+
+namespace braid {
+
+// Returns the directories of the store that a job has written or reused, such as
+// "store/pack-0123456789abcdef". A job that has not ended may add others.
+std::set<std::string> DirectoriesOf(const v1::Job& job);
+
+struct JobDeletion {
+  std::string id;
+  // The directories that no other job had when this one was deleted.
+  std::set<std::string> directories;
+};
+
+// Not thread-safe. Uses its own connection, so that other programs and threads see its changes as
+// those of another process. Errors: UNAVAILABLE when the database cannot be used.
+class JobDeletions {
+ public:
+  // Requires: JobStore::Open(home) has created the database.
+  static absl::StatusOr<std::unique_ptr<JobDeletions>> Open(const std::filesystem::path& home);
+  ~JobDeletions();
+
+  // Deletes a job that has ended, with its events, and records that `by` did so. NOT_FOUND when it
+  // is gone, FAILED_PRECONDITION when it is queued or running.
+  absl::Status Delete(const JobDeletion& deletion, const std::string& by, double now);
+  // Returns the deletions whose directories may still exist.
+  absl::StatusOr<std::vector<JobDeletion>> Unfinished();
+  // Records that the directories of a deletion are gone.
+  absl::Status Finish(const std::string& id);
+
+ private:
+  JobDeletions(std::filesystem::path path, std::unique_ptr<SQLite::Database> database);
+
+  const std::filesystem::path path_;
+  const std::unique_ptr<SQLite::Database> database_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_PIPELINE_JOBS_JOB_DELETIONS_H_

@@ -1,0 +1,53 @@
+// Training runs whose processes cannot outlive the server, as in a container, which ends with its
+// first process: stopped with a checkpoint when the server ends, resumed when it starts again.
+#ifndef BRAID_SERVER_LOCAL_RUNS_H_
+#define BRAID_SERVER_LOCAL_RUNS_H_
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "rpc/training_client.h"
+
+namespace braid {
+
+// The ids of the stopped runs are in HOME/runs_to_resume, one a line.
+class LocalRuns {
+ public:
+  using Log = std::function<void(const std::string&)>;
+
+  // Resumes, in a thread of its own, the runs that Stop has stopped in an earlier process. A run
+  // that has ended otherwise by then is left alone. `services` must serve training.
+  LocalRuns(std::shared_ptr<grpc::Channel> services, const std::filesystem::path& home, Log log);
+  ~LocalRuns();
+  LocalRuns(const LocalRuns&) = delete;
+  LocalRuns& operator=(const LocalRuns&) = delete;
+
+  // Stops all runs whose supervisor is a process of this machine and not of a scheduler. Blocks
+  // until they have ended, at most `limit`. Ends the resuming of runs first: those that it has not
+  // reached are resumed by the next process.
+  void Stop(std::chrono::seconds limit);
+
+ private:
+  void EndResuming();
+  void ResumeAll();
+  // Returns whether nothing is left to do for the run.
+  bool Resume(const std::string& id);
+  void Record() const;
+
+  TrainingClient client_;
+  const std::filesystem::path list_;
+  const Log log_;
+  std::set<std::string> pending_;  // changed only while resuming_ does not run, or by it
+  std::atomic<bool> ending_ = false;
+  std::thread resuming_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_SERVER_LOCAL_RUNS_H_

@@ -1,0 +1,243 @@
+#include "server/retention/home_deletion.h"
+
+#include <algorithm>
+#include <optional>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/file_lock.h"
+#include "base/status_macros.h"
+#include "control/launch/launch_lock.h"
+#include "control/run_status.h"
+#include "control/supervision/run_process.h"
+#include "control/supervision/supervisor_lock.h"
+#include "runs/checkpoint_directory.h"
+#include "runs/run_directory.h"
+#include "runs/run_state.h"
+#include "server/retention/disk_tree.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool IsRunItem(const std::string& id) { return absl::StartsWith(id, "run-"); }
+
+absl::Status IsUsed(const std::string& id, const std::string& user) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(id, " is needed: ", user, "; delete that one first, or both in one command"));
+}
+
+// Holds a run that has ended as it is: nothing can start it again meanwhile.
+struct HeldRun {
+  RunRecord record;
+  std::optional<FileLock> launch, supervisor;
+};
+
+absl::StatusOr<HeldRun> HoldEndedRun(const RunStore& runs, const std::string& id) {
+  HeldRun held;
+  ASSIGN_OR_RETURN(held.record, runs.Get(id));
+  const RunDirectory run(held.record.run_dir);
+  std::error_code error;
+  if (fs::exists(run.root(), error)) {
+    absl::StatusOr<FileLock> launch = TryLockLaunch(run);
+    absl::StatusOr<FileLock> supervisor = TakeSupervisorLock(run);
+    if (!launch.ok() || !supervisor.ok()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(id, " is being started or still has a supervisor; stop it first"));
+    }
+    held.launch.emplace(*std::move(launch));
+    held.supervisor.emplace(*std::move(supervisor));
+  }
+  const v1::RunState state = DescribeRun(held.record, UnixTime()).state();
+  if (HasEnded(state) && !HasLiveProcess(run, UnixTime())) return held;
+  return absl::FailedPreconditionError(
+      absl::StrCat(id, " is ", v1::RunState_Name(state), "; stop it first: braid stop ", id));
+}
+
+}  // namespace
+
+HomeDeletion::HomeDeletion(fs::path home, std::unique_ptr<JobStore> jobs,
+                           std::unique_ptr<JobDeletions> job_deletions,
+                           std::unique_ptr<RunStore> runs)
+    : home_(std::move(home)),
+      jobs_(std::move(jobs)),
+      job_deletions_(std::move(job_deletions)),
+      runs_(std::move(runs)),
+      items_(home_, jobs_.get(), runs_.get()) {}
+
+absl::StatusOr<std::unique_ptr<HomeDeletion>> HomeDeletion::Open(const fs::path& home) {
+  const fs::path absolute = fs::absolute(home).lexically_normal();
+  ASSIGN_OR_RETURN(std::unique_ptr<JobStore> jobs, JobStore::Open(absolute));
+  ASSIGN_OR_RETURN(std::unique_ptr<JobDeletions> deletions, JobDeletions::Open(absolute));
+  ASSIGN_OR_RETURN(std::unique_ptr<RunStore> runs, RunStore::Open(absolute));
+  return std::unique_ptr<HomeDeletion>(
+      new HomeDeletion(absolute, std::move(jobs), std::move(deletions), std::move(runs)));
+}
+
+absl::Status HomeDeletion::ReserveOne(const std::string& id, const std::string& directory,
+                                      Reservations* reserved) const {
+  ASSIGN_OR_RETURN(std::optional<DirectoryUse> one,
+                   DirectoryUse::TryReserve(home_, home_ / directory));
+  if (!one) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(id, " is in use: a job, a launch, an evaluation or a served model reads ",
+                     directory, "; retry when it has ended"));
+  }
+  reserved->emplace(directory, *std::move(one));
+  return absl::OkStatus();
+}
+
+// Repeats until what was read under the reservations needs no further ones: meanwhile another job
+// that owned the same directories may have been queued again.
+absl::StatusOr<HomeDeletion::Reservations> HomeDeletion::Reserve(const std::string& id,
+                                                                 const Options& options) {
+  Reservations reserved;
+  while (true) {
+    ASSIGN_OR_RETURN(const std::vector<StoredItem> items, items_.Read(HomeItems::Detail::kUses));
+    const std::set<std::string> freed = DirectoriesFreed(items, id, options.gone);
+    const std::string user = UserOf(items, freed, id, options.gone);
+    if (!user.empty()) return IsUsed(id, user);
+    std::erase_if(reserved, [&](const auto& entry) { return !freed.contains(entry.first); });
+    if (reserved.size() == freed.size()) return reserved;
+    for (const std::string& directory : freed) {
+      if (!reserved.contains(directory)) RETURN_IF_ERROR(ReserveOne(id, directory, &reserved));
+    }
+  }
+}
+
+absl::StatusOr<int64_t> HomeDeletion::Delete(const std::string& id, const Options& options) {
+  ASSIGN_OR_RETURN(Reservations reserved, Reserve(id, options));
+  return IsRunItem(id) ? DeleteRun(id, options, std::move(reserved))
+                       : DeleteJob(id, options, std::move(reserved));
+}
+
+absl::StatusOr<int64_t> HomeDeletion::DeleteJob(const std::string& id, const Options& options,
+                                                Reservations reserved) {
+  const int64_t bytes = BytesOf(reserved);
+  if (options.dry_run) return bytes;
+  JobDeletion deletion = {.id = id, .directories = {}};
+  for (const auto& [directory, reservation] : reserved) deletion.directories.insert(directory);
+  RETURN_IF_ERROR(job_deletions_->Delete(deletion, options.by, UnixTime()));
+  for (const std::string& directory : deletion.directories) RETURN_IF_ERROR(MoveAside(directory));
+  reserved.clear();
+  for (const std::string& directory : deletion.directories) {
+    RETURN_IF_ERROR(Purge(directory).status());
+  }
+  RETURN_IF_ERROR(job_deletions_->Finish(id));
+  return bytes;
+}
+
+absl::StatusOr<int64_t> HomeDeletion::DeleteRun(const std::string& id, const Options& options,
+                                                Reservations reserved) {
+  const std::string directory = "runs/" + id;
+  {
+    ASSIGN_OR_RETURN(const HeldRun held, HoldEndedRun(*runs_, id));
+    if (options.dry_run) return BytesOf(reserved);
+    RETURN_IF_ERROR(runs_->Delete(held.record, options.by, UnixTime()));
+    RETURN_IF_ERROR(MoveAside(directory));
+  }
+  reserved.clear();
+  ASSIGN_OR_RETURN(const int64_t bytes, Purge(directory));
+  RETURN_IF_ERROR(runs_->FinishDeletion(id));
+  return bytes;
+}
+
+absl::StatusOr<int64_t> HomeDeletion::ReduceCheckpoints(const std::string& id,
+                                                        const Options& options) {
+  // Another run may have been initialized from a checkpoint that is not the newest.
+  ASSIGN_OR_RETURN(const Reservations reserved, Reserve(id, options));
+  ASSIGN_OR_RETURN(const HeldRun held, HoldEndedRun(*runs_, id));
+  const fs::path checkpoints = RunDirectory(held.record.run_dir).checkpoints();
+  std::ostringstream damaged;
+  ASSIGN_OR_RETURN(const std::optional<fs::path> newest,
+                   NewestGoodCheckpoint(checkpoints, damaged));
+  if (!newest) return 0;
+  int64_t bytes = 0;
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, ListCheckpoints(checkpoints));
+  for (const std::string& name : names) {
+    if (name == newest->filename()) continue;
+    bytes += DiskBytes(checkpoints / name);
+    if (options.dry_run) continue;
+    // The name that readers of checkpoints ignore and the next start of the run removes.
+    const fs::path aside = checkpoints / absl::StrCat(name, kDeletedSuffix, ".tmp");
+    RETURN_IF_ERROR(RenameAside(checkpoints / name, aside));
+    RETURN_IF_ERROR(RemoveTree(aside));
+  }
+  if (!options.dry_run) RETURN_IF_ERROR(RemoveLeftovers(checkpoints));
+  return bytes;
+}
+
+absl::StatusOr<int64_t> HomeDeletion::FinishJob(const JobDeletion& deletion) {
+  int64_t bytes = 0;
+  bool finished = true;
+  for (const std::string& directory : deletion.directories) {
+    Reservations reserved;
+    // In use by a job that builds or reuses it again: that job owns it once it has said so.
+    if (!ReserveOne(deletion.id, directory, &reserved).ok()) {
+      finished = false;
+      continue;
+    }
+    ASSIGN_OR_RETURN(const std::vector<StoredItem> items, items_.Read(HomeItems::Detail::kUses));
+    const bool needed = std::ranges::any_of(items, [&](const StoredItem& item) {
+      return item.owns.contains(directory) || item.uses.contains(directory);
+    });
+    if (!needed) RETURN_IF_ERROR(MoveAside(directory));
+    ASSIGN_OR_RETURN(const int64_t freed, Purge(directory));
+    bytes += freed;
+  }
+  if (finished) RETURN_IF_ERROR(job_deletions_->Finish(deletion.id));
+  return bytes;
+}
+
+absl::StatusOr<std::map<std::string, int64_t>> HomeDeletion::FinishInterrupted() {
+  std::map<std::string, int64_t> freed;
+  ASSIGN_OR_RETURN(const std::vector<std::string> runs, runs_->UnfinishedDeletions());
+  for (const std::string& id : runs) {
+    const std::string directory = "runs/" + id;
+    Reservations reserved;
+    if (!ReserveOne(id, directory, &reserved).ok()) continue;
+    RETURN_IF_ERROR(MoveAside(directory));
+    ASSIGN_OR_RETURN(freed[id], Purge(directory));
+    RETURN_IF_ERROR(runs_->FinishDeletion(id));
+  }
+  ASSIGN_OR_RETURN(const std::vector<JobDeletion> jobs, job_deletions_->Unfinished());
+  for (const JobDeletion& deletion : jobs) {
+    ASSIGN_OR_RETURN(freed[deletion.id], FinishJob(deletion));
+  }
+  return freed;
+}
+
+// A directory and its ".tmp", in which an interrupted stage continues.
+int64_t HomeDeletion::BytesOf(const Reservations& directories) const {
+  int64_t bytes = 0;
+  for (const auto& [directory, reservation] : directories) {
+    bytes += DiskBytes(home_ / directory) + DiskBytes(home_ / (directory + ".tmp"));
+  }
+  return bytes;
+}
+
+absl::Status HomeDeletion::MoveAside(const std::string& directory) const {
+  for (const char* const suffix : {"", ".tmp"}) {
+    const std::string name = directory + suffix;
+    RETURN_IF_ERROR(RenameAside(home_ / name, home_ / (name + kDeletedSuffix)));
+  }
+  return absl::OkStatus();
+}
+
+// Removes what MoveAside has renamed and returns its bytes.
+absl::StatusOr<int64_t> HomeDeletion::Purge(const std::string& directory) const {
+  int64_t bytes = 0;
+  for (const char* const suffix : {"", ".tmp"}) {
+    const fs::path aside = home_ / absl::StrCat(directory, suffix, kDeletedSuffix);
+    bytes += DiskBytes(aside);
+    RETURN_IF_ERROR(RemoveTree(aside));
+  }
+  return bytes;
+}
+
+}  // namespace braid

@@ -1,0 +1,114 @@
+#include "server/retention/home_items.h"
+
+#include <system_error>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/directory_use.h"
+#include "base/status_macros.h"
+#include "control/run_status.h"
+#include "pipeline/jobs/job_deletions.h"
+#include "pipeline/jobs/job_state.h"
+#include "proto/absolute_paths.h"
+#include "runs/run_directory.h"
+#include "runs/run_state.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool HasFile(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+}  // namespace
+
+HomeItems::HomeItems(fs::path home, JobStore* jobs, RunStore* runs)
+    : home_(std::move(home)), jobs_(jobs), runs_(runs) {}
+
+std::set<std::string> HomeItems::InHome(const std::set<std::string>& paths) const {
+  std::set<std::string> directories;
+  for (const std::string& path : paths) directories.insert(DirectoryInHome(home_, path));
+  directories.erase("");
+  return directories;
+}
+
+StoredItem HomeItems::OfJob(const v1::Job& job) const {
+  return {.id = job.id(),
+          .name = job.spec().name(),
+          .principal = job.principal(),
+          .created = job.created_at(),
+          .finished = job.finished_at(),
+          .state = v1::JobState_Name(job.state()),
+          .ended = IsFinal(job.state()),
+          .owns = DirectoriesOf(job),
+          .uses = InHome(AbsolutePathsIn(job.spec()))};
+}
+
+std::set<std::string> HomeItems::UsesOfRun(const std::string& id, const fs::path& directory) {
+  if (const auto known = uses_of_runs_.find(id); known != uses_of_runs_.end()) return known->second;
+  std::set<std::string> uses;
+  v1::RunSpec requested;
+  if (const absl::StatusOr<std::string> bytes = runs_->SpecOf(id);
+      bytes.ok() && requested.ParseFromString(*bytes)) {
+    uses.merge(InHome(AbsolutePathsIn(requested)));
+    // The request may name a run by its id, or relative paths, which the resolved spec replaces.
+    if (runs_->Get(requested.init_from()).ok()) uses.insert("runs/" + requested.init_from());
+    uses.merge(InHome({fs::absolute(requested.dataset_dir()).string()}));
+  }
+  const absl::StatusOr<v1::RunSpec> resolved = RunDirectory(directory).ReadSpec();
+  if (resolved.ok()) uses.merge(InHome(AbsolutePathsIn(*resolved)));
+  uses.erase("runs/" + id);
+  if (resolved.ok()) uses_of_runs_[id] = uses;
+  return uses;
+}
+
+StoredItem HomeItems::OfRun(const RunRecord& record, Detail detail) {
+  StoredItem item = {.id = record.id,
+                     .principal = record.principal,
+                     .is_run = true,
+                     .created = record.created,
+                     .owns = {"runs/" + record.id},
+                     .uses = UsesOfRun(record.id, record.run_dir)};
+  if (detail == Detail::kUses) return item;
+  const v1::Run run = DescribeRun(record, UnixTime());
+  item.name = run.spec().name();
+  item.finished = run.finished_at();
+  item.state = v1::RunState_Name(run.state());
+  item.ended = HasEnded(run.state());
+  item.evaluated = HasFile(RunDirectory(record.run_dir).evaluation()) ||
+                   HasFile(record.run_dir / "tasks/result.json");
+  return item;
+}
+
+absl::StatusOr<std::vector<StoredItem>> HomeItems::Read(Detail detail) {
+  std::vector<StoredItem> items;
+  ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, jobs_->List());
+  for (const v1::Job& job : jobs) items.push_back(OfJob(job));
+  ASSIGN_OR_RETURN(const std::vector<RunRecord> records, runs_->List());
+  // A directory whose deletion was interrupted belongs to no run.
+  ASSIGN_OR_RETURN(const std::vector<std::string> deleted, runs_->UnfinishedDeletions());
+  std::set<std::string> known(deleted.begin(), deleted.end());
+  for (const RunRecord& record : records) {
+    items.push_back(OfRun(record, detail));
+    known.insert(record.id);
+  }
+  std::error_code error;
+  for (fs::directory_iterator entry(home_ / "runs", error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string id = entry->path().filename().string();
+    if (known.contains(id) || id.ends_with(kDeletedSuffix)) continue;
+    if (!HasFile(RunDirectory(entry->path()).spec())) continue;
+    items.push_back({.id = id,
+                     .is_run = true,
+                     .state = "not in the list of runs",
+                     .owns = {"runs/" + id},
+                     .uses = UsesOfRun(id, entry->path())});
+  }
+  SortForDeletion(&items);
+  return items;
+}
+
+}  // namespace braid

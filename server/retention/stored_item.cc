@@ -1,0 +1,66 @@
+#include "server/retention/stored_item.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace braid {
+
+void SortForDeletion(std::vector<StoredItem>* items) {
+  // A run comes before a job of the same moment, since it may use the job.
+  std::ranges::sort(*items, [](const StoredItem& a, const StoredItem& b) {
+    return std::tie(b.created, b.is_run, b.id) < std::tie(a.created, a.is_run, a.id);
+  });
+}
+
+std::vector<size_t> SelectByPolicy(std::span<const StoredItem> items, const RetentionPolicy& policy,
+                                   double now) {
+  std::vector<size_t> newest_first(items.size());
+  std::iota(newest_first.begin(), newest_first.end(), size_t{0});
+  std::ranges::stable_sort(newest_first, [&](size_t a, size_t b) {
+    return std::tie(items[b].created, items[b].id) < std::tie(items[a].created, items[a].id);
+  });
+  std::map<std::pair<std::string, bool>, int64_t> seen;
+  std::vector<size_t> selected;
+  for (const size_t i : newest_first) {
+    const StoredItem& item = items[i];
+    const int64_t rank = seen[{item.principal, item.is_run}]++;
+    if (!item.ended || rank < policy.keep ||
+        now - std::max(item.finished, item.created) < policy.older_than)
+      continue;
+    if (item.evaluated && !policy.include_evaluated) continue;
+    selected.push_back(i);
+  }
+  std::ranges::sort(selected);
+  return selected;
+}
+
+std::set<std::string> DirectoriesFreed(std::span<const StoredItem> items, const std::string& id,
+                                       const std::set<std::string>& gone) {
+  std::set<std::string> freed;
+  for (const StoredItem& item : items) {
+    if (item.id == id) freed.insert(item.owns.begin(), item.owns.end());
+  }
+  for (const StoredItem& item : items) {
+    if (item.id == id || gone.contains(item.id)) continue;
+    for (const std::string& directory : item.owns) freed.erase(directory);
+  }
+  return freed;
+}
+
+std::string UserOf(std::span<const StoredItem> items, const std::set<std::string>& directories,
+                   const std::string& id, const std::set<std::string>& gone) {
+  for (const StoredItem& item : items) {
+    if (item.id == id || gone.contains(item.id)) continue;
+    for (const std::string& directory : item.uses) {
+      if (directories.contains(directory)) return absl::StrCat(item.id, " uses ", directory);
+    }
+  }
+  return "";
+}
+
+}  // namespace braid

@@ -1,0 +1,57 @@
+// Jobs and runs as deletion sees them: what they own, what they use, and which of them a retention
+// policy selects. Values and pure functions; home_items.h reads them from a home.
+#ifndef BRAID_SERVER_RETENTION_STORED_ITEM_H_
+#define BRAID_SERVER_RETENTION_STORED_ITEM_H_
+
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace braid {
+
+// A job or a run. Directories are relative to the home: "store/pack-0123456789abcdef".
+struct StoredItem {
+  std::string id, name = {}, principal = {};
+  bool is_run = false;
+  // Unix seconds; `finished` is meaningful only once it has ended.
+  double created = 0, finished = 0;
+  std::string state = {};
+  bool ended = false;
+  // It holds results of evaluations.
+  bool evaluated = false;
+  // The directories that are deleted with it, unless another item owns them too.
+  std::set<std::string> owns = {};
+  // The directories of other items that it needs.
+  std::set<std::string> uses = {};
+};
+
+struct RetentionPolicy {
+  int64_t keep = 0;       // newest jobs, and as many runs, of each principal
+  double older_than = 0;  // seconds since the end
+  bool include_evaluated = false;
+};
+
+// Sorts items so that what uses another one comes before it: newest first, since an item exists
+// before it can be used.
+void SortForDeletion(std::vector<StoredItem>* items);
+
+// Returns the indices of the items that `policy` selects at time `now`, ascending. An item that has
+// not ended counts among the newest but is never selected.
+std::vector<size_t> SelectByPolicy(std::span<const StoredItem> items, const RetentionPolicy& policy,
+                                   double now);
+
+// Returns the directories that would be deleted with the item `id`: those that no other item owns.
+// The items in `gone` count as deleted.
+std::set<std::string> DirectoriesFreed(std::span<const StoredItem> items, const std::string& id,
+                                       const std::set<std::string>& gone);
+
+// Returns an item that uses one of `directories`, as in "run-000003 uses store/pack-0123", or "".
+// The item `id` and those in `gone` do not count.
+std::string UserOf(std::span<const StoredItem> items, const std::set<std::string>& directories,
+                   const std::string& id, const std::set<std::string>& gone);
+
+}  // namespace braid
+
+#endif  // BRAID_SERVER_RETENTION_STORED_ITEM_H_

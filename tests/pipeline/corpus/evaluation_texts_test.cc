@@ -1,0 +1,67 @@
+#include "pipeline/corpus/evaluation_texts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/crc32c.h"
+#include "tests/base/crafted_files.h"
+
+namespace braid {
+namespace evaluation_texts_test {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+std::vector<std::string> TextsOf(const EvaluationTexts& read) {
+  std::vector<std::string> texts;
+  for (const EvaluationText& text : read.texts) texts.push_back(text.text);
+  return texts;
+}
+
+EvaluationTexts Read(const std::vector<std::string>& paths) {
+  auto texts = ReadEvaluationTexts(paths);
+  EXPECT_TRUE(texts.ok()) << texts.status();
+  return texts.value_or(EvaluationTexts());
+}
+
+TEST(EvaluationTextsTest, ReadsFilesOfEachKind) {
+  const CraftedFiles files;
+  const std::string lines =
+      "{\"goal\": \"one\", \"n\": 3}\n\n{\"goal\": [\"two\", {\"x\": \"three\"}]}\n";
+  const auto jsonl = files.Write("t/a.jsonl", lines);
+  files.Write("t/b.json", "[{\"q\": \"four\"},\n {\"q\": \"five\"}]");
+  files.Write("t/c.csv", "question,answer\n\"six,\nseven\",8\n");
+  files.Write("t/d.tsv.gz", Gzip("nine\t0\nten\t1\n"));
+  files.Write("t/e.txt", "eleven\ntwelve\n");
+  files.Write("t/f.txt", "{\"article\": \"thirteen\"}");
+  files.Write("t/.hidden", "hidden");
+  const EvaluationTexts read = Read({(files.directory() / "t").string()});
+  EXPECT_THAT(TextsOf(read),
+              ElementsAre("one", "", "two", "three", "four", "five", "question answer",
+                          "\"six \nseven\" 8", "nine 0", "ten 1", "eleven\ntwelve\n", "thirteen"));
+  ASSERT_EQ(read.files.size(), 6u);
+  EXPECT_EQ(read.files[0].path, jsonl.string());
+  EXPECT_EQ(read.files[0].bytes, static_cast<int64_t>(lines.size()));
+  EXPECT_EQ(read.files[0].crc32c, Crc32c(lines));
+  EXPECT_THAT(read.PlaceOf(2), EndsWith("a.jsonl:3"));
+  EXPECT_THAT(read.PlaceOf(8), EndsWith("d.tsv.gz:1"));
+  EXPECT_THAT(read.PlaceOf(10), EndsWith("e.txt"));
+}
+
+TEST(EvaluationTextsTest, ReadsDeeplyNestedJsonAndLinesThatAreNotJson) {
+  const CraftedFiles files;
+  const std::string deep = std::string(100'000, '[') + "\"core\"" + std::string(100'000, ']');
+  const auto a = files.Write("deep.json", deep);
+  const auto b = files.Write("mixed.jsonl", "{\"x\": \"good\"}\n{\"x\": bad}\n");
+  EXPECT_THAT(TextsOf(Read({a.string(), b.string()})), ElementsAre("core", "good", "{\"x\": bad}"));
+}
+
+TEST(EvaluationTextsTest, ReportsAMissingFile) {
+  const auto texts = ReadEvaluationTexts(std::vector<std::string>{"/nonexistent/a.jsonl"});
+  EXPECT_EQ(texts.status().code(), absl::StatusCode::kNotFound) << texts.status();
+  EXPECT_THAT(std::string(texts.status().message()), HasSubstr("/nonexistent/a.jsonl"));
+}
+
+}  // namespace evaluation_texts_test
+}  // namespace braid

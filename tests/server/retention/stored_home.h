@@ -1,0 +1,61 @@
+// A home with jobs and runs as their programs leave them, without running those programs.
+#ifndef BRAID_TESTS_SERVER_RETENTION_STORED_HOME_H_
+#define BRAID_TESTS_SERVER_RETENTION_STORED_HOME_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/training.pb.h"
+#include "tests/base/scratch_directory.h"
+
+namespace braid {
+
+class StoredHome {
+ public:
+  const std::filesystem::path& path() const { return home_.path(); }
+  std::filesystem::path operator/(const std::string& name) const { return home_ / name; }
+
+  struct JobOptions {
+    // One letter for each stage output, such as "i1": the stage ingest with the key 1111...
+    std::vector<std::string> outputs = {"i1", "p1"};
+    std::string principal = "local";
+    v1::JobState state = v1::JOB_SUCCEEDED;
+    double finished = 1000;  // Unix seconds
+    v1::CorpusSpec spec = {};
+  };
+  // Adds a job whose last output is its dataset. Returns its id.
+  std::string AddJob(const JobOptions& options);
+  std::string AddJob() { return AddJob(JobOptions{}); }
+
+  struct RunOptions {
+    std::filesystem::path dataset = {};
+    std::string init_from = {};
+    std::string principal = "local";
+    bool ended = true;
+    double created = 1000;
+    double finished = 1000;
+    std::string request_id = {};
+  };
+  // Adds a run with two checkpoints, of steps 10 and 20. Returns its id.
+  std::string AddRun(const RunOptions& options);
+  std::string AddRun() { return AddRun(RunOptions{}); }
+
+  // Returns the directory of an output, such as "i1".
+  std::filesystem::path Output(const std::string& name) const;
+  bool Has(const std::string& name) const { return std::filesystem::exists(home_ / name); }
+  // Returns the names of what is in HOME/store and HOME/runs, sorted:
+  // "store/pack-1111111111111111".
+  std::vector<std::string> Directories() const;
+  // Returns the ids of the jobs and runs in the databases, sorted.
+  std::vector<std::string> Ids() const;
+
+ private:
+  ScratchDirectory home_;
+};
+
+}  // namespace braid
+
+#endif  // BRAID_TESTS_SERVER_RETENTION_STORED_HOME_H_

@@ -11,6 +11,19 @@
 #include "base/status_macros.h"
 
 namespace braid {
+namespace {
+
+// Returns 0 or the error.
+int LockFile(int descriptor, bool waits) {
+  if (flock(descriptor, waits ? LOCK_EX : LOCK_EX | LOCK_NB) == 0) return 0;
+  if (errno != ENOLCK && errno != ENOSYS && errno != EOPNOTSUPP) return errno;
+  struct flock whole = {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  return fcntl(descriptor, waits ? F_OFD_SETLKW : F_OFD_SETLK, &whole) == 0 ? 0 : errno;
+}
+
+}  // namespace
 
 absl::StatusOr<FileLock> FileLock::Open(const std::filesystem::path& path, mode_t mode) {
   const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
@@ -20,18 +33,21 @@ absl::StatusOr<FileLock> FileLock::Open(const std::filesystem::path& path, mode_
 
 absl::StatusOr<FileLock> FileLock::Take(const std::filesystem::path& path, mode_t mode) {
   ASSIGN_OR_RETURN(FileLock lock, Open(path, mode));
-  while (flock(lock.descriptor_, LOCK_EX) != 0) {
-    if (errno != EINTR) return SystemError("lock", path, errno);
-  }
+  int error_number = 0;
+  do {
+    error_number = LockFile(lock.descriptor_, /*waits=*/true);
+  } while (error_number == EINTR);
+  if (error_number != 0) return SystemError("lock", path, error_number);
   return lock;
 }
 
 absl::StatusOr<std::optional<FileLock>> FileLock::TryTake(const std::filesystem::path& path,
                                                           mode_t mode) {
   ASSIGN_OR_RETURN(FileLock lock, Open(path, mode));
-  if (flock(lock.descriptor_, LOCK_EX | LOCK_NB) == 0) return std::optional(std::move(lock));
-  if (errno == EWOULDBLOCK) return std::nullopt;
-  return SystemError("lock", path, errno);
+  const int error_number = LockFile(lock.descriptor_, /*waits=*/false);
+  if (error_number == 0) return std::optional(std::move(lock));
+  if (error_number == EWOULDBLOCK || error_number == EACCES) return std::nullopt;
+  return SystemError("lock", path, error_number);
 }
 
 FileLock::FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}

@@ -11,10 +11,11 @@
 
 namespace braid {
 
-// An exclusive flock, released at the end of its scope or when the process ends in any way.
-// Programs started by this process do not inherit it. Works on NFS since Linux 2.6.12; on a file
-// system without locks, locking is an error. The lock file is created with `mode` if it does not
-// exist, is not removed, and must not be a symbolic link.
+// An exclusive flock, or on a file system that has none an open file description lock (fcntl),
+// released at the end of its scope or when the process ends in any way. Programs started by this
+// process do not inherit it. Works on NFS since Linux 2.6.12; on a file system without either,
+// locking is an error. The lock file is created with `mode` if it does not exist, is not removed,
+// and must not be a symbolic link.
 class FileLock {
  public:
   // Blocks until the lock is acquired.

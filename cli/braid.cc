@@ -1,6 +1,7 @@
 // braid: the command line.
 #include <signal.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 
@@ -26,6 +27,8 @@ absl::Status RunCommand(const braid::CommandLine& program) {
 
 int main(int argc, char** argv) {
   braid::ReexecForBlas(argv);
+  // Failed connections have messages of this program; gRPC's own log would precede them.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   // A write beyond the file size limit then fails with an error that is reported, instead of
   // killing the process.
   signal(SIGXFSZ, SIG_IGN);

@@ -27,6 +27,7 @@
 #include "server/grpc_host.h"
 #include "server/prometheus_call_metrics.h"
 #include "server/prometheus_exporter.h"
+#include "server/prometheus_families.h"
 
 namespace {
 
@@ -56,6 +57,16 @@ void AddQuotas(CLI::App& app, braid::Quotas& quotas) {
   add("--quota-descriptions", quotas.descriptions, "Maximum concurrent corpus descriptions");
 }
 
+void AddConnections(CLI::App& app, braid::ConnectionLimits& limits) {
+  const auto add = [&app](const char* name, int64_t& value, const char* what) {
+    app.add_option(name, value, what)->check(CLI::NonNegativeNumber)->capture_default_str();
+  };
+  add("--max-connections", limits.total,
+      "Maximum open connections; 0 derives it from the limit on open files");
+  add("--max-connections-per-address", limits.per_address,
+      "Maximum open connections of one client address; 0 means half of all");
+}
+
 void AddServing(CLI::App& app, braid::Serving& serving) {
   const auto add = [&app](const char* name, int& value, int minimum, const char* what) {
     app.add_option(name, value, what)->check(CLI::Range(minimum, 1 << 20))->capture_default_str();
@@ -80,6 +91,11 @@ void AddOptions(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option("--home", options.host.home, "Directory of jobs, runs and all other state")
       ->capture_default_str();
+  app.add_option("--state", options.host.state,
+                 "Directory of the lists of jobs and runs; give one on a local disk if the file "
+                 "system of --home has no locks (default: --home)")
+      ->type_name("DIR")
+      ->envname("BRAID_STATE");
   app.add_option("--services", options.services,
                  "Services to run, separated by commas: pipeline, training, analysis, generation, "
                  "embedding, neighbors")
@@ -124,6 +140,7 @@ void AddOptions(CLI::App& app, Options& options) {
                  "Seconds that running calls may take to finish after SIGTERM")
       ->check(CLI::Range(0, 3600))
       ->capture_default_str();
+  AddConnections(app, options.host.connections);
   AddQuotas(app, options.host.quotas);
   AddServing(app, options.host.serving);
   app.footer(
@@ -134,11 +151,21 @@ void AddOptions(CLI::App& app, Options& options) {
 
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
+braid::ServerFigures FiguresOf(const braid::HostOptions& options, const braid::ServiceHost& host) {
+  std::error_code error;
+  const auto space = std::filesystem::space(options.home, error);
+  return {.connections = host.Connections(),
+          .disk_free_bytes = error ? 0 : space.available,
+          .disk_size_bytes = error ? 0 : space.capacity,
+          .expiries = braid::ListExpiries(options.home, options.tls)};
+}
+
 absl::StatusOr<std::unique_ptr<braid::MetricsExporter>> ServeMetrics(
     const Options& options, braid::ServiceHost& host, std::shared_ptr<braid::CallMetrics> calls) {
   if (options.metrics.empty()) return nullptr;
   auto exporter = braid::MetricsExporter::Start(options.metrics, options.host.insecure,
-                                                host.InProcessChannel(), std::move(calls));
+                                                host.InProcessChannel(), std::move(calls),
+                                                [&] { return FiguresOf(options.host, host); });
   if (exporter.ok()) {
     std::cout << "metrics at http://" << HostOf(options.metrics) << ":" << (*exporter)->port()
               << "/metrics" << std::endl;
@@ -185,12 +212,25 @@ void EndAtOnce(sigset_t signals) {
   _exit(128 + received);
 }
 
+// Waits for a signal to end and returns it; opens the log again at each SIGHUP.
+int WaitForEnd(const sigset_t& signals, braid::CallLog& log) {
+  while (true) {
+    int received = 0;
+    sigwait(&signals, &received);
+    if (received != SIGHUP) return received;
+    const absl::Status status = log.Reopen();
+    log.Write(status.ok() ? braid::LogLevel::kInfo : braid::LogLevel::kError,
+              status.ok() ? "log opened again" : std::string(status.message()));
+  }
+}
+
 absl::Status Serve(Options& options) {
   // Blocked before any thread starts, so that only sigwait below receives them.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   auto services = braid::ParseServiceNames(options.services);
@@ -213,8 +253,8 @@ absl::Status Serve(Options& options) {
   auto metrics = ServeMetrics(options, **host, calls);
   if (!metrics.ok()) return metrics.status();
 
-  int received = 0;
-  sigwait(&signals, &received);
+  const int received = WaitForEnd(signals, **log);
+  sigdelset(&signals, SIGHUP);
   std::cout << "braidd: " << strsignal(received) << ", shutting down" << std::endl;
   (*log)->Write(braid::LogLevel::kInfo, absl::StrCat("draining after ", strsignal(received)));
   std::thread(EndAtOnce, signals).detach();

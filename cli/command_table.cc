@@ -18,6 +18,11 @@ void AddGlobalOptions(CommandLine& program) {
   app.add_option("--home", options.home, "Directory of jobs, runs and all other state")
       ->envname("BRAID_HOME")
       ->capture_default_str();
+  app.add_option("--state", options.state,
+                 "Directory of the lists of jobs and runs; give one on a local disk if the file "
+                 "system of --home has no locks (default: --home)")
+      ->type_name("DIR")
+      ->envname("BRAID_STATE");
   app.add_flag("--json", program.session.json, "Print machine-readable JSON to standard output");
   app.add_option("--server", options.server,
                  "Address of a braidd; without it, the command runs its services in this process")

@@ -78,7 +78,9 @@ absl::Status Doctor(Session& session, const DoctorOptions& options) {
   const std::filesystem::path home = session.options.home;
   const std::filesystem::path shared = std::filesystem::absolute(
       options.shared.empty() ? home : std::filesystem::path(options.shared));
-  Findings findings = CheckMachine(home);
+  Findings findings = CheckMachine(home, session.options.state);
+  const Findings expiries = CheckExpiries(home, session.options.tls);
+  findings.insert(findings.end(), expiries.begin(), expiries.end());
   AddRankFindings(ProgramsOf(session.options), spec, shared, findings);
   RETURN_IF_ERROR(AddNeedFindings(session, options, spec.world_size(), findings));
   if (session.json) {

@@ -3,11 +3,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <ctime>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
+#include "base/database_journal.h"
 #include "control/supervision/subprocess.h"
 #include "rpc/executable_path.h"
+#include "server/expiries.h"
 
 namespace braid {
 namespace {
@@ -77,6 +81,16 @@ Finding CheckHome(const std::filesystem::path& home) {
           "free disk space, or choose another directory with --home"};
 }
 
+Finding CheckState(const std::filesystem::path& state) {
+  const absl::Status made = MakeDirectories(state);
+  const auto journal = made.ok() ? ChooseJournal(state) : absl::StatusOr<DatabaseJournal>(made);
+  if (!journal.ok()) {
+    return {Grade::kBad, "state", std::string(journal.status().message()),
+            "choose a directory on a local disk with --state"};
+  }
+  return {Grade::kGood, "state", absl::StrCat(state.string(), " is on ", journal->reason), ""};
+}
+
 Finding CheckOpenFiles() {
   rlimit limit = {};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -95,11 +109,24 @@ Finding CheckSharedMemory() {
 
 }  // namespace
 
-Findings CheckMachine(const std::filesystem::path& home) {
+Findings CheckExpiries(const std::filesystem::path& home, const TlsFiles& tls) {
+  Findings findings;
+  for (const Expiry& expiry : ListExpiries(home, tls)) {
+    const std::string warning = ExpiryWarning(expiry, std::time(nullptr));
+    if (warning.empty()) continue;
+    const size_t remedy = warning.find("; ");
+    findings.push_back(
+        {Grade::kWarning, expiry.kind, warning.substr(0, remedy), warning.substr(remedy + 2)});
+  }
+  return findings;
+}
+
+Findings CheckMachine(const std::filesystem::path& home, const std::filesystem::path& state) {
   Findings findings = {CheckMpirun(),
                        CheckSibling("braid-trainer"),
                        CheckSibling("braid-supervisor"),
                        CheckHome(home),
+                       CheckState(state.empty() ? home : state),
                        CheckOpenFiles(),
                        CheckSharedMemory()};
   CheckSlurm(findings);

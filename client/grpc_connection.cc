@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "rpc/client_token.h"
+#include "rpc/connection_error.h"
 #include "rpc/executable_path.h"
 #include "rpc/grpc_call_identity.h"
 #include "rpc/grpc_credentials.h"
@@ -17,14 +18,15 @@ namespace {
 
 constexpr auto kConnectTimeout = std::chrono::seconds(5);
 
+constexpr int kDiagnosisSeconds = 5;
+
+// Returns why there is no connection.
 absl::Status NoAnswer(const ConnectionOptions& options) {
-  const char* hint = options.tls.any()
-                         ? "check that it uses certificates of the same authority"
-                         : "start one, or connect with TLS (--tls-ca, --tls-certificate, "
-                           "--tls-key)";
-  return absl::UnavailableError(absl::StrCat("no braidd answers at ", options.server,
-                                             options.tls.any() ? " over TLS" : "", "; ", hint,
-                                             ": braidd --listen ", options.server));
+  RETURN_IF_ERROR(DiagnoseConnection(options.server, options.tls, kDiagnosisSeconds));
+  return absl::UnavailableError(absl::StrCat(
+      "no braidd answers at ", options.server, ": the server accepts connections, but not calls; ",
+      options.tls.any() ? "check that a braidd listens there"
+                        : "if it uses TLS, add --tls-ca, --tls-certificate and --tls-key"));
 }
 
 absl::StatusOr<std::string> FindToken(const ConnectionOptions& options) {
@@ -71,6 +73,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const ConnectionOpt
   }
   HostOptions host;
   host.home = options.home;
+  host.state = options.state;
   host.services = std::move(services);
   host.run_jobs = run_jobs;
   host.tls = options.tls;

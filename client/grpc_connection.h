@@ -12,6 +12,8 @@ namespace braid {
 
 struct ConnectionOptions {
   std::filesystem::path home;
+  // Directory of the lists of jobs and runs (jobs.sqlite, runs.sqlite); empty: `home`.
+  std::filesystem::path state;
   // HOST:PORT of a braidd; empty starts the services in this process.
   std::string server;
   TlsFiles tls;

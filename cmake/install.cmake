@@ -23,6 +23,8 @@ install(CODE [[
 ]] COMPONENT programs)
 install(FILES deploy/systemd/braidd.service
   DESTINATION lib/systemd/system COMPONENT programs)
+install(FILES deploy/logrotate/braidd
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/braid/logrotate COMPONENT programs)
 install(FILES README.md LICENSE
   DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/braid COMPONENT programs)
 

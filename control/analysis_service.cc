@@ -33,7 +33,7 @@ std::string TitleOf(const std::string& model) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeAnalysisService(const ControlOptions& options) {
-  ASSIGN_OR_RETURN(std::unique_ptr<RunStore> store, RunStore::Open(options.home));
+  ASSIGN_OR_RETURN(std::unique_ptr<RunStore> store, RunStore::Open(options.home, options.state));
   return std::make_unique<AnalysisServiceImpl>(options, std::move(store));
 }
 

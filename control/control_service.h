@@ -23,6 +23,8 @@ namespace braid {
 
 struct ControlOptions {
   std::filesystem::path home;
+  // Directory of runs.sqlite; empty: `home`.
+  std::filesystem::path state = {};
   // A path, or a name that is looked up in PATH.
   std::filesystem::path trainer_binary = "braid-trainer";
   std::filesystem::path supervisor_binary = "braid-supervisor";

@@ -136,7 +136,7 @@ ModelServerOptions ServingOptions(const ControlOptions& options) {
 
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeGenerationService(
     const ControlOptions& options) {
-  ASSIGN_OR_RETURN(std::unique_ptr<RunStore> store, RunStore::Open(options.home));
+  ASSIGN_OR_RETURN(std::unique_ptr<RunStore> store, RunStore::Open(options.home, options.state));
   return std::make_unique<GenerationServiceImpl>(options, std::move(store));
 }
 

@@ -11,12 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
+#include "base/database_journal.h"
 #include "base/status_macros.h"
 
 namespace braid {
 namespace {
 
-constexpr int kBusyTimeoutMs = 10000;
+constexpr int kBusyTimeoutMs = 30000;
 // Version 1 did not store its version number.
 constexpr char kVersion1[] =
     "CREATE TABLE IF NOT EXISTS runs ("
@@ -67,12 +68,12 @@ class WriteTransaction {
 
 class RunStore::Impl {
  public:
-  Impl(std::filesystem::path home_path)
+  Impl(std::filesystem::path home_path, const std::filesystem::path& state,
+       const DatabaseJournal& journal)
       : home(std::move(home_path)),
-        file(home / "runs.sqlite"),
+        file(state / "runs.sqlite"),
         database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyTimeoutMs) {
-    database.exec("PRAGMA journal_mode=WAL");
-    database.exec("PRAGMA synchronous=FULL");
+    database.exec(JournalPragmas(file, journal));
     CreateTables();
   }
 
@@ -217,14 +218,20 @@ std::vector<RunRecord> RunStore::Impl::Rows(SQLite::Statement& query) {
   return records;
 }
 
-absl::StatusOr<std::unique_ptr<RunStore>> RunStore::Open(const std::filesystem::path& home) {
+absl::StatusOr<std::unique_ptr<RunStore>> RunStore::Open(const std::filesystem::path& home,
+                                                         const std::filesystem::path& state) {
   const std::filesystem::path absolute = std::filesystem::absolute(home).lexically_normal();
+  const std::filesystem::path lists =
+      state.empty() ? absolute : std::filesystem::absolute(state).lexically_normal();
   RETURN_IF_ERROR(MakeDirectories(absolute / "runs"));
+  RETURN_IF_ERROR(MakeDirectories(lists));
   try {
-    return std::unique_ptr<RunStore>(new RunStore(std::make_unique<Impl>(absolute)));
+    ASSIGN_OR_RETURN(const DatabaseJournal journal, ChooseJournal(lists));
+    return std::unique_ptr<RunStore>(
+        new RunStore(std::make_unique<Impl>(absolute, lists, journal)));
   } catch (const SQLite::Exception& error) {
     return absl::FailedPreconditionError(absl::StrCat(
-        (absolute / "runs.sqlite").string(), ": cannot open the list of runs: ", error.what(),
+        (lists / "runs.sqlite").string(), ": cannot open the list of runs: ", error.what(),
         "; check that the directory can be written, or pass --home"));
   }
 }

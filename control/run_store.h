@@ -40,9 +40,11 @@ struct RunOwner {
 
 class RunStore {
  public:
-  // Opens the store and creates HOME and the database when missing. FailedPrecondition when HOME
-  // cannot be written.
-  static absl::StatusOr<std::unique_ptr<RunStore>> Open(const std::filesystem::path& home);
+  // Opens the store and creates HOME and the database when missing. The database is in `state`, or
+  // in HOME if that is empty, with the journal that its file system needs
+  // (base/database_journal.h). FailedPrecondition when HOME cannot be written.
+  static absl::StatusOr<std::unique_ptr<RunStore>> Open(const std::filesystem::path& home,
+                                                        const std::filesystem::path& state = {});
   ~RunStore();
 
   // Adds a run with a new id and the directory HOME/runs/<id>, which is not created; durable on

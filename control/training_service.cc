@@ -83,7 +83,7 @@ LauncherPrograms ProgramsOf(const ControlOptions& options) {
 }
 
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeTrainingService(const ControlOptions& options) {
-  ASSIGN_OR_RETURN(std::unique_ptr<RunStore> store, RunStore::Open(options.home));
+  ASSIGN_OR_RETURN(std::unique_ptr<RunStore> store, RunStore::Open(options.home, options.state));
   return std::make_unique<TrainingServiceImpl>(options, std::move(store));
 }
 

@@ -35,6 +35,10 @@ void SetRetrievalIdentity(RetrievalIdentity identity) {
 }
 
 absl::Status CheckServerAddress(const std::string& what, const std::string& address) {
+  if (const size_t scheme = address.find("://"); scheme != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": got \"", address, "\"; leave out \"",
+                                                   address.substr(0, scheme + 3), "\""));
+  }
   const size_t colon = address.rfind(':');
   int port = 0;
   if (colon != std::string::npos && colon > 0 &&

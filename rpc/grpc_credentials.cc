@@ -7,25 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
+#include "rpc/connection_error.h"
 
 namespace braid {
 namespace {
-
-struct Pem {
-  std::string certificate, key, ca;
-};
-
-absl::StatusOr<Pem> ReadPem(const TlsFiles& tls) {
-  if (tls.certificate.empty() || tls.key.empty() || tls.ca.empty()) {
-    return absl::InvalidArgumentError(
-        "TLS needs all three of --tls-certificate, --tls-key and --tls-ca");
-  }
-  Pem pem;
-  ASSIGN_OR_RETURN(pem.certificate, ReadFile(tls.certificate));
-  ASSIGN_OR_RETURN(pem.key, ReadFile(tls.key));
-  ASSIGN_OR_RETURN(pem.ca, ReadFile(tls.ca));
-  return pem;
-}
 
 absl::Status CheckPlaintext(const std::string& address, bool insecure) {
   if (insecure || IsLoopback(address)) return absl::OkStatus();
@@ -38,6 +23,10 @@ absl::Status CheckPlaintext(const std::string& address, bool insecure) {
 }  // namespace
 
 absl::Status CheckAddress(const std::string& address) {
+  if (const size_t scheme = address.find("://"); scheme != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("bad address \"", address, "\": leave out \"",
+                                                   address.substr(0, scheme + 3), "\""));
+  }
   const size_t colon = address.rfind(':');
   int port = -1;
   if (colon != std::string::npos && colon > 0 &&
@@ -59,17 +48,10 @@ bool IsLoopback(const std::string& address) {
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
-    const std::string& address, const TlsFiles& tls, bool insecure) {
-  if (!tls.any()) {
-    RETURN_IF_ERROR(CheckPlaintext(address, insecure));
-    return grpc::InsecureServerCredentials();
-  }
-  ASSIGN_OR_RETURN(const Pem pem, ReadPem(tls));
-  grpc::SslServerCredentialsOptions options(
-      GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  options.pem_root_certs = pem.ca;
-  options.pem_key_cert_pairs = {{pem.key, pem.certificate}};
-  return grpc::SslServerCredentials(options);
+    const std::string& address, const ReloadedTls* tls, bool insecure) {
+  if (tls != nullptr) return tls->ServerCredentials();
+  RETURN_IF_ERROR(CheckPlaintext(address, insecure));
+  return grpc::InsecureServerCredentials();
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials(
@@ -78,8 +60,12 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials
     RETURN_IF_ERROR(CheckPlaintext(address, insecure));
     return grpc::InsecureChannelCredentials();
   }
-  ASSIGN_OR_RETURN(const Pem pem, ReadPem(tls));
-  return grpc::SslCredentials({pem.ca, pem.key, pem.certificate});
+  RETURN_IF_ERROR(CheckTlsFiles(tls));
+  grpc::SslCredentialsOptions pem;
+  ASSIGN_OR_RETURN(pem.pem_cert_chain, ReadFile(tls.certificate));
+  ASSIGN_OR_RETURN(pem.pem_private_key, ReadFile(tls.key));
+  ASSIGN_OR_RETURN(pem.pem_root_certs, ReadFile(tls.ca));
+  return grpc::SslCredentials(pem);
 }
 
 }  // namespace braid

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "rpc/grpc_reloaded_tls.h"
 #include "rpc/tls_files.h"
 
 namespace braid {
@@ -18,8 +19,10 @@ namespace braid {
 absl::Status CheckAddress(const std::string& address);
 bool IsLoopback(const std::string& address);
 
+// Returns the credentials of a server at `address`: those of `tls`, or none if that is null, which
+// is INVALID_ARGUMENT beyond loopback unless `insecure`.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
-    const std::string& address, const TlsFiles& tls, bool insecure);
+    const std::string& address, const ReloadedTls* tls, bool insecure);
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials(
     const std::string& address, const TlsFiles& tls, bool insecure);
 

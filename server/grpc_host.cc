@@ -6,6 +6,7 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
+#include <unistd.h>
 
 #include <functional>
 #include <map>
@@ -59,6 +60,7 @@ const std::map<std::string, ServiceName>& KnownServices() {
 ControlOptions ControlOptionsFor(const HostOptions& options) {
   ControlOptions control;
   control.home = options.home;
+  control.state = options.state;
   control.trainer_binary = SiblingProgram("braid-trainer");
   control.supervisor_binary = SiblingProgram("braid-supervisor");
   control.mpirun = options.mpirun;
@@ -86,28 +88,24 @@ absl::StatusOr<std::unique_ptr<Embedder>> MakeEmbedder(const std::string& name) 
 }
 
 // Sets how jobs of this process identify themselves to embedding and neighbor servers.
-absl::Status IdentifyJobs(const HostOptions& options) {
+void IdentifyJobs(const HostOptions& options, const ReloadedTls* tls) {
   RetrievalIdentity identity;
-  if (options.tls.any()) {
-    ASSIGN_OR_RETURN(identity.credentials,
-                     MakeChannelCredentials(options.listen, options.tls, options.insecure));
-  }
+  if (tls != nullptr) identity.credentials = tls->ChannelCredentials();
   identity.call_identity = [token = options.services_token,
                             tls = options.tls.any()](const std::string& address) {
     // The token is never sent unencrypted over a network; without it the server refuses the call.
     return CallIdentity(tls || IsLoopback(address) ? token : "");
   };
   SetRetrievalIdentity(std::move(identity));
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeService(ServiceName name,
                                                            const HostOptions& options) {
   switch (name) {
     case ServiceName::kPipeline: {
-      RETURN_IF_ERROR(IdentifyJobs(options));
       PipelineOptions pipeline;
       pipeline.home = options.home;
+      pipeline.state = options.state;
       pipeline.num_workers = options.run_jobs ? 1 : 0;
       // The embedded service has a user who waits at the terminal.
       if (options.listen.empty()) pipeline.retry_seconds = 1;
@@ -211,9 +209,29 @@ ServiceHost::ServiceHost() = default;
 absl::StatusOr<std::unique_ptr<ServiceHost>> ServiceHost::Start(const HostOptions& options) {
   RETURN_IF_ERROR(MakeDirectories(options.home));
   std::unique_ptr<ServiceHost> host(new ServiceHost);
+  RETURN_IF_ERROR(host->ReadTls(options));
   RETURN_IF_ERROR(host->StartServices(options));
   if (!options.listen.empty()) RETURN_IF_ERROR(host->OpenPort(options));
   return host;
+}
+
+absl::Status ServiceHost::ReadTls(const HostOptions& options) {
+  if (options.tls.any()) {
+    const auto on_event = [observers = options.observers](const absl::Status& status) {
+      for (const auto& observer : observers) {
+        if (status.ok()) {
+          observer->OnNotice("the TLS files have changed; new connections use them");
+        } else {
+          observer->OnProblem(
+              absl::StrCat("the TLS files have changed, but the earlier ones remain in use: ",
+                           std::string(status.message())));
+        }
+      }
+    };
+    ASSIGN_OR_RETURN(tls_, ReloadedTls::Open(options.tls, on_event));
+  }
+  if (options.services.contains(ServiceName::kPipeline)) IdentifyJobs(options, tls_.get());
+  return absl::OkStatus();
 }
 
 absl::Status ServiceHost::StartServices(const HostOptions& options) {
@@ -241,11 +259,19 @@ absl::Status ServiceHost::StartServices(const HostOptions& options) {
 absl::Status ServiceHost::OpenPort(const HostOptions& options) {
   RETURN_IF_ERROR(CheckAddress(options.listen));
   ASSIGN_OR_RETURN(auto credentials,
-                   MakeServerCredentials(options.listen, options.tls, options.insecure));
+                   MakeServerCredentials(options.listen, tls_.get(), options.insecure));
   const bool required = options.require_token || (options.tls.any() && !options.insecure);
   const auto on_problem = [observers = options.observers](const std::string& what) {
     for (const auto& observer : observers) observer->OnProblem(what);
   };
+  AcceptorOptions accepting{
+      .limits = DeriveLimits(options.connections, RaiseDescriptorLimit()),
+      .on_problem = on_problem,
+      .on_deaf = [on_problem, address = options.listen](const std::string& why) {
+        on_problem(absl::StrCat("exiting, because no connection reaches ", address, ": ", why));
+        _exit(kDeafExitCode);
+      }};
+  ASSIGN_OR_RETURN(ListeningSockets sockets, ListeningSockets::Open(options.listen));
   gate_ = std::make_unique<Gate>(GateOptions{.authenticator = std::make_shared<Authenticator>(
                                                  options.home, required, on_problem),
                                              .check = CheckRequest,
@@ -255,12 +281,33 @@ absl::Status ServiceHost::OpenPort(const HostOptions& options) {
   grpc::ServerBuilder builder;
   builder.SetOption(std::make_unique<OnlyTheGate>());
   builder.RegisterCallbackGenericService(gate_.get());
-  builder.AddListeningPort(options.listen, credentials, &port_);
+  const std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> handshakes =
+      builder.experimental().AddExternalConnectionAcceptor(
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   LimitResources(&builder);
   port_server_ = builder.BuildAndStart();
-  if (port_server_ != nullptr && port_ != 0) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat("cannot listen at ", options.listen, "; is the port in use?"));
+  if (port_server_ == nullptr) {
+    return absl::InvalidArgumentError(
+        "cannot start the server with these TLS files; check that the key belongs to the "
+        "certificate");
+  }
+  accepting.on_connection = [handshakes](int listener, int descriptor) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.listener_fd = listener;
+    connection.fd = descriptor;
+    handshakes->HandleNewConnection(&connection);
+  };
+  port_ = sockets.port();
+  reminder_ = std::make_unique<ExpiryReminder>(
+      options.home, options.tls, [observers = options.observers](const std::string& warning) {
+        for (const auto& observer : observers) observer->OnWarning(warning);
+      });
+  acceptor_ = std::make_unique<ConnectionAcceptor>(std::move(sockets), std::move(accepting));
+  return absl::OkStatus();
+}
+
+ConnectionCounts ServiceHost::Connections() const {
+  return acceptor_ == nullptr ? ConnectionCounts() : acceptor_->counts();
 }
 
 ServiceHost::~ServiceHost() { Shutdown(std::chrono::milliseconds(0)); }
@@ -276,6 +323,7 @@ void ServiceHost::Shutdown(std::chrono::milliseconds grace) {
   server_->GetHealthCheckService()->SetServingStatus(false);
   if (port_server_ != nullptr) {
     gate_->Drain(grace);
+    acceptor_.reset();
     port_server_->Shutdown(std::chrono::system_clock::now() + kLastWords);
     port_server_->Wait();
     port_server_.reset();

@@ -13,6 +13,8 @@
 
 #include "absl/status/statusor.h"
 #include "rpc/tls_files.h"
+#include "server/connection_acceptor.h"
+#include "server/expiries.h"
 
 namespace grpc {
 class Channel;
@@ -24,6 +26,7 @@ namespace braid {
 
 class CallObserver;
 class Gate;
+class ReloadedTls;
 
 enum class ServiceName { kPipeline, kTraining, kAnalysis, kGeneration, kEmbedding, kNeighbors };
 
@@ -52,6 +55,8 @@ struct Serving {
 struct HostOptions {
   // Directory with the state of jobs and runs.
   std::filesystem::path home;
+  // Directory of the lists of jobs and runs (jobs.sqlite, runs.sqlite); empty: `home`.
+  std::filesystem::path state;
   std::set<ServiceName> services;
   // "127.0.0.1:7077"; empty serves in-process only. Port 0 picks a free one.
   std::string listen;
@@ -76,23 +81,31 @@ struct HostOptions {
   bool require_token = false;
   // Delay of the answer to a caller without a valid token.
   std::chrono::milliseconds refusal_delay{100};
+  // Limits on the connections to the port.
+  ConnectionLimits connections;
   // Notified of every call that comes through the port.
   std::vector<std::shared_ptr<CallObserver>> observers;
 };
+
+// Exit code of a process that cannot be reached any more: EX_UNAVAILABLE of sysexits.h.
+inline constexpr int kDeafExitCode = 69;
 
 // Two gRPC servers: one without a port that has the services, and one on the port that has only the
 // gate (server/access/grpc_gate.h), through which every call from outside reaches the services.
 class ServiceHost {
  public:
-  // Starts the services, and listens on the port if there is one. Errors: InvalidArgument for an
-  // address beyond loopback without TLS or for unusable TLS files, Unavailable when the address
-  // cannot be bound.
+  // Starts the services, and listens on the port if there is one. A process that no connection
+  // reaches any more ends with kDeafExitCode, so that a service manager starts it again. Errors:
+  // InvalidArgument for an address beyond loopback without TLS, for one of another machine or for
+  // unusable TLS files; Unavailable when the port is in use.
   static absl::StatusOr<std::unique_ptr<ServiceHost>> Start(const HostOptions& options);
   ~ServiceHost();
 
   std::shared_ptr<grpc::Channel> InProcessChannel();
   // Returns the port that is listened on; 0 when in-process only.
   int port() const { return port_; }
+  // Returns the counts of connections to the port.
+  ConnectionCounts Connections() const;
   // Shuts down in this order: health reports NOT_SERVING; new calls and open watches end with
   // UNAVAILABLE; other calls finish, or are cancelled after `grace`; the services stop, a job at
   // its next commit point.
@@ -100,13 +113,17 @@ class ServiceHost {
 
  private:
   ServiceHost();
+  absl::Status ReadTls(const HostOptions& options);
   absl::Status StartServices(const HostOptions& options);
   absl::Status OpenPort(const HostOptions& options);
 
+  std::unique_ptr<ReloadedTls> tls_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Gate> gate_;
   std::unique_ptr<grpc::Server> port_server_;
+  std::unique_ptr<ConnectionAcceptor> acceptor_;
+  std::unique_ptr<ExpiryReminder> reminder_;
   int port_ = 0;
 };
 

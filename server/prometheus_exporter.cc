@@ -28,8 +28,11 @@ double UnixSeconds() {
 // Returns the response of a service, or an empty message if it is not served or does not answer.
 class ServiceMetrics : public prometheus::Collectable {
  public:
-  explicit ServiceMetrics(std::shared_ptr<grpc::Channel> channel)
-      : pipeline_(channel), training_(channel), generation_(std::move(channel)) {}
+  ServiceMetrics(std::shared_ptr<grpc::Channel> channel, std::function<ServerFigures()> figures)
+      : pipeline_(channel),
+        training_(channel),
+        generation_(std::move(channel)),
+        figures_(std::move(figures)) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override {
     std::vector<prometheus::MetricFamily> families;
@@ -41,6 +44,9 @@ class ServiceMetrics : public prometheus::Collectable {
     if (const auto serving = generation_.DescribeServing(); serving.ok()) {
       for (auto& family : ServingFamilies(*serving)) families.push_back(std::move(family));
     }
+    if (figures_) {
+      for (auto& family : ServerFamilies(figures_())) families.push_back(std::move(family));
+    }
     return families;
   }
 
@@ -48,6 +54,7 @@ class ServiceMetrics : public prometheus::Collectable {
   mutable PipelineClient pipeline_;
   mutable TrainingClient training_;
   mutable GenerationClient generation_;
+  const std::function<ServerFigures()> figures_;
 };
 
 absl::Status CheckReachable(const std::string& address, bool insecure) {
@@ -74,10 +81,10 @@ int MetricsExporter::port() const { return server_->exposer->GetListeningPorts()
 
 absl::StatusOr<std::unique_ptr<MetricsExporter>> MetricsExporter::Start(
     const std::string& address, bool insecure, std::shared_ptr<grpc::Channel> channel,
-    std::shared_ptr<CallMetrics> calls) {
+    std::shared_ptr<CallMetrics> calls, std::function<ServerFigures()> figures) {
   RETURN_IF_ERROR(CheckReachable(address, insecure));
   auto server = std::make_unique<Server>();
-  server->metrics = std::make_shared<ServiceMetrics>(std::move(channel));
+  server->metrics = std::make_shared<ServiceMetrics>(std::move(channel), std::move(figures));
   try {
     server->exposer = std::make_unique<prometheus::Exposer>(address);
   } catch (const std::exception& error) {

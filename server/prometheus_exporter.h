@@ -2,6 +2,7 @@
 #ifndef BRAID_SERVER_PROMETHEUS_EXPORTER_H_
 #define BRAID_SERVER_PROMETHEUS_EXPORTER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,6 +15,7 @@ class Channel;
 namespace braid {
 
 class CallMetrics;
+struct ServerFigures;
 
 // Queries the services for every scrape, so it holds no state of its own.
 class MetricsExporter {
@@ -22,11 +24,12 @@ class MetricsExporter {
   //   address  HOST:PORT; port 0 picks a free one
   //   channel  to the services; used until this object is destroyed
   //   calls    further metrics to serve; may be null
+  //   figures  returns the state of the server itself; may be null
   // Errors: INVALID_ARGUMENT for a malformed address, or for one beyond loopback without
   // `insecure`, since this server has no TLS; UNAVAILABLE when the address cannot be bound.
   static absl::StatusOr<std::unique_ptr<MetricsExporter>> Start(
       const std::string& address, bool insecure, std::shared_ptr<grpc::Channel> channel,
-      std::shared_ptr<CallMetrics> calls);
+      std::shared_ptr<CallMetrics> calls, std::function<ServerFigures()> figures = nullptr);
   ~MetricsExporter();
 
   int port() const;

@@ -3,6 +3,7 @@
 #include <prometheus/client_metric.h>
 #include <prometheus/metric_type.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -155,6 +156,21 @@ Family CountStates(const std::string& name, const std::string& help,
   return family;
 }
 
+// Incidents by kind, for the runs that have had any.
+Family IncidentFamily(const v1::ListRunsResponse& runs, double now) {
+  Family family("braid_run_incidents", "Incidents among the newest 20 of the run, by kind.");
+  for (const v1::Run& run : runs.runs()) {
+    if (!IsRecent(run.finished_at(), now)) continue;
+    std::map<int, int> counts;
+    for (const v1::RunIncident& incident : run.incidents()) ++counts[incident.kind()];
+    for (const auto& [kind, count] : counts) {
+      const std::string name = v1::IncidentKind_Name(static_cast<v1::IncidentKind>(kind));
+      family.Add({{"run", run.id()}, {"kind", absl::AsciiStrToLower(name)}}, count);
+    }
+  }
+  return family;
+}
+
 }  // namespace
 
 std::vector<prometheus::MetricFamily> JobFamilies(const v1::ListJobsResponse& jobs, double now) {
@@ -189,7 +205,56 @@ std::vector<prometheus::MetricFamily> RunFamilies(const v1::ListRunsResponse& ru
     }
     families.push_back(family.Take());
   }
+  Family restarts("braid_run_restarts", "Attempts after the first.");
+  Family slow("braid_run_slow_ranks", "Ranks that slow down the others.");
+  for (const v1::Run& run : runs.runs()) {
+    if (!IsRecent(run.finished_at(), now)) continue;
+    restarts.Add({{"run", run.id()}}, std::max(0, run.attempts() - 1));
+    slow.Add({{"run", run.id()}}, run.slow_ranks_size());
+  }
+  families.push_back(restarts.Take());
+  families.push_back(slow.Take());
+  families.push_back(IncidentFamily(runs, now).Take());
   return families;
+}
+
+std::vector<prometheus::MetricFamily> ServerFamilies(const ServerFigures& figures) {
+  const auto one = [](const char* name, const char* help, double value,
+                      prometheus::MetricType type = prometheus::MetricType::Gauge) {
+    Family family(name, help, type);
+    family.Add({}, value);
+    return family.Take();
+  };
+  const auto count = [&](const char* name, const char* help, int64_t value) {
+    return one(name, help, static_cast<double>(value), prometheus::MetricType::Counter);
+  };
+  const ConnectionCounts& connections = figures.connections;
+  Family tokens("braid_token_expiry_timestamp_seconds", "Unix time at which a token expires.");
+  Family certificates("braid_certificate_expiry_timestamp_seconds",
+                      "Unix time at which the first certificate of a file expires.");
+  for (const Expiry& expiry : figures.expiries) {
+    const bool token = expiry.kind == "token";
+    (token ? tokens : certificates)
+        .Add({{token ? "token" : "file", expiry.name}}, static_cast<double>(expiry.at));
+  }
+  return {
+      one("braid_server_connections", "Open connections.", static_cast<double>(connections.open)),
+      one("braid_server_connections_limit", "Maximum open connections.",
+          static_cast<double>(connections.max_open)),
+      count("braid_server_connections_accepted_total", "Connections accepted.",
+            connections.accepted),
+      count("braid_server_connections_refused_total", "Connections refused beyond a limit.",
+            connections.refused),
+      count("braid_server_accept_failures_total",
+            "Connections that found no free descriptor or memory.", connections.exhausted),
+      count("braid_server_listener_reopened_total",
+            "Times that the listening socket failed and was opened again.", connections.reopened),
+      one("braid_disk_free_bytes", "Free space on the file system of the home directory.",
+          static_cast<double>(figures.disk_free_bytes)),
+      one("braid_disk_size_bytes", "Size of the file system of the home directory.",
+          static_cast<double>(figures.disk_size_bytes)),
+      tokens.Take(),
+      certificates.Take()};
 }
 
 std::vector<prometheus::MetricFamily> ServingFamilies(const v1::DescribeServingResponse& serving) {

@@ -9,11 +9,14 @@
 
 #include <prometheus/metric_family.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "braid/v1/generation.pb.h"
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
+#include "server/connection_acceptor.h"
+#include "server/expiries.h"
 
 namespace braid {
 
@@ -25,6 +28,16 @@ std::vector<prometheus::MetricFamily> RunFamilies(const v1::ListRunsResponse& ru
 
 // Returns braid_generation_*: requests that wait and run, and counters.
 std::vector<prometheus::MetricFamily> ServingFamilies(const v1::DescribeServingResponse& serving);
+
+// The state of the server itself.
+struct ServerFigures {
+  ConnectionCounts connections;
+  // Space on the file system with HOME.
+  uint64_t disk_free_bytes = 0;
+  uint64_t disk_size_bytes = 0;
+  std::vector<Expiry> expiries;
+};
+std::vector<prometheus::MetricFamily> ServerFamilies(const ServerFigures& figures);
 
 }  // namespace braid
 

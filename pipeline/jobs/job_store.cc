@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/database_journal.h"
 #include "base/status_macros.h"
 #include "pipeline/jobs/job_id.h"
 #include "pipeline/jobs/job_state.h"
@@ -17,7 +18,7 @@
 namespace braid {
 namespace {
 
-constexpr int kBusyTimeoutMs = 10000;
+constexpr int kBusyTimeoutMs = 30000;
 constexpr int64_t kEventsPerCall = 1000;
 
 absl::Status FromSqlite(const SQLite::Exception& error, const std::filesystem::path& path) {
@@ -92,9 +93,10 @@ absl::StatusOr<std::unique_ptr<JobStore>> JobStore::Open(const std::filesystem::
   RETURN_IF_ERROR(MakeDirectories(home));
   const std::filesystem::path path = home / "jobs.sqlite";
   try {
+    ASSIGN_OR_RETURN(const DatabaseJournal journal, ChooseJournal(home));
     auto database = std::make_unique<SQLite::Database>(
         path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyTimeoutMs);
-    database->exec("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON");
+    database->exec(JournalPragmas(path, journal) + "PRAGMA foreign_keys=ON");
     RETURN_IF_ERROR(CheckVersion(*database, path));
     SQLite::Transaction transaction(*database, SQLite::TransactionBehavior::IMMEDIATE);
     JobTable::CreateTables(*database);

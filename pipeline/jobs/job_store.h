@@ -1,7 +1,7 @@
 // The durable list of corpus jobs and their numbered events, in SQLite.
 //
 // Guarantees:
-//  - a change is on disk when the call that makes it returns (WAL, synchronous=FULL);
+//  - a change is on disk when the call that makes it returns (synchronous=FULL or EXTRA);
 //  - jobs change their state only along the transitions of job_state.h;
 //  - every change of a job is an event; the numbers of events increase by one without gaps, across
 //    restarts and processes;
@@ -53,7 +53,8 @@ class JobStore {
   using Clock = std::function<double()>;  // Unix seconds
   static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
-  // Opens or creates HOME/jobs.sqlite.
+  // Opens or creates HOME/jobs.sqlite, with the journal that its file system needs
+  // (base/database_journal.h).
   static absl::StatusOr<std::unique_ptr<JobStore>> Open(const std::filesystem::path& home,
                                                         Clock clock = SystemClock());
   static Clock SystemClock();

@@ -86,6 +86,10 @@ absl::Status CheckPathsExist(const v1::CorpusSpec& spec) {
   return absl::OkStatus();
 }
 
+const std::filesystem::path& StateOf(const PipelineOptions& options) {
+  return options.state.empty() ? options.home : options.state;
+}
+
 // WatchJob uses the callback API, because its calls last long and must not occupy a thread each.
 using PipelineServiceBase =
     v1::PipelineService::WithCallbackMethod_WatchJob<v1::PipelineService::Service>;
@@ -96,7 +100,8 @@ class PipelineServiceImpl final : public PipelineServiceBase {
       : options_(options),
         jobs_(std::move(jobs)),
         stages_(options.home / "store"),
-        worker_(options.home, jobs_.get(), &stages_, options.num_workers, options.retry_seconds),
+        worker_(StateOf(options), jobs_.get(), &stages_, options.num_workers,
+                options.retry_seconds),
         descriptions_("corpora being described", options.max_descriptions,
                       "wait for one to end, or ask for a higher --quota-descriptions"),
         watches_([this](const std::string& id) { return OpenJobEvents(id, jobs_.get(), &worker_); },
@@ -249,7 +254,7 @@ absl::StatusOr<std::unique_ptr<grpc::Service>> MakePipelineService(const Pipelin
     return absl::InvalidArgumentError(
         absl::StrCat("num_workers: got ", options.num_workers, ", expected 0 or more"));
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<JobStore> jobs, JobStore::Open(options.home));
+  ASSIGN_OR_RETURN(std::unique_ptr<JobStore> jobs, JobStore::Open(StateOf(options)));
   return std::make_unique<PipelineServiceImpl>(options, std::move(jobs));
 }
 

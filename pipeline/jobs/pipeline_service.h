@@ -18,6 +18,8 @@ namespace braid {
 // The options of the service.
 struct PipelineOptions {
   std::filesystem::path home;
+  // Directory of jobs.sqlite and of the lock of its worker; empty: `home`.
+  std::filesystem::path state = {};
   // Maximum number of concurrent jobs. A process with 0 serves requests and accepts jobs but runs
   // none.
   int num_workers = 1;

@@ -24,7 +24,7 @@ Identity Known(const AccessEntry& entry, int64_t now) {
   if (entry.expires_at != 0 && now >= entry.expires_at) {
     return Refused(Refusal::kExpiredToken, "the token has expired; ask an operator for a new one");
   }
-  return {absl::OkStatus(), Refusal::kNone, {entry.name, entry.role}};
+  return {absl::OkStatus(), Refusal::kNone, {entry.name, entry.role, entry.id}};
 }
 
 // Returns TOKEN of "Bearer TOKEN"; the scheme is case-insensitive (RFC 7235).
@@ -101,6 +101,16 @@ absl::StatusOr<std::vector<AccessEntry>> Authenticator::Entries() {
     problem_ = std::move(problem);
   }
   return *read_;
+}
+
+std::optional<std::set<std::string>> Authenticator::ValidEntries(int64_t now) {
+  const absl::StatusOr<std::vector<AccessEntry>> entries = Entries();
+  if (!entries.ok()) return std::nullopt;
+  std::set<std::string> valid;
+  for (const AccessEntry& entry : *entries) {
+    if (entry.expires_at == 0 || now < entry.expires_at) valid.insert(entry.id);
+  }
+  return valid;
 }
 
 Identity Authenticator::Identify(const CallerEvidence& evidence, int64_t now) {

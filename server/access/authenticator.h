@@ -9,6 +9,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ namespace braid {
 struct Caller {
   std::string name;
   Role role = Role::kViewer;
+  // AccessEntry::id of the token or certificate; empty for a caller that needs none.
+  std::string entry = {};
 };
 
 struct CallerEvidence {
@@ -55,6 +58,8 @@ class Authenticator {
   // Identifies a caller by its token, or by its certificate if it has no token. `now`: Unix
   // seconds.
   Identity Identify(const CallerEvidence& evidence, int64_t now);
+  // Returns the ids of the entries that have not expired; nullopt while the file cannot be read.
+  std::optional<std::set<std::string>> ValidEntries(int64_t now);
 
  private:
   struct FileStamp {

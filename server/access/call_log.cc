@@ -26,6 +26,10 @@ ordered_json Line(LogLevel level, const std::string& message) {
           {"message", message}};
 }
 
+int OpenLog(const std::filesystem::path& file) {
+  return open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+}
+
 void WriteLine(int descriptor, const ordered_json& line) {
   // Bytes that are not UTF-8 are replaced, since logging must not throw.
   const std::string text = line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
@@ -59,11 +63,19 @@ std::optional<LogLevel> ParseLogLevel(std::string_view name) {
 
 absl::StatusOr<std::shared_ptr<CallLog>> CallLog::Open(const std::filesystem::path& file,
                                                        LogLevel level) {
-  const int descriptor = file.empty()
-                             ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0)
-                             : open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+  const int descriptor = file.empty() ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0) : OpenLog(file);
   if (descriptor < 0) return SystemError("open log", file, errno);
-  return std::shared_ptr<CallLog>(new CallLog(descriptor, level));
+  return std::shared_ptr<CallLog>(new CallLog(file, descriptor, level));
+}
+
+absl::Status CallLog::Reopen() {
+  if (file_.empty()) return absl::OkStatus();
+  const int descriptor = OpenLog(file_);
+  if (descriptor < 0) return SystemError("open log", file_, errno);
+  // Replaces the file under the same number in one step, so that no line of another thread is lost.
+  const int error_number = dup3(descriptor, descriptor_, O_CLOEXEC) < 0 ? errno : 0;
+  close(descriptor);
+  return error_number == 0 ? absl::OkStatus() : SystemError("open log", file_, error_number);
 }
 
 CallLog::~CallLog() { close(descriptor_); }

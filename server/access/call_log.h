@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "server/access/call_record.h"
@@ -33,14 +34,21 @@ class CallLog final : public CallObserver {
                                                        LogLevel level);
   ~CallLog() override;
 
+  // Continues in a new file of the same name, after the present one was renamed; without effect on
+  // standard error. Keeps the present file when the new one cannot be opened.
+  absl::Status Reopen();
   void Write(LogLevel level, const std::string& message);
   void OnStart(const std::string&) override {}
   void OnProblem(const std::string& what) override { Write(LogLevel::kError, what); }
+  void OnWarning(const std::string& what) override { Write(LogLevel::kWarning, what); }
+  void OnNotice(const std::string& what) override { Write(LogLevel::kInfo, what); }
   void OnEnd(const CallRecord& record, bool started) override;
 
  private:
-  CallLog(int descriptor, LogLevel level) : descriptor_(descriptor), level_(level) {}
+  CallLog(std::filesystem::path file, int descriptor, LogLevel level)
+      : file_(std::move(file)), descriptor_(descriptor), level_(level) {}
 
+  const std::filesystem::path file_;  // empty for standard error
   const int descriptor_;
   const LogLevel level_;
 };

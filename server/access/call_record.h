@@ -33,6 +33,10 @@ class CallObserver {
   virtual void OnStart(const std::string& method) = 0;
   // The server itself has a problem, such as an unreadable token file.
   virtual void OnProblem(const std::string& /*what*/) {}
+  // An event of the server itself, such as renewed certificates.
+  virtual void OnNotice(const std::string& /*what*/) {}
+  // Something needs the attention of the operator soon, such as an expiring token.
+  virtual void OnWarning(const std::string& /*what*/) {}
   // A call has ended, admitted or not. `started`: OnStart was called for it.
   virtual void OnEnd(const CallRecord& record, bool started) = 0;
 };

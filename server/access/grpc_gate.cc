@@ -84,9 +84,16 @@ Gate::Gate(GateOptions options, std::shared_ptr<grpc::Channel> services)
     : options_(std::move(options)),
       services_(std::move(services)),
       stub_(services_),
-      capacity_(options_.limits) {}
+      capacity_(options_.limits),
+      reviewer_([this] { ReviewCalls(); }) {}
 
 Gate::~Gate() {
+  {
+    const std::lock_guard lock(mutex_);
+    stops_ = true;
+  }
+  changed_.notify_all();
+  reviewer_.join();
   // The server has ended every call, but the last may still be in Leave().
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return calls_.empty(); });
@@ -192,6 +199,35 @@ void Gate::Leave(const std::shared_ptr<GateCall>& call, const CallRecord& record
   const std::lock_guard lock(mutex_);
   calls_.erase(call);
   changed_.notify_all();
+}
+
+std::vector<std::shared_ptr<GateCall>> Gate::CallsToEnd() {
+  std::vector<std::shared_ptr<GateCall>> calls;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const std::shared_ptr<GateCall>& call : calls_) {
+      const Admission& admission = call->admission();
+      if (admission.status.ok() && !admission.caller.entry.empty()) calls.push_back(call);
+    }
+  }
+  if (calls.empty()) return calls;
+  const auto valid = options_.authenticator->ValidEntries(std::time(nullptr));
+  if (!valid) return {};
+  std::erase_if(calls,
+                [&](const auto& call) { return valid->contains(call->admission().caller.entry); });
+  return calls;
+}
+
+void Gate::ReviewCalls() {
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, options_.review_interval, [this] { return stops_; })) {
+    lock.unlock();
+    for (const std::shared_ptr<GateCall>& call : CallsToEnd()) {
+      call->End(absl::UnauthenticatedError(
+          "the token or certificate has expired or was revoked; ask an operator for a new one"));
+    }
+    lock.lock();
+  }
 }
 
 bool Gate::AnyAtWork() const {

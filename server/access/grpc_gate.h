@@ -20,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,6 +44,8 @@ struct GateOptions {
   CallLimits limits = {};
   // Delay of the answer to a caller that is refused.
   std::chrono::milliseconds refusal_delay{100};
+  // Interval at which the callers of calls in progress are looked up again.
+  std::chrono::milliseconds review_interval{1000};
 };
 
 // Thread-safe. Must outlive the server that it is registered with.
@@ -69,6 +72,11 @@ class Gate final : public grpc::CallbackGenericService {
   GateCall::Hooks HooksFor(const std::string& method);
   void Enter(const std::shared_ptr<GateCall>& call, const std::string& method);
   void Leave(const std::shared_ptr<GateCall>& call, const CallRecord& record);
+  // Ends calls, such as watches, whose token or certificate has expired or was revoked since they
+  // began; runs until the gate is destroyed.
+  void ReviewCalls();
+  // Returns the calls in progress of callers that are not valid any more.
+  std::vector<std::shared_ptr<GateCall>> CallsToEnd();
   // Returns whether there are calls that a drain waits for.
   bool AnyAtWork() const;
 
@@ -80,6 +88,8 @@ class Gate final : public grpc::CallbackGenericService {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::set<std::shared_ptr<GateCall>> calls_;  // guarded by mutex_
+  bool stops_ = false;                         // guarded by mutex_
+  std::thread reviewer_;
 };
 
 }  // namespace braid

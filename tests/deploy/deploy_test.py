@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.request
 
 try:
     import yaml
@@ -190,6 +191,32 @@ class CommandsTest(unittest.TestCase):
                     service.send_signal(signal.SIGTERM)
                     rest = service.communicate(timeout=30)[0]
                 self.assertEqual(service.returncode, 0, rest)
+
+    def test_every_metric_of_alerts_and_dashboard_is_served(self):
+        with tempfile.TemporaryDirectory() as home:
+            service = subprocess.Popen(
+                [BUILD / "bin/braidd", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--home", home],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            try:
+                url = None
+                while url is None:
+                    line = service.stdout.readline()
+                    self.assertTrue(line, "braidd ended")
+                    url = re.search(r"http://127\.0\.0\.1:\d+/metrics", line)
+                with urllib.request.urlopen(url.group(), timeout=30) as response:
+                    served = set(re.findall(r"^# TYPE (\S+)", response.read().decode(), re.M))
+            finally:
+                service.send_signal(signal.SIGTERM)
+                service.communicate(timeout=30)
+        for path in ("grafana/dashboards/braid.json", "prometheus/alerts.yml"):
+            used = used_metrics((DEPLOY / path).read_text())
+            self.assertEqual(used - served, set(), path)
+
+    def test_log_rotation_signals_what_the_service_reloads_with(self):
+        service = (DEPLOY / "systemd/braidd.service").read_text()
+        self.assertIn("ExecReload=/bin/kill -HUP $MAINPID", service)
+        self.assertIn("Restart=on-failure", service)
+        self.assertIn("--signal=HUP braidd.service", (DEPLOY / "logrotate/braidd").read_text())
 
     def test_runtime_packages_cover_the_programs(self):
         programs = sorted((BUILD / "bin").glob("braid*"))

@@ -67,7 +67,14 @@ TEST(PrometheusFamiliesTest, MeasuresRunsFromTheirFirstStep) {
   v1::Run* const run = runs.add_runs();
   run->set_id("run-000001");
   run->set_state(v1::RUN_STARTING);
-  EXPECT_EQ(Text(RunFamilies(runs, kNow)).find("run-000001"), std::string::npos);
+  run->set_attempts(3);
+  run->add_slow_ranks();
+  run->add_incidents()->set_kind(v1::RANK_HUNG);
+  const std::string early = Text(RunFamilies(runs, kNow));
+  EXPECT_EQ(early.find("braid_run_step{"), std::string::npos);
+  EXPECT_TRUE(Has(early, "braid_run_restarts{run=\"run-000001\"} 2")) << early;
+  EXPECT_TRUE(Has(early, "braid_run_slow_ranks{run=\"run-000001\"} 1"));
+  EXPECT_TRUE(Has(early, "braid_run_incidents{run=\"run-000001\",kind=\"rank_hung\"} 1"));
   run->set_state(v1::RUN_RUNNING);
   run->mutable_spec()->set_num_steps(100);
   run->mutable_latest()->set_step(7);
@@ -85,6 +92,7 @@ TEST(PrometheusFamiliesTest, NamesAreUniqueAndFollowTheConventions) {
   std::set<std::string> names;
   std::vector<prometheus::MetricFamily> all = JobFamilies({}, kNow);
   for (auto& family : RunFamilies({}, kNow)) all.push_back(std::move(family));
+  for (auto& family : ServerFamilies({})) all.push_back(std::move(family));
   for (const prometheus::MetricFamily& family : all) {
     EXPECT_TRUE(names.insert(family.name).second) << family.name;
     EXPECT_EQ(family.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"), std::string::npos);

@@ -1,0 +1,121 @@
+// Two hosts over one home, on file systems that hosts share: no launch is lost and none is doubled.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "base/database_journal.h"
+#include "control/run_store.h"
+#include "pipeline/jobs/job_store.h"
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
+#include "tests/program.h"
+
+namespace braid {
+namespace two_hosts_test {
+
+using ::testing::HasSubstr;
+
+class TwoHostsTest : public testing::Test {
+ protected:
+  TestProgramOptions Faults(const std::string& faults) const {
+    return {.variables = {"LD_PRELOAD=" BRAID_SHARED_FILE_SYSTEM, "BRAID_SHARED=" + home_.string(),
+                          "BRAID_SHARED_FAULTS=" + faults,
+                          // The preloaded library comes before the run-time of a sanitizer.
+                          "ASAN_OPTIONS=verify_asan_link_order=0"}};
+  }
+  std::unique_ptr<TestProgram> Host(const std::string& faults, int num_requests) const {
+    return std::make_unique<TestProgram>(
+        std::vector<std::string>{BRAID_STORE_HOST, home_.string(), std::to_string(num_requests)},
+        Faults(faults));
+  }
+
+  // Checks that both hosts got one run and one job for each of the requests.
+  void CheckLists(const TestProgram& first, const TestProgram& second, int num_requests) const {
+    std::map<std::string, std::string> answers;
+    for (const std::string& output : {first.out(), second.out()}) {
+      std::istringstream lines(output);
+      for (std::string request, run, job; lines >> request >> run >> job;) {
+        const std::string answer = run + " " + job;
+        EXPECT_EQ(answers.try_emplace(request, answer).first->second, answer) << request;
+      }
+    }
+    EXPECT_EQ(std::ssize(answers), num_requests);
+    std::set<std::string> distinct;
+    for (const auto& [request, answer] : answers) distinct.insert(answer);
+    EXPECT_EQ(std::ssize(distinct), num_requests);
+    EXPECT_EQ(std::ssize(RunStore::Open(home_).value()->List().value()), num_requests);
+    EXPECT_EQ(std::ssize(JobStore::Open(home_).value()->List().value()), num_requests);
+  }
+
+  void TestFaults(const std::string& faults) const {
+    constexpr int kRequests = 500;  // a run and a job each
+    const auto first = Host(faults, kRequests);
+    const auto second = Host(faults, kRequests);
+    // A host that is lost in the middle leaves nothing that blocks the others.
+    const auto lost = Host(faults, kRequests);
+    EXPECT_NE(lost->WaitForOutput("request-9 ", "\n", std::chrono::seconds(120)), "");
+    lost->Kill();
+    EXPECT_EQ(first->Wait(std::chrono::seconds(400)), 0) << first->err();
+    EXPECT_EQ(second->Wait(std::chrono::seconds(400)), 0) << second->err();
+    CheckLists(*first, *second, kRequests);
+    int64_t count = 0;
+    std::ifstream(home_ / "counter", std::ios::binary)
+        .read(reinterpret_cast<char*>(&count), sizeof(count));
+    EXPECT_GE(count, 2 * kRequests + 9);
+    EXPECT_LE(count, 3 * kRequests);
+  }
+
+  ScratchDirectory scratch_;
+  const std::filesystem::path home_ = scratch_ / "home";
+};
+
+TEST_F(TwoHostsTest, LaunchOnAFileSystemWithoutSharedMappings) { TestFaults("mmap"); }
+
+TEST_F(TwoHostsTest, LaunchOnAFileSystemWithoutFlock) { TestFaults("type mmap flock"); }
+
+TEST_F(TwoHostsTest, AFileSystemWithoutAnyLocksIsRefused) {
+  const auto host = Host("type mmap flock fcntl", 1);
+  EXPECT_EQ(host->Wait(), 1);
+  EXPECT_THAT(host->err(), HasSubstr("nfs does not lock files"));
+  EXPECT_THAT(host->err(), HasSubstr("--state"));
+}
+
+TEST_F(TwoHostsTest, ADatabaseMovesBetweenTheTwoKindsOfFileSystems) {
+  {
+    const auto runs = RunStore::Open(home_).value();  // a local file system: a write-ahead log
+    const auto jobs = JobStore::Open(home_).value();
+    ASSERT_OK(runs->Create("local", "spec", 1));
+    ASSERT_OK(jobs->Submit({}, "local"));
+  }
+  const auto host = Host("mmap", 2);
+  EXPECT_EQ(host->Wait(), 0) << host->err();
+  EXPECT_FALSE(std::filesystem::exists(home_ / "runs.sqlite-wal"));
+  EXPECT_EQ(RunStore::Open(home_).value()->List()->size(), 3u);
+  EXPECT_EQ(JobStore::Open(home_).value()->List()->size(), 3u);
+}
+
+TEST_F(TwoHostsTest, StateOnALocalDiskNeedsNoLocksOfTheHome) {
+  const std::filesystem::path state = scratch_ / "state";
+  TestProgram jobs(
+      {BRAID_BIN_DIR "/braid", "--home", home_.string(), "--state", state.string(), "jobs"},
+      Faults("type mmap flock fcntl"));
+  EXPECT_EQ(jobs.Wait(), 0) << jobs.err();
+  EXPECT_TRUE(std::filesystem::exists(state / "jobs.sqlite"));
+  EXPECT_FALSE(std::filesystem::exists(home_ / "jobs.sqlite"));
+}
+
+TEST_F(TwoHostsTest, TheChoiceOfJournalIsExplained) {
+  std::filesystem::create_directories(home_);
+  ASSERT_OK_AND_ASSIGN(const DatabaseJournal journal, ChooseJournal(home_));
+  EXPECT_THAT(journal.reason, HasSubstr(journal.write_ahead ? "write-ahead log" : "rollback"));
+  EXPECT_TRUE(std::filesystem::is_empty(home_)) << "the probe is removed";
+}
+
+}  // namespace two_hosts_test
+}  // namespace braid

@@ -1,5 +1,7 @@
 #include "client/follow.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
@@ -10,7 +12,11 @@
 namespace braid {
 namespace {
 
-void ShowStage(const v1::StageProgress& stage, ProgressBoard& board) {
+// Shows the progress of a stage. `waiting`: what the job waited for at the last call.
+void ShowStage(const v1::StageProgress& stage, ProgressBoard& board, std::string& waiting) {
+  if (std::exchange(waiting, stage.waiting()) != stage.waiting() && !waiting.empty()) {
+    board.Note(stage.stage(), waiting);
+  }
   if (stage.complete()) {
     board.Finish(stage.stage(), stage.reused()
                                     ? "reused"
@@ -49,8 +55,9 @@ Progress RunProgress(const v1::StepMetrics& metrics, int64_t num_steps, double e
 
 absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
                                   ProgressBoard& board) {
+  std::string waiting;
   const absl::Status watched = client.WatchJob(id, [&](const v1::JobEvent& event) {
-    if (event.has_progress()) ShowStage(event.progress(), board);
+    if (event.has_progress()) ShowStage(event.progress(), board, waiting);
     return !Interrupted();
   });
   if (Interrupted()) {

@@ -52,5 +52,6 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY
 # Without OpenBLAS the reference BLAS would satisfy libblas.so.3, at a hundredth of the speed.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libopenblas0, openmpi-bin, python3")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA
-  ${CMAKE_SOURCE_DIR}/deploy/debian/prerm ${CMAKE_SOURCE_DIR}/deploy/debian/postrm)
+  ${CMAKE_SOURCE_DIR}/deploy/debian/postinst ${CMAKE_SOURCE_DIR}/deploy/debian/prerm
+  ${CMAKE_SOURCE_DIR}/deploy/debian/postrm)
 include(CPack)

@@ -15,6 +15,7 @@
 #include "retrieval/grpc_channel.h"
 #include "retrieval/grpc_embedding_stream.h"
 #include "retrieval/retry_delay.h"
+#include "rpc/connection_error.h"
 
 namespace braid {
 namespace {
@@ -66,6 +67,7 @@ struct Work {
 // streams, so only one thread at a time accesses the members, guarded by mutex_.
 class EmbeddingClient::Replicas {
  public:
+  ~Replicas() { ReportWaiting(""); }
   explicit Replicas(const EmbeddingClientOptions& options) : options_(options) {
     for (const std::string& address : options.addresses) {
       Replica& replica = replicas_.emplace_back();
@@ -96,6 +98,9 @@ class EmbeddingClient::Replicas {
   absl::Status TakeEnd(const absl::Status& status, Replica* replica);
   void CheckDeadlines();
   absl::Status CheckGivenUp();
+  // Reports the replicas that do not answer, if that has changed.
+  void ReportWaiting(const std::string& waiting);
+  std::string DescribeWaiting() const;
   void CloseStreams();
   Replica* FindReplica(int64_t stream);
   Replica* LeastBusy();
@@ -112,6 +117,7 @@ class EmbeddingClient::Replicas {
   int64_t batch_texts_ = 0;  // texts that it prefers in a batch; 0: no preference
   std::string fingerprint_, reference_;
   bool learning_ = false;
+  std::string waiting_;  // as last reported
 };
 
 template <class Done>
@@ -124,6 +130,7 @@ absl::Status EmbeddingClient::Replicas::Run(Done done) {
     HandOut();
     if (const auto event = events_.Pop(kTick)) RETURN_IF_ERROR(Handle(*event));
     CheckDeadlines();
+    ReportWaiting(DescribeWaiting());
     RETURN_IF_ERROR(CheckGivenUp());
   }
   return absl::OkStatus();
@@ -255,7 +262,8 @@ absl::Status EmbeddingClient::Replicas::TakeAnswer(const v1::EmbedResponse& answ
 
 absl::Status EmbeddingClient::Replicas::TakeEnd(const absl::Status& status, Replica* replica) {
   if (!replica->cancelled) {
-    replica->problem = status.ok() ? absl::UnavailableError("the server ended the stream") : status;
+    replica->problem = status.ok() ? absl::UnavailableError("the server ended the stream")
+                                   : PlainConnectionError(status);
   }
   replica->stream.reset();
   replica->ready = false;
@@ -297,6 +305,28 @@ absl::Status EmbeddingClient::Replicas::CheckGivenUp() {
       absl::StrCat("no embedding server was available for ",
                    static_cast<double>(options_.give_up_after.count()) / 1000,
                    " s; start one, then resume the job", problems));
+}
+
+std::string EmbeddingClient::Replicas::DescribeWaiting() const {
+  std::string silent;
+  for (const Replica& replica : replicas_) {
+    if (replica.ready || replica.problem.ok()) continue;
+    absl::StrAppend(&silent, silent.empty() ? "" : ", ", replica.address, " (",
+                    std::string(replica.problem.message()), ")");
+  }
+  if (silent.empty()) return "";
+  if (std::ranges::any_of(replicas_, [](const Replica& r) { return r.ready; })) {
+    return absl::StrCat("no answer from embedding server ", silent,
+                        "; the others do the work meanwhile");
+  }
+  return absl::StrCat("no answer from embedding server ", silent, "; waiting up to ",
+                      static_cast<double>(options_.give_up_after.count()) / 1000, " s");
+}
+
+void EmbeddingClient::Replicas::ReportWaiting(const std::string& waiting) {
+  if (!options_.on_waiting || waiting == waiting_) return;
+  waiting_ = waiting;
+  options_.on_waiting(waiting);
 }
 
 // Closes the streams at the end of a call, so that a server can shut down between calls.
@@ -345,6 +375,7 @@ absl::StatusOr<int64_t> EmbeddingClient::Replicas::Embed(std::span<const std::st
   work_.attempts.resize(work_.batches.size());
   for (size_t i = 0; i < work_.batches.size(); ++i) work_.pending.push_back(i);
   const absl::Status status = Run([&] { return work_.num_answered == work_.batches.size(); });
+  if (!status.ok()) ReportWaiting("");
   const int64_t num_truncated = work_.num_truncated;
   CloseStreams();
   work_ = {};

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,6 +40,9 @@ struct EmbeddingClientOptions {
   int64_t batch_bytes = int64_t{256} << 10;
   // Called several times a second while waiting; its first error ends the call.
   StopCheck check = nullptr;
+  // Called with the replicas that do not answer, why, and how long the call waits for them, when
+  // that changes; with "" when all answer or the call ends.
+  std::function<void(const std::string&)> on_waiting = nullptr;
 };
 
 // Each replica has one stream, and a batch goes to the replica with the fewest unanswered batches.

@@ -11,6 +11,7 @@
 #include "braid/v1/neighbors.grpc.pb.h"
 #include "retrieval/grpc_channel.h"
 #include "retrieval/retry_delay.h"
+#include "rpc/connection_error.h"
 #include "rpc/grpc_status.h"
 
 namespace braid {
@@ -68,6 +69,7 @@ void Wait(milliseconds delay, const NeighborClient::Stop& stop) {
 }  // namespace
 
 struct NeighborClient::Connection {
+  std::string address;
   NeighborClientOptions options;
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<Stub> stub;
@@ -77,6 +79,7 @@ struct NeighborClient::Connection {
                     milliseconds deadline, const Stop& stop) const {
     const auto give_up = Clock::now() + options.give_up_after;
     absl::Status problem;  // the last error other than an expired deadline
+    Waiting waiting(this);
     for (int failures = 0;; ++failures) {
       const auto left = std::chrono::duration_cast<milliseconds>(give_up - Clock::now());
       const auto limit = failures == 0 ? deadline : std::min(deadline, left);
@@ -84,13 +87,36 @@ struct NeighborClient::Connection {
           CallOnce(stub.get(), method, request, response, limit, failures > 0, stop);
       if (Stops(stop)) return absl::CancelledError("the search was cancelled");
       if (!IsTransientSearchError(status)) return status;
-      if (problem.ok() || absl::IsUnavailable(status)) problem = status;
+      if (problem.ok() || absl::IsUnavailable(status)) problem = PlainConnectionError(status);
+      waiting.Report(problem);
       Wait(RetryDelay(failures), stop);
       if (Clock::now() >= give_up) return GivenUp(problem);
       grpc::experimental::ChannelResetConnectionBackoff(
           channel.get());  // this loop has waited already
     }
   }
+
+  // Reports once that a call waits for the server, and that it does so no longer.
+  class Waiting {
+   public:
+    explicit Waiting(const Connection* connection) : connection_(connection) {}
+    ~Waiting() {
+      if (reported_) connection_->options.on_waiting(connection_->address, "");
+    }
+    void Report(const absl::Status& problem) {
+      if (reported_ || !connection_->options.on_waiting) return;
+      reported_ = true;
+      connection_->options.on_waiting(
+          connection_->address,
+          absl::StrCat(connection_->address, " (", std::string(problem.message()),
+                       "); waiting up to ", connection_->options.give_up_after.count() / 1000.0,
+                       " s"));
+    }
+
+   private:
+    const Connection* const connection_;
+    bool reported_ = false;
+  };
 
   absl::Status GivenUp(const absl::Status& status) const {
     return absl::Status(
@@ -108,6 +134,7 @@ absl::StatusOr<std::unique_ptr<NeighborClient>> NeighborClient::Make(
     const std::string& address, const NeighborClientOptions& options) {
   RETURN_IF_ERROR(CheckServerAddress("neighbor server", address));
   auto connection = std::make_unique<Connection>();
+  connection->address = address;
   connection->options = options;
   connection->channel = OpenRetrievalChannel(address);
   connection->stub = v1::NeighborService::NewStub(connection->channel);

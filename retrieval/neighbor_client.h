@@ -23,6 +23,9 @@ struct NeighborClientOptions {
   std::chrono::milliseconds seal_deadline{600'000};
   // How long a call that fails with UNAVAILABLE or DEADLINE_EXCEEDED is repeated.
   std::chrono::milliseconds give_up_after{300'000};
+  // Called from any thread when the server does not answer: with its address, why, and how long the
+  // call waits for it; with "" once the server has answered.
+  std::function<void(const std::string& address, const std::string& waiting)> on_waiting = nullptr;
 };
 
 // The state of a shard as described by its server.

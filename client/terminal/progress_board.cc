@@ -77,6 +77,12 @@ void ProgressBoard::Update(const std::string& name, const Progress& progress) {
   }
 }
 
+void ProgressBoard::Note(const std::string& name, const std::string& message) {
+  if (terminal_) screen_.Erase();
+  out_ << absl::StrFormat("%-18s ", name) << message << std::endl;
+  Draw();
+}
+
 void ProgressBoard::Finish(const std::string& name, const std::string& message) {
   if (terminal_) screen_.Erase();
   std::erase_if(rows_, [&](const Row& row) { return row.name == name; });

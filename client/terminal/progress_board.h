@@ -55,6 +55,8 @@ class ProgressBoard {
 
   // Adds or redraws a row.
   void Update(const std::string& name, const Progress& progress);
+  // Prints a line "name  message" and keeps the row.
+  void Note(const std::string& name, const std::string& message);
   // Replaces the row with a final line "name  message".
   void Finish(const std::string& name, const std::string& message);
 

@@ -10,6 +10,7 @@
 namespace braid {
 
 std::string StageFigures(const v1::StageProgress& stage) {
+  if (!stage.waiting().empty()) return stage.waiting();
   std::vector<std::string> figures;
   if (stage.eta_seconds() > 0) {
     figures.push_back(absl::StrCat("ETA ", FormatClock(stage.eta_seconds())));

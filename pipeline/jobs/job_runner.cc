@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "formats/contamination.h"
 #include "formats/npy.h"
 #include "formats/packed_dataset.h"
+#include "pipeline/jobs/retry_policy.h"
 #include "pipeline/stages/deduplicate_stage.h"
 #include "pipeline/stages/domain_summary.h"
 #include "pipeline/stages/embed_stage.h"
@@ -76,7 +78,9 @@ class JobRun {
                                               const absl::StatusOr<std::string>& key,
                                               const Work& work);
   StageMeter Meter(const std::string& stage, const std::string& unit) const;
-  absl::Status Report(const std::string& key, v1::StageProgress progress) const;
+  absl::Status Report(const std::string& key, v1::StageProgress progress);
+  // Records which servers the current stage waits for; called from any thread.
+  void SetWaiting(const std::string& what);
 
   absl::Status RunIngest();
   absl::Status RunTokenize();
@@ -100,10 +104,23 @@ class JobRun {
   int64_t num_rejected_ = 0, num_exact_duplicates_ = 0, num_near_duplicates_ = 0;
   double bytes_per_document_ = 0;
   std::vector<std::shared_ptr<const DirectoryUse>> uses_;  // keep the outputs until the job ends
+  std::mutex mutex_;
+  std::string waiting_;  // guarded by mutex_
 };
 
-absl::Status JobRun::Report(const std::string& key, v1::StageProgress progress) const {
+void JobRun::SetWaiting(const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  waiting_ = what.empty() ? ""
+                          : absl::StrCat(what, "; the job fails after ", kMaxFailures,
+                                         " attempts without progress");
+}
+
+absl::Status JobRun::Report(const std::string& key, v1::StageProgress progress) {
   progress.set_key(key);
+  {
+    const std::lock_guard lock(mutex_);
+    progress.set_waiting(waiting_);
+  }
   hooks_.report(progress);
   return hooks_.stop() ? absl::CancelledError("the job was asked to stop") : absl::OkStatus();
 }
@@ -124,12 +141,17 @@ absl::StatusOr<std::filesystem::path> JobRun::Stage(const std::string& name,
   if (!key.ok()) return InStage(name, key.status());
   StageMeter meter = Meter(name, unit);
   RETURN_IF_ERROR(Report(*key, meter.Started()));
-  const ProgressCallback progress = [&](const StagePosition& position) {
-    return Report(*key, meter.At(position));
-  };
+  StagePosition last;
+  const ProgressCallback progress(
+      [&](const StagePosition& position) { return Report(*key, meter.At(last = position)); },
+      [&](const std::string& what) { SetWaiting(what); });
   auto stored =
       store_->Produce(name, *key, [&](StageWriter& writer) { return work(progress, &writer); });
-  if (!stored.ok()) return InStage(name, stored.status());
+  if (!stored.ok()) {
+    // The last report may have named servers that the stage waited for.
+    Report(*key, meter.At(last)).IgnoreError();
+    return InStage(name, stored.status());
+  }
   uses_.push_back(std::move(stored->use));
   RETURN_IF_ERROR(Report(*key, meter.Completed(stored->reused)));
   return stored->directory;
@@ -160,10 +182,15 @@ absl::Status JobRun::RunTokenize() {
 }
 
 absl::Status JobRun::RunEmbed() {
-  const absl::StatusOr<EmbedPlan> plan = PlanEmbedding(spec_, ingest_key_, [&] {
-    return hooks_.stop() ? absl::CancelledError("the job was asked to stop") : absl::OkStatus();
-  });
-  if (!plan.ok()) return InStage("embed", plan.status());
+  StageMeter meter = Meter("embed", "documents");
+  const absl::StatusOr<EmbedPlan> plan =
+      PlanEmbedding(spec_, ingest_key_,
+                    {[&](const StagePosition& position) { return Report("", meter.At(position)); },
+                     [&](const std::string& what) { SetWaiting(what); }});
+  if (!plan.ok()) {
+    Report("", meter.At({})).IgnoreError();
+    return InStage("embed", plan.status());
+  }
   ASSIGN_OR_RETURN(embed_,
                    Stage("embed", "documents", plan->key, [&](const auto& progress, auto* stage) {
                      return Embed(*documents_, spec_.embedder(), *plan, progress, stage);

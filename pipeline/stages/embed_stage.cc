@@ -51,9 +51,11 @@ Pace PaceOf(const EmbedPlan& plan, const StageWriter& stage) {
 }
 
 absl::StatusOr<std::unique_ptr<EmbeddingClient>> ConnectRemote(const v1::EmbedderConfig& config,
-                                                               const StopCheck& check) {
+                                                               const StopCheck& check,
+                                                               const ProgressCallback& progress) {
   EmbeddingClientOptions options;
   options.check = check;
+  options.on_waiting = [progress](const std::string& what) { progress.Waiting(what); };
   options.addresses.assign(config.addresses().begin(), config.addresses().end());
   return EmbeddingClient::Connect(options);
 }
@@ -143,7 +145,7 @@ absl::StatusOr<std::unique_ptr<Embedder>> MakeEmbedder(const DocumentStore& docu
                                                        const ProgressCallback& progress,
                                                        const StopCheck& keep_going,
                                                        StageWriter* stage) {
-  if (config.kind() == "remote") return ConnectRemote(config, keep_going);
+  if (config.kind() == "remote") return ConnectRemote(config, keep_going, progress);
   if (config.kind() == "contriever") {
     return ContrieverProcess::Start({.directory = config.model_dir(),
                                      .max_tokens = config.max_tokens(),
@@ -250,13 +252,15 @@ int32_t AutomaticDimension(int64_t num_documents) {
 }
 
 absl::StatusOr<EmbedPlan> PlanEmbedding(const v1::CorpusSpec& resolved,
-                                        const std::string& ingest_key, const StopCheck& check) {
+                                        const std::string& ingest_key,
+                                        const ProgressCallback& progress) {
   const v1::EmbedderConfig& config = resolved.embedder();
   EmbedPlan plan;
   StageKey key("embed", kEmbedFormatVersion);
   key.Add("ingest", ingest_key).Add("kind", config.kind());
   if (config.kind() == "remote") {
-    ASSIGN_OR_RETURN(const auto client, ConnectRemote(config, check));
+    ASSIGN_OR_RETURN(const auto client, ConnectRemote(
+                                            config, [&] { return progress(0, 0); }, progress));
     plan.fingerprint = client->fingerprint();
     plan.batch_texts = client->preferred_batch_texts();
   } else if (config.kind() == "contriever") {

@@ -39,10 +39,10 @@ struct EmbedPlan {
 // Determines the key of the output. The key contains the fingerprint of a remote embedder, not its
 // addresses, and that of a model, not its directory; therefore this function connects to the
 // embedding service, waiting for a replica, or reads the model.
-// Errors: UNAVAILABLE when no replica answers; those of ContrieverDirectory and of `check`.
+// Errors: UNAVAILABLE when no replica answers; those of ContrieverDirectory and of `progress`.
 absl::StatusOr<EmbedPlan> PlanEmbedding(const v1::CorpusSpec& resolved,
                                         const std::string& ingest_key,
-                                        const StopCheck& check = nullptr);
+                                        const ProgressCallback& progress);
 
 // Runs the stage. Units of `progress`: documents. Errors: those of the embedder;
 // FAILED_PRECONDITION, with both fingerprints, when the embedder has changed since the plan was

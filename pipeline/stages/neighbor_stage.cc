@@ -1,7 +1,9 @@
 #include "pipeline/stages/neighbor_stage.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -96,16 +98,44 @@ absl::StatusOr<NeighborPlan> ReadPlan(int32_t k, const StageWriter& stage) {
   return plan;
 }
 
+// Combines what the clients of several servers wait for. Thread-safe.
+class ServerWaits {
+ public:
+  explicit ServerWaits(ProgressCallback progress) : progress_(std::move(progress)) {}
+
+  void Update(const std::string& address, const std::string& waiting) {
+    const std::lock_guard lock(mutex_);
+    if (waiting.empty()) {
+      waits_.erase(address);
+    } else {
+      waits_[address] = waiting;
+    }
+    std::string all;
+    for (const auto& [server, text] : waits_) absl::StrAppend(&all, all.empty() ? "" : ", ", text);
+    progress_.Waiting(all.empty() ? "" : "no answer from neighbor server " + all);
+  }
+
+ private:
+  const ProgressCallback progress_;
+  std::mutex mutex_;
+  std::map<std::string, std::string> waits_;  // by address; guarded by mutex_
+};
+
 // Connects to the search servers, if any. Shards are named after the key and the checksum of the
 // vectors, so that the next attempt finds its shards again and never uses those of another job.
 absl::StatusOr<std::unique_ptr<ShardedCorpus>> MakeShards(
-    const std::filesystem::path& embed_directory, const v1::NeighborConfig& config) {
+    const std::filesystem::path& embed_directory, const v1::NeighborConfig& config,
+    const ProgressCallback& progress) {
   if (config.addresses().empty()) return nullptr;
   ASSIGN_OR_RETURN(const Manifest manifest, Manifest::Load(embed_directory));
   const ManifestEntry* vectors = manifest.Find(kEmbeddingsName);
   const uint32_t crc32c = vectors == nullptr ? 0 : vectors->crc32c;
   ShardedCorpusOptions options;
   options.addresses.assign(config.addresses().begin(), config.addresses().end());
+  options.client.on_waiting = [waits = std::make_shared<ServerWaits>(progress)](
+                                  const std::string& address, const std::string& waiting) {
+    waits->Update(address, waiting);
+  };
   return ShardedCorpus::Make(
       absl::StrCat("embed-", manifest.key.substr(0, 16), "-", Crc32cToHex(crc32c)), options);
 }
@@ -212,7 +242,7 @@ absl::Status FindNeighbors(const std::filesystem::path& embed_directory,
   const int64_t n = embeddings.num_rows();
   RETURN_IF_ERROR(progress(stage->resume_point().position, n));
   ASSIGN_OR_RETURN(const std::unique_ptr<ShardedCorpus> shards,
-                   MakeShards(embed_directory, resolved.neighbors()));
+                   MakeShards(embed_directory, resolved.neighbors(), progress));
   ASSIGN_OR_RETURN(const NeighborGraphSearch search,
                    PrepareSearch(embeddings, resolved, progress, shards.get(), stage));
   RETURN_IF_ERROR(

@@ -40,6 +40,14 @@ class ProgressCallback {
           return report(position.done, position.total);
         }) {}
 
+  // Adds a function that is notified, from any thread, of what the stage waits for; "": nothing.
+  ProgressCallback(Function report, std::function<void(const std::string&)> waiting)
+      : report_(std::move(report)), waiting_(std::move(waiting)) {}
+
+  void Waiting(const std::string& what) const {
+    if (waiting_) waiting_(what);
+  }
+
   absl::Status operator()(int64_t done, int64_t total) const {
     return report_({.done = done, .total = total});
   }
@@ -47,6 +55,7 @@ class ProgressCallback {
 
  private:
   Function report_;
+  std::function<void(const std::string&)> waiting_;
 };
 
 }  // namespace braid

@@ -1,5 +1,5 @@
 // Selects the progress reports that become durable events: the first and the last of each stage,
-// and at most four per second in between.
+// those that begin or end a wait for servers, and at most four per second in between.
 #ifndef BRAID_PIPELINE_STORE_PROGRESS_THROTTLE_H_
 #define BRAID_PIPELINE_STORE_PROGRESS_THROTTLE_H_
 
@@ -15,15 +15,16 @@ class ProgressThrottle {
 
   // Returns whether to record this report. `now`: seconds of a monotonic clock.
   bool Admit(const v1::StageProgress& progress, double now) {
-    const bool first = progress.stage() != stage_;
+    const bool first = progress.stage() != stage_ || progress.waiting() != waiting_;
     if (!first && !progress.complete() && now - admitted_at_ < kMinSeconds) return false;
     stage_ = progress.stage();
+    waiting_ = progress.waiting();
     admitted_at_ = now;
     return true;
   }
 
  private:
-  std::string stage_;
+  std::string stage_, waiting_;
   double admitted_at_ = 0;
 };
 

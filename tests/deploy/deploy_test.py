@@ -126,6 +126,15 @@ class FilesTest(unittest.TestCase):
         for side in ("ssh_config", "sshd_config"):
             self.assertIn("Port 2222", (DEPLOY / "ssh" / side).read_text())
 
+    def test_the_unit_leaves_openat2_to_braidd(self):
+        unit = (DEPLOY / "systemd/braidd.service").read_text()
+        settings = [line.split("=")[0] for line in unit.splitlines() if not line.startswith("#")]
+        # Both install a seccomp filter under which openat2 does not exist.
+        self.assertNotIn("DynamicUser", settings)
+        self.assertNotIn("RestrictSUIDSGID", settings)
+        user = re.search(r"(?m)^User=(.*)$", unit).group(1)
+        self.assertRegex((DEPLOY / "debian/postinst").read_text(), rf"useradd --system .* {user}\n")
+
     def test_metrics_are_documented(self):
         known = documented_metrics()
         self.assertIn("braid_run_loss", known)

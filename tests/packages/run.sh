@@ -116,10 +116,10 @@ check_service() {
   local unit=$bare/lib/systemd/system/braidd.service command environment pid i
   command=$(sed -n 's/^ExecStart=//p' "$unit")
   environment=$(sed -n 's/^Environment=//p' "$unit" | tr '\n' ' ')
-  install -d -o 65534 "$bare/var/lib/braid"
+  inside install -d -o braid /var/lib/braid
   # In a network of its own, since the port may be in use here.
   unshare --net bash -c 'ip link set lo up && exec "$@"' _ chroot "$bare" \
-    setpriv --reuid 65534 --regid 65534 --clear-groups \
+    setpriv --reuid braid --regid braid --clear-groups \
     bash -c "cd / && export $environment && exec $command" > "$work/braidd.log" 2>&1 &
   pid=$!
   ask() { nsenter --net="/proc/$pid/ns/net" chroot "$bare" braid --server 127.0.0.1:7077 "$@"; }

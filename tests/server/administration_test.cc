@@ -143,5 +143,27 @@ TEST_F(AdministrationTest, MetricsAndLogHaveConnectionsDiskAndExpiries) {
   EXPECT_THAT(GetFile(log), AllOf(HasSubstr("\"warning\""), HasSubstr("(ann) expires in")));
 }
 
+TEST_F(AdministrationTest, AJobNamesTheServersThatDoNotAnswer) {
+  for (const std::string& kind : {std::string("embedding"), std::string("neighbor")}) {
+    TestProgram submit({BRAID_BIN_DIR "/braid", "--home", (scratch_ / kind).string(), "submit",
+                        corpus_.string(), "--" + kind + "-servers", "127.0.0.1:5", "--wait",
+                        "--set", "pack.sequence_length=32", "--set", "tokenizer.vocab_size=300"});
+    EXPECT_TRUE(WaitUntil([&] {
+      return (submit.out() + submit.err()).find("127.0.0.1:5 (connection refused)") !=
+             std::string::npos;
+    })) << kind
+        << submit.out() << submit.err();
+    EXPECT_THAT(submit.out() + submit.err(),
+                AllOf(HasSubstr("no answer from " + kind + " server 127.0.0.1:5"),
+                      HasSubstr("waiting up to 300 s"), HasSubstr("3 attempts")));
+    // The status of the job has the same text.
+    TestProgram status(
+        {BRAID_BIN_DIR "/braid", "--home", (scratch_ / kind).string(), "status", "job-000001"});
+    EXPECT_EQ(status.Wait(), 0) << status.err();
+    EXPECT_THAT(status.out(), HasSubstr("127.0.0.1:5 (connection refused)"));
+    submit.Kill();
+  }
+}
+
 }  // namespace administration_test
 }  // namespace braid

@@ -56,14 +56,14 @@ struct ParquetColumn {
   bool is_decimal = false;
   int16_t max_definition_level = 0;  // optional and repeated groups above the leaf, with it
   int16_t max_repetition_level = 0;  // repeated groups above the leaf, with it
-  // The definition level at which a list is not null; -1 for a column that is no list.
+  // The definition level at which a list is not null; -1 for a column without lists.
   int16_t list_level = -1;
 };
 
 struct ParquetChunk {
   ParquetCodec codec = ParquetCodec::kNone;
   int64_t num_values = 0;
-  int64_t offset = 0;  // of the first page, the dictionary if there is one
+  int64_t offset = 0;  // position of the first page, or of the dictionary before it
   int64_t size = 0;    // bytes of all pages
   bool encrypted = false;
   bool in_another_file = false;
@@ -90,7 +90,7 @@ struct ParquetPage {
   ParquetEncoding encoding = ParquetEncoding::kPlain;
   ParquetEncoding definition_encoding = ParquetEncoding::kRle;
   ParquetEncoding repetition_encoding = ParquetEncoding::kRle;
-  // Of kDataV2.
+  // Set for kDataV2 only.
   int64_t definition_size = 0;
   int64_t repetition_size = 0;
   bool is_compressed = true;

@@ -7,8 +7,8 @@ packages=(
   # build
   g++ cmake ninja-build ccache mold pkg-config protobuf-compiler protobuf-compiler-grpc
   # libraries
-  libabsl-dev libcli11-dev libedit-dev libfaiss-dev libgrpc++-dev libicu-dev libisal-dev libopenblas-dev
-  libopenmpi-dev libprotobuf-dev libre2-dev libsentencepiece-dev libsimdjson-dev libsqlite3-dev libsqlitecpp-dev libssl-dev
+  libabsl-dev libbrotli-dev libcli11-dev libedit-dev libfaiss-dev libgrpc++-dev libicu-dev libisal-dev liblz4-dev libopenblas-dev
+  libopenmpi-dev libprotobuf-dev libre2-dev libsentencepiece-dev libsimdjson-dev libsnappy-dev libsqlite3-dev libsqlitecpp-dev libssl-dev
   libtorch-dev libxxhash-dev libzstd-dev nlohmann-json3-dev prometheus-cpp-dev zlib1g-dev
   # running and testing
   libgmock-dev libgtest-dev openmpi-bin python3 python3-numpy python3-torch

@@ -40,12 +40,18 @@ NameParts SplitName(const fs::path& path) {
   return {name.stem().string(), absl::AsciiStrToLower(name.extension().string())};
 }
 
+// Parquet compresses its pages itself.
+bool IsParquet(const fs::path& path) {
+  return absl::AsciiStrToLower(path.extension().string()) == ".parquet";
+}
+
 std::optional<CorpusFileKind> KindOfFile(const fs::path& path) {
   const std::string extension = SplitName(path).extension;
   if (extension == ".jsonl" || extension == ".json" || extension == ".ndjson") {
     return CorpusFileKind::kJsonLines;
   }
   if (extension == ".txt") return CorpusFileKind::kText;
+  if (IsParquet(path)) return CorpusFileKind::kParquet;
   return std::nullopt;
 }
 
@@ -53,6 +59,7 @@ std::optional<CorpusFileKind> KindOfFile(const fs::path& path) {
 // file, not a corpus, unless it is compressed.
 CorpusFileKind KindInDirectory(const fs::path& path) {
   const std::string extension = SplitName(path).extension;
+  if (IsParquet(path)) return CorpusFileKind::kParquet;
   const bool lines = extension == ".jsonl" || extension == ".ndjson" ||
                      (extension == ".json" && !CompressionOf(path).empty());
   return lines ? CorpusFileKind::kJsonLines : CorpusFileKind::kText;
@@ -75,11 +82,12 @@ std::string Utf8Name(const fs::path& path) {
 absl::Status AddFile(const fs::path& path, CorpusFiles* found) {
   const std::optional<CorpusFileKind> kind = KindOfFile(path);
   if (!kind) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "corpus path ", path.string(), ": unknown kind of file: got the extension \"",
-        path.extension().string(),
-        "\", expected .jsonl, .json, .ndjson or .txt, with or without .gz, .zst or .zstd, or a "
-        "directory, in which every UTF-8 file is read as a document"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("corpus path ", path.string(), ": unknown kind of file: got the extension \"",
+                     path.extension().string(),
+                     "\", expected .parquet, or .jsonl, .json, .ndjson or .txt with or without "
+                     ".gz, .zst or .zstd, or a "
+                     "directory, in which every UTF-8 file is read as a document"));
   }
   CorpusFile file;
   file.path = path;

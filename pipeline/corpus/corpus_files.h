@@ -16,7 +16,7 @@
 
 namespace braid {
 
-enum class CorpusFileKind { kJsonLines, kText };
+enum class CorpusFileKind { kJsonLines, kText, kParquet };
 
 struct CorpusFile {
   std::filesystem::path path;

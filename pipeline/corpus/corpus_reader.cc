@@ -129,8 +129,10 @@ absl::StatusOr<CorpusStep> CorpusReader::Next(Document* document, std::vector<Re
 std::optional<CorpusPosition> CorpusReader::position() const {
   if (!ready_.empty() || !rejects_.empty()) return std::nullopt;
   return CorpusPosition{.file = static_cast<int64_t>(next_file_),
-                        .offset = lines_ == nullptr ? 0 : lines_->offset(),
-                        .inside_file = lines_ != nullptr,
+                        .offset = lines_ != nullptr  ? lines_->offset()
+                                  : rows_ != nullptr ? rows_->row()
+                                                     : 0,
+                        .inside_file = lines_ != nullptr || rows_ != nullptr,
                         .text_field = text_field_,
                         .seen_an_object = seen_an_object_,
                         .num_accepted = num_accepted_,
@@ -147,11 +149,15 @@ absl::Status CorpusReader::Resume(const CorpusPosition& position,
   while (static_cast<int64_t>(next_file_) < position.file) RETURN_IF_ERROR(CloseFile());
   if (position.inside_file) {
     if (position.file == num_files) return absl::OutOfRangeError("beyond the last file");
-    RETURN_IF_ERROR(OpenFile());
-    if (lines_ == nullptr) {
+    RETURN_IF_ERROR(file().kind == CorpusFileKind::kParquet ? OpenParquetFile() : OpenFile());
+    if (lines_ == nullptr && rows_ == nullptr) {
       return absl::OutOfRangeError("a file that was opened before cannot be opened now");
     }
-    RETURN_IF_ERROR(lines_->SkipTo(position.offset, keep_going));
+    if (rows_ != nullptr && position.offset > rows_->num_rows()) {
+      return absl::OutOfRangeError(absl::StrCat("no row ", position.offset));
+    }
+    RETURN_IF_ERROR(lines_ != nullptr ? lines_->SkipTo(position.offset, keep_going)
+                                      : rows_->Seek(position.offset));
   }
   text_field_ = position.text_field;
   seen_an_object_ = position.seen_an_object;
@@ -165,13 +171,17 @@ absl::Status CorpusReader::Resume(const CorpusPosition& position,
 }
 
 int64_t CorpusReader::bytes_read() const {
-  return bytes_of_finished_files_ + (lines_ != nullptr ? lines_->bytes_read() : 0);
+  return bytes_of_finished_files_ + (lines_ != nullptr  ? lines_->bytes_read()
+                                     : rows_ != nullptr ? rows_->bytes_read()
+                                                        : 0);
 }
 
 absl::Status CorpusReader::Advance() {
   if (file().kind == CorpusFileKind::kText) return ReadTextFile();
-  if (lines_ == nullptr) return OpenFile();
-  return ReadRecord();
+  if (file().kind == CorpusFileKind::kParquet) {
+    return rows_ == nullptr ? OpenParquetFile() : ReadParquetRow();
+  }
+  return lines_ == nullptr ? OpenFile() : ReadRecord();
 }
 
 absl::Status CorpusReader::OpenFile() {
@@ -186,6 +196,7 @@ absl::Status CorpusReader::OpenFile() {
 absl::Status CorpusReader::CloseFile() {
   RETURN_IF_ERROR(CheckUnchanged(file().path, file().version));
   lines_.reset();
+  rows_.reset();
   bytes_of_finished_files_ += file().version.bytes;
   ++next_file_;
   return absl::OkStatus();
@@ -198,8 +209,11 @@ absl::Status CorpusReader::RejectRest(int64_t offset, const absl::Status& damage
   // report.
   RETURN_IF_ERROR(CheckUnchanged(file().path, file().version));
   const bool bomb = IsDecompressionBomb(damage);
-  if (!bomb && !absl::IsDataLoss(damage) && !absl::IsInvalidArgument(damage)) return damage;
-  RejectAt(offset, bomb ? "decompression bomb" : "damaged", std::string(damage.message()));
+  const bool huge_page = rows_ != nullptr && absl::IsResourceExhausted(damage);
+  if (!bomb && !huge_page && !absl::IsDataLoss(damage) && !absl::IsInvalidArgument(damage))
+    return damage;
+  RejectAt(offset, bomb || huge_page ? "decompression bomb" : "damaged",
+           std::string(damage.message()));
   return CloseFile();
 }
 
@@ -254,7 +268,8 @@ absl::Status CorpusReader::AddRecord(const Line& line) {
                .reason = "missing text field",
                .id = record_.Label(FieldOr(config_.id_field(), "id")).value_or("")});
   } else {
-    AddDocument(MakeDocument(*text, line.offset));
+    AddDocument(
+        MakeDocument(*text, line.offset, record_.Label(IdField()), record_.Label(DomainField())));
   }
   return absl::OkStatus();
 }
@@ -274,6 +289,48 @@ absl::StatusOr<bool> CorpusReader::FindTextField(int64_t offset) {
   }
   if (text_field_.empty() && first) return MissingTextField(offset);
   return !text_field_.empty();
+}
+
+// A file without the text column is an error if it is the first of the corpus, where the setting is
+// probably wrong, as with the first record of JSON lines.
+absl::Status CorpusReader::OpenParquetFile() {
+  const bool first = !std::exchange(seen_an_object_, true);
+  std::vector<std::string> text(std::begin(kTextFields), std::end(kTextFields));
+  if (!config_.text_field().empty()) text = {config_.text_field()};
+  absl::StatusOr<std::unique_ptr<ParquetRecords>> rows =
+      ParquetRecords::Open(file().path, text, IdField(), DomainField());
+  if (rows.ok()) {
+    rows_ = *std::move(rows);
+    text_field_ = rows_->text_column();
+    return absl::OkStatus();
+  }
+  if (absl::IsUnimplemented(rows.status())) {
+    return absl::InvalidArgumentError(rows.status().message());
+  }
+  if (!absl::IsNotFound(rows.status())) return RejectRest(0, rows.status());
+  if (first) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        rows.status().message(), "; set ingest.text_field to the column that holds the text"));
+  }
+  RejectAt(0, "missing text field", std::string(rows.status().message()));
+  return CloseFile();
+}
+
+absl::Status CorpusReader::ReadParquetRow() {
+  ParquetRecord record;
+  const int64_t row = rows_->row();
+  const absl::StatusOr<bool> more = rows_->Next(&record);
+  if (absl::IsUnimplemented(more.status())) {
+    return absl::InvalidArgumentError(more.status().message());
+  }
+  if (!more.ok()) return RejectRest(row, more.status());
+  if (!*more) return CloseFile();
+  if (!record.text.has_value()) {
+    RejectAt(row, "missing text field");
+  } else {
+    AddDocument(MakeDocument(*record.text, row, record.id, record.domain));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CorpusReader::IsAnArray() const {
@@ -299,12 +356,16 @@ absl::Status CorpusReader::MissingTextField(int64_t offset) const {
                    "set ingest.text_field to the field that holds the text"));
 }
 
-Document CorpusReader::MakeDocument(std::string_view text, int64_t offset) const {
+std::string CorpusReader::IdField() const { return FieldOr(config_.id_field(), "id"); }
+
+std::string CorpusReader::DomainField() const { return FieldOr(config_.domain_field(), "domain"); }
+
+Document CorpusReader::MakeDocument(std::string_view text, int64_t offset,
+                                    const std::optional<std::string>& id,
+                                    const std::optional<std::string>& domain) const {
   Document document;
-  document.id = record_.Label(FieldOr(config_.id_field(), "id"))
-                    .value_or(absl::StrCat(file().name, ":", offset));
+  document.id = id.value_or(absl::StrCat(file().name, ":", offset));
   document.text = std::string(text);
-  const auto domain = record_.Label(FieldOr(config_.domain_field(), "domain"));
   document.domain = DomainName(domain.value_or(file().domain));
   document.has_domain_field = domain.has_value();
   document.file = file().path.string();
@@ -363,7 +424,8 @@ absl::Status CorpusReader::StrictFailure() const {
   if (!config_.strict() || rejects_.empty()) return absl::OkStatus();
   const Reject& first = rejects_.front();
   return absl::InvalidArgumentError(
-      absl::StrCat("corpus file ", first.file, ", record at byte ", first.offset, ": ",
+      absl::StrCat("corpus file ", first.file, ", record at ",
+                   first.file.ends_with(".parquet") ? "row " : "byte ", first.offset, ": ",
                    first.reason, first.detail.empty() ? "" : absl::StrCat(" (", first.detail, ")"),
                    "; expected no rejected record in strict mode; fix the record, or unset "
                    "ingest.strict to write "

@@ -1,9 +1,9 @@
 // Reads the documents of a corpus one by one, in a fixed order and in bounded memory: 8 bytes per
 // document for ids, and at most 16 x max_document_bytes (64 MiB by default) for the current record.
 //
-// Inputs are JSON lines (.jsonl, .json, .ndjson), text files (.txt), both also compressed (.gz,
-// .zst, .zstd), and directories, which are walked recursively in sorted order and in which every
-// UTF-8 file is a document. docs/corpus.md is the reference.
+// Inputs are Parquet (.parquet), JSON lines (.jsonl, .json, .ndjson), text files (.txt), these also
+// compressed (.gz, .zst, .zstd), and directories, which are walked recursively in sorted order and
+// in which every UTF-8 file is a document. docs/corpus.md is the reference.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<CorpusReader> reader, CorpusReader::Open(paths, config));
 //   Document document;
@@ -36,6 +36,7 @@
 #include "pipeline/corpus/corpus_files.h"
 #include "pipeline/corpus/json_record.h"
 #include "pipeline/corpus/line_reader.h"
+#include "pipeline/corpus/parquet_records.h"
 #include "pipeline/corpus/reject.h"
 #include "pipeline/corpus/text_source.h"
 
@@ -66,7 +67,7 @@ enum class CorpusStep {
 // is what another reader of the same unchanged files needs to continue there.
 struct CorpusPosition {
   int64_t file = 0;          // index in the order read
-  int64_t offset = 0;        // position in the decompressed file
+  int64_t offset = 0;        // position in the decompressed file, or row of a Parquet file
   bool inside_file = false;  // the file was opened
   std::string text_field;    // field in that file; empty until determined
   bool seen_an_object = false;
@@ -124,12 +125,17 @@ class CorpusReader {
   absl::Status CloseFile();
   absl::Status RejectRest(int64_t offset, const absl::Status& damage);
   absl::Status ReadRecord();
+  absl::Status OpenParquetFile();
+  absl::Status ReadParquetRow();
   absl::Status ReadTextFile();
   absl::Status AddRecord(const Line& line);
   absl::StatusOr<bool> FindTextField(int64_t offset);
   absl::Status IsAnArray() const;
   absl::Status MissingTextField(int64_t offset) const;
-  Document MakeDocument(std::string_view text, int64_t offset) const;
+  Document MakeDocument(std::string_view text, int64_t offset, const std::optional<std::string>& id,
+                        const std::optional<std::string>& domain) const;
+  std::string IdField() const;
+  std::string DomainField() const;
   void AddDocument(Document document);
   void AddPieces(const Document& document);
   void RejectDocument(const Document& document, std::string_view reason);
@@ -146,7 +152,9 @@ class CorpusReader {
   int64_t total_bytes_ = 0;
   int64_t bytes_of_finished_files_ = 0;
   size_t next_file_ = 0;
-  std::unique_ptr<LineReader> lines_;  // reader for the current JSON lines file; null between files
+  // The reader of the current file, for JSON lines or for Parquet; both are null between files.
+  std::unique_ptr<LineReader> lines_;
+  std::unique_ptr<ParquetRecords> rows_;
   JsonRecord record_;
   std::string text_field_;  // field in the current file; empty until determined
   bool seen_an_object_ = false;

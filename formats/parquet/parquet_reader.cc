@@ -1,0 +1,205 @@
+#include "formats/parquet/parquet_reader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/file_error.h"
+#include "base/nearest_word.h"
+#include "base/path_roots.h"
+#include "base/status_macros.h"
+
+namespace braid {
+namespace {
+
+constexpr std::string_view kMagic = "PAR1";
+constexpr std::string_view kEncryptedMagic = "PARE";
+constexpr int64_t kTrailerBytes = 8;  // length of the footer, magic
+
+absl::Status AtPath(const std::filesystem::path& path, const absl::Status& status) {
+  return {status.code(), absl::StrCat(path.string(), ": ", status.message())};
+}
+
+// Closes the descriptor when the last copy of the reading function goes.
+struct OpenFile {
+  explicit OpenFile(int fd) : descriptor(fd) {}
+  ~OpenFile() { close(descriptor); }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  const int descriptor;
+};
+
+absl::StatusOr<std::string> ReadAt(const OpenFile& file, const std::filesystem::path& path,
+                                   int64_t offset, int64_t size) {
+  std::string bytes(static_cast<size_t>(size), '\0');
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t n = pread(file.descriptor, bytes.data() + done, bytes.size() - done,
+                            offset + static_cast<int64_t>(done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return SystemError("read", path, errno);
+    if (n == 0) return absl::DataLossError("the file became shorter while it was read");
+    done += static_cast<size_t>(n);
+  }
+  return bytes;
+}
+
+absl::StatusOr<ParquetFooter> ReadFooter(const ParquetBytes& bytes, int64_t size) {
+  const auto not_parquet = [](const std::string& got) {
+    return absl::InvalidArgumentError(absl::StrCat("got ", got, ", expected a Parquet file"));
+  };
+  const auto magic_size = static_cast<int64_t>(kMagic.size());
+  if (size < magic_size + kTrailerBytes) return not_parquet(absl::StrCat(size, " bytes"));
+  ASSIGN_OR_RETURN(const std::string head, bytes(0, magic_size));
+  ASSIGN_OR_RETURN(const std::string trailer, bytes(size - kTrailerBytes, kTrailerBytes));
+  if (trailer.ends_with(kEncryptedMagic)) return absl::UnimplementedError("the file is encrypted");
+  if (head != kMagic) return not_parquet("a file of another kind");
+  if (!trailer.ends_with(kMagic)) {
+    return absl::DataLossError("the file is cut off: it does not end with PAR1");
+  }
+  uint32_t footer_size = 0;
+  std::memcpy(&footer_size, trailer.data(), sizeof(footer_size));
+  const int64_t end = size - kTrailerBytes;
+  if (footer_size > end - magic_size) {
+    return absl::DataLossError(absl::StrCat("bad footer: its length is ", footer_size));
+  }
+  ASSIGN_OR_RETURN(const std::string footer, bytes(end - footer_size, footer_size));
+  absl::StatusOr<ParquetFooter> parsed = ParseParquetFooter(footer);
+  if (absl::IsInvalidArgument(parsed.status())) {
+    return absl::DataLossError(parsed.status().message());
+  }
+  return parsed;
+}
+
+bool IsReadable(const ParquetColumn& column) {
+  const bool number = column.type == ParquetType::kFloat || column.type == ParquetType::kDouble ||
+                      column.type == ParquetType::kInt32 || column.type == ParquetType::kInt64;
+  if (column.max_repetition_level == 1) return number;
+  return column.max_repetition_level == 0 && column.type != ParquetType::kInt96 &&
+         !column.is_decimal;
+}
+
+}  // namespace
+
+absl::StatusOr<ParquetReader> ParquetReader::Open(const std::filesystem::path& path) {
+  // Without O_NONBLOCK, opening a FIFO would block until it has a writer.
+  ASSIGN_OR_RETURN(const int fd, ClientRoots().Open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY));
+  const auto file = std::make_shared<const OpenFile>(fd);
+  struct stat info = {};
+  if (fstat(fd, &info) != 0) return SystemError("stat", path, errno);
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path.string(), " is not a regular file"));
+  }
+  return FromBytes(
+      [file, path](int64_t offset, int64_t size) { return ReadAt(*file, path, offset, size); },
+      info.st_size, path);
+}
+
+absl::StatusOr<ParquetReader> ParquetReader::FromBytes(ParquetBytes bytes, int64_t size,
+                                                       const std::filesystem::path& path) {
+  absl::StatusOr<ParquetFooter> footer = ReadFooter(bytes, size);
+  if (!footer.ok()) return AtPath(path, footer.status());
+  return ParquetReader(path, std::move(bytes), size, *std::move(footer));
+}
+
+ParquetReader::ParquetReader(std::filesystem::path path, ParquetBytes bytes, int64_t size,
+                             ParquetFooter footer)
+    : path_(std::move(path)),
+      bytes_(std::make_unique<const ParquetBytes>(std::move(bytes))),
+      size_(size),
+      footer_(std::move(footer)) {}
+
+absl::Status ParquetReader::Select(const std::vector<std::string>& names) {
+  std::vector<size_t> selected;
+  for (const std::string& name : names) {
+    const auto found = std::ranges::find(footer_.columns, name, &ParquetColumn::name);
+    if (found == footer_.columns.end()) {
+      std::vector<std::string> all;
+      for (const ParquetColumn& column : footer_.columns) all.push_back(column.name);
+      const std::string nearest = NearestWord(name, all);
+      return absl::InvalidArgumentError(
+          absl::StrCat(path_.string(), ": no column \"", name, "\"",
+                       nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?")));
+    }
+    if (!IsReadable(*found)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path_.string(), ": column \"", name,
+                       "\" is neither text nor a number nor a list of numbers"));
+    }
+    selected.push_back(static_cast<size_t>(found - footer_.columns.begin()));
+  }
+  selected_ = std::move(selected);
+  cells_.assign(selected_.size(), {});
+  return Seek(0);
+}
+
+absl::Status ParquetReader::Seek(int64_t row) {
+  BRAID_CHECK(row >= 0 && row <= num_rows()) << row << " of " << num_rows();
+  readers_.clear();
+  next_group_ = 0;
+  row_ = group_end_ = bytes_read_ = 0;
+  while (next_group_ < footer_.row_groups.size() &&
+         row >= group_end_ + footer_.row_groups[next_group_].num_rows) {
+    group_end_ += footer_.row_groups[next_group_].num_rows;
+    for (const size_t c : selected_) bytes_read_ += footer_.row_groups[next_group_].chunks[c].size;
+    ++next_group_;
+  }
+  row_ = group_end_;
+  if (row == row_) return absl::OkStatus();
+  RETURN_IF_ERROR(OpenGroup());
+  for (size_t i = 0; i < readers_.size(); ++i) {
+    RETURN_IF_ERROR(InColumn(i, readers_[i].Skip(row - row_)));
+  }
+  row_ = row;
+  return absl::OkStatus();
+}
+
+// Starts reading the row group that begins at the current row.
+absl::Status ParquetReader::OpenGroup() {
+  readers_.clear();
+  const ParquetRowGroup& group = footer_.row_groups[next_group_];
+  for (size_t i = 0; i < selected_.size(); ++i) {
+    const ParquetChunk& chunk = group.chunks[selected_[i]];
+    if (chunk.encrypted) return InColumn(i, absl::UnimplementedError("it is encrypted"));
+    if (chunk.in_another_file) {
+      return InColumn(i, absl::UnimplementedError("its values are in another file"));
+    }
+    if (chunk.offset > size_ || chunk.size > size_ - chunk.offset) {
+      return InColumn(i, absl::DataLossError("its pages lie beyond the end of the file"));
+    }
+    readers_.emplace_back(footer_.columns[selected_[i]], chunk, *bytes_);
+  }
+  group_end_ = row_ + group.num_rows;
+  ++next_group_;
+  return absl::OkStatus();
+}
+
+absl::Status ParquetReader::InColumn(size_t i, const absl::Status& status) const {
+  if (status.ok()) return status;
+  return {status.code(), absl::StrCat(path_.string(), ", column \"", selected(i).name, "\", row ",
+                                      row_, ": ", status.message())};
+}
+
+absl::Status ParquetReader::Next() {
+  while (row_ == group_end_ || readers_.size() != selected_.size()) {
+    BRAID_CHECK(next_group_ < footer_.row_groups.size()) << row_ << " of " << num_rows();
+    if (!readers_.empty()) {
+      const ParquetRowGroup& done = footer_.row_groups[next_group_ - 1];
+      for (const size_t c : selected_) bytes_read_ += done.chunks[c].size;
+    }
+    RETURN_IF_ERROR(OpenGroup());
+  }
+  for (size_t i = 0; i < readers_.size(); ++i) {
+    RETURN_IF_ERROR(InColumn(i, readers_[i].Next(&cells_[i])));
+  }
+  ++row_;
+  return absl::OkStatus();
+}
+
+}  // namespace braid

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Writes the Parquet files of tests/formats/parquet/golden and the rows that they hold.
+
+Needs pyarrow (written with version 25); the tests need the files only.
+"""
+import json
+import pathlib
+import random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ROWS = 40
+random.seed(1)
+WORDS = ["alpha", "data", "the", "γάμμα", "中文", "xxxxxxx"]
+
+
+def text(i):
+    return None if i % 9 == 4 else " ".join(random.choice(WORDS) for _ in range(i % 7))
+
+
+def nullable(values, step):
+    return [None if i % step == 0 else value for i, value in enumerate(values)]
+
+
+COLUMNS = {
+    "text": pa.array([text(i) for i in range(ROWS)]),
+    "id": pa.array([f"doc-{i // 3}" for i in range(ROWS)]),
+    "i32": pa.array(nullable([i * 37 % 1000 - 500 for i in range(ROWS)], 7), pa.int32()),
+    "i64": pa.array([i * 10**12 - 5 for i in range(ROWS)], pa.int64()),
+    "u32": pa.array([i * 2654435761 % 2**32 for i in range(ROWS)], pa.uint32()),
+    "f": pa.array([i / 8 - 1 for i in range(ROWS)], pa.float32()),
+    "d": pa.array(nullable([i / 3 for i in range(ROWS)], 5)),
+    "b": pa.array(nullable([i % 3 == 0 for i in range(ROWS)], 4)),
+    "fixed": pa.array([bytes([97 + i % 5]) * 4 for i in range(ROWS)], pa.binary(4)),
+    "vector": pa.array([None if i % 11 == 0 else [i / 4] * (i % 4) for i in range(ROWS)],
+                       pa.list_(pa.float32())),
+    "meta": pa.array([{"source": None if i % 6 == 0 else f"s{i % 4}"} if i % 5 else None
+                      for i in range(ROWS)], pa.struct([("source", pa.string())])),
+}
+TABLE = pa.table(COLUMNS)
+ENCODINGS = {"text": "DELTA_BYTE_ARRAY", "id": "DELTA_LENGTH_BYTE_ARRAY",
+             "i32": "DELTA_BINARY_PACKED", "i64": "DELTA_BINARY_PACKED",
+             "u32": "DELTA_BINARY_PACKED", "f": "BYTE_STREAM_SPLIT", "d": "BYTE_STREAM_SPLIT",
+             "b": "RLE", "fixed": "DELTA_BYTE_ARRAY"}
+
+
+def rows():
+    values = {}
+    for name, column in TABLE.to_pydict().items():
+        if name == "meta":
+            values["meta.source"] = [row and row["source"] for row in column]
+        else:
+            values[name] = [v.decode() if isinstance(v, bytes) else v for v in column]
+    return {"columns": list(values), "rows": [list(row) for row in zip(*values.values())]}
+
+
+def main():
+    golden = pathlib.Path(__file__).parent.parent / "formats/parquet/golden"
+    options = {"row_group_size": 25, "data_page_size": 200, "write_batch_size": 8}
+    for version in ("1.0", "2.0"):
+        for codec in ("none", "snappy", "gzip", "brotli", "zstd", "lz4"):
+            pq.write_table(TABLE, golden / f"{codec}-{version[0]}.parquet", compression=codec,
+                           data_page_version=version, use_dictionary=version == "1.0",
+                           write_page_checksum=codec != "none", **options)
+        pq.write_table(TABLE, golden / f"encodings-{version[0]}.parquet", use_dictionary=False,
+                       column_encoding=ENCODINGS, data_page_version=version, **options)
+    (golden / "rows.json").write_text(json.dumps(rows(), ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -38,8 +38,8 @@ ContaminationFile FileOf(const nlohmann::json& json) {
 
 absl::StatusOr<Contamination> ParseContamination(const std::filesystem::path& path,
                                                  const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   try {
+    const nlohmann::json json = nlohmann::json::parse(text);
     Contamination contamination;
     contamination.report_only = json.at("report_only").get<bool>();
     contamination.num_documents = json.at("num_documents").get<int64_t>();

@@ -23,7 +23,7 @@ struct ParquetCell {
   int64_t integer = 0;
   double number = 0;
   std::string_view bytes;
-  std::vector<double> list;  // the elements, for a column of lists of numbers
+  std::vector<double> list;  // the elements, if the column holds lists
 };
 
 // Returns `size` bytes of a file from `offset` on, all of which exist.

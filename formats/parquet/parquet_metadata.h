@@ -51,19 +51,19 @@ enum class ParquetEncoding {
 struct ParquetColumn {
   std::string name;  // the path, joined by dots; of a list, without ".list.element"
   ParquetType type = ParquetType::kByteArray;
-  int32_t type_length = 0;  // bytes, of kFixedLengthByteArray
+  int32_t type_length = 0;  // bytes of a kFixedLengthByteArray
   bool is_unsigned = false;
   bool is_decimal = false;
   int16_t max_definition_level = 0;  // optional and repeated groups above the leaf, with it
   int16_t max_repetition_level = 0;  // repeated groups above the leaf, with it
-  // The definition level at which a list is not null; -1 for a column without lists.
+  // The definition level at which a list is not null; -1 for a column that is not a list.
   int16_t list_level = -1;
 };
 
 struct ParquetChunk {
   ParquetCodec codec = ParquetCodec::kNone;
   int64_t num_values = 0;
-  int64_t offset = 0;  // position of the first page, or of the dictionary before it
+  int64_t offset = 0;  // where the first page starts, the dictionary if there is one
   int64_t size = 0;    // bytes of all pages
   bool encrypted = false;
   bool in_another_file = false;
@@ -90,7 +90,7 @@ struct ParquetPage {
   ParquetEncoding encoding = ParquetEncoding::kPlain;
   ParquetEncoding definition_encoding = ParquetEncoding::kRle;
   ParquetEncoding repetition_encoding = ParquetEncoding::kRle;
-  // Set for kDataV2 only.
+  // Used by kDataV2 only.
   int64_t definition_size = 0;
   int64_t repetition_size = 0;
   bool is_compressed = true;

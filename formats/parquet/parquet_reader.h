@@ -71,7 +71,7 @@ class ParquetReader {
   ParquetFooter footer_;
   std::vector<size_t> selected_;
   std::vector<ParquetCell> cells_;
-  std::vector<ParquetColumnReader> readers_;  // selected columns in the current row group
+  std::vector<ParquetColumnReader> readers_;  // one per selected column, in the current row group
   size_t next_group_ = 0;
   int64_t group_end_ = 0;  // first row after the current row group
   int64_t row_ = 0;

@@ -26,7 +26,7 @@ struct ParquetValues {
   std::vector<int64_t> integers;          // BOOLEAN, INT32, INT64 (unsigned ones as their bits)
   std::vector<double> numbers;            // FLOAT, DOUBLE
   std::vector<std::string_view> strings;  // byte arrays, in the page, the dictionary or `storage`
-  std::vector<std::unique_ptr<std::string>> storage;  // values assembled from several parts
+  std::vector<std::unique_ptr<std::string>> storage;  // holds values that stand nowhere as a whole
 
   size_t size() const { return integers.size() + numbers.size() + strings.size(); }
   void clear();

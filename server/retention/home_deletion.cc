@@ -153,9 +153,9 @@ absl::StatusOr<int64_t> HomeDeletion::ReduceCheckpoints(const std::string& id,
   ASSIGN_OR_RETURN(const Reservations reserved, Reserve(id, options));
   ASSIGN_OR_RETURN(const HeldRun held, HoldEndedRun(*runs_, id));
   const fs::path checkpoints = RunDirectory(held.record.run_dir).checkpoints();
-  std::ostringstream damaged;
+  std::vector<std::string> damaged;
   ASSIGN_OR_RETURN(const std::optional<fs::path> newest,
-                   NewestGoodCheckpoint(checkpoints, damaged));
+                   NewestGoodCheckpoint(checkpoints, &damaged));
   if (!newest) return 0;
   int64_t bytes = 0;
   ASSIGN_OR_RETURN(const std::vector<std::string> names, ListCheckpoints(checkpoints));

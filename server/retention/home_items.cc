@@ -47,12 +47,15 @@ StoredItem HomeItems::OfJob(const v1::Job& job) const {
           .uses = InHome(AbsolutePathsIn(job.spec()))};
 }
 
-std::set<std::string> HomeItems::UsesOfRun(const std::string& id, const fs::path& directory) {
+std::set<std::string> HomeItems::UsesOfRun(const std::string& id, const fs::path& directory,
+                                           bool* unknown) {
+  *unknown = false;
   if (const auto known = uses_of_runs_.find(id); known != uses_of_runs_.end()) return known->second;
   std::set<std::string> uses;
   v1::RunSpec requested;
-  if (const absl::StatusOr<std::string> bytes = runs_->SpecOf(id);
-      bytes.ok() && requested.ParseFromString(*bytes)) {
+  const absl::StatusOr<std::string> bytes = runs_->SpecOf(id);
+  const bool has_request = bytes.ok() && requested.ParseFromString(*bytes);
+  if (has_request) {
     uses.merge(InHome(AbsolutePathsIn(requested)));
     // The request may name a run by its id, or relative paths, which the resolved spec replaces.
     if (runs_->Get(requested.init_from()).ok()) uses.insert("runs/" + requested.init_from());
@@ -60,6 +63,7 @@ std::set<std::string> HomeItems::UsesOfRun(const std::string& id, const fs::path
   }
   const absl::StatusOr<v1::RunSpec> resolved = RunDirectory(directory).ReadSpec();
   if (resolved.ok()) uses.merge(InHome(AbsolutePathsIn(*resolved)));
+  *unknown = !has_request && !resolved.ok();
   uses.erase("runs/" + id);
   if (resolved.ok()) uses_of_runs_[id] = uses;
   return uses;
@@ -70,8 +74,8 @@ StoredItem HomeItems::OfRun(const RunRecord& record, Detail detail) {
                      .principal = record.principal,
                      .is_run = true,
                      .created = record.created,
-                     .owns = {"runs/" + record.id},
-                     .uses = UsesOfRun(record.id, record.run_dir)};
+                     .owns = {"runs/" + record.id}};
+  item.uses = UsesOfRun(record.id, record.run_dir, &item.uses_unknown);
   if (detail == Detail::kUses) return item;
   const v1::Run run = DescribeRun(record, UnixTime());
   item.name = run.spec().name();
@@ -101,11 +105,12 @@ absl::StatusOr<std::vector<StoredItem>> HomeItems::Read(Detail detail) {
     const std::string id = entry->path().filename().string();
     if (known.contains(id) || id.ends_with(kDeletedSuffix)) continue;
     if (!HasFile(RunDirectory(entry->path()).spec())) continue;
-    items.push_back({.id = id,
-                     .is_run = true,
-                     .state = "not in the list of runs",
-                     .owns = {"runs/" + id},
-                     .uses = UsesOfRun(id, entry->path())});
+    StoredItem item = {.id = id,
+                       .is_run = true,
+                       .state = "not in the list of runs",
+                       .owns = {"runs/" + id}};
+    item.uses = UsesOfRun(id, entry->path(), &item.uses_unknown);
+    items.push_back(std::move(item));
   }
   SortForDeletion(&items);
   return items;

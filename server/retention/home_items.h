@@ -36,7 +36,8 @@ class HomeItems {
   StoredItem OfJob(const v1::Job& job) const;
   StoredItem OfRun(const RunRecord& record, Detail detail);
   std::set<std::string> InHome(const std::set<std::string>& paths) const;
-  std::set<std::string> UsesOfRun(const std::string& id, const std::filesystem::path& directory);
+  std::set<std::string> UsesOfRun(const std::string& id, const std::filesystem::path& directory,
+                                  bool* unknown);
 
   const std::filesystem::path home_;
   JobStore* const jobs_;

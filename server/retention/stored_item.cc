@@ -55,7 +55,10 @@ std::set<std::string> DirectoriesFreed(std::span<const StoredItem> items, const 
 std::string UserOf(std::span<const StoredItem> items, const std::set<std::string>& directories,
                    const std::string& id, const std::set<std::string>& gone) {
   for (const StoredItem& item : items) {
-    if (item.id == id || gone.contains(item.id)) continue;
+    if (item.id == id || gone.contains(item.id) || directories.empty()) continue;
+    if (item.uses_unknown) {
+      return absl::StrCat(item.id, ", whose settings are damaged, may use ", *directories.begin());
+    }
     for (const std::string& directory : item.uses) {
       if (directories.contains(directory)) return absl::StrCat(item.id, " uses ", directory);
     }

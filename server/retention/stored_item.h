@@ -25,6 +25,8 @@ struct StoredItem {
   std::set<std::string> owns = {};
   // The directories of other items that it needs.
   std::set<std::string> uses = {};
+  // Its settings are damaged: it may use any directory.
+  bool uses_unknown = false;
 };
 
 struct RetentionPolicy {
@@ -48,6 +50,7 @@ std::set<std::string> DirectoriesFreed(std::span<const StoredItem> items, const 
                                        const std::set<std::string>& gone);
 
 // Returns an item that uses one of `directories`, as in "run-000003 uses store/pack-0123", or "".
+// An item whose uses are unknown counts as one.
 // The item `id` and those in `gone` do not count.
 std::string UserOf(std::span<const StoredItem> items, const std::set<std::string>& directories,
                    const std::string& id, const std::set<std::string>& gone);

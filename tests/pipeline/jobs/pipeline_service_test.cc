@@ -31,7 +31,7 @@ using testing::HasSubstr;
 class Server {
  public:
   explicit Server(const fs::path& home, int num_workers = 1) {
-    auto service = MakePipelineService({home, num_workers});
+    auto service = MakePipelineService({.home = home, .num_workers = num_workers});
     EXPECT_TRUE(service.ok()) << service.status();
     service_ = *std::move(service);
     grpc::ServerBuilder builder;
@@ -317,7 +317,7 @@ TEST_F(PipelineServiceTest, RunsJobsConcurrently) {
 }
 
 TEST(MakePipelineServiceTest, ReportsAnInvalidHomeByName) {
-  const auto service = MakePipelineService({"/proc/nothing/here", 1});
+  const auto service = MakePipelineService({.home = "/proc/nothing/here"});
   ASSERT_FALSE(service.ok());
   EXPECT_THAT(std::string(service.status().message()), HasSubstr("/proc/nothing"));
 }

@@ -123,10 +123,11 @@ absl::StatusOr<std::unique_ptr<grpc::Service>> MakeService(ServiceName name,
     case ServiceName::kGeneration:
       return MakeGenerationService(ControlOptionsFor(options));
     case ServiceName::kStorage:
-      return MakeStorageService(
-          {.home = options.home, .log = [observers = options.observers](const std::string& what) {
-             for (const auto& observer : observers) observer->OnNotice(what);
-           }});
+      return MakeStorageService({.home = options.home,
+                                 .state = options.state,
+                                 .log = [observers = options.observers](const std::string& what) {
+                                   for (const auto& observer : observers) observer->OnNotice(what);
+                                 }});
     case ServiceName::kEmbedding: {
       ASSIGN_OR_RETURN(std::unique_ptr<Embedder> embedder, MakeEmbedder(options.embedder));
       return MakeEmbeddingService(std::move(embedder));

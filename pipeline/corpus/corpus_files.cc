@@ -200,7 +200,7 @@ absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths,
                                             const KeepListing& keep_listing) {
   if (paths.empty()) {
     return absl::InvalidArgumentError(
-        "corpus: got no paths, expected JSON lines files, text files or directories");
+        "corpus: got no paths, expected Parquet, JSON lines or text files, or directories");
   }
   const KeepListing next_entry = [&keep_listing, entries = int64_t{0}]() mutable {
     const bool check = keep_listing && ++entries % kEntriesPerCheck == 0;

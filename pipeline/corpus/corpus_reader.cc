@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/nearest_word.h"
@@ -68,8 +69,8 @@ std::string_view TextProblem(std::string_view text, int64_t max_document_bytes) 
 
 absl::Status CheckConfig(const v1::IngestConfig& config) {
   const auto negative = [](const char* field, int64_t value) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("ingest.", field, ": got ", value, ", expected 0 (default) or more"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ingest.", field, ": got ", value, ", expected at least 1, or nothing for the default"));
   };
   if (config.max_document_bytes() < 0) {
     return negative("max_document_bytes", config.max_document_bytes());
@@ -423,13 +424,13 @@ void CorpusReader::AddReject(Reject reject) {
 absl::Status CorpusReader::StrictFailure() const {
   if (!config_.strict() || rejects_.empty()) return absl::OkStatus();
   const Reject& first = rejects_.front();
-  return absl::InvalidArgumentError(
-      absl::StrCat("corpus file ", first.file, ", record at ",
-                   first.file.ends_with(".parquet") ? "row " : "byte ", first.offset, ": ",
-                   first.reason, first.detail.empty() ? "" : absl::StrCat(" (", first.detail, ")"),
-                   "; expected no rejected record in strict mode; fix the record, or unset "
-                   "ingest.strict to write "
-                   "such records to rejects.jsonl"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "corpus file ", first.file, ", record at ",
+      absl::AsciiStrToLower(first.file).ends_with(".parquet") ? "row " : "byte ", first.offset,
+      ": ", first.reason, first.detail.empty() ? "" : absl::StrCat(" (", first.detail, ")"),
+      "; expected no rejected record in strict mode; fix the record, or unset "
+      "ingest.strict to write "
+      "such records to rejects.jsonl"));
 }
 
 absl::Status CorpusReader::CheckNotEmpty() const {

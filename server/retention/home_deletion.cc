@@ -70,11 +70,13 @@ HomeDeletion::HomeDeletion(fs::path home, std::unique_ptr<JobStore> jobs,
       runs_(std::move(runs)),
       items_(home_, jobs_.get(), runs_.get()) {}
 
-absl::StatusOr<std::unique_ptr<HomeDeletion>> HomeDeletion::Open(const fs::path& home) {
+absl::StatusOr<std::unique_ptr<HomeDeletion>> HomeDeletion::Open(const fs::path& home,
+                                                                 const fs::path& state) {
   const fs::path absolute = fs::absolute(home).lexically_normal();
-  ASSIGN_OR_RETURN(std::unique_ptr<JobStore> jobs, JobStore::Open(absolute));
-  ASSIGN_OR_RETURN(std::unique_ptr<JobDeletions> deletions, JobDeletions::Open(absolute));
-  ASSIGN_OR_RETURN(std::unique_ptr<RunStore> runs, RunStore::Open(absolute));
+  const fs::path databases = state.empty() ? absolute : fs::absolute(state).lexically_normal();
+  ASSIGN_OR_RETURN(std::unique_ptr<JobStore> jobs, JobStore::Open(databases));
+  ASSIGN_OR_RETURN(std::unique_ptr<JobDeletions> deletions, JobDeletions::Open(databases));
+  ASSIGN_OR_RETURN(std::unique_ptr<RunStore> runs, RunStore::Open(absolute, databases));
   return std::unique_ptr<HomeDeletion>(
       new HomeDeletion(absolute, std::move(jobs), std::move(deletions), std::move(runs)));
 }

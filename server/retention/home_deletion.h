@@ -39,7 +39,8 @@ namespace braid {
 // deletes from the home (StorageService holds HOME/delete.lock).
 class HomeDeletion {
  public:
-  static absl::StatusOr<std::unique_ptr<HomeDeletion>> Open(const std::filesystem::path& home);
+  static absl::StatusOr<std::unique_ptr<HomeDeletion>> Open(
+      const std::filesystem::path& home, const std::filesystem::path& state = {});
 
   // Returns all jobs and runs, those that use others before them.
   absl::StatusOr<std::vector<StoredItem>> Items() {

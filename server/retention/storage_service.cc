@@ -161,7 +161,7 @@ class StorageServiceImpl final : public v1::StorageService::Service {
     }
     ASSIGN_OR_RETURN(const FileLock lock, Lock(context));
     ASSIGN_OR_RETURN(const std::unique_ptr<HomeDeletion> deletion,
-                     HomeDeletion::Open(options_.home));
+                     HomeDeletion::Open(options_.home, options_.state));
     std::map<std::string, int64_t> completed;
     if (!request.dry_run()) {
       ASSIGN_OR_RETURN(completed, deletion->FinishInterrupted());
@@ -193,7 +193,7 @@ class StorageServiceImpl final : public v1::StorageService::Service {
     }
     ASSIGN_OR_RETURN(const FileLock lock, Lock(context));
     ASSIGN_OR_RETURN(const std::unique_ptr<HomeDeletion> deletion,
-                     HomeDeletion::Open(options_.home));
+                     HomeDeletion::Open(options_.home, options_.state));
     DeletionCall call(deletion.get(), options_, context, request.dry_run());
     if (!request.dry_run()) {
       ASSIGN_OR_RETURN(const auto completed, deletion->FinishInterrupted());

@@ -17,6 +17,8 @@ namespace braid {
 
 struct StorageOptions {
   std::filesystem::path home;
+  // Directory of the databases of jobs and runs; empty: `home`.
+  std::filesystem::path state = {};
   // Receives one line for each job and run that was deleted: what, whose, by whom.
   std::function<void(const std::string&)> log = [](const std::string&) {};
 };

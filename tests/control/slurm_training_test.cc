@@ -62,7 +62,7 @@ class SlurmTrainingTest : public SupervisedRun {
   }
   // Waits until attempt `number` trains, from a checkpoint of an earlier one.
   bool Trains(int number) {
-    const int64_t steps = NewestCheckpointStep(run_) + 20;
+    const int64_t steps = NewestCheckpointStep(run_.checkpoints()) + 20;
     return Eventually(
         [&] {
           const v1::Run run = Describe();
@@ -89,7 +89,7 @@ TEST_F(SlurmTrainingTest, RunSurvivesNodesRequeuesAndLimits) {
   ASSERT_TRUE(Trains(1)) << Everything();
   EXPECT_EQ(Describe().heartbeats(0).host(), "node-1");
   EXPECT_EQ(Describe().heartbeats(1).host(), "node-2");
-  ASSERT_TRUE(Eventually([&] { return NewestCheckpointStep(run_) > 0; })) << Everything();
+  ASSERT_TRUE(Eventually([&] { return NewestCheckpointStep(run_.checkpoints()) > 0; })) << Everything();
   const std::string job = SchedulerJobOf(run_);
 
   // The second node dies: the run is never described as ended.
@@ -119,7 +119,7 @@ TEST_F(SlurmTrainingTest, RunSurvivesNodesRequeuesAndLimits) {
   Slurm({"scontrol", "update", "JobId=" + job, "TimeLimit=3"});
   ASSERT_TRUE(Becomes(v1::RUN_STOPPED, "reaches its time limit")) << Everything();
   EXPECT_EQ(run_.ReadExit()->outcome, kStopped);
-  EXPECT_EQ(NewestCheckpointStep(run_), run_.ReadExit()->step) << "a checkpoint before the end";
+  EXPECT_EQ(NewestCheckpointStep(run_.checkpoints()), run_.ReadExit()->step) << "a checkpoint before the end";
   EXPECT_TRUE(Eventually([&] { return JobState() == job + " COMPLETED"; })) << JobState();
 
   // Resumed while the node is drained, the run waits and says why.

@@ -54,8 +54,8 @@ int main(int argc, char** argv) {
   app.add_option("--model", options.directory, "Model directory in Hugging Face layout")
       ->required();
   app.add_option("--max-tokens", options.max_tokens,
-                 "Maximum word pieces per text (default: all positions)")
-      ->check(braid::PositiveInt32());
+                 "Maximum word pieces per text; 0: all positions")
+      ->check(braid::IntegerBetween(0, 1 << 20));
   app.add_option("--threads", num_threads, "Number of threads (default: all cores)")
       ->check(braid::IntegerBetween(0, 1024));
   if (const auto end = braid::ParseArguments(app, "braid-embedder", argc, argv)) return *end;

@@ -293,7 +293,7 @@ absl::StatusOr<TokenizerJson> ParseTokenizerJson(std::string_view text, const fs
   return result;
 }
 
-absl::StatusOr<std::string> ReadTokenizerFile(const fs::path& path, const FileReader& read) {
+absl::StatusOr<TokenizerFile> ReadTokenizerFile(const fs::path& path, const FileReader& read) {
   std::error_code error;
   fs::path file = path;
   if (fs::is_directory(path, error)) {
@@ -303,11 +303,14 @@ absl::StatusOr<std::string> ReadTokenizerFile(const fs::path& path, const FileRe
     }
   }
   if (file.filename() == "vocab.json") {
-    return Gpt2TokenizerJson(file, read);
+    ASSIGN_OR_RETURN(std::string json, Gpt2TokenizerJson(file, read));
+    return TokenizerFile{file, std::move(json)};
   }
   ASSIGN_OR_RETURN(std::string bytes, read(file));
-  if (!bytes.starts_with('{')) return bytes;
-  return WithEndTokens(std::move(bytes), file, read);
+  if (bytes.starts_with('{')) {
+    ASSIGN_OR_RETURN(bytes, WithEndTokens(std::move(bytes), file, read));
+  }
+  return TokenizerFile{file, std::move(bytes)};
 }
 
 std::string ForOtherPrograms(std::string_view stored) {

@@ -51,9 +51,13 @@ absl::StatusOr<TokenizerJson> ParseTokenizerJson(std::string_view text,
 // the eos_token and bos_token of the tokenizer_config.json beside it, if there is one, unless it
 // has that field. A vocab.json with merges.txt beside it becomes GPT-2's tokenizer.json. `path` may
 // be a directory with one of these files, all of which are read by `read`.
+struct TokenizerFile {
+  std::filesystem::path path;  // for messages
+  std::string bytes;
+};
 using FileReader = std::function<absl::StatusOr<std::string>(const std::filesystem::path& path)>;
-absl::StatusOr<std::string> ReadTokenizerFile(const std::filesystem::path& path,
-                                              const FileReader& read);
+absl::StatusOr<TokenizerFile> ReadTokenizerFile(const std::filesystem::path& path,
+                                                const FileReader& read);
 
 // Returns a stored tokenizer.json without the field "braid", which other programs refuse.
 std::string ForOtherPrograms(std::string_view stored);

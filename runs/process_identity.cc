@@ -1,10 +1,9 @@
 #include "runs/process_identity.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -24,9 +23,18 @@ struct ProcessStat {
 };
 
 // Files in /proc report size 0, so they are read until the end.
+// Returns the content, or what could be read of it. Reading fails when the process ends meanwhile,
+// for which streams throw an exception.
 std::string ReadProcFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(in), {});
+  std::string content;
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return content;
+  char bytes[4096];
+  for (ssize_t n = 0; (n = read(descriptor, bytes, sizeof(bytes))) > 0;) {
+    content.append(bytes, static_cast<size_t>(n));
+  }
+  close(descriptor);
+  return content;
 }
 
 std::optional<ProcessStat> ReadStat(int64_t pid) {

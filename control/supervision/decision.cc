@@ -280,8 +280,8 @@ Conclusion Conclude(const Observation& seen, const DecisionLimits& limits) {
   if (action.kind == ActionKind::kFinish || action.kind == ActionKind::kFail) {
     return {action.state, action, false};
   }
-  const bool leave = action.kind == ActionKind::kLeave && HasEnded(seen.recorded);
-  if (seen.new_launch && !leave) return {v1::RUN_STARTING, action, false};
+  const bool finished = seen.recorded == v1::RUN_SUCCEEDED;
+  if (seen.new_launch && !finished) return {v1::RUN_STARTING, action, false};
   if (!HasNoEvent(seen)) return {seen.recorded, action, true};
   const bool runs = IsRunning(now) && seen.reported;
   return {runs ? v1::RUN_RUNNING : v1::RUN_STARTING, action, false};

@@ -36,7 +36,13 @@ std::string LogExcerpt(std::string_view log) {
     const size_t newline = log.rfind('\n', begin - 1);
     begin = newline == std::string_view::npos ? 0 : newline;
   }
-  log.remove_prefix(std::max(begin, log.size() - std::min(log.size(), kBytes)));
+  log.remove_prefix(begin);
+  if (log.size() > kBytes) {
+    // Whole lines, or the end of a single one.
+    log.remove_prefix(log.size() - kBytes);
+    const size_t newline = log.find('\n');
+    if (newline + 1 < log.size()) log.remove_prefix(newline + 1);
+  }
   return std::string(absl::StripAsciiWhitespace(std::string(log)));
 }
 

@@ -110,18 +110,18 @@ absl::Status ReadParameter(const WeightFiles& weights, const ParameterSpec& para
 absl::StatusOr<std::string> TokenizerOf(const v1::ImportRequest& request,
                                         const v1::ModelConfig& config) {
   const fs::path path = request.tokenizer().empty() ? request.source_dir() : request.tokenizer();
-  absl::StatusOr<std::string> bytes = ReadTokenizerFile(path, ReadFile);
-  if (absl::IsNotFound(bytes.status())) {
+  const absl::StatusOr<TokenizerFile> file = ReadTokenizerFile(path, ReadFile);
+  if (absl::IsNotFound(file.status())) {
     return absl::NotFoundError(
         absl::StrCat(path.string(),
                      ": found none of tokenizer.model, tokenizer.json and vocab.json; "
                      "name the tokenizer's file with --tokenizer"));
   }
-  RETURN_IF_ERROR(bytes.status());
-  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Parse(*bytes, path));
-  if (tokenizer->vocab_size() == config.vocab_size()) return bytes;
+  RETURN_IF_ERROR(file.status());
+  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Parse(file->bytes, file->path));
+  if (tokenizer->vocab_size() == config.vocab_size()) return file->bytes;
   return absl::InvalidArgumentError(
-      absl::StrCat(path.string(), ": got ", tokenizer->vocab_size(),
+      absl::StrCat(file->path.string(), ": got ", tokenizer->vocab_size(),
                    " pieces, expected vocab_size ", config.vocab_size(),
                    " of config.json; added tokens and padded embeddings are not supported"));
 }

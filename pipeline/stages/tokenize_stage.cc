@@ -30,12 +30,12 @@ constexpr int64_t kWordBytes = int64_t{256} << 20;  // memory of the word caches
 
 // Stores the user's tokenizer, after it has been loaded: an error names the user's file.
 absl::Status StoreModel(const std::string& from, const std::filesystem::path& to) {
-  ASSIGN_OR_RETURN(const std::string bytes,
+  ASSIGN_OR_RETURN(const TokenizerFile file,
                    ReadTokenizerFile(from, [](const std::filesystem::path& path) {
                      return ClientRoots().Read(path.string());
                    }));
-  RETURN_IF_ERROR(Tokenizer::Parse(bytes, from).status());
-  return WriteFileAtomically(to, bytes);
+  RETURN_IF_ERROR(Tokenizer::Parse(file.bytes, file.path).status());
+  return WriteFileAtomically(to, file.bytes);
 }
 
 int64_t TotalBytes(const std::vector<std::string>& texts) {

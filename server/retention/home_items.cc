@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/directory_use.h"
+#include "base/path_roots.h"
 #include "base/status_macros.h"
 #include "control/run_status.h"
 #include "pipeline/jobs/job_deletions.h"
@@ -59,7 +60,7 @@ std::set<std::string> HomeItems::UsesOfRun(const std::string& id, const fs::path
     uses.merge(InHome(AbsolutePathsIn(requested)));
     // The request may name a run by its id, or relative paths, which the resolved spec replaces.
     if (runs_->Get(requested.init_from()).ok()) uses.insert("runs/" + requested.init_from());
-    uses.merge(InHome({fs::absolute(requested.dataset_dir()).string()}));
+    uses.merge(InHome({AbsolutePath(requested.dataset_dir())}));
   }
   const absl::StatusOr<v1::RunSpec> resolved = RunDirectory(directory).ReadSpec();
   if (resolved.ok()) uses.merge(InHome(AbsolutePathsIn(*resolved)));

@@ -130,16 +130,23 @@ TEST_F(LaunchProcessesTest, SecretOfTheServiceReachesNoProcessAndNoFile) {
 // Programs that this test, run again with `filter` under strace, executes; empty where it cannot
 // be traced.
 std::vector<std::string> ExecutedBy(const std::string& filter, const ScratchDirectory& scratch) {
-  const std::string trace = scratch / "trace";
+  // A file for each process: in a common one, strace divides calls that overlap.
+  const std::filesystem::path traces = scratch / "traces";
+  std::filesystem::create_directory(traces);
   const auto result = RunSubprocess(
-      {.arguments = {"strace", "-f", "-qq", "-e", "trace=execve", "-e", "signal=none", "-o", trace,
+      {.arguments = {"strace", "-ff", "-qq", "-e", "trace=execve", "-e", "signal=none", "-o",
+                     (traces / "of").string(),
                      std::filesystem::read_symlink("/proc/self/exe").string(),
                      "--gtest_filter=" + filter},
        .environment = TrainerEnvironment()},
       [](std::string_view) { return true; }, [] { return false; });
   std::vector<std::string> programs;
   if (!result.ok() || result->exit_code != 0) return programs;
-  std::istringstream lines(GetFile(trace));
+  std::string all;
+  for (const auto& entry : std::filesystem::directory_iterator(traces)) {
+    all += GetFile(entry.path().string());
+  }
+  std::istringstream lines(all);
   const std::string call = "execve(\"";
   for (std::string line; std::getline(lines, line);) {
     const size_t begin = line.find(call);

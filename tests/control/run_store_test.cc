@@ -123,7 +123,7 @@ TEST_F(RunStoreTest, DatabaseOfVersionOneIsUpgraded) {
   for (int open = 0; open < 2; ++open) {
     const auto store = RunStore::Open(root_ / "old").value();
     const RunRecord record = store->Get("run-000007").value();
-    EXPECT_EQ(record.run_dir, "/runs/seven");
+    EXPECT_EQ(record.run_dir, root_ / "old/runs/run-000007") << "a home can move";
     EXPECT_EQ(record.created, 12.5);
     EXPECT_EQ(record.principal, "local");
     EXPECT_EQ(store->Active().value().size(), 1u) << "until it is settled";

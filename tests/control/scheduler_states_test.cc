@@ -159,8 +159,8 @@ TEST_F(SchedulerStatesTest, NodeFailureQueuesTheRunAgain) {
   EXPECT_EQ(job_->Wait(), 0) << "COMPLETED in Slurm's books";
   EXPECT_EQ(Newest().state(), v1::RUN_STOPPED) << Story();
   EXPECT_EQ(run_.ReadExit()->outcome, kStopped);
-  EXPECT_THAT(Describe().reason(), HasSubstr("Slurm job 7 reaches its time limit"));
-  EXPECT_EQ(Describe().state(), v1::RUN_STOPPED);
+  // Readers ask Slurm in the background, so an older answer can stand for a moment.
+  EXPECT_TRUE(Becomes(v1::RUN_STOPPED, "Slurm job 7 reaches its time limit")) << Story();
 }
 
 // Nothing is left that could record it.

@@ -85,7 +85,8 @@ class SlurmTrainingTest : public SupervisedRun {
 };
 
 TEST_F(SlurmTrainingTest, RunSurvivesNodesRequeuesAndLimits) {
-  ASSERT_TRUE(Submit(run_).ok());
+  const absl::Status submitted = Submit(run_);
+  ASSERT_TRUE(submitted.ok()) << submitted;
   ASSERT_TRUE(Trains(1)) << Everything();
   EXPECT_EQ(Describe().heartbeats(0).host(), "node-1");
   EXPECT_EQ(Describe().heartbeats(1).host(), "node-2");
@@ -123,7 +124,8 @@ TEST_F(SlurmTrainingTest, RunSurvivesNodesRequeuesAndLimits) {
   EXPECT_TRUE(Eventually([&] { return JobState() == job + " COMPLETED"; })) << JobState();
 
   // Resumed while the node is drained, the run waits and says why.
-  ASSERT_TRUE(Submit(run_).ok());
+  const absl::Status again = Submit(run_);
+  ASSERT_TRUE(again.ok()) << again;
   EXPECT_NE(SchedulerJobOf(run_), job);
   ASSERT_TRUE(Becomes(v1::RUN_QUEUED, "DRAINED")) << Everything();
   Slurm({"scontrol", "update", "NodeName=node-2", "State=RESUME"});

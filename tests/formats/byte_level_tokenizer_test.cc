@@ -275,10 +275,10 @@ TEST(ReadTokenizerFileTest, MakesOneFileOfSeveral) {
   write("tokenizer_config.json", R"({"eos_token": {"content": "<end>"}, "bos_token": null})");
   const auto read = ReadTokenizerFile(files.directory(), ReadFile);
   ASSERT_TRUE(read.ok()) << read.status();
-  const auto tokenizer = Tokenizer::Parse(*read, "stored");
+  const auto tokenizer = Tokenizer::Parse(read->bytes, "stored");
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   EXPECT_EQ((*tokenizer)->Piece((*tokenizer)->eos_id()), "<end>");
-  EXPECT_EQ(json::parse(ForOtherPrograms(*read)), tiny);
+  EXPECT_EQ(json::parse(ForOtherPrograms(read->bytes)), tiny);
 
   const json other = TinyTokenizer({});
   json vocab = other["model"]["vocab"];
@@ -291,7 +291,7 @@ TEST(ReadTokenizerFileTest, MakesOneFileOfSeveral) {
   write("merges.txt", merges);
   const auto gpt2 = ReadTokenizerFile(files.directory() / "vocab.json", ReadFile);
   ASSERT_TRUE(gpt2.ok()) << gpt2.status();
-  EXPECT_EQ((*Tokenizer::Parse(*gpt2, "stored"))->Encode("the cat 12"),
+  EXPECT_EQ((*Tokenizer::Parse(gpt2->bytes, "stored"))->Encode("the cat 12"),
             Parsed(other)->Encode("the cat 12"));
 }
 

@@ -59,7 +59,8 @@ class LocalRunsTest : public testing::Test {
     WaitUntil(
         [&] {
           run = Describe(id);
-          return HasEnded(run.state()) || run.latest().step() > step;
+          return HasEnded(run.state()) ||
+                 (run.state() == v1::RUN_RUNNING && run.latest().step() > step);
         },
         std::chrono::seconds(120));
     return run.state() == v1::RUN_RUNNING && run.latest().step() > step;

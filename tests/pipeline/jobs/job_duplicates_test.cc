@@ -136,7 +136,9 @@ TEST_F(JobDuplicatesTest, StoresTheCosineOfTheEmbeddings) {
   }
   file.close();
   Home home;
-  const auto result = home.Run(SmallSpec(corpus));
+  v1::CorpusSpec spec = SmallSpec(corpus);
+  spec.mutable_tokenizer()->set_vocab_size(270);
+  const auto result = home.Run(spec);
   ASSERT_TRUE(result.ok()) << result.status();
   const auto stored = StoredDuplicates::Open(home.StageDirectory("deduplicate"));
   const auto embeddings = NpyArray<float>::Open(home.StageDirectory("embed") / "embeddings.npy");
@@ -199,6 +201,7 @@ TEST_F(JobDuplicatesTest, TrainsOnNoDocumentMadeOfHeldOutTextAndAsMuchOtherText)
   }
   file.close();
   spec.mutable_pack()->set_heldout_fraction(0.2);
+  spec.mutable_tokenizer()->set_vocab_size(270);
   const auto result = home.Run(spec);
   ASSERT_TRUE(result.ok()) << result.status();
 

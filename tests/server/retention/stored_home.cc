@@ -113,8 +113,10 @@ std::vector<std::string> StoredHome::Directories() const {
 
 std::vector<std::string> StoredHome::Ids() const {
   std::vector<std::string> ids;
-  for (const v1::Job& job : JobStore::Open(path()).value()->List().value()) ids.push_back(job.id());
-  for (const RunRecord& run : RunStore::Open(path()).value()->List().value()) ids.push_back(run.id);
+  const auto jobs = JobStore::Open(path()).value()->List().value();
+  for (const v1::Job& job : jobs) ids.push_back(job.id());
+  const auto runs = RunStore::Open(path()).value()->List().value();
+  for (const RunRecord& run : runs) ids.push_back(run.id);
   std::ranges::sort(ids);
   return ids;
 }

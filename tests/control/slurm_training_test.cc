@@ -38,7 +38,7 @@ class SlurmTrainingTest : public SupervisedRun {
 
   static absl::Status Submit(const RunDirectory& run) {
     return StartRun(
-        {.mpirun = BRAID_MPIRUN, .trainer = BRAID_TRAINER, .supervisor = BRAID_SUPERVISOR}, run);
+        {.mpirun = "mpirun", .trainer = BRAID_TRAINER, .supervisor = BRAID_SUPERVISOR}, run);
   }
   void Slurm(std::vector<std::string> command) {
     const auto lines = AskScheduler(command);

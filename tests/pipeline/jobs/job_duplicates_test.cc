@@ -137,7 +137,7 @@ TEST_F(JobDuplicatesTest, StoresTheCosineOfTheEmbeddings) {
   file.close();
   Home home;
   v1::CorpusSpec spec = SmallSpec(corpus);
-  spec.mutable_tokenizer()->set_vocab_size(270);
+  spec.mutable_tokenizer()->set_vocab_size(300);
   const auto result = home.Run(spec);
   ASSERT_TRUE(result.ok()) << result.status();
   const auto stored = StoredDuplicates::Open(home.StageDirectory("deduplicate"));
@@ -201,7 +201,7 @@ TEST_F(JobDuplicatesTest, TrainsOnNoDocumentMadeOfHeldOutTextAndAsMuchOtherText)
   }
   file.close();
   spec.mutable_pack()->set_heldout_fraction(0.2);
-  spec.mutable_tokenizer()->set_vocab_size(270);
+  spec.mutable_tokenizer()->set_vocab_size(280);
   const auto result = home.Run(spec);
   ASSERT_TRUE(result.ok()) << result.status();
 

@@ -92,12 +92,14 @@ class DeletionRaceTest : public testing::Test {
 TEST_F(DeletionRaceTest, ALaunchAndTheDeletionOfItsDatasetNeverBothSucceed) {
   std::mt19937 random(11);
   int launched = 0, deleted = 0;
+  // Microseconds by which the deletion starts earlier, so that either side often wins.
+  int lead = 0;
   for (int round = 0; round < kRounds && !HasFailure(); ++round) {
     SCOPED_TRACE(round);
     const std::string job = home_.AddJob({.outputs = {"p1"}});
     const fs::path dataset = home_.Output("p1");
-    const auto launch_delay = std::chrono::microseconds(random() % 3000);
-    const auto delete_delay = std::chrono::microseconds(random() % 3000);
+    const std::chrono::microseconds launch_delay(random() % 3000 + std::max(lead, 0));
+    const std::chrono::microseconds delete_delay(random() % 3000 + std::max(-lead, 0));
     std::barrier start(2);
     grpc::Status launch;
     std::string run;
@@ -112,6 +114,7 @@ TEST_F(DeletionRaceTest, ALaunchAndTheDeletionOfItsDatasetNeverBothSucceed) {
     const grpc::Status deletion = Delete(job, &response);
     launcher.join();
     const bool gone = deletion.ok() && response.deletions(0).kept_because().empty();
+    lead += gone ? -300 : 300;
     EXPECT_EQ(launch.ok(), !gone) << launch.error_message() << " / " << deletion.error_message();
     EXPECT_EQ(fs::exists(dataset / "dataset.json"), launch.ok());
     if (launch.ok()) {

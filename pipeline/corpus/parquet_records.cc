@@ -30,7 +30,8 @@ absl::StatusOr<std::unique_ptr<ParquetRecords>> ParquetRecords::Open(
     const std::filesystem::path& path, std::span<const std::string> text, const std::string& id,
     const std::string& domain) {
   ASSIGN_OR_RETURN(ParquetReader reader, ParquetReader::Open(path));
-  const std::vector<ParquetColumn>& columns = reader.columns();
+  std::unique_ptr<ParquetRecords> records(new ParquetRecords(std::move(reader)));
+  const std::vector<ParquetColumn>& columns = records->reader_.columns();
   const auto find = [&](const std::string& name, auto&& suits) {
     return std::ranges::any_of(
         columns, [&](const ParquetColumn& column) { return column.name == name && suits(column); });
@@ -45,7 +46,6 @@ absl::StatusOr<std::unique_ptr<ParquetRecords>> ParquetRecords::Open(
         absl::StrCat(path.string(), ": got the columns ", absl::StrJoin(columns, ", ", name),
                      ", expected one of text named ", absl::StrJoin(text, " or ")));
   }
-  std::unique_ptr<ParquetRecords> records(new ParquetRecords(std::move(reader)));
   records->text_column_ = *found;
   std::vector<std::string> selected = {*found};
   for (const auto& [name, number] :

@@ -1,0 +1,163 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "pipeline/corpus/corpus_reader.h"
+#include "tests/base/crafted_files.h"
+
+namespace braid {
+namespace parquet_corpus_test {
+
+using ::testing::HasSubstr;
+
+// Written by tests/peers/parquet_golden.py.
+const std::filesystem::path kGolden = BRAID_TESTS_DIR "/formats/parquet/golden";
+
+v1::IngestConfig Config() {
+  v1::IngestConfig config;
+  config.set_domain_field("meta.source");
+  return config;
+}
+
+// Lines that say what a reader returned.
+struct Found {
+  std::vector<std::string> documents, rejects;
+  absl::Status status;
+};
+
+std::string Described(const Document& document) {
+  return absl::StrCat(document.id, "|", document.text, "|", document.domain, "|", document.offset);
+}
+
+void ReadRest(CorpusReader& reader, Found* found) {
+  while (true) {
+    Document document;
+    std::vector<Reject> rejects;
+    const absl::StatusOr<CorpusStep> step = reader.Next(&document, &rejects);
+    for (const Reject& reject : rejects) {
+      found->rejects.push_back(absl::StrCat(reject.offset, " ", reject.reason));
+    }
+    found->status = step.status();
+    if (!step.ok() || *step == CorpusStep::kEnd) return;
+    if (*step == CorpusStep::kDocument) found->documents.push_back(Described(document));
+  }
+}
+
+Found Read(const std::filesystem::path& path, const v1::IngestConfig& config = Config()) {
+  Found found;
+  const auto reader = CorpusReader::Open(std::vector<std::string>{path.string()}, config);
+  found.status = reader.status();
+  if (reader.ok()) ReadRest(**reader, &found);
+  return found;
+}
+
+// What the rows of the golden files are as documents of the file `name`.
+Found Expected(const std::string& stem) {
+  const auto golden = nlohmann::json::parse(*ReadFile(kGolden / "rows.json"));
+  const std::vector<std::string> columns = golden["columns"];
+  const auto column = [&](const char* name) {
+    return std::ranges::find(columns, name) - columns.begin();
+  };
+  Found expected;
+  std::set<std::string> ids;
+  for (size_t row = 0; row < golden["rows"].size(); ++row) {
+    const auto& cells = golden["rows"][row];
+    const auto& text = cells[column("text")];
+    const auto& source = cells[column("meta.source")];
+    const std::string id = cells[column("id")];
+    if (text.is_null()) {
+      expected.rejects.push_back(absl::StrCat(row, " missing text field"));
+    } else if (text == "") {
+      expected.rejects.push_back(absl::StrCat(row, " empty"));
+    } else if (!ids.insert(id).second) {
+      expected.rejects.push_back(absl::StrCat(row, " duplicate id"));
+    } else {
+      expected.documents.push_back(absl::StrCat(id, "|", text.get<std::string>(), "|",
+                                                source.is_null() ? stem : source.get<std::string>(),
+                                                "|", row));
+    }
+  }
+  return expected;
+}
+
+TEST(ParquetCorpusTest, RowsAreDocumentsWithTheirIdsAndDomains) {
+  for (const char* stem : {"none-1", "snappy-2", "zstd-1", "encodings-2"}) {
+    const Found found = Read(kGolden / absl::StrCat(stem, ".parquet"));
+    ASSERT_TRUE(found.status.ok()) << found.status;
+    EXPECT_EQ(found.documents, Expected(stem).documents);
+    EXPECT_EQ(found.rejects, Expected(stem).rejects);
+  }
+}
+
+TEST(ParquetCorpusTest, AnotherReaderContinuesAtAnyRow) {
+  const std::vector<std::string> paths = {kGolden / "gzip-1.parquet"};
+  const Found whole = Read(paths[0]);
+  for (size_t count = 1; count < whole.documents.size(); ++count) {
+    const auto first = CorpusReader::Open(paths, Config()).value();
+    Found found;
+    while (found.documents.size() < count) {
+      Document document;
+      std::vector<Reject> rejects;
+      ASSERT_TRUE(first->Next(&document, &rejects).ok());
+      found.documents.push_back(Described(document));
+    }
+    const auto position = first->position();
+    ASSERT_TRUE(position.has_value());
+    const auto second = CorpusReader::Open(paths, Config()).value();
+    ASSERT_TRUE(second->Resume(*position, first->TakeIdHashes(), nullptr).ok());
+    ReadRest(*second, &found);
+    EXPECT_EQ(found.documents, whole.documents) << "after " << count;
+  }
+}
+
+TEST(ParquetCorpusTest, ColumnWithoutTextIsAnErrorThatNamesTheColumns) {
+  v1::IngestConfig config;
+  config.set_text_field("body");
+  const Found found = Read(kGolden / "none-1.parquet", config);
+  EXPECT_EQ(found.status.code(), absl::StatusCode::kInvalidArgument);
+  for (const char* named : {"none-1.parquet", "meta.source", "named body", "ingest.text_field"}) {
+    EXPECT_THAT(std::string(found.status.message()), HasSubstr(named));
+  }
+  config.set_text_field("i32");
+  EXPECT_EQ(Read(kGolden / "none-1.parquet", config).status.code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ParquetCorpusTest, RowsBeforeADamagedPageAreKept) {
+  const CraftedFiles files;
+  std::string bytes = *ReadFile(kGolden / "zstd-1.parquet");
+  const std::filesystem::path path = files.directory() / "zstd-1.parquet";
+  const Found whole = Expected("zstd-1");
+  int kept = 0;
+  for (size_t i = 200; i < bytes.size() / 2; i += 150) {
+    std::string damaged = bytes;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << damaged;
+    const Found found = Read(path);
+    ASSERT_LE(found.documents.size(), whole.documents.size());
+    for (size_t d = 0; d < found.documents.size(); ++d) {
+      ASSERT_EQ(found.documents[d], whole.documents[d]) << "byte " << i;
+    }
+    if (found.documents.empty() || found.documents.size() == whole.documents.size()) continue;
+    EXPECT_THAT(found.rejects.back(), HasSubstr(" damaged"));
+    ++kept;
+  }
+  EXPECT_GT(kept, 0);
+}
+
+TEST(ParquetCorpusTest, AreFoundInDirectories) {
+  const CraftedFiles files;
+  std::filesystem::create_directories(files.directory() / "books");
+  std::filesystem::copy(kGolden / "lz4-1.parquet", files.directory() / "books/PART.PARQUET");
+  const Found found = Read(files.directory());
+  EXPECT_EQ(found.documents.size(), Expected("").documents.size());
+}
+
+}  // namespace parquet_corpus_test
+}  // namespace braid

@@ -37,16 +37,20 @@ class SlurmTrainingTest : public SupervisedRun {
   }
 
   static absl::Status Submit(const RunDirectory& run) {
-    return StartRun(
-        {.mpirun = "mpirun", .trainer = BRAID_TRAINER, .supervisor = BRAID_SUPERVISOR}, run);
+    return StartRun({.mpirun = "mpirun", .trainer = BRAID_TRAINER, .supervisor = BRAID_SUPERVISOR},
+                    run);
   }
   void Slurm(std::vector<std::string> command) {
     const auto lines = AskScheduler(command);
     EXPECT_TRUE(lines.ok()) << lines.status();
   }
-  // Slurm waits two minutes before it starts a job again, which a user may shorten.
-  void StartNow() {
-    Slurm({"scontrol", "update", "JobId=" + SchedulerJobOf(run_), "StartTime=now"});
+  // Slurm waits two minutes before it starts a job again, which a user may shorten once the job has
+  // left its nodes.
+  bool StartNow() {
+    return Eventually([&] {
+      Slurm({"scontrol", "update", "JobId=" + SchedulerJobOf(run_), "StartTime=now"});
+      return !JobState().ends_with(" PENDING");
+    });
   }
   bool Becomes(v1::RunState state, const std::string& reason, bool never_ends = false) {
     bool ended = false;
@@ -90,7 +94,8 @@ TEST_F(SlurmTrainingTest, RunSurvivesNodesRequeuesAndLimits) {
   ASSERT_TRUE(Trains(1)) << Everything();
   EXPECT_EQ(Describe().heartbeats(0).host(), "node-1");
   EXPECT_EQ(Describe().heartbeats(1).host(), "node-2");
-  ASSERT_TRUE(Eventually([&] { return NewestCheckpointStep(run_.checkpoints()) > 0; })) << Everything();
+  ASSERT_TRUE(Eventually([&] { return NewestCheckpointStep(run_.checkpoints()) > 0; }))
+      << Everything();
   const std::string job = SchedulerJobOf(run_);
 
   // The second node dies: the run is never described as ended.
@@ -100,14 +105,14 @@ TEST_F(SlurmTrainingTest, RunSurvivesNodesRequeuesAndLimits) {
   EXPECT_THAT(Describe().reason(), Not(HasSubstr("resume")));
   EXPECT_TRUE(absl::IsFailedPrecondition(Submit(run_)));
   ASSERT_TRUE(cluster_->RestartNode(2).ok());
-  StartNow();
+  ASSERT_TRUE(StartNow()) << Everything();
   ASSERT_TRUE(Trains(2)) << Everything();
   EXPECT_EQ(SchedulerJobOf(run_), job);
 
   Slurm({"scontrol", "requeue", job});
   ASSERT_TRUE(Becomes(v1::RUN_QUEUED, "was requeued", true)) << Everything();
   ASSERT_TRUE(Becomes(v1::RUN_QUEUED, "PENDING", true)) << Everything();
-  StartNow();
+  ASSERT_TRUE(StartNow()) << Everything();
   ASSERT_TRUE(Trains(3)) << Everything();
 
   // A drained node finishes its job.
@@ -120,7 +125,8 @@ TEST_F(SlurmTrainingTest, RunSurvivesNodesRequeuesAndLimits) {
   Slurm({"scontrol", "update", "JobId=" + job, "TimeLimit=3"});
   ASSERT_TRUE(Becomes(v1::RUN_STOPPED, "reaches its time limit")) << Everything();
   EXPECT_EQ(run_.ReadExit()->outcome, kStopped);
-  EXPECT_EQ(NewestCheckpointStep(run_.checkpoints()), run_.ReadExit()->step) << "a checkpoint before the end";
+  EXPECT_EQ(NewestCheckpointStep(run_.checkpoints()), run_.ReadExit()->step)
+      << "a checkpoint before the end";
   EXPECT_TRUE(Eventually([&] { return JobState() == job + " COMPLETED"; })) << JobState();
 
   // Resumed while the node is drained, the run waits and says why.

@@ -267,7 +267,7 @@ absl::Status CorpusReader::AddRecord(const Line& line) {
     AddReject({.file = file().path.string(),
                .offset = line.offset,
                .reason = "missing text field",
-               .id = record_.Label(FieldOr(config_.id_field(), "id")).value_or("")});
+               .id = record_.Label(IdField()).value_or("")});
   } else {
     AddDocument(
         MakeDocument(*text, line.offset, record_.Label(IdField()), record_.Label(DomainField())));

@@ -3,9 +3,9 @@
 //
 // Output, only if decontaminate.paths is set:
 //   contamination.json, contaminated_runs.npy   formats/contamination.h
-//   contaminated_documents.jsonl   for each document that shares a run: "document" (id), "text"
-//   (the
-//                                  first such text, FILE:LINE or FILE) and "words" (a common run)
+//   contaminated_documents.jsonl   for each document that shares a run: "document" (id),
+//                                  "text" (the first such text, FILE:LINE or FILE) and "words"
+//                                  (a common run)
 #ifndef BRAID_PIPELINE_STAGES_DECONTAMINATION_H_
 #define BRAID_PIPELINE_STAGES_DECONTAMINATION_H_
 

@@ -12,6 +12,9 @@
 #include <system_error>
 #include <vector>
 
+#include "pipeline/store/stage_key.h"
+#include "pipeline/store/stage_store.h"
+
 namespace braid {
 namespace {
 
@@ -84,6 +87,20 @@ void WriteCorpus(const std::filesystem::path& path) {
     const std::string text = texts[static_cast<size_t>(9 * i)];
     file << Line("copy-" + std::to_string(i), i < 2 ? text : text + " " + Word(5), "prose");
   }
+}
+
+DocumentStore StoreOf(const std::vector<std::string>& texts) {
+  const std::filesystem::path directory = NewDirectory();
+  StageWriter stage(directory, "ingest", StageKey("ingest", 1).Hex());
+  auto writer = DocumentStoreWriter::Create(directory);
+  EXPECT_TRUE(writer.ok()) << writer.status();
+  for (size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_TRUE(writer->Add("doc-" + std::to_string(i), texts[i], "web").ok());
+  }
+  EXPECT_TRUE(writer->Commit(&stage).ok());
+  auto store = DocumentStore::Open(directory);
+  EXPECT_TRUE(store.ok()) << store.status();
+  return *std::move(store);
 }
 
 v1::CorpusSpec SmallSpec(const std::filesystem::path& corpus) {

@@ -4,8 +4,10 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "braid/v1/pipeline.pb.h"
+#include "pipeline/store/document_store.h"
 
 namespace braid {
 
@@ -21,6 +23,9 @@ std::filesystem::path NewDirectory();
 
 // Writes a JSONL file of three domains with distinct vocabularies.
 void WriteCorpus(const std::filesystem::path& path);
+
+// Returns a store of documents doc-0, doc-1, ... of the domain "web" in a new directory.
+DocumentStore StoreOf(const std::vector<std::string>& texts);
 
 // Returns a spec for that corpus that takes well under a second to run.
 v1::CorpusSpec SmallSpec(const std::filesystem::path& corpus);

@@ -24,20 +24,6 @@ using testing::SizeIs;
 
 absl::Status Continue(const StagePosition&) { return absl::OkStatus(); }
 
-DocumentStore EvaluationStore(const std::vector<std::string>& texts) {
-  const std::filesystem::path directory = NewDirectory();
-  StageWriter stage(directory, "ingest", StageKey("ingest", 1).Hex());
-  auto writer = DocumentStoreWriter::Create(directory);
-  EXPECT_TRUE(writer.ok()) << writer.status();
-  for (size_t i = 0; i < texts.size(); ++i) {
-    EXPECT_TRUE(writer->Add("doc-" + std::to_string(i), texts[i], "web").ok());
-  }
-  EXPECT_TRUE(writer->Commit(&stage).ok());
-  auto store = DocumentStore::Open(directory);
-  EXPECT_TRUE(store.ok()) << store.status();
-  return *std::move(store);
-}
-
 EvaluationOverlap Find(const DocumentStore& documents, const std::vector<EvaluationPassage>& texts,
                        int64_t max_index_bytes = 1 << 20) {
   std::vector<uint32_t> all(static_cast<size_t>(documents.size()));
@@ -88,7 +74,7 @@ TEST(EvaluationOverlapTest, FindsAllPlantedOverlapsAndNoOtherDocument) {
   for (size_t i = 0; i < examples.size(); ++i) {
     passages.push_back({examples[i], static_cast<uint32_t>(i / 100)});
   }
-  const DocumentStore documents = EvaluationStore(texts);
+  const DocumentStore documents = StoreOf(texts);
   for (const auto& [bytes, threads] :
        std::vector<std::pair<int64_t, int>>{{1 << 20, 2}, {999, 1}}) {
     SetRetrievalThreads(threads);
@@ -118,7 +104,7 @@ TEST(EvaluationOverlapTest, FindsAllPlantedOverlapsAndNoOtherDocument) {
 
 TEST(EvaluationOverlapTest, IgnoresListsOfNumbers) {
   const std::string labels = "0 1 1 0 1 0 0 1 1 1 0 1 0 0 1 0 1 1";
-  const DocumentStore documents = EvaluationStore({"table: " + labels, "other"});
+  const DocumentStore documents = StoreOf({"table: " + labels, "other"});
   const std::vector<EvaluationPassage> texts = {{labels, 0}};
   const EvaluationOverlap overlap = Find(documents, texts);
   EXPECT_THAT(overlap.matches, IsEmpty());
@@ -127,7 +113,7 @@ TEST(EvaluationOverlapTest, IgnoresListsOfNumbers) {
 
 TEST(EvaluationOverlapTest, ListsTheRunsThatDocumentsShare) {
   const std::string example = "the quick brown fox jumps over the lazy dog and then it sleeps well";
-  const DocumentStore documents = EvaluationStore(
+  const DocumentStore documents = StoreOf(
       {"The quick, brown fox jumps over the lazy dog; and then it sleeps -- badly.", "other"});
   const std::vector<EvaluationPassage> texts = {{"short", 0}, {example, 1}};
   const EvaluationOverlap overlap = Find(documents, texts);

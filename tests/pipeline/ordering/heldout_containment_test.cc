@@ -27,20 +27,6 @@ using testing::SizeIs;
 
 absl::Status Continue(const StagePosition&) { return absl::OkStatus(); }
 
-DocumentStore StoreOf(const std::vector<std::string>& texts) {
-  const std::filesystem::path directory = NewDirectory();
-  StageWriter stage(directory, "ingest", StageKey("ingest", 1).Hex());
-  auto writer = DocumentStoreWriter::Create(directory);
-  EXPECT_TRUE(writer.ok()) << writer.status();
-  for (size_t i = 0; i < texts.size(); ++i) {
-    EXPECT_TRUE(writer->Add("doc-" + std::to_string(i), texts[i], "web").ok());
-  }
-  EXPECT_TRUE(writer->Commit(&stage).ok());
-  auto store = DocumentStore::Open(directory);
-  EXPECT_TRUE(store.ok()) << store.status();
-  return *std::move(store);
-}
-
 Containment Find(const DocumentStore& documents, const std::vector<uint32_t>& training,
                  const std::vector<uint32_t>& heldout, const ContainmentOptions& options = {}) {
   auto found = FindContainment(documents, training, heldout, options, Continue);

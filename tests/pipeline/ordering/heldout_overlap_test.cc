@@ -25,20 +25,6 @@ constexpr uint32_t kPad = NeighborLists::kPadding;
 
 absl::Status GoOn(const StagePosition&) { return absl::OkStatus(); }
 
-DocumentStore Store(const std::vector<std::string>& texts) {
-  const std::filesystem::path directory = NewDirectory();
-  StageWriter stage(directory, "ingest", StageKey("ingest", 1).Hex());
-  auto writer = DocumentStoreWriter::Create(directory);
-  EXPECT_TRUE(writer.ok()) << writer.status();
-  for (size_t i = 0; i < texts.size(); ++i) {
-    EXPECT_TRUE(writer->Add("doc-" + std::to_string(i), texts[i], "web").ok());
-  }
-  EXPECT_TRUE(writer->Commit(&stage).ok());
-  auto store = DocumentStore::Open(directory);
-  EXPECT_TRUE(store.ok()) << store.status();
-  return *std::move(store);
-}
-
 std::vector<HeldoutOverlap> Find(const DocumentStore& documents, const NeighborLists& lists,
                                  const std::vector<uint32_t>& training,
                                  const std::vector<uint32_t>& heldout,
@@ -80,7 +66,7 @@ TEST(HeldoutOverlapTest, FindsEveryOverlapThatComparingAllPairsFinds) {
     texts.push_back(copy ? Edited(texts[random() % i], num_edits, &random)
                          : RandomSentence(&random));
   }
-  const DocumentStore documents = Store(texts);
+  const DocumentStore documents = StoreOf(texts);
   std::vector<uint32_t> training, heldout;
   for (uint32_t i = 0; i < texts.size(); ++i) {
     const uint64_t draw = random() % 10;
@@ -119,7 +105,7 @@ TEST(HeldoutOverlapTest, FindsEveryOverlapThatComparingAllPairsFinds) {
 TEST(HeldoutOverlapTest, FindsOverlapsThatNoNeighborListHas) {
   std::mt19937_64 random(4);
   const std::string a = RandomSentence(&random), stranger = RandomSentence(&random);
-  const DocumentStore documents = Store({a, Edited(a, 2, &random), stranger});
+  const DocumentStore documents = StoreOf({a, Edited(a, 2, &random), stranger});
   const std::vector<uint32_t> nobody(3, kPad);
   const std::vector<float> scores(3, 0);
   const auto found = Find(documents, {1, nobody, scores}, {1, 2}, {0});
@@ -133,7 +119,7 @@ TEST(HeldoutOverlapTest, CosineCountsInEitherDirectionOfAList) {
   std::mt19937_64 random(5);
   std::vector<std::string> texts;
   for (int i = 0; i < 6; ++i) texts.push_back(RandomSentence(&random));
-  const DocumentStore documents = Store(texts);
+  const DocumentStore documents = StoreOf(texts);
   // 0 and 1 are held out. Edges: 0 -> 2; 3 -> 1; 4 -> 1 with too low a cosine; 5 -> 2.
   const std::vector<uint32_t> ids = {2, kPad, kPad, 1, 1, 2};
   const std::vector<float> scores = {.95f, 0, 0, .9f, .89f, .99f};
@@ -150,12 +136,12 @@ TEST(HeldoutOverlapTest, CosineCountsInEitherDirectionOfAList) {
 }
 
 TEST(HeldoutOverlapTest, FindsNothingWithoutHeldOutDocuments) {
-  const DocumentStore documents = Store({"some text", "some text"});
+  const DocumentStore documents = StoreOf({"some text", "some text"});
   EXPECT_THAT(Find(documents, {}, {0, 1}, {}), IsEmpty());
 }
 
 TEST(HeldoutOverlapTest, StopsWhenTheCallbackFails) {
-  const DocumentStore documents = Store({"some text", "some text"});
+  const DocumentStore documents = StoreOf({"some text", "some text"});
   const auto found =
       FindHeldoutOverlaps(documents, {}, std::vector<uint32_t>{0}, std::vector<uint32_t>{1}, {},
                           [](const StagePosition&) { return absl::CancelledError("stop"); });

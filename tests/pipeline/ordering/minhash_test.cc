@@ -22,20 +22,6 @@ using Pairs = std::set<std::pair<uint32_t, uint32_t>>;
 
 absl::Status Continue(const StagePosition&) { return absl::OkStatus(); }
 
-DocumentStore MinHashStore(const std::vector<std::string>& texts) {
-  const std::filesystem::path directory = NewDirectory();
-  StageWriter stage(directory, "ingest", StageKey("ingest", 1).Hex());
-  auto writer = DocumentStoreWriter::Create(directory);
-  EXPECT_TRUE(writer.ok()) << writer.status();
-  for (size_t i = 0; i < texts.size(); ++i) {
-    EXPECT_TRUE(writer->Add("doc-" + std::to_string(i), texts[i], "web").ok());
-  }
-  EXPECT_TRUE(writer->Commit(&stage).ok());
-  auto store = DocumentStore::Open(directory);
-  EXPECT_TRUE(store.ok()) << store.status();
-  return *std::move(store);
-}
-
 std::vector<uint32_t> AllDistinct(int64_t n) {
   std::vector<uint32_t> first(static_cast<size_t>(n));
   std::iota(first.begin(), first.end(), 0u);
@@ -81,7 +67,7 @@ double SimilarityOf(std::string_view a, std::string_view b) {
 TEST(MinHashTest, FindsNearlyAllPairsOfTheThreshold) {
   std::mt19937_64 random(8);
   const std::vector<std::string> texts = EditedPairs(1500, &random);
-  const DocumentStore documents = MinHashStore(texts);
+  const DocumentStore documents = StoreOf(texts);
   const Pairs found = Candidates(documents, {.seed = 5});
   int similar = 0, hits = 0, barely = 0, barely_hits = 0;
   for (uint32_t i = 0; i < texts.size(); i += 2) {
@@ -97,12 +83,12 @@ TEST(MinHashTest, FindsNearlyAllPairsOfTheThreshold) {
   ASSERT_GT(barely, 50);
   EXPECT_GE(hits, 0.99 * similar);
   EXPECT_GE(barely_hits, 0.98 * barely) << "whole bands find 92 % of these";
-  EXPECT_LT(found.size(), 1500u) << "unrelated documents are no candidates";
+  EXPECT_LT(found.size(), 1500u) << "few unrelated pairs are compared";
 }
 
 TEST(MinHashTest, DependsOnTheSeedButNotOnThreads) {
   std::mt19937_64 random(9);
-  const DocumentStore documents = MinHashStore(EditedPairs(200, &random));
+  const DocumentStore documents = StoreOf(EditedPairs(200, &random));
   SetRetrievalThreads(1);
   const Pairs one = Candidates(documents, {.bands = 2, .rows = 12, .seed = 1});
   SetRetrievalThreads(3);
@@ -116,7 +102,7 @@ TEST(MinHashTest, PairsALargeGroupWithItsFirstDocumentsOnly) {
   const std::string original = RandomLetters(400, &random);
   std::vector<std::string> texts;
   for (int i = 0; i < 300; ++i) texts.push_back(original + std::to_string(i));
-  const DocumentStore documents = MinHashStore(texts);
+  const DocumentStore documents = StoreOf(texts);
   const Pairs found = Candidates(documents, {});
   for (uint32_t i = 1; i < texts.size(); ++i) EXPECT_TRUE(found.contains({i, 0u})) << i;
   EXPECT_LT(found.size(), 300u * 100u);

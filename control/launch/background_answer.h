@@ -42,12 +42,26 @@ class BackgroundAnswer {
     return absl::UnavailableError("the scheduler has not answered yet");
   }
 
+  // Blocks until a query that was started after this call has been answered. Unavailable when
+  // `limit` passes before.
+  absl::StatusOr<Answer> AskNow(Duration limit = std::chrono::seconds(60)) {
+    std::unique_lock lock(state_->mutex);
+    const Clock::time_point called = Clock::now();
+    DiscardQuery();
+    const auto is_new = [&] { return state_->answer && state_->answer_asked >= called; };
+    while (!is_new()) {
+      if (!state_->asking) Ask(Clock::now());
+      if (state_->answered.wait_until(lock, called + limit) == std::cv_status::timeout) break;
+    }
+    if (is_new()) return *state_->answer;
+    return absl::UnavailableError("the scheduler does not answer");
+  }
+
   // Discards the result, and that of a query in progress.
   void Forget() {
     const std::lock_guard lock(state_->mutex);
-    ++state_->generation;
+    DiscardQuery();
     state_->answer.reset();
-    state_->asking = false;
   }
 
  private:
@@ -58,20 +72,29 @@ class BackgroundAnswer {
     std::mutex mutex;  // guards the members below
     std::condition_variable answered;
     std::optional<absl::StatusOr<Answer>> answer;
+    Clock::time_point answer_asked{};  // when the query of `answer` was started
     Clock::time_point asked{};
     bool asking = false;
     int64_t generation = 0;
   };
 
+  // Requires the mutex.
+  void DiscardQuery() {
+    ++state_->generation;
+    state_->asking = false;
+    state_->answered.notify_all();
+  }
+
   // Starts a query. Requires the mutex.
   void Ask(Clock::time_point now) {
     state_->asking = true;
     state_->asked = now;
-    std::thread([state = state_, generation = state_->generation] {
+    std::thread([state = state_, generation = state_->generation, now] {
       absl::StatusOr<Answer> answer = state->ask();
       const std::lock_guard lock(state->mutex);
       if (state->generation != generation) return;
       state->answer = std::move(answer);
+      state->answer_asked = now;
       state->asking = false;
       state->answered.notify_all();
     }).detach();

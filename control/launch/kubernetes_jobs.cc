@@ -115,8 +115,11 @@ std::string KubernetesJobs::NameOf(const SchedulerRecord& record) const {
   return absl::StrCat("MPIJob ", record.job);
 }
 
-absl::StatusOr<JobStatus> KubernetesJobs::Look(const SchedulerRecord& record) {
-  ASSIGN_OR_RETURN(const auto statuses, StatusesIn(record.place).Newest());
+absl::StatusOr<JobStatus> KubernetesJobs::Look(const SchedulerRecord& record,
+                                              Freshness freshness) {
+  ASSIGN_OR_RETURN(const auto statuses, freshness == Freshness::kNow
+                                            ? StatusesIn(record.place).AskNow()
+                                            : StatusesIn(record.place).Newest());
   const auto found = statuses.find(record.job);
   if (found != statuses.end()) return found->second;
   return JobStatus{JobPhase::kEnded, "no longer known to Kubernetes"};

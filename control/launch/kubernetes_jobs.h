@@ -29,7 +29,7 @@ class KubernetesJobs final : public Scheduler {
   absl::StatusOr<std::optional<SchedulerRecord>> Find(const SchedulerRecord& record) override;
   // Runs kubectl at most once a second per namespace, for all runs together.
   std::string NameOf(const SchedulerRecord& record) const override;
-  absl::StatusOr<JobStatus> Look(const SchedulerRecord& record) override;
+  absl::StatusOr<JobStatus> Look(const SchedulerRecord& record, Freshness freshness) override;
   absl::Status Cancel(const SchedulerRecord& record) override;
 
  private:

@@ -141,7 +141,7 @@ absl::StatusOr<SchedulerRecord> NextSubmission(Scheduler& scheduler, const RunDi
   if (!last) return NewSubmission(run, spec);
   if (last->job.empty() && !HasBegun(run)) return *last;
   if (last->job.empty()) return NewSubmission(run, spec);
-  ASSIGN_OR_RETURN(const JobStatus status, scheduler.Look(*last));
+  ASSIGN_OR_RETURN(const JobStatus status, scheduler.Look(*last, Freshness::kNow));
   if (status.phase == JobPhase::kEnded) return NewSubmission(run, spec);
   // The job may still be exiting, but the run in it has ended.
   const bool exiting = status.phase == JobPhase::kStarted && HasBegun(run);
@@ -179,7 +179,7 @@ std::optional<ScheduledState> LookAtScheduledRun(const RunDirectory& run) {
     if (begun) return std::nullopt;
     return Unanswered(*record);
   }
-  const absl::StatusOr<JobStatus> status = scheduler->Look(*record);
+  const absl::StatusOr<JobStatus> status = scheduler->Look(*record, Freshness::kCached);
   if (!status.ok()) {
     if (begun) return std::nullopt;
     return ScheduledState{v1::RUN_QUEUED, std::string(status.status().message())};

@@ -66,6 +66,8 @@ struct JobStatus {
   bool cancelled = false;
 };
 
+enum class Freshness { kCached, kNow };
+
 // The interface to a scheduler. Implementations are thread-safe. They run the scheduler's programs,
 // found in PATH, by argument vector.
 class Scheduler {
@@ -88,11 +90,12 @@ class Scheduler {
   // "Slurm job 12", for messages.
   virtual std::string NameOf(const SchedulerRecord& record) const = 0;
 
-  // Returns the cached status of the job and refreshes it in the background: usually a second old,
-  // older when the scheduler hangs, but never from before the job's submission or cancellation.
-  // Unavailable when there is no cached status and the scheduler does not answer within half a
-  // second.
-  virtual absl::StatusOr<JobStatus> Look(const SchedulerRecord& record) = 0;
+  // kCached: returns the cached status of the job and refreshes it in the background. It is as old
+  // as the last call when calls are rare, but never from before the job's submission or
+  // cancellation. Unavailable when there is no cached status and the scheduler does not answer
+  // within half a second.
+  // kNow: asks the scheduler, for at most a minute. For decisions, such as to submit another job.
+  virtual absl::StatusOr<JobStatus> Look(const SchedulerRecord& record, Freshness freshness) = 0;
 
   // Ends a job, queued or running. OK when it has ended already.
   virtual absl::Status Cancel(const SchedulerRecord& record) = 0;

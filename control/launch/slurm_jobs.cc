@@ -123,8 +123,9 @@ absl::StatusOr<std::optional<SchedulerRecord>> SlurmJobs::Find(const SchedulerRe
   return found;
 }
 
-absl::StatusOr<JobStatus> SlurmJobs::Look(const SchedulerRecord& record) {
-  ASSIGN_OR_RETURN(const std::vector<SlurmJob> jobs, queue_.Newest());
+absl::StatusOr<JobStatus> SlurmJobs::Look(const SchedulerRecord& record, Freshness freshness) {
+  ASSIGN_OR_RETURN(const std::vector<SlurmJob> jobs,
+                   freshness == Freshness::kNow ? queue_.AskNow() : queue_.Newest());
   const auto job = std::find_if(jobs.begin(), jobs.end(),
                                 [&](const SlurmJob& each) { return each.id == record.job; });
   if (job == jobs.end()) return LookAtForgotten(record.job);

@@ -46,7 +46,7 @@ class SlurmJobs final : public Scheduler {
   std::string NameOf(const SchedulerRecord& record) const override;
   // Runs squeue at most once a second, for all runs together, and sacct at most once a minute for a
   // job that squeue no longer lists.
-  absl::StatusOr<JobStatus> Look(const SchedulerRecord& record) override;
+  absl::StatusOr<JobStatus> Look(const SchedulerRecord& record, Freshness freshness) override;
   absl::Status Cancel(const SchedulerRecord& record) override;
 
  private:

@@ -57,5 +57,33 @@ TEST(BackgroundAnswerTest, CallersWithoutAResultWaitOnlyOnce) {
   EXPECT_EQ(answer.Newest().value(), 7);
 }
 
+TEST(BackgroundAnswerTest, AskNowIgnoresQueriesThatStartedBefore) {
+  const auto release = std::make_shared<std::promise<void>>();
+  const std::shared_future<void> released = release->get_future().share();
+  const auto asked = std::make_shared<std::atomic<int>>(0);
+  BackgroundAnswer<int> answer(
+      [asked, released]() -> absl::StatusOr<int> {
+        const int number = ++*asked;
+        if (number == 2) released.wait();
+        return number;
+      },
+      milliseconds(0), std::chrono::seconds(30));
+  EXPECT_EQ(answer.Newest().value(), 1);
+  while (asked->load() < 2) EXPECT_EQ(answer.Newest().value(), 1);
+  EXPECT_EQ(answer.AskNow().value(), 3);
+  release->set_value();
+  EXPECT_GE(answer.Newest().value(), 3);
+}
+
+TEST(BackgroundAnswerTest, AskNowEndsWithoutAnAnswer) {
+  const auto release = std::make_shared<std::promise<void>>();
+  BackgroundAnswer<int> answer([released = release->get_future().share()]() -> absl::StatusOr<int> {
+    released.wait();
+    return 7;
+  });
+  EXPECT_TRUE(absl::IsUnavailable(answer.AskNow(milliseconds(50)).status()));
+  release->set_value();
+}
+
 }  // namespace background_answer_test
 }  // namespace braid

@@ -11,7 +11,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ROOMS = ("base formats proto rpc retrieval pipeline model runs trainer evaluation inference report "
+ROOMS = ("base formats proto rpc retrieval pipeline conversion model runs trainer evaluation inference report "
          "control server client reproduce cli").split()
 FOLDERS = ROOMS + "cmake deploy docs tests".split()
 SOURCES = {".h", ".cc", ".proto", ".py", ".sh", ".cmake", ".txt", ".yml", ".yaml", ".conf", ".textproto"}

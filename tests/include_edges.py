@@ -13,7 +13,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ROOMS = ("base formats proto rpc retrieval pipeline model runs trainer evaluation inference report "
+ROOMS = ("base formats proto rpc retrieval pipeline conversion model runs trainer evaluation inference report "
          "control server client reproduce cli").split()
 
 # header pattern -> files that may include it

@@ -17,7 +17,7 @@ import sys
 import tokenize
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDERS = ("base formats proto rpc retrieval pipeline model runs trainer evaluation inference report "
+FOLDERS = ("base formats proto rpc retrieval pipeline conversion model runs trainer evaluation inference report "
            "control server client reproduce cli cmake deploy docs tests").split()
 
 # pattern -> what to write instead

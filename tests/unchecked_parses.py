@@ -9,7 +9,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ("base formats proto rpc retrieval pipeline model runs trainer evaluation inference report "
+FOLDERS = ("base formats proto rpc retrieval pipeline conversion model runs trainer evaluation inference report "
            "control server client reproduce cli").split()
 
 PARSER = re.compile(

@@ -9,7 +9,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ("base formats proto rpc retrieval pipeline model runs trainer evaluation inference report "
+FOLDERS = ("base formats proto rpc retrieval pipeline conversion model runs trainer evaluation inference report "
            "control server client reproduce cli tests/bench").split()
 
 # pattern -> (files that may contain it, the violation elsewhere)

@@ -241,6 +241,11 @@ absl::StatusOr<v1::Job> JobStore::RequestCancel(const std::string& id) {
     ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
     ASSIGN_OR_RETURN(v1::Job job, table_.Read(number));
     if (job.state() == v1::JOB_CANCELLED) return job;
+    if (IsFinal(job.state())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(id, " has ended, so there is nothing to cancel; to remove it and its files: "
+                       "braid delete ", id));
+    }
     if (job.state() != v1::JOB_RUNNING) return Move(number, v1::JOB_CANCELLED, "cancelled");
     if (table_.MarkCancelRequested(number)) {
       AppendEvent(number, v1::JOB_RUNNING, "cancel requested");

@@ -123,7 +123,9 @@ TEST_F(JobStoreTest, RefusesToResumeOrCancelASucceededJob) {
   const absl::Status resumed = store_->Resume(id).status();
   EXPECT_EQ(resumed.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(resumed.message().find(id + " has finished, so there is nothing to resume"), 0u);
-  EXPECT_EQ(store_->RequestCancel(id).status().code(), absl::StatusCode::kFailedPrecondition);
+  const absl::Status cancelled = store_->RequestCancel(id).status();
+  EXPECT_EQ(cancelled.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(cancelled.message().find(id + " has ended, so there is nothing to cancel"), 0u);
   EXPECT_EQ(store_->Fail(id, "x").code(), absl::StatusCode::kFailedPrecondition);
 }
 

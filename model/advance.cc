@@ -16,7 +16,7 @@ at::Tensor Embed(const ModelTensors& model, std::span<const int32_t> tokens) {
 }
 
 // Attends the positions from `position` on, after appending their keys and values to the cache; qkv
-// [n, 3D] -> [n, D].
+// [n, (H + 2 Hkv) hd] -> [n, H hd].
 at::Tensor AttendCached(const ModelTensors& model, const at::Tensor& qkv, int64_t position,
                         const LayerState& layer) {
   const int64_t count = qkv.size(0), end = position + count;
@@ -35,7 +35,7 @@ at::Tensor RunLayers(const ModelTensors& model, at::Tensor h, Attend attend, Ffn
   const double epsilon = model.config.norm_epsilon();
   for (size_t i = 0; i < model.weights.layers.size(); ++i) {
     const LayerWeights& w = model.weights.layers[i];
-    const at::Tensor qkv = at::mm(RmsNorm(h, w.attention_norm, epsilon), w.qkv.t());
+    const at::Tensor qkv = ProjectQkv(model.config, w, h);
     h = at::addmm(h, attend(i, qkv), w.attention_output.t());
     h = ffn(i, h, RmsNorm(h, w.ffn_norm, epsilon));
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "model/advance.h"
+#include "model/config/model_config.h"
 #include "model/continuation_scores.h"
 #include "model/routing/router.h"
 #include "model/tensor_guard.h"
@@ -143,12 +144,13 @@ void CachedDecoder::Rewind(int64_t position) {
 
 void CachedDecoder::Reset() {
   const v1::ModelConfig& config = model_.config;
-  const int64_t heads = config.num_heads(), d = config.d_model();
+  const AttentionHeads heads = HeadsOf(config);
   const at::TensorOptions options = model_.weights.embedding.options().requires_grad(false);
   const LayerRouters routers(config);
   sequence_ = {};
   for (int i = 0; i < config.num_layers(); ++i) {
-    const at::Tensor cache = at::empty({2, heads, config.sequence_length(), d / heads}, options);
+    const at::Tensor cache =
+        at::empty({2, heads.key_value, config.sequence_length(), heads.width}, options);
     sequence_.layers.push_back(
         {cache[0], cache[1], routers.Of(i).Incremental(model_.weights.layers[i].ffn, mode_)});
   }

@@ -44,18 +44,17 @@ at::Tensor Attend(const ModelTensors& model, const at::Tensor& qkv, const LayerS
 at::Tensor RunBranches(const ModelTensors& model, const SequenceState& sequence,
                        const at::Tensor& tokens) {
   const int64_t d = model.config.d_model();
+  const std::vector<int64_t> shape = {tokens.size(0), tokens.size(1), d};
   const double epsilon = model.config.norm_epsilon();
   at::Tensor h = at::embedding(model.weights.embedding, tokens.flatten());
   for (size_t i = 0; i < sequence.layers.size(); ++i) {
     const LayerWeights& w = model.weights.layers[i];
-    const at::Tensor qkv = at::mm(RmsNorm(h, w.attention_norm, epsilon), w.qkv.t());
-    const at::Tensor mixed = Attend(model, qkv.view({tokens.size(0), tokens.size(1), 3 * d}),
-                                    sequence.layers[i], sequence.position());
-    h = at::addmm(h, mixed.view({-1, d}), w.attention_output.t());
+    const at::Tensor qkv =
+        ProjectQkv(model.config, w, h).view({tokens.size(0), tokens.size(1), -1});
+    const at::Tensor mixed = Attend(model, qkv, sequence.layers[i], sequence.position());
+    h = at::addmm(h, mixed.flatten(0, 1), w.attention_output.t());
     const at::Tensor x = RmsNorm(h, w.ffn_norm, epsilon);
-    h = sequence.layers[i]
-            .ffn->AddBranchFfn(h.view(mixed.sizes()), x.view(mixed.sizes()))
-            .view({-1, d});
+    h = sequence.layers[i].ffn->AddBranchFfn(h.view(shape), x.view(shape)).view({-1, d});
   }
   return RmsNorm(h, model.weights.final_norm, epsilon);
 }

@@ -31,8 +31,9 @@ GradientHooks::GradientHooks(const TransformerWeights& weights, const at::Tensor
   Watch(weights.embedding, gradients);
   for (const LayerWeights& layer : weights.layers) {
     for (const at::Tensor& leaf :
-         {layer.attention_norm, layer.qkv, layer.attention_output, layer.ffn_norm, layer.ffn.router,
-          layer.ffn.gate_up, layer.ffn.down}) {
+         {layer.attention_norm, layer.qkv, layer.qkv_bias, layer.query_norm, layer.key_norm,
+          layer.attention_output, layer.ffn_norm, layer.ffn.router, layer.ffn.gate_up,
+          layer.ffn.down}) {
       if (leaf.defined()) Watch(leaf, gradients);
     }
   }

@@ -24,7 +24,7 @@ struct ModelTensors {
 };
 
 struct LayerState {
-  at::Tensor keys, values;  // [H, sequence_length, hd]
+  at::Tensor keys, values;  // [Hkv, sequence_length, hd]
   std::unique_ptr<IncrementalFfn> ffn;
 };
 

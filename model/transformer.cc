@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
+#include "model/config/rotary_frequencies.h"
 #include "model/kernels/dense_ffn.h"
 #include "model/kernels/rms_norm.h"
 #include "model/routing/router.h"
@@ -63,14 +64,26 @@ FfnWeights BindFfn(const v1::ModelConfig& config, const Binder& binder, int laye
 
 LayerWeights BindLayer(const v1::ModelConfig& config, const Binder& binder, int layer) {
   const std::string prefix = LayerPrefix(layer);
+  const std::string attention = prefix + "self_attn.";
+  const AttentionHeads heads = HeadsOf(config);
   const int64_t d = config.d_model();
   LayerWeights w;
   w.attention_norm = binder.Bind(prefix + "input_layernorm.weight", {d});
-  w.qkv = binder.Bind(prefix + "self_attn.q_proj.weight", {3 * d, d});
-  w.attention_output = binder.Bind(prefix + "self_attn.o_proj.weight", {d, d});
+  w.qkv = binder.Bind(attention + "q_proj.weight", {heads.qkv_width(), d});
+  if (config.qkv_bias()) w.qkv_bias = binder.Bind(attention + "q_proj.bias", {heads.qkv_width()});
+  if (config.qk_norm()) {
+    w.query_norm = binder.Bind(attention + "q_norm.weight", {heads.width});
+    w.key_norm = binder.Bind(attention + "k_norm.weight", {heads.width});
+  }
+  w.attention_output = binder.Bind(attention + "o_proj.weight", {d, heads.query_width()});
   w.ffn_norm = binder.Bind(prefix + "post_attention_layernorm.weight", {d});
   w.ffn = BindFfn(config, binder, layer);
   return w;
+}
+
+// Normalizes every head of x [T, heads * hd].
+at::Tensor NormalizeHeads(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
+  return RmsNorm(x.reshape({-1, weight.size(0)}), weight, epsilon).view(x.sizes());
 }
 
 }  // namespace
@@ -88,8 +101,26 @@ TransformerWeights BindWeights(const v1::ModelConfig& config, const at::Tensor& 
 }
 
 AttentionTables TablesFor(const v1::ModelConfig& config, const at::TensorOptions& options) {
-  return MakeAttentionTables(config.sequence_length(), config.num_heads(),
-                             config.d_model() / config.num_heads(), config.rope_theta(), options);
+  const AttentionHeads heads = HeadsOf(config);
+  return MakeAttentionTables(
+      config.sequence_length(), heads,
+      RotaryFrequencies(heads.width, config.rope_theta(), config.rope_scaling()), options);
+}
+
+at::Tensor ProjectQkv(const v1::ModelConfig& config, const LayerWeights& weights,
+                      const at::Tensor& h) {
+  const double epsilon = config.norm_epsilon();
+  const at::Tensor x = RmsNorm(h, weights.attention_norm, epsilon);
+  const at::Tensor qkv = weights.qkv_bias.defined()
+                             ? at::addmm(weights.qkv_bias, x, weights.qkv.t())
+                             : at::mm(x, weights.qkv.t());
+  if (!weights.query_norm.defined()) return qkv;
+  const AttentionHeads heads = HeadsOf(config);
+  const int64_t query = heads.query_width(), key = heads.key_value_width();
+  return at::cat({NormalizeHeads(qkv.narrow(1, 0, query), weights.query_norm, epsilon),
+                  NormalizeHeads(qkv.narrow(1, query, key), weights.key_norm, epsilon),
+                  qkv.narrow(1, query + key, key)},
+                 1);
 }
 
 HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeights& weights,
@@ -102,9 +133,9 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
   at::Tensor h = at::embedding(weights.embedding, tokens.flatten());
   for (int layer = 0; layer < config.num_layers(); ++layer) {
     const LayerWeights& w = weights.layers[layer];
-    const at::Tensor qkv = at::mm(RmsNorm(h, w.attention_norm, epsilon), w.qkv.t());
-    const at::Tensor mixed = CausalAttention(qkv.view({batch, length, 3 * d}), tables);
-    h = at::addmm(h, mixed.view({-1, d}), w.attention_output.t());
+    const at::Tensor qkv = ProjectQkv(config, w, h).view({batch, length, -1});
+    const at::Tensor mixed = CausalAttention(qkv, tables);
+    h = at::addmm(h, mixed.flatten(0, 1), w.attention_output.t());
     const at::Tensor x = RmsNorm(h, w.ffn_norm, epsilon);
     const RoutedFfn ffn = routers.Of(layer).AddFfn(h.view({batch, length, d}),
                                                    x.view({batch, length, d}), w.ffn, mode);

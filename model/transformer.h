@@ -2,8 +2,8 @@
 // to model/. Works for any floating type and device.
 //
 // A layer updates the residual stream h [T, D], T = B * L:
-//   h += attention(RmsNorm(h) Wqkv^T) Wo^T
-//   h += ffn(RmsNorm(h))      as decided by the layer's router (routing/router.h)
+//   h += attention(RmsNorm(h) Wqkv^T + bqkv) Wo^T      (with RMSNorm of q and k heads if
+//   configured) h += ffn(RmsNorm(h))      as decided by the layer's router (routing/router.h)
 #ifndef BRAID_MODEL_TRANSFORMER_H_
 #define BRAID_MODEL_TRANSFORMER_H_
 
@@ -20,10 +20,12 @@
 namespace braid {
 
 struct LayerWeights {
-  at::Tensor attention_norm;    // [D]
-  at::Tensor qkv;               // [3D, D]
-  at::Tensor attention_output;  // [D, D]
-  at::Tensor ffn_norm;          // [D]
+  at::Tensor attention_norm;        // [D]
+  at::Tensor qkv;                   // [(H + 2 Hkv) hd, D]
+  at::Tensor qkv_bias;              // [(H + 2 Hkv) hd]; undefined without biases
+  at::Tensor query_norm, key_norm;  // [hd]; undefined without qk_norm
+  at::Tensor attention_output;      // [D, H hd]
+  at::Tensor ffn_norm;              // [D]
   FfnWeights ffn;
 };
 
@@ -41,6 +43,11 @@ TransformerWeights BindWeights(const v1::ModelConfig& config, const at::Tensor& 
 
 // Returns rotary attention tables for every position up to sequence_length.
 AttentionTables TablesFor(const v1::ModelConfig& config, const at::TensorOptions& options);
+
+// Returns queries, keys and values [T, (H + 2 Hkv) hd] of the residual stream h [T, D], as
+// attention takes them, before rotation.
+at::Tensor ProjectQkv(const v1::ModelConfig& config, const LayerWeights& weights,
+                      const at::Tensor& h);
 
 // Routing weights of one layer with experts, [B, R, E]: a copy of RoutedFfn::weights.
 struct LayerRoutingTensor {

@@ -14,25 +14,35 @@ constexpr int64_t kChunkLogits = int64_t{512} << 10;
 constexpr int64_t kMinChunkRows = 512;
 
 struct LayerShape {
-  int64_t tokens, width, hidden, heads, vocabulary, segment, layers, moe_layers;
+  int64_t tokens, width, hidden, vocabulary, segment, layers, moe_layers;
+  AttentionHeads heads;
+  bool qk_norm;
 };
 
 LayerShape ShapeOf(const v1::ModelConfig& config, int64_t batch_size) {
   return {.tokens = batch_size * config.sequence_length(),
           .width = config.d_model(),
           .hidden = config.d_ff(),
-          .heads = config.num_heads(),
           .vocabulary = config.vocab_size(),
           .segment = config.routing().segment_length(),
           .layers = config.num_layers(),
-          .moe_layers = static_cast<int64_t>(MoeLayers(config).size())};
+          .moe_layers = static_cast<int64_t>(MoeLayers(config).size()),
+          .heads = HeadsOf(config),
+          .qk_norm = config.qk_norm()};
 }
 
-// Saved per token of a layer: inputs and outputs of two norms, q, k and v, and the attention's
-// output (eight times D); gate and up projections; one number each for the two norms and for the
+// Saved per token for the norms of query and key heads: inputs and one number per head.
+int64_t HeadNormFloats(const AttentionHeads& heads) {
+  return (heads.query + heads.key_value) * (heads.width + 1);
+}
+
+// Saved per token of a layer: inputs and outputs of two norms (four times D), q, k and v, and the
+// attention's output; gate and up projections; one number each for the two norms and for the
 // softmax of every head.
 int64_t LayerFloats(const LayerShape& s) {
-  return s.tokens * (8 * s.width + 2 * s.hidden + s.heads + 2);
+  const int64_t attention = s.heads.qkv_width() + s.heads.query_width() + s.heads.query;
+  const int64_t head_norms = s.qk_norm ? HeadNormFloats(s.heads) : 0;
+  return s.tokens * (4 * s.width + attention + head_norms + 2 * s.hidden + 2);
 }
 
 // Saved for the router: the means of the segments, and what its softmax and norm save of them.
@@ -58,7 +68,9 @@ int64_t ScratchFloats(const LayerShape& s) {
   const int64_t rows = std::min(s.hidden, kMaxTileRows);
   const int64_t merged = std::min(kMergedBudget, segments * 3 * rows * s.width);
   const int64_t ffn = 4 * tokens * s.width + 2 * merged + 3 * rows * tokens;
-  const int64_t attention = 3 * s.tokens * s.width;
+  // Forward holds q, k and v; backward, for groups, the gradients of k and v of every query head.
+  const int64_t partial = s.heads.group() > 1 ? 2 * s.heads.query_width() : 0;
+  const int64_t attention = s.tokens * std::max(s.heads.qkv_width(), partial);
   return std::max(ffn, attention);
 }
 

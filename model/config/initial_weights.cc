@@ -28,7 +28,7 @@ double Uniform(uint64_t key, uint64_t counter) {
 void FillInitialValues(const ParameterSpec& spec, uint64_t seed, std::span<float> values) {
   BRAID_CHECK(static_cast<int64_t>(values.size()) == spec.size) << spec.name;
   if (spec.initial_std == 0) {
-    std::fill(values.begin(), values.end(), 1.0f);
+    std::fill(values.begin(), values.end(), spec.initial_value);
     return;
   }
   const uint64_t key = StreamKey(seed, spec.name);

@@ -17,12 +17,14 @@
 #include "absl/status/statusor.h"
 #include "braid/v1/analysis.pb.h"
 #include "braid/v1/model.pb.h"
+#include "model/kernels/attention_heads.h"
 
 namespace braid {
 
 // Returns `config` with its preset applied below the fields set in it and every default filled in.
-// Idempotent. InvalidArgument names the field, its value, what is expected and (for a preset) the
-// nearest name.
+// Fields from num_key_value_heads on remain unset when they have their defaults, so that equal
+// models compare equal whichever version wrote them. Idempotent. InvalidArgument names the field,
+// its value, what is expected and (for a preset) the nearest name.
 absl::StatusOr<v1::ModelConfig> ResolveModelConfig(const v1::ModelConfig& config);
 
 // Returns every named preset, small to large. Any other number of experts after a size ("tiny/12E")
@@ -36,6 +38,9 @@ v1::DescribeModelResponse DescribeModel(const v1::ModelConfig& resolved);
 // Returns the dense model of the same active size: one expert, router DENSE. Everything else is
 // unchanged, including segment_length, so that both models score the same tokens.
 v1::ModelConfig DenseCounterpart(const v1::ModelConfig& resolved);
+
+// Returns the attention heads of a resolved configuration.
+AttentionHeads HeadsOf(const v1::ModelConfig& resolved);
 
 // Returns true when at least one layer has experts: for every router but DENSE.
 bool UsesExperts(const v1::ModelConfig& resolved);

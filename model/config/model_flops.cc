@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "model/config/model_config.h"
+
 namespace braid {
 namespace {
 
@@ -24,8 +26,10 @@ MatrixSizes SumMatrices(const v1::ModelConfig& config) {
   const auto layers = static_cast<double>(config.num_layers());
   const auto moe_layers = static_cast<double>(NumMoeLayers(config));
   const double experts = moe_layers * config.routing().num_experts();
+  const AttentionHeads heads = HeadsOf(config);
+  const auto attention = d * static_cast<double>(heads.qkv_width() + heads.query_width());
   // The head counts whether tied or not; an embedding lookup is not a product.
-  return {.shared = d * config.vocab_size() + layers * 4 * d * d + (layers - moe_layers) * ffn,
+  return {.shared = d * config.vocab_size() + layers * attention + (layers - moe_layers) * ffn,
           .experts = experts * ffn,
           .routers = experts * d};
 }
@@ -75,7 +79,8 @@ ModelFlops FlopsPerToken(const v1::ModelConfig& resolved) {
   const RouterRates rates = RatesOf(resolved);
   // Scores and their product with the values: half of L keys on average.
   const double attention =
-      static_cast<double>(resolved.num_layers()) * resolved.d_model() * resolved.sequence_length();
+      static_cast<double>(resolved.num_layers() * HeadsOf(resolved).query_width()) *
+      resolved.sequence_length();
   ModelFlops flops;
   flops.forward =
       2 * (sizes.shared + rates.passes * sizes.experts + rates.routed * sizes.routers + attention);

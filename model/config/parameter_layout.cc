@@ -13,7 +13,13 @@ class LayoutBuilder {
  public:
   explicit LayoutBuilder(const v1::ModelConfig& config) : config_(config) {}
 
-  void AddNorm(const std::string& name) { Add(name, "norm", {config_.d_model()}, 0); }
+  void AddNorm(const std::string& name) { AddNorm(name, config_.d_model()); }
+  void AddNorm(const std::string& name, int64_t width) { Add(name, "norm", {width}, 0); }
+
+  void AddBias(const std::string& name, const std::string& group, int64_t width) {
+    Add(name, group, {width}, 0);
+    specs_.back().initial_value = 0;
+  }
 
   // Appends a matrix with `fan_in` inputs; `residual` matrices add to the residual stream.
   void AddMatrix(const std::string& name, const std::string& group, std::vector<int64_t> shape,
@@ -58,14 +64,28 @@ void AddFfn(const v1::ModelConfig& config, int layer, LayoutBuilder* layout) {
   layout->AddMatrix(prefix + "experts.down_proj.weight_t", "ffn", {e, f, d}, f, /*residual=*/true);
 }
 
+void AddAttention(const v1::ModelConfig& config, const std::string& prefix, LayoutBuilder* layout) {
+  const AttentionHeads heads = HeadsOf(config);
+  const int64_t d = config.d_model(), query = heads.query_width(), key = heads.key_value_width();
+  const std::pair<const char*, int64_t> projections[] = {
+      {"q_proj", query}, {"k_proj", key}, {"v_proj", key}};
+  for (const auto& [name, width] : projections) {
+    layout->AddMatrix(prefix + name + ".weight", "attention", {width, d}, d);
+  }
+  for (const auto& [name, width] : projections) {
+    if (config.qkv_bias()) layout->AddBias(prefix + name + ".bias", "attention", width);
+  }
+  if (config.qk_norm()) {
+    layout->AddNorm(prefix + "q_norm.weight", heads.width);
+    layout->AddNorm(prefix + "k_norm.weight", heads.width);
+  }
+  layout->AddMatrix(prefix + "o_proj.weight", "attention", {d, query}, query, /*residual=*/true);
+}
+
 void AddLayer(const v1::ModelConfig& config, int layer, LayoutBuilder* layout) {
   const std::string prefix = LayerPrefix(layer);
-  const int64_t d = config.d_model();
   layout->AddNorm(prefix + "input_layernorm.weight");
-  for (const char* name : {"q_proj", "k_proj", "v_proj"}) {
-    layout->AddMatrix(prefix + "self_attn." + name + ".weight", "attention", {d, d}, d);
-  }
-  layout->AddMatrix(prefix + "self_attn.o_proj.weight", "attention", {d, d}, d, /*residual=*/true);
+  AddAttention(config, prefix + "self_attn.", layout);
   layout->AddNorm(prefix + "post_attention_layernorm.weight");
   AddFfn(config, layer, layout);
 }

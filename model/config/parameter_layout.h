@@ -1,8 +1,8 @@
 // The parameters of a model as one flat array: names, shapes, offsets and initialization. A pure
 // function of the configuration.
 //
-// The q, k and v matrices of a layer are adjacent, and so are gate and up, so that each set can
-// also be used as one matrix. There are no gaps between parameters.
+// The q, k and v matrices of a layer are adjacent, and so are their biases and gate and up, so that
+// each set can also be used as one array. There are no gaps between parameters.
 #ifndef BRAID_MODEL_CONFIG_PARAMETER_LAYOUT_H_
 #define BRAID_MODEL_CONFIG_PARAMETER_LAYOUT_H_
 
@@ -25,8 +25,9 @@ struct ParameterSpec {
   // First element and number of elements in the flat array.
   int64_t offset = 0;
   int64_t size = 0;
-  // Standard deviation of the initial normal values; 0 means all ones.
+  // Standard deviation of the initial normal values; 0 means that all are initial_value.
   double initial_std = 0;
+  float initial_value = 1;
 };
 
 // Returns all parameters in flat order. `resolved` comes from ResolveModelConfig.

@@ -11,45 +11,54 @@ namespace {
 // Queries per block, over all branches: enough for products to be efficient.
 constexpr int64_t kBranchQueries = 256;
 
-// Scores [H, C, n, m] of the last n of the m positions of a branch against all its m positions.
-at::Tensor OwnScores(const at::Tensor& q, const at::Tensor& k) {
-  const int64_t n = q.size(2), m = k.size(2);
-  at::Tensor scores = at::matmul(q, k.transpose(2, 3));
-  if (n == 1) return scores;
-  const at::Tensor mask =
-      at::full({n, n}, -std::numeric_limits<double>::infinity(), q.options()).triu_(1);
-  scores.narrow(3, m - n, n).add_(mask);
-  return scores;
+// A block of n queries of all branches: q [Hkv, C, group * n, hd], own keys and values
+// [Hkv, C, m, hd], of which a query sees those up to its own position; the last n are the block's.
+struct BranchBlock {
+  at::Tensor q, own_k, own_v;
+  int64_t n;
+};
+
+// Scores [Hkv, C * group * n, m] of the block against its branches' own positions.
+at::Tensor OwnScores(const BranchBlock& block) {
+  const int64_t n = block.n, m = block.own_k.size(2);
+  at::Tensor scores = at::matmul(block.q, block.own_k.transpose(2, 3));
+  if (n > 1) {
+    const at::Tensor mask =
+        at::full({n, n}, -std::numeric_limits<double>::infinity(), block.q.options()).triu_(1);
+    scores.view({scores.size(0), -1, n, m}).narrow(3, m - n, n).add_(mask);
+  }
+  return scores.view({scores.size(0), -1, m});
 }
 
-// Queries q [H, C, n, hd], own keys and values [H, C, m, hd] -> [H, C, n, hd].
-at::Tensor AttendBlock(const at::Tensor& q, const at::Tensor& own_k, const at::Tensor& own_v,
-                       const at::Tensor& k, const at::Tensor& v) {
-  const int64_t heads = q.size(0), branches = q.size(1), n = q.size(2), m = own_k.size(2);
-  const int64_t rows = branches * n, shared = k.size(1);
-  const at::Tensor scores = at::cat({at::bmm(q.reshape({heads, rows, -1}), k.transpose(1, 2)),
-                                     OwnScores(q, own_k).reshape({heads, rows, m})},
-                                    2);
+// Attends to the shared keys and values [Hkv, P, hd] and the own ones: [Hkv, C, group * n, hd].
+at::Tensor AttendBlock(const BranchBlock& block, const at::Tensor& k, const at::Tensor& v) {
+  const at::Tensor& q = block.q;
+  const int64_t heads = q.size(0), shared = k.size(1), m = block.own_k.size(2);
+  const at::Tensor rows = q.reshape({heads, -1, q.size(3)});
+  const at::Tensor scores = at::cat({at::bmm(rows, k.transpose(1, 2)), OwnScores(block)}, 2);
   const at::Tensor p = at::softmax(scores, 2);
-  const at::Tensor own_p = p.narrow(2, shared, m).reshape({heads, branches, n, m});
-  return at::matmul(own_p, own_v).add_(at::bmm(p.narrow(2, 0, shared), v).view(q.sizes()));
+  const at::Tensor own_p = p.narrow(2, shared, m).reshape({heads, q.size(1), q.size(2), m});
+  return at::matmul(own_p, block.own_v).add_(at::bmm(p.narrow(2, 0, shared), v).view(q.sizes()));
 }
 
 }  // namespace
 
 at::Tensor BranchAttend(const RotatedHeads& branches, const at::Tensor& keys,
                         const at::Tensor& values) {
-  const at::Tensor q = branches.q.transpose(0, 1), k = branches.k.transpose(0, 1),
-                   v = branches.v.transpose(0, 1);  // [H, C, T, hd]
-  const int64_t length = q.size(2), block = std::max<int64_t>(1, kBranchQueries / q.size(1));
-  const at::Tensor out = at::empty(q.sizes(), q.options());
-  for (int64_t start = 0; start < length; start += block) {
-    const int64_t n = std::min(block, length - start), seen = start + n;
-    out.narrow(2, start, n)
-        .copy_(AttendBlock(q.narrow(2, start, n), k.narrow(2, 0, seen), v.narrow(2, 0, seen), keys,
-                           values));
+  const at::Tensor k = branches.k.transpose(0, 1), v = branches.v.transpose(0, 1);
+  const int64_t count = k.size(1), heads = k.size(0), group = branches.q.size(1) / heads;
+  const int64_t length = k.size(2), width = k.size(3);
+  const at::Tensor q = branches.q.reshape({count, heads, group, length, width}).transpose(0, 1);
+  const at::Tensor out = at::empty({heads, count, group, length, width}, q.options());
+  const int64_t limit = std::max<int64_t>(1, kBranchQueries / count);
+  for (int64_t start = 0; start < length; start += limit) {
+    const int64_t n = std::min(limit, length - start), seen = start + n;
+    const BranchBlock block{q.narrow(3, start, n).reshape({heads, count, group * n, width}),
+                            k.narrow(2, 0, seen), v.narrow(2, 0, seen), n};
+    const at::Tensor part = out.narrow(3, start, n);
+    part.copy_(AttendBlock(block, keys, values).view(part.sizes()));
   }
-  return out.permute({1, 2, 0, 3}).reshape({q.size(1), length, -1});
+  return out.permute({1, 3, 0, 2, 4}).reshape({count, length, -1});
 }
 
 }  // namespace braid

@@ -9,10 +9,10 @@
 
 namespace braid {
 
-// Returns the attention outputs of C branches [C, H, T, hd] of a sequence with keys and values
-// [H, P, hd]: [C, T, H * hd]. Query t of a branch sees all P shared positions and the positions of
-// its own branch up to t. Works on a block of queries at a time; all branches share one product
-// with the shared keys. Not differentiable.
+// Returns the attention outputs of C branches, q [C, H, T, hd], k and v [C, Hkv, T, hd], of a
+// sequence with keys and values [Hkv, P, hd]: [C, T, H * hd]. Query t of a branch sees all P shared
+// positions and the positions of its own branch up to t. Works on a block of queries at a time; all
+// branches share one product with the shared keys. Not differentiable.
 at::Tensor BranchAttend(const RotatedHeads& branches, const at::Tensor& keys,
                         const at::Tensor& values);
 

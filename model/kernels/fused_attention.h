@@ -2,21 +2,21 @@
 // block of queries and keys at a time (the running softmax of FlashAttention, arXiv 2205.14135).
 // The only thing saved for backward beside inputs and outputs is one number per query and head.
 //
-// Results do not depend on the number of threads.
+// Grouped-query attention reads each key and value head once per query head and never copies it
+// for the group. Results do not depend on the number of threads.
 #ifndef BRAID_MODEL_KERNELS_FUSED_ATTENTION_H_
 #define BRAID_MODEL_KERNELS_FUSED_ATTENTION_H_
 
 #include <cstdint>
 
+#include "model/kernels/attention_heads.h"
+
 namespace braid {
 
 struct AttentionShape {
-  int64_t batch;       // B
-  int64_t length;      // L
-  int64_t num_heads;   // H
-  int64_t head_width;  // hd, even
-
-  int64_t width() const { return num_heads * head_width; }  // D
+  int64_t batch;   // B
+  int64_t length;  // L
+  AttentionHeads heads;
 };
 
 // [L, hd/2] each: cosines and sines of the angles of positions 0 .. L - 1. The query tables include
@@ -31,13 +31,13 @@ struct RotaryTables {
 // Returns whether this CPU can run the two functions below.
 bool HasFusedAttention();
 
-// Computes out [B, L, D] and log_sums [B, H, L], the logarithms of the softmax denominators, from
-// qkv [B, L, 3D].
+// Computes out [B, L, H hd] and log_sums [B, H, L], the logarithms of the softmax denominators,
+// from qkv [B, L, (H + 2 Hkv) hd].
 void FusedAttentionForward(const AttentionShape& shape, const RotaryTables& tables,
                            const float* qkv, float* out, float* log_sums, int num_threads);
 
-// Computes dqkv [B, L, 3D], which is overwritten, from the gradient dout [B, L, D] and the results
-// of the forward pass.
+// Computes dqkv, which is overwritten, from the gradient dout [B, L, H hd] and the results of the
+// forward pass. The gradients of a key head are summed over its query heads in ascending order.
 void FusedAttentionBackward(const AttentionShape& shape, const RotaryTables& tables,
                             const float* qkv, const float* out, const float* log_sums,
                             const float* dout, float* dqkv, int num_threads);

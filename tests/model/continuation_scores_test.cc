@@ -100,6 +100,15 @@ TEST_F(ContinuationScoresTest, EqualTokenByTokenWithUniformFirstSegmentAndOneTok
 }
 
 // After steps, continuations follow the current sequence, not the prompt.
+TEST_F(ContinuationScoresTest, EqualTokenByTokenWithGroupedQueries) {
+  for (const int experts : {1, 3}) {
+    for (const v1::ModelConfig& config : GroupedModelConfigs(experts)) {
+      const auto model = SharpModel(config, 6);
+      for (const MergeMode mode : kModes) ExpectAsStepByStep(*model, mode, Tokens(9));
+    }
+  }
+}
+
 TEST_F(ContinuationScoresTest, ContinueAfterSteps) {
   const auto model = SharpModel(SmallModelConfig(4), 10);
   for (MergeMode mode : kModes) {

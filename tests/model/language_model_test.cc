@@ -34,19 +34,38 @@ Batch RandomBatch(int64_t batch_size, uint32_t seed) {
 }
 
 TEST(LanguageModelTest, ParametersCoverBothBuffersWithoutGaps) {
-  const auto model = LanguageModel::Create(SmallModelConfig(4), 1).value();
-  float* value = model->values().data();
-  float* gradient = model->gradients().data();
-  for (const Parameter& parameter : model->parameters()) {
-    EXPECT_EQ(parameter.value.data(), value) << parameter.name;
-    EXPECT_EQ(parameter.gradient.data(), gradient) << parameter.name;
-    EXPECT_EQ(parameter.decay, parameter.shape.size() > 1) << parameter.name;
-    value += parameter.value.size();
-    gradient += parameter.gradient.size();
+  std::vector<v1::ModelConfig> configs = GroupedModelConfigs(4);
+  configs.push_back(SmallModelConfig(4));
+  for (const v1::ModelConfig& config : configs) {
+    const auto model = LanguageModel::Create(config, 1).value();
+    float* value = model->values().data();
+    float* gradient = model->gradients().data();
+    for (const Parameter& parameter : model->parameters()) {
+      EXPECT_EQ(parameter.value.data(), value) << parameter.name;
+      EXPECT_EQ(parameter.gradient.data(), gradient) << parameter.name;
+      EXPECT_EQ(parameter.decay, parameter.shape.size() > 1) << parameter.name;
+      value += parameter.value.size();
+      gradient += parameter.gradient.size();
+    }
+    EXPECT_EQ(value, model->values().data() + model->values().size());
+    EXPECT_EQ(static_cast<int64_t>(model->values().size()),
+              DescribeModel(model->config()).num_parameters());
   }
-  EXPECT_EQ(value, model->values().data() + model->values().size());
-  EXPECT_EQ(static_cast<int64_t>(model->values().size()),
-            DescribeModel(model->config()).num_parameters());
+}
+
+TEST(LanguageModelTest, BiasesAndNormsStartAsTheIdentityAndDoNotDecay) {
+  for (const v1::ModelConfig& config : GroupedModelConfigs(1)) {
+    const auto model = LanguageModel::Create(config, 1).value();
+    int found = 0;
+    for (const Parameter& parameter : model->parameters()) {
+      const bool bias = parameter.name.ends_with(".bias");
+      if (!bias && parameter.name.find("_norm.") == std::string::npos) continue;
+      EXPECT_FALSE(parameter.decay) << parameter.name;
+      for (const float value : parameter.value) ASSERT_EQ(value, bias ? 0 : 1) << parameter.name;
+      ++found;
+    }
+    EXPECT_EQ(found, (config.qkv_bias() ? 6 : 0) + (config.qk_norm() ? 4 : 0));
+  }
 }
 
 TEST(LanguageModelTest, SameSeedGivesTheSameBits) {

@@ -30,9 +30,31 @@ v1::ModelConfig SmallModelConfig(int num_experts, v1::Router router,
   return ResolveModelConfig(config).value();
 }
 
+std::vector<v1::ModelConfig> GroupedModelConfigs(int num_experts) {
+  std::vector<v1::ModelConfig> configs(3, SmallModelConfig(num_experts));
+  for (v1::ModelConfig& config : configs) {
+    config.set_num_heads(4);
+    config.set_num_key_value_heads(2);
+  }
+  configs[0].mutable_rope_scaling()->set_type(v1::LLAMA3_ROPE);
+  configs[0].mutable_rope_scaling()->set_original_length(16);
+  configs[0].set_rope_theta(100);
+  configs[1].set_num_key_value_heads(1);
+  configs[1].set_qkv_bias(true);
+  configs[1].set_tie_embeddings(true);
+  configs[2].set_head_dim(6);
+  configs[2].set_qk_norm(true);
+  for (v1::ModelConfig& config : configs) config = ResolveModelConfig(config).value();
+  return configs;
+}
+
 std::unique_ptr<LanguageModel> SharpModel(const v1::ModelConfig& config, uint64_t seed) {
   std::unique_ptr<LanguageModel> model = LanguageModel::Create(config, seed).value();
+  std::mt19937 random(static_cast<uint32_t>(seed));
   for (Parameter& parameter : model->parameters()) {
+    if (parameter.name.ends_with(".bias")) {
+      for (float& value : parameter.value) value = random() / std::ldexp(1.0f, 31) - 1;
+    }
     if (parameter.name.find("router") == std::string::npos) continue;
     for (float& value : parameter.value) value *= 10;
   }

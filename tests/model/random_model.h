@@ -19,7 +19,12 @@ v1::ModelConfig SmallModelConfig(int num_experts);
 v1::ModelConfig SmallModelConfig(int num_experts, v1::Router router,
                                  const std::vector<int>& moe_layers = {});
 
-// Returns a model with initial weights of `seed` and routers scaled up so that routing matters.
+// Returns configurations of the same size, with 4 heads, whose attention is that of LLaMA 3, Qwen2
+// and Qwen3: grouped queries with scaled RoPE, biases, and norms of wider heads.
+std::vector<v1::ModelConfig> GroupedModelConfigs(int num_experts);
+
+// Returns a model with initial weights of `seed` and random biases, and routers scaled up so that
+// routing matters.
 std::unique_ptr<LanguageModel> SharpModel(const v1::ModelConfig& config, uint64_t seed);
 
 std::vector<int32_t> RandomTokens(size_t count, int vocab_size, std::mt19937* random);

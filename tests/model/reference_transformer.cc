@@ -12,13 +12,13 @@ namespace {
 using Parameters = std::map<std::string, at::Tensor>;
 
 // x [B, H, L, hd]
-at::Tensor ReferenceRotate(const at::Tensor& x, double theta) {
+at::Tensor ReferenceRotate(const at::Tensor& x, const ReferenceRope& rope) {
   const int64_t length = x.size(2), width = x.size(3);
   at::Tensor cosine = at::empty({length, width}, x.options().requires_grad(false));
   at::Tensor sine = at::empty_like(cosine);
   for (int64_t p = 0; p < length; ++p) {
     for (int64_t j = 0; j < width; ++j) {
-      const double angle = p * std::pow(theta, -2.0 * static_cast<double>(j % (width / 2)) / width);
+      const double angle = p * ReferenceFrequency(j % (width / 2), width, rope);
       cosine[p][j] = std::cos(angle);
       sine[p][j] = std::sin(angle);
     }
@@ -157,19 +157,60 @@ at::Tensor ReferenceFfn(const v1::ModelConfig& config, const Parameters& p, cons
 
 }  // namespace
 
-at::Tensor ReferenceAttention(const at::Tensor& qkv, int64_t num_heads, double theta) {
-  const int64_t batch = qkv.size(0), length = qkv.size(1), d = qkv.size(2) / 3;
-  const auto heads = [&](int64_t which) {
-    return qkv.narrow(2, which * d, d)
-        .reshape({batch, length, num_heads, d / num_heads})
+double ReferenceFrequency(int64_t j, int64_t head_width, const ReferenceRope& rope) {
+  const double frequency =
+      std::pow(rope.theta, -2.0 * static_cast<double>(j) / static_cast<double>(head_width));
+  const v1::RopeScaling& s = rope.scaling;
+  if (s.type() == v1::LINEAR_ROPE) return frequency / s.factor();
+  if (s.type() != v1::LLAMA3_ROPE) return frequency;
+  const double wavelength = 2 * M_PI / frequency, length = s.original_length();
+  if (wavelength > length / s.low_frequency_factor()) return frequency / s.factor();
+  if (wavelength < length / s.high_frequency_factor()) return frequency;
+  const double smooth = (length / wavelength - s.low_frequency_factor()) /
+                        (s.high_frequency_factor() - s.low_frequency_factor());
+  return (1 - smooth) * frequency / s.factor() + smooth * frequency;
+}
+
+at::Tensor ReferenceAttention(const at::Tensor& qkv, int64_t num_heads, int64_t num_key_heads,
+                              const ReferenceRope& rope) {
+  const int64_t batch = qkv.size(0), length = qkv.size(1), group = num_heads / num_key_heads;
+  const int64_t width = qkv.size(2) / (num_heads + 2 * num_key_heads);
+  const auto heads = [&](int64_t first, int64_t count) {
+    return qkv.narrow(2, first * width, count * width)
+        .reshape({batch, length, count, width})
         .transpose(1, 2);
   };
-  const at::Tensor q = ReferenceRotate(heads(0), theta), k = ReferenceRotate(heads(1), theta);
-  const double scale = 1 / std::sqrt(static_cast<double>(d / num_heads));
+  const at::Tensor q = ReferenceRotate(heads(0, num_heads), rope);
+  const at::Tensor k =
+      ReferenceRotate(heads(num_heads, num_key_heads), rope).repeat_interleave(group, 1);
+  const at::Tensor v = heads(num_heads + num_key_heads, num_key_heads).repeat_interleave(group, 1);
+  const double scale = 1 / std::sqrt(static_cast<double>(width));
   const at::Tensor future = at::ones({length, length}, at::kBool).triu(1);
   const at::Tensor scores = (at::matmul(q, k.transpose(2, 3)) * scale)
                                 .masked_fill(future, -std::numeric_limits<double>::infinity());
-  return at::matmul(at::softmax(scores, -1), heads(2)).transpose(1, 2).reshape({batch, length, d});
+  return at::matmul(at::softmax(scores, -1), v).transpose(1, 2).reshape({batch, length, -1});
+}
+
+// Self-attention of x [B, L, D] before the output projection. The parameters determine whether
+// there are biases and norms of heads.
+static at::Tensor ReferenceSelfAttention(const v1::ModelConfig& config, const Parameters& p,
+                                         const std::string& prefix, const at::Tensor& x) {
+  std::vector<at::Tensor> qkv;
+  for (const char* name : {"q", "k", "v"}) {
+    at::Tensor rows = at::matmul(x, p.at(prefix + name + "_proj.weight").t());
+    if (const auto bias = p.find(prefix + name + "_proj.bias"); bias != p.end()) {
+      rows = rows + bias->second;
+    }
+    if (const auto norm = p.find(prefix + name + "_norm.weight"); norm != p.end()) {
+      const at::Tensor heads = rows.reshape({x.size(0), x.size(1), -1, norm->second.size(0)});
+      rows = ReferenceNorm(heads, norm->second, config.norm_epsilon()).flatten(2);
+    }
+    qkv.push_back(rows);
+  }
+  const int64_t num_heads = config.num_heads();
+  const int64_t key_heads = qkv[1].size(2) * num_heads / qkv[0].size(2);
+  return ReferenceAttention(at::cat(qkv, 2), num_heads, key_heads,
+                            {config.rope_theta(), config.rope_scaling()});
 }
 
 at::Tensor ReferenceLoss(const v1::ModelConfig& config, const Parameters& p,
@@ -179,12 +220,7 @@ at::Tensor ReferenceLoss(const v1::ModelConfig& config, const Parameters& p,
   for (int i = 0; i < config.num_layers(); ++i) {
     const std::string layer = "model.layers." + std::to_string(i) + ".";
     const at::Tensor a = ReferenceNorm(h, p.at(layer + "input_layernorm.weight"), epsilon);
-    std::vector<at::Tensor> qkv;
-    for (const char* name : {"q_proj", "k_proj", "v_proj"}) {
-      qkv.push_back(at::matmul(a, p.at(layer + "self_attn." + name + ".weight").t()));
-    }
-    const at::Tensor mixed =
-        ReferenceAttention(at::cat(qkv, 2), config.num_heads(), config.rope_theta());
+    const at::Tensor mixed = ReferenceSelfAttention(config, p, layer + "self_attn.", a);
     h = h + at::matmul(mixed, p.at(layer + "self_attn.o_proj.weight").t());
     const at::Tensor x = ReferenceNorm(h, p.at(layer + "post_attention_layernorm.weight"), epsilon);
     h = h + ReferenceFfn(config, p, layer + "mlp.", x);

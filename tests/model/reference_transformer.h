@@ -12,8 +12,18 @@
 
 namespace braid {
 
-// Returns causal softmax attention with RoPE (rotate half): qkv [B, L, 3D] -> [B, L, D].
-at::Tensor ReferenceAttention(const at::Tensor& qkv, int64_t num_heads, double theta);
+struct ReferenceRope {
+  double theta = 10000;
+  v1::RopeScaling scaling = {};
+};
+
+// Returns the frequency of pair j of a head, scaled as Hugging Face's modeling_rope_utils does.
+double ReferenceFrequency(int64_t j, int64_t head_width, const ReferenceRope& rope);
+
+// Returns causal softmax attention with RoPE (rotate half), in which every key and value head is
+// repeated for the query heads of its group: qkv [B, L, (H + 2 Hkv) hd] -> [B, L, H hd].
+at::Tensor ReferenceAttention(const at::Tensor& qkv, int64_t num_heads, int64_t num_key_heads,
+                              const ReferenceRope& rope);
 
 // Returns the sum of the token losses of tokens [B, L] against targets [B, L], routed as in
 // training, with parameters by name. The last segment may be partial.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
@@ -29,6 +30,8 @@ struct TransformerCase {
   std::vector<int> moe_layers = {};
   int num_experts = 3;
   int segment_length = 4;
+  // Fields of a ModelConfig, as text.
+  std::string attention = "";
 };
 
 void PrintTo(const TransformerCase& c, std::ostream* out) { *out << c.name; }
@@ -48,8 +51,17 @@ v1::ModelConfig SmallConfig(const TransformerCase& c) {
   config.mutable_routing()->mutable_moe_layers()->Assign(c.moe_layers.begin(), c.moe_layers.end());
   config.mutable_routing()->set_first_segment(c.first_segment);
   config.mutable_routing()->set_router_input(c.router_input);
+  EXPECT_TRUE(google::protobuf::TextFormat::MergeFromString(c.attention, &config));
   return ResolveModelConfig(config).value();
 }
+
+constexpr char kLlama3[] =
+    "num_heads: 4 num_key_value_heads: 2 rope_theta: 50 "
+    "rope_scaling { type: LLAMA3_ROPE factor: 4 original_length: 20 }";
+constexpr char kQwen2[] =
+    "num_heads: 4 num_key_value_heads: 1 qkv_bias: true rope_scaling { type: LINEAR_ROPE factor: 2 "
+    "}";
+constexpr char kQwen3[] = "num_heads: 4 num_key_value_heads: 2 head_dim: 6 qk_norm: true";
 
 // A double-precision model with random weights large enough to make it nonlinear, and one batch.
 class TransformerTest : public testing::TestWithParam<TransformerCase> {
@@ -221,6 +233,17 @@ INSTANTIATE_TEST_SUITE_P(
                         {0, 1},
                         7,
                         3},
+        TransformerCase{.name = "Llama3", .attention = kLlama3},
+        TransformerCase{.name = "Qwen2", .tied = true, .attention = kQwen2},
+        TransformerCase{.name = "Qwen3", .attention = kQwen3},
+        TransformerCase{.name = "WideHeads", .attention = "num_heads: 3 head_dim: 4"},
+        TransformerCase{
+            .name = "Llama3Experts", .router = v1::CAUSAL_SEGMENT, .attention = kLlama3},
+        TransformerCase{.name = "Qwen2Experts", .router = v1::PREFIX, .attention = kQwen2},
+        TransformerCase{.name = "Qwen3Experts",
+                        .router = v1::CAUSAL_SEGMENT,
+                        .first_segment = v1::UNIFORM,
+                        .attention = kQwen3},
         TransformerCase{"TokenChoice", v1::EXPERT_CHOICE_TOKEN},
         TransformerCase{
             "TokenChoicePlain", v1::EXPERT_CHOICE_TOKEN, kSelf, kPlain, false, {1, 2}, 5, 6}),

@@ -30,6 +30,22 @@ TEST(UpcyclingTest, LossAfterEqualsLossBefore) {
   }
 }
 
+TEST(UpcyclingTest, GroupedQueryModelsKeepTheirLoss) {
+  std::mt19937 random(32);
+  const auto inputs = RandomTokens(2 * 24, 50, &random),
+             targets = RandomTokens(2 * 24, 50, &random);
+  const std::vector<v1::ModelConfig> dense = GroupedModelConfigs(1), moe = GroupedModelConfigs(4);
+  for (size_t i = 0; i < dense.size(); ++i) {
+    const auto before = SharpModel(dense[i], 3);
+    const auto after = Upcycle(*before, moe[i], 4).value();
+    const double tokens = 2 * 24;
+    EXPECT_NEAR(after->ForwardBackward(inputs, targets, 2, 1, false)->loss_sum / tokens,
+                before->ForwardBackward(inputs, targets, 2, 1, false)->loss_sum / tokens, 1e-5)
+        << moe[i].ShortDebugString();
+  }
+  EXPECT_FALSE(Upcycle(*SharpModel(dense[0], 3), moe[1], 4).ok());
+}
+
 // Expert choice scales outputs by scores, so the function changes.
 TEST(UpcyclingTest, ExpertChoiceStartsFromCopiesToo) {
   const auto dense = LanguageModel::Create(SmallModelConfig(1), 3).value();

@@ -51,6 +51,15 @@ class DataParallelTest : public testing::Test {
     return *ResolveRunSpec(spec);
   }
 
+  // Grouped queries with biases, and experts.
+  v1::RunSpec GroupedSpec() {
+    v1::RunSpec spec = TinySpec(dataset_, kSteps);
+    spec.mutable_model()->set_num_heads(4);
+    spec.mutable_model()->set_num_key_value_heads(2);
+    spec.mutable_model()->set_qkv_bias(true);
+    return *ResolveRunSpec(spec);
+  }
+
   void ExpectTheCurveOf(const RunDirectory& alone, const RunDirectory& together) {
     const auto expected = *alone.ReadMetrics(0), got = *together.ReadMetrics(0);
     ASSERT_EQ(got.size(), expected.size());
@@ -93,7 +102,7 @@ void ExpectSameBits(const RunDirectory& a, const RunDirectory& b, const std::str
 }
 
 TEST_F(DataParallelTest, AnyNumberOfRanksGivesTheCurveOfOne) {
-  for (const v1::RunSpec& base : {TinySpec(dataset_, kSteps), DenseSpec()}) {
+  for (const v1::RunSpec& base : {TinySpec(dataset_, kSteps), DenseSpec(), GroupedSpec()}) {
     const RunDirectory alone = Trained(base);
     for (const int world_size : {2, 3, 4}) {
       const v1::RunSpec spec = Variant(base, world_size, v1::ZERO_1, false);

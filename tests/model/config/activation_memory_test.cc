@@ -31,6 +31,7 @@ class TensorBytes final : public c10::MemoryReportingInfoBase {
   }
   bool memoryProfilingEnabled() const override { return true; }
   int64_t peak() const { return peak_; }
+  int64_t now() const { return now_; }
 
  private:
   int64_t now_ = 0, peak_ = 0;
@@ -58,6 +59,42 @@ int64_t PeakBytes(const v1::ModelConfig& config, int64_t batch_size) {
   const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, bytes);
   EXPECT_TRUE(model->ForwardBackward(tokens, tokens, batch_size, 1, false).ok());
   return bytes->peak();
+}
+
+TEST(ActivationMemoryTest, OfGroupedQueriesIsWithinTenPercentToo) {
+  if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";
+  for (const bool qwen3 : {false, true}) {
+    v1::ModelConfig config = ActivationConfig(1, 300);
+    config.set_num_heads(8);
+    config.set_num_key_value_heads(2);
+    config.set_head_dim(24);
+    config.set_qk_norm(qwen3);
+    config.set_qkv_bias(!qwen3);
+    config = ResolveModelConfig(config).value();
+    const ActivationMemory memory = ActivationsOf(config, 2);
+    const auto foreseen = static_cast<double>(memory.kept_bytes + memory.transient_bytes);
+    EXPECT_NEAR(foreseen / static_cast<double>(PeakBytes(config, 2)), 1, 0.1) << qwen3;
+  }
+}
+
+// The key-value cache holds key heads only: a quarter for four query heads per key head.
+TEST(DecoderMemoryTest, CacheShrinksByTheGroup) {
+  std::vector<int64_t> bytes;
+  for (const int key_heads : {8, 2}) {
+    v1::ModelConfig config = ActivationConfig(1, 300);
+    config.set_sequence_length(4096);
+    config.set_num_heads(8);
+    config.set_num_key_value_heads(key_heads);
+    const auto model = LanguageModel::Create(ResolveModelConfig(config).value(), 1).value();
+    const auto decoder = model->NewDecoder(MergeMode::kPrompt);
+    const auto counter = std::make_shared<TensorBytes>();
+    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
+    EXPECT_TRUE(decoder->Prefill(std::vector<int32_t>{1}).ok());
+    bytes.push_back(counter->now());
+  }
+  const int64_t cache = int64_t{4} * 2 * 4096 * 96 * 4;  // layers, K and V, L, D, bytes
+  EXPECT_NEAR(static_cast<double>(bytes[0]), static_cast<double>(cache), 1e-3 * cache);
+  EXPECT_NEAR(static_cast<double>(bytes[1]), static_cast<double>(cache) / 4, 1e-3 * cache);
 }
 
 TEST(ActivationMemoryTest, IsWithinTenPercentOfTheAllocatedMemory) {

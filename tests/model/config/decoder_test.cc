@@ -143,6 +143,18 @@ TEST_F(DecoderTest, MixedLayersEqualForward) {
   }
 }
 
+TEST_F(DecoderTest, GroupedQueryAttentionEqualsForward) {
+  for (const int experts : {1, 3}) {
+    for (const v1::ModelConfig& config : GroupedModelConfigs(experts)) {
+      const auto model = SharpModel(config, 14);
+      EXPECT_LT(ErrorAgainstForward(*model, MergeMode::kSegment, Tokens(), 10), 1e-4)
+          << config.ShortDebugString();
+      ExpectAsNewDecoders(*model, MergeMode::kPrompt);
+      ExpectTogetherAsInTurn(*model, 3);
+    }
+  }
+}
+
 TEST_F(DecoderTest, SegmentsOfOneTokenEqualForward) {
   for (v1::Router router : kRouters) {
     v1::ModelConfig config = SmallModelConfig(4, router);

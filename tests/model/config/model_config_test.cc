@@ -5,6 +5,7 @@
 #include <string>
 
 #include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "model/config/parameter_layout.h"
 
@@ -35,6 +36,66 @@ std::string ErrorOf(const v1::ModelConfig& config) {
   const auto resolved = ResolveModelConfig(config);
   EXPECT_EQ(resolved.status().code(), absl::StatusCode::kInvalidArgument);
   return std::string(resolved.status().message());
+}
+
+v1::ModelConfig Shape(const char* text) {
+  v1::ModelConfig config;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &config));
+  return config;
+}
+
+// Parameter counts that the model cards or technical reports give.
+TEST(DescribeModelTest, CountsTheParametersOfKnownModels) {
+  const std::map<const char*, int64_t> models = {
+      // Llama-3.2-1B
+      {"num_layers: 16 d_model: 2048 num_heads: 32 num_key_value_heads: 8 d_ff: 8192 "
+       "vocab_size: 128256 tie_embeddings: true",
+       1235814400},
+      // SmolLM2-135M
+      {"num_layers: 30 d_model: 576 num_heads: 9 num_key_value_heads: 3 d_ff: 1536 "
+       "vocab_size: 49152 tie_embeddings: true",
+       134515008},
+      // Qwen2.5-0.5B
+      {"num_layers: 24 d_model: 896 num_heads: 14 num_key_value_heads: 2 d_ff: 4864 "
+       "vocab_size: 151936 tie_embeddings: true qkv_bias: true",
+       494032768},
+      // Qwen3-0.6B
+      {"num_layers: 28 d_model: 1024 num_heads: 16 num_key_value_heads: 8 head_dim: 128 "
+       "d_ff: 3072 vocab_size: 151936 tie_embeddings: true qk_norm: true",
+       596049920}};
+  for (const auto& [text, parameters] : models) {
+    const v1::ModelConfig config = ResolveModelConfig(Shape(text)).value();
+    EXPECT_EQ(DescribeModel(config).num_parameters(), parameters) << text;
+  }
+}
+
+// A configuration that an earlier version wrote equals one that states the defaults of new fields.
+TEST(ResolveModelConfigTest, StatedDefaultsOfAttentionEqualAbsentFields) {
+  const v1::ModelConfig absent = ResolveModelConfig(Shape("num_heads: 4")).value();
+  const v1::ModelConfig stated =
+      ResolveModelConfig(Shape("num_heads: 4 num_key_value_heads: 4 head_dim: 16 rope_scaling {} "
+                               "start_token: START_WITH_EOS"))
+          .value();
+  EXPECT_EQ(stated.DebugString(), absent.DebugString());
+  EXPECT_FALSE(absent.has_num_key_value_heads());
+}
+
+TEST(ResolveModelConfigTest, RefusesImpossibleAttention) {
+  const std::map<const char*, const char*> cases = {
+      {"num_heads: 4 num_key_value_heads: 3", "got 3, expected a divisor of num_heads 4"},
+      {"num_heads: 4 num_key_value_heads: 0", "got 0, expected 1 to 4"},
+      {"num_heads: 4 num_key_value_heads: 8", "got 8, expected 1 to 4"},
+      {"head_dim: 5", "got 5, expected an even width"},
+      {"num_heads: 5", "got 5, expected a divisor of d_model 64, or head_dim set"},
+      {"num_heads: 100000 head_dim: 1000", "head_dim: got 1000, expected 2 to"},
+      {"rope_scaling { type: LINEAR_ROPE factor: 0 }", "rope_scaling.factor: got 0"},
+      {"rope_scaling { type: LLAMA3_ROPE low_frequency_factor: 4 }",
+       "expected more than low_frequency_factor 4"},
+      {"rope_scaling { type: LLAMA3_ROPE original_length: 0 }", "original_length: got 0"},
+      {"qk_norm: true qkv_bias: true", "qkv_bias"}};
+  for (const auto& [text, problem] : cases) {
+    EXPECT_THAT(ErrorOf(Shape(text)), HasSubstr(problem)) << text;
+  }
 }
 
 TEST(DescribeModelTest, GivesThePapersParameterCounts) {

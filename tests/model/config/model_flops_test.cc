@@ -39,10 +39,15 @@ Count CountForward(const v1::ModelConfig& config) {
   const double segment = config.routing().segment_length(), e = config.routing().num_experts();
   Count count;
   for (int layer = 0; layer < config.num_layers(); ++layer) {
-    for (int matrix = 0; matrix < 4; ++matrix) Product(length, d, d, &count.products);  // q k v o
+    const double width = config.has_head_dim() ? config.head_dim() : d / config.num_heads();
+    const double queries = config.num_heads() * width;
+    const double keys =
+        config.num_key_value_heads() > 0 ? config.num_key_value_heads() * width : queries;
+    for (const double rows : {queries, keys, keys}) Product(length, rows, d, &count.products);
+    Product(length, d, queries, &count.products);
     for (double position = 0; position < length; ++position) {
-      Product(1, position + 1, d, &count.attention);  // scores of all heads
-      Product(1, d, position + 1, &count.attention);  // values
+      Product(1, position + 1, queries, &count.attention);  // scores of all heads
+      Product(1, queries, position + 1, &count.attention);  // values
     }
     for (double at = 0; at < length; at += segment) {
       for (int matrix = 0; matrix < 3; ++matrix) {
@@ -69,6 +74,17 @@ TEST(ModelFlopsTest, MatchCountingEveryMultiplicationOfASequence) {
     EXPECT_NEAR(flops.merge_backward * length, 3 * count.merges, 1e-6);
     EXPECT_DOUBLE_EQ(flops.total(), flops.active() + flops.merge());
   }
+}
+
+TEST(ModelFlopsTest, GroupedQueriesHaveSmallerProjectionsAndTheSameAttention) {
+  v1::ModelConfig config = Small(v1::DENSE, 1);
+  config.set_num_heads(6);
+  config.set_head_dim(4);
+  config.set_num_key_value_heads(2);
+  const Count count = CountForward(config);
+  const double length = config.sequence_length();
+  EXPECT_NEAR(FlopsPerToken(config).forward * length,
+              count.products + count.attention * length / (length + 1), 1e-6);
 }
 
 TEST(ModelFlopsTest, MergingIsFourThirdsExpertsPerSegmentTokenOfTheFfn) {

@@ -138,6 +138,7 @@ void AddTrain(CommandLine& program) {
           ""));
   fields.Add(command, "--experts", "model.routing.num_experts");
   fields.Add(command, "--segment-length", "model.routing.segment_length");
+  fields.Add(command, "--attention-mask", "model.attention_mask");
   fields.Add(command, "--steps", "num_steps");
   fields.Add(command, "--batch", "batch.global_batch_size");
   fields.Add(command, "--learning-rate", "optimizer.learning_rate")->check(PositiveUpTo(1000));

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "model/document_mask.h"
 #include "model/kernels/causal_attention.h"
 #include "model/kernels/rms_norm.h"
 
@@ -18,12 +19,15 @@ at::Tensor Embed(const ModelTensors& model, std::span<const int32_t> tokens) {
 // Attends the positions from `position` on, after appending their keys and values to the cache; qkv
 // [n, (H + 2 Hkv) hd] -> [n, H hd].
 at::Tensor AttendCached(const ModelTensors& model, const at::Tensor& qkv, int64_t position,
-                        const LayerState& layer) {
+                        const VisibleTokens& visible, const LayerState& layer) {
   const int64_t count = qkv.size(0), end = position + count;
   const RotatedHeads heads = RotateHeads(qkv.unsqueeze(0), model.tables, position);
   layer.keys.narrow(1, position, count).copy_(heads.k[0]);
   layer.values.narrow(1, position, count).copy_(heads.v[0]);
-  return CausalAttend(heads.q[0], layer.keys.narrow(1, 0, end), layer.values.narrow(1, 0, end))
+  const int64_t seen = end - visible.begin;
+  return CausalAttend(heads.q[0], layer.keys.narrow(1, visible.begin, seen),
+                      layer.values.narrow(1, visible.begin, seen),
+                      visible.first.defined() ? visible.first.unsqueeze(0) : visible.first)
       .transpose(0, 1)
       .reshape({count, -1});
 }
@@ -49,8 +53,10 @@ at::Tensor FinalNorm(const ModelTensors& model, const at::Tensor& h) {
 }  // namespace
 
 void Advance(const ModelTensors& model, std::span<const int32_t> tokens, SequenceState* sequence) {
+  VisibleTokens visible = VisibleFrom(model.config, sequence->tokens, tokens);
+  if (visible.first.defined()) visible.first = visible.first.to(model.weights.embedding.device());
   const auto attend = [&](size_t layer, const at::Tensor& qkv) {
-    return AttendCached(model, qkv, sequence->position(), sequence->layers[layer]);
+    return AttendCached(model, qkv, sequence->position(), visible, sequence->layers[layer]);
   };
   const auto ffn = [&](size_t layer, const at::Tensor& h, const at::Tensor& x) {
     return sequence->layers[layer].ffn->AddFfn(h, x);
@@ -63,11 +69,16 @@ void Advance(const ModelTensors& model, std::span<const int32_t> tokens, Sequenc
 std::vector<std::vector<float>> AdvanceTogether(const ModelTensors& model,
                                                 std::span<const int32_t> tokens,
                                                 std::span<SequenceState* const> sequences) {
+  std::vector<VisibleTokens> visible;
+  for (const SequenceState* s : sequences) {
+    visible.push_back(VisibleFrom(model.config, s->tokens, {}));
+  }
   const auto attend = [&](size_t layer, const at::Tensor& qkv) {
     std::vector<at::Tensor> rows;
     for (const SequenceState* s : sequences) {
-      const at::Tensor row = qkv.narrow(0, std::ssize(rows), 1);
-      rows.push_back(AttendCached(model, row, s->position(), s->layers[layer]));
+      const int64_t i = std::ssize(rows);
+      rows.push_back(
+          AttendCached(model, qkv.narrow(0, i, 1), s->position(), visible[i], s->layers[layer]));
     }
     return at::cat(rows);
   };

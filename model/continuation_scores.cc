@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "model/document_mask.h"
 #include "model/kernels/branch_attention.h"
 #include "model/kernels/cross_entropy.h"
 #include "model/kernels/rms_norm.h"
@@ -34,9 +35,23 @@ at::Tensor FedTokens(Continuations all, std::span<const size_t> group, int64_t l
 }
 
 at::Tensor Attend(const ModelTensors& model, const at::Tensor& qkv, const LayerState& layer,
-                  int64_t position) {
-  return BranchAttend(RotateHeads(qkv, model.tables, position), layer.keys.narrow(1, 0, position),
-                      layer.values.narrow(1, 0, position));
+                  int64_t position, const VisibleTokens& visible) {
+  const int64_t shared = position - visible.begin;
+  return BranchAttend(RotateHeads(qkv, model.tables, position),
+                      layer.keys.narrow(1, visible.begin, shared),
+                      layer.values.narrow(1, visible.begin, shared), visible.first);
+}
+
+// Returns what the tokens [C, T] of the branches see; `first` is [C, T].
+VisibleTokens VisibleTo(const v1::ModelConfig& config, const SequenceState& sequence,
+                        const at::Tensor& tokens) {
+  VisibleTokens visible = VisibleFrom(config, sequence.tokens, {});
+  const at::Tensor own = FirstVisible(config, tokens);
+  if (!own.defined()) return visible;
+  // A token whose document began in its branch sees nothing shared.
+  const int64_t shared = sequence.position() - visible.begin;
+  visible.first = own.gt(0).mul(own.add(shared)).to(at::kInt);
+  return visible;
 }
 
 // Returns the hidden states [C * T, D] after the final norm of tokens [C, T]. Padding comes after a
@@ -46,12 +61,13 @@ at::Tensor RunBranches(const ModelTensors& model, const SequenceState& sequence,
   const int64_t d = model.config.d_model();
   const std::vector<int64_t> shape = {tokens.size(0), tokens.size(1), d};
   const double epsilon = model.config.norm_epsilon();
+  const VisibleTokens visible = VisibleTo(model.config, sequence, tokens);
   at::Tensor h = at::embedding(model.weights.embedding, tokens.flatten());
   for (size_t i = 0; i < sequence.layers.size(); ++i) {
     const LayerWeights& w = model.weights.layers[i];
     const at::Tensor qkv =
         ProjectQkv(model.config, w, h).view({tokens.size(0), tokens.size(1), -1});
-    const at::Tensor mixed = Attend(model, qkv, sequence.layers[i], sequence.position());
+    const at::Tensor mixed = Attend(model, qkv, sequence.layers[i], sequence.position(), visible);
     h = at::addmm(h, mixed.flatten(0, 1), w.attention_output.t());
     const at::Tensor x = RmsNorm(h, w.ffn_norm, epsilon);
     h = sequence.layers[i].ffn->AddBranchFfn(h.view(shape), x.view(shape)).view({-1, d});

@@ -9,6 +9,7 @@
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "model/config/rotary_frequencies.h"
+#include "model/document_mask.h"
 #include "model/kernels/dense_ffn.h"
 #include "model/kernels/rms_norm.h"
 #include "model/routing/router.h"
@@ -129,12 +130,13 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
   const int64_t batch = tokens.size(0), length = tokens.size(1), d = config.d_model();
   const double epsilon = config.norm_epsilon();
   const LayerRouters routers(config);
+  const at::Tensor first_visible = FirstVisible(config, tokens);
   HiddenStates result;
   at::Tensor h = at::embedding(weights.embedding, tokens.flatten());
   for (int layer = 0; layer < config.num_layers(); ++layer) {
     const LayerWeights& w = weights.layers[layer];
     const at::Tensor qkv = ProjectQkv(config, w, h).view({batch, length, -1});
-    const at::Tensor mixed = CausalAttention(qkv, tables);
+    const at::Tensor mixed = CausalAttention(qkv, tables, first_visible);
     h = at::addmm(h, mixed.flatten(0, 1), w.attention_output.t());
     const at::Tensor x = RmsNorm(h, w.ffn_norm, epsilon);
     const RoutedFfn ffn = routers.Of(layer).AddFfn(h.view({batch, length, d}),

@@ -70,6 +70,16 @@ bool HasWholeShape(const v1::ModelConfig& m) {
          m.routing().num_experts() > 0;
 }
 
+// Documents end in the data with its EOS token.
+absl::Status FillDocumentEnd(const DatasetInfo& data, v1::ModelConfig* model) {
+  if (model->attention_mask() != v1::DOCUMENT) return absl::OkStatus();
+  if (!model->has_document_end()) model->set_document_end(data.eos_id);
+  if (model->document_end() == data.eos_id) return absl::OkStatus();
+  return BadField("model.document_end", absl::StrCat(model->document_end()),
+                  absl::StrCat("the token that ends the documents of the dataset, ", data.eos_id,
+                               " (leave it unset)"));
+}
+
 absl::Status FillFromStartingPoint(v1::RunSpec* spec) {
   if (spec->init_from().empty()) return absl::OkStatus();
   const absl::StatusOr<StartingPoint> start = FindStartingPoint(spec->init_from());
@@ -196,6 +206,7 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
                      "corpus or lower pack.sequence_length"));
   }
   RETURN_IF_ERROR(FillLengths(data, resolved.mutable_model()));
+  RETURN_IF_ERROR(FillDocumentEnd(data, resolved.mutable_model()));
   RETURN_IF_ERROR(FillFromStartingPoint(&resolved));
   ASSIGN_OR_RETURN(*resolved.mutable_model(), ResolveModelConfig(resolved.model()));
   FillStatedDefaults(&resolved);

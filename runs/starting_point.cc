@@ -21,6 +21,8 @@ v1::ModelConfig WeightShape(const v1::ModelConfig& config) {
   shape.clear_preset();
   shape.clear_sequence_length();
   shape.clear_initialization();
+  shape.clear_attention_mask();
+  shape.clear_document_end();
   shape.clear_routing();
   return shape;
 }
@@ -58,6 +60,10 @@ absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
   v1::ModelConfig shape;
   if (asked.preset().empty()) shape = WeightShape(source);
   shape.MergeFrom(asked);
+  if (shape.attention_mask() == v1::ATTENTION_MASK_UNSPECIFIED && source.has_document_end()) {
+    shape.set_attention_mask(source.attention_mask());
+    shape.set_document_end(source.document_end());
+  }
   if (source.routing().num_experts() > 1) {
     v1::RoutingConfig routing = source.routing();
     routing.MergeFrom(asked.routing());

@@ -71,6 +71,7 @@ void DropAttentionDefaults(v1::ModelConfig* config) {
     config->clear_rope_scaling();
   }
   if (config->start_token() == v1::START_WITH_EOS) config->clear_start_token();
+  if (config->attention_mask() == v1::OPEN) config->clear_attention_mask();
 }
 
 void FillDefaults(v1::ModelConfig* config) {
@@ -132,6 +133,21 @@ absl::Status CheckRopeScaling(const v1::RopeScaling& scaling) {
                  ", expected more than low_frequency_factor ", low);
 }
 
+absl::Status CheckAttentionMask(const v1::ModelConfig& config) {
+  RETURN_IF_ERROR(CheckRange("attention_mask", config.attention_mask(), 0, v1::AttentionMask_MAX));
+  if (config.attention_mask() != v1::DOCUMENT) {
+    if (!config.has_document_end()) return absl::OkStatus();
+    return Invalid("document_end", "got ", config.document_end(),
+                   " with an open mask; set attention_mask to DOCUMENT or leave it unset");
+  }
+  if (config.has_document_end()) {
+    return CheckRange("document_end", config.document_end(), 0, config.vocab_size() - 1);
+  }
+  return Invalid("document_end",
+                 "the mask DOCUMENT needs the id of the token that ends a document; training "
+                 "takes it from the data");
+}
+
 absl::Status CheckShape(const v1::ModelConfig& config) {
   RETURN_IF_ERROR(CheckRange("num_layers", config.num_layers(), 1, kMaxLayers));
   RETURN_IF_ERROR(CheckRange("d_model", config.d_model(), 2, kMaxExtent));
@@ -143,6 +159,7 @@ absl::Status CheckShape(const v1::ModelConfig& config) {
   RETURN_IF_ERROR(CheckRange("initialization", config.initialization(), 1, v1::Initialization_MAX));
   RETURN_IF_ERROR(CheckRopeScaling(config.rope_scaling()));
   RETURN_IF_ERROR(CheckRange("start_token", config.start_token(), 0, v1::StartToken_MAX));
+  RETURN_IF_ERROR(CheckAttentionMask(config));
   return CheckHeads(config);
 }
 

@@ -30,12 +30,21 @@ void RowsToPanels(const float* rows, int64_t count, int64_t width, float* panels
   }
 }
 
-void Mask(const BlockPair& pair, float value, float* block) {
-  if (!pair.crosses_diagonal()) return;
+void Mask(const BlockPair& pair, const int32_t* first_visible, float value, float* block) {
+  const int64_t queries = pair.num_queries;
+  const int32_t* const first = first_visible ? first_visible + pair.first_query : nullptr;
+  const bool hides_start = first != nullptr && first[queries - 1] > pair.first_key;
+  if (!pair.crosses_diagonal() && !hides_start) return;
+  // A key is seen by the queries [begin, end): those before come before it, and those after belong
+  // to later documents.
+  int64_t end = hides_start ? 0 : queries;
   for (int64_t key = 0; key < pair.num_keys; ++key) {
-    const int64_t hidden = pair.first_key + key - pair.first_query;
-    const int64_t count = std::clamp<int64_t>(hidden, 0, pair.num_queries);
-    std::fill_n(block + key * pair.num_queries, count, value);
+    const int64_t position = pair.first_key + key;
+    const int64_t begin = std::clamp<int64_t>(position - pair.first_query, 0, queries);
+    while (end < queries && first[end] <= position) ++end;
+    float* const row = block + key * queries;
+    std::fill_n(row, begin, value);
+    std::fill(row + std::max(begin, end), row + queries, value);
   }
 }
 

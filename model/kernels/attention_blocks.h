@@ -39,6 +39,11 @@ class HeadLayout {
     const AttentionHeads& heads = shape_.heads;
     return InQkv(key_head, heads.key_value, heads.query_width() + heads.key_value_width());
   }
+  // [L], or null: the first visible positions of the sequence of a query head.
+  const int32_t* FirstVisible(int64_t head) const {
+    if (shape_.first_visible == nullptr) return nullptr;
+    return shape_.first_visible + head / shape_.heads.query * shape_.length;
+  }
   HeadRows InOutput(int64_t head) const {
     return RowsOf(head, shape_.heads.query, shape_.heads.query_width(), 0);
   }
@@ -73,8 +78,9 @@ struct BlockPair {
   bool crosses_diagonal() const { return first_key + num_keys > first_query + 1; }
 };
 
-// Sets the entries of block [keys, queries] whose key comes after the query to `value`.
-void Mask(const BlockPair& pair, float value, float* block);
+// Sets the entries of block [keys, queries] whose key comes after the query, or before the first
+// position that the query sees, to `value`. first_visible: [L], or null.
+void Mask(const BlockPair& pair, const int32_t* first_visible, float value, float* block);
 
 // Computes scores [keys, queries] = k [keys, hd] * q [hd, queries].
 void Scores(const BlockPair& pair, int64_t head_width, const float* k, const float* q_columns,

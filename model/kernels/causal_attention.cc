@@ -77,8 +77,18 @@ at::Tensor GroupRows(const at::Tensor& x, int64_t start, int64_t n) {
 // them.
 constexpr int64_t kMaxKeptProbabilities = int64_t{4} << 20;
 
+// Hides the keys before the first that each query sees. scores [G, group * n, keys]; first [B, n],
+// where the key heads G are those of B sequences one after the other.
+void HideStart(const at::Tensor& first, const at::Tensor& scores) {
+  const int64_t batch = first.size(0), n = first.size(1), keys = scores.size(2);
+  const at::Tensor hidden =
+      at::arange(keys, first.options()).view({1, 1, 1, keys}) < first.view({batch, 1, n, 1});
+  scores.view({batch, -1, n, keys}).masked_fill_(hidden, -std::numeric_limits<double>::infinity());
+}
+
 // Probabilities [G, group * n, visible] of the queries start .. start + n - 1.
-at::Tensor BlockProbabilities(const at::Tensor& q, const at::Tensor& k, int64_t start, int64_t n) {
+at::Tensor BlockProbabilities(const at::Tensor& q, const at::Tensor& k,
+                              const at::Tensor& first_visible, int64_t start, int64_t n) {
   const int64_t offset = k.size(1) - q.size(2), visible = offset + start + n;
   at::Tensor scores = at::bmm(GroupRows(q, start, n), k.narrow(1, 0, visible).transpose(1, 2));
   if (n > 1) {
@@ -86,6 +96,7 @@ at::Tensor BlockProbabilities(const at::Tensor& q, const at::Tensor& k, int64_t 
         at::full({n, n}, -std::numeric_limits<double>::infinity(), q.options()).triu_(1);
     scores.view({q.size(0), q.size(1), n, visible}).narrow(3, visible - n, n).add_(mask);
   }
+  if (first_visible.defined()) HideStart(first_visible.narrow(1, start, n), scores);
   return at::softmax(scores, -1);
 }
 
@@ -105,14 +116,15 @@ void BackwardBlock(const GroupedHeads& heads, const at::Tensor& p, const at::Ten
 
 // Returns softmax(q k^T + mask) v, [G, group, Lq, hd]. Appends the probabilities of every block to
 // `blocks` unless it is nullptr.
-at::Tensor AttendByBlocks(const GroupedHeads& heads, variable_list* blocks) {
+at::Tensor AttendByBlocks(const GroupedHeads& heads, const at::Tensor& first_visible,
+                          variable_list* blocks) {
   const at::Tensor& q = heads.q;
   at::Tensor out = at::empty_like(q);
   const int64_t offset = heads.k.size(1) - q.size(2);
   for (int64_t start = 0; start < q.size(2); start += kQueryBlock) {
     const int64_t n = std::min(kQueryBlock, q.size(2) - start);
     const at::Tensor block = out.narrow(2, start, n);
-    const at::Tensor p = BlockProbabilities(q, heads.k, start, n);
+    const at::Tensor p = BlockProbabilities(q, heads.k, first_visible, start, n);
     block.copy_(at::bmm(p, heads.v.narrow(1, 0, offset + start + n)).view(block.sizes()));
     if (blocks != nullptr) blocks->push_back(p);
   }
@@ -131,20 +143,25 @@ AttentionHeads SavedHeads(AutogradContext* context) {
           .width = context->saved_data["width"].toInt()};
 }
 
+// Autograd takes no undefined tensor as an argument, but any other type.
+struct VisiblePositions {
+  at::Tensor first;
+};
+
 class CausalAttentionFunction : public torch::autograd::Function<CausalAttentionFunction> {
  public:
   // Saved tensors that precede the saved probabilities.
-  static constexpr size_t kNumSaved = 5;
+  static constexpr size_t kNumSaved = 6;
 
   static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv,
                             const at::Tensor& cosine, const at::Tensor& sine,
-                            const AttentionHeads& shape) {
+                            const VisiblePositions& visible, const AttentionHeads& shape) {
     const RotatedHeads heads = RotateHeads(qkv, {cosine, sine, shape}, 0);
     const GroupedHeads grouped = GroupHeads(heads);
-    variable_list saved = {heads.q, heads.k, heads.v, cosine, sine};
+    variable_list saved = {heads.q, heads.k, heads.v, cosine, sine, visible.first};
     const int64_t num_scores = heads.q.size(0) * shape.query * qkv.size(1) * qkv.size(1);
     const bool keep = num_scores / 2 <= kMaxKeptProbabilities;
-    const at::Tensor out = AttendByBlocks(grouped, keep ? &saved : nullptr);
+    const at::Tensor out = AttendByBlocks(grouped, visible.first, keep ? &saved : nullptr);
     context->save_for_backward(std::move(saved));
     SaveHeads(shape, context);
     return out.view(heads.q.sizes())
@@ -169,16 +186,17 @@ class CausalAttentionFunction : public torch::autograd::Function<CausalAttention
     for (int64_t start = 0; start < length; start += kQueryBlock) {
       const int64_t n = std::min(kQueryBlock, length - start);
       const size_t kept = kNumSaved + start / kQueryBlock;
-      BackwardBlock(
-          grouped,
-          kept < saved.size() ? saved[kept] : BlockProbabilities(grouped.q, grouped.k, start, n),
-          dout, start, n, gradients);
+      BackwardBlock(grouped,
+                    kept < saved.size()
+                        ? saved[kept]
+                        : BlockProbabilities(grouped.q, grouped.k, saved[5], start, n),
+                    dout, start, n, gradients);
     }
     const at::Tensor dqkv = at::empty({batch, length, tables.heads.qkv_width()}, heads.q.options());
     const RotatedHeads views = HeadViews(dqkv, tables.heads);
     RotateBoth(rotated, tables, 0, -1, views);
     views.v.copy_(rotated.v);
-    return {dqkv, at::Tensor(), at::Tensor(), at::Tensor()};
+    return {dqkv, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -186,8 +204,10 @@ bool CanFuseAttention(const at::Tensor& qkv) {
   return qkv.device().is_cpu() && qkv.scalar_type() == at::kFloat && HasFusedAttention();
 }
 
-AttentionShape ShapeOf(const at::Tensor& qkv, const AttentionHeads& heads) {
-  return {qkv.size(0), qkv.size(1), heads};
+AttentionShape ShapeOf(const at::Tensor& qkv, const AttentionHeads& heads,
+                       const at::Tensor& first_visible) {
+  return {qkv.size(0), qkv.size(1), heads,
+          first_visible.defined() ? first_visible.data_ptr<int32_t>() : nullptr};
 }
 
 RotaryTables TablesOf(const at::Tensor& cosine, const at::Tensor& sine) {
@@ -200,15 +220,15 @@ class FusedAttentionFunction : public torch::autograd::Function<FusedAttentionFu
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv,
                             const at::Tensor& cosine, const at::Tensor& sine,
-                            const AttentionHeads& heads) {
+                            const VisiblePositions& visible, const AttentionHeads& heads) {
     const ScopedPhase phase(Phase::kAttention);
-    const AttentionShape shape = ShapeOf(qkv, heads);
+    const AttentionShape shape = ShapeOf(qkv, heads, visible.first);
     const at::Tensor out =
         at::empty({shape.batch, shape.length, heads.query_width()}, qkv.options());
     const at::Tensor log_sums = at::empty({shape.batch, heads.query, shape.length}, qkv.options());
     FusedAttentionForward(shape, TablesOf(cosine, sine), qkv.data_ptr<float>(),
                           out.data_ptr<float>(), log_sums.data_ptr<float>(), at::get_num_threads());
-    context->save_for_backward({qkv, cosine, sine, out, log_sums});
+    context->save_for_backward({qkv, cosine, sine, visible.first, out, log_sums});
     SaveHeads(heads, context);
     return out;
   }
@@ -217,11 +237,11 @@ class FusedAttentionFunction : public torch::autograd::Function<FusedAttentionFu
     const ScopedPhase phase(Phase::kAttention);
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &qkv = saved[0], dout = incoming[0].contiguous(), dqkv = at::empty_like(qkv);
-    FusedAttentionBackward(ShapeOf(qkv, SavedHeads(context)), TablesOf(saved[1], saved[2]),
-                           qkv.data_ptr<float>(), saved[3].data_ptr<float>(),
-                           saved[4].data_ptr<float>(), dout.data_ptr<float>(),
-                           dqkv.data_ptr<float>(), at::get_num_threads());
-    return {dqkv, at::Tensor(), at::Tensor(), at::Tensor()};
+    FusedAttentionBackward(ShapeOf(qkv, SavedHeads(context), saved[3]),
+                           TablesOf(saved[1], saved[2]), qkv.data_ptr<float>(),
+                           saved[4].data_ptr<float>(), saved[5].data_ptr<float>(),
+                           dout.data_ptr<float>(), dqkv.data_ptr<float>(), at::get_num_threads());
+    return {dqkv, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -252,16 +272,19 @@ RotatedHeads RotateHeads(const at::Tensor& qkv, const AttentionTables& tables,
   return heads;
 }
 
-at::Tensor CausalAttend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-  return AttendByBlocks(GroupHeads(q, k, v), nullptr).view(q.sizes());
+at::Tensor CausalAttend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                        const at::Tensor& first_visible) {
+  return AttendByBlocks(GroupHeads(q, k, v), first_visible, nullptr).view(q.sizes());
 }
 
-at::Tensor CausalAttention(const at::Tensor& qkv, const AttentionTables& tables) {
+at::Tensor CausalAttention(const at::Tensor& qkv, const AttentionTables& tables,
+                           const at::Tensor& first_visible) {
   if (CanFuseAttention(qkv)) {
     return FusedAttentionFunction::apply(qkv.contiguous(), tables.cosine, tables.sine,
-                                         tables.heads);
+                                         VisiblePositions{first_visible}, tables.heads);
   }
-  return CausalAttentionFunction::apply(qkv, tables.cosine, tables.sine, tables.heads);
+  return CausalAttentionFunction::apply(qkv, tables.cosine, tables.sine,
+                                        VisiblePositions{first_visible}, tables.heads);
 }
 
 }  // namespace braid

@@ -40,12 +40,16 @@ RotatedHeads RotateHeads(const at::Tensor& qkv, const AttentionTables& tables,
                          int64_t first_position);
 
 // Returns softmax(q k^T + mask) v for q [H, Lq, hd], k and v [Hkv, Lk, hd]: [H, Lq, hd]. Query i is
-// at position Lk - Lq + i and sees the keys up to that position. Not differentiable.
-at::Tensor CausalAttend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
+// at position Lk - Lq + i and sees the keys up to that position, from first_visible[0][i] on where
+// that is defined ([1, Lq] int32). Not differentiable.
+at::Tensor CausalAttend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                        const at::Tensor& first_visible = {});
 
 // Returns causal self-attention with rotary embedding: qkv [B, L, (H + 2 Hkv) hd] -> [B, L, H hd].
-// Differentiable.
-at::Tensor CausalAttention(const at::Tensor& qkv, const AttentionTables& tables);
+// first_visible [B, L] int32: the first position that each query sees (document_mask.h); undefined:
+// position 0. Differentiable.
+at::Tensor CausalAttention(const at::Tensor& qkv, const AttentionTables& tables,
+                           const at::Tensor& first_visible = {});
 
 }  // namespace braid
 

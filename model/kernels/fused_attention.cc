@@ -26,9 +26,10 @@ constexpr float kNever = -1e30f;
 //   m' = max(m, max s),  c = exp(m - m')
 //   denominator = c * denominator + sum exp(s - m')
 //   sums = c * sums + v^T exp(s - m')
-// and finally out = sums / denominator, log_sum = m + log(denominator). Key 0 is visible to every
-// query, so m is a real score after the first block and masked entries contribute exp(kNever - m) =
-// 0.
+// and finally out = sums / denominator, log_sum = m + log(denominator). Masked entries contribute
+// exp(kNever - m) = 0 once m is a real score. In blocks that a query does not see at all m may
+// still be kNever; what they have added is then multiplied by c = 0 when the first real score
+// comes, at the latest that of the query's own position.
 class AttentionForward {
  public:
   AttentionForward(const AttentionShape& shape, const RotaryTables& tables, const float* qkv,
@@ -98,10 +99,12 @@ class AttentionForward {
     std::fill_n(sums, hd * queries, 0.0f);
     std::fill_n(maximum, queries, kNever);
     std::fill_n(denominator, queries, 0.0f);
-    for (int64_t key = 0; key < first + queries; key += kKeys) {
+    const int32_t* const first_visible = layout_.FirstVisible(head);
+    int64_t key = first_visible ? first_visible[first] : 0;
+    for (; key < first + queries; key += kKeys) {
       const BlockPair pair{first, queries, key, std::min(kKeys, first + queries - key)};
       Scores(pair, hd, k_ + keys, q_columns_ + head * head_size() + first * hd, scores);
-      Mask(pair, kNever, scores);
+      Mask(pair, first_visible, kNever, scores);
       Vector().softmax_block(scores, maximum, denominator, correction, pair.num_keys, queries);
       Vector().scale_columns(sums, correction, hd, queries);
       AddValues(pair, v_ + keys, scores, sums);

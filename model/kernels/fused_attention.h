@@ -17,6 +17,9 @@ struct AttentionShape {
   int64_t batch;   // B
   int64_t length;  // L
   AttentionHeads heads;
+  // [B, L]: the first position that each query sees, at most its own and never less than that of
+  // the position before. Null: all see position 0.
+  const int32_t* first_visible = nullptr;
 };
 
 // [L, hd/2] each: cosines and sines of the angles of positions 0 .. L - 1. The query tables include
@@ -30,6 +33,8 @@ struct RotaryTables {
 
 // Returns whether this CPU can run the two functions below.
 bool HasFusedAttention();
+
+// Blocks of keys that no query of a block sees cost nothing.
 
 // Computes out [B, L, H hd] and log_sums [B, H, L], the logarithms of the softmax denominators,
 // from qkv [B, L, (H + 2 Hkv) hd].

@@ -50,11 +50,13 @@ class HeadBackward {
            const float* dout, float* dk, float* dv, float* dqkv) {
     dk_ = dk;
     dv_ = dv;
+    first_visible_ = layout_.FirstVisible(head);
     Load(head, qkv, out, dout);
     for (float* const sums : {dq_, dk_, dv_}) std::fill_n(sums, size_, 0.0f);
     for (int64_t key = 0; key < shape_.length; key += kKeys) {
       const int64_t num_keys = std::min(kKeys, shape_.length - key);
       for (int64_t query = key / kQueries * kQueries; query < shape_.length; query += kQueries) {
+        if (first_visible_ != nullptr && first_visible_[query] >= key + num_keys) break;
         AddPair({query, std::min(kQueries, shape_.length - query), key, num_keys},
                 log_sums + head * shape_.length);
       }
@@ -90,7 +92,7 @@ class HeadBackward {
     // The mask is applied after the exponential: exp(s - log_sum) of a hidden key may be any value,
     // including infinity, and is overwritten with 0.
     Vector().exp_shifted(p_, log_sums + pair.first_query, pair.num_keys, pair.num_queries);
-    Mask(pair, 0, p_);
+    Mask(pair, first_visible_, 0, p_);
     Scores(pair, hd, v_, dout_columns_ + queries, dscores_);
     Vector().softmax_backward(p_, dscores_, delta_ + pair.first_query, pair.num_keys,
                               pair.num_queries);
@@ -134,6 +136,7 @@ class HeadBackward {
   const int64_t size_;
   float *q_, *q_columns_, *k_, *v_, *dout_, *dout_columns_, *dq_;
   float *dk_ = nullptr, *dv_ = nullptr;
+  const int32_t* first_visible_ = nullptr;
   float *delta_, *p_, *dscores_;
 };
 

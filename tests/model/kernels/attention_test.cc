@@ -71,6 +71,90 @@ TEST_P(CausalAttentionTest, SinglePrecisionEqualsDouble) {
   }
 }
 
+// Documents of random lengths: the first visible positions [B, L] of every token.
+at::Tensor RandomDocuments(int64_t batch, int64_t length, double mean) {
+  const at::Tensor first = at::zeros({batch, length}, at::kInt);
+  const at::Tensor starts = at::rand({batch, length}, at::kDouble).lt(1.0 / mean);
+  auto first_at = first.accessor<int32_t, 2>();
+  const auto start_at = starts.accessor<bool, 2>();
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t t = 1; t < length; ++t) {
+      first_at[b][t] = start_at[b][t] ? static_cast<int32_t>(t) : first_at[b][t - 1];
+    }
+  }
+  return first;
+}
+
+// The attention of each document alone; scores depend on distances only.
+at::Tensor DocumentByDocument(const at::Tensor& qkv, const AttentionHeads& heads,
+                              const at::Tensor& first) {
+  const auto first_of = first.accessor<int32_t, 2>();
+  std::vector<at::Tensor> sequences;
+  for (int64_t b = 0; b < qkv.size(0); ++b) {
+    std::vector<at::Tensor> documents;
+    for (int64_t begin = 0, end; begin < qkv.size(1); begin = end) {
+      for (end = begin + 1; end < qkv.size(1) && first_of[b][end] <= begin;) ++end;
+      documents.push_back(Reference(qkv.narrow(0, b, 1).narrow(1, begin, end - begin), heads));
+    }
+    sequences.push_back(at::cat(documents, 1));
+  }
+  return at::cat(sequences);
+}
+
+TEST_P(CausalAttentionTest, DocumentsAttendToThemselves) {
+  at::manual_seed(15);
+  const int64_t length = GetParam();
+  for (const AttentionHeads& heads : {AttentionHeads{3, 3, 8}, AttentionHeads{4, 2, 8}}) {
+    for (const double mean : {3, 90}) {
+      if (length > 1000 && mean < 10) continue;
+      const at::Tensor first = RandomDocuments(2, length, mean);
+      const at::Tensor qkv = RandomLeaf({2, length, heads.qkv_width()});
+      const at::Tensor single = qkv.detach().to(at::kFloat).requires_grad_();
+      const at::Tensor upstream = at::randn({2, length, heads.query_width()}, at::kDouble);
+      const auto attend = [&](const at::Tensor& x) {
+        return CausalAttention(x, TablesOf(length, heads, x.options()), first);
+      };
+      const auto expected = GradientsOf(
+          [&] { return (DocumentByDocument(qkv, heads, first) * upstream).sum(); }, {qkv});
+      const auto doubles = GradientsOf([&] { return (attend(qkv) * upstream).sum(); }, {qkv});
+      const auto singles = GradientsOf([&] { return (attend(single) * upstream).sum(); }, {single});
+      EXPECT_LT(MaxDifference(attend(qkv), DocumentByDocument(qkv, heads, first)), 1e-9);
+      EXPECT_LT(MaxDifference(doubles[0], expected[0]), 1e-9);
+      EXPECT_LT(MaxDifference(attend(single).to(at::kDouble), attend(qkv)), 1e-5);
+      EXPECT_LT(MaxDifference(singles[0].to(at::kDouble), expected[0]), 1e-4);
+    }
+  }
+}
+
+TEST(DocumentAttentionTest, OtherDocumentsChangeNoBitOfOutputsAndGradients) {
+  at::manual_seed(16);
+  const AttentionHeads heads{4, 2, 16};
+  const int64_t length = 400, begin = 90, end = 260;
+  at::Tensor first = at::zeros({1, length}, at::kInt);
+  first.narrow(1, begin, end - begin).fill_(begin);
+  first.narrow(1, end, length - end).fill_(end);
+  const at::Tensor qkv = RandomLeaf({1, length, heads.qkv_width()}).detach().to(at::kFloat);
+  const at::Tensor upstream = at::randn({1, length, heads.query_width()});
+  const AttentionTables tables = TablesOf(length, heads, qkv.options());
+  const auto run = [&](const at::Tensor& x) {
+    const at::Tensor leaf = x.clone().requires_grad_();
+    const at::Tensor out = CausalAttention(leaf, tables, first);
+    return std::vector{
+        out.detach(),
+        GradientsOf([&] { return (CausalAttention(leaf, tables, first) * upstream).sum(); },
+                    {leaf})[0]};
+  };
+  at::Tensor changed = qkv.clone();
+  changed.narrow(1, begin, end - begin).mul_(-3);
+  const auto before = run(qkv), after = run(changed);
+  for (size_t i = 0; i < before.size(); ++i) {
+    EXPECT_TRUE(at::equal(before[i].narrow(1, 0, begin), after[i].narrow(1, 0, begin)));
+    EXPECT_TRUE(
+        at::equal(before[i].narrow(1, end, length - end), after[i].narrow(1, end, length - end)));
+    EXPECT_FALSE(at::equal(before[i], after[i]));
+  }
+}
+
 // The sum of key and value gradients over the query heads of a group has a fixed order.
 TEST(CausalAttentionThreadsTest, BitsDoNotDependOnTheNumberOfThreads) {
   at::manual_seed(10);

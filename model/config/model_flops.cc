@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "model/config/model_config.h"
+
 namespace braid {
 namespace {
 
@@ -26,7 +28,7 @@ MatrixSizes SumMatrices(const v1::ModelConfig& config) {
   const double experts = moe_layers * config.routing().num_experts();
   // The head counts whether tied or not; an embedding lookup is not a product.
   return {.shared = d * config.vocab_size() + layers * 4 * d * d + (layers - moe_layers) * ffn,
-          .experts = experts * ffn,
+          .experts = experts * 3 * d * static_cast<double>(ExpertWidth(config)),
           .routers = experts * d};
 }
 
@@ -63,6 +65,12 @@ RouterRates RatesOf(const v1::ModelConfig& config) {
       return {ChoicePasses(segments, experts), 0, 0};
     case v1::EXPERT_CHOICE_TOKEN:
       return {ChoicePasses(length, experts), 0, 1};
+    case v1::TOKEN_CHOICE: {
+      const v1::TokenRouting& token = config.routing().token();
+      const bool scored = token.gate() != v1::TokenRouting::RANDOM;
+      return {static_cast<double>(token.active_experts()) / static_cast<double>(experts), 0,
+              scored ? 1.0 : 0.0};
+    }
     default:
       return {};
   }

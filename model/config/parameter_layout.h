@@ -27,6 +27,8 @@ struct ParameterSpec {
   int64_t size = 0;
   // Standard deviation of the initial normal values; 0 means all ones.
   double initial_std = 0;
+  // False for a parameter that keeps its initial values: it has no gradient and is not updated.
+  bool trained = true;
 };
 
 // Returns all parameters in flat order. `resolved` comes from ResolveModelConfig.

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "model/document_mask.h"
 #include "model/kernels/causal_attention.h"
 #include "model/kernels/rms_norm.h"
@@ -82,9 +84,12 @@ std::vector<std::vector<float>> AdvanceTogether(const ModelTensors& model,
     }
     return at::cat(rows);
   };
+  const bool alike = std::ranges::all_of(sequences, [&](const SequenceState* s) {
+    return s->active_experts == sequences[0]->active_experts;
+  });
   const auto ffn = [&](size_t layer, const at::Tensor& h, const at::Tensor& x) {
     IncrementalFfn& first = *sequences[0]->layers[layer].ffn;
-    if (first.IsPositionWise()) return first.AddFfn(h, x);
+    if (alike && first.IsPositionWise()) return first.AddFfn(h, x);
     std::vector<at::Tensor> rows;
     for (const SequenceState* s : sequences) {
       const int64_t i = std::ssize(rows);

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -14,9 +15,9 @@
 
 namespace braid {
 
-CachedDecoder::CachedDecoder(const v1::ModelConfig& config, const TransformerWeights& weights,
+CachedDecoder::CachedDecoder(v1::ModelConfig config, const TransformerWeights& weights,
                              const AttentionTables& tables, MergeMode mode)
-    : model_{config, weights, tables}, mode_(mode) {}
+    : config_(std::move(config)), model_{config_, weights, tables}, mode_(mode) {}
 
 absl::StatusOr<std::vector<float>> CachedDecoder::Prefill(std::span<const int32_t> prompt) {
   if (prompt.empty()) {
@@ -29,6 +30,10 @@ absl::StatusOr<std::vector<float>> CachedDecoder::Prefill(std::span<const int32_
                                                    limit, "; shorten it"));
   }
   RETURN_IF_ERROR(CheckTokens(prompt));
+  if (config_.routing().has_token()) {
+    RETURN_IF_ERROR(
+        CheckActiveExperts(config_, "active_experts", config_.routing().token().active_experts()));
+  }
   reused_tokens_ = Reusable(prompt);
   return Continue(reused_tokens_, prompt.subspan(reused_tokens_));
 }
@@ -148,6 +153,7 @@ void CachedDecoder::Reset() {
   const at::TensorOptions options = model_.weights.embedding.options().requires_grad(false);
   const LayerRouters routers(config);
   sequence_ = {};
+  sequence_.active_experts = config.routing().token().active_experts();
   for (int i = 0; i < config.num_layers(); ++i) {
     const at::Tensor cache =
         at::empty({2, heads.key_value, config.sequence_length(), heads.width}, options);

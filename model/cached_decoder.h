@@ -22,7 +22,7 @@ namespace braid {
 class CachedDecoder final : public Decoder {
  public:
   // `weights` and `tables` must outlive the decoder.
-  CachedDecoder(const v1::ModelConfig& config, const TransformerWeights& weights,
+  CachedDecoder(v1::ModelConfig config, const TransformerWeights& weights,
                 const AttentionTables& tables, MergeMode mode);
 
   absl::StatusOr<std::vector<float>> Prefill(std::span<const int32_t> prompt) override;
@@ -51,6 +51,7 @@ class CachedDecoder final : public Decoder {
   // Appends any number of tokens and returns the logits [V] after the last one.
   std::vector<float> Append(std::span<const int32_t> tokens);
 
+  const v1::ModelConfig config_;
   const ModelTensors model_;
   const MergeMode mode_;
   SequenceState sequence_;

@@ -34,7 +34,7 @@ GradientHooks::GradientHooks(const TransformerWeights& weights, const at::Tensor
          {layer.attention_norm, layer.qkv, layer.qkv_bias, layer.query_norm, layer.key_norm,
           layer.attention_output, layer.ffn_norm, layer.ffn.router, layer.ffn.gate_up,
           layer.ffn.down}) {
-      if (leaf.defined()) Watch(leaf, gradients);
+      if (leaf.defined() && leaf.requires_grad()) Watch(leaf, gradients);
     }
   }
   Watch(weights.final_norm, gradients);

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "model/cached_decoder.h"
 #include "model/config/initial_weights.h"
+#include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "model/gradient_hooks.h"
 #include "model/kernels/cross_entropy.h"
@@ -42,7 +43,8 @@ std::vector<T> ToVector(const at::Tensor& tensor) {
 std::vector<LayerRoutingWeights> ToRouting(const std::vector<LayerRoutingTensor>& layers) {
   std::vector<LayerRoutingWeights> routing;
   for (const LayerRoutingTensor& layer : layers) {
-    routing.push_back({layer.layer, ToVector<float>(layer.weights)});
+    routing.push_back({layer.layer, ToVector<float>(layer.weights), {}});
+    if (layer.chosen.defined()) routing.back().chosen = ToVector<int32_t>(layer.chosen);
   }
   return routing;
 }
@@ -81,7 +83,8 @@ class LanguageModel::Impl {
     for (const ParameterSpec& spec : layout) {
       const std::span<float> value = values().subspan(spec.offset, spec.size);
       parameters_.push_back({spec.name, spec.shape, value,
-                             gradients().subspan(spec.offset, spec.size), spec.shape.size() > 1});
+                             gradients().subspan(spec.offset, spec.size), spec.shape.size() > 1,
+                             spec.trained});
       FillInitialValues(spec, seed, value);
     }
     weights_ = BindWeights(config_, values_, gradients_);
@@ -118,8 +121,21 @@ class LanguageModel::Impl {
     return CheckIds("targets", targets, -1, config_.vocab_size() - 1);
   }
 
-  HiddenStates Run(std::span<const int32_t> inputs, int64_t batch_size, MergeMode mode) const {
-    return RunTransformer(config_, weights_, tables_, TokenTensor(inputs, batch_size), mode);
+  // A router with random numbers may be undefined outside training.
+  absl::Status CheckInference() const {
+    if (config_.routing().router() != v1::TOKEN_CHOICE) return absl::OkStatus();
+    return CheckActiveExperts(config_, "active_experts",
+                              config_.routing().token().active_experts());
+  }
+
+  void SetActiveExperts(int active) {
+    config_.mutable_routing()->mutable_token()->set_active_experts(active);
+  }
+
+  HiddenStates Run(std::span<const int32_t> inputs, int64_t batch_size, MergeMode mode,
+                   const RoutingContext& context = {}) const {
+    return RunTransformer(config_, weights_, tables_, TokenTensor(inputs, batch_size), mode,
+                          context);
   }
 
   // Parameters are autograd leaves whose gradients are views of gradients_ (see BindWeights), so
@@ -127,14 +143,27 @@ class LanguageModel::Impl {
   // reports each leaf to `gradients_ready` when its accumulation has finished.
   TrainResult ForwardBackward(std::span<const int32_t> inputs, std::span<const int32_t> targets,
                               int64_t batch_size, double gradient_scale, bool measure_routing,
-                              const GradientsReady& gradients_ready) {
+                              const GradientsReady& gradients_ready,
+                              const BatchIdentity& identity) {
     const GradientHooks::Scope scope(hooks_.get(), gradients_ready);
     const at::AutoGradMode with_gradients(true);
-    const HiddenStates states = Run(inputs, batch_size, MergeMode::kTraining);
+    const at::Tensor counted = TokenTensor(targets, batch_size).ge(0).to(at::kFloat);
+    const HiddenStates states = Run(inputs, batch_size, MergeMode::kTraining,
+                                    {.layer = 0,
+                                     .seed = identity.seed,
+                                     .step = identity.step,
+                                     .instances = identity.instances,
+                                     .counted = counted});
     const CrossEntropyResult loss =
         CrossEntropy(states.hidden, weights_.head, TokenTensor(targets, 1)[0], gradient_scale);
-    loss.total.backward();
     TrainResult result;
+    at::Tensor total = loss.total;
+    if (states.balance_loss.defined()) {
+      const at::Tensor balance = (states.balance_loss * counted.sum(1)).sum();
+      total = total + balance * (gradient_scale * config_.routing().token().balance_loss());
+      result.balance_loss_sum = balance.item<double>();
+    }
+    total.backward();
     SumLosses(ToVector<float>(loss.token_loss), targets,
               static_cast<int64_t>(inputs.size()) / batch_size, config_.routing().segment_length(),
               &result);
@@ -156,8 +185,12 @@ class LanguageModel::Impl {
     return ToVector<float>(at::mm(states.hidden, weights_.head.t()));
   }
 
-  std::unique_ptr<Decoder> NewDecoder(MergeMode mode) const {
-    return std::make_unique<CachedDecoder>(config_, weights_, tables_, mode);
+  std::unique_ptr<Decoder> NewDecoder(MergeMode mode, int active_experts) const {
+    v1::ModelConfig config = config_;
+    if (active_experts > 0) {
+      config.mutable_routing()->mutable_token()->set_active_experts(active_experts);
+    }
+    return std::make_unique<CachedDecoder>(std::move(config), weights_, tables_, mode);
   }
 
  private:
@@ -165,7 +198,7 @@ class LanguageModel::Impl {
     return {flat.data_ptr<float>(), static_cast<size_t>(flat.numel())};
   }
 
-  const v1::ModelConfig config_;
+  v1::ModelConfig config_;         // only active_experts changes
   at::Tensor values_, gradients_;  // [number of parameters]
   std::vector<Parameter> parameters_;
   TransformerWeights weights_;
@@ -189,13 +222,23 @@ std::span<Parameter> LanguageModel::parameters() { return impl_->parameters(); }
 std::span<float> LanguageModel::values() { return impl_->values(); }
 std::span<float> LanguageModel::gradients() { return impl_->gradients(); }
 
+absl::Status LanguageModel::SetActiveExperts(int active) {
+  // In training every gate is defined for any number of experts.
+  v1::ModelConfig scored = config();
+  scored.mutable_routing()->mutable_token()->set_gate(v1::TokenRouting::LINEAR);
+  RETURN_IF_ERROR(CheckActiveExperts(scored, "active_experts", active));
+  impl_->SetActiveExperts(active);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<TrainResult> LanguageModel::ForwardBackward(
     std::span<const int32_t> inputs, std::span<const int32_t> targets, int64_t batch_size,
-    double gradient_scale, bool measure_routing, const GradientsReady& gradients_ready) {
+    double gradient_scale, bool measure_routing, const GradientsReady& gradients_ready,
+    const BatchIdentity& identity) {
   RETURN_IF_ERROR(impl_->CheckBatch(inputs, targets, batch_size));
   return CatchTensorErrors<TrainResult>([&] {
     return impl_->ForwardBackward(inputs, targets, batch_size, gradient_scale, measure_routing,
-                                  gradients_ready);
+                                  gradients_ready, identity);
   });
 }
 
@@ -204,6 +247,7 @@ absl::StatusOr<ForwardResult> LanguageModel::Evaluate(std::span<const int32_t> i
                                                       int64_t batch_size, MergeMode mode,
                                                       bool want_routing) {
   RETURN_IF_ERROR(impl_->CheckBatch(inputs, targets, batch_size));
+  RETURN_IF_ERROR(impl_->CheckInference());
   return WithoutGradients<ForwardResult>(
       [&] { return impl_->Evaluate(inputs, targets, batch_size, mode, want_routing); });
 }
@@ -211,11 +255,12 @@ absl::StatusOr<ForwardResult> LanguageModel::Evaluate(std::span<const int32_t> i
 absl::StatusOr<std::vector<float>> LanguageModel::Logits(std::span<const int32_t> inputs,
                                                          int64_t batch_size) {
   RETURN_IF_ERROR(impl_->CheckTokens(inputs, batch_size));
+  RETURN_IF_ERROR(impl_->CheckInference());
   return WithoutGradients<std::vector<float>>([&] { return impl_->Logits(inputs, batch_size); });
 }
 
-std::unique_ptr<Decoder> LanguageModel::NewDecoder(MergeMode mode) {
-  return impl_->NewDecoder(mode);
+std::unique_ptr<Decoder> LanguageModel::NewDecoder(MergeMode mode, int active_experts) {
+  return impl_->NewDecoder(mode, active_experts);
 }
 
 absl::StatusOr<std::vector<std::vector<float>>> LanguageModel::StepTogether(

@@ -40,6 +40,9 @@ struct Parameter {
   std::span<float> gradient;
   // True if weight decay applies: for tensors of two or more dimensions.
   bool decay = false;
+  // False for a parameter that keeps its initial value, such as the matrix of a FROZEN gate: its
+  // gradient stays zero, and an optimizer must leave it alone.
+  bool trained = true;
 };
 
 // Routing weights of one layer with experts, [B, R, E]; each row [E] sums to 1. A row covers
@@ -48,6 +51,8 @@ struct Parameter {
 struct LayerRoutingWeights {
   int layer = 0;
   std::vector<float> weights;
+  // TOKEN_CHOICE: the experts that each token uses, [B, L, k], ascending. Empty for other routers.
+  std::vector<int32_t> chosen;
 };
 
 struct ForwardResult {
@@ -64,8 +69,20 @@ struct TrainResult {
   // The same without the first segment_length positions of each sequence.
   double loss_sum_after_first_segment = 0;
   int64_t num_tokens_after_first_segment = 0;
+  // The balance loss of each sequence, without its coefficient and summed over layers, times the
+  // sequence's tokens; 0 without one. Not part of loss_sum.
+  double balance_loss_sum = 0;
   // One entry per layer with experts, by ascending layer. Empty unless requested.
   std::vector<LayerRoutingWeights> routing;
+};
+
+// Identifies the sequences of a training batch. Routers with random numbers draw them as a pure
+// function of it, so that they do not depend on how a global batch is distributed.
+struct BatchIdentity {
+  uint64_t seed = 0;
+  int64_t step = 0;
+  // One per sequence; when empty, sequences are numbered from 0.
+  std::span<const int64_t> instances = {};
 };
 
 // A callback that receives a range of gradients() that is complete. Called in the thread that
@@ -93,7 +110,12 @@ class LanguageModel {
   std::span<float> values();
   std::span<float> gradients();
 
-  // Adds gradient_scale * d(sum of token losses)/d(parameter) to gradients(). `inputs` and
+  // Sets the number of experts that each token uses from now on. InvalidArgument unless the router
+  // is TOKEN_CHOICE and 1 <= active <= num_experts.
+  absl::Status SetActiveExperts(int active);
+
+  // Adds gradient_scale * d(sum of token losses)/d(parameter) to gradients(), and that of the
+  // balance loss, which weighs a sequence by its tokens. `inputs` and
   // `targets` are [batch_size, L] for any 1 <= L <= sequence_length; targets of -1 are ignored.
   // InvalidArgument when a size or a token id is out of range. During backward, `gradients_ready`
   // receives each range of gradients() as soon as this call will not change it any more: once, and
@@ -102,11 +124,12 @@ class LanguageModel {
   absl::StatusOr<TrainResult> ForwardBackward(std::span<const int32_t> inputs,
                                               std::span<const int32_t> targets, int64_t batch_size,
                                               double gradient_scale, bool measure_routing,
-                                              const GradientsReady& gradients_ready = nullptr);
+                                              const GradientsReady& gradients_ready = nullptr,
+                                              const BatchIdentity& identity = {});
 
   // Returns losses without computing gradients. kSegment routes as in training, except that expert
   // choice routes causally; kPrompt routes each whole sequence on the mean of its first segment
-  // (see MergeMode). Errors as ForwardBackward.
+  // (see MergeMode). Errors as ForwardBackward, and those of CheckActiveExperts.
   absl::StatusOr<ForwardResult> Evaluate(std::span<const int32_t> inputs,
                                          std::span<const int32_t> targets, int64_t batch_size,
                                          MergeMode mode, bool want_routing);
@@ -115,8 +138,10 @@ class LanguageModel {
   absl::StatusOr<std::vector<float>> Logits(std::span<const int32_t> inputs, int64_t batch_size);
 
   // Returns a decoder for one sequence. It reads this model's weights: the model must outlive it,
-  // and its weights must not change while the decoder is in use.
-  std::unique_ptr<Decoder> NewDecoder(MergeMode mode);
+  // and its weights must not change while the decoder is in use. Tokens use `active_experts`
+  // experts, or as many as in this model when it is 0; Prefill returns the error of
+  // CheckActiveExperts.
+  std::unique_ptr<Decoder> NewDecoder(MergeMode mode, int active_experts = 0);
 
   // Equivalent to decoders[i]->Step(tokens[i]) for all i; returns [n][V]. Weights that the
   // sequences share are read from memory once for the whole call; reading them is what bounds the

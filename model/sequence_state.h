@@ -31,6 +31,7 @@ struct LayerState {
 struct SequenceState {
   std::vector<LayerState> layers;
   std::vector<int32_t> tokens;
+  int active_experts = 0;  // TOKEN_CHOICE: experts of each token
   at::Tensor last_hidden;  // [1, D]: the state of the last token after the final norm.
 
   int64_t position() const { return static_cast<int64_t>(tokens.size()); }

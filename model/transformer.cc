@@ -4,6 +4,7 @@
 
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/check.h"
 #include "model/config/model_config.h"
@@ -22,7 +23,10 @@ class Binder {
  public:
   Binder(const v1::ModelConfig& config, const at::Tensor& values, const at::Tensor& gradients)
       : values_(values), gradients_(gradients) {
-    for (const ParameterSpec& spec : ParameterLayout(config)) offsets_[spec.name] = spec.offset;
+    for (const ParameterSpec& spec : ParameterLayout(config)) {
+      offsets_[spec.name] = spec.offset;
+      if (!spec.trained) constants_.insert(spec.name);
+    }
   }
 
   // Returns the leaf that starts at parameter `name`. Its shape may cover the parameters that
@@ -34,7 +38,7 @@ class Binder {
       return flat.narrow(0, found->second, c10::multiply_integers(shape)).view(shape).detach();
     };
     at::Tensor leaf = view(values_);
-    if (gradients_.defined()) {
+    if (gradients_.defined() && !constants_.contains(name)) {
       leaf.set_requires_grad(true);
       // The gradient is set in advance, so that autograd adds to it in place and never replaces the
       // buffer.
@@ -46,6 +50,7 @@ class Binder {
  private:
   at::Tensor values_, gradients_;
   std::unordered_map<std::string, int64_t> offsets_;
+  std::unordered_set<std::string> constants_;
 };
 
 FfnWeights BindFfn(const v1::ModelConfig& config, const Binder& binder, int layer) {
@@ -53,9 +58,10 @@ FfnWeights BindFfn(const v1::ModelConfig& config, const Binder& binder, int laye
   const int64_t d = config.d_model(), f = config.d_ff(), e = config.routing().num_experts();
   FfnWeights w;
   if (IsMoeLayer(config, layer)) {
-    w.router = binder.Bind(prefix + "router.weight", {e, d});
-    w.gate_up = binder.Bind(prefix + "experts.gate_proj.weight", {2, e, f, d});
-    w.down = binder.Bind(prefix + "experts.down_proj.weight_t", {e, f, d});
+    const int64_t units = ExpertWidth(config);
+    if (HasRouterMatrix(config.routing())) w.router = binder.Bind(prefix + "router.weight", {e, d});
+    w.gate_up = binder.Bind(prefix + "experts.gate_proj.weight", {2, e, units, d});
+    w.down = binder.Bind(prefix + "experts.down_proj.weight_t", {e, units, d});
   } else {
     w.gate_up = binder.Bind(prefix + "gate_proj.weight", {2 * f, d});
     w.down = binder.Bind(prefix + "down_proj.weight_t", {f, d});
@@ -125,8 +131,8 @@ at::Tensor ProjectQkv(const v1::ModelConfig& config, const LayerWeights& weights
 }
 
 HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeights& weights,
-                            const AttentionTables& tables, const at::Tensor& tokens,
-                            MergeMode mode) {
+                            const AttentionTables& tables, const at::Tensor& tokens, MergeMode mode,
+                            RoutingContext context) {
   const int64_t batch = tokens.size(0), length = tokens.size(1), d = config.d_model();
   const double epsilon = config.norm_epsilon();
   const LayerRouters routers(config);
@@ -139,10 +145,15 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
     const at::Tensor mixed = CausalAttention(qkv, tables, first_visible);
     h = at::addmm(h, mixed.flatten(0, 1), w.attention_output.t());
     const at::Tensor x = RmsNorm(h, w.ffn_norm, epsilon);
-    const RoutedFfn ffn = routers.Of(layer).AddFfn(h.view({batch, length, d}),
-                                                   x.view({batch, length, d}), w.ffn, mode);
+    context.layer = layer;
+    const RoutedFfn ffn = routers.Of(layer).AddFfn(
+        h.view({batch, length, d}), x.view({batch, length, d}), w.ffn, mode, context);
     h = ffn.output.view({-1, d});
-    if (ffn.weights.defined()) result.routing.push_back({layer, ffn.weights});
+    if (ffn.weights.defined()) result.routing.push_back({layer, ffn.weights, ffn.chosen});
+    if (ffn.balance_loss.defined()) {
+      result.balance_loss =
+          result.balance_loss.defined() ? result.balance_loss + ffn.balance_loss : ffn.balance_loss;
+    }
   }
   result.hidden = RmsNorm(h, weights.final_norm, epsilon);
   return result;

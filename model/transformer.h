@@ -16,6 +16,7 @@
 #include "model/config/merge_mode.h"
 #include "model/kernels/causal_attention.h"
 #include "model/routing/ffn_weights.h"
+#include "model/routing/routing_context.h"
 
 namespace braid {
 
@@ -49,21 +50,24 @@ AttentionTables TablesFor(const v1::ModelConfig& config, const at::TensorOptions
 at::Tensor ProjectQkv(const v1::ModelConfig& config, const LayerWeights& weights,
                       const at::Tensor& h);
 
-// Routing weights of one layer with experts, [B, R, E]: a copy of RoutedFfn::weights.
+// Routing of one layer with experts: copies of the fields of RoutedFfn.
 struct LayerRoutingTensor {
   int layer = 0;
-  at::Tensor weights;
+  at::Tensor weights;  // [B, R, E]
+  at::Tensor chosen;   // [B, L, k], TOKEN_CHOICE only
 };
 
 struct HiddenStates {
   at::Tensor hidden;  // [B * L, D], after the final norm
   std::vector<LayerRoutingTensor> routing;
+  // [B], summed over layers; undefined without a balance loss.
+  at::Tensor balance_loss;
 };
 
 // Runs the forward pass of tokens [B, L] int64. The last segment may be partial.
 HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeights& weights,
-                            const AttentionTables& tables, const at::Tensor& tokens,
-                            MergeMode mode);
+                            const AttentionTables& tables, const at::Tensor& tokens, MergeMode mode,
+                            RoutingContext context = {});
 
 }  // namespace braid
 

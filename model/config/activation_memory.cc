@@ -4,6 +4,7 @@
 
 #include "model/config/model_config.h"
 #include "model/kernels/ffn_group_pass.h"
+#include "model/kernels/routed_ffn_pass.h"
 
 namespace braid {
 namespace {
@@ -17,9 +18,13 @@ struct LayerShape {
   int64_t tokens, width, hidden, vocabulary, segment, layers, moe_layers;
   AttentionHeads heads;
   bool qk_norm;
+  // TOKEN_CHOICE: experts, those that a token uses, and the units of one; 0 otherwise.
+  int64_t experts, active, units;
 };
 
 LayerShape ShapeOf(const v1::ModelConfig& config, int64_t batch_size) {
+  const bool chosen = config.routing().router() == v1::TOKEN_CHOICE;
+  const v1::TokenRouting& token = config.routing().token();
   return {.tokens = batch_size * config.sequence_length(),
           .width = config.d_model(),
           .hidden = config.d_ff(),
@@ -28,7 +33,10 @@ LayerShape ShapeOf(const v1::ModelConfig& config, int64_t batch_size) {
           .layers = config.num_layers(),
           .moe_layers = static_cast<int64_t>(MoeLayers(config).size()),
           .heads = HeadsOf(config),
-          .qk_norm = config.qk_norm()};
+          .qk_norm = config.qk_norm(),
+          .experts = chosen ? config.routing().num_experts() : 0,
+          .active = chosen ? token.active_experts() : 0,
+          .units = chosen ? token.expert_d_ff() : 0};
 }
 
 // Saved per token for the norms of query and key heads: inputs and one number per head.
@@ -45,8 +53,13 @@ int64_t LayerFloats(const LayerShape& s) {
   return s.tokens * (4 * s.width + attention + head_norms + 2 * s.hidden + 2);
 }
 
-// Saved for the router: the means of the segments, and what its softmax and norm save of them.
-int64_t RouterFloats(const LayerShape& s) { return s.tokens / s.segment * 2 * s.width; }
+// Saved for the router: the means of the segments, and what its softmax and norm save of them. With
+// TOKEN_CHOICE: the pairs' gate and up projections instead of a dense FFN's, the chosen experts (32
+// and 64 bits each) with their weights, and the softmax over all of them.
+int64_t RouterFloats(const LayerShape& s) {
+  if (s.active == 0) return s.tokens / s.segment * 2 * s.width;
+  return s.tokens * (2 * s.active * s.units - 2 * s.hidden + 4 * s.active + s.experts);
+}
 
 // Saved outside the layers: the embedded tokens (and their 64-bit ids), the last norm's output.
 int64_t EndFloats(const LayerShape& s) { return s.tokens * (2 * s.width + 1) + 4 * s.tokens; }
@@ -67,7 +80,12 @@ int64_t ScratchFloats(const LayerShape& s) {
                        : 1;
   const int64_t rows = std::min(s.hidden, kMaxTileRows);
   const int64_t merged = std::min(kMergedBudget, segments * 3 * rows * s.width);
-  const int64_t ffn = 4 * tokens * s.width + 2 * merged + 3 * rows * tokens;
+  int64_t ffn = 4 * tokens * s.width + 2 * merged + 3 * rows * tokens;
+  if (s.active > 0) {
+    // The output rows of a group's pairs, and two slabs of rows beside a tile (routed_ffn.cc).
+    const int64_t pairs = std::min<int64_t>(s.tokens * s.active, kGroupPairs);
+    ffn = std::max(ffn, pairs * s.width + 2 * std::min<int64_t>(pairs, kSlabPairs) * s.width);
+  }
   // Forward holds q, k and v; backward, for groups, the gradients of k and v of every query head.
   const int64_t partial = s.heads.group() > 1 ? 2 * s.heads.query_width() : 0;
   const int64_t attention = s.tokens * std::max(s.heads.qkv_width(), partial);

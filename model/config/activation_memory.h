@@ -19,7 +19,7 @@ struct ActivationMemory {
 };
 
 // Returns the activation memory of a micro-batch of `batch_size` sequences of full length, for
-// dense models and for routers that merge experts (CAUSAL_SEGMENT, PREFIX).
+// dense models, routers that merge experts (CAUSAL_SEGMENT, PREFIX) and TOKEN_CHOICE.
 ActivationMemory ActivationsOf(const v1::ModelConfig& resolved, int64_t batch_size);
 
 }  // namespace braid

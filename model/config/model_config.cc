@@ -40,7 +40,25 @@ int DefaultFfnWidth(int64_t d_model) {
   return static_cast<int>((8 * d_model / 3 + 255) / 256 * 256);
 }
 
-void FillRoutingDefaults(int sequence_length, v1::RoutingConfig* routing) {
+void FillTokenDefaults(int d_ff, v1::RoutingConfig* routing) {
+  if (routing->router_input() == v1::ROUTER_INPUT_UNSPECIFIED) {
+    routing->set_router_input(v1::PLAIN_MEAN);
+  }
+  v1::TokenRouting* token = routing->mutable_token();
+  if (token->gate() == v1::TokenRouting::RANDOM &&
+      token->combine_weights() == v1::TokenRouting::COMBINE_WEIGHTS_UNSPECIFIED) {
+    token->set_combine_weights(v1::TokenRouting::EQUAL);
+  }
+  FillStatedDefaults(token);
+  // Otherwise CheckTokenRouting names the divisors.
+  if (!token->has_expert_d_ff() && routing->num_experts() > 0 &&
+      d_ff % routing->num_experts() == 0) {
+    token->set_expert_d_ff(d_ff / routing->num_experts());
+  }
+}
+
+void FillRoutingDefaults(int sequence_length, int d_ff, v1::RoutingConfig* routing) {
+  if (routing->router() == v1::TOKEN_CHOICE) FillTokenDefaults(d_ff, routing);
   FillStatedDefaults(routing);
   if (routing->router() == v1::ROUTER_UNSPECIFIED) {
     routing->set_router(routing->num_experts() > 1 ? v1::CAUSAL_SEGMENT : v1::DENSE);
@@ -80,7 +98,7 @@ void FillDefaults(v1::ModelConfig* config) {
   if (!config->has_vocab_size()) config->set_vocab_size(32000);
   if (!config->has_sequence_length()) config->set_sequence_length(4096);
   if (config->has_rope_scaling()) FillRopeDefaults(config->mutable_rope_scaling());
-  FillRoutingDefaults(config->sequence_length(), config->mutable_routing());
+  FillRoutingDefaults(config->sequence_length(), config->d_ff(), config->mutable_routing());
 }
 
 absl::Status CheckHeadWidth(const v1::ModelConfig& config) {
@@ -178,6 +196,92 @@ absl::Status CheckRouter(const v1::RoutingConfig& routing) {
   return CheckPositive("routing.router_init_std", routing.router_init_std());
 }
 
+// Returns the divisor of `number` nearest to `wanted`.
+int NearestDivisor(int number, int wanted) {
+  for (int distance = 0; distance < number; ++distance) {
+    for (const int divisor : {wanted - distance, wanted + distance}) {
+      if (divisor > 0 && number % divisor == 0) return divisor;
+    }
+  }
+  return 1;
+}
+
+absl::Status CheckExpertWidth(const v1::ModelConfig& config) {
+  const v1::TokenRouting& token = config.routing().token();
+  const int experts = config.routing().num_experts();
+  if (!token.has_expert_d_ff()) {
+    return Invalid("routing.num_experts", "got ", experts, ", expected a divisor of d_ff ",
+                   config.d_ff(), ", such as ", NearestDivisor(config.d_ff(), experts),
+                   ", or set routing.token.expert_d_ff");
+  }
+  RETURN_IF_ERROR(CheckRange("routing.token.expert_d_ff", token.expert_d_ff(), 1, kMaxExtent));
+  // Experts as wide as the FFN usually begin as copies of it.
+  if (token.expert_d_ff() < config.d_ff()) return absl::OkStatus();
+  if (token.gate() == v1::TokenRouting::KEY_MEAN) {
+    return Invalid("routing.token.gate",
+                   "KEY_MEAN needs experts that are slices of the FFN; got "
+                   "expert_d_ff ",
+                   token.expert_d_ff(), " of d_ff ", config.d_ff(),
+                   ", where copies have equal means; use LINEAR or leave expert_d_ff unset");
+  }
+  if (token.combine_weights() == v1::TokenRouting::ONES) {
+    return Invalid("routing.token.combine_weights",
+                   "ONES needs experts that are slices of the "
+                   "FFN; got expert_d_ff ",
+                   token.expert_d_ff(), " of d_ff ", config.d_ff(),
+                   ", which adds whole FFNs; use EQUAL or SOFTMAX_OF_CHOSEN");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckGateLoss(const v1::TokenRouting& token) {
+  const std::string gate = v1::TokenRouting::Gate_Name(token.gate());
+  if (!(std::isfinite(token.balance_loss()) && token.balance_loss() >= 0)) {
+    return Invalid("routing.token.balance_loss", "got ", token.balance_loss(),
+                   ", expected 0 or a positive number");
+  }
+  if (token.balance_loss() > 0 && token.gate() != v1::TokenRouting::LINEAR) {
+    return Invalid("routing.token.balance_loss", "got ", token.balance_loss(), ", but the gate ",
+                   gate, " is not trained; use the gate LINEAR or set it to 0");
+  }
+  if (!(std::isfinite(token.gate_noise_std()) && token.gate_noise_std() >= 0)) {
+    return Invalid("routing.token.gate_noise_std", "got ", token.gate_noise_std(),
+                   ", expected 0 or a positive number");
+  }
+  if (token.gate() != v1::TokenRouting::RANDOM) return absl::OkStatus();
+  if (token.gate_noise_std() > 0) {
+    return Invalid("routing.token.gate_noise_std", "got ", token.gate_noise_std(),
+                   ", but the gate RANDOM has no scores; set it to 0");
+  }
+  if (token.combine_weights() == v1::TokenRouting::EQUAL ||
+      token.combine_weights() == v1::TokenRouting::ONES) {
+    return absl::OkStatus();
+  }
+  return Invalid("routing.token.combine_weights", "got ",
+                 v1::TokenRouting::CombineWeights_Name(token.combine_weights()),
+                 ", but the gate RANDOM has no scores; use EQUAL or ONES");
+}
+
+absl::Status CheckTokenRouting(const v1::ModelConfig& config) {
+  const v1::RoutingConfig& routing = config.routing();
+  if (routing.router() != v1::TOKEN_CHOICE) {
+    if (!routing.has_token()) return absl::OkStatus();
+    return Invalid("routing.token", "the router is ", v1::Router_Name(routing.router()),
+                   ", expected TOKEN_CHOICE; set routing.router=TOKEN_CHOICE or leave "
+                   "routing.token unset");
+  }
+  const v1::TokenRouting& token = routing.token();
+  RETURN_IF_ERROR(CheckRange("routing.token.gate", token.gate(), 1, v1::TokenRouting::Gate_MAX));
+  RETURN_IF_ERROR(CheckRange("routing.token.combine_weights", token.combine_weights(), 1,
+                             v1::TokenRouting::CombineWeights_MAX));
+  RETURN_IF_ERROR(
+      CheckRange("routing.token.selection", token.selection(), 1, v1::TokenRouting::Selection_MAX));
+  RETURN_IF_ERROR(
+      CheckRange("routing.token.active_experts", token.active_experts(), 1, routing.num_experts()));
+  RETURN_IF_ERROR(CheckExpertWidth(config));
+  return CheckGateLoss(token);
+}
+
 absl::Status CheckMoeLayers(const v1::ModelConfig& config) {
   const auto& layers = config.routing().moe_layers();
   if (!layers.empty() && config.routing().router() == v1::DENSE) {
@@ -238,6 +342,51 @@ bool MergesExperts(const v1::RoutingConfig& resolved) {
   return resolved.router() == v1::CAUSAL_SEGMENT || resolved.router() == v1::PREFIX;
 }
 
+bool RoutesTokens(const v1::RoutingConfig& resolved) {
+  return resolved.router() == v1::EXPERT_CHOICE_TOKEN || resolved.router() == v1::TOKEN_CHOICE;
+}
+
+bool HasRouterMatrix(const v1::RoutingConfig& resolved) {
+  if (resolved.router() != v1::TOKEN_CHOICE) return resolved.router() != v1::DENSE;
+  const v1::TokenRouting::Gate gate = resolved.token().gate();
+  return gate == v1::TokenRouting::LINEAR || gate == v1::TokenRouting::FROZEN;
+}
+
+int64_t ExpertWidth(const v1::ModelConfig& resolved) {
+  const v1::RoutingConfig& routing = resolved.routing();
+  return routing.router() == v1::TOKEN_CHOICE ? routing.token().expert_d_ff() : resolved.d_ff();
+}
+
+absl::Status CheckMadeFromDense(const v1::ModelConfig& resolved) {
+  const int64_t units = ExpertWidth(resolved), experts = resolved.routing().num_experts();
+  if (units == resolved.d_ff() || units * experts == resolved.d_ff()) return absl::OkStatus();
+  return Invalid("routing.token.expert_d_ff", "got ", units, ", expected ", resolved.d_ff(),
+                 " (copies) or a divisor of it, num_experts times (slices), since the experts come "
+                 "from a dense model of d_ff ",
+                 resolved.d_ff());
+}
+
+absl::Status CheckActiveExperts(const v1::ModelConfig& resolved, const std::string& field,
+                                int64_t active) {
+  const v1::RoutingConfig& routing = resolved.routing();
+  if (routing.router() != v1::TOKEN_CHOICE) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ": got ", active, ", but the router is ",
+                                                   v1::Router_Name(routing.router()),
+                                                   ", expected TOKEN_CHOICE; leave it unset"));
+  }
+  if (active < 1 || active > routing.num_experts()) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ": got ", active, ", expected 1 to ",
+                                                   routing.num_experts(),
+                                                   ", the number of experts of the model"));
+  }
+  if (routing.token().gate() == v1::TokenRouting::RANDOM && active < routing.num_experts()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": got ", active, ", expected ", routing.num_experts(),
+                     ": outside training the gate RANDOM is defined only for all experts"));
+  }
+  return absl::OkStatus();
+}
+
 std::vector<int> MoeLayers(const v1::ModelConfig& resolved) {
   const auto& listed = resolved.routing().moe_layers();
   if (!UsesExperts(resolved)) return {};
@@ -254,8 +403,7 @@ bool IsMoeLayer(const v1::ModelConfig& resolved, int layer) {
 }
 
 int64_t TokensPerDecision(const v1::ModelConfig& resolved) {
-  const bool by_token = resolved.routing().router() == v1::EXPERT_CHOICE_TOKEN;
-  return by_token ? 1 : resolved.routing().segment_length();
+  return RoutesTokens(resolved.routing()) ? 1 : resolved.routing().segment_length();
 }
 
 int64_t ExpertCapacity(int64_t decisions, int64_t num_experts) {
@@ -275,6 +423,7 @@ absl::StatusOr<v1::ModelConfig> ResolveModelConfig(const v1::ModelConfig& config
   RETURN_IF_ERROR(CheckRouter(resolved.routing()));
   RETURN_IF_ERROR(CheckMoeLayers(resolved));
   RETURN_IF_ERROR(CheckSegments(resolved));
+  RETURN_IF_ERROR(CheckTokenRouting(resolved));
   DropCompleteLayerList(resolved.num_layers(), resolved.mutable_routing());
   DropAttentionDefaults(&resolved);
   return resolved;
@@ -286,6 +435,7 @@ v1::ModelConfig DenseCounterpart(const v1::ModelConfig& resolved) {
   dense.mutable_routing()->set_num_experts(1);
   dense.mutable_routing()->set_router(v1::DENSE);
   dense.mutable_routing()->clear_moe_layers();
+  dense.mutable_routing()->clear_token();
   return dense;
 }
 
@@ -304,9 +454,11 @@ v1::DescribeModelResponse DescribeModel(const v1::ModelConfig& resolved) {
     total += sizes[name];
   }
   const FfnSizes ffn = SumFfnSizes(layout);
-  const int64_t one_expert = ffn.experts / resolved.routing().num_experts();
+  const bool chosen = resolved.routing().router() == v1::TOKEN_CHOICE;
+  const int64_t active_ffn = ffn.experts / resolved.routing().num_experts() *
+                             (chosen ? resolved.routing().token().active_experts() : 1);
   response.set_num_parameters(total);
-  response.set_num_active_parameters(total - sizes["router"] - ffn.experts + one_expert);
+  response.set_num_active_parameters(total - sizes["router"] - ffn.experts + active_ffn);
   // Weight, gradient and two moments of 4 bytes each.
   response.set_training_state_bytes(16 * total);
   const ModelFlops flops = FlopsPerToken(resolved);

@@ -49,12 +49,31 @@ bool UsesExperts(const v1::ModelConfig& resolved);
 // expert choice and DENSE.
 bool MergesExperts(const v1::RoutingConfig& resolved);
 
+// Returns true when the router decides for each token (EXPERT_CHOICE_TOKEN, TOKEN_CHOICE).
+bool RoutesTokens(const v1::RoutingConfig& resolved);
+
+// Returns true when layers with experts have a router matrix: for every router with experts, except
+// TOKEN_CHOICE with a gate that is computed (KEY_MEAN) or drawn (RANDOM).
+bool HasRouterMatrix(const v1::RoutingConfig& resolved);
+
+// Returns the hidden units of one expert: token.expert_d_ff for TOKEN_CHOICE, d_ff otherwise.
+int64_t ExpertWidth(const v1::ModelConfig& resolved);
+
+// Returns OK when a dense FFN can become the experts of a resolved model: as copies, or, with
+// TOKEN_CHOICE, as slices. InvalidArgument names the width that fits.
+absl::Status CheckMadeFromDense(const v1::ModelConfig& resolved);
+
+// Returns OK when tokens can use `active` experts of the model: 1 to num_experts of a TOKEN_CHOICE
+// router, and all of them with the gate RANDOM. InvalidArgument names `field`.
+absl::Status CheckActiveExperts(const v1::ModelConfig& resolved, const std::string& field,
+                                int64_t active);
+
 // Returns the layers with experts, ascending; empty for a dense model.
 std::vector<int> MoeLayers(const v1::ModelConfig& resolved);
 bool IsMoeLayer(const v1::ModelConfig& resolved, int layer);
 
-// Returns the number of consecutive positions that share one row of routing weights: 1 for
-// EXPERT_CHOICE_TOKEN, segment_length for every other router.
+// Returns the number of consecutive positions that share one row of routing weights: 1 where tokens
+// are routed (RoutesTokens), segment_length for every other router.
 int64_t TokensPerDecision(const v1::ModelConfig& resolved);
 
 // Returns how many of the `decisions` (segments or tokens) of a sequence an expert takes at

@@ -30,7 +30,7 @@ MatrixSizes SumMatrices(const v1::ModelConfig& config) {
   const auto attention = d * static_cast<double>(heads.qkv_width() + heads.query_width());
   // The head counts whether tied or not; an embedding lookup is not a product.
   return {.shared = d * config.vocab_size() + layers * attention + (layers - moe_layers) * ffn,
-          .experts = experts * ffn,
+          .experts = experts * 3 * d * static_cast<double>(ExpertWidth(config)),
           .routers = experts * d};
 }
 
@@ -67,6 +67,12 @@ RouterRates RatesOf(const v1::ModelConfig& config) {
       return {ChoicePasses(segments, experts), 0, 0};
     case v1::EXPERT_CHOICE_TOKEN:
       return {ChoicePasses(length, experts), 0, 1};
+    case v1::TOKEN_CHOICE: {
+      const v1::TokenRouting& token = config.routing().token();
+      const bool scored = token.gate() != v1::TokenRouting::RANDOM;
+      return {static_cast<double>(token.active_experts()) / static_cast<double>(experts), 0,
+              scored ? 1.0 : 0.0};
+    }
     default:
       return {};
   }

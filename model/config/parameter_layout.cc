@@ -33,10 +33,16 @@ class LayoutBuilder {
   }
 
   void Add(const std::string& name, const std::string& group, std::vector<int64_t> shape,
-           double std) {
+           double std, bool trained = true) {
     int64_t size = 1;
     for (int64_t extent : shape) size *= extent;
-    specs_.push_back({name, group, std::move(shape), offset_, size, std});
+    specs_.push_back({.name = name,
+                      .group = group,
+                      .shape = std::move(shape),
+                      .offset = offset_,
+                      .size = size,
+                      .initial_std = std,
+                      .trained = trained});
     offset_ += size;
   }
 
@@ -58,10 +64,19 @@ void AddFfn(const v1::ModelConfig& config, int layer, LayoutBuilder* layout) {
     layout->AddMatrix(prefix + "down_proj.weight_t", "ffn", {f, d}, f, /*residual=*/true);
     return;
   }
-  layout->Add(prefix + "router.weight", "router", {e, d}, config.routing().router_init_std());
-  layout->AddMatrix(prefix + "experts.gate_proj.weight", "ffn", {e, f, d}, d);
-  layout->AddMatrix(prefix + "experts.up_proj.weight", "ffn", {e, f, d}, d);
-  layout->AddMatrix(prefix + "experts.down_proj.weight_t", "ffn", {e, f, d}, f, /*residual=*/true);
+  const v1::RoutingConfig& routing = config.routing();
+  if (HasRouterMatrix(routing)) {
+    layout->Add(prefix + "router.weight", "router", {e, d}, routing.router_init_std(),
+                /*trained=*/routing.token().gate() != v1::TokenRouting::FROZEN);
+  }
+  const int64_t units = ExpertWidth(config);
+  // Outputs with weights of 1 add up to those of one FFN with the units of all experts.
+  const bool adds_up = routing.token().combine_weights() == v1::TokenRouting::ONES;
+  const auto fan_in = static_cast<double>(adds_up ? e * units : units);
+  layout->AddMatrix(prefix + "experts.gate_proj.weight", "ffn", {e, units, d}, d);
+  layout->AddMatrix(prefix + "experts.up_proj.weight", "ffn", {e, units, d}, d);
+  layout->AddMatrix(prefix + "experts.down_proj.weight_t", "ffn", {e, units, d}, fan_in,
+                    /*residual=*/true);
 }
 
 void AddAttention(const v1::ModelConfig& config, const std::string& prefix, LayoutBuilder* layout) {

@@ -28,6 +28,8 @@ struct ParameterSpec {
   // Standard deviation of the initial normal values; 0 means that all are initial_value.
   double initial_std = 0;
   float initial_value = 1;
+  // False for a parameter that keeps its initial values: it has no gradient and is not updated.
+  bool trained = true;
 };
 
 // Returns all parameters in flat order. `resolved` comes from ResolveModelConfig.

@@ -156,7 +156,7 @@ class BackwardPass : public FfnGroupPass {
       timer.Lap(group_.routing == nullptr ? Phase::kFfn : Phase::kMerge);
 #pragma omp for schedule(static)
       for (int64_t p = 0; p < num_panels; ++p) BackwardPanel(panels_[p], tile(t));
-      MatrixGradients(tile(t));
+      if (gradients_[0] != nullptr) MatrixGradients(tile(t));
       timer.Lap(Phase::kFfn);
       if (group_.routing != nullptr) {
         ScatterTile(tile(t));

@@ -51,7 +51,8 @@ void FusedFfnForward(const FfnShape& shape, const float* x, const float* routing
                      const FfnMatrices& matrices, float* kept, float* y, int num_threads);
 
 // Computes the gradients of FusedFfnForward. dx [N * S, D] and routing_gradients [N, E] are
-// overwritten; the gradients of the matrices are accumulated.
+// overwritten; the gradients of the matrices are accumulated. For a dense FFN, gradients.gate may
+// be nullptr when the matrices are not trained: that work is then left out.
 void FusedFfnBackward(const FfnShape& shape, const float* x, const float* routing,
                       const FfnMatrices& matrices, const float* kept, const float* dy, float* dx,
                       float* routing_gradients, const FfnMatrixGradients& gradients,

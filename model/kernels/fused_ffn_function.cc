@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "model/kernels/fused_ffn.h"
+#include "model/kernels/gradient_accumulator.h"
 
 namespace braid {
 namespace {
@@ -35,20 +36,6 @@ FfnMatrices MatricesOf(const at::Tensor& gate_up, const at::Tensor& down) {
   return {gate, gate + gate_up.numel() / 2, down.data_ptr<float>()};
 }
 
-// The buffer in which the gradient of a weight accumulates, and the gradient reported to autograd.
-struct Accumulator {
-  at::Tensor buffer;
-  at::Tensor report;  // undefined when the buffer is the leaf's own gradient
-};
-
-Accumulator AccumulatorOf(const at::Tensor& weight) {
-  if (weight.is_leaf() && weight.grad().defined() && weight.grad().is_contiguous()) {
-    return {weight.grad(), at::Tensor()};
-  }
-  const at::Tensor zeros = at::zeros_like(weight);
-  return {zeros, zeros};
-}
-
 class FusedFfnFunction : public torch::autograd::Function<FusedFfnFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
@@ -68,7 +55,7 @@ class FusedFfnFunction : public torch::autograd::Function<FusedFfnFunction> {
     const at::Tensor &x = saved[0], &routing = saved[1], &kept = saved[4];
     const at::Tensor dy = incoming[0].contiguous();
     const at::Tensor dx = at::empty_like(x), drouting = at::empty_like(routing);
-    const Accumulator gate_up = AccumulatorOf(saved[2]), down = AccumulatorOf(saved[3]);
+    const GradientAccumulator gate_up = AccumulatorOf(saved[2]), down = AccumulatorOf(saved[3]);
     float* gate = gate_up.buffer.data_ptr<float>();
     FusedFfnBackward(ShapeOf(x, routing, saved[3]), Data(x), Data(routing),
                      MatricesOf(saved[2], saved[3]), Data(kept), Data(dy), Data(dx), Data(drouting),

@@ -42,8 +42,8 @@ class SegmentChoiceRouter final : public Router {
  public:
   explicit SegmentChoiceRouter(const v1::RoutingConfig& config) : config_(config) {}
 
-  RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w,
-                   MergeMode mode) const override {
+  RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w, MergeMode mode,
+                   const RoutingContext&) const override {
     return AddChosenFfn(h, x, w, ChooseSegments(x, w.router, mode), config_.segment_length());
   }
 
@@ -64,12 +64,12 @@ class SegmentChoiceRouter final : public Router {
   const v1::RoutingConfig& config_;
 };
 
-class TokenChoiceRouter final : public Router {
+class ExpertChoiceTokenRouter final : public Router {
  public:
-  explicit TokenChoiceRouter(const v1::RoutingConfig& config) : config_(config) {}
+  explicit ExpertChoiceTokenRouter(const v1::RoutingConfig& config) : config_(config) {}
 
-  RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w,
-                   MergeMode mode) const override {
+  RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w, MergeMode mode,
+                   const RoutingContext&) const override {
     return AddChosenFfn(h, x, w, ChooseTokens(x, w.router, mode), 1);
   }
 
@@ -92,8 +92,8 @@ std::unique_ptr<const Router> NewSegmentChoiceRouter(const v1::RoutingConfig& co
   return std::make_unique<SegmentChoiceRouter>(config);
 }
 
-std::unique_ptr<const Router> NewTokenChoiceRouter(const v1::RoutingConfig& config) {
-  return std::make_unique<TokenChoiceRouter>(config);
+std::unique_ptr<const Router> NewExpertChoiceTokenRouter(const v1::RoutingConfig& config) {
+  return std::make_unique<ExpertChoiceTokenRouter>(config);
 }
 
 }  // namespace braid

@@ -23,7 +23,7 @@ std::unique_ptr<const Router> NewSegmentChoiceRouter(const v1::RoutingConfig& co
 
 // Returns a router whose decisions are tokens, each scored on its own FFN input. `config` must
 // outlive the router.
-std::unique_ptr<const Router> NewTokenChoiceRouter(const v1::RoutingConfig& config);
+std::unique_ptr<const Router> NewExpertChoiceTokenRouter(const v1::RoutingConfig& config);
 
 }  // namespace braid
 

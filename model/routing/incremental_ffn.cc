@@ -6,6 +6,7 @@
 #include "model/routing/expert_choice.h"
 #include "model/routing/routing_weights.h"
 #include "model/routing/sparse_ffn.h"
+#include "model/routing/token_choice.h"
 
 namespace braid {
 namespace {
@@ -52,6 +53,25 @@ class TokenIncremental final : public PositionWiseFfn {
   const FfnWeights weights_;
 };
 
+class TokenChoiceIncremental final : public PositionWiseFfn {
+ public:
+  TokenChoiceIncremental(const v1::RoutingConfig& config, const FfnWeights& weights)
+      : config_(config), weights_(weights) {}
+
+ private:
+  at::Tensor Apply(const at::Tensor& h, const at::Tensor& x) const override {
+    // All experts are active with the gate RANDOM, whose scores are then irrelevant.
+    const at::Tensor scores = config_.token().gate() == v1::TokenRouting::RANDOM
+                                  ? at::zeros({x.size(0), weights_.down.size(0)}, x.options())
+                                  : GateScores(x, weights_, config_);
+    const TokenChoice choice = ChooseExperts(scores, config_.token(), /*allow_nan=*/false);
+    return h + TokenChoiceFfn(x, choice, weights_.experts());
+  }
+
+  const v1::RoutingConfig& config_;
+  const FfnWeights weights_;
+};
+
 }  // namespace
 
 std::unique_ptr<IncrementalFfn> DenseIncrementalFfn(const FfnWeights& weights) {
@@ -61,6 +81,11 @@ std::unique_ptr<IncrementalFfn> DenseIncrementalFfn(const FfnWeights& weights) {
 std::unique_ptr<IncrementalFfn> TokenIncrementalFfn(const v1::RoutingConfig& config,
                                                     const FfnWeights& weights) {
   return std::make_unique<TokenIncremental>(config, weights);
+}
+
+std::unique_ptr<IncrementalFfn> TokenChoiceIncrementalFfn(const v1::RoutingConfig& config,
+                                                          const FfnWeights& weights) {
+  return std::make_unique<TokenChoiceIncremental>(config, weights);
 }
 
 }  // namespace braid

@@ -50,6 +50,10 @@ std::unique_ptr<IncrementalFfn> DenseIncrementalFfn(const FfnWeights& weights);
 std::unique_ptr<IncrementalFfn> TokenIncrementalFfn(const v1::RoutingConfig& config,
                                                     const FfnWeights& weights);
 
+// Returns an FFN in which each token chooses its experts (TOKEN_CHOICE). `config` must outlive it.
+std::unique_ptr<IncrementalFfn> TokenChoiceIncrementalFfn(const v1::RoutingConfig& config,
+                                                          const FfnWeights& weights);
+
 }  // namespace braid
 
 #endif  // BRAID_MODEL_ROUTING_INCREMENTAL_FFN_H_

@@ -45,8 +45,8 @@ class CausalSegmentRouter final : public MergingRouter {
  public:
   using MergingRouter::MergingRouter;
 
-  RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w,
-                   MergeMode mode) const override {
+  RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w, MergeMode mode,
+                   const RoutingContext&) const override {
     if (mode == MergeMode::kPrompt) return AddPromptFfn(h, x, w, config_);
     // Algorithm 1 for a whole batch at once: the B * N segments are independent given their
     // weights, because attention has already mixed positions, so they form one batch of the fused
@@ -72,8 +72,8 @@ class PrefixRouter final : public MergingRouter {
  public:
   using MergingRouter::MergingRouter;
 
-  RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w,
-                   MergeMode mode) const override {
+  RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w, MergeMode mode,
+                   const RoutingContext&) const override {
     if (mode == MergeMode::kPrompt) return AddPromptFfn(h, x, w, config_);
     const int64_t length = x.size(1), cut = std::min<int64_t>(config_.segment_length(), length);
     const Weights weights = Decide(x, w.router);

@@ -7,14 +7,15 @@
 #include "model/kernels/dense_ffn.h"
 #include "model/routing/expert_choice_routers.h"
 #include "model/routing/merging_routers.h"
+#include "model/routing/token_choice_router.h"
 
 namespace braid {
 namespace {
 
 class DenseRouter final : public Router {
  public:
-  RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w,
-                   MergeMode) const override {
+  RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w, MergeMode,
+                   const RoutingContext&) const override {
     const at::Tensor y = DenseFfn(x.reshape({-1, x.size(2)}), w.gate_up, w.down);
     return {h + y.view(h.sizes()), {}};
   }
@@ -37,6 +38,8 @@ std::unique_ptr<const Router> NewRouter(const v1::RoutingConfig& config) {
     case v1::EXPERT_CHOICE_SEGMENT:
       return NewSegmentChoiceRouter(config);
     case v1::EXPERT_CHOICE_TOKEN:
+      return NewExpertChoiceTokenRouter(config);
+    case v1::TOKEN_CHOICE:
       return NewTokenChoiceRouter(config);
     default:
       BRAID_CHECK(false) << "router " << config.router() << " of a resolved configuration";

@@ -2,7 +2,7 @@
 // docs/model.md defines each kind). Tensor code: private to model/.
 //
 //   const LayerRouters routers(config);
-//   RoutedFfn out = routers.Of(layer).AddFfn(h, RmsNorm(h), weights, mode);
+//   RoutedFfn out = routers.Of(layer).AddFfn(h, RmsNorm(h), weights, mode, context);
 #ifndef BRAID_MODEL_ROUTING_ROUTER_H_
 #define BRAID_MODEL_ROUTING_ROUTER_H_
 
@@ -13,15 +13,22 @@
 #include "braid/v1/model.pb.h"
 #include "model/config/merge_mode.h"
 #include "model/routing/incremental_ffn.h"
+#include "model/routing/routing_context.h"
 
 namespace braid {
 
 struct RoutedFfn {
   at::Tensor output;  // [B, L, D]
   // [B, R, E] without gradient: R decisions of TokensPerDecision positions each, rows summing to 1;
-  // undefined for DENSE. For expert choice these are the scores, whether or not an expert took the
-  // position.
+  // undefined for DENSE. For expert choice and TOKEN_CHOICE these are the scores (softmax over all
+  // experts), whether or not an expert took the position.
   at::Tensor weights;
+  // The rest is defined by TOKEN_CHOICE only.
+  // [B, L, k] int32: the experts that each token uses, ascending.
+  at::Tensor chosen = {};
+  // [B]: the balance loss of each sequence without its coefficient, differentiable; undefined when
+  // the coefficient is 0 or outside training.
+  at::Tensor balance_loss = {};
 };
 
 class Router {
@@ -31,7 +38,7 @@ class Router {
   // Returns h + FFN(x) for whole sequences: residual stream h and FFN input x, both [B, L, D] with
   // any L >= 1. Differentiable in h, x and all weights. Sequences do not influence each other.
   virtual RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& weights,
-                           MergeMode mode) const = 0;
+                           MergeMode mode, const RoutingContext& context) const = 0;
 
   // Returns the same FFN for one sequence that grows from its start, routed as AddFfn routes in
   // that mode (kTraining means kSegment).

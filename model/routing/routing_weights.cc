@@ -16,13 +16,18 @@ at::Tensor FirstMean(const at::Tensor& x, const v1::RoutingConfig& config) {
 
 }  // namespace
 
-at::Tensor RoutingWeights(const at::Tensor& means, const at::Tensor& router,
-                          const v1::RoutingConfig& config) {
+at::Tensor RouterScores(const at::Tensor& means, const at::Tensor& router,
+                        const v1::RoutingConfig& config) {
   at::Tensor input = means;
   if (config.router_input() == v1::NORMALIZED_MEAN) {
     input = at::layer_norm(means, {means.size(-1)}, {}, {}, kLayerNormEpsilon);
   }
-  return at::softmax(at::matmul(input, router.t()), -1);
+  return at::matmul(input, router.t());
+}
+
+at::Tensor RoutingWeights(const at::Tensor& means, const at::Tensor& router,
+                          const v1::RoutingConfig& config) {
+  return at::softmax(RouterScores(means, router, config), -1);
 }
 
 at::Tensor UniformWeights(at::IntArrayRef shape, const at::TensorOptions& options) {

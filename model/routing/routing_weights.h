@@ -11,6 +11,10 @@
 
 namespace braid {
 
+// Returns W r(mean), where r is as in RoutingWeights. means [..., D], router [E, D] -> [..., E].
+at::Tensor RouterScores(const at::Tensor& means, const at::Tensor& router,
+                        const v1::RoutingConfig& config);
+
 // Returns softmax(W r(mean)), where r is LayerNorm without affine parameters (NORMALIZED_MEAN) or
 // the identity. means [..., D], router [E, D] -> [..., E].
 at::Tensor RoutingWeights(const at::Tensor& means, const at::Tensor& router,

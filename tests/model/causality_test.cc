@@ -63,7 +63,7 @@ TEST_P(CausalityTest, NoLogitBeforeAChangedTokenChanges) {
       // Self routing uses later tokens of the first segment within that segment; positions before
       // any later segment are not affected.
       const bool exempt = GetParam().first_segment == v1::SELF_STOP_GRADIENT && at < kSegment &&
-                          GetParam().router != v1::EXPERT_CHOICE_TOKEN;
+                          !RoutesTokens(model->config().routing());
       EXPECT_FALSE(AnyBefore(changed, exempt ? 0 : at)) << "trial " << trial << " position " << at;
     }
   }
@@ -76,7 +76,8 @@ INSTANTIATE_TEST_SUITE_P(
                     CausalityCase{v1::UNIFORM, v1::PREFIX},
                     CausalityCase{v1::SELF_STOP_GRADIENT, v1::EXPERT_CHOICE_SEGMENT},
                     CausalityCase{v1::UNIFORM, v1::EXPERT_CHOICE_SEGMENT},
-                    CausalityCase{v1::SELF_STOP_GRADIENT, v1::EXPERT_CHOICE_TOKEN}));
+                    CausalityCase{v1::SELF_STOP_GRADIENT, v1::EXPERT_CHOICE_TOKEN},
+                    CausalityCase{v1::SELF_STOP_GRADIENT, v1::TOKEN_CHOICE}));
 
 // Shows that the exemption above has an effect, and that routing is active.
 TEST(CausalityTest, SelfRoutingLeaksTheFutureWithinTheFirstSegmentOnly) {
@@ -87,8 +88,8 @@ TEST(CausalityTest, SelfRoutingLeaksTheFutureWithinTheFirstSegmentOnly) {
 }
 
 TEST(CausalityTest, OtherSequencesOfABatchAreUntouched) {
-  for (const v1::Router router :
-       {v1::CAUSAL_SEGMENT, v1::PREFIX, v1::EXPERT_CHOICE_SEGMENT, v1::EXPERT_CHOICE_TOKEN}) {
+  for (const v1::Router router : {v1::CAUSAL_SEGMENT, v1::PREFIX, v1::EXPERT_CHOICE_SEGMENT,
+                                  v1::EXPERT_CHOICE_TOKEN, v1::TOKEN_CHOICE}) {
     std::mt19937 random(19);
     const auto model = SharpModel(SmallModelConfig(4, router), 2);
     std::vector<int32_t> tokens = RandomTokens(3 * kLength, kVocab, &random);

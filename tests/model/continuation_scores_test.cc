@@ -65,7 +65,7 @@ class ContinuationScoresTest : public testing::Test {
 
 TEST_F(ContinuationScoresTest, EqualTokenByTokenInEveryRouterModeAndPlace) {
   for (v1::Router router : {v1::DENSE, v1::CAUSAL_SEGMENT, v1::PREFIX, v1::EXPERT_CHOICE_SEGMENT,
-                            v1::EXPERT_CHOICE_TOKEN}) {
+                            v1::EXPERT_CHOICE_TOKEN, v1::TOKEN_CHOICE}) {
     const bool dense = router == v1::DENSE;
     for (const std::vector<int>& layers : std::vector<std::vector<int>>{{}, {0}, {1}}) {
       if (dense && !layers.empty()) continue;
@@ -125,8 +125,8 @@ TEST_F(ContinuationScoresTest, ContinueAfterSteps) {
 }
 
 TEST_F(ContinuationScoresTest, LeaveTheSequenceUnchanged) {
-  for (v1::Router router :
-       {v1::CAUSAL_SEGMENT, v1::PREFIX, v1::EXPERT_CHOICE_SEGMENT, v1::EXPERT_CHOICE_TOKEN}) {
+  for (v1::Router router : {v1::CAUSAL_SEGMENT, v1::PREFIX, v1::EXPERT_CHOICE_SEGMENT,
+                            v1::EXPERT_CHOICE_TOKEN, v1::TOKEN_CHOICE}) {
     const auto model = SharpModel(SmallModelConfig(4, router), 11);
     for (MergeMode mode : kModes) {
       for (size_t length : {5, 8, 14}) {

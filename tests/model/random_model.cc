@@ -27,6 +27,9 @@ v1::ModelConfig SmallModelConfig(int num_experts, v1::Router router,
   v1::ModelConfig config = SmallModelConfig(num_experts);
   config.mutable_routing()->set_router(router);
   config.mutable_routing()->mutable_moe_layers()->Assign(moe_layers.begin(), moe_layers.end());
+  if (router == v1::TOKEN_CHOICE) {
+    config.mutable_routing()->mutable_token()->set_expert_d_ff(24 / num_experts);
+  }
   return ResolveModelConfig(config).value();
 }
 

@@ -15,7 +15,8 @@ namespace braid {
 // expert.
 v1::ModelConfig SmallModelConfig(int num_experts);
 
-// The same with another router and, if listed, experts in these layers only.
+// The same with another router and, if listed, experts in these layers only. Experts of
+// TOKEN_CHOICE have 24 / num_experts units, rounded down.
 v1::ModelConfig SmallModelConfig(int num_experts, v1::Router router,
                                  const std::vector<int>& moe_layers = {});
 

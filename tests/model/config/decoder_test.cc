@@ -14,9 +14,13 @@ namespace decoder_test {
 
 constexpr int64_t kLength = 24, kVocab = 50;
 constexpr v1::Router kRouters[] = {v1::CAUSAL_SEGMENT, v1::PREFIX, v1::EXPERT_CHOICE_SEGMENT,
-                                   v1::EXPERT_CHOICE_TOKEN};
-constexpr v1::Router kAllRouters[] = {v1::DENSE, v1::CAUSAL_SEGMENT, v1::PREFIX,
-                                      v1::EXPERT_CHOICE_SEGMENT, v1::EXPERT_CHOICE_TOKEN};
+                                   v1::EXPERT_CHOICE_TOKEN, v1::TOKEN_CHOICE};
+constexpr v1::Router kAllRouters[] = {v1::DENSE,
+                                      v1::CAUSAL_SEGMENT,
+                                      v1::PREFIX,
+                                      v1::EXPERT_CHOICE_SEGMENT,
+                                      v1::EXPERT_CHOICE_TOKEN,
+                                      v1::TOKEN_CHOICE};
 
 class DecoderTest : public testing::Test {
  protected:
@@ -249,7 +253,8 @@ TEST_F(DecoderTest, ReusesTheLongestPrefixThatRoutingPermits) {
     return decoder->reused_tokens();
   };
   for (v1::Router router : kAllRouters) {
-    const bool segments = router != v1::DENSE && router != v1::EXPERT_CHOICE_TOKEN;
+    const bool segments =
+        router != v1::DENSE && router != v1::EXPERT_CHOICE_TOKEN && router != v1::TOKEN_CHOICE;
     // The prompts differ from token 13 on; then the same prompt again.
     EXPECT_EQ(reused(router, MergeMode::kSegment, 24, 24), 13);
     EXPECT_EQ(reused(router, MergeMode::kPrompt, 24, 24), segments ? 0 : 13);

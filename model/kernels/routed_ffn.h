@@ -1,0 +1,58 @@
+// The SwiGLU FFN of sparse experts on plain float arrays, for CPUs: each token uses k of N experts
+// (arXiv 1701.06538), at the price of the chosen (token, expert) pairs.
+//
+// Pairs are counting-sorted by expert, tokens ascending. The rows of an expert's tokens are
+// gathered once and processed in panels of at most 64 with tiles of its hidden units, whose matrix
+// rows are packed so that every product has plain row-major operands. Every pair has its own output
+// row, and each token adds its k rows in ascending order of experts: no atomics. In backward one
+// work item owns an expert, and adds its pairs in order to the gradients of its matrices.
+//
+// With all experts and weights of 1 it is the dense kernel on the same memory.
+//
+// Results do not depend on the number of threads.
+#ifndef BRAID_MODEL_KERNELS_ROUTED_FFN_H_
+#define BRAID_MODEL_KERNELS_ROUTED_FFN_H_
+
+#include <cstdint>
+
+#include "model/kernels/fused_ffn.h"
+
+namespace braid {
+
+struct RoutedFfnShape {
+  int64_t num_tokens;   // T
+  int64_t width;        // D
+  int64_t hidden;       // F, hidden units of one expert
+  int64_t num_experts;  // N
+  int64_t active;       // k, at most N
+
+  int64_t num_pairs() const { return num_tokens * active; }
+  // Returns the number of floats saved for backward: gate and up projections of the pairs, k F / F'
+  // of those of a dense FFN with F' hidden units.
+  int64_t kept_size() const { return num_pairs() * 2 * hidden; }
+};
+
+// The experts of each token. `chosen` is [T, k], each row ascending without duplicates; `weights`
+// is [T, k], nullptr for 1.
+struct ChosenExperts {
+  const int32_t* chosen;
+  const float* weights;
+};
+
+// Computes y_t = sum_j weights_tj FFN_chosen_tj(x_t), with x and y [T, D] and matrices of [N, F,
+// D]. `kept` receives kept_size() floats for the backward pass; nullptr when there will be none.
+// Requires HasFusedFfn().
+void RoutedFfnForward(const RoutedFfnShape& shape, const float* x, const ChosenExperts& experts,
+                      const FfnMatrices& matrices, float* kept, float* y, int num_threads);
+
+// Computes the gradients of RoutedFfnForward. dx [T, D] and weight_gradients [T, k] are
+// overwritten; the gradients of the matrices are accumulated. `weight_gradients` may be nullptr,
+// and so may gradients.gate when the matrices are not trained: that work is then left out.
+void RoutedFfnBackward(const RoutedFfnShape& shape, const float* x, const ChosenExperts& experts,
+                       const FfnMatrices& matrices, const float* kept, const float* dy, float* dx,
+                       float* weight_gradients, const FfnMatrixGradients& gradients,
+                       int num_threads);
+
+}  // namespace braid
+
+#endif  // BRAID_MODEL_KERNELS_ROUTED_FFN_H_

@@ -1,0 +1,44 @@
+// Experts chosen by each token (sparse mixture of experts, arXiv 1701.06538): scores of a gate, the
+// choice, combine weights, and the FFN of the chosen experts. Tensor code: private to model/.
+#ifndef BRAID_MODEL_ROUTING_TOKEN_CHOICE_H_
+#define BRAID_MODEL_ROUTING_TOKEN_CHOICE_H_
+
+#include <ATen/core/Tensor.h>
+
+#include "braid/v1/model.pb.h"
+#include "model/routing/ffn_weights.h"
+
+namespace braid {
+
+// The N experts' scores for each of T tokens, and what a token uses of them.
+struct TokenChoice {
+  at::Tensor chosen;   // [T, k] int32, ascending
+  at::Tensor weights;  // [T, k], differentiable in the scores; undefined for 1
+};
+
+// Returns the gate's scores of x [T, D], [T, N]. Requires a gate other than RANDOM. Differentiable
+// in x, and in the router matrix where the gate is trained.
+at::Tensor GateScores(const at::Tensor& x, const FfnWeights& weights,
+                      const v1::RoutingConfig& config);
+
+// Chooses experts by scores [T, N]. A token with a score that is not a number is an error, reported
+// as an exception of the tensor library, unless `allow_nan`: its choice is then arbitrary, and NaN
+// passes on to its output where weights depend on scores.
+TokenChoice ChooseExperts(const at::Tensor& scores, const v1::TokenRouting& token, bool allow_nan);
+
+// Returns sum over the chosen experts of weight * FFN(x) for x [T, D] -> [T, D]. Differentiable in
+// x, weights and both expert tensors. In single precision on a CPU this is the routed kernel; any
+// other type or device, and a few tokens outside training, use products expert by expert.
+at::Tensor TokenChoiceFfn(const at::Tensor& x, const TokenChoice& choice,
+                          const SoftExperts& experts);
+
+// Returns the balance loss N sum_e f_e P_e of each sequence [B] (arXiv 2101.03961, equation 4): f
+// is the share of the sequence's pairs that expert e received, P the mean of probabilities [B, L,
+// N]. counted [B, L] excludes padding; chosen is [B, L, k]. A sequence without counted positions
+// gives 0.
+at::Tensor BalanceLoss(const at::Tensor& probabilities, const at::Tensor& chosen,
+                       const at::Tensor& counted);
+
+}  // namespace braid
+
+#endif  // BRAID_MODEL_ROUTING_TOKEN_CHOICE_H_

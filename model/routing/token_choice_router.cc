@@ -1,0 +1,74 @@
+#include "model/routing/token_choice_router.h"
+
+#include <ATen/ATen.h>
+
+#include "model/kernels/phase_times.h"
+#include "model/routing/gate_noise.h"
+#include "model/routing/routing_weights.h"
+#include "model/routing/token_choice.h"
+
+namespace braid {
+namespace {
+
+class TokenChoiceRouter final : public Router {
+ public:
+  explicit TokenChoiceRouter(const v1::RoutingConfig& config) : config_(config) {}
+
+  RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w, MergeMode mode,
+                   const RoutingContext& context) const override {
+    const bool training = mode == MergeMode::kTraining;
+    const at::Tensor tokens = x.reshape({-1, x.size(2)});
+    const Decision decision = Decide(x, tokens, w, training, context);
+    const at::Tensor y = TokenChoiceFfn(tokens, decision.choice, w.experts());
+    RoutedFfn result = {h + y.view(h.sizes()),
+                        decision.probabilities.detach(),
+                        decision.choice.chosen.view({x.size(0), x.size(1), -1}),
+                        {}};
+    if (training && config_.token().balance_loss() > 0 && context.counted.defined()) {
+      result.balance_loss =
+          BalanceLoss(decision.probabilities, result.chosen, context.counted.to(x.dtype()));
+    }
+    return result;
+  }
+
+  std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights, MergeMode) const override {
+    return TokenChoiceIncrementalFfn(config_, weights);
+  }
+
+ private:
+  struct Decision {
+    TokenChoice choice;
+    at::Tensor probabilities;  // [B, L, N]
+  };
+
+  Decision Decide(const at::Tensor& x, const at::Tensor& tokens, const FfnWeights& w, bool training,
+                  const RoutingContext& context) const {
+    const ScopedPhase phase(Phase::kRouter);
+    const int64_t batch = x.size(0), length = x.size(1), experts = w.down.size(0);
+    const v1::TokenRouting& token = config_.token();
+    if (token.gate() == v1::TokenRouting::RANDOM) {
+      const at::Tensor scores =
+          UniformScores(context, batch, length, experts).to(x.device(), x.scalar_type());
+      return {ChooseExperts(scores, token, /*allow_nan=*/false),
+              UniformWeights({batch, length, experts}, x.options().requires_grad(false))};
+    }
+    at::Tensor scores = GateScores(tokens, w, config_);
+    if (training && token.gate_noise_std() > 0) {
+      const at::Tensor noise = NormalNoise(context, batch, length, experts);
+      scores = scores + noise.to(x.device(), x.scalar_type()) * token.gate_noise_std();
+    }
+    // In training a NaN reaches the loss, which is reported with its step and instances.
+    return {ChooseExperts(scores, token, /*allow_nan=*/training),
+            at::softmax(scores, 1).view({batch, length, experts})};
+  }
+
+  const v1::RoutingConfig& config_;
+};
+
+}  // namespace
+
+std::unique_ptr<const Router> NewTokenChoiceRouter(const v1::RoutingConfig& config) {
+  return std::make_unique<TokenChoiceRouter>(config);
+}
+
+}  // namespace braid

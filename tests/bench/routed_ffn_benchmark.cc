@@ -1,0 +1,210 @@
+// Measures token-routed experts against the dense FFN that they are slices of: seconds of a forward
+// and backward pass, divided by those of the dense FFN times the share k/N of its units that a
+// token uses. 1 is the price of the work done; everything above is sorting, gathering and small
+// tiles.
+//
+//   braid-bench-routed-ffn --json routed.json
+//
+// Experts are chosen by scores that are independent of each other, so loads are even. All cases
+// alternate, so that changes of the machine affect all equally; figures are medians over the
+// rounds.
+#include <omp.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "model/kernels/expert_selection.h"
+#include "model/kernels/fused_ffn.h"
+#include "model/kernels/routed_ffn.h"
+#include "nlohmann/json.hpp"
+
+namespace braid {
+namespace {
+
+struct Settings {
+  int64_t tokens = 4096, width = 512, hidden = 2048;
+  int rounds = 7;
+  int threads = 2;
+  std::string json;
+};
+
+struct RoutedCase {
+  int64_t num_experts, active;
+  bool weighted = true;
+};
+
+std::vector<float> RandomValues(int64_t count, float scale, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, scale);
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+double SecondsOf(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double Median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + values.size() / 2);
+  return values[values.size() / 2];
+}
+
+// The arrays that all cases share, and the passes over them.
+class FfnPasses {
+ public:
+  explicit FfnPasses(const Settings& s)
+      : s_(s),
+        x_(RandomValues(s.tokens * s.width, 1, 1)),
+        dy_(RandomValues(s.tokens * s.width, 1, 2)),
+        weights_(RandomValues(3 * s.hidden * s.width, 0.02f, 3)),
+        gradients_(weights_.size()),
+        kept_(s.tokens * 2 * s.hidden),
+        y_(x_.size()),
+        dx_(x_.size()) {}
+
+  void Dense() {
+    const FfnShape shape = {1, s_.tokens, s_.width, s_.hidden, 1};
+    FusedFfnForward(shape, x_.data(), nullptr, Matrices(), kept_.data(), y_.data(), s_.threads);
+    FusedFfnBackward(shape, x_.data(), nullptr, Matrices(), kept_.data(), dy_.data(), dx_.data(),
+                     nullptr, Gradients(), s_.threads);
+  }
+
+  void Choose(const RoutedCase& c) {
+    scores_ = RandomValues(s_.tokens * c.num_experts, 1, 4);
+    chosen_.resize(s_.tokens * c.active);
+    combine_.assign(chosen_.size(), 1.0f / static_cast<float>(c.active));
+    combine_gradients_.resize(chosen_.size());
+    Select(c);
+  }
+
+  void Select(const RoutedCase& c) {
+    SelectExperts(scores_.data(), s_.tokens, c.num_experts, c.active, ExpertSelection::kTop,
+                  chosen_.data());
+  }
+
+  void Forward(const RoutedCase& c) {
+    RoutedFfnForward(ShapeOf(c), x_.data(), Chosen(c), Matrices(), kept_.data(), y_.data(),
+                     s_.threads);
+  }
+
+  void Backward(const RoutedCase& c, bool trained) {
+    RoutedFfnBackward(ShapeOf(c), x_.data(), Chosen(c), Matrices(), kept_.data(), dy_.data(),
+                      dx_.data(), c.weighted ? combine_gradients_.data() : nullptr,
+                      trained ? Gradients() : FfnMatrixGradients{nullptr, nullptr, nullptr},
+                      s_.threads);
+  }
+
+ private:
+  RoutedFfnShape ShapeOf(const RoutedCase& c) const {
+    return {s_.tokens, s_.width, s_.hidden / c.num_experts, c.num_experts, c.active};
+  }
+  ChosenExperts Chosen(const RoutedCase& c) const {
+    return {chosen_.data(), c.weighted ? combine_.data() : nullptr};
+  }
+  FfnMatrices Matrices() const {
+    const float* const gate = weights_.data();
+    return {gate, gate + s_.hidden * s_.width, gate + 2 * s_.hidden * s_.width};
+  }
+  FfnMatrixGradients Gradients() {
+    float* const gate = gradients_.data();
+    return {gate, gate + s_.hidden * s_.width, gate + 2 * s_.hidden * s_.width};
+  }
+
+  const Settings& s_;
+  const std::vector<float> x_, dy_, weights_;
+  std::vector<float> gradients_, kept_, y_, dx_;
+  std::vector<float> scores_, combine_, combine_gradients_;
+  std::vector<int32_t> chosen_;
+};
+
+struct CaseTimes {
+  std::vector<double> forward, backward, frozen_backward, selection;
+};
+
+nlohmann::json Describe(const RoutedCase& c, const CaseTimes& times, double dense) {
+  const double share = static_cast<double>(c.active) / static_cast<double>(c.num_experts);
+  const double forward = Median(times.forward), backward = Median(times.backward);
+  return {{"experts", c.num_experts},
+          {"active", c.active},
+          {"combine_weights", c.weighted},
+          {"forward_seconds", forward},
+          {"backward_seconds", backward},
+          {"over_share_of_dense", (forward + backward) / (share * dense)},
+          {"frozen_backward_over_backward", Median(times.frozen_backward) / backward},
+          {"selection_over_dense", Median(times.selection) / dense}};
+}
+
+nlohmann::json Measure(const Settings& s) {
+  const std::vector<RoutedCase> cases = {{16, 2},  {16, 4},         {16, 8}, {64, 16},
+                                         {64, 32}, {16, 16, false}, {16, 16}};
+  FfnPasses passes(s);
+  std::vector<double> dense;
+  std::vector<CaseTimes> times(cases.size());
+  for (int round = 0; round <= s.rounds; ++round) {
+    const double dense_seconds = SecondsOf([&] { passes.Dense(); });
+    if (round > 0) dense.push_back(dense_seconds);
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const RoutedCase& c = cases[i];
+      passes.Choose(c);
+      CaseTimes now;
+      now.selection.push_back(SecondsOf([&] { passes.Select(c); }));
+      now.forward.push_back(SecondsOf([&] { passes.Forward(c); }));
+      now.backward.push_back(SecondsOf([&] { passes.Backward(c, /*trained=*/true); }));
+      now.frozen_backward.push_back(SecondsOf([&] { passes.Backward(c, /*trained=*/false); }));
+      if (round == 0) continue;  // warms up caches and generated kernels
+      times[i].selection.push_back(now.selection[0]);
+      times[i].forward.push_back(now.forward[0]);
+      times[i].backward.push_back(now.backward[0]);
+      times[i].frozen_backward.push_back(now.frozen_backward[0]);
+    }
+  }
+  nlohmann::json result = {{"tokens", s.tokens},
+                           {"d_model", s.width},
+                           {"d_ff", s.hidden},
+                           {"threads", s.threads},
+                           {"rounds", s.rounds},
+                           {"dense_seconds", Median(dense)},
+                           {"cases", nlohmann::json::array()}};
+  for (size_t i = 0; i < cases.size(); ++i) {
+    result["cases"].push_back(Describe(cases[i], times[i], Median(dense)));
+  }
+  return result;
+}
+
+int Run(const Settings& s) {
+  if (!HasFusedFfn()) {
+    std::cerr << "error: no kernels can be generated for this CPU" << std::endl;
+    return 1;
+  }
+  omp_set_num_threads(s.threads);
+  const nlohmann::json result = Measure(s);
+  std::cout << result.dump(2) << std::endl;
+  if (!s.json.empty()) std::ofstream(s.json) << result.dump(2) << std::endl;
+  return 0;
+}
+
+}  // namespace
+}  // namespace braid
+
+int main(int argc, char** argv) {
+  braid::Settings s;
+  CLI::App app("Measures token-routed experts against the dense FFN");
+  app.add_option("--tokens", s.tokens, "Tokens of a pass")->capture_default_str();
+  app.add_option("--d-model", s.width, "Model width")->capture_default_str();
+  app.add_option("--d-ff", s.hidden, "Hidden units of all experts")->capture_default_str();
+  app.add_option("--rounds", s.rounds, "Rounds over all cases")->capture_default_str();
+  app.add_option("--threads", s.threads, "Threads")->capture_default_str();
+  app.add_option("--json", s.json, "File for the results");
+  CLI11_PARSE(app, argc, argv);
+  return braid::Run(s);
+}

@@ -1,0 +1,318 @@
+// The routed FFN kernel against its definition: a loop over tokens and experts in double precision.
+#include "model/kernels/routed_ffn.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "model/kernels/expert_selection.h"
+#include "model/kernels/fused_ffn.h"
+
+namespace braid {
+namespace routed_ffn_test {
+
+struct RoutedCase {
+  std::string name;
+  int64_t tokens, width, hidden, experts, active;
+  bool weighted = true;
+  int only = -1;  // when not -1, every token's first choice
+};
+
+void PrintTo(const RoutedCase& c, std::ostream* out) { *out << c.name; }
+
+using Doubles = std::vector<double>;
+using Floats = std::vector<float>;
+
+struct Gradients {
+  Doubles dx, dweights, dgate, dup, ddown;
+};
+
+double Silu(double x) { return x / (1 + std::exp(-x)); }
+
+double SiluSlope(double x) {
+  const double s = 1 / (1 + std::exp(-x));
+  return s * (1 + x * (1 - s));
+}
+
+class RoutedFfnTest : public testing::TestWithParam<RoutedCase> {
+ protected:
+  RoutedFfnTest() : c_(GetParam()) {
+    if (!HasFusedFfn()) return;
+    const int64_t matrix = c_.experts * c_.hidden * c_.width;
+    x_ = Random(c_.tokens * c_.width, 1);
+    dy_ = Random(x_.size(), 1);
+    gate_ = Random(matrix, 0.3f);
+    up_ = Random(matrix, 0.3f);
+    down_ = Random(matrix, 0.3f);
+    weights_ = Random(c_.tokens * c_.active, 1);
+    Choose();
+  }
+
+  void SetUp() override {
+    if (!HasFusedFfn()) GTEST_SKIP() << "no kernels for this CPU";
+  }
+
+  Floats Random(int64_t count, float scale) {
+    std::normal_distribution<float> normal(0, scale);
+    Floats values(count);
+    for (float& value : values) value = normal(random_);
+    return values;
+  }
+
+  // Draws k distinct experts per token, ascending.
+  void Choose() {
+    std::vector<int32_t> all(c_.experts);
+    for (int64_t t = 0; t < c_.tokens; ++t) {
+      std::iota(all.begin(), all.end(), 0);
+      std::shuffle(all.begin(), all.end(), random_);
+      if (c_.only >= 0) std::iter_swap(all.begin(), std::ranges::find(all, c_.only));
+      std::sort(all.begin(), all.begin() + c_.active);
+      chosen_.insert(chosen_.end(), all.begin(), all.begin() + c_.active);
+    }
+  }
+
+  RoutedFfnShape Shape() const { return {c_.tokens, c_.width, c_.hidden, c_.experts, c_.active}; }
+  ChosenExperts Experts() const {
+    return {chosen_.data(), c_.weighted ? weights_.data() : nullptr};
+  }
+  FfnMatrices Matrices() const { return {gate_.data(), up_.data(), down_.data()}; }
+
+  Floats Forward(int threads, Floats* kept = nullptr) const {
+    Floats y(x_.size(), 7.0f);
+    if (kept != nullptr) kept->assign(Shape().kept_size(), 7.0f);
+    RoutedFfnForward(Shape(), x_.data(), Experts(), Matrices(),
+                     kept == nullptr ? nullptr : kept->data(), y.data(), threads);
+    return y;
+  }
+
+  struct Backward {
+    Floats dx, dweights, dgate, dup, ddown;
+  };
+
+  // Gradients of the matrices start at 1.
+  Backward RunBackward(int threads, bool trained = true) const {
+    Floats kept;
+    Forward(threads, &kept);
+    const Floats ones(gate_.size(), 1.0f);
+    Backward b{Floats(x_.size(), 7.0f), Floats(weights_.size(), 7.0f), ones, ones, ones};
+    const FfnMatrixGradients gradients =
+        trained ? FfnMatrixGradients{b.dgate.data(), b.dup.data(), b.ddown.data()}
+                : FfnMatrixGradients{nullptr, nullptr, nullptr};
+    RoutedFfnBackward(Shape(), x_.data(), Experts(), Matrices(), kept.data(), dy_.data(),
+                      b.dx.data(), c_.weighted ? b.dweights.data() : nullptr, gradients, threads);
+    return b;
+  }
+
+  // The definition; adds the gradients of <dy, y> when asked for.
+  Doubles Reference(Gradients* gradients = nullptr) const {
+    Doubles y(x_.size());
+    for (int64_t t = 0; t < c_.tokens; ++t) {
+      for (int64_t j = 0; j < c_.active; ++j) AddPair(t, j, &y, gradients);
+    }
+    return y;
+  }
+
+  Gradients ReferenceGradients() const {
+    Gradients g{Doubles(x_.size()), Doubles(weights_.size()), Doubles(gate_.size()),
+                Doubles(gate_.size()), Doubles(gate_.size())};
+    Reference(&g);
+    return g;
+  }
+
+  void AddPair(int64_t t, int64_t j, Doubles* y, Gradients* g) const {
+    const int64_t d = c_.width, pair = t * c_.active + j;
+    const double w = c_.weighted ? weights_[pair] : 1;
+    for (int64_t unit = 0; unit < c_.hidden; ++unit) {
+      const int64_t row = (chosen_[pair] * c_.hidden + unit) * d;
+      double gate = 0, up = 0, back = 0;
+      for (int64_t i = 0; i < d; ++i) {
+        gate += double{x_[t * d + i]} * gate_[row + i];
+        up += double{x_[t * d + i]} * up_[row + i];
+        back += double{dy_[t * d + i]} * down_[row + i];
+      }
+      const double activation = Silu(gate) * up;
+      for (int64_t i = 0; i < d; ++i) (*y)[t * d + i] += w * activation * down_[row + i];
+      if (g == nullptr) continue;
+      const double dgate = w * back * SiluSlope(gate) * up, dup = w * back * Silu(gate);
+      g->dweights[pair] += activation * back;
+      for (int64_t i = 0; i < d; ++i) {
+        g->dx[t * d + i] += dgate * gate_[row + i] + dup * up_[row + i];
+        g->dgate[row + i] += dgate * x_[t * d + i];
+        g->dup[row + i] += dup * x_[t * d + i];
+        g->ddown[row + i] += w * activation * dy_[t * d + i];
+      }
+    }
+  }
+
+  // Expects equality relative to the largest value; `offset` was added to `got`.
+  static void ExpectNear(const Floats& got, const Doubles& expected, const char* what,
+                         double offset = 0) {
+    double worst = 0, largest = 1e-3;
+    for (double value : expected) largest = std::max(largest, std::abs(value));
+    for (size_t i = 0; i < expected.size(); ++i) {
+      worst = std::max(worst, std::abs(got[i] - offset - expected[i]));
+    }
+    EXPECT_LT(worst / (largest + offset), 2e-5) << what;
+  }
+
+  const RoutedCase c_;
+  std::mt19937 random_{11};
+  Floats x_, dy_, gate_, up_, down_, weights_;
+  std::vector<int32_t> chosen_;
+};
+
+TEST_P(RoutedFfnTest, ForwardEqualsALoopOverTokensAndExperts) {
+  ExpectNear(Forward(2), Reference(), "y");
+  Floats kept;
+  EXPECT_EQ(Forward(2, &kept), Forward(2));
+}
+
+TEST_P(RoutedFfnTest, GradientsEqualALoopOverTokensAndExperts) {
+  const Backward got = RunBackward(2);
+  const Gradients expected = ReferenceGradients();
+  ExpectNear(got.dx, expected.dx, "x");
+  ExpectNear(got.dgate, expected.dgate, "gate", 1);
+  ExpectNear(got.dup, expected.dup, "up", 1);
+  ExpectNear(got.ddown, expected.ddown, "down", 1);
+  if (c_.weighted) ExpectNear(got.dweights, expected.dweights, "weights");
+}
+
+TEST_P(RoutedFfnTest, GradientsEqualFiniteDifferences) {
+  const Backward got = RunBackward(1);
+  const auto loss = [&] {
+    const Doubles y = Reference();
+    return std::inner_product(y.begin(), y.end(), dy_.begin(), 0.0);
+  };
+  const auto check = [&](Floats& values, const Floats& gradient, float offset, const char* what) {
+    for (int sample = 0; sample < 3; ++sample) {
+      const size_t i = random_() % values.size();
+      const float before = values[i], step = 1.0f / 256;
+      values[i] = before + step;
+      const double above = loss();
+      values[i] = before - step;
+      const double below = loss();
+      values[i] = before;
+      EXPECT_NEAR(gradient[i] - offset, (above - below) / (2 * step), 2e-2) << what << " " << i;
+    }
+  };
+  if (c_.tokens * c_.hidden * c_.width * c_.active > 100000) GTEST_SKIP() << "slow";
+  check(x_, got.dx, 0, "x");
+  check(gate_, got.dgate, 1, "gate");
+  check(down_, got.ddown, 1, "down");
+  if (c_.weighted) check(weights_, got.dweights, 0, "weights");
+}
+
+TEST_P(RoutedFfnTest, ThreadsDoNotChangeABit) {
+  const Floats y = Forward(1);
+  const Backward alone = RunBackward(1);
+  for (const int threads : {2, 3}) {
+    EXPECT_EQ(Forward(threads), y) << threads;
+    const Backward b = RunBackward(threads);
+    EXPECT_EQ(b.dx, alone.dx) << threads;
+    EXPECT_EQ(b.dweights, alone.dweights) << threads;
+    EXPECT_EQ(b.dgate, alone.dgate) << threads;
+    EXPECT_EQ(b.dup, alone.dup) << threads;
+    EXPECT_EQ(b.ddown, alone.ddown) << threads;
+  }
+}
+
+TEST_P(RoutedFfnTest, FrozenMatricesLeaveTheOtherGradientsAsTheyAre) {
+  const Backward all = RunBackward(2), frozen = RunBackward(2, /*trained=*/false);
+  EXPECT_EQ(frozen.dx, all.dx);
+  EXPECT_EQ(frozen.dweights, all.dweights);
+  EXPECT_EQ(frozen.dgate, Floats(gate_.size(), 1.0f));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, RoutedFfnTest,
+    testing::Values(RoutedCase{"One", 1, 3, 2, 2, 1}, RoutedCase{"Odd", 37, 19, 7, 5, 2},
+                    RoutedCase{"ManyExpertsFewTokens", 5, 8, 3, 16, 3},
+                    RoutedCase{"AllTokensOneExpert", 150, 24, 70, 4, 1, true, 2},
+                    RoutedCase{"WeightsOfOne", 70, 33, 65, 3, 2, false},
+                    RoutedCase{"AllExpertsWeighted", 70, 16, 17, 4, 4},
+                    RoutedCase{"AllExpertsOfWeightOne", 70, 16, 17, 4, 4, false},
+                    RoutedCase{"SeveralSlabsAndGroups", 2100, 9, 5, 3, 2, true, 1},
+                    RoutedCase{"LargerGroups", 9000, 4, 3, 3, 1, true, 0}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(RoutedFfnKernelTest, AllExpertsWithWeightsOfOneHaveTheBitsOfTheDenseKernel) {
+  if (!HasFusedFfn()) GTEST_SKIP() << "no kernels for this CPU";
+  constexpr int64_t kTokens = 130, kWidth = 48, kHidden = 24, kExperts = 6;
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  const auto values = [&](int64_t count) {
+    Floats result(count);
+    for (float& value : result) value = normal(random);
+    return result;
+  };
+  const Floats x = values(kTokens * kWidth), gate = values(kExperts * kHidden * kWidth);
+  const Floats up = values(gate.size()), down = values(gate.size());
+  std::vector<int32_t> chosen;
+  for (int64_t i = 0; i < kTokens * kExperts; ++i) {
+    chosen.push_back(static_cast<int32_t>(i % kExperts));
+  }
+  const FfnMatrices matrices = {gate.data(), up.data(), down.data()};
+  Floats routed(x.size()), dense(x.size());
+  RoutedFfnForward({kTokens, kWidth, kHidden, kExperts, kExperts}, x.data(),
+                   {chosen.data(), nullptr}, matrices, nullptr, routed.data(), 2);
+  FusedFfnForward({1, kTokens, kWidth, kHidden * kExperts, 1}, x.data(), nullptr, matrices, nullptr,
+                  dense.data(), 2);
+  EXPECT_EQ(routed, dense);
+}
+
+TEST(RoutedFfnKernelTest, KeepsTheShareOfADenseFfnForBackward) {
+  const RoutedFfnShape shape = {4096, 512, 128, 16, 4};
+  const FfnShape dense = {1, 4096, 512, 2048, 1};
+  EXPECT_EQ(4 * shape.kept_size(), dense.kept_size());
+}
+
+TEST(ExpertSelectionTest, EachSelectionTakesItsRanksAndTiesGoToTheLowestIndex) {
+  const Floats scores = {3, 1, 3, 2, 0,   // ranks 0 2 3 1 4
+                         5, 5, 5, 5, 5};  // all tie
+  const auto select = [&](int64_t k, ExpertSelection selection) {
+    std::vector<int32_t> chosen(2 * k);
+    EXPECT_EQ(SelectExperts(scores.data(), 2, 5, k, selection, chosen.data()), -1);
+    return chosen;
+  };
+  using Choice = std::vector<int32_t>;
+  EXPECT_EQ(select(2, ExpertSelection::kTop), (Choice{0, 2, 0, 1}));
+  EXPECT_EQ(select(2, ExpertSelection::kBottom), (Choice{1, 4, 0, 1}));
+  EXPECT_EQ(select(2, ExpertSelection::kNotTop), (Choice{1, 3, 2, 3}));
+  EXPECT_EQ(select(3, ExpertSelection::kNotTop), (Choice{1, 3, 4, 2, 3, 4}));
+  EXPECT_EQ(select(5, ExpertSelection::kNotTop), (Choice{0, 1, 2, 3, 4, 0, 1, 2, 3, 4}));
+}
+
+TEST(ExpertSelectionTest, EqualsAFullSortOnRandomScoresWithTies) {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 200; ++trial) {
+    const int64_t experts = 1 + random() % 20, k = 1 + random() % experts;
+    Floats scores(experts);
+    for (float& score : scores) score = static_cast<float>(random() % 4);
+    std::vector<int32_t> order(experts), chosen(k);
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::greater<>(), [&](int32_t e) { return scores[e]; });
+    std::sort(order.begin(), order.begin() + k);
+    SelectExperts(scores.data(), 1, experts, k, ExpertSelection::kTop, chosen.data());
+    EXPECT_EQ(chosen, std::vector<int32_t>(order.begin(), order.begin() + k));
+  }
+}
+
+TEST(ExpertSelectionTest, ReportsTheFirstTokenWithAScoreThatIsNotANumber) {
+  Floats scores(1000 * 3, 1.0f);
+  std::vector<int32_t> chosen(1000);
+  const auto run = [&] {
+    return SelectExperts(scores.data(), 1000, 3, 1, ExpertSelection::kTop, chosen.data());
+  };
+  EXPECT_EQ(run(), -1);
+  scores[900 * 3] = std::nanf("");
+  scores[700 * 3 + 2] = std::nanf("");
+  EXPECT_EQ(run(), 700);
+}
+
+}  // namespace routed_ffn_test
+}  // namespace braid

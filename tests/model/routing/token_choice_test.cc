@@ -1,0 +1,192 @@
+#include "model/routing/token_choice.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "model/routing/gate_noise.h"
+#include "tests/model/tensor_testing.h"
+
+namespace braid {
+namespace token_choice_test {
+
+using Token = v1::TokenRouting;
+
+Token TokenOf(Token::CombineWeights weights, int active) {
+  Token token;
+  token.set_gate(Token::LINEAR);
+  token.set_selection(Token::TOP);
+  token.set_combine_weights(weights);
+  token.set_active_experts(active);
+  return token;
+}
+
+// Applies every expert to every row and multiplies it by its weight, 0 where it was not chosen.
+at::Tensor EveryExpert(const at::Tensor& x, const at::Tensor& chosen, const at::Tensor& weights,
+                       const SoftExperts& experts) {
+  at::Tensor y = at::zeros_like(x);
+  for (int64_t e = 0; e < experts.down.size(0); ++e) {
+    const at::Tensor gate = at::matmul(x, experts.gate_up[0][e].t());
+    const at::Tensor up = at::matmul(x, experts.gate_up[1][e].t());
+    const at::Tensor out = at::matmul(gate * at::sigmoid(gate) * up, experts.down[e]);
+    const at::Tensor weight = (weights * chosen.eq(e)).sum(1, /*keepdim=*/true);
+    y = y + out * weight;
+  }
+  return y;
+}
+
+class TokenChoiceTest : public testing::Test {
+ protected:
+  TokenChoiceTest() { at::manual_seed(4); }
+
+  static constexpr int64_t kTokens = 9, kWidth = 6, kUnits = 5, kExperts = 4;
+  const at::Tensor x_ = RandomLeaf({kTokens, kWidth}), scores_ = RandomLeaf({kTokens, kExperts});
+  const SoftExperts experts_{RandomLeaf({2, kExperts, kUnits, kWidth}),
+                             RandomLeaf({kExperts, kUnits, kWidth})};
+};
+
+TEST_F(TokenChoiceTest, EachCombineWeightFollowsItsDefinition) {
+  const at::Tensor all = at::softmax(scores_, 1);
+  for (const int k : {1, 2, 4}) {
+    const TokenChoice chosen = ChooseExperts(scores_, TokenOf(Token::SOFTMAX_OF_CHOSEN, k), false);
+    const at::Tensor index = chosen.chosen.to(at::kLong);
+    const at::Tensor kept = all.gather(1, index);
+    EXPECT_LT(MaxDifference(chosen.weights, kept / kept.sum(1, true)), 1e-12);
+    EXPECT_LT(MaxDifference(chosen.weights.sum(1), at::ones({kTokens}, at::kDouble)), 1e-12);
+    const TokenChoice printed = ChooseExperts(scores_, TokenOf(Token::CHOSEN_OF_SOFTMAX, k), false);
+    EXPECT_LT(MaxDifference(printed.weights, kept), 1e-12);
+    const TokenChoice equal = ChooseExperts(scores_, TokenOf(Token::EQUAL, k), false);
+    EXPECT_LT(MaxDifference(equal.weights, at::full({kTokens, k}, 1.0 / k, at::kDouble)), 1e-12);
+    EXPECT_FALSE(ChooseExperts(scores_, TokenOf(Token::ONES, k), false).weights.defined());
+    // The chosen scores are the k highest.
+    EXPECT_LT(MaxDifference(std::get<0>(scores_.gather(1, index).sort(1, true)),
+                            std::get<0>(scores_.topk(k))),
+              1e-12);
+  }
+}
+
+TEST_F(TokenChoiceTest, FfnEqualsEveryExpertOnEveryRowForwardAndBackward) {
+  const at::Tensor upstream = at::randn({kTokens, kWidth}, at::kDouble);
+  for (const auto weights : {Token::SOFTMAX_OF_CHOSEN, Token::CHOSEN_OF_SOFTMAX}) {
+    const auto choose = [&] { return ChooseExperts(scores_, TokenOf(weights, 2), false); };
+    const auto layer = [&] { return (TokenChoiceFfn(x_, choose(), experts_) * upstream).sum(); };
+    const auto reference = [&] {
+      const TokenChoice choice = choose();
+      return (EveryExpert(x_, choice.chosen, choice.weights, experts_) * upstream).sum();
+    };
+    const std::vector<at::Tensor> leaves = {x_, scores_, experts_.gate_up, experts_.down};
+    EXPECT_NEAR(layer().item<double>(), reference().item<double>(), 1e-10);
+    const auto got = GradientsOf(layer, leaves), expected = GradientsOf(reference, leaves);
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      EXPECT_LT(MaxDifference(got[i], expected[i]), 1e-10) << i;
+    }
+    EXPECT_LT(FiniteDifferenceError(layer, leaves, 10), 1e-6);
+  }
+}
+
+// The kernel of single precision against the same function in double.
+TEST_F(TokenChoiceTest, SinglePrecisionEqualsDouble) {
+  for (const auto weights : {Token::SOFTMAX_OF_CHOSEN, Token::ONES}) {
+    const auto run = [&](const std::vector<at::Tensor>& v) {
+      const TokenChoice choice = ChooseExperts(v[1], TokenOf(weights, 3), false);
+      return TokenChoiceFfn(v[0], choice, {v[2], v[3]}).pow(2).sum().to(at::kDouble);
+    };
+    const std::vector<at::Tensor> leaves = {x_, scores_, experts_.gate_up, experts_.down};
+    std::vector<at::Tensor> single;
+    for (const at::Tensor& leaf : leaves) {
+      single.push_back(leaf.detach().to(at::kFloat).requires_grad_());
+    }
+    const auto used = [&](const std::vector<at::Tensor>& v) {
+      return weights == Token::ONES ? std::vector<at::Tensor>{v[0], v[2], v[3]} : v;
+    };
+    const auto got = GradientsOf([&] { return run(single); }, used(single));
+    const auto expected = GradientsOf([&] { return run(leaves); }, used(leaves));
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_LT(MaxDifference(got[i].to(at::kDouble), expected[i]) /
+                    expected[i].abs().max().item<double>(),
+                2e-5)
+          << i;
+    }
+  }
+}
+
+TEST_F(TokenChoiceTest, FrozenExpertsAndConstantWeightsGetNoGradient) {
+  const at::Tensor x = x_.detach().to(at::kFloat).requires_grad_();
+  const TokenChoice choice =
+      ChooseExperts(scores_.detach().to(at::kFloat), TokenOf(Token::SOFTMAX_OF_CHOSEN, 2), false);
+  const SoftExperts frozen{experts_.gate_up.detach().to(at::kFloat),
+                           experts_.down.detach().to(at::kFloat)};
+  TokenChoiceFfn(x, choice, frozen).sum().backward();
+  EXPECT_GT(x.grad().abs().max().item<double>(), 0);
+  EXPECT_FALSE(frozen.down.grad().defined());
+}
+
+TEST_F(TokenChoiceTest, KeyMeanScoresAreTheMeanPreActivationsAndGiveTheKeysNoGradient) {
+  v1::RoutingConfig config;
+  config.set_router_input(v1::PLAIN_MEAN);
+  config.mutable_token()->set_gate(Token::KEY_MEAN);
+  const FfnWeights weights{{}, experts_.gate_up, experts_.down};
+  const at::Tensor scores = GateScores(x_, weights, config);
+  for (int64_t e = 0; e < kExperts; ++e) {
+    const at::Tensor mean = at::matmul(x_, experts_.gate_up[0][e].t()).mean(1);
+    EXPECT_LT(MaxDifference(scores.select(1, e), mean), 1e-12);
+  }
+  scores.sum().backward();
+  EXPECT_TRUE(x_.grad().defined());
+  EXPECT_FALSE(experts_.gate_up.grad().defined());
+}
+
+TEST_F(TokenChoiceTest, ScoreThatIsNotANumberNamesItsToken) {
+  const at::Tensor scores = scores_.detach().clone();
+  scores[3][1] = std::numeric_limits<double>::quiet_NaN();
+  const Token token = TokenOf(Token::SOFTMAX_OF_CHOSEN, 2);
+  EXPECT_THROW(ChooseExperts(scores, token, /*allow_nan=*/false), c10::Error);
+  EXPECT_EQ(ChooseExperts(scores, token, /*allow_nan=*/true).chosen.size(0), kTokens);
+}
+
+TEST_F(TokenChoiceTest, BalanceLossOfEvenLoadsAndScoresIsOneAndPaddingDoesNotCount) {
+  const at::Tensor probabilities = at::full({2, 4, 4}, 0.25, at::kDouble);
+  const at::Tensor chosen = at::tensor({0, 1, 2, 3, 0, 1, 2, 3}, at::kInt).view({2, 4, 1});
+  at::Tensor counted = at::ones({2, 4}, at::kDouble);
+  EXPECT_LT(MaxDifference(BalanceLoss(probabilities, chosen, counted), at::ones({2}, at::kDouble)),
+            1e-12);
+  // Sequence 1 is padding only; sequence 0 keeps its first token.
+  counted.zero_();
+  counted[0][0] = 1;
+  const at::Tensor skewed = at::zeros({2, 4, 4}, at::kDouble);
+  skewed.select(2, 0).fill_(1);
+  const at::Tensor loss = BalanceLoss(skewed, chosen, counted);
+  EXPECT_DOUBLE_EQ(loss[0].item<double>(), 4);
+  EXPECT_DOUBLE_EQ(loss[1].item<double>(), 0);
+}
+
+TEST(GateNoiseTest, IsAFunctionOfItsKeysAndNothingElse) {
+  const std::vector<int64_t> one = {7}, two = {3, 7};
+  const auto draw = [](uint64_t seed, int64_t step, int layer, std::span<const int64_t> instances) {
+    RoutingContext context;
+    context.seed = seed;
+    context.step = step;
+    context.layer = layer;
+    context.instances = instances;
+    return UniformScores(context, std::ssize(instances), 5, 3);
+  };
+  const at::Tensor scores = draw(1, 2, 0, two);
+  EXPECT_TRUE(draw(1, 2, 0, two).equal(scores));
+  EXPECT_TRUE(draw(1, 2, 0, one).equal(scores.narrow(0, 5, 5)));
+  EXPECT_FALSE(draw(2, 2, 0, two).equal(scores));
+  EXPECT_FALSE(draw(1, 3, 0, two).equal(scores));
+  EXPECT_FALSE(draw(1, 2, 1, two).equal(scores));
+}
+
+TEST(GateNoiseTest, UniformAndNormalNumbersHaveTheirMoments) {
+  const RoutingContext context;
+  const at::Tensor uniform = UniformScores(context, 2, 5000, 10).to(at::kDouble);
+  EXPECT_NEAR(uniform.mean().item<double>(), 0.5, 5 * std::sqrt(1.0 / 12 / 1e5));
+  const at::Tensor normal = NormalNoise(context, 2, 5000, 10).to(at::kDouble);
+  EXPECT_NEAR(normal.mean().item<double>(), 0, 5 / std::sqrt(1e5));
+  EXPECT_NEAR(normal.pow(2).mean().item<double>(), 1, 5 * std::sqrt(2 / 1e5));
+}
+
+}  // namespace token_choice_test
+}  // namespace braid

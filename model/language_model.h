@@ -64,6 +64,8 @@ struct TrainResult {
   // The same without the first segment_length positions of each sequence.
   double loss_sum_after_first_segment = 0;
   int64_t num_tokens_after_first_segment = 0;
+  // Nats of each sequence, summed over its tokens that have a target, [B].
+  std::vector<double> sequence_loss;
   // One entry per layer with experts, by ascending layer. Empty unless requested.
   std::vector<LayerRoutingWeights> routing;
 };

@@ -11,7 +11,9 @@
 #include "model/config/model_config.h"
 #include "proto/stated_defaults.h"
 #include "runs/launch_config.h"
+#include "runs/schedule_spec.h"
 #include "runs/starting_point.h"
+#include "runs/training_length.h"
 
 namespace braid {
 namespace {
@@ -151,8 +153,15 @@ absl::Status FillSharing(v1::RunSpec* spec) {
                absl::StrCat("at least ", kMinBucketBytes));
 }
 
+StepSize StepSizeOf(const DatasetInfo& data, const v1::RunSpec& spec) {
+  return {.global_batch_size = spec.batch().global_batch_size(),
+          .sequence_length = data.sequence_length,
+          .num_instances = data.num_instances};
+}
+
 absl::Status FillSteps(const DatasetInfo& data, v1::RunSpec* spec) {
   const int64_t batch = spec->batch().global_batch_size();
+  RETURN_IF_ERROR(FillRunLength(StepSizeOf(data, *spec), spec));
   if (!spec->has_num_steps()) spec->set_num_steps((data.num_instances + batch - 1) / batch);
   RETURN_IF_ERROR(Check(spec->num_steps() > 0 && spec->num_steps() <= kMaxSteps, "num_steps",
                         static_cast<double>(spec->num_steps()), absl::StrCat("1 to ", kMaxSteps)));
@@ -206,6 +215,7 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
   RETURN_IF_ERROR(FillUpcycling(&resolved));
   FillStatedDefaults(resolved.mutable_optimizer());
   RETURN_IF_ERROR(CheckOptimizer(resolved.optimizer()));
+  RETURN_IF_ERROR(FillSchedule(StepSizeOf(data, resolved), &resolved));
   RETURN_IF_ERROR(FillSupervision(resolved.mutable_supervision()));
   SetNegativesToZero(&resolved);
   if (resolved.name().empty()) resolved.set_name(ShapeName(resolved.model()));

@@ -29,14 +29,6 @@ constexpr double kSecondsBetweenLines = 10;
 // Returns a name that differs between processes on all hosts.
 std::string NewAttempt() { return RandomId(16); }
 
-Schedule ScheduleOf(const v1::RunSpec& spec) {
-  const double warmup = spec.optimizer().warmup_fraction() * static_cast<double>(spec.num_steps());
-  return {.peak = spec.optimizer().learning_rate(),
-          .warmup_steps = static_cast<int64_t>(std::ceil(warmup - 1e-9)),
-          .num_steps = spec.num_steps(),
-          .final_ratio = spec.optimizer().final_lr_ratio()};
-}
-
 }  // namespace
 
 TrainingLoop::TrainingLoop(RunDirectory directory, v1::RunSpec spec, LoopEnvironment environment)
@@ -135,7 +127,11 @@ absl::Status TrainingLoop::OpenWriter() {
   CheckpointWriterSettings settings;
   settings.checkpoints = directory_.checkpoints();
   settings.tokenizer = directory_.tokenizer();
-  settings.keep_last = spec_.checkpoint().keep_last();
+  settings.retention.keep_last = spec_.checkpoint().keep_last();
+  settings.retention.keep_every_steps = spec_.checkpoint().keep_every_steps();
+  if (spec_.spikes().policy() == v1::ROLLBACK) {
+    settings.retention.regular_steps = spec_.checkpoint().every_steps();
+  }
   settings.attempt = std::move(attempt);
   settings.before_publish = [this] { return BeforePublish(); };
   settings.before_rotate = [this] { return CheckOwned(); };

@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/field_flags.h"
 #include "cli/launch_options.h"
+#include "cli/training_options.h"
 #include "client/follow.h"
 #include "client/terminal/tables.h"
 #include "rpc/interrupt.h"
@@ -22,6 +23,7 @@ struct TrainOptions {
   std::string data, request_id;
   bool wait = false;
   FieldFlags fields{"braid.v1.RunSpec"};
+  TrainingOptions training;
   LaunchOptions launch;
   ConfigOptions config;
 };
@@ -45,7 +47,11 @@ absl::StatusOr<v1::RunSpec> SpecFrom(Session& session, const TrainOptions& optio
     ASSIGN_OR_RETURN(const std::string directory, DatasetDirectory(session, options.data));
     spec.set_dataset_dir(directory);
   }
+  for (v1::MixtureDataset& entry : *spec.mutable_datasets()) {
+    ASSIGN_OR_RETURN(*entry.mutable_dataset(), DatasetDirectory(session, entry.dataset()));
+  }
   RETURN_IF_ERROR(options.fields.Apply(&spec));
+  RETURN_IF_ERROR(options.training.Apply(&spec));
   RETURN_IF_ERROR(options.launch.Apply(spec.mutable_launch()));
   return spec;
 }
@@ -53,6 +59,11 @@ absl::StatusOr<v1::RunSpec> SpecFrom(Session& session, const TrainOptions& optio
 absl::Status Train(Session& session, const TrainOptions& options) {
   v1::LaunchRunRequest request;
   ASSIGN_OR_RETURN(*request.mutable_spec(), SpecFrom(session, options));
+  if (options.launch.print && !request.spec().branch_from().empty()) {
+    return absl::InvalidArgumentError(
+        "--print-launch: got --branch, expected a new run, since a branch takes its settings from "
+        "another run when it is launched");
+  }
   if (options.launch.print) return PrintLaunch(session.options, request.spec(), std::cout);
   request.set_request_id(options.request_id.empty() ? NewRequestId() : options.request_id);
   ASSIGN_OR_RETURN(TrainingClient client, session.Training());
@@ -149,6 +160,7 @@ void AddTrain(CommandLine& program) {
   command->add_option("--request-id", options->request_id,
                       "Idempotency key: a repeated request returns the existing run");
   command->add_flag("--wait", options->wait, "Follow the run until it ends");
+  options->training.AddTo(command);
   options->launch.AddTo(command);
   options->config.AddTo(command, "RunSpec");
   command->footer(
@@ -166,7 +178,11 @@ void AddTrain(CommandLine& program) {
       "  braid train --data DIR --experts 8 --set model.routing.router=PREFIX\n"
       "  braid train --data DIR --experts 8 --set model.routing.moe_layers=1 \\\n"
       "      --set model.routing.moe_layers=3\n"
+      "  braid train --data DIR --steps 20000 --schedule wsd --decay 0.2 --validate-every 500\n"
+      "  braid train --branch run-000001@12000 --decay 0.1\n"
+      "  braid train --config mixture.textproto --on-spike rollback\n"
       "\n"
+      "A LENGTH is a share of the run (0.1), steps (500), tokens (1e9tokens) or epochs (1.5epochs).\n"
       "Routers: DENSE, CAUSAL_SEGMENT (default with experts), PREFIX, EXPERT_CHOICE_SEGMENT,\n"
       "EXPERT_CHOICE_TOKEN.\n"
       "\n"

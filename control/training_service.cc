@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/clock.h"
-#include "base/directory_use.h"
 #include "base/status_macros.h"
 #include "control/launch/launch_lock.h"
 #include "control/launch/scheduled_run.h"
@@ -18,6 +17,8 @@
 #include "control/supervision/run_process.h"
 #include "rpc/grpc_caller.h"
 #include "rpc/grpc_status.h"
+#include "runs/branch.h"
+#include "runs/model_path.h"
 #include "runs/run_spec.h"
 #include "runs/stop_request.h"
 
@@ -41,14 +42,6 @@ std::string SpecBytes(const v1::RunSpec& spec) {
   std::string bytes;
   spec.SerializeToString(&bytes);
   return bytes;
-}
-
-absl::Status WriteRunDirectory(const RunDirectory& run, const v1::RunSpec& resolved) {
-  RETURN_IF_ERROR(run.WriteSpec(resolved));
-  const std::filesystem::path source =
-      std::filesystem::path(resolved.dataset_dir()) / "tokenizer.model";
-  ASSIGN_OR_RETURN(const std::string tokenizer, ReadFile(source));
-  return WriteFileAtomically(run.tokenizer(), tokenizer);
 }
 
 absl::Status RequireResumable(const v1::Run& run) {
@@ -106,17 +99,67 @@ absl::Status TrainingServiceImpl::Keep(const RunDirectory& run) const {
   return EnsureSupervised(options_.supervisor_binary.string(), run).status();
 }
 
+// Returns the run that a branch continues, named by id or directory.
+absl::StatusOr<RunDirectory> TrainingServiceImpl::BranchSource(const v1::RunSpec& spec) const {
+  ASSIGN_OR_RETURN(const BranchPoint point, ParseBranchPoint(spec.branch_from()));
+  if (IsRunDirectory(point.run)) return RunDirectory(point.run);
+  ASSIGN_OR_RETURN(const RunRecord record, store_->Get(point.run));
+  return RunDirectory(record.run_dir);
+}
+
+// Returns the spec to launch: `asked` itself, or that of the branch which it describes.
+absl::StatusOr<v1::RunSpec> TrainingServiceImpl::WithBranch(const v1::RunSpec& asked) const {
+  if (asked.branch_from().empty()) return asked;
+  ASSIGN_OR_RETURN(const BranchPoint point, ParseBranchPoint(asked.branch_from()));
+  ASSIGN_OR_RETURN(const RunDirectory source, BranchSource(asked));
+  RETURN_IF_ERROR(FindBranchCheckpoint(source, point.step).status());
+  ASSIGN_OR_RETURN(const v1::RunSpec stored, source.ReadSpec());
+  ASSIGN_OR_RETURN(const v1::RunSpec resolved, ResolveRunSpec(stored));
+  return BranchSpec(resolved, point.step, asked);
+}
+
+// Marks everything that the run will read as in use.
+absl::StatusOr<std::vector<DirectoryUse>> TrainingServiceImpl::UseInputs(
+    const v1::RunSpec& asked) const {
+  std::vector<std::string> inputs = {asked.dataset_dir(), asked.init_from()};
+  for (const v1::MixtureDataset& entry : asked.datasets()) inputs.push_back(entry.dataset());
+  if (!asked.branch_from().empty()) {
+    ASSIGN_OR_RETURN(const RunDirectory source, BranchSource(asked));
+    inputs.push_back(source.root().string());
+  }
+  std::vector<DirectoryUse> uses;
+  for (const std::string& input : inputs) {
+    ASSIGN_OR_RETURN(DirectoryUse use, DirectoryUse::Share(options_.home, input));
+    uses.push_back(std::move(use));
+  }
+  return uses;
+}
+
+// Writes what a run has before its first launch.
+absl::Status TrainingServiceImpl::WriteFirst(const RunDirectory& run,
+                                             const v1::RunSpec& resolved) const {
+  RETURN_IF_ERROR(run.WriteSpec(resolved));
+  if (!resolved.branch_from().empty()) {
+    ASSIGN_OR_RETURN(const BranchPoint point, ParseBranchPoint(resolved.branch_from()));
+    ASSIGN_OR_RETURN(const RunDirectory source, BranchSource(resolved));
+    ASSIGN_OR_RETURN(const auto checkpoint, FindBranchCheckpoint(source, point.step));
+    RETURN_IF_ERROR(CopyBranchCheckpoint(checkpoint, run));
+  }
+  const std::filesystem::path source =
+      std::filesystem::path(resolved.dataset_dir()) / "tokenizer.model";
+  ASSIGN_OR_RETURN(const std::string tokenizer, ReadFile(source));
+  return WriteFileAtomically(run.tokenizer(), tokenizer);
+}
+
 absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& request,
                                                     const grpc::ServerContext& context) {
-  v1::RunSpec asked = request.spec();
+  ASSIGN_OR_RETURN(v1::RunSpec asked, WithBranch(request.spec()));
   if (const auto start = store_->Get(asked.init_from()); start.ok()) {
     asked.set_init_from(start->run_dir.string());
   }
   // Until the run is in the store, where a deletion finds what it uses. A deletion that came first
   // makes the check of the spec fail.
-  ASSIGN_OR_RETURN(const DirectoryUse data,
-                   DirectoryUse::Share(options_.home, asked.dataset_dir()));
-  ASSIGN_OR_RETURN(const DirectoryUse start, DirectoryUse::Share(options_.home, asked.init_from()));
+  ASSIGN_OR_RETURN(const std::vector<DirectoryUse> uses, UseInputs(asked));
   ASSIGN_OR_RETURN(const v1::RunSpec resolved, ResolveRunSpec(asked));
   RETURN_IF_ERROR(CheckLaunch(programs_, options_.home, resolved));
   const auto create = [&] {
@@ -148,7 +191,7 @@ absl::Status TrainingServiceImpl::Start(const RunRecord& record, const v1::RunSp
   } else {
     // Two concurrent calls with the same request: the other one has launched the run.
     if (WasStarted(run)) return absl::OkStatus();
-    RETURN_IF_ERROR(WriteRunDirectory(run, *first));
+    RETURN_IF_ERROR(WriteFirst(run, *first));
   }
   ASSIGN_OR_RETURN(RunRecord launch, store_->Get(record.id));
   if (first == nullptr || !launch.active) {

@@ -5,8 +5,10 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/directory_use.h"
 #include "braid/v1/training.grpc.pb.h"
 #include "control/control_service.h"
 #include "control/run_descriptions.h"
@@ -45,6 +47,10 @@ class TrainingServiceImpl final : public TrainingServiceBase {
   // Called by the keeper for a run that has not ended.
   absl::Status Keep(const RunDirectory& run) const;
   RunOwner OwnerOf(const grpc::ServerContext& context, int64_t ranks) const;
+  absl::StatusOr<RunDirectory> BranchSource(const v1::RunSpec& spec) const;
+  absl::StatusOr<v1::RunSpec> WithBranch(const v1::RunSpec& asked) const;
+  absl::StatusOr<std::vector<DirectoryUse>> UseInputs(const v1::RunSpec& asked) const;
+  absl::Status WriteFirst(const RunDirectory& run, const v1::RunSpec& resolved) const;
   absl::StatusOr<v1::Run> Launch(const v1::LaunchRunRequest& request,
                                  const grpc::ServerContext& context);
   // `first` is the resolved spec of a run that was never started, or null for a run that has ended.

@@ -51,9 +51,11 @@ std::vector<LayerRoutingWeights> ToRouting(const std::vector<LayerRoutingTensor>
 
 void SumLosses(std::span<const float> losses, std::span<const int32_t> targets, int64_t length,
                int64_t segment_length, TrainResult* result) {
+  result->sequence_loss.assign(targets.size() / static_cast<size_t>(length), 0.0);
   for (size_t i = 0; i < targets.size(); ++i) {
     if (targets[i] < 0) continue;
     result->loss_sum += losses[i];
+    result->sequence_loss[i / static_cast<size_t>(length)] += losses[i];
     ++result->num_tokens;
     if (static_cast<int64_t>(i) % length < segment_length) continue;
     result->loss_sum_after_first_segment += losses[i];

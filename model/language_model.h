@@ -72,6 +72,8 @@ struct TrainResult {
   // The balance loss of each sequence, without its coefficient and summed over layers, times the
   // sequence's tokens; 0 without one. Not part of loss_sum.
   double balance_loss_sum = 0;
+  // Nats of each sequence, summed over its tokens that have a target, [B].
+  std::vector<double> sequence_loss;
   // One entry per layer with experts, by ascending layer. Empty unless requested.
   std::vector<LayerRoutingWeights> routing;
 };

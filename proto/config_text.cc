@@ -1,5 +1,7 @@
 #include "proto/config_text.h"
 
+#include <memory>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -169,6 +171,24 @@ absl::Status SetScalar(Message* message, std::string_view path, const FieldDescr
   return wrong_type;
 }
 
+// Merges a group of settings in text format, or appends a list of them. They are parsed apart from
+// `message` first: text after the closing bracket could set other fields.
+absl::Status SetGroup(Message* message, std::string_view path, const FieldDescriptor& field,
+                      std::string_view value) {
+  const std::unique_ptr<Message> parsed(message->New());
+  const std::string text = absl::StrCat(std::string(field.name()), ": ", Abseil(value));
+  if (absl::Status status = ParseConfig(text, path, parsed.get()); !status.ok()) return status;
+  std::vector<const FieldDescriptor*> set;
+  parsed->GetReflection()->ListFields(*parsed, &set);
+  if (set.size() > 1 || (set.size() == 1 && set[0] != &field)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Abseil(path), ": got \"", Abseil(value.substr(0, 80)),
+                     "\", expected one group of settings such as {name: value}"));
+  }
+  message->MergeFrom(*parsed);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ParseConfig(std::string_view text, std::string_view source, Message* message) {
@@ -197,6 +217,10 @@ absl::Status SetField(Message* message, std::string_view assignment) {
     if (last && !is_message) {
       return SetScalar(message, assignment.substr(0, equals), *field,
                        assignment.substr(equals + 1));
+    }
+    const std::string_view value = assignment.substr(equals + 1);
+    if (last && !value.empty() && (value[0] == '{' || value[0] == '[')) {
+      return SetGroup(message, assignment.substr(0, equals), *field, value);
     }
     if (last || !is_message) {
       return absl::InvalidArgumentError(absl::StrCat(

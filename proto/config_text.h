@@ -20,7 +20,8 @@ namespace braid {
 absl::Status ParseConfig(std::string_view text, std::string_view source,
                          google::protobuf::Message* message);
 
-// Sets one scalar or enum field; a repeated field gets a value appended.
+// Sets one scalar or enum field; a repeated field gets a value appended. A group of settings takes
+// text format in braces, "optimizer.decay={steps: 100}", or a list of such groups in brackets.
 absl::Status SetField(google::protobuf::Message* message, std::string_view assignment);
 
 }  // namespace braid

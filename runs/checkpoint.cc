@@ -111,6 +111,29 @@ absl::Status FillPart(const fs::path& path, const SafetensorsFile& file, const c
   return absl::OkStatus();
 }
 
+// Reads the fields that early checkpoints lack, and runs without validation or spike detection.
+absl::Status ReadHistories(const nlohmann::json& json, const fs::path& path,
+                           CheckpointState* state) {
+  try {
+    if (json.contains("validation")) {
+      json["validation"].at("best_loss").get_to(state->validation.best_loss);
+      json["validation"].at("best_step").get_to(state->validation.best_step);
+      json["validation"].at("num_worse").get_to(state->validation.num_worse);
+    }
+    if (json.contains("spikes")) {
+      json["spikes"].at("losses").get_to(state->spikes.losses);
+      json["spikes"].at("log_norms").get_to(state->spikes.log_norms);
+      json["spikes"].at("num_consecutive").get_to(state->spikes.num_consecutive);
+    }
+  } catch (const nlohmann::json::exception& error) {
+    return absl::DataLossError(absl::StrCat(path.string(), ": ", error.what()));
+  }
+  if (state->spikes.losses.size() == state->spikes.log_norms.size()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path.string(), ": spikes: got ",
+                                          state->spikes.losses.size(), " losses and ",
+                                          state->spikes.log_norms.size(), " log_norms"));
+}
+
 }  // namespace
 
 std::string ModelFileName(int rank, int world_size) {
@@ -176,6 +199,7 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(const fs::path& checkpoint) 
                                             ", expected at least 1"));
   }
   state.dataset_key = json["dataset_key"];
+  RETURN_IF_ERROR(ReadHistories(json, path, &state));
   ASSIGN_OR_RETURN(const std::string config, ReadFile(checkpoint / kConfigFile));
   RETURN_IF_ERROR(ParseConfig(config, (checkpoint / kConfigFile).string(), &state.model));
   return state;

@@ -33,6 +33,20 @@ namespace braid {
 
 inline constexpr char kCheckpointKind[] = "checkpoint";
 
+// The validations of a run so far.
+struct ValidationHistory {
+  double best_loss = 0;   // nats per token
+  int64_t best_step = 0;  // the step that had it; 0 before the first validation
+  int32_t num_worse = 0;  // validations in a row since, none of which was better
+};
+
+// What loss spikes are compared with: the steps that were kept, oldest first.
+struct SpikeHistory {
+  std::vector<double> losses;     // nats per token
+  std::vector<double> log_norms;  // logarithm of the gradient norm
+  int32_t num_consecutive = 0;    // spikes in a row up to the newest step
+};
+
 // The position of a run. There is no random state: initial weights and data order are pure
 // functions of the seed.
 struct CheckpointState {
@@ -41,6 +55,8 @@ struct CheckpointState {
   bool upcycled = false;   // experts are in use
   int world_size = 1;      // ranks that wrote it
   std::string dataset_key;
+  ValidationHistory validation;
+  SpikeHistory spikes;
   v1::ModelConfig model;  // configuration of the weights: the dense one before upcycling
 };
 

@@ -88,12 +88,21 @@ absl::StatusOr<std::vector<std::string>> ListCheckpoints(const fs::path& directo
   return names;
 }
 
-int64_t NewestCheckpointStep(const fs::path& checkpoints) {
-  const absl::StatusOr<std::vector<std::string>> names = ListCheckpoints(checkpoints);
+int64_t StepOfCheckpoint(const std::string& name) {
   int64_t step = 0;
-  const bool found = names.ok() && !names->empty() &&
-                     absl::SimpleAtoi(names->front().substr(sizeof(kPrefix) - 1), &step);
-  return found ? step : 0;
+  return absl::SimpleAtoi(name.substr(sizeof(kPrefix) - 1), &step) ? step : 0;
+}
+
+absl::StatusOr<std::vector<int64_t>> CheckpointSteps(const fs::path& checkpoints) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, ListCheckpoints(checkpoints));
+  std::vector<int64_t> steps;
+  for (const std::string& name : names) steps.push_back(StepOfCheckpoint(name));
+  return steps;
+}
+
+int64_t NewestCheckpointStep(const fs::path& checkpoints) {
+  const absl::StatusOr<std::vector<int64_t>> steps = CheckpointSteps(checkpoints);
+  return steps.ok() && !steps->empty() ? steps->front() : 0;
 }
 
 bool IsCheckpointDamage(const absl::Status& status) {
@@ -140,14 +149,22 @@ absl::Status PublishCheckpoint(const fs::path& checkpoints, int64_t step, const 
   return PublishDirectory(staging, final_path);
 }
 
-absl::Status RotateCheckpoints(const fs::path& checkpoints, int64_t step, int keep_last) {
-  BRAID_CHECK(keep_last >= 1) << keep_last;
+absl::Status RotateCheckpoints(const fs::path& checkpoints, int64_t step,
+                               const CheckpointRetention& retention) {
+  BRAID_CHECK(retention.keep_last >= 1) << retention.keep_last;
   ASSIGN_OR_RETURN(const std::vector<std::string> names, ListCheckpoints(checkpoints));
   const auto newest =
       std::find(names.begin(), names.end(), CheckpointPath(checkpoints, step).filename().string());
   BRAID_CHECK(newest != names.end()) << step;
+  const auto is_multiple = [](int64_t of, int64_t every) { return every > 0 && of % every == 0; };
+  bool has_regular = false;
   for (auto it = newest; it != names.end(); ++it) {
-    if (it - newest >= keep_last) RETURN_IF_ERROR(RemoveCheckpoint(checkpoints / *it));
+    const int64_t of = StepOfCheckpoint(*it);
+    const bool regular = !has_regular && is_multiple(of, retention.regular_steps);
+    has_regular = has_regular || regular;
+    const bool keep = it - newest < retention.keep_last || regular ||
+                      is_multiple(of, retention.keep_every_steps) || of == retention.best_step;
+    if (!keep) RETURN_IF_ERROR(RemoveCheckpoint(checkpoints / *it));
   }
   return absl::OkStatus();
 }

@@ -29,6 +29,12 @@ std::filesystem::path StagingPath(const std::filesystem::path& checkpoints, int6
 // does not exist.
 absl::StatusOr<std::vector<std::string>> ListCheckpoints(const std::filesystem::path& checkpoints);
 
+// Returns the steps of the checkpoints in `checkpoints`, newest first.
+absl::StatusOr<std::vector<int64_t>> CheckpointSteps(const std::filesystem::path& checkpoints);
+
+// Returns the step of a name that ListCheckpoints returned.
+int64_t StepOfCheckpoint(const std::string& name);
+
 // Returns the newest step with a checkpoint, good or damaged; 0 when there is none or the directory
 // cannot be listed. Reads only names.
 int64_t NewestCheckpointStep(const std::filesystem::path& checkpoints);
@@ -60,10 +66,18 @@ absl::StatusOr<std::optional<std::filesystem::path>> NewestGoodCheckpoint(
 absl::Status PublishCheckpoint(const std::filesystem::path& checkpoints, int64_t step,
                                const std::filesystem::path& staging);
 
-// Removes old checkpoints after that of `step` was published: keeps the newest `keep_last` up to
-// `step`. Later ones belong to another attempt and stay.
+// Which checkpoints to keep.
+struct CheckpointRetention {
+  int keep_last = 1;             // the newest ones, at least 1
+  int64_t keep_every_steps = 0;  // all at multiples of this step; 0: none
+  int64_t regular_steps = 0;     // the newest at a multiple of this step; 0: none
+  int64_t best_step = 0;         // the one of this step; 0: none
+};
+
+// Removes old checkpoints after that of `step` was published: of those up to `step`, keeps the ones
+// that `retention` names. Later ones belong to another attempt and stay.
 absl::Status RotateCheckpoints(const std::filesystem::path& checkpoints, int64_t step,
-                               int keep_last);
+                               const CheckpointRetention& retention);
 
 // Removes the checkpoints after `step` when a run resumes from it: damaged ones that were passed
 // over.

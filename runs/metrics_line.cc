@@ -60,6 +60,20 @@ bool SetScalar(const JsonValue& value, const FieldDescriptor* field,
       if (value.get(flag) != simdjson::SUCCESS) return false;
       reflection->SetBool(message, field, flag);
       return true;
+    case FieldDescriptor::CPPTYPE_STRING: {
+      std::string_view text;
+      if (value.get(text) != simdjson::SUCCESS) return false;
+      reflection->SetString(message, field, std::string(text));
+      return true;
+    }
+    case FieldDescriptor::CPPTYPE_ENUM: {
+      std::string_view name;
+      if (value.get(name) != simdjson::SUCCESS) return false;
+      const auto* number = field->enum_type()->FindValueByName(std::string(name));
+      if (number == nullptr) return false;
+      reflection->SetEnum(message, field, number);
+      return true;
+    }
     case FieldDescriptor::CPPTYPE_MESSAGE: {
       simdjson::dom::object inner;
       return value.get(inner) == simdjson::SUCCESS &&

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -11,7 +12,11 @@
 #include "model/config/model_config.h"
 #include "proto/stated_defaults.h"
 #include "runs/launch_config.h"
+#include "runs/mixture_spec.h"
+#include "runs/schedule_spec.h"
 #include "runs/starting_point.h"
+#include "runs/training_length.h"
+#include "runs/validation_spec.h"
 
 namespace braid {
 namespace {
@@ -24,6 +29,7 @@ constexpr int64_t kMaxMicroBatchTokens = 16384;
 constexpr int32_t kMaxBatch = 1 << 20;
 constexpr int32_t kMaxThreads = 1024;
 constexpr int64_t kMinBucketBytes = 1 << 10;
+constexpr int32_t kMaxSpikeWindow = 10000;
 constexpr int64_t kMaxSteps = int64_t{1} << 32;
 
 absl::Status BadField(std::string_view field, std::string_view got, std::string_view expected) {
@@ -161,8 +167,37 @@ absl::Status FillSharing(v1::RunSpec* spec) {
                absl::StrCat("at least ", kMinBucketBytes));
 }
 
+// Returns the description of all datasets together: they differ in their instances only.
+DatasetInfo Combined(const std::vector<DatasetInfo>& datasets) {
+  DatasetInfo all = datasets[0];
+  all.num_instances = 0;
+  for (const DatasetInfo& info : datasets) all.num_instances += info.num_instances;
+  return all;
+}
+
+absl::Status FillSpikes(v1::SpikeConfig* config) {
+  FillStatedDefaults(config);
+  RETURN_IF_ERROR(Check(v1::SpikePolicy_IsValid(config->policy()), "spikes.policy",
+                        config->policy(), "CONTINUE, SKIP_BATCH or ROLLBACK"));
+  RETURN_IF_ERROR(Check(std::isfinite(config->threshold()) && config->threshold() >= 0,
+                        "spikes.threshold", config->threshold(), "a number (0 for no detection)"));
+  RETURN_IF_ERROR(
+      Check(config->threshold() > 0 || config->policy() == v1::CONTINUE, "spikes.threshold",
+            config->threshold(),
+            absl::StrCat("a number above 0 with policy ", v1::SpikePolicy_Name(config->policy()))));
+  return Check(config->window() >= 4 && config->window() <= kMaxSpikeWindow, "spikes.window",
+               config->window(), absl::StrCat("4 to ", kMaxSpikeWindow));
+}
+
+StepSize StepSizeOf(const DatasetInfo& data, const v1::RunSpec& spec) {
+  return {.global_batch_size = spec.batch().global_batch_size(),
+          .sequence_length = data.sequence_length,
+          .num_instances = data.num_instances};
+}
+
 absl::Status FillSteps(const DatasetInfo& data, v1::RunSpec* spec) {
   const int64_t batch = spec->batch().global_batch_size();
+  RETURN_IF_ERROR(FillRunLength(StepSizeOf(data, *spec), spec));
   if (!spec->has_num_steps()) spec->set_num_steps((data.num_instances + batch - 1) / batch);
   RETURN_IF_ERROR(Check(spec->num_steps() > 0 && spec->num_steps() <= kMaxSteps, "num_steps",
                         static_cast<double>(spec->num_steps()), absl::StrCat("1 to ", kMaxSteps)));
@@ -175,6 +210,8 @@ absl::Status FillSteps(const DatasetInfo& data, v1::RunSpec* spec) {
                         static_cast<double>(checkpoint->every_steps()), "at least 1"));
   RETURN_IF_ERROR(Check(checkpoint->keep_last() > 0, "checkpoint.keep_last",
                         checkpoint->keep_last(), "at least 1"));
+  RETURN_IF_ERROR(Check(checkpoint->keep_every_steps() >= 0, "checkpoint.keep_every_steps",
+                        static_cast<double>(checkpoint->keep_every_steps()), "at least 0"));
   return Check(spec->routing_every_steps() > 0, "routing_every_steps",
                static_cast<double>(spec->routing_every_steps()), "at least 1");
 }
@@ -193,18 +230,9 @@ std::string ShapeName(const v1::ModelConfig& model) {
 }  // namespace
 
 absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
-  if (spec.dataset_dir().empty()) {
-    return BadField("dataset_dir", "nothing", "the directory of a packed dataset");
-  }
   v1::RunSpec resolved = spec;
-  resolved.set_dataset_dir(fs::absolute(spec.dataset_dir()).lexically_normal().string());
-  ASSIGN_OR_RETURN(const DatasetInfo data, ReadDatasetInfo(resolved.dataset_dir()));
-  if (data.num_instances == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dataset_dir: ", resolved.dataset_dir(),
-                     " has 0 training instances, expected at least 1; add documents to the "
-                     "corpus or lower pack.sequence_length"));
-  }
+  ASSIGN_OR_RETURN(const std::vector<DatasetInfo> datasets, ReadDatasets(&resolved));
+  const DatasetInfo data = Combined(datasets);
   RETURN_IF_ERROR(FillLengths(data, resolved.mutable_model()));
   RETURN_IF_ERROR(FillDocumentEnd(data, resolved.mutable_model()));
   RETURN_IF_ERROR(FillFromStartingPoint(&resolved));
@@ -213,10 +241,15 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
   RETURN_IF_ERROR(FillRanks(&resolved));
   RETURN_IF_ERROR(FillSharing(&resolved));
   RETURN_IF_ERROR(FillBatch(data, resolved.world_size(), resolved.mutable_batch()));
+  RETURN_IF_ERROR(FillMixture(StepSizeOf(data, resolved), datasets, &resolved));
   RETURN_IF_ERROR(FillSteps(data, &resolved));
+  RETURN_IF_ERROR(FillSharePhases(StepSizeOf(data, resolved), datasets, &resolved));
+  RETURN_IF_ERROR(FillValidation(StepSizeOf(data, resolved), datasets, &resolved));
+  RETURN_IF_ERROR(FillSpikes(resolved.mutable_spikes()));
   RETURN_IF_ERROR(FillUpcycling(&resolved));
   FillStatedDefaults(resolved.mutable_optimizer());
   RETURN_IF_ERROR(CheckOptimizer(resolved.optimizer()));
+  RETURN_IF_ERROR(FillSchedule(StepSizeOf(data, resolved), &resolved));
   RETURN_IF_ERROR(FillSupervision(resolved.mutable_supervision()));
   SetNegativesToZero(&resolved);
   if (resolved.name().empty()) resolved.set_name(ShapeName(resolved.model()));

@@ -40,10 +40,11 @@ absl::Status VerifyTogether(Communicator& communicator, const fs::path& checkpoi
 
 }  // namespace
 
-absl::StatusOr<std::optional<fs::path>> AgreeOnNewestGoodCheckpoint(Communicator& communicator,
-                                                                    const fs::path& checkpoints,
-                                                                    std::ostream& warnings) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> names, AgreeOnList(communicator, checkpoints));
+absl::StatusOr<std::optional<fs::path>> AgreeOnNewestGoodCheckpoint(
+    Communicator& communicator, const fs::path& checkpoints, std::ostream& warnings,
+    const std::function<bool(int64_t)>& eligible) {
+  ASSIGN_OR_RETURN(std::vector<std::string> names, AgreeOnList(communicator, checkpoints));
+  std::erase_if(names, [&](const std::string& name) { return !eligible(StepOfCheckpoint(name)); });
   std::vector<std::string> skipped;
   auto found = FirstGoodCheckpoint(
       checkpoints, names,

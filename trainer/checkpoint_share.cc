@@ -61,11 +61,21 @@ absl::StatusOr<ManifestEntry> WriteText(const fs::path& path, std::string_view t
 }
 
 std::string StateText(const CheckpointState& state) {
-  const nlohmann::json json = {{"step", state.step},
-                               {"num_tokens", state.num_tokens},
-                               {"upcycled", state.upcycled},
-                               {"world_size", state.world_size},
-                               {"dataset_key", state.dataset_key}};
+  nlohmann::json json = {{"step", state.step},
+                         {"num_tokens", state.num_tokens},
+                         {"upcycled", state.upcycled},
+                         {"world_size", state.world_size},
+                         {"dataset_key", state.dataset_key}};
+  if (state.validation.best_step > 0) {
+    json["validation"] = {{"best_loss", state.validation.best_loss},
+                          {"best_step", state.validation.best_step},
+                          {"num_worse", state.validation.num_worse}};
+  }
+  if (!state.spikes.losses.empty() || state.spikes.num_consecutive > 0) {
+    json["spikes"] = {{"losses", state.spikes.losses},
+                      {"log_norms", state.spikes.log_norms},
+                      {"num_consecutive", state.spikes.num_consecutive}};
+  }
   return json.dump(2) + "\n";
 }
 

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
-#include "runs/checkpoint_directory.h"
 
 namespace braid {
 namespace {
@@ -128,7 +127,9 @@ absl::Status CheckpointWriter::Publish(const Manifest& manifest) const {
   RETURN_IF_ERROR(manifest.Save(Staging()));
   RETURN_IF_ERROR(PublishCheckpoint(settings_.checkpoints, step, Staging()));
   RETURN_IF_ERROR(settings_.before_rotate());
-  return RotateCheckpoints(settings_.checkpoints, step, settings_.keep_last);
+  CheckpointRetention retention = settings_.retention;
+  retention.best_step = share_.state().validation.best_step;
+  return RotateCheckpoints(settings_.checkpoints, step, retention);
 }
 
 }  // namespace braid

@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "formats/manifest.h"
+#include "runs/checkpoint_directory.h"
 #include "trainer/checkpoint_share.h"
 #include "trainer/parallel/background_task.h"
 #include "trainer/parallel/communicator.h"
@@ -30,7 +31,8 @@ struct CheckpointWriterSettings {
   std::filesystem::path checkpoints;
   // The tokenizer file to copy into each checkpoint.
   std::filesystem::path tokenizer;
-  int keep_last = 1;
+  // best_step is that of the state to save.
+  CheckpointRetention retention;
   // The same on all ranks, different for each start of the run; part of the staging directory's
   // name.
   std::string attempt;

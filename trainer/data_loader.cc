@@ -55,6 +55,7 @@ absl::StatusOr<DataLoader> DataLoader::Open(const std::filesystem::path& prefix,
 }
 
 absl::StatusOr<std::vector<int32_t>> DataLoader::Read(int64_t instance) const {
+  BRAID_CHECK(0 <= instance && instance < num_instances()) << instance;
   const int64_t length = dataset_.sequence_length(instance);
   if (length > sequence_length_ + 1) {
     return absl::DataLossError(
@@ -75,10 +76,9 @@ absl::StatusOr<std::vector<int32_t>> DataLoader::Read(int64_t instance) const {
 absl::StatusOr<Batch> DataLoader::Load(std::span<const int64_t> instances) const {
   std::vector<std::vector<int32_t>> sequences;
   for (int64_t instance : instances) {
-    BRAID_CHECK(0 <= instance && instance < num_instances()) << instance;
     ASSIGN_OR_RETURN(sequences.emplace_back(), Read(instance));
   }
-  return MakeBatch(sequences, sequence_length_, eos_id_);
+  return Assemble(sequences);
 }
 
 }  // namespace braid

@@ -44,10 +44,20 @@ class DataLoader {
   // Loads the given instances. DataLoss, naming file and instance, for a sequence longer than L + 1
   // or a token outside the vocabulary.
   absl::StatusOr<Batch> Load(std::span<const int64_t> instances) const;
+  // Returns the number of tokens of an instance.
+  int64_t length(int64_t instance) const { return dataset_.sequence_length(instance); }
+  int64_t sequence_length() const { return sequence_length_; }
+  int32_t eos_id() const { return eos_id_; }
+
+  // The two halves of Load, for batches of several datasets. Require 0 <= instance <
+  // num_instances().
+  absl::StatusOr<std::vector<int32_t>> Read(int64_t instance) const;
+  Batch Assemble(std::span<const std::vector<int32_t>> sequences) const {
+    return MakeBatch(sequences, sequence_length_, eos_id_);
+  }
 
  private:
   DataLoader(IndexedDataset dataset, std::filesystem::path prefix, const DatasetInfo& info);
-  absl::StatusOr<std::vector<int32_t>> Read(int64_t instance) const;
 
   IndexedDataset dataset_;
   std::filesystem::path prefix_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -21,6 +23,7 @@ struct Sums {
   double num_tokens = 0;
   double loss_after = 0;
   double num_tokens_after = 0;
+  std::vector<DatasetSums> datasets;
 };
 
 void ZeroGradients(std::span<float> gradients) {
@@ -37,10 +40,22 @@ void AddRouting(const TrainResult& result, const Batch& micro, const v1::ModelCo
   }
 }
 
-absl::Status AddMicroBatch(const Batch& micro, double gradient_scale, bool measure_routing,
-                           LanguageModel& model, Sums* sums, std::vector<RoutingTotals>* routing,
-                           const GradientsReady& gradients_ready = nullptr) {
-  ASSIGN_OR_RETURN(const TrainResult result,
+// Adds the losses of sequences [begin, ...) of this rank to their datasets.
+void AddDatasets(const RankBatch& work, int64_t begin, const Batch& micro,
+                 const TrainResult& result, Sums* sums) {
+  if (work.num_datasets == 0) return;
+  for (int64_t b = 0; b < micro.batch_size; ++b) {
+    DatasetSums& dataset = sums->datasets[work.datasets[begin + b]];
+    dataset.loss += result.sequence_loss[b];
+    dataset.num_tokens += static_cast<double>(micro.lengths[b]);
+  }
+}
+
+absl::StatusOr<TrainResult> AddMicroBatch(const Batch& micro, double gradient_scale,
+                                          bool measure_routing, LanguageModel& model, Sums* sums,
+                                          std::vector<RoutingTotals>* routing,
+                                          const GradientsReady& gradients_ready = nullptr) {
+  ASSIGN_OR_RETURN(TrainResult result,
                    model.ForwardBackward(micro.inputs, micro.targets, micro.batch_size,
                                          gradient_scale, measure_routing, gradients_ready));
   sums->loss += result.loss_sum;
@@ -48,7 +63,7 @@ absl::Status AddMicroBatch(const Batch& micro, double gradient_scale, bool measu
   sums->loss_after += result.loss_sum_after_first_segment;
   sums->num_tokens_after += static_cast<double>(result.num_tokens_after_first_segment);
   if (measure_routing) AddRouting(result, micro, model.config(), routing);
-  return absl::OkStatus();
+  return result;
 }
 
 absl::StatusOr<double> GlobalTokens(const Batch& batch, Communicator& communicator) {
@@ -68,19 +83,37 @@ absl::Status ReduceSums(std::span<const float> gradients, Communicator& communic
   const int rank = communicator.rank(), world_size = communicator.world_size();
   std::vector<double> values = {sums->loss, sums->num_tokens, sums->loss_after,
                                 sums->num_tokens_after};
+  for (const DatasetSums& dataset : sums->datasets) {
+    values.push_back(dataset.loss);
+    values.push_back(dataset.num_tokens);
+  }
   const size_t first = values.size();
   values.resize(first + world_size);
   const Shard own = ShardOf(gradients.size(), rank, world_size);
   values[first + rank] = SumOfSquares(gradients.subspan(own.begin, own.size()));
   const ScopedPhase phase(Phase::kCommunication);
   RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(values)));
-  *sums = {values[0], values[1], values[2], values[3]};
+  sums->loss = values[0], sums->num_tokens = values[1];
+  sums->loss_after = values[2], sums->num_tokens_after = values[3];
+  for (size_t d = 0; d < sums->datasets.size(); ++d) {
+    sums->datasets[d] = {.loss = values[4 + 2 * d], .num_tokens = values[5 + 2 * d]};
+  }
   *gradient_norm = std::sqrt(std::accumulate(values.begin() + first, values.end(), 0.0));
   return absl::OkStatus();
 }
 
 int64_t MicroEnd(const RankBatch& work, int64_t begin) {
   return std::min(begin + work.micro_batch_size, work.batch.batch_size);
+}
+
+// Returns "3, 17", or "3 of dataset 0, 17 of dataset 1" in a mixture.
+std::string InstanceNames(const RankBatch& work, int64_t begin, int64_t end) {
+  std::vector<std::string> names;
+  for (int64_t i = begin; i < end; ++i) {
+    names.push_back(absl::StrCat(work.instances[i]));
+    if (work.num_datasets > 0) absl::StrAppend(&names.back(), " of dataset ", work.datasets[i]);
+  }
+  return absl::StrJoin(names, ", ");
 }
 
 // Repeats one micro-batch alone, to find the source of a value that is not finite.
@@ -90,15 +123,15 @@ absl::Status CheckFinite(const RankBatch& work, int64_t begin, double gradient_s
   ZeroGradients(model.gradients());
   Sums sums;
   RETURN_IF_ERROR(
-      AddMicroBatch(work.batch.Slice(begin, end), gradient_scale, false, model, &sums, nullptr));
+      AddMicroBatch(work.batch.Slice(begin, end), gradient_scale, false, model, &sums, nullptr)
+          .status());
   const bool loss = !std::isfinite(sums.loss);
   if (!loss && std::isfinite(GlobalNorm(model.gradients()))) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(
-      "step ", work.step + 1, ", rank ", rank, ": the ", loss ? "loss" : "gradient",
-      " is not finite on instances ",
-      absl::StrJoin(work.instances.begin() + begin, work.instances.begin() + end, ", "),
-      "; weights are those of step ", work.step,
-      "; try a lower optimizer.learning_rate or optimizer.clip_norm"));
+  return absl::InternalError(
+      absl::StrCat("step ", work.step + 1, ", rank ", rank, ": the ", loss ? "loss" : "gradient",
+                   " is not finite on instances ", InstanceNames(work, begin, end),
+                   "; weights are those of step ", work.step,
+                   "; try a lower optimizer.learning_rate or optimizer.clip_norm"));
 }
 
 // Returns the error of a step whose loss or gradient is not finite, the same on every rank: the
@@ -132,22 +165,26 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
   ZeroGradients(model.gradients());
   reducer.Begin(model.gradients());
   Sums sums;
+  sums.datasets.resize(work.num_datasets);
   GradientPass pass;
   const GradientsReady reduce = [&](Shard part) { reducer.Ready(part); };
   for (int64_t begin = 0; begin < work.batch.batch_size; begin += work.micro_batch_size) {
     // Earlier micro-batches leave gradients incomplete, so only the last one reports ranges to the
     // reducer, which sums them over ranks while the rest of the backward pass runs.
     const int64_t end = MicroEnd(work, begin);
-    RETURN_IF_ERROR(AddMicroBatch(work.batch.Slice(begin, end), scale, measure_routing, model,
-                                  &sums, &pass.routing,
-                                  end == work.batch.batch_size ? reduce : nullptr));
+    const Batch micro = work.batch.Slice(begin, end);
+    ASSIGN_OR_RETURN(const TrainResult result,
+                     AddMicroBatch(micro, scale, measure_routing, model, &sums, &pass.routing,
+                                   end == work.batch.batch_size ? reduce : nullptr));
+    AddDatasets(work, begin, micro, result, &sums);
   }
   {
     const ScopedPhase phase(Phase::kCommunication);
     RETURN_IF_ERROR(reducer.Finish());
   }
   RETURN_IF_ERROR(ReduceSums(model.gradients(), communicator, &sums, &pass.gradient_norm));
-  if (!std::isfinite(sums.loss) || !std::isfinite(pass.gradient_norm)) {
+  const bool finite = std::isfinite(sums.loss) && std::isfinite(pass.gradient_norm);
+  if (!finite && work.must_be_finite) {
     return NonFinite(work, scale, model, communicator);
   }
   pass.loss = sums.loss / sums.num_tokens;
@@ -155,6 +192,7 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
     pass.loss_after_first_segment = sums.loss_after / sums.num_tokens_after;
   }
   pass.num_tokens = static_cast<int64_t>(sums.num_tokens);
+  pass.datasets = std::move(sums.datasets);
   return pass;
 }
 

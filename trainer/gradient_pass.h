@@ -16,12 +16,19 @@
 
 namespace braid {
 
+// Sums over the sequences of one dataset of a mixture.
+struct DatasetSums {
+  double loss = 0;  // nats
+  double num_tokens = 0;
+};
+
 // Results over the global batch. The same on every rank, except for the routing.
 struct GradientPass {
   double loss = 0;                      // nats per token
   double loss_after_first_segment = 0;  // 0 when no token is after it
   double gradient_norm = 0;             // for the mean loss, before clipping
   int64_t num_tokens = 0;
+  std::vector<DatasetSums> datasets;  // RankBatch::num_datasets elements
   // This rank's part, one entry per layer of MoeLayers; empty unless requested.
   std::vector<RoutingTotals> routing;
 };
@@ -30,14 +37,20 @@ struct GradientPass {
 struct RankBatch {
   int64_t step = 0;  // 0-based, for messages
   std::vector<int64_t> instances;
+  // The dataset of each instance.
+  std::vector<int32_t> datasets;
+  // The number of datasets of a mixture, whose losses are wanted; 0 without one.
+  int32_t num_datasets = 0;
   Batch batch;
   int64_t micro_batch_size = 1;
+  // Whether a loss or gradient that is not finite is an error.
+  bool must_be_finite = true;
 };
 
 // Computes d(mean token loss over the global batch)/d(parameter) into model.gradients(), valid
 // where `reducer` puts sums: this rank's shard (ZERO_1) or everything (REPLICATED). Collective.
-// When a loss or gradient is not finite, every rank returns the same Internal error naming step,
-// rank and instances, and the weights are unchanged.
+// When a loss or gradient is not finite and must be, every rank returns the same Internal error
+// naming step, rank and instances, and the weights are unchanged.
 absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measure_routing,
                                               LanguageModel& model, GradientReducer& reducer,
                                               Communicator& communicator);

@@ -4,17 +4,33 @@
 
 #include <cstdint>
 
+#include "braid/v1/training.pb.h"
+
 namespace braid {
 
 struct Schedule {
+  v1::LearningRateSchedule kind = v1::COSINE;
   double peak = 0;           // learning rate after warm-up
   int64_t warmup_steps = 0;  // W
+  int64_t decay_steps = 0;   // D, of WSD
   int64_t num_steps = 0;     // T
-  double final_ratio = 0;    // rate at step T over peak
+  double final_ratio = 0;    // r, final rate over peak
 };
 
-// Returns the rate of 0-based step t: peak * (t+1)/W while t < W, then a half cosine from peak at W
-// to peak * final_ratio at T, constant afterwards.
+// Returns the schedule of a resolved spec.
+Schedule ScheduleOf(const v1::RunSpec& resolved);
+
+// Returns the rate of 0-based step t: peak * (t+1)/W while t < W. After that, with progress p from
+// 0 at the beginning to 1 at T:
+//
+//   COSINE               peak * (r + (1-r) * (1 + cos(pi p)) / 2), p from W
+//   LINEAR               peak * (1 - (1-r) * p), p from W
+//   WSD                  peak up to T-D, then peak * (1 - (1-r) * sqrt(p)), p from T-D (arXiv
+//                        2405.18392, section 4)
+//   CONSTANT             peak
+//   INVERSE_SQUARE_ROOT  peak * max(r, sqrt(W / (t+1))) (arXiv 1706.03762, equation 3)
+//
+// The rate is constant from T on, except for INVERSE_SQUARE_ROOT.
 double LearningRate(const Schedule& schedule, int64_t step);
 
 }  // namespace braid

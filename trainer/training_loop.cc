@@ -1,7 +1,6 @@
 #include "trainer/training_loop.h"
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,9 +15,13 @@
 #include "model/kernels/phase_times.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
+#include "runs/step_remark.h"
+#include "runs/validation_spec.h"
 #include "trainer/checkpoint_agreement.h"
 #include "trainer/progress_line.h"
+#include "trainer/rollback.h"
 #include "trainer/schedule.h"
+#include "trainer/spike_detector.h"
 #include "trainer/weight_update.h"
 
 namespace braid {
@@ -29,12 +32,27 @@ constexpr double kSecondsBetweenLines = 10;
 // Returns a name that differs between processes on all hosts.
 std::string NewAttempt() { return RandomId(16); }
 
-Schedule ScheduleOf(const v1::RunSpec& spec) {
-  const double warmup = spec.optimizer().warmup_fraction() * static_cast<double>(spec.num_steps());
-  return {.peak = spec.optimizer().learning_rate(),
-          .warmup_steps = static_cast<int64_t>(std::ceil(warmup - 1e-9)),
-          .num_steps = spec.num_steps(),
-          .final_ratio = spec.optimizer().final_lr_ratio()};
+v1::StepMetrics MetricsOf(const GradientPass& pass, const TrainingState& before) {
+  v1::StepMetrics metrics;
+  metrics.set_step(before.step + 1);
+  metrics.set_loss(pass.loss);
+  metrics.set_loss_after_first_segment(pass.loss_after_first_segment);
+  metrics.set_gradient_norm(pass.gradient_norm);
+  metrics.set_num_tokens(before.num_tokens + pass.num_tokens);
+  metrics.set_upcycled(before.upcycled);
+  return metrics;
+}
+
+v1::LossSpike SpikeOf(const SpikeVerdict& verdict, const v1::StepMetrics& metrics,
+                      const v1::SpikeConfig& config) {
+  v1::LossSpike spike;
+  spike.set_step(metrics.step());
+  spike.set_action(config.policy());
+  spike.set_loss(metrics.loss());
+  spike.set_gradient_norm(metrics.gradient_norm());
+  spike.set_loss_z(verdict.loss_z);
+  spike.set_gradient_norm_z(verdict.gradient_norm_z);
+  return spike;
 }
 
 }  // namespace
@@ -68,11 +86,12 @@ absl::StatusOr<TrainingOutcome> TrainingLoop::RunToEnd() {
   heartbeat_.BeginSteps();
   while (!done()) {
     RETURN_IF_ERROR(UpcycleIfDue());
-    ASSIGN_OR_RETURN(const v1::StepMetrics metrics, Step());
+    ASSIGN_OR_RETURN(v1::StepMetrics metrics, Step());
+    RETURN_IF_ERROR(ValidateIfDue(&metrics));
     heartbeat_.BeginSteps();
     RETURN_IF_ERROR(Record(metrics));
     ASSIGN_OR_RETURN(const bool stop, AgreeOnStep());
-    if (stop || CheckpointDue()) RETURN_IF_ERROR(Save(/*wait=*/stop || done()));
+    if (stop || CheckpointDue(metrics)) RETURN_IF_ERROR(Save(/*wait=*/stop || done()));
     if (stop && !done()) return TrainingOutcome::kInterrupted;
   }
   return TrainingOutcome::kComplete;
@@ -108,17 +127,10 @@ absl::Status TrainingLoop::OpenOnThisRank() {
                      " ranks were started; start it with 'mpirun -n ", spec_.world_size(), "'"));
   }
   // Rank 0 verifies for all: the ranks read the same files.
-  if (leads()) RETURN_IF_ERROR(VerifyDataset(spec_.dataset_dir()));
-  ASSIGN_OR_RETURN(dataset_, ReadDatasetInfo(spec_.dataset_dir()));
-  const std::filesystem::path prefix = std::filesystem::path(spec_.dataset_dir()) / "instances";
-  ASSIGN_OR_RETURN(loader_, DataLoader::Open(prefix, dataset_));
-  if (loader_->num_instances() != dataset_.num_instances || dataset_.num_instances == 0) {
-    return absl::DataLossError(absl::StrCat(prefix.string(), ".idx has ", loader_->num_instances(),
-                                            " instances, dataset.json says ",
-                                            dataset_.num_instances));
+  ASSIGN_OR_RETURN(data_, TrainingData::Open(spec_, /*verify=*/leads()));
+  if (ValidationSteps(spec_) > 0) {
+    ASSIGN_OR_RETURN(validation_, Validation::Open(spec_));
   }
-  schedule_.emplace(dataset_.key, spec_.seed(), dataset_.num_instances,
-                    spec_.batch().global_batch_size());
   return absl::OkStatus();
 }
 
@@ -135,7 +147,11 @@ absl::Status TrainingLoop::OpenWriter() {
   CheckpointWriterSettings settings;
   settings.checkpoints = directory_.checkpoints();
   settings.tokenizer = directory_.tokenizer();
-  settings.keep_last = spec_.checkpoint().keep_last();
+  settings.retention.keep_last = spec_.checkpoint().keep_last();
+  settings.retention.keep_every_steps = spec_.checkpoint().keep_every_steps();
+  if (spec_.spikes().policy() == v1::ROLLBACK) {
+    settings.retention.regular_steps = spec_.checkpoint().every_steps();
+  }
   settings.attempt = std::move(attempt);
   settings.before_publish = [this] { return BeforePublish(); };
   settings.before_rotate = [this] { return CheckOwned(); };
@@ -161,7 +177,7 @@ absl::Status TrainingLoop::Restore() {
                    AgreeOnNewestGoodCheckpoint(*environment_.communicator, directory_.checkpoints(),
                                                *environment_.warnings));
   const int rank = environment_.communicator->rank();
-  auto state = checkpoint.has_value() ? RestoreState(*checkpoint, spec_, dataset_.key, rank)
+  auto state = checkpoint.has_value() ? RestoreState(*checkpoint, spec_, data_->key(), rank)
                                       : InitialState(spec_, rank);
   RETURN_IF_ERROR(AgreeOnStatus(*environment_.communicator, state.status()));
   state_ = *std::move(state);
@@ -173,8 +189,9 @@ absl::Status TrainingLoop::Restore() {
   RETURN_IF_ERROR(CopyTokenizer());
   ASSIGN_OR_RETURN(metrics_, MetricsLog::Open(directory_.metrics(), state_.step));
   if (done()) {
-    *environment_.out << "run already complete: all " << spec_.num_steps() << " steps are done"
-                      << std::endl;
+    *environment_.out << "run already complete: "
+                      << (stopped_early() ? "stopped early after step " : "all steps are done: ")
+                      << state_.step << std::endl;
   } else if (checkpoint.has_value()) {
     *environment_.out << "resuming after step " << state_.step << " from " << checkpoint->string()
                       << std::endl;
@@ -229,13 +246,11 @@ absl::Status TrainingLoop::CheckWeights() {
 }
 
 absl::StatusOr<RankBatch> TrainingLoop::LoadBatch() const {
-  RankBatch work;
-  work.step = state_.step;
-  work.instances = schedule_->Instances(state_.step, environment_.communicator->rank(),
-                                        environment_.communicator->world_size());
   const ScopedPhase phase(Phase::kData);
-  ASSIGN_OR_RETURN(work.batch, loader_->Load(work.instances));
+  ASSIGN_OR_RETURN(RankBatch work, data_->Load(state_.step, environment_.communicator->rank(),
+                                               environment_.communicator->world_size()));
   work.micro_batch_size = spec_.batch().micro_batch_size();
+  work.must_be_finite = spec_.spikes().policy() == v1::CONTINUE;
   return work;
 }
 
@@ -248,20 +263,20 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
                                     *environment_.communicator));
   RETURN_IF_ERROR(CheckWeights());
   const double learning_rate = LearningRate(ScheduleOf(spec_), state_.step);
-  RETURN_IF_ERROR(UpdateWeights(spec_.optimizer(), learning_rate, pass.gradient_norm, state_,
-                                *environment_.communicator));
-  if (spec_.weight_check_every_steps() > 0) own_weights_.Remember(state_);
-  state_.num_tokens += pass.num_tokens;
-  v1::StepMetrics metrics;
-  metrics.set_step(state_.step);
-  metrics.set_loss(pass.loss);
-  metrics.set_loss_after_first_segment(pass.loss_after_first_segment);
+  v1::StepMetrics metrics = MetricsOf(pass, state_);
   metrics.set_learning_rate(learning_rate);
-  metrics.set_gradient_norm(pass.gradient_norm);
-  metrics.set_num_tokens(state_.num_tokens);
-  metrics.set_upcycled(state_.upcycled);
+  const auto datasets = data_->LossesOf(work.step, pass.datasets);
+  metrics.mutable_datasets()->Assign(datasets.begin(), datasets.end());
   routing_health_.AddStep(pass.routing);
-  if (measure) {
+  const SpikeVerdict verdict =
+      JudgeStep(spec_.spikes(), state_.spikes, pass.loss, pass.gradient_norm);
+  if (verdict.is_spike) *metrics.mutable_spike() = SpikeOf(verdict, metrics, spec_.spikes());
+  if (verdict.is_spike && spec_.spikes().policy() != v1::CONTINUE) {
+    RETURN_IF_ERROR(SkipSpike(pass, metrics.mutable_spike()));
+  } else {
+    RETURN_IF_ERROR(TrainOn(pass, learning_rate));
+  }
+  if (measure && state_.upcycled) {
     ASSIGN_OR_RETURN(const std::vector<v1::LayerRouting> layers,
                      routing_health_.Measure(*state_.model, *environment_.communicator));
     metrics.mutable_routing()->Assign(layers.begin(), layers.end());
@@ -275,11 +290,70 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   return metrics;
 }
 
+absl::Status TrainingLoop::TrainOn(const GradientPass& pass, double learning_rate) {
+  RETURN_IF_ERROR(UpdateWeights(spec_.optimizer(), learning_rate, pass.gradient_norm, state_,
+                                *environment_.communicator));
+  state_.num_tokens += pass.num_tokens;
+  RememberStep(spec_.spikes(), pass.loss, pass.gradient_norm, &state_.spikes);
+  if (spec_.weight_check_every_steps() > 0) own_weights_.Remember(state_);
+  return absl::OkStatus();
+}
+
+// Completes a step without its batch: the step counts, so the data order stays a function of the
+// step alone. After a rollback the weights are those of an earlier step, and no batch since then
+// has had an effect. A resume from that checkpoint meets the same spike and decides again alike.
+absl::Status TrainingLoop::SkipSpike(const GradientPass& pass, v1::LossSpike* spike) {
+  RETURN_IF_ERROR(AgreeOnStatus(*environment_.communicator, CountSpike(*spike, &state_.spikes)));
+  spike->set_first_skipped_step(spike->step());
+  spike->set_last_skipped_step(spike->step());
+  const int64_t num_tokens = state_.num_tokens + pass.num_tokens;
+  if (spike->action() == v1::ROLLBACK) {
+    heartbeat_.ShowOpening();
+    RETURN_IF_ERROR(writer_->Finish());
+    const int32_t num_consecutive = state_.spikes.num_consecutive;
+    const ValidationHistory validation = state_.validation;
+    state_ = TrainingState();  // frees the memory for the state that is read
+    ASSIGN_OR_RETURN(state_, RollbackState(spec_, directory_.checkpoints(), data_->key(),
+                                           *environment_.communicator, *environment_.warnings));
+    spike->set_first_skipped_step(state_.step + 1);
+    state_.spikes.num_consecutive = num_consecutive;
+    state_.validation = validation;
+  }
+  state_.step = spike->step();
+  state_.num_tokens = num_tokens;
+  own_weights_.Remember(state_);
+  return absl::OkStatus();
+}
+
+// Validation takes longer than a step, so it is reported as "opening". Its time belongs to no step.
+absl::Status TrainingLoop::ValidateIfDue(v1::StepMetrics* metrics) {
+  const bool last = state_.step >= spec_.num_steps();
+  if (!validation_ || (!last && state_.step % ValidationSteps(spec_) != 0)) return absl::OkStatus();
+  heartbeat_.ShowOpening();
+  const double begin = environment_.now();
+  ASSIGN_OR_RETURN(v1::ValidationMetrics validation,
+                   validation_->Score(*state_.model, *environment_.communicator));
+  CompareWithBest(state_.step, spec_.validation().patience(), &state_.validation, &validation);
+  validation.set_seconds(environment_.now() - begin);
+  (void)TakePhaseSeconds();
+  if (leads()) {
+    *environment_.out << "validation after step " << state_.step << ": loss "
+                      << SelectionLoss(validation) << " over " << validation.num_windows()
+                      << " windows (best " << validation.best_loss() << " after step "
+                      << validation.best_step() << ")" << std::endl;
+  }
+  *metrics->mutable_validation() = std::move(validation);
+  return absl::OkStatus();
+}
+
 absl::Status TrainingLoop::Record(const v1::StepMetrics& metrics) {
   RETURN_IF_ERROR(heartbeat_.Beat(/*always=*/done()));
   if (!leads()) return absl::OkStatus();
   RETURN_IF_ERROR(metrics_->Append(metrics));
   if (environment_.on_step) environment_.on_step(metrics);
+  if (const std::string remark = StepRemark(metrics); !remark.empty()) {
+    *environment_.out << remark << std::endl;
+  }
   if (metrics.time() - last_line_ >= kSecondsBetweenLines || done()) {
     last_line_ = metrics.time();
     *environment_.out << ProgressLine(metrics, spec_.num_steps()) << std::endl;
@@ -287,14 +361,15 @@ absl::Status TrainingLoop::Record(const v1::StepMetrics& metrics) {
   return absl::OkStatus();
 }
 
-bool TrainingLoop::CheckpointDue() const {
-  return done() || state_.step % spec_.checkpoint().every_steps() == 0;
+bool TrainingLoop::CheckpointDue(const v1::StepMetrics& metrics) const {
+  const bool best = metrics.validation().best_step() == metrics.step();
+  return done() || best || state_.step % spec_.checkpoint().every_steps() == 0;
 }
 
 // Starts a checkpoint. With `wait`, blocks until it is published, as the end of a run requires.
 absl::Status TrainingLoop::Save(bool wait) {
   const ScopedPhase phase(Phase::kCheckpoint);
-  RETURN_IF_ERROR(writer_->Start(SourceOf(state_, dataset_.key)));
+  RETURN_IF_ERROR(writer_->Start(SourceOf(state_, data_->key())));
   return wait ? writer_->Finish() : absl::OkStatus();
 }
 

@@ -18,19 +18,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
-#include "formats/packed_dataset.h"
-#include "runs/instance_schedule.h"
 #include "runs/metrics_log.h"
 #include "runs/run_directory.h"
 #include "trainer/checkpoint_writer.h"
-#include "trainer/data_loader.h"
 #include "trainer/gradient_pass.h"
 #include "trainer/parallel/communicator.h"
 #include "trainer/parallel/gradient_reducer.h"
 #include "trainer/rank_heartbeat.h"
 #include "trainer/routing_health.h"
 #include "trainer/step_metrics.h"
+#include "trainer/training_data.h"
 #include "trainer/training_state.h"
+#include "trainer/validation.h"
 #include "trainer/weight_check.h"
 
 namespace braid {
@@ -97,13 +96,20 @@ class TrainingLoop {
   absl::Status CompareWithOthers();
   absl::Status CheckWeights();
   absl::StatusOr<v1::StepMetrics> Step();
+  absl::Status TrainOn(const GradientPass& pass, double learning_rate);
+  absl::Status SkipSpike(const GradientPass& pass, v1::LossSpike* spike);
+  absl::Status ValidateIfDue(v1::StepMetrics* metrics);
   absl::StatusOr<RankBatch> LoadBatch() const;
   absl::Status Record(const v1::StepMetrics& metrics);
   absl::StatusOr<bool> AgreeOnStep();
   absl::Status BeforePublish() const;
   absl::Status Save(bool wait);
-  bool CheckpointDue() const;
-  bool done() const { return state_.step >= spec_.num_steps(); }
+  bool CheckpointDue(const v1::StepMetrics& metrics) const;
+  bool stopped_early() const {
+    const int32_t patience = spec_.validation().patience();
+    return patience > 0 && state_.validation.num_worse >= patience;
+  }
+  bool done() const { return state_.step >= spec_.num_steps() || stopped_early(); }
   bool leads() const { return environment_.communicator->rank() == 0; }
 
   RunDirectory directory_;
@@ -111,9 +117,8 @@ class TrainingLoop {
   LoopEnvironment environment_;
   StepMeter meter_;
   RankHeartbeat heartbeat_;
-  DatasetInfo dataset_;
-  std::optional<DataLoader> loader_;
-  std::optional<InstanceSchedule> schedule_;
+  std::optional<TrainingData> data_;
+  std::optional<Validation> validation_;  // absent when the run does not validate
   std::unique_ptr<GradientReducer> reducer_;
   OwnWeights own_weights_;
   std::unique_ptr<MetricsLog> metrics_;  // rank 0

@@ -131,6 +131,8 @@ absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSp
   }
   state.step = dense.step;
   state.num_tokens = dense.num_tokens;
+  state.validation = dense.validation;
+  state.spikes = std::move(dense.spikes);
   state.upcycled = true;
   return state;
 }
@@ -140,6 +142,8 @@ CheckpointSource SourceOf(TrainingState& state, const std::string& dataset_key) 
   source.state.step = state.step;
   source.state.num_tokens = state.num_tokens;
   source.state.upcycled = state.upcycled;
+  source.state.validation = state.validation;
+  source.state.spikes = state.spikes;
   source.state.dataset_key = dataset_key;
   source.state.model = state.model->config();
   source.weights = WeightsOf(*state.model);
@@ -173,6 +177,8 @@ absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoi
   state.step = record.step;
   state.num_tokens = record.num_tokens;
   state.upcycled = record.upcycled;
+  state.validation = record.validation;
+  state.spikes = record.spikes;
   return state;
 }
 

@@ -14,6 +14,7 @@
 #include "braid/v1/training.pb.h"
 #include "model/config/shard.h"
 #include "model/language_model.h"
+#include "runs/checkpoint.h"
 #include "trainer/checkpoint_share.h"
 #include "trainer/parallel/communicator.h"
 
@@ -29,6 +30,8 @@ struct TrainingState {
   int64_t step = 0;        // optimizer steps done
   int64_t num_tokens = 0;  // tokens predicted so far
   bool upcycled = false;   // experts are in use
+  ValidationHistory validation;
+  SpikeHistory spikes;
 };
 
 // Returns the range of `size` values whose moments rank `rank` keeps under a resolved spec:

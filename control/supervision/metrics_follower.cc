@@ -22,14 +22,15 @@ void MetricsFollower::StartOver(uint64_t inode) {
 }
 
 absl::Status MetricsFollower::AddLine(const std::string& line, std::vector<v1::RunEvent>* events) {
-  if (line_ <= given_) return absl::OkStatus();
   v1::RunEvent event;
-  given_ = line_;
   if (!ParseMetricsLine(line, event.mutable_metrics())) {
     return absl::DataLossError(
         absl::StrCat(file_.string(), ":", line_, ": expected StepMetrics in JSON"));
   }
-  event.set_number(line_);
+  const int64_t step = event.metrics().step();
+  if (step <= given_) return absl::OkStatus();
+  given_ = step;
+  event.set_number(step);
   events->push_back(std::move(event));
   return absl::OkStatus();
 }
@@ -46,14 +47,12 @@ absl::StatusOr<std::vector<v1::RunEvent>> MetricsFollower::Next(int64_t limit) {
   for (std::string line; std::ssize(events) < limit && std::getline(in, line) && !in.eof();) {
     ++line_;
     offset_ += std::ssize(line) + 1;
-    const int64_t given = given_;
     const absl::Status added = AddLine(line, &events);
     if (added.ok()) continue;
     if (events.empty()) return added;
     // The events before the bad line are returned first; the next call reports the error.
     --line_;
     offset_ -= std::ssize(line) + 1;
-    given_ = given;
     break;
   }
   return events;

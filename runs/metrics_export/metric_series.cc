@@ -16,6 +16,24 @@ constexpr char kNats[] = "nats/token";
 constexpr char kSeconds[] = "s";
 constexpr char kMebibytes[] = "MiB";
 
+constexpr auto kHasTimes = [](Step m) { return m.has_times(); };
+constexpr auto kHasValidation = [](Step m) { return m.has_validation(); };
+constexpr auto kHasSpike = [](Step m) { return m.has_spike(); };
+
+constexpr StepSeries TimeSeries(const char* column, const char* tag, double (*value)(Step)) {
+  return {column, tag, kSeconds, value, false, kHasTimes};
+}
+
+constexpr StepSeries ValidationSeries(const char* column, const char* tag, const char* unit,
+                                      double (*value)(Step)) {
+  return {column, tag, unit, value, false, kHasValidation};
+}
+
+constexpr StepSeries SpikeSeries(const char* column, const char* tag, const char* unit,
+                                 double (*value)(Step)) {
+  return {column, tag, unit, value, false, kHasSpike};
+}
+
 constexpr std::array kStepSeries = {
     StepSeries{"loss", "train/loss", kNats, [](Step m) { return m.loss(); }},
     StepSeries{"loss_after_first_segment", "train/loss_after_first_segment", kNats,
@@ -39,25 +57,46 @@ constexpr std::array kStepSeries = {
                [](Step m) { return m.resident_mb(); }, true},
     StepSeries{"peak_resident_mb", "memory/peak_resident_mb", kMebibytes,
                [](Step m) { return m.peak_resident_mb(); }, true},
-    // The series from here on exist only for steps with times.
-    StepSeries{"times.data", "time/data", kSeconds, [](Step m) { return m.times().data(); }},
-    StepSeries{"times.router", "time/router", kSeconds, [](Step m) { return m.times().router(); }},
-    StepSeries{"times.merge", "time/merge", kSeconds, [](Step m) { return m.times().merge(); }},
-    StepSeries{"times.ffn", "time/ffn", kSeconds, [](Step m) { return m.times().ffn(); }},
-    StepSeries{"times.attention", "time/attention", kSeconds,
-               [](Step m) { return m.times().attention(); }},
-    StepSeries{"times.head", "time/head", kSeconds, [](Step m) { return m.times().head(); }},
-    StepSeries{"times.optimizer", "time/optimizer", kSeconds,
-               [](Step m) { return m.times().optimizer(); }},
-    StepSeries{"times.communication", "time/communication", kSeconds,
-               [](Step m) { return m.times().communication(); }},
-    StepSeries{"times.checkpoint", "time/checkpoint", kSeconds,
-               [](Step m) { return m.times().checkpoint(); }},
-    StepSeries{"times.other", "time/other", kSeconds, [](Step m) { return m.times().other(); }},
-};
-constexpr size_t kNumTimes = 10;
-constexpr auto kStepSeriesOf = [](bool has_times) {
-  return std::span(kStepSeries).first(kStepSeries.size() - (has_times ? 0 : kNumTimes));
+    TimeSeries("times.data", "time/data", [](Step m) { return m.times().data(); }),
+    TimeSeries("times.router", "time/router", [](Step m) { return m.times().router(); }),
+    TimeSeries("times.merge", "time/merge", [](Step m) { return m.times().merge(); }),
+    TimeSeries("times.ffn", "time/ffn", [](Step m) { return m.times().ffn(); }),
+    TimeSeries("times.attention", "time/attention", [](Step m) { return m.times().attention(); }),
+    TimeSeries("times.head", "time/head", [](Step m) { return m.times().head(); }),
+    TimeSeries("times.optimizer", "time/optimizer", [](Step m) { return m.times().optimizer(); }),
+    TimeSeries("times.communication", "time/communication",
+               [](Step m) { return m.times().communication(); }),
+    TimeSeries("times.checkpoint", "time/checkpoint",
+               [](Step m) { return m.times().checkpoint(); }),
+    TimeSeries("times.other", "time/other", [](Step m) { return m.times().other(); }),
+    ValidationSeries("validation.loss", "validation/loss", kNats,
+                     [](Step m) { return m.validation().loss(); }),
+    ValidationSeries("validation.loss_after_first_segment", "validation/loss_after_first_segment",
+                     kNats, [](Step m) { return m.validation().loss_after_first_segment(); }),
+    ValidationSeries("validation.num_windows", "validation/num_windows", "windows",
+                     [](Step m) { return static_cast<double>(m.validation().num_windows()); }),
+    ValidationSeries("validation.seconds", "validation/seconds", kSeconds,
+                     [](Step m) { return m.validation().seconds(); }),
+    ValidationSeries("validation.best_loss", "validation/best_loss", kNats,
+                     [](Step m) { return m.validation().best_loss(); }),
+    ValidationSeries("validation.best_step", "validation/best_step", "",
+                     [](Step m) { return static_cast<double>(m.validation().best_step()); }),
+    ValidationSeries("validation.stopped_early", "validation/stopped_early", "",
+                     [](Step m) { return m.validation().stopped_early() ? 1.0 : 0.0; }),
+    SpikeSeries("spike.step", "spike/step", "",
+                [](Step m) { return static_cast<double>(m.spike().step()); }),
+    SpikeSeries("spike.action", "spike/action", "",
+                [](Step m) { return static_cast<double>(m.spike().action()); }),
+    SpikeSeries("spike.loss", "spike/loss", kNats, [](Step m) { return m.spike().loss(); }),
+    SpikeSeries("spike.gradient_norm", "spike/gradient_norm", "",
+                [](Step m) { return m.spike().gradient_norm(); }),
+    SpikeSeries("spike.loss_z", "spike/loss_z", "", [](Step m) { return m.spike().loss_z(); }),
+    SpikeSeries("spike.gradient_norm_z", "spike/gradient_norm_z", "",
+                [](Step m) { return m.spike().gradient_norm_z(); }),
+    SpikeSeries("spike.first_skipped_step", "spike/first_skipped_step", "",
+                [](Step m) { return static_cast<double>(m.spike().first_skipped_step()); }),
+    SpikeSeries("spike.last_skipped_step", "spike/last_skipped_step", "",
+                [](Step m) { return static_cast<double>(m.spike().last_skipped_step()); }),
 };
 
 constexpr std::array kLayerSeries = {
@@ -103,7 +142,8 @@ std::string UnitOf(const SeriesKey& key) {
 
 std::vector<SeriesValue> ValuesOf(const v1::StepMetrics& metrics) {
   std::vector<SeriesValue> values;
-  for (const StepSeries& series : kStepSeriesOf(metrics.has_times())) {
+  for (const StepSeries& series : kStepSeries) {
+    if (series.present != nullptr && !series.present(metrics)) continue;
     const double value = series.value(metrics);
     if (value == 0 && series.zero_is_unknown) continue;
     values.push_back({{.step = &series}, value});

@@ -21,6 +21,8 @@ struct StepSeries {
   // True if zero means that the number was not measured, or was not yet written by the version of
   // braid that trained the run.
   bool zero_is_unknown = false;
+  // Whether the step has the part of the metrics that the number belongs to; null for all steps.
+  bool (*present)(const v1::StepMetrics&) = nullptr;
 };
 
 // A series with a value for every layer with experts, at steps that measure routing.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -54,6 +56,26 @@ void AddWeights(const v1::LayerRouting& layer, Summary* summary) {
   for (int e = 0; e < weights.size(); ++e) AddBucket(e, weights[e], value->mutable_histogram());
 }
 
+// Returns the last part of a dataset's directory and a slash; empty for a run on one dataset.
+std::string DatasetPrefix(const std::string& dataset) {
+  if (dataset.empty()) return "";
+  return absl::StrCat(std::filesystem::path(dataset).filename().string(), "/");
+}
+
+void AddLossesByText(const v1::StepMetrics& metrics, Summary* summary) {
+  for (const v1::ValidationDomain& domain : metrics.validation().domains()) {
+    const std::string group =
+        absl::StrCat("validation/", DatasetPrefix(domain.dataset()), domain.domain(), "/");
+    AddScalar(group + "loss", domain.loss(), summary);
+    AddScalar(group + "loss_after_first_segment", domain.loss_after_first_segment(), summary);
+  }
+  for (const v1::DatasetLoss& dataset : metrics.datasets()) {
+    const std::string group = absl::StrCat("datasets/", DatasetPrefix(dataset.dataset()));
+    if (dataset.num_instances() > 0) AddScalar(group + "loss", dataset.loss(), summary);
+    AddScalar(group + "total_instances", static_cast<double>(dataset.total_instances()), summary);
+  }
+}
+
 void AddDomain(const v1::DomainEvaluation& domain, const std::string& name, Summary* summary) {
   const std::string group = absl::StrCat("heldout/", name, "/");
   AddScalar(group + "perplexity", domain.perplexity_after_first_segment(), summary);
@@ -88,6 +110,7 @@ Event StepEvent(const v1::StepMetrics& metrics) {
     if (scalar) AddScalar(TagOf(value.key), value.value, summary);
   }
   for (const v1::LayerRouting& layer : metrics.routing()) AddWeights(layer, summary);
+  AddLossesByText(metrics, summary);
   return event;
 }
 

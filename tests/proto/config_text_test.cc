@@ -33,6 +33,22 @@ TEST(ConfigTextTest, LaterValueReplacesAndRepeatedFieldsGrow) {
   EXPECT_EQ(spec.paths_size(), 2);
 }
 
+TEST(ConfigTextTest, GroupsOfSettingsAreTextInBraces) {
+  v1::RunSpec spec;
+  ASSERT_TRUE(SetField(&spec, "datasets=[{dataset: \"a\", share: .8}, {dataset: \"b\"}]").ok());
+  ASSERT_TRUE(SetField(&spec, "datasets={dataset: \"c\", epochs: 2}").ok());
+  ASSERT_EQ(spec.datasets_size(), 3);
+  EXPECT_EQ(spec.datasets(0).share(), 0.8);
+  EXPECT_EQ(spec.datasets(2).epochs(), 2);
+  ASSERT_TRUE(SetField(&spec, "optimizer.decay={steps: 100}").ok());
+  EXPECT_EQ(spec.optimizer().decay().steps(), 100);
+  EXPECT_THAT(std::string(SetField(&spec, "datasets={dataset: \"c\"} seed: 9").message()),
+              HasSubstr("expected one group of settings"));
+  EXPECT_THAT(std::string(SetField(&spec, "datasets={datset: \"c\"}").message()),
+              HasSubstr("did you mean \"dataset\""));
+  EXPECT_EQ(spec.datasets_size(), 3);
+}
+
 TEST(ConfigTextTest, UnknownKeyNamesTheNearestKnownOne) {
   v1::RunSpec spec;
   const absl::Status status = SetField(&spec, "model.routing.num_expert=8");

@@ -73,7 +73,7 @@ class CheckpointTest : public testing::Test {
     CheckpointWriterSettings settings;
     settings.checkpoints = checkpoints_;
     settings.tokenizer = root_ / "tokenizer.model";
-    settings.keep_last = keep_last_;
+    settings.retention.keep_last = keep_last_;
     settings.before_rotate = [this] { return before_rotate_; };
     settings.attempt = "x";
     CheckpointWriter writer(&ranks, settings);
@@ -297,15 +297,26 @@ TEST_F(CheckpointTest, RotationKeepsTheNewestAndClearsLeftovers) {
   for (int64_t step : {1, 2, 3, 4}) Save(step);
   fs::create_directories(checkpoints_ / "step-00000009.0f.tmp" / "x");
   ASSERT_TRUE(RemoveLeftovers(checkpoints_).ok());
-  ASSERT_TRUE(RotateCheckpoints(checkpoints_, 4, 2).ok());
+  ASSERT_TRUE(RotateCheckpoints(checkpoints_, 4, {.keep_last = 2}).ok());
   EXPECT_THAT(Names(), testing::ElementsAre("step-00000003", "step-00000004"));
+}
+
+// The best, the branch points and the newest regular one stay, however old they are.
+TEST_F(CheckpointTest, RotationKeepsBestRegularAndBranchPoints) {
+  for (int64_t step : {10, 13, 20, 21, 22, 23}) Save(step);
+  ASSERT_TRUE(RotateCheckpoints(
+                  checkpoints_, 23,
+                  {.keep_last = 1, .keep_every_steps = 20, .regular_steps = 11, .best_step = 13})
+                  .ok());
+  EXPECT_THAT(Names(), testing::ElementsAre("step-00000013", "step-00000020", "step-00000022",
+                                            "step-00000023"));
 }
 
 // A later checkpoint neither replaces the one just written nor is removed: a superseded rank may
 // write while another attempt is further ahead.
 TEST_F(CheckpointTest, RotationKeepsLaterCheckpoints) {
   for (int64_t step : {10, 15, 25, 20}) Save(step);
-  ASSERT_TRUE(RotateCheckpoints(checkpoints_, 20, 2).ok());
+  ASSERT_TRUE(RotateCheckpoints(checkpoints_, 20, {.keep_last = 2}).ok());
   EXPECT_THAT(Names(), testing::ElementsAre("step-00000015", "step-00000020", "step-00000025"));
   ASSERT_TRUE(RemoveLaterCheckpoints(checkpoints_, 15).ok());
   EXPECT_THAT(Names(), testing::ElementsAre("step-00000015"));

@@ -61,6 +61,47 @@ TEST_F(RunSpecTest, FillsEveryDefault) {
   EXPECT_FALSE(spec->name().empty());
 }
 
+TEST_F(RunSpecTest, LengthsInTokensAndEpochsBecomeSteps) {
+  spec_.mutable_length()->set_epochs(3);
+  spec_.mutable_optimizer()->set_schedule(v1::WSD);
+  spec_.mutable_optimizer()->mutable_warmup()->set_tokens(4 * 32 * 2);
+  const auto spec = ResolveRunSpec(spec_);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->num_steps(), 28);  // 3 x 37 instances in batches of 4
+  EXPECT_EQ(spec->optimizer().warmup().steps(), 2);
+  EXPECT_EQ(spec->optimizer().decay().fraction(), 0.1);
+  EXPECT_EQ(ResolveRunSpec(*spec)->DebugString(), spec->DebugString());
+}
+
+TEST_F(RunSpecTest, RefusesSchedulesThatDoNotFitTheRun) {
+  const auto error = [&](const std::function<void(v1::OptimizerConfig*)>& change) {
+    return ErrorOf([&](v1::RunSpec* s) {
+      s->set_num_steps(100);
+      s->mutable_optimizer()->set_schedule(v1::WSD);
+      change(s->mutable_optimizer());
+    });
+  };
+  EXPECT_THAT(error([](auto* o) { o->mutable_decay()->set_steps(96); }),
+              HasSubstr("optimizer.decay: got 96 steps, expected 1 to 95: the run has 100 steps "
+                        "and 5 of them are warm-up"));
+  EXPECT_THAT(error([](auto* o) { o->mutable_decay()->set_steps(0); }),
+              HasSubstr("optimizer.decay: got 0 steps"));
+  EXPECT_THAT(error([](auto* o) { o->mutable_warmup()->set_steps(101); }),
+              HasSubstr("optimizer.warmup: got 101 steps, expected at most the run's 100"));
+  EXPECT_THAT(error([](auto* o) {
+                o->set_schedule(v1::LINEAR);
+                o->mutable_decay()->set_fraction(0.1);
+              }),
+              HasSubstr("with schedule LINEAR, expected WSD"));
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) {
+                s->set_num_steps(10);
+                s->mutable_length()->set_tokens(1e6);
+              }),
+              HasSubstr("length: got a length and num_steps: 10"));
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->mutable_length()->set_fraction(0.5); }),
+              HasSubstr("length: got the share 0.5"));
+}
+
 // Merged experts can start from a dense model; expert choice, which scales outputs by scores,
 // cannot.
 TEST_F(RunSpecTest, DenseWarmUpIsTheDefaultOfMergingRoutersOnly) {

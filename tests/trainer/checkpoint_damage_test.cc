@@ -43,7 +43,7 @@ class CheckpointDamageTest : public testing::Test {
     CheckpointWriterSettings settings;
     settings.checkpoints = checkpoints_;
     settings.tokenizer = root_ / "tokenizer.model";
-    settings.keep_last = 2;
+    settings.retention.keep_last = 2;
     settings.attempt = "x";
     std::vector<float> values = {1, 2, -3}, m = {0.5, 0.25, 1e-9}, v = {0, 1, 2};
     CheckpointSource source;

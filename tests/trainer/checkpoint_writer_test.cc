@@ -72,7 +72,7 @@ class CheckpointWriterTest : public testing::Test {
     CheckpointWriterSettings settings;
     settings.checkpoints = checkpoints_;
     settings.tokenizer = root_ / "tokenizer.model";
-    settings.keep_last = 5;
+    settings.retention.keep_last = 5;
     settings.attempt = "0a";
     return settings;
   }

@@ -1,5 +1,7 @@
 #include "trainer/schedule.h"
 
+#include <cmath>
+
 #include "gtest/gtest.h"
 
 namespace braid {
@@ -7,10 +9,31 @@ namespace schedule_test {
 
 constexpr Schedule kSchedule{.peak = 2.0, .warmup_steps = 4, .num_steps = 24, .final_ratio = 0.1};
 
-TEST(ScheduleTest, WarmsUpLinearly) {
-  EXPECT_DOUBLE_EQ(LearningRate(kSchedule, 0), 0.5);
-  EXPECT_DOUBLE_EQ(LearningRate(kSchedule, 1), 1.0);
-  EXPECT_DOUBLE_EQ(LearningRate(kSchedule, 3), 2.0);
+Schedule Of(v1::LearningRateSchedule kind) {
+  Schedule schedule = kSchedule;
+  schedule.kind = kind;
+  schedule.decay_steps = kind == v1::WSD ? 8 : 0;
+  return schedule;
+}
+
+constexpr v1::LearningRateSchedule kKinds[] = {v1::COSINE, v1::WSD, v1::LINEAR, v1::CONSTANT,
+                                               v1::INVERSE_SQUARE_ROOT};
+
+TEST(ScheduleTest, AllWarmUpLinearly) {
+  for (const v1::LearningRateSchedule kind : kKinds) {
+    EXPECT_DOUBLE_EQ(LearningRate(Of(kind), 0), 0.5) << kind;
+    EXPECT_DOUBLE_EQ(LearningRate(Of(kind), 1), 1.0) << kind;
+    EXPECT_DOUBLE_EQ(LearningRate(Of(kind), 3), 2.0) << kind;
+  }
+}
+
+TEST(ScheduleTest, NeverRiseAfterWarmUpNorLeaveTheirRange) {
+  for (const v1::LearningRateSchedule kind : kKinds) {
+    for (int64_t t = 4; t <= 1000; ++t) {
+      EXPECT_LE(LearningRate(Of(kind), t), LearningRate(Of(kind), t - 1)) << kind << " " << t;
+      EXPECT_GE(LearningRate(Of(kind), t), 0.2 - 1e-12) << kind << " " << t;
+    }
+  }
 }
 
 TEST(ScheduleTest, FallsAsACosine) {
@@ -22,10 +45,46 @@ TEST(ScheduleTest, FallsAsACosine) {
   }
 }
 
-TEST(ScheduleTest, StaysAtTheFinalRate) { EXPECT_NEAR(LearningRate(kSchedule, 1000), 0.2, 1e-12); }
+TEST(ScheduleTest, WsdIsStableUntilItsDecay) {
+  const Schedule wsd = Of(v1::WSD);
+  for (int64_t t = 4; t <= 16; ++t) EXPECT_DOUBLE_EQ(LearningRate(wsd, t), 2.0) << t;
+  EXPECT_NEAR(LearningRate(wsd, 18), 2.0 * (1 - 0.9 * 0.5), 1e-12);  // a quarter of the decay
+  EXPECT_NEAR(LearningRate(wsd, 24), 0.2, 1e-12);
+  for (int64_t t = 17; t <= 24; ++t) EXPECT_LT(LearningRate(wsd, t), LearningRate(wsd, t - 1));
+}
+
+TEST(ScheduleTest, LinearIsAStraightLine) {
+  const Schedule linear = Of(v1::LINEAR);
+  EXPECT_DOUBLE_EQ(LearningRate(linear, 4), 2.0);
+  EXPECT_NEAR(LearningRate(linear, 24), 0.2, 1e-12);
+  for (int64_t t = 5; t <= 24; ++t) {
+    EXPECT_NEAR(LearningRate(linear, t - 1) - LearningRate(linear, t), 1.8 / 20, 1e-12);
+  }
+}
+
+TEST(ScheduleTest, ConstantStaysAtThePeak) {
+  for (int64_t t = 3; t < 100; ++t) EXPECT_DOUBLE_EQ(LearningRate(Of(v1::CONSTANT), t), 2.0);
+}
+
+TEST(ScheduleTest, InverseSquareRootHalvesInFourTimesTheSteps) {
+  const Schedule schedule = Of(v1::INVERSE_SQUARE_ROOT);
+  EXPECT_NEAR(LearningRate(schedule, 15), 1.0, 1e-12);
+  EXPECT_NEAR(LearningRate(schedule, 63), 0.5, 1e-12);
+  EXPECT_NEAR(LearningRate(schedule, 100000), 0.2, 1e-12);
+}
+
+TEST(ScheduleTest, StaysAtTheFinalRate) {
+  for (const auto kind : {v1::COSINE, v1::WSD, v1::LINEAR}) {
+    EXPECT_NEAR(LearningRate(Of(kind), 1000), 0.2, 1e-12) << kind;
+  }
+}
 
 TEST(ScheduleTest, NeedsNoWarmUp) {
-  EXPECT_DOUBLE_EQ(LearningRate({.peak = 1, .num_steps = 10, .final_ratio = 0.5}, 0), 1.0);
+  for (const v1::LearningRateSchedule kind : kKinds) {
+    EXPECT_DOUBLE_EQ(
+        LearningRate({.kind = kind, .peak = 1, .num_steps = 10, .final_ratio = 0.5}, 0), 1.0)
+        << kind;
+  }
 }
 
 }  // namespace schedule_test

@@ -28,12 +28,13 @@ void Expect(const absl::Status& status) { BRAID_CHECK(status.ok()) << status.ToS
 
 // The next token is a fixed function of the current one in three of four cases.
 std::vector<int32_t> NoisySequence(const TinyData& data, uint64_t number, int64_t length) {
+  const bool random = data.random_every > 0 && number % data.random_every == 0;
   std::vector<int32_t> tokens = {static_cast<int32_t>(3 + number % 5)};
   while (static_cast<int64_t>(tokens.size()) < length) {
     const uint64_t bits = Mix64(Mix64(data.seed, number), tokens.size());
     const int32_t rule = 3 + (tokens.back() * 7 + 5) % (data.vocab_size - 3);
     const int32_t noise = 3 + static_cast<int32_t>((bits >> 8) % (data.vocab_size - 3));
-    tokens.push_back(bits % 4 == 0 ? noise : rule);
+    tokens.push_back(random || bits % 4 == 0 ? noise : rule);
   }
   return tokens;
 }

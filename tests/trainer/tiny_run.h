@@ -20,6 +20,8 @@ struct TinyData {
   int64_t sequence_length = 32;
   int32_t vocab_size = 64;
   uint64_t seed = 1;
+  // One of this number of sequences is random, without the rule; 0: none.
+  uint64_t random_every = 0;
 };
 
 // Writes sequences that follow a noisy rule, the last one short, with held-out domains "even" and

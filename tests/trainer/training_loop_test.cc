@@ -93,6 +93,23 @@ TEST_F(TrainingLoopTest, ResumeIsBitExact) {
   }
 }
 
+// The learning rate depends on the step alone, so a resume inside the decay continues it.
+TEST_F(TrainingLoopTest, ResumeInsideADecayIsBitExact) {
+  v1::RunSpec spec = TinySpec(dataset_, 16);
+  spec.mutable_optimizer()->set_schedule(v1::WSD);
+  spec.mutable_optimizer()->mutable_decay()->set_fraction(0.5);
+  spec = *ResolveRunSpec(spec);
+  const RunDirectory whole = Finished(spec);
+  const auto metrics = Metrics(whole);
+  EXPECT_EQ(metrics[7].learning_rate(), metrics[2].learning_rate());
+  EXPECT_LT(metrics[15].learning_rate(), 0.4 * metrics[2].learning_rate());
+  RunDirectory run = NewRun();
+  ASSERT_EQ(*TrainAlone(run, spec, 11), TrainingOutcome::kInterrupted);
+  ASSERT_EQ(*TrainAlone(run, spec), TrainingOutcome::kComplete);
+  EXPECT_EQ(LossLines(run), LossLines(whole));
+  EXPECT_EQ(NewestWeights(run), NewestWeights(whole));
+}
+
 // A killed run has metrics of steps after its last checkpoint.
 TEST_F(TrainingLoopTest, ResumeReplacesMetricsAfterTheCheckpoint) {
   v1::RunSpec spec = TinySpec(dataset_, 12);

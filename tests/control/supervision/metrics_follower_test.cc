@@ -43,6 +43,16 @@ TEST_F(MetricsFollowerTest, SkipsEventsThatAreKnown) {
   EXPECT_THAT(Numbers(&follower), ElementsAre(3));
 }
 
+// A branch begins after the step of its checkpoint, so lines and steps differ.
+TEST_F(MetricsFollowerTest, FollowsTheFileOfABranch) {
+  Append(Line(101) + Line(102));
+  MetricsFollower first(file_, 0);
+  EXPECT_THAT(Numbers(&first), ElementsAre(101, 102));
+  Append(Line(103));
+  MetricsFollower restarted(file_, 102);
+  EXPECT_THAT(Numbers(&restarted), ElementsAre(103));
+}
+
 TEST_F(MetricsFollowerTest, WaitsForTheEndOfALine) {
   MetricsFollower follower(file_, 0);
   Append("{\"step\":");

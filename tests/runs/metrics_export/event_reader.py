@@ -150,6 +150,7 @@ GROUPS = {
 UNKNOWN_WHEN_ZERO = set(
     "perplexity gflops model_flops_utilization resident_mb peak_resident_mb".split()
 )
+ACTIONS = "SPIKE_POLICY_UNSPECIFIED CONTINUE SKIP_BATCH ROLLBACK".split()
 LAYER = "entropy effective_experts active_experts expert_cosine".split()
 
 
@@ -163,6 +164,12 @@ def expected_scalars(line):
                 scalars[f"{group}/{name}", name] = value
     for name, value in line.get("times", {}).items():
         scalars[f"time/{name}", f"times.{name}"] = float(value)
+    for part in ("validation", "spike"):
+        for name, value in line.get(part, {}).items():
+            if isinstance(value, list):
+                continue
+            number = ACTIONS.index(value) if name == "action" else float(value)
+            scalars[f"{part}/{name}", f"{part}.{name}"] = number
     for layer in line.get("routing", []):
         n = layer["layer"]
         for name in LAYER:

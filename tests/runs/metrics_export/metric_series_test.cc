@@ -50,18 +50,22 @@ TEST(MetricSeriesTest, ValuesAreThoseOfTheFields) {
   std::map<std::string, double> values;
   for (const SeriesValue& value : ValuesOf(metrics)) values[ColumnOf(value.key)] = value.value;
   EXPECT_EQ(values.size(), AllStepSeries().size());
-  const auto* reflection = metrics.GetReflection();
   for (const auto& [column, value] : values) {
-    const bool time = column.starts_with("times.");
+    const size_t dot = column.find('.');
     const google::protobuf::Message* part = &metrics;
-    if (time) part = &metrics.times();
+    if (dot != std::string::npos) {
+      const auto* outer = metrics.GetDescriptor()->FindFieldByName(column.substr(0, dot));
+      part = &metrics.GetReflection()->GetMessage(metrics, outer);
+    }
     const google::protobuf::Message& holder = *part;
-    const auto* field = holder.GetDescriptor()->FindFieldByName(time ? column.substr(6) : column);
+    const auto* field = holder.GetDescriptor()->FindFieldByName(
+        dot == std::string::npos ? column : column.substr(dot + 1));
     ASSERT_NE(field, nullptr) << column;
     if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
       EXPECT_EQ(value, holder.GetReflection()->GetDouble(holder, field)) << column;
     } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
-      EXPECT_EQ(value, static_cast<double>(reflection->GetInt64(metrics, field))) << column;
+      EXPECT_EQ(value, static_cast<double>(holder.GetReflection()->GetInt64(holder, field)))
+          << column;
     } else {
       EXPECT_EQ(value, 1) << column;
     }

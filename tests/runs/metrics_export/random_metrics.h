@@ -28,6 +28,8 @@ inline void FillNumbers(google::protobuf::Message* message, std::mt19937_64* ran
       reflection->SetInt32(message, field, 1 + static_cast<int32_t>((*random)() % 64));
     } else if (field->cpp_type() == Field::CPPTYPE_BOOL) {
       reflection->SetBool(message, field, true);
+    } else if (field->cpp_type() == Field::CPPTYPE_ENUM) {
+      reflection->SetEnumValue(message, field, 1);
     } else if (field->cpp_type() == Field::CPPTYPE_MESSAGE) {
       FillNumbers(reflection->MutableMessage(message, field), random);
     }

@@ -56,6 +56,29 @@ TEST(RunEventsTest, InvalidWeightsAreLeftOut) {
   EXPECT_TRUE(Histograms(WithWeights({0.5, -0.5})).empty());
 }
 
+TEST(RunEventsTest, ValidationsAndMixturesHaveAGroupForEachText) {
+  v1::StepMetrics metrics;
+  metrics.set_step(5);
+  v1::ValidationDomain* domain = metrics.mutable_validation()->add_domains();
+  domain->set_domain("news");
+  domain->set_loss(2.5);
+  domain = metrics.mutable_validation()->add_domains();
+  domain->set_dataset("/data/web");
+  domain->set_domain("news");
+  domain->set_loss(3.5);
+  v1::DatasetLoss* const dataset = metrics.add_datasets();
+  dataset->set_dataset("/data/web");
+  dataset->set_loss(4.5);
+  dataset->set_num_instances(2);
+  std::map<std::string, float> values;
+  const tensorboard::Event event = StepEvent(metrics);
+  for (const auto& value : event.summary().value()) values[value.tag()] = value.simple_value();
+  EXPECT_EQ(values["validation/news/loss"], 2.5f);
+  EXPECT_EQ(values["validation/web/news/loss"], 3.5f);
+  EXPECT_EQ(values["datasets/web/loss"], 4.5f);
+  EXPECT_TRUE(values.contains("validation/loss"));
+}
+
 TEST(RunEventsTest, TextIsMarkdownForItsTab) {
   const tensorboard::Event event = TextEvent(8.5, 5, "run/sample", "*a*");
   EXPECT_EQ(event.step(), 5);

@@ -1,0 +1,150 @@
+#include "runs/branch.h"
+
+#include <functional>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runs/checkpoint_directory.h"
+#include "runs/run_spec.h"
+#include "runs/schedule_spec.h"
+#include "tests/trainer/tiny_run.h"
+
+namespace braid {
+namespace branch_test {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class BranchTest : public testing::Test {
+ protected:
+  BranchTest() : dataset_(NewDirectory("data")) {
+    WriteTinyDataset(dataset_);
+    stable_ = TinySpec(dataset_, 24);
+    stable_.mutable_optimizer()->set_schedule(v1::WSD);
+    stable_.mutable_optimizer()->set_warmup_fraction(0.125);
+    stable_.mutable_optimizer()->mutable_decay()->set_steps(4);
+    stable_.mutable_checkpoint()->set_every_steps(4);
+    stable_.mutable_checkpoint()->set_keep_every_steps(4);
+    stable_ = *ResolveRunSpec(stable_);
+  }
+
+  static v1::RunSpec Decay(const std::function<void(v1::TrainingLength*)>& set) {
+    v1::RunSpec asked;
+    set(asked.mutable_optimizer()->mutable_decay());
+    return asked;
+  }
+
+  std::string ErrorOf(int64_t step, const v1::RunSpec& asked) const {
+    return std::string(BranchSpec(stable_, step, asked).status().message());
+  }
+
+  fs::path dataset_;
+  v1::RunSpec stable_;
+};
+
+TEST_F(BranchTest, ParsesRunAndStep) {
+  const auto point = ParseBranchPoint("run-000001@12000");
+  ASSERT_TRUE(point.ok());
+  EXPECT_EQ(point->run, "run-000001");
+  EXPECT_EQ(point->step, 12000);
+  EXPECT_EQ(ParseBranchPoint("/a@b/run@7")->run, "/a@b/run");
+  for (const char* bad : {"", "run-000001", "@5", "run-000001@", "run-000001@0", "run@1.5"}) {
+    EXPECT_THAT(std::string(ParseBranchPoint(bad).status().message()),
+                HasSubstr("expected RUN@STEP"))
+        << bad;
+  }
+}
+
+TEST_F(BranchTest, LengthFollowsFromTheDecay) {
+  const auto steps = [&](const v1::RunSpec& asked) {
+    return BranchSpec(stable_, 18, asked)->num_steps();
+  };
+  EXPECT_EQ(steps({}), 20);
+  EXPECT_EQ(steps(Decay([](auto* d) { d->set_fraction(0.25); })), 24);
+  EXPECT_EQ(steps(Decay([](auto* d) { d->set_steps(7); })), 25);
+  EXPECT_EQ(steps(Decay([](auto* d) { d->set_epochs(1); })), 28);
+}
+
+TEST_F(BranchTest, KeepsTheStepsOfBothWarmUps) {
+  for (const int64_t decay : {1, 3, 100, 12345}) {
+    const auto branch = BranchSpec(stable_, 18, Decay([&](auto* d) { d->set_steps(decay); }));
+    ASSERT_TRUE(branch.ok()) << branch.status();
+    const auto resolved = ResolveRunSpec(*branch);
+    ASSERT_TRUE(resolved.ok()) << resolved.status();
+    EXPECT_EQ(WarmupSteps(*resolved), 3);
+    EXPECT_EQ(DenseSteps(*resolved), 6);
+    EXPECT_EQ(DecaySteps(*resolved), decay);
+    EXPECT_EQ(resolved->num_steps(), 18 + decay);
+  }
+}
+
+TEST_F(BranchTest, RefusesStepsWhereTheRateIsNotConstant) {
+  EXPECT_THAT(ErrorOf(2, {}), HasSubstr("got step 2, expected 3 to 20"));
+  EXPECT_THAT(ErrorOf(21, {}), HasSubstr("got step 21, expected 3 to 20"));
+  stable_.mutable_optimizer()->set_schedule(v1::COSINE);
+  EXPECT_THAT(ErrorOf(12, {}), HasSubstr("schedule COSINE, expected WSD or CONSTANT"));
+}
+
+TEST_F(BranchTest, RefusesWhatTheCheckpointDetermines) {
+  const std::pair<std::string, std::function<void(v1::RunSpec*)>> changes[] = {
+      {"model", [](auto* s) { s->mutable_model()->set_num_layers(3); }},
+      {"batch.global_batch_size", [](auto* s) { s->mutable_batch()->set_global_batch_size(8); }},
+      {"seed", [](auto* s) { s->set_seed(3); }},
+      {"num_steps", [](auto* s) { s->set_num_steps(100); }},
+      {"dataset_dir", [](auto* s) { s->set_dataset_dir("/x"); }},
+      {"optimizer", [](auto* s) { s->mutable_optimizer()->set_learning_rate(1); }},
+  };
+  for (const auto& [field, change] : changes) {
+    v1::RunSpec asked;
+    change(&asked);
+    EXPECT_THAT(ErrorOf(12, asked), HasSubstr(field));
+    EXPECT_THAT(ErrorOf(12, asked), HasSubstr("leave it unset"));
+  }
+  EXPECT_THAT(ErrorOf(12, Decay([](auto* d) { d->set_fraction(1); })),
+              HasSubstr("at least 0 and below 1"));
+}
+
+// The oracle is the run that had this decay from the start.
+TEST_F(BranchTest, TrainsAsTheRunThatHadThisDecayFromTheStart) {
+  const RunDirectory stable(NewDirectory("run")), branch(NewDirectory("run"));
+  ASSERT_EQ(*TrainAlone(stable, stable_), TrainingOutcome::kComplete);
+  const auto asked = Decay([](auto* d) { d->set_steps(6); });
+  const auto spec = ResolveRunSpec(*BranchSpec(stable_, 12, asked));
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const auto checkpoint = FindBranchCheckpoint(stable, 12);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  ASSERT_TRUE(CopyBranchCheckpoint(*checkpoint, branch).ok());
+  ASSERT_TRUE(CopyBranchCheckpoint(*checkpoint, branch).ok()) << "a repeated call changes nothing";
+  ASSERT_EQ(*TrainAlone(branch, *spec), TrainingOutcome::kComplete);
+  EXPECT_EQ(branch.ReadMetrics(0)->front().step(), 13);
+
+  const RunDirectory direct(NewDirectory("run"));
+  ASSERT_EQ(*TrainAlone(direct, *spec), TrainingOutcome::kComplete);
+  EXPECT_EQ(NewestWeights(branch), NewestWeights(direct));
+  EXPECT_TRUE(VerifyCheckpoint(*checkpoint).ok()) << "the source is not touched";
+}
+
+TEST_F(BranchTest, NamesTheNearestCheckpoints) {
+  const RunDirectory run(NewDirectory("run"));
+  const auto error = [&](int64_t step) {
+    return std::string(FindBranchCheckpoint(run, step).status().message());
+  };
+  EXPECT_THAT(error(9), HasSubstr("has no checkpoint of step 9; it has none yet"));
+  for (const int64_t step : {4, 8, 12})
+    fs::create_directories(CheckpointPath(run.checkpoints(), step));
+  EXPECT_THAT(error(9), HasSubstr("; the nearest are 8 and 12; checkpoint.keep_every_steps"));
+  EXPECT_THAT(error(15), HasSubstr("; the nearest is 12;"));
+}
+
+TEST_F(BranchTest, RefusesADamagedCheckpoint) {
+  const RunDirectory stable(NewDirectory("run")), branch(NewDirectory("run"));
+  ASSERT_TRUE(TrainAlone(stable, stable_).ok());
+  const fs::path checkpoint = *FindBranchCheckpoint(stable, 8);
+  fs::resize_file(checkpoint / "model.safetensors", 100);
+  EXPECT_TRUE(absl::IsDataLoss(CopyBranchCheckpoint(checkpoint, branch)));
+  EXPECT_FALSE(fs::exists(CheckpointPath(branch.checkpoints(), 8)));
+}
+
+}  // namespace branch_test
+}  // namespace braid

@@ -1,0 +1,325 @@
+// Loss spikes and mixtures in whole runs: what is trained on, what is recorded, and that a replay,
+// a resume and another number of ranks do the same.
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runs/checkpoint_directory.h"
+#include "runs/run_spec.h"
+#include "runs/step_remark.h"
+#include "tests/trainer/tiny_run.h"
+#include "trainer/parallel/threaded_communicator.h"
+
+namespace braid {
+namespace training_course_test {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+RunDirectory Trained(const v1::RunSpec& spec) {
+  RunDirectory run(NewDirectory("run"));
+  SetModelThreads(1);
+  const auto results = RunThreadedRanks(spec.world_size(), [&](Communicator& ranks) {
+    std::ostringstream out;
+    LoopEnvironment environment;
+    environment.communicator = &ranks;
+    environment.now = StepClock();
+    environment.out = &out;
+    return TrainingLoop(run, spec, environment).Run().status();
+  });
+  for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+  return run;
+}
+
+std::vector<v1::StepMetrics> MetricsOf(const RunDirectory& run) {
+  auto metrics = run.ReadMetrics(0);
+  EXPECT_TRUE(metrics.ok()) << metrics.status();
+  return *std::move(metrics);
+}
+
+std::vector<int64_t> SpikeSteps(const RunDirectory& run) {
+  std::vector<int64_t> steps;
+  for (const v1::StepMetrics& m : MetricsOf(run)) {
+    if (m.has_spike()) steps.push_back(m.step());
+  }
+  return steps;
+}
+
+class SpikeTest : public testing::Test {
+ protected:
+  static constexpr int64_t kSteps = 100;
+
+  SpikeTest() : dataset_(NewDirectory("data")) {
+    WriteTinyDataset(dataset_, {.num_instances = 4000, .random_every = 50});
+  }
+
+  // Batches with a random sequence are spikes once the model has learned the rule.
+  v1::RunSpec Spec(v1::SpikePolicy policy) {
+    v1::RunSpec spec = TinySpec(dataset_, kSteps);
+    spec.mutable_optimizer()->set_learning_rate(1e-2);
+    spec.mutable_checkpoint()->set_every_steps(10);
+    spec.mutable_checkpoint()->set_keep_last(3);
+    spec.mutable_spikes()->set_policy(policy);
+    spec.mutable_spikes()->set_threshold(3);
+    spec.mutable_spikes()->set_window(16);
+    return *ResolveRunSpec(spec);
+  }
+
+  fs::path dataset_;
+};
+
+TEST_F(SpikeTest, ContinueRecordsAndTrainsOn) {
+  const RunDirectory recorded = Trained(Spec(v1::CONTINUE));
+  const auto spikes = SpikeSteps(recorded);
+  ASSERT_FALSE(spikes.empty());
+  v1::RunSpec off = Spec(v1::CONTINUE);
+  off.mutable_spikes()->set_threshold(0);
+  const RunDirectory plain = Trained(off);
+  EXPECT_TRUE(SpikeSteps(plain).empty());
+  EXPECT_EQ(NewestWeights(recorded), NewestWeights(plain));
+}
+
+// The oracle is the run without the detection, up to the first spike, whose weights must be those
+// after the step before.
+TEST_F(SpikeTest, SkippedBatchesLeaveTheWeightsAlone) {
+  const auto spikes = SpikeSteps(Trained(Spec(v1::SKIP_BATCH)));
+  ASSERT_FALSE(spikes.empty());
+  const int64_t first = spikes.front();
+  v1::RunSpec spec = Spec(v1::SKIP_BATCH);
+  spec.mutable_checkpoint()->set_every_steps(1);
+  spec.mutable_checkpoint()->set_keep_last(1000);
+  const RunDirectory run = Trained(spec);
+  const auto weights = [&](int64_t step, const char* file) {
+    return *ReadFile(CheckpointPath(run.checkpoints(), step) / file);
+  };
+  // The header of a file names its step.
+  const auto tail = [](const std::string& bytes) { return bytes.substr(bytes.size() / 2); };
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"}) {
+    EXPECT_EQ(tail(weights(first, file)), tail(weights(first - 1, file)));
+    EXPECT_NE(tail(weights(first - 1, file)), tail(weights(first - 2, file)));
+  }
+  const v1::LossSpike spike = MetricsOf(run)[first - 1].spike();
+  EXPECT_EQ(spike.action(), v1::SKIP_BATCH);
+  EXPECT_EQ(spike.first_skipped_step(), first);
+  EXPECT_EQ(spike.last_skipped_step(), first);
+}
+
+TEST_F(SpikeTest, RollbackReturnsToTheNewestRegularCheckpoint) {
+  const RunDirectory first_run = Trained(Spec(v1::ROLLBACK));
+  std::vector<v1::LossSpike> spikes;
+  for (const v1::StepMetrics& m : MetricsOf(first_run)) {
+    if (m.has_spike()) spikes.push_back(m.spike());
+  }
+  ASSERT_FALSE(spikes.empty());
+  for (const v1::LossSpike& spike : spikes) {
+    const int64_t regular = (spike.step() - 1) / 10 * 10;
+    EXPECT_EQ(spike.first_skipped_step(), regular + 1);
+    EXPECT_EQ(spike.last_skipped_step(), spike.step());
+  }
+  // Stopped right after the first rollback: the weights are those of the regular checkpoint.
+  const v1::LossSpike& spike = spikes.front();
+  RunDirectory run(NewDirectory("run"));
+  ASSERT_EQ(*TrainAlone(run, Spec(v1::ROLLBACK), spike.step()), TrainingOutcome::kInterrupted);
+  const int64_t regular = spike.first_skipped_step() - 1;
+  const auto tail = [&](int64_t step) {
+    const std::string bytes =
+        *ReadFile(CheckpointPath(run.checkpoints(), step) / "optimizer.safetensors");
+    return bytes.substr(bytes.size() / 2);
+  };
+  ASSERT_GT(regular, 0);
+  EXPECT_EQ(tail(spike.step()), tail(regular));
+}
+
+TEST_F(SpikeTest, ReplayAndResumeRepeatEveryActionBitForBit) {
+  for (const v1::SpikePolicy policy : {v1::SKIP_BATCH, v1::ROLLBACK}) {
+    const v1::RunSpec spec = Spec(policy);
+    const RunDirectory whole = Trained(spec);
+    const auto spikes = SpikeSteps(whole);
+    ASSERT_FALSE(spikes.empty());
+    for (const int64_t stop_after :
+         {spikes.front() - 1, spikes.front(), spikes.back() - 1, spikes.back() + 1, int64_t{33}}) {
+      if (stop_after >= 60) continue;
+      RunDirectory run(NewDirectory("run"));
+      ASSERT_EQ(*TrainAlone(run, spec, stop_after), TrainingOutcome::kInterrupted);
+      ASSERT_EQ(*TrainAlone(run, spec), TrainingOutcome::kComplete);
+      EXPECT_EQ(LossLines(run), LossLines(whole)) << policy << " " << stop_after;
+      EXPECT_EQ(NewestWeights(run), NewestWeights(whole)) << policy << " " << stop_after;
+    }
+  }
+}
+
+// A killed run resumes from its newest checkpoint, before the rollback, and must come to it again.
+TEST_F(SpikeTest, ARunKilledAfterARollbackRepeatsIt) {
+  const v1::RunSpec spec = Spec(v1::ROLLBACK);
+  const RunDirectory whole = Trained(spec);
+  const auto spikes = SpikeSteps(whole);
+  ASSERT_FALSE(spikes.empty());
+  const int64_t spike = spikes.front();
+  RunDirectory run(NewDirectory("run"));
+  ASSERT_EQ(*TrainAlone(run, spec, spike + 1), TrainingOutcome::kInterrupted);
+  fs::remove_all(CheckpointPath(run.checkpoints(), spike + 1));  // as if it was never saved
+  ASSERT_EQ(*TrainAlone(run, spec), TrainingOutcome::kComplete);
+  EXPECT_EQ(LossLines(run), LossLines(whole));
+  EXPECT_EQ(NewestWeights(run), NewestWeights(whole));
+}
+
+TEST_F(SpikeTest, EveryRankDecidesAlike) {
+  for (const v1::SpikePolicy policy : {v1::SKIP_BATCH, v1::ROLLBACK}) {
+    for (const v1::OptimizerSharding sharding : {v1::REPLICATED, v1::ZERO_1}) {
+      v1::RunSpec spec = Spec(policy);
+      spec.set_world_size(2);
+      spec.set_optimizer_sharding(sharding);
+      spec.mutable_batch()->clear_micro_batch_size();
+      spec.set_weight_check_every_steps(1);
+      // Ranks that disagreed would stop each other: the loop compares their weights at every step.
+      const RunDirectory run = Trained(*ResolveRunSpec(spec));
+      EXPECT_FALSE(SpikeSteps(run).empty());
+      EXPECT_EQ(std::ssize(MetricsOf(run)), kSteps);
+    }
+  }
+}
+
+// The learning rate makes the loss overflow; a run that must be finite stops there.
+TEST_F(SpikeTest, ValuesThatAreNotFiniteAreSkippedUntilItIsHopeless) {
+  v1::RunSpec spec = Spec(v1::SKIP_BATCH);
+  spec.mutable_optimizer()->set_learning_rate(1e38);
+  spec.mutable_optimizer()->set_warmup_fraction(0.5);
+  RunDirectory run(NewDirectory("run"));
+  const auto outcome = TrainAlone(run, spec);
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("th loss spike in a row"));
+  EXPECT_GE(run.ReadNewestMetrics()->step(), 9);
+}
+
+TEST_F(SpikeTest, RemarkNamesStepFiguresAndAction) {
+  v1::StepMetrics metrics;
+  EXPECT_EQ(StepRemark(metrics), "");
+  v1::LossSpike* const spike = metrics.mutable_spike();
+  spike->set_step(812);
+  spike->set_loss(9.31);
+  spike->set_loss_z(14.25);
+  spike->set_action(v1::ROLLBACK);
+  spike->set_first_skipped_step(801);
+  spike->set_last_skipped_step(812);
+  EXPECT_THAT(StepRemark(metrics),
+              HasSubstr("step 812: loss spike: loss 9.31 (z 14.2), gradient norm 0 (z 0); rolled "
+                        "back to the weights of step 800; batches of steps 801 to 812 skipped"));
+}
+
+class MixtureRunTest : public testing::Test {
+ protected:
+  MixtureRunTest() {
+    const int64_t sizes[] = {37, 11, 200};
+    for (uint64_t d = 0; d < 3; ++d) {
+      datasets_.push_back(NewDirectory("data"));
+      WriteTinyDataset(datasets_.back(), {.num_instances = sizes[d], .seed = d + 1});
+    }
+  }
+
+  v1::RunSpec Spec(const std::vector<double>& shares, int64_t num_steps) {
+    v1::RunSpec spec = TinySpec(datasets_[0], num_steps);
+    for (size_t d = 0; d < shares.size(); ++d) {
+      v1::MixtureDataset* const entry = spec.add_datasets();
+      entry->set_dataset(datasets_[d].string());
+      entry->set_share(shares[d]);
+    }
+    return *ResolveRunSpec(spec);
+  }
+
+  std::vector<fs::path> datasets_;
+};
+
+TEST_F(MixtureRunTest, RecordsSharesAndLossesOfEveryDataset) {
+  const RunDirectory run = Trained(Spec({0.5, 0.25, 0.25}, 40));
+  std::vector<int64_t> totals(3);
+  for (const v1::StepMetrics& m : MetricsOf(run)) {
+    ASSERT_EQ(m.datasets_size(), 3);
+    double weighted = 0, sequences = 0;
+    for (int d = 0; d < 3; ++d) {
+      const v1::DatasetLoss& dataset = m.datasets(d);
+      EXPECT_EQ(dataset.dataset(), datasets_[d].string());
+      totals[d] += dataset.num_instances();
+      EXPECT_EQ(dataset.total_instances(), totals[d]);
+      weighted += dataset.loss() * static_cast<double>(dataset.num_instances());
+      sequences += static_cast<double>(dataset.num_instances());
+    }
+    EXPECT_EQ(sequences, 4);
+    // Every dataset has one short sequence, so the means differ a little at some steps.
+    EXPECT_NEAR(weighted / sequences, m.loss(), 0.25);
+  }
+  EXPECT_THAT(totals, ElementsAre(80, 40, 40));
+}
+
+TEST_F(MixtureRunTest, OneDatasetTrainsAsWithoutAMixture) {
+  const RunDirectory mixed = Trained(Spec({1}, 12));
+  const RunDirectory plain = Trained(TinySpec(datasets_[0], 12));
+  EXPECT_EQ(NewestWeights(mixed), NewestWeights(plain));
+}
+
+TEST_F(MixtureRunTest, ResumeIsBitExactAcrossAPhase) {
+  v1::RunSpec spec = Spec({0.5, 0.25, 0.25}, 20);
+  v1::SharePhase* const phase = spec.add_share_phases();
+  phase->mutable_after()->set_fraction(0.5);
+  for (const double share : {0.0, 0.1, 0.9}) phase->add_shares(share);
+  spec = *ResolveRunSpec(spec);
+  const RunDirectory whole = Trained(spec);
+  EXPECT_EQ(MetricsOf(whole)[9].datasets(0).num_instances(), 2);
+  EXPECT_EQ(MetricsOf(whole)[10].datasets(0).num_instances(), 0);
+  for (const int64_t stop_after : {4, 10, 13}) {
+    RunDirectory run(NewDirectory("run"));
+    ASSERT_EQ(*TrainAlone(run, spec, stop_after), TrainingOutcome::kInterrupted);
+    ASSERT_EQ(*TrainAlone(run, spec), TrainingOutcome::kComplete);
+    EXPECT_EQ(LossLines(run), LossLines(whole)) << stop_after;
+    EXPECT_EQ(NewestWeights(run), NewestWeights(whole)) << stop_after;
+  }
+}
+
+TEST_F(MixtureRunTest, AnotherNumberOfRanksReadsTheSame) {
+  v1::RunSpec spec = Spec({0.5, 0.25, 0.25}, 12);
+  const auto alone = MetricsOf(Trained(spec));
+  spec.set_world_size(3);
+  spec.mutable_batch()->clear_micro_batch_size();
+  const auto together = MetricsOf(Trained(*ResolveRunSpec(spec)));
+  ASSERT_EQ(together.size(), alone.size());
+  for (size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_NEAR(together[i].loss(), alone[i].loss(), 1e-5 * alone[i].loss());
+    for (int d = 0; d < 3; ++d) {
+      EXPECT_NEAR(together[i].datasets(d).loss(), alone[i].datasets(d).loss(), 1e-4);
+      EXPECT_EQ(together[i].datasets(d).total_instances(), alone[i].datasets(d).total_instances());
+    }
+  }
+}
+
+TEST_F(MixtureRunTest, ValidatesOnEveryDataset) {
+  v1::RunSpec spec = Spec({0.5, 0.25, 0.25}, 4);
+  spec.mutable_validation()->mutable_every()->set_steps(4);
+  spec.mutable_validation()->set_windows(24);
+  const auto metrics = MetricsOf(Trained(*ResolveRunSpec(spec)));
+  const v1::ValidationMetrics& validation = metrics.back().validation();
+  EXPECT_EQ(validation.num_windows(), 24);
+  ASSERT_EQ(validation.domains_size(), 6);
+  EXPECT_EQ(validation.domains(0).dataset(), datasets_[0].string());
+  EXPECT_EQ(validation.domains(5).dataset(), datasets_[2].string());
+  EXPECT_EQ(validation.domains(5).domain(), "odd");
+}
+
+TEST_F(MixtureRunTest, ADamagedDatasetIsNamed) {
+  const v1::RunSpec spec = Spec({0.5, 0.25, 0.25}, 4);
+  const fs::path file = datasets_[1] / "instances.bin";
+  std::string bytes = *ReadFile(file);
+  bytes[bytes.size() / 2] ^= 4;
+  ASSERT_TRUE(WriteFileAtomically(file, bytes).ok());
+  const auto outcome = TrainAlone(RunDirectory(NewDirectory("run")), spec);
+  EXPECT_TRUE(absl::IsDataLoss(outcome.status()));
+  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr(file.string()));
+}
+
+}  // namespace training_course_test
+}  // namespace braid

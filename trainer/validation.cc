@@ -1,0 +1,206 @@
+#include "trainer/validation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include <utility>
+
+#include "base/splitmix.h"
+#include "base/status_macros.h"
+#include "formats/packed_dataset.h"
+#include "runs/instance_schedule.h"
+
+namespace braid {
+namespace {
+
+// Sums over the tokens of some windows.
+struct WindowSums {
+  double nats = 0;
+  double tokens = 0;
+  double nats_after = 0;  // without the first segment
+  double tokens_after = 0;
+
+  void Add(const WindowSums& other) {
+    nats += other.nats;
+    tokens += other.tokens;
+    nats_after += other.nats_after;
+    tokens_after += other.tokens_after;
+  }
+  double loss() const { return tokens > 0 ? nats / tokens : 0; }
+  double loss_after() const { return tokens_after > 0 ? nats_after / tokens_after : 0; }
+};
+constexpr size_t kNumbersPerWindow = 4;
+
+int64_t NumWindows(const Validation::Domain& domain) {
+  const int64_t length = domain.loader.sequence_length();
+  return (domain.begins.back() + length - 1) / length;
+}
+
+// Returns the input of a window's first token and the tokens that the window predicts.
+absl::StatusOr<std::vector<int32_t>> ReadWindow(const Validation::Domain& domain, int64_t window) {
+  const int64_t length = domain.loader.sequence_length();
+  const int64_t begin = std::max<int64_t>(window * length - 1, 0);
+  const int64_t end = std::min((window + 1) * length, domain.begins.back());
+  std::vector<int32_t> tokens;
+  if (window == 0) tokens.push_back(domain.loader.eos_id());
+  auto sequence = std::upper_bound(domain.begins.begin(), domain.begins.end(), begin) - 1;
+  for (; sequence + 1 != domain.begins.end() && *sequence < end; ++sequence) {
+    ASSIGN_OR_RETURN(const std::vector<int32_t> packed,
+                     domain.loader.Read(sequence - domain.begins.begin()));
+    const int64_t from = std::max<int64_t>(begin - *sequence, 0);
+    const int64_t to = std::min<int64_t>(end - *sequence, std::ssize(packed));
+    tokens.insert(tokens.end(), packed.begin() + from, packed.begin() + to);
+  }
+  return tokens;
+}
+
+absl::StatusOr<WindowSums> ScoreWindow(const Validation::Domain& domain, int64_t window,
+                                       LanguageModel& model) {
+  ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, ReadWindow(domain, window));
+  const Batch batch = domain.loader.Assemble(std::span(&tokens, 1));
+  ASSIGN_OR_RETURN(const ForwardResult result,
+                   model.Evaluate(batch.inputs, batch.targets, /*batch_size=*/1,
+                                  MergeMode::kSegment, /*want_routing=*/false));
+  const int64_t segment = model.config().routing().segment_length();
+  WindowSums sums;
+  for (int64_t t = 0; t < batch.lengths[0]; ++t) {
+    sums.nats += result.token_loss[t];
+    ++sums.tokens;
+    if (t < segment) continue;
+    sums.nats_after += result.token_loss[t];
+    ++sums.tokens_after;
+  }
+  return sums;
+}
+
+}  // namespace
+
+std::vector<int64_t> AllotWindows(std::span<const int64_t> available, int64_t wanted) {
+  const int64_t total = std::accumulate(available.begin(), available.end(), int64_t{0});
+  std::vector<int64_t> counts(available.size());
+  if (total == 0) return counts;
+  wanted = std::min(wanted, total);
+  std::vector<std::pair<double, size_t>> remainders;
+  for (size_t d = 0; d < available.size(); ++d) {
+    const double quota = static_cast<double>(wanted) * static_cast<double>(available[d]) /
+                         static_cast<double>(total);
+    counts[d] = std::max<int64_t>(static_cast<int64_t>(quota), available[d] > 0 ? 1 : 0);
+    remainders.emplace_back(static_cast<double>(counts[d]) - quota, d);
+  }
+  std::sort(remainders.begin(), remainders.end());
+  int64_t left = wanted - std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  for (size_t i = 0; left > 0 && i < remainders.size(); ++i) {
+    const size_t d = remainders[i].second;
+    if (counts[d] >= available[d]) continue;
+    ++counts[d];
+    --left;
+  }
+  // The first window of every domain may have made too many.
+  for (auto largest = std::max_element(counts.begin(), counts.end()); left < 0 && *largest > 1;
+       largest = std::max_element(counts.begin(), counts.end())) {
+    --*largest;
+    ++left;
+  }
+  return counts;
+}
+
+absl::StatusOr<Validation> Validation::Open(const v1::RunSpec& resolved) {
+  Validation validation;
+  if (resolved.datasets().empty()) {
+    RETURN_IF_ERROR(validation.AddDomains(resolved.dataset_dir(), ""));
+  }
+  for (const v1::MixtureDataset& entry : resolved.datasets()) {
+    RETURN_IF_ERROR(validation.AddDomains(entry.dataset(), entry.dataset()));
+  }
+  validation.Sample(resolved.seed(), resolved.validation().windows());
+  return validation;
+}
+
+absl::Status Validation::AddDomains(const std::string& dataset_dir, const std::string& shown_name) {
+  ASSIGN_OR_RETURN(const DatasetInfo info, ReadDatasetInfo(dataset_dir));
+  for (const std::string& name : info.domains) {
+    const std::filesystem::path prefix = std::filesystem::path(dataset_dir) / "heldout" / name;
+    ASSIGN_OR_RETURN(DataLoader loader, DataLoader::Open(prefix, info));
+    std::vector<int64_t> begins = {0};
+    for (int64_t i = 0; i < loader.num_instances(); ++i) {
+      begins.push_back(begins.back() + loader.length(i));
+    }
+    domains_.push_back({shown_name, name, std::move(loader), std::move(begins), {}});
+  }
+  return absl::OkStatus();
+}
+
+void Validation::Sample(uint64_t seed, int64_t wanted) {
+  std::vector<int64_t> available;
+  for (const Domain& domain : domains_) available.push_back(NumWindows(domain));
+  const std::vector<int64_t> counts = AllotWindows(available, wanted);
+  for (size_t d = 0; d < domains_.size(); ++d) {
+    const uint64_t key = Mix64(Mix64(seed, domains_[d].dataset), domains_[d].name);
+    for (int64_t i = 0; i < counts[d]; ++i) {
+      domains_[d].windows.push_back(static_cast<int64_t>(
+          PermutedIndex(static_cast<uint64_t>(i), static_cast<uint64_t>(available[d]), key)));
+    }
+    std::sort(domains_[d].windows.begin(), domains_[d].windows.end());
+    for (const int64_t number : domains_[d].windows) windows_.push_back({d, number});
+  }
+}
+
+absl::StatusOr<v1::ValidationMetrics> Validation::Score(LanguageModel& model,
+                                                        Communicator& communicator) const {
+  // Each rank fills in its own windows; a sum with zeros is exact.
+  std::vector<double> numbers(windows_.size() * kNumbersPerWindow);
+  absl::Status mine;
+  for (size_t w = communicator.rank(); w < windows_.size() && mine.ok();
+       w += communicator.world_size()) {
+    const auto sums = ScoreWindow(domains_[windows_[w].domain], windows_[w].number, model);
+    mine = sums.status();
+    if (!sums.ok()) break;
+    double* const to = &numbers[w * kNumbersPerWindow];
+    to[0] = sums->nats, to[1] = sums->tokens;
+    to[2] = sums->nats_after, to[3] = sums->tokens_after;
+  }
+  RETURN_IF_ERROR(AgreeOnStatus(communicator, mine));
+  RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(numbers)));
+  WindowSums total;
+  std::vector<WindowSums> by_domain(domains_.size());
+  for (size_t w = 0; w < windows_.size(); ++w) {
+    const double* const from = &numbers[w * kNumbersPerWindow];
+    const WindowSums sums = {from[0], from[1], from[2], from[3]};
+    total.Add(sums);
+    by_domain[windows_[w].domain].Add(sums);
+  }
+  v1::ValidationMetrics metrics;
+  metrics.set_loss(total.loss());
+  metrics.set_loss_after_first_segment(total.loss_after());
+  metrics.set_num_windows(num_windows());
+  for (size_t d = 0; d < domains_.size(); ++d) {
+    v1::ValidationDomain* const domain = metrics.add_domains();
+    domain->set_dataset(domains_[d].dataset);
+    domain->set_domain(domains_[d].name);
+    domain->set_loss(by_domain[d].loss());
+    domain->set_loss_after_first_segment(by_domain[d].loss_after());
+    domain->set_num_windows(std::ssize(domains_[d].windows));
+  }
+  return metrics;
+}
+
+double SelectionLoss(const v1::ValidationMetrics& metrics) {
+  return metrics.loss_after_first_segment() != 0 ? metrics.loss_after_first_segment()
+                                                 : metrics.loss();
+}
+
+void CompareWithBest(int64_t step, int32_t patience, ValidationHistory* history,
+                     v1::ValidationMetrics* metrics) {
+  const double loss = SelectionLoss(*metrics);
+  if (std::isfinite(loss) && (history->best_step == 0 || loss < history->best_loss)) {
+    *history = {.best_loss = loss, .best_step = step, .num_worse = 0};
+  } else {
+    ++history->num_worse;
+  }
+  metrics->set_best_loss(history->best_loss);
+  metrics->set_best_step(history->best_step);
+  metrics->set_stopped_early(patience > 0 && history->num_worse >= patience);
+}
+
+}  // namespace braid

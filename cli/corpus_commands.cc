@@ -95,6 +95,8 @@ void AddSubmit(CommandLine& program) {
   fields.Add(command, "--order", "order");
   fields.Add(command, "--text-field", "ingest.text_field");
   fields.Add(command, "--domain-field", "ingest.domain_field");
+  fields.Add(command, "--where", "ingest.where");
+  fields.Add(command, "--embedding-field", "ingest.embedding_field");
   fields.Add(command, "--split-bytes", "ingest.split_bytes");
   fields.Add(command, "--strict", "ingest.strict");
   fields.Add(command, "--tokenizer", "tokenizer.model_path")->transform(AbsolutePathValue());
@@ -119,6 +121,7 @@ void AddSubmit(CommandLine& program) {
       "  braid submit corpus.jsonl.zst --wait\n"
       "  braid submit notes/ --vocab-size 4096 --sequence-length 512 --split-bytes 600\n"
       "  braid submit unlabeled/ --domain-clusters 8 --wait\n"
+      "  braid submit fineweb/*.parquet --where 'language_score > 0.8 and language = \"en\"'\n"
       "  braid submit corpus.jsonl --decontaminate downstream/ --near-duplicates minhash\n"
       "  braid submit corpus.jsonl --set neighbors.k=10 --set order=RANDOM\n"
       "  braid submit corpus.jsonl --embedder contriever --embedder-model models/contriever\n"

@@ -63,6 +63,7 @@ void AddCorpusDescribe(CommandLine& program, CLI::App* corpus) {
   fields.Add(command, "paths", "paths")->transform(AbsolutePathValue());
   fields.Add(command, "--text-field", "ingest.text_field");
   fields.Add(command, "--domain-field", "ingest.domain_field");
+  fields.Add(command, "--where", "ingest.where");
   command
       ->add_option("--long-bytes", options->long_bytes,
                    "Also count documents with more bytes of text than this, such as 4KB")

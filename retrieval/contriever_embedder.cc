@@ -46,14 +46,17 @@ absl::StatusOr<std::unique_ptr<ContrieverEmbedder>> ContrieverEmbedder::Load(
     return absl::InvalidArgumentError(
         absl::StrCat("max_batch_tokens: got ", options.max_batch_tokens, ", expected at least 1"));
   }
-  ASSIGN_OR_RETURN(ContrieverDirectory files,
-                   ContrieverDirectory::Open(options.directory, options.max_tokens));
+  ASSIGN_OR_RETURN(
+      ContrieverDirectory files,
+      ContrieverDirectory::Open(options.directory, options.max_tokens, options.prefix));
   ASSIGN_OR_RETURN(std::unique_ptr<ContrieverModel> model,
                    ContrieverModel::Load(files.config, files.weights));
   ASSIGN_OR_RETURN(std::string fingerprint, files.Fingerprint());
   std::unique_ptr<ContrieverEmbedder> embedder(
       new ContrieverEmbedder(options, std::move(files.tokenizer), std::move(model)));
   embedder->max_tokens_ = files.max_tokens;
+  embedder->pooling_ = files.pooling;
+  embedder->prefix_ = std::move(files.prefix);
   embedder->dimension_ = files.config.hidden_size;
   embedder->fingerprint_ = std::move(fingerprint);
   return embedder;
@@ -64,6 +67,13 @@ absl::Status ContrieverEmbedder::Embed(std::span<const std::string_view> texts,
   return EmbedAndCountCut(texts, vectors).status();
 }
 
+WordPieces ContrieverEmbedder::Encode(std::string_view text) const {
+  if (prefix_.empty()) return tokenizer_.Encode(text, max_tokens_);
+  WordPieces beginning = tokenizer_.Encode(text, kEmptyLength + 1);
+  if (beginning.ids.size() == kEmptyLength) return beginning;
+  return tokenizer_.Encode(absl::StrCat(prefix_, std::string(text)), max_tokens_);
+}
+
 absl::StatusOr<int64_t> ContrieverEmbedder::EmbedAndCountCut(
     std::span<const std::string_view> texts, std::span<float> vectors) const {
   if (vectors.size() != texts.size() * static_cast<size_t>(dimension_)) {
@@ -72,7 +82,7 @@ absl::StatusOr<int64_t> ContrieverEmbedder::EmbedAndCountCut(
                                                    dimension_));
   }
   std::vector<WordPieces> pieces;
-  for (const std::string_view text : texts) pieces.push_back(tokenizer_.Encode(text, max_tokens_));
+  for (const std::string_view text : texts) pieces.push_back(Encode(text));
   std::ranges::fill(vectors, 0.0f);
   std::vector<size_t> order(texts.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -101,7 +111,7 @@ absl::Status ContrieverEmbedder::EmbedBatch(const std::vector<WordPieces>& texts
   }
   const auto width = static_cast<size_t>(dimension_);
   std::vector<float> pooled(batch.size() * width);
-  RETURN_IF_ERROR(model_->Pool(ids, lengths, pooled));
+  RETURN_IF_ERROR(model_->Pool(ids, lengths, pooling_, pooled));
   for (size_t row = 0; row < batch.size(); ++row) {
     const std::span<float> vector = std::span(pooled).subspan(row * width, width);
     if (!std::isfinite(std::accumulate(vector.begin(), vector.end(), 0.0f))) {

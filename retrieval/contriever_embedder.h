@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,10 +22,12 @@
 namespace braid {
 
 struct ContrieverOptions {
-  // Directory with config.json, model.safetensors (or shards) and vocab.txt.
+  // Directory as of ContrieverDirectory.
   std::filesystem::path directory = {};
-  // Maximum tokens of a text that are embedded; 0: all positions of the model.
+  // Maximum tokens of a text that are embedded; 0: the limit of the model.
   int32_t max_tokens = 0;
+  // Text that is put before each text; nullopt: the default prompt of the model.
+  std::optional<std::string> prefix = std::nullopt;
   // Maximum tokens of a batch, including padding; a longer text is a batch of its own. Bounds the
   // memory of a call.
   int32_t max_batch_tokens = 2048;
@@ -35,7 +38,7 @@ struct ContrieverOptions {
 
 // Thread-safe. Vectors are those of the published model, L2-normalized. The vector of a text
 // depends on the other texts of a call by rounding only, at most 1e-5. A text without word pieces
-// has the zero vector.
+// of its own has the zero vector.
 class ContrieverEmbedder final : public Embedder {
  public:
   // Errors: those of ContrieverDirectory::Open and ContrieverModel::Load; INVALID_ARGUMENT for
@@ -55,6 +58,7 @@ class ContrieverEmbedder final : public Embedder {
                      std::unique_ptr<const ContrieverModel> model)
       : options_(std::move(options)), tokenizer_(std::move(tokenizer)), model_(std::move(model)) {}
 
+  WordPieces Encode(std::string_view text) const;
   absl::Status EmbedBatch(const std::vector<WordPieces>& texts, std::span<const size_t> batch,
                           std::span<float> vectors) const;
 
@@ -62,6 +66,8 @@ class ContrieverEmbedder final : public Embedder {
   const WordPieceTokenizer tokenizer_;
   const std::unique_ptr<const ContrieverModel> model_;
   int32_t max_tokens_ = 0;
+  Pooling pooling_ = Pooling::kMean;
+  std::string prefix_;
   int32_t dimension_ = 0;
   std::string fingerprint_;
 };

@@ -140,6 +140,19 @@ at::Tensor TokensOf(const at::Tensor& lengths, int64_t t) {
   return at::arange(t, lengths.options()).unsqueeze(0).lt(lengths.unsqueeze(1));
 }
 
+// Returns [B, D] from the last hidden states e [B, T, D], which are overwritten, of which `tokens`
+// [B, T] belong to the texts: the first `sizes` [B] of each row.
+at::Tensor PoolStates(at::Tensor e, const at::Tensor& tokens, const at::Tensor& sizes,
+                      Pooling pooling) {
+  if (pooling == Pooling::kClassify) return e.select(1, 0);
+  if (pooling == Pooling::kLastToken) {
+    const at::Tensor last = (sizes - 1).view({-1, 1, 1}).expand({-1, 1, e.size(2)});
+    return e.gather(1, last).squeeze(1);
+  }
+  const at::Tensor sums = e.masked_fill_(tokens.logical_not().unsqueeze(2), 0).sum(1);
+  return sums.div_(sizes.unsqueeze(1));
+}
+
 at::Tensor ToTensor(std::span<const int32_t> values, at::IntArrayRef shape) {
   // The library only reads from the memory.
   return at::from_blob(const_cast<int32_t*>(values.data()), shape, at::kInt).to(at::kLong);
@@ -186,7 +199,7 @@ absl::StatusOr<std::unique_ptr<ContrieverModel>> ContrieverModel::Load(
 }
 
 absl::Status ContrieverModel::Pool(std::span<const int32_t> ids, std::span<const int32_t> lengths,
-                                   std::span<float> pooled) const {
+                                   Pooling pooling, std::span<float> pooled) const {
   const auto b = static_cast<int64_t>(lengths.size());
   const auto t = static_cast<int64_t>(ids.size() / std::max<size_t>(lengths.size(), 1));
   BRAID_CHECK(b > 0 && b * t == static_cast<int64_t>(ids.size()) &&
@@ -208,9 +221,8 @@ absl::Status ContrieverModel::Pool(std::span<const int32_t> ids, std::span<const
         model.norm(at::embedding(model.words, numbers).add_(model.positions.narrow(0, 0, t)));
     for (const Layer& layer : model.layers)
       e = RunLayer(layer, config_.num_attention_heads, e, mask);
-    const at::Tensor sums = e.masked_fill_(tokens.logical_not().unsqueeze(2), 0).sum(1);
-    const at::Tensor means = sums.div_(sizes.unsqueeze(1)).to(at::kCPU).contiguous();
-    std::copy_n(means.data_ptr<float>(), pooled.size(), pooled.data());
+    const at::Tensor vectors = PoolStates(e, tokens, sizes, pooling).to(at::kCPU).contiguous();
+    std::copy_n(vectors.data_ptr<float>(), pooled.size(), pooled.data());
     return absl::OkStatus();
   });
 }

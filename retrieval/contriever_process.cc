@@ -77,14 +77,22 @@ class ContrieverProcess::Child {
     }
     const absl::Cleanup close_child_end = [&] { close(ends[1]); };
     auto child = std::unique_ptr<Child>(new Child(ends[0]));
-    ASSIGN_OR_RETURN(
-        ChildProcess process,
-        ChildProcess::Start({.program = program,
-                             .arguments = {kProgramName, "--model", options.directory.string(),
-                                           "--max-tokens", absl::StrCat(options.max_tokens),
-                                           "--threads", absl::StrCat(options.num_threads)},
-                             .environment = Environment(),
-                             .standard_input = ends[1]}));
+    std::vector<std::string> arguments = {kProgramName,
+                                          "--model",
+                                          options.directory.string(),
+                                          "--max-tokens",
+                                          absl::StrCat(options.max_tokens),
+                                          "--threads",
+                                          absl::StrCat(options.num_threads)};
+    if (options.prefix) {
+      arguments.push_back(options.prefix->empty()
+                              ? "--no-text-prefix"
+                              : absl::StrCat("--text-prefix=", *options.prefix));
+    }
+    ASSIGN_OR_RETURN(ChildProcess process, ChildProcess::Start({.program = program,
+                                                                .arguments = std::move(arguments),
+                                                                .environment = Environment(),
+                                                                .standard_input = ends[1]}));
     child->process_.emplace(std::move(process));
     return child;
   }

@@ -29,6 +29,8 @@ struct ContrieverProcessOptions {
   // As in ContrieverOptions.
   std::filesystem::path directory = {};
   int32_t max_tokens = 0;
+  // Text that is put before each text; nullopt: the default prompt of the model.
+  std::optional<std::string> prefix = std::nullopt;
   // Number of threads of the process; 0: all cores.
   int32_t num_threads = 0;
   // Called every 50 ms while texts are embedded. An error ends the process at once; the next call

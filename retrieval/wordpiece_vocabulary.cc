@@ -81,15 +81,18 @@ absl::StatusOr<int32_t> RequirePiece(const Ids& ids, const char* piece,
 }  // namespace
 
 absl::StatusOr<WordPieceVocabulary> WordPieceVocabulary::Parse(std::string_view text,
-                                                               const std::filesystem::path& path) {
+                                                               const std::filesystem::path& path,
+                                                               bool needs_ends) {
   ASSIGN_OR_RETURN(const std::vector<std::string_view> lines, SplitLines(text, path));
   ASSIGN_OR_RETURN(const Ids ids, NumberPieces(lines, path));
   WordPieceVocabulary vocabulary;
   vocabulary.digest_ = DigestOf(text);
   vocabulary.size_ = static_cast<int32_t>(lines.size());
   ASSIGN_OR_RETURN(vocabulary.unknown_id_, RequirePiece(ids, "[UNK]", path));
-  ASSIGN_OR_RETURN(vocabulary.classify_id_, RequirePiece(ids, "[CLS]", path));
-  ASSIGN_OR_RETURN(vocabulary.separate_id_, RequirePiece(ids, "[SEP]", path));
+  const char* const begin = needs_ends || ids.contains("[CLS]") ? "[CLS]" : "[UNK]";
+  const char* const end = needs_ends || ids.contains("[SEP]") ? "[SEP]" : "[UNK]";
+  ASSIGN_OR_RETURN(vocabulary.classify_id_, RequirePiece(ids, begin, path));
+  ASSIGN_OR_RETURN(vocabulary.separate_id_, RequirePiece(ids, end, path));
   std::vector<Entry> begins, continues;
   for (size_t i = 0; i < lines.size(); ++i) {
     std::string_view piece = lines[i];

@@ -18,9 +18,11 @@ class WordPieceVocabulary {
  public:
   // Parses a vocab.txt; `path` is for messages. INVALID_ARGUMENT, with the line, for a piece that
   // is empty, repeated or not UTF-8, for a vocabulary without [UNK], [CLS] or [SEP], and for one of
-  // more than 64 MiB or 2^20 pieces.
+  // more than 64 MiB or 2^20 pieces. Without `needs_ends`, [CLS] and [SEP] may be missing: their
+  // ids are then those of [UNK].
   static absl::StatusOr<WordPieceVocabulary> Parse(std::string_view text,
-                                                   const std::filesystem::path& path);
+                                                   const std::filesystem::path& path,
+                                                   bool needs_ends = true);
 
   int32_t size() const { return size_; }
   int32_t unknown_id() const { return unknown_id_; }    // [UNK]

@@ -67,6 +67,9 @@ void PrintCorpus(const v1::CorpusDescription& corpus, int64_t long_document_byte
                            WithThousands(long_document_bytes), Megabytes(corpus.num_long_bytes()),
                            Share(corpus.num_long_bytes(), corpus));
   }
+  if (corpus.num_filtered() > 0) {
+    out << WithThousands(corpus.num_filtered()) << " records not kept by ingest.where\n";
+  }
   PrintRejects(corpus, out);
 }
 

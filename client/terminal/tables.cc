@@ -51,12 +51,16 @@ std::string DocumentSum(const v1::JobResult& result, bool report_only) {
       result.num_contaminated() == 0 || report_only
           ? ""
           : absl::StrCat(" + ", WithThousands(result.num_contaminated()), " contaminated");
+  const std::string filtered =
+      result.num_filtered() == 0
+          ? ""
+          : absl::StrCat(" + ", WithThousands(result.num_filtered()), " filtered");
   return absl::StrFormat(
-      "%s read = %s packed + %s held out%s%s + %s duplicates (%s exact) + %s rejected",
+      "%s read = %s packed + %s held out%s%s + %s duplicates (%s exact) + %s rejected%s",
       WithThousands(result.num_documents_read()), WithThousands(result.num_documents()),
       WithThousands(result.num_heldout()), overlaps, contaminated,
       WithThousands(result.num_duplicates()), WithThousands(result.num_exact_duplicates()),
-      WithThousands(result.num_rejected()));
+      WithThousands(result.num_rejected()), filtered);
 }
 
 // Prints a table of the evaluation files and their matches.

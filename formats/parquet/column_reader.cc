@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -71,8 +72,9 @@ absl::Status ParquetColumnReader::NextList(ParquetCell* cell) {
     const bool is_element = definitions_[next_entry_] > static_cast<uint32_t>(column_.list_level);
     ParquetCell element;
     Take(&element);
-    if (is_element && !has_value) return absl::DataLossError("bad list: it has a null element");
-    if (has_value) {
+    if (is_element && !has_value) {
+      cell->list.push_back(std::numeric_limits<double>::quiet_NaN());
+    } else if (has_value) {
       cell->list.push_back(IsInteger(column_.type) ? static_cast<double>(element.integer)
                                                    : element.number);
     }

@@ -23,7 +23,8 @@ struct ParquetCell {
   int64_t integer = 0;
   double number = 0;
   std::string_view bytes;
-  std::vector<double> list;  // the elements, if the column holds lists
+  // The elements, if the column holds lists; NaN for a null element.
+  std::vector<double> list;
 };
 
 // Returns `size` bytes of a file from `offset` on, all of which exist.

@@ -86,6 +86,25 @@ struct ChunkMetadata {
   bool complete = false;
 };
 
+// The deprecated bounds, fields 1 and 2, have no defined order.
+void ReadStatistics(CompactReader& reader, ParquetStatistics* statistics) {
+  ReadStruct(reader, [&](int16_t id, CompactType type) {
+    switch (id) {
+      case 3:
+        statistics->num_nulls = reader.Integer(type);
+        return true;
+      case 5:
+        statistics->highest = std::string(reader.Binary(type));
+        return true;
+      case 6:
+        statistics->lowest = std::string(reader.Binary(type));
+        return true;
+      default:
+        return false;
+    }
+  });
+}
+
 void ReadColumnMetadata(CompactReader& reader, ChunkMetadata* result) {
   result->complete = true;
   ReadStruct(reader, [&](int16_t id, CompactType type) {
@@ -107,6 +126,10 @@ void ReadColumnMetadata(CompactReader& reader, ChunkMetadata* result) {
         return true;
       case 11:
         result->dictionary_offset = reader.Integer(type);
+        return true;
+      case 12:
+        if (type != CompactType::kStruct) return false;
+        ReadStatistics(reader, &result->chunk.statistics);
         return true;
       default:
         return false;
@@ -303,6 +326,33 @@ void ReadDataPageV2(CompactReader& reader, ParquetPage* page) {
   });
 }
 
+// Returns for each column whether its bounds have the order of its type: ColumnOrder is a union of
+// which TYPE_ORDER is field 1.
+std::vector<bool> ReadColumnOrders(CompactReader& reader, CompactType type) {
+  const size_t n = reader.ListOf(type, CompactType::kStruct);
+  std::vector<bool> ordered;
+  for (size_t i = 0; i < n && reader.ok(); ++i) {
+    bool by_type = false;
+    ReadStruct(reader, [&](int16_t id, CompactType) {
+      by_type = by_type || id == 1;
+      return false;
+    });
+    ordered.push_back(by_type);
+  }
+  return ordered;
+}
+
+// Drops bounds without a defined order.
+void DropUnordered(const std::vector<bool>& ordered, std::vector<ParquetRowGroup>* groups) {
+  for (ParquetRowGroup& group : *groups) {
+    for (size_t c = 0; c < group.chunks.size(); ++c) {
+      if (c < ordered.size() && ordered[c]) continue;
+      group.chunks[c].statistics.lowest.reset();
+      group.chunks[c].statistics.highest.reset();
+    }
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<ParquetFooter> ParseParquetFooter(std::string_view bytes) {
@@ -310,6 +360,7 @@ absl::StatusOr<ParquetFooter> ParseParquetFooter(std::string_view bytes) {
   ParquetFooter footer;
   std::vector<SchemaElement> schema;
   std::vector<RowGroupMetadata> groups;
+  std::vector<bool> ordered;
   bool encrypted = false;
   ReadStruct(reader, [&](int16_t id, CompactType type) {
     if (id == 2) {
@@ -320,6 +371,8 @@ absl::StatusOr<ParquetFooter> ParseParquetFooter(std::string_view bytes) {
     } else if (id == 4) {
       const size_t n = reader.ListOf(type, CompactType::kStruct);
       for (size_t i = 0; i < n && reader.ok(); ++i) groups.push_back(ReadRowGroup(reader));
+    } else if (id == 7) {
+      ordered = ReadColumnOrders(reader, type);
     } else {
       if (id == 8) encrypted = true;
       return false;
@@ -336,6 +389,7 @@ absl::StatusOr<ParquetFooter> ParseParquetFooter(std::string_view bytes) {
     num_rows += checked.num_rows;
     footer.row_groups.push_back(std::move(checked));
   }
+  DropUnordered(ordered, &footer.row_groups);
   if (num_rows == footer.num_rows && footer.row_groups.size() == groups.size()) return footer;
   return Bad(absl::StrCat("its row groups do not have its ", footer.num_rows, " rows"));
 }

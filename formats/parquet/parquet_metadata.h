@@ -60,6 +60,14 @@ struct ParquetColumn {
   int16_t list_level = -1;
 };
 
+// What a writer says about the values of a chunk.
+struct ParquetStatistics {
+  // Bounds of the values that are neither null nor NaN, in plain encoding, of a column whose order
+  // the file defines; texts are ordered by their bytes and may be cut.
+  std::optional<std::string> lowest, highest;
+  std::optional<int64_t> num_nulls;
+};
+
 struct ParquetChunk {
   ParquetCodec codec = ParquetCodec::kNone;
   int64_t num_values = 0;
@@ -67,6 +75,7 @@ struct ParquetChunk {
   int64_t size = 0;    // bytes of all pages
   bool encrypted = false;
   bool in_another_file = false;
+  ParquetStatistics statistics = {};
 };
 
 struct ParquetRowGroup {

@@ -147,8 +147,7 @@ absl::Status ParquetReader::Seek(int64_t row) {
   while (next_group_ < footer_.row_groups.size() &&
          row >= group_end_ + footer_.row_groups[next_group_].num_rows) {
     group_end_ += footer_.row_groups[next_group_].num_rows;
-    for (const size_t c : selected_) bytes_read_ += footer_.row_groups[next_group_].chunks[c].size;
-    ++next_group_;
+    CountGroup(footer_.row_groups[next_group_++]);
   }
   row_ = group_end_;
   if (row == row_) return absl::OkStatus();
@@ -158,6 +157,25 @@ absl::Status ParquetReader::Seek(int64_t row) {
   }
   row_ = row;
   return absl::OkStatus();
+}
+
+void ParquetReader::CountGroup(const ParquetRowGroup& group) {
+  for (const size_t c : selected_) bytes_read_ += group.chunks[c].size;
+}
+
+const ParquetRowGroup* ParquetReader::group_at_row() const {
+  const bool at_start = row_ == group_end_ && next_group_ < footer_.row_groups.size();
+  return at_start ? &footer_.row_groups[next_group_] : nullptr;
+}
+
+void ParquetReader::SkipGroup() {
+  const ParquetRowGroup* const group = group_at_row();
+  BRAID_CHECK(group != nullptr) << row_ << " of " << num_rows();
+  if (!readers_.empty()) CountGroup(footer_.row_groups[next_group_ - 1]);
+  readers_.clear();
+  CountGroup(*group);
+  ++next_group_;
+  row_ = group_end_ = row_ + group->num_rows;
 }
 
 // Starts reading the row group that begins at the current row.
@@ -189,10 +207,7 @@ absl::Status ParquetReader::InColumn(size_t i, const absl::Status& status) const
 absl::Status ParquetReader::Next() {
   while (row_ == group_end_ || readers_.size() != selected_.size()) {
     BRAID_CHECK(next_group_ < footer_.row_groups.size()) << row_ << " of " << num_rows();
-    if (!readers_.empty()) {
-      const ParquetRowGroup& done = footer_.row_groups[next_group_ - 1];
-      for (const size_t c : selected_) bytes_read_ += done.chunks[c].size;
-    }
+    if (!readers_.empty()) CountGroup(footer_.row_groups[next_group_ - 1]);
     RETURN_IF_ERROR(OpenGroup());
   }
   for (size_t i = 0; i < readers_.size(); ++i) {

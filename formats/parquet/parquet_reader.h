@@ -51,6 +51,14 @@ class ParquetReader {
   // the file, the column and the row.
   absl::Status Next();
 
+  // Returns the row group that starts at row() if none of its rows was read, otherwise null. Its
+  // chunks are in the order of columns().
+  const ParquetRowGroup* group_at_row() const;
+  // Moves to the row after that group without reading it. Requires: group_at_row() is not null.
+  void SkipGroup();
+  // Returns the index in columns() of selected column number `i`.
+  size_t selected_index(size_t i) const { return selected_[i]; }
+
   // The row to be read next.
   int64_t row() const { return row_; }
   // The value of the selected column number `i` in the row read last.
@@ -62,6 +70,7 @@ class ParquetReader {
  private:
   ParquetReader(std::filesystem::path path, ParquetBytes bytes, int64_t size, ParquetFooter footer);
   absl::Status OpenGroup();
+  void CountGroup(const ParquetRowGroup& group);
   absl::Status InColumn(size_t i, const absl::Status& status) const;
 
   std::filesystem::path path_;

@@ -129,7 +129,9 @@ absl::StatusOr<v1::CorpusDescription> DescribeCorpus(const v1::DescribeCorpusReq
                    CorpusReader::Open(paths, resolved.ingest(), [&] { return progress(0, 0); }));
   DocumentCounts counts(request.long_document_bytes());
   RETURN_IF_ERROR(Count(*reader, progress, &counts));
-  return counts.Description(reader->reject_counts());
+  v1::CorpusDescription description = counts.Description(reader->reject_counts());
+  description.set_num_filtered(reader->num_filtered());
+  return description;
 }
 
 }  // namespace braid

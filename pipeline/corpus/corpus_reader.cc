@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <optional>
@@ -11,53 +12,20 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/nearest_word.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "pipeline/corpus/document_splitter.h"
-#include "pipeline/corpus/text_source.h"
 
 namespace braid {
 namespace {
 
-constexpr int64_t kDefaultMaxDocumentBytes = int64_t{64} << 20;
-constexpr const char* kTextFields[] = {"text", "raw_content", "content"};
-constexpr size_t kBinaryProbeBytes = 8192;
 // Limits of a step without a document, after which the caller can check for cancellation.
 constexpr size_t kMaxRejectsPerStep = 256;
+constexpr int64_t kMaxRecordsPerStep = int64_t{1} << 16;
 constexpr int64_t kMaxBytesPerStep = int64_t{64} << 20;
-
-// Returns the maximum length of a line: that of the text plus 1 MiB for escapes and other fields.
-// JSON may encode a character in six bytes (\u0041), but lines are held in memory, and the parser
-// accepts less than 4 GiB.
-int64_t MaxLineBytes(int64_t max_document_bytes) {
-  constexpr int64_t kMaxParsed = int64_t{3} << 30;
-  return std::min(max_document_bytes, kMaxParsed) + (int64_t{1} << 20);
-}
-
-ExpansionLimit ExpansionLimitOf(const v1::IngestConfig& config) {
-  ExpansionLimit limit;
-  if (config.max_expansion_ratio() > 0) limit.max_ratio = config.max_expansion_ratio();
-  if (config.max_expanded_bytes() > 0) limit.max_bytes = config.max_expanded_bytes();
-  return limit;
-}
-
-// Returns whether a text starts with a byte order mark of UTF-16 or UTF-32.
-bool HasWideByteOrderMark(std::string_view start) {
-  return start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF") ||
-         start.starts_with(std::string_view("\0\0\xFE\xFF", 4));
-}
 
 bool IsWhiteSpace(std::string_view text) {
   return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
-}
-
-std::string Quoted(const std::vector<std::string>& names) {
-  return absl::StrCat("\"", absl::StrJoin(names, "\", \""), "\"");
-}
-
-std::string FieldOr(const std::string& given, const char* fallback) {
-  return given.empty() ? fallback : given;
 }
 
 // Returns the reason for rejecting a text, or "".
@@ -67,22 +35,15 @@ std::string_view TextProblem(std::string_view text, int64_t max_document_bytes) 
   return IsValidUtf8(text) ? "" : "invalid utf-8";
 }
 
-absl::Status CheckConfig(const v1::IngestConfig& config) {
-  const auto negative = [](const char* field, int64_t value) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "ingest.", field, ": got ", value, ", expected at least 1, or nothing for the default"));
-  };
-  if (config.max_document_bytes() < 0) {
-    return negative("max_document_bytes", config.max_document_bytes());
-  }
-  if (config.split_bytes() < 0) return negative("split_bytes", config.split_bytes());
-  if (config.max_expansion_ratio() < 0) {
-    return negative("max_expansion_ratio", config.max_expansion_ratio());
-  }
-  if (config.max_expanded_bytes() < 0) {
-    return negative("max_expanded_bytes", config.max_expanded_bytes());
-  }
-  return absl::OkStatus();
+// Returns the reason for rejecting an embedding, or "". `dimension` 0 accepts any.
+std::string_view EmbeddingProblem(std::span<const float> vector, int64_t dimension) {
+  if (vector.empty()) return "missing embedding";
+  if (dimension > 0 && std::ssize(vector) != dimension) return "embedding of another dimension";
+  double squares = 0;
+  for (const float x : vector) squares += double{x} * double{x};
+  if (!std::isfinite(squares)) return "embedding not finite";
+  // The inverse of the norm must be a float, too.
+  return squares >= double{std::numeric_limits<float>::min()} ? "" : "zero embedding";
 }
 
 }  // namespace
@@ -90,17 +51,15 @@ absl::Status CheckConfig(const v1::IngestConfig& config) {
 absl::StatusOr<std::unique_ptr<CorpusReader>> CorpusReader::Open(std::span<const std::string> paths,
                                                                  const v1::IngestConfig& config,
                                                                  const KeepListing& keep_listing) {
-  RETURN_IF_ERROR(CheckConfig(config));
+  ASSIGN_OR_RETURN(RecordSettings settings, RecordSettings::From(config));
   ASSIGN_OR_RETURN(CorpusFiles files, FindCorpusFiles(paths, keep_listing));
-  return std::unique_ptr<CorpusReader>(new CorpusReader(std::move(files), config));
+  return std::unique_ptr<CorpusReader>(
+      new CorpusReader(std::move(files), config, std::move(settings)));
 }
 
-CorpusReader::CorpusReader(CorpusFiles files, const v1::IngestConfig& config)
-    : config_(config),
-      max_document_bytes_(config.max_document_bytes() > 0 ? config.max_document_bytes()
-                                                          : kDefaultMaxDocumentBytes),
-      expansion_limit_(ExpansionLimitOf(config)),
-      files_(std::move(files)) {
+CorpusReader::CorpusReader(CorpusFiles files, const v1::IngestConfig& config,
+                           RecordSettings settings)
+    : config_(config), settings_(std::move(settings)), files_(std::move(files)) {
   for (const CorpusFile& corpus_file : files_.files) total_bytes_ += corpus_file.version.bytes;
   for (const SkippedEntry& entry : files_.skipped)
     AddReject({entry.path.string(), 0, entry.reason});
@@ -108,9 +67,11 @@ CorpusReader::CorpusReader(CorpusFiles files, const v1::IngestConfig& config)
 
 absl::StatusOr<CorpusStep> CorpusReader::Next(Document* document, std::vector<Reject>* rejects) {
   absl::Status status = StrictFailure();
-  const int64_t pause = bytes_read() + kMaxBytesPerStep;
+  const int64_t pause_bytes = bytes_read() + kMaxBytesPerStep;
+  const int64_t pause_records = num_records() + kMaxRecordsPerStep;
   while (status.ok() && ready_.empty() && next_file_ < files_.files.size() &&
-         rejects_.size() < kMaxRejectsPerStep && bytes_read() < pause) {
+         rejects_.size() < kMaxRejectsPerStep && bytes_read() < pause_bytes &&
+         num_records() < pause_records) {
     status = Advance();
     status.Update(StrictFailure());
   }
@@ -130,13 +91,13 @@ absl::StatusOr<CorpusStep> CorpusReader::Next(Document* document, std::vector<Re
 std::optional<CorpusPosition> CorpusReader::position() const {
   if (!ready_.empty() || !rejects_.empty()) return std::nullopt;
   return CorpusPosition{.file = static_cast<int64_t>(next_file_),
-                        .offset = lines_ != nullptr  ? lines_->offset()
-                                  : rows_ != nullptr ? rows_->row()
-                                                     : 0,
-                        .inside_file = lines_ != nullptr || rows_ != nullptr,
-                        .text_field = text_field_,
+                        .offset = records_ != nullptr ? records_->position() : 0,
+                        .inside_file = records_ != nullptr,
+                        .text_field = records_ != nullptr ? records_->text_field() : "",
                         .seen_an_object = seen_an_object_,
                         .num_accepted = num_accepted_,
+                        .num_filtered = num_filtered_,
+                        .embedding_dimension = embedding_dimension_,
                         .rejects = reject_counts_};
 }
 
@@ -150,20 +111,19 @@ absl::Status CorpusReader::Resume(const CorpusPosition& position,
   while (static_cast<int64_t>(next_file_) < position.file) RETURN_IF_ERROR(CloseFile());
   if (position.inside_file) {
     if (position.file == num_files) return absl::OutOfRangeError("beyond the last file");
-    RETURN_IF_ERROR(file().kind == CorpusFileKind::kParquet ? OpenParquetFile() : OpenFile());
-    if (lines_ == nullptr && rows_ == nullptr) {
-      return absl::OutOfRangeError("a file that was opened before cannot be opened now");
+    records_ = RecordReader::Create(file(), settings_);
+    const absl::Status status = records_->SkipTo(position.offset, position.text_field, keep_going);
+    if (absl::IsDataLoss(status) || absl::IsInvalidArgument(status) || absl::IsNotFound(status)) {
+      return absl::OutOfRangeError(
+          absl::StrCat("a file that was read before cannot be read now: ", status.message()));
     }
-    if (rows_ != nullptr && position.offset > rows_->num_rows()) {
-      return absl::OutOfRangeError(absl::StrCat("no row ", position.offset));
-    }
-    RETURN_IF_ERROR(lines_ != nullptr ? lines_->SkipTo(position.offset, keep_going)
-                                      : rows_->Seek(position.offset));
+    RETURN_IF_ERROR(status);
   }
-  text_field_ = position.text_field;
   seen_an_object_ = position.seen_an_object;
+  embedding_dimension_ = position.embedding_dimension;
   id_hashes_.insert(id_hashes.begin(), id_hashes.end());
   num_accepted_ = position.num_accepted;
+  num_filtered_ = position.num_filtered;
   reject_counts_ = position.rejects;
   num_rejected_ = 0;
   for (const auto& [reason, count] : reject_counts_) num_rejected_ += count;
@@ -172,215 +132,67 @@ absl::Status CorpusReader::Resume(const CorpusPosition& position,
 }
 
 int64_t CorpusReader::bytes_read() const {
-  return bytes_of_finished_files_ + (lines_ != nullptr  ? lines_->bytes_read()
-                                     : rows_ != nullptr ? rows_->bytes_read()
-                                                        : 0);
-}
-
-absl::Status CorpusReader::Advance() {
-  if (file().kind == CorpusFileKind::kText) return ReadTextFile();
-  if (file().kind == CorpusFileKind::kParquet) {
-    return rows_ == nullptr ? OpenParquetFile() : ReadParquetRow();
-  }
-  return lines_ == nullptr ? OpenFile() : ReadRecord();
-}
-
-absl::Status CorpusReader::OpenFile() {
-  absl::StatusOr<std::unique_ptr<TextSource>> source =
-      TextSource::Open(file().path, expansion_limit_);
-  if (!source.ok()) return RejectRest(0, source.status());
-  lines_ = std::make_unique<LineReader>(*std::move(source), MaxLineBytes(max_document_bytes_));
-  text_field_.clear();
-  return absl::OkStatus();
+  return bytes_of_finished_files_ + (records_ != nullptr ? records_->bytes_read() : 0);
 }
 
 absl::Status CorpusReader::CloseFile() {
   RETURN_IF_ERROR(CheckUnchanged(file().path, file().version));
-  lines_.reset();
-  rows_.reset();
+  records_.reset();
   bytes_of_finished_files_ += file().version.bytes;
   ++next_file_;
   return absl::OkStatus();
 }
 
-// Handles an error in reading a file. If the file itself is damaged, its rest is rejected; any
-// other error is returned and stops the job, which can be resumed when the cause is fixed.
-absl::Status CorpusReader::RejectRest(int64_t offset, const absl::Status& damage) {
+// Makes one step in the current file.
+absl::Status CorpusReader::Advance() {
+  if (records_ == nullptr) records_ = RecordReader::Create(file(), settings_);
+  const absl::StatusOr<Record> record =
+      records_->Next({.fields_shown = seen_an_object_, .has_documents = num_accepted_ > 0});
   // A file that was truncated while it was read appears damaged too; the change is the error to
   // report.
-  RETURN_IF_ERROR(CheckUnchanged(file().path, file().version));
-  const bool bomb = IsDecompressionBomb(damage);
-  const bool huge_page = rows_ != nullptr && absl::IsResourceExhausted(damage);
-  if (!bomb && !huge_page && !absl::IsDataLoss(damage) && !absl::IsInvalidArgument(damage))
-    return damage;
-  RejectAt(offset, bomb || huge_page ? "decompression bomb" : "damaged",
-           std::string(damage.message()));
-  return CloseFile();
+  if (!record.ok() || record->kind == RecordKind::kDamage) {
+    RETURN_IF_ERROR(CheckUnchanged(file().path, file().version));
+  }
+  RETURN_IF_ERROR(record.status());
+  seen_an_object_ = seen_an_object_ || record->shows_fields;
+  num_filtered_ += record->num_filtered;
+  if (record->kind == RecordKind::kText) AddDocument(MakeDocument(*record));
+  if (record->kind == RecordKind::kReject || record->kind == RecordKind::kDamage) {
+    AddRejectedRecord(*record);
+  }
+  return record->is_last ? CloseFile() : absl::OkStatus();
 }
 
-absl::Status CorpusReader::ReadTextFile() {
-  const absl::StatusOr<std::optional<std::string>> text =
-      ReadText(file().path, max_document_bytes_, expansion_limit_);
-  if (!text.ok()) return RejectRest(0, text.status());
-  if (!text->has_value()) {
-    RejectAt(0, "too long");
-  } else if (HasWideByteOrderMark(**text)) {
-    RejectAt(0, "utf-16 or utf-32");
-  } else if ((*text)->substr(0, kBinaryProbeBytes).find('\0') != std::string::npos) {
-    RejectAt(0, "binary");
-  } else {
-    AddDocument({.id = file().name,
-                 .text = **text,
-                 .domain = file().domain,
-                 .file = file().path.string(),
-                 .offset = 0});
-  }
-  return CloseFile();
-}
-
-absl::Status CorpusReader::ReadRecord() {
-  Line line;
-  const absl::StatusOr<bool> more = lines_->Next(&line);
-  if (!more.ok()) return RejectRest(lines_->offset(), more.status());
-  if (!*more) return CloseFile();
-  if (line.offset == 0 && HasWideByteOrderMark(line.text)) {
-    RejectAt(0, "utf-16 or utf-32");
-    return CloseFile();
-  }
-  if (line.too_long) {
-    RejectAt(line.offset, "too long");
-  } else if (!IsWhiteSpace(line.text)) {
-    return AddRecord(line);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CorpusReader::AddRecord(const Line& line) {
-  if (const std::string_view problem = record_.Parse(line.text); !problem.empty()) {
-    if (num_accepted_ == 0 && line.offset == 0 && line.text.starts_with("[")) return IsAnArray();
-    RejectAt(line.offset, problem);
-    return absl::OkStatus();
-  }
-  ASSIGN_OR_RETURN(const bool found, FindTextField(line.offset));
-  const std::optional<std::string_view> text = found ? record_.String(text_field_) : std::nullopt;
-  if (!text) {
-    AddReject({.file = file().path.string(),
-               .offset = line.offset,
-               .reason = "missing text field",
-               .id = record_.Label(IdField()).value_or("")});
-  } else {
-    AddDocument(
-        MakeDocument(*text, line.offset, record_.Label(IdField()), record_.Label(DomainField())));
-  }
-  return absl::OkStatus();
-}
-
-// Determines the text field of the current file from its first record that has one; returns false
-// if there is none yet. A missing field is an error in the first record of the corpus only, where
-// the setting is probably wrong; later, rejecting the record is better than failing a long job.
-absl::StatusOr<bool> CorpusReader::FindTextField(int64_t offset) {
-  const bool first = !std::exchange(seen_an_object_, true);
-  if (!text_field_.empty()) return true;
-  if (!config_.text_field().empty()) {
-    if (record_.Has(config_.text_field())) text_field_ = config_.text_field();
-  } else {
-    const auto* field =
-        std::ranges::find_if(kTextFields, [&](const char* name) { return record_.Has(name); });
-    if (field != std::end(kTextFields)) text_field_ = *field;
-  }
-  if (text_field_.empty() && first) return MissingTextField(offset);
-  return !text_field_.empty();
-}
-
-// A file without the text column is an error if it is the first of the corpus, where the setting is
-// probably wrong, as with the first record of JSON lines.
-absl::Status CorpusReader::OpenParquetFile() {
-  const bool first = !std::exchange(seen_an_object_, true);
-  std::vector<std::string> text(std::begin(kTextFields), std::end(kTextFields));
-  if (!config_.text_field().empty()) text = {config_.text_field()};
-  absl::StatusOr<std::unique_ptr<ParquetRecords>> rows =
-      ParquetRecords::Open(file().path, text, IdField(), DomainField());
-  if (rows.ok()) {
-    rows_ = *std::move(rows);
-    text_field_ = rows_->text_column();
-    return absl::OkStatus();
-  }
-  if (absl::IsUnimplemented(rows.status())) {
-    return absl::InvalidArgumentError(rows.status().message());
-  }
-  if (!absl::IsNotFound(rows.status())) return RejectRest(0, rows.status());
-  if (first) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        rows.status().message(), "; set ingest.text_field to the column that holds the text"));
-  }
-  RejectAt(0, "missing text field", std::string(rows.status().message()));
-  return CloseFile();
-}
-
-absl::Status CorpusReader::ReadParquetRow() {
-  ParquetRecord record;
-  const int64_t row = rows_->row();
-  const absl::StatusOr<bool> more = rows_->Next(&record);
-  if (absl::IsUnimplemented(more.status())) {
-    return absl::InvalidArgumentError(more.status().message());
-  }
-  if (!more.ok()) return RejectRest(row, more.status());
-  if (!*more) return CloseFile();
-  if (!record.text.has_value()) {
-    RejectAt(row, "missing text field");
-  } else {
-    AddDocument(MakeDocument(*record.text, row, record.id, record.domain));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CorpusReader::IsAnArray() const {
-  return absl::InvalidArgumentError(
-      absl::StrCat("corpus file ", file().path.string(),
-                   ": got a JSON array, expected one object per line; convert it with: jq -c '.[]' "
-                   "FILE > FILE.jsonl"));
-}
-
-absl::Status CorpusReader::MissingTextField(int64_t offset) const {
-  const std::vector<std::string> seen = record_.FieldNames();
-  const bool given = !config_.text_field().empty();
-  std::string nearest = NearestWord(given ? config_.text_field() : kTextFields[0], seen);
-  for (const char* name : kTextFields) {
-    if (nearest.empty() && record_.Has(name)) nearest = name;
-  }
-  const std::string expected = given ? absl::StrCat("\"", config_.text_field(), "\"")
-                                     : "\"text\", \"raw_content\" or \"content\"";
-  return absl::InvalidArgumentError(
-      absl::StrCat("corpus file ", file().path.string(), ", record at byte ", offset,
-                   ": missing text field: got the fields ", Quoted(seen), ", expected ", expected,
-                   "; ", nearest.empty() ? "" : absl::StrCat("did you mean \"", nearest, "\"? "),
-                   "set ingest.text_field to the field that holds the text"));
-}
-
-std::string CorpusReader::IdField() const { return FieldOr(config_.id_field(), "id"); }
-
-std::string CorpusReader::DomainField() const { return FieldOr(config_.domain_field(), "domain"); }
-
-Document CorpusReader::MakeDocument(std::string_view text, int64_t offset,
-                                    const std::optional<std::string>& id,
-                                    const std::optional<std::string>& domain) const {
+Document CorpusReader::MakeDocument(const Record& record) const {
   Document document;
-  document.id = id.value_or(absl::StrCat(file().name, ":", offset));
-  document.text = std::string(text);
-  document.domain = DomainName(domain.value_or(file().domain));
-  document.has_domain_field = domain.has_value();
+  document.id = record.id.value_or(absl::StrCat(file().name, ":", record.offset));
+  document.text = std::string(record.text);
+  document.domain = DomainName(record.domain.value_or(file().domain));
+  document.has_domain_field = record.domain.has_value();
   document.file = file().path.string();
-  document.offset = offset;
+  document.offset = record.offset;
+  document.embedding.assign(record.embedding.begin(), record.embedding.end());
   return document;
 }
 
-void CorpusReader::AddDocument(Document document) {
-  const std::string_view problem = TextProblem(document.text, max_document_bytes_);
-  if (!problem.empty()) return RejectDocument(document, problem);
+// Returns the reason for rejecting a document, or "".
+std::string_view CorpusReader::Problem(const Document& document) {
+  std::string_view problem = TextProblem(document.text, settings_.max_document_bytes);
+  if (problem.empty() && !settings_.embedding_field.empty()) {
+    problem = EmbeddingProblem(document.embedding, embedding_dimension_);
+  }
+  if (!problem.empty()) return problem;
   const uint64_t id_hash = XXH3_64bits(document.id.data(), document.id.size());
-  if (!id_hashes_.insert(id_hash).second) return RejectDocument(document, "duplicate id");
+  if (!id_hashes_.insert(id_hash).second) return "duplicate id";
   new_id_hashes_.push_back(id_hash);
+  return "";
+}
+
+void CorpusReader::AddDocument(Document document) {
+  const std::string_view problem = Problem(document);
+  if (!problem.empty()) return RejectDocument(document, problem);
   ++num_accepted_;
+  embedding_dimension_ = std::ssize(document.embedding);
   const auto size = static_cast<int64_t>(document.text.size());
   if (config_.split_bytes() > 0 && size > config_.split_bytes()) {
     AddPieces(document);
@@ -398,13 +210,18 @@ void CorpusReader::AddPieces(const Document& document) {
                      .domain = document.domain,
                      .file = document.file,
                      .offset = document.offset,
-                     .has_domain_field = document.has_domain_field};
+                     .has_domain_field = document.has_domain_field,
+                     .embedding = document.embedding};
     ready_.push_back(std::move(part));
   }
 }
 
-void CorpusReader::RejectAt(int64_t offset, std::string_view reason, std::string_view detail) {
-  AddReject({file().path.string(), offset, std::string(reason), std::string(detail)});
+void CorpusReader::AddRejectedRecord(const Record& record) {
+  AddReject({.file = file().path.string(),
+             .offset = record.offset,
+             .reason = record.reason,
+             .detail = record.detail,
+             .id = record.id.value_or("")});
 }
 
 void CorpusReader::RejectDocument(const Document& document, std::string_view reason) {
@@ -439,10 +256,12 @@ absl::Status CorpusReader::CheckNotEmpty() const {
     absl::StrAppend(out, entry.second, " ", entry.first);
   };
   const std::string rejected = absl::StrJoin(reject_counts_, ", ", count);
+  const std::string filtered =
+      num_filtered_ == 0 ? "" : absl::StrCat("; ", num_filtered_, " not kept by ingest.where");
   return absl::InvalidArgumentError(
       absl::StrCat("empty corpus: got 0 documents from ", files_.files.size(),
-                   " files starting with ", files_.files.front().path.string(), " (", num_records(),
-                   " records rejected", rejected.empty() ? "" : ": ", rejected,
+                   " files starting with ", files_.files.front().path.string(), " (", num_rejected_,
+                   " records rejected", rejected.empty() ? "" : ": ", rejected, filtered,
                    "), expected at least 1; docs/corpus.md describes the accepted files"));
 }
 

@@ -34,11 +34,8 @@
 #include "absl/status/statusor.h"
 #include "braid/v1/pipeline.pb.h"
 #include "pipeline/corpus/corpus_files.h"
-#include "pipeline/corpus/json_record.h"
-#include "pipeline/corpus/line_reader.h"
-#include "pipeline/corpus/parquet_records.h"
+#include "pipeline/corpus/record_reader.h"
 #include "pipeline/corpus/reject.h"
-#include "pipeline/corpus/text_source.h"
 
 namespace braid {
 
@@ -55,11 +52,15 @@ struct Document {
   int64_t offset = 0;
   // True if the domain comes from a field of the record, not from the file name.
   bool has_domain_field = false;
+  // Finite and not zero, of the same dimension in all documents; empty without
+  // ingest.embedding_field.
+  std::vector<float> embedding = {};
 };
 
 enum class CorpusStep {
   kDocument,
-  kNoneYet,  // many rejects or bytes without a document: the caller should report progress
+  // Many records or bytes without a document: the caller should report progress.
+  kNoneYet,
   kEnd,
 };
 
@@ -70,16 +71,18 @@ struct CorpusPosition {
   int64_t offset = 0;        // position in the decompressed file, or row of a Parquet file
   bool inside_file = false;  // the file was opened
   std::string text_field;    // field in that file; empty until determined
-  bool seen_an_object = false;
+  bool seen_an_object = false;  // which fields the corpus has was shown
   int64_t num_accepted = 0;
+  int64_t num_filtered = 0;
+  int64_t embedding_dimension = 0;         // 0 until determined
   std::map<std::string, int64_t> rejects;  // by reason
 };
 
 // A reader of one corpus. Not thread-safe.
 class CorpusReader {
  public:
-  // Checks the settings and lists the files. Errors: INVALID_ARGUMENT for a negative setting; those
-  // of FindCorpusFiles(), including those of `keep_listing`.
+  // Checks the settings and lists the files. Errors: those of RecordSettings::From and of
+  // FindCorpusFiles(), including those of `keep_listing`.
   static absl::StatusOr<std::unique_ptr<CorpusReader>> Open(std::span<const std::string> paths,
                                                             const v1::IngestConfig& config,
                                                             const KeepListing& keep_listing = {});
@@ -88,10 +91,10 @@ class CorpusReader {
   // that were rejected in this step to `rejects`; the unreadable rest of a damaged file or of a
   // decompression bomb counts as one record. If a file turns out to fail its checksum, the records
   // before were already returned.
-  // Errors: INVALID_ARGUMENT when the first record of the corpus lacks the text field, when the
-  // corpus has no document, and, in strict mode, for the first reject, with its file, offset and
-  // reason; FAILED_PRECONDITION when a file changed while it was read; UNAVAILABLE and others of
-  // the file system.
+  // Errors: INVALID_ARGUMENT when the first record of the corpus lacks the text field or another
+  // one that the settings name, when the corpus has no document, and, in strict mode, for the first
+  // reject, with its file, offset and reason; FAILED_PRECONDITION when a file changed while it was
+  // read; UNAVAILABLE and others of the file system.
   absl::StatusOr<CorpusStep> Next(Document* document, std::vector<Reject>* rejects);
 
   // Returns the position from which to resume; nullopt between the documents of one record.
@@ -111,53 +114,39 @@ class CorpusReader {
   int64_t bytes_read() const;
   int64_t total_bytes() const { return total_bytes_; }
 
-  // num_records() == num_accepted() + num_rejected(). An accepted record gives one document, or
-  // several when it is split.
-  int64_t num_records() const { return num_accepted_ + num_rejected_; }
+  // num_records() == num_accepted() + num_rejected() + num_filtered(). An accepted record gives one
+  // document, or several when it is split.
+  int64_t num_records() const { return num_accepted_ + num_rejected_ + num_filtered_; }
   int64_t num_accepted() const { return num_accepted_; }
   int64_t num_rejected() const { return num_rejected_; }
+  // The records that ingest.where does not keep.
+  int64_t num_filtered() const { return num_filtered_; }
   const std::map<std::string, int64_t>& reject_counts() const { return reject_counts_; }
 
  private:
-  CorpusReader(CorpusFiles files, const v1::IngestConfig& config);
+  CorpusReader(CorpusFiles files, const v1::IngestConfig& config, RecordSettings settings);
   absl::Status Advance();
-  absl::Status OpenFile();
   absl::Status CloseFile();
-  absl::Status RejectRest(int64_t offset, const absl::Status& damage);
-  absl::Status ReadRecord();
-  absl::Status OpenParquetFile();
-  absl::Status ReadParquetRow();
-  absl::Status ReadTextFile();
-  absl::Status AddRecord(const Line& line);
-  absl::StatusOr<bool> FindTextField(int64_t offset);
-  absl::Status IsAnArray() const;
-  absl::Status MissingTextField(int64_t offset) const;
-  Document MakeDocument(std::string_view text, int64_t offset, const std::optional<std::string>& id,
-                        const std::optional<std::string>& domain) const;
-  std::string IdField() const;
-  std::string DomainField() const;
+  Document MakeDocument(const Record& record) const;
+  std::string_view Problem(const Document& document);
   void AddDocument(Document document);
   void AddPieces(const Document& document);
+  void AddRejectedRecord(const Record& record);
   void RejectDocument(const Document& document, std::string_view reason);
-  void RejectAt(int64_t offset, std::string_view reason, std::string_view detail = {});
   void AddReject(Reject reject);
   absl::Status StrictFailure() const;
   absl::Status CheckNotEmpty() const;
   const CorpusFile& file() const { return files_.files[next_file_]; }
 
   const v1::IngestConfig config_;
-  const int64_t max_document_bytes_;
-  const ExpansionLimit expansion_limit_;
+  const RecordSettings settings_;
   const CorpusFiles files_;
   int64_t total_bytes_ = 0;
   int64_t bytes_of_finished_files_ = 0;
   size_t next_file_ = 0;
-  // The reader of the current file, for JSON lines or for Parquet; both are null between files.
-  std::unique_ptr<LineReader> lines_;
-  std::unique_ptr<ParquetRecords> rows_;
-  JsonRecord record_;
-  std::string text_field_;  // field in the current file; empty until determined
+  std::unique_ptr<RecordReader> records_;  // reader of the current file; null between files
   bool seen_an_object_ = false;
+  int64_t embedding_dimension_ = 0;
   absl::flat_hash_set<uint64_t> id_hashes_;
   std::vector<uint64_t> new_id_hashes_;
   std::deque<Document> ready_;
@@ -165,6 +154,7 @@ class CorpusReader {
   std::map<std::string, int64_t> reject_counts_;
   int64_t num_accepted_ = 0;
   int64_t num_rejected_ = 0;
+  int64_t num_filtered_ = 0;
 };
 
 }  // namespace braid

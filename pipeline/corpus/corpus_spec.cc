@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "pipeline/corpus/filter_expression.h"
 #include "proto/stated_defaults.h"
 #include "retrieval/neighbor_settings.h"
 
@@ -39,7 +40,8 @@ absl::Status MakeAbsolute(std::string_view field, std::string* path) {
 absl::Status ResolvePaths(v1::CorpusSpec* spec) {
   if (spec->paths().empty()) {
     return Wrong("paths", "none",
-                 "at least one file (.jsonl, .json, .ndjson, .txt; also .gz, .zst) or directory");
+                 "at least one file (.parquet, .jsonl, .json, .ndjson, .txt; also .gz, .zst) or "
+                 "directory");
   }
   for (std::string& path : *spec->mutable_paths()) {
     if (path.empty()) return Wrong("paths", "an empty path", "a file or directory");
@@ -59,7 +61,12 @@ absl::Status ResolveIngest(v1::IngestConfig* ingest) {
                                       1, int64_t{1} << 30));
   RETURN_IF_ERROR(CheckRange<int64_t>("ingest.max_expanded_bytes", ingest->max_expanded_bytes(), 1,
                                       int64_t{1} << 60));
+  if (!ingest->where().empty()) RETURN_IF_ERROR(ParseFilterExpression(ingest->where()).status());
   if (ingest->split_bytes() == 0) return absl::OkStatus();
+  if (!ingest->embedding_field().empty()) {
+    return Wrong("ingest.split_bytes", absl::StrCat(ingest->split_bytes()),
+                 "none with ingest.embedding_field, whose vectors are those of whole records");
+  }
   return CheckRange<int64_t>("ingest.split_bytes", ingest->split_bytes(), 64, int64_t{1} << 30);
 }
 
@@ -100,10 +107,12 @@ absl::Status CheckAddresses(std::string_view field,
   return absl::OkStatus();
 }
 
-absl::Status ResolveContriever(v1::EmbedderConfig* embedder) {
+absl::Status ResolveModel(v1::EmbedderConfig* embedder) {
   if (embedder->model_dir().empty()) {
     return Wrong("embedder.model_dir", "none",
-                 "a directory with config.json, model.safetensors and vocab.txt");
+                 embedder->kind() == "static"
+                     ? "a directory with model.safetensors and tokenizer.json"
+                     : "a directory with config.json, model.safetensors and vocab.txt");
   }
   RETURN_IF_ERROR(MakeAbsolute("embedder.model_dir", embedder->mutable_model_dir()));
   if (!embedder->has_max_tokens()) return absl::OkStatus();
@@ -117,9 +126,13 @@ absl::Status RefuseOthers(const v1::EmbedderConfig& embedder) {
                  "none unless embedder.kind is \"remote\"");
   }
   if (embedder.kind() == "contriever") return absl::OkStatus();
+  if (!embedder.model_dir().empty() && embedder.kind() != "static") {
+    return Wrong("embedder.model_dir", embedder.model_dir(),
+                 "none unless embedder.kind is \"contriever\" or \"static\"");
+  }
   constexpr char kNone[] = "none unless embedder.kind is \"contriever\"";
-  if (!embedder.model_dir().empty()) {
-    return Wrong("embedder.model_dir", embedder.model_dir(), kNone);
+  if (embedder.has_text_prefix()) {
+    return Wrong("embedder.text_prefix", absl::StrCat("\"", embedder.text_prefix(), "\""), kNone);
   }
   if (!embedder.has_max_tokens()) return absl::OkStatus();
   return Wrong("embedder.max_tokens", absl::StrCat(embedder.max_tokens()), kNone);
@@ -132,16 +145,32 @@ absl::Status CheckEmbeddingServers(const v1::EmbedderConfig& embedder) {
   return CheckAddresses("embedder.addresses", embedder.addresses());
 }
 
-absl::Status ResolveEmbedder(v1::EmbedderConfig* embedder) {
+// Checks that documents have the vectors of the corpus if and only if it brings some.
+absl::Status CheckVectorSource(const v1::EmbedderConfig& embedder, const v1::IngestConfig& ingest) {
+  const bool brings_vectors = !ingest.embedding_field().empty();
+  if (brings_vectors == (embedder.kind() == "corpus")) return absl::OkStatus();
+  return Wrong("embedder.kind", absl::StrCat("\"", embedder.kind(), "\""),
+               brings_vectors ? "\"corpus\" with ingest.embedding_field"
+                              : "another kind, or the name of a field in ingest.embedding_field");
+}
+
+absl::Status ResolveEmbedder(const v1::IngestConfig& ingest, v1::EmbedderConfig* embedder) {
+  if (embedder->kind().empty()) {
+    embedder->set_kind(ingest.embedding_field().empty() ? "hashing" : "corpus");
+  }
   const bool has_max_ngram = embedder->has_max_ngram();
   FillStatedDefaults(embedder);
   if (embedder->kind() != "hashing" && !has_max_ngram) embedder->clear_max_ngram();
   RETURN_IF_ERROR(RefuseOthers(*embedder));
+  RETURN_IF_ERROR(CheckVectorSource(*embedder, ingest));
   if (embedder->kind() == "remote") return CheckEmbeddingServers(*embedder);
-  if (embedder->kind() == "contriever") return ResolveContriever(embedder);
+  if (embedder->kind() == "corpus") return absl::OkStatus();
+  if (embedder->kind() == "contriever" || embedder->kind() == "static") {
+    return ResolveModel(embedder);
+  }
   if (embedder->kind() != "hashing") {
     return Wrong("embedder.kind", absl::StrCat("\"", embedder->kind(), "\""),
-                 "\"hashing\", \"contriever\" or \"remote\"");
+                 "\"hashing\", \"static\", \"contriever\", \"corpus\" or \"remote\"");
   }
   if (embedder->has_dimension()) {
     RETURN_IF_ERROR(CheckRange("embedder.dimension", embedder->dimension(), 1, 65536));
@@ -244,7 +273,7 @@ absl::StatusOr<v1::CorpusSpec> ResolveCorpusSpec(const v1::CorpusSpec& spec) {
   RETURN_IF_ERROR(ResolvePaths(&resolved));
   RETURN_IF_ERROR(ResolveIngest(resolved.mutable_ingest()));
   RETURN_IF_ERROR(ResolveTokenizer(resolved.mutable_tokenizer()));
-  RETURN_IF_ERROR(ResolveEmbedder(resolved.mutable_embedder()));
+  RETURN_IF_ERROR(ResolveEmbedder(resolved.ingest(), resolved.mutable_embedder()));
   RETURN_IF_ERROR(ResolveNeighbors(resolved.mutable_neighbors()));
   RETURN_IF_ERROR(ResolveDeduplicate(resolved.mutable_deduplicate()));
   if (resolved.has_decontaminate()) {

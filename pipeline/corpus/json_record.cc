@@ -2,6 +2,8 @@
 
 #include <simdjson.h>
 
+#include <limits>
+
 #include "base/utf8.h"
 
 namespace braid {
@@ -67,6 +69,40 @@ std::optional<std::string> JsonRecord::Label(std::string_view name) const {
   const std::optional<std::string_view> text = String(name);
   if (!text || text->empty() || !IsValidUtf8(*text)) return std::nullopt;
   return std::string(*text);
+}
+
+std::optional<FieldValue> JsonRecord::Scalar(std::string_view name) const {
+  const std::optional<element> found = parsed_->Find(name);
+  if (!found) return FieldValue();
+  switch (found->type()) {
+    case simdjson::dom::element_type::NULL_VALUE:
+      return FieldValue();
+    case simdjson::dom::element_type::BOOL:
+      return FieldValue(found->get_bool().value_unsafe());
+    case simdjson::dom::element_type::INT64:
+      return FieldValue(static_cast<long double>(found->get_int64().value_unsafe()));
+    case simdjson::dom::element_type::UINT64:
+      return FieldValue(static_cast<long double>(found->get_uint64().value_unsafe()));
+    case simdjson::dom::element_type::DOUBLE:
+      return FieldValue(static_cast<long double>(found->get_double().value_unsafe()));
+    case simdjson::dom::element_type::STRING:
+      return FieldValue(std::string_view(found->get_string().value_unsafe()));
+    default:
+      return std::nullopt;
+  }
+}
+
+void JsonRecord::Numbers(std::string_view name, std::vector<float>* values) const {
+  values->clear();
+  const std::optional<element> found = parsed_->Find(name);
+  simdjson::dom::array array;
+  if (!found || found->get(array) != simdjson::SUCCESS) return;
+  for (const element item : array) {
+    double value = 0;
+    const bool is_number = item.get(value) == simdjson::SUCCESS;
+    values->push_back(is_number ? static_cast<float>(value)
+                                : std::numeric_limits<float>::quiet_NaN());
+  }
 }
 
 std::vector<std::string> JsonRecord::FieldNames() const {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "pipeline/corpus/record_filter.h"
+
 namespace braid {
 
 // A parser that is reused from record to record. Not thread-safe. A name is that of a top-level
@@ -33,6 +35,11 @@ class JsonRecord {
   std::optional<std::string_view> String(std::string_view name) const;
   // Returns a string, integer or boolean field as text; nullopt if it is empty or of another type.
   std::optional<std::string> Label(std::string_view name) const;
+  // Returns the value of a field, null for an absent one; nullopt for an array or object.
+  std::optional<FieldValue> Scalar(std::string_view name) const;
+  // Stores the elements of an array of numbers. Elements of other types become NaN; any other field
+  // gives no values.
+  void Numbers(std::string_view name, std::vector<float>* values) const;
   // Returns the names of the top-level fields in order.
   std::vector<std::string> FieldNames() const;
 

@@ -3,58 +3,58 @@
 #define BRAID_PIPELINE_CORPUS_PARQUET_RECORDS_H_
 
 #include <cstdint>
-#include <filesystem>
-#include <memory>
+#include <functional>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "formats/parquet/parquet_reader.h"
+#include "pipeline/corpus/record_reader.h"
 
 namespace braid {
 
-struct ParquetRecord {
-  int64_t row = 0;
-  std::optional<std::string_view> text;  // valid until the next record; nullopt for null
-  std::optional<std::string> id;         // nullopt for null, an empty text and an absent column
-  std::optional<std::string> domain;
-};
-
-// Not thread-safe.
-class ParquetRecords {
+// Reads the first of the text columns that exists, which must hold text, and the columns for id and
+// domain as far as they exist. Nested columns are named by their path ("meta.source"). The columns
+// of a filter and of embeddings must exist and have its types. Row groups are passed over when
+// their statistics prove that the filter keeps none of their rows.
+class ParquetRecords final : public RecordReader {
  public:
-  // Opens a file and selects the first of the columns `text` that exists, which must hold text, and
-  // `id` and `domain`, as far as they exist. Nested columns are named by their path
-  // ("meta.source"). Errors: those of ParquetReader::Open; NOT_FOUND, with the names of all
-  // columns, without a text column.
-  static absl::StatusOr<std::unique_ptr<ParquetRecords>> Open(const std::filesystem::path& path,
-                                                              std::span<const std::string> text,
-                                                              const std::string& id,
-                                                              const std::string& domain);
+  ParquetRecords(const CorpusFile& file, const RecordSettings& settings)
+      : file_(file), settings_(settings) {}
 
-  const std::string& text_column() const { return text_column_; }
-
-  // The row to be read next, 0 to num_rows().
-  int64_t row() const { return reader_.row(); }
-  int64_t num_rows() const { return reader_.num_rows(); }
-  absl::Status Seek(int64_t row) { return reader_.Seek(row); }
-  int64_t bytes_read() const { return reader_.bytes_read(); }
-
-  // Reads a record; returns false at the end. Errors: those of ParquetReader::Next.
-  absl::StatusOr<bool> Next(ParquetRecord* record);
+  absl::StatusOr<Record> Next(const CorpusSoFar& so_far) override;
+  int64_t position() const override { return reader_ ? reader_->row() : 0; }
+  const std::string& text_field() const override { return text_column_; }
+  absl::Status SkipTo(int64_t position, const std::string& text_field,
+                      const std::function<absl::Status()>& keep_going) override;
+  int64_t bytes_read() const override { return reader_ ? reader_->bytes_read() : 0; }
 
  private:
-  explicit ParquetRecords(ParquetReader reader) : reader_(std::move(reader)) {}
+  absl::Status Open();
+  absl::StatusOr<Record> OpenFirst(bool first);
+  absl::Status FindText();
+  absl::Status SelectColumns();
+  absl::Status CheckFilterColumns(std::vector<std::string>* selected);
+  absl::Status CheckEmbeddingColumn(std::vector<std::string>* selected);
+  const ParquetColumn* Find(const std::string& name) const;
+  std::vector<std::string> ColumnNames() const;
+  absl::StatusOr<Record> Damage(int64_t row, const absl::Status& error) const;
+  absl::StatusOr<Record> ReadRow();
+  bool MayKeepGroup(const ParquetRowGroup& group) const;
+  bool KeepsRow();
   std::optional<std::string> Label(int column) const;
 
-  ParquetReader reader_;
+  const CorpusFile& file_;
+  const RecordSettings& settings_;
+  std::optional<ParquetReader> reader_;
   std::string text_column_;
   // Numbers of the selected columns; -1 for one that does not exist. The text is number 0.
-  int id_ = -1, domain_ = -1;
+  int id_ = -1, domain_ = -1, embedding_ = -1;
+  std::vector<size_t> filter_columns_;  // by field of the filter
+  std::vector<FieldValue> values_;
+  std::vector<float> vector_;
 };
 
 }  // namespace braid

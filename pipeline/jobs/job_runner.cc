@@ -15,6 +15,7 @@
 #include "formats/npy.h"
 #include "formats/packed_dataset.h"
 #include "pipeline/jobs/retry_policy.h"
+#include "pipeline/stages/corpus_vectors.h"
 #include "pipeline/stages/deduplicate_stage.h"
 #include "pipeline/stages/domain_summary.h"
 #include "pipeline/stages/embed_stage.h"
@@ -193,6 +194,9 @@ absl::Status JobRun::RunEmbed() {
   }
   ASSIGN_OR_RETURN(embed_,
                    Stage("embed", "documents", plan->key, [&](const auto& progress, auto* stage) {
+                     if (spec_.embedder().kind() == "corpus") {
+                       return CopyCorpusVectors(*documents_, ingest_, progress, stage);
+                     }
                      return Embed(*documents_, spec_.embedder(), *plan, progress, stage);
                    }));
   embed_key_ = plan->key;
@@ -256,7 +260,8 @@ absl::StatusOr<v1::JobResult> JobRun::Summarize() const {
   v1::JobResult result;
   result.set_num_truncated(num_truncated);
   result.set_dataset_dir(dataset_.string());
-  result.set_num_documents_read(documents_->size() + ingest.num_rejected);
+  result.set_num_documents_read(documents_->size() + ingest.num_rejected + ingest.num_filtered);
+  result.set_num_filtered(ingest.num_filtered);
   result.set_num_rejected(ingest.num_rejected);
   result.set_num_heldout(static_cast<int64_t>(order_.heldout.size()));
   result.set_num_documents(static_cast<int64_t>(order_.training.order.size()));

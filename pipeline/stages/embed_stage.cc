@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "retrieval/embedding_client.h"
 #include "retrieval/hashing_embedder.h"
 #include "retrieval/parallel_for.h"
+#include "retrieval/static_embedder.h"
 
 namespace braid {
 namespace {
@@ -139,6 +141,10 @@ absl::StatusOr<std::unique_ptr<Embedder>> FitHashing(const DocumentStore& docume
   return HashingEmbedder::Create(options, std::move(frequencies));
 }
 
+std::optional<std::string> PrefixOf(const v1::EmbedderConfig& config) {
+  return config.has_text_prefix() ? std::optional(config.text_prefix()) : std::nullopt;
+}
+
 // Creates the embedder that the settings name. `keep_going` is called while another process embeds.
 absl::StatusOr<std::unique_ptr<Embedder>> MakeEmbedder(const DocumentStore& documents,
                                                        const v1::EmbedderConfig& config,
@@ -149,8 +155,12 @@ absl::StatusOr<std::unique_ptr<Embedder>> MakeEmbedder(const DocumentStore& docu
   if (config.kind() == "contriever") {
     return ContrieverProcess::Start({.directory = config.model_dir(),
                                      .max_tokens = config.max_tokens(),
+                                     .prefix = PrefixOf(config),
                                      .num_threads = RetrievalThreads(),
                                      .keep_going = keep_going});
+  }
+  if (config.kind() == "static") {
+    return StaticEmbedder::Load({.directory = config.model_dir()});
   }
   return FitHashing(documents, config, progress, stage);
 }
@@ -264,11 +274,15 @@ absl::StatusOr<EmbedPlan> PlanEmbedding(const v1::CorpusSpec& resolved,
     plan.fingerprint = client->fingerprint();
     plan.batch_texts = client->preferred_batch_texts();
   } else if (config.kind() == "contriever") {
-    ASSIGN_OR_RETURN(const ContrieverDirectory model,
-                     ContrieverDirectory::Open(config.model_dir(), config.max_tokens()));
+    ASSIGN_OR_RETURN(
+        const ContrieverDirectory model,
+        ContrieverDirectory::Open(config.model_dir(), config.max_tokens(), PrefixOf(config)));
     ASSIGN_OR_RETURN(plan.fingerprint, model.Fingerprint());
     plan.batch_texts = kContrieverBatchTexts;
-  } else {
+  } else if (config.kind() == "static") {
+    ASSIGN_OR_RETURN(const auto embedder, StaticEmbedder::Load({.directory = config.model_dir()}));
+    plan.fingerprint = embedder->fingerprint();
+  } else if (config.kind() == "hashing") {
     key.Add("dimension", config.dimension()).Add("max_ngram", config.max_ngram());
   }
   if (!plan.fingerprint.empty()) key.Add("fingerprint", plan.fingerprint);

@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "pipeline/corpus/corpus_files.h"
 #include "pipeline/corpus/corpus_reader.h"
+#include "pipeline/stages/corpus_vectors.h"
 #include "pipeline/store/document_store.h"
 #include "pipeline/store/json_file.h"
 #include "pipeline/store/resume_point.h"
@@ -91,6 +92,8 @@ nlohmann::json ToJson(const CorpusPosition& position) {
           {"text_field", position.text_field},
           {"seen_an_object", position.seen_an_object},
           {"num_accepted", position.num_accepted},
+          {"num_filtered", position.num_filtered},
+          {"embedding_dimension", position.embedding_dimension},
           {"rejects", position.rejects}};
 }
 
@@ -105,6 +108,8 @@ absl::StatusOr<CorpusPosition> PositionOf(const ResumePoint& point,
                           .text_field = json.at("text_field").get<std::string>(),
                           .seen_an_object = json.at("seen_an_object").get<bool>(),
                           .num_accepted = json.at("num_accepted").get<int64_t>(),
+                          .num_filtered = json.value("num_filtered", int64_t{0}),
+                          .embedding_dimension = json.value("embedding_dimension", int64_t{0}),
                           .rejects = json.at("rejects").get<std::map<std::string, int64_t>>()};
   } catch (const nlohmann::json::exception& error) {
     return Unresumable(directory / kResumePointName, error.what());
@@ -152,10 +157,11 @@ class IngestRun {
 
  private:
   IngestRun(StageWriter* stage, std::unique_ptr<CorpusReader> reader, DocumentStoreWriter documents,
-            RejectLog rejects, IdHashLog id_hashes)
+            CorpusVectorWriter vectors, RejectLog rejects, IdHashLog id_hashes)
       : stage_(stage),
         reader_(std::move(reader)),
         documents_(std::move(documents)),
+        vectors_(std::move(vectors)),
         rejects_(std::move(rejects)),
         id_hashes_(std::move(id_hashes)),
         counted_bytes_(documents_.num_text_bytes()) {}
@@ -165,6 +171,7 @@ class IngestRun {
   StageWriter* stage_;
   std::unique_ptr<CorpusReader> reader_;
   DocumentStoreWriter documents_;
+  CorpusVectorWriter vectors_;
   RejectLog rejects_;
   IdHashLog id_hashes_;
   int64_t counted_bytes_;  // text bytes passed to CountWork()
@@ -176,19 +183,22 @@ absl::StatusOr<IngestRun> IngestRun::Resume(const v1::CorpusSpec& resolved,
   const std::filesystem::path& directory = stage->directory();
   ASSIGN_OR_RETURN(auto reader, CorpusReader::Open(Paths(resolved), resolved.ingest()));
   ASSIGN_OR_RETURN(auto id_hashes, IdHashLog::Resume(directory / "id_hashes", left.files));
+  int64_t dimension = 0;
   if (stage->resumed()) {
     ASSIGN_OR_RETURN(const std::vector<uint64_t> hashes, id_hashes.Read());
     const auto keep_going = [&] { return progress(reader->bytes_read(), reader->total_bytes()); };
     ASSIGN_OR_RETURN(const CorpusPosition position, PositionOf(left, directory));
+    dimension = position.embedding_dimension;
     const absl::Status resumed = reader->Resume(position, hashes, keep_going);
     if (absl::IsOutOfRange(resumed)) return Unresumable(directory, std::string(resumed.message()));
     RETURN_IF_ERROR(resumed);
   }
   ASSIGN_OR_RETURN(auto documents, DocumentStoreWriter::Resume(directory, left));
+  ASSIGN_OR_RETURN(auto vectors, CorpusVectorWriter::Resume(directory, dimension, left.files));
   ASSIGN_OR_RETURN(auto rejects,
                    RejectLog::Resume(directory / "rejects.jsonl", *reader, left.files));
-  return IngestRun(stage, std::move(reader), std::move(documents), std::move(rejects),
-                   std::move(id_hashes));
+  return IngestRun(stage, std::move(reader), std::move(documents), std::move(vectors),
+                   std::move(rejects), std::move(id_hashes));
 }
 
 // The number of chunks is unknown until the end of the input, because compressed files and markup
@@ -211,6 +221,7 @@ absl::Status IngestRun::CopyDocuments(const ProgressCallback& progress) {
     if (step == CorpusStep::kEnd) return progress(PositionAt(reader_->total_bytes()));
     if (step == CorpusStep::kDocument) {
       RETURN_IF_ERROR(documents_.Add(document.id, document.text, document.domain));
+      if (!document.embedding.empty()) RETURN_IF_ERROR(vectors_.Add(document.embedding));
       RETURN_IF_ERROR(SaveIfDue());
     }
     if (step == CorpusStep::kNoneYet ||
@@ -229,6 +240,7 @@ absl::Status IngestRun::SaveIfDue() {
       .step = "", .position = documents_.num_documents(), .files = {}, .state = {}};
   point.state["position"] = ToJson(*position);
   RETURN_IF_ERROR(documents_.Sync(&point));
+  RETURN_IF_ERROR(vectors_.Sync(&point.files));
   RETURN_IF_ERROR(rejects_.Sync(&point.files));
   RETURN_IF_ERROR(id_hashes_.Append(reader_->TakeIdHashes()));
   RETURN_IF_ERROR(id_hashes_.Sync(&point.files));
@@ -237,12 +249,15 @@ absl::Status IngestRun::SaveIfDue() {
 
 absl::Status IngestRun::Commit() {
   RETURN_IF_ERROR(documents_.Commit(stage_));
+  RETURN_IF_ERROR(vectors_.Commit(stage_));
   RETURN_IF_ERROR(rejects_.Commit(stage_));
-  const nlohmann::json summary = {{"num_records", reader_->num_records()},
-                                  {"num_rejected", reader_->num_rejected()},
-                                  {"num_documents", documents_.num_documents()},
-                                  {"num_text_bytes", documents_.num_text_bytes()},
-                                  {"rejects", reader_->reject_counts()}};
+  nlohmann::json summary = {{"num_records", reader_->num_records()},
+                            {"num_rejected", reader_->num_rejected()},
+                            {"num_documents", documents_.num_documents()},
+                            {"num_text_bytes", documents_.num_text_bytes()},
+                            {"rejects", reader_->reject_counts()}};
+  // Absent without a filter, as in the outputs of earlier versions.
+  if (reader_->num_filtered() > 0) summary["num_filtered"] = reader_->num_filtered();
   return stage_->AddText(kIngestSummaryName, FormatJson(summary), 1);
 }
 
@@ -267,6 +282,9 @@ absl::StatusOr<std::string> IngestKey(const v1::CorpusSpec& resolved) {
       .Add("strict", config.strict())
       .Add("max_expansion_ratio", static_cast<int64_t>(config.max_expansion_ratio()))
       .Add("max_expanded_bytes", static_cast<int64_t>(config.max_expanded_bytes()));
+  // The outputs of earlier versions remain valid for jobs without these settings.
+  if (!config.where().empty()) key.Add("where", config.where());
+  if (!config.embedding_field().empty()) key.Add("embedding_field", config.embedding_field());
   ASSIGN_OR_RETURN(const CorpusFiles files, FindCorpusFiles(Paths(resolved)));
   for (const CorpusFile& file : files.files) RETURN_IF_ERROR(AddFile(file, &key));
   for (const SkippedEntry& entry : files.skipped) {
@@ -288,6 +306,7 @@ absl::StatusOr<IngestSummary> ReadIngestSummary(const std::filesystem::path& dir
   IngestSummary summary;
   summary.num_records = json.value("num_records", int64_t{0});
   summary.num_rejected = json.value("num_rejected", int64_t{0});
+  summary.num_filtered = json.value("num_filtered", int64_t{0});
   summary.num_documents = json.value("num_documents", int64_t{0});
   summary.num_text_bytes = json.value("num_text_bytes", int64_t{0});
   summary.rejects = json.value("rejects", std::map<std::string, int64_t>{});

@@ -2,7 +2,7 @@
 //
 // Output: the document store (document_store.h); rejects.jsonl, with one line {"file", "offset",
 // "reason"} per rejected record, with "detail" for a damaged file and "id" for a record that has
-// one; ingest.json, the counts.
+// one; with ingest.embedding_field, embeddings.npy (corpus_vectors.h); ingest.json, the counts.
 #ifndef BRAID_PIPELINE_STAGES_INGEST_STAGE_H_
 #define BRAID_PIPELINE_STAGES_INGEST_STAGE_H_
 
@@ -23,6 +23,7 @@ namespace braid {
 struct IngestSummary {
   int64_t num_records = 0;    // records read
   int64_t num_rejected = 0;   // records that gave no document
+  int64_t num_filtered = 0;   // records that ingest.where does not keep
   int64_t num_documents = 0;  // documents, after splitting long records
   int64_t num_text_bytes = 0;
   std::map<std::string, int64_t> rejects;  // by reason

@@ -1,7 +1,8 @@
 // Measures documents per second of a BERT encoder, with and without batches of texts of similar
-// length, and megabytes per second of its tokenizer.
+// length, and of a static embedder, and megabytes per second of the encoder's tokenizer.
 //
 //   braid-bench-embedding --json embedding.json            a random model of Contriever's size
+//   braid-bench-embedding --static                         30,000 token vectors of 256 dimensions
 //   braid-bench-embedding --tokenize vocab.txt text.txt    the tokenizer alone
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -15,7 +16,10 @@
 
 #include "base/atomic_file.h"
 #include "base/blas_core.h"
+#include "formats/weight_files.h"
 #include "retrieval/contriever_embedder.h"
+#include "retrieval/parallel_for.h"
+#include "retrieval/static_embedder.h"
 #include "tests/bench/or_exit.h"
 #include "tests/retrieval/tiny_bert.h"
 
@@ -27,6 +31,7 @@ using Json = nlohmann::ordered_json;
 struct Settings {
   std::string model, json;
   std::vector<std::string> tokenize;  // vocabulary, text
+  bool measure_static = false;
   int documents = 48;
   int repeats = 3;
   int threads = 2;
@@ -107,6 +112,60 @@ Json MeasureModel(const Settings& settings) {
   return report;
 }
 
+// Writes a random model of the size of potion-base-8M and returns its words.
+std::vector<std::string> WriteStaticModel(const std::filesystem::path& directory) {
+  constexpr int64_t kWords = 30'000, kWidth = 256;
+  std::mt19937 random(3);
+  nlohmann::json vocabulary = {{"[UNK]", 0}};
+  std::vector<std::string> words;
+  while (std::ssize(words) + 1 < kWords) {
+    std::string word(2 + random() % 8, ' ');
+    for (char& c : word) c = static_cast<char>('a' + random() % 26);
+    if (vocabulary.contains(word)) continue;
+    vocabulary[word] = words.size() + 1;
+    words.push_back(word);
+  }
+  const nlohmann::json tokenizer = {
+      {"normalizer", {{"type", "BertNormalizer"}, {"lowercase", true}}},
+      {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+      {"model", {{"unk_token", "[UNK]"}, {"vocab", vocabulary}}}};
+  std::filesystem::create_directories(directory);
+  std::ofstream(directory / "tokenizer.json") << tokenizer.dump();
+  std::normal_distribution<float> normal;
+  std::vector<float> table(kWords * kWidth);
+  for (float& x : table) x = normal(random);
+  OrExit(WriteWeightFiles(
+      directory, {.tensors = {{"embeddings", DType::kF32, {kWords, kWidth}}},
+                  .values = [&](const TensorInfo&) -> absl::StatusOr<std::span<const float>> {
+                    return std::span<const float>(table);
+                  },
+                  .max_file_bytes = int64_t{1} << 40}));
+  return words;
+}
+
+// Measures texts of about 1.2 KB: 180 words.
+Json MeasureStatic(const Settings& settings) {
+  const auto directory = std::filesystem::temp_directory_path() / "braid-bench-static";
+  const std::vector<std::string> words = WriteStaticModel(directory);
+  std::mt19937 random(4);
+  std::vector<std::string> texts(20'000);
+  size_t num_bytes = 0;
+  for (std::string& text : texts) {
+    for (int i = 0; i < 180; ++i) text += words[random() % words.size()] + " ";
+    num_bytes += text.size();
+  }
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  const auto embedder = OrExit(StaticEmbedder::Load({.directory = directory}));
+  std::vector<float> vectors(texts.size() * static_cast<size_t>(embedder->dimension()));
+  SetRetrievalThreads(settings.threads);
+  const double seconds =
+      Seconds(settings.repeats, [&] { OrExit(embedder->Embed(views, vectors)); });
+  std::filesystem::remove_all(directory);
+  return {{"threads", settings.threads},
+          {"bytes_per_document", num_bytes / texts.size()},
+          {"documents_per_second", static_cast<double>(texts.size()) / seconds}};
+}
+
 Json MeasureTokenizer(const Settings& settings) {
   const std::string text = OrExit(ReadFile(settings.tokenize[1]));
   const WordPieceTokenizer tokenizer(
@@ -130,6 +189,7 @@ int main(int argc, char** argv) {
   app.add_option("--model", settings.model, "Directory of a model (default: a random one)");
   app.add_option("--tokenize", settings.tokenize, "VOCABULARY TEXT: measure the tokenizer alone")
       ->expected(2);
+  app.add_flag("--static", settings.measure_static, "Measure a random static embedder instead");
   app.add_option("--documents", settings.documents, "Documents of 512 tokens");
   app.add_option("--repeats", settings.repeats,
                  "Runs per measurement, of which the fastest counts");
@@ -138,10 +198,12 @@ int main(int argc, char** argv) {
   app.add_option("--json", settings.json, "File for the report");
   CLI11_PARSE(app, argc, argv);
   braid::SetContrieverThreads(settings.threads);
-  const bool random = settings.model.empty() && settings.tokenize.empty();
+  const bool random =
+      settings.model.empty() && settings.tokenize.empty() && !settings.measure_static;
   if (random) settings.model = braid::RandomModel().string();
-  const braid::Json report =
-      settings.tokenize.empty() ? braid::MeasureModel(settings) : braid::MeasureTokenizer(settings);
+  const braid::Json report = settings.measure_static     ? braid::MeasureStatic(settings)
+                             : settings.tokenize.empty() ? braid::MeasureModel(settings)
+                                                         : braid::MeasureTokenizer(settings);
   if (random) std::filesystem::remove_all(settings.model);
   std::cout << report.dump() << std::endl;
   if (!settings.json.empty()) std::ofstream(settings.json) << report.dump(2) << "\n";

@@ -1,7 +1,8 @@
 // A corpus file of any kind: the input itself, or the input after compression, so that it reaches
-// the readers of text.
+// the readers of text. Filters and vectors of the corpus are read, too.
 #include <simdjson.h>
 
+#include "base/atomic_file.h"
 #include "base/check.h"
 #include "pipeline/corpus/corpus_reader.h"
 #include "tests/base/crafted_files.h"
@@ -23,6 +24,8 @@ v1::IngestConfig ConfigOf(int choice) {
   config.set_max_expanded_bytes(1 << 20);
   if ((choice & 8) != 0) config.set_split_bytes(64);
   if ((choice & 16) != 0) config.set_strict(true);
+  if ((choice & 32) != 0) config.set_where("i64 > 3 or not id != 'a' or domain is null");
+  if ((choice & 64) != 0) config.set_embedding_field("vector");
   return config;
 }
 
@@ -42,13 +45,17 @@ void ReadCorpus(const std::string& path, const v1::IngestConfig& config) {
   BRAID_CHECK(reader.ok()) << reader.status();
   Document document;
   std::vector<Reject> rejects;
-  for (CorpusStep step = CorpusStep::kNoneYet; step != CorpusStep::kEnd;) {
+  // Columns of nothing but nulls may have any number of rows.
+  for (CorpusStep step = CorpusStep::kNoneYet;
+       step != CorpusStep::kEnd && (*reader)->num_records() < 10'000;) {
     const auto next = (*reader)->Next(&document, &rejects);
     step = next.value_or(CorpusStep::kEnd);
     if (step == CorpusStep::kDocument) CheckDocument(document);
   }
   BRAID_CHECK((*reader)->num_rejected() == std::ssize(rejects));
-  BRAID_CHECK((*reader)->num_records() == (*reader)->num_accepted() + std::ssize(rejects));
+  BRAID_CHECK((*reader)->num_records() ==
+              (*reader)->num_accepted() + std::ssize(rejects) + (*reader)->num_filtered());
+  BRAID_CHECK(!config.where().empty() || (*reader)->num_filtered() == 0);
 }
 
 }  // namespace
@@ -58,6 +65,11 @@ std::vector<std::string> FuzzSeeds() {
       "{\"id\": 1, \"text\": \"first\"}\n{\"id\": 1, \"text\": \"again\"}\nbad\n"
       "{\"raw_content\": \"x\", \"domain\": \"../d\"}\n";
   const std::string text = "One paragraph of text.\n\nAnother one, longer than the first.\n";
+  const std::string vectors =
+      "{\"id\": \"a\", \"i64\": 4, \"text\": \"x\", \"vector\": [1, -2.5e3, 0]}\n"
+      "{\"id\": \"b\", \"i64\": null, \"text\": \"x\", \"vector\": [null]}\n";
+  const std::string parquet =
+      *ReadFile(std::filesystem::path(BRAID_GOLDEN_PARQUET) / "none-1.parquet");
   return {Input(0, lines),
           Input(8, lines),
           Input(16, lines),
@@ -69,7 +81,10 @@ std::vector<std::string> FuzzSeeds() {
           Input(7, lines),
           Input(1, Gzip(text)),
           Input(2, Gzip("") + Gzip(lines) + "tail"),
-          Input(3, ZstdWithChecksum(lines) + Zstd(lines))};
+          Input(3, ZstdWithChecksum(lines) + Zstd(lines)),
+          Input(32 + 64, vectors),
+          Input(static_cast<char>(128 + 32 + 64), parquet),
+          Input(static_cast<char>(128 + 32), parquet)};
 }
 
 }  // namespace braid
@@ -79,7 +94,9 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const FuzzDirectory directory;
   const int choice = size > 0 ? data[0] : 0;
   const std::string_view bytes = AsText(data, size).substr(size > 0 ? 1 : 0);
-  const auto path = directory.Put(kNames[choice & 3], FileBytes(choice, bytes));
+  const auto path = (choice & 128) != 0
+                        ? directory.Put("a.parquet", bytes)
+                        : directory.Put(kNames[choice & 3], FileBytes(choice, bytes));
   ReadCorpus(path.string(), ConfigOf(choice));
   return 0;
 }

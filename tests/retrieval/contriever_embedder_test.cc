@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "retrieval/contriever_directory.h"
 #include "tests/base/scratch_directory.h"
@@ -101,6 +102,35 @@ TEST_F(ContrieverEmbedderTest, EqualsTheLoopsInDoublePrecision) {
     for (size_t i = 0; i < texts.size(); ++i) {
       const auto expected = plain.Embed(files.tokenizer.Encode(texts[i], 32).ids);
       EXPECT_LE(LargestDifference(vectors[i], expected), kTolerance) << shape.hidden << " " << i;
+    }
+  }
+}
+
+// The oracle has no batches, no padding and no mask.
+TEST_F(ContrieverEmbedderTest, PoolsAndPrefixesLikeTheLoops) {
+  const std::vector<std::string> texts = MixedTexts(20, 14, 9);
+  for (const auto& [field, pooling] :
+       {std::pair("mean_tokens", Pooling::kMean), std::pair("cls_token", Pooling::kClassify),
+        std::pair("lasttoken", Pooling::kLastToken)}) {
+    ASSERT_NE(Tiny(), nullptr);
+    std::filesystem::create_directories(directory() / "pooling");
+    PutFile(directory() / "modules.json",
+            R"([{"path": "", "type": "sentence_transformers.models.Transformer"},
+                {"path": "pooling", "type": "sentence_transformers.models.Pooling"}])");
+    PutFile(directory() / "pooling" / "config.json",
+            absl::StrCat("{\"word_embedding_dimension\": 24, \"pooling_mode_", field, "\": true}"));
+    ASSERT_OK_AND_ASSIGN(const auto files, ContrieverDirectory::Open(directory(), 0));
+    const PlainBert plain(files.config, files.weights);
+    for (const std::string prefix : {"", "ab c "}) {
+      ASSERT_OK_AND_ASSIGN(const auto embedder, Load({.prefix = prefix}));
+      ASSERT_OK_AND_ASSIGN(const Vectors vectors, EmbedAll(*embedder, texts));
+      for (size_t i = 0; i < texts.size(); ++i) {
+        const auto ids = files.tokenizer.Encode(prefix + texts[i], 32).ids;
+        EXPECT_LE(LargestDifference(vectors[i], plain.Embed(ids, pooling)), kTolerance)
+            << field << " " << i;
+      }
+      ASSERT_OK_AND_ASSIGN(const Vectors empty, EmbedAll(*embedder, {" "}));
+      EXPECT_EQ(LargestDifference(empty[0], std::vector<float>(24)), 0) << "nothing to embed";
     }
   }
 }

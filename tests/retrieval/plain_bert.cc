@@ -89,7 +89,7 @@ Rows PlainBert::Attention(const Rows& x, const std::string& layer) const {
   return Linear(mixed, layer + "attention.output.dense");
 }
 
-std::vector<double> PlainBert::Embed(std::span<const int32_t> ids) const {
+std::vector<double> PlainBert::Embed(std::span<const int32_t> ids, Pooling pooling) const {
   const auto d = static_cast<size_t>(config_.hidden_size);
   Rows e(ids.size(), std::vector<double>(d));
   for (size_t t = 0; t < ids.size(); ++t) {
@@ -112,6 +112,8 @@ std::vector<double> PlainBert::Embed(std::span<const int32_t> ids) const {
   }
   std::vector<double> sum(d, 0);
   double squares = 0;
+  if (pooling == Pooling::kClassify) e = {e.front()};
+  if (pooling == Pooling::kLastToken) e = {e.back()};
   for (const auto& row : e) {
     for (size_t j = 0; j < d; ++j) sum[j] += row[j];
   }

@@ -1,4 +1,4 @@
-// An independent BERT encoder with mean pooling, as loops in double precision: the oracle of
+// An independent BERT encoder with pooling, as loops in double precision: the oracle of
 // contriever_embedder_test.cc.
 #ifndef BRAID_TESTS_RETRIEVAL_PLAIN_BERT_H_
 #define BRAID_TESTS_RETRIEVAL_PLAIN_BERT_H_
@@ -18,8 +18,8 @@ class PlainBert {
  public:
   PlainBert(const ContrieverConfig& config, const ContrieverWeights& weights);
 
-  // Returns the L2-normalized mean of the last hidden states of one text. Requires ids below V.
-  std::vector<double> Embed(std::span<const int32_t> ids) const;
+  // Returns the L2-normalized pooled last hidden states of one text. Requires ids below V.
+  std::vector<double> Embed(std::span<const int32_t> ids, Pooling pooling = Pooling::kMean) const;
 
  private:
   using Rows = std::vector<std::vector<double>>;

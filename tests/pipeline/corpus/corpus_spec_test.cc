@@ -143,6 +143,21 @@ TEST(ResolveCorpusSpecTest, ReportsTheFieldAndValueOfABadSetting) {
       {"pack.sequence_length", "1", [](auto* s) { s->mutable_pack()->set_sequence_length(1); }},
       {"pack.heldout_fraction", "1.5",
        [](auto* s) { s->mutable_pack()->set_heldout_fraction(1.5); }},
+      {"ingest.where", "the end", [](auto* s) { s->mutable_ingest()->set_where("n >"); }},
+      {"ingest.split_bytes", "600",
+       [](auto* s) {
+         s->mutable_ingest()->set_embedding_field("v");
+         s->mutable_ingest()->set_split_bytes(600);
+       }},
+      {"embedder.kind", "hashing",
+       [](auto* s) {
+         s->mutable_ingest()->set_embedding_field("v");
+         s->mutable_embedder()->set_kind("hashing");
+       }},
+      {"embedder.kind", "corpus", [](auto* s) { s->mutable_embedder()->set_kind("corpus"); }},
+      {"embedder.model_dir", "none", [](auto* s) { s->mutable_embedder()->set_kind("static"); }},
+      {"embedder.text_prefix",
+       "query: ", [](auto* s) { s->mutable_embedder()->set_text_prefix("query: "); }},
       {"ingest.max_document_bytes", "0",
        [](auto* s) { s->mutable_ingest()->set_max_document_bytes(0); }},
       {"order_partitions", "0", [](auto* s) { s->set_order_partitions(0); }},

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -93,6 +94,26 @@ TEST(ParquetCorpusTest, RowsAreDocumentsWithTheirIdsAndDomains) {
     EXPECT_EQ(found.documents, Expected(stem).documents);
     EXPECT_EQ(found.rejects, Expected(stem).rejects);
   }
+}
+
+TEST(ParquetCorpusTest, RejectedRowsCarryTheirIds) {
+  const auto reader =
+      CorpusReader::Open(std::vector<std::string>{(kGolden / "none-1.parquet").string()}, Config())
+          .value();
+  std::map<std::string, int> ids;
+  while (true) {
+    Document document;
+    std::vector<Reject> rejects;
+    const auto step = reader->Next(&document, &rejects);
+    ASSERT_TRUE(step.ok()) << step.status();
+    for (const Reject& reject : rejects) {
+      EXPECT_EQ(reject.id, absl::StrCat("doc-", reject.offset / 3));
+      ++ids[reject.reason];
+    }
+    if (*step == CorpusStep::kEnd) break;
+  }
+  EXPECT_GT(ids["missing text field"], 0);
+  EXPECT_GT(ids["empty"], 0);
 }
 
 TEST(ParquetCorpusTest, AnotherReaderContinuesAtAnyRow) {

@@ -1,0 +1,75 @@
+// Jobs with a filter and with vectors of the corpus, killed at any point of ingest and embed,
+// resume to the same bytes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/pipeline/jobs/faulty_job.h"
+#include "tests/pipeline/jobs/generated_corpus.h"
+#include "tests/pipeline/jobs/uninterrupted_job_test.h"
+
+namespace braid {
+namespace killed_ingest_test {
+
+namespace fs = std::filesystem;
+
+// Writes the generated corpus with a number and a vector in each record; some vectors are bad.
+void AddFields(const fs::path& corpus, const fs::path& out_path) {
+  std::ifstream in(corpus);
+  std::ofstream out(out_path);
+  std::string line;
+  for (int number = 0; std::getline(in, line); ++number) {
+    auto record = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (record.is_object()) {
+      record["number"] = number;
+      record["vector"] = {number % 17 - 8, number % 5, number % 23 == 0 ? 0 : 1};
+      if (number % 31 == 7) record["vector"] = {0, 0, 0};
+      line = record.dump();
+    }
+    out << line << "\n";
+  }
+}
+
+TEST(KilledIngestTest, ReachesTheSameBytesWithAFilterAndVectorsOfTheCorpus) {
+  const fs::path directory = NewDirectory();
+  WriteCorpus(directory / "plain.jsonl");
+  AddFields(directory / "plain.jsonl", directory / "vectors.jsonl");
+  v1::CorpusSpec spec = SmallSpec(directory / "vectors.jsonl");
+  spec.mutable_embedder()->Clear();
+  spec.mutable_ingest()->set_embedding_field("vector");
+  spec.mutable_ingest()->set_where("number < 100 or not number in (120, 130, 140)");
+  const fs::path home = NewDirectory();
+  const JobOutcome whole = RunJobInChild(home, spec, kChunkBytes, {});
+  ASSERT_TRUE(whole.status.ok()) << whole.status;
+  const auto contents = StoreContents(home);
+  std::vector<int64_t> calls;
+  for (size_t i = 0; i < whole.calls.size(); ++i) {
+    const std::string stage = StageOfCall(whole.calls[i]);
+    if (stage == "ingest" || stage == "embed") calls.push_back(static_cast<int64_t>(i) + 1);
+  }
+  ASSERT_GT(calls.size(), 24u);
+  const auto saved = [&](const std::string& stage) {
+    return std::ranges::count_if(whole.points,
+                                 [&](const auto& point) { return point.starts_with(stage); });
+  };
+  EXPECT_GE(saved("ingest "), 5);
+  EXPECT_GE(saved("embed "), 5);
+  for (size_t i = 0; i < 16; ++i) {
+    const int64_t call = calls[i * calls.size() / 16];
+    SCOPED_TRACE(whole.calls[static_cast<size_t>(call) - 1]);
+    const fs::path other = NewDirectory();
+    EXPECT_TRUE(RunJobInChild(other, spec, kChunkBytes, {.call = call}).killed);
+    const JobOutcome rest = RunJobInChild(other, spec, kChunkBytes, {});
+    ASSERT_TRUE(rest.status.ok()) << rest.status;
+    ASSERT_TRUE(StoreContents(other) == contents);
+    fs::remove_all(other);
+  }
+}
+
+}  // namespace killed_ingest_test
+}  // namespace braid

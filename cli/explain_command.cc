@@ -1,6 +1,8 @@
 // The command "explain".
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
@@ -13,6 +15,7 @@
 #include "client/data_order.h"
 #include "client/terminal/explanation_tables.h"
 #include "proto/stated_defaults.h"
+#include "runs/mixture_spec.h"
 
 namespace braid {
 namespace {
@@ -42,29 +45,6 @@ bool SameDirectory(const std::string& a, const std::string& b) {
          std::filesystem::equivalent(a, b, error);
 }
 
-absl::StatusOr<v1::Job> JobOfDataset(PipelineClient& client, const v1::Run& run) {
-  ASSIGN_OR_RETURN(const v1::ListJobsResponse response, client.ListJobs());
-  for (const v1::Job& job : response.jobs()) {
-    if (SameDirectory(job.result().dataset_dir(), run.spec().dataset_dir())) return job;
-  }
-  return absl::NotFoundError(absl::StrCat("no job has the dataset ", run.spec().dataset_dir(),
-                                          " of ", run.id(), "; list jobs with: braid jobs"));
-}
-
-// Returns the job with this id or, without an id, the job whose dataset the run trains on.
-absl::StatusOr<v1::Job> JobOf(PipelineClient& client, const std::string& id,
-                              const std::optional<v1::Run>& run) {
-  if (id.empty()) return JobOfDataset(client, *run);
-  ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(id));
-  if (run.has_value() && !SameDirectory(job.result().dataset_dir(), run->spec().dataset_dir())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--run: ", run->id(), " trains on ", run->spec().dataset_dir(),
-                     ", expected the dataset of ", id, ", ", job.result().dataset_dir(),
-                     "; explain the run by itself with: braid explain ", run->id()));
-  }
-  return job;
-}
-
 void TakeFromRun(const v1::Run& run, DataOrder* order) {
   order->run = run.id();
   order->global_batch_size = run.spec().batch().global_batch_size();
@@ -72,25 +52,92 @@ void TakeFromRun(const v1::Run& run, DataOrder* order) {
   order->num_steps = run.spec().num_steps();
 }
 
-absl::StatusOr<Subject> Find(Session& session, PipelineClient& client, ExplainOptions options) {
+// Returns the jobs whose datasets a run trains on, in the order of the run's datasets.
+absl::StatusOr<std::vector<v1::Job>> JobsOfRun(PipelineClient& client, const v1::Run& run) {
+  ASSIGN_OR_RETURN(const v1::ListJobsResponse response, client.ListJobs());
+  std::vector<std::string> datasets;
+  for (const v1::MixtureDataset& entry : run.spec().datasets()) datasets.push_back(entry.dataset());
+  if (datasets.empty()) datasets.push_back(run.spec().dataset_dir());
+  std::vector<v1::Job> jobs;
+  for (const std::string& dataset : datasets) {
+    const auto found = std::find_if(
+        response.jobs().begin(), response.jobs().end(),
+        [&](const v1::Job& job) { return SameDirectory(job.result().dataset_dir(), dataset); });
+    if (found == response.jobs().end()) {
+      return absl::NotFoundError(absl::StrCat("no job has the dataset ", dataset, " of ", run.id(),
+                                              "; list jobs with: braid jobs"));
+    }
+    jobs.push_back(*found);
+  }
+  return jobs;
+}
+
+// Returns the subjects of a run: one for each of its datasets.
+absl::StatusOr<std::vector<Subject>> SubjectsOfRun(PipelineClient& client, const v1::Run& run) {
+  ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, JobsOfRun(client, run));
+  std::vector<Subject> subjects;
+  std::vector<DatasetInfo> infos;
+  for (const v1::Job& job : jobs) {
+    Subject& subject = subjects.emplace_back();
+    subject.job = job;
+    ASSIGN_OR_RETURN(subject.order, DataOrderOf(job));
+    infos.emplace_back();
+    infos.back().key = subject.order.dataset_key;
+    infos.back().num_instances = subject.order.num_instances;
+    TakeFromRun(run, &subject.order);
+  }
+  if (subjects.size() == 1) return subjects;
+  const auto mixture = std::make_shared<MixtureSchedule>(ScheduleOfMixture(run.spec(), infos));
+  for (size_t d = 0; d < subjects.size(); ++d) {
+    subjects[d].order.mixture = mixture;
+    subjects[d].order.dataset = static_cast<int32_t>(d);
+  }
+  return subjects;
+}
+
+// Returns the subject with the dataset of a job.
+absl::StatusOr<Subject> SubjectOfJob(const v1::Job& job, const v1::Run& run,
+                                     const std::vector<Subject>& subjects) {
+  for (const Subject& subject : subjects) {
+    if (subject.job.id() == job.id() ||
+        SameDirectory(subject.job.result().dataset_dir(), job.result().dataset_dir())) {
+      return subject;
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--run: ", run.id(), " trains on ", run.spec().dataset_dir(),
+                   ", expected the dataset of ", job.id(), ", ", job.result().dataset_dir(),
+                   "; explain the run by itself with: braid explain ", run.id()));
+}
+
+absl::StatusOr<std::vector<Subject>> Find(Session& session, PipelineClient& client,
+                                          ExplainOptions options) {
   std::string job_id = options.id;
   if (absl::StartsWith(options.id, "run-")) {
     options.run = options.id;
     job_id.clear();
   }
-  std::optional<v1::Run> run;
+  std::vector<Subject> subjects;
   if (!options.run.empty()) {
     ASSIGN_OR_RETURN(TrainingClient training, session.Training());
-    ASSIGN_OR_RETURN(run, training.GetRun(options.run));
+    ASSIGN_OR_RETURN(const v1::Run run, training.GetRun(options.run));
+    ASSIGN_OR_RETURN(subjects, SubjectsOfRun(client, run));
+    if (!job_id.empty()) {
+      ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(job_id));
+      ASSIGN_OR_RETURN(Subject subject, SubjectOfJob(job, run, subjects));
+      subjects = {std::move(subject)};
+    }
+  } else {
+    Subject& subject = subjects.emplace_back();
+    ASSIGN_OR_RETURN(subject.job, client.GetJob(job_id));
+    ASSIGN_OR_RETURN(subject.order, DataOrderOf(subject.job));
   }
-  Subject subject;
-  ASSIGN_OR_RETURN(subject.job, JobOf(client, job_id, run));
-  ASSIGN_OR_RETURN(subject.order, DataOrderOf(subject.job));
-  if (run.has_value()) TakeFromRun(*run, &subject.order);
-  if (options.batch.has_value()) subject.order.global_batch_size = *options.batch;
-  if (options.seed.has_value()) subject.order.seed = *options.seed;
-  if (options.num_steps.has_value()) subject.order.num_steps = *options.num_steps;
-  return subject;
+  for (Subject& subject : subjects) {
+    if (options.batch.has_value()) subject.order.global_batch_size = *options.batch;
+    if (options.seed.has_value()) subject.order.seed = *options.seed;
+    if (options.num_steps.has_value()) subject.order.num_steps = *options.num_steps;
+  }
+  return subjects;
 }
 
 nlohmann::json AsJson(const google::protobuf::Message& message) {
@@ -117,28 +164,51 @@ absl::StatusOr<v1::ExplainInstancesResponse> AskInstances(PipelineClient& client
   return client.ExplainInstances(request);
 }
 
-absl::Status ExplainStep(Session& session, PipelineClient& client, const Subject& subject,
-                         const ExplainOptions& options) {
+absl::StatusOr<nlohmann::json> StepJson(PipelineClient& client, const Subject& subject,
+                                        const ExplainOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> instances,
                    InstancesOfStep(subject.order, *options.step));
   ASSIGN_OR_RETURN(const v1::ExplainInstancesResponse response,
                    AskInstances(client, subject, instances, options.excerpt_bytes));
-  if (session.json) {
-    nlohmann::json json = AsJson(response);
-    json["step"] = *options.step;
-    json["job"] = subject.job.id();
-    json["order"] = AsJson(subject.order);
-    std::cout << json.dump(1) << std::endl;
-    return absl::OkStatus();
-  }
+  nlohmann::json json = AsJson(response);
+  json["step"] = *options.step;
+  json["job"] = subject.job.id();
+  json["order"] = AsJson(subject.order);
+  return json;
+}
+
+absl::Status PrintStep(PipelineClient& client, const Subject& subject,
+                       const ExplainOptions& options) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> instances,
+                   InstancesOfStep(subject.order, *options.step));
+  ASSIGN_OR_RETURN(const v1::ExplainInstancesResponse response,
+                   AskInstances(client, subject, instances, options.excerpt_bytes));
   const DataOrder& order = subject.order;
   std::cout << "step " << *options.step << " of "
             << (order.run.empty() ? "a run on " + subject.job.id() : order.run) << " (batch "
-            << order.global_batch_size << ", seed " << order.seed << ")\n";
+            << order.global_batch_size << ", seed " << order.seed << ")"
+            << (order.mixture == nullptr ? "" : ", dataset of " + subject.job.id()) << "\n";
   for (const v1::InstanceExplanation& instance : response.instances()) {
     std::cout << "\n";
     PrintInstance(instance, {}, std::cout);
   }
+  return absl::OkStatus();
+}
+
+// Shows the step in every dataset; as JSON, a mixture is a list of datasets.
+absl::Status ExplainStep(Session& session, PipelineClient& client,
+                         const std::vector<Subject>& subjects, const ExplainOptions& options) {
+  nlohmann::json datasets = nlohmann::json::array();
+  for (const Subject& subject : subjects) {
+    if (session.json) {
+      ASSIGN_OR_RETURN(datasets.emplace_back(), StepJson(client, subject, options));
+    } else {
+      RETURN_IF_ERROR(PrintStep(client, subject, options));
+    }
+  }
+  if (!session.json) return absl::OkStatus();
+  const nlohmann::json mixture = {{"step", *options.step}, {"datasets", datasets}};
+  std::cout << (subjects.size() == 1 ? datasets[0] : mixture).dump(1) << std::endl;
   return absl::OkStatus();
 }
 
@@ -197,13 +267,24 @@ absl::Status Explain(Session& session, const ExplainOptions& options) {
         "explain: got ", asked, " of --step, --instance and --document, expected exactly one"));
   }
   ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline());
-  ASSIGN_OR_RETURN(const Subject subject, Find(session, client, options));
-  if (options.step.has_value()) return ExplainStep(session, client, subject, options);
+  ASSIGN_OR_RETURN(const std::vector<Subject> subjects, Find(session, client, options));
+  if (options.step.has_value()) return ExplainStep(session, client, subjects, options);
   const bool with_steps = options.describes_training() || absl::StartsWith(options.id, "run-");
   if (options.instance.has_value()) {
-    return ExplainInstance(session, client, subject, options, with_steps);
+    if (subjects.size() == 1) {
+      return ExplainInstance(session, client, subjects[0], options, with_steps);
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--instance: got an instance of a mixture of ", subjects.size(),
+        " datasets, expected one dataset; name its job: braid explain ", subjects[0].job.id(),
+        " --run ", subjects[0].order.run, " --instance ", *options.instance));
   }
-  return ExplainDocument(session, client, subject, options, with_steps);
+  absl::Status status;
+  for (const Subject& subject : subjects) {
+    status = ExplainDocument(session, client, subject, options, with_steps);
+    if (!absl::IsNotFound(status)) return status;
+  }
+  return status;
 }
 
 }  // namespace

@@ -39,10 +39,7 @@ void TrainingOptions::AddTo(CLI::App* command) {
       ->check(OneOf({"cosine", "wsd", "linear", "constant", "inverse-square-root"}))
       ->group(kCourse);
   add_length("--decay", &decay, "optimizer.decay");
-  command
-      ->add_option("--branch", branch,
-                   "Continue from a checkpoint of a run's constant learning rate, and decay it "
-                   "over --decay [branch_from]")
+  command->add_option("--branch", branch, help("branch_from"))
       ->type_name("RUN@STEP")
       ->group(kCourse);
   add_length("--validate-every", &validate_every, "validation.every");

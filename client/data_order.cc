@@ -35,11 +35,20 @@ absl::StatusOr<std::vector<int64_t>> InstancesOfStep(const DataOrder& order, int
         "step: got ", step, ", expected 1 to ", NumSteps(order), ", the steps of ",
         order.run.empty() ? "--steps" : order.run, "; they count from 1 as in metrics.jsonl"));
   }
-  return ScheduleOf(order).Instances(step - 1, /*rank=*/0, /*world_size=*/1);
+  if (order.mixture == nullptr) {
+    return ScheduleOf(order).Instances(step - 1, /*rank=*/0, /*world_size=*/1);
+  }
+  std::vector<int64_t> instances;
+  for (const auto& item : order.mixture->Items(step - 1, /*rank=*/0, /*world_size=*/1)) {
+    if (item.dataset == order.dataset) instances.push_back(item.instance);
+  }
+  return instances;
 }
 
 std::vector<int64_t> StepsOfInstance(const DataOrder& order, int64_t instance) {
-  std::vector<int64_t> steps = ScheduleOf(order).StepsOf(instance, NumSteps(order));
+  std::vector<int64_t> steps =
+      order.mixture == nullptr ? ScheduleOf(order).StepsOf(instance, NumSteps(order))
+                               : order.mixture->StepsOf(order.dataset, instance, NumSteps(order));
   for (int64_t& step : steps) ++step;
   return steps;
 }

@@ -4,11 +4,13 @@
 #define BRAID_CLIENT_DATA_ORDER_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "braid/v1/pipeline.pb.h"
+#include "runs/mixture_schedule.h"
 
 namespace braid {
 
@@ -22,6 +24,9 @@ struct DataOrder {
   int64_t num_steps = 0;
   // Id of the run that has this order; empty without one.
   std::string run = {};
+  // The order of a mixture, and the number of this dataset in it; null for a run on one dataset.
+  std::shared_ptr<const MixtureSchedule> mixture = nullptr;
+  int32_t dataset = 0;
 };
 
 // Returns the default order of the dataset of a job. FailedPrecondition when the job has no
@@ -31,8 +36,8 @@ absl::StatusOr<DataOrder> DataOrderOf(const v1::Job& job);
 // Returns num_steps, or the number of steps of one pass when it is 0.
 int64_t NumSteps(const DataOrder& order);
 
-// Returns the instances of a step, by position in the global batch. InvalidArgument unless
-// 1 <= step, and step <= num_steps where that is set.
+// Returns the instances of this dataset in a step, by position in the global batch. InvalidArgument
+// unless 1 <= step, and step <= num_steps where that is set.
 absl::StatusOr<std::vector<int64_t>> InstancesOfStep(const DataOrder& order, int64_t step);
 
 // Returns the steps that read the instance, ascending. Requires 0 <= instance < num_instances.

@@ -75,6 +75,7 @@ absl::StatusOr<v1::Run> FollowRun(TrainingClient& client, const std::string& id,
     if (event.has_metrics()) {
       const double eta = EtaSeconds(event.metrics(), run.spec().num_steps());
       board.Update(label, RunProgress(event.metrics(), run.spec().num_steps(), eta));
+      if (!event.message().empty()) board.Note(label, event.message());
     }
     return !Interrupted();
   });

@@ -85,6 +85,8 @@ void SetSpec(const absl::StatusOr<v1::RunSpec>& spec, v1::Run* run) {
 void AddHistory(const RunHistory& history, const v1::RunEvent& newest, double now, v1::Run* run) {
   run->set_attempts(history.run.attempts());
   *run->mutable_incidents() = history.run.incidents();
+  *run->mutable_spikes() = history.run.spikes();
+  if (history.run.has_validation()) *run->mutable_validation() = history.run.validation();
   if (!HasEnded(run->state())) *run->mutable_slow_ranks() = history.run.slow_ranks();
   run->set_effective_training_time(history.EffectiveTrainingTime(now));
   run->set_last_event(newest.number());

@@ -102,9 +102,12 @@ absl::Status TrainingServiceImpl::Keep(const RunDirectory& run) const {
 // Returns the run that a branch continues, named by id or directory.
 absl::StatusOr<RunDirectory> TrainingServiceImpl::BranchSource(const v1::RunSpec& spec) const {
   ASSIGN_OR_RETURN(const BranchPoint point, ParseBranchPoint(spec.branch_from()));
-  if (IsRunDirectory(point.run)) return RunDirectory(point.run);
-  ASSIGN_OR_RETURN(const RunRecord record, store_->Get(point.run));
-  return RunDirectory(record.run_dir);
+  const absl::StatusOr<RunRecord> record = store_->Get(point.run);
+  if (record.ok()) return RunDirectory(record->run_dir);
+  if (absl::IsNotFound(record.status()) && IsRunDirectory(point.run)) {
+    return RunDirectory(point.run);
+  }
+  return record.status();
 }
 
 // Returns the spec to launch: `asked` itself, or that of the branch which it describes.

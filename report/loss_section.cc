@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/number_text.h"
@@ -10,6 +11,7 @@
 #include "report/run_comparison.h"
 #include "report/run_curves.h"
 #include "report/svg_plot.h"
+#include "runs/step_remark.h"
 
 namespace braid {
 namespace {
@@ -67,6 +69,15 @@ double TokensAt(const ReportRun& run, int64_t step) {
              : static_cast<double>(found->num_tokens());
 }
 
+void AddSpikeMarks(std::span<const ReportRun> runs, size_t i, std::vector<PlotMark>* marks) {
+  for (const v1::StepMetrics& metrics : runs[i].metrics) {
+    if (!metrics.has_spike()) continue;
+    marks->push_back({static_cast<double>(metrics.num_tokens()),
+                      absl::StrCat(RunName(runs, i), ": ", StepRemark(metrics)),
+                      static_cast<int>(i), RunClass(i)});
+  }
+}
+
 std::vector<PlotMark> IncidentMarks(std::span<const ReportRun> runs) {
   std::vector<PlotMark> marks;
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -80,6 +91,7 @@ std::vector<PlotMark> IncidentMarks(std::span<const ReportRun> runs) {
            static_cast<int>(i), RunClass(i)});
     }
   }
+  for (size_t i = 0; i < runs.size(); ++i) AddSpikeMarks(runs, i, &marks);
   return marks;
 }
 
@@ -99,6 +111,16 @@ LineChart LossChart(std::span<const ReportRun> runs) {
         {RunName(runs, i), static_cast<int>(i), ForPlot(curve), {}, RunClass(i)});
     if (runs.size() <= kLossMaxRawRuns)
       chart.series.back().raw = ThinExtremes(curve, kLossRawPieces);
+  }
+  for (size_t i = 0; i < runs.size(); ++i) {
+    std::vector<PlotPoint> curve = ValidationCurve(runs[i].metrics);
+    if (curve.empty()) continue;
+    // The second set of colors is that of the runs, dashed.
+    chart.series.push_back({RunName(runs, i) + ", validation",
+                            static_cast<int>(i) + kNumColors,
+                            std::move(curve),
+                            {},
+                            RunClass(i)});
   }
   return chart;
 }

@@ -141,11 +141,19 @@ class Paths : public google::protobuf::util::MessageDifferencer::Reporter {
   std::vector<std::string> paths_;
 };
 
+// Returns the settings that name the data.
+v1::RunSpec DataOf(const v1::RunSpec& spec) {
+  v1::RunSpec data;
+  data.set_dataset_dir(spec.dataset_dir());
+  *data.mutable_datasets() = spec.datasets();
+  *data.mutable_share_phases() = spec.share_phases();
+  return data;
+}
+
 // Returns the settings that determine the data, the initial weights and the training, without those
 // of the experts.
 v1::RunSpec TrainingSettings(const v1::RunSpec& spec) {
-  v1::RunSpec kept;
-  kept.set_dataset_dir(spec.dataset_dir());
+  v1::RunSpec kept = DataOf(spec);
   kept.set_num_steps(spec.num_steps());
   kept.set_seed(spec.seed());
   kept.set_init_from(spec.init_from());
@@ -161,7 +169,8 @@ v1::RunSpec TrainingSettings(const v1::RunSpec& spec) {
 }
 
 bool AreOfTheSameTokens(const v1::RunSpec& a, const v1::RunSpec& b) {
-  return a.dataset_dir() == b.dataset_dir() && a.model().vocab_size() == b.model().vocab_size() &&
+  return DataOf(a).SerializeAsString() == DataOf(b).SerializeAsString() &&
+         a.model().vocab_size() == b.model().vocab_size() &&
          a.model().sequence_length() == b.model().sequence_length() &&
          a.model().routing().segment_length() == b.model().routing().segment_length();
 }

@@ -96,6 +96,18 @@ std::vector<PlotPoint> LossCurve(std::span<const v1::StepMetrics> metrics) {
   return curve;
 }
 
+std::vector<PlotPoint> ValidationCurve(std::span<const v1::StepMetrics> metrics) {
+  std::vector<PlotPoint> curve;
+  for (const v1::StepMetrics& step : metrics) {
+    if (!step.has_validation()) continue;
+    const v1::ValidationMetrics& validation = step.validation();
+    const double after = validation.loss_after_first_segment();
+    curve.push_back(
+        {static_cast<double>(step.num_tokens()), after != 0 ? after : validation.loss()});
+  }
+  return curve;
+}
+
 std::vector<PlotPoint> LossDifference(std::span<const v1::StepMetrics> dense,
                                       std::span<const v1::StepMetrics> moe) {
   std::map<int64_t, double> dense_loss;

@@ -27,6 +27,9 @@ std::vector<PlotPoint> ThinExtremes(std::span<const PlotPoint> points, int64_t c
 // Returns the loss without the first segment over tokens, for every step.
 std::vector<PlotPoint> LossCurve(std::span<const v1::StepMetrics> metrics);
 
+// Returns the validation loss without the first segment over tokens, for every validation.
+std::vector<PlotPoint> ValidationCurve(std::span<const v1::StepMetrics> metrics);
+
 // Returns the dense minus the MoE loss of the same step, over the tokens of that step.
 std::vector<PlotPoint> LossDifference(std::span<const v1::StepMetrics> dense,
                                       std::span<const v1::StepMetrics> moe);

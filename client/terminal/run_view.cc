@@ -12,6 +12,7 @@
 #include "client/terminal/tables.h"
 #include "client/terminal/terminal_text.h"
 #include "runs/run_state.h"
+#include "runs/step_remark.h"
 
 namespace braid {
 namespace {
@@ -120,12 +121,23 @@ std::string ExpertHealth(const v1::StepMetrics& metrics) {
                          least->layer(), active / layers, cosine / layers);
 }
 
+// Returns "2.4313 at the last validation, best 2.4011 after step 1,200".
+std::string ValidationText(const v1::ValidationMetrics& validation) {
+  const double loss = validation.loss_after_first_segment() != 0
+                          ? validation.loss_after_first_segment()
+                          : validation.loss();
+  return absl::StrFormat("%.4f at the last validation, best %.4f after step %s%s", loss,
+                         validation.best_loss(), WithThousands(validation.best_step()),
+                         validation.stopped_early() ? "; stopped early" : "");
+}
+
 void AddProgress(const v1::Run& run, const LossHistory& history, Lines& lines) {
   if (!run.has_latest()) return;
   lines.Field("progress", StepProgress(run));
   lines.Field("loss", Loss(run.latest()));
   const std::vector<double> losses = history.Newest(lines.width() - kLabelWidth - 1);
   if (losses.size() > 1) lines.Field("", Sparkline(losses));
+  if (run.has_validation()) lines.Field("validation", ValidationText(run.validation()));
   lines.Field("speed", Speed(run.latest()));
   if (run.effective_training_time() > 0) {
     lines.Field("goodput", absl::StrFormat("%.0f %% of the time since the launch",
@@ -197,6 +209,15 @@ void AddIncidents(const v1::Run& run, Lines& lines) {
   }
 }
 
+void AddSpikes(const v1::Run& run, Lines& lines) {
+  const int first = std::max(0, run.spikes_size() - kIncidentsShown);
+  for (int i = first; i < run.spikes_size(); ++i) {
+    v1::StepMetrics metrics;
+    *metrics.mutable_spike() = run.spikes(i);
+    lines.Text(i == first ? "spikes" : "", StepRemark(metrics));
+  }
+}
+
 }  // namespace
 
 void LossHistory::Add(const v1::StepMetrics& step) {
@@ -221,6 +242,7 @@ std::vector<std::string> RunLines(const v1::Run& run, const LossHistory& history
   AddProgress(run, history, lines);
   AddRanks(run, now, lines);
   AddIncidents(run, lines);
+  AddSpikes(run, lines);
   lines.Field("directory", run.run_dir());
   return lines.Take();
 }

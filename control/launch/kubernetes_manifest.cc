@@ -88,6 +88,9 @@ absl::StatusOr<std::string> MpiJobManifest(const v1::RunSpec& spec,
   const v1::KubernetesConfig& kubernetes = spec.launch().kubernetes();
   RETURN_IF_ERROR(CheckBelowMount("run directory", run_dir.string(), kubernetes.mount_path()));
   RETURN_IF_ERROR(CheckBelowMount("dataset_dir", spec.dataset_dir(), kubernetes.mount_path()));
+  for (const v1::MixtureDataset& entry : spec.datasets()) {
+    RETURN_IF_ERROR(CheckBelowMount("datasets", entry.dataset(), kubernetes.mount_path()));
+  }
   const std::string last_worker = absl::StrCat(names.job, "-worker-", kubernetes.workers() - 1);
   if (last_worker.size() > kMaxLabelBytes) {
     return absl::InvalidArgumentError(absl::StrCat("pod name: got ", last_worker, " (",

@@ -22,6 +22,15 @@ void AddIncident(const v1::RunIncident& incident, RunHistory* history) {
   *incidents->Add() = incident;
 }
 
+// Keeps the newest spikes and the newest validation.
+void AddStepFindings(const v1::StepMetrics& metrics, v1::Run* run) {
+  if (metrics.has_validation()) *run->mutable_validation() = metrics.validation();
+  if (!metrics.has_spike()) return;
+  auto* const spikes = run->mutable_spikes();
+  if (spikes->size() == kKeptIncidents) spikes->DeleteSubrange(0, 1);
+  *spikes->Add() = metrics.spike();
+}
+
 // Keeps the newest report of each rank that is slow now.
 void AddSlowRank(const v1::SlowRank& slow, v1::Run* run) {
   auto* const ranks = run->mutable_slow_ranks();
@@ -50,6 +59,7 @@ void RunHistory::Apply(const v1::RunEvent& event) {
   if (event.has_metrics()) {
     useful_seconds += event.metrics().step_seconds();
     newest_step = std::max(newest_step, event.metrics().step());
+    AddStepFindings(event.metrics(), &run);
   }
   if (event.has_incident()) AddIncident(event.incident(), this);
   if (event.has_slow_rank()) AddSlowRank(event.slow_rank(), &run);

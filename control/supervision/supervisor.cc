@@ -21,6 +21,7 @@
 #include "runs/process_identity.h"
 #include "runs/run_spec.h"
 #include "runs/run_state.h"
+#include "runs/step_remark.h"
 
 namespace braid {
 namespace {
@@ -269,6 +270,7 @@ absl::Status Supervisor::FollowSteps() {
     for (v1::RunEvent& event : *events) {
       step_times_.Add(event.metrics());
       if (attempt_) attempt_->SawStep();
+      event.set_message(StepRemark(event.metrics()));
       RETURN_IF_ERROR(journal_->Append(std::move(event)));
     }
     events = steps_->Next(kEventsPerRead);

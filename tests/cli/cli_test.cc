@@ -382,6 +382,55 @@ TEST_P(CliAloneTest, ExportsAndImportsModels) {
       << Contents(root_ / "err");
 }
 
+TEST_P(CliAloneTest, ValidatesAndBranchesADecayFromAStableRun) {
+  ASSERT_EQ(Submit({Corpus(), "--set", "pack.heldout_fraction=0.1"}).exit_code, 0);
+  ASSERT_EQ(Train({"--data", "job-000001", "--steps", "8", "--threads", "1", "--schedule", "wsd",
+                   "--decay", "2", "--validate-every", "4", "--set", "checkpoint.every_steps=2",
+                   "--set", "checkpoint.keep_every_steps=2"})
+                .exit_code,
+            0)
+      << Contents(root_ / "err");
+  EXPECT_THAT(Braid({"status", "run-000001"}).output, HasSubstr("at the last validation, best"));
+  ExpectError(Braid({"train", "--branch", "run-000001@3"}), 3,
+              {"run-000001 has no checkpoint of step 3; the nearest are 2 and 4"});
+  ExpectError(Braid({"train", "--branch", "run-000001@8"}), 1, {"got step 8, expected 1 to 6"});
+  const Outcome branch =
+      Braid({"train", "--branch", "run-000001@4", "--decay", "0.2", "--wait", "--json"});
+  ASSERT_EQ(branch.exit_code, 0) << branch.errors;
+  const auto run = nlohmann::json::parse(branch.output);
+  EXPECT_EQ(run["spec"]["num_steps"], "5");
+  EXPECT_EQ(run["latest"]["step"], "5");
+  EXPECT_EQ(run["attempts"], 1);
+}
+
+TEST_P(CliAloneTest, TrainsOnAMixtureAndExplainsIt) {
+  ASSERT_EQ(Submit({Corpus()}).exit_code, 0) << Contents(root_ / "err");
+  const auto job = nlohmann::json::parse(Braid({"status", "job-000001", "--json"}).output);
+  const std::string dataset = job["result"]["dataset_dir"];
+  ASSERT_EQ(Submit({Corpus("second.jsonl"), "--set", "pack.sequence_length=32"}).exit_code, 0);
+  const std::string mixture =
+      "datasets=[{dataset: \"job-000001\", share: .5}, {dataset: \"job-000002\", share: .5}]";
+  ExpectError(Train({"--set", mixture}), 2, {"datasets[1]", "sequence_length 32", "expected 64"});
+  ASSERT_EQ(Submit({Corpus("third.jsonl"), "--tokenizer", dataset + "/tokenizer.model", "--set",
+                    "seed=5"})
+                .exit_code,
+            0)
+      << Contents(root_ / "err");
+  const std::string fitting =
+      "datasets=[{dataset: \"job-000001\", share: .5}, {dataset: \"job-000003\", share: .5}]";
+  ASSERT_EQ(Train({"--set", fitting, "--steps", "4", "--threads", "1"}).exit_code, 0)
+      << Contents(root_ / "err");
+  const Outcome step = Braid({"explain", "run-000001", "--step", "2", "--json"});
+  ASSERT_EQ(step.exit_code, 0) << step.errors;
+  const auto explained = nlohmann::json::parse(step.output);
+  ASSERT_EQ(explained["datasets"].size(), 2u);
+  for (const auto& part : explained["datasets"]) EXPECT_EQ(part["instances"].size(), 2u);
+  const std::string document = explained["datasets"][1]["instances"][0]["spans"][0]["document"];
+  EXPECT_EQ(Braid({"explain", "run-000001", "--document", document}).exit_code, 0)
+      << Contents(root_ / "err");
+  ExpectError(Braid({"explain", "run-000001", "--instance", "0"}), 2, {"--instance", "job-000001"});
+}
+
 TEST_P(CliAloneTest, JobFailsOnAFullDiskAndResumes) {
   // A file size limit stands for a full disk: the write fails either way.
   const std::string corpus = Corpus();

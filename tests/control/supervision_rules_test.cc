@@ -421,6 +421,19 @@ TEST_F(RunHistoryTest, RestartsCountFromTheLastNewCheckpoint) {
   EXPECT_EQ(history_.run.attempts(), 4);
 }
 
+TEST_F(RunHistoryTest, KeepsTheNewestValidationAndSpikes) {
+  for (int step = 1; step <= 30; ++step) {
+    v1::RunEvent event;
+    event.mutable_metrics()->set_step(step);
+    event.mutable_metrics()->mutable_spike()->set_step(step);
+    if (step % 10 == 0) event.mutable_metrics()->mutable_validation()->set_best_step(step);
+    history_.Apply(event);
+  }
+  EXPECT_EQ(history_.run.spikes_size(), kKeptIncidents);
+  EXPECT_EQ(history_.run.spikes().rbegin()->step(), 30);
+  EXPECT_EQ(history_.run.validation().best_step(), 30);
+}
+
 TEST_F(RunHistoryTest, EffectiveTimeExcludesPausesOfAStoppedRun) {
   State(v1::RUN_STARTING, 1000);
   State(v1::RUN_RUNNING, 1010);

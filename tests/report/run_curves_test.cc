@@ -102,6 +102,20 @@ TEST(LossDifferenceTest, ComparesTheSameSteps) {
   EXPECT_DOUBLE_EQ(difference[1].y, 1.5);
 }
 
+TEST(ValidationCurveTest, HasAPointForEveryValidation) {
+  std::vector<v1::StepMetrics> steps(4);
+  for (int i = 0; i < 4; ++i) steps[i].set_num_tokens(10 * i);
+  steps[1].mutable_validation()->set_loss(3);
+  steps[3].mutable_validation()->set_loss(3);
+  steps[3].mutable_validation()->set_loss_after_first_segment(2);
+  const std::vector<PlotPoint> curve = ValidationCurve(steps);
+  ASSERT_EQ(curve.size(), 2u);
+  EXPECT_EQ(curve[0].x, 10);
+  EXPECT_EQ(curve[0].y, 3);
+  EXPECT_EQ(curve[1].x, 30);
+  EXPECT_EQ(curve[1].y, 2);
+}
+
 TEST(LateMeanTest, IsOfTheLastTenth) {
   std::vector<double> ys(90, 100.0);
   for (int i = 0; i < 10; ++i) ys.push_back(2);

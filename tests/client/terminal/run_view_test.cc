@@ -100,6 +100,22 @@ TEST(RunViewTest, ShowsRestartsWithTheirCauses) {
                               "30 s; restarted from step 400"));
 }
 
+TEST(RunViewTest, ShowsValidationAndSpikes) {
+  v1::Run run = RunOfRanks(1);
+  v1::ValidationMetrics* const validation = run.mutable_validation();
+  validation->set_loss(2.9);
+  validation->set_loss_after_first_segment(2.4313);
+  validation->set_best_loss(2.4011);
+  validation->set_best_step(1200);
+  v1::LossSpike* const spike = run.add_spikes();
+  spike->set_step(812);
+  spike->set_action(v1::SKIP_BATCH);
+  spike->set_loss(9.31);
+  const std::string view = View(run, 200);
+  EXPECT_THAT(view, HasSubstr("2.4313 at the last validation, best 2.4011 after step 1,200"));
+  EXPECT_THAT(view, HasSubstr("step 812: loss spike: loss 9.31"));
+}
+
 TEST(RunViewTest, ShowsTheReasonOfAState) {
   v1::Run run = RunOfRanks(1);
   run.set_state(v1::RUN_QUEUED);

@@ -167,7 +167,7 @@ void AddTrain(CommandLine& program) {
       "      --set model.routing.moe_layers=3\n"
       "\n"
       "Routers: DENSE, CAUSAL_SEGMENT (default with experts), PREFIX, EXPERT_CHOICE_SEGMENT,\n"
-      "EXPERT_CHOICE_TOKEN.\n"
+      "EXPERT_CHOICE_TOKEN, TOKEN_CHOICE.\n"
       "\n"
       "The run continues in the background when this command exits: Ctrl-C only stops watching.\n"
       "Stop a run with 'braid stop'.");

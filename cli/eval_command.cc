@@ -43,6 +43,7 @@ const std::map<std::string, v1::FixedWeights>& FixedWeightsByName() {
 struct PerplexityOptions {
   std::vector<std::string> models, text, fixed_weights;
   std::string dataset, routing = "segment", show = "perplexity";
+  std::vector<int32_t> active_experts;
   int32_t max_windows = 0, bootstrap = 0, threads = 0;
   uint64_t seed = 0;
   double confidence = 0;
@@ -56,6 +57,8 @@ v1::EvaluateRequest RequestOf(const PerplexityOptions& options) {
   for (const std::string& path : options.text) request.add_paths(AbsolutePath(path));
   if (options.routing != "prompt") request.add_routings(v1::SEGMENT_ROUTING);
   if (options.routing != "segment") request.add_routings(v1::PROMPT_ROUTING);
+  request.mutable_active_experts()->Assign(options.active_experts.begin(),
+                                           options.active_experts.end());
   for (const std::string& name : options.fixed_weights) {
     request.add_fixed_weights(FixedWeightsByName().at(name));
   }
@@ -132,6 +135,14 @@ void AddScoring(CLI::App* command, PerplexityOptions* options) {
       ->allow_extra_args(false)
       ->check(OneOf({"average", "next-domain", "uniform"}));
   command
+      ->add_option(
+          "--active-experts", options->active_experts,
+          "Score TOKEN_CHOICE models with these numbers of experts per token, separated by "
+          "commas (default: as last trained)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(PositiveInt32());
+  command
       ->add_option("--max-windows", options->max_windows,
                    "Maximum windows per domain (default: all)")
       ->check(PositiveInt32());
@@ -162,6 +173,7 @@ void AddEvalPerplexity(CommandLine& program, CLI::App* eval) {
       "  braid eval perplexity run-000001\n"
       "  braid eval perplexity run-000001 run-000002 --routing both   # compare two models\n"
       "  braid eval perplexity run-000002 --fixed-weights average,uniform\n"
+      "  braid eval perplexity run-000003 --active-experts 1,2,4,8,16\n"
       "  braid eval perplexity run-000002 --text books/ news.jsonl.zst --json");
   command->callback([&program, options] {
     program.action = [&program, options] { return EvalPerplexity(program.session, *options); };

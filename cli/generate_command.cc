@@ -29,7 +29,7 @@ namespace {
 struct GenerateOptions {
   std::string model, prompt, prompts, routing;
   bool has_prompt = false, show_routing = false, together = false, strict = false;
-  int32_t max_tokens = 0, threads = 0, parallel = 1;
+  int32_t max_tokens = 0, threads = 0, parallel = 1, active_experts = 0;
   double temperature = 0, top_p = 0;
   uint64_t seed = 0;
 };
@@ -43,6 +43,7 @@ absl::StatusOr<v1::GenerateRequest> RequestOf(const GenerateOptions& options) {
   request.set_seed(options.seed);
   request.set_want_routing(options.show_routing);
   request.set_strict(options.strict);
+  if (options.active_experts > 0) request.set_active_experts(options.active_experts);
   ASSIGN_OR_RETURN(const v1::InferenceRouting routing, ParseRouting(options.routing));
   request.set_routing(routing);
   return request;
@@ -217,6 +218,10 @@ void AddSampling(CLI::App* command, GenerateOptions& options) {
       ->check(Seed());
   command->add_option("--routing", options.routing,
                       "Routing at inference: prompt or segment (default: prompt)");
+  command
+      ->add_option("--active-experts", options.active_experts,
+                   "Experts per token of a TOKEN_CHOICE model (default: as last trained)")
+      ->check(PositiveInt32());
   command->add_flag(
       "--show-routing", options.show_routing,
       "Print the router weights of each layer to standard error whenever they change");

@@ -184,7 +184,7 @@ void AddTrain(CommandLine& program) {
       "\n"
       "A LENGTH is a share of the run (0.1), steps (500), tokens (1e9tokens) or epochs (1.5epochs).\n"
       "Routers: DENSE, CAUSAL_SEGMENT (default with experts), PREFIX, EXPERT_CHOICE_SEGMENT,\n"
-      "EXPERT_CHOICE_TOKEN.\n"
+      "EXPERT_CHOICE_TOKEN, TOKEN_CHOICE.\n"
       "\n"
       "The run continues in the background when this command exits: Ctrl-C only stops watching.\n"
       "Stop a run with 'braid stop'.");

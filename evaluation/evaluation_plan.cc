@@ -79,13 +79,30 @@ class Planner {
                        .config = path.state.model,
                        .cut = CutFor(tokenizer, path.state.model.sequence_length()),
                        .routings = routings_,
+                       .active_experts = {},
                        .fixed_weights = fixed_weights_};
     if (!UsesExperts(model.config)) model.routings.resize(1);
     if (!MergesExperts(model.config.routing())) model.fixed_weights.clear();
+    RETURN_IF_ERROR(SetActiveExperts(&model));
     if (plan_.models.empty() && request_.paths().empty()) {
       ASSIGN_OR_RETURN(plan_.dataset_dir, DatasetOfFirst(path));
     }
     plan_.models.push_back(std::move(model));
+    return absl::OkStatus();
+  }
+
+  // Tokens choose alike in every routing, so TOKEN_CHOICE is scored with the first one only.
+  absl::Status SetActiveExperts(ModelToScore* model) const {
+    if (model->config.routing().router() != v1::TOKEN_CHOICE) return absl::OkStatus();
+    model->routings.resize(1);
+    for (int i = 0; i < request_.active_experts_size(); ++i) {
+      const int active = request_.active_experts(i);
+      RETURN_IF_ERROR(
+          CheckActiveExperts(model->config, absl::StrCat("active_experts[", i, "]"), active));
+      if (std::ranges::find(model->active_experts, active) == model->active_experts.end()) {
+        model->active_experts.push_back(active);
+      }
+    }
     return absl::OkStatus();
   }
 
@@ -202,7 +219,9 @@ int64_t EvaluationPlan::num_windows() const {
   int64_t windows = 0;
   for (const ModelToScore& model : models) {
     const TextCut& cut = cuts[model.cut];
-    const size_t scorings = model.routings.size() + model.fixed_weights.size();
+    const size_t scorings =
+        model.routings.size() * std::max<size_t>(model.active_experts.size(), 1) +
+        model.fixed_weights.size();
     windows += static_cast<int64_t>(scorings) * cut.text.num_windows(cut.window_length);
   }
   return windows;

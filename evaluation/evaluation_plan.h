@@ -38,6 +38,8 @@ struct ModelToScore {
   // Index into EvaluationPlan::cuts.
   size_t cut = 0;
   std::vector<v1::InferenceRouting> routings;
+  // Numbers of active experts, each scored with every routing; empty for the model's own number.
+  std::vector<int> active_experts;
   // Scored after the routings; empty for a model that merges no experts.
   std::vector<v1::FixedWeights> fixed_weights;
 };

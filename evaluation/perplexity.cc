@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/status_macros.h"
 #include "evaluation/evaluation_plan.h"
@@ -50,11 +51,18 @@ class Evaluator {
     };
     ScoreOptions options = {.first_segment_length = cut.first_segment_length};
     TextScore routed;
-    for (const v1::InferenceRouting routing : to_score.routings) {
-      options.mode = routing == v1::PROMPT_ROUTING ? MergeMode::kPrompt : MergeMode::kSegment;
-      ASSIGN_OR_RETURN(TextScore score, ScoreText(*model, cut.text, options, scored));
-      if (routing == v1::SEGMENT_ROUTING) routed = score;
-      AddEvaluation(to_score, std::move(score))->set_routing(routing);
+    std::vector<int> numbers = to_score.active_experts;
+    if (numbers.empty()) numbers = {model->config().routing().token().active_experts()};
+    for (const int active : numbers) {
+      if (!to_score.active_experts.empty()) RETURN_IF_ERROR(model->SetActiveExperts(active));
+      for (const v1::InferenceRouting routing : to_score.routings) {
+        options.mode = routing == v1::PROMPT_ROUTING ? MergeMode::kPrompt : MergeMode::kSegment;
+        ASSIGN_OR_RETURN(TextScore score, ScoreText(*model, cut.text, options, scored));
+        if (routing == v1::SEGMENT_ROUTING) routed = score;
+        v1::Evaluation* evaluation = AddEvaluation(to_score, std::move(score));
+        evaluation->set_routing(routing);
+        evaluation->set_active_experts(active);
+      }
     }
     for (const v1::FixedWeights weights : to_score.fixed_weights) {
       ASSIGN_OR_RETURN(TextScore score,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/config/model_config.h"
+
 namespace braid {
 namespace {
 
@@ -12,7 +14,7 @@ constexpr int64_t kShownTokens = 32;
 
 std::optional<RouterInput> RouterInputOf(const v1::ModelConfig& resolved, int64_t decision) {
   const v1::RoutingConfig& routing = resolved.routing();
-  if (routing.router() == v1::EXPERT_CHOICE_TOKEN) {
+  if (RoutesTokens(routing)) {
     return RouterInput{static_cast<int32_t>(decision),
                        std::max<int64_t>(0, decision + 1 - kShownTokens), decision + 1};
   }

@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "evaluation/router_input.h"
+#include "model/config/model_config.h"
 
 namespace braid {
 namespace {
@@ -24,8 +25,7 @@ std::vector<int32_t> TokensOf(const Batch& batch, int64_t b) {
 
 // Returns the input of a decision that used `segment`.
 RouterInput LookAt(const v1::ModelConfig& config, int32_t segment) {
-  const int64_t decision =
-      config.routing().router() == v1::EXPERT_CHOICE_TOKEN ? segment : segment + 1;
+  const int64_t decision = RoutesTokens(config.routing()) ? segment : segment + 1;
   return *RouterInputOf(config, decision);
 }
 

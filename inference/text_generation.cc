@@ -31,6 +31,11 @@ absl::StatusOr<v1::GenerateRequest> Resolve(v1::GenerateRequest request) {
     return absl::InvalidArgumentError(
         absl::StrCat("top_p: got ", request.top_p(), ", expected more than 0 and at most 1"));
   }
+  if (request.has_active_experts() && request.active_experts() < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("active_experts: got ", request.active_experts(),
+                     ", expected at least 1; leave it unset for the model's own number"));
+  }
   return request;
 }
 
@@ -106,7 +111,7 @@ TextGeneration::Logits TextGeneration::ReadPrompt() {
       FittingPromptTokens(tokenizer_, request_.prompt(), model_.config().sequence_length()));
   text_.emplace(tokenizer_, prompt);
   num_tokens_ = static_cast<int64_t>(prompt.size());
-  decoder_ = model_.NewDecoder(ModeOf(request_));
+  decoder_ = model_.NewDecoder(ModeOf(request_), request_.active_experts());
   return decoder_->Prefill(prompt);
 }
 

@@ -131,7 +131,11 @@ std::string NameOf(const v1::EvaluationResult& result, const v1::Evaluation& eva
   return same.size() > 1 ? evaluation.model() : ShortName(evaluation.model());
 }
 
-const char* MergingOf(const v1::Evaluation& evaluation) {
+std::string MergingOf(const v1::Evaluation& evaluation) {
+  if (evaluation.active_experts() > 0) {
+    return absl::StrCat(evaluation.active_experts(),
+                        evaluation.active_experts() == 1 ? " active expert" : " active experts");
+  }
   switch (evaluation.fixed_weights()) {
     case v1::AVERAGE_WEIGHTS:
       return "average weights";

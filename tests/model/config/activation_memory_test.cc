@@ -37,7 +37,8 @@ class TensorBytes final : public c10::MemoryReportingInfoBase {
   int64_t now_ = 0, peak_ = 0;
 };
 
-v1::ModelConfig ActivationConfig(int experts, int vocabulary) {
+v1::ModelConfig ActivationConfig(int experts, int vocabulary,
+                                 v1::Router router = v1::ROUTER_UNSPECIFIED) {
   v1::ModelConfig config;
   config.set_num_layers(4);
   config.set_d_model(96);
@@ -47,6 +48,7 @@ v1::ModelConfig ActivationConfig(int experts, int vocabulary) {
   config.set_sequence_length(512);
   config.mutable_routing()->set_num_experts(experts);
   config.mutable_routing()->set_segment_length(64);
+  config.mutable_routing()->set_router(router);
   return ResolveModelConfig(config).value();
 }
 
@@ -111,6 +113,19 @@ TEST(ActivationMemoryTest, IsWithinTenPercentOfTheAllocatedMemory) {
             << " foreseen, " << measured << " measured";
       }
     }
+  }
+}
+
+// The kernel keeps k/N of what a dense FFN keeps, and the gate little beside it.
+TEST(ActivationMemoryTest, CountsTheChosenPairsOfTokenRoutedExperts) {
+  if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";
+  for (const int64_t batch_size : {1, 3}) {
+    const v1::ModelConfig config = ActivationConfig(8, 300, v1::TOKEN_CHOICE);
+    const ActivationMemory memory = ActivationsOf(config, batch_size);
+    const auto foreseen = static_cast<double>(memory.kept_bytes + memory.transient_bytes);
+    const auto measured = static_cast<double>(PeakBytes(config, batch_size));
+    EXPECT_NEAR(foreseen / measured, 1, 0.1) << foreseen << " foreseen, " << measured;
+    EXPECT_LT(memory.kept_bytes, ActivationsOf(ActivationConfig(1, 300), batch_size).kept_bytes);
   }
 }
 

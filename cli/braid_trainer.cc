@@ -22,6 +22,7 @@
 #include "inference/generation.h"
 #include "inference/huggingface/model_export.h"
 #include "inference/huggingface/model_import.h"
+#include "inference/model_conversion.h"
 #include "inference/serving_loop.h"
 #include "proto/config_text.h"
 #include "runs/run_directory.h"
@@ -124,6 +125,8 @@ int Main(int argc, char** argv) {
   CLI::App* import_model = app.add_subcommand("import", "Import a Hugging Face model");
   import_model->add_option("REQUEST", path, "File with an ImportRequest in text format")
       ->required();
+  CLI::App* convert = app.add_subcommand("convert", "Convert between dense FFNs and experts");
+  convert->add_option("REQUEST", path, "File with a ConvertRequest in text format")->required();
   CLI::App* check =
       app.add_subcommand("check-rank", "Report this rank's environment, for braid doctor");
   check->add_option("SHARED_DIR", path, "Directory that all ranks must see");
@@ -132,6 +135,7 @@ int Main(int argc, char** argv) {
   if (*check) return CheckRanks(path);
   if (*export_model) return Report(AnswerOnce(path, Export));
   if (*import_model) return Report(AnswerOnce(path, Import));
+  if (*convert) return Report(AnswerOnce(path, Convert));
   if (*tasks) return Report(AnswerFile<v1::EvaluateTasksRequest>(path, EvaluateTasks));
   if (*routing) return Report(AnswerFile<v1::AnalyzeRoutingRequest>(path, AnalyzeRouting));
   if (*evaluate) {

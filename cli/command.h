@@ -60,6 +60,7 @@ void AddMetricsCommand(CommandLine& program);     // metrics
 void AddModelCommands(CommandLine& program);      // model describe
 void AddExplainCommand(CommandLine& program);     // explain
 void AddExportCommands(CommandLine& program);     // export, import
+void AddConvertCommand(CommandLine& program);     // convert
 void AddQuickstartCommand(CommandLine& program);  // quickstart
 void AddReproduceCommand(CommandLine& program);   // reproduce
 void AddDoctorCommand(CommandLine& program);      // doctor

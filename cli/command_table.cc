@@ -89,7 +89,7 @@ void AddCommandTable(CommandLine& program) {
       {AddCorpusCommands, AddRunCommands, AddStatusCommands, AddDeleteCommands, AddExplainCommand});
   AddGroup(program, "Models",
            {AddGenerateCommand, AddEvalCommand, AddAnalyzeCommand, AddReportCommand,
-            AddMetricsCommand, AddModelCommands, AddExportCommands});
+            AddMetricsCommand, AddModelCommands, AddConvertCommand, AddExportCommands});
   AddGroup(program, "Servers", {AddHealthCommand, AddTokenCommand});
   // Hidden: packagers and shell configuration call them.
   AddGroup(program, "", {AddCompletionCommand, AddManCommand});

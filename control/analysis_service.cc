@@ -222,4 +222,15 @@ grpc::Status AnalysisServiceImpl::Import(grpc::ServerContext* context,
   return ToGrpc(AskChild("import", resolved, 0, context, response));
 }
 
+grpc::Status AnalysisServiceImpl::Convert(grpc::ServerContext* context,
+                                          const v1::ConvertRequest* request,
+                                          v1::ConvertResponse* response) {
+  v1::ConvertRequest resolved = *request;
+  const absl::StatusOr<std::filesystem::path> model = DirectoryOf(request->model());
+  if (!model.ok()) return ToGrpc(model.status());
+  resolved.set_model(model->string());
+  resolved.set_output_dir(AbsolutePath(request->output_dir()));
+  return ToGrpc(AskChild("convert", resolved, 0, context, response));
+}
+
 }  // namespace braid

@@ -41,6 +41,8 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
                       v1::ExportResponse* response) override;
   grpc::Status Import(grpc::ServerContext* context, const v1::ImportRequest* request,
                       v1::ImportResponse* response) override;
+  grpc::Status Convert(grpc::ServerContext* context, const v1::ConvertRequest* request,
+                       v1::ConvertResponse* response) override;
 
  private:
   // Returns the directory of a run id, a run directory or a checkpoint directory.

@@ -13,15 +13,6 @@
 namespace braid {
 namespace {
 
-// Returns the name of the dense parameter: "...mlp.experts.gate_proj.weight" ->
-// "...mlp.gate_proj.weight".
-std::string DenseName(const std::string& name) {
-  constexpr char kExperts[] = ".experts.";
-  const size_t at = name.find(kExperts);
-  if (at == name.npos) return name;
-  return name.substr(0, at) + "." + name.substr(at + sizeof(kExperts) - 1);
-}
-
 // Returns the configuration without the fields that upcycling may change.
 std::string SharedShape(const v1::ModelConfig& config) {
   v1::ModelConfig shared = DenseCounterpart(config);
@@ -44,6 +35,13 @@ absl::Status CheckUpcyclable(const v1::ModelConfig& dense, const v1::ModelConfig
 }
 
 }  // namespace
+
+std::string DenseName(const std::string& name) {
+  constexpr char kExperts[] = ".experts.";
+  const size_t at = name.find(kExperts);
+  if (at == name.npos) return name;
+  return name.substr(0, at) + "." + name.substr(at + sizeof(kExperts) - 1);
+}
 
 std::vector<ParameterOrigin> UpcycledOrigins(LanguageModel& dense, LanguageModel& moe) {
   std::unordered_map<std::string, int64_t> index;

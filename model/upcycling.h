@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,6 +20,10 @@ namespace braid {
 // routing.
 absl::StatusOr<std::unique_ptr<LanguageModel>> Upcycle(LanguageModel& dense,
                                                        const v1::ModelConfig& moe, uint64_t seed);
+
+// Returns the name that an expert matrix has in a dense model: "...mlp.experts.gate_proj.weight" ->
+// "...mlp.gate_proj.weight". Other names stay.
+std::string DenseName(const std::string& name);
 
 // The origin of one parameter of an upcycled model.
 struct ParameterOrigin {

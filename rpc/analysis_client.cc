@@ -29,6 +29,11 @@ absl::StatusOr<v1::ImportResponse> AnalysisClient::Import(const v1::ImportReques
                                       &v1::AnalysisService::Stub::Import, request);
 }
 
+absl::StatusOr<v1::ConvertResponse> AnalysisClient::Convert(const v1::ConvertRequest& request) {
+  return LongCall<v1::ConvertResponse>(*v1::AnalysisService::NewStub(channel_),
+                                       &v1::AnalysisService::Stub::Convert, request);
+}
+
 absl::StatusOr<v1::EvaluationResult> AnalysisClient::Evaluate(
     const v1::EvaluateRequest& request,
     const std::function<void(const v1::EvaluateEvent&)>& on_progress) {

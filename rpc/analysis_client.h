@@ -23,6 +23,7 @@ class AnalysisClient {
   absl::StatusOr<v1::ReportResponse> Report(const v1::ReportRequest& request);
   absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request);
   absl::StatusOr<v1::ImportResponse> Import(const v1::ImportRequest& request);
+  absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request);
   // Calls `on_progress` for every event and returns the result in the last one.
   absl::StatusOr<v1::EvaluationResult> Evaluate(
       const v1::EvaluateRequest& request,

@@ -16,7 +16,7 @@
 #include "inference/huggingface/baked_weights.h"
 #include "inference/huggingface/config_json.h"
 #include "inference/huggingface/file_tensor.h"
-#include "inference/huggingface/output_directory.h"
+#include "inference/output_directory.h"
 #include "inference/prompt.h"
 #include "model/config/parameter_layout.h"
 #include "runs/model_path.h"

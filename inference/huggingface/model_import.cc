@@ -17,7 +17,7 @@
 #include "formats/weight_files.h"
 #include "inference/huggingface/config_json.h"
 #include "inference/huggingface/file_tensor.h"
-#include "inference/huggingface/output_directory.h"
+#include "inference/output_directory.h"
 #include "model/config/parameter_layout.h"
 #include "runs/checkpoint_directory.h"
 #include "trainer/training_state.h"

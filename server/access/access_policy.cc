@@ -37,6 +37,7 @@ constexpr std::array kPolicies = {
     MethodPolicy{"/braid.v1.AnalysisService/ExportMetrics", kViewer},
     MethodPolicy{"/braid.v1.AnalysisService/Export", kOperator},
     MethodPolicy{"/braid.v1.AnalysisService/Import", kOperator},
+    MethodPolicy{"/braid.v1.AnalysisService/Convert", kOperator},
 
     MethodPolicy{"/braid.v1.GenerationService/Generate", kSubmitter},
     MethodPolicy{"/braid.v1.GenerationService/DescribeServing", kViewer},

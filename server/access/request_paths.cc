@@ -18,7 +18,7 @@ using google::protobuf::Message;
 using Cancelled = std::function<bool()>;
 
 // The tables list full names without "braid.v1.".
-constexpr std::array<std::string_view, 15> kPaths = {
+constexpr std::array<std::string_view, 16> kPaths = {
     "CorpusSpec.paths",
     "DecontaminateConfig.paths",
     "DescribeCorpusRequest.paths",
@@ -34,12 +34,13 @@ constexpr std::array<std::string_view, 15> kPaths = {
     "ImportRequest.source_dir",
     "ImportRequest.output_dir",
     "ImportRequest.tokenizer",
+    "ConvertRequest.output_dir",
 };
 
-constexpr std::array<std::string_view, 8> kModels = {
+constexpr std::array<std::string_view, 9> kModels = {
     "RunSpec.init_from",           "EvaluateRequest.models",   "EvaluateTasksRequest.model",
     "AnalyzeRoutingRequest.model", "ExportMetricsRequest.run", "GenerateRequest.model",
-    "ExportRequest.model",         "ReportRequest.runs",
+    "ExportRequest.model",         "ReportRequest.runs",      "ConvertRequest.model",
 };
 
 // None of these is ever opened as a file of this machine.

@@ -95,6 +95,10 @@ TEST_F(RequestPathsTest, EachFieldThatNamesAFileIsChecked) {
   out.set_model("run-000001");
   out.set_output_dir("/etc/new");
   refused(out, "output_dir");
+  v1::ConvertRequest convert;
+  convert.set_model("run-000001");
+  convert.set_output_dir("/etc/new");
+  refused(convert, "output_dir");
   v1::ImportRequest import;
   import.set_source_dir(in);
   import.set_output_dir(in);

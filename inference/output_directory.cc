@@ -1,4 +1,4 @@
-#include "inference/huggingface/output_directory.h"
+#include "inference/output_directory.h"
 
 #include <system_error>
 #include <utility>

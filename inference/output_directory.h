@@ -1,7 +1,7 @@
 // Writes a directory requested by name: it appears completely or not at all, and replaces an
 // existing one only where permitted.
-#ifndef BRAID_INFERENCE_HUGGINGFACE_OUTPUT_DIRECTORY_H_
-#define BRAID_INFERENCE_HUGGINGFACE_OUTPUT_DIRECTORY_H_
+#ifndef BRAID_INFERENCE_OUTPUT_DIRECTORY_H_
+#define BRAID_INFERENCE_OUTPUT_DIRECTORY_H_
 
 #include <filesystem>
 #include <memory>
@@ -50,4 +50,4 @@ class OutputDirectory {
 
 }  // namespace braid
 
-#endif  // BRAID_INFERENCE_HUGGINGFACE_OUTPUT_DIRECTORY_H_
+#endif  // BRAID_INFERENCE_OUTPUT_DIRECTORY_H_

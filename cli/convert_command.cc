@@ -1,0 +1,148 @@
+// The command "convert".
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "base/path_roots.h"
+#include "base/status_macros.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "client/terminal/source_warning.h"
+#include "rpc/interrupt.h"
+
+namespace braid {
+namespace {
+
+struct ConvertOptions {
+  std::string model, output, split = "keys", gate = "key-mean";
+  std::vector<int32_t> layers;
+  int32_t experts = 0, active_experts = 0;
+  uint64_t seed = 0;
+  bool dense = false, force = false, strict = false;
+};
+
+// "key-mean" -> "KEY_MEAN"
+std::string EnumName(const std::string& word) {
+  return absl::AsciiStrToUpper(absl::StrReplaceAll(word, {{"-", "_"}}));
+}
+
+absl::StatusOr<v1::ConvertRequest> RequestOf(const ConvertOptions& options) {
+  v1::ConvertRequest request;
+  request.set_model(ModelReference(options.model));
+  request.set_output_dir(AbsolutePath(options.output));
+  request.set_force(options.force);
+  request.set_strict(options.strict);
+  if (options.dense) {
+    request.set_dense(true);
+    return request;
+  }
+  v1::ExpertSplit* split = request.mutable_split();
+  v1::ExpertSplit::Method method;
+  v1::TokenRouting::Gate gate;
+  if (!v1::ExpertSplit::Method_Parse(EnumName(options.split), &method) ||
+      !v1::TokenRouting::Gate_Parse(EnumName(options.gate), &gate)) {
+    return absl::InternalError("a choice of the command line has no value");
+  }
+  split->set_num_experts(options.experts);
+  split->set_method(method);
+  split->set_gate(gate);
+  split->set_seed(options.seed);
+  if (options.active_experts > 0) split->set_active_experts(options.active_experts);
+  split->mutable_layers()->Assign(options.layers.begin(), options.layers.end());
+  return request;
+}
+
+void Print(const v1::ConvertResponse& response) {
+  const v1::RoutingConfig& routing = response.model().routing();
+  std::cout << "wrote checkpoint " << response.output_dir() << ": "
+            << response.num_parameters() << " parameters, ";
+  if (routing.router() == v1::TOKEN_CHOICE) {
+    std::cout << routing.num_experts() << " experts, " << routing.token().active_experts()
+              << " active, split in "
+              << absl::StrFormat("%.1f s", response.split_seconds());
+  } else {
+    std::cout << "dense, "
+              << (response.restored_order() ? "units in their places" : "units in expert order");
+  }
+  std::cout << std::endl;
+}
+
+absl::Status Convert(Session& session, const ConvertOptions& options) {
+  ASSIGN_OR_RETURN(const v1::ConvertRequest request, RequestOf(options));
+  ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
+  CatchInterrupts();
+  const absl::StatusOr<v1::ConvertResponse> response = client.Convert(request);
+  if (Interrupted()) return absl::CancelledError("interrupted before the checkpoint was complete");
+  RETURN_IF_ERROR(response.status());
+  SourceWarning(std::cerr).Show(response->source());
+  if (session.json) {
+    std::cout << ToPrettyJson(*response) << std::endl;
+  } else {
+    Print(*response);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddConvertCommand(CommandLine& program) {
+  auto options = std::make_shared<ConvertOptions>();
+  CLI::App* command = program.app.add_subcommand(
+      "convert", "Split the FFNs of a dense model into experts, or put experts together");
+  command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
+      ->required();
+  command->add_option("-o,--output", options->output, "Output checkpoint directory")->required();
+  CLI::Option* experts =
+      command
+          ->add_option("--experts", options->experts,
+                       "Experts of each layer; must divide the hidden units")
+          ->check(PositiveInt32());
+  CLI::Option* dense =
+      command->add_flag("--dense", options->dense, "Put the experts together into dense FFNs");
+  command->add_option("--split", options->split, "How units are assigned to experts")
+      ->capture_default_str()
+      ->check(OneOf({"contiguous", "random", "keys"}))
+      ->needs(experts);
+  command
+      ->add_option("--active-experts", options->active_experts,
+                   "Experts that each token uses (default: half of them)")
+      ->check(PositiveInt32())
+      ->needs(experts);
+  command
+      ->add_option("--layers", options->layers,
+                   "Layers to split, from 0; -1 is the last (default: all)")
+      ->delimiter(',')
+      ->needs(experts);
+  command->add_option("--gate", options->gate, "How a token chooses its experts")
+      ->capture_default_str()
+      ->check(OneOf({"key-mean", "linear", "frozen"}))
+      ->needs(experts);
+  command->add_option("--seed", options->seed, "Seed of random splits, clusters and gates")
+      ->capture_default_str()
+      ->check(Seed())
+      ->needs(experts);
+  command->add_flag("--force", options->force, "Overwrite an existing checkpoint");
+  AddStrict(command, &options->strict);
+  experts->excludes(dense);
+  command->footer(
+      "With all experts active a split model computes what the dense model did. --dense gives the\n"
+      "dense model back, bit for bit if nothing was trained in between.\n"
+      "\n"
+      "Examples:\n"
+      "  braid convert run-000001 --output experts --experts 16 --active-experts 8\n"
+      "  braid convert run-000001 --output experts --experts 16 --split random --layers=-2\n"
+      "  braid train --data job-000001 --init-from experts && braid convert run-000002 -o joined --dense");
+  command->callback([&program, options] {
+    if (options->experts == 0 && !options->dense) {
+      throw CLI::RequiredError("--experts N, or --dense");
+    }
+    program.action = [&program, options] { return Convert(program.session, *options); };
+  });
+}
+
+}  // namespace braid

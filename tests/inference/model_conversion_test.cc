@@ -1,0 +1,139 @@
+#include "inference/model_conversion.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "inference/huggingface/model_export.h"
+#include "runs/checkpoint.h"
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
+#include "tests/inference/huggingface/exported_models.h"
+#include "trainer/training_state.h"
+
+namespace braid {
+namespace model_conversion_test {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+v1::ExpertSplit Split(int num_experts, v1::ExpertSplit::Method method, int active) {
+  v1::ExpertSplit split;
+  split.set_num_experts(num_experts);
+  split.set_method(method);
+  split.set_active_experts(active);
+  return split;
+}
+
+// The largest difference of the logits of two models on the same tokens.
+double LogitDifference(LanguageModel& a, LanguageModel& b) {
+  std::vector<int32_t> tokens(2 * a.config().sequence_length());
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<int32_t>(i * 7 % a.config().vocab_size());
+  }
+  const std::vector<float> x = a.Logits(tokens, 2).value(), y = b.Logits(tokens, 2).value();
+  double difference = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    difference = std::max(difference, std::abs(static_cast<double>(x[i]) - y[i]));
+  }
+  return difference;
+}
+
+TEST(ModelConversionTest, JoiningWhatWasSplitGivesTheSameBytes) {
+  const auto dense = RandomModel(ExportedConfig(1));
+  for (const auto method :
+       {v1::ExpertSplit::CONTIGUOUS, v1::ExpertSplit::RANDOM, v1::ExpertSplit::KEYS}) {
+    ASSERT_OK_AND_ASSIGN(const auto split, SplitIntoExperts(*dense, Split(4, method, 2)));
+    EXPECT_EQ(split.model->config().routing().num_experts(), 4);
+    EXPECT_EQ(split.model->values().size(), dense->values().size()) << "no parameter is added";
+    ASSERT_OK_AND_ASSIGN(const auto joined, JoinExperts(*split.model, &split.record));
+    EXPECT_TRUE(std::ranges::equal(joined->values(), dense->values()));
+  }
+}
+
+TEST(ModelConversionTest, AllExpertsTogetherComputeTheDenseFunction) {
+  const auto dense = RandomModel(ExportedConfig(1));
+  for (const auto method : {v1::ExpertSplit::RANDOM, v1::ExpertSplit::KEYS}) {
+    ASSERT_OK_AND_ASSIGN(const auto all, SplitIntoExperts(*dense, Split(4, method, 4)));
+    EXPECT_LT(LogitDifference(*all.model, *dense), 1e-5);
+    ASSERT_OK_AND_ASSIGN(const auto half, SplitIntoExperts(*dense, Split(4, method, 2)));
+    EXPECT_GT(LogitDifference(*half.model, *dense), 1e-3) << "routing acts";
+  }
+}
+
+TEST(ModelConversionTest, TrainedExpertsJoinToWhatAllOfThemComputed) {
+  const auto dense = RandomModel(ExportedConfig(1));
+  ASSERT_OK_AND_ASSIGN(const auto split,
+                       SplitIntoExperts(*dense, Split(4, v1::ExpertSplit::RANDOM, 4)));
+  for (float& value : split.model->values()) value += .01f * std::sin(1e4f * value);
+  for (const v1::Conversion* record : {&split.record, static_cast<const v1::Conversion*>(nullptr)}) {
+    ASSERT_OK_AND_ASSIGN(const auto joined, JoinExperts(*split.model, record));
+    EXPECT_LT(LogitDifference(*joined, *split.model), 1e-5);
+  }
+}
+
+TEST(ModelConversionTest, LayersMayCountFromTheLast) {
+  const auto dense = RandomModel(ExportedConfig(1));
+  v1::ExpertSplit split = Split(4, v1::ExpertSplit::KEYS, 2);
+  split.add_layers(-1);
+  ASSERT_OK_AND_ASSIGN(const auto one, SplitIntoExperts(*dense, split));
+  EXPECT_THAT(one.model->config().routing().moe_layers(),
+              ElementsAre(dense->config().num_layers() - 1));
+  ASSERT_OK_AND_ASSIGN(const auto joined, JoinExperts(*one.model, &one.record));
+  EXPECT_TRUE(std::ranges::equal(joined->values(), dense->values()));
+  const auto refused = [&](std::vector<int> layers) {
+    split.mutable_layers()->Assign(layers.begin(), layers.end());
+    return std::string(SplitIntoExperts(*dense, split).status().message());
+  };
+  EXPECT_THAT(refused({dense->config().num_layers()}), HasSubstr("expected"));
+  EXPECT_THAT(refused({0, -dense->config().num_layers()}), HasSubstr("listed twice"));
+}
+
+TEST(ModelConversionTest, RefusesWhatIsNoSplitOfADenseModel) {
+  const auto dense = RandomModel(ExportedConfig(1)), soft = RandomModel(ExportedConfig(4));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      SplitIntoExperts(*dense, Split(7, v1::ExpertSplit::KEYS, 2)).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      SplitIntoExperts(*dense, Split(4, v1::ExpertSplit::KEYS, 5)).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      SplitIntoExperts(*soft, Split(4, v1::ExpertSplit::KEYS, 2)).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(JoinExperts(*dense, nullptr).status()));
+  EXPECT_THAT(JoinExperts(*soft, nullptr).status().message(), HasSubstr("TOKEN_CHOICE"));
+  ASSERT_OK_AND_ASSIGN(auto split, SplitIntoExperts(*dense, Split(4, v1::ExpertSplit::KEYS, 2)));
+  split.record.mutable_layers(0)->set_units(0, split.record.layers(0).units(1));
+  EXPECT_TRUE(absl::IsDataLoss(JoinExperts(*split.model, &split.record).status()));
+}
+
+TEST(ModelConversionTest, ConvertsCheckpointsThereAndBack) {
+  ScratchDirectory scratch;
+  const auto dense = RandomModel(ExportedConfig(1));
+  const std::filesystem::path start = CheckpointOf(*dense, scratch / "dense");
+  v1::ConvertRequest request;
+  request.set_model(start.string());
+  request.set_output_dir((scratch / "experts").string());
+  *request.mutable_split() = Split(4, v1::ExpertSplit::KEYS, 2);
+  ASSERT_OK_AND_ASSIGN(const auto split, Convert(request));
+  EXPECT_EQ(split.model().routing().token().active_experts(), 2);
+  EXPECT_OK(VerifyCheckpoint(split.output_dir()));
+  request.set_model(split.output_dir());
+  request.set_output_dir((scratch / "joined").string());
+  request.set_dense(true);
+  ASSERT_OK_AND_ASSIGN(const auto joined, Convert(request));
+  EXPECT_TRUE(joined.restored_order());
+  EXPECT_EQ(GetFile(scratch / "joined" / "model.safetensors"),
+            GetFile(start / "model.safetensors"));
+
+  // A changed unit order is found.
+  const auto record = scratch / "experts" / "conversion.textproto";
+  std::string text = GetFile(record);
+  const size_t at = text.find("units: ") + 7;
+  text[at] = text[at] == '1' ? '2' : '1';
+  PutFile(record, text);
+  request.set_force(true);
+  EXPECT_TRUE(absl::IsDataLoss(Convert(request).status()));
+}
+
+}  // namespace model_conversion_test
+}  // namespace braid

@@ -68,7 +68,7 @@ int64_t ScratchFloats(const LayerShape& s) {
   const int64_t rows = std::min(s.hidden, kMaxTileRows);
   const int64_t merged = std::min(kMergedBudget, segments * 3 * rows * s.width);
   const int64_t ffn = 4 * tokens * s.width + 2 * merged + 3 * rows * tokens;
-  // Forward holds q, k and v; backward, for groups, the gradients of k and v of every query head.
+  // Forward holds q, k and v; backward, at most, the gradients of k and v of every query head.
   const int64_t partial = s.heads.group() > 1 ? 2 * s.heads.query_width() : 0;
   const int64_t attention = s.tokens * std::max(s.heads.qkv_width(), partial);
   return std::max(ffn, attention);

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "formats/manifest.h"
 #include "formats/safetensors.h"
+#include "google/protobuf/text_format.h"
 #include "nlohmann/json.hpp"
 #include "proto/config_text.h"
 
@@ -113,6 +114,22 @@ absl::Status FillPart(const fs::path& path, const SafetensorsFile& file, const c
 
 }  // namespace
 
+std::string StateText(const CheckpointState& state) {
+  nlohmann::json json = {{"step", state.step},
+                         {"num_tokens", state.num_tokens},
+                         {"upcycled", state.upcycled},
+                         {"world_size", state.world_size},
+                         {"dataset_key", state.dataset_key}};
+  if (!state.source_dtype.empty()) json["source_dtype"] = state.source_dtype;
+  return json.dump(2) + "\n";
+}
+
+std::string ConfigText(const v1::ModelConfig& config) {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(config, &text);
+  return text;
+}
+
 std::string ModelFileName(int rank, int world_size) {
   return ShardedName("model", rank, world_size);
 }
@@ -176,6 +193,7 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(const fs::path& checkpoint) 
                                             ", expected at least 1"));
   }
   state.dataset_key = json["dataset_key"];
+  if (is("source_dtype", &J::is_string)) state.source_dtype = json["source_dtype"];
   ASSIGN_OR_RETURN(const std::string config, ReadFile(checkpoint / kConfigFile));
   RETURN_IF_ERROR(ParseConfig(config, (checkpoint / kConfigFile).string(), &state.model));
   return state;

@@ -21,6 +21,7 @@ v1::ModelConfig WeightShape(const v1::ModelConfig& config) {
   shape.clear_preset();
   shape.clear_sequence_length();
   shape.clear_initialization();
+  shape.clear_start_token();
   shape.clear_routing();
   return shape;
 }
@@ -58,6 +59,9 @@ absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
   v1::ModelConfig shape;
   if (asked.preset().empty()) shape = WeightShape(source);
   shape.MergeFrom(asked);
+  if (shape.start_token() == v1::START_TOKEN_UNSPECIFIED) {
+    shape.set_start_token(source.start_token());
+  }
   if (source.routing().num_experts() > 1) {
     v1::RoutingConfig routing = source.routing();
     routing.MergeFrom(asked.routing());

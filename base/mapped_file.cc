@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -42,6 +43,15 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<char*>(data_), size_);
+}
+
+void ReleasePages(std::string_view mapped) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto start = reinterpret_cast<uintptr_t>(mapped.data());
+  const uintptr_t begin = (start + page - 1) / page * page;
+  const uintptr_t end = (start + mapped.size()) / page * page;
+  // A failure leaves the pages where they are.
+  if (begin < end) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 }  // namespace braid

@@ -32,6 +32,10 @@ class MappedFile {
   size_t size_ = 0;
 };
 
+// Lets the kernel drop the whole pages of a part of a mapped file's bytes from memory. Reading the
+// bytes again loads them from the file.
+void ReleasePages(std::string_view mapped);
+
 }  // namespace braid
 
 #endif  // BRAID_BASE_MAPPED_FILE_H_

@@ -101,6 +101,7 @@ void AddSubmit(CommandLine& program) {
   fields.Add(command, "--strict", "ingest.strict");
   fields.Add(command, "--tokenizer", "tokenizer.model_path")->transform(AbsolutePathValue());
   fields.Add(command, "--vocab-size", "tokenizer.vocab_size");
+  fields.Add(command, "--begin-with-bos", "tokenizer.begin_with_bos");
   fields.Add(command, "--embedder", "embedder.kind");
   fields.Add(command, "--embedder-model", "embedder.model_dir")->transform(AbsolutePathValue());
   fields.Add(command, "--sequence-length", "pack.sequence_length");

@@ -26,7 +26,7 @@ absl::StatusOr<Response> UnlessInterrupted(absl::StatusOr<Response> response) {
 }
 
 struct ExportOptions {
-  std::string model, output, dtype = "float32", bake;
+  std::string model, output, dtype, bake;
   int64_t max_shard_bytes = 5'000'000'000;
   int32_t threads = 0;
   bool force = false, strict = true;
@@ -91,9 +91,12 @@ absl::Status Import(Session& session, const ImportOptions& options) {
   if (session.json) {
     std::cout << ToPrettyJson(response) << std::endl;
   } else {
+    const bool bos = response.model().start_token() == v1::START_WITH_BOS;
     std::cout << "wrote checkpoint " << response.output_dir() << ": " << response.num_parameters()
               << " parameters\nuse it with: braid train --init-from " << response.output_dir()
-              << " --data JOB, braid generate " << response.output_dir() << " --prompt TEXT"
+              << " --data JOB, braid generate " << response.output_dir()
+              << " --prompt TEXT\npack data for it with: braid submit PATH --tokenizer "
+              << response.output_dir() << "/tokenizer.model" << (bos ? " --begin-with-bos" : "")
               << std::endl;
   }
   return absl::OkStatus();
@@ -109,8 +112,9 @@ void AddExport(CommandLine& program) {
       "--bake", options->bake,
       "Export the dense model that routing on this prompt produces; @FILE reads the prompt from a "
       "file");
-  command->add_option("--dtype", options->dtype, "Type of the weights")
-      ->capture_default_str()
+  command
+      ->add_option("--dtype", options->dtype,
+                   "Type of the weights (default: that of imported weights, otherwise float32)")
       ->check(OneOf({"float32", "bfloat16", "float16"}));
   command
       ->add_option("--max-shard-size", options->max_shard_bytes,
@@ -121,8 +125,8 @@ void AddExport(CommandLine& program) {
   command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
       ->check(IntegerBetween(1, 1024));
   command->footer(
-      "A dense model is exported as a standard LLaMA; docs/formats/export.md describes models\n"
-      "with experts.\n"
+      "A dense model is exported as a standard LLaMA, Qwen2 or Qwen3; docs/formats/export.md\n"
+      "describes models with experts.\n"
       "\n"
       "Examples:\n"
       "  braid export run-000001 --output llama --dtype bfloat16\n"
@@ -137,8 +141,8 @@ void AddExport(CommandLine& program) {
 
 void AddImport(CommandLine& program) {
   auto options = std::make_shared<ImportOptions>();
-  CLI::App* command =
-      program.app.add_subcommand("import", "Import a Hugging Face LLaMA model as a checkpoint");
+  CLI::App* command = program.app.add_subcommand(
+      "import", "Import a Hugging Face model (LLaMA, Mistral, Qwen2, Qwen3) as a checkpoint");
   command->add_option("source", options->source, "Directory with config.json and safetensors files")
       ->required();
   command->add_option("-o,--output", options->output, "Output checkpoint directory")->required();

@@ -26,6 +26,7 @@
 #include "model/language_model.h"
 #include "runs/model_path.h"
 #include "runs/run_directory.h"
+#include "runs/start_token.h"
 #include "trainer/training_state.h"
 
 namespace braid {
@@ -123,6 +124,8 @@ AskedModel Ask(LanguageModel& model, const Tokenizer& tokenizer, std::string ide
   asked.codec.encode = [&](std::string_view text) { return tokenizer.Encode(text); };
   asked.codec.decode = [&](std::span<const int32_t> tokens) { return tokenizer.Decode(tokens); };
   asked.codec.eos_id = tokenizer.eos_id();
+  asked.codec.start_id = StartTokenId(model.config(), tokenizer);
+  asked.codec.vocab_size = tokenizer.vocab_size();
   asked.context_length = model.config().sequence_length();
   asked.identity = std::move(identity);
   asked.new_decoder = [&](v1::InferenceRouting routing) {

@@ -77,7 +77,7 @@ class Planner {
                        .checkpoint = path.checkpoint,
                        .source = path.source,
                        .config = path.state.model,
-                       .cut = CutFor(tokenizer, path.state.model.sequence_length()),
+                       .cut = CutFor(tokenizer, path.state.model),
                        .routings = routings_,
                        .active_experts = {},
                        .fixed_weights = fixed_weights_};
@@ -112,13 +112,19 @@ class Planner {
     return Invalid(dataset_dir.status().message(), " or files (paths, --text)");
   }
 
-  size_t CutFor(const FileSummary& tokenizer, int64_t window_length) {
+  size_t CutFor(const FileSummary& tokenizer, const v1::ModelConfig& model) {
+    const int64_t window_length = model.sequence_length();
+    const bool begin_with_bos = model.start_token() == v1::START_WITH_BOS;
     for (size_t i = 0; i < plan_.cuts.size(); ++i) {
       const TextCut& cut = plan_.cuts[i];
-      if (SameTokenizer(cut.tokenizer, tokenizer) && cut.window_length == window_length) return i;
+      if (SameTokenizer(cut.tokenizer, tokenizer) && cut.window_length == window_length &&
+          cut.begin_with_bos == begin_with_bos) {
+        return i;
+      }
     }
     plan_.cuts.emplace_back();
     plan_.cuts.back().tokenizer = tokenizer;
+    plan_.cuts.back().begin_with_bos = begin_with_bos;
     plan_.cuts.back().window_length = window_length;
     return plan_.cuts.size() - 1;
   }
@@ -127,10 +133,10 @@ class Planner {
   absl::Status CheckLimit() const {
     if (request_.max_windows_per_domain() == 0 || plan_.cuts.size() == 1) return absl::OkStatus();
     const auto other = std::ranges::find(plan_.models, size_t{1}, &ModelToScore::cut);
-    return Invalid(
-        "max_windows_per_domain: ", plan_.models[0].name, " and ", other->name,
-        " cut text differently (their tokenizers or contexts differ), so the same number of "
-        "windows is not the same text; score all windows, or one model at a time");
+    return Invalid("max_windows_per_domain: ", plan_.models[0].name, " and ", other->name,
+                   " cut text differently (their tokenizers, contexts or start tokens differ), so "
+                   "the same number of "
+                   "windows is not the same text; score all windows, or one model at a time");
   }
 
   void SetFirstSegments() {
@@ -169,7 +175,7 @@ class Planner {
           model.checkpoint.string(),
           ", so perplexities would be meaningless; score the text instead (paths, --text)"));
     }
-    if (model.config.vocab_size() == info_.vocab_size) return absl::OkStatus();
+    if (model.config.vocab_size() >= info_.vocab_size) return absl::OkStatus();
     return absl::FailedPreconditionError(
         absl::StrCat(plan_.dataset_dir.string(), " has vocab_size ", info_.vocab_size, ", but ",
                      model.checkpoint.string(), " has ", model.config.vocab_size(),
@@ -190,7 +196,8 @@ class Planner {
       return absl::OkStatus();
     }
     const std::vector<std::string> paths(request_.paths().begin(), request_.paths().end());
-    ASSIGN_OR_RETURN(cut.text, TextOfFiles(paths, reader_, *tokenizer, max_tokens, &plan_.read));
+    ASSIGN_OR_RETURN(cut.text, TextOfFiles(paths, reader_, *tokenizer, cut.begin_with_bos,
+                                           max_tokens, &plan_.read));
     return CheckVocabulary(*tokenizer, index);
   }
 

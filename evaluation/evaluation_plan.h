@@ -19,9 +19,11 @@
 
 namespace braid {
 
-// The text as cut for the models that share a tokenizer and a context length.
+// The text as cut for the models that share a tokenizer, a context length and a start token.
 struct TextCut {
   FileSummary tokenizer;
+  // Documents of files begin with BOS.
+  bool begin_with_bos = false;
   int64_t window_length = 0;
   // Number of leading tokens of each window that the main figures leave out: the longest segment of
   // the models with experts, or of all models when none has experts.

@@ -68,9 +68,10 @@ absl::StatusOr<DomainText> ReadHeldoutDomain(const fs::path& prefix, const Datas
 // Encodes documents and appends them to their domains.
 class TextBuilder {
  public:
-  TextBuilder(const Tokenizer& tokenizer, int64_t max_tokens)
+  TextBuilder(const Tokenizer& tokenizer, std::optional<int32_t> first_token, int64_t max_tokens)
       : encoder_(tokenizer, kWordBytes),
         bytes_(MeasureTokens(tokenizer)),
+        first_token_(first_token),
         max_tokens_(max_tokens),
         eos_(tokenizer.eos_id()) {}
 
@@ -78,6 +79,10 @@ class TextBuilder {
     DomainText& domain = DomainNamed(std::string(name));
     if (IsFull(domain, max_tokens_)) return;
     domain.documents.push_back(static_cast<int64_t>(domain.tokens.size()));
+    if (first_token_.has_value()) {
+      domain.tokens.push_back(*first_token_);
+      domain.bytes.push_back(0);
+    }
     document_.clear();
     encoder_.Encode(text, &document_);
     domain.tokens.insert(domain.tokens.end(), document_.begin(), document_.end());
@@ -98,6 +103,7 @@ class TextBuilder {
 
   WordEncoder encoder_;
   const TokenBytes bytes_;
+  const std::optional<int32_t> first_token_;
   const int64_t max_tokens_;
   const int32_t eos_;
   std::vector<int32_t> document_;  // scratch
@@ -143,8 +149,17 @@ absl::StatusOr<EvaluationText> HeldoutText(const fs::path& dataset_dir, const Da
 
 absl::StatusOr<EvaluationText> TextOfFiles(std::span<const std::string> paths,
                                            const DocumentReader& reader, const Tokenizer& tokenizer,
-                                           int64_t max_tokens, ReadSummary* summary) {
-  TextBuilder builder(tokenizer, max_tokens);
+                                           bool begin_with_bos, int64_t max_tokens,
+                                           ReadSummary* summary) {
+  std::optional<int32_t> first_token;
+  if (begin_with_bos) {
+    if (tokenizer.bos_id() < 0) {
+      return absl::FailedPreconditionError(
+          "the model's texts begin with BOS, but its tokenizer has no such token");
+    }
+    first_token = tokenizer.bos_id();
+  }
+  TextBuilder builder(tokenizer, first_token, max_tokens);
   ASSIGN_OR_RETURN(*summary, reader(paths, [&](std::string_view domain, std::string_view text) {
     builder.Add(domain, text);
   }));

@@ -25,7 +25,7 @@ namespace braid {
 struct DomainText {
   std::string name;
   std::vector<int32_t> tokens;
-  // Bytes of text per token; 0 for EOS.
+  // Bytes of text per token; 0 for BOS and EOS.
   std::vector<int32_t> bytes;
   // Index of the first token of each document, ascending. Not derived from EOS tokens where the
   // documents are known, because a text may contain the characters of EOS.
@@ -53,11 +53,13 @@ absl::StatusOr<EvaluationText> HeldoutText(const std::filesystem::path& dataset_
                                            const DatasetInfo& info, const TokenBytes& bytes,
                                            int64_t max_tokens);
 
-// Returns the documents of `paths`, with domains in order of first occurrence. Errors are those of
-// the reader.
+// Returns the documents of `paths`, with domains in order of first occurrence. Each is followed by
+// EOS and, if `begin_with_bos`, preceded by BOS, as in a dataset packed so. Errors are those of the
+// reader; FailedPrecondition when the tokenizer has no BOS token to begin with.
 absl::StatusOr<EvaluationText> TextOfFiles(std::span<const std::string> paths,
                                            const DocumentReader& reader, const Tokenizer& tokenizer,
-                                           int64_t max_tokens, ReadSummary* summary);
+                                           bool begin_with_bos, int64_t max_tokens,
+                                           ReadSummary* summary);
 
 }  // namespace braid
 

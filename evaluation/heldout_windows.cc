@@ -34,7 +34,7 @@ absl::StatusOr<std::vector<HeldoutDomain>> OpenDomains(const fs::path& dataset_d
 
 absl::Status CheckFits(const v1::ModelConfig& model, const DatasetInfo& info,
                        const fs::path& dataset_dir) {
-  if (model.vocab_size() == info.vocab_size && info.sequence_length <= model.sequence_length()) {
+  if (model.vocab_size() >= info.vocab_size && info.sequence_length <= model.sequence_length()) {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(absl::StrCat(

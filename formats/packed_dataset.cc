@@ -169,6 +169,9 @@ absl::StatusOr<DatasetInfo> ParseDatasetInfo(const nlohmann::json& object,
   if (fields.Has("domain_clusters")) {
     info.domain_clusters = static_cast<int32_t>(fields.Integer("domain_clusters", 0, kInt32Max));
   }
+  if (fields.Has("begin_with_bos")) {
+    info.begin_with_bos = fields.Integer("begin_with_bos", 0, 1) == 1;
+  }
   info.order = fields.Text("order");
   info.name = fields.Text("name");
   info.key = fields.Text("key");
@@ -184,7 +187,7 @@ absl::StatusOr<FileSummary> WriteDatasetInfo(const std::filesystem::path& datase
                                              const DatasetInfo& info) {
   const std::filesystem::path path = dataset_dir / kDatasetInfoName;
   RETURN_IF_ERROR(CheckDatasetInfo(path, info));
-  const nlohmann::json object = {
+  nlohmann::json object = {
       {"name", info.name},
       {"key", info.key},
       {"order", info.order},
@@ -199,6 +202,8 @@ absl::StatusOr<FileSummary> WriteDatasetInfo(const std::filesystem::path& datase
       {"domain_clusters", info.domain_clusters},
       {"seed", info.seed},
   };
+  // Datasets without BOS keep the bytes that earlier versions wrote.
+  if (info.begin_with_bos) object["begin_with_bos"] = 1;
   ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path));
   RETURN_IF_ERROR(
       file->Append(object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));

@@ -46,6 +46,7 @@ struct DatasetInfo {
   std::vector<std::string> domains;   // names of the domains in heldout/
   int32_t domain_clusters = 0;  // domains found by k-means clustering; 0: as the records name them
   uint64_t seed = 0;            // for every random choice
+  bool begin_with_bos = false;  // every document begins with the tokenizer's BOS token
 
   friend bool operator==(const DatasetInfo&, const DatasetInfo&) = default;
 };
@@ -56,8 +57,8 @@ struct DatasetInfo {
 absl::StatusOr<FileSummary> WriteDatasetInfo(const std::filesystem::path& dataset_dir,
                                              const DatasetInfo& info);
 
-// Reads and validates DATASET_DIR/dataset.json. Unknown keys are ignored; `domain_clusters`, which
-// early datasets lack, defaults to 0; every other field is required.
+// Reads and validates DATASET_DIR/dataset.json. Unknown keys are ignored; `domain_clusters` and
+// `begin_with_bos`, which early datasets lack, have defaults; every other field is required.
 // Errors: NOT_FOUND when `dataset_dir` has no dataset.json; DATA_LOSS when the file is not a JSON
 // object; INVALID_ARGUMENT, which names the file, the field, what it got and what it expected;
 // those of ReadFile.

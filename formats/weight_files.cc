@@ -83,6 +83,10 @@ void Widen(std::string_view bytes, float (*widen)(uint16_t), std::span<float> va
   }
 }
 
+bool IsFloatType(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
 std::optional<size_t> FirstNotFinite(std::span<const float> values) {
   const auto found =
       std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
@@ -208,27 +212,40 @@ absl::StatusOr<std::string_view> WeightFiles::Bytes(const std::string& name) con
 }
 
 absl::Status WeightFiles::Read(const std::string& name, std::span<float> values) const {
+  const TensorInfo* const tensor = Find(name);
+  if (tensor == nullptr) return absl::NotFoundError(absl::StrCat("no tensor ", name));
+  ASSIGN_OR_RETURN(const std::string_view bytes, Bytes(name));
+  BRAID_CHECK(bytes.size() == values.size() * DTypeBytes(tensor->dtype) ||
+              !IsFloatType(tensor->dtype))
+      << name;
+  return ReadRange(name, 0, values);
+}
+
+absl::Status WeightFiles::ReadRange(const std::string& name, size_t first,
+                                    std::span<float> values) const {
   const auto found = file_of_.find(name);
   if (found == file_of_.end()) return absl::NotFoundError(absl::StrCat("no tensor ", name));
   const std::string path = paths_[found->second].string();
-  ASSIGN_OR_RETURN(const std::string_view bytes, files_[found->second].Bytes(name));
+  ASSIGN_OR_RETURN(const std::string_view all, files_[found->second].Bytes(name));
   const DType dtype = Find(name)->dtype;
-  const bool supported = dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
-  if (!supported) {
+  if (!IsFloatType(dtype)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", name, ": got ",
                                                    std::string(DTypeName(dtype)),
                                                    ", expected F32, BF16 or F16"));
   }
-  BRAID_CHECK(bytes.size() == values.size() * DTypeBytes(dtype)) << name;
+  const auto width = static_cast<size_t>(DTypeBytes(dtype));
+  BRAID_CHECK((first + values.size()) * width <= all.size()) << name;
+  const std::string_view bytes = all.substr(first * width, values.size() * width);
   if (dtype == DType::kF32) {
     std::memcpy(values.data(), bytes.data(), bytes.size());
   } else {
     Widen(bytes, dtype == DType::kF16 ? FloatFromF16 : FloatFromBf16, values);
   }
+  ReleasePages(bytes);
   const std::optional<size_t> bad = FirstNotFinite(values);
   if (!bad.has_value()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", name, ", element ", *bad,
-                                                 ": got ", values[*bad],
+  return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", name, ", element ",
+                                                 first + *bad, ": got ", values[*bad],
                                                  ", expected a finite number"));
 }
 

@@ -1,8 +1,10 @@
 #include "inference/prompt.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "runs/start_token.h"
 
 namespace braid {
 namespace {
@@ -19,14 +21,20 @@ absl::Status TooLong(const std::string& got, int64_t context) {
 
 }  // namespace
 
-std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, const std::string& text) {
+std::vector<int32_t> PromptTokens(const v1::ModelConfig& model, const Tokenizer& tokenizer,
+                                  const std::string& text) {
   std::vector<int32_t> tokens = tokenizer.Encode(text);
-  tokens.insert(tokens.begin(), tokenizer.eos_id());
+  const std::optional<int32_t> start = StartTokenId(model, tokenizer);
+  if (start.has_value() || tokens.empty()) {
+    tokens.insert(tokens.begin(), start.value_or(tokenizer.eos_id()));
+  }
   return tokens;
 }
 
-absl::StatusOr<std::vector<int32_t>> FittingPromptTokens(const Tokenizer& tokenizer,
-                                                         const std::string& text, int64_t context) {
+absl::StatusOr<std::vector<int32_t>> FittingPromptTokens(const v1::ModelConfig& model,
+                                                         const Tokenizer& tokenizer,
+                                                         const std::string& text) {
+  const int64_t context = model.sequence_length();
   const int64_t too_many = context + kCutTokens;
   for (size_t bytes = static_cast<size_t>(too_many) * kBytesPerToken; bytes < text.size();
        bytes *= 2) {
@@ -35,7 +43,7 @@ absl::StatusOr<std::vector<int32_t>> FittingPromptTokens(const Tokenizer& tokeni
       return TooLong(absl::StrCat("more than ", context), context);
     }
   }
-  std::vector<int32_t> tokens = PromptTokens(tokenizer, text);
+  std::vector<int32_t> tokens = PromptTokens(model, tokenizer, text);
   if (static_cast<int64_t>(tokens.size()) <= context) return tokens;
   return TooLong(absl::StrCat(tokens.size()), context);
 }

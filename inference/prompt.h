@@ -7,17 +7,22 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "braid/v1/model.pb.h"
 #include "formats/tokenizer.h"
 
 namespace braid {
 
-// Returns EOS and the tokens of the text: in training every document follows an EOS.
-std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, const std::string& text);
+// Returns the model's start token (ModelConfig.start_token), if it has one, and the tokens of the
+// text. An empty text begins with EOS even without a start token, because a sequence needs a token.
+std::vector<int32_t> PromptTokens(const v1::ModelConfig& model, const Tokenizer& tokenizer,
+                                  const std::string& text);
 
-// Returns PromptTokens, or InvalidArgument when there are more than `context`. Reads little more of
-// the text than fits, so that an overlong text is rejected quickly whatever its length.
-absl::StatusOr<std::vector<int32_t>> FittingPromptTokens(const Tokenizer& tokenizer,
-                                                         const std::string& text, int64_t context);
+// Returns PromptTokens, or InvalidArgument when there are more than the model's sequence_length.
+// Reads little more of the text than fits, so that an overlong text is rejected quickly whatever
+// its length.
+absl::StatusOr<std::vector<int32_t>> FittingPromptTokens(const v1::ModelConfig& model,
+                                                         const Tokenizer& tokenizer,
+                                                         const std::string& text);
 
 }  // namespace braid
 

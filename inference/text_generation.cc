@@ -50,9 +50,10 @@ bool SameMixtures(const std::vector<ExpertMixture>& a, const std::vector<ExpertM
 }  // namespace
 
 absl::Status CheckVocabulary(const Tokenizer& tokenizer, const v1::ModelConfig& model) {
-  if (tokenizer.vocab_size() == model.vocab_size()) return absl::OkStatus();
+  if (tokenizer.vocab_size() <= model.vocab_size()) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("the checkpoint's tokenizer has ", tokenizer.vocab_size(),
-                                          " pieces, expected the model's ", model.vocab_size()));
+                                          " pieces, expected at most the model's ",
+                                          model.vocab_size()));
 }
 
 absl::StatusOr<std::unique_ptr<TextGeneration>> TextGeneration::Create(
@@ -106,9 +107,8 @@ TextGeneration::Logits TextGeneration::NextLogits() {
 }
 
 TextGeneration::Logits TextGeneration::ReadPrompt() {
-  ASSIGN_OR_RETURN(
-      const std::vector<int32_t> prompt,
-      FittingPromptTokens(tokenizer_, request_.prompt(), model_.config().sequence_length()));
+  ASSIGN_OR_RETURN(const std::vector<int32_t> prompt,
+                   FittingPromptTokens(model_.config(), tokenizer_, request_.prompt()));
   text_.emplace(tokenizer_, prompt);
   num_tokens_ = static_cast<int64_t>(prompt.size());
   decoder_ = model_.NewDecoder(ModeOf(request_), request_.active_experts());
@@ -121,7 +121,9 @@ absl::StatusOr<v1::GenerateEvent> TextGeneration::Take(const std::vector<float>&
   event_.clear_text();
   AddRouting();
   const uint64_t bits = Mix64(request_.seed(), static_cast<uint64_t>(event_.num_tokens()));
-  ASSIGN_OR_RETURN(const int32_t token, SampleToken(logits, request_.temperature(),
+  // Embeddings beyond the tokenizer's pieces are padding.
+  const auto pieces = std::span(logits).first(static_cast<size_t>(tokenizer_.vocab_size()));
+  ASSIGN_OR_RETURN(const int32_t token, SampleToken(pieces, request_.temperature(),
                                                     request_.top_p(), UnitInterval(bits)));
   event_.set_done(token == tokenizer_.eos_id() || Append(token));
   if (event_.done()) event_.mutable_text()->append(text_->Finish());

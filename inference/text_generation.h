@@ -18,7 +18,7 @@
 
 namespace braid {
 
-// Returns DataLoss when the tokenizer and the model of a checkpoint have different vocabularies.
+// Returns DataLoss when the tokenizer of a checkpoint has more pieces than its model.
 absl::Status CheckVocabulary(const Tokenizer& tokenizer, const v1::ModelConfig& model);
 
 // Continues a prompt as the start of a document until the model ends it (EOS), max_tokens are

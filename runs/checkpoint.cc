@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "formats/manifest.h"
 #include "formats/safetensors.h"
+#include "google/protobuf/text_format.h"
 #include "nlohmann/json.hpp"
 #include "proto/config_text.h"
 
@@ -136,6 +137,32 @@ absl::Status ReadHistories(const nlohmann::json& json, const fs::path& path,
 
 }  // namespace
 
+std::string StateText(const CheckpointState& state) {
+  nlohmann::json json = {{"step", state.step},
+                         {"num_tokens", state.num_tokens},
+                         {"upcycled", state.upcycled},
+                         {"world_size", state.world_size},
+                         {"dataset_key", state.dataset_key}};
+  if (!state.source_dtype.empty()) json["source_dtype"] = state.source_dtype;
+  if (state.validation.best_step > 0) {
+    json["validation"] = {{"best_loss", state.validation.best_loss},
+                          {"best_step", state.validation.best_step},
+                          {"num_worse", state.validation.num_worse}};
+  }
+  if (!state.spikes.losses.empty() || state.spikes.num_consecutive > 0) {
+    json["spikes"] = {{"losses", state.spikes.losses},
+                      {"log_norms", state.spikes.log_norms},
+                      {"num_consecutive", state.spikes.num_consecutive}};
+  }
+  return json.dump(2) + "\n";
+}
+
+std::string ConfigText(const v1::ModelConfig& config) {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(config, &text);
+  return text;
+}
+
 std::string ModelFileName(int rank, int world_size) {
   return ShardedName("model", rank, world_size);
 }
@@ -200,6 +227,7 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(const fs::path& checkpoint) 
   }
   state.dataset_key = json["dataset_key"];
   RETURN_IF_ERROR(ReadHistories(json, path, &state));
+  if (is("source_dtype", &J::is_string)) state.source_dtype = json["source_dtype"];
   ASSIGN_OR_RETURN(const std::string config, ReadFile(checkpoint / kConfigFile));
   RETURN_IF_ERROR(ParseConfig(config, (checkpoint / kConfigFile).string(), &state.model));
   return state;

@@ -58,7 +58,14 @@ struct CheckpointState {
   ValidationHistory validation;
   SpikeHistory spikes;
   v1::ModelConfig model;  // configuration of the weights: the dense one before upcycling
+  // Element type that all weights had in the files they were imported from, as safetensors names it
+  // ("BF16"). Empty for weights of mixed types and for trained models.
+  std::string source_dtype = {};
 };
+
+// Return the contents of state.json and model.textproto.
+std::string StateText(const CheckpointState& state);
+std::string ConfigText(const v1::ModelConfig& config);
 
 // One weight: the source when writing, the destination when reading.
 struct CheckpointTensor {

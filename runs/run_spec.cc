@@ -92,23 +92,44 @@ absl::Status FillFromStartingPoint(v1::RunSpec* spec) {
   if (absl::IsNotFound(start.status()) && HasWholeShape(spec->model())) return absl::OkStatus();
   RETURN_IF_ERROR(start.status());
   RETURN_IF_ERROR(CheckSameTokenizer(start->checkpoint, spec->dataset_dir()));
+  // The weights may have more embeddings than the tokenizer has pieces.
+  if (!spec->model().has_vocab_size()) {
+    spec->mutable_model()->set_vocab_size(start->model.vocab_size());
+  }
   ASSIGN_OR_RETURN(*spec->mutable_model(), ShapeFrom(start->model, spec->model()));
   spec->set_init_from(start->checkpoint.string());
   return absl::OkStatus();
 }
 
-absl::Status FillLengths(const DatasetInfo& data, v1::ModelConfig* model) {
-  if (model->has_vocab_size() && model->vocab_size() != data.vocab_size) {
-    return BadField("model.vocab_size", absl::StrCat(model->vocab_size()),
-                    absl::StrCat("the vocabulary of the dataset's tokenizer, ", data.vocab_size,
-                                 " (leave it unset)"));
+absl::Status FillVocabulary(const DatasetInfo& data, v1::ModelConfig* model) {
+  if (!model->has_vocab_size()) model->set_vocab_size(data.vocab_size);
+  if (model->vocab_size() >= data.vocab_size) return absl::OkStatus();
+  return BadField("model.vocab_size", absl::StrCat(model->vocab_size()),
+                  absl::StrCat("at least the vocabulary of the dataset's tokenizer, ",
+                               data.vocab_size, " (leave it unset)"));
+}
+
+// Texts must begin in training as they do when the model is used.
+absl::Status FillStartToken(const DatasetInfo& data, v1::ModelConfig* model) {
+  if (model->start_token() == v1::START_TOKEN_UNSPECIFIED && data.begin_with_bos) {
+    model->set_start_token(v1::START_WITH_BOS);
   }
+  if ((model->start_token() == v1::START_WITH_BOS) == data.begin_with_bos) {
+    return absl::OkStatus();
+  }
+  return BadField("model.start_token", v1::StartToken_Name(model->start_token()),
+                  data.begin_with_bos
+                      ? "START_WITH_BOS, as the dataset was packed; pack it without "
+                        "tokenizer.begin_with_bos"
+                      : "a dataset packed with tokenizer.begin_with_bos; pack the corpus again");
+}
+
+absl::Status FillLengths(const DatasetInfo& data, v1::ModelConfig* model) {
   if (model->has_sequence_length() && model->sequence_length() != data.sequence_length) {
     return BadField("model.sequence_length", absl::StrCat(model->sequence_length()),
                     absl::StrCat("the length the dataset was packed to, ", data.sequence_length,
                                  " (leave it unset, or pack the corpus again)"));
   }
-  model->set_vocab_size(data.vocab_size);
   model->set_sequence_length(static_cast<int32_t>(data.sequence_length));
   return absl::OkStatus();
 }
@@ -236,6 +257,8 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
   RETURN_IF_ERROR(FillLengths(data, resolved.mutable_model()));
   RETURN_IF_ERROR(FillDocumentEnd(data, resolved.mutable_model()));
   RETURN_IF_ERROR(FillFromStartingPoint(&resolved));
+  RETURN_IF_ERROR(FillVocabulary(data, resolved.mutable_model()));
+  RETURN_IF_ERROR(FillStartToken(data, resolved.mutable_model()));
   ASSIGN_OR_RETURN(*resolved.mutable_model(), ResolveModelConfig(resolved.model()));
   FillStatedDefaults(&resolved);
   RETURN_IF_ERROR(FillRanks(&resolved));

@@ -11,7 +11,6 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "formats/safetensors.h"
-#include "google/protobuf/text_format.h"
 #include "nlohmann/json.hpp"
 
 namespace braid {
@@ -58,31 +57,6 @@ absl::StatusOr<ManifestEntry> WriteText(const fs::path& path, std::string_view t
   RETURN_IF_ERROR(file->Append(text));
   ASSIGN_OR_RETURN(const FileSummary summary, file->Commit());
   return MakeManifestEntry(summary, 1);
-}
-
-std::string StateText(const CheckpointState& state) {
-  nlohmann::json json = {{"step", state.step},
-                         {"num_tokens", state.num_tokens},
-                         {"upcycled", state.upcycled},
-                         {"world_size", state.world_size},
-                         {"dataset_key", state.dataset_key}};
-  if (state.validation.best_step > 0) {
-    json["validation"] = {{"best_loss", state.validation.best_loss},
-                          {"best_step", state.validation.best_step},
-                          {"num_worse", state.validation.num_worse}};
-  }
-  if (!state.spikes.losses.empty() || state.spikes.num_consecutive > 0) {
-    json["spikes"] = {{"losses", state.spikes.losses},
-                      {"log_norms", state.spikes.log_norms},
-                      {"num_consecutive", state.spikes.num_consecutive}};
-  }
-  return json.dump(2) + "\n";
-}
-
-std::string ConfigText(const v1::ModelConfig& config) {
-  std::string text;
-  google::protobuf::TextFormat::PrintToString(config, &text);
-  return text;
 }
 
 }  // namespace

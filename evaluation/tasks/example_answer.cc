@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -58,7 +59,9 @@ bool NeedsUnconditional(const v1::TaskSpec& spec) {
   return std::ranges::find(spec.figures(), v1::ACC_UNCONDITIONAL) != spec.figures().end();
 }
 
-int32_t MostLikely(const std::vector<float>& logits) {
+// Returns the most likely of the first `vocab_size` tokens, or of all when it is 0.
+int32_t MostLikely(std::span<const float> logits, int32_t vocab_size) {
+  if (vocab_size > 0) logits = logits.first(static_cast<size_t>(vocab_size));
   return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
@@ -81,7 +84,7 @@ absl::StatusOr<std::string> Write(const LoadedTask& task, const std::vector<int3
   const size_t begin = codec.decode(tokens).size();
   std::string text;
   for (int64_t i = 0; i < most; ++i) {
-    const int32_t token = MostLikely(logits);
+    const int32_t token = MostLikely(logits, codec.vocab_size);
     RETURN_IF_ERROR(CheckFinite(logits[static_cast<size_t>(token)]));
     if (token == codec.eos_id) break;
     tokens.push_back(token);

@@ -99,7 +99,10 @@ ScoredPrompt EncodePair(const TextCodec& codec, absl::string_view context,
   const absl::string_view moved = context.substr(kept.size());
   const std::vector<int32_t> tokens = codec.encode(std::string(kept));
   ScoredPrompt prompt;
-  prompt.context.push_back(codec.eos_id);
+  // The decoder needs at least one token before the continuations.
+  if (codec.start_id.has_value() || tokens.empty()) {
+    prompt.context.push_back(codec.start_id.value_or(codec.eos_id));
+  }
   prompt.context.insert(prompt.context.end(), tokens.begin(), tokens.end());
   for (const std::string& continuation : continuations) {
     std::vector<int32_t> whole = codec.encode(absl::StrCat(kept, moved, continuation));

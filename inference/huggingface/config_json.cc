@@ -1,5 +1,7 @@
 #include "inference/huggingface/config_json.h"
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -16,8 +18,26 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr char kLlama[] = "llama";
 constexpr char kSoftMoe[] = "braid_soft_moe";
+
+// A model_type of Hugging Face, and what its configuration class assumes of absent fields.
+struct Family {
+  std::string_view model_type;
+  std::string_view architecture;
+  // 0 stands for num_attention_heads and hidden_size / num_attention_heads.
+  int default_key_value_heads = 0;
+  int default_head_dim = 0;
+};
+
+constexpr Family kLlama{"llama", "LlamaForCausalLM"};
+constexpr Family kQwen2{"qwen2", "Qwen2ForCausalLM", 32};
+constexpr Family kQwen3{"qwen3", "Qwen3ForCausalLM", 32, 128};
+constexpr Family kFamilies[] = {kLlama,
+                                {"mistral", "MistralForCausalLM", 8},
+                                kQwen2,
+                                kQwen3,
+                                {kSoftMoe, "BraidSoftMoeForCausalLM"}};
+
 constexpr int kDeepestLevel = 16;
 // LLaMA's defaults for fields that old configurations omit.
 constexpr double kDefaultRopeTheta = 10000;
@@ -25,6 +45,13 @@ constexpr double kDefaultNormEpsilon = 1e-6;
 constexpr int kDefaultSegmentLength = 256;
 
 bool IsDense(const v1::ModelConfig& config) { return config.routing().router() == v1::DENSE; }
+
+// Mistral without a sliding window is a LLaMA.
+const Family& FamilyOf(const v1::ModelConfig& config) {
+  if (!IsDense(config)) return std::end(kFamilies)[-1];
+  if (config.qk_norm()) return kQwen3;
+  return config.qkv_bias() ? kQwen2 : kLlama;
+}
 
 std::string TorchName(DType dtype) {
   switch (dtype) {
@@ -47,7 +74,39 @@ void AddTokenRouting(const v1::TokenRouting& token, nlohmann::ordered_json* json
   (*json)["moe_intermediate_size"] = token.expert_d_ff();
 }
 
+nlohmann::ordered_json RopeScalingJson(const v1::RopeScaling& scaling) {
+  if (scaling.type() == v1::LINEAR_ROPE) {
+    return {{"rope_type", "linear"}, {"factor", scaling.factor()}};
+  }
+  if (scaling.type() != v1::LLAMA3_ROPE) return nullptr;
+  return {{"rope_type", "llama3"},
+          {"factor", scaling.factor()},
+          {"low_freq_factor", scaling.low_frequency_factor()},
+          {"high_freq_factor", scaling.high_frequency_factor()},
+          {"original_max_position_embeddings", scaling.original_length()}};
+}
+
+// Adds the fields that only some families have.
+void AddFamilyFields(const v1::ModelConfig& config, const Family& family,
+                     nlohmann::ordered_json* json) {
+  const bool qwen2 = family.model_type == kQwen2.model_type;
+  const bool qwen3 = family.model_type == kQwen3.model_type;
+  if (config.has_head_dim() || qwen3) (*json)["head_dim"] = HeadsOf(config).width;
+  if (!qwen2) (*json)["attention_bias"] = false;
+  if (qwen2 || qwen3) {
+    (*json)["use_sliding_window"] = false;
+  } else {
+    (*json)["mlp_bias"] = false;
+  }
+  if (IsDense(config)) return;
+  if (config.qkv_bias()) (*json)["qkv_bias"] = true;
+  if (config.qk_norm()) (*json)["qk_norm"] = true;
+}
+
 void AddRouting(const v1::RoutingConfig& routing, nlohmann::ordered_json* json) {
+  // Classes of modeling_braid.py, which transformers loads with trust_remote_code.
+  (*json)["auto_map"] = {{"AutoConfig", "modeling_braid.BraidSoftMoeConfig"},
+                         {"AutoModelForCausalLM", "modeling_braid.BraidSoftMoeForCausalLM"}};
   (*json)["router"] = v1::Router_Name(routing.router());
   (*json)["num_experts"] = routing.num_experts();
   (*json)["segment_length"] = routing.segment_length();
@@ -66,35 +125,91 @@ int32_t Count(JsonFields* fields, const char* field,
       fields->Integer(field, {.minimum = 0, .maximum = INT32_MAX, .fallback = fallback}));
 }
 
-// transformers 5 moved rope_theta and rope_scaling into one object.
-double RopeTheta(JsonFields* fields) {
-  fields->Require(!fields->Has("rope_scaling"), "rope_scaling",
-                  "null (scaled rotary embeddings are not supported)");
-  if (!fields->Has("rope_parameters")) return fields->Number("rope_theta", kDefaultRopeTheta);
-  const Json& rope = (*fields)["rope_parameters"];
-  const bool plain = rope.is_object() && rope.value("rope_type", Json("default")) == "default" &&
-                     rope.contains("rope_theta") && rope["rope_theta"].is_number();
-  fields->Require(plain, "rope_parameters", R"({"rope_type": "default", "rope_theta": ...})");
-  return plain ? rope["rope_theta"].get<double>() : kDefaultRopeTheta;
+void ReadLlama3Scaling(JsonFields* fields, v1::RopeScaling* scaling) {
+  scaling->set_type(v1::LLAMA3_ROPE);
+  scaling->set_low_frequency_factor(fields->Number("low_freq_factor", 0));
+  scaling->set_high_frequency_factor(fields->Number("high_freq_factor", 0));
+  scaling->set_original_length(Count(fields, "original_max_position_embeddings"));
 }
 
-// Rejects settings of LLaMA configurations that braid does not implement.
-void RequireSupported(const v1::ModelConfig& config, JsonFields* fields) {
-  const int32_t heads = config.num_heads();
-  fields->Require(Count(fields, "num_key_value_heads", heads) == heads, "num_key_value_heads",
-                  absl::StrCat(heads,
-                               ", as many as num_attention_heads (grouped-query attention "
-                               "is not supported)"));
-  const int32_t width = heads > 0 ? config.d_model() / heads : 0;
-  fields->Require(Count(fields, "head_dim", width) == width, "head_dim",
-                  absl::StrCat("hidden_size / num_attention_heads = ", width));
+// Reads the object that holds the kind of RoPE: rope_scaling, or rope_parameters of transformers 5,
+// which moved rope_theta into it. `source` begins every message.
+absl::Status ReadRopeObject(const Json& object, const std::string& source,
+                            v1::ModelConfig* config) {
+  if (!object.is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(source, ": got ", object.dump().substr(0, 80), ", expected an object"));
+  }
+  JsonFields fields(object, source);
+  config->set_rope_theta(fields.Number("rope_theta", config->rope_theta()));
+  const char* const key = fields.Has("rope_type") ? "rope_type" : "type";
+  const std::string type = fields.Text(key, "default");
+  fields.Require(type == "default" || type == "linear" || type == "llama3", key,
+                 "\"default\", \"linear\" or \"llama3\" (no other scaling of RoPE is supported)");
+  fields.Require(fields.Number("partial_rotary_factor", 1) == 1, "partial_rotary_factor", "1");
+  if (type == "default") return fields.status();
+  v1::RopeScaling* const scaling = config->mutable_rope_scaling();
+  scaling->set_type(v1::LINEAR_ROPE);
+  scaling->set_factor(fields.Number("factor", 0));
+  fields.Require(scaling->factor() > 0, "factor", "a positive number");
+  if (type == "llama3") ReadLlama3Scaling(&fields, scaling);
+  return fields.status();
+}
+
+absl::Status ReadRope(const std::string& source, JsonFields* fields, v1::ModelConfig* config) {
+  config->set_rope_theta(fields->Number("rope_theta", kDefaultRopeTheta));
+  for (const char* field : {"rope_scaling", "rope_parameters"}) {
+    if (!fields->Has(field)) continue;
+    RETURN_IF_ERROR(ReadRopeObject((*fields)[field], absl::StrCat(source, ": ", field), config));
+  }
+  fields->Require(config->rope_theta() > 0, "rope_theta", "a positive number");
+  return absl::OkStatus();
+}
+
+// Attention within a window is full attention when the window covers the context.
+void RequireFullAttention(const v1::ModelConfig& config, const Family& family, JsonFields* fields) {
+  const bool mistral = family.model_type == "mistral";
+  const int32_t length = config.sequence_length();
+  if ((mistral || fields->Flag("use_sliding_window")) && fields->Has("sliding_window")) {
+    fields->Require(Count(fields, "sliding_window") >= length, "sliding_window",
+                    absl::StrCat("null or at least max_position_embeddings ", length,
+                                 "; to use the model within its window, lower "
+                                 "max_position_embeddings to it"));
+  }
+  if (!fields->Has("layer_types") || fields->Flag("use_sliding_window")) return;
+  for (const Json& type : (*fields)["layer_types"]) {
+    fields->Require(type == "full_attention", "layer_types", "only \"full_attention\"");
+  }
+}
+
+// Rejects settings that braid does not implement.
+void RequireSupported(const v1::ModelConfig& config, const Family& family, JsonFields* fields) {
   fields->Require(fields->Text("hidden_act", "silu") == "silu", "hidden_act", "\"silu\"");
   fields->Require(!fields->Flag("attention_bias"), "attention_bias",
-                  "false (biases are not supported)");
+                  "false (a bias of the output projection is not supported)");
   fields->Require(!fields->Flag("mlp_bias"), "mlp_bias", "false (biases are not supported)");
+  fields->Require(!fields->Flag("rope_interleaved"), "rope_interleaved", "false");
   fields->Require(!fields->Has("quantization_config"), "quantization_config",
                   "nothing (quantized weights are not supported; save the model dequantized)");
   fields->Require(fields->Number("partial_rotary_factor", 1) == 1, "partial_rotary_factor", "1");
+  RequireFullAttention(config, family, fields);
+}
+
+void ReadAttention(const Family& family, JsonFields* fields, v1::ModelConfig* config) {
+  const int32_t heads = config->num_heads(), stated = family.default_key_value_heads;
+  config->set_num_key_value_heads(
+      Count(fields, "num_key_value_heads", stated > 0 ? stated : heads));
+  const int32_t width = Count(fields, "head_dim", family.default_head_dim);
+  if (width > 0) config->set_head_dim(width);
+  const bool ours = family.model_type == kSoftMoe;
+  config->set_qkv_bias(ours ? fields->Flag("qkv_bias") : family.model_type == kQwen2.model_type);
+  config->set_qk_norm(ours ? fields->Flag("qk_norm") : family.model_type == kQwen3.model_type);
+}
+
+const Family* FindFamily(const std::string& model_type) {
+  const auto found =
+      std::ranges::find(kFamilies, std::string_view(model_type), &Family::model_type);
+  return found == std::end(kFamilies) ? nullptr : found;
 }
 
 template <class Enum>
@@ -181,31 +296,32 @@ v1::ModelConfig ReadShape(JsonFields* fields) {
 }  // namespace
 
 std::string ArchitectureOf(const v1::ModelConfig& resolved) {
-  return IsDense(resolved) ? "LlamaForCausalLM" : "BraidSoftMoeForCausalLM";
+  return std::string(FamilyOf(resolved).architecture);
 }
 
-std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, int32_t eos_id) {
-  nlohmann::ordered_json json = {{"architectures", {ArchitectureOf(resolved)}},
-                                 {"model_type", IsDense(resolved) ? kLlama : kSoftMoe},
+std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, const EndTokens& ends) {
+  const Family& family = FamilyOf(resolved);
+  nlohmann::ordered_json json = {{"architectures", {family.architecture}},
+                                 {"model_type", family.model_type},
                                  {"vocab_size", resolved.vocab_size()},
                                  {"hidden_size", resolved.d_model()},
                                  {"intermediate_size", resolved.d_ff()},
                                  {"num_hidden_layers", resolved.num_layers()},
                                  {"num_attention_heads", resolved.num_heads()},
-                                 {"num_key_value_heads", resolved.num_heads()},
+                                 {"num_key_value_heads", HeadsOf(resolved).key_value},
                                  {"hidden_act", "silu"},
                                  {"max_position_embeddings", resolved.sequence_length()},
                                  {"initializer_range", 0.02},
                                  {"rms_norm_eps", resolved.norm_epsilon()},
                                  {"rope_theta", resolved.rope_theta()},
-                                 {"rope_scaling", nullptr},
-                                 {"attention_bias", false},
-                                 {"mlp_bias", false},
+                                 {"rope_scaling", RopeScalingJson(resolved.rope_scaling())},
                                  {"tie_word_embeddings", resolved.tie_embeddings()},
                                  {"use_cache", true},
-                                 {"bos_token_id", eos_id},
-                                 {"eos_token_id", eos_id},
+                                 {"bos_token_id", nullptr},
+                                 {"eos_token_id", ends.eos_id},
                                  {"torch_dtype", TorchName(dtype)}};
+  if (ends.start_id.has_value()) json["bos_token_id"] = *ends.start_id;
+  AddFamilyFields(resolved, family, &json);
   if (!IsDense(resolved)) AddRouting(resolved.routing(), &json);
   return json.dump(2) + "\n";
 }
@@ -214,20 +330,21 @@ absl::StatusOr<v1::ModelConfig> ParseConfigJson(std::string_view text,
                                                 const std::filesystem::path& path) {
   ASSIGN_OR_RETURN(const Json json, ParseStrictJsonObject(text, kDeepestLevel, path));
   JsonFields fields(json, path.string());
-  const std::string type = fields.Text("model_type", "");
-  fields.Require(type == kLlama || type == kSoftMoe, "model_type",
-                 absl::StrCat("\"", kLlama, "\" or \"", kSoftMoe, "\""));
+  const Family* const family = FindFamily(fields.Text("model_type", ""));
+  fields.Require(family != nullptr, "model_type",
+                 "\"llama\", \"mistral\", \"qwen2\", \"qwen3\" or \"braid_soft_moe\"");
   RETURN_IF_ERROR(fields.status());
   v1::ModelConfig config = ReadShape(&fields);
-  config.set_rope_theta(RopeTheta(&fields));
-  fields.Require(config.rope_theta() > 0, "rope_theta", "a positive number");
-  RequireSupported(config, &fields);
-  if (type == kSoftMoe) {
+  ReadAttention(*family, &fields, &config);
+  RequireSupported(config, *family, &fields);
+  if (family->model_type == kSoftMoe) {
     ReadRouting(&fields, config.mutable_routing());
   } else {
     config.mutable_routing()->set_segment_length(
         std::gcd(kDefaultSegmentLength, config.sequence_length()));
   }
+  RETURN_IF_ERROR(fields.status());
+  RETURN_IF_ERROR(ReadRope(path.string(), &fields, &config));
   RETURN_IF_ERROR(fields.status());
   const absl::StatusOr<v1::ModelConfig> resolved = ResolveModelConfig(config);
   if (resolved.ok()) return resolved;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,18 +15,27 @@
 
 namespace braid {
 
-// Returns "LlamaForCausalLM" for a dense model, "BraidSoftMoeForCausalLM" otherwise.
+// Returns "BraidSoftMoeForCausalLM" for a model with experts; for a dense one, "Qwen3ForCausalLM"
+// with qk_norm, "Qwen2ForCausalLM" with qkv_bias, otherwise "LlamaForCausalLM".
 std::string ArchitectureOf(const v1::ModelConfig& resolved);
 
-// Returns config.json. `eos_id` ends a document and precedes the first token of one, as in
-// training. The same arguments give the same bytes.
-std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, int32_t eos_id);
+// The tokens around a text.
+struct EndTokens {
+  // Precedes the first token; nullopt for none.
+  std::optional<int32_t> start_id;
+  // Ends a text.
+  int32_t eos_id = 0;
+};
 
-// Parses config.json to a resolved configuration; a LLaMA's sequence_length is
-// max_position_embeddings. `path` is used in messages. InvalidArgument names the field, its value
-// and what is expected, for malformed JSON, a missing field, or an unsupported model (another
-// architecture, grouped-query attention, biases, scaled RoPE, another activation, quantized
-// weights).
+// Returns config.json. The same arguments give the same bytes.
+std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, const EndTokens& ends);
+
+// Parses config.json of a llama, mistral, qwen2, qwen3 or braid_soft_moe to a resolved
+// configuration; sequence_length is max_position_embeddings, start_token is left unset. `path` is
+// used in messages. InvalidArgument names the field, its value and what is expected, for malformed
+// JSON, a missing field, or an unsupported model (another architecture, a sliding window shorter
+// than the context, biases of other projections, another scaling of RoPE, another activation,
+// quantized weights).
 absl::StatusOr<v1::ModelConfig> ParseConfigJson(std::string_view text,
                                                 const std::filesystem::path& path);
 

@@ -16,10 +16,13 @@
 #include "inference/huggingface/baked_weights.h"
 #include "inference/huggingface/config_json.h"
 #include "inference/huggingface/file_tensor.h"
+#include "inference/huggingface/modeling_braid.h"
 #include "inference/output_directory.h"
 #include "inference/prompt.h"
+#include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "runs/model_path.h"
+#include "runs/start_token.h"
 #include "trainer/training_state.h"
 
 namespace braid {
@@ -58,25 +61,32 @@ absl::StatusOr<std::span<const float>> FileValues(const Source& source,
   return *transposed;
 }
 
-std::string GenerationConfig(int32_t eos_id) {
-  const OrderedJson json = {
-      {"_from_model_config", true}, {"bos_token_id", eos_id}, {"eos_token_id", eos_id}};
+EndTokens EndsOf(const v1::ModelConfig& config, const Tokenizer& tokenizer) {
+  return {.start_id = StartTokenId(config, tokenizer), .eos_id = tokenizer.eos_id()};
+}
+
+std::string GenerationConfig(const EndTokens& ends) {
+  OrderedJson json = {{"_from_model_config", true}};
+  if (ends.start_id.has_value()) json["bos_token_id"] = *ends.start_id;
+  json["eos_token_id"] = ends.eos_id;
   return json.dump(2) + "\n";
 }
 
-// The tokens that Python programs are to know. The begin of a text is the end of the one before, as
-// in training. SentencePiece models have a piece for unknown characters.
-OrderedJson NamedTokens(const Tokenizer& tokenizer, bool byte_level) {
-  const std::string eos = tokenizer.Piece(tokenizer.eos_id());
-  OrderedJson json = {{"bos_token", eos}, {"eos_token", eos}};
+// The tokens that Python programs are to know. SentencePiece models have a piece for unknown
+// characters.
+OrderedJson NamedTokens(const Tokenizer& tokenizer, const EndTokens& ends, bool byte_level) {
+  OrderedJson json;
+  if (ends.start_id.has_value()) json["bos_token"] = tokenizer.Piece(*ends.start_id);
+  json["eos_token"] = tokenizer.Piece(ends.eos_id);
   if (!byte_level) json["unk_token"] = tokenizer.Piece(kUnknownId);
   return json;
 }
 
-std::string TokenizerConfig(const Tokenizer& tokenizer, bool byte_level, int32_t sequence_length) {
-  OrderedJson json = NamedTokens(tokenizer, byte_level);
+std::string TokenizerConfig(const Tokenizer& tokenizer, const EndTokens& ends, bool byte_level,
+                            int32_t sequence_length) {
+  OrderedJson json = NamedTokens(tokenizer, ends, byte_level);
   json["tokenizer_class"] = byte_level ? "PreTrainedTokenizerFast" : "LlamaTokenizer";
-  json["add_bos_token"] = true;
+  json["add_bos_token"] = ends.start_id.has_value();
   json["add_eos_token"] = false;
   json["legacy"] = false;
   json["clean_up_tokenization_spaces"] = false;
@@ -131,9 +141,9 @@ class Writer {
 
 absl::Status CheckVocabulary(const Tokenizer& tokenizer, const v1::ModelConfig& config,
                              const fs::path& path) {
-  if (tokenizer.vocab_size() == config.vocab_size()) return absl::OkStatus();
+  if (tokenizer.vocab_size() <= config.vocab_size()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(path.string(), " has ", tokenizer.vocab_size(),
-                                                 " pieces, expected the model's ",
+                                                 " pieces, expected at most the model's ",
                                                  config.vocab_size()));
 }
 
@@ -143,18 +153,20 @@ absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(tokenizer_path));
   RETURN_IF_ERROR(CheckVocabulary(*tokenizer, source.config, tokenizer_path));
   ASSIGN_OR_RETURN(const std::string tokenizer_bytes, ReadFile(tokenizer_path));
-  const int32_t eos = tokenizer->eos_id();
+  const EndTokens ends = EndsOf(source.config, *tokenizer);
   Writer writer(directory, response);
-  RETURN_IF_ERROR(writer.Text("config.json", FormatConfigJson(source.config, options.dtype, eos)));
-  RETURN_IF_ERROR(writer.Text("generation_config.json", GenerationConfig(eos)));
+  RETURN_IF_ERROR(writer.Text("config.json", FormatConfigJson(source.config, options.dtype, ends)));
+  RETURN_IF_ERROR(writer.Text("generation_config.json", GenerationConfig(ends)));
+  if (UsesExperts(source.config)) RETURN_IF_ERROR(writer.Text(kModelingFile, ModelingBraid()));
   RETURN_IF_ERROR(writer.Weights(source, options));
   const bool byte_level = tokenizer_bytes.starts_with('{');
   RETURN_IF_ERROR(byte_level ? writer.Text(kTokenizerJsonFile, ForOtherPrograms(tokenizer_bytes))
                              : writer.Text(kTokenizerFile, tokenizer_bytes));
   RETURN_IF_ERROR(
       writer.Text("tokenizer_config.json",
-                  TokenizerConfig(*tokenizer, byte_level, source.config.sequence_length())));
-  return writer.Text("special_tokens_map.json", NamedTokens(*tokenizer, byte_level).dump(2) + "\n");
+                  TokenizerConfig(*tokenizer, ends, byte_level, source.config.sequence_length())));
+  return writer.Text("special_tokens_map.json",
+                     NamedTokens(*tokenizer, ends, byte_level).dump(2) + "\n");
 }
 
 void AddRouting(const std::vector<ExpertMixture>& mixtures, v1::ExportResponse* response) {
@@ -167,7 +179,10 @@ void AddRouting(const std::vector<ExpertMixture>& mixtures, v1::ExportResponse* 
   }
 }
 
-absl::StatusOr<DType> DTypeOf(const std::string& name) {
+// `imported` is CheckpointState::source_dtype, the default.
+absl::StatusOr<DType> DTypeOf(const std::string& name, const std::string& imported) {
+  if (name.empty() && imported == DTypeName(DType::kBF16)) return DType::kBF16;
+  if (name.empty() && imported == DTypeName(DType::kF16)) return DType::kF16;
   if (name.empty() || name == "float32") return DType::kF32;
   if (name == "bfloat16") return DType::kBF16;
   if (name == "float16") return DType::kF16;
@@ -181,9 +196,10 @@ bool StrictExport(const v1::ExportRequest& request) {
 }
 
 absl::StatusOr<ExportOptions> OptionsOf(const v1::ExportRequest& request,
+                                        const CheckpointState& state,
                                         const fs::path& tokenizer_path) {
   ExportOptions options;
-  ASSIGN_OR_RETURN(options.dtype, DTypeOf(request.dtype()));
+  ASSIGN_OR_RETURN(options.dtype, DTypeOf(request.dtype(), state.source_dtype));
   if (request.max_shard_bytes() < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_shard_bytes: got ", request.max_shard_bytes(), ", expected at least 1"));
@@ -192,7 +208,7 @@ absl::StatusOr<ExportOptions> OptionsOf(const v1::ExportRequest& request,
   options.force = request.force();
   if (!request.has_bake_prompt()) return options;
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(tokenizer_path));
-  options.bake_prompt = PromptTokens(*tokenizer, request.bake_prompt());
+  options.bake_prompt = PromptTokens(state.model, *tokenizer, request.bake_prompt());
   return options;
 }
 
@@ -222,7 +238,7 @@ absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
   SetModelThreads(request.num_threads());
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), StrictExport(request)));
   const fs::path tokenizer = path.checkpoint / kTokenizerFile;
-  ASSIGN_OR_RETURN(const ExportOptions options, OptionsOf(request, tokenizer));
+  ASSIGN_OR_RETURN(const ExportOptions options, OptionsOf(request, path.state, tokenizer));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));
   ASSIGN_OR_RETURN(v1::ExportResponse response,
                    ExportModel(*model, tokenizer, options, request.output_dir()));

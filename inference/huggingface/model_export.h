@@ -1,8 +1,9 @@
-// Writes models as Hugging Face directories: a stock LLaMA when dense, otherwise braid's own format
-// in the same files. docs/formats/export.md describes both.
+// Writes models as Hugging Face directories: a stock LLaMA, Qwen2 or Qwen3 when dense, otherwise
+// braid's own format in the same files. docs/formats/export.md describes both.
 //
 //   DIR/config.json, generation_config.json
 //   DIR/model.safetensors          or shards with model.safetensors.index.json
+//   DIR/modeling_braid.py          for models with experts
 //   DIR/tokenizer.model (or tokenizer.json), tokenizer_config.json, special_tokens_map.json
 #ifndef BRAID_INFERENCE_HUGGINGFACE_MODEL_EXPORT_H_
 #define BRAID_INFERENCE_HUGGINGFACE_MODEL_EXPORT_H_
@@ -31,13 +32,15 @@ struct ExportOptions {
 };
 
 // Writes `output`, completely or not at all; the same arguments give the same bytes. `tokenizer` is
-// a SentencePiece model to copy. The response lists the files.
+// the file to copy, with at most as many pieces as the model has embeddings. The response lists the
+// files.
 absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model,
                                                const std::filesystem::path& tokenizer,
                                                const ExportOptions& options,
                                                const std::filesystem::path& output);
 
-// Handles an export request; `request.model` is a run or checkpoint directory. InvalidArgument
+// Handles an export request; `request.model` is a run or checkpoint directory. Weights that were
+// imported keep their element type unless the request names another. InvalidArgument
 // names the field that is out of range; also the errors of FindModel.
 absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request);
 

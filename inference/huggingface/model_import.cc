@@ -17,10 +17,11 @@
 #include "formats/weight_files.h"
 #include "inference/huggingface/config_json.h"
 #include "inference/huggingface/file_tensor.h"
+#include "inference/huggingface/imported_checkpoint.h"
+#include "inference/huggingface/tokenizer_settings.h"
 #include "inference/output_directory.h"
+#include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
-#include "runs/checkpoint_directory.h"
-#include "trainer/training_state.h"
 
 namespace braid {
 namespace {
@@ -29,8 +30,8 @@ namespace fs = std::filesystem;
 
 constexpr char kHead[] = "lm_head.weight";
 constexpr char kEmbedding[] = "model.embed_tokens.weight";
-// The dataset key of checkpoints that were not trained on a dataset of braid.
-constexpr char kImported[] = "imported";
+// Elements that are compared at a time.
+constexpr size_t kComparedElements = size_t{1} << 20;
 
 std::string ShapeText(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
@@ -63,16 +64,25 @@ absl::Status CheckExpected(const fs::path& directory, const WeightFiles& weights
 // Rotary tables, stored by old checkpoints; every program computes them.
 bool IsRotaryTable(const std::string& name) { return absl::EndsWith(name, ".rotary_emb.inv_freq"); }
 
+absl::StatusOr<bool> SameValues(const WeightFiles& weights, const TensorInfo& a,
+                                const TensorInfo& b) {
+  if (a.shape != b.shape) return false;
+  size_t size = 1;
+  for (const int64_t extent : a.shape) size *= static_cast<size_t>(extent);
+  for (size_t first = 0; first < size; first += kComparedElements) {
+    std::vector<float> x(std::min(kComparedElements, size - first)), y(x.size());
+    RETURN_IF_ERROR(weights.ReadRange(a.name, first, x));
+    RETURN_IF_ERROR(weights.ReadRange(b.name, first, y));
+    if (x != y) return false;
+  }
+  return true;
+}
+
 // The head of a tied model may be stored beside the embedding, which it must then equal.
 absl::Status CheckTiedHead(const fs::path& directory, const WeightFiles& weights) {
-  const TensorInfo &head = *weights.Find(kHead), &embedding = *weights.Find(kEmbedding);
-  if (head.shape == embedding.shape) {
-    ASSIGN_OR_RETURN(const int64_t bytes, TensorBytes({kHead, DType::kF32, head.shape}));
-    std::vector<float> a(bytes / sizeof(float)), b(a.size());
-    RETURN_IF_ERROR(weights.Read(kHead, a));
-    RETURN_IF_ERROR(weights.Read(kEmbedding, b));
-    if (a == b) return absl::OkStatus();
-  }
+  ASSIGN_OR_RETURN(const bool same,
+                   SameValues(weights, *weights.Find(kHead), *weights.Find(kEmbedding)));
+  if (same) return absl::OkStatus();
   return BadTensor(
       directory, kHead,
       absl::StrCat("differs from ", kEmbedding, ", but config.json says tie_word_embeddings"));
@@ -90,83 +100,63 @@ absl::Status CheckNothingElse(const fs::path& directory, const WeightFiles& weig
     }
     return BadTensor(directory, name,
                      absl::EndsWith(name, ".bias")
-                         ? "biases are not supported"
+                         ? "only the biases of q, k and v of a qwen2 are supported"
                          : "not a tensor of the model that config.json describes");
   }
   return absl::OkStatus();
 }
 
-absl::Status ReadParameter(const WeightFiles& weights, const ParameterSpec& parameter,
-                           std::span<float> values) {
-  const FileTensor tensor = FileTensorOf(parameter);
-  if (!tensor.transposed) return weights.Read(tensor.name, values);
-  std::vector<float> in_file(values.size());
-  RETURN_IF_ERROR(weights.Read(tensor.name, in_file));
-  TransposeMatrices(in_file, tensor.shape.end()[-2], tensor.shape.end()[-1], values);
-  return absl::OkStatus();
-}
-
-// Returns the bytes of the tokenizer as the checkpoint stores them.
-absl::StatusOr<std::string> TokenizerOf(const v1::ImportRequest& request,
-                                        const v1::ModelConfig& config) {
-  const fs::path path = request.tokenizer().empty() ? request.source_dir() : request.tokenizer();
+absl::StatusOr<TokenizerFile> FindTokenizer(const fs::path& path) {
   const absl::StatusOr<TokenizerFile> file = ReadTokenizerFile(path, ReadFile);
-  if (absl::IsNotFound(file.status())) {
-    return absl::NotFoundError(
-        absl::StrCat(path.string(),
-                     ": found none of tokenizer.model, tokenizer.json and vocab.json; "
-                     "name the tokenizer's file with --tokenizer"));
-  }
-  RETURN_IF_ERROR(file.status());
-  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Parse(file->bytes, file->path));
-  if (tokenizer->vocab_size() == config.vocab_size()) return file->bytes;
-  return absl::InvalidArgumentError(
-      absl::StrCat(file->path.string(), ": got ", tokenizer->vocab_size(),
-                   " pieces, expected vocab_size ", config.vocab_size(),
-                   " of config.json; added tokens and padded embeddings are not supported"));
+  if (!absl::IsNotFound(file.status())) return file;
+  return absl::NotFoundError(
+      absl::StrCat(path.string(),
+                   ": found none of tokenizer.model, tokenizer.json and vocab.json; "
+                   "name the tokenizer's file with --tokenizer"));
 }
 
-absl::Status WriteCheckpointOf(std::unique_ptr<LanguageModel> model,
-                               const std::string& tokenizer_bytes, OutputDirectory& output) {
-  const fs::path tokenizer = output.staging() / kTokenizerFile;
-  RETURN_IF_ERROR(WriteFileAtomically(tokenizer, tokenizer_bytes));
-  TrainingState state;
-  state.upcycled = model->config().routing().num_experts() > 1;
-  state.moments = {0, model->values().size()};
-  state.m.assign(model->values().size(), 0.0f);
-  state.v.assign(model->values().size(), 0.0f);
-  state.model = std::move(model);
-  RETURN_IF_ERROR(SaveState(state, output.staging(), kImported, tokenizer));
-  return output.Publish(CheckpointPath(output.staging(), state.step));
+// Returns the tokenizer as the checkpoint stores it, and sets the model's start token.
+absl::StatusOr<std::string> TokenizerOf(const v1::ImportRequest& request, v1::ModelConfig* config) {
+  const fs::path path = request.tokenizer().empty() ? request.source_dir() : request.tokenizer();
+  ASSIGN_OR_RETURN(const TokenizerFile file, FindTokenizer(path));
+  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Parse(file.bytes, file.path));
+  if (tokenizer->vocab_size() > config->vocab_size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path.string(), ": got ", tokenizer->vocab_size(),
+                     " pieces, expected at most vocab_size ", config->vocab_size(),
+                     " of config.json; resize the embeddings or name the model's own tokenizer "
+                     "with --tokenizer"));
+  }
+  ASSIGN_OR_RETURN(const v1::StartToken start, StartTokenOf(file, *tokenizer));
+  config->set_start_token(start);
+  ASSIGN_OR_RETURN(*config, ResolveModelConfig(*config));
+  return file.bytes;
+}
+
+absl::StatusOr<v1::ModelConfig> ReadConfigJson(const fs::path& directory) {
+  const fs::path path = directory / "config.json";
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  return ParseConfigJson(text, path);
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LanguageModel>> ReadHuggingFaceModel(const fs::path& directory) {
-  const fs::path config_path = directory / "config.json";
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(config_path));
-  ASSIGN_OR_RETURN(const v1::ModelConfig config, ParseConfigJson(text, config_path));
-  ASSIGN_OR_RETURN(const WeightFiles weights, WeightFiles::Open(directory));
-  const std::vector<ParameterSpec> layout = ParameterLayout(config);
-  RETURN_IF_ERROR(CheckExpected(directory, weights, layout));
-  RETURN_IF_ERROR(CheckNothingElse(directory, weights, layout, config.tie_embeddings()));
-  ASSIGN_OR_RETURN(auto model, LanguageModel::Create(config, /*seed=*/0));
-  for (const ParameterSpec& spec : layout) {
-    RETURN_IF_ERROR(ReadParameter(weights, spec, model->values().subspan(spec.offset, spec.size)));
-  }
-  return model;
-}
-
 absl::StatusOr<v1::ImportResponse> Import(const v1::ImportRequest& request) {
   const OutputPlace place{request.output_dir(), request.force(), kManifestName};
   ASSIGN_OR_RETURN(const auto output, OutputDirectory::Create(place));
-  ASSIGN_OR_RETURN(auto model, ReadHuggingFaceModel(request.source_dir()));
-  ASSIGN_OR_RETURN(const std::string tokenizer, TokenizerOf(request, model->config()));
+  const fs::path source = request.source_dir();
+  ASSIGN_OR_RETURN(v1::ModelConfig config, ReadConfigJson(source));
+  ASSIGN_OR_RETURN(const WeightFiles weights, WeightFiles::Open(source));
+  const std::vector<ParameterSpec> layout = ParameterLayout(config);
+  RETURN_IF_ERROR(CheckExpected(source, weights, layout));
+  RETURN_IF_ERROR(CheckNothingElse(source, weights, layout, config.tie_embeddings()));
+  ASSIGN_OR_RETURN(const std::string tokenizer, TokenizerOf(request, &config));
+  RETURN_IF_ERROR(WriteImportedCheckpoint(weights, config, tokenizer, output->staging()));
+  RETURN_IF_ERROR(output->Publish(output->staging()));
   v1::ImportResponse response;
   response.set_output_dir(output->path().string());
-  *response.mutable_model() = model->config();
-  response.set_num_parameters(static_cast<int64_t>(model->values().size()));
-  RETURN_IF_ERROR(WriteCheckpointOf(std::move(model), tokenizer, *output));
+  *response.mutable_model() = config;
+  response.set_num_parameters(layout.back().offset + layout.back().size);
   return response;
 }
 

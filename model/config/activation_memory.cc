@@ -86,7 +86,7 @@ int64_t ScratchFloats(const LayerShape& s) {
     const int64_t pairs = std::min<int64_t>(s.tokens * s.active, kGroupPairs);
     ffn = std::max(ffn, pairs * s.width + 2 * std::min<int64_t>(pairs, kSlabPairs) * s.width);
   }
-  // Forward holds q, k and v; backward, for groups, the gradients of k and v of every query head.
+  // Forward holds q, k and v; backward, at most, the gradients of k and v of every query head.
   const int64_t partial = s.heads.group() > 1 ? 2 * s.heads.query_width() : 0;
   const int64_t attention = s.tokens * std::max(s.heads.qkv_width(), partial);
   return std::max(ffn, attention);

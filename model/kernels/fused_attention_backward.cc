@@ -140,9 +140,10 @@ class HeadBackward {
   float *delta_, *p_, *dscores_;
 };
 
-// The backward pass of all heads. Key and value gradients are first computed per query head and
-// then summed over each group, so that the number of parallel tasks is that of query heads and the
-// order of the sum is fixed.
+// The backward pass of all heads. The key and value gradients of a group are the sum of those of
+// its query heads, each computed on its own and added in ascending order, whichever way the work is
+// divided: by groups, whose gradients then stay in cache, where they divide evenly over the
+// threads; otherwise by query heads.
 class AttentionBackward {
  public:
   AttentionBackward(const AttentionShape& shape, const RotaryTables& tables, const float* qkv,
@@ -157,44 +158,67 @@ class AttentionBackward {
         dqkv_(dqkv) {}
 
   void Run(int num_threads) {
-    const int64_t size = HeadBackward::MemorySize(shape_), pair = 2 * head_size();
     const int threads = static_cast<int>(std::min<int64_t>(num_threads, layout_.num_heads()));
-    const bool grouped = shape_.heads.group() > 1;
-    const int64_t num_pairs = grouped ? layout_.num_heads() : threads;
-    Scratch scratch(threads * size + num_pairs * pair + 2 * Scratch::kPadding);
-    float* const memory = scratch.Take(threads * size);
-    float* const pairs = scratch.Take(num_pairs * pair);
-#pragma omp parallel num_threads(threads)
-    {
-      const int thread = omp_get_thread_num();
-#pragma omp for schedule(static)
-      for (int64_t head = 0; head < layout_.num_heads(); ++head) {
-        float* const dk = pairs + (grouped ? head : thread) * pair;
-        HeadBackward(shape_, tables_, memory + thread * size)
-            .Run(head, qkv_, out_, log_sums_, dout_, dk, dk + head_size(), dqkv_);
-        if (!grouped) Store(head, dk);
-      }
-      if (grouped) {
-#pragma omp for schedule(static)
-        for (int64_t head = 0; head < layout_.num_key_heads(); ++head) {
-          float* const group = pairs + head * shape_.heads.group() * pair;
-          SumGroup(group);
-          Store(head, group);
-        }
-      }
+    if (group() == 1 || layout_.num_key_heads() % threads == 0) {
+      RunGroups(threads);
+    } else {
+      RunHeads(threads);
     }
   }
 
  private:
   int64_t head_size() const { return shape_.length * shape_.heads.width; }
+  int64_t pair_size() const { return 2 * head_size(); }  // dk [L, hd] and dv [L, hd]
+  int64_t group() const { return shape_.heads.group(); }
 
-  // Adds the gradients of the other query heads of a group to those of its first.
-  void SumGroup(float* group) const {
-    const int64_t pair = 2 * head_size();
-    for (int64_t member = 1; member < shape_.heads.group(); ++member) {
-      const float* const more = group + member * pair;
-      for (int64_t i = 0; i < pair; ++i) group[i] += more[i];
+  void RunGroups(int threads) {
+    const int64_t size = HeadBackward::MemorySize(shape_);
+    Scratch scratch(threads * (size + 2 * pair_size()) + 2 * Scratch::kPadding);
+    float* const memory = scratch.Take(threads * size);
+    float* const pairs = scratch.Take(threads * 2 * pair_size());
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t key_head = 0; key_head < layout_.num_key_heads(); ++key_head) {
+      const int thread = omp_get_thread_num();
+      float* const sum = pairs + thread * 2 * pair_size();
+      float* const more = sum + pair_size();
+      RunHead(key_head * group(), memory + thread * size, sum);
+      for (int64_t member = 1; member < group(); ++member) {
+        RunHead(key_head * group() + member, memory + thread * size, more);
+        AddPair(more, sum);
+      }
+      Store(key_head, sum);
     }
+  }
+
+  void RunHeads(int threads) {
+    const int64_t size = HeadBackward::MemorySize(shape_);
+    Scratch scratch(threads * size + layout_.num_heads() * pair_size() + 2 * Scratch::kPadding);
+    float* const memory = scratch.Take(threads * size);
+    float* const pairs = scratch.Take(layout_.num_heads() * pair_size());
+#pragma omp parallel num_threads(threads)
+    {
+#pragma omp for schedule(static)
+      for (int64_t head = 0; head < layout_.num_heads(); ++head) {
+        RunHead(head, memory + omp_get_thread_num() * size, pairs + head * pair_size());
+      }
+#pragma omp for schedule(static)
+      for (int64_t key_head = 0; key_head < layout_.num_key_heads(); ++key_head) {
+        float* const sum = pairs + key_head * group() * pair_size();
+        for (int64_t member = 1; member < group(); ++member) {
+          AddPair(sum + member * pair_size(), sum);
+        }
+        Store(key_head, sum);
+      }
+    }
+  }
+
+  void RunHead(int64_t head, float* memory, float* pair) const {
+    HeadBackward(shape_, tables_, memory)
+        .Run(head, qkv_, out_, log_sums_, dout_, pair, pair + head_size(), dqkv_);
+  }
+
+  void AddPair(const float* more, float* sum) const {
+    for (int64_t i = 0; i < pair_size(); ++i) sum[i] += more[i];
   }
 
   // Stores the gradients of a key head and its value head; dk [L, hd] is followed by dv [L, hd].

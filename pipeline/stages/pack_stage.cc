@@ -294,6 +294,7 @@ absl::Status DescribeDataset(const PackInputs& inputs, const v1::CorpusSpec& res
       .domains = heldout_domains,
       .domain_clusters = resolved.pack().domain_clusters(),
       .seed = resolved.seed(),
+      .begin_with_bos = resolved.tokenizer().begin_with_bos(),
   };
   ASSIGN_OR_RETURN(const FileSummary summary, WriteDatasetInfo(stage->directory(), info));
   stage->Add(summary, 1);

@@ -4,6 +4,7 @@
 #include <bit>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "base/atomic_file.h"
@@ -104,18 +105,30 @@ class EncoderPool {
   std::vector<std::unique_ptr<WordEncoder>> idle_;  // guarded by mutex_
 };
 
+// Returns the tokens of each text, after `first_token` if there is one.
 std::vector<std::vector<int32_t>> EncodeAll(std::span<const std::string_view> texts,
-                                            EncoderPool* pool) {
+                                            std::optional<int32_t> first_token, EncoderPool* pool) {
   std::vector<std::vector<int32_t>> tokens(texts.size());
   ParallelFor(static_cast<int64_t>(texts.size()), kDocumentsPerTask,
               [&](int64_t begin, int64_t end) {
                 std::unique_ptr<WordEncoder> encoder = pool->Borrow();
                 for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+                  if (first_token.has_value()) tokens[i].push_back(*first_token);
                   encoder->Encode(texts[i], &tokens[i]);
                 }
                 pool->Return(std::move(encoder));
               });
   return tokens;
+}
+
+// Returns the token that every document begins with.
+absl::StatusOr<std::optional<int32_t>> FirstToken(const v1::TokenizerConfig& config,
+                                                  const Tokenizer& tokenizer) {
+  if (!config.begin_with_bos()) return std::nullopt;
+  if (tokenizer.bos_id() >= 0) return tokenizer.bos_id();
+  return absl::InvalidArgumentError(
+      absl::StrCat("tokenizer.begin_with_bos: ", config.model_path(),
+                   " has no BOS token, expected one; leave it unset"));
 }
 
 absl::Status SavePoint(int64_t position, IndexedDatasetWriter* writer, StageWriter* stage) {
@@ -139,6 +152,7 @@ absl::StatusOr<std::string> TokenizeKey(const v1::CorpusSpec& resolved,
     ASSIGN_OR_RETURN(const std::string model, ClientRoots().Read(config.model_path()));
     key.Add("model", model);
   }
+  if (config.begin_with_bos()) key.Add("begin_with_bos", int64_t{1});
   return key.Hex();
 }
 
@@ -167,6 +181,8 @@ absl::Status Tokenize(const DocumentStore& documents, const v1::CorpusSpec& reso
   // rate.
   RETURN_IF_ERROR(progress(stage->resume_point().position, documents.size()));
   ASSIGN_OR_RETURN(const auto tokenizer, ProvideTokenizer(documents, resolved, progress, stage));
+  ASSIGN_OR_RETURN(const std::optional<int32_t> first_token,
+                   FirstToken(resolved.tokenizer(), *tokenizer));
   const ResumePoint& left = stage->resume_point();
   ASSIGN_OR_RETURN(const auto writer,
                    IndexedDatasetWriter::Resume(stage->directory() / "tokens",
@@ -176,7 +192,7 @@ absl::Status Tokenize(const DocumentStore& documents, const v1::CorpusSpec& reso
   for (int64_t begin = left.position; begin < documents.size();) {
     RETURN_IF_ERROR(progress(DocumentPosition(documents, begin, stage->chunk_bytes())));
     const int64_t end = documents.ChunkEnd(begin, batch_bytes, kTokenizeBatchDocuments);
-    for (const auto& tokens : EncodeAll(documents.Texts(begin, end), &encoders)) {
+    for (const auto& tokens : EncodeAll(documents.Texts(begin, end), first_token, &encoders)) {
       RETURN_IF_ERROR(writer->AddSequence(tokens));
       writer->EndDocument();
     }

@@ -37,14 +37,35 @@ class EvaluationTextTest : public testing::Test {
 
   absl::StatusOr<EvaluationText> Read(const std::vector<std::string>& paths,
                                       int64_t max_tokens = 0) {
-    return TextOfFiles(paths, ReadCorpusDocuments, *tokenizer_, max_tokens, &summary_);
+    return TextOfFiles(paths, ReadCorpusDocuments, *tokenizer_, begin_with_bos_, max_tokens,
+                       &summary_);
   }
 
   static fs::path* path_;
   std::unique_ptr<Tokenizer> tokenizer_;
   fs::path directory_;
   ReadSummary summary_;
+  bool begin_with_bos_ = false;
 };
+
+// The same layout as in a dataset packed with tokenizer.begin_with_bos.
+TEST_F(EvaluationTextTest, DocumentsBeginWithBosForModelsThatExpectIt) {
+  const std::string path = Write("two.jsonl", "{\"text\":\"the cat\"}\n{\"text\":\"a dog\"}\n");
+  begin_with_bos_ = true;
+  const EvaluationText text = Read({path}).value();
+  std::vector<int32_t> tokens;
+  std::vector<int64_t> documents;
+  for (const char* document : {"the cat", "a dog"}) {
+    documents.push_back(std::ssize(tokens));
+    tokens.push_back(tokenizer_->bos_id());
+    for (const int32_t token : tokenizer_->Encode(document)) tokens.push_back(token);
+    tokens.push_back(tokenizer_->eos_id());
+  }
+  EXPECT_EQ(text.domains.at(0).tokens, tokens);
+  EXPECT_EQ(text.domains[0].documents, documents);
+  EXPECT_EQ(text.domains[0].bytes[0], 0);
+  EXPECT_EQ(std::accumulate(text.domains[0].bytes.begin(), text.domains[0].bytes.end(), 0), 12);
+}
 
 fs::path* EvaluationTextTest::path_ = nullptr;
 

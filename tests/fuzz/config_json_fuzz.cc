@@ -1,5 +1,6 @@
 // config.json of a Hugging Face directory.
 #include "base/check.h"
+#include "google/protobuf/text_format.h"
 #include "inference/huggingface/config_json.h"
 #include "model/config/model_config.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -7,7 +8,8 @@
 namespace braid {
 namespace {
 
-std::string Seed(int num_experts) {
+// `attention` is further fields of the configuration, as text.
+std::string Seed(int num_experts, const std::string& attention = "") {
   v1::ModelConfig model;
   model.set_num_layers(2);
   model.set_d_model(16);
@@ -19,14 +21,18 @@ std::string Seed(int num_experts) {
     model.mutable_routing()->set_num_experts(num_experts);
     model.mutable_routing()->set_segment_length(8);
   }
+  BRAID_CHECK(google::protobuf::TextFormat::MergeFromString(attention, &model)) << attention;
   const auto resolved = ResolveModelConfig(model);
   BRAID_CHECK(resolved.ok()) << resolved.status();
-  return FormatConfigJson(*resolved, DType::kBF16, 2);
+  return FormatConfigJson(*resolved, DType::kBF16, {.start_id = 2, .eos_id = 2});
 }
 
 }  // namespace
 
-std::vector<std::string> FuzzSeeds() { return {Seed(0), Seed(4)}; }
+std::vector<std::string> FuzzSeeds() {
+  return {Seed(0), Seed(4), Seed(0, "num_key_value_heads: 1 rope_scaling { type: LLAMA3_ROPE }"),
+          Seed(0, "head_dim: 6 qk_norm: true rope_scaling { type: LINEAR_ROPE }")};
+}
 
 }  // namespace braid
 

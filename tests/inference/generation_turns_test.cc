@@ -174,7 +174,8 @@ Weights WeightsOf(const std::vector<ExpertMixture>& mixtures) {
 std::vector<Weights> MixturesOneByOne(LoadedModel& loaded, const v1::GenerateRequest& request) {
   const auto decoder = loaded.model->NewDecoder(
       request.routing() == v1::SEGMENT_ROUTING ? MergeMode::kSegment : MergeMode::kPrompt);
-  std::vector<float> logits = *decoder->Prefill(PromptTokens(*loaded.tokenizer, request.prompt()));
+  std::vector<float> logits =
+      *decoder->Prefill(PromptTokens(loaded.model->config(), *loaded.tokenizer, request.prompt()));
   std::vector<Weights> changes;
   for (int i = 0; i < request.max_tokens(); ++i) {
     const Weights now = WeightsOf(decoder->Mixtures());

@@ -20,6 +20,11 @@ class TokenTextTest : public testing::Test {
     loaded_ = new LoadedModel(*LoadedModel::Load(TrainTextRun().root(), /*strict=*/true));
   }
   static const Tokenizer& tokenizer() { return *loaded_->tokenizer; }
+  static v1::ModelConfig Context(int64_t sequence_length) {
+    v1::ModelConfig config;
+    config.set_sequence_length(static_cast<int32_t>(sequence_length));
+    return config;
+  }
 
   static LoadedModel* loaded_;
 };
@@ -32,7 +37,7 @@ TEST_F(TokenTextTest, EqualsDecodingEveryTokenEachTime) {
   const std::vector<std::string> prompts = {"",   "the cat",         "a ", "caf\xC3\xA9", "\n",
                                             "  ", "\xF0\x9F\x98\x80"};
   for (int round = 0; round < 400; ++round) {
-    std::vector<int32_t> all = PromptTokens(tokenizer(), prompts[round % prompts.size()]);
+    std::vector<int32_t> all = PromptTokens({}, tokenizer(), prompts[round % prompts.size()]);
     TextStream expected(tokenizer().Decode(all).size());
     TokenText text(tokenizer(), all);
     // Half of them byte pieces, which are 3 to 258.
@@ -48,7 +53,7 @@ TEST_F(TokenTextTest, EqualsDecodingEveryTokenEachTime) {
 
 TEST_F(TokenTextTest, CharactersOfSeveralTokensAreEmittedWhole) {
   const std::string written = "na\xC3\xAFve \xF0\x9F\x98\x80 \xE2\x82\xAC 5";
-  TokenText text(tokenizer(), PromptTokens(tokenizer(), ""));
+  TokenText text(tokenizer(), PromptTokens({}, tokenizer(), ""));
   std::string all;
   for (const int32_t token : tokenizer().Encode(written)) {
     const std::string part = text.Add(token);
@@ -58,19 +63,34 @@ TEST_F(TokenTextTest, CharactersOfSeveralTokensAreEmittedWhole) {
   EXPECT_EQ(all + text.Finish(), written);
 }
 
+TEST_F(TokenTextTest, PromptsBeginWithTheStartTokenOfTheModel) {
+  const std::vector<int32_t> text = tokenizer().Encode("the cat");
+  const auto first = [&](v1::StartToken start, const std::string& prompt) {
+    v1::ModelConfig config;
+    config.set_start_token(start);
+    return PromptTokens(config, tokenizer(), prompt);
+  };
+  EXPECT_EQ(first(v1::START_TOKEN_UNSPECIFIED, "the cat")[0], tokenizer().eos_id());
+  EXPECT_EQ(first(v1::START_WITH_EOS, "the cat")[0], tokenizer().eos_id());
+  EXPECT_EQ(first(v1::START_WITH_BOS, "the cat")[0], tokenizer().bos_id());
+  EXPECT_EQ(first(v1::START_WITH_BOS, "the cat").size(), text.size() + 1);
+  EXPECT_EQ(first(v1::START_WITH_NONE, "the cat"), text);
+  EXPECT_EQ(first(v1::START_WITH_NONE, ""), std::vector<int32_t>{tokenizer().eos_id()});
+}
+
 // Only as much of a long prompt is read as shows that it does not fit.
 TEST_F(TokenTextTest, PromptsThatDoNotFitAreRefused) {
-  EXPECT_EQ(FittingPromptTokens(tokenizer(), "the cat", 32).value(),
-            PromptTokens(tokenizer(), "the cat"));
+  EXPECT_EQ(FittingPromptTokens(Context(32), tokenizer(), "the cat").value(),
+            PromptTokens({}, tokenizer(), "the cat"));
   for (const size_t bytes : {40, 400, 4000, 40000000}) {
-    const auto refused = FittingPromptTokens(tokenizer(), std::string(bytes, 'x'), 8);
+    const auto refused = FittingPromptTokens(Context(8), tokenizer(), std::string(bytes, 'x'));
     EXPECT_TRUE(absl::IsInvalidArgument(refused.status())) << bytes;
     EXPECT_NE(refused.status().message().find("expected at most 8"), absl::string_view::npos);
   }
   const std::string words = "the cat sat on the mat and the dog sat on the cat";
-  const auto all = static_cast<int64_t>(PromptTokens(tokenizer(), words).size());
-  EXPECT_TRUE(FittingPromptTokens(tokenizer(), words, all).ok());
-  EXPECT_FALSE(FittingPromptTokens(tokenizer(), words, all - 1).ok());
+  const auto all = static_cast<int64_t>(PromptTokens({}, tokenizer(), words).size());
+  EXPECT_TRUE(FittingPromptTokens(Context(all), tokenizer(), words).ok());
+  EXPECT_FALSE(FittingPromptTokens(Context(all - 1), tokenizer(), words).ok());
 }
 
 }  // namespace token_text_test

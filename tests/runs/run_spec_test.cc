@@ -181,9 +181,10 @@ TEST_F(RunSpecTest, DenseStepsRoundUpAndLeaveOneForTheExperts) {
 }
 
 TEST_F(RunSpecTest, ErrorsNameFieldValueAndExpectation) {
-  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->mutable_model()->set_vocab_size(99); }),
-              HasSubstr("model.vocab_size: got 99, expected the vocabulary of the dataset's "
-                        "tokenizer, 64"));
+  EXPECT_THAT(
+      ErrorOf([](v1::RunSpec* s) { s->mutable_model()->set_vocab_size(63); }),
+      HasSubstr("model.vocab_size: got 63, expected at least the vocabulary of the dataset's "
+                "tokenizer, 64"));
   EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->mutable_model()->set_sequence_length(64); }),
               HasSubstr("model.sequence_length: got 64, expected the length the dataset was "
                         "packed to, 32"));

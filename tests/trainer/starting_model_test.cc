@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/atomic_file.h"
+#include "formats/packed_dataset.h"
+#include "google/protobuf/text_format.h"
 #include "model/config/model_config.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
@@ -32,6 +34,28 @@ class StartingModelTest : public testing::Test {
     EXPECT_OK(run.WriteSpec(spec));
     EXPECT_OK(TrainAlone(run, spec));
     return run;
+  }
+
+  // Writes a checkpoint of a dense model at step 0, as an import does: of the attention described
+  // by `text`, with random biases and eight rows of padded embeddings.
+  fs::path ImportedModel(const std::string& text) {
+    v1::ModelConfig config;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+        text +
+            "num_layers: 2 d_model: 16 num_heads: 4 d_ff: 32 vocab_size: 72 sequence_length: 256",
+        &config));
+    TrainingState state;
+    state.model = LanguageModel::Create(ResolveModelConfig(config).value(), 5).value();
+    for (const Parameter& parameter : state.model->parameters()) {
+      if (!parameter.name.ends_with(".bias")) continue;
+      for (size_t i = 0; i < parameter.value.size(); ++i) parameter.value[i] = 0.1f * (i % 7);
+    }
+    state.moments = {0, state.model->values().size()};
+    state.m.assign(state.model->values().size(), 0.0f);
+    state.v.assign(state.model->values().size(), 0.0f);
+    const fs::path folder = NewDirectory("imported");
+    EXPECT_OK(SaveState(state, folder, "imported", dataset_ / "tokenizer.model"));
+    return CheckpointPath(folder, 0);
   }
 
   // Returns a spec as a user writes it, with only the starting point and the number of steps.
@@ -86,6 +110,43 @@ TEST_F(StartingModelTest, DenseWeightsBecomeExpertsWithTheSameLoss) {
   const RunDirectory at_once = Trained(spec);
   EXPECT_NEAR(FirstLoss(at_once), dense, 1e-5);
   EXPECT_TRUE(at_once.ReadMetrics(0)->front().upcycled());
+}
+
+TEST_F(StartingModelTest, ImportedArchitecturesBecomeExpertsWithTheSameLossAndTrain) {
+  for (const char* attention : {"num_key_value_heads: 2 rope_theta: 100 "
+                                "rope_scaling { type: LLAMA3_ROPE original_length: 16 } ",
+                                "num_key_value_heads: 1 qkv_bias: true tie_embeddings: true ",
+                                "num_key_value_heads: 2 head_dim: 6 qk_norm: true "}) {
+    SCOPED_TRACE(attention);
+    const fs::path imported = ImportedModel(attention);
+    v1::RunSpec spec = Asked(imported);
+    const double dense = FirstLoss(Trained(spec));
+    spec.mutable_model()->mutable_routing()->set_num_experts(4);
+    spec.mutable_upcycling()->set_dense_fraction(0);
+    spec.mutable_optimizer()->set_learning_rate(1e-2);
+    spec.set_num_steps(8);
+    const RunDirectory run = Trained(spec);
+    EXPECT_NEAR(FirstLoss(run), dense, 1e-5);
+    EXPECT_LT(run.ReadMetrics(0)->back().loss(), dense - 0.05);
+    EXPECT_EQ(run.ReadSpec()->model().vocab_size(), 72);
+  }
+}
+
+// A model whose texts begin with BOS, or with nothing, trains on data that is packed so.
+TEST_F(StartingModelTest, DataMustBeginTextsAsTheModelDoes) {
+  const fs::path bos = ImportedModel("start_token: START_WITH_BOS ");
+  EXPECT_FAILS(ResolveRunSpec(Asked(bos)), absl::StatusCode::kInvalidArgument, "model.start_token",
+               "START_WITH_BOS", "tokenizer.begin_with_bos");
+  const fs::path none = ImportedModel("start_token: START_WITH_NONE ");
+  EXPECT_EQ(ResolveRunSpec(Asked(none))->model().start_token(), v1::START_WITH_NONE);
+  DatasetInfo info = ReadDatasetInfo(dataset_).value();
+  info.begin_with_bos = true;
+  ASSERT_OK(WriteDatasetInfo(dataset_, info));
+  EXPECT_EQ(ResolveRunSpec(Asked(bos))->model().start_token(), v1::START_WITH_BOS);
+  EXPECT_FAILS(ResolveRunSpec(Asked(none)), absl::StatusCode::kInvalidArgument, "model.start_token",
+               "START_WITH_NONE", "begin_with_bos");
+  v1::RunSpec fresh = Asked("");
+  EXPECT_EQ(ResolveRunSpec(fresh)->model().start_token(), v1::START_WITH_BOS);
 }
 
 TEST_F(StartingModelTest, ExpertsStayExperts) {

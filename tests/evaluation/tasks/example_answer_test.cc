@@ -86,6 +86,7 @@ TEST(ExampleAnswerTest, PairsOfSentencePieceAreTheTokensOfTheWholeText) {
   TextCodec codec;
   codec.encode = [&](std::string_view text) { return tokenizer->Encode(text); };
   codec.eos_id = tokenizer->eos_id();
+  codec.start_id = tokenizer->eos_id();
   const std::vector<std::string> continuations = {" blue", " red or blue"};
   for (const char* context : {"the answer 7 is", "the answer 7 is \n"}) {
     const ScoredPrompt prompt = EncodePair(codec, context, continuations);
@@ -115,6 +116,21 @@ TEST(ExampleAnswerTest, DemonstrationsThatDoNotFitAreLeftOut) {
   EXPECT_TRUE(cut.shortened);
   EXPECT_EQ(cut.num_shots, 1);
   EXPECT_EQ(cut.prompts[0].context, one.prompts[0].context);
+}
+
+TEST(ExampleAnswerTest, ContextsBeginWithTheStartTokenOfTheModel) {
+  const std::vector<std::string> continuations = {"c"};
+  const auto context = [&](std::optional<int32_t> start, const char* text) {
+    TextCodec codec = ByteCodec();
+    codec.start_id = start;
+    return EncodePair(codec, text, continuations).context;
+  };
+  const std::vector<int32_t> text = ByteCodec().encode("ab");
+  std::vector<int32_t> after = text;
+  after.insert(after.begin(), 7);
+  EXPECT_EQ(context(7, "ab"), after);
+  EXPECT_EQ(context(std::nullopt, "ab"), text);
+  EXPECT_EQ(context(std::nullopt, ""), std::vector<int32_t>{ByteCodec().eos_id});
 }
 
 // The token count of demonstrations depends on their position: the tokens of this codec are pairs

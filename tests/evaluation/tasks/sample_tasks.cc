@@ -18,6 +18,7 @@ LoadedTask SampleTask(const std::string& name) {
 
 TextCodec ByteCodec() {
   TextCodec codec;
+  codec.start_id = codec.eos_id;
   codec.encode = [](std::string_view text) {
     std::vector<int32_t> tokens;
     for (const char c : text) tokens.push_back(static_cast<unsigned char>(c) + 1);

@@ -43,13 +43,41 @@ v1::ModelConfig ExportedConfig(int num_experts) {
   return ResolveModelConfig(config).value();
 }
 
+std::vector<v1::ModelConfig> ExportedArchitectures() {
+  v1::ModelConfig grouped = ExportedConfig(1);
+  grouped.set_num_heads(4);
+  grouped.set_num_key_value_heads(2);
+  v1::ModelConfig llama3 = grouped, linear = grouped, qwen2 = grouped, qwen3 = grouped;
+  llama3.mutable_rope_scaling()->set_type(v1::LLAMA3_ROPE);
+  llama3.mutable_rope_scaling()->set_original_length(32);
+  llama3.set_rope_theta(100);
+  llama3.set_tie_embeddings(true);
+  linear.mutable_rope_scaling()->set_type(v1::LINEAR_ROPE);
+  linear.mutable_rope_scaling()->set_factor(2.5);
+  linear.set_head_dim(6);
+  qwen2.set_qkv_bias(true);
+  qwen2.set_num_key_value_heads(1);
+  qwen3.set_qk_norm(true);
+  qwen3.set_head_dim(10);
+  std::vector<v1::ModelConfig> configs = {ExportedConfig(1), llama3, linear, qwen2, qwen3};
+  for (const v1::ModelConfig& dense : {llama3, qwen2, qwen3}) {
+    configs.push_back(dense);
+    *configs.back().mutable_routing() = ExportedConfig(4).routing();
+  }
+  for (v1::ModelConfig& config : configs) config = ResolveModelConfig(config).value();
+  return configs;
+}
+
 std::unique_ptr<LanguageModel> RandomModel(const v1::ModelConfig& config, uint64_t seed) {
   std::unique_ptr<LanguageModel> model = LanguageModel::Create(config, seed).value();
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<float> factor(0.5f, 1.5f);
   for (Parameter& parameter : model->parameters()) {
     const float sharper = parameter.name.find("router") == std::string::npos ? 1 : 20;
-    for (float& value : parameter.value) value *= sharper * factor(random);
+    const bool bias = parameter.name.ends_with(".bias");
+    for (float& value : parameter.value) {
+      value = bias ? factor(random) - 1 : value * sharper * factor(random);
+    }
   }
   return model;
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "formats/tokenizer.h"
 #include "model/language_model.h"
@@ -20,6 +21,11 @@ const Tokenizer& TestTokenizer();
 // Returns a configuration with 2 layers, D 16, 2 heads, F 24, L 40, S 8 and the test tokenizer's
 // vocabulary; dense for one expert.
 v1::ModelConfig ExportedConfig(int num_experts);
+
+// Returns dense configurations of the same size for every architecture that is exported under a
+// name of its own or with fields of its own: LLaMA, tied LLaMA 3, linear RoPE, Qwen2, Qwen3; and an
+// expert model with each kind of attention.
+std::vector<v1::ModelConfig> ExportedArchitectures();
 
 // Returns a model whose parameters, including norms, are random and whose routers are sharp.
 std::unique_ptr<LanguageModel> RandomModel(const v1::ModelConfig& config, uint64_t seed = 1);

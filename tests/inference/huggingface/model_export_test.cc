@@ -8,6 +8,7 @@
 #include "formats/safetensors.h"
 #include "inference/huggingface/baked_weights.h"
 #include "inference/huggingface/file_tensor.h"
+#include "inference/huggingface/modeling_braid.h"
 #include "inference/prompt.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
@@ -55,6 +56,19 @@ TEST_F(ModelExportTest, DenseModelIsAStockLlama) {
             (std::vector<int64_t>{16, 24}));
 }
 
+TEST_F(ModelExportTest, ExpertModelsBringTheProgramThatLoadsThem) {
+  const auto model = RandomModel(ExportedConfig(4));
+  ASSERT_OK(Export(Request(*model)));
+  EXPECT_EQ(GetFile(scratch_ / "out/modeling_braid.py"), ModelingBraid());
+  const nlohmann::json map = Config("out")["auto_map"];
+  for (const auto& [automatic, name] : map.items()) {
+    const std::string text = name;
+    ASSERT_TRUE(text.starts_with("modeling_braid.")) << automatic;
+    EXPECT_NE(ModelingBraid().find("class " + text.substr(15) + "("), std::string_view::npos);
+  }
+  EXPECT_EQ(map.size(), 2u);
+}
+
 TEST_F(ModelExportTest, ExportingTwiceGivesTheSameBytes) {
   const auto model = RandomModel(ExportedConfig(4));
   v1::ExportRequest request = Request(*model);
@@ -94,7 +108,7 @@ TEST_F(ModelExportTest, BakedRoutingIsThatOfPromptRoutedDecoding) {
   ASSERT_OK_AND_ASSIGN(const auto response, Export(request));
   EXPECT_EQ(response.architecture(), "LlamaForCausalLM");
   const auto decoder = model->NewDecoder(MergeMode::kPrompt);
-  ASSERT_OK(decoder->Prefill(PromptTokens(TestTokenizer(), request.bake_prompt())));
+  ASSERT_OK(decoder->Prefill(PromptTokens({}, TestTokenizer(), request.bake_prompt())));
   const std::vector<ExpertMixture> mixtures = decoder->Mixtures();
   ASSERT_EQ(response.routing_size(), 2);
   for (int layer = 0; layer < 2; ++layer) {

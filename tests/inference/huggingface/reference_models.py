@@ -74,8 +74,9 @@ class Model:
     def __init__(self, directory):
         self.config = json.loads((directory / "config.json").read_text())
         self.weights = read_weights(directory)
-        self.width = self.config["hidden_size"] // self.config["num_attention_heads"]
-        self.dense = self.config["model_type"] == "llama"
+        self.heads = self.config["num_attention_heads"]
+        self.width = self.config.get("head_dim", self.config["hidden_size"] // self.heads)
+        self.dense = self.config["model_type"] in ("llama", "qwen2", "qwen3")
         assert self.dense or self.config["model_type"] == "braid_soft_moe"
         every = range(self.config["num_hidden_layers"])
         routed = [i for i in every if f"model.layers.{i}.mlp.router.weight" in self.weights]
@@ -84,18 +85,40 @@ class Model:
     def layer(self, number, name):
         return self.weights[f"model.layers.{number}.{name}.weight"]
 
-    def attention(self, number, x):
-        """Causal attention of one sequence; x [L, D]."""
-        length, heads = x.shape[0], self.config["num_attention_heads"]
-        q, k, v = (
-            linear(x, self.layer(number, f"self_attn.{name}_proj"))
-            .view(length, heads, self.width)
-            .transpose(0, 1)
-            for name in "qkv"
-        )
+    def frequencies(self):
+        """Rotary frequencies [width / 2]; scaled as by transformers' modeling_rope_utils."""
         steps = torch.arange(0, self.width, 2, dtype=torch.float64) / self.width
         frequency = self.config["rope_theta"] ** -steps
-        angle = torch.outer(torch.arange(length, dtype=torch.float64), frequency).repeat(1, 2)
+        rope = self.config["rope_scaling"]
+        if rope is None:
+            return frequency
+        if rope["rope_type"] == "linear":
+            return frequency / rope["factor"]
+        assert rope["rope_type"] == "llama3"
+        low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+        wavelength = 2 * torch.pi / frequency
+        turns = rope["original_max_position_embeddings"] / wavelength
+        smooth = (turns - low) / (high - low)
+        scaled = torch.where(turns < low, frequency / rope["factor"], frequency)
+        blended = (1 - smooth) * frequency / rope["factor"] + smooth * frequency
+        return torch.where((turns >= low) & (turns <= high), blended, scaled)
+
+    def project(self, number, name, x):
+        """The heads [heads, L, width] of the queries, keys or values of x [L, D]."""
+        bias = self.weights.get(f"model.layers.{number}.self_attn.{name}_proj.bias")
+        heads = linear(x, self.layer(number, f"self_attn.{name}_proj"), bias)
+        heads = heads.view(x.shape[0], -1, self.width).transpose(0, 1)
+        norm = self.weights.get(f"model.layers.{number}.self_attn.{name}_norm.weight")
+        return heads if norm is None else rms_norm(heads, norm, self.config["rms_norm_eps"])
+
+    def attention(self, number, x):
+        """Causal attention of one sequence; x [L, D]."""
+        length = x.shape[0]
+        q, k, v = (self.project(number, name, x) for name in "qkv")
+        assert k.shape[0] == self.config["num_key_value_heads"]
+        k, v = (t.repeat_interleave(self.heads // t.shape[0], 0) for t in (k, v))
+        positions = torch.arange(length, dtype=torch.float64)
+        angle = torch.outer(positions, self.frequencies()).repeat(1, 2)
         cosine, sine = angle.cos().float(), angle.sin().float()
         q = q * cosine + rotate_half(q) * sine
         k = k * cosine + rotate_half(k) * sine

@@ -1,6 +1,7 @@
 // Compares exported models, run by the reference in reference_models.py, with ours.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <span>
@@ -65,15 +66,27 @@ class ReferenceModelsTest : public testing::Test {
         model.config().vocab_size());
   }
 
+  // Writes the tokens that prompt routing generates greedily after the first five.
+  void AddGreedy(const std::string& name, LanguageModel& model) {
+    std::vector<int32_t> tokens = RandomTokens(5, model.config().vocab_size(), 3);
+    const std::unique_ptr<Decoder> decoder = model.NewDecoder(MergeMode::kPrompt);
+    ASSERT_OK_AND_ASSIGN(std::vector<float> logits, decoder->Prefill(tokens));
+    while (tokens.size() < 30) {
+      tokens.push_back(static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin()));
+      ASSERT_OK_AND_ASSIGN(logits, decoder->Step(tokens.back()));
+    }
+    ASSERT_OK(WriteNpy<int32_t>(Case(name) / "greedy.npy", std::vector<int64_t>{1, 30}, tokens));
+  }
+
   std::filesystem::path Case(const std::string& name) {
-    std::filesystem::create_directories(scratch_ / name);
-    return scratch_ / name;
+    std::filesystem::create_directories(root_ / name);
+    return root_ / name;
   }
 
   std::string Cases() const {
     std::string arguments;
     for (const std::string& name : names_) {
-      arguments += " '" + (scratch_ / name).string() + "'";
+      arguments += " '" + (root_ / name).string() + "'";
     }
     return arguments;
   }
@@ -89,12 +102,16 @@ class ReferenceModelsTest : public testing::Test {
   }
 
   ScratchDirectory scratch_;
+  // Cases are kept for tests/peers/transformers_models.py when BRAID_CASES names a directory.
+  const std::filesystem::path root_ =
+      std::getenv("BRAID_CASES") == nullptr ? scratch_ / "cases" : std::getenv("BRAID_CASES");
   std::vector<std::string> names_;
 };
 
 // Starting the reference takes longer than its work, so one call handles all cases.
 TEST_F(ReferenceModelsTest, ComputeOurLogits) {
   SetModelThreads(1);
+  int number = 0;
   AddCase("dense", *RandomModel(ExportedConfig(1)));
   AddCase("dense_in_shards", *RandomModel(ExportedConfig(1), 2), {.max_shard_bytes = 4000});
   v1::ModelConfig tied = ExportedConfig(1);
@@ -106,6 +123,7 @@ TEST_F(ReferenceModelsTest, ComputeOurLogits) {
 
   v1::ModelConfig moe = ExportedConfig(4);
   AddCase("moe", *RandomModel(moe, 4));
+  AddGreedy("moe", *RandomModel(moe, 4));
   AddBakedCase("baked", *RandomModel(moe, 5), "the cat sat on the mat");
   AddBakedCase("baked_without_prompt", *RandomModel(moe, 6), "");
   moe.mutable_routing()->set_first_segment(v1::UNIFORM);
@@ -113,6 +131,14 @@ TEST_F(ReferenceModelsTest, ComputeOurLogits) {
   moe.set_tie_embeddings(true);
   AddCase("moe_uniform_plain_tied", *RandomModel(moe, 7));
   AddBakedCase("baked_plain_tied", *RandomModel(moe, 8), "the dog ran");
+
+  for (const v1::ModelConfig& config : ExportedArchitectures()) {
+    const auto model = RandomModel(config, 20 + number);
+    AddCase("architecture" + std::to_string(number), *model);
+    AddGreedy("architecture" + std::to_string(number++), *model);
+    if (config.routing().num_experts() == 1) continue;
+    AddBakedCase("baked_architecture" + std::to_string(number++), *model, "the cat ran");
+  }
 
   v1::ModelConfig mixed = ExportedConfig(3);
   mixed.mutable_routing()->add_moe_layers(1);
@@ -123,6 +149,7 @@ TEST_F(ReferenceModelsTest, ComputeOurLogits) {
     other.mutable_routing()->set_router(router);
     const auto model = RandomModel(other, 11 + router);
     AddCase(v1::Router_Name(router), *model);
+    AddGreedy(v1::Router_Name(router), *model);
     if (router == v1::EXPERT_CHOICE_TOKEN) continue;
     AddBakedCase("baked_" + v1::Router_Name(router), *model, "the dog sat");
   }

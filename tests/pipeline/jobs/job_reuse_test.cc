@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/atomic_file.h"
+#include "formats/indexed_dataset.h"
+#include "formats/packed_dataset.h"
 #include "pipeline/corpus/corpus_spec.h"
 #include "pipeline/jobs/job_runner.h"
 #include "tests/pipeline/jobs/finished_job.h"
@@ -92,6 +94,28 @@ TEST_F(JobReuseTest, RepeatsOnlyStagesThatDependOnAChangedSetting) {
   }
   ASSERT_TRUE(home.Run(Spec()).ok());
   EXPECT_THAT(home.made(), IsEmpty()) << "the outputs of the first job are kept";
+}
+
+TEST_F(JobReuseTest, DocumentsBeginWithBosOnRequest) {
+  Home home(finished_home());
+  v1::CorpusSpec spec = Spec();
+  spec.mutable_tokenizer()->set_begin_with_bos(true);
+  const auto result = home.Run(spec);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(home.made(), testing::AllOf(testing::Contains("tokenize"), testing::Contains("pack"),
+                                          testing::Not(testing::Contains("embed"))));
+  const DatasetInfo before = ReadDatasetInfo(Dataset()).value();
+  const DatasetInfo after = ReadDatasetInfo(result->dataset_dir()).value();
+  EXPECT_FALSE(before.begin_with_bos);
+  EXPECT_TRUE(after.begin_with_bos);
+  EXPECT_EQ(after.num_tokens, before.num_tokens + before.num_documents);
+  const auto instances =
+      IndexedDataset::Open(fs::path(result->dataset_dir()) / "instances").value();
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < instances.num_sequences(); ++i) {
+    instances.AppendRange(i, 0, instances.sequence_length(i), &tokens);
+  }
+  EXPECT_EQ(std::ranges::count(tokens, 1), after.num_documents);  // <s>
 }
 
 TEST_F(JobReuseTest, OrdersPartByPartOnRequest) {

@@ -1,0 +1,145 @@
+#include "inference/huggingface/imported_checkpoint.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+#include "formats/manifest.h"
+#include "formats/safetensors.h"
+#include "inference/huggingface/file_tensor.h"
+#include "model/config/model_config.h"
+#include "model/config/parameter_layout.h"
+#include "runs/checkpoint.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The dataset key of checkpoints that were not trained on a dataset of braid.
+constexpr char kImported[] = "imported";
+constexpr size_t kPartElements = size_t{4} << 20;
+
+// Writes the values of one parameter.
+class ParameterWriter {
+ public:
+  ParameterWriter(const WeightFiles& weights, SafetensorsWriter* writer)
+      : weights_(weights), writer_(writer) {}
+
+  absl::Status Write(const ParameterSpec& parameter) {
+    const FileTensor tensor = FileTensorOf(parameter);
+    const auto size = static_cast<size_t>(parameter.size);
+    if (!tensor.transposed) return Copy(tensor.name, parameter.name, size);
+    const int64_t rows = tensor.shape.end()[-2], columns = tensor.shape.end()[-1];
+    const auto matrix = static_cast<size_t>(rows * columns);
+    std::vector<float> transposed(matrix);
+    for (size_t first = 0; first < size; first += matrix) {
+      RETURN_IF_ERROR(Read(tensor.name, first, matrix));
+      TransposeMatrices(values_, rows, columns, transposed);
+      RETURN_IF_ERROR(writer_->Write(parameter.name, AsBytes<float>(transposed)));
+    }
+    values_ = {};
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Copy(const std::string& from, const std::string& to, size_t size) {
+    for (size_t first = 0; first < size; first += kPartElements) {
+      RETURN_IF_ERROR(Read(from, first, std::min(kPartElements, size - first)));
+      RETURN_IF_ERROR(writer_->Write(to, AsBytes<float>(values_)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Read(const std::string& name, size_t first, size_t count) {
+    values_.resize(count);
+    return weights_.ReadRange(name, first, values_);
+  }
+
+  const WeightFiles& weights_;
+  SafetensorsWriter* const writer_;
+  std::vector<float> values_;
+};
+
+absl::StatusOr<ManifestEntry> WriteImportedWeights(const WeightFiles& weights,
+                                                   const std::vector<ParameterSpec>& parameters,
+                                                   const fs::path& directory) {
+  std::vector<TensorInfo> layout;
+  for (const ParameterSpec& p : parameters) layout.push_back({p.name, DType::kF32, p.shape});
+  ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::Create(directory / ModelFileName(0, 1), layout,
+                                                          {{"step", "0"}}));
+  ParameterWriter values(weights, writer.get());
+  for (const ParameterSpec& parameter : parameters) RETURN_IF_ERROR(values.Write(parameter));
+  ASSIGN_OR_RETURN(const FileSummary summary, writer->Commit());
+  return MakeManifestEntry(summary, static_cast<int64_t>(parameters.size()));
+}
+
+absl::StatusOr<ManifestEntry> WriteZeroMoments(const std::vector<ParameterSpec>& parameters,
+                                               const fs::path& directory) {
+  std::vector<CheckpointTensor> tensors;
+  for (const ParameterSpec& p : parameters) tensors.push_back({p.name, p.shape, {}});
+  const int64_t size = parameters.back().offset + parameters.back().size;
+  const Shard all{0, static_cast<size_t>(size)};
+  auto metadata = MomentsMetadata(all, LayoutFingerprint(tensors));
+  metadata["step"] = "0";
+  ASSIGN_OR_RETURN(auto writer,
+                   SafetensorsWriter::Create(
+                       directory / OptimizerFileName(0, 1),
+                       {{"m", DType::kF32, {size}}, {"v", DType::kF32, {size}}}, metadata));
+  const std::vector<float> zeros(std::min(kPartElements, all.size()));
+  for (const char* name : {"m", "v"}) {
+    for (size_t first = 0; first < all.size(); first += zeros.size()) {
+      const auto part = std::span(zeros).first(std::min(zeros.size(), all.size() - first));
+      RETURN_IF_ERROR(writer->Write(name, AsBytes(part)));
+    }
+  }
+  ASSIGN_OR_RETURN(const FileSummary summary, writer->Commit());
+  return MakeManifestEntry(summary, 2);
+}
+
+absl::StatusOr<ManifestEntry> WriteImportedText(const fs::path& path, const std::string& text) {
+  ASSIGN_OR_RETURN(auto file, AtomicFile::Create(path));
+  RETURN_IF_ERROR(file->Append(text));
+  ASSIGN_OR_RETURN(const FileSummary summary, file->Commit());
+  return MakeManifestEntry(summary, 1);
+}
+
+// Returns the element type of all tensors; empty when they have several.
+std::string CommonDType(const WeightFiles& weights, const std::vector<ParameterSpec>& parameters) {
+  const DType first = weights.Find(FileTensorOf(parameters.front()).name)->dtype;
+  const bool same = std::ranges::all_of(parameters, [&](const ParameterSpec& parameter) {
+    return weights.Find(FileTensorOf(parameter).name)->dtype == first;
+  });
+  return same ? std::string(DTypeName(first)) : "";
+}
+
+}  // namespace
+
+absl::Status WriteImportedCheckpoint(const WeightFiles& weights, const v1::ModelConfig& config,
+                                     const std::string& tokenizer_bytes,
+                                     const fs::path& directory) {
+  const std::vector<ParameterSpec> parameters = ParameterLayout(config);
+  CheckpointState state;
+  state.upcycled = UsesExperts(config);
+  state.dataset_key = kImported;
+  state.model = config;
+  state.source_dtype = CommonDType(weights, parameters);
+  Manifest manifest{
+      .kind = kCheckpointKind, .key = kImported, .settings = {{"step", "0"}, {"world_size", "1"}}};
+  ASSIGN_OR_RETURN(manifest.files.emplace_back(),
+                   WriteImportedWeights(weights, parameters, directory));
+  ASSIGN_OR_RETURN(manifest.files.emplace_back(), WriteZeroMoments(parameters, directory));
+  const std::pair<const char*, std::string> texts[] = {{kStateFile, StateText(state)},
+                                                       {kConfigFile, ConfigText(config)},
+                                                       {kTokenizerFile, tokenizer_bytes}};
+  for (const auto& [name, text] : texts) {
+    ASSIGN_OR_RETURN(manifest.files.emplace_back(), WriteImportedText(directory / name, text));
+  }
+  return manifest.Save(directory);
+}
+
+}  // namespace braid

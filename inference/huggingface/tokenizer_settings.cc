@@ -1,0 +1,68 @@
+#include "inference/huggingface/tokenizer_settings.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+#include "base/strict_json.h"
+
+namespace braid {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kSettingsDeepestLevel = 12;
+
+// Returns a field; null if `object` has none.
+Json SettingOf(const Json& object, const char* name) {
+  return object.is_object() && object.contains(name) ? object[name] : Json();
+}
+
+// Reads tokenizer_config.json; null when there is none.
+absl::StatusOr<Json> ReadTokenizerConfig(const std::filesystem::path& tokenizer) {
+  const std::filesystem::path path = tokenizer.parent_path() / "tokenizer_config.json";
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (absl::IsNotFound(text.status())) return Json();
+  RETURN_IF_ERROR(text.status());
+  return ParseStrictJsonObject(*text, kSettingsDeepestLevel, path);
+}
+
+// The text of a token: a string, or an object with one.
+std::optional<std::string> TextOfToken(const Json& token) {
+  const Json text = token.is_object() ? SettingOf(token, "content") : token;
+  if (!text.is_string()) return std::nullopt;
+  return text.get<std::string>();
+}
+
+// Returns whether a post-processor of tokenizer.json puts `token` before a text.
+bool PutsFirst(const Json& processor, const std::string& token) {
+  for (const Json& part : SettingOf(processor, "processors")) {
+    if (PutsFirst(part, token)) return true;
+  }
+  const Json single = SettingOf(processor, "single");
+  if (!single.is_array() || single.empty()) return false;
+  return SettingOf(SettingOf(single[0], "SpecialToken"), "id") == Json(token);
+}
+
+}  // namespace
+
+absl::StatusOr<v1::StartToken> StartTokenOf(const TokenizerFile& file, const Tokenizer& parsed) {
+  ASSIGN_OR_RETURN(const Json config, ReadTokenizerConfig(file.path));
+  const Json stated = SettingOf(config, "add_bos_token");
+  if (stated == Json(false)) return v1::START_WITH_NONE;
+  const bool named_eos =
+      TextOfToken(SettingOf(config, "bos_token")) == parsed.Piece(parsed.eos_id());
+  if (named_eos && stated == Json(true)) return v1::START_WITH_EOS;
+  if (parsed.bos_id() < 0) return v1::START_WITH_NONE;
+  if (stated == Json(true) || !file.bytes.starts_with('{')) return v1::START_WITH_BOS;
+  ASSIGN_OR_RETURN(const Json json,
+                   ParseStrictJsonObject(file.bytes, kSettingsDeepestLevel, file.path));
+  const bool first = PutsFirst(SettingOf(json, "post_processor"), parsed.Piece(parsed.bos_id()));
+  if (!first) return v1::START_WITH_NONE;
+  return parsed.bos_id() == parsed.eos_id() ? v1::START_WITH_EOS : v1::START_WITH_BOS;
+}
+
+}  // namespace braid

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Writes the models of tests/inference/huggingface/golden and the logits that they give.
+
+Each is a tiny model with random weights of an architecture that braid imports, saved by
+transformers: config.json, model.safetensors and logits.npy [1, 9, vocabulary] of the tokens
+(37 i + 5) mod 280. Needs torch and transformers (written with versions 2.15 and 5.23); the tests
+need the files only.
+"""
+import pathlib
+import shutil
+
+import numpy
+import torch
+import transformers
+
+VOCABULARY = 288  # 280 tokens, and 8 rows of padding
+TOKENS = torch.tensor([[(37 * i + 5) % 280 for i in range(9)]])
+SHAPE = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": None,
+    "initializer_range": 0.3,
+}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 100.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+LINEAR = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.5}
+MODELS = {
+    "llama2": transformers.LlamaConfig(**{**SHAPE, "num_key_value_heads": 4}),
+    "llama3": transformers.LlamaConfig(**SHAPE, rope_parameters=LLAMA3, tie_word_embeddings=True),
+    "linear": transformers.LlamaConfig(**SHAPE, rope_parameters=LINEAR, head_dim=6),
+    "mistral": transformers.MistralConfig(**SHAPE, sliding_window=None),
+    "qwen2": transformers.Qwen2Config(**SHAPE, tie_word_embeddings=True),
+    "qwen3": transformers.Qwen3Config(**SHAPE, head_dim=10),
+}
+
+
+def make(config, directory):
+    torch.manual_seed(1)
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 1:
+                parameter += 0.3 * torch.randn(parameter.shape)
+    shutil.rmtree(directory, ignore_errors=True)
+    model.to(torch.bfloat16).save_pretrained(directory)
+    (directory / "generation_config.json").unlink(missing_ok=True)
+    # Conversion of the model itself would also round its rotary frequencies.
+    saved = transformers.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
+    with torch.no_grad():
+        logits = saved.eval()(TOKENS).logits
+    numpy.save(directory / "logits.npy", logits.numpy())
+
+
+if __name__ == "__main__":
+    root = pathlib.Path(__file__).parent.parent / "inference/huggingface/golden"
+    for name, config in MODELS.items():
+        make(config, root / name)

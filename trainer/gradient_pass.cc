@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -21,6 +22,7 @@ struct Sums {
   double num_tokens = 0;
   double loss_after = 0;
   double num_tokens_after = 0;
+  double balance = 0;
 };
 
 void ZeroGradients(std::span<float> gradients) {
@@ -33,20 +35,30 @@ void AddRouting(const TrainResult& result, const Batch& micro, const v1::ModelCo
                 std::vector<RoutingTotals>* totals) {
   totals->resize(result.routing.size(), RoutingTotals(config.routing().num_experts()));
   for (size_t i = 0; i < result.routing.size(); ++i) {
-    AddBatch(result.routing[i].weights, micro.lengths, TokensPerDecision(config), &(*totals)[i]);
+    AddBatch(result.routing[i].weights, micro.lengths, TokensPerDecision(config), &(*totals)[i],
+             result.routing[i].chosen);
   }
 }
 
-absl::Status AddMicroBatch(const Batch& micro, double gradient_scale, bool measure_routing,
-                           LanguageModel& model, Sums* sums, std::vector<RoutingTotals>* routing,
+// Adds the sequences [begin, end) of the rank's batch.
+absl::Status AddMicroBatch(const RankBatch& work, int64_t begin, int64_t end, double gradient_scale,
+                           bool measure_routing, LanguageModel& model, Sums* sums,
+                           std::vector<RoutingTotals>* routing,
                            const GradientsReady& gradients_ready = nullptr) {
-  ASSIGN_OR_RETURN(const TrainResult result,
-                   model.ForwardBackward(micro.inputs, micro.targets, micro.batch_size,
-                                         gradient_scale, measure_routing, gradients_ready));
+  const Batch micro = work.batch.Slice(begin, end);
+  BatchIdentity identity = {.seed = work.seed, .step = work.step};
+  if (!work.instances.empty()) {
+    identity.instances = std::span(work.instances).subspan(begin, end - begin);
+  }
+  ASSIGN_OR_RETURN(
+      const TrainResult result,
+      model.ForwardBackward(micro.inputs, micro.targets, micro.batch_size, gradient_scale,
+                            measure_routing, gradients_ready, identity));
   sums->loss += result.loss_sum;
   sums->num_tokens += static_cast<double>(result.num_tokens);
   sums->loss_after += result.loss_sum_after_first_segment;
   sums->num_tokens_after += static_cast<double>(result.num_tokens_after_first_segment);
+  sums->balance += result.balance_loss_sum;
   if (measure_routing) AddRouting(result, micro, model.config(), routing);
   return absl::OkStatus();
 }
@@ -67,14 +79,14 @@ absl::Status ReduceSums(std::span<const float> gradients, Communicator& communic
                         double* gradient_norm) {
   const int rank = communicator.rank(), world_size = communicator.world_size();
   std::vector<double> values = {sums->loss, sums->num_tokens, sums->loss_after,
-                                sums->num_tokens_after};
+                                sums->num_tokens_after, sums->balance};
   const size_t first = values.size();
   values.resize(first + world_size);
   const Shard own = ShardOf(gradients.size(), rank, world_size);
   values[first + rank] = SumOfSquares(gradients.subspan(own.begin, own.size()));
   const ScopedPhase phase(Phase::kCommunication);
   RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(values)));
-  *sums = {values[0], values[1], values[2], values[3]};
+  *sums = {values[0], values[1], values[2], values[3], values[4]};
   *gradient_norm = std::sqrt(std::accumulate(values.begin() + first, values.end(), 0.0));
   return absl::OkStatus();
 }
@@ -89,8 +101,7 @@ absl::Status CheckFinite(const RankBatch& work, int64_t begin, double gradient_s
   const int64_t end = MicroEnd(work, begin);
   ZeroGradients(model.gradients());
   Sums sums;
-  RETURN_IF_ERROR(
-      AddMicroBatch(work.batch.Slice(begin, end), gradient_scale, false, model, &sums, nullptr));
+  RETURN_IF_ERROR(AddMicroBatch(work, begin, end, gradient_scale, false, model, &sums, nullptr));
   const bool loss = !std::isfinite(sums.loss);
   if (!loss && std::isfinite(GlobalNorm(model.gradients()))) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(
@@ -138,9 +149,8 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
     // Earlier micro-batches leave gradients incomplete, so only the last one reports ranges to the
     // reducer, which sums them over ranks while the rest of the backward pass runs.
     const int64_t end = MicroEnd(work, begin);
-    RETURN_IF_ERROR(AddMicroBatch(work.batch.Slice(begin, end), scale, measure_routing, model,
-                                  &sums, &pass.routing,
-                                  end == work.batch.batch_size ? reduce : nullptr));
+    RETURN_IF_ERROR(AddMicroBatch(work, begin, end, scale, measure_routing, model, &sums,
+                                  &pass.routing, end == work.batch.batch_size ? reduce : nullptr));
   }
   {
     const ScopedPhase phase(Phase::kCommunication);
@@ -155,6 +165,7 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
     pass.loss_after_first_segment = sums.loss_after / sums.num_tokens_after;
   }
   pass.num_tokens = static_cast<int64_t>(sums.num_tokens);
+  pass.balance_loss = sums.balance / sums.num_tokens;
   return pass;
 }
 

@@ -37,6 +37,13 @@ Schedule ScheduleOf(const v1::RunSpec& spec) {
           .final_ratio = spec.optimizer().final_lr_ratio()};
 }
 
+ExpertGrowth GrowthOf(const v1::RunSpec& spec) {
+  const double steps = spec.growth().until() * static_cast<double>(spec.num_steps());
+  return {.first = spec.growth().first(),
+          .last = spec.growth().last(),
+          .steps = static_cast<int64_t>(std::ceil(steps - 1e-9))};
+}
+
 }  // namespace
 
 TrainingLoop::TrainingLoop(RunDirectory directory, v1::RunSpec spec, LoopEnvironment environment)
@@ -68,6 +75,7 @@ absl::StatusOr<TrainingOutcome> TrainingLoop::RunToEnd() {
   heartbeat_.BeginSteps();
   while (!done()) {
     RETURN_IF_ERROR(UpcycleIfDue());
+    RETURN_IF_ERROR(SetActiveExperts());
     ASSIGN_OR_RETURN(const v1::StepMetrics metrics, Step());
     heartbeat_.BeginSteps();
     RETURN_IF_ERROR(Record(metrics));
@@ -214,6 +222,12 @@ absl::Status TrainingLoop::UpcycleIfDue() {
   return absl::OkStatus();
 }
 
+// The number follows from the step alone, so a resumed run continues as if it had not stopped.
+absl::Status TrainingLoop::SetActiveExperts() {
+  if (spec_.growth().first() == 0 || !state_.upcycled) return absl::OkStatus();
+  return state_.model->SetActiveExperts(ActiveExperts(GrowthOf(spec_), state_.step));
+}
+
 absl::Status TrainingLoop::CompareWithOthers() {
   const ScopedPhase phase(Phase::kCommunication);
   return CompareWeights(state_.step, *state_.model, *environment_.communicator);
@@ -231,6 +245,7 @@ absl::Status TrainingLoop::CheckWeights() {
 absl::StatusOr<RankBatch> TrainingLoop::LoadBatch() const {
   RankBatch work;
   work.step = state_.step;
+  work.seed = spec_.seed();
   work.instances = schedule_->Instances(state_.step, environment_.communicator->rank(),
                                         environment_.communicator->world_size());
   const ScopedPhase phase(Phase::kData);
@@ -260,6 +275,8 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   metrics.set_gradient_norm(pass.gradient_norm);
   metrics.set_num_tokens(state_.num_tokens);
   metrics.set_upcycled(state_.upcycled);
+  metrics.set_balance_loss(pass.balance_loss);
+  metrics.set_active_experts(state_.model->config().routing().token().active_experts());
   routing_health_.AddStep(pass.routing);
   if (measure) {
     ASSIGN_OR_RETURN(const std::vector<v1::LayerRouting> layers,

@@ -70,10 +70,18 @@ constexpr std::array kLayerSeries = {
     LayerSeries{"active_experts", "experts",
                 [](Layer l) { return static_cast<double>(l.active_experts()); }},
     LayerSeries{"expert_cosine", "", [](Layer l) { return l.expert_cosine(); }},
+    // The series from here on exist only for layers with loads (TOKEN_CHOICE).
+    LayerSeries{"busiest_over_mean", "", [](Layer l) { return l.busiest_over_mean(); }},
+    LayerSeries{"starved_experts", "experts",
+                [](Layer l) { return static_cast<double>(l.starved_experts()); }},
+};
+constexpr size_t kNumLoads = 2;
+constexpr auto kLayerSeriesOf = [](bool has_loads) {
+  return std::span(kLayerSeries).first(kLayerSeries.size() - (has_loads ? 0 : kNumLoads));
 };
 
 void AddLayer(const v1::LayerRouting& layer, std::vector<SeriesValue>* values) {
-  for (const LayerSeries& series : kLayerSeries) {
+  for (const LayerSeries& series : kLayerSeriesOf(layer.load_size() > 0)) {
     values->push_back({{.layer_series = &series, .layer = layer.layer()}, series.value(layer)});
   }
   for (int e = 0; e < layer.mean_weights_size(); ++e) {

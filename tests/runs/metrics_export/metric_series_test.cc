@@ -62,6 +62,8 @@ TEST(MetricSeriesTest, ValuesAreThoseOfTheFields) {
       EXPECT_EQ(value, holder.GetReflection()->GetDouble(holder, field)) << column;
     } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
       EXPECT_EQ(value, static_cast<double>(reflection->GetInt64(metrics, field))) << column;
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT32) {
+      EXPECT_EQ(value, reflection->GetInt32(metrics, field)) << column;
     } else {
       EXPECT_EQ(value, 1) << column;
     }

@@ -156,6 +156,11 @@ absl::StatusOr<v1::RunSpec> BranchSpec(const v1::RunSpec& source, int64_t step,
   branch.mutable_optimizer()->mutable_decay()->set_steps(num_steps - step);
   branch.mutable_upcycling()->set_dense_fraction(static_cast<double>(dense) /
                                                  static_cast<double>(num_steps));
+  if (source.growth().first() > 0) {
+    branch.mutable_growth()->set_until(source.growth().until() *
+                                       static_cast<double>(source.num_steps()) /
+                                       static_cast<double>(num_steps));
+  }
   branch.clear_share_phases();
   for (const v1::SharePhase& phase : source.share_phases()) {
     const int64_t after = StepsOf(phase.after(), source.num_steps());

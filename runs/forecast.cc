@@ -106,10 +106,11 @@ double RingAllReduceBytes(int64_t bytes, int world_size) {
 
 absl::StatusOr<v1::Forecast> ForecastTraining(const v1::ModelConfig& resolved,
                                               const v1::ForecastRequest& request) {
-  if (UsesExperts(resolved) && !MergesExperts(resolved.routing())) {
+  const bool chosen = resolved.routing().router() == v1::TOKEN_CHOICE;
+  if (UsesExperts(resolved) && !MergesExperts(resolved.routing()) && !chosen) {
     return absl::UnimplementedError(
         absl::StrCat("forecast: got router ", v1::Router_Name(resolved.routing().router()),
-                     ", expected one that merges experts: CAUSAL_SEGMENT, PREFIX or DENSE"));
+                     ", expected DENSE, CAUSAL_SEGMENT, PREFIX or TOKEN_CHOICE"));
   }
   v1::Forecast forecast;
   ASSIGN_OR_RETURN(*forecast.mutable_request(), Resolve(request));

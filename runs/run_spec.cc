@@ -162,8 +162,37 @@ absl::Status FillUpcycling(v1::RunSpec* spec) {
     spec->mutable_upcycling()->set_dense_fraction(seamless ? 0.05 : 0);
   }
   const double fraction = spec->upcycling().dense_fraction();
+  if (fraction > 0) RETURN_IF_ERROR(CheckMadeFromDense(spec->model()));
   return Check(fraction < 1, "upcycling.dense_fraction", fraction,
                "less than 1 (0 trains experts from the first step)");
+}
+
+// Checks that two limits of the growth are numbers of experts that do not shrink, and sets the
+// model's own number to the last one, which a finished run uses.
+absl::Status FillGrowth(v1::RunSpec* spec) {
+  if (!spec->has_growth()) return absl::OkStatus();
+  v1::GrowthConfig* growth = spec->mutable_growth();
+  v1::RoutingConfig* routing = spec->mutable_model()->mutable_routing();
+  FillStatedDefaults(growth);
+  if (growth->first() == 0 && !growth->has_last()) {
+    spec->clear_growth();
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(
+      Check(routing->router() == v1::TOKEN_CHOICE, "growth.first", growth->first(),
+            absl::StrCat("model.routing.router: TOKEN_CHOICE, not ",
+                         v1::Router_Name(routing->router()), ", to let the active experts grow")));
+  const int experts = routing->num_experts();
+  if (!growth->has_last()) growth->set_last(experts);
+  RETURN_IF_ERROR(Check(growth->first() >= 1 && growth->first() <= experts, "growth.first",
+                        growth->first(), absl::StrCat("1 to the number of experts, ", experts)));
+  RETURN_IF_ERROR(Check(
+      growth->last() >= growth->first() && growth->last() <= experts, "growth.last", growth->last(),
+      absl::StrCat(growth->first(), " (growth.first) to ", experts, ", the number of experts")));
+  RETURN_IF_ERROR(Check(growth->until() > 0 && growth->until() <= 1, "growth.until",
+                        growth->until(), "more than 0 and at most 1"));
+  routing->mutable_token()->set_active_experts(growth->last());
+  return absl::OkStatus();
 }
 
 absl::Status FillRanks(v1::RunSpec* spec) {
@@ -270,6 +299,7 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
   RETURN_IF_ERROR(FillValidation(StepSizeOf(data, resolved), datasets, &resolved));
   RETURN_IF_ERROR(FillSpikes(resolved.mutable_spikes()));
   RETURN_IF_ERROR(FillUpcycling(&resolved));
+  RETURN_IF_ERROR(FillGrowth(&resolved));
   FillStatedDefaults(resolved.mutable_optimizer());
   RETURN_IF_ERROR(CheckOptimizer(resolved.optimizer()));
   RETURN_IF_ERROR(FillSchedule(StepSizeOf(data, resolved), &resolved));

@@ -28,6 +28,28 @@ v1::ModelConfig WeightShape(const v1::ModelConfig& config) {
   return shape;
 }
 
+// Experts that tokens choose were trained for their gate, their width and their number.
+absl::Status CheckSameChoice(const v1::RoutingConfig& source, const v1::RoutingConfig& asked) {
+  const bool chosen = source.router() == v1::TOKEN_CHOICE;
+  if (chosen != (asked.router() == v1::TOKEN_CHOICE)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model.routing.router: got ", v1::Router_Name(asked.router()), ", expected ",
+        v1::Router_Name(source.router()), " as in the weights of init_from; leave it unset"));
+  }
+  const v1::TokenRouting &have = source.token(), &want = asked.token();
+  if (chosen && have.gate() != want.gate()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model.routing.token.gate: got ", v1::TokenRouting::Gate_Name(want.gate()), ", expected ",
+        v1::TokenRouting::Gate_Name(have.gate()), " as in the weights of init_from"));
+  }
+  if (chosen && have.expert_d_ff() != want.expert_d_ff()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.routing.token.expert_d_ff: got ", want.expert_d_ff(), ", expected ",
+                     have.expert_d_ff(), " as in the weights of init_from"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFits(const v1::ModelConfig& source, const v1::ModelConfig& asked) {
   google::protobuf::util::MessageDifferencer differencer;
   std::string difference;
@@ -37,12 +59,13 @@ absl::Status CheckFits(const v1::ModelConfig& source, const v1::ModelConfig& ask
         "init_from: the weights do not fit the requested model (weights -> model): ", difference));
   }
   const int have = source.routing().num_experts(), want = asked.routing().num_experts();
-  if (have == 1) return absl::OkStatus();
+  if (have == 1) return CheckMadeFromDense(asked);
   if (have != want) {
     return absl::InvalidArgumentError(absl::StrCat(
         "model.routing.num_experts: got ", want, ", expected ", have,
         " as in the weights of init_from (only a dense model can become an expert model)"));
   }
+  RETURN_IF_ERROR(CheckSameChoice(source.routing(), asked.routing()));
   if (MoeLayers(source) == MoeLayers(asked)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "model.routing.moe_layers: got ", absl::StrJoin(MoeLayers(asked), ","), ", expected ",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -23,6 +24,7 @@ struct Sums {
   double num_tokens = 0;
   double loss_after = 0;
   double num_tokens_after = 0;
+  double balance = 0;
   std::vector<DatasetSums> datasets;
 };
 
@@ -36,14 +38,15 @@ void AddRouting(const TrainResult& result, const Batch& micro, const v1::ModelCo
                 std::vector<RoutingTotals>* totals) {
   totals->resize(result.routing.size(), RoutingTotals(config.routing().num_experts()));
   for (size_t i = 0; i < result.routing.size(); ++i) {
-    AddBatch(result.routing[i].weights, micro.lengths, TokensPerDecision(config), &(*totals)[i]);
+    AddBatch(result.routing[i].weights, micro.lengths, TokensPerDecision(config), &(*totals)[i],
+             result.routing[i].chosen);
   }
 }
 
-// Adds the losses of sequences [begin, ...) of this rank to their datasets.
+// Adds the losses of sequences [begin, ...) of this rank to their datasets, if they are wanted.
 void AddDatasets(const RankBatch& work, int64_t begin, const Batch& micro,
                  const TrainResult& result, Sums* sums) {
-  if (work.num_datasets == 0) return;
+  if (sums->datasets.empty()) return;
   for (int64_t b = 0; b < micro.batch_size; ++b) {
     DatasetSums& dataset = sums->datasets[work.datasets[begin + b]];
     dataset.loss += result.sequence_loss[b];
@@ -51,19 +54,28 @@ void AddDatasets(const RankBatch& work, int64_t begin, const Batch& micro,
   }
 }
 
-absl::StatusOr<TrainResult> AddMicroBatch(const Batch& micro, double gradient_scale,
-                                          bool measure_routing, LanguageModel& model, Sums* sums,
-                                          std::vector<RoutingTotals>* routing,
-                                          const GradientsReady& gradients_ready = nullptr) {
-  ASSIGN_OR_RETURN(TrainResult result,
-                   model.ForwardBackward(micro.inputs, micro.targets, micro.batch_size,
-                                         gradient_scale, measure_routing, gradients_ready));
+// Adds the sequences [begin, end) of the rank's batch.
+absl::Status AddMicroBatch(const RankBatch& work, int64_t begin, int64_t end, double gradient_scale,
+                           bool measure_routing, LanguageModel& model, Sums* sums,
+                           std::vector<RoutingTotals>* routing,
+                           const GradientsReady& gradients_ready = nullptr) {
+  const Batch micro = work.batch.Slice(begin, end);
+  BatchIdentity identity = {.seed = work.seed, .step = work.step};
+  if (!work.instances.empty()) {
+    identity.instances = std::span(work.instances).subspan(begin, end - begin);
+  }
+  ASSIGN_OR_RETURN(
+      const TrainResult result,
+      model.ForwardBackward(micro.inputs, micro.targets, micro.batch_size, gradient_scale,
+                            measure_routing, gradients_ready, identity));
   sums->loss += result.loss_sum;
   sums->num_tokens += static_cast<double>(result.num_tokens);
   sums->loss_after += result.loss_sum_after_first_segment;
   sums->num_tokens_after += static_cast<double>(result.num_tokens_after_first_segment);
+  sums->balance += result.balance_loss_sum;
+  AddDatasets(work, begin, micro, result, sums);
   if (measure_routing) AddRouting(result, micro, model.config(), routing);
-  return result;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<double> GlobalTokens(const Batch& batch, Communicator& communicator) {
@@ -82,7 +94,8 @@ absl::Status ReduceSums(std::span<const float> gradients, Communicator& communic
                         double* gradient_norm) {
   const int rank = communicator.rank(), world_size = communicator.world_size();
   std::vector<double> values = {sums->loss, sums->num_tokens, sums->loss_after,
-                                sums->num_tokens_after};
+                                sums->num_tokens_after, sums->balance};
+  const size_t first_dataset = values.size();
   for (const DatasetSums& dataset : sums->datasets) {
     values.push_back(dataset.loss);
     values.push_back(dataset.num_tokens);
@@ -95,8 +108,10 @@ absl::Status ReduceSums(std::span<const float> gradients, Communicator& communic
   RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(values)));
   sums->loss = values[0], sums->num_tokens = values[1];
   sums->loss_after = values[2], sums->num_tokens_after = values[3];
+  sums->balance = values[4];
   for (size_t d = 0; d < sums->datasets.size(); ++d) {
-    sums->datasets[d] = {.loss = values[4 + 2 * d], .num_tokens = values[5 + 2 * d]};
+    const size_t at = first_dataset + 2 * d;
+    sums->datasets[d] = {.loss = values[at], .num_tokens = values[at + 1]};
   }
   *gradient_norm = std::sqrt(std::accumulate(values.begin() + first, values.end(), 0.0));
   return absl::OkStatus();
@@ -122,9 +137,7 @@ absl::Status CheckFinite(const RankBatch& work, int64_t begin, double gradient_s
   const int64_t end = MicroEnd(work, begin);
   ZeroGradients(model.gradients());
   Sums sums;
-  RETURN_IF_ERROR(
-      AddMicroBatch(work.batch.Slice(begin, end), gradient_scale, false, model, &sums, nullptr)
-          .status());
+  RETURN_IF_ERROR(AddMicroBatch(work, begin, end, gradient_scale, false, model, &sums, nullptr));
   const bool loss = !std::isfinite(sums.loss);
   if (!loss && std::isfinite(GlobalNorm(model.gradients()))) return absl::OkStatus();
   return absl::InternalError(
@@ -172,11 +185,8 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
     // Earlier micro-batches leave gradients incomplete, so only the last one reports ranges to the
     // reducer, which sums them over ranks while the rest of the backward pass runs.
     const int64_t end = MicroEnd(work, begin);
-    const Batch micro = work.batch.Slice(begin, end);
-    ASSIGN_OR_RETURN(const TrainResult result,
-                     AddMicroBatch(micro, scale, measure_routing, model, &sums, &pass.routing,
-                                   end == work.batch.batch_size ? reduce : nullptr));
-    AddDatasets(work, begin, micro, result, &sums);
+    RETURN_IF_ERROR(AddMicroBatch(work, begin, end, scale, measure_routing, model, &sums,
+                                  &pass.routing, end == work.batch.batch_size ? reduce : nullptr));
   }
   {
     const ScopedPhase phase(Phase::kCommunication);
@@ -192,6 +202,7 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
     pass.loss_after_first_segment = sums.loss_after / sums.num_tokens_after;
   }
   pass.num_tokens = static_cast<int64_t>(sums.num_tokens);
+  pass.balance_loss = sums.balance / sums.num_tokens;
   pass.datasets = std::move(sums.datasets);
   return pass;
 }

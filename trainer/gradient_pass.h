@@ -29,13 +29,16 @@ struct GradientPass {
   double gradient_norm = 0;             // for the mean loss, before clipping
   int64_t num_tokens = 0;
   std::vector<DatasetSums> datasets;  // RankBatch::num_datasets elements
+  // Averaged over tokens, without its coefficient; 0 without a balance loss.
+  double balance_loss = 0;
   // This rank's part, one entry per layer of MoeLayers; empty unless requested.
   std::vector<RoutingTotals> routing;
 };
 
 // This rank's part of a step.
 struct RankBatch {
-  int64_t step = 0;  // 0-based, for messages
+  int64_t step = 0;   // 0-based
+  uint64_t seed = 0;  // the seed of the run, for routers with random numbers
   std::vector<int64_t> instances;
   // The dataset of each instance.
   std::vector<int32_t> datasets;

@@ -41,13 +41,14 @@ class Exchange {
   std::vector<double> values_;
 };
 
-v1::LayerRouting ToProto(int layer, size_t index, size_t experts, Exchange* exchange) {
+v1::LayerRouting ToProto(int layer, size_t index, size_t experts, bool chosen, Exchange* exchange) {
   RoutingTotals totals(static_cast<int>(experts));
   std::ranges::copy(exchange->sums(index), totals.sums.begin());
   v1::LayerRouting routing = Summarize(layer, totals);
   routing.set_active_experts(static_cast<int32_t>(
       std::ranges::count_if(exchange->active(index), [](double flags) { return flags > 0; })));
   routing.set_expert_cosine(exchange->cosine(index));
+  if (chosen) SetLoads(totals, &routing);
   return routing;
 }
 
@@ -83,9 +84,10 @@ absl::StatusOr<std::vector<v1::LayerRouting>> RoutingHealth::Measure(
     }
   }
   RETURN_IF_ERROR(communicator.AllReduceSum(exchange.values()));
+  const bool chosen = model.config().routing().router() == v1::TOKEN_CHOICE;
   std::vector<v1::LayerRouting> result;
   for (size_t i = 0; i < layers.size(); ++i) {
-    result.push_back(ToProto(layers[i], i, experts, &exchange));
+    result.push_back(ToProto(layers[i], i, experts, chosen, &exchange));
   }
   return result;
 }

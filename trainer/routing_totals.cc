@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -12,11 +14,14 @@ double EntropyTerm(double w) { return w > 0 ? -w * std::log(w) : 0.0; }
 
 }  // namespace
 
-void AddDecisions(std::span<const float> weights, RoutingTotals* totals) {
+void AddDecisions(std::span<const float> weights, RoutingTotals* totals,
+                  std::span<const int32_t> chosen) {
   const size_t experts = static_cast<size_t>(totals->num_experts());
   BRAID_CHECK(weights.size() % experts == 0) << weights.size() << " " << experts;
-  const double active = 2.0 / static_cast<double>(experts);
+  const double active =
+      chosen.empty() ? 2.0 / static_cast<double>(experts) : std::numeric_limits<double>::infinity();
   double* const sums = totals->sums.data();
+  for (int32_t e : chosen) sums[2 + experts + static_cast<size_t>(e)] += 1;
   for (size_t row = 0; row < weights.size(); row += experts) {
     sums[0] += 1;
     for (size_t e = 0; e < experts; ++e) {
@@ -29,12 +34,15 @@ void AddDecisions(std::span<const float> weights, RoutingTotals* totals) {
 }
 
 void AddBatch(std::span<const float> weights, std::span<const int64_t> lengths,
-              int64_t tokens_per_decision, RoutingTotals* totals) {
-  const size_t per_sequence = lengths.empty() ? 0 : weights.size() / lengths.size();
+              int64_t tokens_per_decision, RoutingTotals* totals, std::span<const int32_t> chosen) {
+  const size_t experts = static_cast<size_t>(totals->num_experts());
+  const size_t per_sequence = lengths.empty() ? 0 : weights.size() / experts / lengths.size();
+  const size_t active = weights.empty() ? 0 : chosen.size() * experts / weights.size();
   for (size_t b = 0; b < lengths.size(); ++b) {
     const int64_t decisions = (lengths[b] + tokens_per_decision - 1) / tokens_per_decision;
-    const size_t used = static_cast<size_t>(decisions) * totals->num_experts();
-    AddDecisions(weights.subspan(b * per_sequence, std::min(used, per_sequence)), totals);
+    const size_t used = std::min(static_cast<size_t>(decisions), per_sequence);
+    AddDecisions(weights.subspan(b * per_sequence * experts, used * experts), totals,
+                 chosen.subspan(b * per_sequence * active, used * active));
   }
 }
 
@@ -70,6 +78,22 @@ v1::LayerRouting Summarize(int layer, const RoutingTotals& totals) {
   result.set_effective_experts(std::exp(mean_entropy));
   result.mutable_mean_weights()->Assign(mean.begin(), mean.end());
   return result;
+}
+
+void SetLoads(const RoutingTotals& totals, v1::LayerRouting* routing) {
+  const std::span<const double> counts = ActiveCounts(totals);
+  const double pairs = std::max(std::accumulate(counts.begin(), counts.end(), 0.0), 1.0);
+  const double even = 1 / static_cast<double>(counts.size());
+  int starved = 0;
+  double busiest = 0;
+  for (double count : counts) {
+    const double load = count / pairs;
+    routing->add_load(load);
+    busiest = std::max(busiest, load);
+    starved += load < even / 4;
+  }
+  routing->set_busiest_over_mean(busiest / even);
+  routing->set_starved_experts(starved);
 }
 
 }  // namespace braid

@@ -26,14 +26,17 @@ struct RoutingTotals {
 };
 
 // Adds decisions; `weights` is [decisions, E] with rows that sum to 1. A weight that is not finite
-// makes the sums not finite and never counts as active.
-void AddDecisions(std::span<const float> weights, RoutingTotals* totals);
+// makes the sums not finite and never counts as active. `chosen` is empty, or holds the experts
+// that each decision uses, [decisions, k] (TOKEN_CHOICE): these are then its active experts.
+void AddDecisions(std::span<const float> weights, RoutingTotals* totals,
+                  std::span<const int32_t> chosen = {});
 
 // Adds the routing weights [B, R, E] of sequences whose first lengths[b] positions are real; the
 // rest is padding. Decisions for padding only are left out. A decision covers `tokens_per_decision`
-// positions.
+// positions. `chosen` is empty or [B, R, k].
 void AddBatch(std::span<const float> weights, std::span<const int64_t> lengths,
-              int64_t tokens_per_decision, RoutingTotals* totals);
+              int64_t tokens_per_decision, RoutingTotals* totals,
+              std::span<const int32_t> chosen = {});
 
 // Returns the totals of `num_decisions` decisions that all have the weights [E].
 RoutingTotals EqualDecisions(std::span<const double> weights, double num_decisions);
@@ -46,6 +49,9 @@ std::span<const double> ActiveCounts(const RoutingTotals& totals);
 
 // Returns the means: entropy, and effective experts exp(H(mean weights)).
 v1::LayerRouting Summarize(int layer, const RoutingTotals& totals);
+
+// Sets the loads of a layer of TOKEN_CHOICE from the decisions that used each expert.
+void SetLoads(const RoutingTotals& totals, v1::LayerRouting* routing);
 
 }  // namespace braid
 

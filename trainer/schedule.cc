@@ -54,4 +54,10 @@ double LearningRate(const Schedule& s, int64_t step) {
   return s.peak * RatioAfterWarmup(s, step);
 }
 
+int ActiveExperts(const ExpertGrowth& growth, int64_t step) {
+  const double grown = (growth.last - growth.first) * static_cast<double>(step) /
+                       static_cast<double>(std::max<int64_t>(growth.steps, 1));
+  return std::min(growth.first + static_cast<int>(std::lround(grown)), growth.last);
+}
+
 }  // namespace braid

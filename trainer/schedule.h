@@ -33,6 +33,17 @@ Schedule ScheduleOf(const v1::RunSpec& resolved);
 // The rate is constant from T on, except for INVERSE_SQUARE_ROOT.
 double LearningRate(const Schedule& schedule, int64_t step);
 
+// Growth of the number of active experts from `first` to `last` over `steps` steps.
+struct ExpertGrowth {
+  int first = 0;
+  int last = 0;
+  int64_t steps = 0;
+};
+
+// Returns the number of active experts of 0-based step t: first + (last - first) t / steps, rounded
+// to the nearest number and at most `last`.
+int ActiveExperts(const ExpertGrowth& growth, int64_t step);
+
 }  // namespace braid
 
 #endif  // BRAID_TRAINER_SCHEDULE_H_

@@ -38,6 +38,7 @@ v1::StepMetrics MetricsOf(const GradientPass& pass, const TrainingState& before)
   metrics.set_loss(pass.loss);
   metrics.set_loss_after_first_segment(pass.loss_after_first_segment);
   metrics.set_gradient_norm(pass.gradient_norm);
+  metrics.set_balance_loss(pass.balance_loss);
   metrics.set_num_tokens(before.num_tokens + pass.num_tokens);
   metrics.set_upcycled(before.upcycled);
   return metrics;
@@ -53,6 +54,13 @@ v1::LossSpike SpikeOf(const SpikeVerdict& verdict, const v1::StepMetrics& metric
   spike.set_loss_z(verdict.loss_z);
   spike.set_gradient_norm_z(verdict.gradient_norm_z);
   return spike;
+}
+
+ExpertGrowth GrowthOf(const v1::RunSpec& spec) {
+  const double steps = spec.growth().until() * static_cast<double>(spec.num_steps());
+  return {.first = spec.growth().first(),
+          .last = spec.growth().last(),
+          .steps = static_cast<int64_t>(std::ceil(steps - 1e-9))};
 }
 
 }  // namespace
@@ -86,6 +94,7 @@ absl::StatusOr<TrainingOutcome> TrainingLoop::RunToEnd() {
   heartbeat_.BeginSteps();
   while (!done()) {
     RETURN_IF_ERROR(UpcycleIfDue());
+    RETURN_IF_ERROR(SetActiveExperts());
     ASSIGN_OR_RETURN(v1::StepMetrics metrics, Step());
     RETURN_IF_ERROR(ValidateIfDue(&metrics));
     heartbeat_.BeginSteps();
@@ -231,6 +240,12 @@ absl::Status TrainingLoop::UpcycleIfDue() {
   return absl::OkStatus();
 }
 
+// The number follows from the step alone, so a resumed run continues as if it had not stopped.
+absl::Status TrainingLoop::SetActiveExperts() {
+  if (spec_.growth().first() == 0 || !state_.upcycled) return absl::OkStatus();
+  return state_.model->SetActiveExperts(ActiveExperts(GrowthOf(spec_), state_.step));
+}
+
 absl::Status TrainingLoop::CompareWithOthers() {
   const ScopedPhase phase(Phase::kCommunication);
   return CompareWeights(state_.step, *state_.model, *environment_.communicator);
@@ -249,6 +264,7 @@ absl::StatusOr<RankBatch> TrainingLoop::LoadBatch() const {
   const ScopedPhase phase(Phase::kData);
   ASSIGN_OR_RETURN(RankBatch work, data_->Load(state_.step, environment_.communicator->rank(),
                                                environment_.communicator->world_size()));
+  work.seed = spec_.seed();
   work.micro_batch_size = spec_.batch().micro_batch_size();
   work.must_be_finite = spec_.spikes().policy() == v1::CONTINUE;
   return work;
@@ -265,6 +281,7 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   const double learning_rate = LearningRate(ScheduleOf(spec_), state_.step);
   v1::StepMetrics metrics = MetricsOf(pass, state_);
   metrics.set_learning_rate(learning_rate);
+  metrics.set_active_experts(state_.model->config().routing().token().active_experts());
   const auto datasets = data_->LossesOf(work.step, pass.datasets);
   metrics.mutable_datasets()->Assign(datasets.begin(), datasets.end());
   routing_health_.AddStep(pass.routing);

@@ -93,6 +93,7 @@ class TrainingLoop {
   absl::Status CheckOwned() const;
   absl::Status RemovePassedOver() const;
   absl::Status UpcycleIfDue();
+  absl::Status SetActiveExperts();
   absl::Status CompareWithOthers();
   absl::Status CheckWeights();
   absl::StatusOr<v1::StepMetrics> Step();

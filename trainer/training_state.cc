@@ -71,9 +71,13 @@ void CopyMoments(std::span<const float> m, std::span<const float> v, int copies,
   }
 }
 
-bool SameModel(const v1::ModelConfig& a, const v1::ModelConfig& b) {
+// The number of active experts of a run that grows it is that of the checkpoint's step.
+bool SameModel(const v1::ModelConfig& a, const v1::ModelConfig& b, bool grows) {
   google::protobuf::util::MessageDifferencer differencer;
   differencer.IgnoreField(v1::ModelConfig::descriptor()->FindFieldByName("preset"));
+  if (grows) {
+    differencer.IgnoreField(v1::TokenRouting::descriptor()->FindFieldByName("active_experts"));
+  }
   return differencer.Compare(a, b);
 }
 
@@ -86,7 +90,7 @@ absl::Status CheckBelongs(const std::filesystem::path& checkpoint, const Checkpo
   }
   const bool dense = DenseSteps(spec) > 0 && !state.upcycled;
   const v1::ModelConfig expected = dense ? DenseCounterpart(spec.model()) : spec.model();
-  if (!SameModel(state.model, expected)) {
+  if (!SameModel(state.model, expected, spec.growth().first() > 0)) {
     return absl::FailedPreconditionError(
         absl::StrCat(checkpoint.string(), " holds the model\n", state.model.DebugString(),
                      "but run.textproto asks for\n", expected.DebugString(),

@@ -18,14 +18,14 @@ AdamwSettings SettingsOf(const v1::OptimizerConfig& config) {
           .weight_decay = std::max(config.weight_decay(), 0.0)};
 }
 
-// Returns the parts of the parameters that lie in state.moments.
+// Returns the parts of the trained parameters that lie in state.moments.
 std::vector<AdamwParameter> OwnParameters(TrainingState& state) {
   std::vector<AdamwParameter> own;
   size_t offset = 0;
   for (const Parameter& p : state.model->parameters()) {
     const size_t begin = std::max(offset, state.moments.begin);
     const size_t end = std::min(offset + p.value.size(), state.moments.end);
-    if (begin < end) {
+    if (p.trained && begin < end) {
       const size_t size = end - begin, moment = begin - state.moments.begin;
       own.push_back({.value = p.value.subspan(begin - offset, size),
                      .gradient = p.gradient.subspan(begin - offset, size),

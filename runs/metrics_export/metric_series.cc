@@ -53,6 +53,10 @@ constexpr std::array kStepSeries = {
     StepSeries{"gflops", "speed/gflops", "1e9 FLOP/s", [](Step m) { return m.gflops(); }, true},
     StepSeries{"model_flops_utilization", "speed/model_flops_utilization", "",
                [](Step m) { return m.model_flops_utilization(); }, true},
+    StepSeries{"active_experts", "train/active_experts", "experts",
+               [](Step m) { return static_cast<double>(m.active_experts()); }, true},
+    StepSeries{"balance_loss", "train/balance_loss", "", [](Step m) { return m.balance_loss(); },
+               true},
     StepSeries{"resident_mb", "memory/resident_mb", kMebibytes,
                [](Step m) { return m.resident_mb(); }, true},
     StepSeries{"peak_resident_mb", "memory/peak_resident_mb", kMebibytes,
@@ -105,10 +109,18 @@ constexpr std::array kLayerSeries = {
     LayerSeries{"active_experts", "experts",
                 [](Layer l) { return static_cast<double>(l.active_experts()); }},
     LayerSeries{"expert_cosine", "", [](Layer l) { return l.expert_cosine(); }},
+    // The series from here on exist only for layers with loads (TOKEN_CHOICE).
+    LayerSeries{"busiest_over_mean", "", [](Layer l) { return l.busiest_over_mean(); }},
+    LayerSeries{"starved_experts", "experts",
+                [](Layer l) { return static_cast<double>(l.starved_experts()); }},
+};
+constexpr size_t kNumLoads = 2;
+constexpr auto kLayerSeriesOf = [](bool has_loads) {
+  return std::span(kLayerSeries).first(kLayerSeries.size() - (has_loads ? 0 : kNumLoads));
 };
 
 void AddLayer(const v1::LayerRouting& layer, std::vector<SeriesValue>* values) {
-  for (const LayerSeries& series : kLayerSeries) {
+  for (const LayerSeries& series : kLayerSeriesOf(layer.load_size() > 0)) {
     values->push_back({{.layer_series = &series, .layer = layer.layer()}, series.value(layer)});
   }
   for (int e = 0; e < layer.mean_weights_size(); ++e) {

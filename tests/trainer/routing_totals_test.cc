@@ -62,6 +62,20 @@ TEST(RoutingTotalsTest, DecisionsOfOneTokenAreCountedByToken) {
   EXPECT_EQ(totals.num_decisions(), 3);
 }
 
+TEST(RoutingTotalsTest, LoadsAreSharesOfTheChosenPairsWithoutPadding) {
+  // Two sequences of two tokens, four experts, k 2; the last token is padding.
+  const std::vector<float> weights(4 * 4, 0.25f);
+  const std::vector<int32_t> chosen = {0, 1, 0, 2, 0, 1, 2, 3};
+  RoutingTotals totals(4);
+  AddBatch(weights, std::vector<int64_t>{2, 1}, 1, &totals, chosen);
+  EXPECT_THAT(ActiveCounts(totals), ElementsAre(3, 2, 1, 0));
+  v1::LayerRouting routing;
+  SetLoads(totals, &routing);
+  EXPECT_THAT(routing.load(), ElementsAre(3.0 / 6, 2.0 / 6, 1.0 / 6, 0));
+  EXPECT_DOUBLE_EQ(routing.busiest_over_mean(), 2);
+  EXPECT_EQ(routing.starved_experts(), 1);
+}
+
 TEST(RoutingTotalsTest, WhatIsNotFiniteIsNeverActive) {
   RoutingTotals totals(2);
   AddDecisions(std::vector<float>{std::nanf(""), std::nanf("")}, &totals);

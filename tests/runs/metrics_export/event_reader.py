@@ -143,15 +143,17 @@ def read_events(directory):
 
 GROUPS = {
     "train": "loss loss_after_first_segment perplexity learning_rate gradient_norm num_tokens "
-    "upcycled",
+    "upcycled active_experts balance_loss",
     "speed": "tokens_per_second step_seconds gflops model_flops_utilization",
     "memory": "resident_mb peak_resident_mb",
 }
 UNKNOWN_WHEN_ZERO = set(
-    "perplexity gflops model_flops_utilization resident_mb peak_resident_mb".split()
+    "perplexity gflops model_flops_utilization resident_mb peak_resident_mb active_experts "
+    "balance_loss".split()
 )
 ACTIONS = "SPIKE_POLICY_UNSPECIFIED CONTINUE SKIP_BATCH ROLLBACK".split()
 LAYER = "entropy effective_experts active_experts expert_cosine".split()
+LOADS = "busiest_over_mean starved_experts".split()
 
 
 def expected_scalars(line):
@@ -172,7 +174,7 @@ def expected_scalars(line):
             scalars[f"{part}/{name}", f"{part}.{name}"] = number
     for layer in line.get("routing", []):
         n = layer["layer"]
-        for name in LAYER:
+        for name in LAYER + (LOADS if layer.get("load") else []):
             scalars[f"routing/layer_{n:02d}/{name}", f"routing.layer_{n}.{name}"] = float(
                 layer[name]
             )

@@ -66,6 +66,8 @@ TEST(MetricSeriesTest, ValuesAreThoseOfTheFields) {
     } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
       EXPECT_EQ(value, static_cast<double>(holder.GetReflection()->GetInt64(holder, field)))
           << column;
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT32) {
+      EXPECT_EQ(value, holder.GetReflection()->GetInt32(holder, field)) << column;
     } else {
       EXPECT_EQ(value, 1) << column;
     }

@@ -48,6 +48,7 @@ inline v1::StepMetrics RandomMetrics(int64_t step, std::mt19937_64* random) {
     FillNumbers(routing, random);
     routing->set_layer(layer);
     for (int e = 0; e < 4; ++e) routing->add_mean_weights(0.125 * ((*random)() % 4 + (e == 2)));
+    for (int e = 0; e < 4; ++e) routing->add_load(0.25);
   }
   return metrics;
 }

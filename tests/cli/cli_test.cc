@@ -411,10 +411,11 @@ TEST_P(CliAloneTest, TrainsOnAMixtureAndExplainsIt) {
   const std::string mixture =
       "datasets=[{dataset: \"job-000001\", share: .5}, {dataset: \"job-000002\", share: .5}]";
   ExpectError(Train({"--set", mixture}), 2, {"datasets[1]", "sequence_length 32", "expected 64"});
-  ASSERT_EQ(Submit({Corpus("third.jsonl"), "--tokenizer", dataset + "/tokenizer.model", "--set",
-                    "seed=5"})
-                .exit_code,
-            0)
+  ASSERT_EQ(
+      Braid({"submit", Corpus("third.jsonl"), "--wait", "--tokenizer", dataset + "/tokenizer.model",
+             "--set", "pack.sequence_length=64", "--set", "seed=5"})
+          .exit_code,
+      0)
       << Contents(root_ / "err");
   const std::string fitting =
       "datasets=[{dataset: \"job-000001\", share: .5}, {dataset: \"job-000003\", share: .5}]";

@@ -61,6 +61,11 @@ void AddRow(const float* row, std::span<float> sums) {
   for (; j < sums.size(); ++j) sum[j] += row[j];
 }
 
+void Prefetch(const float* row, size_t size) {
+  constexpr size_t kCacheLine = 64 / sizeof(float);
+  for (size_t j = 0; j < size; j += kCacheLine) __builtin_prefetch(row + j);
+}
+
 void NormalizeInPlace(std::span<float> vector) {
   double squares = 0;
   for (const float x : vector) squares += double{x} * double{x};
@@ -121,9 +126,13 @@ bool StaticEmbedder::EmbedOne(std::string_view text, std::span<float> vector) co
   const WordPieces pieces = tokenizer_.Encode(text, max_tokens_ + 2);
   std::ranges::fill(vector, 0.0f);
   const std::span<const int32_t> ids = std::span(pieces.ids).subspan(1, pieces.ids.size() - 2);
-  for (const int32_t id : ids) {
-    if (id == tokenizer_.vocabulary().unknown_id()) continue;
-    AddRow(table_.data() + static_cast<size_t>(id) * vector.size(), vector);
+  const auto row_of = [&](int32_t id) {
+    return table_.data() + static_cast<size_t>(id) * vector.size();
+  };
+  for (size_t i = 0; i < ids.size(); ++i) {
+    // Rows of rare tokens are not in the caches.
+    if (i + 1 < ids.size()) Prefetch(row_of(ids[i + 1]), vector.size());
+    if (ids[i] != tokenizer_.vocabulary().unknown_id()) AddRow(row_of(ids[i]), vector);
   }
   NormalizeInPlace(vector);
   return pieces.truncated;

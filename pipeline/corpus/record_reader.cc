@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/nearest_word.h"
 #include "base/status_macros.h"
 #include "pipeline/corpus/json_line_records.h"
@@ -14,7 +13,7 @@ namespace braid {
 namespace {
 
 constexpr int64_t kDefaultMaxDocumentBytes = int64_t{64} << 20;
-constexpr size_t kMaxShownNames = 12;
+constexpr size_t kMaxShownBytes = 120;  // bytes of field names in a message
 
 absl::Status CheckConfig(const v1::IngestConfig& config) {
   const auto negative = [](const char* field, int64_t value) {
@@ -87,13 +86,15 @@ bool HasWideByteOrderMark(std::string_view start) {
 absl::Status MissingField(const std::string& place, std::string_view setting,
                           const std::string& field, const std::vector<std::string>& names) {
   const std::string nearest = NearestWord(field, names);
-  const std::vector<std::string> shown(
-      names.begin(), names.begin() + static_cast<int64_t>(std::min(names.size(), kMaxShownNames)));
-  return absl::InvalidArgumentError(
-      absl::StrCat(place, ": ", std::string(setting), ": no field \"", field, "\"",
-                   nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"),
-                   "; got ", names.size(), " fields: ", absl::StrJoin(shown, ", "),
-                   shown.size() < names.size() ? ", ..." : ""));
+  std::string shown;
+  for (const std::string& name : names) {
+    const bool fits = shown.size() + name.size() <= kMaxShownBytes;
+    absl::StrAppend(&shown, shown.empty() ? "" : ", ", fits ? name : "...");
+    if (!fits) break;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      place, ": ", std::string(setting), ": got the field \"", field, "\", expected one of ", shown,
+      nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?")));
 }
 
 }  // namespace braid

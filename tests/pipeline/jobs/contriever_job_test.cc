@@ -1,4 +1,5 @@
-// Jobs whose documents are embedded by a BERT encoder in braid-embedder.
+// Jobs whose documents are embedded by a model: a BERT encoder in braid-embedder, or static
+// vectors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,12 +11,14 @@
 #include <vector>
 
 #include "formats/npy.h"
+#include "formats/weight_files.h"
 #include "pipeline/corpus/corpus_spec.h"
 #include "pipeline/jobs/job_runner.h"
 #include "pipeline/store/document_store.h"
 #include "pipeline/store/stage_store.h"
 #include "retrieval/contriever_process.h"
 #include "retrieval/embedding_service.h"
+#include "retrieval/static_embedder.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
 #include "tests/pipeline/jobs/finished_job.h"
@@ -143,6 +146,44 @@ TEST_F(ContrieverJobTest, ResumesAfterTheLastChunkToTheSameBytes) {
   ASSERT_OK_AND_ASSIGN(const v1::JobResult result, home.Run(Spec()));
   EXPECT_EQ(home.Contents(), whole.Contents());
   EXPECT_GT(result.num_truncated(), 0);
+}
+
+TEST_F(ContrieverJobTest, PrefixIsAnotherEmbedder) {
+  Home home;
+  ASSERT_OK(home.Run(Spec()));
+  v1::CorpusSpec spec = Spec();
+  spec.mutable_embedder()->set_text_prefix("passage: ");
+  ASSERT_OK(home.Run(spec));
+  EXPECT_THAT(home.reused(), ElementsAre("ingest", "tokenize"));
+}
+
+TEST_F(ContrieverJobTest, StoresTheVectorsOfStaticEmbeddings) {
+  const fs::path model = NewDirectory();
+  PutFile(model / "tokenizer.json",
+          R"({"normalizer": {"type": "BertNormalizer", "lowercase": true},
+              "pre_tokenizer": {"type": "BertPreTokenizer"},
+              "model": {"unk_token": "[UNK]", "vocab": {"[UNK]": 0, ".": 1, "ba": 2, "##ba": 3,
+                "##de": 4, "##ki": 5, "##lo": 6, "de": 7, "ki": 8, "end": 9, "lo": 10}}})");
+  const std::vector<float> table = {9, 9, 0, 1, 1, 0, 2,  1, -1, 3, 1,
+                                    1, 0, 2, 3, 0, 1, -2, 2, 2,  1, 3};
+  ASSERT_OK(WriteWeightFiles(
+      model, {.tensors = {{"embeddings", DType::kF32, {11, 2}}},
+              .values = [&](const TensorInfo&) -> absl::StatusOr<std::span<const float>> {
+                return std::span<const float>(table);
+              },
+              .max_file_bytes = int64_t{1} << 30}));
+  v1::CorpusSpec spec = Spec();
+  spec.mutable_embedder()->set_kind("static");
+  spec.mutable_embedder()->set_model_dir(model.string());
+  Home home;
+  ASSERT_OK(home.Run(spec));
+  ASSERT_OK_AND_ASSIGN(const auto documents, DocumentStore::Open(home.StageDirectory("ingest")));
+  ASSERT_OK_AND_ASSIGN(const auto embedder, StaticEmbedder::Load({.directory = model}));
+  std::vector<float> expected(static_cast<size_t>(documents.size()) * 2);
+  ASSERT_OK(embedder->Embed(documents.Texts(0, documents.size()), expected));
+  ASSERT_OK_AND_ASSIGN(const auto stored,
+                       NpyArray<float>::Open(home.StageDirectory("embed") / "embeddings.npy"));
+  EXPECT_TRUE(std::ranges::equal(stored.values(), expected));
 }
 
 TEST_F(ContrieverJobTest, ReportsAnInvalidModel) {

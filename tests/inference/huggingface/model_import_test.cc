@@ -10,6 +10,7 @@
 #include "formats/half_float.h"
 #include "formats/safetensors.h"
 #include "inference/huggingface/file_tensor.h"
+#include "model/config/model_config.h"
 #include "runs/checkpoint.h"
 #include "tests/inference/huggingface/model_import_fixture.h"
 
@@ -25,7 +26,13 @@ TEST_F(ModelImportTest, RestoresTheExportedModel) {
   v1::ModelConfig plain_moe = ExportedConfig(4);
   plain_moe.mutable_routing()->set_router_input(v1::PLAIN_MEAN);
   plain_moe.mutable_routing()->set_first_segment(v1::UNIFORM);
-  for (const v1::ModelConfig& config : {ExportedConfig(1), tied, ExportedConfig(4), plain_moe}) {
+  v1::ModelConfig chosen = ExportedConfig(4);
+  chosen.mutable_routing()->set_router(v1::TOKEN_CHOICE);
+  chosen.mutable_routing()->mutable_token()->set_gate(v1::TokenRouting::FROZEN);
+  chosen.mutable_routing()->mutable_token()->set_active_experts(3);
+  chosen = ResolveModelConfig(chosen).value();
+  for (const v1::ModelConfig& config :
+       {ExportedConfig(1), tied, ExportedConfig(4), plain_moe, chosen}) {
     const auto model = RandomModel(config);
     for (const int64_t shard : {int64_t{3000}, kDefaultShardBytes}) {
       PutSource(*model, {.max_shard_bytes = shard});

@@ -21,7 +21,9 @@ class BraidSoftMoeConfig(PretrainedConfig):
     def __init__(self, router="CAUSAL_SEGMENT", num_experts=2, segment_length=256,
                  first_segment="SELF_STOP_GRADIENT", router_input="NORMALIZED_MEAN",
                  moe_layers=None, qkv_bias=False, qk_norm=False, head_dim=None, rope_theta=10000.0,
-                 rope_scaling=None, generation_routing="prompt", **kwargs):
+                 rope_scaling=None, generation_routing="prompt", gate="LINEAR",
+                 combine_weights="SOFTMAX_OF_CHOSEN", selection="TOP", num_experts_per_tok=2,
+                 moe_intermediate_size=None, **kwargs):
         self.router = router
         self.num_experts = num_experts
         self.segment_length = segment_length
@@ -33,6 +35,11 @@ class BraidSoftMoeConfig(PretrainedConfig):
         self.head_dim = head_dim
         self.rotary = {"theta": rope_theta, "scaling": rope_scaling}
         self.generation_routing = generation_routing
+        self.gate = gate
+        self.combine_weights = combine_weights
+        self.selection = selection
+        self.num_experts_per_tok = num_experts_per_tok
+        self.moe_intermediate_size = moe_intermediate_size
         super().__init__(**kwargs)
 
     def to_dict(self):
@@ -138,9 +145,9 @@ class ExpertMatrices(nn.Module):
 
 
 class Experts(nn.Module):
-    def __init__(self, config):
+    def __init__(self, config, hidden):
         super().__init__()
-        count, width, hidden = config.num_experts, config.hidden_size, config.intermediate_size
+        count, width = config.num_experts, config.hidden_size
         self.gate_proj = ExpertMatrices(count, hidden, width)
         self.up_proj = ExpertMatrices(count, hidden, width)
         self.down_proj = ExpertMatrices(count, width, hidden)
@@ -153,7 +160,7 @@ class SoftMoe(nn.Module):
         super().__init__()
         self.config = config
         self.router = nn.Linear(config.hidden_size, config.num_experts, bias=False)
-        self.experts = Experts(config)
+        self.experts = Experts(config, config.intermediate_size)
 
     def forward(self, x, real, rows, by_prompt):
         """x [B, T, D]; real [B, T] is False for padding; rows[b] is the state of sequence b."""
@@ -217,6 +224,56 @@ class SoftMoe(nn.Module):
                      for m in (e.gate_proj, e.up_proj, e.down_proj))
 
 
+class TokenChoice(nn.Module):
+    """The FFN of a layer whose tokens choose their experts (router TOKEN_CHOICE)."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        if config.gate in ("LINEAR", "FROZEN"):
+            self.router = nn.Linear(config.hidden_size, config.num_experts, bias=False)
+        self.experts = Experts(config, config.moe_intermediate_size)
+
+    def forward(self, x, real, rows, by_prompt):
+        tokens = x.flatten(0, 1)
+        chosen, weights = self.choose(tokens.float())
+        output = torch.zeros_like(tokens)
+        e = self.experts
+        for expert in range(self.config.num_experts):
+            token, place = (chosen == expert).nonzero(as_tuple=True)
+            matrices = (m.weight[expert] for m in (e.gate_proj, e.up_proj, e.down_proj))
+            weight = weights[token, place, None].to(x.dtype)
+            output = output.index_add(0, token, weight * run(tokens[token], matrices))
+        return output.view_as(x)
+
+    def choose(self, x):
+        """The experts [T, k] of tokens x [T, D] and the weights of their outputs."""
+        config, count, k = self.config, self.config.num_experts, self.config.num_experts_per_tok
+        scores = self.scores(x)
+        ranking = scores.argsort(-1, descending=config.selection != "BOTTOM", stable=True)
+        first = min(k, count - k) if config.selection == "NOT_TOP" else 0
+        chosen = ranking[:, first:first + k]
+        if config.combine_weights == "SOFTMAX_OF_CHOSEN":
+            return chosen, functional.softmax(scores.gather(1, chosen), -1)
+        if config.combine_weights == "CHOSEN_OF_SOFTMAX":
+            return chosen, functional.softmax(scores, -1).gather(1, chosen)
+        value = 1.0 if config.combine_weights == "ONES" else 1 / k
+        return chosen, torch.full_like(chosen, value, dtype=x.dtype)
+
+    def scores(self, x):
+        config = self.config
+        if config.gate == "RANDOM":
+            if config.num_experts_per_tok < config.num_experts:
+                raise ValueError("the gate RANDOM is defined for all experts together only; set "
+                                 f"num_experts_per_tok to {config.num_experts}")
+            return x.new_zeros(len(x), config.num_experts)
+        if config.router_input == "NORMALIZED_MEAN":
+            x = functional.layer_norm(x, x.shape[-1:])
+        if config.gate == "KEY_MEAN":
+            return functional.linear(x, self.experts.gate_proj.weight.float().mean(1))
+        return functional.linear(x, self.router.weight.float())
+
+
 def run(x, matrices):
     gate, up, down = matrices
     hidden = functional.silu(functional.linear(x, gate)) * functional.linear(x, up)
@@ -228,7 +285,8 @@ class Layer(nn.Module):
         super().__init__()
         has_experts = config.moe_layers is None or number in config.moe_layers
         self.self_attn = Attention(config, number)
-        self.mlp = SoftMoe(config) if has_experts else Ffn(config)
+        moe = TokenChoice if config.router == "TOKEN_CHOICE" else SoftMoe
+        self.mlp = moe(config) if has_experts else Ffn(config)
         self.input_layernorm = RmsNorm(config.hidden_size, config.rms_norm_eps)
         self.post_attention_layernorm = RmsNorm(config.hidden_size, config.rms_norm_eps)
 

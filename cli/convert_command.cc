@@ -59,12 +59,11 @@ absl::StatusOr<v1::ConvertRequest> RequestOf(const ConvertOptions& options) {
 
 void Print(const v1::ConvertResponse& response) {
   const v1::RoutingConfig& routing = response.model().routing();
-  std::cout << "wrote checkpoint " << response.output_dir() << ": "
-            << response.num_parameters() << " parameters, ";
+  std::cout << "wrote checkpoint " << response.output_dir() << ": " << response.num_parameters()
+            << " parameters, ";
   if (routing.router() == v1::TOKEN_CHOICE) {
     std::cout << routing.num_experts() << " experts, " << routing.token().active_experts()
-              << " active, split in "
-              << absl::StrFormat("%.1f s", response.split_seconds());
+              << " active, split in " << absl::StrFormat("%.1f s", response.split_seconds());
   } else {
     std::cout << "dense, "
               << (response.restored_order() ? "units in their places" : "units in expert order");
@@ -97,11 +96,10 @@ void AddConvertCommand(CommandLine& program) {
   command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
       ->required();
   command->add_option("-o,--output", options->output, "Output checkpoint directory")->required();
-  CLI::Option* experts =
-      command
-          ->add_option("--experts", options->experts,
-                       "Experts of each layer; must divide the hidden units")
-          ->check(PositiveInt32());
+  CLI::Option* experts = command
+                             ->add_option("--experts", options->experts,
+                                          "Experts of each layer; must divide the hidden units")
+                             ->check(PositiveInt32());
   CLI::Option* dense =
       command->add_flag("--dense", options->dense, "Put the experts together into dense FFNs");
   command->add_option("--split", options->split, "How units are assigned to experts")
@@ -136,7 +134,8 @@ void AddConvertCommand(CommandLine& program) {
       "Examples:\n"
       "  braid convert run-000001 --output experts --experts 16 --active-experts 8\n"
       "  braid convert run-000001 --output experts --experts 16 --split random --layers=-2\n"
-      "  braid train --data job-000001 --init-from experts && braid convert run-000002 -o joined --dense");
+      "  braid train --data job-000001 --init-from experts && braid convert run-000002 -o joined "
+      "--dense");
   command->callback([&program, options] {
     if (options->experts == 0 && !options->dense) {
       throw CLI::RequiredError("--experts N, or --dense");

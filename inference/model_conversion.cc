@@ -1,5 +1,7 @@
 #include "inference/model_conversion.h"
 
+#include <google/protobuf/text_format.h>
+
 #include <chrono>
 #include <map>
 #include <numeric>
@@ -48,9 +50,9 @@ absl::StatusOr<std::set<int>> LayersOf(const v1::ExpertSplit& split, int num_lay
   for (const int asked : split.layers()) {
     const int layer = asked < 0 ? num_layers + asked : asked;
     if (layer < 0 || layer >= num_layers) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("layers: got ", asked, ", expected ", -num_layers, " to ", num_layers - 1,
-                       ": the model has ", num_layers, " layers"));
+      return absl::InvalidArgumentError(absl::StrCat("layers: got ", asked, ", expected ",
+                                                     -num_layers, " to ", num_layers - 1,
+                                                     ": the model has ", num_layers, " layers"));
     }
     if (!layers.insert(layer).second) {
       return absl::InvalidArgumentError(
@@ -103,8 +105,7 @@ void CopyParameters(LanguageModel& dense, LanguageModel& experts, const LayerOrd
     const auto source = sources.find(DenseName(parameter.name));
     if (source == sources.end()) continue;
     const auto order = order_of.find(source->first);
-    move(source->second->value, order == order_of.end() ? nullptr : order->second,
-         parameter.value);
+    move(source->second->value, order == order_of.end() ? nullptr : order->second, parameter.value);
   }
 }
 
@@ -151,8 +152,8 @@ absl::StatusOr<LayerOrders> OrdersOf(const v1::ModelConfig& config, const v1::Co
   for (const v1::LayerUnits& units : record->layers()) {
     const auto order = orders.find(units.layer());
     if (order == orders.end()) {
-      return absl::DataLossError(absl::StrCat(kRecordFile, ": layer ", units.layer(),
-                                              " has no experts in the model"));
+      return absl::DataLossError(
+          absl::StrCat(kRecordFile, ": layer ", units.layer(), " has no experts in the model"));
     }
     order->second.assign(units.units().begin(), units.units().end());
     RETURN_IF_ERROR(CheckUnitOrder(order->second, config.d_ff()));
@@ -160,8 +161,8 @@ absl::StatusOr<LayerOrders> OrdersOf(const v1::ModelConfig& config, const v1::Co
   return orders;
 }
 
-// The record of the split that the model comes from: its own, or that of the checkpoint that its run
-// started from. Absent when there is none.
+// The record of the split that the model comes from: its own, or that of the checkpoint that its
+// run started from. Absent when there is none.
 absl::StatusOr<std::optional<v1::Conversion>> FindRecord(const ModelPath& path) {
   fs::path file = path.checkpoint / kRecordFile;
   if (path.run) {
@@ -263,8 +264,9 @@ absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request) {
   response.set_num_parameters(static_cast<int64_t>(converted.model->values().size()));
   *response.mutable_source() = path.source;
   response.set_split_seconds(converted.split_seconds);
-  ASSIGN_OR_RETURN(const fs::path checkpoint, WriteNewCheckpoint(std::move(converted.model), tokenizer,
-                                                                 kConverted, output->staging()));
+  ASSIGN_OR_RETURN(
+      const fs::path checkpoint,
+      WriteNewCheckpoint(std::move(converted.model), tokenizer, kConverted, output->staging()));
   RETURN_IF_ERROR(WriteRecord(converted.record, checkpoint));
   RETURN_IF_ERROR(output->Publish(checkpoint));
   return response;

@@ -19,9 +19,9 @@ struct ConvertedModel {
   double split_seconds = 0;
 };
 
-// Splits the FFNs of a dense model: a permutation of hidden units whose slices become the experts of
-// a TOKEN_CHOICE model with combine weights ONES, which with all experts active computes the same
-// function. InvalidArgument for a model with experts, layers that it does not have or that are
+// Splits the FFNs of a dense model: a permutation of hidden units whose slices become the experts
+// of a TOKEN_CHOICE model with combine weights ONES, which with all experts active computes the
+// same function. InvalidArgument for a model with experts, layers that it does not have or that are
 // listed twice, and numbers of experts that do not divide d_ff.
 absl::StatusOr<ConvertedModel> SplitIntoExperts(LanguageModel& dense, const v1::ExpertSplit& split);
 

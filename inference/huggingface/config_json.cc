@@ -323,6 +323,8 @@ std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, const
   if (ends.start_id.has_value()) json["bos_token_id"] = *ends.start_id;
   AddFamilyFields(resolved, family, &json);
   if (!IsDense(resolved)) AddRouting(resolved.routing(), &json);
+  // Other programs ignore it.
+  if (resolved.attention_mask() == v1::DOCUMENT) json["document_end"] = resolved.document_end();
   return json.dump(2) + "\n";
 }
 
@@ -336,6 +338,10 @@ absl::StatusOr<v1::ModelConfig> ParseConfigJson(std::string_view text,
   RETURN_IF_ERROR(fields.status());
   v1::ModelConfig config = ReadShape(&fields);
   ReadAttention(*family, &fields, &config);
+  if (fields.Has("document_end")) {
+    config.set_attention_mask(v1::DOCUMENT);
+    config.set_document_end(Count(&fields, "document_end"));
+  }
   RequireSupported(config, *family, &fields);
   if (family->model_type == kSoftMoe) {
     ReadRouting(&fields, config.mutable_routing());

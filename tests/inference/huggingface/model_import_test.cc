@@ -31,8 +31,11 @@ TEST_F(ModelImportTest, RestoresTheExportedModel) {
   chosen.mutable_routing()->mutable_token()->set_gate(v1::TokenRouting::FROZEN);
   chosen.mutable_routing()->mutable_token()->set_active_experts(3);
   chosen = ResolveModelConfig(chosen).value();
+  v1::ModelConfig masked = ExportedConfig(1);
+  masked.set_attention_mask(v1::DOCUMENT);
+  masked.set_document_end(2);
   for (const v1::ModelConfig& config :
-       {ExportedConfig(1), tied, ExportedConfig(4), plain_moe, chosen}) {
+       {ExportedConfig(1), tied, ExportedConfig(4), plain_moe, chosen, masked}) {
     const auto model = RandomModel(config);
     for (const int64_t shard : {int64_t{3000}, kDefaultShardBytes}) {
       PutSource(*model, {.max_shard_bytes = shard});

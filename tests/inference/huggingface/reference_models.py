@@ -160,9 +160,33 @@ class Model:
         gate, up, down = (torch.einsum("e,eij->ij", weights, m) for m in (gate, up, down))
         return swiglu(x, gate, up, down)
 
+    def token_choice(self, number, token):
+        """The output of one token [D] that chooses its experts."""
+        config = self.config
+        gate, up, down = (
+            self.layer(number, f"mlp.experts.{name}_proj") for name in ("gate", "up", "down")
+        )
+        keys = gate.mean(1) if config["gate"] == "KEY_MEAN" else self.layer(number, "mlp.router")
+        scores = linear(token, keys).tolist()
+        k = config["num_experts_per_tok"]
+        best_first = sorted(range(len(scores)), key=lambda e: (-scores[e], e))
+        worst_first = sorted(range(len(scores)), key=lambda e: (scores[e], e))
+        after_best = best_first[min(k, len(scores) - k):]
+        chosen = {"TOP": best_first, "BOTTOM": worst_first, "NOT_TOP": after_best}[
+            config["selection"]][:k]
+        weights = {
+            "SOFTMAX_OF_CHOSEN": softmax(torch.tensor([scores[e] for e in chosen]), -1),
+            "CHOSEN_OF_SOFTMAX": softmax(torch.tensor(scores), -1)[chosen],
+            "ONES": torch.ones(k),
+            "EQUAL": torch.full((k,), 1 / k),
+        }[config["combine_weights"]]
+        return sum(w * swiglu(token, gate[e], up[e], down[e]) for w, e in zip(weights, chosen))
+
     def ffn(self, number, x):
-        if f"model.layers.{number}.mlp.router.weight" not in self.weights:
+        if f"model.layers.{number}.mlp.experts.gate_proj.weight" not in self.weights:
             return swiglu(x, *(self.layer(number, f"mlp.{n}_proj") for n in ("gate", "up", "down")))
+        if self.config["router"] == "TOKEN_CHOICE":
+            return torch.stack([self.token_choice(number, token) for token in x])
         outputs = [self.expert_ffn(number, *piece) for piece in self.decisions(number, x)]
         return torch.cat(outputs)
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <random>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "formats/npy.h"
@@ -29,6 +30,21 @@ std::vector<int32_t> RandomTokens(size_t count, int32_t vocab_size, uint64_t see
   std::vector<int32_t> tokens(count);
   for (int32_t& token : tokens) token = static_cast<int32_t>(random() % vocab_size);
   return tokens;
+}
+
+v1::ModelConfig TokenChoiceConfig(v1::TokenRouting::Gate gate,
+                                  v1::TokenRouting::CombineWeights weights,
+                                  v1::TokenRouting::Selection selection) {
+  v1::ModelConfig config = ExportedConfig(1);
+  config.clear_routing();
+  config.mutable_routing()->set_router(v1::TOKEN_CHOICE);
+  config.mutable_routing()->set_num_experts(6);
+  v1::TokenRouting* const token = config.mutable_routing()->mutable_token();
+  token->set_gate(gate);
+  token->set_combine_weights(weights);
+  token->set_selection(selection);
+  token->set_active_experts(2);
+  return ResolveModelConfig(config).value();
 }
 
 class ReferenceModelsTest : public testing::Test {
@@ -152,6 +168,16 @@ TEST_F(ReferenceModelsTest, ComputeOurLogits) {
     AddGreedy(v1::Router_Name(router), *model);
     if (router == v1::EXPERT_CHOICE_TOKEN) continue;
     AddBakedCase("baked_" + v1::Router_Name(router), *model, "the dog sat");
+  }
+  for (const auto& [gate, weights, selection] :
+       {std::tuple{v1::TokenRouting::LINEAR, v1::TokenRouting::SOFTMAX_OF_CHOSEN,
+                   v1::TokenRouting::TOP},
+        {v1::TokenRouting::FROZEN, v1::TokenRouting::CHOSEN_OF_SOFTMAX, v1::TokenRouting::NOT_TOP},
+        {v1::TokenRouting::KEY_MEAN, v1::TokenRouting::ONES, v1::TokenRouting::TOP},
+        {v1::TokenRouting::LINEAR, v1::TokenRouting::EQUAL, v1::TokenRouting::BOTTOM}}) {
+    const auto model = RandomModel(TokenChoiceConfig(gate, weights, selection), 40 + number);
+    AddCase("token_choice" + std::to_string(number), *model);
+    AddGreedy("token_choice" + std::to_string(number++), *model);
   }
   EXPECT_EQ(RunReference(Cases()), 0);
 }

@@ -91,6 +91,8 @@ std::string StepProgress(const v1::Run& run) {
 }
 
 std::string Loss(const v1::StepMetrics& step) {
+  // Sequences of one segment have no later ones.
+  if (step.loss_after_first_segment() == 0) return absl::StrFormat("%.4f", step.loss());
   return absl::StrFormat("%.4f (%.4f without the first segment)", step.loss(),
                          step.loss_after_first_segment());
 }

@@ -29,9 +29,9 @@ def documents(path):
 
 
 def documented_metrics():
-    """Names in the tables of docs/control.md; "_loss" continues the row's first name."""
+    """Names in the tables of deploy/prometheus/README.md; "_loss" continues the row's first name."""
     names = set()
-    for row in (ROOT / "docs/control.md").read_text().splitlines():
+    for row in (DEPLOY / "prometheus/README.md").read_text().splitlines():
         cell = row.split("|")[1] if row.startswith("| `braid_") else ""
         base = None
         for name in re.findall(r"`([a-z_0-9]+)`", cell):

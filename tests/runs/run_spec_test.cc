@@ -61,6 +61,18 @@ TEST_F(RunSpecTest, FillsEveryDefault) {
   EXPECT_FALSE(spec->name().empty());
 }
 
+TEST_F(RunSpecTest, DocumentsEndWithTheEosTokenOfTheData) {
+  EXPECT_FALSE(ResolveRunSpec(spec_)->model().has_document_end());
+  spec_.mutable_model()->set_attention_mask(v1::DOCUMENT);
+  const auto spec = ResolveRunSpec(spec_);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const int32_t eos = ReadDatasetInfo(dataset_)->eos_id;
+  EXPECT_EQ(spec->model().document_end(), eos);
+  EXPECT_EQ(ResolveRunSpec(*spec)->model().document_end(), eos);
+  EXPECT_THAT(ErrorOf([&](v1::RunSpec* s) { s->mutable_model()->set_document_end(eos + 1); }),
+              HasSubstr("model.document_end"));
+}
+
 TEST_F(RunSpecTest, LengthsInTokensAndEpochsBecomeSteps) {
   spec_.mutable_length()->set_epochs(3);
   spec_.mutable_optimizer()->set_schedule(v1::WSD);

@@ -77,7 +77,9 @@ TEST_F(LocalRunsTest, StopWithACheckpointAndContinueAtTheNextStart) {
   EXPECT_EQ(braidd_.Terminate(), 0);
 
   const RunDirectory run(braidd_.home() / "runs" / id);
-  EXPECT_FALSE(IsAlive(ReadProcessRecord(run.process()).value().identity));
+  // The supervisor ends right after it has recorded that the run has stopped.
+  EXPECT_TRUE(
+      WaitUntil([&] { return !IsAlive(ReadProcessRecord(run.process()).value().identity); }));
   EXPECT_TRUE(RankProcesses(run).empty());
   EXPECT_FALSE(std::filesystem::is_empty(run.root() / "checkpoints"));
   EXPECT_EQ(ReadFile(braidd_.home() / "runs_to_resume").value_or("missing"), id);

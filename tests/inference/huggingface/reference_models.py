@@ -79,7 +79,8 @@ class Model:
         self.dense = self.config["model_type"] in ("llama", "qwen2", "qwen3")
         assert self.dense or self.config["model_type"] == "braid_soft_moe"
         every = range(self.config["num_hidden_layers"])
-        routed = [i for i in every if f"model.layers.{i}.mlp.router.weight" in self.weights]
+        experts = "mlp.experts.gate_proj.weight"
+        routed = [i for i in every if f"model.layers.{i}.{experts}" in self.weights]
         assert routed == ([] if self.dense else self.config.get("moe_layers", list(every)))
 
     def layer(self, number, name):

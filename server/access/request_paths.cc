@@ -18,13 +18,14 @@ using google::protobuf::Message;
 using Cancelled = std::function<bool()>;
 
 // The tables list full names without "braid.v1.".
-constexpr std::array<std::string_view, 16> kPaths = {
+constexpr std::array<std::string_view, 17> kPaths = {
     "CorpusSpec.paths",
     "DecontaminateConfig.paths",
     "DescribeCorpusRequest.paths",
     "TokenizerConfig.model_path",
     "EmbedderConfig.model_dir",
     "RunSpec.dataset_dir",
+    "MixtureDataset.dataset",
     "EvaluateRequest.dataset_dir",
     "ExportRequest.output_dir",
     "EvaluateRequest.paths",
@@ -43,10 +44,15 @@ constexpr std::array<std::string_view, 9> kModels = {
     "ExportRequest.model",         "ReportRequest.runs",      "ConvertRequest.model",
 };
 
+constexpr std::string_view kBranchPoint = "RunSpec.branch_from";
+
 // None of these is ever opened as a file of this machine.
-constexpr std::array<std::string_view, 83> kTexts = {
+constexpr std::array<std::string_view, 86> kTexts = {
     "CancelJobRequest.id",
     "CorpusSpec.name",
+    "EmbedderConfig.text_prefix",
+    "IngestConfig.embedding_field",
+    "IngestConfig.where",
     "CreateShardRequest.index",
     "CreateShardRequest.shard",
     "AddVectorsRequest.shard",
@@ -136,9 +142,13 @@ bool IsRunId(std::string_view name) {
                              [](unsigned char c) { return absl::ascii_isdigit(c); });
 }
 
-absl::Status CheckValue(const std::string& value, FieldUse use, const FieldDescriptor& field,
+absl::Status CheckValue(std::string value, FieldUse use, const FieldDescriptor& field,
                         const PathRoots& roots, const Cancelled& cancelled) {
-  if (value.empty() || (use == FieldUse::kModel && IsRunId(value))) return absl::OkStatus();
+  // A branch point without a step is refused later, as no run has such a name.
+  if (use == FieldUse::kBranchPoint) value.resize(std::min(value.rfind('@'), value.size()));
+  if (value.empty()) return absl::OkStatus();
+  const bool names_model = use == FieldUse::kModel || use == FieldUse::kBranchPoint;
+  if (names_model && IsRunId(value)) return absl::OkStatus();
   if (cancelled())
     return absl::CancelledError("the call was cancelled while its paths were checked");
   const absl::Status status = roots.Check(value);
@@ -187,6 +197,7 @@ FieldUse UseOf(const FieldDescriptor& field) {
   };
   if (in(kPaths)) return FieldUse::kPath;
   if (in(kModels)) return FieldUse::kModel;
+  if (name == kBranchPoint) return FieldUse::kBranchPoint;
   return in(kTexts) ? FieldUse::kText : FieldUse::kNotClassified;
 }
 

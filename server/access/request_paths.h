@@ -17,6 +17,7 @@ namespace braid {
 enum class FieldUse {
   kPath,           // a file or directory of the server
   kModel,          // a run id or a path
+  kBranchPoint,    // a run id or a path, "@" and a step
   kText,           // anything else
   kNotClassified,  // not in the table; treated as kPath
 };

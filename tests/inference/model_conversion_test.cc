@@ -122,8 +122,8 @@ TEST(ModelConversionTest, ConvertsCheckpointsThereAndBack) {
   request.set_dense(true);
   ASSERT_OK_AND_ASSIGN(const auto joined, Convert(request));
   EXPECT_TRUE(joined.restored_order());
-  EXPECT_EQ(GetFile(scratch / "joined" / "model.safetensors"),
-            GetFile(start / "model.safetensors"));
+  ASSERT_OK_AND_ASSIGN(const auto restored, LoadModel(scratch / "joined"));
+  EXPECT_TRUE(std::ranges::equal(restored->values(), dense->values()));
 
   // A changed unit order is found.
   const auto record = scratch / "experts" / "conversion.textproto";

@@ -214,6 +214,9 @@ TEST(RequestLimitsTest, EveryListOfEveryRequestIsBounded) {
             case FieldDescriptor::CPPTYPE_FLOAT:
               message->GetReflection()->AddFloat(message, &field, 1);
               break;
+            case FieldDescriptor::CPPTYPE_DOUBLE:
+              message->GetReflection()->AddDouble(message, &field, 1);
+              break;
             case FieldDescriptor::CPPTYPE_ENUM:
               message->GetReflection()->AddEnumValue(message, &field, 0);
               break;

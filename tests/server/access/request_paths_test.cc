@@ -95,6 +95,18 @@ TEST_F(RequestPathsTest, EachFieldThatNamesAFileIsChecked) {
   out.set_model("run-000001");
   out.set_output_dir("/etc/new");
   refused(out, "output_dir");
+  v1::LaunchRunRequest branch;
+  branch.mutable_spec()->set_branch_from("run-000001@10");
+  EXPECT_TRUE(CheckPaths(branch, roots_).ok());
+  branch.mutable_spec()->set_branch_from(in + "@10");
+  EXPECT_TRUE(CheckPaths(branch, roots_).ok());
+  for (const char* const outside : {"/etc@10", "/etc"}) {
+    branch.mutable_spec()->set_branch_from(outside);
+    refused(branch, "branch_from");
+  }
+  v1::LaunchRunRequest mixture;
+  mixture.mutable_spec()->add_datasets()->set_dataset("/etc");
+  refused(mixture, "dataset");
   v1::ConvertRequest convert;
   convert.set_model("run-000001");
   convert.set_output_dir("/etc/new");

@@ -250,7 +250,8 @@ class TokenChoice(nn.Module):
         """The experts [T, k] of tokens x [T, D] and the weights of their outputs."""
         config, count, k = self.config, self.config.num_experts, self.config.num_experts_per_tok
         scores = self.scores(x)
-        ranking = scores.argsort(-1, descending=config.selection != "BOTTOM", stable=True)
+        ranking = scores.argsort(dim=-1, descending=config.selection != "BOTTOM",
+                                 stable=True)
         first = min(k, count - k) if config.selection == "NOT_TOP" else 0
         chosen = ranking[:, first:first + k]
         if config.combine_weights == "SOFTMAX_OF_CHOSEN":

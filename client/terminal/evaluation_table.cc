@@ -228,8 +228,10 @@ EvaluationRow GainRow(const v1::EvaluationResult& result) {
     in_nats = in_nats && comparison.domains().rbegin()->has_loss_difference();
   }
   EvaluationRow row{in_nats ? "gain, nats/token" : "gain, bits/byte", {{""}, {""}}};
+  // Windows of one segment have nothing to compare.
+  const bool measured = result.evaluations(0).total().num_tokens_after_first_segment() > 0;
   for (const v1::EvaluationComparison& comparison : result.comparisons()) {
-    row.cells.push_back(Gain(*comparison.domains().rbegin(), in_nats));
+    row.cells.push_back(measured ? Gain(*comparison.domains().rbegin(), in_nats) : Cell{"-"});
   }
   return row;
 }

@@ -92,6 +92,16 @@ TEST(EvaluationTableTest, ShowsAllMeasuresOfOneModel) {
             "±: half of the 95 % confidence interval, by bootstrap over windows\n");
 }
 
+TEST(EvaluationTableTest, NamesNoGainWhereWindowsHaveOneSegment) {
+  v1::EvaluationResult result = Models(2, {"news"});
+  for (v1::Evaluation& evaluation : *result.mutable_evaluations()) {
+    evaluation.mutable_total()->set_num_tokens_after_first_segment(0);
+  }
+  const std::string text = Print(result);
+  const std::string row = text.substr(text.find("gain, nats/token"));
+  EXPECT_THAT(row.substr(0, row.find('\n')), testing::ContainsRegex("gain, nats/token +-$"));
+}
+
 TEST(EvaluationTableTest, ComparesDenseAndExpertModels) {
   EXPECT_EQ(Print(Models(3, {"news"})),
             "A  run-000001, step 400, dense\n"

@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "base/file_error.h"
 #include "base/nearest_word.h"
@@ -229,6 +231,10 @@ CLI::Validator PositiveUpTo(double maximum) {
         return absl::StrCat("got \"", text, "\", expected a number above 0, at most ", maximum);
       },
       "");
+}
+
+std::string EnumName(const std::string& word) {
+  return absl::AsciiStrToUpper(absl::StrReplaceAll(word, {{"-", "_"}}));
 }
 
 void AddStrict(CLI::App* command, bool* strict) {

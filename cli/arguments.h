@@ -64,6 +64,9 @@ CLI::Validator PositiveUpTo(double maximum);
 // empty value empty.
 CLI::Validator AbsolutePathValue();
 
+// Returns the name of an enum value in the protos: "skip-batch" is SKIP_BATCH.
+std::string EnumName(const std::string& word);
+
 // Adds --strict, which refuses a run whose newest checkpoint is damaged; the value of `strict` is
 // the default. Where it is true, also adds --no-strict. `strict` must outlive the command.
 void AddStrict(CLI::App* command, bool* strict);

@@ -4,10 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "base/path_roots.h"
 #include "base/status_macros.h"
 #include "cli/arguments.h"
@@ -25,11 +23,6 @@ struct ConvertOptions {
   uint64_t seed = 0;
   bool dense = false, force = false, strict = false;
 };
-
-// "key-mean" -> "KEY_MEAN"
-std::string EnumName(const std::string& word) {
-  return absl::AsciiStrToUpper(absl::StrReplaceAll(word, {{"-", "_"}}));
-}
 
 absl::StatusOr<v1::ConvertRequest> RequestOf(const ConvertOptions& options) {
   v1::ConvertRequest request;

@@ -1,8 +1,6 @@
 #include "cli/training_options.h"
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "cli/arguments.h"
@@ -14,11 +12,6 @@ namespace braid {
 namespace {
 
 constexpr char kCourse[] = "Course of training";
-
-// Returns the name of an enum value: "skip-batch" is SKIP_BATCH.
-std::string EnumName(const std::string& word) {
-  return absl::AsciiStrToUpper(absl::StrReplaceAll(word, {{"-", "_"}}));
-}
 
 absl::Status SetLength(const std::string& flag, const std::string& text,
                        v1::TrainingLength* length) {

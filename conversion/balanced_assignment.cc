@@ -123,7 +123,7 @@ class Assignment {
   std::vector<int32_t> cluster_of_;
   std::vector<int64_t> sizes_;
   std::vector<Moves> moves_;  // [num_clusters, num_clusters]
-  // Of the present search, [num_clusters] each.
+  // State of the current search, [num_clusters] each.
   std::vector<double> distance_;
   std::vector<Step> reached_by_;
   std::vector<char> is_final_;

@@ -1,4 +1,4 @@
-// Checkpoints of models that no run has trained: imported and converted ones.
+// Checkpoints of models that no run has trained, such as converted ones.
 #ifndef BRAID_INFERENCE_NEW_CHECKPOINT_H_
 #define BRAID_INFERENCE_NEW_CHECKPOINT_H_
 
@@ -12,7 +12,7 @@
 namespace braid {
 
 // Writes a checkpoint of step 0, with moments of zero, below `directory` and returns its path.
-// `dataset_key` stands for the dataset that it was not trained on, such as "imported".
+// `dataset_key` stands for the dataset that it was not trained on, such as "converted".
 absl::StatusOr<std::filesystem::path> WriteNewCheckpoint(std::unique_ptr<LanguageModel> model,
                                                          const std::string& tokenizer_bytes,
                                                          const std::string& dataset_key,

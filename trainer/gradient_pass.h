@@ -46,7 +46,7 @@ struct RankBatch {
   int32_t num_datasets = 0;
   Batch batch;
   int64_t micro_batch_size = 1;
-  // Whether a loss or gradient that is not finite is an error.
+  // True if a loss or gradient that is not finite is an error.
   bool must_be_finite = true;
 };
 

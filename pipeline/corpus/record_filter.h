@@ -30,7 +30,7 @@ using FieldValue = std::variant<std::monostate, bool, long double, std::string_v
 struct FieldRange {
   // Bounds of the values that are neither null nor NaN; null when they are not known.
   FieldValue lowest = {}, highest = {};
-  // Whether there may be nulls, and values that are not null.
+  // True if nulls are possible; true if values other than null are possible.
   bool may_be_null = true, may_be_value = true;
 };
 

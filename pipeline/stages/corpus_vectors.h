@@ -19,7 +19,7 @@
 
 namespace braid {
 
-// Writes embeddings.npy of the ingest stage; no file if there is no vector.
+// Writes the ingest stage's embeddings.npy; writes nothing when no document has a vector.
 class CorpusVectorWriter {
  public:
   // Continues after the synced prefix; starts from the beginning when `synced` is empty.

@@ -21,7 +21,7 @@ struct StepSeries {
   // True if zero means that the number was not measured, or was not yet written by the version of
   // braid that trained the run.
   bool zero_is_unknown = false;
-  // Whether the step has the part of the metrics that the number belongs to; null for all steps.
+  // Returns true for steps that have this number; null when all steps have it.
   bool (*present)(const v1::StepMetrics&) = nullptr;
 };
 

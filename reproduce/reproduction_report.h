@@ -60,7 +60,7 @@ ReproducedRun ReproducedRunOf(const ArmResult& result, const std::string& name,
 // without a score.
 std::map<std::string, int64_t> HeldoutWindows(std::span<const ArmResult> results);
 
-// Returns reproduction.json; docs/reproduction/protocol.md lists its fields. Numbers that are not
+// Returns reproduction.json; docs/reproduction/results.md lists its fields. Numbers that are not
 // finite are null.
 std::string ReproductionJson(const Reproduction& reproduction);
 

@@ -1,6 +1,8 @@
 #include "model/adapter_merge.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "base/check.h"
 
@@ -13,15 +15,18 @@ void MergeAdapter(const AdapterSpec& spec, double scale, std::span<const float> 
               static_cast<int64_t>(b.size()) == spec.out * rank)
       << spec.matrix;
   const bool transposed = spec.matrix.ends_with("weight_t");
-#pragma omp parallel for schedule(static)
+  std::vector<double> sums(spec.in);
   for (int64_t row = 0; row < spec.out; ++row) {
-    for (int64_t column = 0; column < spec.in; ++column) {
-      double sum = 0;
-      for (int64_t r = 0; r < rank; ++r) {
-        sum += static_cast<double>(b[row * rank + r]) * a[r * spec.in + column];
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for (int64_t r = 0; r < rank; ++r) {
+      const double factor = b[row * rank + r];
+      for (int64_t column = 0; column < spec.in; ++column) {
+        sums[column] += factor * a[r * spec.in + column];
       }
+    }
+    for (int64_t column = 0; column < spec.in; ++column) {
       float& value = weight[transposed ? column * spec.out + row : row * spec.in + column];
-      value = static_cast<float>(value + scale * sum);
+      value = static_cast<float>(value + scale * sums[column]);
     }
   }
 }

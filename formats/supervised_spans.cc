@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "formats/indexed_dataset.h"
 #include "formats/npy.h"
 
 namespace braid {
@@ -68,10 +67,14 @@ int64_t CountExamples(std::span<const SupervisedSpan> spans) {
   return count;
 }
 
-absl::StatusOr<FileSummary> WriteSpans(const std::filesystem::path& dataset_dir,
-                                       std::span<const SupervisedSpan> spans) {
-  const std::filesystem::path path = dataset_dir / kSpansName;
-  ASSIGN_OR_RETURN(const auto instances, IndexedDataset::Open(dataset_dir / "instances"));
+std::filesystem::path HeldoutSpansPath(const std::filesystem::path& heldout_dir,
+                                       const std::string& domain) {
+  return heldout_dir / absl::StrCat(domain, ".", kSpansName);
+}
+
+absl::StatusOr<FileSummary> WriteSpans(const std::filesystem::path& path,
+                                       std::span<const SupervisedSpan> spans,
+                                       const IndexedDataset& instances) {
   RETURN_IF_ERROR(CheckSpans(absl::StatusCode::kInvalidArgument, path, spans, instances));
   ASSIGN_OR_RETURN(auto writer, NpyWriter<int32_t>::Create(path, {kSpanColumns}));
   for (const SupervisedSpan& span : spans) {
@@ -81,8 +84,8 @@ absl::StatusOr<FileSummary> WriteSpans(const std::filesystem::path& dataset_dir,
   return writer.Commit();
 }
 
-absl::StatusOr<std::vector<SupervisedSpan>> ReadSpans(const std::filesystem::path& dataset_dir) {
-  const std::filesystem::path path = dataset_dir / kSpansName;
+absl::StatusOr<std::vector<SupervisedSpan>> ReadSpans(const std::filesystem::path& path,
+                                                      const IndexedDataset& instances) {
   ASSIGN_OR_RETURN(const auto array, NpyArray<int32_t>::Open(path));
   if (array.shape().size() != 2 || array.shape()[1] != kSpanColumns) {
     return absl::DataLossError(absl::StrCat(path.string(), ": got an array of ",
@@ -90,7 +93,6 @@ absl::StatusOr<std::vector<SupervisedSpan>> ReadSpans(const std::filesystem::pat
                                             array.row_size(), ", expected [n, ", kSpanColumns,
                                             "]; prepare the supervised dataset again"));
   }
-  ASSIGN_OR_RETURN(const auto instances, IndexedDataset::Open(dataset_dir / "instances"));
   std::vector<SupervisedSpan> spans;
   spans.reserve(static_cast<size_t>(array.num_rows()));
   for (int64_t i = 0; i < array.num_rows(); ++i) {

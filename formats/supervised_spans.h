@@ -1,19 +1,23 @@
 // spans.npy of a supervised dataset: which tokens of each instance form one example, and which of
 // them are targets of the loss. docs/formats/dataset.md describes the directory.
 //
-//   RETURN_IF_ERROR(WriteSpans(directory, spans).status());   // after instances.bin/.idx
+//   ASSIGN_OR_RETURN(IndexedDataset instances, IndexedDataset::Open(directory / "instances"));
+//   ASSIGN_OR_RETURN(FileSummary file, WriteSpans(directory / kSpansName, spans, instances));
 //   ...
-//   ASSIGN_OR_RETURN(std::vector<SupervisedSpan> spans, ReadSpans(directory));
+//   ASSIGN_OR_RETURN(std::vector<SupervisedSpan> spans,
+//                    ReadSpans(directory / kSpansName, instances));
 #ifndef BRAID_FORMATS_SUPERVISED_SPANS_H_
 #define BRAID_FORMATS_SUPERVISED_SPANS_H_
 
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/atomic_file.h"
+#include "formats/indexed_dataset.h"
 
 namespace braid {
 
@@ -35,20 +39,25 @@ struct SupervisedSpan {
 // Returns the number of examples: of different (instance, begin).
 int64_t CountExamples(std::span<const SupervisedSpan> spans);
 
-// Writes DATASET_DIR/spans.npy, an int32 array [n, 4], and returns what a manifest records about
-// it. Requires that instances.bin/.idx are published. Errors: INVALID_ARGUMENT, which names the row
-// and the instance, unless the rows satisfy what ReadSpans guarantees; those of NpyWriter and
-// IndexedDataset.
-absl::StatusOr<FileSummary> WriteSpans(const std::filesystem::path& dataset_dir,
-                                       std::span<const SupervisedSpan> spans);
+// Returns the spans of the held-out examples of a domain: HELDOUT_DIR/<domain>.spans.npy, beside
+// HELDOUT_DIR/<domain>.bin and .idx.
+std::filesystem::path HeldoutSpansPath(const std::filesystem::path& heldout_dir,
+                                       const std::string& domain);
 
-// Reads DATASET_DIR/spans.npy and checks every row against instances.idx. Guarantees that
+// Writes the spans of `instances`, an int32 array [n, 4], and returns what a manifest records about
+// the file. Errors: INVALID_ARGUMENT, which names the row, unless the rows satisfy what ReadSpans
+// guarantees; those of NpyWriter.
+absl::StatusOr<FileSummary> WriteSpans(const std::filesystem::path& path,
+                                       std::span<const SupervisedSpan> spans,
+                                       const IndexedDataset& instances);
+
+// Reads spans and checks every row against the index. Guarantees that
 //  - there is at least one row, and rows are sorted by instance, begin and answer_begin;
 //  - 0 <= begin < answer_begin < end <= the length of the instance, which exists;
 //  - answers of an example do not overlap, and no example begins before the previous one ends.
-// Errors: DATA_LOSS, which names the file, row, got and expected; those of NpyArray and
-// IndexedDataset.
-absl::StatusOr<std::vector<SupervisedSpan>> ReadSpans(const std::filesystem::path& dataset_dir);
+// Errors: DATA_LOSS, which names the file, row, got and expected; those of NpyArray.
+absl::StatusOr<std::vector<SupervisedSpan>> ReadSpans(const std::filesystem::path& path,
+                                                      const IndexedDataset& instances);
 
 }  // namespace braid
 

@@ -33,6 +33,8 @@ class SupervisedSpansTest : public testing::Test {
     ASSERT_OK(writer->Commit().status());
   }
 
+  IndexedDataset Instances() { return IndexedDataset::Open(scratch_ / "instances").value(); }
+
   // Writes rows without any check and returns what reading them reports.
   absl::Status StatusOfRows(const std::vector<SupervisedSpan>& spans) {
     std::vector<int32_t> values;
@@ -41,7 +43,7 @@ class SupervisedSpansTest : public testing::Test {
     }
     const std::array<int64_t, 2> shape = {static_cast<int64_t>(spans.size()), 4};
     EXPECT_OK(WriteNpy<int32_t>(scratch_ / kSpansName, shape, values));
-    return ReadSpans(scratch_.path()).status();
+    return ReadSpans(scratch_ / kSpansName, Instances()).status();
   }
 
   void ExpectRefused(const std::vector<SupervisedSpan>& spans, const std::string& message) {
@@ -49,7 +51,7 @@ class SupervisedSpansTest : public testing::Test {
     EXPECT_EQ(read.code(), StatusCode::kDataLoss);
     EXPECT_THAT(std::string(read.message()),
                 AllOf(HasSubstr((scratch_ / kSpansName).string()), HasSubstr(message)));
-    const absl::Status written = WriteSpans(scratch_.path(), spans).status();
+    const absl::Status written = WriteSpans(scratch_ / kSpansName, spans, Instances()).status();
     EXPECT_EQ(written.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(written.message()), HasSubstr(message));
   }
@@ -62,9 +64,11 @@ class SupervisedSpansTest : public testing::Test {
 TEST_F(SupervisedSpansTest, RoundTripsAndCountsExamples) {
   const std::vector<SupervisedSpan> spans = {
       {0, 0, 2, 4}, {0, 0, 6, 7}, {0, 7, 8, 10}, {2, 0, 1, 10}};
-  ASSERT_OK_AND_ASSIGN(const FileSummary written, WriteSpans(scratch_.path(), spans));
+  ASSERT_OK_AND_ASSIGN(const FileSummary written,
+                       WriteSpans(scratch_ / kSpansName, spans, Instances()));
   EXPECT_EQ(written.name, kSpansName);
-  ASSERT_OK_AND_ASSIGN(const std::vector<SupervisedSpan> read, ReadSpans(scratch_.path()));
+  ASSERT_OK_AND_ASSIGN(const std::vector<SupervisedSpan> read,
+                       ReadSpans(scratch_ / kSpansName, Instances()));
   EXPECT_EQ(read, spans);
   EXPECT_EQ(CountExamples(read), 3);
   EXPECT_EQ(CountExamples({}), 0);
@@ -88,11 +92,11 @@ TEST_F(SupervisedSpansTest, RefusesEachBrokenRule) {
 TEST_F(SupervisedSpansTest, RefusesOtherShapes) {
   const std::array<int64_t, 2> narrow = {1, 3};
   ASSERT_OK(WriteNpy<int32_t>(scratch_ / kSpansName, narrow, std::array{0, 0, 1}));
-  EXPECT_THAT(std::string(ReadSpans(scratch_.path()).status().message()),
+  EXPECT_THAT(std::string(ReadSpans(scratch_ / kSpansName, Instances()).status().message()),
               HasSubstr("rows of 3, expected [n, 4]"));
   const std::array<int64_t, 1> flat = {4};
   ASSERT_OK(WriteNpy<int32_t>(scratch_ / kSpansName, flat, std::array{0, 0, 1, 2}));
-  EXPECT_EQ(ReadSpans(scratch_.path()).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(ReadSpans(scratch_ / kSpansName, Instances()).status().code(), StatusCode::kDataLoss);
 }
 
 // Labels every token with its example and answer, one row after another, and accepts rows that

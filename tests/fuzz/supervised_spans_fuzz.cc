@@ -24,17 +24,16 @@ std::vector<std::string> FuzzSeeds() {
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace braid;  // NOLINT
   static const FuzzDirectory directory;
-  static const bool has_instances = [] {
+  static const IndexedDataset instances = [] {
     const auto writer = IndexedDatasetWriter::Create(directory.path() / "instances", 100);
     for (int i = 0; i < 2; ++i) {
       BRAID_CHECK((*writer)->AddSequence(std::vector<int32_t>(16, 1)).ok());
       (*writer)->EndDocument();
     }
-    return (*writer)->Commit().ok();
+    BRAID_CHECK((*writer)->Commit().ok());
+    return *IndexedDataset::Open(directory.path() / "instances");
   }();
-  BRAID_CHECK(has_instances);
-  directory.Put(kSpansName, AsText(data, size));
-  const auto spans = ReadSpans(directory.path());
+  const auto spans = ReadSpans(directory.Put(kSpansName, AsText(data, size)), instances);
   if (!spans.ok()) return 0;
   // Marks every target, out of bounds if a check is missing.
   std::vector<std::vector<bool>> targets(2, std::vector<bool>(16));

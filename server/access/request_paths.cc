@@ -38,16 +38,17 @@ constexpr std::array<std::string_view, 17> kPaths = {
     "ConvertRequest.output_dir",
 };
 
-constexpr std::array<std::string_view, 9> kModels = {
+constexpr std::array<std::string_view, 10> kModels = {
     "RunSpec.init_from",           "EvaluateRequest.models",   "EvaluateTasksRequest.model",
     "AnalyzeRoutingRequest.model", "ExportMetricsRequest.run", "GenerateRequest.model",
     "ExportRequest.model",         "ReportRequest.runs",      "ConvertRequest.model",
+    "ImportRequest.base",
 };
 
 constexpr std::string_view kBranchPoint = "RunSpec.branch_from";
 
 // None of these is ever opened as a file of this machine.
-constexpr std::array<std::string_view, 86> kTexts = {
+constexpr std::array<std::string_view, 88> kTexts = {
     "CancelJobRequest.id",
     "CorpusSpec.name",
     "EmbedderConfig.text_prefix",
@@ -90,6 +91,8 @@ constexpr std::array<std::string_view, 86> kTexts = {
     "ListJobsRequest.page_token",
     "ListRunsRequest.page_token",
     "ModelConfig.preset",
+    "LoraConfig.targets",
+    "Finetuning.train",
     "NeighborConfig.addresses",
     "NeighborConfig.index",
     "ResumeJobRequest.id",

@@ -25,7 +25,7 @@ class Home:
         return json.loads(done.stdout)
 
     def submit(self, *arguments):
-        return self.run("submit", *arguments, "--vocab-size", "280", "--sequence-length", "128",
+        return self.run("submit", *arguments, "--vocab-size", "300", "--sequence-length", "128",
                         "--set", "pack.heldout_fraction=0", "--wait")
 
     def stage(self, name):

@@ -50,7 +50,7 @@ class ByteLevelTokenizer : public Tokenizer {
 
   PieceScanner scanner_;
   BytePairMerges merges_;
-  bool nfc_;
+  std::vector<NormalForm> normal_forms_;
   std::vector<std::string> pieces_;  // as in the file
   std::vector<std::string> bytes_;   // by id; empty for special tokens
   // Pieces that are one token each, if the vocabulary takes precedence over the merges.

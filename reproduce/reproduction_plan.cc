@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/number_text.h"
 #include "client/repeatable_request_id.h"
 #include "client/terminal/progress_board.h"
@@ -29,11 +30,15 @@ constexpr double kScoredTokensPerSecond = 51200;
 constexpr double kMostHeldout = 0.03;
 
 ReproductionPlan MakePlan(const Experiment& experiment, std::string name, const PlanSize& size) {
-  return WithSeeds({.experiment = &experiment,
-                    .name = std::move(name),
-                    .num_steps = size.num_steps,
-                    .heldout_windows = size.heldout_windows},
-                   size.num_seeds);
+  ReproductionPlan plan{.experiment = &experiment,
+                        .name = std::move(name),
+                        .num_steps = size.num_steps,
+                        .heldout_windows = size.heldout_windows,
+                        .arms = experiment.arms};
+  if (plan.name == "quick") {
+    std::erase_if(plan.arms, [](const ArmDefinition& arm) { return arm.full_only; });
+  }
+  return WithSeeds(std::move(plan), size.num_seeds);
 }
 
 // Returns the fraction of the documents to hold out of a dataset.
@@ -106,11 +111,30 @@ ReproductionPlan FullPlan(const Experiment& experiment) {
   return MakePlan(experiment, "full", experiment.full);
 }
 
+absl::StatusOr<ReproductionPlan> WithArms(ReproductionPlan plan,
+                                          std::span<const std::string> names) {
+  const std::vector<ArmDefinition>& all = plan.experiment->arms;
+  for (const std::string& name : names) {
+    if (std::ranges::find(all, name, &ArmDefinition::name) != all.end()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("--arms: got \"%s\", expected arms of %s: %s", name, plan.experiment->name,
+                        absl::StrJoin(all, ", ", [](std::string* out, const ArmDefinition& arm) {
+                          absl::StrAppend(out, arm.name);
+                        })));
+  }
+  plan.arms = all;
+  std::erase_if(plan.arms, [&](const ArmDefinition& arm) {
+    return std::ranges::find(names, arm.name) == names.end();
+  });
+  const int num_seeds = plan.num_seeds;
+  return WithSeeds(std::move(plan), num_seeds);
+}
+
 ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds) {
+  plan.num_seeds = num_seeds;
   plan.runs.clear();
   for (int seed = 0; seed < num_seeds; ++seed) {
-    for (const ArmDefinition& arm : plan.experiment->arms) {
-      if (arm.full_only && plan.name == "quick") continue;
+    for (const ArmDefinition& arm : plan.arms) {
       for (const v1::OrderMode order : arm.orders) {
         plan.runs.push_back({arm, order, static_cast<uint64_t>(seed)});
       }
@@ -239,7 +263,7 @@ std::string PlanJson(const ReproductionPlan& plan, int slots, int64_t corpus_byt
 
 void PrintPlan(const ReproductionPlan& plan, int slots, int64_t corpus_bytes, std::ostream& out) {
   std::vector<std::vector<std::string>> rows = {{"ARM", "RUNS", "EACH", "WHAT"}};
-  for (const ArmDefinition& arm : plan.experiment->arms) {
+  for (const ArmDefinition& arm : plan.arms) {
     const int64_t runs = CountRuns(plan, arm.name);
     if (runs == 0) continue;
     rows.push_back({arm.name, absl::StrCat(runs),

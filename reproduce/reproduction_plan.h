@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "braid/v1/analysis.pb.h"
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
@@ -29,6 +30,9 @@ struct ReproductionPlan {
   // As in PlanSize.
   int64_t num_steps = 0;
   int64_t heldout_windows = 0;
+  int num_seeds = 0;
+  // Of the experiment, in its order.
+  std::vector<ArmDefinition> arms = {};
   // In order of seed.
   std::vector<PlannedRun> runs = {};
 
@@ -38,6 +42,10 @@ struct ReproductionPlan {
 // Return the plans of --quick and --full.
 ReproductionPlan QuickPlan(const Experiment& experiment);
 ReproductionPlan FullPlan(const Experiment& experiment);
+// Returns the plan with only these arms of the experiment, in its order, also those that --quick
+// leaves out. Errors: InvalidArgument names an arm that does not exist.
+absl::StatusOr<ReproductionPlan> WithArms(ReproductionPlan plan,
+                                          std::span<const std::string> names);
 // Returns the plan with another number of seeds, which are numbered from 0.
 ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds);
 

@@ -28,7 +28,7 @@ struct LoryArm {
   double tokens_per_second = 17000;
 };
 
-ArmDefinition DefinitionOf(const LoryArm& arm) {
+ArmDefinition LoryDefinition(const LoryArm& arm) {
   ArmDefinition definition{
       .name = arm.name, .description = arm.description, .tokens_per_second = arm.tokens_per_second};
   v1::RoutingConfig* const routing = definition.settings.mutable_model()->mutable_routing();
@@ -93,7 +93,7 @@ std::vector<ArmDefinition> LoryArms() {
       {.name = arm::kSegment128, .description = "as moe, segments of 128", .segment_length = 128},
   };
   std::vector<ArmDefinition> definitions;
-  for (const LoryArm& arm : arms) definitions.push_back(DefinitionOf(arm));
+  for (const LoryArm& arm : arms) definitions.push_back(LoryDefinition(arm));
   return definitions;
 }
 

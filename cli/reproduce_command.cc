@@ -160,12 +160,12 @@ absl::Status Reproduce(Session& session, const ReproduceOptions& options,
 void AddPlan(CLI::App* command, ReproduceOptions* options) {
   CLI::Option* paper =
       command->add_option("--paper", options->paper, "Paper whose claims are tested")
-          ->check(CLI::IsMember(NamesOf(Papers())))
+          ->check(OneOf(NamesOf(Papers())))
           ->capture_default_str();
   command
       ->add_option("--experiment", options->experiment,
                    "Test this question of the project instead of a paper")
-      ->check(CLI::IsMember(NamesOf(Questions())))
+      ->check(OneOf(NamesOf(Questions())))
       ->excludes(paper);
   CLI::Option* quick = command->add_flag("--quick", options->quick,
                                          "Train one seed (default): about 11 minutes on 2 cores");

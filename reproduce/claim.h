@@ -51,7 +51,7 @@ struct Claim {
 inline constexpr char kLossUnit[] = "nats per token";
 
 struct ClaimSettings {
-  PairedBootstrapOptions bootstrap;
+  PairedBootstrapOptions bootstrap = {};
   // Number of first positions of a window that main numbers leave out: the segment length of the
   // main arm.
   int32_t segment_length = 64;

@@ -71,7 +71,7 @@ struct PlannedScore {
 
 // The size of --quick or --full.
 struct PlanSize {
-  // Of Experiment::settings' batches; arms with other batches have as many tokens.
+  // Steps with the batch of Experiment::settings; arms with other batches have as many tokens.
   int64_t num_steps = 0;
   // Approximate number of held-out windows over all domains. All held-out documents are scored, so
   // a larger corpus holds out a smaller fraction.

@@ -31,7 +31,7 @@ struct ReproductionPlan {
   int64_t num_steps = 0;
   int64_t heldout_windows = 0;
   int num_seeds = 0;
-  // Of the experiment, in its order.
+  // Arms of the experiment, in its order.
   std::vector<ArmDefinition> arms = {};
   // In order of seed.
   std::vector<PlannedRun> runs = {};

@@ -103,8 +103,8 @@ Experiment MakeOrder() {
                         .main_arm = OrderArm("moe", kSmallBatch, v1::OPEN),
                         .datasets = {{kSimilarityData, v1::SIMILARITY}, {kRandomData, v1::RANDOM}},
                         .arms = OrderArms(),
-                        .quick = {.num_steps = 480, .heldout_windows = 512, .num_seeds = 1},
-                        .full = {.num_steps = 480, .heldout_windows = 512, .num_seeds = 3},
+                        .quick = {.num_steps = 480, .heldout_windows = 1024, .num_seeds = 1},
+                        .full = {.num_steps = 480, .heldout_windows = 1024, .num_seeds = 3},
                         .scores = [](const PlannedRun&) { return std::vector<PlannedScore>{{}}; },
                         .claims = EvaluateOrderClaims};
   experiment.settings.mutable_model()->set_preset("tiny");

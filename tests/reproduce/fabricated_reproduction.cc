@@ -107,7 +107,8 @@ class Fabricator {
     metrics.set_loss_after_first_segment(3.7 + 3.5 * std::exp(-8 * share) + batch -
                                          1.3 * gain * std::sqrt(share) + Normal(0.03));
     if (result->num_experts < 2 || step % 10 != 0 || share < 0.05) return;
-    const double used = (run.arm.settings.upcycling().dense_fraction() > 0) ? 0.95 - 0.1 * share : 0.4 + 0.2 * share;
+    const double used = (run.arm.settings.upcycling().dense_fraction() > 0) ? 0.95 - 0.1 * share
+                                                                            : 0.4 + 0.2 * share;
     for (int layer = 0; layer < kLayers; ++layer) {
       metrics.add_routing()->set_active_experts(
           static_cast<int32_t>(std::clamp(std::round(result->num_experts * (used + Normal(0.05))),

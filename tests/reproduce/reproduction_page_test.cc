@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "report/html_text.h"
 #include "report/report_style.h"
+#include "reproduce/effect_text.h"
 #include "reproduce/lory/claims.h"
 #include "reproduce/lory/lory_experiment.h"
-#include "reproduce/effect_text.h"
 #include "reproduce/page_sections.h"
 #include "reproduce/page_style.h"
 #include "tests/report/page_checks.h"
@@ -182,7 +182,8 @@ TEST(ReproductionPageTest, NumbersThatAreNotFiniteAreDashes) {
 }
 
 TEST(ReproductionPageTest, MissingEffectsHaveAReason) {
-  const Reproduction reproduction{.experiment = &LoryExperiment(), .claims = EvaluateLoryClaims({}, {})};
+  const Reproduction reproduction{.experiment = &LoryExperiment(),
+                                  .claims = EvaluateLoryClaims({}, {})};
   const std::string html = RenderReproduction(reproduction);
   ExpectGoodReproduction(html);
   EXPECT_THAT(html, Not(HasSubstr("<section id=\"effects\">"))) << "there is none";
@@ -247,8 +248,8 @@ TEST(ReproductionPageTest, CautionsAreNextToTheVerdict) {
 
 TEST(ReproductionPageTest, RendersAPageWithoutResults) {
   ExpectGoodReproduction(RenderReproduction({.experiment = &LoryExperiment()}));
-  ExpectGoodReproduction(RenderReproduction(
-      {.experiment = &LoryExperiment(), .claims = {Claim{.number = 1}}}));
+  ExpectGoodReproduction(
+      RenderReproduction({.experiment = &LoryExperiment(), .claims = {Claim{.number = 1}}}));
 }
 
 TEST(ReproductionPageTest, LongNamesStayInTheirPlots) {

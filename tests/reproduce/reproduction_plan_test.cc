@@ -12,8 +12,10 @@
 #include <sstream>
 
 #include "client/training_slots.h"
+#include "reproduce/corpus_check.h"
 #include "reproduce/lory/lory_experiment.h"
 #include "reproduce/order/order_experiment.h"
+#include "reproduce/smoe_dropout/smoe_dropout_experiment.h"
 #include "runs/run_spec.h"
 
 namespace braid {
@@ -21,11 +23,14 @@ namespace reproduction_plan_test {
 
 const DatasetDirs kData = {{"similarity", "/data/s"}, {"random", "/data/r"}};
 
-
 TEST(ReproductionPlanTest, FitsIntoItsTimeOnTwoCores) {
   EXPECT_LE(EstimateTime(QuickPlan(LoryExperiment()), 2, 24'000'000).total(), 720);
   EXPECT_LE(EstimateTime(FullPlan(LoryExperiment()), 2, 72'000'000).total(), 6300);
   EXPECT_GE(EstimateTime(FullPlan(LoryExperiment()), 2, 72'000'000).total(), 5400);
+  for (const Experiment* experiment : {&OrderExperiment(), &SmoeDropoutExperiment()}) {
+    EXPECT_LE(EstimateTime(QuickPlan(*experiment), 2, 24'000'000).total(), 720) << experiment->name;
+    EXPECT_LE(EstimateTime(FullPlan(*experiment), 2, 72'000'000).total(), 7200) << experiment->name;
+  }
 }
 
 TEST(ReproductionPlanTest, EverySeedHasEveryArm) {
@@ -54,22 +59,108 @@ TEST(ReproductionPlanTest, RunsOfASeedDifferOnlyInTheModel) {
   }
 }
 
-TEST(ReproductionPlanTest, EveryRunIsAcceptedByTheTrainer) {
-  const std::filesystem::path dataset = std::filesystem::path(testing::TempDir()) / "planned";
+// Returns a directory that looks like a dataset of this sequence length.
+std::string WriteDataset(int sequence_length) {
+  const std::filesystem::path dataset =
+      std::filesystem::path(testing::TempDir()) / ("planned-" + std::to_string(sequence_length));
   std::filesystem::create_directories(dataset);
-  std::ofstream(dataset / "dataset.json")
-      << R"({"domains":["a"],"eos_id":2,"key":"0","name":"n","num_documents":9,)"
-      << R"("num_heldout_documents":1,"num_instances":5000,"num_tokens":2565000,)"
-      << R"("order":"SIMILARITY","seed":0,"sequence_length":512,"vocab_size":2048})";
-  for (const PlannedRun& run : QuickPlan(LoryExperiment()).runs) {
-    const auto resolved = ResolveRunSpec(PlannedRunSpec(
-        plan, run, {{"similarity", dataset.string()}, {"random", dataset.string()}}));
-    ASSERT_TRUE(resolved.ok()) << run.name() << ": " << resolved.status();
-    const v1::RunSpec& settings = run.arm.settings;
-    EXPECT_EQ(resolved->model().routing().router(), settings.model().routing().router());
-    EXPECT_EQ(resolved->model().routing().num_experts(), run.arm.num_experts());
-    EXPECT_EQ(DenseSteps(*resolved) > 0, settings.upcycling().dense_fraction() > 0) << run.name();
+  nlohmann::json object = {{"domains", {"a"}},
+                           {"eos_id", 2},
+                           {"key", "0"},
+                           {"name", "n"},
+                           {"num_documents", 9},
+                           {"num_heldout_documents", 1},
+                           {"num_instances", 5000},
+                           {"num_tokens", 2565000},
+                           {"order", "SIMILARITY"},
+                           {"seed", 0},
+                           {"vocab_size", 2048},
+                           {"sequence_length", sequence_length}};
+  std::ofstream(dataset / "dataset.json") << object.dump();
+  return dataset.string();
+}
+
+TEST(ReproductionPlanTest, EveryRunIsAcceptedByTheTrainer) {
+  for (const Experiment* experiment :
+       {&LoryExperiment(), &OrderExperiment(), &SmoeDropoutExperiment()}) {
+    const std::string dir = WriteDataset(experiment->sequence_length);
+    DatasetDirs datasets;
+    for (const DatasetDefinition& dataset : experiment->datasets) datasets[dataset.name] = dir;
+    const ReproductionPlan plan = FullPlan(*experiment);
+    for (const PlannedRun& run : plan.runs) {
+      const auto resolved = ResolveRunSpec(PlannedRunSpec(plan, run, datasets));
+      ASSERT_TRUE(resolved.ok()) << run.name() << ": " << resolved.status();
+      const v1::RunSpec& settings = run.arm.settings;
+      EXPECT_EQ(resolved->model().routing().router(), settings.model().routing().router());
+      EXPECT_EQ(resolved->model().routing().num_experts(), run.arm.num_experts());
+      EXPECT_EQ(DenseSteps(*resolved) > 0, settings.upcycling().dense_fraction() > 0) << run.name();
+    }
   }
+}
+
+TEST(ReproductionPlanTest, NamesOfRunsAreUnique) {
+  for (const Experiment* experiment : {&OrderExperiment(), &SmoeDropoutExperiment()}) {
+    const ReproductionPlan full = FullPlan(*experiment);
+    std::set<std::string> names;
+    for (const PlannedRun& run : full.runs) names.insert(run.name());
+    EXPECT_EQ(names.size(), full.runs.size());
+    EXPECT_EQ(full.runs.size() % 3, 0);
+    EXPECT_LT(QuickPlan(*experiment).runs.size(), full.runs.size() / 3);
+  }
+}
+
+// Ids of the version before experiments became data; they digest the whole settings.
+TEST(ReproductionPlanTest, FindsRunsThatAnEarlierVersionBegan) {
+  const DatasetDirs data = {{"similarity", "/data"}, {"random", "/data"}};
+  const ReproductionPlan quick = QuickPlan(LoryExperiment());
+  EXPECT_EQ(RunRequestId(quick, quick.runs[0], data), "dense-similarity-seed-0-5d40e721df960984");
+  EXPECT_EQ(RunRequestId(quick, quick.runs[2], data), "moe-similarity-seed-0-c3ec33a81f089e4d");
+  EXPECT_EQ(RunRequestId(quick, quick.runs[4], data), "prefix-similarity-seed-0-d57d5c95b7e7d83e");
+  const ReproductionPlan full = FullPlan(LoryExperiment());
+  EXPECT_EQ(RunRequestId(full, full.runs[1], data), "dense-random-seed-0-cb32b254c97b46e8");
+}
+
+TEST(ReproductionPlanTest, ArmsOfOtherBatchesHaveAsManyTokens) {
+  const ReproductionPlan plan = QuickPlan(OrderExperiment());
+  for (const PlannedRun& run : plan.runs) {
+    const v1::RunSpec spec = PlannedRunSpec(plan, run, kData);
+    EXPECT_EQ(spec.num_steps() * spec.batch().global_batch_size() * 512, plan.num_tokens_of_run())
+        << run.name();
+    EXPECT_EQ(spec.dataset_dir(), run.order == v1::SIMILARITY ? "/data/s" : "/data/r");
+  }
+}
+
+TEST(ReproductionPlanTest, MixturesNameThePreparedDatasets) {
+  const std::vector<std::string> arms = {"moe-random-first"};
+  const auto plan = WithArms(QuickPlan(OrderExperiment()), arms);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->runs.size(), 1);
+  const v1::RunSpec spec = PlannedRunSpec(*plan, plan->runs[0], kData);
+  EXPECT_EQ(spec.dataset_dir(), "");
+  ASSERT_EQ(spec.datasets_size(), 2);
+  EXPECT_EQ(spec.datasets(0).dataset(), "/data/s");
+  EXPECT_EQ(spec.datasets(1).dataset(), "/data/r");
+}
+
+TEST(ReproductionPlanTest, AnUnknownArmIsRefusedWithThoseThatExist) {
+  const std::vector<std::string> arms = {"dense", "dance"};
+  const auto plan = WithArms(QuickPlan(LoryExperiment()), arms);
+  EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(plan.status().message().find("got \"dance\", expected arms of lory: dense, moe"),
+            std::string::npos)
+      << plan.status();
+}
+
+TEST(ReproductionPlanTest, ARepeatedTextIsSmallerThanTheRun) {
+  const ReproductionPlan plan = QuickPlan(SmoeDropoutExperiment());
+  const CorpusSource source{.heldout_fraction = 0.01, .num_bytes = 24'000'000};
+  const DatasetDefinition& repeated = plan.experiment->datasets[1];
+  const double share = 1 - PlannedCorpus(plan, source, repeated).pack().heldout_fraction();
+  const double tokens = share * 24'000'000 / CorpusNeeds().bytes_per_token;
+  EXPECT_NEAR(static_cast<double>(plan.num_tokens_of_run()) / tokens, 20, 1e-6);
+  // A corpus that is smaller than that is used as it is.
+  const CorpusSource small{.heldout_fraction = 0.01, .num_bytes = 1000};
+  EXPECT_EQ(PlannedCorpus(plan, small, repeated).pack().heldout_fraction(), 0.01);
 }
 
 TEST(ReproductionPlanTest, RequestIdsDependOnlyOnTheWork) {
@@ -78,7 +169,8 @@ TEST(ReproductionPlanTest, RequestIdsDependOnlyOnTheWork) {
   for (const PlannedRun& run : plan.runs) {
     ids.insert(RunRequestId(plan, run, kData));
     EXPECT_EQ(RunRequestId(plan, run, kData), RunRequestId(plan, run, kData));
-    EXPECT_NE(RunRequestId(plan, run, kData), RunRequestId(plan, run, {{"similarity", "/other"}, {"random", "/others"}}));
+    EXPECT_NE(RunRequestId(plan, run, kData),
+              RunRequestId(plan, run, {{"similarity", "/other"}, {"random", "/others"}}));
   }
   EXPECT_EQ(ids.size(), plan.runs.size());
   EXPECT_NE(RunRequestId(QuickPlan(LoryExperiment()), plan.runs[0], kData),
@@ -131,7 +223,8 @@ TEST(ReproductionPlanTest, RunsAreAssignedToTheSlotsOfHosts) {
 }
 
 TEST(ReproductionPlanTest, RequestsOfARunAskForAllItsScores) {
-  for (const PlannedRun& run : QuickPlan(LoryExperiment()).runs) {
+  const ReproductionPlan plan = QuickPlan(LoryExperiment());
+  for (const PlannedRun& run : plan.runs) {
     std::multiset<std::pair<int32_t, int>> planned;
     for (const PlannedScore& score : LoryScores(run)) {
       planned.emplace(score.first_positions, static_cast<int>(score.routing));
@@ -141,7 +234,7 @@ TEST(ReproductionPlanTest, RequestsOfARunAskForAllItsScores) {
       EXPECT_TRUE(request.want_windows());
       EXPECT_EQ(request.max_windows_per_domain(), 0);
       EXPECT_EQ(request.models(0), "run-1");
-      EXPECT_EQ(request.dataset_dir(), kData);
+      EXPECT_EQ(request.dataset_dir(), "/data");
       v1::Evaluation evaluation;
       evaluation.set_first_segment_length(request.first_positions());
       for (const int routing : request.routings()) {
@@ -156,6 +249,22 @@ TEST(ReproductionPlanTest, RequestsOfARunAskForAllItsScores) {
     }
     EXPECT_EQ(asked, planned) << run.name();
   }
+}
+
+TEST(ReproductionPlanTest, TokenRoutedModelsAreScoredWithEveryNumberOfExperts) {
+  const ReproductionPlan plan = QuickPlan(SmoeDropoutExperiment());
+  const auto requests_of = [&](const std::string& arm) {
+    const auto run =
+        std::ranges::find(plan.runs, arm, [](const PlannedRun& r) { return r.arm.name; });
+    return PlannedEvaluations(plan, *run, "run-1", "/data");
+  };
+  const auto smoe = requests_of("smoe-dropout");
+  ASSERT_EQ(smoe.size(), 1);
+  EXPECT_EQ(smoe[0].routings_size(), 1);
+  EXPECT_EQ(std::vector<int>(smoe[0].active_experts().begin(), smoe[0].active_experts().end()),
+            (std::vector<int>{16, 8, 4, 2, 1}));
+  EXPECT_EQ(requests_of("thor")[0].active_experts_size(), 1);
+  EXPECT_EQ(requests_of("dense")[0].active_experts_size(), 0);
 }
 
 // Simulates the workers in small time steps.
@@ -196,7 +305,8 @@ TEST(ReproductionPlanTest, TheDryRunNamesArmsRunsAndTime) {
             std::string::npos)
       << out.str();
   EXPECT_NE(out.str().find("in total"), std::string::npos);
-  const auto json = nlohmann::json::parse(PlanJson(FullPlan(LoryExperiment()), 2, 72'000'000, {"note"}));
+  const auto json =
+      nlohmann::json::parse(PlanJson(FullPlan(LoryExperiment()), 2, 72'000'000, {"note"}));
   EXPECT_EQ(json["runs"].size(), 42);
   EXPECT_EQ(json["notes"][0], "note");
   EXPECT_GT(json["seconds"]["training"], 3000);

@@ -45,7 +45,7 @@ TEST(ReproductionReportTest, JsonHasEffectsIntervalsAndVerdicts) {
   v1::RunSpec spec;
   spec.mutable_model()->set_num_layers(4);
   const Reproduction reproduction{.experiment = &LoryExperiment(),
- .plan = "full",
+                                  .plan = "full",
                                   .corpus_paths = {"/text"},
                                   .dataset_dirs = {{"random", "/home/datasets/2"}},
                                   .heldout_windows = {{"law", 40}},
@@ -84,7 +84,8 @@ TEST(ReproductionReportTest, JsonHasEffectsIntervalsAndVerdicts) {
 }
 
 TEST(ReproductionReportTest, EveryClaimWithoutRunsIsValidJson) {
-  const Reproduction reproduction{.experiment = &LoryExperiment(), .claims = EvaluateLoryClaims({}, {})};
+  const Reproduction reproduction{.experiment = &LoryExperiment(),
+                                  .claims = EvaluateLoryClaims({}, {})};
   const auto json = nlohmann::json::parse(ReproductionJson(reproduction));
   EXPECT_EQ(json["claims"].size(), 10);
   EXPECT_EQ(json["claims"][9]["verdict"], "not measured");

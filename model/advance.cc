@@ -11,11 +11,13 @@
 namespace braid {
 namespace {
 
-at::Tensor Embed(const ModelTensors& model, std::span<const int32_t> tokens) {
-  const at::Tensor& table = model.weights.embedding;
-  return at::embedding(table,
-                       at::tensor(at::ArrayRef<int32_t>(tokens.data(), tokens.size()), at::kLong)
-                           .to(table.device()));
+at::Tensor IdTensor(const ModelTensors& model, std::span<const int32_t> tokens) {
+  return at::tensor(at::ArrayRef<int32_t>(tokens.data(), tokens.size()), at::kLong)
+      .to(model.weights.embedding.device());
+}
+
+at::Tensor Embed(const ModelTensors& model, const at::Tensor& ids) {
+  return at::embedding(model.weights.embedding, ids);
 }
 
 // Attends the positions from `position` on, after appending their keys and values to the cache; qkv
@@ -60,10 +62,11 @@ void Advance(const ModelTensors& model, std::span<const int32_t> tokens, Sequenc
   const auto attend = [&](size_t layer, const at::Tensor& qkv) {
     return AttendCached(model, qkv, sequence->position(), visible, sequence->layers[layer]);
   };
+  const at::Tensor ids = IdTensor(model, tokens);
   const auto ffn = [&](size_t layer, const at::Tensor& h, const at::Tensor& x) {
-    return sequence->layers[layer].ffn->AddFfn(h, x);
+    return sequence->layers[layer].ffn->AddFfn(h, x, ids);
   };
-  const at::Tensor h = RunLayers(model, Embed(model, tokens), attend, ffn);
+  const at::Tensor h = RunLayers(model, Embed(model, ids), attend, ffn);
   sequence->last_hidden = FinalNorm(model, h.narrow(0, h.size(0) - 1, 1));
   sequence->tokens.insert(sequence->tokens.end(), tokens.begin(), tokens.end());
 }
@@ -87,17 +90,19 @@ std::vector<std::vector<float>> AdvanceTogether(const ModelTensors& model,
   const bool alike = std::ranges::all_of(sequences, [&](const SequenceState* s) {
     return s->active_experts == sequences[0]->active_experts;
   });
+  const at::Tensor ids = IdTensor(model, tokens);
   const auto ffn = [&](size_t layer, const at::Tensor& h, const at::Tensor& x) {
     IncrementalFfn& first = *sequences[0]->layers[layer].ffn;
-    if (alike && first.IsPositionWise()) return first.AddFfn(h, x);
+    if (alike && first.IsPositionWise()) return first.AddFfn(h, x, ids);
     std::vector<at::Tensor> rows;
     for (const SequenceState* s : sequences) {
       const int64_t i = std::ssize(rows);
-      rows.push_back(s->layers[layer].ffn->AddFfn(h.narrow(0, i, 1), x.narrow(0, i, 1)));
+      rows.push_back(
+          s->layers[layer].ffn->AddFfn(h.narrow(0, i, 1), x.narrow(0, i, 1), ids.narrow(0, i, 1)));
     }
     return at::cat(rows);
   };
-  const at::Tensor hidden = FinalNorm(model, RunLayers(model, Embed(model, tokens), attend, ffn));
+  const at::Tensor hidden = FinalNorm(model, RunLayers(model, Embed(model, ids), attend, ffn));
   for (size_t i = 0; i < sequences.size(); ++i) {
     sequences[i]->last_hidden = hidden.narrow(0, static_cast<int64_t>(i), 1);
     sequences[i]->tokens.push_back(tokens[i]);

@@ -70,7 +70,7 @@ at::Tensor RunBranches(const ModelTensors& model, const SequenceState& sequence,
     const at::Tensor mixed = Attend(model, qkv, sequence.layers[i], sequence.position(), visible);
     h = at::addmm(h, mixed.flatten(0, 1), w.attention_output.t());
     const at::Tensor x = RmsNorm(h, w.ffn_norm, epsilon);
-    h = sequence.layers[i].ffn->AddBranchFfn(h.view(shape), x.view(shape)).view({-1, d});
+    h = sequence.layers[i].ffn->AddBranchFfn(h.view(shape), x.view(shape), tokens).view({-1, d});
   }
   return RmsNorm(h, model.weights.final_norm, epsilon);
 }

@@ -33,7 +33,8 @@ GradientHooks::GradientHooks(const TransformerWeights& weights, const at::Tensor
     for (const at::Tensor& leaf :
          {layer.attention_norm, layer.qkv, layer.qkv_bias, layer.query_norm, layer.key_norm,
           layer.attention_output, layer.ffn_norm, layer.ffn.router, layer.ffn.gate_up,
-          layer.ffn.down}) {
+          layer.ffn.down, layer.ffn.router_projection, layer.ffn.router_scale,
+          layer.ffn.dropout_logit}) {
       if (leaf.defined() && leaf.requires_grad()) Watch(leaf, gradients);
     }
   }

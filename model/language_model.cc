@@ -40,11 +40,14 @@ std::vector<T> ToVector(const at::Tensor& tensor) {
   return std::vector<T>(host.data_ptr<T>(), host.data_ptr<T>() + host.numel());
 }
 
-std::vector<LayerRoutingWeights> ToRouting(const std::vector<LayerRoutingTensor>& layers) {
+// Returns the routing of the first `batch_size` sequences, which are those of the first pass.
+std::vector<LayerRoutingWeights> ToRouting(const std::vector<LayerRoutingTensor>& layers,
+                                           int64_t batch_size) {
   std::vector<LayerRoutingWeights> routing;
   for (const LayerRoutingTensor& layer : layers) {
-    routing.push_back({layer.layer, ToVector<float>(layer.weights), {}});
-    if (layer.chosen.defined()) routing.back().chosen = ToVector<int32_t>(layer.chosen);
+    const auto first = [&](const at::Tensor& all) { return all.narrow(0, 0, batch_size); };
+    routing.push_back({layer.layer, ToVector<float>(first(layer.weights)), {}});
+    if (layer.chosen.defined()) routing.back().chosen = ToVector<int32_t>(first(layer.chosen));
   }
   return routing;
 }
@@ -134,10 +137,10 @@ class LanguageModel::Impl {
     config_.mutable_routing()->mutable_token()->set_active_experts(active);
   }
 
-  HiddenStates Run(std::span<const int32_t> inputs, int64_t batch_size, MergeMode mode,
-                   const RoutingContext& context = {}) const {
-    return RunTransformer(config_, weights_, tables_, TokenTensor(inputs, batch_size), mode,
-                          context);
+  void SetGatePenalty(double coefficient) { gate_penalty_ = coefficient; }
+
+  HiddenStates Run(std::span<const int32_t> inputs, int64_t batch_size, MergeMode mode) const {
+    return RunTransformer(config_, weights_, tables_, TokenTensor(inputs, batch_size), mode);
   }
 
   // Parameters are autograd leaves whose gradients are views of gradients_ (see BindWeights), so
@@ -150,26 +153,28 @@ class LanguageModel::Impl {
     const GradientHooks::Scope scope(hooks_.get(), gradients_ready);
     const at::AutoGradMode with_gradients(true);
     const at::Tensor counted = TokenTensor(targets, batch_size).ge(0).to(at::kFloat);
-    const HiddenStates states = Run(inputs, batch_size, MergeMode::kTraining,
-                                    {.layer = 0,
-                                     .seed = identity.seed,
-                                     .step = identity.step,
-                                     .instances = identity.instances,
-                                     .counted = counted});
-    const CrossEntropyResult loss =
-        CrossEntropy(states.hidden, weights_.head, TokenTensor(targets, 1)[0], gradient_scale);
+    const int64_t passes = config_.consistency_loss() > 0 ? 2 : 1;
+    const at::Tensor tokens = TokenTensor(inputs, batch_size).repeat({passes, 1});
+    const HiddenStates states =
+        RunTransformer(config_, weights_, tables_, tokens, MergeMode::kTraining,
+                       {.layer = 0,
+                        .seed = identity.seed,
+                        .step = identity.step,
+                        .instances = identity.instances,
+                        .passes = passes,
+                        .tokens = {},
+                        .counted = counted.repeat({passes, 1})});
     TrainResult result;
+    const Loss loss = LossOf(states, TokenTensor(targets, 1)[0], gradient_scale, &result);
     at::Tensor total = loss.total;
-    if (states.balance_loss.defined()) {
-      const at::Tensor balance = (states.balance_loss * counted.sum(1)).sum();
-      total = total + balance * (gradient_scale * config_.routing().token().balance_loss());
-      result.balance_loss_sum = balance.item<double>();
+    if (states.balance_loss.defined() || states.dropout_loss.defined()) {
+      total = total + SideLosses(states, counted, gradient_scale, &result);
     }
     total.backward();
-    SumLosses(ToVector<float>(loss.token_loss), targets,
+    SumLosses(ToVector<float>(loss.of_tokens), targets,
               static_cast<int64_t>(inputs.size()) / batch_size, config_.routing().segment_length(),
               &result);
-    if (measure_routing) result.routing = ToRouting(states.routing);
+    if (measure_routing) result.routing = ToRouting(states.routing, batch_size);
     return result;
   }
 
@@ -178,7 +183,7 @@ class LanguageModel::Impl {
     const HiddenStates states = Run(inputs, batch_size, mode);
     const at::Tensor losses = TokenLosses(states.hidden, weights_.head, TokenTensor(targets, 1)[0]);
     ForwardResult result{ToVector<float>(losses), {}};
-    if (want_routing) result.routing = ToRouting(states.routing);
+    if (want_routing) result.routing = ToRouting(states.routing, batch_size);
     return result;
   }
 
@@ -196,6 +201,49 @@ class LanguageModel::Impl {
   }
 
  private:
+  struct Loss {
+    at::Tensor total, of_tokens;  // a scalar to differentiate; [T]
+  };
+
+  Loss LossOf(const HiddenStates& states, const at::Tensor& targets, double scale,
+              TrainResult* result) const {
+    if (config_.consistency_loss() == 0) {
+      const CrossEntropyResult loss = CrossEntropy(states.hidden, weights_.head, targets, scale);
+      return {loss.total, loss.token_loss};
+    }
+    const ConsistencyResult loss = ConsistencyCrossEntropy(states.hidden, weights_.head, targets,
+                                                           scale, config_.consistency_loss());
+    result->divergence_sum = loss.divergence.sum(at::kDouble).item<double>();
+    return {loss.total, loss.token_loss};
+  }
+
+  // Returns the losses that are not those of tokens, times `scale`: means over the passes, in which
+  // each sequence counts as often as it has counted tokens; counted [B, L].
+  at::Tensor SideLosses(const HiddenStates& states, const at::Tensor& counted, double scale,
+                        TrainResult* result) const {
+    at::Tensor total = at::zeros({}, states.hidden.options());
+    if (states.dropout_loss.defined()) total = total + states.dropout_loss * counted.sum() * scale;
+    if (!states.balance_loss.defined()) return total;
+    const at::Tensor passes = states.balance_loss.view({-1, counted.size(0)});
+    const at::Tensor balance = (passes.mean(0) * counted.sum(1)).sum();
+    result->balance_loss_sum = balance.item<double>();
+    if (config_.routing().token().gate() == v1::TokenRouting::RELU) {
+      for (const LayerRoutingTensor& layer : states.routing) {
+        const at::Tensor used = layer.chosen.narrow(0, 0, counted.size(0)).ge(0).sum(2);
+        result->active_experts_sum += (used * counted).sum(at::kDouble).item<double>();
+      }
+    }
+    return total + balance * (scale * GateLossCoefficient());
+  }
+
+  // The penalty of the gate RELU is a mean over layers, the balance loss a sum.
+  double GateLossCoefficient() const {
+    if (config_.routing().token().gate() != v1::TokenRouting::RELU) {
+      return config_.routing().token().balance_loss();
+    }
+    return gate_penalty_ / static_cast<double>(MoeLayers(config_).size());
+  }
+
   static std::span<float> Span(const at::Tensor& flat) {
     return {flat.data_ptr<float>(), static_cast<size_t>(flat.numel())};
   }
@@ -206,6 +254,7 @@ class LanguageModel::Impl {
   TransformerWeights weights_;
   std::unique_ptr<GradientHooks> hooks_;
   AttentionTables tables_;
+  double gate_penalty_ = config_.routing().token().l1_start();
 };
 
 LanguageModel::LanguageModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -232,6 +281,8 @@ absl::Status LanguageModel::SetActiveExperts(int active) {
   impl_->SetActiveExperts(active);
   return absl::OkStatus();
 }
+
+void LanguageModel::SetGatePenalty(double coefficient) { impl_->SetGatePenalty(coefficient); }
 
 absl::StatusOr<TrainResult> LanguageModel::ForwardBackward(
     std::span<const int32_t> inputs, std::span<const int32_t> targets, int64_t batch_size,

@@ -51,7 +51,8 @@ struct Parameter {
 struct LayerRoutingWeights {
   int layer = 0;
   std::vector<float> weights;
-  // TOKEN_CHOICE: the experts that each token uses, [B, L, k], ascending. Empty for other routers.
+  // TOKEN_CHOICE: the experts that each token uses, [B, L, k], ascending, with -1 for those that
+  // the gate RELU leaves out. Empty for other routers.
   std::vector<int32_t> chosen;
 };
 
@@ -69,9 +70,14 @@ struct TrainResult {
   // The same without the first segment_length positions of each sequence.
   double loss_sum_after_first_segment = 0;
   int64_t num_tokens_after_first_segment = 0;
-  // The balance loss of each sequence, without its coefficient and summed over layers, times the
-  // sequence's tokens; 0 without one. Not part of loss_sum.
+  // The balance loss of each sequence, or the penalty of the gate RELU, without its coefficient and
+  // summed over layers, times the sequence's tokens; 0 without one. Not part of loss_sum.
   double balance_loss_sum = 0;
+  // The divergence of the two passes of a consistency loss, nats, summed as loss_sum, of which it
+  // is no part; loss_sum is then the mean of both passes.
+  double divergence_sum = 0;
+  // Gate RELU: experts that the tokens with a target use, summed over layers.
+  double active_experts_sum = 0;
   // Nats of each sequence, summed over its tokens that have a target, [B].
   std::vector<double> sequence_loss;
   // One entry per layer with experts, by ascending layer. Empty unless requested.
@@ -116,8 +122,13 @@ class LanguageModel {
   // is TOKEN_CHOICE and 1 <= active <= num_experts.
   absl::Status SetActiveExperts(int active);
 
+  // Sets the coefficient of the penalty of the gate RELU in later training passes; initially
+  // token.l1_start. Other models ignore it.
+  void SetGatePenalty(double coefficient);
+
   // Adds gradient_scale * d(sum of token losses)/d(parameter) to gradients(), and that of the
-  // balance loss, which weighs a sequence by its tokens. `inputs` and
+  // balance loss, which weighs a sequence by its tokens, of the losses of learned dropout, which
+  // weigh the batch by its tokens, and of the consistency loss. `inputs` and
   // `targets` are [batch_size, L] for any 1 <= L <= sequence_length; targets of -1 are ignored.
   // InvalidArgument when a size or a token id is out of range. During backward, `gradients_ready`
   // receives each range of gradients() as soon as this call will not change it any more: once, and

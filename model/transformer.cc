@@ -53,13 +53,26 @@ class Binder {
   std::unordered_set<std::string> constants_;
 };
 
+void BindRouter(const v1::ModelConfig& config, const Binder& binder, const std::string& prefix,
+                FfnWeights* w) {
+  const v1::RoutingConfig& routing = config.routing();
+  if (!HasRouterMatrix(routing)) return;
+  w->router = binder.Bind(prefix + "weight", {routing.num_experts(), RouterWidth(config)});
+  if (!ProjectsRouterInput(routing)) return;
+  w->router_projection =
+      binder.Bind(prefix + "projection.weight", {RouterWidth(config), config.d_model()});
+  w->router_scale = binder.Bind(prefix + "log_scale", {1});
+}
+
 FfnWeights BindFfn(const v1::ModelConfig& config, const Binder& binder, int layer) {
   const std::string prefix = LayerPrefix(layer) + "mlp.";
   const int64_t d = config.d_model(), f = config.d_ff(), e = config.routing().num_experts();
   FfnWeights w;
+  w.layer = layer;
+  if (LearnsDropout(config)) w.dropout_logit = binder.Bind(prefix + "dropout.logit", {1});
   if (IsMoeLayer(config, layer)) {
     const int64_t units = ExpertWidth(config);
-    if (HasRouterMatrix(config.routing())) w.router = binder.Bind(prefix + "router.weight", {e, d});
+    BindRouter(config, binder, prefix + "router.", &w);
     w.gate_up = binder.Bind(prefix + "experts.gate_proj.weight", {2, e, units, d});
     w.down = binder.Bind(prefix + "experts.down_proj.weight_t", {e, units, d});
   } else {
@@ -86,6 +99,11 @@ LayerWeights BindLayer(const v1::ModelConfig& config, const Binder& binder, int 
   w.ffn_norm = binder.Bind(prefix + "post_attention_layernorm.weight", {d});
   w.ffn = BindFfn(config, binder, layer);
   return w;
+}
+
+// Adds a loss that may be undefined to a sum that is undefined while it has no term.
+void AddTo(const at::Tensor& loss, at::Tensor* sum) {
+  if (loss.defined()) *sum = sum->defined() ? *sum + loss : loss;
 }
 
 // Normalizes every head of x [T, heads * hd].
@@ -137,6 +155,8 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
   const double epsilon = config.norm_epsilon();
   const LayerRouters routers(config);
   const at::Tensor first_visible = FirstVisible(config, tokens);
+  context.tokens = tokens;
+  if (mode == MergeMode::kTraining && config.has_dropout()) context.dropout = &config.dropout();
   HiddenStates result;
   at::Tensor h = at::embedding(weights.embedding, tokens.flatten());
   for (int layer = 0; layer < config.num_layers(); ++layer) {
@@ -150,10 +170,8 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
         h.view({batch, length, d}), x.view({batch, length, d}), w.ffn, mode, context);
     h = ffn.output.view({-1, d});
     if (ffn.weights.defined()) result.routing.push_back({layer, ffn.weights, ffn.chosen});
-    if (ffn.balance_loss.defined()) {
-      result.balance_loss =
-          result.balance_loss.defined() ? result.balance_loss + ffn.balance_loss : ffn.balance_loss;
-    }
+    AddTo(ffn.balance_loss, &result.balance_loss);
+    AddTo(ffn.dropout_loss, &result.dropout_loss);
   }
   result.hidden = RmsNorm(h, weights.final_norm, epsilon);
   return result;

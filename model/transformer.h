@@ -60,8 +60,10 @@ struct LayerRoutingTensor {
 struct HiddenStates {
   at::Tensor hidden;  // [B * L, D], after the final norm
   std::vector<LayerRoutingTensor> routing;
-  // [B], summed over layers; undefined without a balance loss.
+  // [B], summed over layers; undefined without a balance loss or a penalty of gates.
   at::Tensor balance_loss;
+  // A scalar, summed over layers; undefined without learned rates of dropout.
+  at::Tensor dropout_loss;
 };
 
 // Runs the forward pass of tokens [B, L] int64. The last segment may be partial.

@@ -25,7 +25,9 @@ struct LayerShape {
 LayerShape ShapeOf(const v1::ModelConfig& config, int64_t batch_size) {
   const bool chosen = config.routing().router() == v1::TOKEN_CHOICE;
   const v1::TokenRouting& token = config.routing().token();
-  return {.tokens = batch_size * config.sequence_length(),
+  // Both passes of a consistency loss are held together.
+  const int64_t passes = config.consistency_loss() > 0 ? 2 : 1;
+  return {.tokens = passes * batch_size * config.sequence_length(),
           .width = config.d_model(),
           .hidden = config.d_ff(),
           .vocabulary = config.vocab_size(),

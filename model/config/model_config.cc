@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "model/config/config_checks.h"
+#include "model/config/dropout_config.h"
 #include "model/config/model_flops.h"
 #include "model/config/model_presets.h"
 #include "model/config/parameter_layout.h"
@@ -25,13 +26,14 @@ int DefaultFfnWidth(int64_t d_model) {
   return static_cast<int>((8 * d_model / 3 + 255) / 256 * 256);
 }
 
-void FillRoutingDefaults(int sequence_length, int d_ff, v1::RoutingConfig* routing) {
-  if (routing->router() == v1::TOKEN_CHOICE) FillTokenDefaults(d_ff, routing);
+void FillRoutingDefaults(const v1::ModelConfig& config, v1::RoutingConfig* routing) {
+  if (routing->router() == v1::TOKEN_CHOICE) FillTokenDefaults(config, routing);
   FillStatedDefaults(routing);
   if (routing->router() == v1::ROUTER_UNSPECIFIED) {
     routing->set_router(routing->num_experts() > 1 ? v1::CAUSAL_SEGMENT : v1::DENSE);
   }
-  if (!routing->has_segment_length()) routing->set_segment_length(std::min(256, sequence_length));
+  if (!routing->has_segment_length())
+    routing->set_segment_length(std::min(256, config.sequence_length()));
 }
 
 // Drops a list that names every layer: it means the same as an empty list, and equal models should
@@ -66,7 +68,8 @@ void FillDefaults(v1::ModelConfig* config) {
   if (!config->has_vocab_size()) config->set_vocab_size(32000);
   if (!config->has_sequence_length()) config->set_sequence_length(4096);
   if (config->has_rope_scaling()) FillRopeDefaults(config->mutable_rope_scaling());
-  FillRoutingDefaults(config->sequence_length(), config->d_ff(), config->mutable_routing());
+  FillRoutingDefaults(*config, config->mutable_routing());
+  FillDropoutDefaults(config);
 }
 
 absl::Status CheckHeadWidth(const v1::ModelConfig& config) {
@@ -231,7 +234,22 @@ bool RoutesTokens(const v1::RoutingConfig& resolved) {
 bool HasRouterMatrix(const v1::RoutingConfig& resolved) {
   if (resolved.router() != v1::TOKEN_CHOICE) return resolved.router() != v1::DENSE;
   const v1::TokenRouting::Gate gate = resolved.token().gate();
-  return gate == v1::TokenRouting::LINEAR || gate == v1::TokenRouting::FROZEN;
+  return gate == v1::TokenRouting::LINEAR || gate == v1::TokenRouting::FROZEN ||
+         gate == v1::TokenRouting::RELU || gate == v1::TokenRouting::COSINE;
+}
+
+bool ProjectsRouterInput(const v1::RoutingConfig& resolved) {
+  return resolved.router() == v1::TOKEN_CHOICE &&
+         resolved.token().gate() == v1::TokenRouting::COSINE;
+}
+
+int64_t RouterWidth(const v1::ModelConfig& resolved) {
+  return ProjectsRouterInput(resolved.routing()) ? resolved.routing().token().projection_width()
+                                                 : resolved.d_model();
+}
+
+bool LearnsDropout(const v1::ModelConfig& resolved) {
+  return resolved.dropout().kind() == v1::DropoutConfig::CONCRETE;
 }
 
 int64_t ExpertWidth(const v1::ModelConfig& resolved) {
@@ -260,6 +278,13 @@ absl::Status CheckActiveExperts(const v1::ModelConfig& resolved, const std::stri
     return absl::InvalidArgumentError(absl::StrCat(field, ": got ", active, ", expected 1 to ",
                                                    routing.num_experts(),
                                                    ", the number of experts of the model"));
+  }
+  if (routing.token().gate() == v1::TokenRouting::RELU &&
+      active != routing.token().active_experts()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": got ", active,
+                     ", but with the gate RELU a token uses every expert with a "
+                     "positive score; leave it unset"));
   }
   if (routing.token().gate() == v1::TokenRouting::RANDOM && active < routing.num_experts()) {
     return absl::InvalidArgumentError(
@@ -306,6 +331,7 @@ absl::StatusOr<v1::ModelConfig> ResolveModelConfig(const v1::ModelConfig& config
   RETURN_IF_ERROR(CheckMoeLayers(resolved));
   RETURN_IF_ERROR(CheckSegments(resolved));
   RETURN_IF_ERROR(CheckTokenRouting(resolved));
+  RETURN_IF_ERROR(CheckDropout(resolved));
   DropCompleteLayerList(resolved.num_layers(), resolved.mutable_routing());
   DropAttentionDefaults(&resolved);
   return resolved;
@@ -318,6 +344,9 @@ v1::ModelConfig DenseCounterpart(const v1::ModelConfig& resolved) {
   dense.mutable_routing()->set_router(v1::DENSE);
   dense.mutable_routing()->clear_moe_layers();
   dense.mutable_routing()->clear_token();
+  // A dense model has no experts to drop, and no random gate.
+  if (dense.dropout().kind() == v1::DropoutConfig::EXPERTS) dense.clear_dropout();
+  if (!dense.has_dropout()) dense.clear_consistency_loss();
   return dense;
 }
 
@@ -328,7 +357,7 @@ v1::DescribeModelResponse DescribeModel(const v1::ModelConfig& resolved) {
   v1::DescribeModelResponse response;
   *response.mutable_model() = resolved;
   int64_t total = 0;
-  for (const char* name : {"embedding", "attention", "ffn", "router", "norm", "head"}) {
+  for (const char* name : {"embedding", "attention", "ffn", "router", "dropout", "norm", "head"}) {
     if (!sizes.contains(name)) continue;
     v1::ParameterGroup* group = response.add_groups();
     group->set_name(name);

@@ -56,6 +56,15 @@ bool RoutesTokens(const v1::RoutingConfig& resolved);
 // TOKEN_CHOICE with a gate that is computed (KEY_MEAN) or drawn (RANDOM).
 bool HasRouterMatrix(const v1::RoutingConfig& resolved);
 
+// Returns whether the gate scores a projection of its input (COSINE).
+bool ProjectsRouterInput(const v1::RoutingConfig& resolved);
+
+// Returns the columns of the router's matrix: d_model, or the width of the projection.
+int64_t RouterWidth(const v1::ModelConfig& resolved);
+
+// Returns whether layers have a parameter for their rate of dropout (CONCRETE).
+bool LearnsDropout(const v1::ModelConfig& resolved);
+
 // Returns the hidden units of one expert: token.expert_d_ff for TOKEN_CHOICE, d_ff otherwise.
 int64_t ExpertWidth(const v1::ModelConfig& resolved);
 

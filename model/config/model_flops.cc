@@ -28,10 +28,12 @@ MatrixSizes SumMatrices(const v1::ModelConfig& config) {
   const double experts = moe_layers * config.routing().num_experts();
   const AttentionHeads heads = HeadsOf(config);
   const auto attention = d * static_cast<double>(heads.qkv_width() + heads.query_width());
+  const double projection =
+      ProjectsRouterInput(config.routing()) ? d * static_cast<double>(RouterWidth(config)) : 0;
   // The head counts whether tied or not; an embedding lookup is not a product.
   return {.shared = d * config.vocab_size() + layers * attention + (layers - moe_layers) * ffn,
           .experts = experts * 3 * d * static_cast<double>(ExpertWidth(config)),
-          .routers = experts * d};
+          .routers = experts * static_cast<double>(RouterWidth(config)) + moe_layers * projection};
 }
 
 // The work of a router, as multiples of the size of all experts or of the routers.
@@ -69,7 +71,8 @@ RouterRates RatesOf(const v1::ModelConfig& config) {
       return {ChoicePasses(length, experts), 0, 1};
     case v1::TOKEN_CHOICE: {
       const v1::TokenRouting& token = config.routing().token();
-      const bool scored = token.gate() != v1::TokenRouting::RANDOM;
+      const bool scored =
+          token.gate() != v1::TokenRouting::RANDOM && token.gate() != v1::TokenRouting::HASH;
       return {static_cast<double>(token.active_experts()) / static_cast<double>(experts), 0,
               scored ? 1.0 : 0.0};
     }

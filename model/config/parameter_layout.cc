@@ -21,6 +21,11 @@ class LayoutBuilder {
     specs_.back().initial_value = 0;
   }
 
+  void AddScalar(const std::string& name, const std::string& group, double value) {
+    Add(name, group, {1}, 0);
+    specs_.back().initial_value = static_cast<float>(value);
+  }
+
   // Appends a matrix with `fan_in` inputs; `residual` matrices add to the residual stream.
   void AddMatrix(const std::string& name, const std::string& group, std::vector<int64_t> shape,
                  double fan_in, bool residual = false) {
@@ -54,6 +59,25 @@ class LayoutBuilder {
   int64_t offset_ = 0;
 };
 
+void AddRouter(const v1::ModelConfig& config, const std::string& prefix, LayoutBuilder* layout) {
+  const v1::RoutingConfig& routing = config.routing();
+  if (!HasRouterMatrix(routing)) return;
+  const double std = routing.router_init_std();
+  const int64_t width = RouterWidth(config);
+  layout->Add(prefix + "weight", "router", {routing.num_experts(), width}, std,
+              /*trained=*/routing.token().gate() != v1::TokenRouting::FROZEN);
+  if (!ProjectsRouterInput(routing)) return;
+  layout->Add(prefix + "projection.weight", "router", {width, config.d_model()}, std);
+  layout->AddScalar(prefix + "log_scale", "router", -std::log(routing.token().temperature()));
+}
+
+// Appends the logit of a learned rate of dropout.
+void AddDropout(const v1::ModelConfig& config, const std::string& prefix, LayoutBuilder* layout) {
+  if (!LearnsDropout(config)) return;
+  const double rate = config.dropout().rate();
+  layout->AddScalar(prefix + "dropout.logit", "dropout", std::log(rate / (1 - rate)));
+}
+
 void AddFfn(const v1::ModelConfig& config, int layer, LayoutBuilder* layout) {
   const std::string prefix = LayerPrefix(layer) + "mlp.";
   const int64_t d = config.d_model(), f = config.d_ff();
@@ -65,10 +89,7 @@ void AddFfn(const v1::ModelConfig& config, int layer, LayoutBuilder* layout) {
     return;
   }
   const v1::RoutingConfig& routing = config.routing();
-  if (HasRouterMatrix(routing)) {
-    layout->Add(prefix + "router.weight", "router", {e, d}, routing.router_init_std(),
-                /*trained=*/routing.token().gate() != v1::TokenRouting::FROZEN);
-  }
+  AddRouter(config, prefix + "router.", layout);
   const int64_t units = ExpertWidth(config);
   // Outputs with weights of 1 add up to those of one FFN with the units of all experts.
   const bool adds_up = routing.token().combine_weights() == v1::TokenRouting::ONES;
@@ -103,6 +124,7 @@ void AddLayer(const v1::ModelConfig& config, int layer, LayoutBuilder* layout) {
   AddAttention(config, prefix + "self_attn.", layout);
   layout->AddNorm(prefix + "post_attention_layernorm.weight");
   AddFfn(config, layer, layout);
+  AddDropout(config, prefix + "mlp.", layout);
 }
 
 }  // namespace

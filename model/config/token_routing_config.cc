@@ -1,14 +1,18 @@
 #include "model/config/token_routing_config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "model/config/config_checks.h"
 #include "proto/stated_defaults.h"
 
 namespace braid {
 namespace {
+
+constexpr int kMaxProjection = 256;
 
 // Returns the divisor of `number` nearest to `wanted`.
 int NearestDivisor(int number, int wanted) {
@@ -48,13 +52,25 @@ absl::Status CheckExpertWidth(const v1::ModelConfig& config) {
   return absl::OkStatus();
 }
 
+// Returns whether scores say more than which experts are chosen.
+bool HasScores(const v1::TokenRouting& token) {
+  return token.gate() != v1::TokenRouting::RANDOM && token.gate() != v1::TokenRouting::HASH;
+}
+
 absl::Status CheckGateLoss(const v1::TokenRouting& token) {
   const std::string gate = v1::TokenRouting::Gate_Name(token.gate());
   if (!(std::isfinite(token.balance_loss()) && token.balance_loss() >= 0)) {
     return Invalid("routing.token.balance_loss", "got ", token.balance_loss(),
                    ", expected 0 or a positive number");
   }
-  if (token.balance_loss() > 0 && token.gate() != v1::TokenRouting::LINEAR) {
+  if (token.balance_loss() > 0 && token.gate() == v1::TokenRouting::RELU) {
+    return Invalid("routing.token.balance_loss", "got ", token.balance_loss(),
+                   ", but the gate RELU has a penalty of its own; use the gate LINEAR or set it "
+                   "to 0");
+  }
+  const bool trained =
+      token.gate() == v1::TokenRouting::LINEAR || token.gate() == v1::TokenRouting::COSINE;
+  if (token.balance_loss() > 0 && !trained) {
     return Invalid("routing.token.balance_loss", "got ", token.balance_loss(), ", but the gate ",
                    gate, " is not trained; use the gate LINEAR or set it to 0");
   }
@@ -62,32 +78,92 @@ absl::Status CheckGateLoss(const v1::TokenRouting& token) {
     return Invalid("routing.token.gate_noise_std", "got ", token.gate_noise_std(),
                    ", expected 0 or a positive number");
   }
-  if (token.gate() != v1::TokenRouting::RANDOM) return absl::OkStatus();
-  if (token.gate_noise_std() > 0) {
+  if (!HasScores(token) && token.gate_noise_std() > 0) {
     return Invalid("routing.token.gate_noise_std", "got ", token.gate_noise_std(),
-                   ", but the gate RANDOM has no scores; set it to 0");
+                   ", but the gate ", gate, " has no scores; set it to 0");
   }
-  if (token.combine_weights() == v1::TokenRouting::EQUAL ||
+  return absl::OkStatus();
+}
+
+absl::Status CheckCombineWeights(const v1::TokenRouting& token) {
+  const std::string gate = v1::TokenRouting::Gate_Name(token.gate());
+  const std::string weights = v1::TokenRouting::CombineWeights_Name(token.combine_weights());
+  const bool scores = token.combine_weights() == v1::TokenRouting::SCORES;
+  if (token.gate() == v1::TokenRouting::RELU) {
+    if (token.selection() != v1::TokenRouting::TOP) {
+      return Invalid("routing.token.selection", "got ",
+                     v1::TokenRouting::Selection_Name(token.selection()),
+                     ", but the gate RELU chooses every positive score; leave it unset");
+    }
+    if (scores) return absl::OkStatus();
+    return Invalid("routing.token.combine_weights", "got ", weights,
+                   ", but the outputs of the gate RELU are its weights; use SCORES");
+  }
+  if (scores) {
+    return Invalid("routing.token.combine_weights", "got SCORES, but the gate is ", gate,
+                   ", expected RELU; use SOFTMAX_OF_CHOSEN");
+  }
+  if (HasScores(token) || token.combine_weights() == v1::TokenRouting::EQUAL ||
       token.combine_weights() == v1::TokenRouting::ONES) {
     return absl::OkStatus();
   }
-  return Invalid("routing.token.combine_weights", "got ",
-                 v1::TokenRouting::CombineWeights_Name(token.combine_weights()),
-                 ", but the gate RANDOM has no scores; use EQUAL or ONES");
+  return Invalid("routing.token.combine_weights", "got ", weights, ", but the gate ", gate,
+                 " has no scores; use EQUAL or ONES");
+}
+
+// Checks a setting of one gate: unset with others, positive otherwise.
+absl::Status CheckOfGate(const char* field, bool set, double value, double above,
+                         v1::TokenRouting::Gate owner, v1::TokenRouting::Gate gate) {
+  const std::string name = absl::StrCat("routing.token.", field);
+  if (gate != owner) {
+    if (!set) return absl::OkStatus();
+    return Invalid(name, "got ", value, ", but the gate is ", v1::TokenRouting::Gate_Name(gate),
+                   ", expected ", v1::TokenRouting::Gate_Name(owner), "; leave it unset");
+  }
+  if (std::isfinite(value) && value > above) return absl::OkStatus();
+  return Invalid(name, "got ", value, ", expected more than ", above);
+}
+
+absl::Status CheckGateSettings(const v1::TokenRouting& t) {
+  using Token = v1::TokenRouting;
+  RETURN_IF_ERROR(CheckOfGate("projection_width", t.has_projection_width(), t.projection_width(), 0,
+                              Token::COSINE, t.gate()));
+  RETURN_IF_ERROR(
+      CheckOfGate("temperature", t.has_temperature(), t.temperature(), 0, Token::COSINE, t.gate()));
+  RETURN_IF_ERROR(
+      CheckOfGate("l1_start", t.has_l1_start(), t.l1_start(), 0, Token::RELU, t.gate()));
+  return CheckOfGate("l1_factor", t.has_l1_factor(), t.l1_factor(), 1, Token::RELU, t.gate());
+}
+
+void FillGateDefaults(int d_model, v1::TokenRouting* token) {
+  if (token->gate() == v1::TokenRouting::COSINE) {
+    if (!token->has_projection_width()) {
+      token->set_projection_width(std::clamp(d_model / 2, 1, kMaxProjection));
+    }
+    if (!token->has_temperature()) token->set_temperature(0.3);
+  }
+  if (token->gate() == v1::TokenRouting::RELU) {
+    if (!token->has_l1_start()) token->set_l1_start(1e-8);
+    if (!token->has_l1_factor()) token->set_l1_factor(1.2);
+  }
 }
 
 }  // namespace
 
-void FillTokenDefaults(int d_ff, v1::RoutingConfig* routing) {
+void FillTokenDefaults(const v1::ModelConfig& config, v1::RoutingConfig* routing) {
   if (routing->router_input() == v1::ROUTER_INPUT_UNSPECIFIED) {
     routing->set_router_input(v1::PLAIN_MEAN);
   }
   v1::TokenRouting* token = routing->mutable_token();
-  if (token->gate() == v1::TokenRouting::RANDOM &&
-      token->combine_weights() == v1::TokenRouting::COMBINE_WEIGHTS_UNSPECIFIED) {
-    token->set_combine_weights(v1::TokenRouting::EQUAL);
+  if (token->combine_weights() == v1::TokenRouting::COMBINE_WEIGHTS_UNSPECIFIED) {
+    if (!HasScores(*token)) token->set_combine_weights(v1::TokenRouting::EQUAL);
+    if (token->gate() == v1::TokenRouting::RELU) {
+      token->set_combine_weights(v1::TokenRouting::SCORES);
+    }
   }
   FillStatedDefaults(token);
+  FillGateDefaults(config.d_model(), token);
+  const int d_ff = config.d_ff();
   // Otherwise CheckTokenRouting names the divisors.
   if (!token->has_expert_d_ff() && routing->num_experts() > 0 &&
       d_ff % routing->num_experts() == 0) {
@@ -112,6 +188,8 @@ absl::Status CheckTokenRouting(const v1::ModelConfig& config) {
   RETURN_IF_ERROR(
       CheckRange("routing.token.active_experts", token.active_experts(), 1, routing.num_experts()));
   RETURN_IF_ERROR(CheckExpertWidth(config));
+  RETURN_IF_ERROR(CheckCombineWeights(token));
+  RETURN_IF_ERROR(CheckGateSettings(token));
   return CheckGateLoss(token);
 }
 

@@ -7,8 +7,8 @@
 
 namespace braid {
 
-// Fills what is unset in the routing of a TOKEN_CHOICE model whose dense FFN has `d_ff` units.
-void FillTokenDefaults(int d_ff, v1::RoutingConfig* routing);
+// Fills what is unset in `routing`, that of a TOKEN_CHOICE model whose other settings `config` has.
+void FillTokenDefaults(const v1::ModelConfig& config, v1::RoutingConfig* routing);
 
 // Checks routing.token against the rest of the configuration, whose defaults are filled in.
 // INVALID_ARGUMENT names the field.

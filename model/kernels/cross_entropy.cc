@@ -110,7 +110,79 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
   }
 };
 
+// The log-probabilities of both passes for a chunk, and the gradients of its losses.
+struct PairedChunk {
+  at::Tensor log_p, log_q, divergence;  // [n, V] twice, [n]
+
+  // The gradient of the divergence with respect to the logits of the pass `own`: with
+  // S = sum (p - q)(log p - log q), dS/dlogits_p = p (log p - log q) + p - q - p KL(p | q).
+  static at::Tensor LogitGradient(const at::Tensor& own, const at::Tensor& other) {
+    const at::Tensor p = own.exp(), ratio = own - other;
+    return p * (ratio - (p * ratio).sum(1, /*keepdim=*/true)) + p - other.exp();
+  }
+};
+
+PairedChunk PairedChunkOf(const at::Tensor& first, const at::Tensor& second,
+                          const at::Tensor& head) {
+  const at::Tensor p = at::log_softmax(at::mm(first, head.t()), 1);
+  const at::Tensor q = at::log_softmax(at::mm(second, head.t()), 1);
+  return {p, q, 0.5 * ((p.exp() - q.exp()) * (p - q)).sum(1)};
+}
+
+// As CrossEntropyFunction, for pairs of rows.
+class ConsistencyFunction : public torch::autograd::Function<ConsistencyFunction> {
+ public:
+  static variable_list forward(AutogradContext* context, const at::Tensor& hidden,
+                               const at::Tensor& head, const at::Tensor& targets, double scale,
+                               double c) {
+    const ScopedPhase phase(Phase::kHead);
+    const int64_t tokens = targets.size(0), rows = ChunkRows(head.size(0)) / 2;
+    at::Tensor losses = at::zeros({tokens}, hidden.options());
+    at::Tensor divergences = at::empty_like(losses);
+    at::Tensor dhidden = at::empty_like(hidden), dhead = at::zeros_like(head);
+    for (int64_t start = 0; start < tokens; start += rows) {
+      const int64_t n = std::min(rows, tokens - start);
+      const at::Tensor first = hidden.narrow(0, start, n);
+      const at::Tensor second = hidden.narrow(0, tokens + start, n);
+      const Targets own = SplitTargets(targets.narrow(0, start, n));
+      const PairedChunk pair = PairedChunkOf(first, second, head);
+      divergences.narrow(0, start, n).copy_(pair.divergence.masked_fill(own.ignored.squeeze(1), 0));
+      const auto add = [&](const at::Tensor& log_own, const at::Tensor& log_other,
+                           const at::Tensor& rows_of, int64_t place) {
+        at::Tensor loss = at::empty({n}, losses.options());
+        StoreLosses(log_own, own, loss);
+        losses.narrow(0, start, n).add_(loss, 0.5);
+        at::Tensor gradient = log_own.exp().scatter_add_(
+            1, own.index, at::full_like(own.index, -1, log_own.options()));
+        gradient.add_(PairedChunk::LogitGradient(log_own, log_other), c);
+        gradient.mul_(0.5 * scale).masked_fill_(own.ignored, 0);
+        dhead.addmm_(gradient.t(), rows_of);
+        at::Tensor out = dhidden.narrow(0, place, n);
+        at::mm_out(out, gradient, head);
+      };
+      add(pair.log_p, pair.log_q, first, start);
+      add(pair.log_q, pair.log_p, second, tokens + start);
+    }
+    context->save_for_backward({dhidden, dhead});
+    context->mark_non_differentiable({losses, divergences});
+    return {(losses.sum() + divergences.sum() * c) * scale, losses, divergences};
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const ScopedPhase phase(Phase::kHead);
+    const variable_list saved = context->get_saved_variables();
+    return {saved[0] * gradients[0], saved[1] * gradients[0], at::Tensor(), at::Tensor(),
+            at::Tensor()};
+  }
+};
+
 }  // namespace
+
+ConsistencyResult ConsistencyCrossEntropy(const at::Tensor& hidden, const at::Tensor& head,
+                                          const at::Tensor& targets, double scale, double c) {
+  const variable_list out = ConsistencyFunction::apply(hidden, head, targets, scale, c);
+  return {out[0], out[1], out[2]};
+}
 
 CrossEntropyResult CrossEntropy(const at::Tensor& hidden, const at::Tensor& head,
                                 const at::Tensor& targets, double scale) {

@@ -19,6 +19,23 @@ struct CrossEntropyResult {
 CrossEntropyResult CrossEntropy(const at::Tensor& hidden, const at::Tensor& head,
                                 const at::Tensor& targets, double scale);
 
+struct ConsistencyResult {
+  // scale * (sum of the token losses + c * sum of the divergences); a scalar, differentiable in
+  // hidden and head.
+  at::Tensor total;
+  // [T] nats, the mean of both passes; 0 where ignored; without gradient.
+  at::Tensor token_loss;
+  // [T] nats: half the sum of both directions of the KL divergence of the two output
+  // distributions; 0 where ignored; without gradient.
+  at::Tensor divergence;
+};
+
+// Returns the losses of two passes over the same tokens (THOR, arXiv 2110.04260, section 3): hidden
+// [2T, D], one pass after the other, under head [V, D] for targets [T] int64; negative targets are
+// ignored. Computed for a chunk of tokens at a time, as CrossEntropy is.
+ConsistencyResult ConsistencyCrossEntropy(const at::Tensor& hidden, const at::Tensor& head,
+                                          const at::Tensor& targets, double scale, double c);
+
 // Returns only token_loss [T], without gradient.
 at::Tensor TokenLosses(const at::Tensor& hidden, const at::Tensor& head, const at::Tensor& targets);
 

@@ -10,14 +10,14 @@ SortedPairs SortByExpert(std::span<const int32_t> chosen, int64_t num_experts) {
   SortedPairs sorted;
   sorted.begin.assign(num_experts + 1, 0);
   for (int32_t expert : chosen) {
-    BRAID_CHECK(expert >= 0 && expert < num_experts) << expert << " of " << num_experts;
-    ++sorted.begin[expert + 1];
+    BRAID_CHECK(expert >= -1 && expert < num_experts) << expert << " of " << num_experts;
+    if (expert >= 0) ++sorted.begin[expert + 1];
   }
   for (int64_t e = 0; e < num_experts; ++e) sorted.begin[e + 1] += sorted.begin[e];
   std::vector<int64_t> next(sorted.begin.begin(), sorted.begin.end() - 1);
-  sorted.pairs.resize(chosen.size());
+  sorted.pairs.resize(sorted.begin.back());
   for (size_t i = 0; i < chosen.size(); ++i) {
-    sorted.pairs[next[chosen[i]]++] = static_cast<int32_t>(i);
+    if (chosen[i] >= 0) sorted.pairs[next[chosen[i]]++] = static_cast<int32_t>(i);
   }
   return sorted;
 }

@@ -9,13 +9,14 @@
 namespace braid {
 
 // The pairs of a group of tokens, sorted by expert and, within an expert, by token. Pair t * k + j
-// is the j-th expert of token t of the group.
+// is the j-th expert of token t of the group; absent pairs are left out.
 struct SortedPairs {
   std::vector<int32_t> pairs;
   std::vector<int64_t> begin;  // [N + 1]: the pairs of expert e are [begin[e], begin[e + 1])
 };
 
-// Returns the counting sort of chosen [tokens, k] with values in [0, num_experts).
+// Returns the counting sort of chosen [tokens, k] with values in [0, num_experts), or -1 for an
+// absent pair.
 SortedPairs SortByExpert(std::span<const int32_t> chosen, int64_t num_experts);
 
 // Consecutive sorted pairs of one expert.

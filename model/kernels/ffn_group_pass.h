@@ -27,6 +27,7 @@ struct FfnGroup {
   const float* x;
   const float* routing;
   float* kept;
+  UnitDropout dropout;
 };
 
 // Rows [first, first + count) of each of the three matrices; rows are hidden units.
@@ -84,6 +85,12 @@ class FfnGroupPass {
   // Computes columns [D, tokens] += merged rows [rows, D]^T * values [rows, tokens].
   void ProjectBack(const float* rows, int64_t count, const TokenPanel& panel, const float* values,
                    float* columns) const;
+
+  // The hidden units of a tile and tokens of a panel, for dropout.
+  DropoutTile Dropped(const TokenPanel& panel, const FfnTile& tile) const {
+    return {group_.dropout.From(panel.first_token), static_cast<size_t>(tile.first),
+            static_cast<size_t>(tile.count), static_cast<size_t>(panel.num_tokens)};
+  }
 
   const FfnShape shape_;
   const FfnGroup group_;

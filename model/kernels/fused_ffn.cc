@@ -91,9 +91,11 @@ class ForwardPass : public FfnGroupPass {
     Project(Merged(panel.segment, 0), tile.count, panel, x_columns_ + begin, gate);
     Project(Merged(panel.segment, 1), tile.count, panel, x_columns_ + begin, up);
     Vector().swiglu(gate, up, values, size);
+    if (drops_) Vector().drop_units(Dropped(panel, tile), values);
     ProjectBack(Merged(panel.segment, 2), tile.count, panel, values, y_columns_ + begin);
   }
 
+  const bool drops_ = group_.dropout.kind != UnitDropout::kNone;
   float* x_columns_ = nullptr;
   float* y_columns_ = nullptr;
 };
@@ -109,13 +111,17 @@ class ForwardPass : public FfnGroupPass {
 //     scatter the G_n over the experts and the routing gradients     (parallel over rows)
 // dx needs tokens as columns and the G_n need tokens as rows, hence both forms of dy. The three
 // inner loops are separated by barriers; within each, no two work items write to the same address.
+// With dropout, da and a are multiplied by their factors.
 class BackwardPass : public FfnGroupPass {
  public:
   BackwardPass(const FfnGroup& group, const FfnMatrices& matrices,
                const FfnMatrixGradients& gradients)
-      : FfnGroupPass(group, matrices), gradients_{gradients.gate, gradients.up, gradients.down} {}
+      : FfnGroupPass(group, matrices),
+        gradients_{gradients.gate, gradients.up, gradients.down},
+        logit_shares_(panels_.size()) {}
 
-  void Run(const float* dy, float* dx, float* routing_gradients, int num_threads) {
+  void Run(const float* dy, float* dx, float* routing_gradients, double* logit_gradient,
+           int num_threads) {
     const bool dense = group_.routing == nullptr;
     const int64_t values_size = kMatrices * tile_rows_ * shape_.num_tokens();
     const int64_t merged_gradients_size = dense ? 0 : merged_size();
@@ -134,6 +140,8 @@ class BackwardPass : public FfnGroupPass {
 #pragma omp parallel num_threads(num_threads)
     RunOnThread(dy, dx);
     if (!dense) AddShares(routing_gradients);
+    if (logit_gradient == nullptr) return;
+    for (const double share : logit_shares_) *logit_gradient += share;
   }
 
  private:
@@ -186,13 +194,15 @@ class BackwardPass : public FfnGroupPass {
            matrix * tile.count * panel.num_tokens;
   }
 
-  void BackwardPanel(const TokenPanel& panel, const FfnTile& tile) const {
+  void BackwardPanel(const TokenPanel& panel, const FfnTile& tile) {
     const int64_t begin = panel.first_token * shape_.width;
     float* dgate = Values(panel, tile, 0);
     float* activation = Values(panel, tile, 2);
     Project(Merged(panel.segment, 2), tile.count, panel, dy_columns_ + begin, activation);
+    if (drops_) Vector().drop_units(Dropped(panel, tile), activation);
     Vector().swiglu_backward(Kept(panel, 0, tile.first), Kept(panel, 1, tile.first), activation,
                              dgate, Values(panel, tile, 1), tile.count * panel.num_tokens);
+    if (drops_) DropAgain(panel, tile, activation);
     if (tile.count == tile_rows_) {
       // A full tile has gate and up adjacent in both operands: one product with twice the depth.
       ProjectBack(Merged(panel.segment, 0), 2 * tile.count, panel, dgate, dx_columns_ + begin);
@@ -202,6 +212,16 @@ class BackwardPass : public FfnGroupPass {
                     dx_columns_ + begin);
       }
     }
+  }
+
+  // Drops the recomputed activation as in the forward pass, and adds to the gradient of the logit.
+  // A panel is always processed by one thread at a time, tile by tile.
+  void DropAgain(const TokenPanel& panel, const FfnTile& tile, float* activation) {
+    const DropoutTile dropped = Dropped(panel, tile);
+    Vector().drop_units(dropped, activation);
+    if (group_.dropout.kind != UnitDropout::kConcrete) return;
+    logit_shares_[&panel - panels_.data()] +=
+        Vector().concrete_gradient(dropped, Values(panel, tile, 1), Kept(panel, 1, tile.first));
   }
 
   // Computes G_n of the tile's rows; for a dense FFN adds to the gradients of the matrices
@@ -270,6 +290,8 @@ class BackwardPass : public FfnGroupPass {
   }
 
   float* const gradients_[kMatrices];
+  const bool drops_ = group_.dropout.kind != UnitDropout::kNone;
+  std::vector<double> logit_shares_;  // one per panel
   float* dy_columns_ = nullptr;
   float* dx_columns_ = nullptr;
   float* dy_blocks_ = nullptr;
@@ -284,7 +306,7 @@ class BackwardPass : public FfnGroupPass {
 // cache during the pass over all tiles.
 template <class Run>
 void ForEachGroup(const FfnShape& shape, const float* x, const float* routing, const float* kept,
-                  Run run) {
+                  const UnitDropout& dropout, Run run) {
   const bool dense = routing == nullptr;
   // Segments are irrelevant for a dense FFN, so any cut will do.
   const int64_t segment_tokens =
@@ -299,7 +321,8 @@ void ForEachGroup(const FfnShape& shape, const float* x, const float* routing, c
     const int64_t segment = token / segment_tokens;
     run(FfnGroup{part, x + token * shape.width,
                  dense ? nullptr : routing + segment * shape.num_experts,
-                 kept == nullptr ? nullptr : const_cast<float*>(kept) + token * 2 * shape.hidden},
+                 kept == nullptr ? nullptr : const_cast<float*>(kept) + token * 2 * shape.hidden,
+                 dropout.From(token)},
         token, segment);
   }
 }
@@ -309,23 +332,26 @@ void ForEachGroup(const FfnShape& shape, const float* x, const float* routing, c
 bool HasFusedFfn() { return HasSmallGemm(); }
 
 void FusedFfnForward(const FfnShape& shape, const float* x, const float* routing,
-                     const FfnMatrices& matrices, float* kept, float* y, int num_threads) {
-  ForEachGroup(shape, x, routing, kept, [&](const FfnGroup& group, int64_t token, int64_t) {
-    ForwardPass(group, matrices).Run(y + token * shape.width, num_threads);
-  });
+                     const FfnMatrices& matrices, float* kept, float* y, int num_threads,
+                     const UnitDropout& dropout) {
+  ForEachGroup(shape, x, routing, kept, dropout,
+               [&](const FfnGroup& group, int64_t token, int64_t) {
+                 ForwardPass(group, matrices).Run(y + token * shape.width, num_threads);
+               });
 }
 
 void FusedFfnBackward(const FfnShape& shape, const float* x, const float* routing,
                       const FfnMatrices& matrices, const float* kept, const float* dy, float* dx,
                       float* routing_gradients, const FfnMatrixGradients& gradients,
-                      int num_threads) {
-  ForEachGroup(shape, x, routing, kept, [&](const FfnGroup& group, int64_t token, int64_t segment) {
-    const int64_t offset = token * shape.width;
-    BackwardPass(group, matrices, gradients)
-        .Run(dy + offset, dx + offset,
-             routing == nullptr ? nullptr : routing_gradients + segment * shape.num_experts,
-             num_threads);
-  });
+                      int num_threads, const UnitDropout& dropout, double* logit_gradient) {
+  ForEachGroup(shape, x, routing, kept, dropout,
+               [&](const FfnGroup& group, int64_t token, int64_t segment) {
+                 const int64_t offset = token * shape.width;
+                 float* const shares =
+                     routing == nullptr ? nullptr : routing_gradients + segment * shape.num_experts;
+                 BackwardPass(group, matrices, gradients)
+                     .Run(dy + offset, dx + offset, shares, logit_gradient, num_threads);
+               });
 }
 
 }  // namespace braid

@@ -13,6 +13,8 @@
 
 #include <cstdint>
 
+#include "model/kernels/unit_dropout.h"
+
 namespace braid {
 
 struct FfnShape {
@@ -46,17 +48,21 @@ bool HasFusedFfn();
 
 // Computes y = (silu(x G_n^T) * (x U_n^T)) D_n with the merged matrices of each segment n. x and y
 // are [N * S, D]; routing is [N, E], nullptr when dense. `kept` receives kept_size() floats for the
-// backward pass; nullptr when there will be none.
+// backward pass; nullptr when there will be none. `dropout` applies to the hidden values, the first
+// operand of the product with D_n.
 void FusedFfnForward(const FfnShape& shape, const float* x, const float* routing,
-                     const FfnMatrices& matrices, float* kept, float* y, int num_threads);
+                     const FfnMatrices& matrices, float* kept, float* y, int num_threads,
+                     const UnitDropout& dropout = {});
 
 // Computes the gradients of FusedFfnForward. dx [N * S, D] and routing_gradients [N, E] are
 // overwritten; the gradients of the matrices are accumulated. For a dense FFN, gradients.gate may
-// be nullptr when the matrices are not trained: that work is then left out.
+// be nullptr when the matrices are not trained: that work is then left out. With concrete dropout
+// the gradient of its logit is added to *logit_gradient.
 void FusedFfnBackward(const FfnShape& shape, const float* x, const float* routing,
                       const FfnMatrices& matrices, const float* kept, const float* dy, float* dx,
                       float* routing_gradients, const FfnMatrixGradients& gradients,
-                      int num_threads);
+                      int num_threads, const UnitDropout& dropout = {},
+                      double* logit_gradient = nullptr);
 
 }  // namespace braid
 

@@ -40,12 +40,14 @@ class FusedFfnFunction : public torch::autograd::Function<FusedFfnFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& routing, const at::Tensor& gate_up,
-                            const at::Tensor& down, bool differentiate) {
+                            const at::Tensor& down, const at::Tensor& /*logit*/,
+                            const FfnDropout& dropout, bool differentiate) {
     const FfnShape shape = ShapeOf(x, routing, down);
     at::Tensor y = at::empty_like(x);
     const at::Tensor kept = at::empty({differentiate ? shape.kept_size() : 0}, x.options());
     FusedFfnForward(shape, Data(x), Data(routing), MatricesOf(gate_up, down), Data(kept), Data(y),
-                    at::get_num_threads());
+                    at::get_num_threads(), dropout.ForKernel());
+    SaveDropout(dropout, context);
     context->save_for_backward({x, routing, gate_up, down, kept});
     return y;
   }
@@ -56,12 +58,19 @@ class FusedFfnFunction : public torch::autograd::Function<FusedFfnFunction> {
     const at::Tensor dy = incoming[0].contiguous();
     const at::Tensor dx = at::empty_like(x), drouting = at::empty_like(routing);
     const GradientAccumulator gate_up = AccumulatorOf(saved[2]), down = AccumulatorOf(saved[3]);
+    const FfnDropout dropout = SavedDropout(context);
+    double dlogit = 0;
     float* gate = gate_up.buffer.data_ptr<float>();
     FusedFfnBackward(ShapeOf(x, routing, saved[3]), Data(x), Data(routing),
                      MatricesOf(saved[2], saved[3]), Data(kept), Data(dy), Data(dx), Data(drouting),
                      {gate, gate + gate_up.buffer.numel() / 2, down.buffer.data_ptr<float>()},
-                     at::get_num_threads());
-    return {dx, IsDense(routing) ? at::Tensor() : drouting, gate_up.report, down.report,
+                     at::get_num_threads(), dropout.ForKernel(), &dlogit);
+    return {dx,
+            IsDense(routing) ? at::Tensor() : drouting,
+            gate_up.report,
+            down.report,
+            LogitGradient(dropout, dlogit),
+            at::Tensor(),
             at::Tensor()};
   }
 };
@@ -73,13 +82,13 @@ bool CanFuseFfn(const at::Tensor& x) {
 }
 
 at::Tensor FusedFfn(const at::Tensor& x, const at::Tensor& routing, const at::Tensor& gate_up,
-                    const at::Tensor& down) {
+                    const at::Tensor& down, const FfnDropout& dropout) {
   const bool differentiate =
       at::GradMode::is_enabled() && (x.requires_grad() || gate_up.requires_grad() ||
                                      (routing.defined() && routing.requires_grad()));
   const at::Tensor weights = routing.defined() ? routing.contiguous() : at::empty({0}, x.options());
   return FusedFfnFunction::apply(x.contiguous(), weights, gate_up.contiguous(), down.contiguous(),
-                                 differentiate);
+                                 dropout.LogitArgument(x.options()), dropout, differentiate);
 }
 
 }  // namespace braid

@@ -69,6 +69,9 @@ class RoutedForward : public RoutedPass {
     Project(panel, tile, x, buffers.packed, gate);
     Project(panel, tile, x, up_columns, up);
     Vector().swiglu(gate, up, buffers.values, size);
+    for (int64_t i = 0; drops_ && i < panel.count; ++i) {
+      Vector().drop_units(Dropped(panel.first + i, tile), buffers.values + i * tile.count);
+    }
     ProjectBack(panel, tile.count, /*accumulate=*/tile.first > 0, buffers.values, down_rows,
                 pair_rows_ + panel.first * shape_.width);
   }
@@ -86,15 +89,18 @@ class RoutedForward : public RoutedPass {
 //       G_gate += dg^T x,  G_up += du^T x,  G_down += a^T dy
 //   for each token: add its pairs                                    (parallel)
 // With weights w, da and a carry the factor w of their token, and dw = <a, dy W_down^T> before it.
+// With dropout, dy W_down^T and a are multiplied by their factors first.
 class RoutedBackward : public RoutedPass {
  public:
   RoutedBackward(const TokenGroup& group, const FfnMatrices& matrices,
                  const FfnMatrixGradients& gradients)
       : RoutedPass(group, matrices),
         trained_(gradients.gate != nullptr),
-        gradients_{gradients.gate, gradients.up, gradients.down} {}
+        gradients_{gradients.gate, gradients.up, gradients.down},
+        logit_shares_(shape_.num_experts) {}
 
-  void Run(const float* dy, float* dx, float* weight_gradients, int num_threads) {
+  void Run(const float* dy, float* dx, float* weight_gradients, double* logit_gradient,
+           int num_threads) {
     dy_ = dy;
     weight_gradients_ = group_.experts.weights == nullptr ? nullptr : weight_gradients;
     const int64_t values_size = 3 * largest_slab_ * tile_rows();
@@ -114,6 +120,8 @@ class RoutedBackward : public RoutedPass {
       for (int64_t e = 0; e < shape_.num_experts; ++e) BackwardExpert(e, buffers);
       AddPairs(pair_rows_, nullptr, dx);
     }
+    if (logit_gradient == nullptr) return;
+    for (const double share : logit_shares_) *logit_gradient += share;
   }
 
  private:
@@ -123,7 +131,7 @@ class RoutedBackward : public RoutedPass {
     float* activation;   // [slab, rows]: d(activation), then the activation
   };
 
-  void BackwardExpert(int64_t expert, const Buffers& buffers) const {
+  void BackwardExpert(int64_t expert, const Buffers& buffers) {
     for (int64_t first = sorted_.begin[expert]; first < sorted_.begin[expert + 1];
          first += kSlabPairs) {
       BackwardSlab({expert, first, std::min(kSlabPairs, sorted_.begin[expert + 1] - first)},
@@ -131,7 +139,7 @@ class RoutedBackward : public RoutedPass {
     }
   }
 
-  void BackwardSlab(const ExpertSlab& slab, const Buffers& buffers) const {
+  void BackwardSlab(const ExpertSlab& slab, const Buffers& buffers) {
     Gather(slab, dy_, buffers.dy);
     if (trained_) Gather(slab, group_.x, buffers.x);
     ForEachTile(slab.expert, [&](const ExpertTile& tile) {
@@ -145,7 +153,7 @@ class RoutedBackward : public RoutedPass {
   }
 
   void BackwardPanel(const ExpertSlab& slab, const PairPanel& panel, const ExpertTile& tile,
-                     const float* gate_up_rows, const Buffers& buffers) const {
+                     const float* gate_up_rows, const Buffers& buffers) {
     const int64_t offset = panel.first - slab.first, rows = tile.count;
     float* const activation = buffers.activation + offset * rows;
     float* const projections = buffers.projections + offset * 2 * rows;
@@ -164,10 +172,12 @@ class RoutedBackward : public RoutedPass {
   // Computes d(gate), d(up) and the activation of one pair. On entry `activation` holds dy
   // W_down^T.
   void BackwardRow(int64_t slot, const ExpertTile& tile, const float* gate, const float* up,
-                   float* activation, float* projections) const {
+                   float* activation, float* projections) {
     const int64_t rows = tile.count, pair = sorted_.pairs[slot];
+    if (drops_) Vector().drop_units(Dropped(slot, tile), activation);
     if (group_.experts.weights == nullptr) {
       Vector().swiglu_backward(gate, up, activation, projections, projections + rows, rows);
+      if (drops_) DropAgain(slot, tile, up, activation, projections + rows);
       return;
     }
     const float weight = group_.experts.weights[pair];
@@ -179,7 +189,18 @@ class RoutedBackward : public RoutedPass {
       const float share = Vector().dot(activation, unscaled, rows);
       weight_gradients_[pair] = tile.first == 0 ? share : weight_gradients_[pair] + share;
     }
+    if (drops_) DropAgain(slot, tile, up, activation, projections + rows);
     for (int64_t i = 0; i < rows; ++i) activation[i] *= weight;
+  }
+
+  // Drops the recomputed activation of a pair as in the forward pass, and adds to the gradient of
+  // the logit. An expert belongs to one thread.
+  void DropAgain(int64_t slot, const ExpertTile& tile, const float* up, float* activation,
+                 const float* dup) {
+    const DropoutTile dropped = Dropped(slot, tile);
+    Vector().drop_units(dropped, activation);
+    if (group_.dropout.kind != UnitDropout::kConcrete) return;
+    logit_shares_[tile.expert] += Vector().concrete_gradient(dropped, dup, up);
   }
 
   // Adds the outer products of the slab to the gradients of the tile's rows: full panels in one
@@ -221,15 +242,21 @@ class RoutedBackward : public RoutedPass {
 
   const bool trained_;
   float* const gradients_[3];
+  std::vector<double> logit_shares_;  // one per expert
   const float* dy_ = nullptr;
   float* weight_gradients_ = nullptr;
   float* pair_rows_ = nullptr;
 };
 
+int64_t CountPairs(const RoutedFfnShape& shape, const int32_t* chosen) {
+  return shape.num_pairs() - std::count(chosen, chosen + shape.num_pairs(), -1);
+}
+
 // Returns whether the experts together are one dense FFN: all of them, added with weights of 1.
 // Their matrices [N, F, D] are then those of N * F hidden units.
 bool IsDense(const RoutedFfnShape& shape, const ChosenExperts& experts) {
-  return shape.active == shape.num_experts && experts.weights == nullptr;
+  return shape.active == shape.num_experts && experts.weights == nullptr &&
+         CountPairs(shape, experts.chosen) == shape.num_pairs();
 }
 
 FfnShape DenseShape(const RoutedFfnShape& shape) {
@@ -243,31 +270,38 @@ FfnShape DenseShape(const RoutedFfnShape& shape) {
 // Splits the tokens into groups and calls `run` with each group and its first token.
 template <class Run>
 void ForEachTokenGroup(const RoutedFfnShape& shape, const float* x, const ChosenExperts& experts,
-                       const float* kept, Run run) {
+                       const float* kept, const UnitDropout& dropout, Run run) {
   const int64_t size = std::max(kPanelTokens, kGroupPairs / shape.active);
+  int64_t kept_before = 0;
   for (int64_t token = 0; token < shape.num_tokens; token += size) {
     const int64_t pair = token * shape.active;
     RoutedFfnShape part = shape;
     part.num_tokens = std::min(size, shape.num_tokens - token);
-    run(TokenGroup{part,
-                   x + token * shape.width,
-                   {experts.chosen + pair,
-                    experts.weights == nullptr ? nullptr : experts.weights + pair},
-                   kept == nullptr ? nullptr : const_cast<float*>(kept) + pair * 2 * shape.hidden},
+    const ChosenExperts own = {experts.chosen + pair,
+                               experts.weights == nullptr ? nullptr : experts.weights + pair};
+    run(TokenGroup{part, x + token * shape.width, own,
+                   kept == nullptr ? nullptr : const_cast<float*>(kept) + kept_before,
+                   dropout.From(token)},
         token);
+    kept_before += RoutedKeptSize(part, own);
   }
 }
 
 }  // namespace
 
+int64_t RoutedKeptSize(const RoutedFfnShape& shape, const ChosenExperts& experts) {
+  return CountPairs(shape, experts.chosen) * 2 * shape.hidden;
+}
+
 void RoutedFfnForward(const RoutedFfnShape& shape, const float* x, const ChosenExperts& experts,
-                      const FfnMatrices& matrices, float* kept, float* y, int num_threads) {
+                      const FfnMatrices& matrices, float* kept, float* y, int num_threads,
+                      const UnitDropout& dropout) {
   if (IsDense(shape, experts)) {
-    FusedFfnForward(DenseShape(shape), x, nullptr, matrices, kept, y, num_threads);
+    FusedFfnForward(DenseShape(shape), x, nullptr, matrices, kept, y, num_threads, dropout);
     return;
   }
   const ScopedPhase phase(Phase::kFfn);
-  ForEachTokenGroup(shape, x, experts, kept, [&](const TokenGroup& group, int64_t token) {
+  ForEachTokenGroup(shape, x, experts, kept, dropout, [&](const TokenGroup& group, int64_t token) {
     RoutedForward(group, matrices).Run(y + token * shape.width, num_threads);
   });
 }
@@ -275,19 +309,25 @@ void RoutedFfnForward(const RoutedFfnShape& shape, const float* x, const ChosenE
 void RoutedFfnBackward(const RoutedFfnShape& shape, const float* x, const ChosenExperts& experts,
                        const FfnMatrices& matrices, const float* kept, const float* dy, float* dx,
                        float* weight_gradients, const FfnMatrixGradients& gradients,
-                       int num_threads) {
+                       int num_threads, const UnitDropout& dropout, double* logit_gradient) {
   if (IsDense(shape, experts)) {
     FusedFfnBackward(DenseShape(shape), x, nullptr, matrices, kept, dy, dx, nullptr, gradients,
-                     num_threads);
+                     num_threads, dropout, logit_gradient);
     return;
   }
   const ScopedPhase phase(Phase::kFfn);
-  ForEachTokenGroup(shape, x, experts, kept, [&](const TokenGroup& group, int64_t token) {
+  if (weight_gradients != nullptr) {
+    // Absent pairs have no influence on the result.
+    for (int64_t i = 0; i < shape.num_pairs(); ++i) {
+      if (experts.chosen[i] < 0) weight_gradients[i] = 0;
+    }
+  }
+  ForEachTokenGroup(shape, x, experts, kept, dropout, [&](const TokenGroup& group, int64_t token) {
     const int64_t offset = token * shape.width;
     RoutedBackward(group, matrices, gradients)
         .Run(dy + offset, dx + offset,
              weight_gradients == nullptr ? nullptr : weight_gradients + token * shape.active,
-             num_threads);
+             logit_gradient, num_threads);
   });
 }
 

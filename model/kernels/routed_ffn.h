@@ -27,31 +27,36 @@ struct RoutedFfnShape {
   int64_t active;       // k, at most N
 
   int64_t num_pairs() const { return num_tokens * active; }
-  // Returns the number of floats saved for backward: gate and up projections of the pairs, k F / F'
-  // of those of a dense FFN with F' hidden units.
-  int64_t kept_size() const { return num_pairs() * 2 * hidden; }
 };
 
-// The experts of each token. `chosen` is [T, k], each row ascending without duplicates; `weights`
-// is [T, k], nullptr for 1.
+// The experts of each token. `chosen` is [T, k], each row ascending without duplicates, with -1 at
+// any place for an absent pair, which costs and adds nothing; `weights` is [T, k], nullptr for 1.
 struct ChosenExperts {
   const int32_t* chosen;
   const float* weights;
 };
 
+// Returns the number of floats saved for backward: gate and up projections of the pairs that are
+// not absent, k F / F' of those of a dense FFN with F' hidden units when none is.
+int64_t RoutedKeptSize(const RoutedFfnShape& shape, const ChosenExperts& experts);
+
 // Computes y_t = sum_j weights_tj FFN_chosen_tj(x_t), with x and y [T, D] and matrices of [N, F,
-// D]. `kept` receives kept_size() floats for the backward pass; nullptr when there will be none.
-// Requires HasFusedFfn().
+// D]. `kept` receives RoutedKeptSize() floats for the backward pass; nullptr when there will be
+// none. `dropout` applies to the hidden values; unit i of expert e is unit e F + i. Requires
+// HasFusedFfn().
 void RoutedFfnForward(const RoutedFfnShape& shape, const float* x, const ChosenExperts& experts,
-                      const FfnMatrices& matrices, float* kept, float* y, int num_threads);
+                      const FfnMatrices& matrices, float* kept, float* y, int num_threads,
+                      const UnitDropout& dropout = {});
 
 // Computes the gradients of RoutedFfnForward. dx [T, D] and weight_gradients [T, k] are
 // overwritten; the gradients of the matrices are accumulated. `weight_gradients` may be nullptr,
-// and so may gradients.gate when the matrices are not trained: that work is then left out.
+// and so may gradients.gate when the matrices are not trained: that work is then left out. With
+// concrete dropout the gradient of its logit is added to *logit_gradient.
 void RoutedFfnBackward(const RoutedFfnShape& shape, const float* x, const ChosenExperts& experts,
                        const FfnMatrices& matrices, const float* kept, const float* dy, float* dx,
                        float* weight_gradients, const FfnMatrixGradients& gradients,
-                       int num_threads);
+                       int num_threads, const UnitDropout& dropout = {},
+                       double* logit_gradient = nullptr);
 
 }  // namespace braid
 

@@ -38,13 +38,16 @@ class RoutedFfnFunction : public torch::autograd::Function<RoutedFfnFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& chosen,
                             const at::Tensor& weights, const at::Tensor& gate_up,
-                            const at::Tensor& down, bool differentiate, bool trained) {
+                            const at::Tensor& down, const at::Tensor& /*logit*/,
+                            const FfnDropout& dropout, bool differentiate, bool trained) {
     const RoutedCall call{x, chosen, weights, gate_up, down};
     at::Tensor y = at::empty_like(x);
-    const at::Tensor kept = at::empty({differentiate ? call.shape().kept_size() : 0}, x.options());
+    const at::Tensor kept =
+        at::empty({differentiate ? RoutedKeptSize(call.shape(), call.experts()) : 0}, x.options());
     RoutedFfnForward(call.shape(), x.data_ptr<float>(), call.experts(), call.matrices(),
                      differentiate ? kept.data_ptr<float>() : nullptr, y.data_ptr<float>(),
-                     at::get_num_threads());
+                     at::get_num_threads(), dropout.ForKernel());
+    SaveDropout(dropout, context);
     context->save_for_backward({x, chosen, weights, gate_up, down, kept});
     context->saved_data["trained"] = trained;
     context->saved_data["weighted"] = weights.requires_grad();
@@ -59,6 +62,8 @@ class RoutedFfnFunction : public torch::autograd::Function<RoutedFfnFunction> {
     const at::Tensor dy = incoming[0].contiguous(), dx = at::empty_like(call.x);
     const at::Tensor dweights = weighted ? at::empty_like(call.weights) : at::Tensor();
     GradientAccumulator gate_up, down;
+    const FfnDropout dropout = SavedDropout(context);
+    double dlogit = 0;
     FfnMatrixGradients gradients = {nullptr, nullptr, nullptr};
     if (trained) {
       gate_up = AccumulatorOf(call.gate_up);
@@ -69,15 +74,19 @@ class RoutedFfnFunction : public torch::autograd::Function<RoutedFfnFunction> {
     RoutedFfnBackward(call.shape(), call.x.data_ptr<float>(), call.experts(), call.matrices(),
                       saved[5].data_ptr<float>(), dy.data_ptr<float>(), dx.data_ptr<float>(),
                       weighted ? dweights.data_ptr<float>() : nullptr, gradients,
-                      at::get_num_threads());
-    return {dx, at::Tensor(), dweights, gate_up.report, down.report, at::Tensor(), at::Tensor()};
+                      at::get_num_threads(), dropout.ForKernel(), &dlogit);
+    return {dx,           at::Tensor(),
+            dweights,     gate_up.report,
+            down.report,  LogitGradient(dropout, dlogit),
+            at::Tensor(), at::Tensor(),
+            at::Tensor()};
   }
 };
 
 }  // namespace
 
 at::Tensor FusedRoutedFfn(const at::Tensor& x, const at::Tensor& chosen, const at::Tensor& weights,
-                          const SoftExperts& experts) {
+                          const SoftExperts& experts, const FfnDropout& dropout) {
   const bool trained = at::GradMode::is_enabled() &&
                        (experts.gate_up.requires_grad() || experts.down.requires_grad());
   const bool differentiate =
@@ -86,7 +95,8 @@ at::Tensor FusedRoutedFfn(const at::Tensor& x, const at::Tensor& chosen, const a
   const at::Tensor factors = weights.defined() ? weights.contiguous() : at::empty({0}, x.options());
   return RoutedFfnFunction::apply(x.contiguous(), chosen.contiguous(), factors,
                                   experts.gate_up.contiguous(), experts.down.contiguous(),
-                                  differentiate, trained);
+                                  dropout.LogitArgument(x.options()), dropout, differentiate,
+                                  trained);
 }
 
 }  // namespace braid

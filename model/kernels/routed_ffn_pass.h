@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "model/kernels/expert_slabs.h"
@@ -32,6 +33,7 @@ struct TokenGroup {
   const float* x;
   ChosenExperts experts;
   float* kept;
+  UnitDropout dropout;
 };
 
 // Hidden units [first, first + count) of an expert.
@@ -57,7 +59,7 @@ class RoutedPass {
   // The room for packed rows of all three matrices, in either form.
   int64_t packed_size() const { return 3 * tile_rows() * row_stride_; }
   int64_t slab_rows_size() const { return largest_slab_ * row_stride_; }
-  int64_t pair_rows_size() const { return shape_.num_pairs() * shape_.width; }
+  int64_t pair_rows_size() const { return std::ssize(sorted_.pairs) * shape_.width; }
 
   template <class Body>
   void ForEachTile(int64_t expert, Body body) const {
@@ -101,7 +103,7 @@ class RoutedPass {
   }
 
   // Computes sum_j weights[t, j] * (row of pair t, j) for each token; pair_rows [pairs, D] are
-  // sorted. Collective.
+  // sorted. Absent pairs add nothing. Collective.
   void AddPairs(const float* pair_rows, const float* weights, float* out) const;
 
   // Returns the saved projections [pairs, rows] of a panel's tile: matrix 0 gate, 1 up.
@@ -137,13 +139,21 @@ class RoutedPass {
     }
   }
 
+  // The hidden units of a tile for one sorted pair, for dropout.
+  DropoutTile Dropped(int64_t slot, const ExpertTile& tile) const {
+    return {group_.dropout.From(sorted_.pairs[slot] / shape_.active),
+            static_cast<size_t>(tile.expert * shape_.hidden + tile.first),
+            static_cast<size_t>(tile.count), 1};
+  }
+
   const RoutedFfnShape shape_;
   const TokenGroup group_;
   const float* const matrices_[3];
   const SortedPairs sorted_;
   const std::vector<ExpertSlab> slabs_;
   const int64_t row_stride_;
-  std::vector<int32_t> slots_;  // position of each pair among the sorted ones
+  const bool drops_;
+  std::vector<int32_t> slots_;  // position of each pair among the sorted ones; -1 when absent
   int64_t largest_slab_ = 0;
 };
 

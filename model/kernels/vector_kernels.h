@@ -5,6 +5,8 @@
 
 #include <cstddef>
 
+#include "model/kernels/unit_dropout.h"
+
 namespace braid {
 
 // Matrices of all experts: that of expert i starts at data + i * stride.
@@ -83,6 +85,13 @@ struct VectorKernels {
 
   // Returns the dot product of a and b.
   float (*dot)(const float* a, const float* b, size_t size);
+
+  // Multiplies values [units, tokens] by their factors of dropout.
+  void (*drop_units)(const DropoutTile& tile, float* values);
+
+  // Returns the sum over the tile of d(loss) / d(logit) for concrete dropout, given what
+  // swiglu_backward computed from the dropped gradient: dup and up, [units, tokens].
+  float (*concrete_gradient)(const DropoutTile& tile, const float* dup, const float* up);
 };
 
 // Returns the kernels of the widest instruction set that this CPU supports.

@@ -6,11 +6,7 @@
 #include <cstddef>
 
 #include "model/kernels/vector_kernels.h"
-
-#define BRAID_JOIN(a, b) a##b
-#define BRAID_KERNELS_OF(level) BRAID_JOIN(vector_kernels_, level)
-#define BRAID_TEXT(level) #level
-#define BRAID_NAME_OF(level) BRAID_TEXT(level)
+#include "model/kernels/vector_level.h"
 
 namespace braid {
 namespace {
@@ -324,6 +320,8 @@ const VectorKernels BRAID_KERNELS_OF(BRAID_VECTOR_LEVEL) = {BRAID_NAME_OF(BRAID_
                                                             RmsNorm,
                                                             RmsNormBackward,
                                                             SoftmaxRow,
-                                                            Dot};
+                                                            Dot,
+                                                            BRAID_DROP_UNITS,
+                                                            BRAID_CONCRETE_GRADIENT};
 
 }  // namespace braid

@@ -7,7 +7,7 @@
 #include "model/routing/expert_choice.h"
 #include "model/routing/routing_weights.h"
 #include "model/routing/segment_incremental_ffn.h"
-#include "model/routing/sparse_ffn.h"
+#include "model/routing/token_choice.h"
 
 namespace braid {
 namespace {
@@ -32,9 +32,9 @@ at::Tensor ForPositions(const at::Tensor& rows, int64_t tokens_per_row, int64_t 
 RoutedFfn AddChosenFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w,
                        const Choice& choice, int64_t tokens_per_row) {
   const int64_t length = x.size(1);
-  const at::Tensor y =
-      SparseFfn(x.reshape({-1, x.size(2)}), ForPositions(choice.scores, tokens_per_row, length),
-                ForPositions(choice.chosen, tokens_per_row, length), w.experts());
+  const TokenChoice pairs = MaskedChoice(ForPositions(choice.scores, tokens_per_row, length),
+                                         ForPositions(choice.chosen, tokens_per_row, length));
+  const at::Tensor y = TokenChoiceFfn(x.reshape({-1, x.size(2)}), pairs, w.experts());
   return {h + y.view(x.sizes()), choice.scores.detach()};
 }
 

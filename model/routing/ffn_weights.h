@@ -9,9 +9,13 @@
 namespace braid {
 
 struct FfnWeights {
-  at::Tensor router;   // [E, D], undefined when dense
-  at::Tensor gate_up;  // [2F, D] dense, [2, E, F, D] experts
-  at::Tensor down;     // [F, D] dense, [E, F, D] experts
+  at::Tensor router;             // [E, D], undefined without one; [E, P] for the gate COSINE
+  at::Tensor gate_up;            // [2F, D] dense, [2, E, F, D] experts
+  at::Tensor down;               // [F, D] dense, [E, F, D] experts
+  at::Tensor router_projection;  // [P, D], gate COSINE only
+  at::Tensor router_scale;       // [1], gate COSINE only: logarithm of 1 / temperature
+  at::Tensor dropout_logit;      // [1], concrete dropout only
+  int layer = 0;
 
   SoftExperts experts() const { return {gate_up, down}; }
 };

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <iterator>
 #include <numbers>
 
 #include "base/check.h"
@@ -11,22 +12,14 @@
 namespace braid {
 namespace {
 
-uint64_t SequenceKey(const RoutingContext& context, int64_t sequence) {
-  const int64_t instance = context.instances.empty() ? sequence : context.instances[sequence];
-  const uint64_t step = Mix64(context.seed, static_cast<uint64_t>(context.step));
-  return Mix64(Mix64(step, static_cast<uint64_t>(context.layer)), static_cast<uint64_t>(instance));
-}
-
 // Returns number(key, counter) for every element, with counters that are unique within a sequence.
 template <class Number>
 at::Tensor FillScores(const RoutingContext& context, int64_t batch, int64_t length,
                       int64_t num_experts, Number number) {
-  BRAID_CHECK(context.instances.empty() || static_cast<int64_t>(context.instances.size()) == batch)
-      << context.instances.size() << " instances of " << batch << " sequences";
   at::Tensor result = at::empty({batch * length, num_experts}, at::kFloat);
   float* next = result.data_ptr<float>();
   for (int64_t b = 0; b < batch; ++b) {
-    const uint64_t key = SequenceKey(context, b);
+    const uint64_t key = SequenceKey(context, b, batch);
     for (int64_t i = 0; i < length * num_experts; ++i) {
       *next++ = static_cast<float>(number(key, static_cast<uint64_t>(i)));
     }
@@ -39,6 +32,32 @@ double UniformNumber(uint64_t key, uint64_t counter) {
 }
 
 }  // namespace
+
+uint64_t SequenceKey(const RoutingContext& context, int64_t sequence, int64_t batch) {
+  const int64_t length = batch / context.passes, pass = sequence / length;
+  BRAID_CHECK(context.instances.empty() || std::ssize(context.instances) == length)
+      << context.instances.size() << " instances of " << length << " sequences";
+  const int64_t place = sequence % length;
+  const int64_t instance = context.instances.empty() ? place : context.instances[place];
+  const uint64_t step = Mix64(context.seed, static_cast<uint64_t>(context.step));
+  const uint64_t key =
+      Mix64(Mix64(step, static_cast<uint64_t>(context.layer)), static_cast<uint64_t>(instance));
+  return pass == 0 ? key : Mix64(key, static_cast<uint64_t>(pass));
+}
+
+at::Tensor HashScores(const at::Tensor& tokens, int layer, int64_t num_experts) {
+  const at::Tensor ids = tokens.to(at::kCPU).contiguous();
+  const int64_t* const id = ids.data_ptr<int64_t>();
+  at::Tensor result = at::empty({ids.numel(), num_experts}, at::kFloat);
+  float* next = result.data_ptr<float>();
+  for (int64_t t = 0; t < ids.numel(); ++t) {
+    const uint64_t key = Mix64(static_cast<uint64_t>(layer), static_cast<uint64_t>(id[t]));
+    for (int64_t e = 0; e < num_experts; ++e) {
+      *next++ = static_cast<float>(UniformNumber(key, static_cast<uint64_t>(e)));
+    }
+  }
+  return result;
+}
 
 at::Tensor UniformScores(const RoutingContext& context, int64_t batch, int64_t length,
                          int64_t num_experts) {

@@ -15,6 +15,10 @@ namespace braid {
 at::Tensor UniformScores(const RoutingContext& context, int64_t batch, int64_t length,
                          int64_t num_experts);
 
+// Returns numbers [T, N] as UniformScores does, for tokens [T] int64: number (t, e) is a pure
+// function of the layer, the id of token t, and e.
+at::Tensor HashScores(const at::Tensor& tokens, int layer, int64_t num_experts);
+
 // Returns standard normal numbers with the same keys (Box-Muller transform).
 at::Tensor NormalNoise(const RoutingContext& context, int64_t batch, int64_t length,
                        int64_t num_experts);

@@ -5,7 +5,6 @@
 #include "model/kernels/swiglu.h"
 #include "model/routing/expert_choice.h"
 #include "model/routing/routing_weights.h"
-#include "model/routing/sparse_ffn.h"
 #include "model/routing/token_choice.h"
 
 namespace braid {
@@ -13,17 +12,21 @@ namespace {
 
 class PositionWiseFfn : public IncrementalFfn {
  public:
-  at::Tensor AddBranchFfn(const at::Tensor& h, const at::Tensor& x) const override {
-    return Apply(h.flatten(0, 1), x.flatten(0, 1)).view(h.sizes());
+  at::Tensor AddBranchFfn(const at::Tensor& h, const at::Tensor& x,
+                          const at::Tensor& tokens) const override {
+    return Apply(h.flatten(0, 1), x.flatten(0, 1), tokens.flatten()).view(h.sizes());
   }
 
-  at::Tensor AddFfn(const at::Tensor& h, const at::Tensor& x) override { return Apply(h, x); }
+  at::Tensor AddFfn(const at::Tensor& h, const at::Tensor& x, const at::Tensor& tokens) override {
+    return Apply(h, x, tokens);
+  }
 
   bool IsPositionWise() const override { return true; }
 
  private:
-  // Returns h + FFN(x) for h and x [T, D].
-  virtual at::Tensor Apply(const at::Tensor& h, const at::Tensor& x) const = 0;
+  // Returns h + FFN(x) for h and x [T, D], tokens [T].
+  virtual at::Tensor Apply(const at::Tensor& h, const at::Tensor& x,
+                           const at::Tensor& tokens) const = 0;
 };
 
 class DenseIncremental final : public PositionWiseFfn {
@@ -31,7 +34,7 @@ class DenseIncremental final : public PositionWiseFfn {
   explicit DenseIncremental(const FfnWeights& weights) : weights_(weights) {}
 
  private:
-  at::Tensor Apply(const at::Tensor& h, const at::Tensor& x) const override {
+  at::Tensor Apply(const at::Tensor& h, const at::Tensor& x, const at::Tensor&) const override {
     return at::addmm(h, SwiGluForward(at::mm(x, weights_.gate_up.t())), weights_.down);
   }
 
@@ -44,9 +47,9 @@ class TokenIncremental final : public PositionWiseFfn {
       : config_(config), weights_(weights) {}
 
  private:
-  at::Tensor Apply(const at::Tensor& h, const at::Tensor& x) const override {
+  at::Tensor Apply(const at::Tensor& h, const at::Tensor& x, const at::Tensor&) const override {
     const at::Tensor scores = RoutingWeights(x, weights_.router, config_);
-    return h + SparseFfn(x, scores, BestExperts(scores), weights_.experts());
+    return h + TokenChoiceFfn(x, MaskedChoice(scores, BestExperts(scores)), weights_.experts());
   }
 
   const v1::RoutingConfig& config_;
@@ -59,11 +62,12 @@ class TokenChoiceIncremental final : public PositionWiseFfn {
       : config_(config), weights_(weights) {}
 
  private:
-  at::Tensor Apply(const at::Tensor& h, const at::Tensor& x) const override {
+  at::Tensor Apply(const at::Tensor& h, const at::Tensor& x,
+                   const at::Tensor& tokens) const override {
     // All experts are active with the gate RANDOM, whose scores are then irrelevant.
     const at::Tensor scores = config_.token().gate() == v1::TokenRouting::RANDOM
                                   ? at::zeros({x.size(0), weights_.down.size(0)}, x.options())
-                                  : GateScores(x, weights_, config_);
+                                  : GateScores(x, tokens, weights_, config_);
     const TokenChoice choice = ChooseExperts(scores, config_.token(), /*allow_nan=*/false);
     return h + TokenChoiceFfn(x, choice, weights_.experts());
   }

@@ -18,14 +18,16 @@ class IncrementalFfn {
  public:
   virtual ~IncrementalFfn() = default;
 
-  // Returns h + FFN(x) for the next n positions, h and x [n, D]. In kSegment mode a call must not
-  // cross the start of a segment, and the first call fixes the routing of the first segment.
-  virtual at::Tensor AddFfn(const at::Tensor& h, const at::Tensor& x) = 0;
+  // Returns h + FFN(x) for the next n positions, h and x [n, D], tokens [n] int64. In kSegment mode
+  // a call must not cross the start of a segment, and the first call fixes the routing of the first
+  // segment.
+  virtual at::Tensor AddFfn(const at::Tensor& h, const at::Tensor& x, const at::Tensor& tokens) = 0;
 
   // Returns h + FFN(x) for C continuations of the sequence by T positions each, h and x [C, T, D],
-  // across any number of segments: what AddFfn would return for each of them alone. The state of
-  // the sequence is unchanged.
-  virtual at::Tensor AddBranchFfn(const at::Tensor& h, const at::Tensor& x) const = 0;
+  // tokens [C, T], across any number of segments: what AddFfn would return for each of them alone.
+  // The state of the sequence is unchanged.
+  virtual at::Tensor AddBranchFfn(const at::Tensor& h, const at::Tensor& x,
+                                  const at::Tensor& tokens) const = 0;
 
   // Returns true when the FFN of a position depends on that position only. AddFfn then accepts
   // positions of any sequences in any order.

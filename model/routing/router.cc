@@ -8,6 +8,7 @@
 #include "model/routing/expert_choice_routers.h"
 #include "model/routing/merging_routers.h"
 #include "model/routing/token_choice_router.h"
+#include "model/routing/training_dropout.h"
 
 namespace braid {
 namespace {
@@ -15,9 +16,13 @@ namespace {
 class DenseRouter final : public Router {
  public:
   RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w, MergeMode,
-                   const RoutingContext&) const override {
-    const at::Tensor y = DenseFfn(x.reshape({-1, x.size(2)}), w.gate_up, w.down);
-    return {h + y.view(h.sizes()), {}};
+                   const RoutingContext& context) const override {
+    const int64_t units = w.down.size(0);
+    const FfnDropout dropout = DropoutOf(context, w, x.size(0), x.size(1), units);
+    const at::Tensor y = DenseFfn(x.reshape({-1, x.size(2)}), w.gate_up, w.down, dropout);
+    RoutedFfn result = {h + y.view(h.sizes()), {}};
+    if (dropout.drops()) result.dropout_loss = ConcreteLoss(w, units);
+    return result;
   }
 
   std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights, MergeMode) const override {

@@ -23,12 +23,14 @@ struct RoutedFfn {
   // undefined for DENSE. For expert choice and TOKEN_CHOICE these are the scores (softmax over all
   // experts), whether or not an expert took the position.
   at::Tensor weights;
-  // The rest is defined by TOKEN_CHOICE only.
-  // [B, L, k] int32: the experts that each token uses, ascending.
+  // The following are defined by TOKEN_CHOICE only.
+  // [B, L, k] int32: the experts that each token uses, ascending, and -1 for absent ones.
   at::Tensor chosen = {};
-  // [B]: the balance loss of each sequence without its coefficient, differentiable; undefined when
-  // the coefficient is 0 or outside training.
+  // [B]: the balance loss of each sequence without its coefficient, or the penalty of the gate
+  // RELU, differentiable; undefined without one or outside training.
   at::Tensor balance_loss = {};
+  // A scalar: the loss of a learned rate of dropout; undefined without one or outside training.
+  at::Tensor dropout_loss = {};
 };
 
 class Router {

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <span>
 
+#include "braid/v1/model.pb.h"
+
 namespace braid {
 
 struct RoutingContext {
@@ -15,12 +17,22 @@ struct RoutingContext {
   // step, layer, instance and position.
   uint64_t seed = 0;
   int64_t step = 0;
-  // [B], one per sequence; when empty, sequences are numbered from 0.
+  // One per sequence of a pass; when empty, sequences are numbered from 0.
   std::span<const int64_t> instances;
+  // The batch holds the same sequences this many times, one pass after the other, with different
+  // random numbers.
+  int64_t passes = 1;
+  // [B, L] int64.
+  at::Tensor tokens;
+  // Dropout of the hidden units; null outside training and without dropout.
+  const v1::DropoutConfig* dropout = nullptr;
   // [B, L]: 1 for positions that count in a balance loss, 0 for padding; undefined outside
   // training.
   at::Tensor counted;
 };
+
+// Returns the key of the random numbers of sequence `sequence` of a batch of `batch`.
+uint64_t SequenceKey(const RoutingContext& context, int64_t sequence, int64_t batch);
 
 }  // namespace braid
 

@@ -12,7 +12,7 @@
 #include "model/kernels/swiglu.h"
 #include "model/routing/expert_choice.h"
 #include "model/routing/routing_weights.h"
-#include "model/routing/sparse_ffn.h"
+#include "model/routing/token_choice.h"
 
 namespace braid {
 namespace {
@@ -33,7 +33,7 @@ class SegmentIncremental final : public IncrementalFfn {
   SegmentIncremental(const v1::RoutingConfig& config, const FfnWeights& weights, MergeMode mode)
       : config_(config), weights_(weights), mode_(mode) {}
 
-  at::Tensor AddFfn(const at::Tensor& h, const at::Tensor& x) override {
+  at::Tensor AddFfn(const at::Tensor& h, const at::Tensor& x, const at::Tensor&) override {
     if (position_ == 0) first_ = {x.size(0), x.mean(0)};
     if (DecisionAt(position_) != decision_) {
       ffn_ = Decide(DecisionAt(position_));
@@ -44,7 +44,8 @@ class SegmentIncremental final : public IncrementalFfn {
     return ffn_.Add(h, x);
   }
 
-  at::Tensor AddBranchFfn(const at::Tensor& h, const at::Tensor& x) const override {
+  at::Tensor AddBranchFfn(const at::Tensor& h, const at::Tensor& x,
+                          const at::Tensor&) const override {
     const int64_t length = x.size(1), shared = std::min(length, DecidedFor(position_));
     std::vector<at::Tensor> parts = {AddSharedFfn(h.narrow(1, 0, shared), x.narrow(1, 0, shared))};
     for (int64_t start = shared; start < length;) {
@@ -166,7 +167,8 @@ class SegmentIncremental final : public IncrementalFfn {
   at::Tensor OwnFfn(const at::Tensor& x, const at::Tensor& routing) const {
     if (MergesExperts(config_)) return SoftMergeFfn(x, routing, weights_.experts());
     const at::Tensor gates = routing.repeat_interleave(x.size(1), 0);
-    return SparseFfn(x.flatten(0, 1), gates, BestExperts(gates), weights_.experts())
+    return TokenChoiceFfn(x.flatten(0, 1), MaskedChoice(gates, BestExperts(gates)),
+                          weights_.experts())
         .view(x.sizes());
   }
 

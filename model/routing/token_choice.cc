@@ -2,11 +2,15 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+#include <vector>
+
 #include "model/kernels/expert_selection.h"
 #include "model/kernels/fused_ffn_function.h"
+#include "model/kernels/phase_times.h"
 #include "model/kernels/routed_ffn_function.h"
+#include "model/routing/gate_noise.h"
 #include "model/routing/routing_weights.h"
-#include "model/routing/sparse_ffn.h"
 
 namespace braid {
 namespace {
@@ -52,21 +56,84 @@ at::Tensor CombineWeights(const at::Tensor& scores, const at::Tensor& chosen,
   }
 }
 
+// Rows of x, and their places in an array [T, k], that use one expert.
+struct ExpertRows {
+  std::vector<int64_t> tokens, places;
+};
+
+std::vector<ExpertRows> RowsOfExperts(const at::Tensor& chosen, int64_t num_experts) {
+  const at::Tensor host = chosen.to(at::kCPU).contiguous();
+  const int32_t* const expert = host.data_ptr<int32_t>();
+  std::vector<ExpertRows> rows(num_experts);
+  for (int64_t i = 0; i < host.numel(); ++i) {
+    if (expert[i] < 0) continue;
+    rows[expert[i]].tokens.push_back(i / host.size(1));
+    rows[expert[i]].places.push_back(i);
+  }
+  return rows;
+}
+
 // The definition, for any type and device.
 at::Tensor ExpertByExpert(const at::Tensor& x, const TokenChoice& choice,
-                          const SoftExperts& experts) {
-  const at::Tensor index = choice.chosen.to(at::kLong);
-  const at::Tensor weights =
-      choice.weights.defined() ? choice.weights : at::ones(index.sizes(), x.options());
-  const at::Tensor none = at::zeros({x.size(0), experts.down.size(0)}, x.options());
-  const at::Tensor chosen = at::zeros(none.sizes(), none.options().dtype(at::kBool));
-  return SparseFfn(x, none.scatter(1, index, weights), chosen.scatter(1, index, true), experts);
+                          const SoftExperts& experts, const FfnDropout& dropout) {
+  const ScopedPhase phase(Phase::kFfn);
+  const int64_t count = experts.down.size(0), units = experts.down.size(1);
+  const at::Tensor factors =
+      dropout.drops() ? DropoutFactors(dropout, count * units, x.options()) : at::Tensor();
+  const std::vector<ExpertRows> rows = RowsOfExperts(choice.chosen, count);
+  at::Tensor y = at::zeros_like(x);
+  for (int64_t e = 0; e < count; ++e) {
+    // With gradients, an expert without rows reports zeros.
+    if (rows[e].tokens.empty() && !at::GradMode::is_enabled()) continue;
+    const auto indices = [&](const std::vector<int64_t>& values) {
+      return at::tensor(at::ArrayRef<int64_t>(values), at::kLong).to(x.device());
+    };
+    const at::Tensor tokens = indices(rows[e].tokens), own = x.index_select(0, tokens);
+    const at::Tensor gate = at::mm(own, experts.gate_up.select(0, 0).select(0, e).t());
+    at::Tensor hidden = at::silu(gate) * at::mm(own, experts.gate_up.select(0, 1).select(0, e).t());
+    if (factors.defined()) {
+      hidden = hidden * factors.index_select(0, tokens).narrow(1, e * units, units);
+    }
+    at::Tensor out = at::mm(hidden, experts.down.select(0, e));
+    if (choice.weights.defined()) {
+      const at::Tensor weights = choice.weights.flatten().index_select(0, indices(rows[e].places));
+      out = out * weights.unsqueeze(1);
+    }
+    y = y.index_add(0, tokens, out);
+  }
+  return y;
+}
+
+at::Tensor CosineScores(const at::Tensor& x, const FfnWeights& weights) {
+  // As the released code of X-MoE does: cosines are multiplied by at most 100.
+  const at::Tensor scale = weights.router_scale.clamp_max(std::log(100.0)).exp();
+  const at::Tensor projected = at::mm(x, weights.router_projection.t());
+  const auto unit = [](const at::Tensor& rows) {
+    return rows / rows.norm(2, {1}, /*keepdim=*/true).clamp_min(1e-12);
+  };
+  return at::mm(unit(projected), unit(weights.router).t()) * scale;
+}
+
+TokenChoice ChoosePositive(const at::Tensor& scores, bool allow_nan) {
+  const at::Tensor undefined = scores.detach().isnan().any(1);
+  TORCH_CHECK(allow_nan || !undefined.any().item<bool>(),
+              "gate: a score of a token is not a number; the weights or activations before it are "
+              "not finite");
+  // A NaN passes on to the output.
+  const at::Tensor mask = scores.detach().gt(0).logical_or(scores.detach().isnan());
+  return MaskedChoice(scores, mask);
 }
 
 }  // namespace
 
-at::Tensor GateScores(const at::Tensor& x, const FfnWeights& weights,
+at::Tensor GateScores(const at::Tensor& x, const at::Tensor& tokens, const FfnWeights& weights,
                       const v1::RoutingConfig& config) {
+  if (config.token().gate() == v1::TokenRouting::COSINE) return CosineScores(x, weights);
+  if (config.token().gate() == v1::TokenRouting::HASH) {
+    TORCH_CHECK(tokens.defined(), "gate: HASH chooses by token ids, which are not given here");
+    return HashScores(tokens.flatten(), weights.layer, weights.down.size(0))
+        .to(x.device(), x.scalar_type());
+  }
   at::Tensor matrix = weights.router;
   if (config.token().gate() == v1::TokenRouting::KEY_MEAN) {
     matrix = weights.gate_up[0].detach().mean(1);
@@ -75,26 +142,40 @@ at::Tensor GateScores(const at::Tensor& x, const FfnWeights& weights,
 }
 
 TokenChoice ChooseExperts(const at::Tensor& scores, const v1::TokenRouting& token, bool allow_nan) {
+  if (token.gate() == v1::TokenRouting::RELU) return ChoosePositive(scores, allow_nan);
   const at::Tensor chosen = Select(scores, token, allow_nan);
   return {chosen, CombineWeights(scores, chosen, token)};
 }
 
+TokenChoice MaskedChoice(const at::Tensor& gates, const at::Tensor& mask) {
+  const at::Tensor experts =
+      at::arange(gates.size(1), gates.options().dtype(at::kInt).requires_grad(false));
+  return {experts.expand(gates.sizes()).masked_fill(mask.logical_not(), -1).contiguous(),
+          gates.masked_fill(mask.logical_not(), 0)};
+}
+
 at::Tensor TokenChoiceFfn(const at::Tensor& x, const TokenChoice& choice,
-                          const SoftExperts& experts) {
+                          const SoftExperts& experts, const FfnDropout& dropout) {
   const bool few = !at::GradMode::is_enabled() && x.size(0) < kFewTokens;
-  if (few || !CanFuseFfn(x)) return ExpertByExpert(x, choice, experts);
-  return FusedRoutedFfn(x, choice.chosen, choice.weights, experts);
+  if (few || !CanFuseFfn(x)) return ExpertByExpert(x, choice, experts, dropout);
+  return FusedRoutedFfn(x, choice.chosen, choice.weights, experts, dropout);
 }
 
 at::Tensor BalanceLoss(const at::Tensor& probabilities, const at::Tensor& chosen,
                        const at::Tensor& counted) {
   const at::Tensor tokens = counted.sum(1).clamp_min(1).unsqueeze(1);              // [B, 1]
   const at::Tensor mean = (probabilities * counted.unsqueeze(2)).sum(1) / tokens;  // [B, N]
-  const at::Tensor pairs =
-      at::zeros_like(probabilities).scatter(2, chosen.to(at::kLong), 1.0) * counted.unsqueeze(2);
+  const at::Tensor pairs = at::zeros_like(probabilities)
+                               .scatter_add(2, chosen.clamp_min(0).to(at::kLong),
+                                            chosen.ge(0).to(probabilities.dtype())) *
+                           counted.unsqueeze(2);
   const at::Tensor load =
       pairs.sum(1) / (tokens * static_cast<double>(chosen.size(2)));  // [B, N], no gradient
   return (load.detach() * mean).sum(1) * static_cast<double>(probabilities.size(2));
+}
+
+at::Tensor GatePenalty(const at::Tensor& weights, const at::Tensor& counted) {
+  return (weights.sum(2) * counted).sum(1) / counted.sum(1).clamp_min(1);
 }
 
 }  // namespace braid

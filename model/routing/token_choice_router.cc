@@ -6,6 +6,7 @@
 #include "model/routing/gate_noise.h"
 #include "model/routing/routing_weights.h"
 #include "model/routing/token_choice.h"
+#include "model/routing/training_dropout.h"
 
 namespace braid {
 namespace {
@@ -17,16 +18,21 @@ class TokenChoiceRouter final : public Router {
   RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w, MergeMode mode,
                    const RoutingContext& context) const override {
     const bool training = mode == MergeMode::kTraining;
-    const at::Tensor tokens = x.reshape({-1, x.size(2)});
-    const Decision decision = Decide(x, tokens, w, training, context);
-    const at::Tensor y = TokenChoiceFfn(tokens, decision.choice, w.experts());
+    const int64_t batch = x.size(0), length = x.size(1);
+    const at::Tensor rows = x.reshape({-1, x.size(2)});
+    const Decision decision = Decide(x, rows, w, training, context);
+    const TokenChoice choice = DropExperts(decision.choice, context, batch, length, x.options());
+    const FfnDropout dropout = DropoutOf(context, w, batch, length, w.down.size(1));
+    const at::Tensor y = TokenChoiceFfn(rows, choice, w.experts(), dropout);
     RoutedFfn result = {h + y.view(h.sizes()),
                         decision.probabilities.detach(),
-                        decision.choice.chosen.view({x.size(0), x.size(1), -1}),
+                        decision.choice.chosen.view({batch, length, -1}),
                         {}};
-    if (training && config_.token().balance_loss() > 0 && context.counted.defined()) {
-      result.balance_loss =
-          BalanceLoss(decision.probabilities, result.chosen, context.counted.to(x.dtype()));
+    if (training && context.counted.defined()) {
+      result.balance_loss = GateLoss(decision, context.counted.to(x.dtype()));
+    }
+    if (dropout.drops()) {
+      result.dropout_loss = ConcreteLoss(w, config_.token().active_experts() * w.down.size(1));
     }
     return result;
   }
@@ -41,7 +47,17 @@ class TokenChoiceRouter final : public Router {
     at::Tensor probabilities;  // [B, L, N]
   };
 
-  Decision Decide(const at::Tensor& x, const at::Tensor& tokens, const FfnWeights& w, bool training,
+  at::Tensor GateLoss(const Decision& decision, const at::Tensor& counted) const {
+    const at::IntArrayRef shape = decision.probabilities.sizes();
+    if (config_.token().gate() == v1::TokenRouting::RELU) {
+      return GatePenalty(decision.choice.weights.view(shape), counted);
+    }
+    if (config_.token().balance_loss() == 0) return {};
+    return BalanceLoss(decision.probabilities,
+                       decision.choice.chosen.view({shape[0], shape[1], -1}), counted);
+  }
+
+  Decision Decide(const at::Tensor& x, const at::Tensor& rows, const FfnWeights& w, bool training,
                   const RoutingContext& context) const {
     const ScopedPhase phase(Phase::kRouter);
     const int64_t batch = x.size(0), length = x.size(1), experts = w.down.size(0);
@@ -52,7 +68,7 @@ class TokenChoiceRouter final : public Router {
       return {ChooseExperts(scores, token, /*allow_nan=*/false),
               UniformWeights({batch, length, experts}, x.options().requires_grad(false))};
     }
-    at::Tensor scores = GateScores(tokens, w, config_);
+    at::Tensor scores = GateScores(rows, context.tokens, w, config_);
     if (training && token.gate_noise_std() > 0) {
       const at::Tensor noise = NormalNoise(context, batch, length, experts);
       scores = scores + noise.to(x.device(), x.scalar_type()) * token.gate_noise_std();

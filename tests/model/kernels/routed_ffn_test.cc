@@ -21,6 +21,8 @@ struct RoutedCase {
   int64_t tokens, width, hidden, experts, active;
   bool weighted = true;
   int only = -1;  // when not -1, every token's first choice
+  UnitDropout::Kind dropout = UnitDropout::kNone;
+  double absent = 0;  // share of the pairs
 };
 
 void PrintTo(const RoutedCase& c, std::ostream* out) { *out << c.name; }
@@ -30,6 +32,7 @@ using Floats = std::vector<float>;
 
 struct Gradients {
   Doubles dx, dweights, dgate, dup, ddown;
+  double dlogit = 0;
 };
 
 double Silu(double x) { return x / (1 + std::exp(-x)); }
@@ -51,6 +54,10 @@ class RoutedFfnTest : public testing::TestWithParam<RoutedCase> {
     down_ = Random(matrix, 0.3f);
     weights_ = Random(c_.tokens * c_.active, 1);
     Choose();
+    for (int64_t t = 0; t < c_.tokens; ++t) {
+      key_low_.push_back(random_());
+      key_high_.push_back(random_());
+    }
   }
 
   void SetUp() override {
@@ -74,6 +81,52 @@ class RoutedFfnTest : public testing::TestWithParam<RoutedCase> {
       std::sort(all.begin(), all.begin() + c_.active);
       chosen_.insert(chosen_.end(), all.begin(), all.begin() + c_.active);
     }
+    std::bernoulli_distribution absent(c_.absent);
+    for (int32_t& expert : chosen_) expert = absent(random_) ? -1 : expert;
+  }
+
+  UnitDropout Dropout() const {
+    UnitDropout dropout;
+    dropout.kind = c_.dropout;
+    dropout.key_low = key_low_.data();
+    dropout.key_high = key_high_.data();
+    dropout.rate = 0.25f;
+    dropout.block = 3;
+    dropout.span = c_.hidden;
+    dropout.logit = logit_;
+    if (c_.dropout == UnitDropout::kConcrete) dropout.rate = 1 / (1 + std::exp(-logit_));
+    return dropout;
+  }
+
+  // The factor of a unit, by its definition; also its derivative with respect to the logit.
+  struct Factor {
+    double value = 1, slope = 0;
+  };
+
+  Factor FactorOf(int64_t token, int64_t unit) const {
+    const auto bits = [&](int64_t u) {
+      return DropoutBits(static_cast<uint32_t>(u), key_low_[token], key_high_[token]) * 0x1p-32;
+    };
+    switch (c_.dropout) {
+      case UnitDropout::kBernoulli:
+        return {bits(unit) < 0.25 ? 0 : 1 / 0.75};
+      case UnitDropout::kBlock: {
+        const int64_t first = unit / c_.hidden * c_.hidden;
+        for (int64_t u = unit - 1; u <= unit + 1; ++u) {
+          if (u >= first && u < first + c_.hidden && bits(u) < 0.25 / 3) return {0};
+        }
+        return {1};
+      }
+      case UnitDropout::kConcrete: {
+        const double p = 1 / (1 + std::exp(-double{logit_}));
+        const double u = (std::floor(bits(unit) * 0x1p23) + 0.5) * 0x1p-23;
+        const double z = 1 / (1 + std::exp(-(std::log(p / (1 - p)) + std::log(u / (1 - u))) / 0.1));
+        const double value = (1 - z) / (1 - p);
+        return {value, value * (p - z / 0.1)};
+      }
+      default:
+        return {};
+    }
   }
 
   RoutedFfnShape Shape() const { return {c_.tokens, c_.width, c_.hidden, c_.experts, c_.active}; }
@@ -84,14 +137,15 @@ class RoutedFfnTest : public testing::TestWithParam<RoutedCase> {
 
   Floats Forward(int threads, Floats* kept = nullptr) const {
     Floats y(x_.size(), 7.0f);
-    if (kept != nullptr) kept->assign(Shape().kept_size(), 7.0f);
+    if (kept != nullptr) kept->assign(RoutedKeptSize(Shape(), Experts()), 7.0f);
     RoutedFfnForward(Shape(), x_.data(), Experts(), Matrices(),
-                     kept == nullptr ? nullptr : kept->data(), y.data(), threads);
+                     kept == nullptr ? nullptr : kept->data(), y.data(), threads, Dropout());
     return y;
   }
 
   struct Backward {
     Floats dx, dweights, dgate, dup, ddown;
+    double dlogit = 0;
   };
 
   // Gradients of the matrices start at 1.
@@ -104,7 +158,8 @@ class RoutedFfnTest : public testing::TestWithParam<RoutedCase> {
         trained ? FfnMatrixGradients{b.dgate.data(), b.dup.data(), b.ddown.data()}
                 : FfnMatrixGradients{nullptr, nullptr, nullptr};
     RoutedFfnBackward(Shape(), x_.data(), Experts(), Matrices(), kept.data(), dy_.data(),
-                      b.dx.data(), c_.weighted ? b.dweights.data() : nullptr, gradients, threads);
+                      b.dx.data(), c_.weighted ? b.dweights.data() : nullptr, gradients, threads,
+                      Dropout(), &b.dlogit);
     return b;
   }
 
@@ -127,6 +182,7 @@ class RoutedFfnTest : public testing::TestWithParam<RoutedCase> {
   void AddPair(int64_t t, int64_t j, Doubles* y, Gradients* g) const {
     const int64_t d = c_.width, pair = t * c_.active + j;
     const double w = c_.weighted ? weights_[pair] : 1;
+    if (chosen_[pair] < 0) return;
     for (int64_t unit = 0; unit < c_.hidden; ++unit) {
       const int64_t row = (chosen_[pair] * c_.hidden + unit) * d;
       double gate = 0, up = 0, back = 0;
@@ -135,11 +191,14 @@ class RoutedFfnTest : public testing::TestWithParam<RoutedCase> {
         up += double{x_[t * d + i]} * up_[row + i];
         back += double{dy_[t * d + i]} * down_[row + i];
       }
-      const double activation = Silu(gate) * up;
+      const Factor factor = FactorOf(t, chosen_[pair] * c_.hidden + unit);
+      const double activation = Silu(gate) * up * factor.value;
       for (int64_t i = 0; i < d; ++i) (*y)[t * d + i] += w * activation * down_[row + i];
       if (g == nullptr) continue;
+      g->dlogit += w * back * Silu(gate) * up * factor.slope;
+      back *= factor.value;
       const double dgate = w * back * SiluSlope(gate) * up, dup = w * back * Silu(gate);
-      g->dweights[pair] += activation * back;
+      g->dweights[pair] += Silu(gate) * up * back;
       for (int64_t i = 0; i < d; ++i) {
         g->dx[t * d + i] += dgate * gate_[row + i] + dup * up_[row + i];
         g->dgate[row + i] += dgate * x_[t * d + i];
@@ -164,6 +223,8 @@ class RoutedFfnTest : public testing::TestWithParam<RoutedCase> {
   std::mt19937 random_{11};
   Floats x_, dy_, gate_, up_, down_, weights_;
   std::vector<int32_t> chosen_;
+  std::vector<uint32_t> key_low_, key_high_;
+  const float logit_ = -0.4f;
 };
 
 TEST_P(RoutedFfnTest, ForwardEqualsALoopOverTokensAndExperts) {
@@ -180,6 +241,7 @@ TEST_P(RoutedFfnTest, GradientsEqualALoopOverTokensAndExperts) {
   ExpectNear(got.dup, expected.dup, "up", 1);
   ExpectNear(got.ddown, expected.ddown, "down", 1);
   if (c_.weighted) ExpectNear(got.dweights, expected.dweights, "weights");
+  EXPECT_NEAR(got.dlogit, expected.dlogit, 1e-4 * (1 + std::abs(expected.dlogit)));
 }
 
 TEST_P(RoutedFfnTest, GradientsEqualFiniteDifferences) {
@@ -215,6 +277,7 @@ TEST_P(RoutedFfnTest, ThreadsDoNotChangeABit) {
     const Backward b = RunBackward(threads);
     EXPECT_EQ(b.dx, alone.dx) << threads;
     EXPECT_EQ(b.dweights, alone.dweights) << threads;
+    EXPECT_EQ(b.dlogit, alone.dlogit) << threads;
     EXPECT_EQ(b.dgate, alone.dgate) << threads;
     EXPECT_EQ(b.dup, alone.dup) << threads;
     EXPECT_EQ(b.ddown, alone.ddown) << threads;
@@ -230,14 +293,24 @@ TEST_P(RoutedFfnTest, FrozenMatricesLeaveTheOtherGradientsAsTheyAre) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, RoutedFfnTest,
-    testing::Values(RoutedCase{"One", 1, 3, 2, 2, 1}, RoutedCase{"Odd", 37, 19, 7, 5, 2},
-                    RoutedCase{"ManyExpertsFewTokens", 5, 8, 3, 16, 3},
-                    RoutedCase{"AllTokensOneExpert", 150, 24, 70, 4, 1, true, 2},
-                    RoutedCase{"WeightsOfOne", 70, 33, 65, 3, 2, false},
-                    RoutedCase{"AllExpertsWeighted", 70, 16, 17, 4, 4},
-                    RoutedCase{"AllExpertsOfWeightOne", 70, 16, 17, 4, 4, false},
-                    RoutedCase{"SeveralSlabsAndGroups", 2100, 9, 5, 3, 2, true, 1},
-                    RoutedCase{"LargerGroups", 9000, 4, 3, 3, 1, true, 0}),
+    testing::Values(
+        RoutedCase{"One", 1, 3, 2, 2, 1}, RoutedCase{"Odd", 37, 19, 7, 5, 2},
+        RoutedCase{"ManyExpertsFewTokens", 5, 8, 3, 16, 3},
+        RoutedCase{"AllTokensOneExpert", 150, 24, 70, 4, 1, true, 2},
+        RoutedCase{"WeightsOfOne", 70, 33, 65, 3, 2, false},
+        RoutedCase{"AllExpertsWeighted", 70, 16, 17, 4, 4},
+        RoutedCase{"AllExpertsOfWeightOne", 70, 16, 17, 4, 4, false},
+        RoutedCase{"SeveralSlabsAndGroups", 2100, 9, 5, 3, 2, true, 1},
+        RoutedCase{"LargerGroups", 9000, 4, 3, 3, 1, true, 0},
+        RoutedCase{"Absent", 90, 12, 7, 5, 3, true, -1, UnitDropout::kNone, 0.4},
+        RoutedCase{"AbsentWeightsOfOne", 9000, 4, 3, 2, 2, false, -1, UnitDropout::kNone, 0.4},
+        RoutedCase{"NothingChosen", 20, 5, 4, 3, 2, true, -1, UnitDropout::kNone, 1},
+        RoutedCase{"Bernoulli", 150, 12, 70, 3, 2, true, -1, UnitDropout::kBernoulli},
+        RoutedCase{"BernoulliDense", 150, 12, 40, 3, 3, false, -1, UnitDropout::kBernoulli},
+        RoutedCase{"Block", 70, 12, 33, 3, 2, false, -1, UnitDropout::kBlock},
+        RoutedCase{"BlockDense", 70, 12, 33, 3, 3, false, -1, UnitDropout::kBlock},
+        RoutedCase{"Concrete", 70, 12, 33, 3, 2, true, -1, UnitDropout::kConcrete},
+        RoutedCase{"ConcreteDense", 150, 12, 33, 3, 3, false, -1, UnitDropout::kConcrete}),
     [](const auto& test) { return test.param.name; });
 
 TEST(RoutedFfnKernelTest, AllExpertsWithWeightsOfOneHaveTheBitsOfTheDenseKernel) {
@@ -268,7 +341,10 @@ TEST(RoutedFfnKernelTest, AllExpertsWithWeightsOfOneHaveTheBitsOfTheDenseKernel)
 TEST(RoutedFfnKernelTest, KeepsTheShareOfADenseFfnForBackward) {
   const RoutedFfnShape shape = {4096, 512, 128, 16, 4};
   const FfnShape dense = {1, 4096, 512, 2048, 1};
-  EXPECT_EQ(4 * shape.kept_size(), dense.kept_size());
+  std::vector<int32_t> chosen(4096 * 4, 7);
+  EXPECT_EQ(4 * RoutedKeptSize(shape, {chosen.data(), nullptr}), dense.kept_size());
+  std::fill_n(chosen.begin(), 4096, -1);
+  EXPECT_EQ(16 * RoutedKeptSize(shape, {chosen.data(), nullptr}), 3 * dense.kept_size());
 }
 
 TEST(ExpertSelectionTest, EachSelectionTakesItsRanksAndTiesGoToTheLowestIndex) {

@@ -126,8 +126,10 @@ TEST_F(TokenChoiceTest, KeyMeanScoresAreTheMeanPreActivationsAndGiveTheKeysNoGra
   v1::RoutingConfig config;
   config.set_router_input(v1::PLAIN_MEAN);
   config.mutable_token()->set_gate(Token::KEY_MEAN);
-  const FfnWeights weights{{}, experts_.gate_up, experts_.down};
-  const at::Tensor scores = GateScores(x_, weights, config);
+  FfnWeights weights;
+  weights.gate_up = experts_.gate_up;
+  weights.down = experts_.down;
+  const at::Tensor scores = GateScores(x_, {}, weights, config);
   for (int64_t e = 0; e < kExperts; ++e) {
     const at::Tensor mean = at::matmul(x_, experts_.gate_up[0][e].t()).mean(1);
     EXPECT_LT(MaxDifference(scores.select(1, e), mean), 1e-12);

@@ -1,14 +1,14 @@
-#include "model/routing/sparse_ffn.h"
+#include "model/routing/expert_choice.h"
 
 #include <limits>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "model/routing/expert_choice.h"
+#include "model/routing/token_choice.h"
 #include "tests/model/tensor_testing.h"
 
 namespace braid {
-namespace sparse_ffn_test {
+namespace expert_choice_test {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
@@ -42,7 +42,7 @@ struct SparseCase {
 
   std::vector<at::Tensor> leaves() const { return {x, gates, experts.gate_up, experts.down}; }
 
-  at::Tensor Run() const { return SparseFfn(x, gates, chosen, experts); }
+  at::Tensor Run() const { return TokenChoiceFfn(x, MaskedChoice(gates, chosen), experts); }
 
   // Applies every expert to every row and multiplies those not chosen by 0.
   at::Tensor Reference() const {
@@ -57,7 +57,7 @@ struct SparseCase {
   }
 };
 
-TEST(SparseFfnTest, EqualsEveryExpertOnEveryRowForwardAndBackward) {
+TEST(MaskedChoiceTest, EqualsEveryExpertOnEveryRowForwardAndBackward) {
   const SparseCase c = SparseCase::Make();
   EXPECT_LT(MaxDifference(c.Run(), c.Reference()), 1e-12);
   const at::Tensor weights = at::randn({7, 5}, at::kDouble);
@@ -66,7 +66,7 @@ TEST(SparseFfnTest, EqualsEveryExpertOnEveryRowForwardAndBackward) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_LT(MaxDifference(got[i], expected[i]), 1e-12) << i;
 }
 
-TEST(SparseFfnTest, RowsChosenByNoExpertGetZeros) {
+TEST(MaskedChoiceTest, RowsChosenByNoExpertGetZeros) {
   SparseCase c = SparseCase::Make();
   EXPECT_EQ(c.Run()[3].abs().max().item<double>(), 0);
   c.chosen = at::zeros({7, 4}, at::kBool);
@@ -76,10 +76,11 @@ TEST(SparseFfnTest, RowsChosenByNoExpertGetZeros) {
   }
 }
 
-TEST(SparseFfnTest, WorksInSinglePrecision) {
+TEST(MaskedChoiceTest, WorksInSinglePrecision) {
   const SparseCase c = SparseCase::Make();
-  const at::Tensor y = SparseFfn(c.x.to(at::kFloat), c.gates.to(at::kFloat), c.chosen,
-                                 {c.experts.gate_up.to(at::kFloat), c.experts.down.to(at::kFloat)});
+  const at::Tensor y =
+      TokenChoiceFfn(c.x.to(at::kFloat), MaskedChoice(c.gates.to(at::kFloat), c.chosen),
+                     {c.experts.gate_up.to(at::kFloat), c.experts.down.to(at::kFloat)});
   EXPECT_LT(MaxDifference(y.to(at::kDouble), c.Run()), 1e-4);
 }
 
@@ -120,5 +121,5 @@ TEST(ExpertChoiceTest, NanScoresAreChosenAndPropagate) {
       at::isnan(GradientsOf([&] { return c.Run().sum(); }, c.leaves())[0]).any().item<bool>());
 }
 
-}  // namespace sparse_ffn_test
+}  // namespace expert_choice_test
 }  // namespace braid

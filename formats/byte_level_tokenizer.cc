@@ -170,9 +170,9 @@ ByteLevelTokenizer::ByteLevelTokenizer(const Ends& ends, TokenizerJson parsed,
     Searched& searched = token.normalized ? after_normalization_ : before_normalization_;
     std::string content =
         token.normalized ? Normalized(normal_forms_, token.content) : token.content;
+    searched.any = searched.begins[static_cast<uint8_t>(content[0])] = true;
     searched.by_first_byte[static_cast<uint8_t>(content[0])].emplace_back(std::move(content),
                                                                           token.id);
-    searched.any = true;
   }
   for (Searched* searched : {&before_normalization_, &after_normalization_}) {
     for (auto& tokens : searched->by_first_byte) {
@@ -190,7 +190,12 @@ void ByteLevelTokenizer::CutAt(const Searched& searched, std::string_view text, 
                                TokenSink token) {
   size_t begin = 0;
   for (size_t i = 0; searched.any && i < text.size();) {
-    const auto& tokens = searched.by_first_byte[static_cast<uint8_t>(text[i])];
+    const auto first = static_cast<uint8_t>(text[i]);
+    if (!searched.begins[first]) {
+      ++i;
+      continue;
+    }
+    const auto& tokens = searched.by_first_byte[first];
     const auto found = std::ranges::find_if(
         tokens, [&](const auto& candidate) { return text.substr(i).starts_with(candidate.first); });
     if (found == tokens.end()) {

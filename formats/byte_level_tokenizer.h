@@ -38,6 +38,7 @@ class ByteLevelTokenizer : public Tokenizer {
   // Tokens that are searched in text, the longest of those that begin with a byte first.
   struct Searched {
     std::array<std::vector<std::pair<std::string, int32_t>>, 256> by_first_byte;
+    std::array<bool, 256> begins{};  // whether a token begins with the byte
     bool any = false;
   };
   using PieceSink = absl::FunctionRef<void(std::string_view)>;

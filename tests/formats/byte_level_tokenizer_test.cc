@@ -155,7 +155,7 @@ TEST(BytePairMergesTest, EqualsMergingOnePairAtATime) {
     }
     std::string text;
     std::vector<int32_t> ids;
-    for (auto n = random() % 60; n > 0; --n) {
+    for (auto n = random() % 120; n > 0; --n) {
       text.push_back(static_cast<char>('a' + random() % 3));
       ids.push_back(text.back());
     }

@@ -21,13 +21,13 @@ constexpr double kLargeBatchRate = 8e-3;
 v1::RunSpec ModelSettings(const std::string& model) {
   v1::RunSpec settings;
   v1::RoutingConfig* const routing = settings.mutable_model()->mutable_routing();
+  routing->set_segment_length(64);
   if (model == "dense") {
     routing->set_router(v1::DENSE);
     return settings;
   }
   routing->set_router(v1::CAUSAL_SEGMENT);
   routing->set_num_experts(8);
-  routing->set_segment_length(64);
   settings.mutable_upcycling()->set_dense_fraction(0.05);
   return settings;
 }

@@ -248,7 +248,7 @@ Experiment MakeSmoeDropout() {
       .datasets = {{.name = kRandomData, .order = v1::RANDOM},
                    {.name = kRepeatedData, .order = v1::RANDOM, .passes = kPasses}},
       .arms = SmoeArms(),
-      .quick = {.num_steps = 350, .heldout_windows = 512, .num_seeds = 1},
+      .quick = {.num_steps = 300, .heldout_windows = 512, .num_seeds = 1},
       .full = {.num_steps = 500, .heldout_windows = 512, .num_seeds = 3},
       .scores = SmoeScores,
       .claim_settings = {.segment_length = kUnscoredPositions},
@@ -257,6 +257,8 @@ Experiment MakeSmoeDropout() {
   model->set_preset("tiny");
   model->set_d_ff(1024);
   model->set_sequence_length(256);
+  // Training losses of dense models leave out a segment, all others this many positions.
+  model->mutable_routing()->set_segment_length(kUnscoredPositions);
   experiment.settings.mutable_optimizer()->set_learning_rate(6e-3);
   experiment.settings.mutable_batch()->set_global_batch_size(8);
   return experiment;

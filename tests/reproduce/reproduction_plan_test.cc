@@ -77,6 +77,8 @@ std::string WriteDataset(int sequence_length) {
                            {"vocab_size", 2048},
                            {"sequence_length", sequence_length}};
   std::ofstream(dataset / "dataset.json") << object.dump();
+  // Mixtures compare the tokenizers of their datasets.
+  std::ofstream(dataset / "tokenizer.model") << "tokenizer";
   return dataset.string();
 }
 
@@ -89,7 +91,8 @@ TEST(ReproductionPlanTest, EveryRunIsAcceptedByTheTrainer) {
     const ReproductionPlan plan = FullPlan(*experiment);
     for (const PlannedRun& run : plan.runs) {
       const auto resolved = ResolveRunSpec(PlannedRunSpec(plan, run, datasets));
-      ASSERT_TRUE(resolved.ok()) << run.name() << ": " << resolved.status();
+      EXPECT_TRUE(resolved.ok()) << run.name() << ": " << resolved.status();
+      if (!resolved.ok()) continue;
       const v1::RunSpec& settings = run.arm.settings;
       EXPECT_EQ(resolved->model().routing().router(), settings.model().routing().router());
       EXPECT_EQ(resolved->model().routing().num_experts(), run.arm.num_experts());

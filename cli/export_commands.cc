@@ -29,7 +29,7 @@ struct ExportOptions {
   std::string model, output, dtype, bake;
   int64_t max_shard_bytes = 5'000'000'000;
   int32_t threads = 0;
-  bool force = false, strict = true, adapter = false;
+  bool force = false, strict = true, adapter = false, merge = false;
 };
 
 // Returns `prompt`, or the contents of FILE for "@FILE".
@@ -134,7 +134,7 @@ void AddExport(CommandLine& program) {
       command->add_flag("--adapter", options->adapter,
                         "Export only the adapters of a fine-tuning run, in the format of PEFT");
   command
-      ->add_flag("--merge",
+      ->add_flag("--merge", options->merge,
                  "Merge the adapters of a fine-tuning run into the weights (the default)")
       ->excludes(adapter);
   command->add_flag("--force", options->force, "Overwrite an existing export");

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "model/config/activation_memory.h"
+#include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
 #include "model/config/model_flops.h"
 #include "model/config/shard.h"
@@ -50,17 +51,24 @@ int64_t SequencesOfARank(const v1::ForecastRequest& request) {
   return (request.global_batch_size() + request.world_size() - 1) / request.world_size();
 }
 
+// Sets the numbers of bytes. Only trained parameters have gradients and moments.
 void FillMemory(const v1::ModelConfig& model, const v1::ForecastRequest& request,
                 v1::Forecast* forecast) {
-  const int64_t parameters = DescribeModel(model).num_parameters();
-  const Shard shard = ShardOf(static_cast<size_t>(parameters), 0, request.world_size());
+  int64_t parameters = 0, trained = 0;
+  for (const ParameterSpec& spec : FinetunedLayout(model, request.finetuning())) {
+    parameters += spec.size;
+    if (spec.gradient_offset >= 0) trained += spec.size;
+  }
+  const Shard shard = ShardOf(static_cast<size_t>(trained), 0, request.world_size());
   const int64_t micro_batch =
       std::min<int64_t>(request.micro_batch_size(), SequencesOfARank(request));
   forecast->set_weight_bytes(kFloat * parameters);
-  forecast->set_gradient_bytes(kFloat * parameters);
-  forecast->set_moment_bytes(2 * kFloat * parameters);
+  forecast->set_num_trained_parameters(trained);
+  forecast->set_gradient_bytes(kFloat * trained);
+  forecast->set_moment_bytes(2 * kFloat * trained);
   forecast->set_moment_bytes_zero_1(2 * kFloat * static_cast<int64_t>(shard.size()));
-  forecast->set_activation_bytes(ActivationsOf(model, micro_batch).total_bytes());
+  forecast->set_activation_bytes(
+      ActivationsOf(model, micro_batch, request.finetuning()).total_bytes());
   const int64_t others =
       forecast->weight_bytes() + forecast->gradient_bytes() + forecast->activation_bytes();
   forecast->set_total_bytes(others + forecast->moment_bytes());
@@ -74,7 +82,8 @@ void FillWork(const v1::ModelConfig& model, const v1::ForecastRequest& request,
   forecast->set_step_flops(tokens * flops.total());
   forecast->set_step_merge_flops(tokens * flops.merge());
   const double sum = RingAllReduceBytes(forecast->gradient_bytes(), request.world_size());
-  const double spread = RingAllReduceBytes(forecast->weight_bytes(), request.world_size()) / 2;
+  // Weights that are updated, as many bytes as their gradients.
+  const double spread = sum / 2;
   forecast->set_all_reduce_bytes(sum);
   forecast->set_zero_1_bytes(sum / 2 + spread);
 }
@@ -114,6 +123,10 @@ absl::StatusOr<v1::Forecast> ForecastTraining(const v1::ModelConfig& resolved,
   }
   v1::Forecast forecast;
   ASSIGN_OR_RETURN(*forecast.mutable_request(), Resolve(request));
+  if (request.has_finetuning()) {
+    ASSIGN_OR_RETURN(*forecast.mutable_request()->mutable_finetuning(),
+                     ResolveFinetuning(request.finetuning(), resolved));
+  }
   FillMemory(resolved, forecast.request(), &forecast);
   FillWork(resolved, forecast.request(), &forecast);
   FillTimes(resolved, &forecast);

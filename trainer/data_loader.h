@@ -51,6 +51,7 @@ class DataLoader {
   // Returns the number of tokens of an instance.
   int64_t length(int64_t instance) const { return dataset_.sequence_length(instance); }
   int64_t sequence_length() const { return sequence_length_; }
+  const IndexedDataset& dataset() const { return dataset_; }
   int32_t eos_id() const { return eos_id_; }
 
   // The two halves of Load, for batches of several datasets. Require 0 <= instance <

@@ -25,24 +25,23 @@ void FillVisible(std::span<const SupervisedSpan> spans, std::span<int32_t> first
 
 }  // namespace
 
-absl::StatusOr<SupervisedTargets> SupervisedTargets::Open(const std::filesystem::path& dataset_dir,
-                                                          int64_t num_instances, bool alone) {
+absl::StatusOr<SupervisedTargets> SupervisedTargets::Open(const std::filesystem::path& spans_file,
+                                                          const DataLoader& loader, bool alone) {
   SupervisedTargets targets;
-  ASSIGN_OR_RETURN(targets.spans_, ReadSpans(dataset_dir));
+  ASSIGN_OR_RETURN(targets.spans_, ReadSpans(spans_file, loader.dataset()));
   size_t next = 0;
-  for (int64_t instance = 0; instance < num_instances; ++instance) {
+  for (int64_t instance = 0; instance < loader.num_instances(); ++instance) {
     targets.first_.push_back(next);
     const size_t first = next;
     while (next < targets.spans_.size() && targets.spans_[next].instance == instance) ++next;
     if (next == first) {
-      return absl::DataLossError(absl::StrCat((dataset_dir / kSpansName).string(), ": instance ",
-                                              instance,
+      return absl::DataLossError(absl::StrCat(spans_file.string(), ": instance ", instance,
                                               " has no answer, expected at least one; prepare the "
                                               "dataset again"));
     }
     if (alone && targets.spans_[next - 1].begin != targets.spans_[first].begin) {
       return absl::InvalidArgumentError(absl::StrCat(
-          (dataset_dir / kSpansName).string(), ": instance ", instance,
+          spans_file.string(), ": instance ", instance,
           " has several examples, expected one for a model whose router looks at other tokens; "
           "prepare the dataset for this model"));
     }

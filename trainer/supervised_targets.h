@@ -15,11 +15,11 @@ namespace braid {
 
 class SupervisedTargets {
  public:
-  // Reads DATASET_DIR/spans.npy for `num_instances` instances. DataLoss for an instance without a
-  // target; InvalidArgument, with `alone`, for one with several examples, which some routers
-  // would mix (RoutesOnOtherTokens). Other errors are those of ReadSpans.
-  static absl::StatusOr<SupervisedTargets> Open(const std::filesystem::path& dataset_dir,
-                                                int64_t num_instances, bool alone);
+  // Reads the spans of the instances of `loader`. DataLoss for an instance without a target;
+  // InvalidArgument, with `alone`, for one with several examples, which some routers would mix
+  // (RoutesOnOtherTokens). Other errors are those of ReadSpans.
+  static absl::StatusOr<SupervisedTargets> Open(const std::filesystem::path& spans_file,
+                                                const DataLoader& loader, bool alone);
 
   // Makes sequence `sequence` of `batch`, which holds `instance`, supervised: ignores the targets
   // outside of the answers, and sets first_visible of the sequence so that every example sees

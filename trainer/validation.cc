@@ -147,8 +147,8 @@ absl::Status Validation::AddDomains(const std::string& dataset_dir, const std::s
     ASSIGN_OR_RETURN(DataLoader loader, DataLoader::Open(heldout / name, info));
     std::optional<SupervisedTargets> targets;
     if (info.supervised) {
-      ASSIGN_OR_RETURN(targets,
-                       SupervisedTargets::Open(heldout, loader.num_instances(), one_example));
+      ASSIGN_OR_RETURN(
+          targets, SupervisedTargets::Open(HeldoutSpansPath(heldout, name), loader, one_example));
     }
     std::vector<int64_t> begins = {0};
     for (int64_t i = 0; i < loader.num_instances(); ++i) {

@@ -4,7 +4,7 @@
 // The windows are those of `braid eval perplexity` (evaluation/evaluation_text.h): the packed
 // sequences of a domain, joined again, form a stream; window w of length L predicts its tokens
 // [w L, (w + 1) L), and its input is the token before each of these, which is EOS for the first.
-// Windows of a supervised dataset are the instances of heldout/instances, and only answers count.
+// Windows of a supervised dataset are the held-out instances, and only answers count.
 #ifndef BRAID_TRAINER_VALIDATION_H_
 #define BRAID_TRAINER_VALIDATION_H_
 
@@ -51,9 +51,9 @@ class Validation {
     std::string dataset;  // empty for a run on one dataset
     std::string name;
     DataLoader loader;
-    std::vector<int64_t> begins;   // where the packed sequences begin in the stream, and its end
-    std::vector<int64_t> windows;  // the sampled ones
-    std::optional<SupervisedTargets> targets;  // of a supervised dataset
+    std::vector<int64_t> begins;               // where the packed sequences begin in the stream, and its end
+    std::vector<int64_t> windows;              // the sampled ones
+    std::optional<SupervisedTargets> targets;  // set for a supervised dataset
   };
   std::span<const Domain> domains() const { return domains_; }
 

@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPeftPrefix = "base_model.model.";
+constexpr char kPeftPrefix[] = "base_model.model.";
 constexpr int kAdapterConfigLevels = 8;
 constexpr char kImportedAdapter[] = "imported";
 
@@ -136,7 +136,7 @@ absl::Status FindTargets(const fs::path& file, const WeightFiles& weights, int n
   return absl::OkStatus();
 }
 
-std::string ShapeText(const std::vector<int64_t>& shape) {
+std::string AdapterShape(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
@@ -154,9 +154,9 @@ absl::Status FillAdapters(const fs::path& file, const WeightFiles& weights, Lang
                               "has some");
     }
     if (tensor->shape != p.shape) {
-      return BadAdapterTensor(
-          file, name,
-          absl::StrCat("got shape ", ShapeText(tensor->shape), ", expected ", ShapeText(p.shape)));
+      return BadAdapterTensor(file, name,
+                              absl::StrCat("got shape ", AdapterShape(tensor->shape), ", expected ",
+                                           AdapterShape(p.shape)));
     }
     RETURN_IF_ERROR(weights.Read(name, p.value));
     left.erase(name);
@@ -221,7 +221,9 @@ absl::StatusOr<v1::LoraConfig> ParseAdapterConfig(std::string_view text, const f
   }
   const nlohmann::json& saved = fields["modules_to_save"];
   fields.Require(saved.is_null() || saved.empty(), "modules_to_save", "no modules but adapters");
-  fields.Require(fields["layer_replication"].is_null(), "layer_replication", "nothing");
+  for (const char* field : {"layer_replication", "target_parameters", "trainable_token_indices"}) {
+    fields.Require(fields[field].is_null(), field, "nothing: adapters of projections only");
+  }
   RETURN_IF_ERROR(fields.status());
   return lora;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
 #include "model/kernels/ffn_group_pass.h"
 #include "model/kernels/routed_ffn_pass.h"
@@ -18,6 +19,8 @@ struct LayerShape {
   int64_t tokens, width, hidden, vocabulary, segment, layers, moe_layers;
   AttentionHeads heads;
   bool qk_norm;
+  // Whether the output head is trained.
+  bool trains_head;
   // TOKEN_CHOICE: experts, those that a token uses, and the units of one; 0 otherwise.
   int64_t experts, active, units;
 };
@@ -36,6 +39,7 @@ LayerShape ShapeOf(const v1::ModelConfig& config, int64_t batch_size) {
           .moe_layers = static_cast<int64_t>(MoeLayers(config).size()),
           .heads = HeadsOf(config),
           .qk_norm = config.qk_norm(),
+          .trains_head = true,
           .experts = chosen ? config.routing().num_experts() : 0,
           .active = chosen ? token.active_experts() : 0,
           .units = chosen ? token.expert_d_ff() : 0};
@@ -70,7 +74,7 @@ int64_t EndFloats(const LayerShape& s) { return s.tokens * (2 * s.width + 1) + 4
 // logits of one chunk, then the gradients twice (scaled). After that, the gradients of two
 // consecutive layers exist at once.
 int64_t TransientFloats(const LayerShape& s) {
-  const int64_t gradients = (s.tokens + s.vocabulary) * s.width;
+  const int64_t gradients = (s.tokens + (s.trains_head ? s.vocabulary : 0)) * s.width;
   const int64_t rows = std::min(s.tokens, std::max(kMinChunkRows, kChunkLogits / s.vocabulary));
   return std::max(gradients + rows * s.vocabulary, 2 * gradients);
 }
@@ -94,12 +98,55 @@ int64_t ScratchFloats(const LayerShape& s) {
   return std::max(ffn, attention);
 }
 
+// Saved by adapters: their inner activations, and in an FFN with adapters, which is not fused, the
+// hidden activations.
+int64_t AdapterFloats(const LayerShape& s, const v1::ModelConfig& config,
+                      const v1::Finetuning& finetuning) {
+  int64_t floats = 0;
+  int ffn_layer = -1;
+  for (const AdapterSpec& adapter : AdaptersOf(config, finetuning)) {
+    floats += s.tokens * finetuning.lora().rank();
+    const std::string& target = adapter.target;
+    const bool in_ffn = target == "gate" || target == "up" || target == "down";
+    if (in_ffn && adapter.layer != ffn_layer) {
+      floats += s.tokens * s.hidden;
+      ffn_layer = adapter.layer;
+    }
+  }
+  return floats;
+}
+
+// Returns the first layer with a trained parameter; 0 when the embedding is trained.
+int FirstTrainedLayer(const v1::ModelConfig& config, const v1::Finetuning& finetuning,
+                      bool* trains_head) {
+  *trains_head = true;
+  if (!IsPartial(finetuning)) return 0;
+  *trains_head = false;
+  int first = config.num_layers();
+  for (const ParameterSpec& spec : FinetunedLayout(config, finetuning)) {
+    if (!spec.trained) continue;
+    if (spec.group == "embedding") first = 0;
+    *trains_head |= spec.group == "head" || (spec.group == "embedding" && config.tie_embeddings());
+    for (int layer = 0; layer < first; ++layer) {
+      if (spec.name.starts_with(LayerPrefix(layer))) first = layer;
+    }
+  }
+  return first;
+}
+
 }  // namespace
 
-ActivationMemory ActivationsOf(const v1::ModelConfig& resolved, int64_t batch_size) {
-  const LayerShape shape = ShapeOf(resolved, batch_size);
-  const int64_t kept =
-      shape.layers * LayerFloats(shape) + shape.moe_layers * RouterFloats(shape) + EndFloats(shape);
+ActivationMemory ActivationsOf(const v1::ModelConfig& resolved, int64_t batch_size,
+                               const v1::Finetuning& finetuning) {
+  LayerShape shape = ShapeOf(resolved, batch_size);
+  const std::vector<int> moe_layers = MoeLayers(resolved);
+  const int first = FirstTrainedLayer(resolved, finetuning, &shape.trains_head);
+  shape.layers -= first;
+  shape.moe_layers =
+      std::ranges::count_if(moe_layers, [first](int layer) { return layer >= first; });
+  const int64_t kept = shape.layers * LayerFloats(shape) +
+                       AdapterFloats(shape, resolved, finetuning) +
+                       shape.moe_layers * RouterFloats(shape) + EndFloats(shape);
   return {.kept_bytes = kFloat * kept,
           .transient_bytes = kFloat * TransientFloats(shape),
           .scratch_bytes = kFloat * ScratchFloats(shape)};

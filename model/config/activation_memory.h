@@ -19,8 +19,10 @@ struct ActivationMemory {
 };
 
 // Returns the activation memory of a micro-batch of `batch_size` sequences of full length, for
-// dense models, routers that merge experts (CAUSAL_SEGMENT, PREFIX) and TOKEN_CHOICE.
-ActivationMemory ActivationsOf(const v1::ModelConfig& resolved, int64_t batch_size);
+// dense models, routers that merge experts (CAUSAL_SEGMENT, PREFIX) and TOKEN_CHOICE. Layers below
+// the first with trained parameters save nothing. `finetuning` is resolved.
+ActivationMemory ActivationsOf(const v1::ModelConfig& resolved, int64_t batch_size,
+                               const v1::Finetuning& finetuning = {});
 
 }  // namespace braid
 

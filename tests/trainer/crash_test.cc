@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runs/checkpoint.h"
+#include "tests/base/status_matchers.h"
 #include "tests/trainer/faulty_run.h"
 #include "tests/trainer/tiny_run.h"
 
@@ -136,6 +137,32 @@ TEST_F(CrashTest, KilledAtAnyEventResumesToTheSameBits) {
   // Event counts depend slightly on timing.
   EXPECT_GE(num_killed_, std::max(LeastPoints(), points.size() * 9 / 10));
   RecordProperty("kill_points", static_cast<int>(num_killed_));
+}
+
+// Adapters, their moments, the best validation and its checkpoint, at every call that changes a
+// checkpoint.
+TEST_F(CrashTest, KilledFinetuningResumesToTheSameBits) {
+  const fs::path answers = NewDirectory("answers");
+  WriteTinySupervised(answers, TinyExamples(24), 3);
+  const RunDirectory base(NewDirectory("base"));
+  const v1::RunSpec base_spec = TinyDenseSpec(dataset_, 2);
+  ASSERT_OK(base.WriteSpec(base_spec));
+  ASSERT_TRUE(TrainInChild(base, base_spec, {}).status.ok());
+  v1::RunSpec spec = TinyAdapterSpec(answers, base, 6);
+  spec.set_world_size(2);
+  spec.mutable_checkpoint()->set_every_steps(2);
+  spec.mutable_checkpoint()->set_keep_last(1);
+  spec.mutable_validation()->mutable_every()->set_steps(3);
+  const Undisturbed whole = Reference(spec);
+  size_t num_points = 0;
+  for (const Fault& point : PointsOf(whole.events, 0)) {
+    if (!absl::StrContains(point.event, "/checkpoints/")) continue;
+    ++num_points;
+    ExpectSameBits(spec, {point}, whole);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GE(num_points, 15u);
+  EXPECT_GE(num_killed_, num_points * 9 / 10);
 }
 
 // The first kill leaves a checkpoint without a manifest; the second interrupts its removal.

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/atomic_file.h"
+#include "formats/indexed_dataset.h"
 #include "formats/safetensors.h"
+#include "formats/supervised_spans.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/config/decoder.h"
@@ -195,7 +196,8 @@ TEST_F(FinetuningRunsTest, CheckpointsHoldAdaptersAndMergeOnLoading) {
   v1::RunSpec next = TinyAdapterSpec(packed_, run, 2);
   EXPECT_EQ(next.init_from(), checkpoint.string());
   const auto start = InitialState(next, 0).value();
-  EXPECT_EQ(start.model->Logits(tokens, 1).value(), b);
+  const auto continued = start.model->Logits(tokens, 1).value();
+  for (size_t i = 0; i < b.size(); ++i) EXPECT_NEAR(continued[i], b[i], 1e-4 * range);
 }
 
 TEST_F(FinetuningRunsTest, StoppedRunsResumeToTheSameBits) {
@@ -211,7 +213,7 @@ TEST_F(FinetuningRunsTest, StoppedRunsResumeToTheSameBits) {
     }
     ASSERT_OK(TrainAlone(run, spec));
     EXPECT_EQ(LossLines(run), LossLines(whole));
-    if (!self_contained) EXPECT_EQ(NewestWeights(run), NewestWeights(whole));
+    EXPECT_EQ(NewestWeights(run) == NewestWeights(whole), !self_contained);
     const auto expected = LoadModel(NewestOf(whole)).value();
     EXPECT_TRUE(std::ranges::equal(LoadModel(NewestOf(run)).value()->values(), expected->values()));
   }
@@ -307,9 +309,10 @@ TEST_F(FinetuningRunsTest, ImpossibleRunsAreRefused) {
   // An instance whose answers are missing.
   const fs::path broken = NewDirectory("broken");
   WriteTinySupervised(broken, examples_, 3);
-  std::vector<SupervisedSpan> spans = ReadSpans(broken).value();
+  const IndexedDataset instances = IndexedDataset::Open(broken / "instances").value();
+  std::vector<SupervisedSpan> spans = ReadSpans(broken / kSpansName, instances).value();
   std::erase_if(spans, [](const SupervisedSpan& span) { return span.instance == 4; });
-  ASSERT_OK(WriteSpans(broken, spans));
+  ASSERT_OK(WriteSpans(broken / kSpansName, spans, instances));
   SealDataset(broken);
   EXPECT_FAILS(TrainingData::Open(TinyDenseSpec(broken, 2), true), absl::StatusCode::kDataLoss,
                "instance 4 has no answer");
@@ -328,7 +331,7 @@ TEST_F(FinetuningRunsTest, MemorizedAnswersAreGeneratedAndEnd) {
   }
   const fs::path dataset = NewDirectory("memory");
   WriteTinySupervised(dataset, examples, 3);
-  v1::RunSpec spec = TinyDenseSpec(dataset, 300);
+  v1::RunSpec spec = TinyDenseSpec(dataset, 400);
   spec.mutable_model()->set_d_model(32);
   spec.mutable_model()->set_d_ff(64);
   spec.mutable_optimizer()->set_learning_rate(1e-2);

@@ -115,6 +115,7 @@ class ForecastTest : public testing::Test {
 
   static v1::Forecast Foresee(const v1::RunSpec& spec) {
     v1::ForecastRequest request;
+    *request.mutable_finetuning() = spec.finetuning();
     request.set_world_size(spec.world_size());
     request.set_global_batch_size(spec.batch().global_batch_size());
     return ForecastTraining(spec.model(), request).value();
@@ -140,6 +141,22 @@ TEST_F(ForecastTest, MemoryAndMessagesAreThoseOfRuns) {
         EXPECT_NEAR(measured.sent_bytes, sent, 0.1 * sent);
       }
     }
+  }
+}
+
+TEST_F(ForecastTest, OnlyTrainedParametersHaveGradientsAndMoments) {
+  const std::filesystem::path answers = NewDirectory("answers");
+  WriteTinySupervised(answers, TinyExamples(12), 3);
+  v1::RunSpec spec = TinyAdapterSpec(answers, TinyBase(dataset_), 2);
+  for (const int world_size : {1, 3}) {
+    spec.set_world_size(world_size);
+    const Measured measured = Train(spec);
+    const v1::Forecast forecast = Foresee(spec);
+    EXPECT_EQ(forecast.weight_bytes(), measured.weight_bytes);
+    EXPECT_EQ(forecast.gradient_bytes(), measured.gradient_bytes);
+    EXPECT_EQ(forecast.gradient_bytes(), 4 * forecast.num_trained_parameters());
+    EXPECT_EQ(forecast.moment_bytes_zero_1(), measured.moment_bytes);
+    EXPECT_LT(2 * forecast.gradient_bytes(), forecast.weight_bytes());
   }
 }
 

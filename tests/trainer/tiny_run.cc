@@ -18,7 +18,6 @@
 #include "formats/packed_dataset.h"
 #include "formats/supervised_spans.h"
 #include "gtest/gtest.h"
-#include "model/config/model_config.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
 
@@ -53,9 +52,9 @@ void WriteSequences(const fs::path& prefix, const TinyData& data, uint64_t first
   Expect((*writer)->Commit().status());
 }
 
-// Writes PREFIX.bin/.idx and the spans beside it; returns the number of instances.
-int64_t WriteExamples(const fs::path& prefix, std::span<const TinyExample> examples,
-                      int64_t per_instance) {
+// Writes PREFIX.bin/.idx and their spans; returns the number of instances.
+int64_t WriteExamples(const fs::path& prefix, const fs::path& spans_file,
+                      std::span<const TinyExample> examples, int64_t per_instance) {
   auto writer = IndexedDatasetWriter::Create(prefix, 64);
   Expect(writer.status());
   std::vector<SupervisedSpan> spans;
@@ -75,7 +74,9 @@ int64_t WriteExamples(const fs::path& prefix, std::span<const TinyExample> examp
     (*writer)->EndDocument();
   }
   Expect((*writer)->Commit().status());
-  Expect(WriteSpans(prefix.parent_path(), spans).status());
+  const auto dataset = IndexedDataset::Open(prefix);
+  Expect(dataset.status());
+  Expect(WriteSpans(spans_file, spans, *dataset).status());
   return instances;
 }
 
@@ -105,8 +106,11 @@ std::vector<TinyExample> TinyExamples(int64_t count, uint64_t seed) {
 void WriteTinySupervised(const fs::path& directory, const std::vector<TinyExample>& examples,
                          int64_t per_instance) {
   fs::create_directories(directory / "heldout");
-  const int64_t instances = WriteExamples(directory / "instances", examples, per_instance);
-  WriteExamples(directory / "heldout" / "instances", TinyExamples(4, 77), per_instance);
+  const int64_t instances =
+      WriteExamples(directory / "instances", directory / kSpansName, examples, per_instance);
+  const fs::path heldout = directory / "heldout";
+  WriteExamples(heldout / "validation", HeldoutSpansPath(heldout, "validation"),
+                TinyExamples(4, 77), per_instance);
   Expect(WriteFileAtomically(directory / "tokenizer.model", "placeholder"));
   const DatasetInfo info = {.name = "answers",
                             .key = absl::StrCat("s", per_instance),
@@ -116,7 +120,7 @@ void WriteTinySupervised(const fs::path& directory, const std::vector<TinyExampl
                             .eos_id = 2,
                             .num_instances = instances,
                             .num_tokens = instances * 33,
-                            .domains = {"instances"},
+                            .domains = {"validation"},
                             .supervised = true,
                             .num_examples = std::ssize(examples)};
   Expect(WriteDatasetInfo(directory, info).status());
@@ -171,7 +175,10 @@ void SealDataset(const fs::path& directory) {
   Expect(manifest.Save(directory));
 }
 
-v1::RunSpec TinySpec(const fs::path& dataset, int64_t num_steps) {
+namespace {
+
+// Returns the spec that TinySpec resolves.
+v1::RunSpec AskedSpec(const fs::path& dataset, int64_t num_steps) {
   v1::RunSpec spec;
   spec.set_dataset_dir(dataset.string());
   v1::ModelConfig* model = spec.mutable_model();
@@ -187,18 +194,26 @@ v1::RunSpec TinySpec(const fs::path& dataset, int64_t num_steps) {
   spec.mutable_checkpoint()->set_every_steps(num_steps);
   spec.set_threads_per_rank(1);
   spec.set_routing_every_steps(5);
+  return spec;
+}
+
+v1::RunSpec Resolved(const v1::RunSpec& spec) {
   const auto resolved = ResolveRunSpec(spec);
   Expect(resolved.status());
   return *resolved;
 }
 
+}  // namespace
+
+v1::RunSpec TinySpec(const fs::path& dataset, int64_t num_steps) {
+  return Resolved(AskedSpec(dataset, num_steps));
+}
+
 v1::RunSpec TinyDenseSpec(const fs::path& dataset, int64_t num_steps) {
-  v1::RunSpec spec = TinySpec(dataset, num_steps);
-  *spec.mutable_model() = DenseCounterpart(spec.model());
+  v1::RunSpec spec = AskedSpec(dataset, num_steps);
+  spec.mutable_model()->clear_routing();
   spec.clear_upcycling();
-  const auto resolved = ResolveRunSpec(spec);
-  Expect(resolved.status());
-  return *resolved;
+  return Resolved(spec);
 }
 
 RunDirectory TinyBase(const fs::path& dataset) {
@@ -223,9 +238,7 @@ v1::RunSpec TinyAdapterSpec(const fs::path& dataset, const RunDirectory& base, i
   lora->set_rank(2);
   lora->set_dropout(0.1);
   for (const char* target : {"q", "k", "v", "o", "gate", "up", "down"}) lora->add_targets(target);
-  const auto resolved = ResolveRunSpec(spec);
-  Expect(resolved.status());
-  return *resolved;
+  return Resolved(spec);
 }
 
 std::function<double()> StepClock() {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 
+#include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
 #include "model/kernels/fused_ffn.h"
 #include "model/language_model.h"
@@ -52,8 +53,9 @@ v1::ModelConfig ActivationConfig(int experts, int vocabulary,
   return ResolveModelConfig(config).value();
 }
 
-int64_t PeakBytes(const v1::ModelConfig& config, int64_t batch_size) {
-  const auto model = LanguageModel::Create(config, 1).value();
+int64_t PeakBytes(const v1::ModelConfig& config, int64_t batch_size,
+                  const v1::Finetuning& finetuning = {}) {
+  const auto model = LanguageModel::Create(config, 1, finetuning).value();
   std::mt19937 random(1);
   std::vector<int32_t> tokens(batch_size * config.sequence_length());
   for (int32_t& token : tokens) token = static_cast<int32_t>(random() % config.vocab_size());
@@ -76,6 +78,25 @@ TEST(ActivationMemoryTest, OfGroupedQueriesIsWithinTenPercentToo) {
     const ActivationMemory memory = ActivationsOf(config, 2);
     const auto foreseen = static_cast<double>(memory.kept_bytes + memory.transient_bytes);
     EXPECT_NEAR(foreseen / static_cast<double>(PeakBytes(config, 2)), 1, 0.1) << qwen3;
+  }
+}
+
+// With adapters in the FFN alone it is an upper bound.
+TEST(ActivationMemoryTest, OfAdaptersIsWithinTenPercentToo) {
+  if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";
+  const v1::ModelConfig config = ActivationConfig(1, 300);
+  for (const int first_layer : {0, 2}) {
+    for (const char* target : {"q", "down"}) {
+      v1::Finetuning finetuning;
+      finetuning.mutable_lora()->add_targets(target);
+      for (int i = first_layer; i < 4; ++i) finetuning.mutable_lora()->add_layers(i);
+      finetuning = ResolveFinetuning(finetuning, config).value();
+      const ActivationMemory memory = ActivationsOf(config, 2, finetuning);
+      const auto foreseen = static_cast<double>(memory.kept_bytes + memory.transient_bytes);
+      const double ratio = foreseen / static_cast<double>(PeakBytes(config, 2, finetuning));
+      EXPECT_GT(ratio, 0.9) << target << " from layer " << first_layer;
+      EXPECT_LT(ratio, target[0] == 'q' ? 1.1 : 1.4) << target << " from layer " << first_layer;
+    }
   }
 }
 

@@ -1,0 +1,178 @@
+// Adapters as files of PEFT: written by it (tests/peers/peft_golden.py), read, used and written.
+#include "inference/huggingface/adapter_files.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/atomic_file.h"
+#include "formats/npy.h"
+#include "runs/checkpoint.h"
+#include "tests/inference/huggingface/model_import_fixture.h"
+
+namespace braid {
+namespace adapter_files_test {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+class AdapterFilesTest : public ModelImportTest {
+ protected:
+  // Imports the golden model `name` and returns its checkpoint.
+  std::string Base(const std::string& name) {
+    v1::ImportRequest request = Request();
+    request.set_source_dir((Golden() / name).string());
+    request.set_tokenizer(TestTokenizerPath().string());
+    request.set_output_dir((scratch_ / ("base-" + name)).string());
+    request.set_force(true);
+    return Import(request).value().output_dir();
+  }
+
+  v1::ImportRequest AdapterRequest(const fs::path& adapter, const std::string& base) {
+    v1::ImportRequest request = Request();
+    request.set_source_dir(adapter.string());
+    request.set_base(base);
+    request.set_force(true);
+    return request;
+  }
+
+  static fs::path Golden() { return BRAID_GOLDEN_MODELS; }
+};
+
+TEST_F(AdapterFilesTest, AdaptersOfPeftGiveItsLogitsAndTheirOwnFiles) {
+  SetModelThreads(1);
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < 9; ++i) tokens.push_back((37 * i + 5) % 280);
+  for (const char* name : {"llama2", "qwen2"}) {
+    SCOPED_TRACE(name);
+    const fs::path golden = Golden() / (std::string(name) + "-adapter");
+    const std::string base = Base(name);
+    ASSERT_OK_AND_ASSIGN(const auto imported, Import(AdapterRequest(golden, base)));
+    ASSERT_OK_AND_ASSIGN(const auto model, LoadModel(imported.output_dir()));
+    ASSERT_OK_AND_ASSIGN(const std::vector<float> logits, model->Logits(tokens, 1));
+    ASSERT_OK_AND_ASSIGN(const auto expected, NpyArray<float>::Open(golden / "logits.npy"));
+    ASSERT_OK_AND_ASSIGN(const auto plain, LoadModel(base)->get()->Logits(tokens, 1));
+    ASSERT_EQ(logits.size(), expected.values().size());
+    double difference = 0, moved = 0, range = 0;
+    for (size_t i = 0; i < logits.size(); ++i) {
+      range = std::max<double>(range, std::abs(expected.values()[i]));
+      difference = std::max<double>(difference, std::abs(logits[i] - expected.values()[i]));
+      moved = std::max<double>(moved, std::abs(logits[i] - plain[i]));
+    }
+    EXPECT_LT(difference, 1e-5 * range);
+    EXPECT_GT(moved, 1e-2 * range) << "the adapter has an effect";
+
+    v1::ExportRequest again;
+    again.set_model(imported.output_dir());
+    again.set_output_dir((scratch_ / "again").string());
+    again.set_adapter(true);
+    again.set_force(true);
+    ASSERT_OK(Export(again));
+    ASSERT_OK_AND_ASSIGN(const auto before, SafetensorsFile::Open(golden / kAdapterWeightsFile));
+    ASSERT_OK_AND_ASSIGN(const auto after,
+                         SafetensorsFile::Open(scratch_ / "again" / kAdapterWeightsFile));
+    ASSERT_EQ(after.tensors().size(), before.tensors().size());
+    for (const TensorInfo& tensor : before.tensors()) {
+      ASSERT_NE(after.Find(tensor.name), nullptr) << tensor.name;
+      EXPECT_EQ(*after.Bytes(tensor.name), *before.Bytes(tensor.name)) << tensor.name;
+    }
+    const Json theirs = Json::parse(GetFile(golden / kAdapterConfigFile));
+    const Json ours = Json::parse(GetFile(scratch_ / "again" / kAdapterConfigFile));
+    for (const char* field : {"peft_type", "task_type", "r", "lora_alpha", "lora_dropout", "bias",
+                              "use_rslora", "fan_in_fan_out", "layers_to_transform"}) {
+      EXPECT_EQ(ours.value(field, Json()), theirs.value(field, Json())) << field;
+    }
+    // The default export is the merged model, which needs neither the base nor the adapter.
+    again.set_adapter(false);
+    again.set_output_dir((scratch_ / "merged").string());
+    ASSERT_OK(Export(again));
+    v1::ImportRequest merged = Request();
+    merged.set_source_dir((scratch_ / "merged").string());
+    merged.set_output_dir((scratch_ / "merged-checkpoint").string());
+    merged.set_force(true);
+    ASSERT_OK_AND_ASSIGN(const auto back, Import(merged));
+    ASSERT_OK_AND_ASSIGN(const auto stock, LoadModel(back.output_dir()));
+    ASSERT_OK_AND_ASSIGN(const std::vector<float> stock_logits, stock->Logits(tokens, 1));
+    for (size_t i = 0; i < logits.size(); ++i) {
+      ASSERT_NEAR(stock_logits[i], logits[i], 1e-4 * range);
+    }
+  }
+}
+
+TEST_F(AdapterFilesTest, UnsupportedAdaptersAreRefusedByName) {
+  const fs::path golden = Golden() / "llama2-adapter";
+  const std::string base = Base("llama2");
+  const Json good = Json::parse(GetFile(golden / kAdapterConfigFile));
+  struct Case {
+    std::string field;
+    Json value;
+    std::string message;
+  };
+  fs::create_directories(source());
+  fs::copy(golden / kAdapterWeightsFile, source() / kAdapterWeightsFile);
+  for (const Case& c :
+       {Case{"use_dora", true, "use_dora"}, Case{"rank_pattern", {{"q_proj", 2}}, "rank_pattern"},
+        Case{"alpha_pattern", {{"q_proj", 2}}, "alpha_pattern"}, Case{"bias", "all", "bias"},
+        Case{"fan_in_fan_out", true, "fan_in_fan_out"},
+        Case{"modules_to_save", {"lm_head"}, "modules_to_save"},
+        Case{"peft_type", "LOHA", "peft_type"}, Case{"r", 0, "r: got 0"},
+        Case{"r", 5, "got shape [4, 16], expected [5, 16]"},
+        Case{"lora_alpha", -1, "finetuning.lora.alpha: got -1"}}) {
+    Json config = good;
+    config[c.field] = c.value;
+    PutFile(source() / kAdapterConfigFile, config.dump());
+    EXPECT_FAILS(Import(AdapterRequest(source(), base)), absl::StatusCode::kInvalidArgument,
+                 c.message);
+  }
+  PutFile(source() / kAdapterConfigFile, good.dump());
+  // The adapter fits neither a model of other shapes nor one that has an adapter itself.
+  EXPECT_FAILS(Import(AdapterRequest(source(), Base("llama3"))), absl::StatusCode::kInvalidArgument,
+               "v_proj.lora_B.weight: got shape [16, 4], expected [8, 4]");
+  ASSERT_OK_AND_ASSIGN(const auto adapted, Import(AdapterRequest(source(), base)));
+  v1::ImportRequest twice = AdapterRequest(source(), adapted.output_dir());
+  twice.set_output_dir((scratch_ / "twice").string());
+  EXPECT_FAILS(Import(twice), absl::StatusCode::kInvalidArgument, "has adapters itself");
+  const auto change = [&](const std::function<void(std::map<std::string, RawTensor>&)>& edit) {
+    std::map<std::string, RawTensor> tensors;
+    {
+      const auto file = SafetensorsFile::Open(golden / kAdapterWeightsFile).value();
+      for (const TensorInfo& info : file.tensors()) {
+        tensors[info.name] = {info, std::string(*file.Bytes(info.name))};
+      }
+    }
+    edit(tensors);
+    Put(kAdapterWeightsFile, tensors);
+    return Import(AdapterRequest(source(), base)).status();
+  };
+  const auto rename = [](std::map<std::string, RawTensor>& tensors, const std::string& from,
+                         const std::string& to) {
+    auto tensor = tensors.extract(from);
+    tensor.key() = tensor.mapped().info.name = to;
+    tensors.insert(std::move(tensor));
+  };
+  const std::string first = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight";
+  EXPECT_FAILS(change([&](auto& tensors) { tensors.erase(first); }),
+               absl::StatusCode::kInvalidArgument, first, "missing");
+  EXPECT_FAILS(
+      change([&](auto& tensors) { rename(tensors, first, "base_model.model.score.weight"); }),
+      absl::StatusCode::kInvalidArgument, "tensor base_model.model.score.weight");
+  EXPECT_FAILS(change([&](auto& tensors) {
+                 rename(tensors, first,
+                        "base_model.model.model.layers.7.self_attn.q_proj.lora_A.weight");
+               }),
+               absl::StatusCode::kInvalidArgument, "expected layers 0 to 1");
+  // A model without adapters has none to export.
+  v1::ExportRequest request;
+  request.set_model(base);
+  request.set_output_dir((scratch_ / "none").string());
+  request.set_adapter(true);
+  EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument, "holds no adapters");
+}
+
+}  // namespace adapter_files_test
+}  // namespace braid

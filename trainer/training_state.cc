@@ -111,6 +111,7 @@ absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec, int rank) {
   const Shard moments = MomentShard(spec, model->values().size(), rank);
   TrainingState state = WithZeroMoments(std::move(model), moments);
   state.upcycled = UsesExperts(state.model->config());
+  state.gate_penalty = spec.model().routing().token().l1_start();
   return state;
 }
 
@@ -135,6 +136,7 @@ absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSp
   }
   state.step = dense.step;
   state.num_tokens = dense.num_tokens;
+  state.gate_penalty = dense.gate_penalty;
   state.validation = dense.validation;
   state.spikes = std::move(dense.spikes);
   state.upcycled = true;
@@ -146,6 +148,7 @@ CheckpointSource SourceOf(TrainingState& state, const std::string& dataset_key) 
   source.state.step = state.step;
   source.state.num_tokens = state.num_tokens;
   source.state.upcycled = state.upcycled;
+  source.state.gate_penalty = state.gate_penalty;
   source.state.validation = state.validation;
   source.state.spikes = state.spikes;
   source.state.dataset_key = dataset_key;
@@ -181,6 +184,7 @@ absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoi
   state.step = record.step;
   state.num_tokens = record.num_tokens;
   state.upcycled = record.upcycled;
+  state.gate_penalty = record.gate_penalty;
   state.validation = record.validation;
   state.spikes = record.spikes;
   return state;

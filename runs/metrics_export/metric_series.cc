@@ -1,5 +1,6 @@
 #include "runs/metrics_export/metric_series.h"
 
+#include <algorithm>
 #include <array>
 
 #include "absl/strings/str_cat.h"
@@ -34,6 +35,13 @@ constexpr StepSeries SpikeSeries(const char* column, const char* tag, const char
   return {column, tag, unit, value, false, kHasSpike};
 }
 
+// Mean over the layers of learned rates.
+double MeanDropoutRate(Step m) {
+  double sum = 0;
+  for (double rate : m.dropout_rates()) sum += rate;
+  return sum / std::max(m.dropout_rates_size(), 1);
+}
+
 constexpr std::array kStepSeries = {
     StepSeries{"loss", "train/loss", kNats, [](Step m) { return m.loss(); }},
     StepSeries{"loss_after_first_segment", "train/loss_after_first_segment", kNats,
@@ -57,6 +65,13 @@ constexpr std::array kStepSeries = {
                [](Step m) { return static_cast<double>(m.active_experts()); }, true},
     StepSeries{"balance_loss", "train/balance_loss", "", [](Step m) { return m.balance_loss(); },
                true},
+    StepSeries{"consistency", "train/consistency", kNats, [](Step m) { return m.consistency(); },
+               true},
+    StepSeries{"mean_active_experts", "train/mean_active_experts", "experts",
+               [](Step m) { return m.mean_active_experts(); }, true},
+    StepSeries{"l1_coefficient", "train/l1_coefficient", "",
+               [](Step m) { return m.l1_coefficient(); }, true},
+    StepSeries{"dropout_rate", "train/dropout_rate", "", MeanDropoutRate, true},
     StepSeries{"resident_mb", "memory/resident_mb", kMebibytes,
                [](Step m) { return m.resident_mb(); }, true},
     StepSeries{"peak_resident_mb", "memory/peak_resident_mb", kMebibytes,
@@ -113,8 +128,9 @@ constexpr std::array kLayerSeries = {
     LayerSeries{"busiest_over_mean", "", [](Layer l) { return l.busiest_over_mean(); }},
     LayerSeries{"starved_experts", "experts",
                 [](Layer l) { return static_cast<double>(l.starved_experts()); }},
+    LayerSeries{"load_entropy", "nats", [](Layer l) { return l.load_entropy(); }},
 };
-constexpr size_t kNumLoads = 2;
+constexpr size_t kNumLoads = 3;
 constexpr auto kLayerSeriesOf = [](bool has_loads) {
   return std::span(kLayerSeries).first(kLayerSeries.size() - (has_loads ? 0 : kNumLoads));
 };

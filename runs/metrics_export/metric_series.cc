@@ -1,6 +1,5 @@
 #include "runs/metrics_export/metric_series.h"
 
-#include <algorithm>
 #include <array>
 
 #include "absl/strings/str_cat.h"
@@ -35,13 +34,6 @@ constexpr StepSeries SpikeSeries(const char* column, const char* tag, const char
   return {column, tag, unit, value, false, kHasSpike};
 }
 
-// Mean over the layers of learned rates.
-double MeanDropoutRate(Step m) {
-  double sum = 0;
-  for (double rate : m.dropout_rates()) sum += rate;
-  return sum / std::max(m.dropout_rates_size(), 1);
-}
-
 constexpr std::array kStepSeries = {
     StepSeries{"loss", "train/loss", kNats, [](Step m) { return m.loss(); }},
     StepSeries{"loss_after_first_segment", "train/loss_after_first_segment", kNats,
@@ -71,7 +63,6 @@ constexpr std::array kStepSeries = {
                [](Step m) { return m.mean_active_experts(); }, true},
     StepSeries{"l1_coefficient", "train/l1_coefficient", "",
                [](Step m) { return m.l1_coefficient(); }, true},
-    StepSeries{"dropout_rate", "train/dropout_rate", "", MeanDropoutRate, true},
     StepSeries{"resident_mb", "memory/resident_mb", kMebibytes,
                [](Step m) { return m.resident_mb(); }, true},
     StepSeries{"peak_resident_mb", "memory/peak_resident_mb", kMebibytes,

@@ -1,4 +1,5 @@
 // The command "convert".
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -17,9 +18,9 @@ namespace braid {
 namespace {
 
 struct ConvertOptions {
-  std::string model, output, split = "keys", gate = "key-mean";
+  std::string model, output, used_by, split = "keys", gate;
   std::vector<int32_t> layers;
-  int32_t experts = 0, active_experts = 0;
+  int32_t experts = 0, copies = 0, kept = 0, active_experts = 0;
   uint64_t seed = 0;
   bool dense = false, force = false, strict = false;
 };
@@ -30,19 +31,26 @@ absl::StatusOr<v1::ConvertRequest> RequestOf(const ConvertOptions& options) {
   request.set_output_dir(AbsolutePath(options.output));
   request.set_force(options.force);
   request.set_strict(options.strict);
+  if (options.kept > 0) {
+    v1::KeptExperts* keep = request.mutable_keep();
+    keep->set_num_experts(options.kept);
+    keep->set_dataset_dir(AbsolutePath(options.used_by));
+    keep->set_dense(options.dense);
+    return request;
+  }
   if (options.dense) {
     request.set_dense(true);
     return request;
   }
   v1::ExpertSplit* split = request.mutable_split();
   v1::ExpertSplit::Method method;
-  v1::TokenRouting::Gate gate;
+  v1::TokenRouting::Gate gate = v1::TokenRouting::GATE_UNSPECIFIED;
   if (!v1::ExpertSplit::Method_Parse(EnumName(options.split), &method) ||
-      !v1::TokenRouting::Gate_Parse(EnumName(options.gate), &gate)) {
+      !(options.gate.empty() || v1::TokenRouting::Gate_Parse(EnumName(options.gate), &gate))) {
     return absl::InternalError("a choice of the command line has no value");
   }
-  split->set_num_experts(options.experts);
-  split->set_method(method);
+  split->set_num_experts(std::max(options.experts, options.copies));
+  split->set_method(options.copies > 0 ? v1::ExpertSplit::COPIES : method);
   split->set_gate(gate);
   split->set_seed(options.seed);
   if (options.active_experts > 0) split->set_active_experts(options.active_experts);
@@ -56,7 +64,10 @@ void Print(const v1::ConvertResponse& response) {
             << " parameters, ";
   if (routing.router() == v1::TOKEN_CHOICE) {
     std::cout << routing.num_experts() << " experts, " << routing.token().active_experts()
-              << " active, split in " << absl::StrFormat("%.1f s", response.split_seconds());
+              << " active";
+    if (response.split_seconds() > 0) {
+      std::cout << absl::StrFormat(", split in %.1f s", response.split_seconds());
+    }
   } else {
     std::cout << "dense, "
               << (response.restored_order() ? "units in their places" : "units in expert order");
@@ -85,7 +96,9 @@ absl::Status Convert(Session& session, const ConvertOptions& options) {
 void AddConvertCommand(CommandLine& program) {
   auto options = std::make_shared<ConvertOptions>();
   CLI::App* command = program.app.add_subcommand(
-      "convert", "Split the FFNs of a dense model into experts, or put experts together");
+      "convert",
+      "Split or copy the FFNs of a dense model into experts, keep the most used experts, "
+      "or put experts together");
   command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
       ->required();
   command->add_option("-o,--output", options->output, "Output checkpoint directory")->required();
@@ -93,6 +106,21 @@ void AddConvertCommand(CommandLine& program) {
                              ->add_option("--experts", options->experts,
                                           "Experts of each layer; must divide the hidden units")
                              ->check(PositiveInt32());
+  CLI::Option* copies = command
+                            ->add_option("--copy", options->copies,
+                                         "Experts of each layer; each is a copy of the FFN")
+                            ->check(PositiveInt32())
+                            ->excludes(experts);
+  CLI::Option* used_by = command->add_option(
+      "--used-by", options->used_by, "Packed dataset that is routed to count uses (--keep)");
+  CLI::Option* keep =
+      command
+          ->add_option("--keep", options->kept, "Keep the experts of each layer that are used most")
+          ->check(PositiveInt32())
+          ->needs(used_by)
+          ->excludes(experts)
+          ->excludes(copies);
+  used_by->needs(keep);
   CLI::Option* dense =
       command->add_flag("--dense", options->dense, "Put the experts together into dense FFNs");
   command->add_option("--split", options->split, "How units are assigned to experts")
@@ -101,37 +129,46 @@ void AddConvertCommand(CommandLine& program) {
       ->needs(experts);
   command
       ->add_option("--active-experts", options->active_experts,
-                   "Experts that each token uses (default: half of them)")
+                   "Experts that each token uses (default: half of them; 2 of copies)")
       ->check(PositiveInt32())
-      ->needs(experts);
+      ->excludes(keep)
+      ->excludes(dense);
   command
       ->add_option("--layers", options->layers,
                    "Layers to split, from 0; -1 is the last (default: all)")
       ->delimiter(',')
-      ->needs(experts);
-  command->add_option("--gate", options->gate, "How a token chooses its experts")
-      ->capture_default_str()
+      ->excludes(keep)
+      ->excludes(dense);
+  command
+      ->add_option("--gate", options->gate,
+                   "How a token chooses its experts (default: key-mean; linear for copies)")
       ->check(OneOf({"key-mean", "linear", "frozen"}))
-      ->needs(experts);
+      ->excludes(keep)
+      ->excludes(dense);
   command->add_option("--seed", options->seed, "Seed of random splits, clusters and gates")
       ->capture_default_str()
       ->check(Seed())
-      ->needs(experts);
+      ->excludes(keep)
+      ->excludes(dense);
   command->add_flag("--force", options->force, "Overwrite an existing checkpoint");
   AddStrict(command, &options->strict);
   experts->excludes(dense);
+  copies->excludes(dense);
   command->footer(
       "With all experts active a split model computes what the dense model did. --dense gives the\n"
-      "dense model back, bit for bit if nothing was trained in between.\n"
+      "dense model back, bit for bit if nothing was trained in between; with --keep, of the "
+      "experts\n"
+      "that are kept.\n"
       "\n"
       "Examples:\n"
       "  braid convert run-000001 --output experts --experts 16 --active-experts 8\n"
       "  braid convert run-000001 --output experts --experts 16 --split random --layers=-2\n"
+      "  braid convert run-000001 --output half --keep 8 --used-by packed/\n"
       "  braid train --data job-000001 --init-from experts && braid convert run-000002 -o joined "
       "--dense");
   command->callback([&program, options] {
-    if (options->experts == 0 && !options->dense) {
-      throw CLI::RequiredError("--experts N, or --dense");
+    if (options->experts + options->copies + options->kept == 0 && !options->dense) {
+      throw CLI::RequiredError("--experts N, --copy N, --keep K or --dense");
     }
     program.action = [&program, options] { return Convert(program.session, *options); };
   });

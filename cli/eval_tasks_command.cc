@@ -23,6 +23,7 @@ namespace {
 
 struct TasksOptions {
   std::string model, data, answers, routing = "both";
+  std::vector<int32_t> active_experts;
   std::vector<std::string> tasks, task_files;
   int32_t shots = -1, max_examples = 0, threads = 0;
   uint64_t seed = 0;
@@ -78,6 +79,8 @@ absl::StatusOr<v1::EvaluateTasksRequest> MakeRequest(const TasksOptions& options
   if (options.shots >= 0) request.set_num_shots(options.shots);
   if (options.routing == "segment") request.add_routings(v1::SEGMENT_ROUTING);
   if (options.routing == "prompt") request.add_routings(v1::PROMPT_ROUTING);
+  request.mutable_active_experts()->Assign(options.active_experts.begin(),
+                                           options.active_experts.end());
   request.set_max_examples(options.max_examples);
   request.set_seed(options.seed);
   request.set_num_threads(options.threads);
@@ -88,7 +91,9 @@ absl::StatusOr<v1::EvaluateTasksRequest> MakeRequest(const TasksOptions& options
 void Show(const v1::EvaluateTasksEvent& event, ProgressBoard& board) {
   if (event.task().empty()) return;
   const char* routing = event.routing() == v1::PROMPT_ROUTING ? "prompt" : "segment";
-  board.Update(absl::StrCat(event.task(), " ", routing), ProgressOf(event, "examples"));
+  const std::string experts =
+      event.active_experts() > 0 ? absl::StrCat(" with ", event.active_experts(), " experts") : "";
+  board.Update(absl::StrCat(event.task(), " ", routing, experts), ProgressOf(event, "examples"));
 }
 
 absl::Status EvalTasks(Session& session, const TasksOptions& options) {
@@ -137,6 +142,14 @@ void AddAsking(CLI::App* command, TasksOptions* options) {
   command->add_option("--routing", options->routing, "Routing at inference")
       ->check(OneOf({"segment", "prompt", "both"}))
       ->capture_default_str();
+  command
+      ->add_option(
+          "--active-experts", options->active_experts,
+          "Score a TOKEN_CHOICE model with these numbers of experts per token, separated by "
+          "commas (default: as last trained)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(PositiveInt32());
   command
       ->add_option("--max-examples", options->max_examples,
                    "Maximum examples per task (default: all)")

@@ -28,7 +28,7 @@ absl::StatusOr<Response> UnlessInterrupted(absl::StatusOr<Response> response) {
 struct ExportOptions {
   std::string model, output, dtype, bake;
   int64_t max_shard_bytes = 5'000'000'000;
-  int32_t threads = 0;
+  int32_t threads = 0, active_experts = 0;
   bool force = false, strict = true, adapter = false, merge = false;
 };
 
@@ -56,6 +56,7 @@ absl::Status Export(Session& session, const ExportOptions& options, bool bake) {
   request.set_dtype(options.dtype);
   request.set_max_shard_bytes(options.max_shard_bytes);
   request.set_num_threads(options.threads);
+  if (options.active_experts > 0) request.set_active_experts(options.active_experts);
   if (bake) {
     ASSIGN_OR_RETURN(*request.mutable_bake_prompt(), PromptText(options.bake));
     if (!IsValidUtf8(request.bake_prompt())) {
@@ -118,6 +119,11 @@ void AddExport(CommandLine& program) {
   command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
       ->required();
   command->add_option("-o,--output", options->output, "Output directory")->required();
+  command
+      ->add_option(
+          "--active-experts", options->active_experts,
+          "Experts that each token of a TOKEN_CHOICE model uses (default: as last trained)")
+      ->check(PositiveInt32());
   const CLI::Option* bake = command->add_option(
       "--bake", options->bake,
       "Export the dense model that routing on this prompt produces; @FILE reads the prompt from a "

@@ -1,5 +1,6 @@
 #include "evaluation/evaluate_tasks.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <limits>
@@ -114,8 +115,8 @@ absl::StatusOr<std::vector<v1::InferenceRouting>> Routings(const v1::EvaluateTas
                                                            const v1::ModelConfig& model) {
   ASSIGN_OR_RETURN(std::vector<v1::InferenceRouting> routings,
                    ResolveRoutings(request.routings(), {v1::SEGMENT_ROUTING, v1::PROMPT_ROUTING}));
-  // Without experts all routings are the same.
-  if (!UsesExperts(model)) routings.resize(1);
+  // Without experts, and where every token chooses, all routings are the same.
+  if (!UsesExperts(model) || model.routing().router() == v1::TOKEN_CHOICE) routings.resize(1);
   return routings;
 }
 
@@ -138,10 +139,12 @@ AskedModel Ask(LanguageModel& model, const Tokenizer& tokenizer, std::string ide
 // Emits the progress of one task, at most ten events per second apart from the first and the last.
 class ProgressEvents {
  public:
-  ProgressEvents(const std::string& task, v1::InferenceRouting routing, const EmitTaskEvent& emit)
+  ProgressEvents(const std::string& task, v1::InferenceRouting routing, int active_experts,
+                 const EmitTaskEvent& emit)
       : emit_(emit) {
     event_.set_task(task);
     event_.set_routing(routing);
+    event_.set_active_experts(active_experts);
   }
 
   void operator()(int64_t done, int64_t total) {
@@ -181,13 +184,31 @@ absl::StatusOr<std::optional<Contamination>> ContaminationOf(const std::optional
   return ReadContamination(spec->dataset_dir());
 }
 
+// Returns the numbers of active experts to ask a model with: those requested, otherwise its own; 0
+// for a model whose tokens do not choose experts.
+absl::StatusOr<std::vector<int>> ActiveExperts(const v1::EvaluateTasksRequest& request,
+                                               const v1::ModelConfig& model) {
+  std::vector<int> numbers;
+  for (int i = 0; i < request.active_experts_size(); ++i) {
+    const int active = request.active_experts(i);
+    RETURN_IF_ERROR(CheckActiveExperts(model, absl::StrCat("active_experts[", i, "]"), active));
+    if (std::ranges::find(numbers, active) == numbers.end()) numbers.push_back(active);
+  }
+  if (numbers.empty()) numbers.push_back(model.routing().token().active_experts());
+  return numbers;
+}
+
 class TaskRun {
  public:
-  TaskRun(const v1::EvaluateTasksRequest& request, const AskedModel& model,
-          std::vector<v1::InferenceRouting> routings, const fs::path& answers_dir,
-          const std::optional<Contamination>& contamination, const EmitTaskEvent& emit)
+  TaskRun(const v1::EvaluateTasksRequest& request, LanguageModel& weights, const AskedModel& model,
+          std::vector<int> active_experts, std::vector<v1::InferenceRouting> routings,
+          const fs::path& answers_dir, const std::optional<Contamination>& contamination,
+          const EmitTaskEvent& emit)
       : request_(request),
+        weights_(weights),
         model_(model),
+        trained_with_(weights.config().routing().token().active_experts()),
+        active_experts_(std::move(active_experts)),
         routings_(std::move(routings)),
         contamination_(contamination),
         emit_(emit) {
@@ -233,16 +254,25 @@ class TaskRun {
     if (compared) {
       options_.is_clean = [this](std::string_view text) { return contamination_->IsClean(text); };
     }
-    for (const v1::InferenceRouting routing : routings_) {
-      options_.routing = routing;
-      ProgressEvents progress(task.spec.name(), routing, emit_);
-      ASSIGN_OR_RETURN(*result->add_results(), EvaluateTask(task, model_, options_, progress));
+    for (const int active : active_experts_) {
+      if (active > 0) RETURN_IF_ERROR(weights_.SetActiveExperts(active));
+      options_.active_experts = active == trained_with_ ? 0 : active;
+      for (const v1::InferenceRouting routing : routings_) {
+        options_.routing = routing;
+        ProgressEvents progress(task.spec.name(), routing, active, emit_);
+        ASSIGN_OR_RETURN(v1::TaskResult scored, EvaluateTask(task, model_, options_, progress));
+        scored.set_active_experts(active);
+        *result->add_results() = std::move(scored);
+      }
     }
     return absl::OkStatus();
   }
 
   const v1::EvaluateTasksRequest& request_;
+  LanguageModel& weights_;
   const AskedModel& model_;
+  const int trained_with_;
+  const std::vector<int> active_experts_;
   const std::vector<v1::InferenceRouting> routings_;
   const std::optional<Contamination>& contamination_;
   const EmitTaskEvent& emit_;
@@ -268,7 +298,9 @@ absl::Status EvaluateTasks(const v1::EvaluateTasksRequest& request, const EmitTa
   result->set_step(path.source.step());
   *result->mutable_source() = path.source;
   const AskedModel asked = Ask(*model, *tokenizer, std::move(identity));
-  RETURN_IF_ERROR(TaskRun(request, asked, std::move(routings), answers_dir, contamination, emit)
+  ASSIGN_OR_RETURN(std::vector<int> active, ActiveExperts(request, path.state.model));
+  RETURN_IF_ERROR(TaskRun(request, *model, asked, std::move(active), std::move(routings),
+                          answers_dir, contamination, emit)
                       .AskAll(specs, result));
   emit(last);
   return absl::OkStatus();

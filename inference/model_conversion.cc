@@ -2,6 +2,7 @@
 
 #include <google/protobuf/text_format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <numeric>
@@ -17,12 +18,14 @@
 #include "base/sealed_text.h"
 #include "base/status_macros.h"
 #include "conversion/unit_order.h"
+#include "inference/kept_experts.h"
 #include "inference/new_checkpoint.h"
 #include "inference/output_directory.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "model/upcycling.h"
 #include "proto/config_text.h"
+#include "proto/stated_defaults.h"
 #include "runs/model_path.h"
 #include "runs/run_directory.h"
 #include "runs/starting_point.h"
@@ -63,22 +66,27 @@ absl::StatusOr<std::set<int>> LayersOf(const v1::ExpertSplit& split, int num_lay
   return layers;
 }
 
+// Copies add up to the dense function with weights that sum to 1, slices with weights of 1.
 absl::StatusOr<v1::ModelConfig> SplitConfig(const v1::ModelConfig& dense,
                                             const v1::ExpertSplit& split,
-                                            const LayerOrders& orders) {
+                                            const std::set<int>& layers) {
+  const bool copies = split.method() == v1::ExpertSplit::COPIES;
   v1::ModelConfig config = dense;
   config.clear_preset();
   v1::RoutingConfig* routing = config.mutable_routing();
   routing->Clear();
   routing->set_router(v1::TOKEN_CHOICE);
   routing->set_num_experts(split.num_experts());
-  for (const auto& [layer, order] : orders) routing->add_moe_layers(layer);
+  for (const int layer : layers) routing->add_moe_layers(layer);
   v1::TokenRouting* token = routing->mutable_token();
-  token->set_gate(split.gate() == v1::TokenRouting::GATE_UNSPECIFIED ? v1::TokenRouting::KEY_MEAN
-                                                                     : split.gate());
-  token->set_combine_weights(v1::TokenRouting::ONES);
-  token->set_active_experts(split.has_active_experts() ? split.active_experts()
-                                                       : (split.num_experts() + 1) / 2);
+  token->set_gate(split.gate());
+  if (split.gate() == v1::TokenRouting::GATE_UNSPECIFIED) {
+    token->set_gate(copies ? v1::TokenRouting::LINEAR : v1::TokenRouting::KEY_MEAN);
+  }
+  token->set_combine_weights(copies ? v1::TokenRouting::SOFTMAX_OF_CHOSEN : v1::TokenRouting::ONES);
+  if (copies) token->set_expert_d_ff(dense.d_ff());
+  const int usual = copies ? std::min(2, split.num_experts()) : (split.num_experts() + 1) / 2;
+  token->set_active_experts(split.has_active_experts() ? split.active_experts() : usual);
   return ResolveModelConfig(config);
 }
 
@@ -196,14 +204,18 @@ absl::StatusOr<ConvertedModel> SplitIntoExperts(LanguageModel& dense,
         "the model has experts, expected a dense one; --dense puts experts together");
   }
   ASSIGN_OR_RETURN(const std::set<int> layers, LayersOf(split, dense.config().num_layers()));
+  ASSIGN_OR_RETURN(const v1::ModelConfig config, SplitConfig(dense.config(), split, layers));
+  ConvertedModel result;
+  if (split.method() == v1::ExpertSplit::COPIES) {
+    ASSIGN_OR_RETURN(result.model, Upcycle(dense, config, split.seed()));
+    return result;
+  }
   const auto start = std::chrono::steady_clock::now();
   LayerOrders orders;
   for (const int layer : layers) {
     ASSIGN_OR_RETURN(orders[layer], OrderOfLayer(dense, layer, split));
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  ASSIGN_OR_RETURN(const v1::ModelConfig config, SplitConfig(dense.config(), split, orders));
-  ConvertedModel result;
   ASSIGN_OR_RETURN(result.model, LanguageModel::Create(config, split.seed()));
   result.split_seconds = seconds.count();
   CopyParameters(dense, *result.model, orders,
@@ -239,9 +251,25 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> JoinExperts(LanguageModel& expert
   return dense;
 }
 
+namespace {
+
+absl::StatusOr<ConvertedModel> KeepMostUsed(LanguageModel& model, const fs::path& checkpoint,
+                                            v1::KeptExperts request) {
+  FillStatedDefaults(&request);
+  ASSIGN_OR_RETURN(const ExpertUse use,
+                   CountExpertUse(model, checkpoint, request.dataset_dir(), request.max_windows()));
+  ASSIGN_OR_RETURN(ConvertedModel kept, KeepExperts(model, use, request.num_experts()));
+  if (request.dense()) {
+    ASSIGN_OR_RETURN(kept.model, JoinExperts(*kept.model, /*record=*/nullptr));
+  }
+  return kept;
+}
+
+}  // namespace
+
 absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request) {
   if (request.conversion_case() == v1::ConvertRequest::CONVERSION_NOT_SET) {
-    return absl::InvalidArgumentError("conversion: expected split or dense");
+    return absl::InvalidArgumentError("conversion: expected split, dense or keep");
   }
   const OutputPlace place{request.output_dir(), request.force(), kManifestName};
   ASSIGN_OR_RETURN(const auto output, OutputDirectory::Create(place));
@@ -252,6 +280,8 @@ absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request) {
   ConvertedModel converted;
   if (request.has_split()) {
     ASSIGN_OR_RETURN(converted, SplitIntoExperts(*source, request.split()));
+  } else if (request.has_keep()) {
+    ASSIGN_OR_RETURN(converted, KeepMostUsed(*source, path.checkpoint, request.keep()));
   } else {
     ASSIGN_OR_RETURN(const std::optional<v1::Conversion> record, FindRecord(path));
     ASSIGN_OR_RETURN(converted.model, JoinExperts(*source, record ? &*record : nullptr));

@@ -3,6 +3,8 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "report/html_text.h"
 #include "report/layer_chart.h"
 #include "report/report_sections.h"
@@ -39,6 +41,10 @@ std::string ChartOf(const ReportRun& run, const LayerMeasure& measure,
   });
 }
 
+bool ChoosesTokens(const v1::RunSpec& spec) {
+  return spec.model().routing().router() == v1::TOKEN_CHOICE;
+}
+
 std::string UtilizationOf(const ReportRun& run) {
   const double experts = run.spec.model().routing().num_experts();
   const std::string of_experts = absl::StrCat(" of ", experts);
@@ -53,6 +59,12 @@ std::string UtilizationOf(const ReportRun& run) {
   add({"Routing entropy", ", nats", std::log(std::max(experts, 1.0))},
       [](const v1::LayerRouting& r) { return r.entropy(); });
   add({"Cosine of experts", "", 1}, [](const v1::LayerRouting& r) { return r.expert_cosine(); });
+  if (ChoosesTokens(run.spec)) {
+    add({"Load of the busiest expert", ", times the mean", experts},
+        [](const v1::LayerRouting& r) { return r.busiest_over_mean(); });
+    add({"Entropy of loads", ", nats", std::log(std::max(experts, 1.0))},
+        [](const v1::LayerRouting& r) { return r.load_entropy(); });
+  }
   charts += "</div>\n";
   return charts.find("<svg") == std::string::npos ? "" : charts;
 }
@@ -91,6 +103,28 @@ std::string NewestTable(std::span<const ReportRun> runs) {
   return table.rows.empty() ? "" : RenderTable(table);
 }
 
+// Returns the loads of the newest measurement of runs whose tokens choose experts.
+std::string LoadTable(std::span<const ReportRun> runs) {
+  HtmlTable table{.header = {"run", "layer", "share of pairs by expert, %", "busiest over mean",
+                             "under a quarter of their share", "entropy, nats"},
+                  .rows = {}};
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const auto newest =
+        std::find_if(runs[i].metrics.rbegin(), runs[i].metrics.rend(),
+                     [](const v1::StepMetrics& step) { return step.routing_size() > 0; });
+    if (!ChoosesTokens(runs[i].spec) || newest == runs[i].metrics.rend()) continue;
+    for (const v1::LayerRouting& layer : newest->routing()) {
+      std::vector<std::string> loads;
+      for (double load : layer.load()) loads.push_back(absl::StrFormat("%.1f", 100 * load));
+      table.rows.push_back(
+          {{RunLabel(runs, i), absl::StrCat(layer.layer()), absl::StrJoin(loads, " "),
+            absl::StrFormat("%.2f", layer.busiest_over_mean()),
+            absl::StrCat(layer.starved_experts()), absl::StrFormat("%.3f", layer.load_entropy())}});
+    }
+  }
+  return table.rows.empty() ? "" : RenderTable(table);
+}
+
 }  // namespace
 
 std::string UtilizationSection(std::span<const ReportRun> runs) {
@@ -108,7 +142,7 @@ std::string UtilizationSection(std::span<const ReportRun> runs) {
       "similarity of the parameters of two experts over all pairs, which is 1 after "
       "upcycling and decreases as experts diverge. The table has the newest measurement: "
       "mean, minimum and maximum over the layers.",
-      facets.empty() ? "" : NewestTable(runs) + facets, "utilization");
+      facets.empty() ? "" : NewestTable(runs) + LoadTable(runs) + facets, "utilization");
 }
 
 }  // namespace braid

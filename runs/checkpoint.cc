@@ -129,6 +129,7 @@ absl::Status ReadHistories(const nlohmann::json& json, const fs::path& path,
       json["validation"].at("best_step").get_to(state->validation.best_step);
       json["validation"].at("num_worse").get_to(state->validation.num_worse);
     }
+    if (json.contains("gate_penalty")) json["gate_penalty"].get_to(state->gate_penalty);
     if (json.contains("spikes")) {
       json["spikes"].at("losses").get_to(state->spikes.losses);
       json["spikes"].at("log_norms").get_to(state->spikes.log_norms);
@@ -152,6 +153,7 @@ std::string StateText(const CheckpointState& state) {
                          {"world_size", state.world_size},
                          {"dataset_key", state.dataset_key}};
   if (!state.source_dtype.empty()) json["source_dtype"] = state.source_dtype;
+  if (state.gate_penalty > 0) json["gate_penalty"] = state.gate_penalty;
   if (state.validation.best_step > 0) {
     json["validation"] = {{"best_loss", state.validation.best_loss},
                           {"best_step", state.validation.best_step},

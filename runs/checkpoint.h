@@ -54,7 +54,9 @@ struct CheckpointState {
   int64_t step = 0;        // optimizer steps done
   int64_t num_tokens = 0;  // tokens predicted so far
   bool upcycled = false;   // experts are in use
-  int world_size = 1;      // ranks that wrote it
+  // Coefficient of the penalty of the gate RELU in the next step; 0 with other gates.
+  double gate_penalty = 0;
+  int world_size = 1;  // ranks that wrote it
   std::string dataset_key;
   ValidationHistory validation;
   SpikeHistory spikes;

@@ -25,6 +25,8 @@ struct Sums {
   double loss_after = 0;
   double num_tokens_after = 0;
   double balance = 0;
+  double divergence = 0;
+  double active_experts = 0;
   std::vector<DatasetSums> datasets;
 };
 
@@ -74,6 +76,8 @@ absl::Status AddMicroBatch(const RankBatch& work, int64_t begin, int64_t end, do
   sums->loss_after += result.loss_sum_after_first_segment;
   sums->num_tokens_after += static_cast<double>(result.num_tokens_after_first_segment);
   sums->balance += result.balance_loss_sum;
+  sums->divergence += result.divergence_sum;
+  sums->active_experts += result.active_experts_sum;
   AddDatasets(work, begin, micro, result, sums);
   if (measure_routing) AddRouting(result, micro, model.config(), routing);
   return absl::OkStatus();
@@ -94,8 +98,9 @@ absl::StatusOr<double> GlobalTokens(const Batch& batch, Communicator& communicat
 absl::Status ReduceSums(std::span<const float> gradients, Communicator& communicator, Sums* sums,
                         double* gradient_norm) {
   const int rank = communicator.rank(), world_size = communicator.world_size();
-  std::vector<double> values = {sums->loss, sums->num_tokens, sums->loss_after,
-                                sums->num_tokens_after, sums->balance};
+  std::vector<double> values = {
+      sums->loss,    sums->num_tokens, sums->loss_after,    sums->num_tokens_after,
+      sums->balance, sums->divergence, sums->active_experts};
   const size_t first_dataset = values.size();
   for (const DatasetSums& dataset : sums->datasets) {
     values.push_back(dataset.loss);
@@ -109,7 +114,8 @@ absl::Status ReduceSums(std::span<const float> gradients, Communicator& communic
   RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(values)));
   sums->loss = values[0], sums->num_tokens = values[1];
   sums->loss_after = values[2], sums->num_tokens_after = values[3];
-  sums->balance = values[4];
+  sums->balance = values[4], sums->divergence = values[5];
+  sums->active_experts = values[6];
   for (size_t d = 0; d < sums->datasets.size(); ++d) {
     const size_t at = first_dataset + 2 * d;
     sums->datasets[d] = {.loss = values[at], .num_tokens = values[at + 1]};
@@ -204,6 +210,9 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
   }
   pass.num_tokens = static_cast<int64_t>(sums.num_tokens);
   pass.balance_loss = sums.balance / sums.num_tokens;
+  pass.divergence = sums.divergence / sums.num_tokens;
+  const auto layers = static_cast<double>(std::max<size_t>(MoeLayers(model.config()).size(), 1));
+  pass.active_experts = sums.active_experts / sums.num_tokens / layers;
   pass.datasets = std::move(sums.datasets);
   return pass;
 }

@@ -31,6 +31,10 @@ struct GradientPass {
   std::vector<DatasetSums> datasets;  // RankBatch::num_datasets elements
   // Averaged over tokens, without its coefficient; 0 without a balance loss.
   double balance_loss = 0;
+  // Averaged over tokens: the divergence of the two passes of a consistency loss, and the experts
+  // that a token used of each layer with the gate RELU; 0 without them.
+  double divergence = 0;
+  double active_experts = 0;
   // This rank's part, one entry per layer of MoeLayers; empty unless requested.
   std::vector<RoutingTotals> routing;
 };

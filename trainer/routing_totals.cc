@@ -21,7 +21,9 @@ void AddDecisions(std::span<const float> weights, RoutingTotals* totals,
   const double active =
       chosen.empty() ? 2.0 / static_cast<double>(experts) : std::numeric_limits<double>::infinity();
   double* const sums = totals->sums.data();
-  for (int32_t e : chosen) sums[2 + experts + static_cast<size_t>(e)] += 1;
+  for (int32_t e : chosen) {
+    if (e >= 0) sums[2 + experts + static_cast<size_t>(e)] += 1;
+  }
   for (size_t row = 0; row < weights.size(); row += experts) {
     sums[0] += 1;
     for (size_t e = 0; e < experts; ++e) {
@@ -85,15 +87,17 @@ void SetLoads(const RoutingTotals& totals, v1::LayerRouting* routing) {
   const double pairs = std::max(std::accumulate(counts.begin(), counts.end(), 0.0), 1.0);
   const double even = 1 / static_cast<double>(counts.size());
   int starved = 0;
-  double busiest = 0;
+  double busiest = 0, entropy = 0;
   for (double count : counts) {
     const double load = count / pairs;
     routing->add_load(load);
     busiest = std::max(busiest, load);
     starved += load < even / 4;
+    entropy += EntropyTerm(load);
   }
   routing->set_busiest_over_mean(busiest / even);
   routing->set_starved_experts(starved);
+  routing->set_load_entropy(entropy);
 }
 
 }  // namespace braid

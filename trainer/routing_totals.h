@@ -27,7 +27,8 @@ struct RoutingTotals {
 
 // Adds decisions; `weights` is [decisions, E] with rows that sum to 1. A weight that is not finite
 // makes the sums not finite and never counts as active. `chosen` is empty, or holds the experts
-// that each decision uses, [decisions, k] (TOKEN_CHOICE): these are then its active experts.
+// that each decision uses, [decisions, k] (TOKEN_CHOICE), -1 for none: these are then its active
+// experts.
 void AddDecisions(std::span<const float> weights, RoutingTotals* totals,
                   std::span<const int32_t> chosen = {});
 

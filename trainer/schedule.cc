@@ -54,6 +54,12 @@ double LearningRate(const Schedule& s, int64_t step) {
   return s.peak * RatioAfterWarmup(s, step);
 }
 
+double NextGatePenalty(double coefficient, double active, const v1::TokenRouting& token) {
+  if (token.gate() != v1::TokenRouting::RELU) return coefficient;
+  if (active > token.active_experts()) return coefficient * token.l1_factor();
+  return active < token.active_experts() ? coefficient / token.l1_factor() : coefficient;
+}
+
 int ActiveExperts(const ExpertGrowth& growth, int64_t step) {
   const double grown = (growth.last - growth.first) * static_cast<double>(step) /
                        static_cast<double>(std::max<int64_t>(growth.steps, 1));

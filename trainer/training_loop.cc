@@ -39,6 +39,13 @@ v1::StepMetrics MetricsOf(const GradientPass& pass, const TrainingState& before)
   metrics.set_loss_after_first_segment(pass.loss_after_first_segment);
   metrics.set_gradient_norm(pass.gradient_norm);
   metrics.set_balance_loss(pass.balance_loss);
+  metrics.set_consistency(pass.divergence);
+  metrics.set_mean_active_experts(pass.active_experts);
+  metrics.set_l1_coefficient(before.gate_penalty);
+  for (const Parameter& parameter : before.model->parameters()) {
+    if (!parameter.name.ends_with(".dropout.logit")) continue;
+    metrics.add_dropout_rates(1 / (1 + std::exp(-double{parameter.value[0]})));
+  }
   metrics.set_num_tokens(before.num_tokens + pass.num_tokens);
   metrics.set_upcycled(before.upcycled);
   return metrics;
@@ -274,6 +281,7 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   const double begin = environment_.now();
   const bool measure = state_.upcycled && (state_.step + 1) % spec_.routing_every_steps() == 0;
   ASSIGN_OR_RETURN(const RankBatch work, LoadBatch());
+  state_.model->SetGatePenalty(state_.gate_penalty);
   ASSIGN_OR_RETURN(const GradientPass pass,
                    ComputeGradients(work, state_.upcycled, *state_.model, *reducer_,
                                     *environment_.communicator));
@@ -311,6 +319,10 @@ absl::Status TrainingLoop::TrainOn(const GradientPass& pass, double learning_rat
   RETURN_IF_ERROR(UpdateWeights(spec_.optimizer(), learning_rate, pass.gradient_norm, state_,
                                 *environment_.communicator));
   state_.num_tokens += pass.num_tokens;
+  if (state_.upcycled) {
+    state_.gate_penalty = NextGatePenalty(state_.gate_penalty, pass.active_experts,
+                                          state_.model->config().routing().token());
+  }
   RememberStep(spec_.spikes(), pass.loss, pass.gradient_norm, &state_.spikes);
   if (spec_.weight_check_every_steps() > 0) own_weights_.Remember(state_);
   return absl::OkStatus();

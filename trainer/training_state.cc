@@ -134,6 +134,7 @@ absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec, int rank) {
     state.partial =
         PartialOf(spec.finetuning(), spec.init_from(), base.step, BaseTensors(*state.model));
   }
+  state.gate_penalty = spec.model().routing().token().l1_start();
   return state;
 }
 
@@ -158,6 +159,7 @@ absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSp
   }
   state.step = dense.step;
   state.num_tokens = dense.num_tokens;
+  state.gate_penalty = dense.gate_penalty;
   state.validation = dense.validation;
   state.spikes = std::move(dense.spikes);
   state.upcycled = true;
@@ -169,6 +171,7 @@ CheckpointSource SourceOf(TrainingState& state, const std::string& dataset_key) 
   source.state.step = state.step;
   source.state.num_tokens = state.num_tokens;
   source.state.upcycled = state.upcycled;
+  source.state.gate_penalty = state.gate_penalty;
   source.state.validation = state.validation;
   source.state.spikes = state.spikes;
   source.state.dataset_key = dataset_key;
@@ -215,6 +218,7 @@ absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoi
   state.step = record.step;
   state.num_tokens = record.num_tokens;
   state.upcycled = record.upcycled;
+  state.gate_penalty = record.gate_penalty;
   state.validation = record.validation;
   state.spikes = record.spikes;
   return state;

@@ -30,6 +30,8 @@ struct TrainingState {
   int64_t step = 0;        // optimizer steps done
   int64_t num_tokens = 0;  // tokens predicted so far
   bool upcycled = false;   // experts are in use
+  // Coefficient of the penalty of the gate RELU in the next step; 0 with other gates.
+  double gate_penalty = 0;
   ValidationHistory validation;
   SpikeHistory spikes;
   // Absent when all parameters are trained.

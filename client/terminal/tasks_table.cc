@@ -28,13 +28,25 @@ std::string WithInterval(const v1::TaskMetric& metric) {
                          100 * metric.interval().high());
 }
 
+// A task, scored with this number of active experts (0: no such choice).
+using TaskKey = std::pair<std::string, int>;
+
+TaskKey KeyOf(const v1::TaskResult& result) { return {result.task(), result.active_experts()}; }
+
+// Returns "piqa", or "piqa, 2 experts".
+std::string TaskName(const v1::TaskResult& result) {
+  const int active = result.active_experts();
+  if (active == 0) return result.task();
+  return absl::StrCat(result.task(), ", ", active, active == 1 ? " expert" : " experts");
+}
+
 // Returns the results of one task in the order of the columns; nullptr for a routing without
 // result.
-std::vector<const v1::TaskResult*> ByRouting(const v1::TasksResult& result, const std::string& task,
+std::vector<const v1::TaskResult*> ByRouting(const v1::TasksResult& result, const TaskKey& task,
                                              const std::vector<v1::InferenceRouting>& routings) {
   std::vector<const v1::TaskResult*> found(routings.size(), nullptr);
   for (const v1::TaskResult& one : result.results()) {
-    if (one.task() != task) continue;
+    if (KeyOf(one) != task) continue;
     const auto column = std::ranges::find(routings, one.routing()) - routings.begin();
     found[static_cast<size_t>(column)] = &one;
   }
@@ -50,7 +62,7 @@ std::string ShotsShown(const v1::TaskResult& result) {
 Row FigureRow(const v1::TaskResult& first, int figure,
               const std::vector<const v1::TaskResult*>& columns) {
   const bool leads = figure == 0;
-  Row row = {leads ? first.task() : "", leads ? WithThousands(first.num_examples()) : "",
+  Row row = {leads ? TaskName(first) : "", leads ? WithThousands(first.num_examples()) : "",
              leads ? ShotsShown(first) : "", first.metrics(figure).name(),
              leads && first.chance() > 0 ? Percent(first.chance()) : ""};
   for (const v1::TaskResult* column : columns) {
@@ -93,10 +105,10 @@ std::string Presence(const v1::TaskSpec& task, const std::filesystem::path& data
 }  // namespace
 
 void PrintTasksResult(const v1::TasksResult& result, std::ostream& out) {
-  std::vector<std::string> tasks;
+  std::vector<TaskKey> tasks;
   std::vector<v1::InferenceRouting> routings;
   for (const v1::TaskResult& one : result.results()) {
-    if (std::ranges::find(tasks, one.task()) == tasks.end()) tasks.push_back(one.task());
+    if (std::ranges::find(tasks, KeyOf(one)) == tasks.end()) tasks.push_back(KeyOf(one));
     if (std::ranges::find(routings, one.routing()) == routings.end()) {
       routings.push_back(one.routing());
     }
@@ -107,7 +119,7 @@ void PrintTasksResult(const v1::TasksResult& result, std::ostream& out) {
   }
   header.push_back("SHORTENED");
   std::vector<Row> rows = {header};
-  for (const std::string& task : tasks) {
+  for (const TaskKey& task : tasks) {
     const auto columns = ByRouting(result, task, routings);
     const v1::TaskResult& first = **std::ranges::find_if(columns, [](auto* one) { return one; });
     for (int figure = 0; figure < first.metrics_size(); ++figure) {

@@ -28,11 +28,12 @@ const char* RoutingName(v1::InferenceRouting routing) {
 // Describes the file for human readers; programs rely on the digest in its name.
 std::string Header(const LoadedTask& task, const AskedModel& model,
                    const TaskEvaluationOptions& options) {
-  const nlohmann::json header = {{"task", task.spec.name()},
-                                 {"routing", RoutingName(options.routing)},
-                                 {"shots", ShotsOf(task.spec, options.num_shots)},
-                                 {"seed", options.seed},
-                                 {"model", model.identity}};
+  nlohmann::json header = {{"task", task.spec.name()},
+                           {"routing", RoutingName(options.routing)},
+                           {"shots", ShotsOf(task.spec, options.num_shots)},
+                           {"seed", options.seed},
+                           {"model", model.identity}};
+  if (options.active_experts > 0) header["active_experts"] = options.active_experts;
   return header.dump();
 }
 
@@ -119,6 +120,9 @@ std::filesystem::path AnswersPath(const LoadedTask& task, const AskedModel& mode
   digest = Mix64(digest, model.identity);
   digest = Mix64(Mix64(digest, static_cast<uint64_t>(ShotsOf(task.spec, options.num_shots))),
                  options.seed);
+  if (options.active_experts > 0) {
+    digest = Mix64(digest, static_cast<uint64_t>(options.active_experts));
+  }
   return options.answers_dir / absl::StrFormat("%s-%s-%016x.jsonl", task.spec.name(),
                                                RoutingName(options.routing), digest);
 }

@@ -30,6 +30,9 @@ struct AskedModel {
 
 struct TaskEvaluationOptions {
   v1::InferenceRouting routing = v1::SEGMENT_ROUTING;
+  // Experts that each token uses, when it is not the number that the model was last trained with;
+  // otherwise 0. Answers are stored apart; the decoders are the caller's.
+  int active_experts = 0;
   // Number of demonstrations; negative for the task's default.
   int num_shots = -1;
   uint64_t seed = 0;

@@ -42,11 +42,14 @@ struct Source {
   std::function<absl::StatusOr<std::span<const float>>(const std::string&)> values;
 };
 
+// Settings of training and their parameters are left out.
 Source PlainSource(LanguageModel& model) {
   std::map<std::string, std::span<const float>> values;
   for (const Parameter& p : model.parameters()) values[p.name] = p.value;
-  return {model.config(),
-          [values](const std::string& name) -> absl::StatusOr<std::span<const float>> {
+  v1::ModelConfig config = model.config();
+  config.clear_dropout();
+  config.clear_consistency_loss();
+  return {config, [values](const std::string& name) -> absl::StatusOr<std::span<const float>> {
             return values.at(name);
           }};
 }
@@ -93,6 +96,22 @@ std::string TokenizerConfig(const Tokenizer& tokenizer, const EndTokens& ends, b
   json["clean_up_tokenization_spaces"] = false;
   json["model_max_length"] = sequence_length;
   return json.dump(2) + "\n";
+}
+
+// The exported classes know gates that are a matrix or computed from the experts.
+absl::Status CheckGate(const v1::ModelConfig& config) {
+  if (config.routing().router() != v1::TOKEN_CHOICE) return absl::OkStatus();
+  const v1::TokenRouting::Gate gate = config.routing().token().gate();
+  switch (gate) {
+    case v1::TokenRouting::HASH:
+    case v1::TokenRouting::RELU:
+    case v1::TokenRouting::COSINE:
+      return absl::InvalidArgumentError(absl::StrCat(
+          "model.routing.token.gate: got ", v1::TokenRouting::Gate_Name(gate),
+          ", expected LINEAR, FROZEN, KEY_MEAN or RANDOM: the exported layout has no other gate"));
+    default:
+      return absl::OkStatus();
+  }
 }
 
 class Writer {
@@ -153,6 +172,7 @@ absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
                       v1::ExportResponse* response) {
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(tokenizer_path));
   RETURN_IF_ERROR(CheckVocabulary(*tokenizer, source.config, tokenizer_path));
+  RETURN_IF_ERROR(CheckGate(source.config));
   ASSIGN_OR_RETURN(const std::string tokenizer_bytes, ReadFile(tokenizer_path));
   const EndTokens ends = EndsOf(source.config, *tokenizer);
   Writer writer(directory, response);
@@ -256,6 +276,11 @@ absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
   const fs::path tokenizer = path.checkpoint / kTokenizerFile;
   ASSIGN_OR_RETURN(const ExportOptions options, OptionsOf(request, path.state, tokenizer));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));
+  if (request.has_active_experts()) {
+    RETURN_IF_ERROR(
+        CheckActiveExperts(path.state.model, "active_experts", request.active_experts()));
+    RETURN_IF_ERROR(model->SetActiveExperts(request.active_experts()));
+  }
   ASSIGN_OR_RETURN(v1::ExportResponse response,
                    ExportModel(*model, tokenizer, options, request.output_dir()));
   *response.mutable_source() = path.source;

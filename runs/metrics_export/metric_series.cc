@@ -57,6 +57,12 @@ constexpr std::array kStepSeries = {
                [](Step m) { return static_cast<double>(m.active_experts()); }, true},
     StepSeries{"balance_loss", "train/balance_loss", "", [](Step m) { return m.balance_loss(); },
                true},
+    StepSeries{"consistency", "train/consistency", kNats, [](Step m) { return m.consistency(); },
+               true},
+    StepSeries{"mean_active_experts", "train/mean_active_experts", "experts",
+               [](Step m) { return m.mean_active_experts(); }, true},
+    StepSeries{"l1_coefficient", "train/l1_coefficient", "",
+               [](Step m) { return m.l1_coefficient(); }, true},
     StepSeries{"resident_mb", "memory/resident_mb", kMebibytes,
                [](Step m) { return m.resident_mb(); }, true},
     StepSeries{"peak_resident_mb", "memory/peak_resident_mb", kMebibytes,
@@ -113,8 +119,9 @@ constexpr std::array kLayerSeries = {
     LayerSeries{"busiest_over_mean", "", [](Layer l) { return l.busiest_over_mean(); }},
     LayerSeries{"starved_experts", "experts",
                 [](Layer l) { return static_cast<double>(l.starved_experts()); }},
+    LayerSeries{"load_entropy", "nats", [](Layer l) { return l.load_entropy(); }},
 };
-constexpr size_t kNumLoads = 2;
+constexpr size_t kNumLoads = 3;
 constexpr auto kLayerSeriesOf = [](bool has_loads) {
   return std::span(kLayerSeries).first(kLayerSeries.size() - (has_loads ? 0 : kNumLoads));
 };

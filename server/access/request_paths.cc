@@ -18,7 +18,7 @@ using google::protobuf::Message;
 using Cancelled = std::function<bool()>;
 
 // The tables list full names without "braid.v1.".
-constexpr std::array<std::string_view, 17> kPaths = {
+constexpr std::array<std::string_view, 18> kPaths = {
     "CorpusSpec.paths",
     "DecontaminateConfig.paths",
     "DescribeCorpusRequest.paths",
@@ -36,6 +36,7 @@ constexpr std::array<std::string_view, 17> kPaths = {
     "ImportRequest.output_dir",
     "ImportRequest.tokenizer",
     "ConvertRequest.output_dir",
+    "KeptExperts.dataset_dir",
 };
 
 constexpr std::array<std::string_view, 10> kModels = {

@@ -255,5 +255,123 @@ TEST(TokenChoiceModelTest, ScoresThatAreNotNumbersAreAnErrorOutsideTraining) {
   EXPECT_TRUE(std::isnan(result->loss_sum));
 }
 
+std::vector<v1::ModelConfig> GateConfigs() {
+  std::vector<v1::ModelConfig> configs;
+  for (const Token::Gate gate : {Token::HASH, Token::RELU, Token::COSINE}) {
+    v1::ModelConfig config = SmallModelConfig(kExperts, v1::TOKEN_CHOICE);
+    Token token;
+    token.set_gate(gate);
+    token.set_expert_d_ff(6);
+    *config.mutable_routing()->mutable_token() = token;
+    configs.push_back(ResolveModelConfig(config).value());
+  }
+  return configs;
+}
+
+TEST(GateTest, ChangingATokenChangesNoLogitBeforeIt) {
+  for (const v1::ModelConfig& config : GateConfigs()) {
+    const auto model = SharpModel(config, 3);
+    std::vector<int32_t> tokens = RandomBatch(1).inputs;
+    const std::vector<float> before = model->Logits(tokens, 1).value();
+    for (const int64_t at : {5, 17}) {
+      std::vector<int32_t> changed = tokens;
+      changed[at] = (changed[at] + 1) % kVocab;
+      const std::vector<float> after = model->Logits(changed, 1).value();
+      for (int64_t i = 0; i < at * kVocab; ++i) ASSERT_NEAR(after[i], before[i], 1e-5);
+      EXPECT_GT(MaxDifference(after, before, at * kVocab), 1e-3);
+    }
+  }
+}
+
+TEST(GateTest, DecoderAndContinuationsEqualTheFullPass) {
+  for (const v1::ModelConfig& config : GateConfigs()) {
+    const auto model = SharpModel(config, 3);
+    const std::vector<int32_t> tokens = RandomBatch(1).inputs;
+    const std::vector<float> full = model->Logits(tokens, 1).value();
+    const auto decoder = model->NewDecoder(MergeMode::kSegment);
+    std::vector<float> logits = decoder->Prefill(std::span(tokens).first(9)).value();
+    const std::vector<int32_t> next(tokens.begin() + 9, tokens.begin() + 12);
+    const auto scores =
+        decoder->ScoreContinuations(std::vector<std::vector<int32_t>>{next}).value();
+    for (int64_t t = 9;; ++t) {
+      const std::vector<float> row(full.begin() + (t - 1) * kVocab, full.begin() + t * kVocab);
+      ASSERT_LT(MaxDifference(logits, row), 1e-4) << t;
+      if (t < 12) {
+        double sum = 0;
+        for (float logit : row) sum += std::exp(logit);
+        EXPECT_NEAR(scores[0][t - 9], row[tokens[t]] - std::log(sum), 1e-4);
+      }
+      if (t == kLength) break;
+      logits = decoder->Step(tokens[t]).value();
+    }
+  }
+}
+
+TEST(GateTest, GradientsEqualFiniteDifferences) {
+  for (v1::ModelConfig config : GateConfigs()) {
+    const auto model = SharpModel(config, 3);
+    model->SetGatePenalty(0.3);
+    const Tokens tokens = RandomBatch(2);
+    const std::vector<float> gradient = GradientOf(*model, tokens, 2);
+    const double layers = 2;
+    const auto loss = [&] {
+      const TrainResult result =
+          model->ForwardBackward(tokens.inputs, tokens.targets, 2, 0, false).value();
+      return 0.5 * (result.loss_sum + 0.3 / layers * result.balance_loss_sum);
+    };
+    for (const Parameter& p : model->parameters()) {
+      if (p.name.find("layers.1.mlp.router") == std::string::npos) continue;
+      float& value = p.value[p.value.size() / 2];
+      const float before = value, step = 1.0f / 512;
+      value = before + step;
+      const double above = loss();
+      value = before - step;
+      const double below = loss();
+      value = before;
+      const double expected = (above - below) / (2 * step);
+      EXPECT_NEAR(gradient[&value - model->values().data()], expected,
+                  0.03 * (1 + std::abs(expected)))
+          << p.name;
+    }
+  }
+}
+
+TEST(GateTest, HashChoosesByTokenIdAlone) {
+  const auto model = SharpModel(GateConfigs()[0], 3);
+  Tokens tokens = RandomBatch(1);
+  tokens.inputs[20] = tokens.inputs[3];
+  const TrainResult result =
+      model->ForwardBackward(tokens.inputs, tokens.targets, 1, 1, true).value();
+  for (const LayerRoutingWeights& layer : result.routing) {
+    const auto chosen = [&](int64_t t) {
+      return std::vector<int32_t>(layer.chosen.begin() + 2 * t, layer.chosen.begin() + 2 * t + 2);
+    };
+    EXPECT_EQ(chosen(20), chosen(3));
+  }
+  EXPECT_NE(result.routing[0].chosen, result.routing[1].chosen);
+}
+
+TEST(GateTest, ReluUsesTheExpertsWithPositiveScoresAndRefusesANumber) {
+  const auto model = SharpModel(GateConfigs()[1], 3);
+  const Tokens tokens = RandomBatch(1);
+  const TrainResult result =
+      model->ForwardBackward(tokens.inputs, tokens.targets, 1, 1, true).value();
+  int64_t used = 0;
+  for (const LayerRoutingWeights& layer : result.routing) {
+    ASSERT_EQ(layer.chosen.size(), static_cast<size_t>(kLength * kExperts));
+    for (int64_t i = 0; i < kLength * kExperts; ++i) {
+      const int32_t expert = layer.chosen[i];
+      EXPECT_TRUE(expert == -1 || expert == i % kExperts);
+      used += expert >= 0 && tokens.targets[i / kExperts] >= 0;
+    }
+  }
+  EXPECT_EQ(result.active_experts_sum, used);
+  EXPECT_EQ(model->NewDecoder(MergeMode::kSegment, 3)->Prefill(tokens.inputs).status().code(),
+            absl::StatusCode::kOk);
+  EXPECT_EQ(CheckActiveExperts(model->config(), "active_experts[0]", 3).message(),
+            "active_experts[0]: got 3, but with the gate RELU a token uses every expert with a "
+            "positive score; leave it unset");
+}
+
 }  // namespace token_choice_model_test
 }  // namespace braid

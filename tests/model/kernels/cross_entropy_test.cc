@@ -78,5 +78,36 @@ TEST(CrossEntropyTest, SurvivesExtremeLogits) {
   EXPECT_FLOAT_EQ(losses[1].item<float>(), 0);
 }
 
+TEST(ConsistencyCrossEntropyTest, EqualsItsDefinitionAndIsSymmetric) {
+  at::manual_seed(3);
+  const at::Tensor hidden = RandomLeaf({12, 5}), head = RandomLeaf({9, 5});
+  const at::Tensor targets = at::tensor({3, -1, 0, 8, 2, 5}, at::kLong);
+  const double scale = 0.25, c = 2;
+  const auto run = [&](const at::Tensor& h) {
+    return ConsistencyCrossEntropy(h, head, targets, scale, c);
+  };
+  const auto reference = [&] {
+    at::Tensor total = at::zeros({}, at::kDouble);
+    for (int64_t t = 0; t < 6; ++t) {
+      const int64_t target = targets[t].item<int64_t>();
+      if (target < 0) continue;
+      const at::Tensor p = at::softmax(at::matmul(head, hidden[t]), 0);
+      const at::Tensor q = at::softmax(at::matmul(head, hidden[t + 6]), 0);
+      const at::Tensor forward = (p * (p / q).log()).sum(), back = (q * (q / p).log()).sum();
+      total = total - 0.5 * (p[target].log() + q[target].log()) + c * 0.5 * (forward + back);
+    }
+    return total * scale;
+  };
+  const auto loss = [&] { return run(hidden).total; };
+  EXPECT_NEAR(loss().item<double>(), reference().item<double>(), 1e-12);
+  const auto got = GradientsOf(loss, {hidden, head});
+  const auto expected = GradientsOf(reference, {hidden, head});
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_LT(MaxDifference(got[i], expected[i]), 1e-12) << i;
+  const at::Tensor swapped = at::cat({hidden.narrow(0, 6, 6), hidden.narrow(0, 0, 6)});
+  EXPECT_LT(MaxDifference(run(swapped).divergence, run(hidden).divergence), 1e-12);
+  const at::Tensor equal = at::cat({hidden.narrow(0, 0, 6), hidden.narrow(0, 0, 6)});
+  EXPECT_LT(run(equal).divergence.abs().max().item<double>(), 1e-15);
+}
+
 }  // namespace cross_entropy_test
 }  // namespace braid

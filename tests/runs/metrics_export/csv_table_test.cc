@@ -49,10 +49,10 @@ TEST(CsvTableTest, LayersStandInOrderWhateverCameFirst) {
             "routing.layer_1.entropy,routing.layer_1.effective_experts,"
             "routing.layer_1.active_experts,routing.layer_1.expert_cosine,"
             "routing.layer_1.busiest_over_mean,routing.layer_1.starved_experts,"
-            "routing.layer_1.mean_weights.0,routing.layer_2.entropy,"
+            "routing.layer_1.load_entropy,routing.layer_1.mean_weights.0,routing.layer_2.entropy,"
             "routing.layer_2.effective_experts,routing.layer_2.active_experts,"
             "routing.layer_2.expert_cosine,routing.layer_2.busiest_over_mean,"
-            "routing.layer_2.starved_experts\r\n");
+            "routing.layer_2.starved_experts,routing.layer_2.load_entropy\r\n");
 }
 
 TEST(CsvTableTest, MissingValuesAreEmptyCells) {
@@ -66,7 +66,7 @@ TEST(CsvTableTest, MissingValuesAreEmptyCells) {
   table.Add(with);
   table.Header();
   EXPECT_EQ(table.Row(with)->substr(0, 8), "1,,2.5,0");
-  EXPECT_TRUE(table.Row(with)->ends_with(",0.25,0,0,0,,\r\n"));
+  EXPECT_TRUE(table.Row(with)->ends_with(",0.25,0,0,0,,,\r\n"));
   EXPECT_EQ(table.Row(without)->substr(0, 8), "2,,nan,0");
   EXPECT_TRUE(table.Row(without)->ends_with(",,,,\r\n"));
 }

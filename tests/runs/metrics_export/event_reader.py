@@ -143,17 +143,17 @@ def read_events(directory):
 
 GROUPS = {
     "train": "loss loss_after_first_segment perplexity learning_rate gradient_norm num_tokens "
-    "upcycled active_experts balance_loss",
+    "upcycled active_experts balance_loss consistency mean_active_experts l1_coefficient",
     "speed": "tokens_per_second step_seconds gflops model_flops_utilization",
     "memory": "resident_mb peak_resident_mb",
 }
 UNKNOWN_WHEN_ZERO = set(
     "perplexity gflops model_flops_utilization resident_mb peak_resident_mb active_experts "
-    "balance_loss".split()
+    "balance_loss consistency mean_active_experts l1_coefficient".split()
 )
 ACTIONS = "SPIKE_POLICY_UNSPECIFIED CONTINUE SKIP_BATCH ROLLBACK".split()
 LAYER = "entropy effective_experts active_experts expert_cosine".split()
-LOADS = "busiest_over_mean starved_experts".split()
+LOADS = "busiest_over_mean starved_experts load_entropy".split()
 
 
 def expected_scalars(line):

@@ -23,8 +23,8 @@ inline constexpr char kRandomData[] = "random";
 struct DatasetDefinition {
   std::string name = {};
   v1::OrderMode order = v1::SIMILARITY;
-  // Passes that a run makes over the dataset, which then has that small a part of the text; 0: all
-  // text that is not held out.
+  // Passes that a run makes over the dataset, which then has a small part of the text (64 KiB at
+  // least); 0: all text that is not held out.
   double passes = 0;
 };
 

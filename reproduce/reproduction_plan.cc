@@ -28,6 +28,9 @@ constexpr double kSecondsOfStart = 2;
 // Scoring on one thread.
 constexpr double kScoredTokensPerSecond = 51200;
 constexpr double kMostHeldout = 0.03;
+// Least text of a dataset that runs repeat. Documents are chosen by hash, so of less there might be
+// none.
+constexpr double kLeastRepeatedBytes = 65536;
 
 ReproductionPlan MakePlan(const Experiment& experiment, std::string name, const PlanSize& size) {
   ReproductionPlan plan{.experiment = &experiment,
@@ -45,8 +48,9 @@ ReproductionPlan MakePlan(const Experiment& experiment, std::string name, const 
 double HeldoutFractionOf(const ReproductionPlan& plan, const CorpusSource& source,
                          const DatasetDefinition& dataset) {
   if (dataset.passes <= 0) return source.heldout_fraction;
-  const double wanted = static_cast<double>(plan.num_tokens_of_run()) / dataset.passes *
-                        CorpusNeeds().bytes_per_token;
+  const double wanted = std::max(static_cast<double>(plan.num_tokens_of_run()) / dataset.passes *
+                                     CorpusNeeds().bytes_per_token,
+                                 kLeastRepeatedBytes);
   const double share = wanted / static_cast<double>(std::max<int64_t>(source.num_bytes, 1));
   return std::max(1 - share, source.heldout_fraction);
 }

@@ -50,6 +50,7 @@ std::string NewRequestId();
 
 void AddCorpusCommands(CommandLine& program);     // submit, jobs, cancel, corpus describe
 void AddRunCommands(CommandLine& program);        // train, runs, stop
+void AddFinetuneCommand(CommandLine& program);    // finetune
 void AddStatusCommands(CommandLine& program);     // status, resume
 void AddDeleteCommands(CommandLine& program);     // delete, gc
 void AddEvalCommand(CommandLine& program);        // eval

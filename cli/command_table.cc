@@ -84,9 +84,9 @@ void AddCommandTable(CommandLine& program) {
   AddGlobalOptions(program);
   AddGroup(program, "Getting started",
            {AddQuickstartCommand, AddDoctorCommand, AddReproduceCommand});
-  AddGroup(
-      program, "Corpora and training",
-      {AddCorpusCommands, AddRunCommands, AddStatusCommands, AddDeleteCommands, AddExplainCommand});
+  AddGroup(program, "Corpora and training",
+           {AddCorpusCommands, AddRunCommands, AddFinetuneCommand, AddStatusCommands,
+            AddDeleteCommands, AddExplainCommand});
   AddGroup(program, "Models",
            {AddGenerateCommand, AddEvalCommand, AddAnalyzeCommand, AddReportCommand,
             AddMetricsCommand, AddModelCommands, AddConvertCommand, AddExportCommands});

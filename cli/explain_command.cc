@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/explain_examples.h"
 #include "client/data_order.h"
 #include "client/terminal/explanation_tables.h"
 #include "proto/stated_defaults.h"
@@ -259,12 +260,35 @@ absl::Status ExplainDocument(Session& session, PipelineClient& client, const Sub
   return absl::OkStatus();
 }
 
+// Explains a dataset of fine-tuning, which no corpus job has.
+absl::Status ExplainSupervised(Session& session, const SupervisedSubject& subject,
+                               const ExplainOptions& options) {
+  if (!options.document.empty()) {
+    return ExplainPlace(subject, options.document, session.json, std::cout);
+  }
+  if (options.instance.has_value()) {
+    return ExplainExamples(subject, {*options.instance}, session.json, std::cout);
+  }
+  ASSIGN_OR_RETURN(const std::vector<int64_t> instances,
+                   InstancesOfStep(subject.order, *options.step));
+  return ExplainExamples(subject, instances, session.json, std::cout);
+}
+
 absl::Status Explain(Session& session, const ExplainOptions& options) {
   const int asked = int{options.step.has_value()} + int{options.instance.has_value()} +
                     int{!options.document.empty()};
   if (asked != 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "explain: got ", asked, " of --step, --instance and --document, expected exactly one"));
+  }
+  if (!absl::StartsWith(options.id, "job-")) {
+    ASSIGN_OR_RETURN(auto supervised, FindSupervised(session, options.id));
+    if (supervised.has_value()) {
+      if (options.batch.has_value()) supervised->order.global_batch_size = *options.batch;
+      if (options.seed.has_value()) supervised->order.seed = *options.seed;
+      if (options.num_steps.has_value()) supervised->order.num_steps = *options.num_steps;
+      return ExplainSupervised(session, *supervised, options);
+    }
   }
   ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline());
   ASSIGN_OR_RETURN(const std::vector<Subject> subjects, Find(session, client, options));
@@ -293,7 +317,9 @@ void AddExplainCommand(CommandLine& program) {
   auto options = std::make_shared<ExplainOptions>();
   CLI::App* command = program.app.add_subcommand(
       "explain", "Trace documents to training steps and instances, and back");
-  command->add_option("id", options->id, "Corpus job, or a run on its dataset")->required();
+  command
+      ->add_option("id", options->id, "Corpus job, a run on its dataset, or a dataset of finetune")
+      ->required();
   command->add_option("--step", options->step, "Show the documents of this training step, from 1")
       ->check(PositiveInt32());
   command
@@ -325,6 +351,7 @@ void AddExplainCommand(CommandLine& program) {
       "  braid explain job-000001 --step 1 --global-batch-size 32 --seed 7\n"
       "  braid explain job-000001 --instance 0 --excerpt-bytes 40\n"
       "  braid explain run-000001 --document corpus.jsonl:4096 --json\n"
+      "  braid explain run-000002 --document alpaca.jsonl:12\n"
       "\n"
       "Token ranges are begin:end, excluding the end. COSINE compares a document with its\n"
       "predecessor. For a document that was not trained on, the reason is shown.");

@@ -1,6 +1,4 @@
 // The commands "train", "runs" and "stop".
-#include <unistd.h>
-
 #include <filesystem>
 #include <iostream>
 
@@ -11,8 +9,8 @@
 #include "cli/command.h"
 #include "cli/field_flags.h"
 #include "cli/launch_options.h"
+#include "cli/run_launch.h"
 #include "cli/training_options.h"
-#include "client/follow.h"
 #include "client/terminal/tables.h"
 #include "rpc/interrupt.h"
 
@@ -57,33 +55,14 @@ absl::StatusOr<v1::RunSpec> SpecFrom(Session& session, const TrainOptions& optio
 }
 
 absl::Status Train(Session& session, const TrainOptions& options) {
-  v1::LaunchRunRequest request;
-  ASSIGN_OR_RETURN(*request.mutable_spec(), SpecFrom(session, options));
-  if (options.launch.print && !request.spec().branch_from().empty()) {
+  ASSIGN_OR_RETURN(const v1::RunSpec spec, SpecFrom(session, options));
+  if (options.launch.print && !spec.branch_from().empty()) {
     return absl::InvalidArgumentError(
         "--print-launch: got --branch, expected a new run, since a branch takes its settings from "
         "another run when it is launched");
   }
-  if (options.launch.print) return PrintLaunch(session.options, request.spec(), std::cout);
-  request.set_request_id(options.request_id.empty() ? NewRequestId() : options.request_id);
-  ASSIGN_OR_RETURN(TrainingClient client, session.Training());
-  ASSIGN_OR_RETURN(v1::Run run, client.LaunchRun(request));
-  if (options.wait) {
-    CatchInterrupts();
-    std::cerr << run.id() << "  " << run.spec().name() << "  " << run.run_dir() << std::endl;
-    ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
-    ASSIGN_OR_RETURN(run, FollowRun(client, run.id(), run.id(), board));
-    RETURN_IF_ERROR(RunOutcome(run));
-  }
-  if (session.json) {
-    std::cout << ToPrettyJson(run) << std::endl;
-  } else if (options.wait) {
-    PrintRun(run, std::cout);
-  } else {
-    std::cout << run.id() << "\nfollow it with: braid status " << run.id() << " --watch"
-              << std::endl;
-  }
-  return absl::OkStatus();
+  if (options.launch.print) return PrintLaunch(session.options, spec, std::cout);
+  return LaunchAndFollow(session, spec, options.request_id, options.wait);
 }
 
 absl::Status ListRuns(Session& session) {
@@ -182,7 +161,8 @@ void AddTrain(CommandLine& program) {
       "  braid train --branch run-000001@12000 --decay 0.1\n"
       "  braid train --config mixture.textproto --on-spike rollback\n"
       "\n"
-      "A LENGTH is a share of the run (0.1), steps (500), tokens (1e9tokens) or epochs (1.5epochs).\n"
+      "A LENGTH is a share of the run (0.1), steps (500), tokens (1e9tokens) or epochs "
+      "(1.5epochs).\n"
       "Routers: DENSE, CAUSAL_SEGMENT (default with experts), PREFIX, EXPERT_CHOICE_SEGMENT,\n"
       "EXPERT_CHOICE_TOKEN, TOKEN_CHOICE.\n"
       "\n"

@@ -84,7 +84,7 @@ class ChatMarkers {
  private:
   int32_t eos_id_;
   std::optional<int32_t> start_id_;
-  std::map<std::string, int32_t, std::less<>> ids_;  // of the markers that are pieces
+  std::map<std::string, int32_t, std::less<>> ids_;  // markers that are pieces
   std::vector<std::string> control_texts_;
 };
 

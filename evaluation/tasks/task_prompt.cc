@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "formats/joined_text.h"
+
 namespace braid {
 namespace {
 
@@ -95,23 +96,14 @@ std::string PromptText(const v1::TaskSpec& spec, Shots shots, absl::string_view 
 
 ScoredPrompt EncodePair(const TextCodec& codec, absl::string_view context,
                         std::span<const std::string> continuations) {
-  const absl::string_view kept = absl::StripTrailingAsciiWhitespace(context);
-  const absl::string_view moved = context.substr(kept.size());
-  const std::vector<int32_t> tokens = codec.encode(std::string(kept));
+  JoinedTokens joined = EncodeJoined(codec.encode, {context.data(), context.size()}, continuations);
   ScoredPrompt prompt;
   // The decoder needs at least one token before the continuations.
-  if (codec.start_id.has_value() || tokens.empty()) {
+  if (codec.start_id.has_value() || joined.context.empty()) {
     prompt.context.push_back(codec.start_id.value_or(codec.eos_id));
   }
-  prompt.context.insert(prompt.context.end(), tokens.begin(), tokens.end());
-  for (const std::string& continuation : continuations) {
-    std::vector<int32_t> whole = codec.encode(absl::StrCat(kept, moved, continuation));
-    // A tokenizer may merge everything into the context's tokens; then the last token is the
-    // continuation.
-    const size_t begin = std::min(tokens.size(), whole.empty() ? 0 : whole.size() - 1);
-    whole.erase(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(begin));
-    prompt.continuations.push_back(std::move(whole));
-  }
+  prompt.context.insert(prompt.context.end(), joined.context.begin(), joined.context.end());
+  prompt.continuations = std::move(joined.continuations);
   return prompt;
 }
 

@@ -24,11 +24,8 @@ struct ScoredPrompt {
   std::vector<std::vector<int32_t>> continuations;
 };
 
-// Encodes a context and its continuations. The context becomes EOS and the tokens of `context`;
-// each continuation becomes the tokens that encode(context + continuation) has beyond
-// encode(context). White space at the end of the context moves to the continuations, since
-// tokenizers attach it to the word after it (the rule of lm-evaluation-harness, HFLM._encode_pair).
-// A continuation that the tokenizer drops is empty.
+// Encodes a context, after the start token or EOS, and its continuations, which join it by the rule
+// of EncodeJoined (formats/joined_text.h).
 ScoredPrompt EncodePair(const TextCodec& codec, absl::string_view context,
                         std::span<const std::string> continuations);
 

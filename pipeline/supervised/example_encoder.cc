@@ -4,30 +4,21 @@
 #include <span>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
-#include "evaluation/tasks/task_prompt.h"
+#include "formats/joined_text.h"
 
 namespace braid {
 namespace {
 
-TextCodec CodecOf(const Tokenizer& tokenizer, WordEncoder* words) {
-  TextCodec codec;
-  codec.encode = [words](std::string_view text) {
-    std::vector<int32_t> ids;
-    words->Encode(text, &ids);
-    return ids;
-  };
-  codec.eos_id = tokenizer.eos_id();
-  // A first token that TakeTokens removes again, so that an empty context stays empty.
-  codec.start_id = tokenizer.eos_id();
-  return codec;
-}
+using EncodeText = absl::FunctionRef<std::vector<int32_t>(std::string_view)>;
 
 // Appends tokens, of text that follows the tokens so far, from parts of a conversation.
 class TokenWriter {
  public:
-  TokenWriter(const TextCodec& codec, const std::optional<int32_t>& start_id, EncodedExample* out)
-      : codec_(codec), out_(*out) {
+  TokenWriter(EncodeText encode, int32_t eos_id, const std::optional<int32_t>& start_id,
+              EncodedExample* out)
+      : encode_(encode), eos_id_(eos_id), out_(*out) {
     if (start_id.has_value()) out_.tokens.push_back(*start_id);
   }
 
@@ -40,11 +31,11 @@ class TokenWriter {
 
   // Appends an answer, which begins a range of targets.
   void Answer(const std::string& text) {
-    const ScoredPrompt pair = EncodePair(codec_, context_, std::span(&text, 1));
+    const JoinedTokens pair = EncodeJoined(encode_, context_, std::span(&text, 1));
     context_.clear();
-    Append(std::span(pair.context).subspan(1));
+    Append(pair.context);
     // The first target needs a token before it.
-    if (out_.tokens.empty()) out_.tokens.push_back(codec_.eos_id);
+    if (out_.tokens.empty()) out_.tokens.push_back(eos_id_);
     const auto begin = static_cast<int32_t>(out_.tokens.size());
     if (pair.continuations[0].empty()) out_.fault = "answer without tokens";
     Append(pair.continuations[0]);
@@ -60,7 +51,7 @@ class TokenWriter {
   // Encodes the text so far; before an answer without the white space that joins the answer.
   void Flush(bool before_answer) {
     if (before_answer) absl::StripTrailingAsciiWhitespace(&context_);
-    if (!context_.empty()) Append(codec_.encode(context_));
+    if (!context_.empty()) Append(encode_(context_));
     context_.clear();
   }
 
@@ -69,7 +60,8 @@ class TokenWriter {
     out_.tokens.insert(out_.tokens.end(), tokens.begin(), tokens.end());
   }
 
-  const TextCodec& codec_;
+  const EncodeText encode_;
+  const int32_t eos_id_;
   EncodedExample& out_;
   std::string context_;  // text that is not encoded yet
 };
@@ -82,8 +74,12 @@ ExampleEncoder::ExampleEncoder(const Tokenizer& tokenizer, const EncodingOptions
 EncodedExample ExampleEncoder::EncodeParts(const std::vector<ChatPart>& parts,
                                            WordEncoder* words) const {
   EncodedExample example;
-  const TextCodec codec = CodecOf(tokenizer_, words);
-  TokenWriter writer(codec, options_.start_id, &example);
+  const auto encode = [words](std::string_view text) {
+    std::vector<int32_t> ids;
+    words->Encode(text, &ids);
+    return ids;
+  };
+  TokenWriter writer(encode, tokenizer_.eos_id(), options_.start_id, &example);
   for (const ChatPart& part : parts) {
     switch (part.kind) {
       case ChatPart::kText:

@@ -1,8 +1,8 @@
 // Encodes a conversation as tokens and marks the tokens that are targets of the loss.
 //
 // Text and control tokens come from a chat template (formats/chat_template.h). An answer joins the
-// text before it as in task evaluation (EncodePair), so that a model sees the same tokens when it
-// is trained and when it is asked.
+// text before it as in task evaluation (formats/joined_text.h), so that a model sees the same
+// tokens when it is trained and when it is asked.
 #ifndef BRAID_PIPELINE_SUPERVISED_EXAMPLE_ENCODER_H_
 #define BRAID_PIPELINE_SUPERVISED_EXAMPLE_ENCODER_H_
 

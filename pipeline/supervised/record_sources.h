@@ -1,16 +1,14 @@
-// Where supervised records come from: files of users, or the training file of a task.
+// Where supervised records come from, and their files.
 #ifndef BRAID_PIPELINE_SUPERVISED_RECORD_SOURCES_H_
 #define BRAID_PIPELINE_SUPERVISED_RECORD_SOURCES_H_
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "braid/v1/task.pb.h"
 #include "pipeline/supervised/supervised_record.h"
 
 namespace braid {
@@ -35,12 +33,6 @@ struct RecordSet {
 absl::StatusOr<RecordSet> ReadRecordFiles(std::span<const std::string> paths,
                                           const std::string& format,
                                           const std::map<std::string, std::string>& fields);
-
-// Reads the training file of a task, its `demonstrations`, as prompts and right answers, joined as
-// in task evaluation. Errors: those of LoadTask; FAILED_PRECONDITION if the task has no file but
-// the one that it is evaluated on.
-absl::StatusOr<RecordSet> ReadTaskRecords(const v1::TaskSpec& spec,
-                                          const std::filesystem::path& data_dir);
 
 }  // namespace braid
 

@@ -50,7 +50,7 @@ absl::Status WriteSupervised(const SupervisedDataset& dataset, const std::string
 struct StoredExample {
   std::string place;  // "FILE:LINE"
   std::vector<int32_t> tokens;
-  std::vector<TokenRange> targets;  // of `tokens`
+  std::vector<TokenRange> targets;  // ranges in `tokens`
   int32_t begin = 0;                // in its instance
 };
 

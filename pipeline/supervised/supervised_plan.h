@@ -29,8 +29,8 @@ struct SupervisedSettings {
 
 struct SupervisedCounts {
   int64_t num_records = 0;     // read, rejected ones included
-  int64_t num_tokens = 0;      // of training examples, without padding
-  int64_t num_targets = 0;     // tokens that count, of training examples
+  int64_t num_tokens = 0;      // in training examples, without padding
+  int64_t num_targets = 0;     // tokens that count in training examples
   int64_t num_cut = 0;         // examples cut from the left
   int64_t num_cut_tokens = 0;  // tokens removed from them
   int64_t num_cut_answers = 0;

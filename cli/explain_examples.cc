@@ -1,0 +1,116 @@
+#include "cli/explain_examples.h"
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/nearest_word.h"
+#include "base/status_macros.h"
+#include "cli/finetune_preview.h"
+#include "formats/packed_dataset.h"
+#include "formats/tokenizer.h"
+#include "pipeline/stages/provenance.h"
+#include "pipeline/supervised/supervised_dataset.h"
+
+namespace braid {
+namespace {
+
+constexpr int64_t kPlacesAround = 2000;
+
+nlohmann::json ExamplesJson(const std::vector<StoredExample>& examples,
+                            const Tokenizer& tokenizer) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const StoredExample& example : examples) {
+    nlohmann::json targets = nlohmann::json::array();
+    for (const TokenRange& range : example.targets) targets.push_back({range.begin, range.end});
+    list.push_back({{"place", example.place},
+                    {"begin", example.begin},
+                    {"tokens", example.tokens},
+                    {"targets", targets},
+                    {"text", tokenizer.Decode(example.tokens)}});
+  }
+  return list;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<SupervisedSubject>> FindSupervised(Session& session,
+                                                                const std::string& id) {
+  SupervisedSubject subject;
+  std::error_code error;
+  if (absl::StartsWith(id, "run-") && !std::filesystem::is_directory(id, error)) {
+    ASSIGN_OR_RETURN(TrainingClient client, session.Training());
+    ASSIGN_OR_RETURN(const v1::Run run, client.GetRun(id));
+    subject.dataset_dir = run.spec().dataset_dir();
+    subject.order.run = id;
+    subject.order.global_batch_size = run.spec().batch().global_batch_size();
+    subject.order.seed = run.spec().seed();
+    subject.order.num_steps = run.spec().num_steps();
+  } else {
+    subject.dataset_dir = id;
+  }
+  if (!std::filesystem::exists(subject.dataset_dir / kDatasetInfoName, error)) return std::nullopt;
+  ASSIGN_OR_RETURN(const DatasetInfo info, ReadDatasetInfo(subject.dataset_dir));
+  if (!info.supervised) return std::nullopt;
+  subject.order.dataset_key = info.key;
+  subject.order.num_instances = info.num_instances;
+  return subject;
+}
+
+absl::Status ExplainExamples(const SupervisedSubject& subject,
+                             const std::vector<int64_t>& instances, bool json, std::ostream& out) {
+  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(subject.dataset_dir / "tokenizer.model"));
+  nlohmann::json list = nlohmann::json::array();
+  for (const int64_t instance : instances) {
+    ASSIGN_OR_RETURN(const auto examples, ReadStoredExamples(subject.dataset_dir, instance));
+    if (json) {
+      list.push_back({{"instance", instance}, {"examples", ExamplesJson(examples, *tokenizer)}});
+      continue;
+    }
+    out << "instance " << instance << ": " << examples.size() << " examples\n";
+    for (const StoredExample& example : examples) {
+      out << "\ntoken " << example.begin << ": ";
+      PrintEncodedExample(example.place, example.tokens, example.targets, *tokenizer, out);
+    }
+    out << "\n";
+  }
+  if (json) out << nlohmann::json{{"instances", list}}.dump(1) << "\n";
+  out << std::flush;
+  return absl::OkStatus();
+}
+
+absl::Status ExplainPlace(const SupervisedSubject& subject, const std::string& place, bool json,
+                          std::ostream& out) {
+  ASSIGN_OR_RETURN(const Provenance provenance,
+                   Provenance::Open(subject.dataset_dir / "provenance"));
+  const std::optional<uint32_t> example = provenance.FindDocument(place);
+  if (!example.has_value()) {
+    const std::string nearest = NearestWord(place, provenance.IdsAround(place, kPlacesAround));
+    return absl::NotFoundError(
+        absl::StrCat("--document: got ", place, ", expected FILE:LINE of a training example of ",
+                     subject.dataset_dir.string(), nearest.empty() ? "" : "; did you mean ",
+                     nearest, nearest.empty() ? "" : "?"));
+  }
+  nlohmann::json list = nlohmann::json::array();
+  for (const ProvenanceSpan& span : provenance.Document(*example)) {
+    const std::vector<int64_t> steps = StepsOfInstance(subject.order, span.instance);
+    list.push_back({{"instance", span.instance},
+                    {"begin", span.instance_offset},
+                    {"length", span.length},
+                    {"steps", steps}});
+    if (json) continue;
+    out << place << ": instance " << span.instance << ", tokens " << span.instance_offset << ":"
+        << span.instance_offset + span.length << "\n";
+    if (!subject.order.run.empty()) {
+      out << "steps of " << subject.order.run << ": " << absl::StrJoin(steps, ", ") << "\n";
+    }
+  }
+  if (json) out << nlohmann::json{{"document", place}, {"spans", list}}.dump(1) << "\n";
+  out << std::flush;
+  return absl::OkStatus();
+}
+
+}  // namespace braid

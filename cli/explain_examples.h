@@ -1,0 +1,42 @@
+// Explains supervised datasets: which examples are in an instance or step, and where they come
+// from.
+#ifndef BRAID_CLI_EXPLAIN_EXAMPLES_H_
+#define BRAID_CLI_EXPLAIN_EXAMPLES_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/data_order.h"
+#include "client/session.h"
+
+namespace braid {
+
+// A supervised dataset and the data order of a run on it.
+struct SupervisedSubject {
+  std::filesystem::path dataset_dir;
+  DataOrder order;
+};
+
+// Returns the supervised dataset that `id` names, a dataset directory or a run on one; nullopt for
+// any other id. Errors: those of GetRun and ReadDatasetInfo.
+absl::StatusOr<std::optional<SupervisedSubject>> FindSupervised(Session& session,
+                                                                const std::string& id);
+
+// Prints the examples of instances token by token, or as JSON. Errors: those of
+// ReadStoredExamples and Tokenizer::Load.
+absl::Status ExplainExamples(const SupervisedSubject& subject,
+                             const std::vector<int64_t>& instances, bool json, std::ostream& out);
+
+// Prints the instance of the example with this place, "FILE:LINE", and the steps that train on it.
+// NOT_FOUND, with similar places, for an unknown one.
+absl::Status ExplainPlace(const SupervisedSubject& subject, const std::string& place, bool json,
+                          std::ostream& out);
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_EXPLAIN_EXAMPLES_H_

@@ -1,0 +1,99 @@
+// The command "finetune".
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "cli/command.h"
+#include "cli/finetune_data.h"
+#include "cli/finetune_options.h"
+#include "cli/finetune_preview.h"
+#include "cli/run_launch.h"
+
+namespace braid {
+namespace {
+
+// Asks the service for the parameters that are trained and the memory of a rank.
+absl::StatusOr<v1::DescribeModelResponse> Forecast(Session& session, const v1::RunSpec& spec,
+                                                   const FinetuneData& data) {
+  v1::DescribeModelRequest request;
+  *request.mutable_model() = data.start.model;
+  request.mutable_model()->set_sequence_length(static_cast<int32_t>(data.settings.sequence_length));
+  v1::ForecastRequest* const forecast = request.mutable_forecast();
+  forecast->set_world_size(std::max(spec.world_size(), 1));
+  forecast->set_micro_batch_size(spec.batch().micro_batch_size());
+  *forecast->mutable_finetuning() = spec.finetuning();
+  ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
+  return client.DescribeModel(request);
+}
+
+absl::Status DryRun(Session& session, const v1::RunSpec& spec, const FinetuneData& data) {
+  ASSIGN_OR_RETURN(const int64_t num_steps, PlannedSteps(spec, data));
+  ASSIGN_OR_RETURN(const v1::DescribeModelResponse model, Forecast(session, spec, data));
+  if (session.json) {
+    nlohmann::json json = FinetunePlanJson(data, num_steps);
+    json["forecast"] = nlohmann::json::parse(ToJson(model.forecast()));
+    std::cout << json.dump(1) << std::endl;
+    return absl::OkStatus();
+  }
+  PrintFinetunePlan(spec, data, num_steps, std::cout);
+  PrintFinetuneForecast(model.forecast(), model.num_parameters(), std::cout);
+  PrintEncodedExamples(data, std::cout);
+  std::cout << std::flush;
+  return absl::OkStatus();
+}
+
+// Validates once an epoch unless the options say otherwise.
+absl::Status FillValidation(const FinetuneData& data, int64_t num_steps, v1::RunSpec* spec) {
+  if (data.plan.validation.examples.empty() || spec->validation().has_every()) {
+    return absl::OkStatus();
+  }
+  v1::RunSpec epoch = *spec;
+  epoch.clear_num_steps();
+  epoch.mutable_length()->set_epochs(1);
+  ASSIGN_OR_RETURN(const int64_t epoch_steps, PlannedSteps(epoch, data));
+  spec->mutable_validation()->mutable_every()->set_steps(std::min(epoch_steps, num_steps));
+  return absl::OkStatus();
+}
+
+absl::Status Finetune(Session& session, const FinetuneOptions& options) {
+  ASSIGN_OR_RETURN(v1::RunSpec spec, options.Spec());
+  ASSIGN_OR_RETURN(const FinetuneData data, PlanFinetuneData(session, options));
+  if (options.dry_run) return DryRun(session, spec, data);
+  ASSIGN_OR_RETURN(const int64_t num_steps, PlannedSteps(spec, data));
+  RETURN_IF_ERROR(FillValidation(data, num_steps, &spec));
+  PrintFinetunePlan(spec, data, num_steps, std::cerr);
+  ASSIGN_OR_RETURN(const std::filesystem::path dataset, StoreFinetuneData(session, options, data));
+  spec.set_init_from(ModelReference(options.model));
+  spec.set_dataset_dir(dataset.string());
+  if (options.launch.print) return PrintLaunch(session.options, spec, std::cout);
+  return LaunchAndFollow(session, spec, options.request_id, options.wait);
+}
+
+}  // namespace
+
+void AddFinetuneCommand(CommandLine& program) {
+  auto options = std::make_shared<FinetuneOptions>();
+  CLI::App* command = program.app.add_subcommand(
+      "finetune", "Train a model on examples of prompts and answers, or adapters for it");
+  options->AddTo(command);
+  command->footer(
+      "Examples:\n"
+      "  braid finetune base --data alpaca.jsonl --lora r=16,alpha=32 --dry-run\n"
+      "  braid finetune run-000001 --task sst2 --data downstream/ \\\n"
+      "      --lora r=8,alpha=16,targets=q,v --epochs 5 --wait\n"
+      "  braid finetune base --data chats.jsonl.zst --template llama2 --loss-on last-answer\n"
+      "  braid finetune base --data pairs.json --field prompt=question --field answer=reply\n"
+      "  braid finetune base --data train.jsonl --validation-data valid.jsonl --patience 3\n"
+      "\n"
+      "Formats: alpaca (instruction, input, output), sharegpt (conversations), messages,\n"
+      "prompt (prompt, completion) and text. The dataset is prepared on this machine before the\n"
+      "run is launched; the run continues in the background when this command exits.");
+  command->callback([&program, options] {
+    program.action = [&program, options] { return Finetune(program.session, *options); };
+  });
+}
+
+}  // namespace braid

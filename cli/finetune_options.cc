@@ -1,0 +1,214 @@
+#include "cli/finetune_options.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/status_macros.h"
+#include "cli/arguments.h"
+#include "formats/chat_template.h"
+#include "pipeline/supervised/record_format.h"
+#include "runs/training_length.h"
+
+namespace braid {
+namespace {
+
+constexpr double kDefaultEpochs = 3;
+constexpr char kLoraForm[] = "r=N, alpha=X, dropout=X, targets=q,v, layers=N,N or rs";
+
+absl::Status LoraError(const std::string& part) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("--lora: got ", part, ", expected ", kLoraForm, " between commas"));
+}
+
+// Sets one value of a key, or appends it to a list.
+absl::Status SetLora(const std::string& key, const std::string& value, v1::LoraConfig* lora) {
+  int32_t integer = 0;
+  double number = 0;
+  const std::string part = absl::StrCat(key, "=", value);
+  if (key == "r" || key == "rank" || key == "layers") {
+    if (!absl::SimpleAtoi(value, &integer)) return LoraError(part);
+    if (key == "layers") {
+      lora->add_layers(integer);
+    } else {
+      lora->set_rank(integer);
+    }
+  } else if (key == "alpha" || key == "dropout") {
+    if (!absl::SimpleAtod(value, &number)) return LoraError(part);
+    if (key == "alpha") {
+      lora->set_alpha(number);
+    } else {
+      lora->set_dropout(number);
+    }
+  } else if (key == "targets" && !value.empty()) {
+    lora->add_targets(value);
+  } else {
+    return LoraError(part);
+  }
+  return absl::OkStatus();
+}
+
+void AddDataOptions(CLI::App* command, FinetuneOptions* options) {
+  constexpr char kData[] = "Data";
+  command
+      ->add_option("--data", options->data,
+                   "Files of JSON records (.json, .jsonl, also .gz and .zst); with --task, the "
+                   "directory of task files")
+      ->type_name("FILE")
+      ->required()
+      ->group(kData);
+  command->add_option("--task", options->task, "Train on prompts and right answers of this task")
+      ->type_name("NAME")
+      ->group(kData);
+  command
+      ->add_option("--format", options->format,
+                   "Format of the records (default: recognized by the first record of a file)")
+      ->check(OneOf(RecordFormatNames()))
+      ->group(kData);
+  command
+      ->add_option("--field", options->field_names,
+                   "Field that holds a part of the records, such as answer=output")
+      ->type_name("PART=NAME")
+      ->group(kData);
+  command
+      ->add_option("--template", options->chat_template,
+                   "Text and control tokens around turns (default: plain for prompts, texts and "
+                   "tasks, alpaca for alpaca records, chatml for conversations)")
+      ->check(OneOf(ChatTemplateNames()))
+      ->group(kData);
+  command
+      ->add_option("--loss-on", options->loss_on,
+                   "Tokens that are targets: all answers, the last answer, or everything")
+      ->check(OneOf({"answers", "last-answer", "everything"}))
+      ->capture_default_str()
+      ->group(kData);
+  command
+      ->add_option("--validation", options->validation,
+                   "Share of the examples to hold out and validate on; 0 for none")
+      ->check(NumberBetween(0, .9))
+      ->capture_default_str()
+      ->group(kData);
+  command
+      ->add_option("--validation-data", options->validation_data,
+                   "Files of records to validate on instead of a share")
+      ->type_name("FILE")
+      ->group(kData);
+  command
+      ->add_option("--sequence-length", options->sequence_length,
+                   "Tokens of a training sequence (default: the model's)")
+      ->check(IntegerBetween(2, INT32_MAX))
+      ->group(kData);
+  command
+      ->add_flag("--strict", options->strict,
+                 "Refuse data with records that would be rejected, cut or validated on")
+      ->group(kData);
+  command
+      ->add_option("--prepare-in", options->prepare_in,
+                   "Directory for the prepared dataset, which the ranks must reach (default: "
+                   "supervised/ of --home)")
+      ->type_name("DIR")
+      ->group(kData);
+}
+
+}  // namespace
+
+absl::StatusOr<v1::LoraConfig> ParseLora(const std::string& text) {
+  v1::LoraConfig lora;
+  std::string key;
+  const std::vector<std::string> parts = absl::StrSplit(text, ',', absl::SkipWhitespace());
+  for (const std::string& part : parts) {
+    const size_t equals = part.find('=');
+    if (part == "rs") {
+      lora.set_rs_lora(true);
+      continue;
+    }
+    if (equals != part.npos) {
+      key = part.substr(0, equals);
+    } else if (key != "targets" && key != "layers") {
+      return LoraError(part);
+    }
+    RETURN_IF_ERROR(SetLora(key, equals == part.npos ? part : part.substr(equals + 1), &lora));
+  }
+  return lora;
+}
+
+void FinetuneOptions::AddTo(CLI::App* command) {
+  command->add_option("model", model, "Run id, run directory or checkpoint directory to start from")
+      ->type_name("MODEL")
+      ->required();
+  AddDataOptions(command, this);
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--lora",
+          [this](const std::vector<std::string>& values) {
+            with_lora = true;
+            lora = values.empty() ? "" : values[0];
+          },
+          "Train low-rank adapters instead of all weights, such as r=8,alpha=16,targets=q,v "
+          "[finetuning.lora]")
+      ->type_name("SETTINGS")
+      ->expected(0, 1);
+  command
+      ->add_option("--train", train,
+                   "Train only the parameters whose names fit, such as 'layers.5.*' "
+                   "[finetuning.train]")
+      ->type_name("PATTERN");
+  command->add_option("--epochs", epochs, "Passes over the examples (default: 3)")
+      ->check(PositiveUpTo(1e6));
+  fields.Add(command, "--steps", "num_steps");
+  fields.Add(command, "--batch", "batch.global_batch_size");
+  fields.Add(command, "--learning-rate", "optimizer.learning_rate")->check(PositiveUpTo(1000));
+  command
+      ->add_option("--validate-every", validate_every,
+                   "Training between validations (default: one epoch) [validation.every]")
+      ->type_name("LENGTH");
+  fields.Add(command, "--patience", "validation.patience");
+  fields.Add(command, "--ranks", "world_size");
+  fields.Add(command, "--threads", "threads_per_rank");
+  command->add_option("--seed", seed, "Seed of the run and of the data's order (default: 0)")
+      ->check(Seed());
+  fields.Add(command, "--name", "name");
+  command->add_option("--request-id", request_id,
+                      "Idempotency key: a repeated request returns the existing run");
+  command->add_flag("--dry-run", dry_run, "Show the plan and three encoded examples, then stop");
+  command->add_flag("--wait", wait, "Follow the run until it ends");
+  launch.AddTo(command);
+  config.AddTo(command, "RunSpec");
+}
+
+absl::StatusOr<v1::RunSpec> FinetuneOptions::Spec() const {
+  v1::RunSpec spec;
+  RETURN_IF_ERROR(config.Apply(&spec));
+  RETURN_IF_ERROR(fields.Apply(&spec));
+  RETURN_IF_ERROR(launch.Apply(spec.mutable_launch()));
+  spec.mutable_finetuning();
+  if (with_lora) {
+    ASSIGN_OR_RETURN(*spec.mutable_finetuning()->mutable_lora(), ParseLora(lora));
+  }
+  for (const std::string& pattern : train) spec.mutable_finetuning()->add_train(pattern);
+  if (spec.num_steps() == 0 && !spec.has_length()) {
+    spec.mutable_length()->set_epochs(epochs > 0 ? epochs : kDefaultEpochs);
+  } else if (epochs > 0) {
+    return absl::InvalidArgumentError("--epochs: got both --epochs and --steps, expected one");
+  }
+  if (!validate_every.empty()) {
+    ASSIGN_OR_RETURN(*spec.mutable_validation()->mutable_every(),
+                     ParseTrainingLength("--validate-every", validate_every));
+  }
+  spec.set_seed(seed);
+  return spec;
+}
+
+absl::StatusOr<std::map<std::string, std::string>> FinetuneOptions::Fields() const {
+  std::map<std::string, std::string> parts;
+  for (const std::string& text : field_names) {
+    const size_t equals = text.find('=');
+    if (equals == text.npos || equals == 0 || equals + 1 == text.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--field: got ", text, ", expected PART=NAME, such as answer=output"));
+    }
+    parts[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return parts;
+}
+
+}  // namespace braid

@@ -1,0 +1,51 @@
+// The options of `braid finetune`.
+#ifndef BRAID_CLI_FINETUNE_OPTIONS_H_
+#define BRAID_CLI_FINETUNE_OPTIONS_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "braid/v1/model.pb.h"
+#include "braid/v1/training.pb.h"
+#include "cli/command.h"
+#include "cli/field_flags.h"
+#include "cli/launch_options.h"
+
+namespace braid {
+
+struct FinetuneOptions {
+  std::string model;
+  // Data.
+  std::vector<std::string> data, validation_data, field_names;
+  std::string task, format, chat_template, loss_on = "answers", prepare_in;
+  double validation = .05;
+  int64_t sequence_length = 0;
+  uint64_t seed = 0;
+  bool strict = false;
+  // The run.
+  std::string lora, validate_every, request_id;
+  bool with_lora = false, dry_run = false, wait = false;
+  double epochs = 0;
+  std::vector<std::string> train;
+  FieldFlags fields{"braid.v1.RunSpec"};
+  LaunchOptions launch;
+  ConfigOptions config;
+
+  void AddTo(CLI::App* command);
+  // Returns the settings of the run, without its model and its dataset.
+  absl::StatusOr<v1::RunSpec> Spec() const;
+  // Returns --field PART=NAME as a map. InvalidArgument for a value without '='.
+  absl::StatusOr<std::map<std::string, std::string>> Fields() const;
+};
+
+// Parses the value of --lora, such as "r=8,alpha=16,targets=q,v,layers=-1,-2,dropout=0.1,rs".
+// InvalidArgument names the part that is malformed.
+absl::StatusOr<v1::LoraConfig> ParseLora(const std::string& text);
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_FINETUNE_OPTIONS_H_

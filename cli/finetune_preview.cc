@@ -1,0 +1,178 @@
+#include "cli/finetune_preview.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "pipeline/supervised/supervised_dataset.h"
+#include "proto/stated_defaults.h"
+#include "runs/training_length.h"
+
+namespace braid {
+namespace {
+
+// Tokens shown of a longer stretch of prompt or targets: at its begin and at its end.
+constexpr size_t kShownAtBegin = 6, kShownAtEnd = 12;
+constexpr double kBytesPerMiB = 1 << 20;
+
+bool IsTarget(std::span<const TokenRange> targets, size_t token) {
+  return std::ranges::any_of(targets, [&](const TokenRange& range) {
+    return static_cast<size_t>(range.begin) <= token && token < static_cast<size_t>(range.end);
+  });
+}
+
+int32_t BatchOf(const v1::RunSpec& spec) {
+  v1::BatchConfig batch = spec.batch();
+  FillStatedDefaults(&batch);
+  return batch.global_batch_size();
+}
+
+// Prints what is noteworthy about the data, only if there is any.
+void PrintNotes(const SupervisedCounts& counts, std::ostream& out) {
+  if (!counts.rejected.empty()) out << "rejected   " << CountsText(counts.rejected) << "\n";
+  if (counts.num_cut > 0) {
+    out << "cut        " << counts.num_cut << " examples, " << counts.num_cut_tokens
+        << " tokens at the left of prompts";
+    if (counts.num_cut_answers > 0) out << " with " << counts.num_cut_answers << " answers";
+    out << "\n";
+  }
+  if (counts.num_duplicates > 0) {
+    out << "duplicates " << counts.num_duplicates << " training examples are validation examples\n";
+  }
+  if (counts.num_control_texts > 0) {
+    out << "note       " << counts.num_control_texts
+        << " records contain the text of control tokens, which is encoded as text\n";
+  }
+}
+
+// Returns the tokens to show: all of short stretches, the ends of long ones.
+std::set<size_t> ShownTokens(size_t num_tokens, std::span<const TokenRange> targets) {
+  std::set<size_t> shown;
+  for (size_t begin = 0; begin < num_tokens;) {
+    size_t end = begin + 1;
+    while (end < num_tokens && IsTarget(targets, end) == IsTarget(targets, begin)) ++end;
+    const bool long_stretch = end - begin > kShownAtBegin + kShownAtEnd + 1;
+    for (size_t i = begin; i < end; ++i) {
+      if (!long_stretch || i < begin + kShownAtBegin || i >= end - kShownAtEnd) shown.insert(i);
+    }
+    begin = end;
+  }
+  return shown;
+}
+
+// Returns a piece as one line of text.
+std::string PieceText(const Tokenizer& tokenizer, int32_t id) {
+  const nlohmann::json piece = tokenizer.Piece(id);
+  return piece.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// Returns up to three training examples that are spread over the data.
+std::vector<size_t> PreviewedExamples(const FinetuneData& data) {
+  const size_t n = data.plan.training.examples.size();
+  const std::set<size_t> chosen = {0, n / 2, n - 1};
+  return {chosen.begin(), chosen.end()};
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> PlannedSteps(const v1::RunSpec& spec, const FinetuneData& data) {
+  if (spec.num_steps() > 0) return spec.num_steps();
+  ASSIGN_OR_RETURN(const v1::TrainingLength length,
+                   ResolveLength("length", spec.length(),
+                                 {.global_batch_size = BatchOf(spec),
+                                  .sequence_length = data.settings.sequence_length,
+                                  .num_instances = std::ssize(data.plan.training.sequences)}));
+  return length.steps();
+}
+
+void PrintFinetunePlan(const v1::RunSpec& spec, const FinetuneData& data, int64_t num_steps,
+                       std::ostream& out) {
+  const SupervisedPlan& plan = data.plan;
+  out << "model      " << data.start.checkpoint.string() << "\n";
+  for (const RecordSource& source : data.sources) {
+    out << "data       " << source.path << ": " << source.num_records << " records, "
+        << source.format << "\n";
+  }
+  PrintNotes(plan.counts, out);
+  out << "template   " << std::string(data.settings.encoding.chat.name) << "\n"
+      << "examples   " << plan.training.examples.size() << " to train on, "
+      << plan.validation.examples.size() << " to validate on\n"
+      << "tokens     " << plan.counts.num_tokens << ", of which " << plan.counts.num_targets
+      << " are targets; the longest example has " << plan.counts.num_longest << "\n"
+      << "sequences  " << plan.training.sequences.size() << " of " << data.settings.sequence_length
+      << ", " << absl::StrFormat("%.1f %% filled", 100 * plan.filled)
+      << (data.settings.pack ? "" : ", one example each because the model routes segments") << "\n"
+      << "steps      " << num_steps << " of " << BatchOf(spec) << " sequences\n";
+}
+
+void PrintFinetuneForecast(const v1::Forecast& forecast, int64_t num_parameters,
+                           std::ostream& out) {
+  const int64_t trained = forecast.num_trained_parameters();
+  if (trained > 0) out << "trained    " << trained << " parameters\n";
+  out << "parameters " << num_parameters << "\n"
+      << "memory     "
+      << absl::StrFormat("%.0f MiB per rank",
+                         static_cast<double>(forecast.total_bytes()) / kBytesPerMiB)
+      << "\n";
+}
+
+void PrintEncodedExample(const std::string& place, std::span<const int32_t> tokens,
+                         std::span<const TokenRange> targets, const Tokenizer& tokenizer,
+                         std::ostream& out) {
+  int64_t num_targets = 0;
+  for (const TokenRange& range : targets) num_targets += range.end - range.begin;
+  out << place << ": " << tokens.size() << " tokens, " << num_targets << " targets\n";
+  const std::set<size_t> shown = ShownTokens(tokens.size(), targets);
+  size_t next = 0;
+  for (const size_t i : shown) {
+    if (i > next) out << absl::StrFormat("         ... %d tokens ...\n", i - next);
+    next = i + 1;
+    out << absl::StrFormat("  %s %6d  %7d  %s\n", IsTarget(targets, i) ? "*" : " ", i, tokens[i],
+                           PieceText(tokenizer, tokens[i]));
+  }
+}
+
+void PrintEncodedExamples(const FinetuneData& data, std::ostream& out) {
+  const PackedExamples& training = data.plan.training;
+  for (const size_t i : PreviewedExamples(data)) {
+    out << "\n";
+    PrintEncodedExample(training.places[i], training.examples[i].tokens,
+                        training.examples[i].targets, *data.tokenizer, out);
+  }
+  out << "\nTokens marked * are targets: the loss counts them, and no others.\n";
+}
+
+nlohmann::json FinetunePlanJson(const FinetuneData& data, int64_t num_steps) {
+  const SupervisedPlan& plan = data.plan;
+  nlohmann::json examples = nlohmann::json::array();
+  for (const size_t i : PreviewedExamples(data)) {
+    nlohmann::json targets = nlohmann::json::array();
+    for (const TokenRange& range : plan.training.examples[i].targets) {
+      targets.push_back({range.begin, range.end});
+    }
+    examples.push_back({{"place", plan.training.places[i]},
+                        {"tokens", plan.training.examples[i].tokens},
+                        {"targets", targets}});
+  }
+  return {{"model", data.start.checkpoint.string()},
+          {"template", data.settings.encoding.chat.name},
+          {"num_records", plan.counts.num_records},
+          {"num_examples", plan.training.examples.size()},
+          {"num_validation_examples", plan.validation.examples.size()},
+          {"num_tokens", plan.counts.num_tokens},
+          {"num_targets", plan.counts.num_targets},
+          {"num_cut", plan.counts.num_cut},
+          {"num_duplicates", plan.counts.num_duplicates},
+          {"rejected", plan.counts.rejected},
+          {"num_sequences", plan.training.sequences.size()},
+          {"sequence_length", data.settings.sequence_length},
+          {"filled", plan.filled},
+          {"num_steps", num_steps},
+          {"examples", examples}};
+}
+
+}  // namespace braid

@@ -1,0 +1,40 @@
+#include "cli/run_launch.h"
+
+#include <unistd.h>
+
+#include <iostream>
+
+#include "base/status_macros.h"
+#include "cli/command.h"
+#include "client/follow.h"
+#include "client/terminal/tables.h"
+#include "rpc/interrupt.h"
+
+namespace braid {
+
+absl::Status LaunchAndFollow(Session& session, const v1::RunSpec& spec,
+                             const std::string& request_id, bool wait) {
+  v1::LaunchRunRequest request;
+  *request.mutable_spec() = spec;
+  request.set_request_id(request_id.empty() ? NewRequestId() : request_id);
+  ASSIGN_OR_RETURN(TrainingClient client, session.Training());
+  ASSIGN_OR_RETURN(v1::Run run, client.LaunchRun(request));
+  if (wait) {
+    CatchInterrupts();
+    std::cerr << run.id() << "  " << run.spec().name() << "  " << run.run_dir() << std::endl;
+    ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
+    ASSIGN_OR_RETURN(run, FollowRun(client, run.id(), run.id(), board));
+    RETURN_IF_ERROR(RunOutcome(run));
+  }
+  if (session.json) {
+    std::cout << ToPrettyJson(run) << std::endl;
+  } else if (wait) {
+    PrintRun(run, std::cout);
+  } else {
+    std::cout << run.id() << "\nfollow it with: braid status " << run.id() << " --watch"
+              << std::endl;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace braid

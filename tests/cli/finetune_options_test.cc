@@ -1,0 +1,100 @@
+#include "cli/finetune_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/finetune_preview.h"
+#include "tests/base/status_matchers.h"
+#include "tests/pipeline/supervised/tiny_tokenizers.h"
+
+namespace braid {
+namespace finetune_options_test {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(ParseLoraTest, ReadsEverySetting) {
+  ASSERT_OK_AND_ASSIGN(const v1::LoraConfig lora,
+                       ParseLora("r=16,alpha=32,targets=q,v,down,layers=-1,-2,dropout=0.25,rs"));
+  EXPECT_EQ(lora.rank(), 16);
+  EXPECT_EQ(lora.alpha(), 32);
+  EXPECT_THAT(lora.targets(), ElementsAre("q", "v", "down"));
+  EXPECT_THAT(lora.layers(), ElementsAre(-1, -2));
+  EXPECT_EQ(lora.dropout(), .25);
+  EXPECT_TRUE(lora.rs_lora());
+}
+
+TEST(ParseLoraTest, LeavesDefaultsToTheRun) {
+  ASSERT_OK_AND_ASSIGN(const v1::LoraConfig lora, ParseLora(""));
+  EXPECT_FALSE(lora.has_rank());
+  EXPECT_FALSE(lora.has_alpha());
+}
+
+TEST(ParseLoraTest, NamesThePartThatIsMalformed) {
+  for (const std::string text : {"r=x", "q", "r=8,16", "rank", "alpha=", "targets=", "r"}) {
+    EXPECT_FAILS(ParseLora(text).status(), absl::StatusCode::kInvalidArgument, "--lora: got ",
+                 "targets=q,v");
+  }
+}
+
+FinetuneOptions* Parse(std::vector<std::string> arguments, CLI::App* app) {
+  auto* const options = new FinetuneOptions;
+  options->AddTo(app);
+  std::ranges::reverse(arguments);
+  app->parse(arguments);
+  return options;
+}
+
+TEST(FinetuneOptionsTest, TheSpecHasLengthAndAdapters) {
+  CLI::App app;
+  const std::unique_ptr<FinetuneOptions> options(
+      Parse({"base", "--data", "a.jsonl", "--lora", "r=4", "--epochs", "2", "--seed", "7",
+             "--validate-every", "50", "--field", "answer=reply"},
+            &app));
+  ASSERT_OK_AND_ASSIGN(const v1::RunSpec spec, options->Spec());
+  EXPECT_EQ(spec.finetuning().lora().rank(), 4);
+  EXPECT_EQ(spec.length().epochs(), 2);
+  EXPECT_EQ(spec.validation().every().steps(), 50);
+  EXPECT_EQ(spec.seed(), 7u);
+  ASSERT_OK_AND_ASSIGN(const auto fields, options->Fields());
+  EXPECT_EQ(fields.at("answer"), "reply");
+}
+
+TEST(FinetuneOptionsTest, TrainsAllWeightsForThreeEpochsByDefault) {
+  CLI::App app;
+  const std::unique_ptr<FinetuneOptions> options(Parse({"base", "--data", "a.jsonl"}, &app));
+  ASSERT_OK_AND_ASSIGN(const v1::RunSpec spec, options->Spec());
+  EXPECT_TRUE(spec.has_finetuning());
+  EXPECT_FALSE(spec.finetuning().has_lora());
+  EXPECT_EQ(spec.length().epochs(), 3);
+}
+
+TEST(FinetuneOptionsTest, RefusesStepsWithEpochs) {
+  CLI::App app;
+  const std::unique_ptr<FinetuneOptions> options(
+      Parse({"base", "--data", "a.jsonl", "--epochs", "2", "--steps", "9"}, &app));
+  EXPECT_FAILS(options->Spec().status(), absl::StatusCode::kInvalidArgument, "--epochs");
+}
+
+TEST(PrintEncodedExampleTest, MarksTargetsAndShortensLongStretches) {
+  const auto tokenizer = ParseTokenizer(SentencePieceBytes());
+  std::vector<int32_t> tokens(50, tokenizer->eos_id());
+  const std::vector<TokenRange> targets = {{40, 42}, {45, 50}};
+  std::ostringstream out;
+  PrintEncodedExample("a.jsonl:3", tokens, targets, *tokenizer, out);
+  EXPECT_THAT(out.str(), HasSubstr("a.jsonl:3: 50 tokens, 7 targets\n"));
+  EXPECT_THAT(out.str(), HasSubstr("... 22 tokens ..."));
+  int marked = 0;
+  std::istringstream lines(out.str());
+  for (std::string line; std::getline(lines, line);) marked += line.starts_with("  *") ? 1 : 0;
+  EXPECT_EQ(marked, 7);
+}
+
+}  // namespace finetune_options_test
+}  // namespace braid
